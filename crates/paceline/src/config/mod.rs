@@ -1,0 +1,123 @@
+//! What the server is told to do: typed settings from flags, environment, `paceline.toml` and `config/puma.rb`.
+//! It never acts on them.
+
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
+
+/// Everything the front needs to know before it starts.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Addresses to listen on, in the order given. Never empty.
+    pub binds: Vec<Bind>,
+    /// Sites with their own settings, in the order given. One site without hosts answers every host.
+    pub sites: Vec<SiteConfig>,
+    /// `--sites DIR`: each subfolder is a site; watched while running. New sites take their settings from `site_defaults`.
+    pub sites_dir: Option<PathBuf>,
+    /// What a discovered site inherits.
+    pub site_defaults: SiteConfig,
+    /// File that holds the front's pid while it runs.
+    pub pidfile: Option<PathBuf>,
+    /// Shown in the process title.
+    pub tag: Option<String>,
+    /// Event-loop threads of the front.
+    pub front_threads: usize,
+    /// How long in-flight requests may take after TERM or INT.
+    pub shutdown_timeout: Duration,
+    pub log: LogConfig,
+    /// Lines to log once at start: settings of config/puma.rb without a meaning here, and the like.
+    pub notices: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Bind {
+    Tcp(SocketAddr),
+    /// Unix socket with an optional mode (Puma's `unix:///path?umask=0111`).
+    Unix { path: PathBuf, umask: Option<u32> },
+    /// A listening socket handed over by systemd (LISTEN_FDS) or another parent.
+    Fd(i32),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessLogFormat {
+    /// Apache combined, followed by `queue=0.2ms app=12.4ms ...`.
+    Combined,
+    Json,
+    Off,
+}
+
+#[derive(Debug, Clone)]
+pub struct LogConfig {
+    pub access_format: AccessLogFormat,
+    /// None: standard output.
+    pub access_path: Option<PathBuf>,
+    /// The app's own output and the server's events. None: standard error.
+    pub app_path: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppKind {
+    Rails,
+    Rack,
+    /// A classic Sinatra file without a config.ru.
+    Sinatra,
+    /// A folder of plain files: no Ruby is started.
+    Files,
+}
+
+/// One application (or folder of files) and the hosts it answers.
+#[derive(Debug, Clone)]
+pub struct SiteConfig {
+    /// Names the site in logs; unique.
+    pub name: String,
+    /// Host names without port, lower case; `*.example.org` allowed. Empty: every host not named by another site.
+    pub hosts: Vec<String>,
+    /// The application's directory (not resolved: `current` may be a symlink).
+    pub root: PathBuf,
+    /// None: detected from `root` when the app is started.
+    pub kind: Option<AppKind>,
+    /// The rackup file when it is not `root/config.ru`.
+    pub rackup: Option<PathBuf>,
+    /// RACK_ENV / RAILS_ENV / APP_ENV of the app.
+    pub environment: String,
+    /// Worker processes, at least 1.
+    pub workers: usize,
+    /// Threads of each worker, at least 1.
+    pub threads: usize,
+    /// Load the app once in the preloader (true) or in each worker.
+    pub preload: bool,
+    /// The Ruby to run.
+    pub ruby: PathBuf,
+    /// Extra environment variables of the app.
+    pub env: BTreeMap<String, String>,
+    /// Folder of static files, below `root` unless absolute.
+    pub public: PathBuf,
+    /// Serve files from `public` without Ruby.
+    pub static_files: bool,
+    /// Cache-Control max-age of fingerprinted assets is one year; of other files this. None: no Cache-Control.
+    pub static_max_age: Option<Duration>,
+    /// Requests that may wait for a worker thread.
+    pub queue_max: usize,
+    /// How long a request may wait for a worker thread.
+    pub queue_timeout: Duration,
+    /// After this long in the app a request's backtrace is logged. None: never.
+    pub app_soft_timeout: Option<Duration>,
+    /// After this long in the app the request gets 504 and the worker is replaced. None: never.
+    pub app_hard_timeout: Option<Duration>,
+    /// How long the app may take from spawn to ready.
+    pub start_timeout: Duration,
+    /// Largest request body, bytes. None: unbounded.
+    pub max_body: Option<u64>,
+    /// Bodies up to this many bytes stay in memory, larger ones spool to a file.
+    pub body_memory: usize,
+    /// false: request bodies over `body_memory` stream to the app instead of being spooled first.
+    pub buffer_requests: bool,
+    /// Response bytes held in memory for a slow client before they spool to a file.
+    pub response_memory: usize,
+    /// Bytes of one response spooled to disk before the worker is made to wait.
+    pub response_spool: u64,
+    /// Send a `Server-Timing` header.
+    pub server_timing: bool,
+    /// config/puma.rb whose Ruby hooks the app's processes run.
+    pub puma_config: Option<PathBuf>,
+    /// Start when the first request comes, not with the server.
+    pub on_demand: bool,
+}

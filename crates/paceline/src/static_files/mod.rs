@@ -1,0 +1,2 @@
+//! Files answered by the front without Ruby. (RFC 9110 conditionals and ranges.)
+//! It never looks at sites, queues or workers: a folder and a request head go in, a response comes out.
