@@ -1,0 +1,7 @@
+class LiveController < ApplicationController
+  def room
+  end
+
+  def ticker
+  end
+end

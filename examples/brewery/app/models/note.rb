@@ -1,0 +1,7 @@
+class Note < ApplicationRecord
+  belongs_to :beer, touch: true
+
+  validates :author, presence: true, length: { maximum: 60 }
+  validates :score, inclusion: { in: 1..5, message: "is one to five" }
+  validates :body, length: { in: 10..2000 }
+end

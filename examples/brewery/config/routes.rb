@@ -1,0 +1,20 @@
+Rails.application.routes.draw do
+  root "pages#home"
+
+  resources :breweries, only: [:index, :show]
+  resources :beers, only: [:index, :show] do
+    resources :notes, only: :create
+    resource :label, only: [:show, :create, :destroy]
+  end
+
+  get "search", to: "pages#search"
+  get "feed", to: "feeds#show", defaults: { format: "xml" }
+  get "slow", to: "pages#slow"
+  get "oops", to: "pages#oops"
+
+  get "tasting-room", to: "live#room", as: :tasting_room
+  get "ticker", to: "live#ticker"
+  get "stream", to: "streams#show"
+
+  get "up", to: "health#show"
+end

@@ -1,0 +1,43 @@
+# The database as it stands after the last migration in db/migrate.
+
+ActiveRecord::Schema.define(version: 2026_01_05_090000) do
+  create_table "breweries", force: :cascade do |t|
+    t.string "name", null: false
+    t.string "town", null: false
+    t.string "region", null: false
+    t.string "country", null: false
+    t.integer "founded", null: false
+    t.text "about", null: false
+    t.datetime "created_at", precision: 6, null: false
+    t.datetime "updated_at", precision: 6, null: false
+    t.index ["name"], name: "index_breweries_on_name", unique: true
+    t.index ["region"], name: "index_breweries_on_region"
+  end
+
+  create_table "beers", force: :cascade do |t|
+    t.integer "brewery_id", null: false
+    t.string "name", null: false
+    t.string "style", null: false
+    t.decimal "abv", precision: 4, scale: 1, null: false
+    t.integer "ibu", null: false
+    t.integer "ebc", null: false
+    t.text "about", null: false
+    t.datetime "created_at", precision: 6, null: false
+    t.datetime "updated_at", precision: 6, null: false
+    t.index ["brewery_id"], name: "index_beers_on_brewery_id"
+    t.index ["style"], name: "index_beers_on_style"
+  end
+
+  create_table "notes", force: :cascade do |t|
+    t.integer "beer_id", null: false
+    t.string "author", null: false
+    t.integer "score", null: false
+    t.text "body", null: false
+    t.datetime "created_at", precision: 6, null: false
+    t.datetime "updated_at", precision: 6, null: false
+    t.index ["beer_id"], name: "index_notes_on_beer_id"
+  end
+
+  add_foreign_key "beers", "breweries"
+  add_foreign_key "notes", "beers"
+end
