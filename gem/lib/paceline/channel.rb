@@ -1,0 +1,176 @@
+# frozen_string_literal: true
+
+# One worker thread and its channel: takes a request, runs the app, writes the response, again. Never knows how a
+# response is put into frames (response.rb) or an env is made (request_env.rb).
+require_relative "frames"
+require_relative "request_env"
+require_relative "response"
+require_relative "hijack"
+
+module Paceline
+  class Channel
+    EMPTY = "".b.freeze
+    READ_SIZE = 16_384
+    SHUT_RD = 0
+    PENDING_MAX = 1024 * 1024
+    WHOLE = "\0"
+    F_GETFL = 3
+    F_SETFL = 4
+    private_constant :EMPTY, :READ_SIZE, :PENDING_MAX, :WHOLE, :SHUT_RD, :F_GETFL, :F_SETFL
+
+    attr_reader :worker, :number, :io
+
+    def initialize(worker, number, io)
+      @worker = worker
+      @number = number
+      @busy = false
+      @surrendered = @cancelled = false
+      @input = nil
+      attach(io)
+      @request_env = RequestEnv.new(self, worker.rack3)
+      @response = Response.new(self)
+    end
+
+    # The thread's life: until the worker drains or the front closes the channel.
+    def run
+      run_hooks(:before_thread_start)
+      while (type = next_frame)
+        serve if type == Frames::REQUEST
+        @busy = false
+        break if @worker.draining?
+      end
+      run_hooks(:before_thread_exit)
+    rescue ProtocolError, NoMemoryError => e
+      @worker.broken(e)
+    rescue SystemCallError, IOError
+      nil # the front closed the channel; its control socket tells the rest
+    ensure
+      @io.close unless @io.closed?
+    end
+
+    # Called from the main thread: an idle thread sees the end of its channel, a busy one ends after its request.
+    # What the front has sent already is still read.
+    def drain
+      @io.shutdown(SHUT_RD) unless @busy || IO.select(@alone, nil, nil, 0)
+    rescue SystemCallError, IOError
+      nil
+    end
+
+    # Reads one whole frame and answers its type; nil at the end of the channel. The frame stays until the next.
+    def next_frame
+      data = @buffer
+      data = @io.readpartial(READ_SIZE) if data.empty?
+      @busy = true
+      data << @io.readpartial(READ_SIZE) while data.bytesize < 5
+      need = data.unpack1("N") + 5
+      raise ProtocolError, "frame of #{need - 5} bytes" if need > Frames::MAX_PAYLOAD
+      data << @io.readpartial(need - data.bytesize) while data.bytesize < need
+      if data.bytesize == need
+        @buffer = EMPTY
+        @frame = data
+      else
+        @buffer = data.byteslice(need, data.bytesize)
+        @frame = data.byteslice(0, need)
+      end
+      @frame.getbyte(4)
+    rescue EOFError, Errno::ECONNRESET
+      nil
+    end
+
+    def payload
+      @frame.byteslice(5, @frame.bytesize)
+    end
+
+    # True when something of the front's lies here unread.
+    def readable?
+      !@buffer.empty? || !IO.select(@alone, nil, nil, 0).nil?
+    end
+
+    def write(bytes)
+      size = bytes.bytesize
+      return if (written = @io.syswrite(bytes)) == size
+      @io.write(bytes.byteslice(written, size))
+    end
+
+    # Two pieces in one system call.
+    def write_both(head, body)
+      @io.write(head, body)
+    end
+
+    # Gives the socket away to the app; this thread goes on with a new one.
+    def surrender
+      given = @io
+      attach(@worker.open_channel(@number))
+      @surrendered = true
+      given
+    end
+
+    def surrendered?
+      @surrendered
+    end
+
+    # Full hijack: from here on the app speaks to the client itself.
+    def hijack
+      raise IOError, "this request was hijacked already" if @surrendered
+      write(Frames.frame(Frames::HIJACK))
+      surrender
+    end
+
+    def early_hints(headers)
+      @response.early_hints(headers)
+    end
+
+    # True when the front has said that the client is gone. Looks, but never waits.
+    def cancelled?
+      while !@cancelled && readable? && (@input.nil? || @input.pending_bytes < PENDING_MAX)
+        receive
+      end
+      @cancelled
+    end
+
+    # Waits for the next frame of this request's body.
+    def receive_body(input)
+      raise IOError, "this request's body belongs to the hijacker" unless input.equal?(@input) && !@surrendered
+      receive
+    end
+
+    private
+
+    # A blocking socket: one system call for each read, none to ask first.
+    def attach(io)
+      @buffer = EMPTY
+      @frame = EMPTY
+      @io = io
+      @alone = [io]
+      io.fcntl(F_SETFL, io.fcntl(F_GETFL) & ~File::NONBLOCK)
+    end
+
+    def serve
+      @surrendered = @cancelled = false
+      env = @request_env.build(@frame)
+      @input = @request_env.streamed
+      @response.answer(@worker.app, env)
+      @request_env.finish
+      @input = nil
+    end
+
+    # Takes a frame that belongs to the request in hand.
+    def receive
+      case (type = next_frame)
+      when Frames::BODY then @input&.push(payload)
+      when Frames::BODY_END then @input&.end_of_body(payload != WHOLE)
+      when Frames::CANCEL then @cancelled = true
+      when nil
+        @cancelled = true
+        @input&.end_of_body(true)
+      else raise ProtocolError, "frame of type #{type} while a request is in hand"
+      end
+    end
+
+    def run_hooks(name)
+      @worker.hooks&.run_hooks(name)
+    rescue StandardError => e
+      warn "paceline: #{name}: #{e.class}: #{e.message}", *e.backtrace.first(10)
+    end
+  end
+end

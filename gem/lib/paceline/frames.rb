@@ -1,0 +1,132 @@
+# frozen_string_literal: true
+
+# The worker protocol's bytes: frame types, and how frames, fields and pairs are written and read
+# (docs/worker-protocol.md). Works on strings only; never touches a socket.
+module Paceline
+  class ProtocolError < StandardError; end unless defined?(ProtocolError)
+
+  module Frames
+    # Preloader control.
+    START = 0x01
+    FORK = 0x02
+    STEP = 0x41
+    LOADED = 0x42
+    FAILED = 0x43
+    FORKED = 0x44
+    EXITED = 0x45
+
+    # Worker control.
+    DRAIN = 0x11
+    ASK_BACKTRACE = 0x12
+    CHANNEL = 0x51
+    OUTPUT = 0x52
+    READY = 0x53
+    BACKTRACE = 0x54
+    WORKER_FAILED = 0x55
+
+    # Channel, front to worker.
+    REQUEST = 0x21
+    BODY = 0x22
+    BODY_END = 0x23
+    CANCEL = 0x24
+
+    # Channel, worker to front.
+    RESPONSE = 0x31
+    HEAD = 0x32
+    CHUNK = 0x33
+    FILE = 0x34
+    END_ = 0x35
+    EARLY_HINTS = 0x36
+    HIJACK = 0x37
+    ABORT = 0x38
+    IDLE = 0x39
+    ERROR = 0x3A
+
+    # Flags of REQUEST.
+    INLINE = 1
+    SPOOLED = 2
+    STREAMED = 4
+
+    # Flags of RESPONSE, HEAD, END, ABORT and ERROR.
+    BUSY = 1
+    RAW = 2
+
+    MAX_PAYLOAD = 16 * 1024 * 1024
+    MAX_RESPONSE = 1024 * 1024
+    MAX_CHUNK = 64 * 1024
+
+    # chunks, gc microseconds, allocated objects, app started, app finished, spans.
+    Counters = Struct.new(:chunks, :gc, :allocated, :started, :finished, :spans)
+
+    U32 = 0xFFFF_FFFF
+
+    module_function
+
+    def frame(type, payload = "")
+      [payload.bytesize, type, payload].pack("NCa*")
+    end
+
+    # Byte strings, each terminated by NUL. A NUL inside a value can't be carried and is dropped.
+    def fields(*values)
+      values.each_with_object(String.new(encoding: Encoding::BINARY)) do |value, out|
+        text = value.to_s.b
+        text.delete!("\0")
+        out << text << "\0"
+      end
+    end
+
+    def pairs(hash)
+      fields(*hash.flat_map { |name, value| [name, value] })
+    end
+
+    def parse_fields(payload)
+      return [] if payload.empty?
+      list = payload.split("\0", -1)
+      raise ProtocolError, "fields do not end with NUL" unless list.pop == ""
+      list
+    end
+
+    def parse_pairs(payload)
+      list = parse_fields(payload)
+      raise ProtocolError, "pairs with an odd number of fields" if list.size.odd?
+      list.size > 4096 ? list.each_slice(2).to_h : Hash[*list]
+    end
+
+    # flags, env (pairs) and inline body of a whole REQUEST frame (length and type included).
+    def parse_request(frame)
+      size = frame.bytesize
+      raise ProtocolError, "REQUEST of #{size} bytes" if size < 10
+      flags = frame.getbyte(5)
+      length = frame.unpack1("N", offset: 6)
+      raise ProtocolError, "REQUEST env of #{length} bytes in a frame of #{size}" if length > size - 10
+      env = parse_pairs(frame.byteslice(10, length))
+      [flags, env, flags == INLINE ? frame.byteslice(10 + length, size) : nil]
+    end
+
+    def counters(counted)
+      spans = counted.spans
+      [counted.chunks & U32, counted.gc & U32, counted.allocated & U32, counted.started, counted.finished,
+       spans.bytesize, spans].pack("NNNQ>Q>na*")
+    end
+
+    # A whole response but for its body's bytes, which follow this string.
+    def response_head(status, flags, counted, headers, body_size)
+      spans = counted.spans
+      [37 + spans.bytesize + headers.bytesize + body_size, RESPONSE, status, flags,
+       counted.chunks & U32, counted.gc & U32, counted.allocated & U32, counted.started, counted.finished,
+       spans.bytesize, spans, headers.bytesize, headers].pack("NCnCNNNQ>Q>na*Na*")
+    end
+
+    def head(status, flags, headers)
+      [3 + headers.bytesize, HEAD, status, flags, headers].pack("NCnCa*")
+    end
+
+    def ending(type, flags, counted)
+      frame(type, [flags].pack("C") << counters(counted))
+    end
+
+    def error(flags, counted, pairs)
+      frame(ERROR, [flags].pack("C") << counters(counted) << pairs)
+    end
+  end
+end

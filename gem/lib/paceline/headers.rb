@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+# Response headers as the pairs of a frame. Refuses what could break the response apart; never adds a header.
+module Paceline
+  # The app answered what can't be sent: a status, header or body outside Rack's SPEC and RFC 9110.
+  class InvalidResponse < StandardError; end
+
+  class Headers
+    TOKEN = /\A[!#$%&'*+\-.^_`|~0-9A-Za-z]+\z/
+    BREAKING = /[\r\0]/
+    KNOWN_MAX = 1000
+    private_constant :TOKEN, :BREAKING, :KNOWN_MAX
+
+    # Names checked once: name => name, or false for one that stays in the worker.
+    def initialize
+      @known = {}
+    end
+
+    # The `rack.hijack` header, if there is one.
+    attr_reader :hijack
+
+    def encode(headers)
+      @hijack = nil
+      out = String.new(capacity: 512, encoding: Encoding::BINARY)
+      headers&.each do |name, value|
+        known = @known[name]
+        known = check_name(name) if known.nil?
+        if known == false
+          @hijack = value if name == "rack.hijack"
+        elsif value.is_a?(Array)
+          value.each { |single| put(out, known, single) }
+        else
+          put(out, known, value)
+        end
+      end
+      out
+    end
+
+    private
+
+    def put(out, name, value)
+      return if value.nil?
+      value = value.to_s
+      value = value.b unless value.ascii_only?
+      raise InvalidResponse, "header #{name} has a value with CR or NUL: #{value.inspect}" if value.match?(BREAKING)
+      if value.include?("\n")
+        value.each_line("\n", chomp: true) { |line| out << name << "\0" << line << "\0" unless line.empty? }
+      else
+        out << name << "\0" << value << "\0"
+      end
+    end
+
+    def check_name(name)
+      text = name.to_s
+      if text.start_with?("rack.")
+        known = false
+      elsif text.ascii_only? && text.match?(TOKEN)
+        known = text.dup.freeze
+      else
+        raise InvalidResponse, "header name #{text.inspect} is not a token"
+      end
+      @known[name] = known if @known.size < KNOWN_MAX
+      known
+    end
+  end
+end

@@ -1,0 +1,57 @@
+# frozen_string_literal: true
+
+# What an app is told when its client has gone, and the stream object that a callable body writes to.
+# Writes only by way of the response; never touches the channel itself.
+module Paceline
+  # Raised in the app at a write when the client is gone. An IOError, which frameworks already expect of a socket.
+  class ClientGone < IOError; end
+
+  # The argument of a callable (streaming) body, as Rack 3 wants it.
+  class Stream
+    def initialize(response, input)
+      @response = response
+      @input = input
+      @read_closed = false
+      @write_closed = false
+    end
+
+    def read(*arguments)
+      raise IOError, "not opened for reading" if @read_closed
+      @input&.read(*arguments)
+    end
+
+    def write(*strings)
+      raise IOError, "not opened for writing" if @write_closed
+      strings.sum { |string| @response.chunk(string.to_s) }
+    end
+
+    def <<(string)
+      write(string)
+      self
+    end
+
+    # Each write is on its way to the client already.
+    def flush
+      self
+    end
+
+    def close_read
+      @read_closed = true
+      nil
+    end
+
+    def close_write
+      @write_closed = true
+      nil
+    end
+
+    def close
+      @read_closed = @write_closed = true
+      nil
+    end
+
+    def closed?
+      @read_closed && @write_closed
+    end
+  end
+end

@@ -1,0 +1,159 @@
+# frozen_string_literal: true
+
+# The process that holds the loaded application and forks workers from it, as the front commands. It loads the app
+# once and never serves a request; when the front is gone, it and its workers go too.
+require_relative "control"
+require_relative "failure"
+require_relative "app_loader"
+require_relative "worker"
+
+module Paceline
+  class Preloader
+    # `app`: an application loaded already (a Rack handler's); nil: load it as START says.
+    def initialize(control, app: nil)
+      @control = control
+      @app = app
+      @workers = {}
+      @lock = Mutex.new
+    end
+
+    # Returns only in a test of its parts: the process ends with the front.
+    def run
+      ignore_signals
+      type, payload = @control.read
+      exit!(1) unless type == Frames::START
+      @settings = Frames.parse_pairs(payload)
+      title
+      load
+      serve
+    rescue ProtocolError, SystemCallError, IOError => e
+      warn "paceline preloader: #{e.class}: #{e.message}"
+    ensure
+      finish unless @forked
+    end
+
+    private
+
+    # The front hears the terminal and the service manager, and tells this process by its control socket.
+    def ignore_signals
+      %w[INT TERM QUIT HUP USR1 USR2 TTIN TTOU].each { |name| trap(name, "IGNORE") }
+    end
+
+    def title
+      Process.setproctitle("paceline preloader [#{@settings["site"]}]")
+    end
+
+    def load
+      @loader = AppLoader.new(@settings) { |name, edge| tell_step(name, edge) }
+      watch_front_while do
+        if @app
+          require "stringio"
+        else
+          @loader.prepare
+          @app = @loader.load if preload?
+        end
+        load_hooks
+      end
+      @control.send(Frames::LOADED, Frames.pairs(@loader.versions.merge("pid" => Process.pid)))
+    rescue ProtocolError, Errno::EPIPE
+      raise
+    rescue Exception => e # whatever the app raises, `exit` among it, is a failure to report
+      fail_with(e)
+    end
+
+    def preload?
+      @settings["preload"] != "0"
+    end
+
+    def load_hooks
+      return if @settings["puma_config"].to_s.empty?
+      require_relative "puma_config"
+      @hooks = PumaConfig.load(@settings["puma_config"])
+    end
+
+    def tell_step(name, edge)
+      @control.send(Frames::STEP, Frames.fields(name, edge, Worker.now))
+    end
+
+    def fail_with(error)
+      failure = Failure.new(error, step: @loader.step, root: @settings["root"])
+      warn "#{error.class}: #{error.message}", *failure.backtrace.first(30)
+      @control.send(Frames::FAILED, Frames.pairs(failure.to_h))
+      exit!(1)
+    end
+
+    # An app may take a minute to load; the front's death must not wait for it.
+    def watch_front_while
+      watch = Thread.new do
+        IO.select([@control.io])
+        exit!(1) if @control.io.recv(1, 0x2).to_s.empty? # MSG_PEEK
+      rescue SystemCallError
+        exit!(1)
+      end
+      watch.report_on_exception = false
+      yield
+    ensure
+      watch&.kill
+    end
+
+    def serve
+      while (type, payload = @control.read)
+        fork_worker(*Frames.parse_fields(payload).map { |text| Integer(text, 10) }) if type == Frames::FORK
+      end
+    end
+
+    def fork_worker(index, threads)
+      before_fork
+      ours, theirs = UNIXSocket.pair
+      parent = Process.pid
+      pid = Process.fork do
+        @forked = true
+        @control.close
+        ours.close
+        worker = Worker.new(Control.new(theirs), index: index, threads: threads, settings: @settings,
+                            app: @app, loader: @loader, hooks: @hooks, parent: parent)
+        worker.run
+      end
+      theirs.close
+      @lock.synchronize { @workers[pid] = true }
+      @control.send(Frames::FORKED, Frames.fields(index, pid), fd: ours)
+      ours.close
+      reap(pid)
+      @hooks&.run_hooks(:after_worker_fork, index)
+    end
+
+    def before_fork
+      @hooks&.run_hooks(:before_fork)
+      return unless defined?(::ActiveRecord::Base)
+      handler = ::ActiveRecord::Base.connection_handler
+      handler.method(:clear_all_connections!).arity.zero? ? handler.clear_all_connections! : handler.clear_all_connections!(:all)
+    rescue StandardError => e
+      warn "paceline: before the fork: #{e.class}: #{e.message}", *e.backtrace.first(10)
+    end
+
+    # Waits for this child alone, so that the app's own children stay the app's.
+    def reap(pid)
+      Thread.new do
+        status = Process.wait2(pid)[1]
+        @lock.synchronize { @workers.delete(pid) }
+        code = status.signaled? ? -status.termsig : status.exitstatus
+        @control.send(Frames::EXITED, Frames.fields(pid, code))
+      rescue SystemCallError, IOError
+        nil # the front is gone, which the main thread sees too
+      end
+    end
+
+    def finish
+      @lock.synchronize { @workers.keys }.each do |pid|
+        Process.kill(:KILL, pid)
+      rescue Errno::ESRCH
+        nil
+      end
+      exit!(0)
+    end
+  end
+end
+
+if $PROGRAM_NAME == __FILE__
+  Paceline::Preloader.new(Paceline::Control.from_env).run
+end

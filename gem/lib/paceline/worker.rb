@@ -1,0 +1,181 @@
+# frozen_string_literal: true
+
+# A forked worker: runs the app in its threads, one channel to the front each. Its main thread only listens to the
+# front's commands. Loads no app unless told to, and never outlives the front.
+require_relative "control"
+require_relative "channel"
+require_relative "failure"
+
+module Paceline
+  class Worker
+    IGNORED = %w[INT QUIT HUP USR1 USR2 TTIN TTOU].freeze
+    PR_SET_PDEATHSIG = 1
+    PRCTL = { "x86_64" => 157, "aarch64" => 167 }.freeze
+    private_constant :IGNORED, :PR_SET_PDEATHSIG, :PRCTL
+
+    def self.now
+      Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)
+    end
+
+    attr_reader :app, :control, :hooks, :rack3
+
+    def initialize(control, index:, threads:, settings:, app:, loader:, hooks:, parent:)
+      @control = control
+      @index = index
+      @size = threads
+      @settings = settings
+      @app = app
+      @loader = loader
+      @hooks = hooks
+      @parent = parent
+      @draining = false
+    end
+
+    def multithread?
+      @size > 1
+    end
+
+    def root
+      @settings["root"]
+    end
+
+    def draining?
+      @draining
+    end
+
+    # Never returns.
+    def run
+      $PROGRAM_NAME = "paceline worker #{@index} [#{@settings["site"]}]"
+      die_with_parent
+      @wake, @waker = IO.pipe
+      set_traps
+      redirect
+      srand
+      boot && listen
+      exit!(0)
+    rescue SystemCallError, IOError, ProtocolError => e
+      warn "paceline worker #{@index}: #{e.class}: #{e.message}"
+    ensure
+      exit!(1)
+    end
+
+    # Gives thread `number` a fresh channel; the front gets the other end.
+    def open_channel(number)
+      ours, theirs = UNIXSocket.pair
+      @control.send(Frames::CHANNEL, Frames.fields(number), fd: theirs)
+      theirs.close
+      ours
+    end
+
+    # A frame from the front that makes no sense: nothing that follows can be trusted.
+    def broken(error)
+      warn "paceline worker #{@index}: #{error.class}: #{error.message}"
+      exit!(1)
+    end
+
+    private
+
+    def die_with_parent
+      number = PRCTL[RbConfig::CONFIG["host_cpu"]]
+      verbose, $VERBOSE = $VERBOSE, nil
+      begin
+        syscall(number, PR_SET_PDEATHSIG, 9, 0, 0, 0) if number
+      rescue SystemCallError, NotImplementedError
+        nil
+      ensure
+        $VERBOSE = verbose
+      end
+      exit!(1) unless Process.ppid == @parent
+    end
+
+    def set_traps
+      IGNORED.each { |name| trap(name, "IGNORE") }
+      trap("CHLD", "DEFAULT")
+      trap("TERM") { @waker.write_nonblock("T", exception: false) }
+    end
+
+    # What the app prints goes to the front, which knows which worker it came from.
+    def redirect
+      { "stdout" => STDOUT, "stderr" => STDERR }.each do |name, io|
+        reading, writing = IO.pipe
+        @control.send(Frames::OUTPUT, Frames.fields(name), fd: reading)
+        reading.close
+        io.reopen(writing)
+        io.sync = true
+        writing.close
+      end
+    end
+
+    def boot
+      @app ||= @loader.load
+      @rack3 = @loader.rack_release.to_i >= 3
+      @hooks&.run_hooks(:before_worker_boot, @index)
+      @threads = Array.new(@size) { |n| start_thread(n + 1) }
+      @control.send(Frames::READY)
+      true
+    rescue Exception => e # as in the preloader: whatever is raised here is the app's failure
+      report(e)
+    end
+
+    def report(error)
+      failure = Failure.new(error, step: "ready", root: @settings["root"])
+      warn "#{error.class}: #{error.message}", *failure.backtrace.first(30)
+      @control.send(Frames::WORKER_FAILED, Frames.pairs(failure.to_h))
+      exit!(1)
+    end
+
+    def start_thread(number)
+      channel = Channel.new(self, number, open_channel(number))
+      thread = Thread.new { channel.run }
+      thread.name = "paceline #{number}"
+      thread[:paceline_channel] = channel
+      thread
+    end
+
+    # Until there is nothing more to serve. EOF: the front is gone, and so is the reason to live.
+    def listen
+      loop do
+        ready = @control.buffered? ? [[@control.io]] : IO.select([@control.io, @wake])
+        if ready[0].include?(@wake)
+          byte = @wake.read_nonblock(64, exception: false)
+          drain if byte.include?("T")
+          return shut_down if byte.include?("E") && @threads.none?(&:alive?)
+        end
+        obey if ready[0].include?(@control.io)
+      end
+    end
+
+    def obey
+      type, payload = @control.read
+      case type
+      when nil then exit!(0)
+      when Frames::DRAIN then drain
+      when Frames::ASK_BACKTRACE then tell_backtrace(Frames.parse_fields(payload).first)
+      end
+    end
+
+    def drain
+      return if @draining
+      @draining = true
+      Thread.new do
+        @threads.each { |thread| thread[:paceline_channel]&.drain }
+        @threads.each(&:join)
+        @waker.write("E")
+      end
+    end
+
+    def tell_backtrace(number)
+      thread = @threads[Integer(number, 10) - 1]
+      lines = thread&.backtrace || []
+      @control.send(Frames::BACKTRACE, Frames.fields(number, lines.join("\n")))
+    rescue ArgumentError, TypeError
+      nil
+    end
+
+    def shut_down
+      @hooks&.run_hooks(:before_worker_shutdown, @index)
+    rescue StandardError => e
+      warn "paceline: worker shutdown hook: #{e.class}: #{e.message}", *e.backtrace.first(10)
+    end
+  end
+end
