@@ -3,5 +3,6 @@
 
 pub mod cli;
 pub mod config;
+pub mod pages;
 pub mod startup_report;
 pub mod static_files;

@@ -1,6 +1,17 @@
 //! What happened while an app started, and what to do about it: one record, shown alike on the terminal and in the browser.
 //! It never starts anything.
 
+pub mod backtrace;
+pub mod excerpt;
+pub mod html;
+pub mod record;
+#[cfg(test)]
+mod samples;
+pub mod suggestion;
+pub mod text;
+
+pub use suggestion::{suggest, Suggestion};
+
 use std::{path::PathBuf, time::Duration};
 
 /// The steps of a start, in order.

@@ -1,0 +1,315 @@
+//! Keeps the record of a start: steps as they begin and end, what the app printed, how it failed.
+//! It never asks the clock: every time is handed in.
+
+use super::{Failure, StartupReport, Step, StepRecord};
+use std::{path::PathBuf, time::Duration};
+
+/// What is kept of the app's output.
+const OUTPUT_LINES: usize = 200;
+const OUTPUT_BYTES: usize = 64 * 1024;
+const LINE_BYTES: usize = 4 * 1024;
+
+impl Step {
+    pub const ALL: [Step; 6] = [Step::Found, Step::Bundler, Step::Boot, Step::Preload, Step::Fork, Step::Ready];
+
+    /// The protocol's and the log's name of the step.
+    pub fn name(self) -> &'static str {
+        match self {
+            Step::Found => "found",
+            Step::Bundler => "bundler",
+            Step::Boot => "boot",
+            Step::Preload => "preload",
+            Step::Fork => "fork",
+            Step::Ready => "ready",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Step> {
+        Step::ALL.into_iter().find(|step| step.name() == name)
+    }
+
+    /// What happens in it, for people.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Step::Found => "find the application",
+            Step::Bundler => "set up its gems",
+            Step::Boot => "load the application",
+            Step::Preload => "load its code ahead",
+            Step::Fork => "start workers",
+            Step::Ready => "workers ready",
+        }
+    }
+}
+
+/// Where a step stands, as both renderings show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    Done(Duration),
+    Running,
+    Failed,
+    /// Passed over: a later step began without it (an app without a Gemfile has no `bundler`).
+    Skipped,
+    NotReached,
+}
+
+impl StartupReport {
+    pub fn new(site: impl Into<String>, root: impl Into<PathBuf>, environment: impl Into<String>) -> Self {
+        StartupReport {
+            id: uuid::Uuid::new_v4().simple().to_string().chars().take(8).collect(),
+            site: site.into(),
+            root: root.into(),
+            environment: environment.into(),
+            steps: Vec::new(),
+            failure: None,
+            output: Vec::new(),
+            versions: String::new(),
+        }
+    }
+
+    /// A step begins, `at` since the start began. Beginning a step again (a second worker) keeps the first time.
+    pub fn begin(&mut self, step: Step, at: Duration) {
+        if !self.steps.iter().any(|record| record.step == step) {
+            self.steps.push(StepRecord { step, began: at, took: None });
+        }
+    }
+
+    pub fn done(&mut self, step: Step, at: Duration) {
+        self.begin(step, at);
+        if let Some(record) = self.steps.iter_mut().find(|record| record.step == step) {
+            record.took = Some(at.saturating_sub(record.began));
+        }
+    }
+
+    /// The first failure stays: what follows it is usually its echo.
+    pub fn fail(&mut self, failure: Failure) {
+        if self.failure.is_none() {
+            self.failure = Some(failure);
+        }
+    }
+
+    /// Keeps a line the app printed, without colours and control characters; the oldest lines go first.
+    pub fn push_output(&mut self, line: impl AsRef<str>) {
+        self.output.push(plain(line.as_ref()));
+        let mut bytes: usize = self.output.iter().map(|line| line.len() + 1).sum();
+        let mut drop = 0;
+        while drop < self.output.len() && (self.output.len() - drop > OUTPUT_LINES || bytes > OUTPUT_BYTES) {
+            bytes -= self.output.get(drop).map_or(0, |line| line.len() + 1);
+            drop += 1;
+        }
+        self.output.drain(..drop);
+    }
+
+    /// The step that failed: the one still open, or the one that would have come next.
+    pub fn failed_step(&self) -> Option<Step> {
+        self.failure.as_ref()?;
+        let open = self.steps.iter().rev().find(|record| record.took.is_none());
+        let last_done = self.steps.iter().map(|record| record.step).max();
+        open.map(|record| record.step)
+            .or_else(|| Step::ALL.into_iter().find(|step| last_done.is_none_or(|last| *step > last)))
+            .or(Some(Step::Ready))
+    }
+
+    /// Every step with its mark, in order.
+    pub fn marks(&self) -> Vec<(Step, Mark)> {
+        let failed = self.failed_step();
+        let last = self.steps.iter().map(|record| record.step).max().max(failed);
+        let mark = |step: Step| {
+            if failed == Some(step) {
+                return Mark::Failed;
+            }
+            match self.steps.iter().find(|record| record.step == step) {
+                Some(StepRecord { took: Some(took), .. }) => Mark::Done(*took),
+                Some(_) => Mark::Running,
+                None if last.is_some_and(|last| step < last) => Mark::Skipped,
+                None => Mark::NotReached,
+            }
+        };
+        Step::ALL.into_iter().map(|step| (step, mark(step))).collect()
+    }
+
+    /// From the start's beginning to the last thing recorded.
+    pub fn elapsed(&self) -> Duration {
+        self.steps.iter().map(|record| record.began + record.took.unwrap_or_default()).max().unwrap_or_default()
+    }
+
+    /// One line for the log.
+    pub fn summary(&self) -> String {
+        let site = &self.site;
+        match (&self.failure, self.failed_step()) {
+            (Some(failure), Some(step)) => {
+                format!("{site} did not start ({}): {} [{}]", step.name(), failure.headline(&self.root), self.id)
+            }
+            _ => format!("{site} started in {}", duration(self.elapsed())),
+        }
+    }
+}
+
+impl Failure {
+    /// The failure in one line: class, first line of the message, place.
+    pub fn headline(&self, root: &std::path::Path) -> String {
+        match self {
+            Failure::Exception { class, message, file, line, .. } => {
+                let first = message.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+                let mut text = if first.is_empty() { class.clone() } else { format!("{class}: {first}") };
+                if let Some(file) = file {
+                    text.push_str(&format!(" ({}", file.strip_prefix(root).unwrap_or(file).display()));
+                    if let Some(line) = line {
+                        text.push_str(&format!(":{line}"));
+                    }
+                    text.push(')');
+                }
+                text
+            }
+            Failure::Exited { status, signal, who } => match (status, signal) {
+                (_, Some(signal)) => format!("the {who} was killed by signal {signal} ({})", signal_name(*signal)),
+                (Some(status), None) => format!("the {who} ended with status {status} before the app was ready"),
+                (None, None) => format!("the {who} ended before the app was ready"),
+            },
+            Failure::TimedOut { after } => format!("not ready after {}", duration(*after)),
+            Failure::System { doing, error } => format!("could not {doing}: {error}"),
+        }
+    }
+}
+
+pub fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        1 => "HUP",
+        2 => "INT",
+        3 => "QUIT",
+        4 => "ILL",
+        6 => "ABRT",
+        7 => "BUS",
+        8 => "FPE",
+        9 => "KILL",
+        11 => "SEGV",
+        13 => "PIPE",
+        15 => "TERM",
+        24 => "XCPU",
+        25 => "XFSZ",
+        31 => "SYS",
+        _ => "?",
+    }
+}
+
+/// `0.4 ms`, `312 ms`, `4.21 s`.
+pub fn duration(time: Duration) -> String {
+    match time.as_micros() {
+        0..=9_999 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
+        10_000..=999_999 => format!("{} ms", time.as_millis()),
+        1_000_000..=59_999_999 => format!("{:.2} s", time.as_secs_f64()),
+        _ => format!("{} min {} s", time.as_secs() / 60, time.as_secs() % 60),
+    }
+}
+
+/// Text without escape sequences and control characters (tabs stay, lines end where they end), bounded.
+pub fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len().min(LINE_BYTES));
+    let mut rest = text.trim_end_matches(['\n', '\r']).chars().peekable();
+    while let Some(c) = rest.next() {
+        if out.len() > LINE_BYTES {
+            out.push('…');
+            break;
+        }
+        match c {
+            '\x1b' => match rest.next() {
+                // CSI: parameters up to a final byte.
+                Some('[') => while rest.next().is_some_and(|c| !('\x40'..='\x7e').contains(&c)) {},
+                // OSC: up to BEL or ESC \.
+                Some(']') => {
+                    while let Some(c) = rest.next() {
+                        if c == '\x07' || (c == '\x1b' && rest.next_if_eq(&'\\').is_some()) {
+                            break;
+                        }
+                    }
+                }
+                _ => {}
+            },
+            '\t' => out.push('\t'),
+            c if c.is_control() => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn steps_are_marked_done_failed_skipped_and_not_reached() {
+        let mut report = StartupReport::new("shop", "/srv/shop", "development");
+        report.done(Step::Found, ms(1));
+        report.begin(Step::Boot, ms(2));
+        assert_eq!(report.marks()[2].1, Mark::Running);
+        report.fail(Failure::TimedOut { after: ms(60_000) });
+        let marks: Vec<Mark> = report.marks().into_iter().map(|(_, mark)| mark).collect();
+        assert_eq!(marks, [Mark::Done(ms(0)), Mark::Skipped, Mark::Failed, Mark::NotReached, Mark::NotReached, Mark::NotReached]);
+        assert_eq!(report.summary(), format!("shop did not start (boot): not ready after 1 min 0 s [{}]", report.id));
+        assert_eq!(report.id.len(), 8);
+    }
+
+    #[test]
+    fn a_failure_between_steps_belongs_to_the_next() {
+        let mut report = StartupReport::new("shop", "/srv/shop", "development");
+        report.done(Step::Bundler, ms(1));
+        report.fail(Failure::Exited { status: Some(1), signal: None, who: "preloader".into() });
+        assert_eq!(report.failed_step(), Some(Step::Boot));
+    }
+
+    #[test]
+    fn only_the_first_failure_counts() {
+        let mut report = StartupReport::new("shop", "/srv/shop", "development");
+        report.fail(Failure::TimedOut { after: ms(1) });
+        report.fail(Failure::Exited { status: None, signal: Some(9), who: "preloader".into() });
+        assert_eq!(report.failure, Some(Failure::TimedOut { after: ms(1) }));
+    }
+
+    #[test]
+    fn output_is_bounded_in_lines_and_bytes() {
+        let mut report = StartupReport::new("shop", "/srv/shop", "development");
+        for n in 0..500 {
+            report.push_output(format!("line {n}\n"));
+        }
+        assert_eq!(report.output.len(), OUTPUT_LINES);
+        assert_eq!(report.output.last().map(String::as_str), Some("line 499"));
+        for _ in 0..100 {
+            report.push_output("x".repeat(1 << 20));
+        }
+        assert!(report.output.iter().map(String::len).sum::<usize>() <= OUTPUT_BYTES);
+        assert!(!report.output.is_empty());
+    }
+
+    #[test]
+    fn plain_text_has_no_terminal_commands() {
+        for (raw, expected) in [
+            ("\x1b[31mred\x1b[0m", "red"),
+            ("\x1b]0;title\x07after", "after"),
+            ("\x1b]8;;http://x\x1b\\link", "link"),
+            ("a\tb\0\x08c\r\n", "a\tbc"),
+            ("\x1b", ""),
+            ("\x1b[", ""),
+            ("grün", "grün"),
+        ] {
+            assert_eq!(plain(raw), expected, "{raw:?}");
+        }
+    }
+
+    #[test]
+    fn headline_names_place_below_the_root() {
+        let failure = Failure::Exception {
+            class: "NameError".into(),
+            message: "\nuninitialized constant Foo\nmore".into(),
+            file: Some("/srv/shop/config/routes.rb".into()),
+            line: Some(3),
+            backtrace: vec![],
+            cause: None,
+            detail: None,
+        };
+        assert_eq!(failure.headline("/srv/shop".as_ref()), "NameError: uninitialized constant Foo (config/routes.rb:3)");
+    }
+}

@@ -1,0 +1,96 @@
+//! Mistakes in the app's own code: syntax, unknown names, frozen objects.
+//! It comes last: it never speaks where another rule knows the reason.
+
+use super::{
+    case::{shell, Case, Symptom},
+    Suggestion,
+};
+use std::path::PathBuf;
+
+pub fn rule(s: &Symptom, case: &Case) -> Option<Suggestion> {
+    let place = s.place(case).map(|place| format!(" ({place})")).unwrap_or_default();
+    match s.class.as_str() {
+        "SyntaxError" => syntax(s, case),
+        "NameError" | "NoMethodError" | "ActionView::Template::Error" => name(s, case, &place),
+        "FrozenError" => Suggestion::say(format!("The code changes an object that is frozen{place}: work on a copy (`dup`, or `+\"\"` for a string).")),
+        "SystemStackError" => Suggestion::say(format!("A method calls itself without end{place}.")),
+        "ArgumentError" if s.says("wrong number of arguments") => Suggestion::say(format!("A method is called with other arguments than it takes{place}. If it is a gem's, compare the gem's version with the one the code was written for.")),
+        _ => None,
+    }
+}
+
+fn syntax(s: &Symptom, case: &Case) -> Option<Suggestion> {
+    // `/srv/app/x.rb:12: syntax error, ...`
+    let said = s.message.lines().find_map(|line| {
+        let (file, rest) = line.split_once(".rb:")?;
+        let number: u32 = rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
+        Some((PathBuf::from(format!("{}.rb", file.trim().trim_start_matches("--> "))), number))
+    });
+    let (file, line) = match (&s.file, s.line) {
+        (Some(file), Some(line)) => (file.clone(), line),
+        _ => said?,
+    };
+    let name = case.below_root(&file);
+    let end = s.says_any(&["end-of-input", "expected an `end`", "unexpected `end'", "unexpected end,"]);
+    let hint = if end { " A missing or surplus `end`, bracket or quote is the usual reason, often well above that line." } else { "" };
+    Suggestion::run(format!("Ruby can't read {name}: look at line {line}.{hint}"), format!("ruby -wc {}", shell(&name)))
+}
+
+fn name(s: &Symptom, case: &Case, place: &str) -> Option<Suggestion> {
+    // Names that newer Rubies dropped.
+    for (gone, instead) in [("`exists?' for File", "File.exist?"), ("`exists?' for Dir", "Dir.exist?"), ("'exists?' for class File", "File.exist?"), ("'exists?' for class Dir", "Dir.exist?"), ("constant Fixnum", "Integer"), ("constant Bignum", "Integer")] {
+        if s.says(gone) {
+            return Suggestion::say(format!("This Ruby no longer has that name{place}: use {instead}, or update the gem that uses it."));
+        }
+    }
+    if let Some(meant) = s.message.split_once("Did you mean?").map(|(_, names)| names.split_whitespace().collect::<Vec<_>>().join(", ")).filter(|names| !names.is_empty()) {
+        return Suggestion::say(format!("Probably a slip of the pen{place}. Did you mean {meant}?"));
+    }
+    if let Some(constant) = s.after("uninitialized constant ", &[' ', '\n', '(']) {
+        let text = format!("Nothing defines {constant}{place}: is it spelled right, and is its file required or in a folder that is loaded by itself?");
+        return match case.is_rails() {
+            true => Suggestion::run(text, case.rails("zeitwerk:check")),
+            false => Suggestion::say(text),
+        };
+    }
+    if s.says("for nil") {
+        return Suggestion::say(format!("Something is nil that should not be{place}: often a setting or credential that is missing in {}.", case.report.environment));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{suggest_with, testing::*};
+    use crate::startup_report::Failure;
+
+    #[test]
+    fn mistakes_in_code() {
+        for (machine, class, message, text, command) in [
+            (&RAILS, "SyntaxError", "/srv/app/config/x.rb:7: syntax error, unexpected end-of-input", "look at line 7. A missing", "ruby -wc config/x.rb"),
+            (&RAILS, "NameError", "undefined local variable or method `beerz'\nDid you mean?  beers\n               beer", "Did you mean beers, beer?", "-"),
+            (&RAILS, "NameError", "uninitialized constant Breweryy", "Nothing defines Breweryy (config/x.rb:7)", "RAILS_ENV=production bin/rails zeitwerk:check"),
+            (&RACK, "NameError", "uninitialized constant App", "Nothing defines App", "-"),
+            (&RAILS, "NoMethodError", "undefined method `exists?' for File:Class", "File.exist?", "-"),
+            (&RAILS, "NoMethodError", "undefined method `[]' for nil:NilClass", "missing in production", "-"),
+            (&RAILS, "FrozenError", "can't modify frozen String: \"x\"", "dup", "-"),
+            (&RAILS, "SystemStackError", "stack level too deep", "without end", "-"),
+        ] {
+            row(machine, class, message, text, command);
+        }
+    }
+
+    #[test]
+    fn a_cause_that_is_known_speaks_before_a_vague_exception() {
+        let Failure::Exception { class, message, file, line, backtrace, .. } = exception("NameError", "uninitialized constant X") else { return };
+        let failure = Failure::Exception { class, message, file, line, backtrace, cause: Some("PG::ConnectionBad: Connection refused".into()), detail: None };
+        check(suggest_with(&report("test", failure), &RAILS), "PostgreSQL", "systemctl start postgresql", "cause");
+    }
+
+    #[test]
+    fn the_unknown_has_no_suggestion() {
+        for (class, message) in [("RuntimeError", "boom"), ("", ""), ("StandardError", "x\n\n - \u{0}`'\"(")] {
+            assert_eq!(suggest_with(&report("production", exception(class, message)), &RACK), None);
+        }
+    }
+}

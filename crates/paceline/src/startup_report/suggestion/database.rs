@@ -1,0 +1,196 @@
+//! Databases: not created, without tables, not running, refusing the user, for SQLite, PostgreSQL and MySQL.
+//! It never connects to one.
+
+use super::{
+    case::{Case, Symptom},
+    Suggestion,
+};
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Sqlite,
+    Postgres,
+    Mysql,
+    Unknown,
+}
+
+pub fn rule(s: &Symptom, case: &Case) -> Option<Suggestion> {
+    if !is_database(s) {
+        return None;
+    }
+    let kind = kind(s);
+    settings(s, case)
+        .or_else(|| missing(s, case))
+        .or_else(|| tables(s, case))
+        .or_else(|| access(s, kind, case))
+        .or_else(|| unreachable(s, kind, case))
+        .or_else(|| sqlite(s, case))
+}
+
+fn is_database(s: &Symptom) -> bool {
+    let rooms = ["ActiveRecord::", "PG::", "Mysql2::", "Trilogy::", "SQLite3::", "Sequel::", "ROM::", "Sinatra::ActiveRecord"];
+    rooms.iter().any(|room| s.class.starts_with(room))
+        || s.says_any(&["PG::", "Mysql2::", "Trilogy::", "SQLite3::", "Could not load database configuration", "Cannot load database configuration", "Cannot load `Rails.application.database_configuration`"])
+}
+
+fn kind(s: &Symptom) -> Kind {
+    let names = |names: &[&str]| names.iter().any(|name| s.class.contains(name) || s.says(name));
+    match () {
+        () if names(&["SQLite3", "sqlite"]) => Kind::Sqlite,
+        () if names(&["PG::", "postgres", "PGSQL", "port 5432"]) => Kind::Postgres,
+        () if names(&["Mysql2", "Trilogy", "trilogy", "mysql", "MySQL"]) => Kind::Mysql,
+        () => Kind::Unknown,
+    }
+}
+
+/// config/database.yml itself.
+fn settings(s: &Symptom, case: &Case) -> Option<Suggestion> {
+    if s.is(&["ActiveRecord::AdapterNotSpecified"]) || s.says("database is not configured for") || s.says("` database is not configured") {
+        return Suggestion::say(format!("config/database.yml has no section `{}`: add one.", case.report.environment));
+    }
+    if s.is(&["ActiveRecord::AdapterNotFound"]) || s.says("nonexistent adapter") {
+        return Suggestion::run("config/database.yml names an adapter that no installed gem provides: check its spelling and that the Gemfile has its gem (sqlite3, pg, mysql2, trilogy).", "bundle install");
+    }
+    let unread = s.says_any(&["Could not load database configuration. No such file", "Cannot load database configuration", "Cannot load `Rails.application.database_configuration`"]);
+    if unread && !case.has("config/database.yml") {
+        let example = ["example", "sample", "dist", "sqlite3"].into_iter().find(|end| case.has(&format!("config/database.yml.{end}")));
+        return match example {
+            Some(end) => Suggestion::run("config/database.yml is missing; there is an example to copy and adapt.", format!("cp config/database.yml.{end} config/database.yml")),
+            None => Suggestion::say("config/database.yml is missing (or set DATABASE_URL): it says which database the app uses."),
+        };
+    }
+    None
+}
+
+fn missing(s: &Symptom, case: &Case) -> Option<Suggestion> {
+    let missing = s.is(&["ActiveRecord::NoDatabaseError"])
+        || s.says("Unknown database")
+        || s.says("database \"") && s.says("does not exist")
+        || s.says("We could not find your database");
+    if !missing {
+        return None;
+    }
+    let name = s
+        .after("Unknown database '", &['\''])
+        .or_else(|| s.after("database \"", &['"']))
+        .or_else(|| s.after("We could not find your database: ", &[' ']).map(|name| name.trim_end_matches('.')));
+    let name = name.map(|name| format!("The database {name}")).unwrap_or_else(|| "The app's database".into());
+    Suggestion::run(format!("{name} does not exist. If {} names the right one, create it and its tables.", file(case)), case.rails("db:prepare"))
+}
+
+fn tables(s: &Symptom, case: &Case) -> Option<Suggestion> {
+    let table = s
+        .after("no such table: ", &[':', ' ', '\''])
+        .or_else(|| s.after("relation \"", &['"']))
+        .or_else(|| s.after("Table '", &['\'']))
+        .or_else(|| s.after("Could not find table '", &['\'']));
+    let absent = s.says_any(&["no such table", "UndefinedTable", "doesn't exist", "Could not find table"]) || s.says("relation \"") && s.says("does not exist");
+    if let Some(table) = table.filter(|_| absent) {
+        return Suggestion::run(format!("The database has no table {table}: it is new, or its migrations have not run."), case.rails("db:prepare"));
+    }
+    let column = s.says_any(&["no such column", "UndefinedColumn", "Unknown column"]);
+    column.then(|| Suggestion::run("The database lacks a column the app expects: probably a migration has not run.", case.rails("db:migrate"))).flatten()
+}
+
+fn access(s: &Symptom, kind: Kind, case: &Case) -> Option<Suggestion> {
+    let file = file(case);
+    if let Some(role) = s.after("role \"", &['"']).filter(|_| s.says("does not exist")) {
+        return Suggestion::run(format!("PostgreSQL has no user {role}: create it, or correct `username` in {file}."), format!("sudo -u postgres createuser --createdb {}", super::case::shell(role)));
+    }
+    if !s.says_any(&["Access denied", "authentication failed", "Peer authentication", "no password supplied", "permission denied for"]) {
+        return None;
+    }
+    let user = s.after("for user '", &['\'']).or_else(|| s.after("for user \"", &['"'])).map(|user| format!(" the user {user}")).unwrap_or_else(|| " this user".into());
+    let server = if kind == Kind::Postgres { "PostgreSQL" } else if kind == Kind::Mysql { "MySQL" } else { "The database" };
+    let peer = if s.says("Peer authentication") { " (peer authentication: the system user must have the same name, or give `host: localhost` and a password)" } else { "" };
+    Suggestion::say(format!("{server} refuses{user}: check `username` and `password` in {file} (or DATABASE_URL) for {}{peer}.", case.report.environment))
+}
+
+fn unreachable(s: &Symptom, kind: Kind, case: &Case) -> Option<Suggestion> {
+    let refused = s.is(&["PG::ConnectionBad", "ActiveRecord::ConnectionNotEstablished", "ActiveRecord::DatabaseConnectionError", "Mysql2::Error::ConnectionError", "Trilogy::BaseConnectionError", "Sequel::DatabaseConnectionError"])
+        || s.says_any(&["Connection refused", "could not connect", "Can't connect", "unable to connect"]);
+    if !refused || kind == Kind::Sqlite {
+        return None;
+    }
+    if let Some(host) = s.after("could not translate host name \"", &['"']).or_else(|| s.after("Unknown MySQL server host '", &['\''])).or_else(|| s.after("Unknown server host '", &['\''])) {
+        return Suggestion::say(format!("There is no host named {host}: correct `host` in {} (or DATABASE_URL).", file(case)));
+    }
+    let host = s.after("server at \"", &['"']).or_else(|| s.after("server on '", &['\'']));
+    let local = host.is_none_or(|host| host.starts_with("localhost") || host.starts_with("127.") || host.starts_with("::1") || host.starts_with('/'));
+    let (name, service) = match kind {
+        Kind::Postgres => ("PostgreSQL", "postgresql"),
+        Kind::Mysql => ("MySQL (or MariaDB)", "mariadb"),
+        _ => ("The database server", ""),
+    };
+    let wanted = host.map(|host| format!(" at {host}")).unwrap_or_default();
+    let text = format!("{name} does not answer{wanted}: it is not running, or `host` and `port` in {} point elsewhere.", file(case));
+    match service {
+        "" => Suggestion::say(text),
+        service if local => Suggestion::run(text, format!("systemctl start {service}")),
+        _ => Suggestion::say(text),
+    }
+}
+
+fn sqlite(s: &Symptom, case: &Case) -> Option<Suggestion> {
+    let user = case.seen.user();
+    match () {
+        () if s.says_any(&["unable to open database file", "CantOpen"]) => {
+            Suggestion::run(format!("SQLite can't open the file that {} names: it or its folder is missing, or {user} may not write there.", file(case)), case.rails("db:prepare"))
+        }
+        () if s.says_any(&["readonly database", "ReadOnly"]) => {
+            let folder = if case.has("storage") { "storage" } else { "db" };
+            Suggestion::run(format!("SQLite's file (or its folder, where it keeps its journal) may not be written by {user}."), format!("sudo chown -R {user} {folder}"))
+        }
+        () if s.says_any(&["database is locked", "Busy"]) => Suggestion::say("Another process holds SQLite's lock: a console, a migration, or an older server of this app. Raise `timeout` in config/database.yml if it is only slow."),
+        () if s.says_any(&["file is not a database", "malformed"]) => Suggestion::say(format!("The file that {} names is not a SQLite database, or is damaged: restore it from a backup.", file(case))),
+        () => None,
+    }
+}
+
+/// Where this app says which database it uses.
+fn file(case: &Case) -> &'static str {
+    if case.has("config/database.yml") || case.is_rails() {
+        "config/database.yml"
+    } else {
+        "the app's database settings"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::*;
+
+    #[test]
+    fn databases() {
+        let prepare = "RAILS_ENV=production bin/rails db:prepare";
+        const EXAMPLE: Machine = Machine(&["bin/rails", "config/database.yml.example"]);
+        for (machine, class, message, text, command) in [
+            (&RAILS, "ActiveRecord::NoDatabaseError", "FATAL:  database \"shop\" does not exist", "database shop does not exist. If config/database.yml", prepare),
+            (&RAILS, "ActiveRecord::NoDatabaseError", "We could not find your database: shop. Available", "database shop", prepare),
+            (&RAILS, "Mysql2::Error", "Unknown database 'shop'", "database shop", prepare),
+            (&RAILS, "ActiveRecord::StatementInvalid", "SQLite3::SQLException: no such table: beers", "no table beers", prepare),
+            (&RAILS, "ActiveRecord::StatementInvalid", "Could not find table 'beers'", "no table beers", prepare),
+            (&RAILS, "ActiveRecord::StatementInvalid", "PG::UndefinedTable: ERROR:  relation \"beers\" does not exist", "no table beers", prepare),
+            (&RAILS, "ActiveRecord::StatementInvalid", "Mysql2::Error: Table 'shop.beers' doesn't exist", "no table shop.beers", prepare),
+            (&BUNDLED, "SQLite3::SQLException", "no such table: beers", "no table beers", "RACK_ENV=production bundle exec rake db:migrate"),
+            (&RAILS, "ActiveRecord::StatementInvalid", "SQLite3::SQLException: no such column: hops", "column", "RAILS_ENV=production bin/rails db:migrate"),
+            (&RAILS, "PG::ConnectionBad", "connection to server at \"127.0.0.1\", port 5432 failed: Connection refused", "PostgreSQL does not answer at 127.0.0.1", "systemctl start postgresql"),
+            (&RAILS, "PG::ConnectionBad", "connection to server at \"db.example.org\", port 5432 failed: Connection refused", "config/database.yml", "-"),
+            (&RAILS, "PG::ConnectionBad", "could not translate host name \"db\" to address: Name or service not known", "no host named db", "-"),
+            (&RAILS, "ActiveRecord::ConnectionNotEstablished", "connection to server on socket \"/var/run/postgresql/.s.PGSQL.5432\" failed", "PostgreSQL does not answer", "systemctl start postgresql"),
+            (&RAILS, "Mysql2::Error::ConnectionError", "Can't connect to MySQL server on '127.0.0.1:3306' (111)", "MySQL (or MariaDB) does not answer at 127.0.0.1:3306", "systemctl start mariadb"),
+            (&RAILS, "Trilogy::BaseConnectionError", "trilogy_connect - unable to connect to localhost:3306", "MySQL", "systemctl start mariadb"),
+            (&RAILS, "ActiveRecord::DatabaseConnectionError", "There is an issue connecting with your hostname", "does not answer", "-"),
+            (&RAILS, "Mysql2::Error::ConnectionError", "Access denied for user 'shop'@'localhost' (using password: NO)", "MySQL refuses the user shop", "-"),
+            (&RAILS, "PG::ConnectionBad", "FATAL:  password authentication failed for user \"shop\"", "PostgreSQL refuses the user shop", "-"),
+            (&RAILS, "PG::ConnectionBad", "FATAL:  role \"shop\" does not exist", "no user shop", "sudo -u postgres createuser --createdb shop"),
+            (&RAILS, "ActiveRecord::AdapterNotSpecified", "The `production` database is not configured for the `production` environment.", "no section `production`", "-"),
+            (&EXAMPLE, "RuntimeError", "Could not load database configuration. No such file - [\"config/database.yml\"]", "example to copy", "cp config/database.yml.example config/database.yml"),
+            (&RAILS, "SQLite3::CantOpenException", "unable to open database file", "can't open the file", prepare),
+            (&RAILS, "ActiveRecord::StatementInvalid", "SQLite3::ReadOnlyException: attempt to write a readonly database", "may not be written by deploy", "sudo chown -R deploy db"),
+            (&RAILS, "SQLite3::BusyException", "database is locked", "lock", "-"),
+        ] {
+            row(machine, class, message, text, command);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The record on a terminal: steps, exception, source, backtrace, output, suggestion.
+//! It never prints; colours only when asked for, and nothing of the app's reaches the terminal as a command.
+
+use super::{
+    backtrace::{self, Frame},
+    excerpt,
+    record::{duration, plain, Mark},
+    suggestion::{self, Surroundings},
+    Failure, StartupReport,
+};
+use std::fmt::Write;
+
+const OUTPUT_SHOWN: usize = 20;
+const APP_FRAMES: usize = 12;
+const OTHER_FRAMES: usize = 6;
+const WIDTH: usize = 96;
+
+/// The record as text, looking at this machine.
+pub fn render(report: &StartupReport, colour: bool) -> String {
+    render_with(report, colour, &suggestion::Here { root: report.root.clone() })
+}
+
+pub fn render_with(report: &StartupReport, colour: bool, seen: &dyn Surroundings) -> String {
+    let mut page = Page { out: String::new(), colour };
+    page.head(report);
+    page.steps(report);
+    if let Some(failure) = &report.failure {
+        page.failure(report, failure);
+    }
+    if let Some(suggestion) = suggestion::suggest_with(report, seen) {
+        page.title("What to do");
+        for line in wrap(&plain_lines(&suggestion.text).join(" "), WIDTH) {
+            page.line(&format!("  {line}"));
+        }
+        if let Some(command) = suggestion.command {
+            page.line("");
+            let command = page.paint(BOLD_GREEN, &plain(&command));
+            page.line(&format!("      {command}"));
+        }
+    }
+    page.output(report);
+    if let Some(Failure::Exception { backtrace, .. }) = &report.failure {
+        page.backtrace(&backtrace::frames(backtrace, &report.root));
+    }
+    page.out
+}
+
+const BOLD: &str = "1";
+const DIM: &str = "2";
+const RED: &str = "31";
+const BOLD_RED: &str = "1;31";
+const GREEN: &str = "32";
+const BOLD_GREEN: &str = "1;32";
+const YELLOW: &str = "33";
+
+struct Page {
+    out: String,
+    colour: bool,
+}
+
+impl Page {
+    fn line(&mut self, text: &str) {
+        let _ = writeln!(self.out, "{}", text.trim_end());
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.colour && !text.is_empty() {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_string()
+        }
+    }
+
+    fn title(&mut self, text: &str) {
+        let title = self.paint(BOLD, text);
+        self.line("");
+        self.line(&title);
+    }
+
+    fn head(&mut self, report: &StartupReport) {
+        let site = plain(&report.site);
+        let headline = match report.failure {
+            Some(_) => self.paint(BOLD_RED, &format!("{site} did not start")),
+            None => self.paint(BOLD_GREEN, &format!("{site} started in {}", duration(report.elapsed()))),
+        };
+        self.line(&headline);
+        let root = report.root.display().to_string();
+        let facts = [root.as_str(), &report.environment, &report.versions, &report.id];
+        let facts: Vec<String> = facts.iter().filter(|fact| !fact.is_empty()).map(|fact| plain(fact)).collect();
+        let facts = self.paint(DIM, &facts.join(" · "));
+        self.line(&facts);
+    }
+
+    fn steps(&mut self, report: &StartupReport) {
+        self.line("");
+        for (step, mark) in report.marks() {
+            let (sign, note, code) = match mark {
+                Mark::Done(took) => ("✓", duration(took), GREEN),
+                Mark::Running => ("…", "under way".into(), YELLOW),
+                Mark::Failed => ("✗", "failed here".into(), RED),
+                Mark::Skipped => ("–", "not needed".into(), DIM),
+                Mark::NotReached => ("·", "not reached".into(), DIM),
+            };
+            let text = format!("{sign} {:<8} {:<24} {note:>11}", step.name(), step.meaning());
+            let text = match mark {
+                Mark::Done(_) => text.replacen(sign, &self.paint(code, sign), 1),
+                _ => self.paint(code, &text),
+            };
+            self.line(&format!("  {text}"));
+        }
+    }
+
+    fn failure(&mut self, report: &StartupReport, failure: &Failure) {
+        let Failure::Exception { class, message, file, line, cause, detail, .. } = failure else {
+            let headline = self.paint(RED, &plain(&failure.headline(&report.root)));
+            self.line("");
+            self.line(&headline);
+            return;
+        };
+        self.line("");
+        let mut said = plain_lines(message).into_iter();
+        let class = self.paint(BOLD_RED, &plain(class));
+        let first = said.next().unwrap_or_default();
+        self.line(&if first.is_empty() { class } else { format!("{class}: {first}") });
+        said.chain(plain_lines(detail.as_deref().unwrap_or_default())).for_each(|line| self.line(&format!("  {line}")));
+        if let Some(cause) = cause.as_deref().filter(|cause| !cause.is_empty()) {
+            let cause = plain_lines(cause).join("\n  ");
+            self.line(&format!("caused by {cause}"));
+        }
+        if let Some(file) = file {
+            let place = plain(&file.strip_prefix(&report.root).unwrap_or(file).display().to_string());
+            let place = line.map_or(place.clone(), |line| format!("{place}:{line}"));
+            let place = self.paint(BOLD, &place);
+            self.line(&format!("at {place}"));
+            self.source(&excerpt::read(&report.root.join(file), line.unwrap_or(0), 5));
+        }
+    }
+
+    fn source(&mut self, lines: &[excerpt::SourceLine]) {
+        if !lines.is_empty() {
+            self.line("");
+        }
+        for line in lines {
+            let (sign, text) = (if line.marked { "➜" } else { " " }, &line.text);
+            let text = format!("  {sign} {:>5} │ {text}", line.number);
+            let text = if line.marked { self.paint(RED, &text) } else { self.paint(DIM, &text) };
+            self.line(&text);
+        }
+    }
+
+    fn output(&mut self, report: &StartupReport) {
+        let Some(skipped) = (!report.output.is_empty()).then(|| report.output.len().saturating_sub(OUTPUT_SHOWN)) else { return };
+        self.title(&match skipped {
+            0 => "What the app printed".to_string(),
+            _ => format!("What the app printed (last {OUTPUT_SHOWN} lines)"),
+        });
+        report.output.iter().skip(skipped).for_each(|line| self.line(&format!("  {}", plain(line))));
+    }
+
+    fn backtrace(&mut self, frames: &[Frame]) {
+        let (app, other) = backtrace::app_first(frames.to_vec());
+        if !frames.is_empty() {
+            self.title("Backtrace (the app's own lines first)");
+        }
+        for frame in app.iter().take(APP_FRAMES) {
+            self.line(&format!("  {}", plain(&frame.to_string())));
+        }
+        for frame in other.iter().take(OTHER_FRAMES) {
+            let text = self.paint(DIM, &plain(&frame.to_string()));
+            self.line(&format!("  {text}"));
+        }
+        let more = app.len().saturating_sub(APP_FRAMES) + other.len().saturating_sub(OTHER_FRAMES);
+        if more > 0 {
+            let text = self.paint(DIM, &format!("… {more} more"));
+            self.line(&format!("  {text}"));
+        }
+    }
+}
+
+/// The lines of a text without control characters, blank ones at both ends dropped.
+pub fn plain_lines(text: &str) -> Vec<String> {
+    let lines: Vec<String> = text.trim_end().lines().map(plain).collect();
+    lines.into_iter().skip_while(|line| line.trim().is_empty()).collect()
+}
+
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + word.chars().count() < width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_string()),
+        }
+    }
+    lines
+}
