@@ -14,11 +14,11 @@ module Paceline
       @environment = settings["environment"].to_s
       @gemfile = settings["gemfile"].to_s
       @on_step = on_step || ->(_name, _edge) {}
-      @step = "bundler"
+      @current_step = "bundler"
     end
 
     # The step under way, for the failure report.
-    attr_reader :step
+    attr_reader :current_step
 
     def prepare
       Dir.chdir(@root)
@@ -46,7 +46,7 @@ module Paceline
     private
 
     def step(name)
-      @step = name
+      @current_step = name
       @on_step.call(name, "begin")
       yield
       @on_step.call(name, "done")

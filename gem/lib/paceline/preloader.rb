@@ -13,6 +13,7 @@ module Paceline
     def initialize(control, app: nil)
       @control = control
       @app = app
+      @adopted = !app.nil?
       @workers = {}
       @lock = Mutex.new
     end
@@ -26,8 +27,8 @@ module Paceline
       title
       load
       serve
-    rescue ProtocolError, SystemCallError, IOError => e
-      warn "paceline preloader: #{e.class}: #{e.message}"
+    rescue Exception => e # nothing may pass silently by the end of the process
+      warn "paceline preloader: #{e.class}: #{e.message}", *e.backtrace.first(5)
     ensure
       finish unless @forked
     end
@@ -46,7 +47,7 @@ module Paceline
     def load
       @loader = AppLoader.new(@settings) { |name, edge| tell_step(name, edge) }
       watch_front_while do
-        if @app
+        if @adopted
           require "stringio"
         else
           @loader.prepare
@@ -76,7 +77,7 @@ module Paceline
     end
 
     def fail_with(error)
-      failure = Failure.new(error, step: @loader.step, root: @settings["root"])
+      failure = Failure.new(error, step: @loader.current_step, root: @settings["root"])
       warn "#{error.class}: #{error.message}", *failure.backtrace.first(30)
       @control.send(Frames::FAILED, Frames.pairs(failure.to_h))
       exit!(1)
@@ -108,6 +109,7 @@ module Paceline
       parent = Process.pid
       pid = Process.fork do
         @forked = true
+        at_exit { exit!(0) } if @adopted # what the handler's process registered is not this worker's to run
         @control.close
         ours.close
         worker = Worker.new(Control.new(theirs), index: index, threads: threads, settings: @settings,
@@ -126,7 +128,8 @@ module Paceline
       @hooks&.run_hooks(:before_fork)
       return unless defined?(::ActiveRecord::Base)
       handler = ::ActiveRecord::Base.connection_handler
-      handler.method(:clear_all_connections!).arity.zero? ? handler.clear_all_connections! : handler.clear_all_connections!(:all)
+      every_role = ([::ActiveRecord::VERSION::MAJOR, ::ActiveRecord::VERSION::MINOR] <=> [7, 1]) >= 0
+      every_role ? handler.clear_all_connections!(:all) : handler.clear_all_connections!
     rescue StandardError => e
       warn "paceline: before the fork: #{e.class}: #{e.message}", *e.backtrace.first(10)
     end

@@ -15,7 +15,7 @@ module Paceline
       @rack3 = rack3
       @multithread = channel.worker.multithread?
       @early_hints = ->(headers) { channel.early_hints(headers) }
-      @hijack = -> { channel.hijack }
+      @hijack = -> { @env["rack.hijack_io"] = channel.hijack }
     end
 
     # The body that is still coming in over the channel, if it is.
@@ -41,13 +41,13 @@ module Paceline
         env["rack.hijack?"] = true
         env["rack.hijack"] = @hijack
       end
-      env
+      @env = env
     end
 
     # After the response: nothing of this request's body may be taken for the next request.
     def finish
       @input&.finish unless @streamed && @channel.surrendered?
-      @input = @streamed = nil
+      @env = @input = @streamed = nil
     end
 
     private

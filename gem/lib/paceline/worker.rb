@@ -5,6 +5,7 @@
 require_relative "control"
 require_relative "channel"
 require_relative "failure"
+require_relative "spans"
 
 module Paceline
   class Worker
@@ -43,19 +44,19 @@ module Paceline
       @draining
     end
 
-    # Never returns.
+    # Returns when it has drained; otherwise the process ends here.
     def run
-      $PROGRAM_NAME = "paceline worker #{@index} [#{@settings["site"]}]"
+      Process.setproctitle("paceline worker #{@index} [#{@settings["site"]}]")
       die_with_parent
       @wake, @waker = IO.pipe
       set_traps
       redirect
       srand
-      boot && listen
-      exit!(0)
-    rescue SystemCallError, IOError, ProtocolError => e
+      boot
+      listen
+      shut_down
+    rescue Exception => e # nothing may unwind into the preloader's frames
       warn "paceline worker #{@index}: #{e.class}: #{e.message}"
-    ensure
       exit!(1)
     end
 
@@ -112,7 +113,6 @@ module Paceline
       @hooks&.run_hooks(:before_worker_boot, @index)
       @threads = Array.new(@size) { |n| start_thread(n + 1) }
       @control.send(Frames::READY)
-      true
     rescue Exception => e # as in the preloader: whatever is raised here is the app's failure
       report(e)
     end
@@ -139,7 +139,7 @@ module Paceline
         if ready[0].include?(@wake)
           byte = @wake.read_nonblock(64, exception: false)
           drain if byte.include?("T")
-          return shut_down if byte.include?("E") && @threads.none?(&:alive?)
+          return if byte.include?("E") && @threads.none?(&:alive?)
         end
         obey if ready[0].include?(@control.io)
       end
