@@ -1,7 +1,9 @@
-# Run inside Redmine: gives admin a password and an API key, and makes one public project.
+# Run inside a Redmine with an empty database: loads the default data, gives admin a password and an API key, and makes one public project.
 require "json"
 
 account = { "login" => "admin", "password" => "pull-together-7", "api_key" => "5eed" * 10, "project" => "brewhouse" }
+
+Redmine::DefaultData::Loader.load("en")
 
 Setting.rest_api_enabled = "1"
 Setting.default_language = "en"
