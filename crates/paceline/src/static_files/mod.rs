@@ -1,6 +1,24 @@
 //! Files answered by the front without Ruby. (RFC 9110 conditionals and ranges.)
 //! It never looks at sites, queues or workers: a folder and a request head go in, a response comes out.
+//!
+//! Reading order: `path` (which files a URL may mean), `open_file` (open, then ask the descriptor), `encoding`
+//! (precompressed twins), `response` (the head), `conditional` and `ranges` (what RFC 9110 makes of it), `body`.
+//! `conditional` and `ranges` know nothing of files: the page cache asks them too.
 
+mod body;
 pub mod conditional;
+mod content_type;
+pub mod encoding;
 pub mod entity_tag;
+mod fingerprint;
+mod folder;
+mod open_file;
+mod path;
 pub mod ranges;
+mod response;
+
+#[cfg(test)]
+mod tests;
+
+pub use body::FileBody;
+pub use folder::Folder;
