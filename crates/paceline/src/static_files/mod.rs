@@ -5,6 +5,7 @@
 //! (precompressed twins), `response` (the head), `conditional` and `ranges` (what RFC 9110 makes of it), `body`.
 //! `conditional` and `ranges` know nothing of files: the page cache asks them too.
 
+mod app_file;
 mod body;
 pub mod conditional;
 mod content_type;
@@ -20,5 +21,6 @@ mod response;
 #[cfg(test)]
 mod tests;
 
+pub use app_file::{plain_file, send_file};
 pub use body::FileBody;
 pub use folder::Folder;

@@ -1,6 +1,7 @@
 //! The room as a whole: a folder on disk, a request head in, a response out.
 //! It never waits for a clock: files get the times a test needs.
 
+mod app_file;
 mod bodies;
 mod conditions;
 mod lookup;
