@@ -4,8 +4,8 @@
 //!
 //! Reads first ask the kernel for what it has in memory (`RWF_NOWAIT`), right on the event loop: copying 64 KB takes less
 //! time than a trip to the blocking pool. Only what must come from the disk goes to the pool, one piece at a time, so that
-//! a slow client holds a descriptor and a piece of memory but no thread. (One piece if the
-//! connection buffers no more than that; hyper's own default, about 400 KB, takes several.)
+//! a slow client holds a descriptor and a piece of memory but no thread. (One piece if the connection
+//! buffers no more than that; hyper's own default, about 400 KB, takes several.)
 
 use std::{
     collections::VecDeque,

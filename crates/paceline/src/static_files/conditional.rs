@@ -47,13 +47,7 @@ impl Validators {
 /// All preconditions but If-Range, in the order of RFC 9110 section 13.2.2. For whoever holds the resource itself.
 pub fn evaluate(method: &Method, headers: &HeaderMap, validators: &Validators) -> Precondition {
     if headers.contains_key(header::IF_MATCH) {
-        let holds = match Wanted::parse(headers.get_all(header::IF_MATCH)) {
-            Wanted::Any => true,
-            Wanted::Tags(tags) => {
-                validators.entity_tag.as_ref().is_some_and(|own| tags.iter().any(|tag| tag.strong_eq(own)))
-            }
-        };
-        if !holds {
+        if !names(headers, header::IF_MATCH, validators, EntityTag::strong_eq) {
             return Precondition::Failed;
         }
     } else if is_modified_after(headers, header::IF_UNMODIFIED_SINCE, validators) == Some(true) {
@@ -66,12 +60,7 @@ pub fn evaluate(method: &Method, headers: &HeaderMap, validators: &Validators) -
 pub fn revalidate(method: &Method, headers: &HeaderMap, validators: &Validators) -> Precondition {
     let is_read = method == Method::GET || method == Method::HEAD;
     if headers.contains_key(header::IF_NONE_MATCH) {
-        let matches = match Wanted::parse(headers.get_all(header::IF_NONE_MATCH)) {
-            Wanted::Any => true,
-            Wanted::Tags(tags) => {
-                validators.entity_tag.as_ref().is_some_and(|own| tags.iter().any(|tag| tag.weak_eq(own)))
-            }
-        };
+        let matches = names(headers, header::IF_NONE_MATCH, validators, EntityTag::weak_eq);
         return match (matches, is_read) {
             (false, _) => Precondition::Proceed,
             (true, true) => Precondition::NotModified,
@@ -97,6 +86,20 @@ pub fn if_range_holds(headers: &HeaderMap, validators: &Validators) -> bool {
             validators.last_modified_is_strong && unix_seconds(date) == unix_seconds(modified)
         }
         _ => false,
+    }
+}
+
+/// Whether an If-Match or If-None-Match field names the representation.
+fn names(
+    headers: &HeaderMap,
+    name: HeaderName,
+    validators: &Validators,
+    same: fn(&EntityTag, &EntityTag) -> bool,
+) -> bool {
+    match (Wanted::parse(headers.get_all(name)), &validators.entity_tag) {
+        (Wanted::Any, _) => true,
+        (Wanted::Tags(tags), Some(own)) => tags.iter().any(|tag| same(tag, own)),
+        (Wanted::Tags(_), None) => false,
     }
 }
 
