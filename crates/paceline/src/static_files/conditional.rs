@@ -47,7 +47,8 @@ impl Validators {
 /// All preconditions but If-Range, in the order of RFC 9110 section 13.2.2. For whoever holds the resource itself.
 pub fn evaluate(method: &Method, headers: &HeaderMap, validators: &Validators) -> Precondition {
     if headers.contains_key(header::IF_MATCH) {
-        if !names(headers, header::IF_MATCH, validators, EntityTag::strong_eq) {
+        let wanted = Wanted::parse(headers.get_all(header::IF_MATCH));
+        if !wanted.names(validators.entity_tag.as_ref(), EntityTag::strong_eq) {
             return Precondition::Failed;
         }
     } else if is_modified_after(headers, header::IF_UNMODIFIED_SINCE, validators) == Some(true) {
@@ -60,8 +61,8 @@ pub fn evaluate(method: &Method, headers: &HeaderMap, validators: &Validators) -
 pub fn revalidate(method: &Method, headers: &HeaderMap, validators: &Validators) -> Precondition {
     let is_read = method == Method::GET || method == Method::HEAD;
     if headers.contains_key(header::IF_NONE_MATCH) {
-        let matches = names(headers, header::IF_NONE_MATCH, validators, EntityTag::weak_eq);
-        return match (matches, is_read) {
+        let wanted = Wanted::parse(headers.get_all(header::IF_NONE_MATCH));
+        return match (wanted.names(validators.entity_tag.as_ref(), EntityTag::weak_eq), is_read) {
             (false, _) => Precondition::Proceed,
             (true, true) => Precondition::NotModified,
             (true, false) => Precondition::Failed,
@@ -86,20 +87,6 @@ pub fn if_range_holds(headers: &HeaderMap, validators: &Validators) -> bool {
             validators.last_modified_is_strong && unix_seconds(date) == unix_seconds(modified)
         }
         _ => false,
-    }
-}
-
-/// Whether an If-Match or If-None-Match field names the representation.
-fn names(
-    headers: &HeaderMap,
-    name: HeaderName,
-    validators: &Validators,
-    same: fn(&EntityTag, &EntityTag) -> bool,
-) -> bool {
-    match (Wanted::parse(headers.get_all(name)), &validators.entity_tag) {
-        (Wanted::Any, _) => true,
-        (Wanted::Tags(tags), Some(own)) => tags.iter().any(|tag| same(tag, own)),
-        (Wanted::Tags(_), None) => false,
     }
 }
 

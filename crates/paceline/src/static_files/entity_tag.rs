@@ -75,6 +75,14 @@ impl Wanted {
         }
         Wanted::Tags(tags)
     }
+
+    /// Whether a representation with this tag, or without one, is among those asked for.
+    pub fn names(&self, own: Option<&EntityTag>, same: fn(&EntityTag, &EntityTag) -> bool) -> bool {
+        match self {
+            Wanted::Any => true,
+            Wanted::Tags(tags) => own.is_some_and(|own| tags.iter().any(|tag| same(tag, own))),
+        }
+    }
 }
 
 /// One entity tag from the front of `input`; a comma inside its quotes is part of it.
