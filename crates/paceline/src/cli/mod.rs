@@ -1,7 +1,79 @@
 //! The command line: parses arguments, chooses the command and turns failures into one line on the terminal.
 //! It never opens sockets or starts processes itself.
 
+mod arguments;
+mod check;
+mod flags;
+
+use std::{ffi::OsString, io::Write, process::ExitCode};
+
+pub use arguments::parse;
+
+use crate::config::{Config, Surroundings};
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub enum Command {
+    Serve(Config),
+    /// Say whether the configuration and the applications are fine, without serving.
+    Check(Config),
+}
+
+/// The program ends without a command being run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CliExit {
+    /// `--help`, `--version`: text for standard output, status 0.
+    Print(String),
+    /// Something is wrong with the command line or the configuration: lines for standard error, status 2.
+    Wrong(Vec<String>),
+}
+
+const WRONG: u8 = 2;
+
 /// Runs the command named on the command line and returns the exit status.
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+pub fn main() -> ExitCode {
+    let Ok(cwd) = std::env::current_dir() else {
+        return exit(CliExit::Wrong(vec!["the current directory is gone; change to one that exists".into()]));
+    };
+    let around = Surroundings {
+        env: &|name| std::env::var_os(name).map(|text: OsString| text.to_string_lossy().into_owned()),
+        cwd,
+        pid: std::process::id(),
+        cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+    };
+    match parse(std::env::args_os(), &around) {
+        Ok(command) => run(command),
+        Err(end) => exit(end),
+    }
+}
+
+/// The one place where commands become deeds.
+fn run(command: Command) -> ExitCode {
+    match command {
+        Command::Serve(config) => serve(config),
+        Command::Check(config) => check::run(&config, &mut std::io::stdout(), &|_| Ok(())),
+    }
+}
+
+fn serve(config: Config) -> ExitCode {
+    for notice in &config.notices {
+        eprintln!("paceline: {notice}");
+    }
+    ExitCode::SUCCESS
+}
+
+fn exit(end: CliExit) -> ExitCode {
+    match end {
+        CliExit::Print(text) => {
+            // A reader that went away (`paceline --help | head`) is no failure.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        CliExit::Wrong(lines) => {
+            for line in lines {
+                eprintln!("paceline: {line}");
+            }
+            ExitCode::from(WRONG)
+        }
+    }
 }

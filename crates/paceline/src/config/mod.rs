@@ -1,7 +1,28 @@
 //! What the server is told to do: typed settings from flags, environment, `paceline.toml` and `config/puma.rb`.
 //! It never acts on them.
 
+mod bind;
+mod detect;
+mod discovery;
+mod docs;
+mod environment;
+mod layer;
+mod load;
+mod options;
+mod paceline_toml;
+mod puma;
+mod resolve;
+mod value;
+
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
+
+pub use detect::{detect, DetectError, Detected};
+pub use discovery::{sites_in, Discovered};
+pub use docs::markdown;
+pub use layer::Layer;
+pub use load::{load, ConfigError, ConfigFile, Flags, Surroundings};
+pub use options::{Opt, Preset, Scope, GROUPS, OPTIONS};
+pub use value::{Kind, Value};
 
 /// Everything the front needs to know before it starts.
 #[derive(Debug, Clone)]
@@ -25,13 +46,18 @@ pub struct Config {
     pub log: LogConfig,
     /// Lines to log once at start: settings of config/puma.rb without a meaning here, and the like.
     pub notices: Vec<String>,
+    /// `--adopt-control-fd N`: the server was started by a Ruby process that stays in charge of this socket pair.
+    pub adopt_control_fd: Option<i32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bind {
     Tcp(SocketAddr),
     /// Unix socket with an optional mode (Puma's `unix:///path?umask=0111`).
-    Unix { path: PathBuf, umask: Option<u32> },
+    Unix {
+        path: PathBuf,
+        umask: Option<u32>,
+    },
     /// A listening socket handed over by systemd (LISTEN_FDS) or another parent.
     Fd(i32),
 }
@@ -94,6 +120,8 @@ pub struct SiteConfig {
     pub static_files: bool,
     /// Cache-Control max-age of fingerprinted assets is one year; of other files this. None: no Cache-Control.
     pub static_max_age: Option<Duration>,
+    /// Obey the app's X-Sendfile and X-Accel-Redirect headers.
+    pub x_sendfile: bool,
     /// Requests that may wait for a worker thread.
     pub queue_max: usize,
     /// How long a request may wait for a worker thread.

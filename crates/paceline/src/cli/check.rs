@@ -1,0 +1,78 @@
+//! `paceline check`: tells what would be served, and whether each application starts, without serving.
+//! It never starts an application itself: that is the hook's work.
+
+use std::{io::Write, process::ExitCode};
+
+use crate::config::{self, Bind, Config, SiteConfig};
+
+/// Starts a site's application once and stops it; Err: what is wrong, for the terminal.
+pub type Boot<'a> = &'a dyn Fn(&SiteConfig) -> Result<(), String>;
+
+pub fn run(config: &Config, out: &mut dyn Write, boot: Boot) -> ExitCode {
+    let mut problems = 0;
+    let mut report = String::new();
+    for bind in &config.binds {
+        report.push_str(&format!("listen  {}\n", shown(bind)));
+    }
+    let discovered = config.sites_dir.as_ref().map(|dir| config::sites_in(dir, &config.site_defaults));
+    let discovered = match discovered {
+        Some(Ok(found)) => found,
+        Some(Err(why)) => {
+            problems += 1;
+            report.push_str(&format!(
+                "WRONG   {}: {why}\n",
+                config.sites_dir.as_deref().unwrap_or("".as_ref()).display()
+            ));
+            Default::default()
+        }
+        None => Default::default(),
+    };
+    for site in config.sites.iter().chain(&discovered.sites) {
+        match line(site).and_then(|line| boot(site).map(|()| line)) {
+            Ok(line) => report.push_str(&line),
+            Err(why) => {
+                problems += 1;
+                report.push_str(&format!("WRONG   site {}: {why}\n", site.name));
+            }
+        }
+    }
+    for problem in &discovered.problems {
+        problems += 1;
+        report.push_str(&format!("WRONG   {problem}\n"));
+    }
+    for notice in &config.notices {
+        report.push_str(&format!("notice  {notice}\n"));
+    }
+    report.push_str(&match problems {
+        0 => "all is well\n".to_string(),
+        1 => "1 problem\n".to_string(),
+        more => format!("{more} problems\n"),
+    });
+    let _ = out.write_all(report.as_bytes());
+    if problems == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
+    }
+}
+
+fn line(site: &SiteConfig) -> Result<String, String> {
+    let kind = match site.kind {
+        Some(kind) => kind,
+        None => config::detect(&site.root).map_err(|why| why.to_string())?.kind,
+    };
+    let hosts = if site.hosts.is_empty() { "every host".into() } else { site.hosts.join(" ") };
+    let ruby = match kind {
+        config::AppKind::Files => String::new(),
+        _ => format!(", {}, {} x {} threads", site.environment, site.workers, site.threads),
+    };
+    Ok(format!("site    {}: {kind:?} in {}{ruby}, for {hosts}\n", site.name, site.root.display()))
+}
+
+fn shown(bind: &Bind) -> String {
+    match bind {
+        Bind::Tcp(address) => format!("http://{address}"),
+        Bind::Unix { path, .. } => format!("unix://{}", path.display()),
+        Bind::Fd(fd) => format!("handed over as file descriptor {fd}"),
+    }
+}

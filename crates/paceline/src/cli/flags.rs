@@ -1,0 +1,151 @@
+//! The flags, made from the options table, and those of Puma that are no setting.
+//! It never reads their values.
+
+use clap::{builder::ArgAction, value_parser, Arg, Command};
+
+use crate::config::{Kind, Opt, Preset, OPTIONS};
+
+/// Puma's flags that are accepted so that old command lines go on working, and whether each takes a value.
+pub const WITHOUT_MEANING: &[(&str, Takes)] = &[
+    ("prune-bundler", Takes::Nothing),
+    ("early-hints", Takes::Nothing),
+    ("debug", Takes::Nothing),
+    ("tcp-mode", Takes::Nothing),
+    ("fork-worker", Takes::Maybe),
+    ("bind-to-activated-sockets", Takes::Maybe),
+    ("control-url", Takes::Value),
+    ("control-token", Takes::Value),
+    ("control", Takes::Value),
+    ("extra-runtime-dependencies", Takes::Value),
+    ("include", Takes::Value),
+    ("plugin", Takes::Value),
+    ("restart-cmd", Takes::Value),
+    ("state", Takes::Value),
+    ("redirect-append", Takes::Nothing),
+    ("no-redirect-append", Takes::Nothing),
+    ("idle-timeout", Takes::Value),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    Nothing,
+    Maybe,
+    Value,
+}
+
+const ABOUT: &str = "Serves the Ruby web application (Rails, Sinatra, Rack) or the plain files in this directory.";
+const AFTER: &str = "\
+Settings count in this order: flags, environment variables, paceline.toml, config/puma.rb, defaults.
+--help shows every setting; docs/configuration.md tells more about each.";
+
+pub fn command() -> Command {
+    let mut command = Command::new("paceline")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(ABOUT)
+        .after_help(AFTER)
+        .disable_version_flag(true)
+        .disable_help_subcommand(true)
+        .subcommand(Command::new("check").about("Check configuration and application without serving").arg(target()))
+        .subcommand(Command::new("config-docs").hide(true).about("Print docs/configuration.md"))
+        .arg(target())
+        .arg(Arg::new("version").short('V').long("version").action(ArgAction::Version).help("Print the version"))
+        .args(fixed());
+    for option in OPTIONS.iter().filter(|option| !option.long.is_empty()) {
+        command = command.arg(argument(option));
+    }
+    command
+}
+
+fn target() -> Arg {
+    Arg::new("target").value_name("RACKUP_FILE|DIR").help("Rackup file (default config.ru), or the directory to serve")
+}
+
+fn argument(option: &'static Opt) -> Arg {
+    let mut words = option.doc.to_string();
+    if let Kind::Enum(choices) = option.kind {
+        words.push_str(&format!(" [one of: {}]", choices.join(", ")));
+    }
+    if let Some(preset) = preset(option) {
+        words.push_str(&format!(" [default: {preset}]"));
+    }
+    if !option.env.is_empty() {
+        words.push_str(&format!(" [env: {}]", option.env.join(", ")));
+    }
+    let mut arg = Arg::new(option.key)
+        .long(option.long)
+        .aliases(option.aliases)
+        .global(true)
+        .help(words)
+        .help_heading(option.group)
+        .hide_short_help(!option.common)
+        .value_name(value_name(&option.kind));
+    if let Some(letter) = option.short {
+        arg = arg.short(letter);
+    }
+    match option.kind {
+        Kind::List { .. } => arg.action(ArgAction::Append),
+        Kind::Bool => arg.num_args(0..=1).require_equals(true).default_missing_value("true").overrides_with(option.key),
+        _ => arg.action(ArgAction::Set).overrides_with(option.key),
+    }
+}
+
+fn value_name(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Bool => "true|false",
+        Kind::Int { .. } | Kind::Count { .. } => "NUMBER",
+        Kind::Threads { .. } => "NUMBER|MIN:MAX",
+        Kind::Bytes { .. } => "SIZE",
+        Kind::Duration { .. } => "TIME",
+        Kind::Path { .. } => "PATH",
+        Kind::Text { .. } | Kind::Map => "TEXT",
+        Kind::List { .. } => "URI",
+        Kind::Enum(_) => "WORD",
+    }
+}
+
+/// The default in words.
+pub fn preset(option: &Opt) -> Option<String> {
+    match option.preset {
+        Preset::Unset("none") => None,
+        Preset::Unset(words) | Preset::Fixed(words) => Some(words.into()),
+        Preset::ByEnvironment { development, other } => {
+            Some(format!("{development} in development, otherwise {other}"))
+        }
+        Preset::CoresUpTo(most) => Some(format!("1 in development, otherwise the number of cores up to {most}")),
+    }
+}
+
+/// Flags that are no setting of the table.
+fn fixed() -> Vec<Arg> {
+    let word = |name: &'static str| Arg::new(name).long(name).global(true);
+    let mut args = vec![
+        word("config")
+            .short('C')
+            .value_name("FILE")
+            .action(ArgAction::Set)
+            .overrides_with("config")
+            .help("Settings from this file: paceline's own (.toml) or Puma's (.rb); - for none"),
+        word("no-config").action(ArgAction::SetTrue).hide(true),
+        word("dir").value_name("DIR").help("Serve this directory instead of the current one"),
+        word("quiet").short('q').action(ArgAction::SetTrue).help("Write no access log").help_heading("Logs"),
+        word("silent").short('s').action(ArgAction::SetTrue).hide(true),
+        word("adopt-control-fd").value_parser(value_parser!(i32).range(3..)).value_name("N").hide(true),
+    ];
+    for (name, takes) in WITHOUT_MEANING {
+        let arg = word(name).hide(true);
+        let arg = match *name {
+            "include" => arg.short('I'),
+            "restart-cmd" => arg.short('R'),
+            "state" => arg.short('S'),
+            _ => arg,
+        };
+        args.push(match takes {
+            Takes::Nothing => arg.action(ArgAction::SetTrue),
+            Takes::Maybe => {
+                arg.num_args(0..=1).require_equals(true).default_missing_value("").action(ArgAction::Append)
+            }
+            Takes::Value => arg.action(ArgAction::Append),
+        });
+    }
+    args
+}

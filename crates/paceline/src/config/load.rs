@@ -1,0 +1,211 @@
+//! Reads every source and returns the settings, or all that is wrong with them.
+//! It starts no process but the one Ruby that reads config/puma.rb.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    environment,
+    layer::Layer,
+    paceline_toml::{self, FromToml, Role},
+    puma::{self, FromPuma},
+    resolve::{self, Sources},
+    value::Value,
+    Config,
+};
+
+/// What is around the program, as data, so that tests can make it up.
+pub struct Surroundings<'a> {
+    pub env: &'a dyn Fn(&str) -> Option<String>,
+    pub cwd: PathBuf,
+    pub pid: u32,
+    pub cores: usize,
+}
+
+/// What the command line said.
+#[derive(Debug, Clone, Default)]
+pub struct Flags {
+    pub layer: Layer,
+    /// `--dir`: the directory to serve, instead of the current one.
+    pub dir: Option<PathBuf>,
+    pub config_file: ConfigFile,
+    pub adopt_control_fd: Option<i32>,
+    pub notices: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ConfigFile {
+    /// paceline.toml, or else config/puma.rb, where they exist.
+    #[default]
+    Usual,
+    Toml(PathBuf),
+    Puma(PathBuf),
+    None,
+}
+
+/// Everything that is wrong, one line each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    pub problems: Vec<String>,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.problems.join("\n"))
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl From<Vec<String>> for ConfigError {
+    fn from(problems: Vec<String>) -> ConfigError {
+        ConfigError { problems }
+    }
+}
+
+pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> {
+    let dir = flags.dir.as_ref().map_or_else(|| around.cwd.clone(), |dir| around.cwd.join(dir));
+    if !dir.is_dir() {
+        return Err(vec![format!("{}: no such directory", dir.display())].into());
+    }
+    let mut read = environment::read(around);
+    let mut notices = flags.notices;
+    let mut flag_layer = flags.layer;
+    notices.append(&mut read.notices);
+    flag_layer.anchor(&dir);
+    read.layer.anchor(&dir);
+
+    let (toml, puma_file) = match &flags.config_file {
+        ConfigFile::Usual if dir.join("paceline.toml").is_file() => (Some(dir.join("paceline.toml")), None),
+        ConfigFile::Usual => (None, usual_puma(&flag_layer, &read.layer, &dir, around.cores)),
+        ConfigFile::Toml(path) => (Some(around.cwd.join(path)), None),
+        ConfigFile::Puma(path) => (None, Some(around.cwd.join(path))),
+        ConfigFile::None => (None, None),
+    };
+    let mut problems = read.problems;
+    let toml = toml.map_or_else(|| Ok(FromToml::default()), |path| toml_file(&path, &around.cwd)).unwrap_or_else(
+        |mut wrong| {
+            problems.append(&mut wrong);
+            FromToml::default()
+        },
+    );
+    let puma = puma_file.as_ref().map_or_else(
+        || Ok(FromPuma::default()),
+        |path| {
+            let sources = Sources {
+                flags: &flag_layer,
+                environment: &read.layer,
+                toml: &toml.layer,
+                puma: &Layer::default(),
+                cores: around.cores,
+            };
+            let view = sources.server();
+            puma::read(path, &dir, view.environment(), &view.path("ruby").unwrap_or_else(|| "ruby".into()))
+        },
+    );
+    let mut puma = puma.unwrap_or_else(|wrong| {
+        problems.push(wrong);
+        FromPuma::default()
+    });
+    if !problems.is_empty() {
+        return Err(problems.into());
+    }
+    notices.append(&mut puma.notices);
+    let root = puma.directory.filter(|_| flags.dir.is_none()).unwrap_or_else(|| dir.clone());
+    if let (Some(path), false) = (puma_file, flag_layer.has("puma_config")) {
+        puma.layer.set("puma_config", Value::Path(path));
+    }
+    if flags.config_file == ConfigFile::None {
+        puma.layer.set("puma_config", Value::Off);
+    }
+
+    let sources = Sources {
+        flags: &flag_layer,
+        environment: &read.layer,
+        toml: &toml.layer,
+        puma: &puma.layer,
+        cores: around.cores,
+    };
+    let server = sources.server();
+    let nothing = Layer::default();
+    let site_defaults = resolve::site(&sources.site(&nothing), &root);
+    let sites_dir = server.path("sites");
+    let mut sites: Vec<_> = toml.sites.iter().map(|own| resolve::site(&sources.site(&own.layer), &root)).collect();
+    if !sites.is_empty() && flag_layer.has("rackup") {
+        problems.push(
+            "a rackup file on the command line is for one application; write rackup = ... in its [[site]]".into(),
+        );
+    }
+    if sites.is_empty() && sites_dir.is_none() {
+        sites.push(site_defaults.clone());
+    }
+    problems.append(&mut resolve::check_sites(&mut sites, &toml.sites));
+    if let Some(dir) = sites_dir.as_ref().filter(|dir| !dir.is_dir()) {
+        problems.push(format!("sites: {} is no directory", dir.display()));
+    }
+
+    let binds = if read.handed_over.is_empty() {
+        sources.binds(&root, &mut notices).unwrap_or_else(|why| {
+            problems.push(why);
+            Vec::new()
+        })
+    } else {
+        if flag_layer.has("bind") || flag_layer.has("port") {
+            notices.push("-b and -p have no meaning here: the sockets were handed over (LISTEN_FDS)".into());
+        }
+        read.handed_over
+    };
+    if !problems.is_empty() {
+        return Err(problems.into());
+    }
+    Ok(Config {
+        binds,
+        pidfile: server.path("pidfile"),
+        tag: server.text("tag").or_else(|| Some(resolve::folder_name(&root))),
+        front_threads: server.count("front_threads"),
+        shutdown_timeout: server.time("shutdown_timeout"),
+        log: sources.log(),
+        sites,
+        sites_dir,
+        site_defaults: discovered_defaults(site_defaults, &flag_layer),
+        notices,
+        adopt_control_fd: flags.adopt_control_fd,
+    })
+}
+
+/// What belongs to the one application in the current directory is nothing that a discovered site inherits.
+fn discovered_defaults(mut defaults: super::SiteConfig, flags: &Layer) -> super::SiteConfig {
+    if !flags.has("rackup") {
+        defaults.rackup = None;
+    }
+    defaults.puma_config = None;
+    defaults
+}
+
+fn usual_puma(flags: &Layer, environment: &Layer, dir: &Path, cores: usize) -> Option<PathBuf> {
+    let view = super::layer::View::new(vec![flags, environment], cores);
+    if view.given("sites").is_some() {
+        return None;
+    }
+    resolve::puma_config(view.given("puma_config"), dir, view.environment())
+}
+
+/// Messages name the file as somebody in `cwd` would.
+pub fn toml_file(path: &Path, cwd: &Path) -> Result<FromToml, Vec<String>> {
+    let shown = path.strip_prefix(cwd).unwrap_or(path).display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|why| vec![format!("{shown}: cannot be read: {why}")])?;
+    let base = path.parent().unwrap_or(cwd);
+    paceline_toml::read(&text, &shown, base, Role::Server)
+}
+
+impl super::SiteConfig {
+    /// A site of which nothing is said but its root and environment.
+    pub fn with_defaults(root: &Path, environment: &str) -> super::SiteConfig {
+        let mut layer = Layer::default();
+        layer.set("environment", Value::Text(environment.into()));
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        resolve::site(&super::layer::View::new(vec![&layer], cores), root)
+    }
+}

@@ -1,0 +1,281 @@
+//! Every setting, defined once: its key in paceline.toml, type, default, variables, flags and documentation.
+//! The TOML reader, the command line and docs/configuration.md are made from this table. It never reads a value.
+
+use std::time::Duration;
+
+use super::{
+    bind,
+    value::{anything, From, Kind},
+};
+
+/// Where a setting may stand in paceline.toml.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// Once, at the top.
+    Server,
+    /// In a `[[site]]`, or at the top for all sites.
+    Site,
+    /// Only in a `[[site]]`.
+    OneSite,
+}
+
+#[derive(Clone, Copy)]
+pub enum Preset {
+    /// Not set, with the words for it.
+    Unset(&'static str),
+    Fixed(&'static str),
+    /// One for the environments development and test, another for all others.
+    ByEnvironment {
+        development: &'static str,
+        other: &'static str,
+    },
+    /// 1 in development and test, otherwise the number of cores up to this.
+    CoresUpTo(u64),
+}
+
+pub struct Opt {
+    pub key: &'static str,
+    pub kind: Kind,
+    pub scope: Scope,
+    pub group: &'static str,
+    pub preset: Preset,
+    /// Variables that set it; the first one that is set and not blank counts.
+    pub env: &'static [&'static str],
+    pub short: Option<char>,
+    /// Name of the flag; empty: none.
+    pub long: &'static str,
+    pub aliases: &'static [&'static str],
+    /// Shown in the short help (`-h`).
+    pub common: bool,
+    pub doc: &'static str,
+    /// What can go wrong with it, for docs/configuration.md.
+    pub risk: &'static str,
+}
+
+impl Opt {
+    const fn new(scope: Scope, group: &'static str, key: &'static str, kind: Kind, doc: &'static str) -> Opt {
+        let preset = Preset::Unset("none");
+        let (env, aliases): (&[&str], &[&str]) = (&[], &[]);
+        Opt { key, kind, scope, group, preset, env, short: None, long: "", aliases, common: false, doc, risk: "" }
+    }
+    const fn fixed(mut self, text: &'static str) -> Opt {
+        self.preset = Preset::Fixed(text);
+        self
+    }
+    const fn preset(mut self, preset: Preset) -> Opt {
+        self.preset = preset;
+        self
+    }
+    const fn env(mut self, names: &'static [&'static str]) -> Opt {
+        self.env = names;
+        self
+    }
+    const fn flag(mut self, long: &'static str) -> Opt {
+        self.long = long;
+        self
+    }
+    /// A flag of the short help, with its letter if it has one.
+    const fn common(mut self, short: Option<char>, long: &'static str) -> Opt {
+        self.common = true;
+        self.short = short;
+        self.long = long;
+        self
+    }
+    const fn alias(mut self, names: &'static [&'static str]) -> Opt {
+        self.aliases = names;
+        self
+    }
+    const fn risk(mut self, words: &'static str) -> Opt {
+        self.risk = words;
+        self
+    }
+}
+
+pub fn named(key: &str) -> Option<&'static Opt> {
+    OPTIONS.iter().find(|option| option.key == key)
+}
+
+pub const LISTEN: &str = "Listening";
+pub const APP: &str = "Application";
+pub const FILES: &str = "Static files";
+pub const LIMITS: &str = "Queue and time limits";
+pub const BODIES: &str = "Bodies and memory";
+pub const LOGS: &str = "Logs";
+pub const PROCESS: &str = "Server process";
+pub const SITES: &str = "Sites";
+
+pub const GROUPS: &[&str] = &[LISTEN, APP, SITES, FILES, LIMITS, BODIES, LOGS, PROCESS];
+
+use Preset::{ByEnvironment, CoresUpTo, Unset};
+use Scope::{OneSite, Server, Site};
+
+const fn time(min_ms: u64, max_s: u64) -> Kind {
+    Kind::Duration { min: Duration::from_millis(min_ms), max: Duration::from_secs(max_s), off: false }
+}
+const fn time_or_off(min_ms: u64, max_s: u64) -> Kind {
+    Kind::Duration { min: Duration::from_millis(min_ms), max: Duration::from_secs(max_s), off: true }
+}
+const fn size(min: u64, max: u64) -> Kind {
+    Kind::Bytes { min, max, off: false }
+}
+const fn path(from: From) -> Kind {
+    Kind::Path { from, off: false }
+}
+const TEXT: Kind = Kind::Text { check: anything };
+const DAY: u64 = 86_400;
+const TB: u64 = 1 << 40;
+
+#[rustfmt::skip]
+pub static OPTIONS: &[Opt] = &[
+    Opt::new(Server, LISTEN, "bind", Kind::List { check: bind::check },
+        "Address to listen on: tcp://HOST:PORT, unix:///PATH (with ?umask=0111 if wanted) or an IP address that takes the port \
+        from `port`. May be given several times.")
+        .preset(Unset("`address` and `port`")).common(Some('b'), "bind")
+        .risk("An address beyond loopback lets other machines in, also in development, where error pages show source code. \
+        Only the socket file's permissions guard a Unix socket."),
+    Opt::new(Server, LISTEN, "port", Kind::Int { min: 0, max: 65_535 },
+        "TCP port to listen on; 0 takes a free one. Without an address it is served on loopback only.")
+        .fixed("3000").env(&["PORT", "HTTP_PORT"]).common(Some('p'), "port")
+        .risk("A platform that sets PORT usually expects HOST=0.0.0.0 too."),
+    Opt::new(Server, LISTEN, "address", Kind::Text { check: bind::check_address },
+        "IP address for `port`. 0.0.0.0 listens on every IPv4 address of the machine, :: on IPv6 too.")
+        .fixed("127.0.0.1").env(&["BINDING", "HOST"]).flag("address").alias(&["host"])
+        .risk("As with `bind`: anything but loopback lets other machines in."),
+
+    Opt::new(Site, APP, "environment", Kind::Text { check: environment },
+        "Environment of the application; it is given RACK_ENV, RAILS_ENV and APP_ENV.")
+        .fixed("development").env(&["RAILS_ENV", "APP_ENV", "RACK_ENV"]).common(Some('e'), "environment")
+        .risk("In development error pages show source code and settings; never let strangers reach it."),
+    Opt::new(Site, APP, "workers", Kind::Count { max: 512 },
+        "Worker processes. `auto` is one per core; 0 counts as 1, since the app always runs in a worker.")
+        .preset(CoresUpTo(4)).env(&["WEB_CONCURRENCY"]).common(Some('w'), "workers")
+        .risk("Each takes the application's memory once more, less what is shared by preloading."),
+    Opt::new(Site, APP, "threads", Kind::Threads { max: 1024 },
+        "Threads of each worker. Of Puma's MIN:MAX only MAX counts.")
+        .fixed("3").env(&["RAILS_MAX_THREADS", "PUMA_MAX_THREADS", "MAX_THREADS"]).common(Some('t'), "threads")
+        .risk("Ruby runs one thread at a time: many threads make slow requests slower. The pool of config/database.yml must have as many connections."),
+    Opt::new(Site, APP, "preload", Kind::Bool,
+        "Load the application once and fork the workers from it, instead of once in each worker.")
+        .fixed("true").flag("preload")
+        .risk("Connections and threads opened while loading do not survive the fork; reopen them in before_worker_boot."),
+    Opt::new(Site, APP, "kind", Kind::Enum(&["rails", "rack", "sinatra", "files"]),
+        "What the root holds, when detection gets it wrong.")
+        .preset(Unset("detected")).flag("kind"),
+    Opt::new(Site, APP, "rackup", path(From::Root),
+        "The rackup file (or Sinatra's Ruby file), below the root. On the command line: the argument without a flag.")
+        .preset(Unset("config.ru")),
+    Opt::new(Site, APP, "ruby", path(From::Search),
+        "The Ruby to run: a path, or a name to look up in PATH.")
+        .fixed("ruby").flag("ruby"),
+    Opt::new(Site, APP, "env", Kind::Map,
+        "Further environment variables of the application. A site's are added to those at the top.")
+        .risk("Secrets written here are readable by whoever can read the file."),
+    Opt::new(Site, APP, "puma_config", Kind::Path { from: From::Root, off: true },
+        "File with Puma's Ruby hooks (before_fork, before_worker_boot ...) to run, below the root. Without a paceline.toml its settings count too.")
+        .preset(Unset("config/puma/ENVIRONMENT.rb or config/puma.rb, where it exists")),
+    Opt::new(Site, APP, "on_demand", Kind::Bool,
+        "Start the application when its first request comes, not with the server.")
+        .fixed("false").flag("on-demand")
+        .risk("The first visitor waits for the start."),
+
+    Opt::new(OneSite, SITES, "name", Kind::Text { check: site_name },
+        "Names the site in logs; unique.").preset(Unset("its first host, or the root's folder name")),
+    Opt::new(OneSite, SITES, "host", Kind::List { check: host_name },
+        "Host names the site answers, without port; *.example.org takes every name below it. Without any it answers what no other site does. May also be written `hosts`.")
+        .preset(Unset("every host no other site has")),
+    Opt::new(OneSite, SITES, "root", path(From::Settings),
+        "The application's directory. Required; may be a symbolic link such as Capistrano's `current`."),
+    Opt::new(Server, SITES, "sites", path(From::Settings),
+        "Serve every folder in this directory as a site named by its folder, also those added while running.")
+        .common(None, "sites"),
+
+    Opt::new(Site, FILES, "public", path(From::Root),
+        "Folder of static files, below the root.").fixed("public").flag("public")
+        .risk("Everything in it is given to everybody, except names that begin with a dot."),
+    Opt::new(Site, FILES, "static_files", Kind::Bool,
+        "Serve files of `public` without Ruby.").fixed("true").flag("static-files"),
+    Opt::new(Site, FILES, "static_max_age", time_or_off(0, 366 * DAY),
+        "max-age in Cache-Control of static files without a fingerprint in their name (with one it is a year).")
+        .fixed("off").flag("static-max-age")
+        .risk("Browsers will not ask again for so long, also when the file has changed."),
+    Opt::new(Site, FILES, "x_sendfile", Kind::Bool,
+        "Send the file that the application names in X-Sendfile or X-Accel-Redirect.")
+        .fixed("true").env(&["X_SENDFILE_ENABLED"]).flag("x-sendfile")
+        .risk("An application that lets visitors set these headers gives them any file it can read."),
+
+    Opt::new(Site, LIMITS, "queue_max", Kind::Int { min: 0, max: 1_000_000 },
+        "Requests that may wait for a worker thread; further ones get 503.").fixed("1000").flag("queue-max")
+        .risk("A long queue only makes an overloaded site slow for all."),
+    Opt::new(Site, LIMITS, "queue_timeout", time(1, DAY),
+        "How long a request may wait for a worker thread before it gets 503.").fixed("30s").flag("queue-timeout"),
+    Opt::new(Site, LIMITS, "app_soft_timeout", time_or_off(1, 7 * DAY),
+        "After this long in the application the request's Ruby backtrace is logged; nothing else happens.")
+        .fixed("30s").flag("app-soft-timeout"),
+    Opt::new(Site, LIMITS, "app_hard_timeout", time_or_off(1, 7 * DAY),
+        "After this long without an answer from the application the request gets 504 and its worker is replaced.")
+        .preset(ByEnvironment { development: "off", other: "60s" }).flag("app-hard-timeout")
+        .risk("The worker's other requests are cut off with it, and work half done stays half done. With `off` a stuck request holds its thread for ever."),
+    Opt::new(Site, LIMITS, "start_timeout", time(100, DAY),
+        "How long the application may take to start.").fixed("2m").flag("start-timeout"),
+    Opt::new(Server, LIMITS, "shutdown_timeout", time(0, DAY),
+        "How long requests under way may take after TERM or INT before they are cut off.")
+        .fixed("30s").flag("shutdown-timeout")
+        .risk("A supervisor such as systemd or Kubernetes may kill the server before that; give it more time than this."),
+
+    Opt::new(Site, BODIES, "max_body", Kind::Bytes { min: 1, max: 1024 * TB, off: true },
+        "Largest request body; larger ones get 413.").fixed("off").env(&["MAX_REQUEST_BODY"]).flag("max-body")
+        .risk("With `off` an upload may fill the disk that holds temporary files."),
+    Opt::new(Site, BODIES, "body_memory", size(0, 1 << 30),
+        "Request bodies up to this stay in memory, larger ones go to a temporary file.").fixed("64KB").flag("body-memory")
+        .risk("It counts once for every request under way."),
+    Opt::new(Site, BODIES, "buffer_requests", Kind::Bool,
+        "Receive a request's whole body before a worker thread is taken.").fixed("true").flag("buffer-requests")
+        .risk("With false a slow upload holds a worker thread."),
+    Opt::new(Site, BODIES, "response_memory", size(1024, 1 << 32),
+        "Bytes of a response held in memory for a slow client; more goes to a temporary file.").fixed("1MB").flag("response-memory")
+        .risk("It counts once for every slow client."),
+    Opt::new(Site, BODIES, "response_spool", size(0, 1024 * TB),
+        "Bytes of a response in its temporary file before its worker thread has to wait for the client.").fixed("1GB").flag("response-spool")
+        .risk("It counts once for every slow client."),
+
+    Opt::new(Server, LOGS, "log_requests", Kind::Bool,
+        "Write an access log.").fixed("true").env(&["LOG_REQUESTS"]).common(Some('v'), "log-requests"),
+    Opt::new(Server, LOGS, "access_log_format", Kind::Enum(&["combined", "json"]),
+        "Apache's combined format followed by durations, or one JSON object a line.").fixed("combined").flag("access-log-format"),
+    Opt::new(Server, LOGS, "access_log", path(From::Settings),
+        "File of the access log, reopened on HUP.").preset(Unset("standard output")).flag("access-log").alias(&["redirect-stdout"])
+        .risk("Addresses and query strings of visitors are personal data."),
+    Opt::new(Server, LOGS, "app_log", path(From::Settings),
+        "File of the server's events and of what applications print, reopened on HUP.").preset(Unset("standard error")).flag("app-log").alias(&["redirect-stderr"]),
+    Opt::new(Site, LOGS, "server_timing", Kind::Bool,
+        "Tell the browser how long each step took, in a Server-Timing header.").fixed("false").flag("server-timing")
+        .risk("Timings can tell a stranger what exists (a user, a cached page)."),
+
+    Opt::new(Server, PROCESS, "pidfile", path(From::Settings),
+        "File that holds the server's process id while it runs.").env(&["PIDFILE"]).common(None, "pidfile"),
+    Opt::new(Server, PROCESS, "tag", TEXT,
+        "Text shown in the process title.").preset(Unset("the root's folder name")).common(None, "tag"),
+    Opt::new(Server, PROCESS, "front_threads", Kind::Count { max: 256 },
+        "Event-loop threads of the front. `auto` is one per core.").fixed("auto").flag("front-threads"),
+];
+
+fn environment(text: &str) -> Result<(), String> {
+    let fine = !text.is_empty()
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
+        && !text.starts_with('.');
+    fine.then_some(()).ok_or_else(|| format!("must be a word like production, not {text:?}"))
+}
+
+fn site_name(text: &str) -> Result<(), String> {
+    let fine = !text.is_empty() && !text.chars().any(|c| c.is_control() || c == '/');
+    fine.then_some(()).ok_or_else(|| format!("must be a name without slashes, not {text:?}"))
+}
+
+fn host_name(text: &str) -> Result<(), String> {
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    let word = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    let address = name.starts_with('[') && bind::address(name).is_some();
+    let fine = address || !name.is_empty() && name.bytes().all(word) && !name.starts_with('.');
+    fine.then_some(())
+        .ok_or_else(|| format!("must be a host name without scheme and port like shop.test, not {text:?}"))
+}

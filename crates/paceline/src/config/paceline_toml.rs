@@ -1,0 +1,182 @@
+//! Reads paceline.toml: every key and type is checked against the options table, and all mistakes are told at once,
+//! each with file, line and column. It never looks at the file system beyond the text it is given.
+
+use std::path::Path;
+
+use toml_edit::{Document, Item, TableLike};
+
+use super::{
+    layer::Layer,
+    options::{named, Opt, Scope, OPTIONS},
+};
+
+/// What the file says.
+#[derive(Debug, Default)]
+pub struct FromToml {
+    pub layer: Layer,
+    pub sites: Vec<TomlSite>,
+}
+
+/// One `[[site]]`.
+#[derive(Debug, Default)]
+pub struct TomlSite {
+    pub layer: Layer,
+    /// `paceline.toml:7:3: ` of each key, and of the table itself under "".
+    places: Vec<(&'static str, String)>,
+}
+
+impl TomlSite {
+    /// Where the key stands, or else the table, as the beginning of a message.
+    pub fn place(&self, key: &str) -> String {
+        let of = |wanted: &str| self.places.iter().find(|(key, _)| *key == wanted).map(|(_, place)| place.clone());
+        of(key).or_else(|| of("")).unwrap_or_default()
+    }
+}
+
+/// Which keys a file may hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The server's own file.
+    Server,
+    /// A file inside a folder of `sites`: only settings of that site.
+    Folder,
+}
+
+/// `shown` names the file in messages.
+pub fn read(text: &str, shown: &str, base: &Path, role: Role) -> Result<FromToml, Vec<String>> {
+    let mut reader = Reader { text, shown, role, problems: Vec::new() };
+    let document = match Document::parse(text) {
+        Ok(document) => document,
+        Err(error) => {
+            let place = reader.place(error.span().map(|span| span.start));
+            return Err(vec![format!("{place}{}", error.message().trim().replace('\n', ", "))]);
+        }
+    };
+    let mut read = FromToml::default();
+    for (key, item) in document.as_table().iter() {
+        let at = document.as_table().key(key).and_then(|key| key.span()).map(|span| span.start);
+        if key == "site" && role == Role::Server {
+            reader.sites(item, at, base, &mut read.sites);
+        } else {
+            reader.setting(key, item, at, false, &mut read.layer);
+        }
+    }
+    read.layer.anchor(base);
+    if reader.problems.is_empty() {
+        Ok(read)
+    } else {
+        Err(reader.problems)
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    shown: &'a str,
+    role: Role,
+    problems: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn sites(&mut self, item: &Item, at: Option<usize>, base: &Path, sites: &mut Vec<TomlSite>) {
+        let tables: Option<Vec<(&dyn TableLike, Option<usize>)>> = match (item.as_array_of_tables(), item.as_array()) {
+            (Some(tables), _) => Some(
+                tables.iter().map(|table| (table as &dyn TableLike, table.span().map(|span| span.start))).collect(),
+            ),
+            (None, Some(array)) => array
+                .iter()
+                .map(|one| Some((one.as_inline_table()? as &dyn TableLike, one.span().map(|span| span.start))))
+                .collect(),
+            _ => None,
+        };
+        let Some(tables) = tables else {
+            return self.problem(at, "a site begins with [[site]], in double brackets".into());
+        };
+        for (table, at) in tables {
+            let mut site = TomlSite::default();
+            site.places.push(("", self.place(at)));
+            for (key, item) in table.iter() {
+                let at = table.key(key).and_then(|key| key.span()).map(|span| span.start);
+                if let Some(key) = self.setting(key, item, at, true, &mut site.layer) {
+                    site.places.push((key, self.place(at)));
+                }
+            }
+            if !site.layer.has("root") {
+                self.problem(at, "the site has no root: add root = \"/path/to/app\"".into());
+            }
+            site.layer.anchor(base);
+            sites.push(site);
+        }
+    }
+
+    fn setting(
+        &mut self,
+        key: &str,
+        item: &Item,
+        at: Option<usize>,
+        in_site: bool,
+        layer: &mut Layer,
+    ) -> Option<&'static str> {
+        let Some(option) = named(if in_site && key == "hosts" { "host" } else { key }) else {
+            let hint = suggestion(key, |option| self.allowed(option, in_site))
+                .map_or_else(String::new, |near| format!(" (did you mean \"{near}\"?)"));
+            self.problem(at, format!("unknown key \"{key}\"{hint}"));
+            return None;
+        };
+        if !self.allowed(option, in_site) {
+            self.problem(
+                at,
+                match (option.scope, self.role) {
+                    (Scope::Server, Role::Server) => {
+                        format!("\"{key}\" is a setting of the whole server: move it above the first [[site]]")
+                    }
+                    (_, Role::Folder) => format!("\"{key}\" cannot be set by one folder of --sites"),
+                    _ => format!("\"{key}\" belongs in a [[site]]"),
+                },
+            );
+            return None;
+        }
+        match option.kind.from_toml(item) {
+            Ok(_) if layer.has(option.key) => {
+                self.problem(at, "\"host\" and \"hosts\" are the same: write one of them".into())
+            }
+            Ok(value) => layer.set(option.key, value),
+            Err(why) => {
+                let at = item.span().map(|span| span.start).or(at);
+                self.problem(at, format!("\"{key}\" {why}"));
+            }
+        }
+        Some(option.key)
+    }
+
+    fn allowed(&self, option: &Opt, in_site: bool) -> bool {
+        match option.scope {
+            Scope::Server => !in_site && self.role == Role::Server,
+            Scope::Site => true,
+            Scope::OneSite => in_site,
+        }
+    }
+
+    fn problem(&mut self, at: Option<usize>, words: String) {
+        let place = self.place(at);
+        self.problems.push(format!("{place}{words}"));
+    }
+
+    fn place(&self, at: Option<usize>) -> String {
+        let before = self.text.get(..at.unwrap_or(0)).unwrap_or("");
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+        format!("{}:{line}:{column}: ", self.shown)
+    }
+}
+
+/// The nearest key, if one is near.
+fn suggestion(key: &str, allowed: impl Fn(&Opt) -> bool) -> Option<&'static str> {
+    let wanted = key.replace('-', "_").to_ascii_lowercase();
+    OPTIONS
+        .iter()
+        .filter(|option| allowed(option))
+        .map(|option| (strsim::damerau_levenshtein(&wanted, option.key), option.key))
+        .filter(|(distance, key)| *distance <= 1 + key.len() / 4)
+        .min()
+        .map(|(_, key)| key)
+}

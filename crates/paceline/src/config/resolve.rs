@@ -1,0 +1,180 @@
+//! Puts the sources together, by precedence, into the settings the front works with.
+//! It never reads a source.
+
+use std::path::Path;
+
+use super::{
+    bind,
+    layer::{is_development, Layer, View},
+    paceline_toml::TomlSite,
+    value::Value,
+    AccessLogFormat, AppKind, Bind, LogConfig, SiteConfig,
+};
+
+/// The sources of server-wide settings.
+pub struct Sources<'a> {
+    pub flags: &'a Layer,
+    pub environment: &'a Layer,
+    pub toml: &'a Layer,
+    pub puma: &'a Layer,
+    pub cores: usize,
+}
+
+impl Sources<'_> {
+    pub fn server(&self) -> View<'_> {
+        View::new(vec![self.flags, self.environment, self.toml, self.puma], self.cores)
+    }
+
+    /// The view of one site, whose own table stands above the file's top level.
+    pub fn site<'a>(&'a self, own: &'a Layer) -> View<'a> {
+        View::new(vec![self.flags, self.environment, own, self.toml, self.puma], self.cores)
+    }
+
+    /// The strongest source that names an address or a port decides; `address` is looked up on its own.
+    pub fn binds(&self, base: &Path, notices: &mut Vec<String>) -> Result<Vec<Bind>, String> {
+        let view = self.server();
+        let address = view.text("address").and_then(|text| bind::address(&text)).ok_or("address: not an IP address")?;
+        let port_of = |layer: &Layer| match layer.get("port") {
+            Some(Value::Int(port)) => u16::try_from(*port).ok(),
+            _ => None,
+        };
+        let default_port = u16::try_from(view.number("port")).unwrap_or(3000);
+        let Some(layer) = view.layers.iter().find(|layer| layer.has("bind") || layer.has("port")) else {
+            return Ok(vec![Bind::Tcp((address, default_port).into())]);
+        };
+        let mut port_used = false;
+        let mut binds = Vec::new();
+        if let Some(Value::List(texts)) = layer.get("bind") {
+            for text in texts {
+                binds.push(match bind::address(text) {
+                    Some(address) => {
+                        port_used = true;
+                        Bind::Tcp((address, port_of(layer).unwrap_or(default_port)).into())
+                    }
+                    None => bind::parse(text, base)?,
+                });
+            }
+        }
+        if let Some(port) = port_of(layer).filter(|_| !port_used) {
+            binds.push(Bind::Tcp((address, port).into()));
+        }
+        let platform = std::ptr::eq(*layer, self.environment) && view.given("address").is_none();
+        if platform && !is_development(view.environment()) {
+            notices.push("PORT is served on loopback only; HOST=0.0.0.0 opens it to other machines".into());
+        }
+        Ok(binds)
+    }
+
+    pub fn log(&self) -> LogConfig {
+        let view = self.server();
+        let access_format = match (view.bool("log_requests"), view.text("access_log_format").as_deref()) {
+            (false, _) => AccessLogFormat::Off,
+            (true, Some("json")) => AccessLogFormat::Json,
+            (true, _) => AccessLogFormat::Combined,
+        };
+        LogConfig { access_format, access_path: view.path("access_log"), app_path: view.path("app_log") }
+    }
+}
+
+/// A site from its view. Without a root in it the site's is `root`.
+pub fn site(view: &View, root: &Path) -> SiteConfig {
+    let root = view.path("root").unwrap_or_else(|| root.to_path_buf());
+    let hosts: Vec<String> = view.list("host").iter().map(|host| host.to_ascii_lowercase()).collect();
+    let name = view.text("name").or_else(|| hosts.first().cloned()).unwrap_or_else(|| folder_name(&root));
+    SiteConfig {
+        name,
+        hosts,
+        kind: view.text("kind").as_deref().and_then(kind),
+        rackup: view.path("rackup").map(|path| root.join(path)),
+        environment: view.environment().to_string(),
+        workers: view.count("workers"),
+        threads: view.count("threads"),
+        preload: view.bool("preload"),
+        ruby: view.path("ruby").unwrap_or_else(|| "ruby".into()),
+        env: view.map("env"),
+        public: view.path("public").unwrap_or_else(|| "public".into()),
+        static_files: view.bool("static_files"),
+        static_max_age: view.time_or_off("static_max_age"),
+        x_sendfile: view.bool("x_sendfile"),
+        queue_max: view.count("queue_max"),
+        queue_timeout: view.time("queue_timeout"),
+        app_soft_timeout: view.time_or_off("app_soft_timeout"),
+        app_hard_timeout: view.time_or_off("app_hard_timeout"),
+        start_timeout: view.time("start_timeout"),
+        max_body: view.number_or_off("max_body"),
+        body_memory: view.count("body_memory"),
+        buffer_requests: view.bool("buffer_requests"),
+        response_memory: view.count("response_memory"),
+        response_spool: view.number("response_spool"),
+        server_timing: view.bool("server_timing"),
+        puma_config: puma_config(view.given("puma_config"), &root, view.environment()),
+        on_demand: view.bool("on_demand"),
+        root,
+    }
+}
+
+fn kind(word: &str) -> Option<AppKind> {
+    match word {
+        "rails" => Some(AppKind::Rails),
+        "rack" => Some(AppKind::Rack),
+        "sinatra" => Some(AppKind::Sinatra),
+        "files" => Some(AppKind::Files),
+        _ => None,
+    }
+}
+
+/// The file named, or the one at Puma's usual places.
+pub fn puma_config(given: Option<&Value>, root: &Path, environment: &str) -> Option<std::path::PathBuf> {
+    match given {
+        Some(Value::Path(path)) => Some(root.join(path)),
+        Some(_) => None,
+        None => [format!("config/puma/{environment}.rb"), "config/puma.rb".into()]
+            .into_iter()
+            .map(|path| root.join(path))
+            .find(|path| path.is_file()),
+    }
+}
+
+/// A folder's name as a site's name. Capistrano's `current` says nothing, its parent does.
+pub fn folder_name(root: &Path) -> String {
+    let own = root.file_name();
+    let telling = if own.is_some_and(|name| name == "current") { root.parent().and_then(Path::file_name) } else { own };
+    telling.or(own).map_or_else(|| "app".into(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Refuses two sites that claim the same host, two that answer every host, and gives unnamed sites names of their own.
+pub fn check_sites(sites: &mut [SiteConfig], tables: &[TomlSite]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for later in 1..sites.len() {
+        let (before, rest) = sites.split_at_mut(later);
+        let site = &mut rest[0];
+        let at = |key: &str| tables.get(later).map_or_else(String::new, |table| table.place(key));
+        if site.hosts.is_empty() {
+            if let Some(other) = before.iter().find(|other| other.hosts.is_empty()) {
+                let why = format!(
+                    "{}site {:?} has no host, and neither has {:?}: only one site can answer every other host",
+                    at("host"),
+                    site.name,
+                    other.name
+                );
+                problems.push(why);
+            }
+        }
+        for host in &site.hosts {
+            if let Some(other) = before.iter().find(|other| other.hosts.contains(host)) {
+                problems.push(format!("{}host {host:?} already belongs to site {:?}", at("host"), other.name));
+            }
+        }
+        if before.iter().any(|other| other.name == site.name) {
+            if tables.get(later).is_some_and(|table| table.layer.has("name")) {
+                problems.push(format!("{}another site is already named {:?}", at("name"), site.name));
+            } else {
+                let free = (2..)
+                    .map(|n| format!("{}-{n}", site.name))
+                    .find(|name| before.iter().all(|other| other.name != *name));
+                site.name = free.unwrap_or_default();
+            }
+        }
+    }
+    problems
+}

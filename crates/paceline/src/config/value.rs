@@ -1,0 +1,256 @@
+//! The types a setting can have, and how each is read from text (flags, environment, config/puma.rb) or from TOML.
+//! It never decides which setting wins and knows no setting by name.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use toml_edit::Item;
+
+/// What a setting's value may be.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    Bool,
+    Int {
+        min: u64,
+        max: u64,
+    },
+    /// A number of processes or threads: a number (0 counts as 1) or `auto` for the number of cores.
+    Count {
+        max: u64,
+    },
+    /// A number of threads; Puma's `MIN:MAX` is understood, the larger number counts.
+    Threads {
+        max: u64,
+    },
+    /// Bytes with an optional unit. With `off`, `"off"` and 0 mean no bound.
+    Bytes {
+        min: u64,
+        max: u64,
+        off: bool,
+    },
+    /// A time with a unit. With `off`, `"off"` means never.
+    Duration {
+        min: Duration,
+        max: Duration,
+        off: bool,
+    },
+    Path {
+        from: From,
+        off: bool,
+    },
+    Text {
+        check: Check,
+    },
+    /// One string or a list of them.
+    List {
+        check: Check,
+    },
+    Enum(&'static [&'static str]),
+    /// Names and texts: a table in TOML.
+    Map,
+}
+
+/// Refuses a text with the words to show.
+pub type Check = fn(&str) -> Result<(), String>;
+
+pub fn anything(_: &str) -> Result<(), String> {
+    Ok(())
+}
+
+/// What a relative path is relative to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// The directory of the file that says it; for flags and the environment the directory served.
+    Settings,
+    /// The site's root.
+    Root,
+    /// A program: without a slash it is looked up in PATH, with one it is as `Settings`.
+    Search,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    Bool(bool),
+    Int(u64),
+    Auto,
+    Duration(Duration),
+    Off,
+    Path(PathBuf),
+    Text(String),
+    List(Vec<String>),
+    Map(BTreeMap<String, String>),
+}
+
+impl Kind {
+    /// Reads a flag, a variable or a line of config/puma.rb. A bare number is bytes or seconds.
+    pub fn parse(&self, text: &str) -> Result<Value, String> {
+        let wrong = || self.refusal(&format!("{text:?}"));
+        match *self {
+            Kind::Bool => match text.to_ascii_lowercase().as_str() {
+                "true" | "1" | "yes" | "on" => Ok(Value::Bool(true)),
+                "false" | "0" | "no" | "off" => Ok(Value::Bool(false)),
+                _ => Err(wrong()),
+            },
+            Kind::Int { min, max } => {
+                text.parse().ok().filter(|n| (min..=max).contains(n)).map(Value::Int).ok_or_else(wrong)
+            }
+            Kind::Count { .. } if text == "auto" => Ok(Value::Auto),
+            Kind::Count { max } => {
+                text.parse::<u64>().ok().filter(|n| *n <= max).map(|n| Value::Int(n.max(1))).ok_or_else(wrong)
+            }
+            Kind::Threads { max } => {
+                let (least, most) = text.split_once(':').unwrap_or((text, text));
+                match (least.parse::<u64>(), most.parse::<u64>()) {
+                    (Ok(least), Ok(most)) if least <= most && most <= max => Ok(Value::Int(most.max(1))),
+                    _ => Err(wrong()),
+                }
+            }
+            Kind::Bytes { off: true, .. } if matches!(text, "off" | "0") => Ok(Value::Off),
+            Kind::Bytes { min, max, .. } => {
+                bytes(text).filter(|n| (min..=max).contains(n)).map(Value::Int).ok_or_else(wrong)
+            }
+            Kind::Duration { off: true, .. } if text == "off" => Ok(Value::Off),
+            Kind::Duration { min, max, .. } => duration(text)
+                .or_else(|| text.parse().ok().map(Duration::from_secs))
+                .filter(|d| (min..=max).contains(d))
+                .map(Value::Duration)
+                .ok_or_else(wrong),
+            Kind::Path { off: true, .. } if text == "off" => Ok(Value::Off),
+            Kind::Path { .. } if text.is_empty() || text.contains('\0') => Err(wrong()),
+            Kind::Path { .. } => Ok(Value::Path(PathBuf::from(text))),
+            Kind::Text { check } => check(text).map(|()| Value::Text(text.to_string())),
+            Kind::List { check } => check(text).map(|()| Value::List(vec![text.to_string()])),
+            Kind::Enum(words) if words.contains(&text) => Ok(Value::Text(text.to_string())),
+            Kind::Enum(_) | Kind::Map => Err(wrong()),
+        }
+    }
+
+    /// Reads a value of paceline.toml, which has types of its own: a number is not a text.
+    pub fn from_toml(&self, item: &Item) -> Result<Value, String> {
+        let wrong = || self.refusal(&described(item));
+        match *self {
+            Kind::Bool => item.as_bool().map(Value::Bool).ok_or_else(wrong),
+            Kind::Int { .. } => self.parse(&item.as_integer().ok_or_else(wrong)?.to_string()),
+            Kind::Count { .. } | Kind::Threads { .. } | Kind::Bytes { .. } => {
+                match (item.as_integer(), item.as_str()) {
+                    (Some(number), _) => self.parse(&number.to_string()),
+                    (None, Some(text)) => self.parse(text),
+                    _ => Err(wrong()),
+                }
+            }
+            Kind::Duration { .. } => match item.as_str() {
+                Some(text) if text.parse::<u64>().is_err() => self.parse(text),
+                _ => Err(wrong()),
+            },
+            Kind::Path { off: true, .. } if item.as_bool() == Some(false) => Ok(Value::Off),
+            Kind::Path { .. } | Kind::Text { .. } | Kind::Enum(_) => self.parse(item.as_str().ok_or_else(wrong)?),
+            Kind::List { check } => {
+                let texts: Vec<&str> = match (item.as_str(), item.as_array()) {
+                    (Some(text), _) => vec![text],
+                    (None, Some(array)) => {
+                        array.iter().map(|one| one.as_str()).collect::<Option<_>>().ok_or_else(wrong)?
+                    }
+                    _ => return Err(wrong()),
+                };
+                texts.iter().try_for_each(|text| check(text))?;
+                Ok(Value::List(texts.into_iter().map(String::from).collect()))
+            }
+            Kind::Map => {
+                let table = item.as_table_like().ok_or_else(wrong)?;
+                table
+                    .iter()
+                    .map(|(key, value)| match value.as_str() {
+                        Some(text) if !text.contains('\0') => Ok((key.to_string(), text.to_string())),
+                        _ => Err(format!("{key} must be a text in quotes, not {}", described(value))),
+                    })
+                    .collect::<Result<_, _>>()
+                    .map(Value::Map)
+            }
+        }
+    }
+
+    fn refusal(&self, got: &str) -> String {
+        format!("must be {}, not {got}", self.words())
+    }
+
+    /// What a value must be, in words, for messages and the documentation.
+    pub fn words(&self) -> String {
+        let or_off = |off: bool| if off { " or \"off\"" } else { "" };
+        match *self {
+            Kind::Bool => "true or false".into(),
+            Kind::Int { min, max } => format!("a whole number from {min} to {max}"),
+            Kind::Count { max } => format!("a whole number up to {max}, or \"auto\" for the number of cores"),
+            Kind::Threads { max } => format!("a whole number up to {max} (or Puma's \"MIN:MAX\")"),
+            Kind::Bytes { min, max, off } => {
+                let (min, max) = (show_bytes(min), show_bytes(max));
+                format!("a size like \"64KB\" or \"1MB\" from {min} to {max}{}", or_off(off))
+            }
+            Kind::Duration { min, max, off } => {
+                let (min, max) = (show_duration(min), show_duration(max));
+                format!("a time like \"200ms\", \"5s\" or \"2m\" from {min} to {max}{}", or_off(off))
+            }
+            Kind::Path { off, .. } => format!("a path{}", or_off(off)),
+            Kind::Text { .. } => "a text".into(),
+            Kind::List { .. } => "a text or a list of texts".into(),
+            Kind::Enum(words) => words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or "),
+            Kind::Map => "a table of names and texts".into(),
+        }
+    }
+}
+
+fn described(item: &Item) -> String {
+    match (item.as_value(), item.type_name()) {
+        (Some(value), "integer" | "float" | "boolean" | "string" | "datetime") => {
+            value.clone().decorated("", "").to_string()
+        }
+        (_, name) => format!("a TOML {name}"),
+    }
+}
+
+/// 1024 bytes are both 1KB and 1KiB.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+    let factor: u64 = match text[digits.len()..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        "t" | "tb" | "tib" => 1 << 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+    let millis: u64 = match text[digits.len()..].trim() {
+        "ms" => 1,
+        "s" => 1000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(millis).map(Duration::from_millis)
+}
+
+pub fn show_bytes(count: u64) -> String {
+    match count {
+        0 => "0".into(),
+        n if n % (1 << 40) == 0 => format!("{}TB", n >> 40),
+        n if n % (1 << 30) == 0 => format!("{}GB", n >> 30),
+        n if n % (1 << 20) == 0 => format!("{}MB", n >> 20),
+        n if n % (1 << 10) == 0 => format!("{}KB", n >> 10),
+        n => format!("{n}B"),
+    }
+}
+
+pub fn show_duration(time: Duration) -> String {
+    match time.as_millis() {
+        0 => "0s".into(),
+        n if n % 86_400_000 == 0 => format!("{}d", n / 86_400_000),
+        n if n % 3_600_000 == 0 => format!("{}h", n / 3_600_000),
+        n if n % 60_000 == 0 => format!("{}m", n / 60_000),
+        n if n % 1000 == 0 => format!("{}s", n / 1000),
+        n => format!("{n}ms"),
+    }
+}
