@@ -1,0 +1,52 @@
+# frozen_string_literal: true
+
+# What every test needs: minitest, the fake front, and one running app for the tests that only send requests.
+ENV["MT_NO_PLUGINS"] = "1" # plugins of gems that happen to be installed
+require "minitest/autorun"
+require "tmpdir"
+require "fake_front"
+
+module Paceline
+  class Test < Minitest::Test
+    F = Frames
+    APPS = File.expand_path("apps", __dir__)
+
+    # A worker of the app in test/apps/bodies; one for all tests that leave it as they found it.
+    def self.shared(lint)
+      @@shared ||= {}
+      @@shared[lint] ||= begin
+        front = FakeFront.new(root: File.join(APPS, "bodies"), env: lint ? { "LINT" => "1" } : {})
+        Minitest.after_run { front.stop }
+        loaded = front.await_start
+        raise loaded.pairs.inspect unless loaded.type == F::LOADED
+        worker = front.fork_worker
+        worker.await(F::READY)
+        [front, worker, loaded.pairs["rack"].to_i]
+      end
+    end
+
+    def in_tmpdir(files = {})
+      Dir.mktmpdir do |dir|
+        dir = File.realpath(dir)
+        files.each do |name, text|
+          path = File.join(dir, name)
+          FileUtils.mkdir_p(File.dirname(path))
+          File.write(path, text)
+        end
+        yield dir
+      end
+    end
+
+    # Starts an app given as files, yields the front, and stops it whatever happens.
+    def with_front(files, **settings)
+      in_tmpdir(files) do |dir|
+        front = FakeFront.new(root: dir, **settings)
+        begin
+          yield front, dir
+        ensure
+          front.stop
+        end
+      end
+    end
+  end
+end
