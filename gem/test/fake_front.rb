@@ -116,7 +116,7 @@ class FakeFront
 
   attr_reader :control, :pid, :steps
 
-  def initialize(root:, kind: "rack", env: {}, ruby: RbConfig.ruby, **settings)
+  def initialize(root: nil, kind: "rack", env: {}, ruby: RbConfig.ruby, **settings)
     @workers = []
     @steps = []
     ours, theirs = UNIXSocket.pair

@@ -40,7 +40,7 @@ module Paceline
     # Starts an app given as files, yields the front, and stops it whatever happens.
     def with_front(files, **settings)
       in_tmpdir(files) do |dir|
-        front = FakeFront.new(root: dir, **settings)
+        front = FakeFront.new(**{ root: dir }.merge(settings))
         begin
           yield front, dir
         ensure

@@ -149,7 +149,8 @@ module Paceline
       @surrendered = @cancelled = false
       env = @request_env.build(@frame)
       @input = @request_env.streamed
-      @response.answer(@worker.app, env)
+      problem = @request_env.problem
+      problem ? @response.refuse(env, problem) : @response.answer(@worker.app, env)
       @request_env.finish
       @input = nil
     end

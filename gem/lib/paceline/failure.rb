@@ -24,6 +24,11 @@ module Paceline
       }
     end
 
+    # Class, message and backtrace, as Ruby would print them.
+    def report
+      ["#{name(@error)}: #{message_of(@error)}", *backtrace].join("\n\t").b << "\n"
+    end
+
     # file and line of the error: of a syntax error the file it is in, else the innermost frame below the root.
     def place
       syntax_place || frame_place || ["", ""]

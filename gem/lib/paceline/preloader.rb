@@ -45,7 +45,7 @@ module Paceline
     end
 
     def load
-      @loader = AppLoader.new(@settings) { |name, edge| tell_step(name, edge) }
+      @loader = AppLoader.new(@settings) { |name, edge| @forked || tell_step(name, edge) }
       watch_front_while do
         if @adopted
           require "stringio"
@@ -78,7 +78,7 @@ module Paceline
 
     def fail_with(error)
       failure = Failure.new(error, step: @loader.current_step, root: @settings["root"])
-      warn "#{error.class}: #{error.message}", *failure.backtrace.first(30)
+      $stderr.write(failure.report)
       @control.send(Frames::FAILED, Frames.pairs(failure.to_h))
       exit!(1)
     end

@@ -21,10 +21,13 @@ module Paceline
     # The body that is still coming in over the channel, if it is.
     attr_reader :streamed
 
+    # Why the app can't be called: its request's body can't be opened.
+    attr_reader :problem
+
     # The env of the request in `frame`.
     def build(frame)
       flags, env, inline = Frames.parse_request(frame)
-      @input = @streamed = nil
+      @problem = @input = @streamed = nil
       env["rack.input"] = body(flags, env, inline)
       env["rack.errors"] = $stderr
       env["rack.after_reply"] = []
@@ -61,6 +64,9 @@ module Paceline
         @input = @rack3 ? @streamed : RewindableInput.new(@streamed)
       else raise ProtocolError, "REQUEST flags #{flags}"
       end
+    rescue SystemCallError => e
+      @problem = e
+      nil
     end
   end
 end

@@ -21,17 +21,20 @@ module Paceline
 
     # Serves one request, from the call of the app to the last callback.
     def answer(app, env)
-      @env = env
-      @body = @error = nil
-      @begun = @flagged = false
-      @status = @app_headers = nil
-      start
+      start(env)
       begin
         status, @app_headers, @body = app.call(env)
         @channel.surrendered? || respond(status)
       rescue Exception => e # an app may raise anything; the thread and the client must live on
         fail_with(e)
       end
+      conclude
+    end
+
+    # Answers a request that the app can't be called for.
+    def refuse(env, error)
+      start(env)
+      fail_with(error)
       conclude
     end
 
@@ -210,8 +213,8 @@ module Paceline
 
     def report(error)
       errors = @env["rack.errors"] || $stderr
-      lines = ["#{error.class}: #{error.message} (#{@env["REQUEST_METHOD"]} #{@env["PATH_INFO"]})", *error.backtrace]
-      errors.write(lines.join("\n\t").b << "\n")
+      words = Failure.new(error, step: "request", root: @channel.worker.root).report
+      errors.write("#{@env["REQUEST_METHOD"]} #{@env["PATH_INFO"]}: ".b << words)
       errors.flush
     rescue StandardError
       nil
@@ -237,7 +240,10 @@ module Paceline
       report(e)
     end
 
-    def start
+    def start(env)
+      @env = env
+      @status = @app_headers = @body = @error = nil
+      @begun = @flagged = false
       Thread.current[:paceline_spans] = nil
       @counted.chunks = 0
       @counted.gc = gc_time

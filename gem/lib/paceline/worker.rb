@@ -119,7 +119,7 @@ module Paceline
 
     def report(error)
       failure = Failure.new(error, step: "ready", root: @settings["root"])
-      warn "#{error.class}: #{error.message}", *failure.backtrace.first(30)
+      $stderr.write(failure.report)
       @control.send(Frames::WORKER_FAILED, Frames.pairs(failure.to_h))
       exit!(1)
     end

@@ -1,0 +1,209 @@
+# frozen_string_literal: true
+
+require "helper"
+
+# A worker's life: forked, ready, drained, dying with the front, and never confused by what it reads.
+class WorkerTest < Paceline::Test
+  HELLO = { "config.ru" => "run ->(env) { [200, {}, [\"hello \" + Process.pid.to_s]] }" }.freeze
+
+  def started(files = HELLO, threads: 1, **settings)
+    with_front(files, **settings) do |front, dir|
+      frame = front.await_start
+      assert_equal F::LOADED, frame.type, frame.payload
+      worker = front.fork_worker(threads: threads)
+      yield front, worker, dir
+    end
+  end
+
+  def get(channel, path = "/", env = {})
+    channel.send(F::REQUEST, FakeFront.request({ "PATH_INFO" => path }.merge(env)))
+    FakeFront.answer(channel)
+  end
+
+  def test_a_channel_for_each_thread_and_a_pipe_for_each_output_before_ready
+    started(threads: 3) do |_front, worker|
+      worker.await(F::READY)
+      assert_equal [1, 2, 3], worker.channels.keys.sort
+      assert_equal %w[stderr stdout], worker.outputs.keys.sort
+      worker.channels.each_value { |channel| assert_equal "hello #{worker.pid}", get(channel).body }
+    end
+  end
+
+  def test_threads_serve_at_the_same_time
+    files = { "config.ru" => "run ->(env) { [200, {}, [File.read(env['QUERY_STRING'])]] }" }
+    started(files, threads: 2) do |_front, worker, dir|
+      worker.await(F::READY)
+      gates = %w[one two].map { |name| File.join(dir, name).tap { |path| File.mkfifo(path) } }
+      gates.each_with_index do |gate, at|
+        worker.channels[at + 1].send(F::REQUEST, FakeFront.request({ "QUERY_STRING" => gate }))
+      end
+      # Opening a FIFO waits for its reader: both threads must be inside the app, the second first.
+      gates.reverse_each { |gate| File.write(gate, File.basename(gate)) }
+      assert_equal %w[one two], [1, 2].map { |number| FakeFront.answer(worker.channels[number]).body }
+    end
+  end
+
+  def test_output_comes_by_the_pipes
+    files = { "config.ru" => <<~'RUBY' }
+      run ->(env) { puts "out"; warn "err"; env["rack.errors"].puts "errors"; [200, {}, []] }
+    RUBY
+    started(files) do |_front, worker|
+      worker.await(F::READY)
+      get(worker.channels[1])
+      assert_equal "out\n", worker.outputs["stdout"].gets
+      assert_equal ["err\n", "errors\n"], Array.new(2) { worker.outputs["stderr"].gets }
+    end
+  end
+
+  def test_idle_worker_drains_with_status_0
+    started(threads: 2) do |front, worker|
+      worker.await(F::READY)
+      worker.control.send(F::DRAIN)
+      assert_equal [worker.pid.to_s, "0"], front.control.await(F::EXITED).fields
+      assert_nil worker.channels[1].read
+    end
+  end
+
+  def test_term_drains_too
+    started do |front, worker|
+      worker.await(F::READY)
+      Process.kill(:INT, worker.pid) # the terminal's, and the front's to act on
+      Process.kill(:TERM, worker.pid)
+      assert_equal [worker.pid.to_s, "0"], front.control.await(F::EXITED).fields
+    end
+  end
+
+  def test_drain_finishes_the_request_in_hand_and_runs_at_exit
+    files = { "config.ru" => <<~'RUBY' }
+      run(lambda do |env|
+        at_exit { puts "at_exit" }
+        [200, {}, [File.read(env["QUERY_STRING"])]]
+      end)
+    RUBY
+    started(files) do |front, worker, dir|
+      worker.await(F::READY)
+      File.mkfifo(gate = File.join(dir, "gate"))
+      worker.channels[1].send(F::REQUEST, FakeFront.request({ "QUERY_STRING" => gate }))
+      File.open(gate, "w") do |writer|
+        worker.control.send(F::DRAIN)
+        worker.control.send(F::ASK_BACKTRACE, F.fields(1)) # answered after DRAIN was obeyed
+        worker.await(F::BACKTRACE)
+        writer.write("late")
+      end
+      assert_equal "late", FakeFront.answer(worker.channels[1]).body
+      assert_equal [worker.pid.to_s, "0"], front.control.await(F::EXITED).fields
+      assert_equal "at_exit\n", worker.outputs["stdout"].read
+    end
+  end
+
+  def test_request_sent_just_before_drain_is_served
+    started do |front, worker|
+      worker.await(F::READY)
+      worker.channels[1].send(F::REQUEST, FakeFront.request)
+      worker.control.send(F::DRAIN)
+      assert_equal 200, FakeFront.answer(worker.channels[1]).status
+      assert_equal [worker.pid.to_s, "0"], front.control.await(F::EXITED).fields
+    end
+  end
+
+  def test_backtrace_of_a_busy_thread
+    files = { "config.ru" => "def slow(path) = File.read(path)\nrun ->(env) { [200, {}, [slow(env['QUERY_STRING'])]] }" }
+    started(files) do |_front, worker, dir|
+      worker.await(F::READY)
+      File.mkfifo(gate = File.join(dir, "gate"))
+      worker.channels[1].send(F::REQUEST, FakeFront.request({ "QUERY_STRING" => gate }))
+      File.open(gate, "w") do |writer|
+        worker.control.send(F::ASK_BACKTRACE, F.fields(1))
+        number, lines = worker.await(F::BACKTRACE).fields
+        assert_equal "1", number
+        assert_match(/slow/, lines)
+        worker.control.send(F::ASK_BACKTRACE, F.fields("nonsense"))
+        worker.control.send(F::ASK_BACKTRACE, F.fields(7))
+        assert_equal ["7", ""], worker.await(F::BACKTRACE).fields
+        writer.write("done")
+      end
+      assert_equal "done", FakeFront.answer(worker.channels[1]).body
+    end
+  end
+
+  def test_a_child_of_the_app_is_the_apps_own
+    files = { "config.ru" => "run ->(env) { [200, {}, [`echo child` + $?.exitstatus.to_s]] }" }
+    started(files) do |_front, worker|
+      worker.await(F::READY)
+      assert_equal "child\n0", get(worker.channels[1]).body
+    end
+  end
+
+  def test_killed_worker_is_told_with_its_signal
+    started do |front, worker|
+      worker.await(F::READY)
+      Process.kill(:KILL, worker.pid)
+      assert_equal [worker.pid.to_s, "-9"], front.control.await(F::EXITED).fields
+    end
+  end
+
+  def test_worker_goes_when_its_control_socket_ends
+    started do |front, worker|
+      worker.await(F::READY)
+      worker.control.close
+      assert_equal [worker.pid.to_s, "0"], front.control.await(F::EXITED).fields
+    end
+  end
+
+  def test_workers_go_when_the_preloader_is_killed
+    started do |front, worker|
+      worker.await(F::READY)
+      Process.kill(:KILL, front.pid)
+      assert_nil worker.control.read
+    end
+  end
+
+  def test_workers_go_when_the_front_is_gone
+    started do |front, worker|
+      worker.await(F::READY)
+      front.control.close
+      assert_nil worker.control.read
+    end
+  end
+
+  GARBAGE = {
+    "a frame of two gigabytes" => [0x7fff_ffff, F::REQUEST].pack("NC"),
+    "a short REQUEST" => F.frame(F::REQUEST, "\1"),
+    "an env longer than its frame" => F.frame(F::REQUEST, [F::INLINE, 9999].pack("CN")),
+    "an env of an odd number of fields" => F.frame(F::REQUEST, [F::INLINE, 2].pack("CN") << "a\0"),
+    "an env without its last NUL" => F.frame(F::REQUEST, [F::INLINE, 3].pack("CN") << "a\0b"),
+    "flags of no kind" => F.frame(F::REQUEST, [0, 0].pack("CN"))
+  }.freeze
+
+  GARBAGE.each do |name, bytes|
+    define_method("test_worker_ends_at_#{name.tr(" ", "_")}") do
+      started do |front, worker|
+        worker.await(F::READY)
+        worker.channels[1].io.write(bytes)
+        assert_equal [worker.pid.to_s, "1"], front.control.await(F::EXITED).fields
+        assert_match(/ProtocolError/, worker.outputs["stderr"].read)
+      end
+    end
+  end
+
+  def test_half_a_frame_and_then_nothing_ends_the_thread_only
+    started do |_front, worker|
+      worker.await(F::READY)
+      worker.channels[1].io.write("\0\0")
+      worker.channels[1].io.close_write
+      assert_nil worker.channels[1].read
+      worker.control.send(F::ASK_BACKTRACE, F.fields(1))
+      assert_equal "1", worker.await(F::BACKTRACE).fields.first # the worker lives on
+    end
+  end
+
+  def test_workers_have_seeds_of_their_own
+    files = { "config.ru" => "srand(1)\nrun ->(env) { [200, {}, [rand.to_s]] }" }
+    started(files) do |front, worker|
+      worker.await(F::READY)
+      other = front.fork_worker(index: 2)
+      other.await(F::READY)
+      refute_equal get(worker.channels[1]).body, get(other.channels[1]).body
+    end
+  end
+end
