@@ -8,8 +8,7 @@ use super::{
 use crate::startup_report::{
     backtrace,
     html::{self, escape},
-    record::plain,
-    text::plain_lines,
+    phrases::{plain, plain_lines},
 };
 use std::{fmt::Write, path::Path};
 
@@ -82,7 +81,7 @@ mod tests {
         for raw in ["<script>", "<img", "<Empty>", "<b>.rb", "<x>", "\"id'"] {
             assert!(!page.contains(raw), "{raw} is not escaped");
         }
-        assert!(page.contains("no &lt;script&gt;alert(1)&lt;/script&gt;\nleft") && page.contains("rack-2.2"));
+        assert!(page.contains("no &lt;script&gt;alert(1)&lt;/script&gt;</p><pre class=further tabindex=0>left</pre>") && page.contains("rack-2.2"));
         let (_, text) = exception(&error, None);
         assert_eq!(text, "Beer<Empty>: no <script>alert(1)</script>\n  left\nGET /<img src=x> (id \"id')\n\n  <b>.rb:3 in <x>\n  rack-2.2 lib/rack.rb:1 in call\n");
         let (_, json) = exception(&error, Some("application/json"));

@@ -4,9 +4,9 @@
 use super::{
     backtrace::{self, Frame, Origin},
     excerpt,
-    record::{duration, plain, Mark},
+    phrases::{beyond, duration, plain, plain_lines},
+    record::Mark,
     suggestion::{self, Suggestion, Surroundings},
-    text::plain_lines,
     Failure, StartupReport,
 };
 use std::{borrow::Cow, fmt::Write, path::Path};
@@ -124,15 +124,19 @@ fn what_failed(report: &StartupReport, failure: &Failure) -> String {
 /// Class, message, place and source of an exception.
 pub fn exception(class: &str, message: &str, detail: Option<&str>, cause: Option<&str>, file: Option<&Path>, line: Option<u32>, root: &Path) -> String {
     let mut out = format!("<section class=failure><h2>{}</h2>", escape(class));
-    let said = plain_lines(message).join("\n");
-    if !said.is_empty() {
-        let _ = write!(out, "<p class=message>{}</p>", escape(&said));
+    let said = plain_lines(message);
+    if let Some(first) = said.first() {
+        let _ = write!(out, "<p class=message>{}</p>", escape(first));
     }
-    for (name, text) in [("", detail), ("caused by ", cause)] {
-        let text = plain_lines(text.unwrap_or_default()).join("\n");
-        if !text.is_empty() {
-            let _ = write!(out, "<p class=detail>{name}{}</p>", escape(&text));
-        }
+    // Further lines are often drawn with spaces: a piece of source, a caret below it.
+    let further: Vec<String> = said.into_iter().skip(1).chain(beyond(message, detail)).collect();
+    let further = further.join("\n");
+    if !further.trim().is_empty() {
+        let _ = write!(out, "<pre class=further tabindex=0>{}</pre>", escape(further.trim_start_matches('\n')));
+    }
+    let cause = plain_lines(cause.unwrap_or_default()).join("\n");
+    if !cause.is_empty() {
+        let _ = write!(out, "<p class=cause>caused by {}</p>", escape(&cause));
     }
     if let Some(file) = file {
         out.push_str(&source(file, line, root));
@@ -146,12 +150,12 @@ fn source(file: &Path, line: Option<u32>, root: &Path) -> String {
     let mut out = format!("<figure><figcaption>{}<b>{number}</b></figcaption>", escape(&name));
     let lines = excerpt::read(&root.join(file), line.unwrap_or(0), 5);
     if !lines.is_empty() {
-        out.push_str("<pre class=source tabindex=0>");
+        out.push_str("<pre class=source tabindex=0><div>");
         for line in &lines {
             let tag = if line.marked { "mark" } else { "span" };
             let _ = write!(out, "<{tag} class=line><i>{}</i>{}\n</{tag}>", line.number, escape(&line.text));
         }
-        out.push_str("</pre>");
+        out.push_str("</div></pre>");
     }
     out + "</figure>"
 }

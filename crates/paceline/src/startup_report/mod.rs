@@ -4,6 +4,7 @@
 pub mod backtrace;
 pub mod excerpt;
 pub mod html;
+pub mod phrases;
 pub mod record;
 #[cfg(test)]
 mod samples;

@@ -1,13 +1,15 @@
 //! Keeps the record of a start: steps as they begin and end, what the app printed, how it failed.
 //! It never asks the clock: every time is handed in.
 
-use super::{Failure, StartupReport, Step, StepRecord};
+use super::{
+    phrases::{duration, plain, signal_name},
+    Failure, StartupReport, Step, StepRecord,
+};
 use std::{path::PathBuf, time::Duration};
 
 /// What is kept of the app's output.
 const OUTPUT_LINES: usize = 200;
 const OUTPUT_BYTES: usize = 64 * 1024;
-const LINE_BYTES: usize = 4 * 1024;
 
 impl Step {
     pub const ALL: [Step; 6] = [Step::Found, Step::Bundler, Step::Boot, Step::Preload, Step::Fork, Step::Ready];
@@ -171,67 +173,6 @@ impl Failure {
     }
 }
 
-pub fn signal_name(signal: i32) -> &'static str {
-    match signal {
-        1 => "HUP",
-        2 => "INT",
-        3 => "QUIT",
-        4 => "ILL",
-        6 => "ABRT",
-        7 => "BUS",
-        8 => "FPE",
-        9 => "KILL",
-        11 => "SEGV",
-        13 => "PIPE",
-        15 => "TERM",
-        24 => "XCPU",
-        25 => "XFSZ",
-        31 => "SYS",
-        _ => "?",
-    }
-}
-
-/// `0.4 ms`, `312 ms`, `4.21 s`.
-pub fn duration(time: Duration) -> String {
-    match time.as_micros() {
-        0..=9_999 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
-        10_000..=999_999 => format!("{} ms", time.as_millis()),
-        1_000_000..=59_999_999 => format!("{:.2} s", time.as_secs_f64()),
-        _ => format!("{} min {} s", time.as_secs() / 60, time.as_secs() % 60),
-    }
-}
-
-/// Text without escape sequences and control characters (tabs stay, lines end where they end), bounded.
-pub fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len().min(LINE_BYTES));
-    let mut rest = text.trim_end_matches(['\n', '\r']).chars().peekable();
-    while let Some(c) = rest.next() {
-        if out.len() > LINE_BYTES {
-            out.push('…');
-            break;
-        }
-        match c {
-            '\x1b' => match rest.next() {
-                // CSI: parameters up to a final byte.
-                Some('[') => while rest.next().is_some_and(|c| !('\x40'..='\x7e').contains(&c)) {},
-                // OSC: up to BEL or ESC \.
-                Some(']') => {
-                    while let Some(c) = rest.next() {
-                        if c == '\x07' || (c == '\x1b' && rest.next_if_eq(&'\\').is_some()) {
-                            break;
-                        }
-                    }
-                }
-                _ => {}
-            },
-            '\t' => out.push('\t'),
-            c if c.is_control() => {}
-            c => out.push(c),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,21 +223,6 @@ mod tests {
         }
         assert!(report.output.iter().map(String::len).sum::<usize>() <= OUTPUT_BYTES);
         assert!(!report.output.is_empty());
-    }
-
-    #[test]
-    fn plain_text_has_no_terminal_commands() {
-        for (raw, expected) in [
-            ("\x1b[31mred\x1b[0m", "red"),
-            ("\x1b]0;title\x07after", "after"),
-            ("\x1b]8;;http://x\x1b\\link", "link"),
-            ("a\tb\0\x08c\r\n", "a\tbc"),
-            ("\x1b", ""),
-            ("\x1b[", ""),
-            ("grün", "grün"),
-        ] {
-            assert_eq!(plain(raw), expected, "{raw:?}");
-        }
     }
 
     #[test]

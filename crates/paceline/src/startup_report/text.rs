@@ -4,7 +4,8 @@
 use super::{
     backtrace::{self, Frame},
     excerpt,
-    record::{duration, plain, Mark},
+    phrases::{beyond, duration, plain, plain_lines},
+    record::Mark,
     suggestion::{self, Surroundings},
     Failure, StartupReport,
 };
@@ -122,7 +123,7 @@ impl Page {
         let class = self.paint(BOLD_RED, &plain(class));
         let first = said.next().unwrap_or_default();
         self.line(&if first.is_empty() { class } else { format!("{class}: {first}") });
-        said.chain(plain_lines(detail.as_deref().unwrap_or_default())).for_each(|line| self.line(&format!("  {line}")));
+        said.chain(beyond(message, detail.as_deref())).for_each(|line| self.line(&format!("  {line}")));
         if let Some(cause) = cause.as_deref().filter(|cause| !cause.is_empty()) {
             let cause = plain_lines(cause).join("\n  ");
             self.line(&format!("caused by {cause}"));
@@ -175,12 +176,6 @@ impl Page {
             self.line(&format!("  {text}"));
         }
     }
-}
-
-/// The lines of a text without control characters, blank ones at both ends dropped.
-pub fn plain_lines(text: &str) -> Vec<String> {
-    let lines: Vec<String> = text.trim_end().lines().map(plain).collect();
-    lines.into_iter().skip_while(|line| line.trim().is_empty()).collect()
 }
 
 fn wrap(text: &str, width: usize) -> Vec<String> {

@@ -6,7 +6,7 @@ use super::{
     files, services, Suggestion,
 };
 use crate::startup_report::{
-    record::{duration, signal_name},
+    phrases::{duration, signal_name},
     Step,
 };
 use std::time::Duration;
