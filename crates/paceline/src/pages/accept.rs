@@ -32,7 +32,8 @@ pub fn form(accept: Option<&str>) -> Form {
             other if other.ends_with("+json") => Form::Json,
             _ => continue,
         };
-        let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q="))).map_or(1000, weight);
+        let weight =
+            parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q="))).map_or(1000, weight);
         if weight > best.1 {
             best = (form, weight);
         }

@@ -26,8 +26,12 @@ pub fn sites(host: &str, list: &[SiteLink], accept: Option<&str>) -> Page {
             format!("No site is named {host}. There are:\n{rows}")
         }
         Form::Json => {
-            let rows: Vec<_> = list.iter().map(|site| serde_json::json!({"name": site.name, "url": site.url})).collect();
-            format!("{}\n", serde_json::json!({"status": 404, "error": format!("No site is named {host}"), "sites": rows}))
+            let rows: Vec<_> =
+                list.iter().map(|site| serde_json::json!({"name": site.name, "url": site.url})).collect();
+            format!(
+                "{}\n",
+                serde_json::json!({"status": 404, "error": format!("No site is named {host}"), "sites": rows})
+            )
         }
     };
     (form.content_type(), body.into())
@@ -36,7 +40,11 @@ pub fn sites(host: &str, list: &[SiteLink], accept: Option<&str>) -> Page {
 pub fn sites_page(host: &str, list: &[SiteLink]) -> String {
     let row = |site: &SiteLink| {
         // Only links a browser follows to a site, whatever a folder is called.
-        let url = if site.url.starts_with("http://") || site.url.starts_with("https://") || site.url.starts_with('/') { &site.url } else { "#" };
+        let url = if site.url.starts_with("http://") || site.url.starts_with("https://") || site.url.starts_with('/') {
+            &site.url
+        } else {
+            "#"
+        };
         format!("<li><a href=\"{}\">{}<span>{}</span></a></li>", escape(url), escape(&site.name), escape(&site.note))
     };
     let rows: String = list.iter().map(row).collect();
@@ -45,7 +53,10 @@ pub fn sites_page(host: &str, list: &[SiteLink]) -> String {
     } else {
         format!("<section><ul class=sites>{rows}</ul></section>")
     };
-    let main = format!("<p class=code>404</p><h1>No site is named {}</h1><p class=said>These are here:</p>{rows}", escape(host));
+    let main = format!(
+        "<p class=code>404</p><h1>No site is named {}</h1><p class=said>These are here:</p>{rows}",
+        escape(host)
+    );
     let main = if list.is_empty() { main.replace("<p class=said>These are here:</p>", "") } else { main };
     document("Sites", "narrow", &main)
 }
@@ -57,9 +68,16 @@ mod tests {
     #[test]
     fn sites_are_links_and_escaped() {
         let site = |name: &str, url: &str| SiteLink { name: name.into(), url: url.into(), note: "rails".into() };
-        let page = sites_page("<x>", &[site("shop", "http://shop.localhost:3000/"), site("<b>", "javascript:alert(1)"), site("q", "/\"q")]);
+        let page = sites_page(
+            "<x>",
+            &[site("shop", "http://shop.localhost:3000/"), site("<b>", "javascript:alert(1)"), site("q", "/\"q")],
+        );
         assert!(page.contains("<a href=\"http://shop.localhost:3000/\">shop<span>rails</span></a>"));
-        assert!(page.contains("<a href=\"#\">&lt;b&gt;") && page.contains("href=\"/&quot;q\"") && page.contains("named &lt;x&gt;"));
+        assert!(
+            page.contains("<a href=\"#\">&lt;b&gt;")
+                && page.contains("href=\"/&quot;q\"")
+                && page.contains("named &lt;x&gt;")
+        );
         assert!(sites_page("x", &[]).contains("no sites yet"));
         assert_eq!(sites("x", &[site("a", "/a")], None).1, "No site is named x. There are:\n  a  /a\n");
     }

@@ -54,8 +54,13 @@ pub fn render(status: u16, accept: Option<&str>, sentence: Option<&str>, id: Opt
 }
 
 pub fn status_page(status: u16, title: &str, sentence: &str, id: Option<&str>) -> String {
-    let id = id.map(|id| format!("<p class=again>If it happens again, quote this number:</p><p class=number>{}</p>", escape(id))).unwrap_or_default();
-    let main = format!("<p class=code>{status}</p><h1>{}</h1><p class=said>{}</p>{id}", escape(title), escape(sentence));
+    let id = id
+        .map(|id| {
+            format!("<p class=again>If it happens again, quote this number:</p><p class=number>{}</p>", escape(id))
+        })
+        .unwrap_or_default();
+    let main =
+        format!("<p class=code>{status}</p><h1>{}</h1><p class=said>{}</p>{id}", escape(title), escape(sentence));
     document(&format!("{title} ({status})"), "narrow", &main)
 }
 
@@ -74,14 +79,23 @@ mod tests {
             let (kind, body) = render(status, BROWSER, None, Some("1a2b3c4d"));
             let body = String::from_utf8(body.to_vec()).unwrap();
             assert_eq!(kind, "text/html; charset=utf-8");
-            for part in [title, &*escape(sentence), "1a2b3c4d", &status.to_string(), "<meta name=\"robots\" content=\"noindex\">"] {
+            for part in [
+                title,
+                &*escape(sentence),
+                "1a2b3c4d",
+                &status.to_string(),
+                "<meta name=\"robots\" content=\"noindex\">",
+            ] {
                 assert!(body.contains(part), "{status} lacks {part}");
             }
             let (_, text) = render(status, None, None, None);
             assert_eq!(text, format!("{status} {title}: {sentence}\n"));
             let (kind, json) = render(status, Some("application/json"), None, Some("x\"y"));
             let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
-            assert_eq!((kind, &json["status"], &json["id"]), ("application/json; charset=utf-8", &status.into(), &"x\"y".into()));
+            assert_eq!(
+                (kind, &json["status"], &json["id"]),
+                ("application/json; charset=utf-8", &status.into(), &"x\"y".into())
+            );
         }
     }
 

@@ -1,7 +1,7 @@
 //! Reads Ruby backtrace lines: which are the app's own, which a gem's, and how to show each briefly.
 //! It never touches the file system.
 
-use std::path::Path;
+use super::place::Root;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
@@ -43,7 +43,7 @@ impl std::fmt::Display for Frame {
 const FRAMES: usize = 200;
 
 /// The frames in their order, at most 200.
-pub fn frames(backtrace: &[String], root: &Path) -> Vec<Frame> {
+pub fn frames(backtrace: &[String], root: &Root) -> Vec<Frame> {
     backtrace.iter().filter(|line| !line.trim().is_empty()).take(FRAMES).map(|line| frame(line, root)).collect()
 }
 
@@ -53,7 +53,7 @@ pub fn app_first(frames: Vec<Frame>) -> (Vec<Frame>, Vec<Frame>) {
 }
 
 /// Reads `path:12:in 'label'` (Ruby quotes it with ` and ' up to 3.3, with two ' from 3.4 on).
-pub fn frame(raw: &str, root: &Path) -> Frame {
+pub fn frame(raw: &str, root: &Root) -> Frame {
     let (path, line, label) = split(raw.trim());
     let label = label.trim_start_matches(['`', '\'']).trim_end_matches('\'').to_string();
     let (origin, gem, path) = place(path, root);
@@ -69,9 +69,13 @@ fn split(raw: &str) -> (&str, Option<u32>, &str) {
     }
 }
 
-fn place(path: &str, root: &Path) -> (Origin, Option<String>, String) {
+fn place(path: &str, root: &Root) -> (Origin, Option<String>, String) {
     if let Some(internal) = path.strip_prefix("<internal:") {
-        return (Origin::Ruby, None, internal.trim_end_matches('>').rsplit("/ruby/").next().unwrap_or_default().to_string());
+        return (
+            Origin::Ruby,
+            None,
+            internal.trim_end_matches('>').rsplit("/ruby/").next().unwrap_or_default().to_string(),
+        );
     }
     // Also for gems inside the root (vendor/bundle): the last `gems` folder is the one that holds them.
     if let Some(at) = path.rfind("/gems/") {
@@ -80,9 +84,8 @@ fn place(path: &str, root: &Path) -> (Origin, Option<String>, String) {
             return (Origin::Gem, Some(gem.to_string()), rest.to_string());
         }
     }
-    let root = root.to_string_lossy();
-    if let Some(below) = path.strip_prefix(root.as_ref()).and_then(|rest| rest.strip_prefix('/')) {
-        return (Origin::App, None, below.to_string());
+    if let Some(below) = root.below(path.as_ref()).filter(|_| path.starts_with('/')) {
+        return (Origin::App, None, below.display().to_string());
     }
     // Debian keeps the files of its gems here, without a folder per gem.
     if let Some(at) = path.find("/vendor_ruby/") {
@@ -103,6 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[rustfmt::skip]
     fn frames_know_where_they_come_from() {
         for (raw, origin, gem, path, line, label) in [
             ("/srv/app/config/routes.rb:3:in `block in <main>'", Origin::App, "", "config/routes.rb", Some(3), "block in <main>"),
@@ -118,7 +122,7 @@ mod tests {
             ("(eval):2:in `x'", Origin::Ruby, "", "(eval)", Some(2), "x"),
             ("garbage", Origin::App, "", "garbage", None, ""),
         ] {
-            let frame = frame(raw, "/srv/app".as_ref());
+            let frame = frame(raw, &Root::of("/srv/app".as_ref()));
             assert_eq!((frame.origin, frame.gem.unwrap_or_default().as_str()), (origin, gem), "{raw}");
             assert_eq!((frame.path.as_str(), frame.line, frame.label.as_str()), (path, line, label), "{raw}");
         }

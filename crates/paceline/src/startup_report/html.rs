@@ -4,7 +4,8 @@
 use super::{
     backtrace::{self, Frame, Origin},
     excerpt,
-    phrases::{beyond, duration, plain, plain_lines},
+    phrases::{beyond, cause_beyond, duration, plain, plain_lines},
+    place::{place, Place, Root},
     record::Mark,
     suggestion::{self, Suggestion, Surroundings},
     Failure, StartupReport,
@@ -26,7 +27,13 @@ pub fn development_html_with(report: &StartupReport, seen: &dyn Surroundings) ->
     };
     let step = report.failed_step().map_or("start", |step| step.name());
     let headline = format!("{} did not start", report.site);
-    let _ = write!(main, "<header><p class=kicker>{} <span>{}</span></p><h1>{}</h1></header>", badge(step), escape(&report.environment), escape(&headline));
+    let _ = write!(
+        main,
+        "<header><p class=kicker>{} <span>{}</span></p><h1>{}</h1></header>",
+        badge(step),
+        escape(&report.environment),
+        escape(&headline)
+    );
     main.push_str(&steps(report));
     if let Some(failure) = &report.failure {
         main.push_str(&what_failed(report, failure));
@@ -36,9 +43,11 @@ pub fn development_html_with(report: &StartupReport, seen: &dyn Surroundings) ->
     }
     main.push_str(&output(&report.output));
     if let Some(Failure::Exception { backtrace, .. }) = &report.failure {
-        main.push_str(&backtrace_section(&backtrace::frames(backtrace, &report.root)));
+        main.push_str(&backtrace_section(&backtrace::frames(backtrace, &Root::of(&report.root))));
     }
-    main.push_str("<p class=again>Fix it, then <strong>reload to try again</strong>: the app starts anew, the server stays.</p>");
+    main.push_str(
+        "<p class=again>Fix it, then <strong>reload to try again</strong>: the app starts anew, the server stays.</p>",
+    );
     let facts = [report.root.display().to_string(), report.versions.clone(), format!("id {}", report.id)];
     main.push_str(&footer(&facts));
     let title = if class.is_empty() { headline } else { format!("{class} · {headline}") };
@@ -49,7 +58,7 @@ pub fn development_html_with(report: &StartupReport, seen: &dyn Surroundings) ->
 pub fn production_html(id: &str) -> String {
     let main = format!(
         "<header><h1>This application could not start</h1></header>\
-         <p>Its operators find the reason in the log under this number:</p><p class=number>{}</p>\
+         <p class=said>Its operators find the reason in the log under this number:</p><p class=number>{}</p>\
          <p class=again>Please try again in a few minutes.</p>",
         escape(id)
     );
@@ -92,7 +101,8 @@ pub fn badge(text: &str) -> String {
 }
 
 pub fn footer(facts: &[String]) -> String {
-    let facts: Vec<String> = facts.iter().filter(|fact| !fact.is_empty()).map(|fact| format!("<span>{}</span>", escape(fact))).collect();
+    let facts: Vec<String> =
+        facts.iter().filter(|fact| !fact.is_empty()).map(|fact| format!("<span>{}</span>", escape(fact))).collect();
     format!("<footer>{}<span class=us>Paceline</span></footer>", facts.join(""))
 }
 
@@ -106,50 +116,59 @@ fn steps(report: &StartupReport) -> String {
             Mark::Skipped => ("skipped", "not needed".into()),
             Mark::NotReached => ("later", "not reached".into()),
         };
-        let _ = write!(out, "<li class={class} title=\"{}\"><b>{}</b><span>{note}</span></li>", step.meaning(), step.name());
+        let _ = write!(
+            out,
+            "<li class={class} title=\"{}\"><b>{}</b><span>{note}</span></li>",
+            step.meaning(),
+            step.name()
+        );
     }
     out + "</ol>"
 }
 
 fn what_failed(report: &StartupReport, failure: &Failure) -> String {
-    let Failure::Exception { class, message, file, line, cause, detail, .. } = failure else {
-        let headline = failure.headline(&report.root);
+    let root = Root::of(&report.root);
+    let Failure::Exception { class, .. } = failure else {
+        let headline = failure.headline(&root);
         let mut letters = headline.chars();
         let headline: String = letters.next().map(char::to_uppercase).into_iter().flatten().chain(letters).collect();
         return format!("<section class=failure><h2 class=sentence>{}</h2></section>", escape(&headline));
     };
-    exception(class, message, detail.as_deref(), cause.as_deref(), file.as_deref(), *line, &report.root)
+    exception(class, failure, &root)
 }
 
-/// Class, message, place and source of an exception.
-pub fn exception(class: &str, message: &str, detail: Option<&str>, cause: Option<&str>, file: Option<&Path>, line: Option<u32>, root: &Path) -> String {
-    let mut out = format!("<section class=failure><h2>{}</h2>", escape(class));
-    let said = plain_lines(message);
+/// Class (none: the page names it elsewhere), message, place and source of an exception.
+pub fn exception(class: &str, failure: &Failure, root: &Root) -> String {
+    let Failure::Exception { message, cause, detail, .. } = failure else { return String::new() };
+    let mut out = String::from("<section class=failure>");
+    if !class.is_empty() {
+        let _ = write!(out, "<h2>{}</h2>", escape(class));
+    }
+    let said = if message == class { Vec::new() } else { plain_lines(message) };
     if let Some(first) = said.first() {
         let _ = write!(out, "<p class=message>{}</p>", escape(first));
     }
     // Further lines are often drawn with spaces: a piece of source, a caret below it.
-    let further: Vec<String> = said.into_iter().skip(1).chain(beyond(message, detail)).collect();
+    let further: Vec<String> = said.into_iter().skip(1).chain(beyond(message, detail.as_deref())).collect();
     let further = further.join("\n");
     if !further.trim().is_empty() {
         let _ = write!(out, "<pre class=further tabindex=0>{}</pre>", escape(further.trim_start_matches('\n')));
     }
-    let cause = plain_lines(cause.unwrap_or_default()).join("\n");
-    if !cause.is_empty() {
+    if let Some(cause) = cause_beyond(message, cause.as_deref()) {
         let _ = write!(out, "<p class=cause>caused by {}</p>", escape(&cause));
     }
-    if let Some(file) = file {
-        out.push_str(&source(file, line, root));
+    if let Some(place) = place(failure, root) {
+        out.push_str(&source(&place, root));
     }
     out + "</section>"
 }
 
-fn source(file: &Path, line: Option<u32>, root: &Path) -> String {
-    let name = file.strip_prefix(root).unwrap_or(file).display().to_string();
-    let number = line.map(|line| format!(":{line}")).unwrap_or_default();
+fn source(place: &Place, root: &Root) -> String {
+    let name = place.shown(root);
+    let number = place.line.map(|line| format!(":{line}")).unwrap_or_default();
     let mut out = format!("<figure><figcaption>{}<b>{number}</b></figcaption>", escape(&name));
-    let lines = excerpt::read(&root.join(file), line.unwrap_or(0), 5);
-    if !lines.is_empty() {
+    let lines = excerpt::read(&root.full(&place.file), place.line.unwrap_or(0), 5);
+    if place.of_app && !lines.is_empty() {
         out.push_str("<pre class=source tabindex=0><div>");
         for line in &lines {
             let tag = if line.marked { "mark" } else { "span" };
@@ -163,7 +182,12 @@ fn source(file: &Path, line: Option<u32>, root: &Path) -> String {
 fn what_to_do(found: &Suggestion, root: &Path) -> String {
     let mut out = format!("<section class=advice><h2>What to do</h2><p>{}</p>", with_code(&found.text));
     if let Some(command) = &found.command {
-        let _ = write!(out, "<p class=where>Run in {}</p><pre class=command tabindex=0><code>{}</code></pre>", escape(&root.display().to_string()), escape(command));
+        let _ = write!(
+            out,
+            "<p class=where>Run in {}</p><pre class=command tabindex=0><code>{}</code></pre>",
+            escape(&root.display().to_string()),
+            escape(command)
+        );
     }
     out + "</section>"
 }
@@ -174,7 +198,13 @@ pub fn with_code(text: &str) -> String {
     if parts.len() % 2 == 0 {
         return escape(text).into_owned();
     }
-    let shown = |(n, part): (usize, &&str)| if n % 2 == 1 { format!("<code>{}</code>", escape(part)) } else { escape(part).into_owned() };
+    let shown = |(n, part): (usize, &&str)| {
+        if n % 2 == 1 {
+            format!("<code>{}</code>", escape(part))
+        } else {
+            escape(part).into_owned()
+        }
+    };
     parts.iter().enumerate().map(shown).collect()
 }
 
@@ -183,7 +213,10 @@ fn output(lines: &[String]) -> String {
         return String::new();
     }
     let lines: Vec<String> = lines.iter().map(|line| plain(line)).collect();
-    format!("<section><h2>What the app printed</h2><pre class=output tabindex=0>{}</pre></section>", escape(&lines.join("\n")))
+    format!(
+        "<section><h2>What the app printed</h2><pre class=output tabindex=0>{}</pre></section>",
+        escape(&lines.join("\n"))
+    )
 }
 
 /// The app's own frames open, all others folded.
@@ -202,7 +235,11 @@ pub fn backtrace_section(frames: &[Frame]) -> String {
             count => format!("{count} frames"),
         };
         let open = if app.is_empty() { " open" } else { "" };
-        let _ = write!(out, "<details{open}><summary>{count} in gems and Ruby</summary><ol class=frames>{}</ol></details>", other.iter().map(frame).collect::<String>());
+        let _ = write!(
+            out,
+            "<details{open}><summary>{count} in gems and Ruby</summary><ol class=frames>{}</ol></details>",
+            other.iter().map(frame).collect::<String>()
+        );
     }
     out + "</section>"
 }

@@ -5,6 +5,7 @@ pub mod backtrace;
 pub mod excerpt;
 pub mod html;
 pub mod phrases;
+pub mod place;
 pub mod record;
 #[cfg(test)]
 mod samples;

@@ -72,15 +72,27 @@ pub fn plain_lines(text: &str) -> Vec<String> {
     lines.into_iter().skip_while(|line| line.trim().is_empty()).collect()
 }
 
+/// The cause, when the message has not told it already.
+pub fn cause_beyond(message: &str, cause: Option<&str>) -> Option<String> {
+    let cause = cause.filter(|cause| !cause.is_empty())?;
+    let words = cause.split_once(": ").map_or(cause, |(_, words)| words).trim();
+    (!message.contains(words)).then(|| plain_lines(cause).join("\n"))
+}
+
 /// What a report's further text says that its message has not said: Ruby 3.2 repeats the message there, and Bundler too.
 pub fn beyond(message: &str, detail: Option<&str>) -> Vec<String> {
+    let spaced = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let one_spaced = spaced(message);
     let said = |line: &str| {
         let line = line.trim().trim_start_matches("Bundler: ").trim_start_matches("cannot load: ");
         let line = match line.rsplit_once(" (") {
             Some((words, class)) if class.ends_with(')') && !class.contains(' ') => words,
             _ => line,
         };
-        message.contains(line)
+        line == "Bundler:"
+            || line.starts_with("Bundler exit status")
+            || message.contains(line)
+            || one_spaced.contains(&spaced(line))
     };
     let lines = plain_lines(detail.unwrap_or_default());
     // Blank lines stay where they part things, and the indentation of excerpts stays whole.
@@ -122,9 +134,14 @@ mod tests {
     fn further_text_is_not_told_twice() {
         for (message, detail, expected) in [
             ("no way", "no way (RuntimeError)", &[][..]),
-            ("x", "x (NameError)\n\n  foo.x\n     ^^^\nDid you mean?  y", &["  foo.x", "     ^^^", "Did you mean?  y"][..]),
+            (
+                "x",
+                "x (NameError)\n\n  foo.x\n     ^^^\nDid you mean?  y",
+                &["  foo.x", "     ^^^", "Did you mean?  y"][..],
+            ),
             ("Could not find a", "Bundler: Could not find a\nGemfile: /srv/Gemfile", &["Gemfile: /srv/Gemfile"][..]),
             ("cannot load such file -- y", "cannot load: y", &[][..]),
+            ("x\nDid you mean?  y", "Did you mean? y", &[][..]),
             ("m", "a\n\n\nb\n\n", &["a", "", "b"][..]),
         ] {
             assert_eq!(beyond(message, Some(detail)), expected);
@@ -134,7 +151,9 @@ mod tests {
 
     #[test]
     fn durations_have_the_unit_that_reads_well() {
-        for (us, text) in [(0, "0.0 ms"), (412, "0.4 ms"), (312_400, "312 ms"), (4_210_000, "4.21 s"), (130_000_000, "2 min 10 s")] {
+        for (us, text) in
+            [(0, "0.0 ms"), (412, "0.4 ms"), (312_400, "312 ms"), (4_210_000, "4.21 s"), (130_000_000, "2 min 10 s")]
+        {
             assert_eq!(duration(Duration::from_micros(us)), text);
         }
     }

@@ -3,6 +3,7 @@
 
 use super::{
     phrases::{duration, plain, signal_name},
+    place::{place, Root},
     Failure, StartupReport, Step, StepRecord,
 };
 use std::{path::PathBuf, time::Duration};
@@ -139,7 +140,12 @@ impl StartupReport {
         let site = &self.site;
         match (&self.failure, self.failed_step()) {
             (Some(failure), Some(step)) => {
-                format!("{site} did not start ({}): {} [{}]", step.name(), failure.headline(&self.root), self.id)
+                format!(
+                    "{site} did not start ({}): {} [{}]",
+                    step.name(),
+                    failure.headline(&Root::of(&self.root)),
+                    self.id
+                )
             }
             _ => format!("{site} started in {}", duration(self.elapsed())),
         }
@@ -148,22 +154,19 @@ impl StartupReport {
 
 impl Failure {
     /// The failure in one line: class, first line of the message, place.
-    pub fn headline(&self, root: &std::path::Path) -> String {
+    pub fn headline(&self, root: &Root) -> String {
         match self {
-            Failure::Exception { class, message, file, line, .. } => {
+            Failure::Exception { class, message, .. } => {
                 let first = message.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
                 let mut text = if first.is_empty() { class.clone() } else { format!("{class}: {first}") };
-                if let Some(file) = file {
-                    text.push_str(&format!(" ({}", file.strip_prefix(root).unwrap_or(file).display()));
-                    if let Some(line) = line {
-                        text.push_str(&format!(":{line}"));
-                    }
-                    text.push(')');
+                if let Some(place) = place(self, root).filter(|place| place.of_app) {
+                    let line = place.line.map(|line| format!(":{line}")).unwrap_or_default();
+                    text.push_str(&format!(" ({}{line})", root.short(&place.file)));
                 }
                 text
             }
             Failure::Exited { status, signal, who } => match (status, signal) {
-                (_, Some(signal)) => format!("the {who} was killed by signal {signal} ({})", signal_name(*signal)),
+                (_, Some(signal)) => format!("the {who} was killed by signal {signal} (SIG{})", signal_name(*signal)),
                 (Some(status), None) => format!("the {who} ended with status {status} before the app was ready"),
                 (None, None) => format!("the {who} ended before the app was ready"),
             },
@@ -189,7 +192,10 @@ mod tests {
         assert_eq!(report.marks()[2].1, Mark::Running);
         report.fail(Failure::TimedOut { after: ms(60_000) });
         let marks: Vec<Mark> = report.marks().into_iter().map(|(_, mark)| mark).collect();
-        assert_eq!(marks, [Mark::Done(ms(0)), Mark::Skipped, Mark::Failed, Mark::NotReached, Mark::NotReached, Mark::NotReached]);
+        assert_eq!(
+            marks,
+            [Mark::Done(ms(0)), Mark::Skipped, Mark::Failed, Mark::NotReached, Mark::NotReached, Mark::NotReached]
+        );
         assert_eq!(report.summary(), format!("shop did not start (boot): not ready after 1 min 0 s [{}]", report.id));
         assert_eq!(report.id.len(), 8);
     }
@@ -236,6 +242,9 @@ mod tests {
             cause: None,
             detail: None,
         };
-        assert_eq!(failure.headline("/srv/shop".as_ref()), "NameError: uninitialized constant Foo (config/routes.rb:3)");
+        assert_eq!(
+            failure.headline(&Root::of("/srv/shop".as_ref())),
+            "NameError: uninitialized constant Foo (config/routes.rb:3)"
+        );
     }
 }

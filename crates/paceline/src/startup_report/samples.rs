@@ -18,7 +18,11 @@ pub fn failed(root: &Path) -> StartupReport {
     report.begin(Step::Bundler, ms(2));
     report.done(Step::Bundler, ms(214));
     report.begin(Step::Boot, ms(214));
-    for line in ["DEPRECATION WARNING: Initialization autoloaded the constant <ApplicationHelper>.", "\x1b[33mwarning:\x1b[0m already initialized constant BREWERIES", "Loading 12 breweries ..."] {
+    for line in [
+        "DEPRECATION WARNING: Initialization autoloaded the constant <ApplicationHelper>.",
+        "\x1b[33mwarning:\x1b[0m already initialized constant BREWERIES",
+        "Loading 12 breweries ...",
+    ] {
         report.push_output(line);
     }
     let place = root.join("config").display().to_string();
@@ -50,7 +54,23 @@ fn root(name: &str) -> std::path::PathBuf {
 fn the_terminal_shows_every_part_without_control_characters() {
     let report = failed(&root("text"));
     let shown = text::render_with(&report, false, &RAILS);
-    for part in ["brewery did not start", "✓ bundler", "212 ms", "✗ boot", "failed here", "· ready", "NameError: uninitialized constant Sidekick", "at config/routes.rb:8", "➜     8 │   mount Sidekick", "    3 │", "   12 │", "Nothing defines Sidekick", "DEPRECATION WARNING", "config/routes.rb:8 in block in <main>", "actionpack-6.1.7 lib/action_dispatch"] {
+    for part in [
+        "brewery did not start",
+        "✓ bundler",
+        "212 ms",
+        "✗ boot",
+        "failed here",
+        "· ready",
+        "NameError: uninitialized constant Sidekick",
+        "at config/routes.rb:8",
+        "➜     8 │   mount Sidekick",
+        "    3 │",
+        "   12 │",
+        "Nothing defines Sidekick",
+        "DEPRECATION WARNING",
+        "config/routes.rb:8 in block in <main>",
+        "actionpack-6.1.7 lib/action_dispatch",
+    ] {
         assert!(shown.contains(part), "lacks {part:?}:\n{shown}");
     }
     assert!(!shown.contains('\x1b') && shown.lines().all(|line| line.trim_end() == line));
@@ -62,7 +82,22 @@ fn the_terminal_shows_every_part_without_control_characters() {
 fn the_browser_shows_every_part_escaped() {
     let report = failed(&root("html"));
     let page = html::development_html_with(&report, &RAILS);
-    for part in ["<h1>brewery did not start</h1>", "<li class=done", "212 ms", "<li class=failed", "<li class=later", "<h2>NameError</h2>", "config/routes.rb<b>:8</b>", "<mark class=line><i>8</i>", "&lt;off&gt;", "Nothing defines Sidekick", "&lt;ApplicationHelper&gt;", "reload to try again", "<meta name=\"robots\" content=\"noindex\">", "3f9a01bc"] {
+    for part in [
+        "<h1>brewery did not start</h1>",
+        "<li class=done",
+        "212 ms",
+        "<li class=failed",
+        "<li class=later",
+        "<h2>NameError</h2>",
+        "config/routes.rb<b>:8</b>",
+        "<mark class=line><i>8</i>",
+        "&lt;off&gt;",
+        "Nothing defines Sidekick",
+        "&lt;ApplicationHelper&gt;",
+        "reload to try again",
+        "<meta name=\"robots\" content=\"noindex\">",
+        "3f9a01bc",
+    ] {
         assert!(page.contains(part), "lacks {part:?}");
     }
     for raw in ["<off>", "<ApplicationHelper>", "<main>'", "http://", "https://", "<script", "src=", "url("] {
@@ -77,13 +112,26 @@ fn every_kind_of_failure_renders() {
         Failure::Exited { status: None, signal: Some(11), who: "worker 2".into() },
         Failure::TimedOut { after: Duration::from_secs(60) },
         Failure::System { doing: "start <ruby>".into(), error: "No such file or directory".into() },
-        Failure::Exception { class: String::new(), message: String::new(), file: Some("/dev/zero".into()), line: None, backtrace: vec![String::new()], cause: Some(String::new()), detail: None },
+        Failure::Exception {
+            class: String::new(),
+            message: String::new(),
+            file: Some("/dev/zero".into()),
+            line: None,
+            backtrace: vec![String::new()],
+            cause: Some(String::new()),
+            detail: None,
+        },
     ];
     for failure in failures {
         let mut report = StartupReport::new("<site>", "/nonexistent/<root>", "production");
         report.fail(failure);
         let page = html::development_html_with(&report, &RAILS);
-        assert!(!page.contains("<site>") && !page.contains("<root>") && !page.contains("<preloader>") && !page.contains("<ruby>"));
+        assert!(
+            !page.contains("<site>")
+                && !page.contains("<root>")
+                && !page.contains("<preloader>")
+                && !page.contains("<ruby>")
+        );
         assert!(text::render_with(&report, false, &RAILS).contains("<site> did not start"));
     }
 }
@@ -98,7 +146,13 @@ fn production_shows_only_the_id() {
 
 #[test]
 fn escaping_covers_text_and_attributes() {
-    for (raw, safe) in [("plain", "plain"), ("<&>\"'", "&lt;&amp;&gt;&quot;&#39;"), ("a\u{1b}[0m\0", "a\u{fffd}[0m\u{fffd}"), ("a\n\tb", "a\n\tb"), ("ä€😀", "ä€😀")] {
+    for (raw, safe) in [
+        ("plain", "plain"),
+        ("<&>\"'", "&lt;&amp;&gt;&quot;&#39;"),
+        ("a\u{1b}[0m\0", "a\u{fffd}[0m\u{fffd}"),
+        ("a\n\tb", "a\n\tb"),
+        ("ä€😀", "ä€😀"),
+    ] {
         assert_eq!(html::escape(raw), safe);
     }
     assert_eq!(html::with_code("run `a <b>` now"), "run <code>a &lt;b&gt;</code> now");
@@ -121,10 +175,31 @@ fn write_samples() {
     let mut gem = StartupReport::new("shop.example.org", &app, "development");
     gem.done(Step::Found, Duration::from_millis(1));
     gem.begin(Step::Bundler, Duration::from_millis(1));
-    gem.fail(Failure::Exception { class: "Bundler::GemNotFound".into(), message: "Could not find nokogiri-1.15.4 in locally installed gems".into(), file: None, line: None, backtrace: vec![], cause: None, detail: None });
+    gem.fail(Failure::Exception {
+        class: "Bundler::GemNotFound".into(),
+        message: "Could not find nokogiri-1.15.4 in locally installed gems".into(),
+        file: None,
+        line: None,
+        backtrace: vec![],
+        cause: None,
+        detail: None,
+    });
     let Some(Failure::Exception { class, message, file, line, backtrace, .. }) = &report.failure else { return };
-    let error = pages::AppException { class, message, file: file.as_deref(), line: *line, backtrace, root: &app, request_line: "GET /beers/7?page=2", id: "01H8-77" };
-    let site = |name: &str, note: &str| pages::SiteLink { name: name.into(), url: format!("http://{name}.localhost:3000/"), note: note.into() };
+    let error = pages::AppException {
+        class,
+        message,
+        file: file.as_deref(),
+        line: *line,
+        backtrace,
+        root: &app,
+        request_line: "GET /beers/7?page=2",
+        id: "01H8-77",
+    };
+    let site = |name: &str, note: &str| pages::SiteLink {
+        name: name.into(),
+        url: format!("http://{name}.localhost:3000/"),
+        note: note.into(),
+    };
     for (name, page) in [
         ("exception", html::development_html_with(&report, &RAILS)),
         ("killed", html::development_html_with(&killed, &RAILS)),
@@ -133,7 +208,13 @@ fn write_samples() {
         ("error", pages::exception_page(&error)),
         ("503", pages::status_page(503, pages::words(503).0, pages::words(503).1, Some("3f9a01bc"))),
         ("404", pages::status_page(404, pages::words(404).0, pages::words(404).1, None)),
-        ("sites", pages::sites_page("shpo.localhost", &[site("brewery", "rails"), site("shop", "sinatra"), site("handbook", "files")])),
+        (
+            "sites",
+            pages::sites_page(
+                "shpo.localhost",
+                &[site("brewery", "rails"), site("shop", "sinatra"), site("handbook", "files")],
+            ),
+        ),
     ] {
         std::fs::write(to.join(format!("{name}.html")), page).unwrap();
     }

@@ -4,7 +4,8 @@
 use super::{
     backtrace::{self, Frame},
     excerpt,
-    phrases::{beyond, duration, plain, plain_lines},
+    phrases::{beyond, cause_beyond, duration, plain, plain_lines},
+    place::{place, Root},
     record::Mark,
     suggestion::{self, Surroundings},
     Failure, StartupReport,
@@ -41,7 +42,7 @@ pub fn render_with(report: &StartupReport, colour: bool, seen: &dyn Surroundings
     }
     page.output(report);
     if let Some(Failure::Exception { backtrace, .. }) = &report.failure {
-        page.backtrace(&backtrace::frames(backtrace, &report.root));
+        page.backtrace(&backtrace::frames(backtrace, &Root::of(&report.root)));
     }
     page.out
 }
@@ -112,28 +113,29 @@ impl Page {
     }
 
     fn failure(&mut self, report: &StartupReport, failure: &Failure) {
-        let Failure::Exception { class, message, file, line, cause, detail, .. } = failure else {
-            let headline = self.paint(RED, &plain(&failure.headline(&report.root)));
+        let root = Root::of(&report.root);
+        let Failure::Exception { class, message, cause, detail, .. } = failure else {
+            let headline = self.paint(RED, &plain(&failure.headline(&root)));
             self.line("");
             self.line(&headline);
             return;
         };
         self.line("");
-        let mut said = plain_lines(message).into_iter();
+        let mut said = if message == class { Vec::new() } else { plain_lines(message) }.into_iter();
         let class = self.paint(BOLD_RED, &plain(class));
         let first = said.next().unwrap_or_default();
         self.line(&if first.is_empty() { class } else { format!("{class}: {first}") });
         said.chain(beyond(message, detail.as_deref())).for_each(|line| self.line(&format!("  {line}")));
-        if let Some(cause) = cause.as_deref().filter(|cause| !cause.is_empty()) {
-            let cause = plain_lines(cause).join("\n  ");
-            self.line(&format!("caused by {cause}"));
+        if let Some(cause) = cause_beyond(message, cause.as_deref()) {
+            self.line(&format!("caused by {}", cause.replace('\n', "\n  ")));
         }
-        if let Some(file) = file {
-            let place = plain(&file.strip_prefix(&report.root).unwrap_or(file).display().to_string());
-            let place = line.map_or(place.clone(), |line| format!("{place}:{line}"));
-            let place = self.paint(BOLD, &place);
-            self.line(&format!("at {place}"));
-            self.source(&excerpt::read(&report.root.join(file), line.unwrap_or(0), 5));
+        if let Some(place) = place(failure, &root) {
+            let line = place.line.map(|line| format!(":{line}")).unwrap_or_default();
+            let shown = self.paint(BOLD, &plain(&format!("{}{line}", place.shown(&root))));
+            self.line(&format!("at {shown}"));
+            if place.of_app {
+                self.source(&excerpt::read(&root.full(&place.file), place.line.unwrap_or(0), 5));
+            }
         }
     }
 
@@ -150,7 +152,10 @@ impl Page {
     }
 
     fn output(&mut self, report: &StartupReport) {
-        let Some(skipped) = (!report.output.is_empty()).then(|| report.output.len().saturating_sub(OUTPUT_SHOWN)) else { return };
+        let Some(skipped) = (!report.output.is_empty()).then(|| report.output.len().saturating_sub(OUTPUT_SHOWN))
+        else {
+            return;
+        };
         self.title(&match skipped {
             0 => "What the app printed".to_string(),
             _ => format!("What the app printed (last {OUTPUT_SHOWN} lines)"),

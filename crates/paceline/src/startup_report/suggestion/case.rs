@@ -2,7 +2,7 @@
 //! It never decides anything.
 
 use super::Surroundings;
-use crate::startup_report::{Failure, StartupReport};
+use crate::startup_report::{place::Root, Failure, StartupReport};
 use std::path::Path;
 
 /// One thing that was said to be wrong: the exception, its cause, or one the app printed before it ended.
@@ -36,9 +36,9 @@ impl Symptom {
         (!found.is_empty()).then_some(found)
     }
 
-    /// `config/routes.rb:12`
+    /// `config/routes.rb:12`, when it is the app's.
     pub fn place(&self, case: &Case) -> Option<String> {
-        let file = case.below_root(self.file.as_deref()?);
+        let file = case.root.below(self.file.as_deref()?)?.display().to_string();
         Some(self.line.map_or(file.clone(), |line| format!("{file}:{line}")))
     }
 }
@@ -46,6 +46,7 @@ impl Symptom {
 pub struct Case<'a> {
     pub report: &'a StartupReport,
     pub seen: &'a dyn Surroundings,
+    pub root: Root,
 }
 
 impl Case<'_> {
@@ -59,7 +60,7 @@ impl Case<'_> {
     }
 
     pub fn below_root(&self, path: &Path) -> String {
-        path.strip_prefix(&self.report.root).unwrap_or(path).display().to_string()
+        self.root.short(path)
     }
 
     /// `RAILS_ENV=production bin/rails db:migrate`
@@ -94,7 +95,9 @@ impl Case<'_> {
             _ => message.clone(),
         };
         let mut symptoms = vec![Symptom { class: class.clone(), message, file: file.clone(), line: *line }];
-        if let Some((class, message)) = cause.as_deref().filter(|cause| !cause.is_empty()).and_then(|cause| cause.split_once(": ")) {
+        if let Some((class, message)) =
+            cause.as_deref().filter(|cause| !cause.is_empty()).and_then(|cause| cause.split_once(": "))
+        {
             symptoms.push(Symptom { class: class.into(), message: message.into(), file: None, line: None });
         }
         if class == "SystemExit" {
@@ -109,7 +112,9 @@ impl Case<'_> {
         let mut symptoms: Vec<Symptom> = output.iter().rev().filter_map(|line| printed(line)).collect();
         for line in output.iter().rev() {
             let class = match line.trim() {
-                line if line.starts_with("Could not find gem") || line.contains("in locally installed gems") => "Bundler::GemNotFound",
+                line if line.starts_with("Could not find gem") || line.contains("in locally installed gems") => {
+                    "Bundler::GemNotFound"
+                }
                 line if line.starts_with("Your Ruby version is") => "Bundler::RubyVersionMismatch",
                 line if line.contains("There was an error parsing `") => "Bundler::Dsl::DSLError",
                 line if line.starts_with("Missing `secret_key_base`") => "ArgumentError",
@@ -153,6 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[rustfmt::skip]
     fn printed_exceptions_are_read() {
         for (line, class, message, file, number) in [
             ("/srv/app/x.rb:3:in `<main>': no way (RuntimeError)", "RuntimeError", "no way", "/srv/app/x.rb", Some(3)),
@@ -169,6 +175,7 @@ mod tests {
     }
 
     #[test]
+    #[rustfmt::skip]
     fn shell_words_are_quoted_where_needed() {
         for (word, quoted) in [("production", "production"), ("a b", "'a b'"), ("", "''"), ("it's; rm", r"'it'\''s; rm'"), ("$(x)", "'$(x)'")] {
             assert_eq!(shell(word), quoted);

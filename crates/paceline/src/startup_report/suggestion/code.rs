@@ -32,18 +32,31 @@ fn syntax(s: &Symptom, case: &Case) -> Option<Suggestion> {
     };
     let name = case.below_root(&file);
     let end = s.says_any(&["end-of-input", "expected an `end`", "unexpected `end'", "unexpected end,"]);
-    let hint = if end { " A missing or surplus `end`, bracket or quote is the usual reason, often well above that line." } else { "" };
+    let hint = if end {
+        " A missing or surplus `end`, bracket or quote is the usual reason, often well above that line."
+    } else {
+        ""
+    };
     Suggestion::run(format!("Ruby can't read {name}: look at line {line}.{hint}"), format!("ruby -wc {}", shell(&name)))
 }
 
 fn name(s: &Symptom, case: &Case, place: &str) -> Option<Suggestion> {
     // Names that newer Rubies dropped.
-    for (gone, instead) in [("`exists?' for File", "File.exist?"), ("`exists?' for Dir", "Dir.exist?"), ("'exists?' for class File", "File.exist?"), ("'exists?' for class Dir", "Dir.exist?"), ("constant Fixnum", "Integer"), ("constant Bignum", "Integer")] {
+    for (gone, instead) in [
+        ("`exists?' for File", "File.exist?"),
+        ("`exists?' for Dir", "Dir.exist?"),
+        ("'exists?' for class File", "File.exist?"),
+        ("'exists?' for class Dir", "Dir.exist?"),
+        ("constant Fixnum", "Integer"),
+        ("constant Bignum", "Integer"),
+    ] {
         if s.says(gone) {
-            return Suggestion::say(format!("This Ruby no longer has that name{place}: use {instead}, or update the gem that uses it."));
+            return Suggestion::say(format!(
+                "This Ruby no longer has that name{place}: use {instead}, or update the gem that uses it."
+            ));
         }
     }
-    if let Some(meant) = s.message.split_once("Did you mean?").map(|(_, names)| names.split_whitespace().collect::<Vec<_>>().join(", ")).filter(|names| !names.is_empty()) {
+    if let Some(meant) = meant(&s.message) {
         return Suggestion::say(format!("Probably a slip of the pen{place}. Did you mean {meant}?"));
     }
     if let Some(constant) = s.after("uninitialized constant ", &[' ', '\n', '(']) {
@@ -54,9 +67,20 @@ fn name(s: &Symptom, case: &Case, place: &str) -> Option<Suggestion> {
         };
     }
     if s.says("for nil") {
-        return Suggestion::say(format!("Something is nil that should not be{place}: often a setting or credential that is missing in {}.", case.report.environment));
+        return Suggestion::say(format!(
+            "Something is nil that should not be{place}: often a setting or credential that is missing in {}.",
+            case.report.environment
+        ));
     }
     None
+}
+
+/// did_you_mean's names, one below the other or with commas; message and detail may both hold them.
+fn meant(message: &str) -> Option<String> {
+    let (_, names) = message.split_once("Did you mean?")?;
+    let names = names.split("Did you mean?").next()?.split("\n\n").next()?;
+    let names: Vec<&str> = names.split_whitespace().map(|name| name.trim_end_matches(',')).take(5).collect();
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 #[cfg(test)]
@@ -65,10 +89,12 @@ mod tests {
     use crate::startup_report::Failure;
 
     #[test]
+    #[rustfmt::skip]
     fn mistakes_in_code() {
         for (machine, class, message, text, command) in [
             (&RAILS, "SyntaxError", "/srv/app/config/x.rb:7: syntax error, unexpected end-of-input", "look at line 7. A missing", "ruby -wc config/x.rb"),
             (&RAILS, "NameError", "undefined local variable or method `beerz'\nDid you mean?  beers\n               beer", "Did you mean beers, beer?", "-"),
+            (&RAILS, "NameError", "undefined local variable or method `beerz'\nDid you mean?  beers\nDid you mean? beers", "Did you mean beers?", "-"),
             (&RAILS, "NameError", "uninitialized constant Breweryy", "Nothing defines Breweryy (config/x.rb:7)", "RAILS_ENV=production bin/rails zeitwerk:check"),
             (&RACK, "NameError", "uninitialized constant App", "Nothing defines App", "-"),
             (&RAILS, "NoMethodError", "undefined method `exists?' for File:Class", "File.exist?", "-"),
@@ -82,12 +108,25 @@ mod tests {
 
     #[test]
     fn a_cause_that_is_known_speaks_before_a_vague_exception() {
-        let Failure::Exception { class, message, file, line, backtrace, .. } = exception("NameError", "uninitialized constant X") else { return };
-        let failure = Failure::Exception { class, message, file, line, backtrace, cause: Some("PG::ConnectionBad: Connection refused".into()), detail: None };
+        let Failure::Exception { class, message, file, line, backtrace, .. } =
+            exception("NameError", "uninitialized constant X")
+        else {
+            return;
+        };
+        let failure = Failure::Exception {
+            class,
+            message,
+            file,
+            line,
+            backtrace,
+            cause: Some("PG::ConnectionBad: Connection refused".into()),
+            detail: None,
+        };
         check(suggest_with(&report("test", failure), &RAILS), "PostgreSQL", "systemctl start postgresql", "cause");
     }
 
     #[test]
+    #[rustfmt::skip]
     fn the_unknown_has_no_suggestion() {
         for (class, message) in [("RuntimeError", "boom"), ("", ""), ("StandardError", "x\n\n - \u{0}`'\"(")] {
             assert_eq!(suggest_with(&report("production", exception(class, message)), &RACK), None);

@@ -28,9 +28,18 @@ pub fn rule(s: &Symptom, case: &Case) -> Option<Suggestion> {
 }
 
 fn is_database(s: &Symptom) -> bool {
-    let rooms = ["ActiveRecord::", "PG::", "Mysql2::", "Trilogy::", "SQLite3::", "Sequel::", "ROM::", "Sinatra::ActiveRecord"];
+    let rooms =
+        ["ActiveRecord::", "PG::", "Mysql2::", "Trilogy::", "SQLite3::", "Sequel::", "ROM::", "Sinatra::ActiveRecord"];
     rooms.iter().any(|room| s.class.starts_with(room))
-        || s.says_any(&["PG::", "Mysql2::", "Trilogy::", "SQLite3::", "Could not load database configuration", "Cannot load database configuration", "Cannot load `Rails.application.database_configuration`"])
+        || s.says_any(&[
+            "PG::",
+            "Mysql2::",
+            "Trilogy::",
+            "SQLite3::",
+            "Could not load database configuration",
+            "Cannot load database configuration",
+            "Cannot load `Rails.application.database_configuration`",
+        ])
 }
 
 fn kind(s: &Symptom) -> Kind {
@@ -45,18 +54,32 @@ fn kind(s: &Symptom) -> Kind {
 
 /// config/database.yml itself.
 fn settings(s: &Symptom, case: &Case) -> Option<Suggestion> {
-    if s.is(&["ActiveRecord::AdapterNotSpecified"]) || s.says("database is not configured for") || s.says("` database is not configured") {
+    if s.is(&["ActiveRecord::AdapterNotSpecified"])
+        || s.says("database is not configured for")
+        || s.says("` database is not configured")
+    {
         return Suggestion::say(format!("config/database.yml has no section `{}`: add one.", case.report.environment));
     }
     if s.is(&["ActiveRecord::AdapterNotFound"]) || s.says("nonexistent adapter") {
         return Suggestion::run("config/database.yml names an adapter that no installed gem provides: check its spelling and that the Gemfile has its gem (sqlite3, pg, mysql2, trilogy).", "bundle install");
     }
-    let unread = s.says_any(&["Could not load database configuration. No such file", "Cannot load database configuration", "Cannot load `Rails.application.database_configuration`"]);
+    let unread = s.says_any(&[
+        "Could not load database configuration. No such file",
+        "Cannot load database configuration",
+        "Cannot load `Rails.application.database_configuration`",
+    ]);
     if unread && !case.has("config/database.yml") {
-        let example = ["example", "sample", "dist", "sqlite3"].into_iter().find(|end| case.has(&format!("config/database.yml.{end}")));
+        let example = ["example", "sample", "dist", "sqlite3"]
+            .into_iter()
+            .find(|end| case.has(&format!("config/database.yml.{end}")));
         return match example {
-            Some(end) => Suggestion::run("config/database.yml is missing; there is an example to copy and adapt.", format!("cp config/database.yml.{end} config/database.yml")),
-            None => Suggestion::say("config/database.yml is missing (or set DATABASE_URL): it says which database the app uses."),
+            Some(end) => Suggestion::run(
+                "config/database.yml is missing; there is an example to copy and adapt.",
+                format!("cp config/database.yml.{end} config/database.yml"),
+            ),
+            None => Suggestion::say(
+                "config/database.yml is missing (or set DATABASE_URL): it says which database the app uses.",
+            ),
         };
     }
     None
@@ -75,7 +98,10 @@ fn missing(s: &Symptom, case: &Case) -> Option<Suggestion> {
         .or_else(|| s.after("database \"", &['"']))
         .or_else(|| s.after("We could not find your database: ", &[' ']).map(|name| name.trim_end_matches('.')));
     let name = name.map(|name| format!("The database {name}")).unwrap_or_else(|| "The app's database".into());
-    Suggestion::run(format!("{name} does not exist. If {} names the right one, create it and its tables.", file(case)), case.rails("db:prepare"))
+    Suggestion::run(
+        format!("{name} does not exist. If {} names the right one, create it and its tables.", file(case)),
+        case.rails("db:prepare"),
+    )
 }
 
 fn tables(s: &Symptom, case: &Case) -> Option<Suggestion> {
@@ -84,46 +110,101 @@ fn tables(s: &Symptom, case: &Case) -> Option<Suggestion> {
         .or_else(|| s.after("relation \"", &['"']))
         .or_else(|| s.after("Table '", &['\'']))
         .or_else(|| s.after("Could not find table '", &['\'']));
-    let absent = s.says_any(&["no such table", "UndefinedTable", "doesn't exist", "Could not find table"]) || s.says("relation \"") && s.says("does not exist");
+    let absent = s.says_any(&["no such table", "UndefinedTable", "doesn't exist", "Could not find table"])
+        || s.says("relation \"") && s.says("does not exist");
     if let Some(table) = table.filter(|_| absent) {
-        return Suggestion::run(format!("The database has no table {table}: it is new, or its migrations have not run."), case.rails("db:prepare"));
+        return Suggestion::run(
+            format!("The database has no table {table}: it is new, or its migrations have not run."),
+            case.rails("db:prepare"),
+        );
     }
     let column = s.says_any(&["no such column", "UndefinedColumn", "Unknown column"]);
-    column.then(|| Suggestion::run("The database lacks a column the app expects: probably a migration has not run.", case.rails("db:migrate"))).flatten()
+    column
+        .then(|| {
+            Suggestion::run(
+                "The database lacks a column the app expects: probably a migration has not run.",
+                case.rails("db:migrate"),
+            )
+        })
+        .flatten()
 }
 
 fn access(s: &Symptom, kind: Kind, case: &Case) -> Option<Suggestion> {
     let file = file(case);
     if let Some(role) = s.after("role \"", &['"']).filter(|_| s.says("does not exist")) {
-        return Suggestion::run(format!("PostgreSQL has no user {role}: create it, or correct `username` in {file}."), format!("sudo -u postgres createuser --createdb {}", super::case::shell(role)));
+        return Suggestion::run(
+            format!("PostgreSQL has no user {role}: create it, or correct `username` in {file}."),
+            format!("sudo -u postgres createuser --createdb {}", super::case::shell(role)),
+        );
     }
-    if !s.says_any(&["Access denied", "authentication failed", "Peer authentication", "no password supplied", "permission denied for"]) {
+    if !s.says_any(&[
+        "Access denied",
+        "authentication failed",
+        "Peer authentication",
+        "no password supplied",
+        "permission denied for",
+    ]) {
         return None;
     }
-    let user = s.after("for user '", &['\'']).or_else(|| s.after("for user \"", &['"'])).map(|user| format!(" the user {user}")).unwrap_or_else(|| " this user".into());
-    let server = if kind == Kind::Postgres { "PostgreSQL" } else if kind == Kind::Mysql { "MySQL" } else { "The database" };
-    let peer = if s.says("Peer authentication") { " (peer authentication: the system user must have the same name, or give `host: localhost` and a password)" } else { "" };
-    Suggestion::say(format!("{server} refuses{user}: check `username` and `password` in {file} (or DATABASE_URL) for {}{peer}.", case.report.environment))
+    let user = s
+        .after("for user '", &['\''])
+        .or_else(|| s.after("for user \"", &['"']))
+        .map(|user| format!(" the user {user}"))
+        .unwrap_or_else(|| " this user".into());
+    let server = if kind == Kind::Postgres {
+        "PostgreSQL"
+    } else if kind == Kind::Mysql {
+        "MySQL"
+    } else {
+        "The database"
+    };
+    let peer = if s.says("Peer authentication") {
+        " (peer authentication: the system user must have the same name, or give `host: localhost` and a password)"
+    } else {
+        ""
+    };
+    Suggestion::say(format!(
+        "{server} refuses{user}: check `username` and `password` in {file} (or DATABASE_URL) for {}{peer}.",
+        case.report.environment
+    ))
 }
 
 fn unreachable(s: &Symptom, kind: Kind, case: &Case) -> Option<Suggestion> {
-    let refused = s.is(&["PG::ConnectionBad", "ActiveRecord::ConnectionNotEstablished", "ActiveRecord::DatabaseConnectionError", "Mysql2::Error::ConnectionError", "Trilogy::BaseConnectionError", "Sequel::DatabaseConnectionError"])
-        || s.says_any(&["Connection refused", "could not connect", "Can't connect", "unable to connect"]);
+    let refused = s.is(&[
+        "PG::ConnectionBad",
+        "ActiveRecord::ConnectionNotEstablished",
+        "ActiveRecord::DatabaseConnectionError",
+        "Mysql2::Error::ConnectionError",
+        "Trilogy::BaseConnectionError",
+        "Sequel::DatabaseConnectionError",
+    ]) || s.says_any(&["Connection refused", "could not connect", "Can't connect", "unable to connect"]);
     if !refused || kind == Kind::Sqlite {
         return None;
     }
-    if let Some(host) = s.after("could not translate host name \"", &['"']).or_else(|| s.after("Unknown MySQL server host '", &['\''])).or_else(|| s.after("Unknown server host '", &['\''])) {
-        return Suggestion::say(format!("There is no host named {host}: correct `host` in {} (or DATABASE_URL).", file(case)));
+    if let Some(host) = s
+        .after("could not translate host name \"", &['"'])
+        .or_else(|| s.after("Unknown MySQL server host '", &['\'']))
+        .or_else(|| s.after("Unknown server host '", &['\'']))
+    {
+        return Suggestion::say(format!(
+            "There is no host named {host}: correct `host` in {} (or DATABASE_URL).",
+            file(case)
+        ));
     }
     let host = s.after("server at \"", &['"']).or_else(|| s.after("server on '", &['\'']));
-    let local = host.is_none_or(|host| host.starts_with("localhost") || host.starts_with("127.") || host.starts_with("::1") || host.starts_with('/'));
+    let local = host.is_none_or(|host| {
+        host.starts_with("localhost") || host.starts_with("127.") || host.starts_with("::1") || host.starts_with('/')
+    });
     let (name, service) = match kind {
         Kind::Postgres => ("PostgreSQL", "postgresql"),
         Kind::Mysql => ("MySQL (or MariaDB)", "mariadb"),
         _ => ("The database server", ""),
     };
     let wanted = host.map(|host| format!(" at {host}")).unwrap_or_default();
-    let text = format!("{name} does not answer{wanted}: it is not running, or `host` and `port` in {} point elsewhere.", file(case));
+    let text = format!(
+        "{name} does not answer{wanted}: it is not running, or `host` and `port` in {} point elsewhere.",
+        file(case)
+    );
     match service {
         "" => Suggestion::say(text),
         service if local => Suggestion::run(text, format!("systemctl start {service}")),
@@ -161,6 +242,7 @@ mod tests {
     use super::super::testing::*;
 
     #[test]
+    #[rustfmt::skip]
     fn databases() {
         let prepare = "RAILS_ENV=production bin/rails db:prepare";
         const EXAMPLE: Machine = Machine(&["bin/rails", "config/database.yml.example"]);

@@ -24,7 +24,12 @@ pub fn rule(s: &Symptom, case: &Case) -> Option<Suggestion> {
 
 /// `No such file or directory @ rb_sysopen - /srv/app/x`
 fn path_of(s: &Symptom) -> Option<&str> {
-    s.message.lines().next()?.split_once(" - ").map(|(_, path)| path.trim().trim_matches(['"', '(', ')'])).filter(|path| !path.is_empty())
+    s.message
+        .lines()
+        .next()?
+        .split_once(" - ")
+        .map(|(_, path)| path.trim().trim_matches(['"', '(', ')']))
+        .filter(|path| !path.is_empty())
 }
 
 fn named(s: &Symptom, case: &Case) -> String {
@@ -37,14 +42,27 @@ fn missing(s: &Symptom, case: &Case) -> Option<Suggestion> {
     let name = case.below_root(path.as_ref());
     // A program that was to be run has no slash and no ending.
     if !path.contains(['/', '.']) && !s.says("rb_sysopen") {
-        return Suggestion::say(format!("The app runs the program `{path}`, which is not installed or not on the PATH.{place}"));
+        return Suggestion::say(format!(
+            "The app runs the program `{path}`, which is not installed or not on the PATH.{place}"
+        ));
     }
-    if let Some(end) = ["example", "sample", "dist", "template"].into_iter().find(|end| case.has(&format!("{name}.{end}"))) {
-        return Suggestion::run(format!("{name} is missing; there is an example to copy and adapt.{place}"), format!("cp {} {}", shell(&format!("{name}.{end}")), shell(&name)));
+    if let Some(end) =
+        ["example", "sample", "dist", "template"].into_iter().find(|end| case.has(&format!("{name}.{end}")))
+    {
+        return Suggestion::run(
+            format!("{name} is missing; there is an example to copy and adapt.{place}"),
+            format!("cp {} {}", shell(&format!("{name}.{end}")), shell(&name)),
+        );
     }
     let folder = Path::new(&name).parent().map(|folder| folder.display().to_string()).unwrap_or_default();
-    if !folder.is_empty() && !case.has(&folder) && ["log", "tmp", "storage", "db"].iter().any(|top| folder.starts_with(top)) {
-        return Suggestion::run(format!("{name} can't be made because the folder {folder} is missing.{place}"), format!("mkdir -p {}", shell(&folder)));
+    if !folder.is_empty()
+        && !case.has(&folder)
+        && ["log", "tmp", "storage", "db"].iter().any(|top| folder.starts_with(top))
+    {
+        return Suggestion::run(
+            format!("{name} can't be made because the folder {folder} is missing.{place}"),
+            format!("mkdir -p {}", shell(&folder)),
+        );
     }
     Suggestion::say(format!("{name} is not there: is its name right, and was it deployed?{place}"))
 }
@@ -52,9 +70,16 @@ fn missing(s: &Symptom, case: &Case) -> Option<Suggestion> {
 /// Also for the front's own work.
 pub fn forbidden(path: Option<&str>, case: &Case) -> Option<Suggestion> {
     let user = case.seen.user();
-    let Some(path) = path else { return Suggestion::say(format!("{user}, who runs the app, may not do that: check owner and mode of what it wants to open.")) };
+    let Some(path) = path else {
+        return Suggestion::say(format!(
+            "{user}, who runs the app, may not do that: check owner and mode of what it wants to open."
+        ));
+    };
     if path.contains("bind(2)") {
-        return Suggestion::run(format!("{user} may not listen there: ports below 1024 need the capability cap_net_bind_service."), "paceline -p 3000");
+        return Suggestion::run(
+            format!("{user} may not listen there: ports below 1024 need the capability cap_net_bind_service."),
+            "paceline -p 3000",
+        );
     }
     let name = case.below_root(path.as_ref());
     let full = case.report.root.join(path);
@@ -74,8 +99,12 @@ fn read_only(s: &Symptom, case: &Case) -> Option<Suggestion> {
 
 fn full(s: &Symptom, case: &Case) -> Option<Suggestion> {
     let name = named(s, case);
-    let folder = Path::new(&name).parent().map(|folder| folder.display().to_string()).filter(|folder| !folder.is_empty());
-    Suggestion::run("The disk (or the user's quota) is full: make room, log/ and tmp/cache/ are often the largest.", format!("df -h {}", shell(&folder.unwrap_or_else(|| ".".into()))))
+    let folder =
+        Path::new(&name).parent().map(|folder| folder.display().to_string()).filter(|folder| !folder.is_empty());
+    Suggestion::run(
+        "The disk (or the user's quota) is full: make room, log/ and tmp/cache/ are often the largest.",
+        format!("df -h {}", shell(&folder.unwrap_or_else(|| ".".into()))),
+    )
 }
 
 fn yaml(s: &Symptom, case: &Case) -> Option<Suggestion> {
@@ -84,16 +113,23 @@ fn yaml(s: &Symptom, case: &Case) -> Option<Suggestion> {
         .map(|file| file.split(". Please").next().unwrap_or(file).trim_end_matches('.'))
         .or_else(|| s.after("(", &[')']).filter(|file| file.contains('.')));
     let line = s.after("at line ", &[' ', '\n']).map(|line| format!(", line {line}")).unwrap_or_default();
-    let name = file.map(|file| case.below_root(file.as_ref())).or_else(|| s.place(case)).unwrap_or_else(|| "A YAML file".into());
+    let name = file
+        .map(|file| case.below_root(file.as_ref()))
+        .or_else(|| s.place(case))
+        .unwrap_or_else(|| "A YAML file".into());
     if s.is(&["Psych::BadAlias", "Psych::AliasesNotEnabled"]) {
         return Suggestion::say(format!("{name} uses a YAML alias (`<<: *default`), which Psych 4 (Ruby 3.1) only reads with `YAML.load(..., aliases: true)`: update the gem that reads it, or spell the alias out."));
     }
     if s.is(&["Psych::DisallowedClass"]) {
         return Suggestion::say(format!("{name} holds a Ruby object that YAML.load no longer makes (Psych 4): allow it with `permitted_classes:`, or read the file with YAML.unsafe_load if you trust it."));
     }
-    let text = format!("{name}{line} is not valid YAML: look there for indentation, tabs and a missing quote or colon.");
+    let text =
+        format!("{name}{line} is not valid YAML: look there for indentation, tabs and a missing quote or colon.");
     match file {
-        Some(file) => Suggestion::run(text, format!("ruby -ryaml -e 'YAML.parse_file(ARGV[0])' {}", shell(&case.below_root(file.as_ref())))),
+        Some(file) => Suggestion::run(
+            text,
+            format!("ruby -ryaml -e 'YAML.parse_file(ARGV[0])' {}", shell(&case.below_root(file.as_ref()))),
+        ),
         None => Suggestion::say(text),
     }
 }
@@ -103,6 +139,7 @@ mod tests {
     use super::super::testing::*;
 
     #[test]
+    #[rustfmt::skip]
     fn files() {
         const EXAMPLE: Machine = Machine(&["config/mail.yml.sample"]);
         for (machine, class, message, text, command) in [

@@ -8,9 +8,32 @@ use super::{
 
 /// Were part of Ruby once and must be named in a Gemfile today.
 const ONCE_STDLIB: [&str; 26] = [
-    "abbrev", "base64", "benchmark", "bigdecimal", "csv", "drb", "fiddle", "getoptlong", "irb", "logger", "matrix", "mutex_m",
-    "net-ftp", "net-imap", "net-pop", "net-smtp", "nkf", "observer", "ostruct", "prime", "pstore", "rdoc", "reline", "rexml",
-    "rinda", "webrick",
+    "abbrev",
+    "base64",
+    "benchmark",
+    "bigdecimal",
+    "csv",
+    "drb",
+    "fiddle",
+    "getoptlong",
+    "irb",
+    "logger",
+    "matrix",
+    "mutex_m",
+    "net-ftp",
+    "net-imap",
+    "net-pop",
+    "net-smtp",
+    "nkf",
+    "observer",
+    "ostruct",
+    "prime",
+    "pstore",
+    "rdoc",
+    "reline",
+    "rexml",
+    "rinda",
+    "webrick",
 ];
 
 /// Shared libraries of native gems, and Debian's package of each.
@@ -29,28 +52,42 @@ const LIBRARIES: [(&str, &str); 11] = [
 ];
 
 pub fn rule(s: &Symptom, case: &Case) -> Option<Suggestion> {
-    gemfile(s, case).or_else(|| bundler(s)).or_else(|| missing_gem(s, case)).or_else(|| native(s, case)).or_else(|| load_error(s, case))
+    gemfile(s, case)
+        .or_else(|| bundler(s))
+        .or_else(|| missing_gem(s, case))
+        .or_else(|| native(s, case))
+        .or_else(|| load_error(s, case))
 }
 
 fn gemfile(s: &Symptom, case: &Case) -> Option<Suggestion> {
-    if s.is(&["Bundler::Dsl::DSLError", "Bundler::GemfileError", "Bundler::GemfileEvalError"]) || s.says("There was an error parsing `") {
+    if s.is(&["Bundler::Dsl::DSLError", "Bundler::GemfileError", "Bundler::GemfileEvalError"])
+        || s.says("There was an error parsing `")
+    {
         let name = s.after("There was an error parsing `", &['`', '\'']).unwrap_or("Gemfile");
-        let line = s.after("from ", &['\n']).and_then(|place| place.rsplit(':').find_map(|part| part.parse::<u32>().ok()));
+        let line =
+            s.after("from ", &['\n']).and_then(|place| place.rsplit(':').find_map(|part| part.parse::<u32>().ok()));
         let line = line.or(s.line).map(|line| format!(" near line {line}")).unwrap_or_default();
-        return Suggestion::run(format!("Bundler can't read {name}: look{line}."), format!("ruby -c {}", shell(name)));
+        return Suggestion::run(format!("Bundler can't read {name}: look{line}."), "bundle check");
     }
     if s.is(&["Bundler::GemfileNotFound"]) {
         return Suggestion::run("The app asks for Bundler, but there is no Gemfile in its directory. Check that this is the right directory, or create one.", "bundle init");
     }
-    if s.is(&["Bundler::LockfileError", "Bundler::GemfileLockNotFound"]) || s.says("Your Gemfile.lock contains merge conflicts") {
+    if s.is(&["Bundler::LockfileError", "Bundler::GemfileLockNotFound"])
+        || s.says("Your Gemfile.lock contains merge conflicts")
+    {
         return Suggestion::run("Gemfile.lock is missing or broken (merge conflicts?): restore it from version control, or let Bundler write it again.", "bundle install");
     }
-    if s.is(&["Bundler::ProductionError"]) || s.says_any(&["The gemspecs for path gems changed", "in frozen mode", "deployment mode"]) {
+    if s.is(&["Bundler::ProductionError"])
+        || s.says_any(&["The gemspecs for path gems changed", "in frozen mode", "deployment mode"])
+    {
         return Suggestion::run("Gemfile and Gemfile.lock disagree, and Bundler may not change the lock here (frozen). Run this where you develop, and commit Gemfile.lock.", "bundle install");
     }
     if s.is(&["Bundler::PathError"]) {
         let path = s.after("The path `", &['`']).unwrap_or("of a gem");
-        return Suggestion::say(format!("The Gemfile takes a gem from the path {path}, which is not there. {}", if case.has("Gemfile") { "Correct `path:` in the Gemfile." } else { "" }.trim()));
+        return Suggestion::say(format!(
+            "The Gemfile takes a gem from the path {path}, which is not there. {}",
+            if case.has("Gemfile") { "Correct `path:` in the Gemfile." } else { "" }.trim()
+        ));
     }
     None
 }
@@ -58,29 +95,47 @@ fn gemfile(s: &Symptom, case: &Case) -> Option<Suggestion> {
 fn bundler(s: &Symptom) -> Option<Suggestion> {
     let missing = s.says("required by your") && s.says("'bundler'")
         || s.says("can't find gem bundler")
-        || s.says_any(&["cannot load such file -- bundler/setup", "cannot load such file -- bundler"]) && s.class == "LoadError";
+        || s.says_any(&["cannot load such file -- bundler/setup", "cannot load such file -- bundler"])
+            && s.class == "LoadError";
     if !missing {
         return None;
     }
     let version = s.after("'bundler' (", &[')']).map(|version| format!(":{version}")).unwrap_or_default();
-    Suggestion::run("The app has a Gemfile, but this Ruby has no fitting Bundler.", format!("gem install bundler{version}"))
+    Suggestion::run(
+        "The app has a Gemfile, but this Ruby has no fitting Bundler.",
+        format!("gem install bundler{version}"),
+    )
 }
 
 fn missing_gem(s: &Symptom, case: &Case) -> Option<Suggestion> {
-    if let Some(gem) = s.message.split_once(" is not part of the bundle").and_then(|(before, _)| before.split_whitespace().last()) {
-        return Suggestion::run(format!("{gem} is installed or not, but the Gemfile does not name it: add it."), format!("bundle add {}", shell(gem)));
+    if let Some(gem) =
+        s.message.split_once(" is not part of the bundle").and_then(|(before, _)| before.split_whitespace().last())
+    {
+        return Suggestion::run(
+            format!("The app needs {gem}, but its Gemfile does not name it."),
+            format!("bundle add {}", shell(gem)),
+        );
     }
     if s.says("You have already activated") {
         let gem = s.after("You have already activated ", &[',']).unwrap_or("a gem");
         return Suggestion::run(format!("{gem} was loaded before Bundler could choose the version in Gemfile.lock. Look for a `require` before `bundler/setup` (RUBYOPT, config/puma.rb), or take the newer version."), "bundle update");
     }
     if s.is(&["Bundler::VersionConflict", "Bundler::SolveFailure"]) {
-        return Suggestion::run("The Gemfile's requirements contradict each other; Bundler says above which.", "bundle update");
+        return Suggestion::run(
+            "The Gemfile's requirements contradict each other; Bundler says above which.",
+            "bundle update",
+        );
     }
     if s.is(&["Bundler::GitError"]) {
         return Suggestion::run("A gem from a git repository is not checked out yet.", "bundle install");
     }
-    let names = ["Bundler::GemNotFound", "Gem::MissingSpecError", "Gem::MissingSpecVersionError", "Gem::GemNotFoundException", "Gem::LoadError"];
+    let names = [
+        "Bundler::GemNotFound",
+        "Gem::MissingSpecError",
+        "Gem::MissingSpecVersionError",
+        "Gem::GemNotFoundException",
+        "Gem::LoadError",
+    ];
     let found = s.is(&names) || s.says_any(&["in locally installed gems", "in any of the sources"]);
     if !found || s.says("cannot load such file") {
         return None;
@@ -93,7 +148,10 @@ fn missing_gem(s: &Symptom, case: &Case) -> Option<Suggestion> {
     let name = gems.unwrap_or("A gem");
     let plural = if name.contains(", ") { "are" } else { "is" };
     if case.has("Gemfile") || s.class.starts_with("Bundler::") {
-        return Suggestion::run(format!("{name} {plural} in the Gemfile but not installed for this Ruby."), "bundle install");
+        return Suggestion::run(
+            format!("{name} {plural} in the Gemfile but not installed for this Ruby."),
+            "bundle install",
+        );
     }
     let gem = name.split_whitespace().next().unwrap_or(name);
     Suggestion::run(format!("The gem {name} is not installed for this Ruby."), format!("gem install {}", shell(gem)))
@@ -105,7 +163,11 @@ fn native(s: &Symptom, case: &Case) -> Option<Suggestion> {
         return None;
     }
     if s.says("cannot open shared object file") {
-        let library = s.message.split([' ', ':']).find(|word| word.starts_with("lib") && word.contains(".so")).unwrap_or("A library");
+        let library = s
+            .message
+            .split([' ', ':'])
+            .find(|word| word.starts_with("lib") && word.contains(".so"))
+            .unwrap_or("A library");
         let text = format!("{library}, a system library that a gem's native extension needs, is not installed.");
         let package = LIBRARIES.iter().find(|(name, _)| library.starts_with(name));
         return match package {
@@ -114,7 +176,8 @@ fn native(s: &Symptom, case: &Case) -> Option<Suggestion> {
         };
     }
     let other_ruby = s.says_any(&["incompatible library version", "undefined symbol"]);
-    let extension = s.after("cannot load such file -- ", &['\n']).filter(|file| file.ends_with("_native") || file.ends_with(".so"));
+    let extension =
+        s.after("cannot load such file -- ", &['\n']).filter(|file| file.ends_with("_native") || file.ends_with(".so"));
     if !other_ruby && extension.is_none() {
         return None;
     }
@@ -129,12 +192,16 @@ fn load_error(s: &Symptom, case: &Case) -> Option<Suggestion> {
     let file = s.after("cannot load such file -- ", &['\n', '\''])?;
     let of_app = file.starts_with(['/', '.']) || case.has(&format!("{file}.rb")) || case.has(&format!("lib/{file}.rb"));
     if of_app {
-        let name = file.strip_prefix(&*case.report.root.to_string_lossy()).unwrap_or(file).trim_start_matches('/');
+        let name = case.below_root(file.as_ref());
         let place = s.place(case).map(|place| format!(" {place} requires it.")).unwrap_or_default();
         if case.has(&format!("{file}.rb")) && !file.starts_with(['/', '.']) {
-            return Suggestion::say(format!("{name}.rb is in the app, but not on Ruby's load path: use `require_relative`.{place}"));
+            return Suggestion::say(format!(
+                "{name}.rb is in the app, but not on Ruby's load path: use `require_relative`.{place}"
+            ));
         }
-        return Suggestion::say(format!("The file {name} is not there: is its name right, and was it deployed?{place}"));
+        return Suggestion::say(format!(
+            "The file {name} is not there: is its name right, and was it deployed?{place}"
+        ));
     }
     let gem = gem_of(file);
     if ONCE_STDLIB.contains(&gem.as_str()) {
@@ -145,16 +212,21 @@ fn load_error(s: &Symptom, case: &Case) -> Option<Suggestion> {
         };
     }
     if case.has("Gemfile") {
-        return Suggestion::run(format!("`{file}` is in no gem of the bundle, probably because the Gemfile lacks {gem}."), format!("bundle add {}", shell(&gem)));
+        return Suggestion::run(
+            format!("No gem of the bundle has the file `{file}`; probably the Gemfile lacks {gem}."),
+            format!("bundle add {}", shell(&gem)),
+        );
     }
-    Suggestion::run(format!("`{file}` is in no installed gem, probably because {gem} is missing; there is no Gemfile that would name it."), format!("gem install {}", shell(&gem)))
+    Suggestion::run(format!("No installed gem has the file `{file}`; probably the gem {gem} is missing, and there is no Gemfile that would name it."), format!("gem install {}", shell(&gem)))
 }
 
 /// The gem that most likely holds a required file.
 fn gem_of(file: &str) -> String {
     let first = file.split('/').next().unwrap_or(file);
     let known = match first {
-        "active_record" | "active_support" | "action_pack" | "active_model" | "active_job" | "action_cable" => first.replace('_', ""),
+        "active_record" | "active_support" | "action_pack" | "active_model" | "active_job" | "action_cable" => {
+            first.replace('_', "")
+        }
         "action_controller" | "action_dispatch" => "actionpack".into(),
         "action_mailer" | "action_view" => first.replace('_', ""),
         "rspec" | "omniauth" | "sinatra" | "net" | "dry" | "google" | "opentelemetry" if file.contains('/') => {
@@ -179,6 +251,7 @@ mod tests {
     use super::super::testing::{row, BUNDLED, RACK, RAILS};
 
     #[test]
+    #[rustfmt::skip]
     fn gems_and_gemfiles() {
         for (machine, class, message, text, command) in [
             (&RAILS, "Bundler::GemNotFound", "Could not find nokogiri-1.13.0, puma-5.0 in any of the sources", "nokogiri-1.13.0, puma-5.0 are in the Gemfile", "bundle install"),
@@ -186,13 +259,13 @@ mod tests {
             (&RACK, "Gem::MissingSpecError", "Could not find 'roda' (>= 0) among 80 total gem(s)", "The gem roda is not installed", "gem install roda"),
             (&BUNDLED, "LoadError", "cannot load such file -- roda", "the Gemfile lacks roda", "bundle add roda"),
             (&RACK, "LoadError", "cannot load such file -- sinatra/base", "there is no Gemfile", "gem install sinatra"),
-            (&RACK, "LoadError", "cannot load such file -- active_record", "activerecord is missing", "gem install activerecord"),
+            (&RACK, "LoadError", "cannot load such file -- active_record", "the gem activerecord is missing", "gem install activerecord"),
             (&BUNDLED, "LoadError", "cannot load such file -- csv", "no longer comes with Ruby", "bundle add csv"),
             (&BUNDLED, "LoadError", "cannot load such file -- net/smtp", "net-smtp no longer comes", "bundle add net-smtp"),
             (&RAILS, "LoadError", "cannot load such file -- /srv/app/lib/beer", "The file lib/beer is not there", "-"),
             (&RACK, "LoadError", "cannot load such file -- bundler/setup", "no fitting Bundler", "gem install bundler"),
             (&RAILS, "Gem::GemNotFoundException", "Could not find 'bundler' (2.4.1) required by your /srv/app/Gemfile.lock.", "no fitting Bundler", "gem install bundler:2.4.1"),
-            (&RAILS, "Bundler::Dsl::DSLError", "\n[!] There was an error parsing `Gemfile`: syntax error. Bundler cannot continue.\n\n #  from /srv/app/Gemfile:4\n", "near line 4", "ruby -c Gemfile"),
+            (&RAILS, "Bundler::Dsl::DSLError", "\n[!] There was an error parsing `Gemfile`: syntax error. Bundler cannot continue.\n\n #  from /srv/app/Gemfile:4\n", "near line 4", "bundle check"),
             (&RACK, "Bundler::GemfileNotFound", "Could not locate Gemfile", "no Gemfile", "bundle init"),
             (&RAILS, "Bundler::ProductionError", "You are trying to install in deployment mode after changing your Gemfile.", "disagree", "bundle install"),
             (&RAILS, "Gem::LoadError", "pg is not part of the bundle. Add it to your Gemfile.", "does not name it", "bundle add pg"),

@@ -17,7 +17,7 @@ pub mod testing;
 pub use case::{Case, Symptom};
 pub use surroundings::{port_holder, Here, Surroundings};
 
-use super::{Failure, StartupReport};
+use super::{place::Root, Failure, StartupReport};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suggestion {
@@ -50,7 +50,7 @@ pub fn suggest(report: &StartupReport) -> Option<Suggestion> {
 
 /// The same, with the machine as an argument.
 pub fn suggest_with(report: &StartupReport, seen: &dyn Surroundings) -> Option<Suggestion> {
-    let case = Case { report, seen };
+    let case = Case { report, seen, root: Root::of(&report.root) };
     match report.failure.as_ref()? {
         Failure::Exception { .. } => from_symptoms(&case.exception_symptoms(), &case),
         Failure::Exited { status, signal, .. } => process::killed(*signal, *status, &case)

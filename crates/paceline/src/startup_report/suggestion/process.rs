@@ -12,7 +12,7 @@ use crate::startup_report::{
 use std::time::Duration;
 
 pub fn out_of_memory() -> Option<Suggestion> {
-    Suggestion::run("The machine (or the container's limit) ran out of memory and the kernel killed the app. Fewer workers (`workers = 1`, `-w 1`) or more memory help.", "dmesg | grep -iE 'killed process|out of memory'")
+    Suggestion::run("Killed without a word is nearly always the work of the kernel: the machine (or the container's limit) is out of memory. Fewer workers (`-w 1`) or more memory help.", "dmesg | grep -iE 'killed process|out of memory'")
 }
 
 /// By a signal, its own or a shell's (128 + signal).
@@ -72,20 +72,38 @@ pub fn timed_out(after: Duration, case: &Case) -> Option<Suggestion> {
 
 /// What the front could not do.
 pub fn system(doing: &str, error: &str, case: &Case) -> Option<Suggestion> {
-    let path = doing.split_whitespace().chain(error.split_whitespace()).map(|word| word.trim_matches(['`', '\'', '"', ',', ':'])).find(|word| word.starts_with('/'));
+    let path = doing
+        .split_whitespace()
+        .chain(error.split_whitespace())
+        .map(|word| word.trim_matches(['`', '\'', '"', ',', ':']))
+        .find(|word| word.starts_with('/'));
     let listens = doing.contains("listen") || doing.contains("bind");
-    let port = doing.rsplit(':').next().and_then(|end| end.split_whitespace().next()).and_then(|port| port.trim_end_matches(['`', '\'', '"']).parse::<u16>().ok());
+    let port = doing
+        .rsplit(':')
+        .next()
+        .and_then(|end| end.split_whitespace().next())
+        .and_then(|port| port.trim_end_matches(['`', '\'', '"']).parse::<u16>().ok());
     match () {
         () if error.contains("in use") => services::port_taken(port, case),
         () if listens && error.contains("denied") => files::forbidden(Some("bind(2)"), case),
-        () if listens && error.contains("assign requested address") => Suggestion::say("This machine has no such address: listen on 127.0.0.1, or on 0.0.0.0 for every interface."),
+        () if listens && error.contains("assign requested address") => {
+            Suggestion::say("This machine has no such address: listen on 127.0.0.1, or on 0.0.0.0 for every interface.")
+        }
         () if error.contains("denied") || error.contains("not permitted") => files::forbidden(path, case),
         () if error.contains("No space left") => Suggestion::run("The disk is full.", "df -h"),
-        () if error.contains("Too many open files") => Suggestion::run("The limit of open files is too low.", "ulimit -n 65536"),
-        () if error.contains("allocate memory") || error.contains("temporarily unavailable") => Suggestion::run("The machine has no memory or processes left for another process.", "free -m; ulimit -u"),
-        () if doing.contains("ruby") && error.contains("No such file") => Suggestion::run("Ruby was not found: install it, or name it in paceline.toml (`ruby = \"/path/to/ruby\"`).", "apt-get install ruby"),
+        () if error.contains("Too many open files") => {
+            Suggestion::run("The limit of open files is too low.", "ulimit -n 65536")
+        }
+        () if error.contains("allocate memory") || error.contains("temporarily unavailable") => {
+            Suggestion::run("The machine has no memory or processes left for another process.", "free -m; ulimit -u")
+        }
+        () if doing.contains("ruby") && error.contains("No such file") => Suggestion::run(
+            "Ruby was not found: install it, or name it in paceline.toml (`ruby = \"/path/to/ruby\"`).",
+            "apt-get install ruby",
+        ),
         () if error.contains("No such file") => {
-            let what = path.map(|path| case.below_root(path.as_ref())).unwrap_or_else(|| "What the server needs".into());
+            let what =
+                path.map(|path| case.below_root(path.as_ref())).unwrap_or_else(|| "What the server needs".into());
             Suggestion::say(format!("{what} is not there: check the path."))
         }
         () => None,
@@ -99,6 +117,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
+    #[rustfmt::skip]
     fn processes_that_end() {
         for (status, signal, output, text, command) in [
             (None, Some(9), "", "out of memory", "dmesg | grep -iE 'killed process|out of memory'"),
@@ -122,6 +141,7 @@ mod tests {
     }
 
     #[test]
+    #[rustfmt::skip]
     fn exits_while_loading() {
         row(&RACK, "SystemExit", "exit", "called `exit` or `abort` while it was loading at config/x.rb:7", "-");
         row(&RACK, "NoMemoryError", "failed to allocate memory", "out of memory", "dmesg | grep -iE 'killed process|out of memory'");
@@ -130,15 +150,38 @@ mod tests {
     #[test]
     fn what_the_front_could_not_do() {
         for (doing, error, text, command) in [
-            ("listen on 127.0.0.1:3000", "Address already in use (os error 98)", "taken by puma (pid 4711)", "paceline -p 3001"),
+            (
+                "listen on 127.0.0.1:3000",
+                "Address already in use (os error 98)",
+                "taken by puma (pid 4711)",
+                "paceline -p 3001",
+            ),
             ("listen on [::]:80", "Permission denied (os error 13)", "ports below 1024", "paceline -p 3000"),
             ("listen on 10.9.9.9:3000", "Cannot assign requested address (os error 99)", "no such address", "-"),
             ("start ruby", "No such file or directory (os error 2)", "Ruby was not found", "apt-get install ruby"),
-            ("read /srv/app/config.ru", "Permission denied (os error 13)", "may not open config.ru", "ls -ld config.ru"),
+            (
+                "read /srv/app/config.ru",
+                "Permission denied (os error 13)",
+                "may not open config.ru",
+                "ls -ld config.ru",
+            ),
             ("open /srv/app", "No such file or directory (os error 2)", "is not there", "-"),
         ] {
-            check(suggest_with(&report("production", Failure::System { doing: doing.into(), error: error.into() }), &RAILS), text, command, doing);
+            check(
+                suggest_with(
+                    &report("production", Failure::System { doing: doing.into(), error: error.into() }),
+                    &RAILS,
+                ),
+                text,
+                command,
+                doing,
+            );
         }
-        check(suggest_with(&report("production", Failure::TimedOut { after: Duration::from_secs(60) }), &RAILS), "start_timeout = \"180s\"", "-", "time-out");
+        check(
+            suggest_with(&report("production", Failure::TimedOut { after: Duration::from_secs(60) }), &RAILS),
+            "start_timeout = \"180s\"",
+            "-",
+            "time-out",
+        );
     }
 }

@@ -7,7 +7,11 @@ use super::{
 };
 
 pub fn rule(s: &Symptom, case: &Case) -> Option<Suggestion> {
-    migrations(s, case).or_else(|| secrets(s, case)).or_else(|| assets(s, case)).or_else(|| variables(s)).or_else(|| loading(s, case))
+    migrations(s, case)
+        .or_else(|| secrets(s, case))
+        .or_else(|| assets(s, case))
+        .or_else(|| variables(s))
+        .or_else(|| loading(s, case))
 }
 
 fn migrations(s: &Symptom, case: &Case) -> Option<Suggestion> {
@@ -30,10 +34,18 @@ fn secrets(s: &Symptom, case: &Case) -> Option<Suggestion> {
         }
         return Suggestion::run("The app has no secret key for this environment. Add secret_key_base to its credentials, or set it in the environment: SECRET_KEY_BASE=$(bin/rails secret).", case.rails("credentials:edit"));
     }
-    if s.is(&["ActiveSupport::EncryptedFile::MissingKeyError", "ActiveSupport::EncryptedConfiguration::MissingKeyError"]) || s.says("Missing encryption key to decrypt file") {
+    if s.is(&[
+        "ActiveSupport::EncryptedFile::MissingKeyError",
+        "ActiveSupport::EncryptedConfiguration::MissingKeyError",
+    ]) || s.says("Missing encryption key to decrypt file")
+    {
         return Suggestion::say("The app's credentials are encrypted and their key is missing: ask your team for it and put it into config/master.key (or config/credentials/production.key), or into the environment variable RAILS_MASTER_KEY.");
     }
-    if s.is(&["ActiveSupport::MessageEncryptor::InvalidMessage", "ActiveSupport::EncryptedFile::InvalidKeyLengthError", "OpenSSL::Cipher::CipherError"]) {
+    if s.is(&[
+        "ActiveSupport::MessageEncryptor::InvalidMessage",
+        "ActiveSupport::EncryptedFile::InvalidKeyLengthError",
+        "OpenSSL::Cipher::CipherError",
+    ]) {
         return Suggestion::run("The app's credentials do not open with the key in config/master.key or RAILS_MASTER_KEY: it is the key of other credentials, or was copied with something missing.", case.rails("credentials:show"));
     }
     None
@@ -41,14 +53,31 @@ fn secrets(s: &Symptom, case: &Case) -> Option<Suggestion> {
 
 fn assets(s: &Symptom, case: &Case) -> Option<Suggestion> {
     if s.is(&["ExecJS::RuntimeUnavailable"]) || s.says("Could not find a JavaScript runtime") {
-        return Suggestion::run("Compiling assets needs a JavaScript runtime, and there is none on this machine.", "apt-get install nodejs");
+        return Suggestion::run(
+            "Compiling assets needs a JavaScript runtime, and there is none on this machine.",
+            "apt-get install nodejs",
+        );
     }
     if s.says("app/assets/config/manifest.js") {
-        return Suggestion::run("Sprockets wants a manifest that says what to compile, and the app has none.", "mkdir -p app/assets/config && echo '//= link_tree ../images' > app/assets/config/manifest.js");
+        return Suggestion::run(
+            "Sprockets wants a manifest that says what to compile, and the app has none.",
+            "mkdir -p app/assets/config && echo '//= link_tree ../images' > app/assets/config/manifest.js",
+        );
     }
-    let missing = ["AssetNotPrecompiled", "MissingAssetError", "AssetNotFound", "Manifest::MissingEntryError", "AssetNotPrecompiledError"];
-    if missing.iter().any(|name| s.class.contains(name)) || s.says_any(&["is not present in the asset pipeline", "public/assets/manifest"]) {
-        return Suggestion::run("The app refers to an asset that has not been compiled.", case.rails("assets:precompile"));
+    let missing = [
+        "AssetNotPrecompiled",
+        "MissingAssetError",
+        "AssetNotFound",
+        "Manifest::MissingEntryError",
+        "AssetNotPrecompiledError",
+    ];
+    if missing.iter().any(|name| s.class.contains(name))
+        || s.says_any(&["is not present in the asset pipeline", "public/assets/manifest"])
+    {
+        return Suggestion::run(
+            "The app refers to an asset that has not been compiled.",
+            case.rails("assets:precompile"),
+        );
     }
     None
 }
@@ -67,9 +96,15 @@ fn variables(s: &Symptom) -> Option<Suggestion> {
 /// Names that belong to no file, and files that don't hold their name.
 fn loading(s: &Symptom, case: &Case) -> Option<Suggestion> {
     if s.is(&["Zeitwerk::NameError"]) || s.says("to define constant") {
-        let file = s.after("expected file ", &[' ']).map(|file| case.below_root(file.as_ref())).unwrap_or_else(|| "The file".into());
+        let file = s
+            .after("expected file ", &[' '])
+            .map(|file| case.below_root(file.as_ref()))
+            .unwrap_or_else(|| "The file".into());
         let constant = s.after("to define constant ", &[',', ' ']).unwrap_or("its constant");
-        return Suggestion::run(format!("By its name, {file} must define {constant}, and it does not: rename one of them."), case.rails("zeitwerk:check"));
+        return Suggestion::run(
+            format!("By its name, {file} must define {constant}, and it does not: rename one of them."),
+            case.rails("zeitwerk:check"),
+        );
     }
     // concurrent-ruby 1.3.5 no longer requires logger, on which Rails up to 7.0 relied.
     if s.says("LoggerThreadSafeLevel::Logger") {
@@ -88,6 +123,7 @@ mod tests {
     const LOCKED: Machine = Machine(&["bin/rails", "config/credentials.yml.enc"]);
 
     #[test]
+    #[rustfmt::skip]
     fn rails_applications() {
         let prepare = "RAILS_ENV=production bin/rails";
         for (machine, class, message, text, command) in [

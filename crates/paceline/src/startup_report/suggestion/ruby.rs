@@ -31,10 +31,18 @@ pub fn rule(s: &Symptom, case: &Case) -> Option<Suggestion> {
 
 fn other_ruby(text: String, wanted: &str, case: &Case) -> Option<Suggestion> {
     let version = shell(wanted.trim_start_matches(['~', '>', '=', ' ']));
-    let text = format!("{text} Install the right one and point Paceline at it (`ruby = \"/path/to/ruby\"` in paceline.toml)");
-    let install = [("rbenv", "rbenv install"), ("mise", "mise install ruby@"), ("asdf", "asdf install ruby"), ("rvm", "rvm install")];
+    let text =
+        format!("{text} Install the right one and point Paceline at it (`ruby = \"/path/to/ruby\"` in paceline.toml)");
+    let install = [
+        ("rbenv", "rbenv install"),
+        ("mise", "mise install ruby@"),
+        ("asdf", "asdf install ruby"),
+        ("rvm", "rvm install"),
+    ];
     match install.into_iter().find(|(program, _)| case.seen.program(program)) {
-        Some((_, command)) if command.ends_with('@') => Suggestion::run(format!("{text}."), format!("{command}{version}")),
+        Some((_, command)) if command.ends_with('@') => {
+            Suggestion::run(format!("{text}."), format!("{command}{version}"))
+        }
         Some((_, command)) => Suggestion::run(format!("{text}."), format!("{command} {version}")),
         None => Suggestion::say(format!("{text}, or change the version the app asks for.")),
     }
@@ -42,7 +50,10 @@ fn other_ruby(text: String, wanted: &str, case: &Case) -> Option<Suggestion> {
 
 /// `3.1.2` of `ruby 3.1.2, rails 6.1.7`.
 fn version_of(versions: &str) -> Option<&str> {
-    versions.split(", ").find_map(|part| part.trim().strip_prefix("ruby ")).map(|version| version.split(['p', ' ']).next().unwrap_or(version))
+    versions
+        .split(", ")
+        .find_map(|part| part.trim().strip_prefix("ruby "))
+        .map(|version| version.split(['p', ' ']).next().unwrap_or(version))
 }
 
 fn minor(version: &str) -> Option<(u32, u32)> {
@@ -64,7 +75,13 @@ mod tests {
         row(&RAILS, "Bundler::RubyVersionMismatch", mismatch, "asks for Ruby 3.3.0, and this is Ruby 3.1.2", "-");
         row(&Machine(&["$rbenv"]), "Bundler::RubyVersionMismatch", mismatch, "paceline.toml", "rbenv install 3.3.0");
         row(&Machine(&["$mise"]), "Bundler::RubyVersionMismatch", mismatch, "paceline.toml", "mise install ruby@3.3.0");
-        row(&Machine(&[".ruby-version", "$rbenv"]), "SyntaxError", "config/x.rb:7: syntax error", ".ruby-version asks for Ruby 3.3.0", "rbenv install 3.3.0");
+        row(
+            &Machine(&[".ruby-version", "$rbenv"]),
+            "SyntaxError",
+            "config/x.rb:7: syntax error",
+            ".ruby-version asks for Ruby 3.3.0",
+            "rbenv install 3.3.0",
+        );
     }
 
     #[test]

@@ -15,13 +15,24 @@ pub fn rule(s: &Symptom, case: &Case) -> Option<Suggestion> {
         return redis(s);
     }
     if s.class.starts_with("Dalli::") {
-        return Suggestion::run("memcached does not answer: it is not running, or the app looks for it elsewhere (MEMCACHE_SERVERS).", "systemctl start memcached");
+        return Suggestion::run(
+            "memcached does not answer: it is not running, or the app looks for it elsewhere (MEMCACHE_SERVERS).",
+            "systemctl start memcached",
+        );
     }
     if s.is(&["Errno::ECONNREFUSED"]) || s.class.ends_with("::ConnectionError") && s.says("refused") {
-        let place = s.after("connect(2) for ", &['\n']).map(|place| place.replace(['"', '\''], "").replace(" port ", ":"));
-        let port = place.as_deref().and_then(|place| place.rsplit(':').next()).and_then(|port| port.parse::<u16>().ok());
+        let place =
+            s.after("connect(2) for ", &['\n']).map(|place| place.replace(['"', '\''], "").replace(" port ", ":"));
+        let port =
+            place.as_deref().and_then(|place| place.rsplit(':').next()).and_then(|port| port.parse::<u16>().ok());
         if let Some((name, service)) = port.and_then(known) {
-            return Suggestion::run(format!("{name} does not answer at {}: it is not running, or the app looks for it in the wrong place.", place.unwrap_or_default()), format!("systemctl start {service}"));
+            return Suggestion::run(
+                format!(
+                    "{name} does not answer at {}: it is not running, or the app looks for it in the wrong place.",
+                    place.unwrap_or_default()
+                ),
+                format!("systemctl start {service}"),
+            );
         }
         let place = place.map(|place| format!(" at {place}")).unwrap_or_default();
         return Suggestion::say(format!("While it booted, the app wanted to speak to a server{place}, and nothing answers there: start it, or correct the address."));
@@ -54,7 +65,9 @@ fn known(port: u16) -> Option<(&'static str, &'static str)> {
 /// Also for the front's own listening sockets.
 pub fn port_taken(port: Option<u16>, case: &Case) -> Option<Suggestion> {
     let Some(port) = port else {
-        return Suggestion::say("Another program already listens there: stop it, or choose another port with `paceline -p`.");
+        return Suggestion::say(
+            "Another program already listens there: stop it, or choose another port with `paceline -p`.",
+        );
     };
     let other = if port == 3000 { 3001 } else { 3000 };
     let text = match case.seen.port_holder(port) {
@@ -69,6 +82,7 @@ mod tests {
     use super::super::testing::*;
 
     #[test]
+    #[rustfmt::skip]
     fn other_servers() {
         for (class, message, text, command) in [
             ("Errno::EADDRINUSE", "Address already in use - bind(2) for \"127.0.0.1\" port 3000", "Port 3000 is taken by puma (pid 4711)", "paceline -p 3001"),
