@@ -1,0 +1,131 @@
+//! A channel: the front's end of the socket pair to one worker thread.
+//! It moves frames and never looks into their meaning.
+
+use std::{
+    io,
+    os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::{io::Interest, net::UnixStream};
+
+use super::frame::{self, FromWorker};
+
+/// Sockets are registered with the event loop of the thread that uses them; a channel moves between threads.
+static NEXT_LOOP: AtomicU64 = AtomicU64::new(1);
+thread_local! {
+    static THIS_LOOP: u64 = NEXT_LOOP.fetch_add(1, Ordering::Relaxed);
+}
+
+enum Socket {
+    /// Registered with the event loop of this thread.
+    Attached(u64, UnixStream),
+    Detached(StdUnixStream),
+    /// Only within `attach`, when the registration failed.
+    Lost,
+}
+
+/// Bytes asked for in one read: most responses come whole.
+const READ: usize = 64 << 10;
+
+/// What `Channel::progress` achieved.
+pub enum Progress {
+    Received(FromWorker),
+    /// All that was queued has been sent.
+    Sent,
+}
+
+/// One channel, used by one exchange at a time.
+pub struct Channel {
+    socket: Socket,
+    received: BytesMut,
+    outgoing: BytesMut,
+    /// Index of the thread inside its worker, from 1.
+    pub thread: usize,
+}
+
+impl Channel {
+    /// Takes over the front's end as it came from the worker.
+    pub fn new(fd: OwnedFd, thread: usize) -> io::Result<Channel> {
+        let socket = StdUnixStream::from(fd);
+        socket.set_nonblocking(true)?;
+        Ok(Channel { socket: Socket::Detached(socket), received: BytesMut::new(), outgoing: BytesMut::new(), thread })
+    }
+
+    /// Registers the socket with the calling thread's event loop.
+    pub fn attach(&mut self) -> io::Result<()> {
+        let here = THIS_LOOP.with(|id| *id);
+        if matches!(self.socket, Socket::Attached(id, _) if id == here) {
+            return Ok(());
+        }
+        let socket = match std::mem::replace(&mut self.socket, Socket::Lost) {
+            Socket::Attached(_, stream) => stream.into_std()?,
+            Socket::Detached(stream) => stream,
+            Socket::Lost => return Err(io::ErrorKind::NotConnected.into()),
+        };
+        self.socket = Socket::Attached(here, UnixStream::from_std(socket)?);
+        Ok(())
+    }
+
+    /// Appends an encoded frame to what `progress` will send.
+    pub fn queue(&mut self, frame: &[u8]) {
+        self.outgoing.extend_from_slice(frame);
+    }
+
+    /// Nothing waits to be sent.
+    pub fn drained(&self) -> bool {
+        self.outgoing.is_empty()
+    }
+
+    /// Sends and receives at once, so that neither side can block the other, until a frame has arrived or all that was
+    /// queued is sent. EOF is `UnexpectedEof`; bytes that are no frame are `InvalidData`. Cancel-safe.
+    pub async fn progress(&mut self) -> io::Result<Progress> {
+        loop {
+            match frame::take(&mut self.received) {
+                Ok(Some(raw)) => {
+                    return match FromWorker::try_from(raw) {
+                        Ok(frame) => Ok(Progress::Received(frame)),
+                        Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+            }
+            let Channel { socket: Socket::Attached(_, stream), received, outgoing, .. } = self else {
+                return Err(io::ErrorKind::NotConnected.into());
+            };
+            if !outgoing.is_empty() {
+                match stream.try_write(outgoing) {
+                    Ok(count) => {
+                        outgoing.advance(count);
+                        if outgoing.is_empty() {
+                            return Ok(Progress::Sent);
+                        }
+                        continue;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            received.reserve(READ);
+            match stream.try_read_buf(received) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+            let interest =
+                if outgoing.is_empty() { Interest::READABLE } else { Interest::READABLE | Interest::WRITABLE };
+            stream.ready(interest).await?;
+        }
+    }
+
+    /// Ends the framing: the stream, and the bytes that were read behind the last frame.
+    pub fn into_raw(self) -> io::Result<(UnixStream, Bytes)> {
+        match self.socket {
+            Socket::Attached(_, stream) => Ok((stream, self.received.freeze())),
+            _ => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! One Ruby worker as the front sees it: the frames on its sockets.
+//! It never decides which worker gets a request (`dispatch`) nor when one is started (`supervisor`).
+
+pub mod channel;
+pub mod control;
+pub mod fields;
+pub mod frame;
