@@ -1,0 +1,99 @@
+//! From a request that has been read whole to a worker thread and back: the fair queue and the conversation.
+//! It never starts or stops workers, and it never sees a client's socket.
+
+pub mod conversation;
+pub mod queue;
+pub mod response_buffer;
+
+use http::{request::Parts, Method, Response};
+use tokio::sync::oneshot;
+
+use self::conversation::{converse, Answer, Request};
+use crate::{
+    clock,
+    exchange::Exchange,
+    http::{body::ResponseBody, env, hijack, incoming::RequestBody, response},
+    supervisor::app::{App, Unavailable},
+    worker::frame::AppError,
+};
+
+/// Why the app gave no response.
+pub enum Failure {
+    /// No worker thread was to be had.
+    Unavailable(Unavailable),
+    /// The worker went away with the request in its hands.
+    WorkerDied,
+    /// The app took longer than `app_hard_timeout`.
+    TimedOut,
+    /// The app raised.
+    Raised(AppError),
+    /// The app's response is not HTTP.
+    Unsendable(response::Unsendable),
+}
+
+/// Asks a worker of `app`. An idempotent request (RFC 9110 section 9.2.2) whose worker dies is asked once more.
+pub async fn run(
+    app: &App,
+    head: &Parts,
+    body: RequestBody,
+    exchange: &mut Exchange,
+) -> Result<Response<ResponseBody>, Failure> {
+    let facts = env::Facts {
+        remote: exchange.connection.remote,
+        local: exchange.connection.local,
+        request_id: &exchange.id,
+        received: exchange.received,
+        may_hijack: true,
+    };
+    let frame = env::request_frame(head, &facts, &body).freeze();
+    // A spooled body's file has to outlive the conversation; a streamed one can't be sent twice.
+    let (streamed, spooled) = match body {
+        RequestBody::Streamed { body, .. } => (Some(body), None),
+        RequestBody::Spooled { file, .. } => (None, Some(file)),
+        RequestBody::Memory(_) => (None, None),
+    };
+    let mut may_retry = streamed.is_none() && is_idempotent(&head.method);
+    let mut streamed = streamed;
+    let mut first = false;
+    exchange.timeline.queued = clock::now();
+    loop {
+        let lease = app.lease(first).await.map_err(Failure::Unavailable)?;
+        exchange.timeline.handed_over = clock::now();
+        let (reply, answer) = oneshot::channel();
+        let request = Request {
+            frame: frame.clone(),
+            body: streamed.take(),
+            spooled: spooled.clone(),
+            label: format!("{} {}", head.method, head.uri.path()),
+            soft_timeout: app.site.app_soft_timeout,
+            hard_timeout: app.site.app_hard_timeout,
+            memory: app.site.response_memory,
+            spool: app.site.response_spool,
+            hints: exchange.hints.clone(),
+            counters: exchange.counters.clone(),
+        };
+        tokio::spawn(converse(lease, request, reply));
+        match answer.await.unwrap_or(Answer::Died) {
+            Answer::Response { status, headers, body } => {
+                return response::response(status, &headers, body, head.method == Method::HEAD)
+                    .map_err(Failure::Unsendable)
+            }
+            Answer::Hijacked { head, stream, received } => {
+                return hijack::respond(head, stream, received, exchange.upgrade.take())
+                    .await
+                    .map_err(Failure::Unsendable)
+            }
+            Answer::Raised(error) => return Err(Failure::Raised(error)),
+            Answer::TimedOut => return Err(Failure::TimedOut),
+            Answer::Died if may_retry => {
+                may_retry = false;
+                first = true;
+            }
+            Answer::Died => return Err(Failure::WorkerDied),
+        }
+    }
+}
+
+fn is_idempotent(method: &Method) -> bool {
+    [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE, Method::PUT, Method::DELETE].contains(method)
+}

@@ -1,0 +1,251 @@
+//! Between a worker that writes a response and a client that reads it: memory up to a bound, then an unlinked file up
+//! to a bound, and only then is the worker made to wait. So a slow client costs no worker.
+//! It never changes or joins the pieces.
+
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    pin::Pin,
+    sync::{
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
+        Arc,
+    },
+    task::{ready, Context, Poll},
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use tokio::sync::{mpsc, Notify};
+
+use crate::static_files::FileBody;
+
+enum Piece {
+    Bytes(Bytes),
+    Spooled {
+        offset: u64,
+        length: usize,
+    },
+    File(FileBody),
+    /// The body broke off: the client must see a broken connection.
+    Aborted,
+}
+
+struct Shared {
+    in_memory: AtomicUsize,
+    on_disk: AtomicU64,
+    /// Notified when the reader has taken something, or is gone.
+    taken: Notify,
+    gone: AtomicBool,
+    spool: std::sync::OnceLock<File>,
+}
+
+/// The worker's side.
+pub struct Writer {
+    pieces: mpsc::UnboundedSender<Piece>,
+    shared: Arc<Shared>,
+    memory: usize,
+    disk: u64,
+    end_of_spool: u64,
+}
+
+/// The client's side: a response body.
+pub struct Reader {
+    pieces: mpsc::UnboundedReceiver<Piece>,
+    shared: Arc<Shared>,
+    file: Option<FileBody>,
+}
+
+/// A buffer that holds `memory` bytes in memory and `disk` bytes in a file.
+pub fn buffer(memory: usize, disk: u64) -> (Writer, Reader) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let shared = Arc::new(Shared {
+        in_memory: AtomicUsize::new(0),
+        on_disk: AtomicU64::new(0),
+        taken: Notify::new(),
+        gone: AtomicBool::new(false),
+        spool: std::sync::OnceLock::new(),
+    });
+    let writer = Writer { pieces: sender, shared: shared.clone(), memory, disk, end_of_spool: 0 };
+    (writer, Reader { pieces: receiver, shared, file: None })
+}
+
+impl Writer {
+    /// Adds a piece; waits only when memory and disk are full. Err: the client is gone.
+    pub async fn write(&mut self, bytes: Bytes) -> Result<(), Gone> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        loop {
+            if self.shared.gone.load(SeqCst) {
+                return Err(Gone);
+            }
+            let on_disk = self.shared.on_disk.load(SeqCst);
+            let in_memory = self.shared.in_memory.load(SeqCst);
+            if on_disk == 0 && (in_memory == 0 || in_memory + bytes.len() <= self.memory) {
+                // The file is empty again, so it can be filled from its start.
+                self.end_of_spool = 0;
+                self.shared.in_memory.fetch_add(bytes.len(), SeqCst);
+                return self.pieces.send(Piece::Bytes(bytes)).map_err(|_| Gone);
+            }
+            // The outer Ok: the spool took it. A full disk is no reason to break the response: the worker waits instead.
+            if on_disk + bytes.len() as u64 <= self.disk && self.spool(&bytes).is_ok() {
+                return Ok(());
+            }
+            self.shared.taken.notified().await;
+        }
+    }
+
+    fn spool(&mut self, bytes: &Bytes) -> io::Result<()> {
+        let file = match self.shared.spool.get() {
+            Some(file) => file,
+            None => {
+                let file = crate::http::spool::unlinked()?;
+                self.shared.spool.get_or_init(|| file)
+            }
+        };
+        file.write_all_at(bytes, self.end_of_spool)?;
+        let piece = Piece::Spooled { offset: self.end_of_spool, length: bytes.len() };
+        self.shared.on_disk.fetch_add(bytes.len() as u64, SeqCst);
+        self.end_of_spool += bytes.len() as u64;
+        let _ = self.pieces.send(piece);
+        Ok(())
+    }
+
+    /// Adds the content of a file (Rack's to_path).
+    pub fn file(&mut self, body: FileBody) {
+        let _ = self.pieces.send(Piece::File(body));
+    }
+
+    /// Breaks the body off.
+    pub fn abort(self) {
+        let _ = self.pieces.send(Piece::Aborted);
+    }
+
+    /// Resolves when the client is gone.
+    pub async fn gone(&self) {
+        self.pieces.closed().await;
+    }
+}
+
+/// The client is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gone;
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.shared.gone.store(true, SeqCst);
+        self.shared.taken.notify_one();
+    }
+}
+
+impl Body for Reader {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        loop {
+            if let Some(file) = &mut self.file {
+                match ready!(Pin::new(file).poll_frame(cx)) {
+                    Some(frame) => return Poll::Ready(Some(frame)),
+                    None => self.file = None,
+                }
+            }
+            let bytes = match ready!(self.pieces.poll_recv(cx)) {
+                None => return Poll::Ready(None),
+                Some(Piece::File(body)) => {
+                    self.file = Some(body);
+                    continue;
+                }
+                Some(Piece::Aborted) => {
+                    return Poll::Ready(Some(Err(io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        "the app broke its response off",
+                    ))))
+                }
+                Some(Piece::Bytes(bytes)) => {
+                    self.shared.in_memory.fetch_sub(bytes.len(), SeqCst);
+                    bytes
+                }
+                Some(Piece::Spooled { offset, length }) => {
+                    let mut bytes = vec![0; length];
+                    let file = self.shared.spool.get().ok_or(io::ErrorKind::NotFound);
+                    if let Err(error) =
+                        file.map_err(io::Error::from).and_then(|file| file.read_exact_at(&mut bytes, offset))
+                    {
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                    self.shared.on_disk.fetch_sub(length as u64, SeqCst);
+                    Bytes::from(bytes)
+                }
+            };
+            self.shared.taken.notify_one();
+            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+
+    fn run(test: impl std::future::Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+    }
+
+    #[test]
+    fn pieces_come_out_in_order_through_memory_and_disk() {
+        run(async {
+            let (mut writer, reader) = buffer(8, 1 << 20);
+            let mut expected = Vec::new();
+            for piece in ["abcdef", "gh", "ijklmnop", "q", "rstuvwxyz"] {
+                writer.write(Bytes::from(piece)).await.unwrap();
+                expected.extend_from_slice(piece.as_bytes());
+            }
+            drop(writer);
+            assert_eq!(reader.collect().await.unwrap().to_bytes(), expected);
+        });
+    }
+
+    #[test]
+    fn a_writer_waits_only_when_memory_and_disk_are_full_and_goes_on_when_something_was_taken() {
+        run(async {
+            let (mut writer, mut reader) = buffer(4, 4);
+            writer.write(Bytes::from("abcd")).await.unwrap();
+            writer.write(Bytes::from("efgh")).await.unwrap();
+            let third = tokio::spawn(async move { writer.write(Bytes::from("ij")).await });
+            tokio::task::yield_now().await;
+            assert!(!third.is_finished());
+            let mut all = Vec::new();
+            while let Some(frame) = reader.frame().await {
+                all.extend_from_slice(&frame.unwrap().into_data().unwrap());
+            }
+            assert_eq!(all, b"abcdefghij");
+            assert_eq!(third.await.unwrap(), Ok(()));
+        });
+    }
+
+    #[test]
+    fn a_waiting_writer_learns_that_the_client_is_gone() {
+        run(async {
+            let (mut writer, reader) = buffer(1, 0);
+            writer.write(Bytes::from("a")).await.unwrap();
+            let second = tokio::spawn(async move { writer.write(Bytes::from("b")).await });
+            tokio::task::yield_now().await;
+            drop(reader);
+            assert_eq!(second.await.unwrap(), Err(Gone));
+        });
+    }
+
+    #[test]
+    fn an_aborted_body_is_an_error_and_not_an_end() {
+        run(async {
+            let (mut writer, mut reader) = buffer(8, 0);
+            writer.write(Bytes::from("a")).await.unwrap();
+            writer.abort();
+            assert!(reader.frame().await.unwrap().is_ok());
+            assert!(reader.frame().await.unwrap().is_err());
+        });
+    }
+}

@@ -1,0 +1,114 @@
+//! One exchange (RFC 9110 section 3.4): a request, its site and its timeline. All that the steps of the pipeline share.
+//! It never does a step itself.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+};
+
+use hyper::upgrade::OnUpgrade;
+use tokio::sync::mpsc;
+
+use crate::{
+    clock::{self, Micros},
+    worker::frame::{Counters, HeaderPairs},
+};
+
+/// What is known of the client's connection.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    /// None on a Unix socket.
+    pub remote: Option<SocketAddr>,
+    pub local: Option<SocketAddr>,
+    pub accepted: Micros,
+}
+
+/// Marks at the boundaries of the steps, microseconds of CLOCK_MONOTONIC; 0: not reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Timeline {
+    pub accepted: Micros,
+    pub head_read: Micros,
+    pub body_read: Micros,
+    pub queued: Micros,
+    pub handed_over: Micros,
+    pub app_started: Micros,
+    pub app_finished: Micros,
+    pub first_byte: Micros,
+    pub last_byte: Micros,
+}
+
+impl Timeline {
+    /// Microseconds waited for a worker thread.
+    pub fn queue(&self) -> Option<Micros> {
+        (self.handed_over != 0).then(|| self.handed_over.saturating_sub(self.queued))
+    }
+
+    /// Microseconds in the app, as the worker measured them.
+    pub fn app(&self) -> Option<Micros> {
+        (self.app_finished != 0).then(|| self.app_finished.saturating_sub(self.app_started))
+    }
+
+    /// Microseconds from the request head to the last byte.
+    pub fn total(&self) -> Micros {
+        self.last_byte.max(self.first_byte).saturating_sub(self.head_read)
+    }
+}
+
+/// One request on its way.
+pub struct Exchange {
+    /// X-Request-Id: the client's if it is well formed, else a new one.
+    pub id: String,
+    pub connection: Arc<Connection>,
+    pub timeline: Timeline,
+    /// Seconds since the Unix epoch at which the head was read.
+    pub received: f64,
+    /// Set by the worker; may come after the response head.
+    pub counters: Arc<OnceLock<Counters>>,
+    /// Name of the site that answers.
+    pub site: Option<String>,
+    /// Where 103 (Early Hints) responses go; taken by the dispatch.
+    pub hints: mpsc::UnboundedSender<HeaderPairs>,
+    /// The client's connection, should the app take it over.
+    pub upgrade: Option<OnUpgrade>,
+    /// Said in the log beside a response that the front made itself.
+    pub note: Option<String>,
+}
+
+impl Exchange {
+    /// An exchange that begins now.
+    pub fn begin(
+        connection: Arc<Connection>,
+        client_id: Option<&http::HeaderValue>,
+        hints: mpsc::UnboundedSender<HeaderPairs>,
+        upgrade: Option<OnUpgrade>,
+    ) -> Exchange {
+        let timeline = Timeline { accepted: connection.accepted, head_read: clock::now(), ..Timeline::default() };
+        Exchange {
+            id: client_id.and_then(well_formed).unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
+            connection,
+            timeline,
+            received: clock::unix_seconds(),
+            counters: Arc::default(),
+            site: None,
+            hints,
+            upgrade,
+            note: None,
+        }
+    }
+
+    /// Takes over what the worker reported, if it has.
+    pub fn settle(&mut self) {
+        if let Some(counters) = self.counters.get() {
+            self.timeline.app_started = counters.app_started;
+            self.timeline.app_finished = counters.app_finished;
+        }
+    }
+}
+
+/// A client's request id, if it is short and harmless in a log.
+fn well_formed(id: &http::HeaderValue) -> Option<String> {
+    let id = id.to_str().ok()?;
+    let valid = (1..=200).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:=+/".contains(&byte));
+    valid.then(|| id.to_owned())
+}

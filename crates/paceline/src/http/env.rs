@@ -1,0 +1,252 @@
+//! The Rack environment of a request, as the REQUEST frame carries it (Rack SPEC "The Environment"; RFC 3875 names).
+//! It never lets a client set what the server itself says.
+
+use std::{borrow::Cow, net::SocketAddr};
+
+use bytes::{BufMut, BytesMut};
+use http::{header, request::Parts, HeaderMap, HeaderName, Version};
+
+use super::incoming::RequestBody;
+use crate::worker::{
+    fields,
+    frame::{encode, kind},
+};
+
+const INLINE: u8 = 1;
+const SPOOLED: u8 = 2;
+const STREAMED: u8 = 4;
+
+/// What the front knows of a request beside its head.
+pub struct Facts<'a> {
+    pub remote: Option<SocketAddr>,
+    pub local: Option<SocketAddr>,
+    pub request_id: &'a str,
+    /// Seconds since the Unix epoch at which the head was read.
+    pub received: f64,
+    pub may_hijack: bool,
+}
+
+/// Encodes the REQUEST frame.
+pub fn request_frame(head: &Parts, facts: &Facts, body: &RequestBody) -> BytesMut {
+    encode(kind::REQUEST, |out| {
+        let flags = match body {
+            RequestBody::Memory(_) => INLINE,
+            RequestBody::Spooled { .. } => SPOOLED,
+            RequestBody::Streamed { .. } => STREAMED,
+        };
+        out.put_u8(flags);
+        let length_at = out.len();
+        out.put_u32(0);
+        put_env(out, head, facts, body);
+        let length = (out.len() - length_at - 4) as u32;
+        out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
+        if let RequestBody::Memory(bytes) = body {
+            out.put_slice(bytes);
+        }
+    })
+}
+
+fn put_env(out: &mut BytesMut, head: &Parts, facts: &Facts, body: &RequestBody) {
+    let host = host(head);
+    let (name, port) = split_host(&host);
+    let local_port = facts.local.map_or(80, |local| local.port());
+    fields::put_pair(out, "REQUEST_METHOD", head.method.as_str());
+    fields::put_pair(out, "SCRIPT_NAME", "");
+    fields::put_pair(out, "PATH_INFO", head.uri.path());
+    fields::put_pair(out, "QUERY_STRING", head.uri.query().unwrap_or(""));
+    fields::put_pair(out, "REQUEST_URI", head.uri.path_and_query().map_or("/", |path| path.as_str()));
+    if name.is_empty() {
+        let local = facts.local.map_or(Cow::Borrowed("localhost"), |local| local.ip().to_string().into());
+        fields::put_pair(out, "SERVER_NAME", local.as_bytes());
+    } else {
+        fields::put_pair(out, "SERVER_NAME", name);
+    }
+    match port {
+        Some(port) => fields::put_pair(out, "SERVER_PORT", port),
+        None if name.is_empty() => fields::put_pair(out, "SERVER_PORT", local_port.to_string()),
+        None => fields::put_pair(out, "SERVER_PORT", "80"),
+    }
+    fields::put_pair(out, "SERVER_PROTOCOL", protocol(head.version));
+    fields::put_pair(
+        out,
+        "REMOTE_ADDR",
+        facts.remote.map_or("127.0.0.1".into(), |remote| remote.ip().to_canonical().to_string()),
+    );
+    fields::put_pair(out, "rack.url_scheme", "http");
+    if facts.may_hijack {
+        fields::put_pair(out, "paceline.hijack", "1");
+    }
+    if !host.is_empty() {
+        fields::put_pair(out, "HTTP_HOST", host.as_bytes());
+    }
+    fields::put_pair(out, "HTTP_X_REQUEST_ID", facts.request_id);
+    fields::put_pair(out, "HTTP_X_REQUEST_START", format!("t={:.6}", facts.received));
+    put_headers(out, &head.headers);
+    match body {
+        RequestBody::Memory(bytes) if bytes.is_empty() && !super::incoming::announced(&head.headers) => {}
+        _ => {
+            if let Some(length) = body.length() {
+                fields::put_pair(out, "CONTENT_LENGTH", length.to_string());
+            }
+        }
+    }
+    if let RequestBody::Spooled { file, .. } = body {
+        use std::os::unix::ffi::OsStrExt;
+        fields::put_pair(out, "paceline.input", file.path().as_os_str().as_bytes());
+    }
+}
+
+/// Headers that the server sets itself, or that would deceive the app.
+fn withheld(name: &HeaderName) -> bool {
+    const OURS: [HeaderName; 4] =
+        [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, HeaderName::from_static("x-request-start")];
+    OURS.contains(name)
+        || name == "x-request-id"
+        // Instructions of a proxy to Rack::Sendfile: whoever sets them chooses files.
+        || name == "x-sendfile-type"
+        || name == "x-accel-mapping"
+        // The app's outbound HTTP client would take it for the environment variable (httpoxy, CVE-2016-5385).
+        || name == "proxy"
+        // `X_Forwarded_For` would be the same variable as `X-Forwarded-For`.
+        || name.as_str().contains('_')
+}
+
+fn put_headers(out: &mut BytesMut, headers: &HeaderMap) {
+    for name in headers.keys().filter(|name| !withheld(name)) {
+        if name == header::CONTENT_TYPE {
+            out.put_slice(b"CONTENT_TYPE");
+        } else {
+            out.put_slice(b"HTTP_");
+            out.extend(name.as_str().bytes().map(|byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }));
+        }
+        out.put_u8(0);
+        // RFC 9110 section 5.3: several lines of one name are one list; cookies are joined as RFC 9113 section 8.2.3 says.
+        let separator: &[u8] = if name == header::COOKIE { b"; " } else { b", " };
+        for (index, value) in headers.get_all(name).iter().enumerate() {
+            if index > 0 {
+                out.put_slice(separator);
+            }
+            out.put_slice(value.as_bytes());
+        }
+        out.put_u8(0);
+    }
+}
+
+/// The host the request is for: of the absolute form if there is one, else of the Host header (RFC 9112 section 3.2.2).
+pub fn host(head: &Parts) -> Cow<'_, str> {
+    match head.uri.authority() {
+        Some(authority) => authority.as_str().rsplit('@').next().unwrap_or("").into(),
+        None => head.headers.get(header::HOST).map_or("".into(), |host| String::from_utf8_lossy(host.as_bytes())),
+    }
+}
+
+/// Splits `name:port`; an IPv6 name keeps its brackets.
+pub fn split_host(host: &str) -> (&str, Option<&str>) {
+    match host.rsplit_once(':') {
+        Some((name, port))
+            if !port.ends_with(']') && !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
+            (name, Some(port))
+        }
+        Some((name, "")) => (name, None),
+        _ => (host, None),
+    }
+}
+
+fn protocol(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_09 => "HTTP/0.9",
+        Version::HTTP_10 => "HTTP/1.0",
+        Version::HTTP_2 => "HTTP/2",
+        Version::HTTP_3 => "HTTP/3",
+        _ => "HTTP/1.1",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use std::collections::HashMap;
+
+    fn env(request: http::Request<()>, body: &'static [u8]) -> HashMap<String, String> {
+        let facts = Facts {
+            remote: Some("192.0.2.1:5000".parse().unwrap()),
+            local: Some("127.0.0.1:3000".parse().unwrap()),
+            request_id: "id-1",
+            received: 1.5,
+            may_hijack: true,
+        };
+        let frame = request_frame(&request.into_parts().0, &facts, &RequestBody::Memory(Bytes::from_static(body)));
+        let length = u32::from_be_bytes(frame[6..10].try_into().unwrap()) as usize;
+        assert_eq!(&frame[10 + length..], body);
+        let texts = fields::texts(&frame[10..10 + length]);
+        texts.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
+    }
+
+    #[test]
+    fn names_and_values_follow_the_rack_spec() {
+        let request = http::Request::builder()
+            .method("POST")
+            .uri("/a%20b?c=d")
+            .header("Host", "shop.test:8080")
+            .header("Content-Type", "text/plain")
+            .header("Content-Length", "3")
+            .header("Accept", "a")
+            .header("Accept", "b")
+            .header("Cookie", "x=1")
+            .header("Cookie", "y=2");
+        let env = env(request.body(()).unwrap(), b"abc");
+        for (name, value) in [
+            ("REQUEST_METHOD", "POST"),
+            ("PATH_INFO", "/a%20b"),
+            ("QUERY_STRING", "c=d"),
+            ("REQUEST_URI", "/a%20b?c=d"),
+            ("SERVER_NAME", "shop.test"),
+            ("SERVER_PORT", "8080"),
+            ("SERVER_PROTOCOL", "HTTP/1.1"),
+            ("REMOTE_ADDR", "192.0.2.1"),
+            ("HTTP_HOST", "shop.test:8080"),
+            ("CONTENT_TYPE", "text/plain"),
+            ("CONTENT_LENGTH", "3"),
+            ("HTTP_ACCEPT", "a, b"),
+            ("HTTP_COOKIE", "x=1; y=2"),
+            ("HTTP_X_REQUEST_START", "t=1.500000"),
+            ("rack.url_scheme", "http"),
+        ] {
+            assert_eq!(env.get(name).map(String::as_str), Some(value), "{name}");
+        }
+        assert!(!env.contains_key("HTTP_CONTENT_TYPE") && !env.contains_key("HTTP_CONTENT_LENGTH"));
+    }
+
+    #[test]
+    fn a_client_cannot_say_what_the_server_says() {
+        let request = http::Request::builder()
+            .uri("/")
+            .header("X-Request-Start", "t=0")
+            .header("X_Forwarded_For", "10.0.0.1")
+            .header("Proxy", "http://evil")
+            .header("Transfer-Encoding", "chunked");
+        let env = env(request.body(()).unwrap(), b"");
+        assert_eq!(env["HTTP_X_REQUEST_START"], "t=1.500000");
+        for name in ["HTTP_X_FORWARDED_FOR", "HTTP_PROXY", "HTTP_TRANSFER_ENCODING"] {
+            assert!(!env.contains_key(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_split() {
+        let table = [
+            ("a", ("a", None)),
+            ("a:1", ("a", Some("1"))),
+            ("a:", ("a", None)),
+            ("[::1]", ("[::1]", None)),
+            ("[::1]:80", ("[::1]", Some("80"))),
+            ("a:b", ("a:b", None)),
+            ("", ("", None)),
+        ];
+        for (host, expected) in table {
+            assert_eq!(split_host(host), expected, "{host}");
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! HTTP as the front speaks it on behalf of Rack: request heads and bodies in, response heads and bodies out.
+//! It never chooses who answers.
+
+pub mod body;
+pub mod dechunk;
+pub mod env;
+pub mod hijack;
+pub mod incoming;
+pub mod response;
+pub mod spool;
