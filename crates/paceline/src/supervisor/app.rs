@@ -1,0 +1,122 @@
+//! One app as the pipeline sees it: is it up, and a worker thread for a request, please.
+//! It never starts anything itself; it tells the actor to.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{actor, reaper::Reaper};
+use crate::{
+    config::SiteConfig,
+    dispatch::queue::{Lease, Queue, Refused},
+    log::Log,
+    startup_report::StartupReport,
+};
+
+/// What the app is doing.
+#[derive(Debug, Clone)]
+pub enum State {
+    /// Not started yet, or stopped.
+    Stopped,
+    Starting,
+    Ready,
+    Failed {
+        report: Arc<StartupReport>,
+        retry_at: Instant,
+    },
+}
+
+/// What the actor is told.
+pub enum Order {
+    /// Start unless it is up or starting.
+    Start,
+    /// Boot anew beside what serves, and switch when it is ready.
+    Restart,
+    /// Add (or take away) a worker.
+    Grow,
+    Shrink,
+    /// Finish what is in hand within the time, then end all processes.
+    Stop {
+        grace: Duration,
+        done: oneshot::Sender<()>,
+    },
+}
+
+/// Why there is no worker thread for a request.
+pub enum Unavailable {
+    Refused(Refused),
+    /// The app did not start.
+    Failed(Arc<StartupReport>),
+}
+
+/// A handle to one app.
+pub struct App {
+    pub site: SiteConfig,
+    pub queue: Arc<Queue>,
+    state: watch::Receiver<State>,
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+impl App {
+    /// Makes the app known and its actor ready for orders. Must be called on the front's main thread, within its event loop.
+    pub fn new(
+        site: SiteConfig,
+        adopted: Option<std::os::unix::net::UnixStream>,
+        reaper: Reaper,
+        log: Log,
+    ) -> Arc<App> {
+        let queue = Queue::new(site.queue_max);
+        let (state_sender, state) = watch::channel(State::Stopped);
+        let (orders, receiver) = mpsc::unbounded_channel();
+        let app = Arc::new(App { site: site.clone(), queue: queue.clone(), state, orders });
+        tokio::spawn(actor::run(actor::Context { site, queue, state: state_sender, adopted, reaper, log }, receiver));
+        app
+    }
+
+    pub fn order(&self, order: Order) {
+        let _ = self.orders.send(order);
+    }
+
+    pub fn state(&self) -> State {
+        self.state.borrow().clone()
+    }
+
+    /// Resolves when the app is ready (true) or has failed to start (false).
+    pub async fn started(&self) -> bool {
+        let mut state = self.state.clone();
+        let reached = state.wait_for(|state| matches!(state, State::Ready | State::Failed { .. })).await;
+        reached.is_ok_and(|state| matches!(*state, State::Ready))
+    }
+
+    /// A worker thread: at once if one is idle, else after those that came before. An app that is not up is started; one
+    /// that failed to start is tried again, so that a reload in the browser is all it takes after mending it.
+    pub async fn lease(&self, first: bool) -> Result<Lease, Unavailable> {
+        let mut state = self.state.clone();
+        let mut patience = self.site.queue_timeout;
+        let now = state.borrow_and_update().clone();
+        match now {
+            State::Ready => {}
+            State::Starting => patience = patience.max(self.site.start_timeout + Duration::from_secs(1)),
+            State::Failed { report, retry_at } if Instant::now() < retry_at => return Err(Unavailable::Failed(report)),
+            State::Stopped | State::Failed { .. } => {
+                patience = patience.max(self.site.start_timeout + Duration::from_secs(1));
+                self.order(Order::Start);
+                // The actor answers every Start with a change of state.
+                if state.changed().await.is_err() {
+                    return Err(Unavailable::Refused(Refused::TooOld));
+                }
+            }
+        }
+        tokio::select! {
+            biased;
+            lease = self.queue.checkout(patience, first) => lease.map_err(Unavailable::Refused),
+            failed = state.wait_for(|state| matches!(state, State::Failed { .. })) => match failed.as_deref() {
+                Ok(State::Failed { report, .. }) => Err(Unavailable::Failed(report.clone())),
+                _ => Err(Unavailable::Refused(Refused::TooOld)),
+            },
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! A generation: one preloader and the workers it forked, from spawn to the last exit. Holds what is known of them and
+//! sends them frames; what is to be done is decided in `actor`.
+
+use std::{
+    collections::HashMap,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use tokio::sync::mpsc;
+
+use super::{
+    actor::{Event, Happened},
+    output::read_lines,
+    spawn::Spawned,
+};
+use crate::{
+    config::{AppKind, SiteConfig},
+    dispatch::queue::WorkerId,
+    startup_report::{Failure, StartupReport, Step},
+    worker::{
+        channel::Channel,
+        control::{control, ControlReader, ControlWriter},
+        fields,
+        frame::{encode, kind},
+    },
+};
+
+/// One worker process.
+pub struct Worker {
+    pub index: usize,
+    pub pid: i32,
+    pub control: ControlWriter,
+    pub forked: Instant,
+    pub ready: bool,
+    /// Told to finish; killed at this moment if it has not.
+    pub kill_at: Option<Instant>,
+    /// Channels that came before the worker was ready.
+    pub early: Vec<Channel>,
+    /// Exit as the preloader reported it.
+    pub exit: Option<super::reaper::Exit>,
+    /// Its control socket is closed: the process is gone.
+    pub gone: bool,
+}
+
+/// Where a generation stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    Loading,
+    Forking,
+    Ready,
+    Leaving,
+}
+
+/// One preloader with its workers.
+pub struct Generation {
+    pub number: u64,
+    pub phase: Phase,
+    /// None for an adopted preloader: it is not the front's child.
+    pub pid: Option<i32>,
+    pub control: Option<ControlWriter>,
+    pub workers: HashMap<WorkerId, Worker>,
+    pub report: StartupReport,
+    pub began: Instant,
+    /// Its workers' indexes that have been asked for and not come yet.
+    pub forking: usize,
+    /// When it has to be ready.
+    pub deadline: Instant,
+}
+
+impl Generation {
+    /// Takes over a preloader that was just started, or adopted.
+    pub fn new(
+        number: u64,
+        report: StartupReport,
+        began: Instant,
+        socket: UnixStream,
+        process: Option<(i32, OwnedFd, OwnedFd)>,
+        site: &SiteConfig,
+        events: &mpsc::UnboundedSender<Event>,
+    ) -> std::io::Result<Generation> {
+        let (reader, writer) = control(socket)?;
+        forward(number, None, reader, events.clone());
+        let pid = process.as_ref().map(|(pid, ..)| *pid);
+        if let Some((_, stdout, stderr)) = process {
+            for pipe in [stdout, stderr] {
+                forward_output(number, site.name.clone(), pipe, events)?;
+            }
+        }
+        Ok(Generation {
+            number,
+            phase: Phase::Loading,
+            pid,
+            control: Some(writer),
+            workers: HashMap::new(),
+            report,
+            began,
+            forking: 0,
+            deadline: began + site.start_timeout,
+        })
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Sends START.
+    pub async fn start(
+        &mut self,
+        site: &SiteConfig,
+        kind: AppKind,
+        rackup: Option<PathBuf>,
+        gemfile: Option<PathBuf>,
+        root: &std::path::Path,
+    ) {
+        use std::os::unix::ffi::OsStrExt;
+        let path = |path: Option<PathBuf>| path.map(|path| path.as_os_str().as_bytes().to_vec()).unwrap_or_default();
+        let frame = encode(kind::START, |out| {
+            fields::put_pair(out, "root", root.as_os_str().as_bytes());
+            fields::put_pair(
+                out,
+                "kind",
+                match kind {
+                    AppKind::Rails => "rails",
+                    AppKind::Sinatra => "sinatra",
+                    AppKind::Rack | AppKind::Files => "rack",
+                },
+            );
+            fields::put_pair(out, "rackup", path(rackup));
+            fields::put_pair(out, "environment", &site.environment);
+            fields::put_pair(out, "gemfile", path(gemfile));
+            fields::put_pair(out, "puma_config", path(site.puma_config.clone()));
+            fields::put_pair(out, "site", &site.name);
+            fields::put_pair(out, "preload", if site.preload { "1" } else { "0" });
+            fields::put_pair(out, "threads", site.threads.to_string());
+            fields::put_pair(out, "workers", site.workers.to_string());
+        });
+        self.send(&frame).await;
+    }
+
+    /// Asks the preloader for a worker.
+    pub async fn fork(&mut self, index: usize, threads: usize) {
+        self.forking += 1;
+        let frame = encode(kind::FORK, |out| {
+            fields::put(out, index.to_string());
+            fields::put(out, threads.to_string());
+        });
+        self.send(&frame).await;
+    }
+
+    async fn send(&mut self, frame: &BytesMut) {
+        // A preloader that is gone is noticed by the EOF on its socket.
+        if let Some(control) = &mut self.control {
+            let _ = control.send(frame).await;
+        }
+    }
+
+    /// Notes that a step began or ended.
+    pub fn step(&mut self, name: &str, what: &str) {
+        let at = self.elapsed();
+        if let Some(step) = Step::from_name(name) {
+            match what {
+                "begin" => self.report.begin(step, at),
+                _ => self.report.done(step, at),
+            }
+        }
+    }
+
+    /// All workers that were asked for have come and are ready.
+    pub fn complete(&self) -> bool {
+        self.phase == Phase::Forking
+            && self.forking == 0
+            && !self.workers.is_empty()
+            && self.workers.values().all(|worker| worker.ready)
+    }
+
+    /// Takes a worker that was forked, with its control socket.
+    pub fn adopt(
+        &mut self,
+        id: WorkerId,
+        index: usize,
+        pid: i32,
+        fd: OwnedFd,
+        site: &SiteConfig,
+        events: &mpsc::UnboundedSender<Event>,
+    ) -> std::io::Result<()> {
+        self.forking = self.forking.saturating_sub(1);
+        let (reader, control) = control(UnixStream::from(fd))?;
+        forward(self.number, Some(id), reader, events.clone());
+        let worker = Worker {
+            index,
+            pid,
+            control,
+            forked: Instant::now(),
+            ready: false,
+            kill_at: Some(Instant::now() + site.start_timeout),
+            early: Vec::new(),
+            exit: None,
+            gone: false,
+        };
+        self.workers.insert(id, worker);
+        Ok(())
+    }
+}
+
+/// Frames of one control socket as events.
+fn forward(generation: u64, worker: Option<WorkerId>, mut reader: ControlReader, events: mpsc::UnboundedSender<Event>) {
+    tokio::spawn(async move {
+        loop {
+            let happened = match reader.receive().await {
+                Ok(Some((frame, fd))) => Happened::Frame(frame, fd),
+                Ok(None) | Err(_) => Happened::Closed,
+            };
+            let closed = matches!(happened, Happened::Closed);
+            if events.send(Event { generation, worker, happened }).is_err() || closed {
+                return;
+            }
+        }
+    });
+}
+
+/// Lines of a pipe as events.
+pub fn forward_output(
+    generation: u64,
+    who: String,
+    pipe: OwnedFd,
+    events: &mpsc::UnboundedSender<Event>,
+) -> std::io::Result<()> {
+    let events = events.clone();
+    read_lines(pipe, move |line| {
+        let _ = events.send(Event { generation, worker: None, happened: Happened::Printed(who.clone(), line) });
+    })
+}
+
+/// A FAILED frame as the report wants it.
+pub fn failure(payload: &[u8]) -> (Option<Step>, Failure) {
+    let pairs: HashMap<String, String> = fields::pairs(payload)
+        .map(|(name, value)| (String::from_utf8_lossy(name).into_owned(), String::from_utf8_lossy(value).into_owned()))
+        .collect();
+    let given = |name: &str| pairs.get(name).filter(|value| !value.is_empty()).cloned();
+    let failure = Failure::Exception {
+        class: given("class").unwrap_or_default(),
+        message: given("message").unwrap_or_default(),
+        file: given("file").map(PathBuf::from),
+        line: given("line").and_then(|line| line.parse().ok()),
+        backtrace: given("backtrace").map(|text| text.lines().map(str::to_owned).collect()).unwrap_or_default(),
+        cause: given("cause"),
+        detail: given("detail"),
+    };
+    (given("step").and_then(|name| Step::from_name(&name)), failure)
+}
+
+impl From<Spawned> for (UnixStream, Option<(i32, OwnedFd, OwnedFd)>) {
+    fn from(spawned: Spawned) -> Self {
+        (spawned.control, Some((spawned.pid, spawned.stdout, spawned.stderr)))
+    }
+}

@@ -1,0 +1,9 @@
+//! The Ruby processes of every app: started, watched, replaced, drained. Runs on the front's main thread alone.
+//! It never sees a request; it only fills and empties the apps' queues.
+
+mod actor;
+pub mod app;
+mod generation;
+pub mod output;
+pub mod reaper;
+mod spawn;

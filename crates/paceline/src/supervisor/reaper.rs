@@ -1,0 +1,109 @@
+//! Collects the exit statuses of all children, also of orphans that were handed to the front (child subreaper).
+//! It never starts or signals a process.
+
+use std::{
+    collections::HashMap,
+    io,
+    sync::{Arc, Mutex},
+};
+
+use rustix::process::{wait, WaitOptions, WaitStatus};
+use tokio::{
+    signal::unix::{signal, SignalKind},
+    sync::oneshot,
+};
+
+/// How a process ended: its exit status, or the signal that killed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    Status(i32),
+    Signal(i32),
+}
+
+impl Exit {
+    /// As the worker protocol writes it: `0`..`255`, or `-9` for signal 9.
+    pub fn parse(text: &str) -> Option<Exit> {
+        let number: i32 = text.parse().ok()?;
+        Some(if number < 0 { Exit::Signal(-number) } else { Exit::Status(number) })
+    }
+}
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Exit::Status(status) => write!(f, "exited with status {status}"),
+            Exit::Signal(9) => write!(f, "was killed by signal 9 (KILL)"),
+            Exit::Signal(11) => write!(f, "was killed by signal 11 (SEGV)"),
+            Exit::Signal(signal) => write!(f, "was killed by signal {signal}"),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Children {
+    awaited: HashMap<i32, oneshot::Sender<Exit>>,
+    /// Reaped before anybody asked.
+    early: HashMap<i32, Exit>,
+}
+
+/// Collects children from now on.
+#[derive(Clone, Default)]
+pub struct Reaper {
+    children: Arc<Mutex<Children>>,
+}
+
+impl Reaper {
+    /// Makes the front the reaper of its orphaned descendants and starts collecting. Must be called within an event loop.
+    pub fn start() -> io::Result<Reaper> {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        let reaper = Reaper::default();
+        let mut signals = signal(SignalKind::child())?;
+        let collecting = reaper.clone();
+        tokio::spawn(async move {
+            loop {
+                collecting.collect();
+                if signals.recv().await.is_none() {
+                    return;
+                }
+            }
+        });
+        Ok(reaper)
+    }
+
+    /// Resolves with the exit of a child that was just started.
+    pub fn exit_of(&self, pid: i32) -> oneshot::Receiver<Exit> {
+        let (sender, receiver) = oneshot::channel();
+        let mut children = self.children.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        match children.early.remove(&pid) {
+            Some(exit) => drop(sender.send(exit)),
+            None => drop(children.awaited.insert(pid, sender)),
+        }
+        receiver
+    }
+
+    fn collect(&self) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            let Some(exit) = exit_of(status) else { continue };
+            let pid = pid.as_raw_nonzero().get();
+            let mut children = self.children.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            match children.awaited.remove(&pid) {
+                Some(sender) => drop(sender.send(exit)),
+                None => {
+                    // Orphans nobody asks about must not pile up.
+                    if children.early.len() > 1000 {
+                        children.early.clear();
+                    }
+                    children.early.insert(pid, exit);
+                }
+            }
+        }
+    }
+}
+
+fn exit_of(status: WaitStatus) -> Option<Exit> {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(status), _) => Some(Exit::Status(status)),
+        (_, Some(signal)) => Some(Exit::Signal(signal)),
+        _ => None,
+    }
+}
