@@ -1,8 +1,23 @@
 //! The front: everything between a client's socket and the Ruby workers.
 //! A request's way is composed in `pipeline`; each step is a room of its own and rooms never import each other's steps.
 
+pub mod access_log;
+pub mod answers;
 pub mod cli;
+pub mod clock;
 pub mod config;
+pub mod connection;
+pub mod dispatch;
+pub mod exchange;
+pub mod finish;
+pub mod http;
+pub mod listen;
+pub mod log;
 pub mod pages;
+pub mod pipeline;
+pub mod route;
+pub mod server;
 pub mod startup_report;
 pub mod static_files;
+pub mod supervisor;
+pub mod worker;

@@ -56,10 +56,13 @@ fn run(command: Command) -> ExitCode {
 }
 
 fn serve(config: Config) -> ExitCode {
-    for notice in &config.notices {
-        eprintln!("paceline: {notice}");
+    match crate::server::run(config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("paceline: {}", why.trim_end());
+            ExitCode::FAILURE
+        }
     }
-    ExitCode::SUCCESS
 }
 
 fn exit(end: CliExit) -> ExitCode {

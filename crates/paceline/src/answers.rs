@@ -1,0 +1,205 @@
+//! The responses the front makes itself, and the last touches to the app's: one place that turns what went wrong into a
+//! status, a page and a note in the log.
+//! It never talks to workers.
+
+use std::path::{Path, PathBuf};
+
+use http::{header, request::Parts, HeaderValue, Response, StatusCode};
+
+use crate::{
+    dispatch::{queue::Refused, Failure},
+    exchange::Exchange,
+    http::{body::ResponseBody, incoming::Unread},
+    pages,
+    route::Site,
+    server::Server,
+    static_files,
+    supervisor::app::Unavailable,
+};
+
+type Answer = Response<ResponseBody>;
+
+/// Seconds after which a client that found the queue full may try again.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
+/// The app's own response: a file it names (X-Sendfile, X-Accel-Redirect) takes the place of the body.
+pub async fn from_app(site: &Site, head: &Parts, exchange: &mut Exchange, response: Answer) -> Answer {
+    let Some(path) = sendfile_path(site, &response) else { return response };
+    let (parts, _) = response.into_parts();
+    match static_files::send_file(head, Response::from_parts(parts, ()), &path).await {
+        Ok(response) => response.map(ResponseBody::File),
+        Err(error) => {
+            exchange.note = Some(format!("the app sent {}: {error}", path.display()));
+            status(site, head, exchange, StatusCode::NOT_FOUND, "The file of this page is missing.")
+        }
+    }
+}
+
+/// X-Sendfile names a file by its path; X-Accel-Redirect names one below the site's root.
+fn sendfile_path(site: &Site, response: &Answer) -> Option<PathBuf> {
+    let value = |name: &str| response.headers().get(name).and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
+    if let Some(path) = value("x-sendfile") {
+        return Some(site.config.root.join(path));
+    }
+    let internal = percent_encoding::percent_decode_str(value("x-accel-redirect")?).decode_utf8().ok()?.into_owned();
+    let below = Path::new(internal.trim_start_matches('/'));
+    let plain = below.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    plain.then(|| site.config.root.join(below))
+}
+
+/// A page with a status, in the form the client accepts; `public/STATUS.html` comes first for browsers.
+pub fn status(site: &Site, head: &Parts, exchange: &Exchange, status: StatusCode, sentence: &str) -> Answer {
+    let accept = accept(head);
+    let wants_html = accept.is_some_and(|accept| accept.contains("text/html"));
+    let own =
+        wants_html.then(|| pages::public_page(&site.config.root.join(&site.config.public), status.as_u16())).flatten();
+    match own {
+        Some(page) => page_response(status, "text/html; charset=utf-8", page.into()),
+        None => {
+            let (content_type, body) = pages::render(status.as_u16(), accept, Some(sentence), Some(&exchange.id));
+            page_response(status, content_type, body.into())
+        }
+    }
+}
+
+/// A host that no site answers. In development a list of those there are.
+pub fn unknown_host(server: &Server, head: &Parts, host: &str, exchange: &mut Exchange) -> Answer {
+    exchange.note = Some(format!("no site for host {host}"));
+    let routes = server.routes();
+    if server.config.site_defaults.environment == "production" {
+        let (content_type, body) =
+            pages::render(421, accept(head), Some("This server has no site of that name."), Some(&exchange.id));
+        return page_response(StatusCode::MISDIRECTED_REQUEST, content_type, body.into());
+    }
+    let port = exchange.connection.local.map_or(80, |local| local.port());
+    let links: Vec<_> = routes
+        .all()
+        .iter()
+        .map(|site| {
+            let name = site.config.hosts.iter().find(|host| host.ends_with(".localhost")).or(site.config.hosts.first());
+            let url = format!("http://{}:{port}/", name.unwrap_or(&site.config.name));
+            pages::SiteLink { name: site.config.name.clone(), url, note: site.config.root.display().to_string() }
+        })
+        .collect();
+    let (content_type, body) = pages::sites(host, &links, accept(head));
+    page_response(StatusCode::NOT_FOUND, content_type, body.into())
+}
+
+/// A request body that could not be read.
+pub fn unread(site: &Site, head: &Parts, exchange: &mut Exchange, unread: Unread) -> Answer {
+    let mut answer = match unread {
+        Unread::TooLarge(max) => {
+            let sentence = format!("The body of this request is larger than the {max} bytes this server takes.");
+            status(site, head, exchange, StatusCode::PAYLOAD_TOO_LARGE, &sentence)
+        }
+        Unread::Broken(error) => {
+            exchange.note = Some(format!("request body: {error}"));
+            status(
+                site,
+                head,
+                exchange,
+                StatusCode::BAD_REQUEST,
+                "The body of this request broke off or was not well framed.",
+            )
+        }
+        Unread::Spool(error) => {
+            exchange.note = Some(format!("request body could not be spooled: {error}"));
+            status(
+                site,
+                head,
+                exchange,
+                StatusCode::INSUFFICIENT_STORAGE,
+                "The server has no room for the body of this request.",
+            )
+        }
+    };
+    // What is left of the body is not read: the connection can't go on.
+    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    answer
+}
+
+/// No response from the app: the one place that gives each failure its status.
+pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Failure) -> Answer {
+    match failure {
+        Failure::Unavailable(Unavailable::Refused(refused)) => {
+            exchange.note = Some(match refused {
+                Refused::Full => "queue full".into(),
+                Refused::TooOld => "waited too long for a worker".into(),
+            });
+            let sentence = "All of this application's workers are busy. Please try again in a moment.";
+            let mut answer = status(site, head, exchange, StatusCode::SERVICE_UNAVAILABLE, sentence);
+            answer.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+            answer
+        }
+        Failure::Unavailable(Unavailable::Failed(report)) => {
+            exchange.note = Some(format!("app did not start: {}", report.id));
+            let (content_type, body) = match site.shows_details() {
+                true => pages::startup(&report, accept(head)),
+                false => pages::startup_in_production(&report.id, accept(head)),
+            };
+            let mut answer = page_response(StatusCode::SERVICE_UNAVAILABLE, content_type, body.into());
+            answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            answer
+        }
+        Failure::WorkerDied => {
+            exchange.note = Some("worker died".into());
+            status(
+                site,
+                head,
+                exchange,
+                StatusCode::BAD_GATEWAY,
+                "The application's worker ended in the middle of this request.",
+            )
+        }
+        Failure::TimedOut => {
+            exchange.note = Some("app_hard_timeout".into());
+            status(site, head, exchange, StatusCode::GATEWAY_TIMEOUT, "The application took too long to answer.")
+        }
+        Failure::Unsendable(unsendable) => {
+            exchange.note = Some(format!("unsendable response: {}", unsendable.0));
+            status(
+                site,
+                head,
+                exchange,
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "The application's response could not be sent.",
+            )
+        }
+        Failure::Raised(error) => {
+            exchange.note = Some(format!("raised {}", error.class));
+            if !site.shows_details() {
+                return status(
+                    site,
+                    head,
+                    exchange,
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "Something went wrong in the application.",
+                );
+            }
+            let request_line = format!("{} {}", head.method, head.uri);
+            let exception = pages::AppException {
+                class: &error.class,
+                message: &error.message,
+                file: (!error.file.is_empty()).then(|| Path::new(&error.file)),
+                line: error.line.parse().ok(),
+                backtrace: &error.backtrace,
+                root: &site.config.root,
+                request_line: &request_line,
+                id: &exchange.id,
+            };
+            let (content_type, body) = pages::exception(&exception, accept(head));
+            page_response(StatusCode::INTERNAL_SERVER_ERROR, content_type, body.into())
+        }
+    }
+}
+
+fn accept(head: &Parts) -> Option<&str> {
+    head.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok())
+}
+
+fn page_response(status: StatusCode, content_type: &'static str, body: bytes::Bytes) -> Answer {
+    let mut response = Response::new(ResponseBody::Whole(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}

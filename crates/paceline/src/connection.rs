@@ -1,0 +1,157 @@
+//! A client's connection: hyper reads requests and frames responses; interim responses (103) are slipped in between.
+//! It never looks at what a request asks for.
+
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{ready, Context, Poll},
+    time::Duration,
+};
+
+use bytes::{Buf, BytesMut};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::{mpsc, watch},
+};
+
+use crate::{clock, exchange::Connection, pipeline, server::Server, worker::frame::HeaderPairs};
+
+/// How long a client may take for a request head, also when idle between requests.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Serves a connection until it is closed, or until `stop` says so and the exchange in hand is done.
+pub async fn serve<S>(stream: S, connection: Connection, server: Arc<Server>, mut stop: watch::Receiver<bool>)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let connection = Arc::new(connection);
+    let interim = Interim::default();
+    let io = TokioIo::new(ClientStream { stream, interim: interim.clone() });
+    let service = service_fn(move |request| {
+        let (server, connection, interim) = (server.clone(), connection.clone(), interim.clone());
+        async move {
+            let (hints, mut early) = mpsc::unbounded_channel();
+            let mut answering = std::pin::pin!(pipeline::run(server, connection, request, hints));
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(headers) = early.recv() => interim.early_hints(&headers),
+                    response = &mut answering => return Ok::<_, io::Error>(response),
+                }
+            }
+        }
+    });
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).half_close(false).max_buf_size(64 << 10);
+    let mut serving = std::pin::pin!(builder.serve_connection(io, service).with_upgrades());
+    tokio::select! {
+        // A client's broken connection is its own affair.
+        _ = serving.as_mut() => return,
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
+    serving.as_mut().graceful_shutdown();
+    let _ = serving.await;
+}
+
+/// Bytes of interim responses on their way to the client's stream.
+#[derive(Clone, Default)]
+struct Interim(Arc<Mutex<Pending>>);
+
+#[derive(Default)]
+struct Pending {
+    bytes: BytesMut,
+    /// hyper has bytes of an earlier response that the socket did not take yet: nothing may be slipped in.
+    busy: bool,
+}
+
+impl Interim {
+    /// 103 (RFC 8297). Left out when an earlier response is still being written: hints are optional.
+    fn early_hints(&self, headers: &HeaderPairs) {
+        let mut pending = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if pending.busy || headers.is_empty() {
+            return;
+        }
+        pending.bytes.extend_from_slice(b"HTTP/1.1 103 Early Hints\r\n");
+        for (name, value) in headers {
+            // Only what can't break the framing; the shim has refused the rest already.
+            if http::HeaderName::from_bytes(name).is_ok() && http::HeaderValue::from_bytes(value).is_ok() {
+                for part in [&name[..], b": ", &value[..], b"\r\n"] {
+                    pending.bytes.extend_from_slice(part);
+                }
+            }
+        }
+        pending.bytes.extend_from_slice(b"\r\n");
+    }
+}
+
+/// The client's stream with a place for interim responses.
+struct ClientStream<S> {
+    stream: S,
+    interim: Interim,
+}
+
+impl<S: AsyncWrite + Unpin> ClientStream<S> {
+    fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut pending = self.interim.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        while !pending.bytes.is_empty() {
+            let count = ready!(Pin::new(&mut self.stream).poll_write(cx, &pending.bytes))?;
+            if count == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            pending.bytes.advance(count);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn note(&self, written: &Poll<io::Result<usize>>, offered: usize) {
+        let mut pending = self.interim.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        pending.busy = !matches!(written, Poll::Ready(Ok(count)) if *count == offered);
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_interim(cx))?;
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.note(&written, bytes.len());
+        written
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_interim(cx))?;
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.note(&written, slices.iter().map(|slice| slice.len()).sum());
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_interim(cx))?;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// The connection's facts, as of now.
+pub fn facts(remote: Option<std::net::SocketAddr>, local: Option<std::net::SocketAddr>) -> Connection {
+    Connection { remote, local, accepted: clock::now() }
+}

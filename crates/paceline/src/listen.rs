@@ -1,0 +1,129 @@
+//! Listening sockets: TCP, Unix and those handed over by a parent (sd_listen_fds(3)).
+//! It never reads from a connection.
+
+use std::{
+    io,
+    net::SocketAddr,
+    os::fd::{FromRawFd, OwnedFd, RawFd},
+    path::{Path, PathBuf},
+};
+
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
+
+use crate::config::Bind;
+
+/// Connections the kernel keeps for us while we are busy; it cuts this to net.core.somaxconn.
+const BACKLOG: i32 = 4096;
+
+/// An open listening socket, in non-blocking mode.
+pub enum Listener {
+    Tcp(std::net::TcpListener),
+    Unix { listener: std::os::unix::net::UnixListener, path: Option<PathBuf> },
+}
+
+/// A bind that failed, with what to say about it.
+#[derive(Debug)]
+pub struct Unbound {
+    pub bind: Bind,
+    pub error: io::Error,
+}
+
+/// Opens the listening socket of `bind`.
+pub fn open(bind: &Bind) -> Result<Listener, Unbound> {
+    let opened = match bind {
+        Bind::Tcp(address) => tcp(*address),
+        Bind::Unix { path, umask } => unix(path, *umask),
+        Bind::Fd(fd) => inherited(*fd),
+    };
+    opened.map_err(|error| Unbound { bind: bind.clone(), error })
+}
+
+/// A bind as its owner wrote it.
+pub fn shown(bind: &Bind) -> String {
+    match bind {
+        Bind::Tcp(address) => address.to_string(),
+        Bind::Unix { path, .. } => path.display().to_string(),
+        Bind::Fd(fd) => format!("fd {fd}"),
+    }
+}
+
+fn tcp(address: SocketAddr) -> io::Result<Listener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        // `[::]` and `0.0.0.0` are then two binds, as everywhere.
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&SockAddr::from(address))?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(Listener::Tcp(socket.into()))
+}
+
+fn unix(path: &Path, umask: Option<u32>) -> io::Result<Listener> {
+    use std::os::unix::fs::PermissionsExt;
+    // A socket file that nobody listens on is a leftover; one that answers belongs to somebody.
+    if path.exists() {
+        match std::os::unix::net::UnixStream::connect(path) {
+            Ok(_) => return Err(io::ErrorKind::AddrInUse.into()),
+            Err(_) => std::fs::remove_file(path)?,
+        }
+    }
+    let listener = std::os::unix::net::UnixListener::bind(path)?;
+    let mode = umask.map_or(0o600, |umask| 0o777 & !umask);
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    listener.set_nonblocking(true)?;
+    Ok(Listener::Unix { listener, path: Some(path.to_path_buf()) })
+}
+
+#[allow(unsafe_code)]
+fn inherited(fd: RawFd) -> io::Result<Listener> {
+    if fd < 3 || !Path::new(&format!("/proc/self/fd/{fd}")).exists() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, format!("no socket was handed over as fd {fd}")));
+    }
+    // SAFETY: the parent handed this descriptor over to us by number (LISTEN_FDS); it was just seen to be open, and
+    // `open` is called once for each, before anything else could own it.
+    let owned = unsafe { OwnedFd::from_raw_fd(fd) };
+    let socket = Socket::from(owned);
+    if !SockRef::from(&socket).is_listener()? {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("fd {fd} is no listening socket")));
+    }
+    socket.set_nonblocking(true)?;
+    socket.set_cloexec(true)?;
+    if socket.domain()? == Domain::UNIX {
+        return Ok(Listener::Unix { listener: OwnedFd::from(socket).into(), path: None });
+    }
+    Ok(Listener::Tcp(socket.into()))
+}
+
+impl Listener {
+    /// The same socket for another thread.
+    pub fn try_clone(&self) -> io::Result<Listener> {
+        Ok(match self {
+            Listener::Tcp(listener) => Listener::Tcp(listener.try_clone()?),
+            Listener::Unix { listener, .. } => Listener::Unix { listener: listener.try_clone()?, path: None },
+        })
+    }
+
+    /// As `* Listening on` shows it.
+    pub fn url(&self) -> String {
+        match self {
+            Listener::Tcp(listener) => {
+                listener.local_addr().map_or_else(|error| error.to_string(), |address| format!("http://{address}"))
+            }
+            Listener::Unix { listener, .. } => {
+                let address = listener.local_addr().ok();
+                let path = address.as_ref().and_then(|address| address.as_pathname());
+                format!("unix://{}", path.unwrap_or(Path::new("(unnamed)")).display())
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Listener::Unix { path: Some(path), .. } = self {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A request's way, as a list: route, static file, worker, answer. Each step lives in a room of its own; here they are
+//! composed, and here alone is the order decided.
+
+use std::sync::Arc;
+
+use http::{header, request::Parts, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use tokio::sync::mpsc;
+
+use crate::{
+    access_log, answers, dispatch,
+    exchange::{Connection, Exchange},
+    finish,
+    http::{body::ResponseBody, env, incoming},
+    route::Site,
+    server::Server,
+    worker::frame::HeaderPairs,
+};
+
+/// Answers one request. Always: whatever goes wrong is an answer too.
+pub async fn run(
+    server: Arc<Server>,
+    connection: Arc<Connection>,
+    mut request: Request<Incoming>,
+    hints: mpsc::UnboundedSender<HeaderPairs>,
+) -> Response<ResponseBody> {
+    let upgrade = request.headers().contains_key(header::UPGRADE).then(|| hyper::upgrade::on(&mut request));
+    let mut exchange = Exchange::begin(connection, request.headers().get("x-request-id"), hints, upgrade);
+    let (head, body) = request.into_parts();
+    let log_head = access_log::Head::of(&head);
+
+    // route
+    let routes = server.routes();
+    let host = env::host(&head);
+    let site = routes.find(env::split_host(&host).0).cloned();
+    exchange.site = site.as_ref().map(|site| site.config.name.clone());
+    let response = match &site {
+        None => answers::unknown_host(&server, &head, &host, &mut exchange),
+        Some(site) => steps(site, head, body, &mut exchange).await,
+    };
+
+    // write, log
+    finish::response(response, log_head, exchange, site.as_deref(), &server)
+}
+
+async fn steps(site: &Site, head: Parts, body: Incoming, exchange: &mut Exchange) -> Response<ResponseBody> {
+    // static file
+    let asked = Request::from_parts(head, ());
+    if let Some(folder) = &site.folder {
+        if let Some(response) = folder.answer(&asked).await {
+            return response.map(ResponseBody::File);
+        }
+        if let Some(response) = site.app.is_none().then(|| folder.method_not_allowed(&asked)).flatten() {
+            return response.map(ResponseBody::File);
+        }
+    }
+    let (head, ()) = asked.into_parts();
+    let Some(app) = &site.app else {
+        return answers::status(site, &head, exchange, StatusCode::NOT_FOUND, "There is no such file here.");
+    };
+
+    // body
+    let limits = incoming::Limits {
+        max: site.config.max_body,
+        memory: site.config.body_memory,
+        buffer: site.config.buffer_requests,
+    };
+    let body = match incoming::read(body, limits).await {
+        Ok(body) => body,
+        Err(unread) => return answers::unread(site, &head, exchange, unread),
+    };
+    exchange.timeline.body_read = crate::clock::now();
+
+    // queue, worker
+    match dispatch::run(app, &head, body, exchange).await {
+        Ok(response) => answers::from_app(site, &head, exchange, response).await,
+        Err(failure) => answers::failure(site, &head, exchange, failure),
+    }
+}
