@@ -40,7 +40,7 @@ module Paceline
         break if @worker.draining?
       end
       run_hooks(:before_thread_exit)
-    rescue ProtocolError, NoMemoryError => e
+    rescue ProtocolError, Control::Gone, NoMemoryError => e
       @worker.broken(e)
     rescue SystemCallError, IOError
       nil # the front closed the channel; its control socket tells the rest

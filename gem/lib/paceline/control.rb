@@ -7,6 +7,9 @@ require_relative "frames"
 
 module Paceline
   class Control
+    # The front is gone.
+    class Gone < StandardError; end
+
     attr_reader :io
 
     def self.from_env(name = "PACELINE_CONTROL_FD")
@@ -27,6 +30,8 @@ module Paceline
         @io.write(Frames.frame(type, payload))
         @io.send_io(fd) if fd
       end
+    rescue SystemCallError, IOError => e
+      raise Gone, "the front is gone (#{e.class})"
     end
 
     # The next frame as [type, payload]; nil when the front is gone.

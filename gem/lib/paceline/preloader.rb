@@ -18,26 +18,43 @@ module Paceline
       @lock = Mutex.new
     end
 
-    # Returns only in a test of its parts: the process ends with the front.
+    # The whole life of the process, which ends with the front.
     def run
       ignore_signals
-      type, payload = @control.read
-      exit!(1) unless type == Frames::START
-      @settings = Frames.parse_pairs(payload)
-      title
-      load
-      serve
+      start && serve
     rescue Exception => e # nothing may pass silently by the end of the process
       warn "paceline preloader: #{e.class}: #{e.message}", *e.backtrace.first(5)
     ensure
-      finish unless @forked
+      unless @forked
+        kill_workers
+        exit!(0)
+      end
+    end
+
+    # The same in a process that has a life of its own; returns when the front is gone.
+    def run_adopted
+      start && serve
+    rescue ProtocolError, Control::Gone => e
+      warn "paceline preloader: #{e.class}: #{e.message}"
+    ensure
+      kill_workers unless @forked
     end
 
     private
 
+    # False when the front went before it said what to do.
+    def start
+      type, payload = @control.read
+      return false unless type == Frames::START
+      @settings = Frames.parse_pairs(payload)
+      title
+      load
+      true
+    end
+
     # The front hears the terminal and the service manager, and tells this process by its control socket.
     def ignore_signals
-      %w[INT TERM QUIT HUP USR1 USR2 TTIN TTOU].each { |name| trap(name, "IGNORE") }
+      %w[INT TERM QUIT HUP USR1 USR2 TTIN TTOU].each { |name| trap(name) {} } # "IGNORE" would pass to the app's children
     end
 
     def title
@@ -49,6 +66,7 @@ module Paceline
       watch_front_while do
         if @adopted
           require "stringio"
+          require "rack"
         else
           @loader.prepare
           @app = @loader.load if preload?
@@ -56,7 +74,7 @@ module Paceline
         load_hooks
       end
       @control.send(Frames::LOADED, Frames.pairs(@loader.versions.merge("pid" => Process.pid)))
-    rescue ProtocolError, Errno::EPIPE
+    rescue Control::Gone
       raise
     rescue Exception => e # whatever the app raises, `exit` among it, is a failure to report
       fail_with(e)
@@ -80,6 +98,7 @@ module Paceline
       failure = Failure.new(error, step: @loader.current_step, root: @settings["root"])
       $stderr.write(failure.report)
       @control.send(Frames::FAILED, Frames.pairs(failure.to_h))
+      raise error if @adopted
       exit!(1)
     end
 
@@ -141,18 +160,17 @@ module Paceline
         @lock.synchronize { @workers.delete(pid) }
         code = status.signaled? ? -status.termsig : status.exitstatus
         @control.send(Frames::EXITED, Frames.fields(pid, code))
-      rescue SystemCallError, IOError
-        nil # the front is gone, which the main thread sees too
+      rescue Control::Gone
+        nil # which the main thread sees too
       end
     end
 
-    def finish
+    def kill_workers
       @lock.synchronize { @workers.keys }.each do |pid|
         Process.kill(:KILL, pid)
       rescue Errno::ESRCH
         nil
       end
-      exit!(0)
     end
   end
 end

@@ -90,7 +90,7 @@ module Paceline
     end
 
     def set_traps
-      IGNORED.each { |name| trap(name, "IGNORE") }
+      IGNORED.each { |name| trap(name) {} } # "IGNORE" would pass to the app's children
       trap("CHLD", "DEFAULT")
       trap("TERM") { @waker.write_nonblock("T", exception: false) }
     end
@@ -113,6 +113,8 @@ module Paceline
       @hooks&.run_hooks(:before_worker_boot, @index)
       @threads = Array.new(@size) { |n| start_thread(n + 1) }
       @control.send(Frames::READY)
+    rescue Control::Gone
+      raise
     rescue Exception => e # as in the preloader: whatever is raised here is the app's failure
       report(e)
     end

@@ -1,0 +1,38 @@
+# frozen_string_literal: true
+
+# Where the front's program is: PACELINE_BIN, the checkout's own build, the gem's, or the first in PATH that is not
+# this gem's stub. Runs nothing.
+module Paceline
+  module FrontBinary
+    class Missing < StandardError; end
+
+    PLACES = ["../../../target/release/paceline", "../../../target/debug/paceline", "../../libexec/paceline"].freeze
+    private_constant :PLACES
+
+    module_function
+
+    def find
+      given = ENV["PACELINE_BIN"].to_s
+      return given if executable?(given)
+      raise Missing, "PACELINE_BIN names #{given}, which can not be run" unless given.empty?
+      candidates.find { |path| program?(path) } ||
+        raise(Missing, "the front's program was not found; build it (cargo build --release) or set PACELINE_BIN")
+    end
+
+    def candidates
+      near = PLACES.map { |place| File.expand_path(place, __dir__) }
+      near + ENV["PATH"].to_s.split(":").map { |dir| File.join(dir, "paceline") }
+    end
+
+    def executable?(path)
+      !path.empty? && File.file?(path) && File.executable?(path)
+    end
+
+    # A script of this name is a stub like this gem's own, which would start itself without end.
+    def program?(path)
+      executable?(path) && File.binread(path, 2) != "#!"
+    rescue SystemCallError
+      false
+    end
+  end
+end

@@ -1,0 +1,17 @@
+# frozen_string_literal: true
+
+# Registers the handler with rackup 2 (`rackup -s paceline`). All it does is in paceline/handler.rb.
+require "rackup/handler"
+require_relative "../../paceline/handler"
+
+module Rackup
+  module Handler
+    class Paceline
+      def self.run(app, **options, &block) = ::Paceline::Handler.run(app, **options, &block)
+
+      def self.valid_options = ::Paceline::Handler::OPTIONS
+    end
+
+    register(:paceline, Paceline)
+  end
+end

@@ -1,0 +1,71 @@
+# frozen_string_literal: true
+
+require "helper"
+
+# `rackup -s paceline`: the handler's process as the preloader, with a program in the front's place that speaks the
+# protocol on the socket it was given.
+class HandlerTest < Paceline::Test
+  FRONT = <<~'RUBY'
+    $LOAD_PATH.unshift(*ENV.fetch("LIBS").split(":"))
+    require "fake_front"
+    F = Paceline::Frames
+    at = ARGV.index("--adopt-control-fd")
+    control = FakeFront::UnbufferedWire.new(UNIXSocket.for_fd(ARGV[at + 1].to_i))
+    puts "arguments #{(ARGV[0...at] + ARGV[at + 2..]).join(" ")}"
+    control.send(F::START, F.pairs("root" => Dir.pwd, "kind" => "rack", "site" => "adopted", "environment" => "test"))
+    loaded = control.read
+    puts "loaded #{loaded.type == F::LOADED} #{loaded.pairs["pid"] == Process.ppid.to_s}"
+    control.send(F::FORK, F.fields(1, 1))
+    forked = control.await(F::FORKED)
+    worker = FakeFront::Worker.new(1, forked.fields[1].to_i, forked.fd)
+    worker.await(F::READY)
+    worker.channels[1].send(F::REQUEST, FakeFront.request)
+    puts "body #{FakeFront.answer(worker.channels[1]).body}"
+    waiting, waking = IO.pipe
+    trap(:TERM) { waking.write("T") }
+    puts "serving"
+    $stdout.flush
+    waiting.read(1)
+    worker.control.send(F::DRAIN)
+    puts "exited #{control.await(F::EXITED).fields[1]}"
+  RUBY
+
+  def test_rackup
+    skip "no rackup" unless (command = rackup)
+    files = { "config.ru" => "loaded = Process.pid\nat_exit { puts 'at_exit' }\nrun ->(env) { [200, {'content-type' => 'text/plain'}, [(loaded == Process.ppid).to_s]] }",
+              "front.rb" => FRONT }
+    in_tmpdir(files) do |dir|
+      stub = File.join(dir, "front")
+      write_stub(stub, File.join(dir, "front.rb"))
+      lib = File.expand_path("../lib", __dir__)
+      env = { "PACELINE_BIN" => stub, "LIBS" => "#{lib}:#{__dir__}", "RACK_ENV" => nil, "RUBYLIB" => lib }
+      IO.popen(env, [*command, "-s", "paceline", "-o", "::1", "-p", "4711", "-O", "Threads=3", "-E", "deployment", "-P", "rack.pid"],
+               chdir: dir, err: %i[child out]) do |io|
+        lines = []
+        lines << io.gets until lines.last.nil? || lines.last.start_with?("serving") if lines.push("").any?
+        assert_path_exists File.join(dir, "rack.pid")
+        Process.kill(:TERM, io.pid)
+        lines.concat(io.readlines).map!(&:chomp)
+        assert_includes lines, "arguments -b tcp://[::1]:4711 -e deployment -t 3"
+        assert_includes lines, "loaded true true"
+        assert_includes lines, "body true"
+        assert_includes lines, "exited 0"
+        assert_equal 1, lines.count("at_exit"), "in the handler's process, not in the worker"
+      end
+      assert_predicate $?, :success?
+      refute_path_exists File.join(dir, "rack.pid")
+    end
+  end
+
+  private
+
+  def rackup
+    path = ENV["PATH"].split(":").map { |dir| File.join(dir, "rackup") }.find { |file| File.executable?(file) }
+    path && [RbConfig.ruby, path]
+  end
+
+  def write_stub(path, script)
+    File.write(path, "#!/bin/sh\nexec #{RbConfig.ruby} #{script} \"$@\"\n")
+    File.chmod(0o755, path)
+  end
+end
