@@ -8,9 +8,9 @@ use std::{
 
 use super::{
     environment,
-    layer::Layer,
+    layer::{Layer, View},
     paceline_toml::{self, FromToml, Role},
-    puma::{self, FromPuma},
+    puma::{self, Asking, FromPuma},
     resolve::{self, Sources},
     value::Value,
     Config,
@@ -91,20 +91,13 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
             FromToml::default()
         },
     );
-    let puma = puma_file.as_ref().map_or_else(
-        || Ok(FromPuma::default()),
-        |path| {
-            let sources = Sources {
-                flags: &flag_layer,
-                environment: &read.layer,
-                toml: &toml.layer,
-                puma: &Layer::default(),
-                cores: around.cores,
-            };
-            let view = sources.server();
-            puma::read(path, &dir, view.environment(), &view.path("ruby").unwrap_or_else(|| "ruby".into()))
-        },
-    );
+    let said = View::new(vec![&flag_layer, &read.layer], around.cores);
+    let asking = Asking {
+        ruby: &said.path("ruby").unwrap_or_else(|| "ruby".into()),
+        dir: &dir,
+        environment: said.given("environment").map(|_| said.environment()),
+    };
+    let puma = puma_file.as_ref().map_or_else(|| Ok(FromPuma::default()), |path| puma::read(path, &asking));
     let mut puma = puma.unwrap_or_else(|wrong| {
         problems.push(wrong);
         FromPuma::default()
@@ -185,7 +178,7 @@ fn discovered_defaults(mut defaults: super::SiteConfig, flags: &Layer) -> super:
 }
 
 fn usual_puma(flags: &Layer, environment: &Layer, dir: &Path, cores: usize) -> Option<PathBuf> {
-    let view = super::layer::View::new(vec![flags, environment], cores);
+    let view = View::new(vec![flags, environment], cores);
     if view.given("sites").is_some() {
         return None;
     }
@@ -206,6 +199,6 @@ impl super::SiteConfig {
         let mut layer = Layer::default();
         layer.set("environment", Value::Text(environment.into()));
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        resolve::site(&super::layer::View::new(vec![&layer], cores), root)
+        resolve::site(&View::new(vec![&layer], cores), root)
     }
 }

@@ -1,12 +1,24 @@
-//! Asks Ruby what config/puma.rb says.
-//! It never obeys it: the settings become one source among others.
+//! Asks Ruby what config/puma.rb says, in the one process that reading settings may start.
+//! It never obeys the file: its settings become one source among others.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::{ErrorKind, Read, Write},
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
 
-use super::layer::Layer;
+use super::{bind, layer::Layer, options::named, value::Value};
+
+/// Read by `ruby -`, so that it is found wherever the program is installed.
+const SCRIPT: &str = include_str!("../../../../gem/lib/paceline/puma_config.rb");
+const LIMIT: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(3);
 
 /// What the file says.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct FromPuma {
     pub layer: Layer,
     /// `directory`: the application's root.
@@ -14,6 +26,123 @@ pub struct FromPuma {
     pub notices: Vec<String>,
 }
 
-pub fn read(_path: &Path, _root: &Path, _environment: &str, _ruby: &Path) -> Result<FromPuma, String> {
-    Ok(FromPuma::default())
+/// How to run Ruby.
+pub struct Asking<'a> {
+    pub ruby: &'a Path,
+    /// The directory served: Ruby runs there, and relative paths of the file are below it.
+    pub dir: &'a Path,
+    /// The environment if flags or variables name one; otherwise the file may.
+    pub environment: Option<&'a str>,
+}
+
+pub fn read(path: &Path, asking: &Asking) -> Result<FromPuma, String> {
+    let shown = path.strip_prefix(asking.dir).unwrap_or(path).display().to_string();
+    let (status, out, errors) = run(path, &shown, asking)?;
+    if !status.success() {
+        let path = path.display().to_string();
+        // The script's own last word follows a NUL; before it stands what the file printed.
+        let told = errors.rsplit_once('\0').map(|(_, told)| told.trim().replace(&path, &shown));
+        let last = || errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no word").to_string();
+        return Err(told.unwrap_or_else(|| format!("{shown}: Ruby failed to read it ({status}): {}", last())));
+    }
+    let mut read = understood(&out, &shown)?;
+    read.directory = read.directory.map(|path| asking.dir.join(path));
+    read.layer.anchor(read.directory.as_deref().unwrap_or(asking.dir));
+    Ok(read)
+}
+
+fn understood(out: &str, shown: &str) -> Result<FromPuma, String> {
+    let mut read = FromPuma::default();
+    let mut binds = Vec::new();
+    for line in out.lines() {
+        let Some((key, text)) = line.split_once('\t').map(|(key, text)| (key, unescaped(text))) else { continue };
+        let wrong = |why: String| format!("{shown}: {key} {text}: {why}");
+        match key {
+            "ignored" => read.notices.push(format!("{shown}: {text} has no meaning here")),
+            "directory" => read.directory = Some(PathBuf::from(text)),
+            "bind" => {
+                bind::check(&text).map_err(|why| format!("{shown}: bind {why}"))?;
+                binds.push(text);
+            }
+            _ => {
+                let option = named(key).ok_or_else(|| wrong("unknown setting".into()))?;
+                let value = option.kind.parse(&text).map_err(wrong)?;
+                read.layer.set(option.key, value);
+            }
+        }
+    }
+    if !binds.is_empty() {
+        read.layer.set("bind", Value::List(binds));
+    }
+    Ok(read)
+}
+
+fn unescaped(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match (c, c == '\\') {
+            (_, true) => plain.push(match rest.next() {
+                Some('n') => '\n',
+                Some('r') => '\r',
+                Some('t') => '\t',
+                Some(other) => other,
+                None => '\\',
+            }),
+            (c, false) => plain.push(c),
+        }
+    }
+    plain
+}
+
+fn run(path: &Path, shown: &str, asking: &Asking) -> Result<(ExitStatus, String, String), String> {
+    let ruby = asking.ruby.display();
+    let mut command = Command::new(asking.ruby);
+    command.args(["-", "--dump"]).arg(path).arg(asking.environment.unwrap_or(""));
+    command.current_dir(asking.dir).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let Some(environment) = asking.environment {
+        for name in ["RAILS_ENV", "RACK_ENV", "APP_ENV"] {
+            command.env(name, environment);
+        }
+    }
+    let mut child = command.spawn().map_err(|why| match why.kind() {
+        ErrorKind::NotFound => {
+            format!("{ruby}: not found, but {shown} needs Ruby; install it, name it with --ruby, or do without the file with -C -")
+        }
+        _ => format!("{ruby}: cannot be run to read {shown}: {why}"),
+    })?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A Ruby that ends before it has read everything tells why by its status.
+        let _ = stdin.write_all(SCRIPT.as_bytes());
+    }
+    let (out, errors) = (collect(child.stdout.take()), collect(child.stderr.take()));
+    let started = Instant::now();
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if started.elapsed() < LIMIT => thread::sleep(POLL),
+            Ok(None) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("{shown}: not read after {} s; it must not wait for anything", LIMIT.as_secs()));
+            }
+            Err(why) => return Err(format!("{shown}: {why}")),
+        }
+    };
+    // A process that the file left behind may keep the pipes open for ever.
+    let text = |from: mpsc::Receiver<Vec<u8>>| from.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
+    let [out, errors] = [text(out), text(errors)].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    Ok((status, out, errors))
+}
+
+fn collect(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
+    let (to, from) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        let _ = to.send(bytes);
+    });
+    from
 }
