@@ -1,3 +1,4 @@
+# Roda is in no Debian package: `gem install roda` brings it.
 require "roda"
 
 class Hello < Roda
