@@ -65,7 +65,7 @@ class Visitor
       @cookies[name] = value
     end
     answer.body.force_encoding(Encoding::UTF_8) if answer.body && answer["content-type"].to_s.match?(/text|json|xml/)
-    found = answer.body.to_s[/<meta name="csrf-token" content="([^"]+)"/n, 1] if answer["content-type"].to_s.include?("html")
+    found = answer.body.to_s[/<meta name="csrf-token" content="([^"]+)"/, 1] if answer["content-type"].to_s.include?("html")
     @token = Visitor.unescape(found) if found
     answer
   end
