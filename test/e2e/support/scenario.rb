@@ -1,0 +1,178 @@
+# What every end-to-end scenario stands on: a scripted application, a real server on a port of its own, raw clients, barriers.
+# It asserts nothing itself and never sleeps to wait for something: it waits for what the server prints, or on barriers.
+require "minitest/autorun"
+require "fileutils"
+require "net/http"
+require "socket"
+require "timeout"
+require "tmpdir"
+
+module Scenario
+  CHECKOUT = File.expand_path("../../..", __dir__)
+  BIN = ENV.fetch("PACELINE_BIN") { File.join(CHECKOUT, "target/release/paceline") }
+  # Nothing that is waited for takes this long, on the slowest machine.
+  PATIENCE = Integer(ENV.fetch("PACELINE_TEST_PATIENCE", "30"))
+
+  # A folder with the given files ("config.ru" => "run ..."), removed after the test.
+  def app(files = {})
+    dir = File.realpath(Dir.mktmpdir("paceline-test-"))
+    (@folders ||= []) << dir
+    write(dir, files)
+    dir
+  end
+
+  def write(dir, files)
+    files.each do |name, content|
+      path = File.join(dir, name)
+      FileUtils.mkdir_p(File.dirname(path))
+      File.binwrite(path, content)
+    end
+  end
+
+  # Starts `paceline ARGUMENTS` in `dir` on a free port; returns when it listens, and with `ready: true` when the app is up.
+  def serve(dir, *arguments, env: {}, ready: true, port: true)
+    server = Server.new(dir, arguments, env, port)
+    (@servers ||= []) << server
+    server.wait_for(/Listening on http:\/\/\S+:(\d+)/) { |match| server.port = Integer(match[1]) } if port
+    server.wait_for(/ is ready: /) if ready
+    server
+  end
+
+  # A point in the app that the test opens: in the app `Barrier.at(PATH)`, which is `File.read(PATH)` on a FIFO.
+  def barrier(dir, name = "barrier")
+    Barrier.new(File.join(dir, name))
+  end
+
+  def teardown
+    super
+    Array(@servers).each(&:kill)
+    Array(@folders).each { |dir| FileUtils.rm_rf(dir) }
+    unless passed? || skipped?
+      Array(@servers).each { |server| warn "--- what the server printed (#{name})\n#{server.output}\n---" }
+    end
+  end
+
+  # Repeats the block until it is true; for things that have no event to wait for (a process that goes away).
+  def eventually(what = "the condition", within: PATIENCE)
+    limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + within
+    until (result = yield)
+      flunk("waited #{within} s for #{what}") if Process.clock_gettime(Process::CLOCK_MONOTONIC) > limit
+      sleep 0.01
+    end
+    result
+  end
+
+  # A running server.
+  class Server
+    attr_reader :pid, :dir
+    attr_accessor :port
+
+    def initialize(dir, arguments, env, port)
+      @dir = dir
+      @log = Tempfile.create("paceline-output")
+      arguments = ["-b", "tcp://127.0.0.1:0", *arguments] if port && arguments.none? { |argument| %w[-b -p].include?(argument) }
+      clean = %w[RACK_ENV RAILS_ENV APP_ENV WEB_CONCURRENCY RAILS_MAX_THREADS PORT BUNDLE_GEMFILE RUBYOPT].to_h { |name| [name, nil] }
+      env = clean.merge("PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem")).merge(env)
+      @pid = Process.spawn(env, BIN, *arguments, chdir: dir, out: @log, err: @log, in: File::NULL)
+    end
+
+    def output = File.read(@log.path, encoding: "UTF-8")
+
+    # Waits until the output matches; yields and returns the match.
+    def wait_for(pattern, within: PATIENCE, from: 0)
+      limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + within
+      loop do
+        if (match = output[from..].to_s.match(pattern))
+          yield match if block_given?
+          return match
+        end
+        raise Minitest::Assertion, "the server ended (#{@status}) and never printed #{pattern.inspect}:\n#{output}" if ended?
+        raise Minitest::Assertion, "waited #{within} s for #{pattern.inspect} in:\n#{output}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > limit
+        sleep 0.01
+      end
+    end
+
+    def get(path, headers = {}) = request(Net::HTTP::Get.new(path, headers))
+
+    def request(request)
+      Net::HTTP.start("127.0.0.1", port, read_timeout: PATIENCE) { |http| http.request(request) }
+    end
+
+    # A raw connection; closed by its block or by the caller.
+    def connect
+      socket = TCPSocket.new("127.0.0.1", port)
+      socket.setsockopt(Socket::IPPROTO_TCP, Socket::TCP_NODELAY, 1)
+      return socket unless block_given?
+      begin
+        Timeout.timeout(PATIENCE) { yield socket }
+      ensure
+        socket.close
+      end
+    end
+
+    # Sends bytes, reads until the server closes.
+    def exchange(bytes)
+      connect do |socket|
+        socket.write(bytes)
+        socket.read
+      end
+    end
+
+    def signal(name) = Process.kill(name, pid)
+
+    # TERM, and the exit status.
+    def stop
+      signal(:TERM)
+      wait
+    end
+
+    def wait
+      Timeout.timeout(PATIENCE) { Process.wait(pid) } unless @status
+      @status ||= $?
+    end
+
+    def ended?
+      return true if @status
+      Process.wait(pid, Process::WNOHANG) && (@status = $?)
+      !!@status
+    end
+
+    def kill
+      return if ended?
+      Process.kill(:KILL, pid)
+      wait
+    end
+
+    # Pids of the server's Ruby processes: preloaders and workers, by their parents.
+    def descendants(of = pid)
+      children = Dir["/proc/#{of}/task/*/children"].flat_map { |path| File.read(path).split.map(&:to_i) rescue [] }
+      children + children.flat_map { |child| descendants(child) }
+    end
+
+    def preloaders = descendants.select { |pid| title(pid).include?("preloader") }
+
+    def workers = descendants.select { |pid| title(pid).include?("worker") }
+
+    def title(pid)
+      File.read("/proc/#{pid}/cmdline").tr("\0", " ")
+    rescue SystemCallError
+      ""
+    end
+  end
+
+  # A FIFO that the app reads from and the test opens.
+  class Barrier
+    attr_reader :path
+
+    def initialize(path)
+      @path = path
+      File.mkfifo(path)
+    end
+
+    # Lets one reader pass; waits until it is there.
+    def open = Timeout.timeout(PATIENCE) { File.write(@path, "go") }
+
+    # Waits until the app writes (`File.write(PATH, ...)`), and returns what.
+    def wait = Timeout.timeout(PATIENCE) { File.read(@path) }
+  end
+end
