@@ -58,7 +58,8 @@ module Paceline
     # chunks, gc microseconds, allocated objects, app started, app finished, spans.
     Counters = Struct.new(:chunks, :gc, :allocated, :started, :finished, :spans)
 
-    U32 = 0xFFFF_FFFF
+    TEMPLATES = [] # of `unpack`, by the number of fields
+    private_constant :TEMPLATES
 
     module_function
 
@@ -96,16 +97,22 @@ module Paceline
     def parse_request(frame)
       size = frame.bytesize
       raise ProtocolError, "REQUEST of #{size} bytes" if size < 10
-      flags = frame.getbyte(5)
-      length = frame.unpack1("N", offset: 6)
+      flags, length = frame.unpack("@5CN")
       raise ProtocolError, "REQUEST env of #{length} bytes in a frame of #{size}" if length > size - 10
-      env = parse_pairs(frame.byteslice(10, length))
+      env = parse_env(frame.byteslice(10, length))
       [flags, env, flags == INLINE ? frame.byteslice(10 + length, size) : nil]
+    end
+
+    # As parse_pairs, and faster: for each request.
+    def parse_env(pairs)
+      count = pairs.count("\0")
+      return parse_pairs(pairs) if count > 512 || count.odd? || count.zero? || pairs.getbyte(-1) != 0
+      Hash[*pairs.unpack(TEMPLATES[count] ||= "Z*" * count)]
     end
 
     def counters(counted)
       spans = counted.spans
-      [counted.chunks & U32, counted.gc & U32, counted.allocated & U32, counted.started, counted.finished,
+      [counted.chunks, counted.gc, counted.allocated, counted.started, counted.finished,
        spans.bytesize, spans].pack("NNNQ>Q>na*")
     end
 
@@ -113,7 +120,7 @@ module Paceline
     def response_head(status, flags, counted, headers, body_size)
       spans = counted.spans
       [37 + spans.bytesize + headers.bytesize + body_size, RESPONSE, status, flags,
-       counted.chunks & U32, counted.gc & U32, counted.allocated & U32, counted.started, counted.finished,
+       counted.chunks, counted.gc, counted.allocated, counted.started, counted.finished,
        spans.bytesize, spans, headers.bytesize, headers].pack("NCnCNNNQ>Q>na*Na*")
     end
 

@@ -7,9 +7,9 @@ module Paceline
 
   class Headers
     TOKEN = /\A[!#$%&'*+\-.^_`|~0-9A-Za-z]+\z/
-    BREAKING = /[\r\0]/
+    SPECIAL = /[\r\n\0]/
     KNOWN_MAX = 1000
-    private_constant :TOKEN, :BREAKING, :KNOWN_MAX
+    private_constant :TOKEN, :SPECIAL, :KNOWN_MAX
 
     # Names checked once: name => name, or false for one that stays in the worker.
     def initialize
@@ -42,12 +42,13 @@ module Paceline
       return if value.nil?
       value = value.to_s
       value = value.b unless value.ascii_only?
-      raise InvalidResponse, "header #{name} has a value with CR or NUL: #{value.inspect}" if value.match?(BREAKING)
-      if value.include?("\n")
-        value.each_line("\n", chomp: true) { |line| out << name << "\0" << line << "\0" unless line.empty? }
-      else
-        out << name << "\0" << value << "\0"
-      end
+      return split(out, name, value) if value.match?(SPECIAL)
+      out << name << "\0" << value << "\0"
+    end
+
+    def split(out, name, value)
+      raise InvalidResponse, "header #{name} has a value with CR or NUL: #{value.inspect}" if value.match?(/[\r\0]/)
+      value.each_line("\n", chomp: true) { |line| out << name << "\0" << line << "\0" unless line.empty? }
     end
 
     def check_name(name)

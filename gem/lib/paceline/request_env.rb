@@ -13,9 +13,8 @@ module Paceline
     def initialize(channel, rack3)
       @channel = channel
       @rack3 = rack3
-      @multithread = channel.worker.multithread?
-      @early_hints = ->(headers) { channel.early_hints(headers) }
-      @hijack = -> { @env["rack.hijack_io"] = channel.hijack }
+      @constants = constants
+      @hijackable = @constants.merge("rack.hijack?" => true, "rack.hijack" => -> { @env["rack.hijack_io"] = channel.hijack })
     end
 
     # The body that is still coming in over the channel, if it is.
@@ -29,21 +28,9 @@ module Paceline
       flags, env, inline = Frames.parse_request(frame)
       @problem = @input = @streamed = nil
       env["rack.input"] = body(flags, env, inline)
-      env["rack.errors"] = $stderr
+      env.update(env["paceline.hijack"] == "1" ? @hijackable : @constants)
       env["rack.after_reply"] = []
-      env["rack.early_hints"] = @early_hints
-      if @rack3
-        env["rack.response_finished"] = []
-      else
-        env["rack.version"] = RACK_VERSION
-        env["rack.multithread"] = @multithread
-        env["rack.multiprocess"] = true
-        env["rack.run_once"] = false
-      end
-      if env["paceline.hijack"] == "1"
-        env["rack.hijack?"] = true
-        env["rack.hijack"] = @hijack
-      end
+      env["rack.response_finished"] = [] if @rack3
       @env = env
     end
 
@@ -54,6 +41,14 @@ module Paceline
     end
 
     private
+
+    # The same for each request of this thread.
+    def constants
+      always = { "rack.errors" => $stderr, "rack.early_hints" => ->(headers) { @channel.early_hints(headers) } }
+      return always if @rack3
+      always.merge("rack.version" => RACK_VERSION, "rack.multithread" => @channel.worker.multithread?,
+                   "rack.multiprocess" => true, "rack.run_once" => false)
+    end
 
     def body(flags, env, inline)
       case flags

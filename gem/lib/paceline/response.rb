@@ -188,7 +188,7 @@ module Paceline
 
     # BUSY when something is left to do once the front has the response.
     def busy
-      @flagged = @body.respond_to?(:close) || callbacks("rack.after_reply").any? || callbacks("rack.response_finished").any?
+      @flagged = @body.respond_to?(:close) || !callbacks("rack.after_reply").empty? || !callbacks("rack.response_finished").empty?
       @flagged ? Frames::BUSY : 0
     end
 
