@@ -1,0 +1,92 @@
+//! Holds the rules of the house: the walls between rooms, the size of files, and that each says what it is.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Lines of a source file before its unit tests.
+const LONGEST: usize = 500;
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn each_source(check: impl Fn(&str, &str) -> Option<String>) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = Vec::new();
+    sources(&root.join("src"), &mut found);
+    assert!(found.len() > 40, "the sources are not where this test looks");
+    let complaints: Vec<_> = found
+        .iter()
+        .filter_map(|path| {
+            let name = path.strip_prefix(root.join("src")).unwrap().display().to_string();
+            check(&name, &fs::read_to_string(path).unwrap()).map(|complaint| format!("{name}: {complaint}"))
+        })
+        .collect();
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn every_module_opens_with_what_it_does() {
+    each_source(|_, text| (!text.starts_with("//! ")).then(|| "does not open with `//!`".into()));
+}
+
+#[test]
+fn no_file_is_longer_than_a_reader_can_hold() {
+    each_source(|_, text| {
+        let lines = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count();
+        (lines > LONGEST).then(|| format!("{lines} lines before its tests"))
+    });
+}
+
+#[test]
+fn unsafe_code_says_why_it_is_sound() {
+    each_source(|_, text| {
+        let lines: Vec<_> = text.lines().collect();
+        let bare = lines.iter().enumerate().find(|(number, line)| {
+            line.contains("unsafe {")
+                && !lines[number.saturating_sub(4)..*number].iter().any(|line| line.contains("SAFETY:"))
+        });
+        bare.map(|(number, _)| format!("line {}: unsafe without SAFETY", number + 1))
+    });
+}
+
+/// A room and what it may not know of. The pipeline composes the steps; the steps do not compose each other.
+const WALLS: &[(&str, &[&str])] = &[
+    ("config/", &["dispatch", "supervisor", "worker", "server", "pipeline", "connection"]),
+    ("static_files/", &["config", "dispatch", "supervisor", "worker", "route", "pipeline", "server", "answers"]),
+    ("startup_report/", &["config", "dispatch", "supervisor", "worker", "route", "pipeline", "server", "answers"]),
+    ("pages/", &["config", "dispatch", "supervisor", "worker", "route", "pipeline", "server", "answers"]),
+    ("worker/", &["dispatch", "supervisor", "route", "pipeline", "server", "answers", "config"]),
+    ("supervisor/", &["pipeline", "server", "answers", "connection", "route"]),
+    ("dispatch/", &["pipeline", "server", "answers", "connection", "route"]),
+    ("http/", &["pipeline", "server", "answers", "connection", "route", "supervisor"]),
+];
+
+#[test]
+fn rooms_do_not_reach_through_walls() {
+    each_source(|name, text| {
+        let (_, forbidden) = WALLS.iter().find(|(room, _)| name.starts_with(room))?;
+        let code: Vec<_> = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).collect();
+        let whole = code.join("\n");
+        let named = |room: &&&str| whole.contains(&format!("crate::{room}::")) || uses(&whole, room);
+        forbidden.iter().find(named).map(|room| format!("knows of `{room}`"))
+    });
+}
+
+/// Whether a `use crate::{...}` names the room at its top level.
+fn uses(text: &str, room: &str) -> bool {
+    text.split("use crate::{").skip(1).any(|rest| {
+        let list = rest.split("};").next().unwrap_or_default();
+        list.lines()
+            .any(|line| line.trim().starts_with(&format!("{room}::")) || line.trim().trim_end_matches(',') == room)
+    })
+}

@@ -1,0 +1,10 @@
+# Runs the end-to-end scenarios in one process: `ruby test/e2e/run.rb [WHICH ...]`.
+# WHICH: names without `_test` (`hijack`), or `rack` for those that hold on every Ruby and Rack. Tests that need a real
+# application served elsewhere (Redmine, the brewery) are run by bin/test.
+RACK = %w[bodies input hijack websocket streaming headers lint serve].freeze
+ELSEWHERE = %w[redmine brewery].freeze
+
+all = Dir[File.join(__dir__, "*_test.rb")].to_h { |path| [File.basename(path, "_test.rb"), path] }
+names = ARGV.empty? ? all.keys - ELSEWHERE : ARGV.flat_map { |name| name == "rack" ? RACK & all.keys : [name] }
+ARGV.clear
+names.sort.each { |name| require all.fetch(name) { abort "no #{name}_test.rb in #{__dir__}" } }
