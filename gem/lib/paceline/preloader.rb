@@ -87,7 +87,7 @@ module Paceline
     def load_hooks
       return if @settings["puma_config"].to_s.empty?
       require_relative "puma_config"
-      @hooks = PumaConfig.load(@settings["puma_config"])
+      @hooks = PumaConfig.load(@settings["puma_config"], @settings["environment"])
     end
 
     def tell_step(name, edge)
@@ -124,6 +124,7 @@ module Paceline
 
     def fork_worker(index, threads)
       before_fork
+      @hooks&.run_hooks(:before_worker_fork, index)
       ours, theirs = UNIXSocket.pair
       parent = Process.pid
       pid = Process.fork do
@@ -143,8 +144,10 @@ module Paceline
       @hooks&.run_hooks(:after_worker_fork, index)
     end
 
+    # The app's hooks once, before the first fork; its database connections each time.
     def before_fork
-      @hooks&.run_hooks(:before_fork)
+      @hooks&.run_hooks(:before_fork) unless @forked_before
+      @forked_before = true
       return unless defined?(::ActiveRecord::Base)
       handler = ::ActiveRecord::Base.connection_handler
       every_role = ([::ActiveRecord::VERSION::MAJOR, ::ActiveRecord::VERSION::MINOR] <=> [7, 1]) >= 0
