@@ -228,6 +228,17 @@ module ResponseRules
     consumed&.close
   end
 
+  def test_hijacker_that_raises_ends_the_stream
+    channel.send(F::REQUEST, FakeFront.request({ "PATH_INFO" => "/hijack-fails" }))
+    consumed = channel
+    assert FakeFront.answer(consumed).raw
+    assert_equal "", consumed.io.read
+    @worker.await(F::CHANNEL)
+    assert_equal 200, get("/array").status
+  ensure
+    consumed&.close
+  end
+
   def test_partial_hijack_only_where_it_is_offered
     answer = get("/hijack-partial", { "paceline.hijack" => "" })
     assert_includes [F::RESPONSE, F::HEAD, F::ERROR], answer.types.first

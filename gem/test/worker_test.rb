@@ -197,6 +197,18 @@ class WorkerTest < Paceline::Test
     end
   end
 
+  def test_a_thread_that_the_app_kills_is_replaced
+    files = { "config.ru" => "run ->(env) { Thread.exit if env['QUERY_STRING'] == 'kill'; [200, {}, ['alive']] }" }
+    started(files) do |_front, worker|
+      worker.await(F::READY)
+      first = worker.channels[1]
+      first.send(F::REQUEST, FakeFront.request({ "QUERY_STRING" => "kill" }))
+      assert_nil first.read
+      worker.await(F::CHANNEL)
+      assert_equal "alive", get(worker.channels[1]).body
+    end
+  end
+
   def test_workers_have_seeds_of_their_own
     files = { "config.ru" => "srand(1)\nrun ->(env) { [200, {}, [rand.to_s]] }" }
     started(files) do |front, worker|

@@ -33,19 +33,26 @@ module Paceline
 
     # The thread's life: until the worker drains or the front closes the channel.
     def run
+      @ended = false
       run_hooks(:before_thread_start)
       while (type = next_frame)
         serve if type == Frames::REQUEST
         @busy = false
         break if @worker.draining?
       end
+      @ended = true
       run_hooks(:before_thread_exit)
     rescue ProtocolError, Control::Gone, NoMemoryError => e
       @worker.broken(e)
     rescue SystemCallError, IOError
-      nil # the front closed the channel; its control socket tells the rest
+      @ended = true # the front closed the channel; its control socket tells the rest
     ensure
       @io.close unless @io.closed?
+    end
+
+    # False when the app killed the thread in the middle of a request.
+    def ended?
+      @ended
     end
 
     # Called from the main thread: an idle thread sees the end of its channel, a busy one ends after its request.

@@ -165,7 +165,13 @@ module Paceline
     def raw(headers)
       @begun = true
       @channel.write(Frames.head(@status, Frames::RAW, headers))
-      yield @channel.surrender
+      io = @channel.surrender
+      begin
+        yield io
+      rescue Exception
+        io.close
+        raise
+      end
     end
 
     def begin_with(headers)

@@ -111,7 +111,8 @@ module Paceline
       @app ||= @loader.load
       @rack3 = @loader.rack_release.to_i >= 3
       @hooks&.run_hooks(:before_worker_boot, @index)
-      @threads = Array.new(@size) { |n| start_thread(n + 1) }
+      @threads = []
+      1.upto(@size) { |number| start_thread(number) }
       @control.send(Frames::READY)
     rescue Control::Gone
       raise
@@ -126,12 +127,17 @@ module Paceline
       exit!(1)
     end
 
+    # A thread that the app kills is replaced; the front sees its channel end and a new one come.
     def start_thread(number)
       channel = Channel.new(self, number, open_channel(number))
-      thread = Thread.new { channel.run }
+      thread = Thread.new do
+        channel.run
+      ensure
+        start_thread(number) unless channel.ended? || @draining
+      end
       thread.name = "paceline #{number}"
       thread[:paceline_channel] = channel
-      thread
+      @threads[number - 1] = thread
     end
 
     # Until there is nothing more to serve. EOF: the front is gone, and so is the reason to live.

@@ -133,6 +133,7 @@ ROUTES = {
   "/callbacks-fail" => ->(env) { callbacks(env, fail: true) },
   "/hijack" => method(:hijack_full),
   "/hijack-partial" => ->(_) { ok([], "rack.hijack" => ->(io) { io.write("mine"); io.close }) },
+  "/hijack-fails" => ->(_) { ok([], "rack.hijack" => ->(_io) { raise "in the hijacker" }) },
   "/upgrade" => lambda { |_|
     [101, { "upgrade" => "echo" }, lambda { |io|
       io << io.readpartial(100).reverse
