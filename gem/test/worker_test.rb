@@ -55,6 +55,29 @@ class WorkerTest < Paceline::Test
     end
   end
 
+  def test_outputs_block_as_a_child_process_expects
+    files = { "config.ru" => <<~'RUBY' }
+      run ->(env) { [200, {}, [[STDOUT, STDERR].map { |io| io.fcntl(3) & File::NONBLOCK }.inspect]] }
+    RUBY
+    started(files) do |_front, worker|
+      worker.await(F::READY)
+      assert_equal "[0, 0]", get(worker.channels[1]).body
+    end
+  end
+
+  def test_children_of_the_app_get_signals_as_usual
+    files = { "config.ru" => "run ->(env) { [200, {}, [`grep SigIgn /proc/self/status`]] }" }
+    started(files) do |_front, worker|
+      worker.await(F::READY)
+      ignored = get(worker.channels[1]).body[/\h{16}/].to_i(16)
+      before = File.read("/proc/self/status")[/SigIgn:\s*(\h+)/, 1].to_i(16)
+      %w[INT QUIT TERM HUP USR1 USR2].each do |name|
+        bit = 1 << (Signal.list[name] - 1)
+        assert_equal before & bit, ignored & bit, name
+      end
+    end
+  end
+
   def test_idle_worker_drains_with_status_0
     started(threads: 2) do |front, worker|
       worker.await(F::READY)

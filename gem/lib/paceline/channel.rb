@@ -18,6 +18,11 @@ module Paceline
     F_SETFL = 4
     private_constant :EMPTY, :READ_SIZE, :PENDING_MAX, :WHOLE, :SHUT_RD, :F_GETFL, :F_SETFL
 
+    # Ruby makes pipes and sockets non-blocking.
+    def self.make_blocking(io)
+      io.fcntl(F_SETFL, io.fcntl(F_GETFL) & ~File::NONBLOCK)
+    end
+
     attr_reader :worker, :number, :io
 
     def initialize(worker, number, io)
@@ -149,7 +154,7 @@ module Paceline
       @frame = EMPTY
       @io = io
       @alone = [io]
-      io.fcntl(F_SETFL, io.fcntl(F_GETFL) & ~File::NONBLOCK)
+      Channel.make_blocking(io)
     end
 
     def serve

@@ -101,6 +101,7 @@ module Paceline
         reading, writing = IO.pipe
         @control.send(Frames::OUTPUT, Frames.fields(name), fd: reading)
         reading.close
+        Channel.make_blocking(writing) # the app's children share it, and may not expect EAGAIN
         io.reopen(writing)
         io.sync = true
         writing.close
