@@ -82,10 +82,91 @@ fn told(error: &clap::Error) -> CliExit {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return CliExit::Print(text);
     }
-    let told = text.lines().take_while(|line| !line.starts_with("Usage:"));
-    let words = told
+    let aside = ["to pass", "For more information", "[possible"];
+    let words = text
+        .lines()
+        .take_while(|line| !line.starts_with("Usage:"))
         .map(|line| line.trim().trim_start_matches("error: ").replace("tip: ", ""))
-        .filter(|line| !line.is_empty() && !line.starts_with("to pass"));
+        .filter(|line| !line.is_empty() && !aside.iter().any(|start| line.starts_with(start)));
     let line = words.collect::<Vec<_>>().join("; ");
     CliExit::Wrong(vec![format!("{line}; see paceline --help")])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{
+        test_folder::{around, Folder},
+        AccessLogFormat, Config,
+    };
+
+    fn run(folder: &Folder, line: &str) -> Result<Command, CliExit> {
+        let args: Vec<&str> = std::iter::once("paceline").chain(line.split_whitespace()).collect();
+        around(&folder.0, &[], |around| parse(args, around))
+    }
+
+    fn served(folder: &Folder, line: &str) -> Config {
+        match run(folder, line) {
+            Ok(Command::Serve(config)) => config,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn pumas_flags() {
+        let folder =
+            Folder::with(&[("config.ru", ""), ("other.ru", ""), ("app/config.ru", ""), ("config/puma.rb", "")]);
+        let config = served(&folder, "-p 0 -w 2 -t 0:16 -e production --pidfile a.pid --tag x -q -C - other.ru");
+        let site = &config.sites[0];
+        assert_eq!((site.workers, site.threads, site.environment.as_str()), (2, 16, "production"));
+        assert_eq!(site.rackup, Some(folder.0.join("other.ru")));
+        assert_eq!((config.pidfile, config.tag), (Some(folder.0.join("a.pid")), Some("x".into())));
+        assert_eq!(config.log.access_format, AccessLogFormat::Off);
+        assert_eq!(site.puma_config, None);
+        assert_eq!(served(&folder, "--dir app -C - config.ru").sites[0].root, folder.0.join("app"));
+        assert_eq!(served(&folder, "-C - app").sites[0].root, folder.0.join("app"));
+        assert_eq!(served(&folder, "-C - -b tcp://0.0.0.0:1 -b unix:///x").binds.len(), 2);
+        assert!(!served(&folder, "-C - --preload=false").sites[0].preload);
+        assert!(served(&folder, "-C - --preload=false --preload").sites[0].preload);
+        assert_eq!(served(&folder, "-C - --adopt-control-fd 5").adopt_control_fd, Some(5));
+        let config = served(&folder, "-C - --prune-bundler -S a.state --fork-worker --control-url auto -v");
+        assert_eq!(config.notices.len(), 4, "{:?}", config.notices);
+    }
+
+    #[test]
+    fn commands() {
+        let folder = Folder::with(&[("config.ru", "")]);
+        for line in ["check", "-p 1 check", "check -p 1 config.ru"] {
+            assert!(matches!(run(&folder, line), Ok(Command::Check(_))), "{line}");
+        }
+        for (line, words) in [
+            ("--version", "paceline "),
+            ("-V", "paceline "),
+            ("-h", "WEB_CONCURRENCY"),
+            ("--help", "--queue-max"),
+            ("config-docs", "# Configuration"),
+        ] {
+            assert!(matches!(run(&folder, line), Err(CliExit::Print(text)) if text.contains(words)), "{line}");
+        }
+    }
+
+    #[test]
+    fn mistakes_take_one_line() {
+        let folder = Folder::with(&[("config.ru", "")]);
+        for (line, told) in [
+            ("--worker 2", "unexpected argument '--worker' found; a similar argument exists: '--workers'; see paceline --help"),
+            ("-w", "a value is required for '--workers <NUMBER>' but none was supplied; see paceline --help"),
+            ("-w x", "--workers x: must be a whole number up to 512, or \"auto\" for the number of cores, not \"x\""),
+            ("-p 99999", "--port 99999: must be a whole number from 0 to 65535, not \"99999\""),
+            ("chek", "chek: no such file, directory or command; see paceline --help"),
+            ("-C none.toml", "-C none.toml: no such file"),
+            ("-C config.ru", "-C config.ru: must end in .toml (paceline's own) or .rb (Puma's)"),
+            ("-b ssl://0.0.0.0:1", "--bind ssl://0.0.0.0:1: ssl://0.0.0.0:1: TLS is not served by this version; bind tcp:// behind a TLS proxy"),
+        ] {
+            match run(&folder, line) {
+                Err(CliExit::Wrong(lines)) => assert_eq!(lines, [told], "{line}"),
+                other => panic!("{line}: {other:?}"),
+            }
+        }
+    }
 }

@@ -76,3 +76,43 @@ fn shown(bind: &Bind) -> String {
         Bind::Fd(fd) => format!("handed over as file descriptor {fd}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{
+        load,
+        test_folder::{around, Folder},
+        Flags,
+    };
+
+    fn checked(folder: &Folder, boot: Boot) -> String {
+        let config = around(&folder.0, &[], |around| load(Flags::default(), around)).expect("fine");
+        let mut out = Vec::new();
+        run(&config, &mut out, boot);
+        String::from_utf8_lossy(&out).replace(&folder.0.display().to_string(), "DIR")
+    }
+
+    #[test]
+    fn tells_what_would_be_served() {
+        let toml = "sites = \"more\"\n[[site]]\nroot = \"shop\"\nhost = \"shop.test\"\n[[site]]\nroot = \"none\"\n";
+        let folder = Folder::with(&[
+            ("paceline.toml", toml),
+            ("shop/config.ru", ""),
+            ("more/manual/index.html", ""),
+            ("more/wrong/paceline.toml", "x = 1"),
+        ]);
+        let told = checked(&folder, &|site| if site.name == "manual" { Err("does not start".into()) } else { Ok(()) });
+        let lines = [
+            "listen  http://127.0.0.1:3000",
+            "site    shop.test: Rack in DIR/shop, development, 1 x 3 threads, for shop.test",
+            "WRONG   site none: DIR/none: cannot be read: No such file or directory (os error 2)",
+            "WRONG   site manual: does not start",
+            "WRONG   DIR/more/wrong/paceline.toml:1:1: unknown key \"x\"",
+            "3 problems",
+        ];
+        assert_eq!(told.lines().collect::<Vec<_>>(), lines);
+        let folder = Folder::with(&[("config.ru", "")]);
+        assert!(checked(&folder, &|_| Ok(())).ends_with("all is well\n"));
+    }
+}

@@ -3,7 +3,9 @@
 
 use clap::{builder::ArgAction, value_parser, Arg, Command};
 
-use crate::config::{Kind, Opt, Preset, OPTIONS};
+use crate::config::{Kind, Opt, OPTIONS};
+
+const HELP_WIDTH: usize = 88;
 
 /// Puma's flags that are accepted so that old command lines go on working, and whether each takes a value.
 pub const WITHOUT_MEANING: &[(&str, Takes)] = &[
@@ -48,12 +50,11 @@ pub fn command() -> Command {
         .subcommand(Command::new("check").about("Check configuration and application without serving").arg(target()))
         .subcommand(Command::new("config-docs").hide(true).about("Print docs/configuration.md"))
         .arg(target())
-        .arg(Arg::new("version").short('V').long("version").action(ArgAction::Version).help("Print the version"))
-        .args(fixed());
+        .arg(Arg::new("version").short('V').long("version").action(ArgAction::Version).help("Print the version"));
     for option in OPTIONS.iter().filter(|option| !option.long.is_empty()) {
         command = command.arg(argument(option));
     }
-    command
+    command.args(fixed())
 }
 
 fn target() -> Arg {
@@ -61,21 +62,23 @@ fn target() -> Arg {
 }
 
 fn argument(option: &'static Opt) -> Arg {
-    let mut words = option.doc.to_string();
+    let mut facts = String::new();
     if let Kind::Enum(choices) = option.kind {
-        words.push_str(&format!(" [one of: {}]", choices.join(", ")));
+        facts.push_str(&format!(" [one of: {}]", choices.join(", ")));
     }
-    if let Some(preset) = preset(option) {
-        words.push_str(&format!(" [default: {preset}]"));
+    if let Some(preset) = option.default_words() {
+        facts.push_str(&format!(" [default: {preset}]"));
     }
     if !option.env.is_empty() {
-        words.push_str(&format!(" [env: {}]", option.env.join(", ")));
+        facts.push_str(&format!(" [env: {}]", option.env.join(", ")));
     }
+    let first = option.doc.split_inclusive(". ").next().unwrap_or(option.doc).trim_end_matches(['.', ' ']);
     let mut arg = Arg::new(option.key)
         .long(option.long)
         .aliases(option.aliases)
         .global(true)
-        .help(words)
+        .help(format!("{first}{facts}"))
+        .long_help(wrapped(&format!("{}{facts}", option.doc), HELP_WIDTH))
         .help_heading(option.group)
         .hide_short_help(!option.common)
         .value_name(value_name(&option.kind));
@@ -89,6 +92,18 @@ fn argument(option: &'static Opt) -> Arg {
     }
 }
 
+fn wrapped(text: &str, width: usize) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + word.len() < width => line.extend([" ", word]),
+            _ => lines.push(word.into()),
+        }
+    }
+    lines.join("\n")
+}
+
 fn value_name(kind: &Kind) -> &'static str {
     match kind {
         Kind::Bool => "true|false",
@@ -100,18 +115,6 @@ fn value_name(kind: &Kind) -> &'static str {
         Kind::Text { .. } | Kind::Map => "TEXT",
         Kind::List { .. } => "URI",
         Kind::Enum(_) => "WORD",
-    }
-}
-
-/// The default in words.
-pub fn preset(option: &Opt) -> Option<String> {
-    match option.preset {
-        Preset::Unset("none") => None,
-        Preset::Unset(words) | Preset::Fixed(words) => Some(words.into()),
-        Preset::ByEnvironment { development, other } => {
-            Some(format!("{development} in development, otherwise {other}"))
-        }
-        Preset::CoresUpTo(most) => Some(format!("1 in development, otherwise the number of cores up to {most}")),
     }
 }
 
@@ -134,6 +137,7 @@ fn fixed() -> Vec<Arg> {
     for (name, takes) in WITHOUT_MEANING {
         let arg = word(name).hide(true);
         let arg = match *name {
+            "fork-worker" => arg.short('f'),
             "include" => arg.short('I'),
             "restart-cmd" => arg.short('R'),
             "state" => arg.short('S'),

@@ -76,3 +76,47 @@ fn tcp(place: &str) -> Result<SocketAddr, String> {
             .ok_or_else(|| format!("host {host:?} has no address")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let unix = |path: &str, umask| Bind::Unix { path: path.into(), umask };
+        let tcp = |text: &str| Bind::Tcp(text.parse().expect(text));
+        for (text, bind) in [
+            ("tcp://0.0.0.0:80", tcp("0.0.0.0:80")),
+            ("tcp://[::1]:80/", tcp("[::1]:80")),
+            ("tcp://localhost:0", tcp("127.0.0.1:0")),
+            ("tcp://:9292?backlog=5", tcp("127.0.0.1:9292")),
+            ("127.0.0.1:81", tcp("127.0.0.1:81")),
+            (":81", tcp("127.0.0.1:81")),
+            ("unix:///run/a.sock", unix("/run/a.sock", None)),
+            ("unix:///run/a.sock?backlog=9&umask=0111", unix("/run/a.sock", Some(0o111))),
+            ("unix://tmp/a.sock", unix("/app/tmp/a.sock", None)),
+            ("/run/a.sock", unix("/run/a.sock", None)),
+            ("fd://5", Bind::Fd(5)),
+        ] {
+            assert_eq!(parse(text, Path::new("/app")), Ok(bind), "{text}");
+            assert_eq!(check(text), Ok(()), "{text}");
+        }
+        for (text, words) in [
+            ("tcp://0.0.0.0", "must have a port"),
+            ("tcp://::1:80", "must have a port"),
+            ("tcp://0.0.0.0:99999", "no port"),
+            ("x", "must have a port"),
+            ("ssl://0.0.0.0:443?key=k", "TLS is not served"),
+            ("unix://", "names no socket file"),
+            ("unix://@hidden", "abstract"),
+            ("unix:///a?umask=9", "octal"),
+            ("fd://1", "file descriptor"),
+            ("gopher://x:1", "must begin with"),
+        ] {
+            assert!(check(text).is_err_and(|why| why.contains(words)), "{text}");
+        }
+        for text in ["0.0.0.0", "::", "[::1]", "localhost"] {
+            assert_eq!(check(text), Ok(()), "{text}");
+        }
+    }
+}

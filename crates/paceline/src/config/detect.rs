@@ -82,3 +82,37 @@ fn requires_sinatra(path: &Path) -> bool {
         words.next() == Some("require") && words.next() == Some("sinatra")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::test_folder::Folder;
+
+    #[test]
+    fn kinds() {
+        for (files, kind, entry) in [
+            (&[("config.ru", ""), ("config/application.rb", "")][..], AppKind::Rails, "config.ru"),
+            (&[("config/environment.rb", "")], AppKind::Rails, "config.ru"),
+            (&[("config.ru", ""), ("app.rb", "require 'sinatra'")], AppKind::Rack, "config.ru"),
+            (&[("app.rb", "# hi\nrequire \"sinatra\"\n")], AppKind::Sinatra, "app.rb"),
+            (&[("a.rb", "require 'sinatra'"), ("app.rb", "require('sinatra');")], AppKind::Sinatra, "app.rb"),
+            (&[("hello.rb", "require 'sinatra'"), ("z.rb", "")], AppKind::Sinatra, "hello.rb"),
+            (&[("hello.rb", "require 'sinatra/base'\n# require 'sinatra'")], AppKind::Files, ""),
+            (&[("index.html", ""), ("public/index.html", "")], AppKind::Files, ""),
+            (&[("public/index.html", ""), ("README", "")], AppKind::Files, "public"),
+            (&[("notes.txt", "")], AppKind::Files, ""),
+        ] {
+            let folder = Folder::with(files);
+            let found = detect(&folder.0).expect("detected");
+            assert_eq!((found.kind, found.entry), (kind, folder.0.join(entry)), "{files:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_to_serve() {
+        let folder = Folder::with(&[(".hidden", "")]);
+        assert!(detect(&folder.0).is_err_and(|why| why.to_string().contains("is empty; put a config.ru there")));
+        assert!(matches!(detect(&folder.0.join("none")), Err(DetectError::Unreadable { .. })));
+        assert!(matches!(detect(&folder.0.join(".hidden")), Err(DetectError::NotAFolder { .. })));
+    }
+}

@@ -1,14 +1,10 @@
 //! The sites of a directory of applications: each folder is one, named by its folder.
 //! It never watches the directory; whoever does calls it again.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{fs, io, path::Path};
 
 use super::{
-    layer::{preset, Layer, View},
-    options::{Preset, OPTIONS},
+    layer::{Layer, View},
     paceline_toml::{self, Role},
     resolve, SiteConfig,
 };
@@ -38,20 +34,34 @@ pub fn sites_in(dir: &Path, defaults: &SiteConfig) -> io::Result<Discovered> {
 
 fn site(folder: &Path, name: &str, defaults: &SiteConfig) -> Result<SiteConfig, Vec<String>> {
     let root = Some(folder.join("current")).filter(|current| current.is_dir()).unwrap_or_else(|| folder.to_path_buf());
-    let host = name.to_ascii_lowercase();
-    let mut hosts = vec![host.clone(), format!("{host}.localhost")];
-    if !host.contains('.') {
-        hosts.push(format!("{host}.test"));
-    }
-    let base = SiteConfig { name: name.into(), hosts, root: root.clone(), on_demand: true, ..defaults.clone() };
+    let rackup = defaults.rackup.as_ref().map(|path| root.join(path.strip_prefix(&defaults.root).unwrap_or(path)));
+    let base = SiteConfig {
+        name: name.into(),
+        hosts: hosts(name),
+        root: root.clone(),
+        rackup,
+        on_demand: true,
+        ..defaults.clone()
+    };
     let own = own_settings(&root)?;
     let mut site = with_own(base, &own);
     site.puma_config = resolve::puma_config(own.get("puma_config"), &root, &site.environment);
     Ok(site)
 }
 
+/// `shop` answers shop, shop.localhost and shop.test; a name with a dot is a domain already.
+fn hosts(name: &str) -> Vec<String> {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c.to_ascii_lowercase() } else { '-' };
+    let host: String = name.chars().map(allowed).collect();
+    let mut hosts = vec![host.clone(), format!("{host}.localhost")];
+    if !host.contains('.') {
+        hosts.push(format!("{host}.test"));
+    }
+    hosts
+}
+
 fn own_settings(root: &Path) -> Result<Layer, Vec<String>> {
-    let path: PathBuf = root.join("paceline.toml");
+    let path = root.join("paceline.toml");
     if !path.is_file() {
         return Ok(Layer::default());
     }
@@ -64,29 +74,67 @@ fn own_settings(root: &Path) -> Result<Layer, Vec<String>> {
 /// that were left to the defaults follow it.
 fn with_own(base: SiteConfig, own: &Layer) -> SiteConfig {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    let view = View::new(vec![own], cores);
-    let environment = if own.has("environment") { view.environment().to_string() } else { base.environment.clone() };
-    let wanted = resolve::site(&view, &base.root);
-    let untouched = |key: &str| {
-        let left = |environment: &str| {
-            let mut layer = Layer::default();
-            let option = OPTIONS.iter().find(|option| option.key == key)?;
-            layer.set(option.key, preset(option, environment, cores)?);
-            let site = resolve::site(&View::new(vec![&layer], cores), &base.root);
-            Some((site.workers, site.app_hard_timeout))
-        };
-        let by_environment = OPTIONS.iter().any(|option| {
-            option.key == key && matches!(option.preset, Preset::ByEnvironment { .. } | Preset::CoresUpTo(_))
-        });
-        by_environment && environment != base.environment && left(&base.environment).is_some()
-    };
-    let mut site = SiteConfig { environment: environment.clone(), ..base.clone() };
-    macro_rules! take {
-        ($($key:ident),*) => { $(if own.has(stringify!($key)) || untouched(stringify!($key)) { site.$key = wanted.$key.clone(); })* };
+    let wanted = resolve::site(&View::new(vec![own], cores), &base.root);
+    let mut site = base.clone();
+    if own.has("environment") {
+        let left = SiteConfig::with_defaults(&base.root, &base.environment);
+        if base.workers == left.workers {
+            site.workers = wanted.workers;
+        }
+        if base.app_hard_timeout == left.app_hard_timeout {
+            site.app_hard_timeout = wanted.app_hard_timeout;
+        }
     }
-    take!(workers, threads, preload, kind, rackup, ruby, on_demand, public, static_files, static_max_age, x_sendfile);
+    macro_rules! take {
+        ($($key:ident),*) => { $(if own.has(stringify!($key)) { site.$key = wanted.$key; })* };
+    }
+    take!(environment, workers, threads, preload, kind, rackup, ruby, on_demand);
+    take!(public, static_files, static_max_age, x_sendfile);
     take!(queue_max, queue_timeout, app_soft_timeout, app_hard_timeout, start_timeout);
     take!(max_body, body_memory, buffer_requests, response_memory, response_spool, server_timing);
     site.env.extend(wanted.env);
     site
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::test_folder::Folder;
+
+    #[test]
+    fn each_folder_is_a_site() {
+        let folder = Folder::with(&[
+            ("Shop/config.ru", ""),
+            ("blog.example.org/current/config.ru", ""),
+            ("blog.example.org/current/config/puma.rb", ""),
+            (
+                "own/paceline.toml",
+                "threads = 9\nenvironment = \"production\"\non_demand = false\nenv.A = \"own\"\nrackup = \"x.ru\"",
+            ),
+            ("wrong/paceline.toml", "port = 1"),
+            (".git/x", ""),
+            ("file", ""),
+        ]);
+        std::os::unix::fs::symlink(folder.0.join("Shop"), folder.0.join("linked")).expect("symlink");
+        let mut defaults = SiteConfig::with_defaults(Path::new("/elsewhere"), "development");
+        defaults.env = [("A", "all"), ("B", "all")].map(|(key, text)| (key.to_string(), text.to_string())).into();
+        let found = sites_in(&folder.0, &defaults).expect("readable");
+        let names: Vec<_> = found.sites.iter().map(|site| site.name.as_str()).collect();
+        assert_eq!(names, ["Shop", "blog.example.org", "linked", "own"]);
+        let [shop, blog, linked, own] = &found.sites[..] else { panic!("four sites") };
+        assert_eq!(shop.hosts, ["shop", "shop.localhost", "shop.test"]);
+        assert!(shop.on_demand && shop.threads == 3 && shop.puma_config.is_none());
+        assert_eq!(blog.hosts, ["blog.example.org", "blog.example.org.localhost"]);
+        assert_eq!(blog.root, folder.0.join("blog.example.org/current"));
+        assert_eq!(blog.puma_config, Some(blog.root.join("config/puma.rb")));
+        assert_eq!(linked.root, folder.0.join("linked"));
+        assert_eq!((own.threads, own.environment.as_str(), own.on_demand), (9, "production", false));
+        assert_eq!(own.app_hard_timeout, Some(Duration::from_secs(60)));
+        assert_eq!(own.rackup, Some(own.root.join("x.ru")));
+        assert_eq!((own.env["A"].as_str(), own.env["B"].as_str()), ("own", "all"));
+        assert_eq!(found.problems.len(), 1);
+        assert!(found.problems[0].contains("wrong/paceline.toml:1:1: \"port\" cannot be set"), "{:?}", found.problems);
+    }
 }

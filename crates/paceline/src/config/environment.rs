@@ -54,3 +54,60 @@ pub fn read(around: &Surroundings) -> FromEnvironment {
     }
     read
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::{test_folder::around, Value};
+
+    fn read_from(env: &[(&str, &str)]) -> FromEnvironment {
+        around(Path::new("/"), env, read)
+    }
+
+    #[test]
+    fn variables_and_their_settings() {
+        let text = |text: &str| Value::Text(text.into());
+        for (env, key, value) in [
+            (&[("PORT", "80")][..], "port", Some(Value::Int(80))),
+            (&[("HTTP_PORT", "80")], "port", Some(Value::Int(80))),
+            (&[("PORT", "1"), ("HTTP_PORT", "2")], "port", Some(Value::Int(1))),
+            (&[("WEB_CONCURRENCY", "3")], "workers", Some(Value::Int(3))),
+            (&[("WEB_CONCURRENCY", "auto")], "workers", Some(Value::Auto)),
+            (&[("WEB_CONCURRENCY", "  ")], "workers", None),
+            (&[("RAILS_MAX_THREADS", "4"), ("MAX_THREADS", "9")], "threads", Some(Value::Int(4))),
+            (&[("PUMA_MAX_THREADS", "6")], "threads", Some(Value::Int(6))),
+            (&[("RACK_ENV", "staging")], "environment", Some(text("staging"))),
+            (&[("RACK_ENV", "test"), ("RAILS_ENV", "production")], "environment", Some(text("production"))),
+            (&[("RAILS_ENV", ""), ("APP_ENV", "test")], "environment", Some(text("test"))),
+            (&[("HOST", "0.0.0.0")], "address", Some(text("0.0.0.0"))),
+            (&[("BINDING", "::"), ("HOST", "mybox")], "address", Some(text("::"))),
+            (&[("HOST", "mybox")], "address", None),
+            (&[("LOG_REQUESTS", "false")], "log_requests", Some(Value::Bool(false))),
+            (&[("MAX_REQUEST_BODY", "0")], "max_body", Some(Value::Off)),
+            (&[("X_SENDFILE_ENABLED", "0")], "x_sendfile", Some(Value::Bool(false))),
+        ] {
+            let read = read_from(env);
+            assert_eq!(read.layer.get(key), value.as_ref(), "{env:?}");
+            assert_eq!(read.problems, [""; 0], "{env:?}");
+        }
+    }
+
+    #[test]
+    fn notices_and_problems() {
+        let read = read_from(&[("TARGET_PORT", "3000"), ("HOST", "mybox"), ("PORT", "http"), ("BINDING", "mybox")]);
+        assert_eq!(read.notices.len(), 1);
+        assert_eq!(read.problems.len(), 2, "{:?}", read.problems);
+        let read = read_from(&[("HOST", "mybox")]);
+        assert!(read.notices[0].starts_with("HOST=mybox ignored"));
+    }
+
+    #[test]
+    fn sockets_handed_over() {
+        for (pid, count, fds) in [("77", "2", vec![Bind::Fd(3), Bind::Fd(4)]), ("78", "2", vec![]), ("", "1", vec![])] {
+            assert_eq!(read_from(&[("LISTEN_PID", pid), ("LISTEN_FDS", count)]).handed_over, fds);
+        }
+        assert_eq!(read_from(&[("LISTEN_PID", "77"), ("LISTEN_FDS", "x")]).problems.len(), 1);
+    }
+}

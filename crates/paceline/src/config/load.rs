@@ -3,7 +3,7 @@
 
 use std::{
     fmt,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use super::{
@@ -66,7 +66,7 @@ impl From<Vec<String>> for ConfigError {
 }
 
 pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> {
-    let dir = flags.dir.as_ref().map_or_else(|| around.cwd.clone(), |dir| around.cwd.join(dir));
+    let dir = flags.dir.as_ref().map_or_else(|| around.cwd.clone(), |dir| plain(&around.cwd.join(dir)));
     if !dir.is_dir() {
         return Err(vec![format!("{}: no such directory", dir.display())].into());
     }
@@ -126,7 +126,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
     let site_defaults = resolve::site(&sources.site(&nothing), &root);
     let sites_dir = server.path("sites");
     let mut sites: Vec<_> = toml.sites.iter().map(|own| resolve::site(&sources.site(&own.layer), &root)).collect();
-    if !sites.is_empty() && flag_layer.has("rackup") {
+    if flag_layer.has("rackup") && (!sites.is_empty() || sites_dir.is_some()) {
         problems.push(
             "a rackup file on the command line is for one application; write rackup = ... in its [[site]]".into(),
         );
@@ -162,19 +162,18 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         log: sources.log(),
         sites,
         sites_dir,
-        site_defaults: discovered_defaults(site_defaults, &flag_layer),
+        site_defaults,
         notices,
         adopt_control_fd: flags.adopt_control_fd,
     })
 }
 
-/// What belongs to the one application in the current directory is nothing that a discovered site inherits.
-fn discovered_defaults(mut defaults: super::SiteConfig, flags: &Layer) -> super::SiteConfig {
-    if !flags.has("rackup") {
-        defaults.rackup = None;
+/// Without `.` and a slash at the end; where there is a `..`, what it leads to.
+fn plain(dir: &Path) -> PathBuf {
+    match dir.components().any(|part| part == Component::ParentDir) {
+        true => dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf()),
+        false => dir.components().collect(),
     }
-    defaults.puma_config = None;
-    defaults
 }
 
 fn usual_puma(flags: &Layer, environment: &Layer, dir: &Path, cores: usize) -> Option<PathBuf> {

@@ -12,6 +12,10 @@ mod options;
 mod paceline_toml;
 mod puma;
 mod resolve;
+#[cfg(test)]
+pub mod test_folder;
+#[cfg(test)]
+mod tests;
 mod value;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};

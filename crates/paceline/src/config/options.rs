@@ -85,6 +85,17 @@ impl Opt {
         self.aliases = names;
         self
     }
+    /// The default in words.
+    pub fn default_words(&self) -> Option<String> {
+        match self.preset {
+            Preset::Unset("none") => None,
+            Preset::Unset(words) | Preset::Fixed(words) => Some(words.into()),
+            Preset::ByEnvironment { development, other } => {
+                Some(format!("{development} in development and test, otherwise {other}"))
+            }
+            Preset::CoresUpTo(most) => Some(format!("1 in development and test, otherwise the cores, at most {most}")),
+        }
+    }
     const fn risk(mut self, words: &'static str) -> Opt {
         self.risk = words;
         self

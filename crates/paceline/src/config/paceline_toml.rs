@@ -180,3 +180,72 @@ fn suggestion(key: &str, allowed: impl Fn(&Opt) -> bool) -> Option<&'static str>
         .min()
         .map(|(_, key)| key)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Value;
+
+    fn problems(text: &str, role: Role) -> Vec<String> {
+        read(text, "p.toml", Path::new("/srv"), role).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn mistakes_with_their_places() {
+        for (text, told) in [
+            ("worker = 2", "p.toml:1:1: unknown key \"worker\" (did you mean \"workers\"?)"),
+            ("\n  max-body = 1", "p.toml:2:3: unknown key \"max-body\" (did you mean \"max_body\"?)"),
+            ("xyzzy = 2", "p.toml:1:1: unknown key \"xyzzy\""),
+            ("port = \"80\"", "p.toml:1:8: \"port\" must be a whole number from 0 to 65535, not \"80\""),
+            ("port = 70000", "p.toml:1:8: \"port\" must be a whole number from 0 to 65535, not \"70000\""),
+            ("preload = 1", "p.toml:1:11: \"preload\" must be true or false, not 1"),
+            ("env = { A = 1 }", "p.toml:1:7: \"env\" A must be a text in quotes, not 1"),
+            (
+                "kind = \"php\"",
+                "p.toml:1:8: \"kind\" must be \"rails\" or \"rack\" or \"sinatra\" or \"files\", not \"php\"",
+            ),
+            ("root = \"/x\"", "p.toml:1:1: \"root\" belongs in a [[site]]"),
+            ("[site]\nroot = \"x\"", "p.toml:1:2: a site begins with [[site]], in double brackets"),
+            (
+                "[[site]]\nroot=\"a\"\nport=1",
+                "p.toml:3:1: \"port\" is a setting of the whole server: move it above the first [[site]]",
+            ),
+            ("[[site]]\nname=\"a\"", "p.toml:1:1: the site has no root: add root = \"/path/to/app\""),
+            (
+                "[[site]]\nroot=\"a\"\nhost=\"http://x\"",
+                "p.toml:3:6: \"host\" must be a host name without scheme and port like shop.test, not \"http://x\"",
+            ),
+            (
+                "[[site]]\nroot=\"a\"\nhost=\"a\"\nhosts=\"b\"",
+                "p.toml:4:1: \"host\" and \"hosts\" are the same: write one of them",
+            ),
+        ] {
+            assert_eq!(problems(text, Role::Server), [told]);
+        }
+        for text in ["queue_timeout = 5", "queue_timeout = \"5\"", "queue_timeout = \"off\""] {
+            assert!(problems(text, Role::Server)[0].contains("must be a time like"), "{text}");
+        }
+        assert_eq!(problems("a=1\nb=2\n\nport=false", Role::Server).len(), 3);
+        assert!(problems("threads = ", Role::Server)[0].starts_with("p.toml:1:"));
+        assert!(problems("a = 1\na = 2\n", Role::Server)[0].starts_with("p.toml:2:1: "));
+    }
+
+    #[test]
+    fn a_folder_speaks_only_for_its_site() {
+        assert_eq!(problems("port = 1", Role::Folder), ["p.toml:1:1: \"port\" cannot be set by one folder of --sites"]);
+        assert!(problems("[[site]]", Role::Folder)[0].contains("unknown key"));
+        assert!(problems("threads = 1\nenv.A = \"b\"", Role::Folder).is_empty());
+    }
+
+    #[test]
+    fn paths_are_below_the_file() {
+        let text = "pidfile=\"a.pid\"\nruby=\"bin/ruby\"\npublic=\"p\"\n[[site]]\nroot=\"shop\"\nruby=\"ruby3.3\"";
+        let read = read(text, "p.toml", Path::new("/srv"), Role::Server).expect("fine");
+        let path = |path: &str| Some(Value::Path(path.into()));
+        assert_eq!(read.layer.get("pidfile").cloned(), path("/srv/a.pid"));
+        assert_eq!(read.layer.get("ruby").cloned(), path("/srv/bin/ruby"));
+        assert_eq!(read.layer.get("public").cloned(), path("p"));
+        assert_eq!(read.sites[0].layer.get("root").cloned(), path("/srv/shop"));
+        assert_eq!(read.sites[0].layer.get("ruby").cloned(), path("ruby3.3"));
+    }
+}

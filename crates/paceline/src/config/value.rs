@@ -254,3 +254,74 @@ pub fn show_duration(time: Duration) -> String {
         n => format!("{n}ms"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Kind = Kind::Bytes { min: 1, max: 1 << 40, off: true };
+    const TIME: Kind = Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(86_400), off: true };
+
+    #[test]
+    fn texts() {
+        let millis = |n| Value::Duration(Duration::from_millis(n));
+        let good = [
+            (Kind::Bool, "true", Value::Bool(true)),
+            (Kind::Bool, "0", Value::Bool(false)),
+            (Kind::Int { min: 0, max: 9 }, "9", Value::Int(9)),
+            (Kind::Count { max: 9 }, "auto", Value::Auto),
+            (Kind::Count { max: 9 }, "0", Value::Int(1)),
+            (Kind::Threads { max: 9 }, "0:5", Value::Int(5)),
+            (Kind::Threads { max: 9 }, "5", Value::Int(5)),
+            (SIZE, "1", Value::Int(1)),
+            (SIZE, "64KB", Value::Int(65_536)),
+            (SIZE, "64kb", Value::Int(65_536)),
+            (SIZE, "1 MiB", Value::Int(1 << 20)),
+            (SIZE, "1G", Value::Int(1 << 30)),
+            (SIZE, "0", Value::Off),
+            (SIZE, "off", Value::Off),
+            (TIME, "200ms", millis(200)),
+            (TIME, "5s", millis(5000)),
+            (TIME, "5", millis(5000)),
+            (TIME, "2m", millis(120_000)),
+            (TIME, "1h", millis(3_600_000)),
+            (TIME, "off", Value::Off),
+            (Kind::Enum(&["a", "b"]), "b", Value::Text("b".into())),
+        ];
+        for (kind, text, value) in good {
+            assert_eq!(kind.parse(text), Ok(value), "{text}");
+        }
+        let bad = [
+            (Kind::Bool, "maybe"),
+            (Kind::Int { min: 1, max: 9 }, "0"),
+            (Kind::Int { min: 1, max: 9 }, "10"),
+            (Kind::Int { min: 1, max: 9 }, "-1"),
+            (Kind::Count { max: 9 }, "10"),
+            (Kind::Count { max: 9 }, ""),
+            (Kind::Threads { max: 9 }, "5:3"),
+            (Kind::Threads { max: 9 }, ":3"),
+            (SIZE, "64XB"),
+            (SIZE, "KB"),
+            (SIZE, "99999999999TB"),
+            (SIZE, "-1"),
+            (TIME, "5x"),
+            (TIME, "2d"),
+            (TIME, "1.5s"),
+            (Kind::Path { from: From::Settings, off: false }, ""),
+            (Kind::Enum(&["a", "b"]), "c"),
+        ];
+        for (kind, text) in bad {
+            assert!(kind.parse(text).is_err_and(|why| why.contains("must be")), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_and_times_are_shown_as_they_are_read() {
+        for text in ["1B", "64KB", "3MB", "1GB", "2TB"] {
+            assert_eq!(bytes(text).map(show_bytes).as_deref(), Some(text));
+        }
+        for text in ["1ms", "5s", "2m", "3h", "7d"] {
+            assert_eq!(duration(text).map(show_duration).as_deref(), Some(text));
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The settings as a whole: the table's sanity, precedence of the sources, addresses, sites and config/puma.rb.
+//! It never looks into one source alone; those tests are beside it.
+
+use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
+
+use super::{
+    layer::preset,
+    test_folder::{around, Folder},
+    *,
+};
+
+fn flags(settings: &[(&str, &str)]) -> Flags {
+    let mut flags = Flags::default();
+    for (key, text) in settings {
+        let option = OPTIONS.iter().find(|option| option.key == *key).expect(key);
+        flags.layer.set(option.key, option.kind.parse(text).expect(text));
+    }
+    flags
+}
+
+fn loaded(folder: &Folder, given: &[(&str, &str)], env: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    around(&folder.0, env, |around| load(flags(given), around))
+}
+
+#[test]
+fn the_table_is_sane() {
+    let (mut keys, mut long, mut short, mut env) = (vec![], vec![], vec![], vec![]);
+    for option in OPTIONS {
+        keys.push(option.key);
+        long.extend(
+            Some(option.long).filter(|long| !long.is_empty()).into_iter().chain(option.aliases.iter().copied()),
+        );
+        short.extend(option.short);
+        env.extend(option.env.iter().copied());
+        assert!(GROUPS.contains(&option.group), "{}", option.key);
+        assert!(option.doc.ends_with('.'), "{}", option.key);
+        for environment in ["development", "production"] {
+            let unset = matches!(option.preset, Preset::Unset(_));
+            assert_eq!(preset(option, environment, 8).is_none(), unset, "default of {}", option.key);
+        }
+    }
+    fn unique<T: Ord + Copy>(names: &[T]) -> bool {
+        names.iter().copied().collect::<BTreeSet<_>>().len() == names.len()
+    }
+    assert!(unique(&keys) && unique(&long) && unique(&short) && unique(&env));
+}
+
+#[test]
+fn defaults_by_environment() {
+    let folder = Folder::with(&[("config.ru", "")]);
+    for (environment, workers, hard) in [("development", 1, None), ("test", 1, None), ("production", 4, Some(60))] {
+        let config = loaded(&folder, &[], &[("RAILS_ENV", environment)]).expect("fine");
+        let [site] = &config.sites[..] else { panic!("one site") };
+        assert_eq!((site.workers, site.threads, site.environment.as_str()), (workers, 3, environment));
+        assert_eq!(site.app_hard_timeout, hard.map(Duration::from_secs));
+        assert_eq!(site.app_soft_timeout, Some(Duration::from_secs(30)));
+        assert_eq!((site.body_memory, site.response_memory, site.response_spool), (65_536, 1 << 20, 1 << 30));
+        assert_eq!((site.queue_max, site.max_body, site.static_max_age), (1000, None, None));
+        assert!(site.preload && site.static_files && site.buffer_requests && site.x_sendfile && !site.on_demand);
+        assert_eq!((&site.root, site.hosts.len()), (&folder.0, 0));
+        assert_eq!(config.front_threads, 8);
+        assert_eq!(config.binds, [Bind::Tcp(SocketAddr::from(([127, 0, 0, 1], 3000)))]);
+    }
+}
+
+#[test]
+fn the_stronger_source_wins() {
+    let puma = ("config/puma.rb", "threads 2\nworkers 2\nenvironment 'staging'");
+    let toml = ("paceline.toml", "threads = 4");
+    for (files, env, given, threads) in [
+        (&[][..], &[][..], &[][..], 3),
+        (&[puma], &[], &[], 2),
+        (&[puma, toml], &[], &[], 4),
+        (&[puma, toml], &[("MAX_THREADS", "5")], &[], 5),
+        (&[puma], &[("MAX_THREADS", "5")], &[], 5),
+        (&[puma, toml], &[("MAX_THREADS", "5")], &[("threads", "6")], 6),
+    ] {
+        let config = loaded(&Folder::with(files), given, env).expect("fine");
+        assert_eq!(config.sites[0].threads, threads, "{files:?} {env:?} {given:?}");
+        let hooks = config.sites[0].puma_config.is_some();
+        assert_eq!(hooks, files.contains(&puma), "the hooks run beside a paceline.toml too");
+    }
+}
+
+#[test]
+fn addresses() {
+    let puma = ("config/puma.rb", "bind 'unix://tmp/a.sock'\nport 4000");
+    for (given, env, files, binds) in [
+        (&[("port", "0")][..], &[][..], &[][..], &["127.0.0.1:0"][..]),
+        (&[], &[("PORT", "80")], &[], &["127.0.0.1:80"]),
+        (&[], &[("PORT", "80"), ("HOST", "0.0.0.0")], &[], &["0.0.0.0:80"]),
+        (&[], &[("BINDING", "::")], &[], &["[::]:3000"]),
+        (&[("port", "81")], &[("PORT", "80"), ("HOST", "0.0.0.0")], &[], &["0.0.0.0:81"]),
+        (&[("bind", "tcp://1.2.3.4:5")], &[("PORT", "80"), ("HOST", "0.0.0.0")], &[], &["1.2.3.4:5"]),
+        (&[("bind", "0.0.0.0"), ("port", "82")], &[], &[], &["0.0.0.0:82"]),
+        (&[("bind", "0.0.0.0")], &[], &[], &["0.0.0.0:3000"]),
+        (&[("bind", "tcp://1.2.3.4:5"), ("port", "82")], &[], &[], &["1.2.3.4:5", "127.0.0.1:82"]),
+        (&[], &[], &[puma], &["unix", "127.0.0.1:4000"]),
+        (&[], &[("PORT", "80")], &[puma], &["127.0.0.1:80"]),
+        (&[], &[("LISTEN_FDS", "1"), ("LISTEN_PID", "77")], &[puma], &["fd 3"]),
+    ] {
+        let folder = Folder::with(files);
+        let config = loaded(&folder, given, env).expect("fine");
+        let shown = config.binds.iter().map(|bind| match bind {
+            Bind::Tcp(address) => address.to_string(),
+            Bind::Unix { path, .. } => {
+                assert_eq!(*path, folder.0.join("tmp/a.sock"));
+                "unix".into()
+            }
+            Bind::Fd(fd) => format!("fd {fd}"),
+        });
+        assert_eq!(shown.collect::<Vec<_>>(), binds, "{given:?} {env:?} {files:?}");
+    }
+}
+
+#[test]
+fn a_platforms_port_on_loopback_is_told() {
+    let folder = Folder::with(&[]);
+    let told = |env: &[(&str, &str)]| loaded(&folder, &[], env).expect("fine").notices.len();
+    assert_eq!(told(&[("PORT", "80"), ("RAILS_ENV", "production")]), 1);
+    assert_eq!(told(&[("PORT", "80"), ("RAILS_ENV", "production"), ("HOST", "127.0.0.1")]), 0);
+    assert_eq!(told(&[("PORT", "80")]), 0);
+}
+
+#[test]
+fn sites_of_the_file() {
+    let text = "threads = 5\nenv = { A = \"1\", B = \"1\" }\n[[site]]\nhost = [\"Shop.test\", \"*.shop.test\"]\nroot = \"shop/current\"\nenv.B = \"2\"\nworkers = 2\n[[site]]\nroot = \"shop/current\"\n";
+    let folder = Folder::with(&[("paceline.toml", text)]);
+    let config = loaded(&folder, &[], &[]).expect("fine");
+    let [shop, other] = &config.sites[..] else { panic!("two sites") };
+    assert_eq!(shop.hosts, ["shop.test", "*.shop.test"]);
+    assert_eq!((shop.name.as_str(), other.name.as_str()), ("shop.test", "shop"));
+    assert_eq!((shop.workers, shop.threads, other.workers, other.threads), (2, 5, 1, 5));
+    assert_eq!((shop.env["A"].as_str(), shop.env["B"].as_str(), other.env["B"].as_str()), ("1", "2", "1"));
+    assert_eq!(shop.root, folder.0.join("shop/current"));
+}
+
+#[test]
+fn sites_in_conflict() {
+    let site = "[[site]]\nroot = \"a\"\n";
+    for (text, told) in [
+        (format!("{site}host = \"a\"\n{site}host = [\"b\", \"A\"]"), "paceline.toml:6:1: host \"a\" already belongs to site \"a\""),
+        (format!("{site}{site}"), "paceline.toml:3:1: site \"a\" has no host, and neither has \"a\": only one site can answer every other host"),
+        (format!("{site}host=\"a\"\nname=\"x\"\n{site}name=\"x\""), "paceline.toml:7:1: another site is already named \"x\""),
+    ] {
+        let folder = Folder::with(&[("paceline.toml", &text)]);
+        assert_eq!(loaded(&folder, &[], &[]).expect_err("conflict").problems, [told]);
+    }
+}
+
+#[test]
+fn a_directory_of_sites() {
+    let folder = Folder::with(&[("apps/shop/config.ru", ""), ("config/puma.rb", "raise 'not asked'")]);
+    let config = loaded(&folder, &[("sites", "apps"), ("threads", "7")], &[]).expect("fine");
+    assert_eq!(config.sites_dir, Some(folder.0.join("apps")));
+    assert!(config.sites.is_empty());
+    assert_eq!(config.site_defaults.threads, 7);
+    let missing = loaded(&folder, &[("sites", "none")], &[]).expect_err("missing");
+    assert!(missing.problems[0].ends_with("none is no directory"));
+}
+
+#[test]
+fn config_puma_rb() {
+    let styles = concat!(env!("CARGO_MANIFEST_DIR"), "/../../gem/test/puma_configs/");
+    for (name, environment, threads, notices) in [
+        ("rails_5", "development", 5, 0),
+        ("rails_6", "development", 5, 0),
+        ("rails_7_1", "development", 5, 0),
+        ("rails_8", "development", 3, 0),
+        ("cluster", "production", 6, 6),
+    ] {
+        let text = std::fs::read_to_string(format!("{styles}{name}.rb")).expect(name);
+        let folder = Folder::with(&[("config/puma.rb", &text)]);
+        let config = loaded(&folder, &[], &[]).expect(name);
+        let site = &config.sites[0];
+        assert_eq!(
+            (site.environment.as_str(), site.threads, config.notices.len()),
+            (environment, threads, notices),
+            "{name}"
+        );
+        assert_eq!(site.puma_config, Some(folder.0.join("config/puma.rb")), "{name}");
+        if name == "cluster" {
+            assert_eq!(site.rackup, Some(folder.0.join("shop.ru")));
+            assert_eq!(config.log.app_path, Some(folder.0.join("log/app.log")));
+            assert_eq!(config.shutdown_timeout, Duration::from_secs(25));
+            assert_eq!(config.tag.as_deref(), Some("shop"));
+        }
+    }
+}
+
+#[test]
+fn config_puma_rb_of_one_environment_and_its_mistakes() {
+    let folder = Folder::with(&[("config/puma.rb", "threads 1"), ("config/puma/staging.rb", "threads 2")]);
+    let threads = |env: &[(&str, &str)]| loaded(&folder, &[], env).expect("fine").sites[0].threads;
+    assert_eq!((threads(&[]), threads(&[("RAILS_ENV", "staging")])), (1, 2));
+    for (text, told) in [
+        ("\nworkerz 3", "config/puma.rb:2: unknown setting workerz"),
+        (
+            "threads 5000",
+            "config/puma.rb: threads 5000: must be a whole number up to 1024 (or Puma's \"MIN:MAX\"), not \"5000\"",
+        ),
+    ] {
+        folder.write("config/puma.rb", text);
+        assert_eq!(loaded(&folder, &[], &[]).expect_err("wrong").problems, [told]);
+    }
+    let missing = loaded(&folder, &[("ruby", "no-such-ruby")], &[]).expect_err("no Ruby").problems;
+    assert!(missing[0].starts_with("no-such-ruby: not found, but config/puma.rb needs Ruby"), "{missing:?}");
+    let without =
+        around(&folder.0, &[], |around| load(Flags { config_file: ConfigFile::None, ..Flags::default() }, around));
+    assert_eq!(without.expect("fine").sites[0].puma_config, None);
+}
