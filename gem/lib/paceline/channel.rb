@@ -11,12 +11,13 @@ module Paceline
   class Channel
     EMPTY = "".b.freeze
     READ_SIZE = 16_384
+    LARGE_READ = 256 * 1024
     SHUT_RD = 0
     PENDING_MAX = 1024 * 1024
     WHOLE = "\0"
     F_GETFL = 3
     F_SETFL = 4
-    private_constant :EMPTY, :READ_SIZE, :PENDING_MAX, :WHOLE, :SHUT_RD, :F_GETFL, :F_SETFL
+    private_constant :EMPTY, :READ_SIZE, :LARGE_READ, :PENDING_MAX, :WHOLE, :SHUT_RD, :F_GETFL, :F_SETFL
 
     # Ruby makes pipes and sockets non-blocking.
     def self.make_blocking(io)
@@ -76,7 +77,7 @@ module Paceline
       data << @io.readpartial(READ_SIZE) while data.bytesize < 5
       need = data.unpack1("N") + 5
       raise ProtocolError, "frame of #{need - 5} bytes" if need > Frames::MAX_PAYLOAD
-      data << @io.readpartial(need - data.bytesize) while data.bytesize < need
+      data << @io.readpartial((need - data.bytesize).clamp(1, LARGE_READ)) while data.bytesize < need
       if data.bytesize == need
         @buffer = EMPTY
         @frame = data
