@@ -24,7 +24,7 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 /// The app's own response: a file it names (X-Sendfile, X-Accel-Redirect) takes the place of the body.
 pub async fn from_app(site: &Site, head: &Parts, exchange: &mut Exchange, response: Answer) -> Answer {
-    let Some(path) = sendfile_path(site, &response) else { return response };
+    let Some(path) = site.config.x_sendfile.then(|| sendfile_path(site, &response)).flatten() else { return response };
     let (parts, _) = response.into_parts();
     match static_files::send_file(head, Response::from_parts(parts, ()), &path).await {
         Ok(response) => response.map(ResponseBody::File),

@@ -271,7 +271,7 @@ impl Sites {
         site.kind = kind;
         let is_files = kind == Some(AppKind::Files);
         let folder =
-            (site.static_files || is_files).then(|| Folder::new(site.root.join(&site.public), site.static_max_age));
+            (site.static_files || is_files).then(|| Folder::new(files_of(&site, is_files), site.static_max_age));
         let app = (!is_files).then(|| {
             let app = App::new(site.clone(), self.adopted.take(), self.reaper.clone(), self.server.log.clone());
             if !site.on_demand {
@@ -327,6 +327,12 @@ fn stop_app(site: &Site) {
 /// What is there now; None when nothing is recognised, which the start-up page will explain.
 fn kind_of(site: &SiteConfig) -> Option<AppKind> {
     site.kind.or_else(|| config::detect(&site.root).ok().map(|detected| detected.kind))
+}
+
+/// The folder that files are served from: `public`, or what a site of plain files consists of.
+fn files_of(site: &SiteConfig, is_files: bool) -> PathBuf {
+    let found = is_files.then(|| config::detect(&site.root).ok()).flatten();
+    found.filter(|found| found.kind == AppKind::Files).map_or_else(|| site.root.join(&site.public), |found| found.entry)
 }
 
 fn restart_stamp(root: &Path) -> Option<SystemTime> {

@@ -34,6 +34,8 @@ pub(super) fn candidates(url_path: &str) -> Option<Vec<PathBuf>> {
     }
 }
 
+const SETTINGS: &[u8] = b"paceline.toml";
+
 /// Segments are split before they are decoded, so that `%2F` is a byte in a name (which no file has), never a
 /// separator (RFC 3986 section 2.2). Empty segments are dropped, as the kernel and Rack both do.
 fn decode(url_path: &str) -> Option<(Vec<u8>, bool)> {
@@ -50,7 +52,8 @@ fn decode(url_path: &str) -> Option<(Vec<u8>, bool)> {
         let name_at = relative.len();
         relative.extend(percent_decode(raw.as_bytes()));
         let name = &relative[name_at..];
-        let hidden = name.starts_with(b".") && !(start == 0 && name == WELL_KNOWN);
+        // The server's own settings may hold secrets (`env`), and a folder of plain files may hold them at its top.
+        let hidden = name.starts_with(b".") && !(start == 0 && name == WELL_KNOWN) || name == SETTINGS;
         if hidden || name.iter().any(|byte| matches!(byte, 0 | b'/' | b'\\')) {
             return None;
         }
@@ -108,6 +111,7 @@ mod tests {
             "/./a.txt",
             "/.env",
             "/.git/config",
+            "/paceline.toml",
             "/a/.htaccess",
             "/%2egit/config",
             "/a/.well-known/b.txt",
