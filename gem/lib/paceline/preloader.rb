@@ -4,6 +4,7 @@
 # once and never serves a request; when the front is gone, it and its workers go too.
 require_relative "control"
 require_relative "failure"
+require_relative "parent_death"
 require_relative "app_loader"
 require_relative "worker"
 
@@ -14,12 +15,14 @@ module Paceline
       @control = control
       @app = app
       @adopted = !app.nil?
+      @pid = Process.pid
       @workers = {}
       @lock = Mutex.new
     end
 
     # The whole life of the process, which ends with the front.
     def run
+      ParentDeath.follow
       ignore_signals
       start && serve
     rescue Exception => e # nothing may pass silently by the end of the process
@@ -94,26 +97,34 @@ module Paceline
       @control.send(Frames::STEP, Frames.fields(name, edge, Worker.now))
     end
 
-    def fail_with(error)
-      failure = Failure.new(error, step: @loader.current_step, root: @settings["root"])
-      $stderr.write(failure.report)
-      @control.send(Frames::FAILED, Frames.pairs(failure.to_h))
+    def fail_with(error, step = @loader.current_step)
+      exit!(error.is_a?(SystemExit) ? error.status : 1) unless Process.pid == @pid # a child that the app forked
+      failure = Failure.new(error, step: step, root: @settings["root"])
+      @control.send(Frames::FAILED, Frames.pairs(failure.to_h)) # the front tells the terminal and the browser
       raise error if @adopted
       exit!(1)
     end
 
-    # An app may take a minute to load; the front's death must not wait for it.
+    # An app may take a minute to load; the front's death must not wait for it, and the front may ask where it is.
     def watch_front_while
+      loading = Thread.current
       watch = Thread.new do
-        IO.select([@control.io])
-        exit!(1) if @control.io.recv(1, 0x2).to_s.empty? # MSG_PEEK
-      rescue SystemCallError
-        exit!(1)
+        loop do
+          type, = @control.read
+          exit!(1) unless type
+          tell_backtrace(loading) if type == Frames::ASK_BACKTRACE
+        end
       end
       watch.report_on_exception = false
       yield
     ensure
-      watch&.kill
+      watch&.kill&.join
+    end
+
+    def tell_backtrace(thread)
+      STDERR.puts "The application was not ready in time. It is here:", thread.backtrace&.map { |line| "    #{line}" }
+    rescue IOError
+      nil
     end
 
     def serve
@@ -127,7 +138,7 @@ module Paceline
       @hooks&.run_hooks(:before_worker_fork, index)
       ours, theirs = UNIXSocket.pair
       parent = Process.pid
-      pid = Process.fork do
+      pid = fork_process do
         @forked = true
         at_exit { exit!(0) } if @adopted # what the handler's process registered is not this worker's to run
         @control.close
@@ -142,6 +153,16 @@ module Paceline
       ours.close
       reap(pid)
       @hooks&.run_hooks(:after_worker_fork, index)
+    end
+
+    # A machine short of memory or processes may have them again in a moment; while others serve, that can be waited for.
+    def fork_process(&)
+      Process.fork(&)
+    rescue Errno::EAGAIN, Errno::ENOMEM => e
+      fail_with(e, "fork") if @lock.synchronize { @workers.empty? }
+      warn "paceline: a worker could not be forked: #{e.message}; trying again"
+      sleep 1
+      retry
     end
 
     # The app's hooks once, before the first fork; its database connections each time.

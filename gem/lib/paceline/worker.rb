@@ -5,14 +5,13 @@
 require_relative "control"
 require_relative "channel"
 require_relative "failure"
+require_relative "parent_death"
 require_relative "spans"
 
 module Paceline
   class Worker
     IGNORED = %w[INT QUIT HUP USR1 USR2 TTIN TTOU].freeze
-    PR_SET_PDEATHSIG = 1
-    PRCTL = { "x86_64" => 157, "aarch64" => 167 }.freeze
-    private_constant :IGNORED, :PR_SET_PDEATHSIG, :PRCTL
+    private_constant :IGNORED
 
     def self.now
       Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)
@@ -47,7 +46,8 @@ module Paceline
     # Returns when it has drained; otherwise the process ends here.
     def run
       Process.setproctitle("paceline worker #{@index} [#{@settings["site"]}]")
-      die_with_parent
+      ParentDeath.follow
+      exit!(1) unless Process.ppid == @parent
       @wake, @waker = IO.pipe
       set_traps
       redirect
@@ -76,19 +76,6 @@ module Paceline
 
     private
 
-    def die_with_parent
-      number = PRCTL[RbConfig::CONFIG["host_cpu"]]
-      verbose, $VERBOSE = $VERBOSE, nil
-      begin
-        syscall(number, PR_SET_PDEATHSIG, 9, 0, 0, 0) if number
-      rescue SystemCallError, NotImplementedError
-        nil
-      ensure
-        $VERBOSE = verbose
-      end
-      exit!(1) unless Process.ppid == @parent
-    end
-
     def set_traps
       IGNORED.each { |name| trap(name) {} } # "IGNORE" would pass to the app's children
       trap("CHLD", "DEFAULT")
@@ -102,6 +89,7 @@ module Paceline
         @control.send(Frames::OUTPUT, Frames.fields(name), fd: reading)
         reading.close
         Channel.make_blocking(writing) # the app's children share it, and may not expect EAGAIN
+        io = IO.for_fd(io == STDOUT ? 1 : 2, "w", autoclose: false) if io.closed? # by the app; what its libraries print comes here
         io.reopen(writing)
         io.sync = true
         writing.close

@@ -3,7 +3,7 @@
 
 use std::{io::Write, process::ExitCode};
 
-use crate::config::{self, Bind, Config, SiteConfig};
+use crate::config::{self, AppKind, Bind, Config, SiteConfig};
 
 /// Starts a site's application once and stops it; Err: what is wrong, for the terminal.
 pub type Boot<'a> = &'a dyn Fn(&SiteConfig) -> Result<(), String>;
@@ -28,17 +28,22 @@ pub fn run(config: &Config, out: &mut dyn Write, boot: Boot) -> ExitCode {
         None => Default::default(),
     };
     for site in config.sites.iter().chain(&discovered.sites) {
-        match line(site).and_then(|line| boot(site).map(|()| line)) {
+        let tried = line(site).and_then(|(line, kind)| match kind {
+            AppKind::Files => Ok(line),
+            _ => boot(site).map(|()| line),
+        });
+        match tried {
             Ok(line) => report.push_str(&line),
             Err(why) => {
                 problems += 1;
-                report.push_str(&format!("WRONG   site {}: {why}\n", site.name));
+                let several = if why.contains('\n') { "\n" } else { " " };
+                report.push_str(&format!("WRONG   site {}:{several}{why}\n", site.name));
             }
         }
     }
-    for problem in &discovered.problems {
+    for (site, why) in &discovered.broken {
         problems += 1;
-        report.push_str(&format!("WRONG   {problem}\n"));
+        report.push_str(&format!("WRONG   site {}: {why}\n", site.name));
     }
     for notice in &config.notices {
         report.push_str(&format!("notice  {notice}\n"));
@@ -56,17 +61,17 @@ pub fn run(config: &Config, out: &mut dyn Write, boot: Boot) -> ExitCode {
     }
 }
 
-fn line(site: &SiteConfig) -> Result<String, String> {
+fn line(site: &SiteConfig) -> Result<(String, AppKind), String> {
     let kind = match site.kind {
         Some(kind) => kind,
         None => config::detect(&site.root).map_err(|why| why.to_string())?.kind,
     };
     let hosts = if site.hosts.is_empty() { "every host".into() } else { site.hosts.join(" ") };
     let ruby = match kind {
-        config::AppKind::Files => String::new(),
+        AppKind::Files => String::new(),
         _ => format!(", {}, {} x {} threads", site.environment, site.workers, site.threads),
     };
-    Ok(format!("site    {}: {kind:?} in {}{ruby}, for {hosts}\n", site.name, site.root.display()))
+    Ok((format!("site    {}: {kind:?} in {}{ruby}, for {hosts}\n", site.name, site.root.display()), kind))
 }
 
 fn shown(bind: &Bind) -> String {

@@ -5,11 +5,19 @@ mod arguments;
 mod check;
 mod flags;
 
-use std::{ffi::OsString, io::Write, process::ExitCode};
+use std::{
+    ffi::OsString,
+    io::{IsTerminal, Write},
+    process::ExitCode,
+};
 
 pub use arguments::parse;
 
-use crate::config::{Config, Surroundings};
+use crate::{
+    config::{Config, Surroundings},
+    startup_report,
+    supervisor::trial::Trial,
+};
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -51,7 +59,13 @@ pub fn main() -> ExitCode {
 fn run(command: Command) -> ExitCode {
     match command {
         Command::Serve(config) => serve(config),
-        Command::Check(config) => check::run(&config, &mut std::io::stdout(), &|_| Ok(())),
+        Command::Check(config) => match Trial::new() {
+            Ok(trial) => check::run(&config, &mut std::io::stdout(), &|site| {
+                let colour = std::io::stdout().is_terminal();
+                trial.start(site).map_err(|report| startup_report::text::render(&report, colour))
+            }),
+            Err(why) => exit(CliExit::Wrong(vec![why.to_string()])),
+        },
     }
 }
 

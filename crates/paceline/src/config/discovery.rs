@@ -13,8 +13,8 @@ use super::{
 pub struct Discovered {
     /// In the order of their names.
     pub sites: Vec<SiteConfig>,
-    /// Folders that are no site, with the reason: a mistake in their paceline.toml.
-    pub problems: Vec<String>,
+    /// Sites whose own paceline.toml is wrong, as they would be without it, and what is wrong.
+    pub broken: Vec<(SiteConfig, String)>,
 }
 
 pub fn sites_in(dir: &Path, defaults: &SiteConfig) -> io::Result<Discovered> {
@@ -24,29 +24,23 @@ pub fn sites_in(dir: &Path, defaults: &SiteConfig) -> io::Result<Discovered> {
     names.sort();
     let mut found = Discovered::default();
     for name in names {
-        match site(&dir.join(&name), &name, defaults) {
-            Ok(site) => found.sites.push(site),
-            Err(mut problems) => found.problems.append(&mut problems),
+        let base = base(&dir.join(&name), &name, defaults);
+        match own_settings(&base.root) {
+            Ok(own) => {
+                let mut site = with_own(base, &own);
+                site.puma_config = resolve::puma_config(own.get("puma_config"), &site.root, &site.environment);
+                found.sites.push(site);
+            }
+            Err(problems) => found.broken.push((base, problems.join("\n"))),
         }
     }
     Ok(found)
 }
 
-fn site(folder: &Path, name: &str, defaults: &SiteConfig) -> Result<SiteConfig, Vec<String>> {
+fn base(folder: &Path, name: &str, defaults: &SiteConfig) -> SiteConfig {
     let root = Some(folder.join("current")).filter(|current| current.is_dir()).unwrap_or_else(|| folder.to_path_buf());
     let rackup = defaults.rackup.as_ref().map(|path| root.join(path.strip_prefix(&defaults.root).unwrap_or(path)));
-    let base = SiteConfig {
-        name: name.into(),
-        hosts: hosts(name),
-        root: root.clone(),
-        rackup,
-        on_demand: true,
-        ..defaults.clone()
-    };
-    let own = own_settings(&root)?;
-    let mut site = with_own(base, &own);
-    site.puma_config = resolve::puma_config(own.get("puma_config"), &root, &site.environment);
-    Ok(site)
+    SiteConfig { name: name.into(), hosts: hosts(name), root, rackup, on_demand: true, ..defaults.clone() }
 }
 
 /// `shop` answers shop, shop.localhost and shop.test; a name with a dot is a domain already.
@@ -134,7 +128,7 @@ mod tests {
         assert_eq!(own.app_hard_timeout, Some(Duration::from_secs(60)));
         assert_eq!(own.rackup, Some(own.root.join("x.ru")));
         assert_eq!((own.env["A"].as_str(), own.env["B"].as_str()), ("own", "all"));
-        assert_eq!(found.problems.len(), 1);
-        assert!(found.problems[0].contains("wrong/paceline.toml:1:1: \"port\" cannot be set"), "{:?}", found.problems);
+        assert_eq!(found.broken.len(), 1);
+        assert!(found.broken[0].1.contains("wrong/paceline.toml:1:1: \"port\" cannot be set"), "{:?}", found.broken);
     }
 }

@@ -94,7 +94,7 @@ pub enum AppKind {
 }
 
 /// One application (or folder of files) and the hosts it answers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteConfig {
     /// Names the site in logs; unique.
     pub name: String,

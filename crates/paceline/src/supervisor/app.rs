@@ -13,7 +13,7 @@ use crate::{
     config::SiteConfig,
     dispatch::queue::{Lease, Queue, Refused},
     log::Log,
-    startup_report::StartupReport,
+    startup_report::{Failure, StartupReport, Step},
 };
 
 /// What the app is doing.
@@ -76,6 +76,18 @@ impl App {
         app
     }
 
+    /// An app that can't be started, whatever is tried, until its site is made anew.
+    pub fn broken(site: SiteConfig, doing: &str, why: &str) -> Arc<App> {
+        let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
+        report.begin(Step::Found, Duration::ZERO);
+        report.fail(Failure::System { doing: doing.into(), error: why.into() });
+        let forever = Instant::now() + Duration::from_secs(365 * 86_400);
+        let (_, state) = watch::channel(State::Failed { report: Arc::new(report), retry_at: forever });
+        let (orders, mut receiver) = mpsc::unbounded_channel();
+        tokio::spawn(async move { while receiver.recv().await.is_some() {} });
+        Arc::new(App { queue: Queue::new(site.queue_max), site, state, orders })
+    }
+
     pub fn order(&self, order: Order) {
         let _ = self.orders.send(order);
     }
@@ -113,7 +125,7 @@ impl App {
         tokio::select! {
             biased;
             lease = self.queue.checkout(patience, first) => lease.map_err(Unavailable::Refused),
-            failed = state.wait_for(|state| matches!(state, State::Failed { .. })) => match failed.as_deref() {
+            failed = state.wait_for(|state| matches!(state, State::Failed { .. } | State::Stopped)) => match failed.as_deref() {
                 Ok(State::Failed { report, .. }) => Err(Unavailable::Failed(report.clone())),
                 _ => Err(Unavailable::Refused(Refused::TooOld)),
             },

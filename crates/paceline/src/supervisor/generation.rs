@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use super::{
     actor::{Event, Happened},
     output::read_lines,
+    reaper::Exit,
     spawn::Spawned,
 };
 use crate::{
@@ -40,9 +41,15 @@ pub struct Worker {
     /// Channels that came before the worker was ready.
     pub early: Vec<Channel>,
     /// Exit as the preloader reported it.
-    pub exit: Option<super::reaper::Exit>,
+    pub exit: Option<Exit>,
     /// Its control socket is closed: the process is gone.
     pub gone: bool,
+    /// It was complained of.
+    pub faulty: bool,
+    /// Its successor has been asked for.
+    pub replaced: bool,
+    /// Nothing is expected of it any more but where it is stuck.
+    pub end_on_backtrace: bool,
 }
 
 /// Where a generation stands.
@@ -52,6 +59,8 @@ pub enum Phase {
     Forking,
     Ready,
     Leaving,
+    /// It did not start; its last output is still being read.
+    Failing,
 }
 
 /// One preloader with its workers.
@@ -66,8 +75,14 @@ pub struct Generation {
     pub began: Instant,
     /// Its workers' indexes that have been asked for and not come yet.
     pub forking: usize,
-    /// When it has to be ready.
+    /// When it has to be ready; of one that failed, when its failure is told.
     pub deadline: Instant,
+    /// Pipes on which somebody may still print.
+    pub pipes: usize,
+    /// The preloader's exit, which may come before its last frames.
+    pub exit: Option<Exit>,
+    /// When frames of a preloader that has exited are no longer waited for.
+    pub gone_at: Option<Instant>,
 }
 
 impl Generation {
@@ -84,12 +99,7 @@ impl Generation {
         let (reader, writer) = control(socket)?;
         forward(number, None, reader, events.clone());
         let pid = process.as_ref().map(|(pid, ..)| *pid);
-        if let Some((_, stdout, stderr)) = process {
-            for pipe in [stdout, stderr] {
-                forward_output(number, site.name.clone(), pipe, events)?;
-            }
-        }
-        Ok(Generation {
+        let mut generation = Generation {
             number,
             phase: Phase::Loading,
             pid,
@@ -99,7 +109,35 @@ impl Generation {
             began,
             forking: 0,
             deadline: began + site.start_timeout,
-        })
+            pipes: 0,
+            exit: None,
+            gone_at: None,
+        };
+        if let Some((_, stdout, stderr)) = process {
+            for pipe in [stdout, stderr] {
+                generation.listen_to(site.name.clone(), pipe, events)?;
+            }
+        }
+        Ok(generation)
+    }
+
+    /// Lines of a pipe as events.
+    pub fn listen_to(
+        &mut self,
+        who: String,
+        pipe: OwnedFd,
+        events: &mpsc::UnboundedSender<Event>,
+    ) -> std::io::Result<()> {
+        let (generation, events) = (self.number, events.clone());
+        let event = move |happened| drop(events.send(Event { generation, worker: None, happened }));
+        read_lines(pipe, move |line| {
+            event(match line {
+                Some(line) => Happened::Printed(who.clone(), line),
+                None => Happened::PrintedAll,
+            })
+        })?;
+        self.pipes += 1;
+        Ok(())
     }
 
     pub fn elapsed(&self) -> Duration {
@@ -148,6 +186,11 @@ impl Generation {
             fields::put(out, threads.to_string());
         });
         self.send(&frame).await;
+    }
+
+    /// Asks a preloader that loads where it is; it prints the answer.
+    pub async fn ask_backtrace(&mut self) {
+        self.send(&encode(kind::ASK_BACKTRACE, |out| fields::put(out, "0"))).await;
     }
 
     async fn send(&mut self, frame: &BytesMut) {
@@ -199,6 +242,9 @@ impl Generation {
             early: Vec::new(),
             exit: None,
             gone: false,
+            faulty: false,
+            replaced: false,
+            end_on_backtrace: false,
         };
         self.workers.insert(id, worker);
         Ok(())
@@ -219,19 +265,6 @@ fn forward(generation: u64, worker: Option<WorkerId>, mut reader: ControlReader,
             }
         }
     });
-}
-
-/// Lines of a pipe as events.
-pub fn forward_output(
-    generation: u64,
-    who: String,
-    pipe: OwnedFd,
-    events: &mpsc::UnboundedSender<Event>,
-) -> std::io::Result<()> {
-    let events = events.clone();
-    read_lines(pipe, move |line| {
-        let _ = events.send(Event { generation, worker: None, happened: Happened::Printed(who.clone(), line) });
-    })
 }
 
 /// A FAILED frame as the report wants it.

@@ -7,3 +7,4 @@ mod generation;
 pub mod output;
 pub mod reaper;
 mod spawn;
+pub mod trial;

@@ -10,14 +10,14 @@ use tokio::{io::AsyncReadExt, net::unix::pipe};
 const LINE: usize = 16 << 10;
 
 /// Reads lines until the pipe is closed on its other side. What is not UTF-8 is replaced, control characters but tab
-/// and escape (colours) too.
-pub fn read_lines(fd: OwnedFd, mut each: impl FnMut(String) + Send + 'static) -> io::Result<()> {
+/// and escape (colours) too. After the last line comes None.
+pub fn read_lines(fd: OwnedFd, mut each: impl FnMut(Option<String>) + Send + 'static) -> io::Result<()> {
     let mut pipe = pipe::Receiver::from_owned_fd(fd)?;
     tokio::spawn(async move {
         let mut received = BytesMut::new();
         loop {
             while let Some(line) = take_line(&mut received) {
-                each(line);
+                each(Some(line));
             }
             match pipe.read_buf(&mut received).await {
                 Ok(count) if count > 0 => {}
@@ -25,8 +25,9 @@ pub fn read_lines(fd: OwnedFd, mut each: impl FnMut(String) + Send + 'static) ->
             }
         }
         if !received.is_empty() {
-            each(clean(&received));
+            each(Some(clean(&received)));
         }
+        each(None);
     });
     Ok(())
 }

@@ -60,6 +60,10 @@ pub fn preloader(site: &SiteConfig, root: &Path) -> io::Result<Spawned> {
             command.env_remove(name);
         }
     }
+    // What a service manager told the front is not the app's to answer.
+    for name in ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET"] {
+        command.env_remove(name);
+    }
     command.envs(&site.env);
     let mut child =
         command.spawn().map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", site.ruby.display())))?;

@@ -1,0 +1,165 @@
+//! The front as a whole: listeners, event-loop threads, sites, signals, start and end.
+//! It never handles a request itself.
+
+mod accept;
+mod notify;
+mod pidfile;
+mod signals;
+mod sites;
+
+use std::{
+    os::{fd::FromRawFd, unix::net::UnixStream},
+    path::Path,
+    sync::{Arc, RwLock},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::watch;
+
+use self::{
+    pidfile::Pidfile,
+    signals::{Signals, Told},
+    sites::Sites,
+};
+use crate::{
+    config::Config,
+    listen::{self, Listener},
+    log::Log,
+    route::Routes,
+    startup_report::{self, Failure, StartupReport, Step},
+    supervisor::{app::Order, reaper::Reaper},
+};
+
+/// How often files that are watched are looked at.
+const LOOK: Duration = Duration::from_millis(500);
+/// What Ruby processes get to end after the last request.
+const LAST_MOMENTS: Duration = Duration::from_secs(5);
+
+/// What all connections share.
+pub struct Server {
+    pub config: Config,
+    pub log: Log,
+    routes: RwLock<Arc<Routes>>,
+}
+
+impl Server {
+    pub fn routes(&self) -> Arc<Routes> {
+        self.routes.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+}
+
+/// Serves until told to stop. Err: one line that says why it could not begin.
+pub fn run(config: Config) -> Result<(), String> {
+    let log = Log::open(&config.log).map_err(|error| error.to_string())?;
+    // Of a server that was started by the app's own process the pidfile names that process.
+    let pidfile = config.pidfile.as_deref().filter(|_| config.adopt_control_fd.is_none());
+    let pidfile = pidfile.map(Pidfile::write).transpose()?;
+    let listeners = open_listeners(&config)?;
+    let runtime = event_loop().map_err(|error| format!("event loop: {error}"))?;
+    let ended = runtime.block_on(supervise(config, log.clone(), listeners));
+    drop(pidfile);
+    log.flush();
+    ended
+}
+
+fn event_loop() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+fn open_listeners(config: &Config) -> Result<Vec<Listener>, String> {
+    let mut listeners = Vec::new();
+    for bind in &config.binds {
+        listeners.push(listen::open(bind).map_err(|unbound| {
+            let site = config.sites.first().unwrap_or(&config.site_defaults);
+            let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
+            report.begin(Step::Found, Duration::ZERO);
+            report.fail(Failure::System {
+                doing: format!("listen on {}", listen::shown(&unbound.bind)),
+                error: unbound.error.to_string(),
+            });
+            startup_report::text::render(&report, false)
+        })?);
+    }
+    Ok(listeners)
+}
+
+async fn supervise(config: Config, log: Log, listeners: Vec<Listener>) -> Result<(), String> {
+    let failed = |error: std::io::Error| error.to_string();
+    let reaper = Reaper::start().map_err(failed)?;
+    let mut signals = Signals::new().map_err(failed)?;
+    let server = Arc::new(Server { config, log, routes: RwLock::default() });
+    server.config.notices.iter().for_each(|notice| server.log.event(notice));
+
+    let mut sites = Sites::new(server.clone(), reaper, adopted(&server.config));
+    sites.update();
+
+    let (stop, stopped) = watch::channel(false);
+    let mut threads = Vec::new();
+    for number in 0..server.config.front_threads.max(1) {
+        let listeners = listeners.iter().map(Listener::try_clone).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        let (server, stopped) = (server.clone(), stopped.clone());
+        let thread = std::thread::Builder::new().name(format!("front-{number}"));
+        threads.push(thread.spawn(move || accept::all(listeners, server, stopped)).map_err(failed)?);
+    }
+    drop(stopped);
+    for listener in &listeners {
+        server.log.event(format!("Listening on {}", listener.url()));
+    }
+
+    tokio::spawn({
+        let started = sites.started();
+        async move {
+            started.await;
+            notify::manager("READY=1");
+        }
+    });
+
+    let mut look = tokio::time::interval(LOOK);
+    let halted = loop {
+        tokio::select! {
+            _ = look.tick() => sites.look(),
+            signal = signals.next() => match signal {
+                Told::Stop => break false,
+                Told::Halt => break true,
+                Told::Restart => sites.order(|| Order::Restart),
+                Told::Reopen => server.log.reopen(),
+                Told::Grow => sites.order(|| Order::Grow),
+                Told::Shrink => sites.order(|| Order::Shrink),
+            }
+        }
+    };
+    let told = Instant::now();
+    notify::manager("STOPPING=1");
+    drop(listeners);
+    let _ = stop.send(true);
+    if halted {
+        server.log.event("Halted");
+        return Ok(());
+    }
+    server.log.event("Stopping: requests in hand are finished first");
+    let grace = server.config.shutdown_timeout;
+    let finished = async {
+        // Every accept loop and every connection holds a receiver.
+        let _ = tokio::time::timeout(grace, stop.closed()).await;
+        let _ = tokio::time::timeout(LAST_MOMENTS, sites.stop(LAST_MOMENTS)).await;
+    };
+    tokio::select! {
+        _ = finished => {}
+        _ = signals.again(told) => server.log.event("Stopping at once"),
+    }
+    server.log.event("Stopped");
+    Ok(())
+}
+
+/// The control socket of the process that started us as the server of an app it has already loaded.
+#[allow(unsafe_code)]
+fn adopted(config: &Config) -> Option<UnixStream> {
+    let fd = config.adopt_control_fd.filter(|fd| *fd > 2 && Path::new(&format!("/proc/self/fd/{fd}")).exists())?;
+    // SAFETY: our parent opened this descriptor for us and named it on the command line; it was just seen to be open,
+    // and this runs once, so nothing else owns it.
+    let socket = unsafe { UnixStream::from_raw_fd(fd) };
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC).ok()?;
+    // That process holds the app: without it there is nothing to serve.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM)).ok()?;
+    Some(socket)
+}

@@ -1,0 +1,69 @@
+//! The file with the front's pid.
+//! It never signals the process it finds there.
+
+use std::path::{Path, PathBuf};
+
+/// The file with our pid, removed in the end.
+pub struct Pidfile(PathBuf);
+
+impl Pidfile {
+    pub fn write(path: &Path) -> Result<Pidfile, String> {
+        if let Some((pid, command)) = other_server(path) {
+            return Err(format!("{command} (pid {pid}) is running already, says {}; stop it first", path.display()));
+        }
+        if let Some(parent) = path.parent() {
+            let _ = std::fs::create_dir_all(parent);
+        }
+        std::fs::write(path, format!("{}\n", std::process::id()))
+            .map_err(|error| format!("pidfile {}: {error}", path.display()))?;
+        Ok(Pidfile(path.to_path_buf()))
+    }
+}
+
+impl Drop for Pidfile {
+    fn drop(&mut self) {
+        let ours = std::fs::read_to_string(&self.0).is_ok_and(|pid| pid.trim() == std::process::id().to_string());
+        if ours {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+}
+
+/// The running server that the file names. A pid that now belongs to something else makes it a leftover.
+fn other_server(path: &Path) -> Option<(i32, String)> {
+    let pid: i32 = std::fs::read_to_string(path).ok()?.trim().parse().ok()?;
+    if pid <= 0 || pid == std::process::id() as i32 {
+        return None;
+    }
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let command = String::from_utf8_lossy(&command);
+    let words = command.split(['\0', ' ', '/']);
+    let server = ["paceline", "puma", "ruby", "rails", "unicorn", "thin", "rackup"];
+    let named = words.map(|word| word.trim_end_matches(':')).find(|word| server.contains(word))?;
+    Some((pid, named.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leftover_is_replaced_and_our_own_is_removed() {
+        let dir = std::env::temp_dir().join(format!("paceline-pidfile-{}", std::process::id()));
+        let path = dir.join("tmp/pids/server.pid");
+        for leftover in ["", "x", "0", "-1", "4194304999", "1"] {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, leftover).unwrap();
+            // Pid 1 is alive, and no server.
+            let pidfile = Pidfile::write(&path).unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
+            drop(pidfile);
+            assert!(!path.exists());
+        }
+        let pidfile = Pidfile::write(&path).unwrap();
+        std::fs::write(&path, "1").unwrap();
+        drop(pidfile);
+        assert!(path.exists(), "somebody else's pidfile was removed");
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -1,0 +1,72 @@
+//! Signals as what they tell the server.
+//! It never acts on them.
+
+use std::time::{Duration, Instant};
+
+use tokio::signal::unix::{signal, Signal, SignalKind};
+
+/// A second TERM or INT that comes sooner is an echo of the first.
+const ECHO: Duration = Duration::from_secs(1);
+
+/// What a signal tells us, in Puma's meaning.
+pub enum Told {
+    Stop,
+    Halt,
+    Restart,
+    Reopen,
+    Grow,
+    Shrink,
+}
+
+pub struct Signals {
+    term: Signal,
+    int: Signal,
+    quit: Signal,
+    usr1: Signal,
+    usr2: Signal,
+    hup: Signal,
+    ttin: Signal,
+    ttou: Signal,
+}
+
+impl Signals {
+    pub fn new() -> std::io::Result<Signals> {
+        // TTIN and TTOU have no name of their own in tokio.
+        let raw = |number| signal(SignalKind::from_raw(number));
+        Ok(Signals {
+            term: signal(SignalKind::terminate())?,
+            int: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+            usr1: signal(SignalKind::user_defined1())?,
+            usr2: signal(SignalKind::user_defined2())?,
+            hup: signal(SignalKind::hangup())?,
+            ttin: raw(rustix::process::Signal::TTIN.as_raw())?,
+            ttou: raw(rustix::process::Signal::TTOU.as_raw())?,
+        })
+    }
+
+    pub async fn next(&mut self) -> Told {
+        tokio::select! {
+            _ = self.term.recv() => Told::Stop,
+            _ = self.int.recv() => Told::Stop,
+            _ = self.quit.recv() => Told::Halt,
+            _ = self.usr1.recv() => Told::Restart,
+            _ = self.usr2.recv() => Told::Restart,
+            _ = self.hup.recv() => Told::Reopen,
+            _ = self.ttin.recv() => Told::Grow,
+            _ = self.ttou.recv() => Told::Shrink,
+        }
+    }
+
+    /// Told to stop once more. A repetition within a moment is the same word, delivered to the process and to its group
+    /// (a terminal and a process manager, `timeout`).
+    pub async fn again(&mut self, first: Instant) {
+        loop {
+            match self.next().await {
+                Told::Stop if first.elapsed() < ECHO => {}
+                Told::Stop | Told::Halt => return,
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The sites that are served: those of the configuration and those found in a folder, as they come, change and go.
+//! It never handles a request.
+
+use std::{
+    collections::HashMap,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use tokio::sync::oneshot;
+
+use super::Server;
+use crate::{
+    config::{self, AppKind, SiteConfig},
+    route::{Routes, Site},
+    static_files::Folder,
+    supervisor::{
+        app::{App, Order, State},
+        reaper::Reaper,
+    },
+};
+
+/// A site that is served, and what is watched of it.
+struct Known {
+    site: Arc<Site>,
+    /// As it was configured or found.
+    wanted: SiteConfig,
+    /// Its own paceline.toml is wrong.
+    problem: Option<String>,
+    looks: Looks,
+    restart: Option<SystemTime>,
+}
+
+/// The sites that are served.
+pub struct Sites {
+    server: Arc<Server>,
+    reaper: Reaper,
+    adopted: Option<UnixStream>,
+    known: HashMap<String, Known>,
+}
+
+impl Sites {
+    pub fn new(server: Arc<Server>, reaper: Reaper, adopted: Option<UnixStream>) -> Sites {
+        Sites { server, reaper, adopted, known: HashMap::new() }
+    }
+
+    /// Makes the routes what the configuration and the folder of sites say now.
+    pub fn update(&mut self) {
+        let config = &self.server.config;
+        let mut wanted: Vec<_> = config.sites.iter().map(|site| (site.clone(), None)).collect();
+        if let Some(dir) = &config.sites_dir {
+            match config::sites_in(dir, &config.site_defaults) {
+                Ok(found) => {
+                    // A name or host of the configuration's own sites is theirs.
+                    let free = |site: &SiteConfig| config.sites.iter().all(|own| own.name != site.name);
+                    wanted.extend(found.sites.into_iter().filter(&free).map(|site| (site, None)));
+                    wanted.extend(
+                        found.broken.into_iter().filter(|(site, _)| free(site)).map(|(site, why)| (site, Some(why))),
+                    );
+                }
+                // The folder is away for a moment (a mount, a rename): what is served goes on being served.
+                Err(_) if !self.known.is_empty() => return,
+                Err(error) => self.server.log.event(format!("{}: {error}", dir.display())),
+            }
+        }
+        let mut changed = self.server.routes().all().is_empty();
+        let names: Vec<String> = wanted.iter().map(|(site, _)| site.name.clone()).collect();
+        for (site, problem) in wanted {
+            let looks = match self.known.get(&site.name) {
+                Some(known) if problem.is_some() => {
+                    if known.problem != problem {
+                        self.say_problem(&site, &problem);
+                    }
+                    // What was served before its paceline.toml was broken goes on being served.
+                    if known.problem.is_none() || known.problem == problem {
+                        continue;
+                    }
+                    Looks::at(&site)
+                }
+                Some(known) => {
+                    let looks = known.looks.again(&site);
+                    if known.problem.is_none() && known.wanted == site && known.looks.kind == looks.kind {
+                        continue;
+                    }
+                    looks
+                }
+                None => {
+                    self.say_problem(&site, &problem);
+                    Looks::at(&site)
+                }
+            };
+            changed = true;
+            let made = self.make(site.clone(), looks.kind, problem.as_deref());
+            let restart = restart_stamp(&site.root);
+            let known = Known { site: Arc::new(made), wanted: site.clone(), problem, looks, restart };
+            match self.known.insert(site.name.clone(), known) {
+                Some(old) => {
+                    self.server
+                        .log
+                        .event(format!("{}: its settings or files have changed; starting it anew", site.name));
+                    stop_app(&old.site);
+                }
+                None if self.server.config.sites_dir.is_some() => {
+                    self.server.log.event(format!("Site {}: {}", site.name, site.root.display()))
+                }
+                None => {}
+            }
+        }
+        let gone: Vec<_> = self.known.keys().filter(|name| !names.contains(name)).cloned().collect();
+        for name in gone {
+            if let Some(known) = self.known.remove(&name) {
+                changed = true;
+                self.server.log.event(format!("Site {name} is gone"));
+                stop_app(&known.site);
+            }
+        }
+        if changed {
+            let in_order =
+                names.iter().filter_map(|name| self.known.get(name)).map(|known| known.site.clone()).collect();
+            *self.server.routes.write().unwrap_or_else(|poisoned| poisoned.into_inner()) =
+                Arc::new(Routes::new(in_order));
+        }
+    }
+
+    fn say_problem(&self, site: &SiteConfig, problem: &Option<String>) {
+        if let Some(why) = problem {
+            self.server.log.event(format!("Site {}: {why}", site.name));
+        }
+    }
+
+    fn make(&mut self, mut site: SiteConfig, kind: Option<AppKind>, problem: Option<&str>) -> Site {
+        site.kind = kind;
+        if let Some(why) = problem {
+            let app = App::broken(site.clone(), "read the site's settings", why);
+            return Site { config: site, folder: None, app: Some(app) };
+        }
+        let is_files = kind == Some(AppKind::Files);
+        let folder =
+            (site.static_files || is_files).then(|| Folder::new(files_of(&site, is_files), site.static_max_age));
+        let app = (!is_files).then(|| {
+            let app = App::new(site.clone(), self.adopted.take(), self.reaper.clone(), self.server.log.clone());
+            if !site.on_demand {
+                app.order(Order::Start);
+            }
+            app
+        });
+        Site { config: site, folder, app }
+    }
+
+    /// Looks for sites that came, went or changed, and at each app's tmp/restart.txt.
+    pub fn look(&mut self) {
+        self.update();
+        for known in self.known.values_mut() {
+            let now = restart_stamp(&known.wanted.root);
+            if now != known.restart {
+                known.restart = now;
+                if let (Some(app), true) = (&known.site.app, now.is_some()) {
+                    if !matches!(app.state(), State::Stopped) {
+                        self.server.log.event(format!("{}: tmp/restart.txt was touched", known.wanted.name));
+                        app.order(Order::Restart);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Resolves when every app that starts with the server is ready, or has failed.
+    pub fn started(&self) -> impl std::future::Future<Output = ()> + use<> {
+        let eager = self.known.values().filter(|known| !known.wanted.on_demand);
+        let apps: Vec<_> = eager.filter_map(|known| known.site.app.clone()).collect();
+        async move {
+            for app in apps {
+                app.started().await;
+            }
+        }
+    }
+
+    pub fn order(&self, order: impl Fn() -> Order) {
+        self.apps().for_each(|app| app.order(order()));
+    }
+
+    fn apps(&self) -> impl Iterator<Item = &Arc<App>> {
+        self.known.values().filter_map(|known| known.site.app.as_ref())
+    }
+
+    pub async fn stop(&self, grace: Duration) {
+        let mut waiting = Vec::new();
+        for app in self.apps() {
+            let (done, wait) = oneshot::channel();
+            app.order(Order::Stop { grace, done });
+            waiting.push(wait);
+        }
+        for wait in waiting {
+            let _ = wait.await;
+        }
+    }
+}
+
+fn stop_app(site: &Site) {
+    if let Some(app) = &site.app {
+        app.order(Order::Stop { grace: Duration::from_secs(30), done: oneshot::channel().0 });
+    }
+}
+
+/// What was seen in a site's folder, and when it had last changed: a look at two dates spares reading the folder.
+#[derive(Clone, Copy)]
+struct Looks {
+    /// None when nothing is recognised, which the start-up page will explain.
+    kind: Option<AppKind>,
+    changed: [Option<SystemTime>; 2],
+}
+
+impl Looks {
+    fn at(site: &SiteConfig) -> Looks {
+        let changed = Looks::dates(site);
+        let kind = site.kind.or_else(|| config::detect(&site.root).ok().map(|detected| detected.kind));
+        Looks { kind, changed }
+    }
+
+    fn again(&self, site: &SiteConfig) -> Looks {
+        match self.changed == Looks::dates(site) {
+            true => *self,
+            false => Looks::at(site),
+        }
+    }
+
+    fn dates(site: &SiteConfig) -> [Option<SystemTime>; 2] {
+        [site.root.clone(), site.root.join("config")]
+            .map(|dir| std::fs::metadata(dir).and_then(|found| found.modified()).ok())
+    }
+}
+
+/// The folder that files are served from: `public`, or what a site of plain files consists of.
+fn files_of(site: &SiteConfig, is_files: bool) -> PathBuf {
+    let found = is_files.then(|| config::detect(&site.root).ok()).flatten();
+    found.filter(|found| found.kind == AppKind::Files).map_or_else(|| site.root.join(&site.public), |found| found.entry)
+}
+
+fn restart_stamp(root: &Path) -> Option<SystemTime> {
+    std::fs::metadata(root.join("tmp/restart.txt")).and_then(|found| found.modified()).ok()
+}

@@ -1,0 +1,181 @@
+//! What is done when a process of a generation is gone, or is complained of: replaced, now or after a pause.
+//! It never decides that a request is retried (`dispatch`).
+
+use std::time::{Duration, Instant};
+
+use super::{
+    leave::{end_preloader, kill},
+    Actor, Event, Happened, LAST_REQUESTS, LAST_WORDS, LONGEST_PAUSE, SHORT_LIFE,
+};
+use crate::{
+    dispatch::queue::{Complaint, WorkerId},
+    startup_report::{phrases, Failure, Step},
+    supervisor::{app::State, generation::Phase, reaper::Exit},
+    worker::{
+        fields,
+        frame::{encode, kind},
+    },
+};
+
+impl Actor {
+    pub(super) async fn preloader_gone(&mut self, number: u64, exit: Exit) {
+        let booting = |next: &&mut crate::supervisor::generation::Generation| next.number == number;
+        if let Some(next) = self.next.as_mut().filter(booting) {
+            next.exit = Some(exit);
+            next.gone_at = None;
+            next.control = None;
+            return self.generation_failed(number, None, exited(exit, "preloader".into())).await;
+        }
+        for generation in self.leaving.extract_if(.., |generation| generation.number == number) {
+            for (id, worker) in &generation.workers {
+                self.context.queue.remove(*id);
+                kill(worker.pid);
+            }
+        }
+        let Some(current) = self.current.take_if(|current| current.number == number) else { return };
+        for (id, worker) in &current.workers {
+            self.context.queue.leave(*id);
+            self.context.queue.remove(*id);
+            kill(worker.pid);
+        }
+        let name = self.context.site.name.clone();
+        if current.pid.is_none() {
+            // It was the one who started us: there is nothing left to serve with.
+            self.context.log.event(format!("{name}: the process that loaded the application is gone"));
+            return self.stop(Duration::ZERO, None).await;
+        }
+        if self.stopping.is_some() {
+            return;
+        }
+        self.context.state.send_replace(State::Starting);
+        let pause = self.pause_after(current.elapsed());
+        let when = shown_pause(pause);
+        self.context.log.event(format!(
+            "{name}: the preloader (pid {}) {exit}; starting it again{when}",
+            current.pid.unwrap_or_default()
+        ));
+        // One that is booting already takes its place.
+        if self.next.is_none() {
+            self.start_at = Some(Instant::now() + pause);
+        }
+    }
+
+    pub(super) async fn worker_gone(&mut self, number: u64, id: WorkerId) {
+        self.context.queue.leave(id);
+        self.context.queue.remove(id);
+        let Some(generation) = self.generation(number) else { return };
+        let Some(worker) = generation.workers.get_mut(&id) else { return };
+        worker.gone = true;
+        // The preloader tells how it ended, now or in a moment; without a preloader nobody will.
+        if worker.exit.is_some() || generation.control.is_none() {
+            self.bury(number, id).await;
+        }
+    }
+
+    /// A worker is gone and its exit known: replace it, or count it off.
+    pub(super) async fn bury(&mut self, number: u64, id: WorkerId) {
+        let workers = self.workers;
+        let Some(generation) = self.generation(number) else { return };
+        let Some(worker) = generation.workers.remove(&id) else { return };
+        let exit = worker.exit.unwrap_or(Exit::Status(0));
+        match generation.phase {
+            Phase::Failing => {}
+            Phase::Loading | Phase::Forking => {
+                let failure = exited(exit, format!("worker {}", worker.index));
+                self.generation_failed(number, Some(Step::Ready), failure).await;
+            }
+            Phase::Leaving => {
+                if generation.workers.is_empty() {
+                    end_preloader(generation);
+                    if generation.pid.is_none() {
+                        self.leaving.retain(|generation| generation.number != number);
+                    }
+                }
+            }
+            Phase::Ready => {
+                let asked = worker.kill_at.is_some() && worker.ready && !worker.faulty;
+                let wanted = worker.index <= workers && self.stopping.is_none() && !worker.replaced;
+                let pause = match asked {
+                    true => Duration::ZERO,
+                    false => self.pause_after(worker.forked.elapsed()),
+                };
+                if !asked || exit != Exit::Status(0) {
+                    let (name, pid) = (format!("{}.{}", self.context.site.name, worker.index), worker.pid);
+                    let then = match wanted {
+                        true => format!("; starting another{}", shown_pause(pause)),
+                        false => String::new(),
+                    };
+                    self.context.log.event(format!("{name} (pid {pid}) {exit}{then}"));
+                }
+                if wanted {
+                    let events = self.events.clone();
+                    tokio::spawn(async move {
+                        tokio::time::sleep(pause).await;
+                        let happened = Happened::Refork(worker.index);
+                        let _ = events.send(Event { generation: number, worker: None, happened });
+                    });
+                }
+            }
+        }
+    }
+
+    /// How long to wait before a process that lived so long is replaced: the first at once, then ever longer.
+    fn pause_after(&mut self, life: Duration) -> Duration {
+        self.crashes = if life < SHORT_LIFE { self.crashes + 1 } else { 0 };
+        match self.crashes {
+            0 | 1 => Duration::ZERO,
+            crashes => Duration::from_millis(100 << crashes.min(9)).min(LONGEST_PAUSE),
+        }
+    }
+
+    pub(super) async fn hear(&mut self, id: WorkerId, complaint: Complaint) {
+        let log = self.context.log.clone();
+        let site = self.context.site.clone();
+        let mut serving = self.current.iter_mut().chain(self.leaving.iter_mut());
+        let Some(generation) = serving.find(|generation| generation.workers.contains_key(&id)) else { return };
+        let Some(worker) = generation.workers.get_mut(&id) else { return };
+        let who = format!("{}.{}", site.name, worker.index);
+        let thread = match &complaint {
+            Complaint::Slow { thread, request } => {
+                let after = phrases::duration(site.app_soft_timeout.unwrap_or_default());
+                log.event(format!("{who} thread {thread}: {request} has been in the app for {after}"));
+                *thread
+            }
+            Complaint::Replace { thread, reason } => {
+                log.event(format!("{who} thread {thread}: {reason}; replacing the worker"));
+                *thread
+            }
+        };
+        let _ = worker.control.send(&encode(kind::ASK_BACKTRACE, |out| fields::put(out, thread.to_string()))).await;
+        if matches!(complaint, Complaint::Slow { .. }) || worker.kill_at.is_some() {
+            return;
+        }
+        worker.faulty = true;
+        let alone = self.context.queue.leave(id);
+        worker.end_on_backtrace = alone;
+        // Its successor need not wait for its end; but one that fails at once is replaced with a pause (`bury`).
+        if generation.phase == Phase::Ready
+            && worker.index <= self.workers
+            && worker.forked.elapsed() >= Duration::from_secs(1)
+        {
+            worker.replaced = true;
+            let index = worker.index;
+            generation.fork(index, site.threads).await;
+        }
+        self.drain_worker(id, if alone { LAST_WORDS } else { LAST_REQUESTS }).await;
+    }
+}
+
+fn exited(exit: Exit, who: String) -> Failure {
+    match exit {
+        Exit::Status(status) => Failure::Exited { status: Some(status), signal: None, who },
+        Exit::Signal(signal) => Failure::Exited { status: None, signal: Some(signal), who },
+    }
+}
+
+fn shown_pause(pause: Duration) -> String {
+    match pause {
+        Duration::ZERO => String::new(),
+        pause => format!(" in {:.1} s", pause.as_secs_f64()),
+    }
+}

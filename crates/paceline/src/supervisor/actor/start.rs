@@ -1,0 +1,213 @@
+//! A generation's way from nothing to ready, or to a report that says why not.
+//! It never touches what serves already, but to let it go when its successor is ready.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{leave::kill, Actor, Event, Happened, LAST_REQUESTS, LONGEST_PAUSE};
+use crate::{
+    config::{self, SiteConfig},
+    startup_report::{self, Failure, StartupReport, Step},
+    supervisor::{
+        app::State,
+        generation::{Generation, Phase},
+        spawn,
+    },
+};
+
+/// How long the last output of a start that failed is waited for.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
+
+impl Actor {
+    /// Boots a generation.
+    pub(super) async fn start(&mut self) {
+        let began = Instant::now();
+        if self.current.is_none() {
+            self.context.state.send_replace(State::Starting);
+        }
+        self.once_more = false;
+        self.start_at = None;
+        let site = self.context.site.clone();
+        let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
+        report.begin(Step::Found, began.elapsed());
+        let fail = |mut report: StartupReport, doing: String, error: String| {
+            report.fail(Failure::System { doing, error });
+            report
+        };
+        let (root, kind, rackup) = match found(&site) {
+            Ok(found) => found,
+            Err(error) => {
+                let doing = format!("find an application in {}", site.root.display());
+                return self.failed(fail(report, doing, error)).await;
+            }
+        };
+        let (socket, process) = match self.context.adopted.take() {
+            Some(socket) => (socket, None),
+            None => match spawn::preloader(&site, &root) {
+                Ok(spawned) => spawned.into(),
+                Err(error) => {
+                    return self.failed(fail(report, format!("start {}", site.ruby.display()), error.to_string())).await
+                }
+            },
+        };
+        report.done(Step::Found, began.elapsed());
+        let number = self.next_generation;
+        self.next_generation += 1;
+        if let Some((pid, ..)) = &process {
+            self.await_exit(number, *pid);
+        }
+        match Generation::new(number, report.clone(), began, socket, process, &site, &self.events) {
+            Ok(mut generation) => {
+                generation.start(&site, kind, rackup, gemfile(&site, &root), &root).await;
+                self.next = Some(generation);
+            }
+            Err(error) => self.failed(fail(report, "open the control socket".into(), error.to_string())).await,
+        }
+    }
+
+    fn await_exit(&self, generation: u64, pid: i32) {
+        let exit = self.context.reaper.exit_of(pid);
+        let events = self.events.clone();
+        tokio::spawn(async move {
+            if let Ok(exit) = exit.await {
+                let _ = events.send(Event { generation, worker: None, happened: Happened::Exited(exit) });
+            }
+        });
+    }
+
+    /// All workers of the generation that boots are ready: it takes the traffic; the one before finishes what it has.
+    pub(super) async fn switch(&mut self, number: u64) {
+        let Some(mut generation) = self.next.take_if(|next| next.number == number) else { return };
+        generation.step("ready", "done");
+        generation.phase = Phase::Ready;
+        for (id, worker) in &mut generation.workers {
+            self.context.queue.join(*id, self.complaints.clone());
+            worker.early.drain(..).for_each(|channel| self.context.queue.add(*id, channel));
+        }
+        self.failures = 0;
+        let report = &generation.report;
+        self.context.log.event(format!(
+            "{} is ready: {}, {} x {} threads, {} ({:.1} s)",
+            self.context.site.name,
+            report.environment,
+            generation.workers.len(),
+            self.context.site.threads,
+            report.versions,
+            generation.elapsed().as_secs_f64()
+        ));
+        // The pool may have grown or shrunk while this generation booted.
+        let threads = self.context.site.threads;
+        for index in generation.workers.len() + 1..=self.workers {
+            generation.fork(index, threads).await;
+        }
+        let old = self.current.replace(generation);
+        self.context.state.send_replace(State::Ready);
+        if let Some(old) = old {
+            self.retire(old, LAST_REQUESTS).await;
+        }
+        self.drain_surplus().await;
+        if self.once_more {
+            self.start().await;
+        }
+    }
+
+    /// A generation that has not become ready never will: its processes are ended, and when all they printed has been
+    /// read, the failure is told.
+    pub(super) async fn generation_failed(&mut self, number: u64, step: Option<Step>, failure: Failure) {
+        let Some(next) = self.next.as_mut().filter(|next| next.number == number) else { return };
+        if next.phase == Phase::Failing {
+            return;
+        }
+        if let Some(step) = step {
+            next.report.begin(step, next.elapsed());
+        }
+        next.report.fail(failure);
+        next.phase = Phase::Failing;
+        next.deadline = Instant::now() + LAST_OUTPUT;
+        next.workers.values().for_each(|worker| kill(worker.pid));
+        if next.pipes == 0 {
+            self.tell_failure().await;
+        }
+    }
+
+    /// The time for starting is over. The preloader is asked where it is, for the report.
+    pub(super) async fn start_timed_out(&mut self) {
+        let Some(next) = &mut self.next else { return };
+        let (number, loading) = (next.number, next.phase == Phase::Loading);
+        if loading {
+            next.ask_backtrace().await;
+        } else if let Some(pid) = next.pid {
+            kill(pid);
+        }
+        let after = self.context.site.start_timeout;
+        self.generation_failed(number, None, Failure::TimedOut { after }).await;
+    }
+
+    /// One of a generation's pipes is closed.
+    pub(super) async fn printed_all(&mut self, number: u64) {
+        let Some(generation) = self.generation(number) else { return };
+        generation.pipes = generation.pipes.saturating_sub(1);
+        if generation.phase == Phase::Failing && generation.pipes == 0 {
+            self.tell_failure().await;
+        }
+    }
+
+    /// The generation that failed is done with.
+    pub(super) async fn tell_failure(&mut self) {
+        let Some(mut next) = self.next.take_if(|next| next.phase == Phase::Failing) else { return };
+        next.control = None;
+        if let Some(pid) = next.pid.filter(|_| next.exit.is_none()) {
+            kill(pid);
+        }
+        if self.stopping.is_none() {
+            self.failed(next.report).await;
+        }
+    }
+
+    /// A start ended badly: whatever served before goes on serving.
+    async fn failed(&mut self, report: StartupReport) {
+        self.failures += 1;
+        let log = &self.context.log;
+        log.text(startup_report::text::render(&report, false));
+        if self.once_more {
+            return Box::pin(self.start()).await;
+        }
+        if self.current.is_some() {
+            return log.event(format!(
+                "{}: the new generation did not start; the old one goes on serving",
+                self.context.site.name
+            ));
+        }
+        // In development a reload is an attempt; in production the attempts of many visitors are spread out.
+        let pause = match self.context.site.environment.as_str() {
+            "production" => Duration::from_secs(1 << self.failures.min(5)).min(LONGEST_PAUSE),
+            _ => Duration::from_millis(300),
+        };
+        let report = Arc::new(report);
+        self.context.state.send_replace(State::Failed { report, retry_at: Instant::now() + pause });
+    }
+}
+
+/// The real path of the root (Capistrano's `current` is a symlink), what is there, and its rackup or Sinatra file.
+fn found(site: &SiteConfig) -> Result<(PathBuf, config::AppKind, Option<PathBuf>), String> {
+    let root = site.root.canonicalize().map_err(|error| error.to_string())?;
+    let detected = config::detect(&root);
+    let kind = match site.kind {
+        Some(kind) => kind,
+        None => detected.as_ref().map_err(|error| error.to_string())?.kind,
+    };
+    let entry = detected.ok().filter(|detected| detected.kind == kind).map(|detected| detected.entry);
+    let rackup = site.rackup.clone().or(entry).filter(|path| path.is_file() || site.rackup.is_some());
+    Ok((root, kind, rackup))
+}
+
+/// The app's own Gemfile; one named by the environment if it belongs to the app, as one of several in `gemfiles/`.
+fn gemfile(site: &SiteConfig, root: &Path) -> Option<PathBuf> {
+    let of_site = site.env.get("BUNDLE_GEMFILE").map(|path| root.join(path));
+    let ambient = || std::env::var_os("BUNDLE_GEMFILE").map(PathBuf::from);
+    let ambient = || ambient().filter(|path| path.canonicalize().is_ok_and(|path| path.starts_with(root)));
+    of_site.or_else(ambient).or_else(|| Some(root.join("Gemfile"))).filter(|gemfile| gemfile.is_file())
+}
