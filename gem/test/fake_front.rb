@@ -159,7 +159,7 @@ class FakeFront
     "REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => "/", "QUERY_STRING" => "",
     "SERVER_NAME" => "example.org", "SERVER_PORT" => "80", "SERVER_PROTOCOL" => "HTTP/1.1",
     "REMOTE_ADDR" => "127.0.0.1", "rack.url_scheme" => "http", "HTTP_HOST" => "example.org",
-    "paceline.hijack" => "1"
+    "paceline.hijack" => "1", "paceline.early_hints" => "1"
   }.freeze
 
   def self.request(env = {}, flags: F::INLINE, body: "")

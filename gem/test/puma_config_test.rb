@@ -63,7 +63,7 @@ class PumaConfigTest < Minitest::Test
     capture_io { config = with_env({}) { load("cluster") } }
     assert_equal(
       {
-        directory: File.dirname(FILES), environment: "production",
+        directory: File.dirname(FILES), environment: "production", early_hints: true,
         bind: ["unix://tmp/sockets/puma.sock?umask=0117", "tcp://127.0.0.1:9393"], workers: 2, threads: 6,
         preload: true, rackup: "shop.ru", tag: "shop", shutdown_timeout: "25000ms", start_timeout: "90000ms",
         access_log: "log/access.log", app_log: "log/app.log"

@@ -25,7 +25,7 @@ module Paceline
 
     # What these ask for is so here anyway, or needs no asking.
     GRANTED = %i[
-      bind_to_activated_sockets drain_on_shutdown early_hints enable_keep_alives max_fast_inline max_keep_alive
+      bind_to_activated_sockets drain_on_shutdown enable_keep_alives max_fast_inline max_keep_alive
       mutate_stdout_and_stderr_to_sync_on_write raise_exception_on_sigterm silence_fork_callback_warning
       silence_single_worker_warning wait_for_less_busy_worker worker_check_interval worker_timeout
     ].freeze
@@ -177,6 +177,10 @@ module Paceline
 
       def log_requests(which = true)
         @settings[:log_requests] = which ? true : false
+      end
+
+      def early_hints(answer = true)
+        @settings[:early_hints] = answer ? true : false
       end
 
       def queue_requests(answer = true)

@@ -4,16 +4,20 @@
 # the request; the front has.
 require_relative "frames"
 require_relative "input"
+require_relative "version"
 
 module Paceline
   class RequestEnv
     RACK_VERSION = [1, 6].freeze
-    private_constant :RACK_VERSION
+    SOFTWARE = "paceline/#{VERSION}".b.freeze
+    GATEWAY = "CGI/1.1".b.freeze
+    private_constant :RACK_VERSION, :SOFTWARE, :GATEWAY
 
     def initialize(channel, rack3)
       @channel = channel
       @rack3 = rack3
       @constants = constants
+      @hints = ->(headers) { channel.early_hints(headers) }
       @hijackable = @constants.merge("rack.hijack?" => true, "rack.hijack" => -> { @env["rack.hijack_io"] = channel.hijack })
     end
 
@@ -29,6 +33,7 @@ module Paceline
       @problem = @input = @streamed = nil
       env["rack.input"] = body(flags, env, inline)
       env.update(env["paceline.hijack"] == "1" ? @hijackable : @constants)
+      env["rack.early_hints"] = @hints if env["paceline.early_hints"] == "1"
       env["rack.after_reply"] = []
       env["rack.response_finished"] = [] if @rack3
       @env = env
@@ -44,7 +49,7 @@ module Paceline
 
     # The same for each request of this thread.
     def constants
-      always = { "rack.errors" => $stderr, "rack.early_hints" => ->(headers) { @channel.early_hints(headers) } }
+      always = { "rack.errors" => $stderr, "SERVER_SOFTWARE" => SOFTWARE, "GATEWAY_INTERFACE" => GATEWAY }
       return always if @rack3
       always.merge("rack.version" => RACK_VERSION, "rack.multithread" => @channel.worker.multithread?,
                    "rack.multiprocess" => true, "rack.run_once" => false)

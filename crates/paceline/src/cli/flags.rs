@@ -10,7 +10,6 @@ const HELP_WIDTH: usize = 88;
 /// Puma's flags that are accepted so that old command lines go on working, and whether each takes a value.
 pub const WITHOUT_MEANING: &[(&str, Takes)] = &[
     ("prune-bundler", Takes::Nothing),
-    ("early-hints", Takes::Nothing),
     ("debug", Takes::Nothing),
     ("tcp-mode", Takes::Nothing),
     ("fork-worker", Takes::Maybe),

@@ -146,6 +146,8 @@ pub struct SiteConfig {
     pub response_memory: usize,
     /// Bytes of one response spooled to disk before the worker is made to wait.
     pub response_spool: u64,
+    /// Offer `rack.early_hints` to the app.
+    pub early_hints: bool,
     /// Send a `Server-Timing` header.
     pub server_timing: bool,
     /// config/puma.rb whose Ruby hooks the app's processes run.

@@ -242,6 +242,10 @@ pub static OPTIONS: &[Opt] = &[
     Opt::new(Site, BODIES, "buffer_requests", Kind::Bool,
         "Receive a request's whole body before a worker thread is taken.").fixed("true").flag("buffer-requests")
         .risk("With false a slow upload holds a worker thread."),
+    Opt::new(Site, BODIES, "early_hints", Kind::Bool,
+        "Offer `rack.early_hints` to the application: Rails then sends 103 with the assets of a page ahead of it.")
+        .fixed("false").flag("early-hints")
+        .risk("Some old clients and proxies take a 103 for the response."),
     Opt::new(Site, BODIES, "response_memory", size(1024, 1 << 32),
         "Bytes of a response held in memory for a slow client; more goes to a temporary file.").fixed("1MB").flag("response-memory")
         .risk("It counts once for every slow client."),

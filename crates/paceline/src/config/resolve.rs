@@ -106,6 +106,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         buffer_requests: view.bool("buffer_requests"),
         response_memory: view.count("response_memory"),
         response_spool: view.number("response_spool"),
+        early_hints: view.bool("early_hints"),
         server_timing: view.bool("server_timing"),
         puma_config: puma_config(view.given("puma_config"), &root, view.environment()),
         on_demand: view.bool("on_demand"),

@@ -44,6 +44,7 @@ pub async fn run(
         request_id: &exchange.id,
         received: exchange.received,
         may_hijack: true,
+        early_hints: app.site.early_hints,
     };
     let frame = env::request_frame(head, &facts, &body).freeze();
     // A spooled body's file has to outlive the conversation; a streamed one can't be sent twice.

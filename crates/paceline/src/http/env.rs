@@ -24,6 +24,8 @@ pub struct Facts<'a> {
     /// Seconds since the Unix epoch at which the head was read.
     pub received: f64,
     pub may_hijack: bool,
+    /// `rack.early_hints` is offered; HTTP/1.0 knows no interim responses (RFC 9110 section 15.2).
+    pub early_hints: bool,
 }
 
 /// Encodes the REQUEST frame.
@@ -76,6 +78,9 @@ fn put_env(out: &mut BytesMut, head: &Parts, facts: &Facts, body: &RequestBody) 
     if facts.may_hijack {
         fields::put_pair(out, "paceline.hijack", "1");
     }
+    if facts.early_hints && head.version > Version::HTTP_10 {
+        fields::put_pair(out, "paceline.early_hints", "1");
+    }
     if !host.is_empty() {
         fields::put_pair(out, "HTTP_HOST", host.as_bytes());
     }
@@ -107,6 +112,8 @@ fn withheld(name: &HeaderName) -> bool {
         || name == "x-accel-mapping"
         // The app's outbound HTTP client would take it for the environment variable (httpoxy, CVE-2016-5385).
         || name == "proxy"
+        // HTTP_VERSION is CGI's other name of SERVER_PROTOCOL (Rack SPEC).
+        || name == "version"
         // `X_Forwarded_For` would be the same variable as `X-Forwarded-For`.
         || name.as_str().contains('_')
 }
@@ -176,6 +183,7 @@ mod tests {
             request_id: "id-1",
             received: 1.5,
             may_hijack: true,
+            early_hints: false,
         };
         let frame = request_frame(&request.into_parts().0, &facts, &RequestBody::Memory(Bytes::from_static(body)));
         let length = u32::from_be_bytes(frame[6..10].try_into().unwrap()) as usize;
