@@ -67,6 +67,8 @@ pub enum Answer {
     },
     /// The worker went away without an answer.
     Died,
+    /// The worker had closed its end before a byte of the request was sent: it was draining, and knows nothing of it.
+    Untaken,
     /// The hard time-out passed; the worker is being replaced.
     TimedOut,
 }
@@ -167,8 +169,9 @@ impl Conversation {
                 }
                 Ok(frame) => return Some((frame, reply)),
                 Err(error) => {
+                    let untaken = self.lease.channel().unsent() == request.frame.len();
                     self.broken(&error);
-                    let _ = reply.send(Answer::Died);
+                    let _ = reply.send(if untaken { Answer::Untaken } else { Answer::Died });
                     return None;
                 }
             }

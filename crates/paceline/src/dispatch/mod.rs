@@ -54,6 +54,7 @@ pub async fn run(
         RequestBody::Memory(_) => (None, None),
     };
     let mut may_retry = streamed.is_none() && is_idempotent(&head.method);
+    let streamed_once = streamed.is_some();
     let mut streamed = streamed;
     let mut first = false;
     exchange.timeline.queued = clock::now();
@@ -86,6 +87,8 @@ pub async fn run(
             }
             Answer::Raised(error) => return Err(Failure::Raised(error)),
             Answer::TimedOut => return Err(Failure::TimedOut),
+            Answer::Untaken if streamed_once => return Err(Failure::WorkerDied),
+            Answer::Untaken => first = true,
             Answer::Died if may_retry => {
                 may_retry = false;
                 first = true;

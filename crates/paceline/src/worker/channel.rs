@@ -78,6 +78,11 @@ impl Channel {
         self.outgoing.is_empty()
     }
 
+    /// Bytes that wait to be sent.
+    pub fn unsent(&self) -> usize {
+        self.outgoing.len()
+    }
+
     /// Sends and receives at once, so that neither side can block the other, until a frame has arrived or all that was
     /// queued is sent. EOF is `UnexpectedEof`; bytes that are no frame are `InvalidData`. Cancel-safe.
     pub async fn progress(&mut self) -> io::Result<Progress> {
