@@ -57,7 +57,7 @@ pub fn status(site: &Site, head: &Parts, exchange: &Exchange, status: StatusCode
         Some(page) => page_response(status, "text/html; charset=utf-8", page.into()),
         None => {
             let (content_type, body) = pages::render(status.as_u16(), accept, Some(sentence), Some(&exchange.id));
-            page_response(status, content_type, body.into())
+            page_response(status, content_type, body)
         }
     }
 }
@@ -69,7 +69,7 @@ pub fn unknown_host(server: &Server, head: &Parts, host: &str, exchange: &mut Ex
     if server.config.site_defaults.environment == "production" {
         let (content_type, body) =
             pages::render(421, accept(head), Some("This server has no site of that name."), Some(&exchange.id));
-        return page_response(StatusCode::MISDIRECTED_REQUEST, content_type, body.into());
+        return page_response(StatusCode::MISDIRECTED_REQUEST, content_type, body);
     }
     let port = exchange.connection.local.map_or(80, |local| local.port());
     let links: Vec<_> = routes
@@ -82,7 +82,7 @@ pub fn unknown_host(server: &Server, head: &Parts, host: &str, exchange: &mut Ex
         })
         .collect();
     let (content_type, body) = pages::sites(host, &links, accept(head));
-    page_response(StatusCode::NOT_FOUND, content_type, body.into())
+    page_response(StatusCode::NOT_FOUND, content_type, body)
 }
 
 /// A request body that could not be read.
@@ -137,7 +137,7 @@ pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Fail
                 true => pages::startup(&report, accept(head)),
                 false => pages::startup_in_production(&report.id, accept(head)),
             };
-            let mut answer = page_response(StatusCode::SERVICE_UNAVAILABLE, content_type, body.into());
+            let mut answer = page_response(StatusCode::SERVICE_UNAVAILABLE, content_type, body);
             answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
             answer
         }
@@ -188,7 +188,7 @@ pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Fail
                 id: &exchange.id,
             };
             let (content_type, body) = pages::exception(&exception, accept(head));
-            page_response(StatusCode::INTERNAL_SERVER_ERROR, content_type, body.into())
+            page_response(StatusCode::INTERNAL_SERVER_ERROR, content_type, body)
         }
     }
 }

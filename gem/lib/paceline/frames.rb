@@ -50,6 +50,7 @@ module Paceline
     # Flags of RESPONSE, HEAD, END, ABORT and ERROR.
     BUSY = 1
     RAW = 2
+    FILE_FOLLOWS = 4
 
     MAX_PAYLOAD = 16 * 1024 * 1024
     MAX_RESPONSE = 1024 * 1024

@@ -145,7 +145,7 @@ module Paceline
     def send_file(headers, path)
       stop
       @begun = true
-      @channel.write(Frames.head(@status, 0, headers) << Frames.frame(Frames::FILE, path) <<
+      @channel.write(Frames.head(@status, Frames::FILE_FOLLOWS, headers) << Frames.frame(Frames::FILE, path) <<
                      Frames.ending(Frames::END_, busy, @counted))
     end
 

@@ -3,6 +3,7 @@
 
 use std::{
     io,
+    path::Path,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -22,10 +23,10 @@ use super::{
 };
 use crate::{
     http::spool::NamedSpool,
-    static_files,
+    static_files::{self, FileBody},
     worker::{
         channel::Progress,
-        frame::{encode, kind, AppError, Counters, FromWorker, HeaderPairs},
+        frame::{encode, kind, AppError, Counters, FromWorker, HeadKind, HeaderPairs},
     },
 };
 
@@ -73,10 +74,11 @@ pub enum Answer {
     TimedOut,
 }
 
-/// A response body: whole, or arriving.
+/// A response body: whole, arriving, or in a file.
 pub enum AnswerBody {
     Whole(Bytes),
     Arriving(Reader),
+    File { length: u64, file: FileBody },
 }
 
 /// Talks to the worker until its thread is idle again. Dropping `reply`'s receiver or the body cancels the request: the
@@ -100,12 +102,15 @@ pub async fn converse(mut lease: Lease, mut request: Request, reply: oneshot::Se
             let _ = reply.send(Answer::Raised(error));
             conversation.finish(busy).await;
         }
-        FromWorker::Head { status, raw: false, headers } => {
+        FromWorker::Head { status, kind: HeadKind::Chunks, headers } => {
             let (writer, reader) = buffer(request.memory, request.spool);
             let _ = reply.send(Answer::Response { status, headers, body: AnswerBody::Arriving(reader) });
             conversation.relay(writer, &request.counters).await;
         }
-        FromWorker::Head { status, raw: true, headers } => {
+        FromWorker::Head { status, kind: HeadKind::File, headers } => {
+            conversation.file(status, headers, reply, &request.counters).await;
+        }
+        FromWorker::Head { status, kind: HeadKind::Raw, headers } => {
             hijacked(conversation.lease, Some((status, headers)), reply);
         }
         FromWorker::Hijack => hijacked(conversation.lease, None, reply),
@@ -216,6 +221,42 @@ impl Conversation {
         }
     }
 
+    /// The body is a file, which is opened before the head goes out: so its length is known, and a file that can't be
+    /// opened is an error page.
+    async fn file(
+        mut self,
+        status: u16,
+        headers: HeaderPairs,
+        reply: oneshot::Sender<Answer>,
+        counters: &OnceLock<Counters>,
+    ) {
+        let opened = match self.next().await {
+            Ok(FromWorker::File(path)) => {
+                static_files::plain_file(&path).await.map_err(|error| unopened(&path, &error))
+            }
+            Ok(_) => return drop(reply.send(Answer::Died)),
+            Err(error) => {
+                let _ = reply.send(Answer::Died);
+                return self.broken(&error);
+            }
+        };
+        match self.next().await {
+            Ok(FromWorker::End { busy, counters: counted }) => {
+                let _ = counters.set(counted);
+                let _ = reply.send(match opened {
+                    Ok((length, file)) => Answer::Response { status, headers, body: AnswerBody::File { length, file } },
+                    Err(error) => Answer::Raised(error),
+                });
+                self.finish(busy).await;
+            }
+            Ok(_) => drop(reply.send(Answer::Died)),
+            Err(error) => {
+                let _ = reply.send(Answer::Died);
+                self.broken(&error);
+            }
+        }
+    }
+
     /// Passes the body on until it ends; once the client is gone, tells the worker and throws the rest away.
     async fn relay(mut self, writer: Writer, counters: &OnceLock<Counters>) {
         let mut writer = Some(writer);
@@ -238,18 +279,6 @@ impl Conversation {
                         if open.write(bytes).await.is_err() {
                             writer = None;
                             self.cancel();
-                        }
-                    }
-                }
-                Ok(FromWorker::File(path)) => {
-                    if let Some(open) = writer.as_mut() {
-                        match static_files::plain_file(&path).await {
-                            Ok((_, file)) => open.file(file),
-                            Err(_) => {
-                                if let Some(open) = writer.take() {
-                                    open.abort();
-                                }
-                            }
                         }
                     }
                 }
@@ -306,6 +335,11 @@ impl Conversation {
             self.lease.disarm();
         }
     }
+}
+
+fn unopened(path: &Path, error: &io::Error) -> AppError {
+    let message = format!("the body's file {} can't be opened: {error}", path.display());
+    AppError { class: "Paceline::InvalidResponse".into(), message, ..AppError::default() }
 }
 
 async fn progress(lease: &mut Lease) -> io::Result<Progress> {

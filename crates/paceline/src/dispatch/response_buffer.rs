@@ -18,15 +18,12 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 use tokio::sync::{mpsc, Notify};
 
-use crate::static_files::FileBody;
-
 enum Piece {
     Bytes(Bytes),
     Spooled {
         offset: u64,
         length: usize,
     },
-    File(FileBody),
     /// The body broke off: the client must see a broken connection.
     Aborted,
 }
@@ -53,7 +50,6 @@ pub struct Writer {
 pub struct Reader {
     pieces: mpsc::UnboundedReceiver<Piece>,
     shared: Arc<Shared>,
-    file: Option<FileBody>,
 }
 
 /// A buffer that holds `memory` bytes in memory and `disk` bytes in a file.
@@ -67,7 +63,7 @@ pub fn buffer(memory: usize, disk: u64) -> (Writer, Reader) {
         spool: std::sync::OnceLock::new(),
     });
     let writer = Writer { pieces: sender, shared: shared.clone(), memory, disk, end_of_spool: 0 };
-    (writer, Reader { pieces: receiver, shared, file: None })
+    (writer, Reader { pieces: receiver, shared })
 }
 
 impl Writer {
@@ -82,14 +78,16 @@ impl Writer {
             }
             let on_disk = self.shared.on_disk.load(SeqCst);
             let in_memory = self.shared.in_memory.load(SeqCst);
-            if on_disk == 0 && (in_memory == 0 || in_memory + bytes.len() <= self.memory) {
-                // The file is empty again, so it can be filled from its start.
+            if on_disk == 0 {
                 self.end_of_spool = 0;
+            }
+            if on_disk == 0 && (in_memory == 0 || in_memory + bytes.len() <= self.memory) {
                 self.shared.in_memory.fetch_add(bytes.len(), SeqCst);
                 return self.pieces.send(Piece::Bytes(bytes)).map_err(|_| Gone);
             }
-            // The outer Ok: the spool took it. A full disk is no reason to break the response: the worker waits instead.
-            if on_disk + bytes.len() as u64 <= self.disk && self.spool(&bytes).is_ok() {
+            // The file is filled once and then emptied whole, or it would grow for ever under a client that keeps behind.
+            // A full disk is no reason to break the response: the worker waits instead.
+            if self.end_of_spool + bytes.len() as u64 <= self.disk && self.spool(&bytes).is_ok() {
                 return Ok(());
             }
             self.shared.taken.notified().await;
@@ -110,11 +108,6 @@ impl Writer {
         self.end_of_spool += bytes.len() as u64;
         let _ = self.pieces.send(piece);
         Ok(())
-    }
-
-    /// Adds the content of a file (Rack's to_path).
-    pub fn file(&mut self, body: FileBody) {
-        let _ = self.pieces.send(Piece::File(body));
     }
 
     /// Breaks the body off.
@@ -144,44 +137,32 @@ impl Body for Reader {
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        loop {
-            if let Some(file) = &mut self.file {
-                match ready!(Pin::new(file).poll_frame(cx)) {
-                    Some(frame) => return Poll::Ready(Some(frame)),
-                    None => self.file = None,
-                }
+        let bytes = match ready!(self.pieces.poll_recv(cx)) {
+            None => return Poll::Ready(None),
+            Some(Piece::Aborted) => {
+                return Poll::Ready(Some(Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "the app broke its response off",
+                ))))
             }
-            let bytes = match ready!(self.pieces.poll_recv(cx)) {
-                None => return Poll::Ready(None),
-                Some(Piece::File(body)) => {
-                    self.file = Some(body);
-                    continue;
+            Some(Piece::Bytes(bytes)) => {
+                self.shared.in_memory.fetch_sub(bytes.len(), SeqCst);
+                bytes
+            }
+            Some(Piece::Spooled { offset, length }) => {
+                let mut bytes = vec![0; length];
+                let file = self.shared.spool.get().ok_or(io::ErrorKind::NotFound);
+                if let Err(error) =
+                    file.map_err(io::Error::from).and_then(|file| file.read_exact_at(&mut bytes, offset))
+                {
+                    return Poll::Ready(Some(Err(error)));
                 }
-                Some(Piece::Aborted) => {
-                    return Poll::Ready(Some(Err(io::Error::new(
-                        io::ErrorKind::UnexpectedEof,
-                        "the app broke its response off",
-                    ))))
-                }
-                Some(Piece::Bytes(bytes)) => {
-                    self.shared.in_memory.fetch_sub(bytes.len(), SeqCst);
-                    bytes
-                }
-                Some(Piece::Spooled { offset, length }) => {
-                    let mut bytes = vec![0; length];
-                    let file = self.shared.spool.get().ok_or(io::ErrorKind::NotFound);
-                    if let Err(error) =
-                        file.map_err(io::Error::from).and_then(|file| file.read_exact_at(&mut bytes, offset))
-                    {
-                        return Poll::Ready(Some(Err(error)));
-                    }
-                    self.shared.on_disk.fetch_sub(length as u64, SeqCst);
-                    Bytes::from(bytes)
-                }
-            };
-            self.shared.taken.notify_one();
-            return Poll::Ready(Some(Ok(Frame::data(bytes))));
-        }
+                self.shared.on_disk.fetch_sub(length as u64, SeqCst);
+                Bytes::from(bytes)
+            }
+        };
+        self.shared.taken.notify_one();
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
     }
 }
 
@@ -223,6 +204,26 @@ mod tests {
             }
             assert_eq!(all, b"abcdefghij");
             assert_eq!(third.await.unwrap(), Ok(()));
+        });
+    }
+
+    #[test]
+    fn the_file_never_grows_beyond_its_bound_however_long_the_client_keeps_behind() {
+        run(async {
+            let (mut writer, mut reader) = buffer(1, 8);
+            let writing = tokio::spawn(async move {
+                for _ in 0..100 {
+                    writer.write(Bytes::from("abc")).await.unwrap();
+                    assert!(writer.end_of_spool <= 8, "{}", writer.end_of_spool);
+                }
+            });
+            tokio::task::yield_now().await;
+            let mut total = 0;
+            while let Some(frame) = reader.frame().await {
+                total += frame.unwrap().into_data().unwrap().len();
+            }
+            writing.await.unwrap();
+            assert_eq!(total, 300);
         });
     }
 

@@ -27,18 +27,23 @@ pub fn response(
 ) -> Result<Response<ResponseBody>, Unsendable> {
     let status = StatusCode::from_u16(status).map_err(|_| Unsendable(format!("status {status}")))?;
     let mut headers = header_map(pairs)?;
-    if status != StatusCode::SWITCHING_PROTOCOLS {
-        CONNECTION_FIELDS.iter().for_each(|name| drop(headers.remove(name)));
+    if status.is_informational() {
+        return Err(Unsendable(format!("{status} as the last status of a response")));
     }
+    CONNECTION_FIELDS.iter().for_each(|name| drop(headers.remove(name)));
     let chunked = headers
         .remove(header::TRANSFER_ENCODING)
         .is_some_and(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked"));
-    let bodiless = status.is_informational() || matches!(status.as_u16(), 204 | 304);
+    let bodiless = matches!(status.as_u16(), 204 | 304);
     let body = match body {
         _ if bodiless || head_only => ResponseBody::Empty,
         AnswerBody::Whole(bytes) => {
             headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes.len()));
             ResponseBody::Whole(bytes)
+        }
+        AnswerBody::File { length, file } => {
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+            ResponseBody::File(file)
         }
         AnswerBody::Arriving(reader) if chunked => {
             headers.remove(header::CONTENT_LENGTH);
@@ -46,7 +51,7 @@ pub fn response(
         }
         AnswerBody::Arriving(reader) => ResponseBody::Arriving(reader),
     };
-    if status.is_informational() || status == StatusCode::NO_CONTENT {
+    if status == StatusCode::NO_CONTENT {
         // RFC 9110 section 8.6.
         headers.remove(header::CONTENT_LENGTH);
     } else if headers.get(header::CONTENT_LENGTH).is_some_and(|length| !is_length(length)) {
@@ -117,6 +122,8 @@ mod tests {
         for (name, value) in [("a b", "x"), ("a", "x\r\ny: z"), ("a", "x\0")] {
             assert!(response(200, &pairs(&[(name, value)]), AnswerBody::Whole(Bytes::new()), false).is_err());
         }
-        assert!(response(99, &pairs(&[]), AnswerBody::Whole(Bytes::new()), false).is_err());
+        for status in [99, 100, 101, 103] {
+            assert!(response(status, &pairs(&[]), AnswerBody::Whole(Bytes::new()), false).is_err(), "{status}");
+        }
     }
 }

@@ -47,6 +47,7 @@ pub mod kind {
 
 const FLAG_BUSY: u8 = 1;
 const FLAG_RAW: u8 = 2;
+const FLAG_FILE: u8 = 4;
 
 /// Bytes that are not a frame of the protocol: the peer is broken and is given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,11 +125,22 @@ pub struct AppError {
     pub backtrace: Vec<String>,
 }
 
+/// What a HEAD announces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadKind {
+    /// CHUNKs, then END.
+    Chunks,
+    /// One FILE, then END.
+    File,
+    /// No more frames: the channel is the client's byte stream.
+    Raw,
+}
+
 /// A frame from a worker thread's channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromWorker {
     Response { status: u16, busy: bool, counters: Counters, headers: HeaderPairs, body: Bytes },
-    Head { status: u16, raw: bool, headers: HeaderPairs },
+    Head { status: u16, kind: HeadKind, headers: HeaderPairs },
     Chunk(Bytes),
     File(PathBuf),
     End { busy: bool, counters: Counters },
@@ -156,7 +168,12 @@ impl TryFrom<Raw> for FromWorker {
             kind::HEAD => {
                 let status = take_u16(&mut payload)?;
                 let flags = take_u8(&mut payload)?;
-                FromWorker::Head { status, raw: flags & FLAG_RAW != 0, headers: header_pairs(&payload) }
+                let kind = match flags & (FLAG_RAW | FLAG_FILE) {
+                    0 => HeadKind::Chunks,
+                    FLAG_FILE => HeadKind::File,
+                    _ => HeadKind::Raw,
+                };
+                FromWorker::Head { status, kind, headers: header_pairs(&payload) }
             }
             kind::CHUNK => FromWorker::Chunk(payload),
             kind::FILE => {
