@@ -7,10 +7,7 @@ use bytes::{BufMut, BytesMut};
 use http::{header, request::Parts, HeaderMap, HeaderName, Version};
 
 use super::incoming::RequestBody;
-use crate::worker::{
-    fields,
-    frame::{encode, kind},
-};
+use crate::worker::{fields, frame};
 
 const INLINE: u8 = 1;
 const SPOOLED: u8 = 2;
@@ -30,22 +27,12 @@ pub struct Facts<'a> {
 
 /// Encodes the REQUEST frame.
 pub fn request_frame(head: &Parts, facts: &Facts, body: &RequestBody) -> BytesMut {
-    encode(kind::REQUEST, |out| {
-        let flags = match body {
-            RequestBody::Memory(_) => INLINE,
-            RequestBody::Spooled { .. } => SPOOLED,
-            RequestBody::Streamed { .. } => STREAMED,
-        };
-        out.put_u8(flags);
-        let length_at = out.len();
-        out.put_u32(0);
-        put_env(out, head, facts, body);
-        let length = (out.len() - length_at - 4) as u32;
-        out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
-        if let RequestBody::Memory(bytes) = body {
-            out.put_slice(bytes);
-        }
-    })
+    let (flags, inline): (u8, &[u8]) = match body {
+        RequestBody::Memory(bytes) => (INLINE, bytes),
+        RequestBody::Spooled { .. } => (SPOOLED, b""),
+        RequestBody::Streamed { .. } => (STREAMED, b""),
+    };
+    frame::request(flags, |out| put_env(out, head, facts, body), inline)
 }
 
 fn put_env(out: &mut BytesMut, head: &Parts, facts: &Facts, body: &RequestBody) {

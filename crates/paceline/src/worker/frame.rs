@@ -97,6 +97,19 @@ pub fn encode(kind: u8, fill: impl FnOnce(&mut BytesMut)) -> BytesMut {
     out
 }
 
+/// Encodes a REQUEST: `env` writes the pairs, `body` is that of an INLINE one.
+pub fn request(flags: u8, env: impl FnOnce(&mut BytesMut), body: &[u8]) -> BytesMut {
+    encode(kind::REQUEST, |out| {
+        out.put_u8(flags);
+        let length_at = out.len();
+        out.put_u32(0);
+        env(out);
+        let length = (out.len() - length_at - 4) as u32;
+        out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
+        out.put_slice(body);
+    })
+}
+
 /// What the worker counted over one request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counters {

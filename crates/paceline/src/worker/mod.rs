@@ -5,3 +5,6 @@ pub mod channel;
 pub mod control;
 pub mod fields;
 pub mod frame;
+
+#[cfg(test)]
+mod vectors;
