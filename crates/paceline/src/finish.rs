@@ -1,10 +1,10 @@
-//! The end of an exchange: `Server-Timing`, and the log line when the last byte has been handed to the connection.
+//! The end of an exchange: `Server-Timing`, and the log line when the last byte has been handed to the connection, or when
+//! the client left before there was an answer.
 //! It never changes what a response says otherwise.
 
 use std::{
     io,
     pin::Pin,
-    sync::Arc,
     task::{ready, Context, Poll},
 };
 
@@ -27,29 +27,22 @@ use crate::{
 pub type Outgoing = Response<ResponseBody>;
 
 /// Prepares the response for the connection.
-pub fn response(
-    mut response: Outgoing,
-    head: Head,
-    mut exchange: Exchange,
-    site: Option<&Site>,
-    server: &Arc<Server>,
-) -> Outgoing {
+pub fn response(mut response: Outgoing, mut record: Record, site: Option<&Site>) -> Outgoing {
+    let exchange = &mut record.exchange;
     exchange.timeline.first_byte = clock::now();
     exchange.settle();
     if site.is_some_and(|site| site.config.server_timing) {
-        if let Ok(value) = HeaderValue::from_str(&access_log::server_timing(&exchange)) {
+        if let Ok(value) = HeaderValue::from_str(&access_log::server_timing(exchange)) {
             if !value.is_empty() {
                 response.headers_mut().append("server-timing", value);
             }
         }
     }
-    let format = server.config.log.access_format;
-    if format == AccessLogFormat::Off {
+    record.status = response.status().as_u16();
+    record.complete = response.body().is_end_stream();
+    if record.format == AccessLogFormat::Off {
         return response;
     }
-    let status = response.status().as_u16();
-    let complete = response.body().is_end_stream();
-    let record = Record { log: server.log.clone(), format, head, exchange, status, bytes: 0, complete };
     response.map(|body| ResponseBody::Logged(Box::new(Logged { body, record })))
 }
 
@@ -59,14 +52,23 @@ pub struct Logged {
     record: Record,
 }
 
-struct Record {
+/// An exchange and what the log will say of it when this is dropped.
+pub struct Record {
+    pub exchange: Exchange,
     log: Log,
     format: AccessLogFormat,
     head: Head,
-    exchange: Exchange,
     status: u16,
     bytes: u64,
     complete: bool,
+}
+
+impl Record {
+    /// Until there is a response: the client left, which has no status of its own; 499 is what nginx made familiar.
+    pub fn begin(exchange: Exchange, head: Head, server: &Server) -> Record {
+        let (log, format) = (server.log.clone(), server.config.log.access_format);
+        Record { exchange, log, format, head, status: 499, bytes: 0, complete: false }
+    }
 }
 
 impl Drop for Record {

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::{
     access_log, answers, dispatch,
     exchange::{Connection, Exchange},
-    finish,
+    finish::{self, Record},
     http::{body::ResponseBody, env, incoming},
     route::Site,
     server::Server,
@@ -25,9 +25,10 @@ pub async fn run(
     hints: mpsc::UnboundedSender<HeaderPairs>,
 ) -> Response<ResponseBody> {
     let upgrade = request.headers().contains_key(header::UPGRADE).then(|| hyper::upgrade::on(&mut request));
-    let mut exchange = Exchange::begin(connection, request.headers().get("x-request-id"), hints, upgrade);
+    let exchange = Exchange::begin(connection, request.headers().get("x-request-id"), hints, upgrade);
     let (head, body) = request.into_parts();
-    let log_head = access_log::Head::of(&head);
+    let mut record = Record::begin(exchange, access_log::Head::of(&head), &server);
+    let exchange = &mut record.exchange;
 
     // route
     let routes = server.routes();
@@ -35,12 +36,12 @@ pub async fn run(
     let site = routes.find(env::split_host(&host).0).cloned();
     exchange.site = site.as_ref().map(|site| site.config.name.clone());
     let response = match &site {
-        None => answers::unknown_host(&server, &head, &host, &mut exchange),
-        Some(site) => steps(site, head, body, &mut exchange).await,
+        None => answers::unknown_host(&server, &head, &host, exchange),
+        Some(site) => steps(site, head, body, exchange).await,
     };
 
     // write, log
-    finish::response(response, log_head, exchange, site.as_deref(), &server)
+    finish::response(response, record, site.as_deref())
 }
 
 async fn steps(site: &Site, head: Parts, body: Incoming, exchange: &mut Exchange) -> Response<ResponseBody> {
