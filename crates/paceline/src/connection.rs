@@ -2,6 +2,7 @@
 //! It never looks at what a request asks for.
 
 use std::{
+    future::Future,
     io::{self, IoSlice},
     pin::Pin,
     sync::{Arc, Mutex},
@@ -22,6 +23,9 @@ use crate::{clock, exchange::Connection, pipeline, server::Server, worker::frame
 /// How long a client may take for a request head, also when idle between requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long a client that is still sending is listened to after its answer.
+const LINGER: Duration = Duration::from_secs(3);
+
 /// Serves a connection until it is closed, or until `stop` says so and the exchange in hand is done.
 pub async fn serve<S>(stream: S, connection: Connection, server: Arc<Server>, mut stop: watch::Receiver<bool>)
 where
@@ -29,7 +33,7 @@ where
 {
     let connection = Arc::new(connection);
     let interim = Interim::default();
-    let io = TokioIo::new(ClientStream { stream, interim: interim.clone() });
+    let io = TokioIo::new(ClientStream { stream, interim: interim.clone(), lingering: None });
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let (server, connection, interim) = (server.clone(), connection.clone(), interim.clone());
         // RFC 9110 section 15.2: HTTP/1.0 has no interim responses.
@@ -95,6 +99,8 @@ impl Interim {
 struct ClientStream<S> {
     stream: S,
     interim: Interim,
+    /// Set when the client was still sending as its last answer was out.
+    lingering: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
 impl<S: AsyncWrite + Unpin> ClientStream<S> {
@@ -122,7 +128,30 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
+impl<S: AsyncRead + Unpin> ClientStream<S> {
+    /// A client that is still sending (a body over the bound) would be reset by a close, and might never see its answer
+    /// (RFC 9112 section 9.6): for a while what it sends is read and thrown away.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut space = [std::mem::MaybeUninit::uninit(); 16 << 10];
+        loop {
+            if let Some(lingering) = &mut self.lingering {
+                if lingering.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(());
+                }
+            }
+            let mut buffer = ReadBuf::uninit(&mut space);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    self.lingering.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
+                }
+                Poll::Pending if self.lingering.is_some() => return Poll::Pending,
+                _ => return Poll::Ready(()),
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_interim(cx))?;
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
@@ -151,7 +180,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
+        self.poll_linger(cx).map(Ok)
     }
 }
 
