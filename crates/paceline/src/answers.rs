@@ -54,7 +54,7 @@ pub fn status(site: &Site, head: &Parts, exchange: &Exchange, status: StatusCode
     let own =
         wants_html.then(|| pages::public_page(&site.config.root.join(&site.config.public), status.as_u16())).flatten();
     match own {
-        Some(page) => page_response(status, "text/html; charset=utf-8", page.into()),
+        Some(page) => page_response(status, "text/html; charset=utf-8", page),
         None => {
             let (content_type, body) = pages::render(status.as_u16(), accept, Some(sentence), Some(&exchange.id));
             page_response(status, content_type, body)

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::{BufMut, Bytes};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use tokio::{
     net::UnixStream,
@@ -35,7 +35,7 @@ pub struct Request {
     /// The encoded REQUEST frame.
     pub frame: Bytes,
     /// A body that is passed on as it comes (REQUEST flag STREAMED).
-    pub body: Option<Incoming>,
+    pub body: Option<Limited<Incoming>>,
     /// A spooled body's file: unlinked when the conversation is over.
     pub spooled: Option<Arc<NamedSpool>>,
     /// "GET /path", for the log.
@@ -129,7 +129,7 @@ fn hijacked(lease: Lease, head: Option<(u16, HeaderPairs)>, reply: oneshot::Send
 
 struct Conversation {
     lease: Lease,
-    body: Option<Incoming>,
+    body: Option<Limited<Incoming>>,
     cancelled: bool,
 }
 
@@ -352,7 +352,7 @@ enum Piece {
     CutOff,
 }
 
-async fn next_piece(body: &mut Option<Incoming>) -> Piece {
+async fn next_piece(body: &mut Option<Limited<Incoming>>) -> Piece {
     let Some(open) = body else { return std::future::pending().await };
     loop {
         match open.frame().await {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use http::{header, HeaderMap};
 use http_body::Body as _;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use tokio::io::AsyncWriteExt;
 
@@ -19,9 +19,9 @@ pub enum RequestBody {
         file: Arc<NamedSpool>,
         length: u64,
     },
-    /// Passed on as it comes; the length when the client told it.
+    /// Passed on as it comes, cut off at the bound; the length when the client told it.
     Streamed {
-        body: Incoming,
+        body: Limited<Incoming>,
         length: Option<u64>,
     },
 }
@@ -73,7 +73,8 @@ pub async fn read(mut body: Incoming, limits: Limits) -> Result<RequestBody, Unr
         return Err(Unread::TooLarge(max));
     }
     if !limits.buffer && length.is_none_or(|length| length > limits.memory as u64) {
-        return Ok(RequestBody::Streamed { body, length });
+        let max = usize::try_from(max).unwrap_or(usize::MAX);
+        return Ok(RequestBody::Streamed { body: Limited::new(body, max), length });
     }
     let mut memory = BytesMut::new();
     let mut spooled: Option<(NamedSpool, tokio::fs::File)> = None;
