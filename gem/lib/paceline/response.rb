@@ -133,13 +133,19 @@ module Paceline
       end
     end
 
+    # Too large for one frame, and yet its length is known.
     def in_pieces(headers, body)
+      headers << "content-length\0" << body.bytesize.to_s << "\0" unless says_length?
       begin_with(headers)
       each_slice(body) do |slice|
         raise ClientGone, "the client is gone" if @channel.cancelled?
         @channel.write_both([slice.bytesize, Frames::CHUNK].pack("NC"), slice)
       end
       finish_with(Frames::END_)
+    end
+
+    def says_length?
+      @app_headers.any? { |name, _| name.to_s.casecmp?("content-length") }
     end
 
     def send_file(headers, path)

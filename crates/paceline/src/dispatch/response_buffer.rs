@@ -50,6 +50,10 @@ pub struct Writer {
 pub struct Reader {
     pieces: mpsc::UnboundedReceiver<Piece>,
     shared: Arc<Shared>,
+    /// Bytes that are still to come, when the head promises a length.
+    promised: u64,
+    /// The body broke off, and what came before has been given to the connection.
+    aborted: bool,
 }
 
 /// A buffer that holds `memory` bytes in memory and `disk` bytes in a file.
@@ -63,7 +67,7 @@ pub fn buffer(memory: usize, disk: u64) -> (Writer, Reader) {
         spool: std::sync::OnceLock::new(),
     });
     let writer = Writer { pieces: sender, shared: shared.clone(), memory, disk, end_of_spool: 0 };
-    (writer, Reader { pieces: receiver, shared })
+    (writer, Reader { pieces: receiver, shared, promised: 0, aborted: false })
 }
 
 impl Writer {
@@ -132,14 +136,28 @@ impl Drop for Reader {
     }
 }
 
+impl Reader {
+    /// A body that ends before `length` bytes have come has broken off.
+    pub fn promise(mut self, length: u64) -> Reader {
+        self.promised = length;
+        self
+    }
+}
+
 impl Body for Reader {
     type Data = Bytes;
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let bytes = match ready!(self.pieces.poll_recv(cx)) {
-            None => return Poll::Ready(None),
-            Some(Piece::Aborted) => {
+            None if self.promised == 0 && !self.aborted => return Poll::Ready(None),
+            // Pending for once: the connection flushes what it has before it learns that there is no more.
+            None | Some(Piece::Aborted) if !self.aborted => {
+                self.aborted = true;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            None | Some(Piece::Aborted) => {
                 return Poll::Ready(Some(Err(io::Error::new(
                     io::ErrorKind::UnexpectedEof,
                     "the app broke its response off",
@@ -161,6 +179,7 @@ impl Body for Reader {
                 Bytes::from(bytes)
             }
         };
+        self.promised = self.promised.saturating_sub(bytes.len() as u64);
         self.shared.taken.notify_one();
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }

@@ -31,6 +31,10 @@ pub fn response(
         return Err(Unsendable(format!("{status} as the last status of a response")));
     }
     CONNECTION_FIELDS.iter().for_each(|name| drop(headers.remove(name)));
+    if status == StatusCode::NO_CONTENT || promised(&headers).is_none() {
+        // RFC 9110 section 8.6.
+        headers.remove(header::CONTENT_LENGTH);
+    }
     let chunked = headers
         .remove(header::TRANSFER_ENCODING)
         .is_some_and(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked"));
@@ -49,23 +53,20 @@ pub fn response(
             headers.remove(header::CONTENT_LENGTH);
             ResponseBody::Dechunked(Dechunked::new(reader))
         }
-        AnswerBody::Arriving(reader) => ResponseBody::Arriving(reader),
+        AnswerBody::Arriving(reader) => ResponseBody::Arriving(reader.promise(promised(&headers).unwrap_or(0))),
     };
-    if status == StatusCode::NO_CONTENT {
-        // RFC 9110 section 8.6.
-        headers.remove(header::CONTENT_LENGTH);
-    } else if headers.get(header::CONTENT_LENGTH).is_some_and(|length| !is_length(length)) {
-        headers.remove(header::CONTENT_LENGTH);
-    }
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     Ok(response)
 }
 
-fn is_length(value: &HeaderValue) -> bool {
-    let bytes = value.as_bytes();
-    !bytes.is_empty() && bytes.len() < 19 && bytes.iter().all(u8::is_ascii_digit)
+/// The Content-Length that the app gave, if it is one.
+fn promised(headers: &HeaderMap) -> Option<u64> {
+    let mut given = headers.get_all(header::CONTENT_LENGTH).iter();
+    let (Some(value), None) = (given.next(), given.next()) else { return None };
+    let text = value.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    text.parse().ok()
 }
 
 /// Pairs as a header map; the shim has checked them, this is the second lock.
@@ -102,6 +103,13 @@ mod tests {
     #[test]
     fn a_head_response_keeps_the_length_the_app_gave() {
         assert_eq!(whole(200, &[("content-length", "99")], true).headers()["content-length"], "99");
+    }
+
+    #[test]
+    fn a_length_that_is_none_or_given_twice_is_left_out() {
+        for given in [&[("content-length", "3x")][..], &[("content-length", "3"), ("content-length", "4")]] {
+            assert_eq!(whole(200, given, true).headers().get("content-length"), None, "{given:?}");
+        }
     }
 
     #[test]
