@@ -165,9 +165,10 @@ module Paceline
       return if @whole
       position = @kept.pos
       ahead = @kept.size - position
-      until @whole || (length && ahead >= length)
-        bytes = @source.read(MEMORY)
-        bytes.nil? ? @whole = true : ahead += keep(bytes)
+      begin
+        ahead += keep(@source.readpartial(MEMORY)) until length && ahead >= length
+      rescue EOFError
+        @whole = true
       end
       @kept.pos = position
     end
