@@ -9,7 +9,10 @@ use http::{header, request::Parts, HeaderValue, Response, StatusCode};
 use crate::{
     dispatch::{queue::Refused, Failure},
     exchange::Exchange,
-    http::{body::ResponseBody, incoming::Unread},
+    http::{
+        body::ResponseBody,
+        incoming::{LeftUnread, Unread},
+    },
     pages,
     route::Site,
     server::Server,
@@ -115,6 +118,7 @@ pub fn unread(site: &Site, head: &Parts, exchange: &mut Exchange, unread: Unread
     };
     // What is left of the body is not read: the connection can't go on.
     answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    answer.extensions_mut().insert(LeftUnread);
     answer
 }
 

@@ -5,7 +5,7 @@ use std::{
     future::Future,
     io::{self, IoSlice},
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard},
     task::{ready, Context, Poll},
     time::Duration,
 };
@@ -18,7 +18,9 @@ use tokio::{
     sync::{mpsc, watch},
 };
 
-use crate::{clock, exchange::Connection, pipeline, server::Server, worker::frame::HeaderPairs};
+use crate::{
+    clock, exchange::Connection, http::incoming::LeftUnread, pipeline, server::Server, worker::frame::HeaderPairs,
+};
 
 /// How long a client may take for a request head, also when idle between requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -47,7 +49,10 @@ where
                     Some(headers) = early.recv() => if takes_interim {
                         interim.early_hints(&headers);
                     },
-                    response = &mut answering => return Ok::<_, io::Error>(response),
+                    response = &mut answering => {
+                        interim.lock().still_sending = response.extensions().get::<LeftUnread>().is_some();
+                        return Ok::<_, io::Error>(response);
+                    }
                 }
             }
         }
@@ -73,12 +78,18 @@ struct Pending {
     bytes: BytesMut,
     /// hyper has bytes of an earlier response that the socket did not take yet: nothing may be slipped in.
     busy: bool,
+    /// The client is sending a body that nobody reads.
+    still_sending: bool,
 }
 
 impl Interim {
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
     /// 103 (RFC 8297). Left out when an earlier response is still being written: hints are optional.
     fn early_hints(&self, headers: &HeaderPairs) {
-        let mut pending = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut pending = self.lock();
         if pending.busy || headers.is_empty() {
             return;
         }
@@ -105,7 +116,7 @@ struct ClientStream<S> {
 
 impl<S: AsyncWrite + Unpin> ClientStream<S> {
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut pending = self.interim.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut pending = self.interim.lock();
         while !pending.bytes.is_empty() {
             let count = ready!(Pin::new(&mut self.stream).poll_write(cx, &pending.bytes))?;
             if count == 0 {
@@ -117,7 +128,7 @@ impl<S: AsyncWrite + Unpin> ClientStream<S> {
     }
 
     fn note(&self, written: &Poll<io::Result<usize>>, offered: usize) {
-        let mut pending = self.interim.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut pending = self.interim.lock();
         pending.busy = !matches!(written, Poll::Ready(Ok(count)) if *count == offered);
     }
 }
@@ -132,6 +143,9 @@ impl<S: AsyncRead + Unpin> ClientStream<S> {
     /// A client that is still sending (a body over the bound) would be reset by a close, and might never see its answer
     /// (RFC 9112 section 9.6): for a while what it sends is read and thrown away.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.interim.lock().still_sending {
+            self.lingering.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
+        }
         let mut space = [std::mem::MaybeUninit::uninit(); 16 << 10];
         loop {
             if let Some(lingering) = &mut self.lingering {

@@ -48,6 +48,10 @@ pub enum Unread {
     Spool(std::io::Error),
 }
 
+/// Marks (as an extension) the response to a request whose body was not read to its end.
+#[derive(Debug, Clone, Copy)]
+pub struct LeftUnread;
+
 /// How bodies are read.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
