@@ -104,16 +104,24 @@ mod tests {
         let folder = Folder::with(&[
             ("paceline.toml", toml),
             ("shop/config.ru", ""),
+            ("more/blog/config.ru", ""),
             ("more/manual/index.html", ""),
             ("more/wrong/paceline.toml", "x = 1"),
         ]);
-        let told = checked(&folder, &|site| if site.name == "manual" { Err("does not start".into()) } else { Ok(()) });
+        let told = checked(&folder, &|site| {
+            if site.name == "shop.test" {
+                Ok(())
+            } else {
+                Err(format!("{} does not start", site.name))
+            }
+        });
         let lines = [
             "listen  http://127.0.0.1:3000",
             "site    shop.test: Rack in DIR/shop, development, 1 x 3 threads, for shop.test",
             "WRONG   site none: DIR/none: cannot be read: No such file or directory (os error 2)",
-            "WRONG   site manual: does not start",
-            "WRONG   DIR/more/wrong/paceline.toml:1:1: unknown key \"x\"",
+            "WRONG   site blog: blog does not start",
+            "site    manual: Files in DIR/more/manual, for manual manual.localhost manual.test",
+            "WRONG   site wrong: DIR/more/wrong/paceline.toml:1:1: unknown key \"x\"",
             "3 problems",
         ];
         assert_eq!(told.lines().collect::<Vec<_>>(), lines);

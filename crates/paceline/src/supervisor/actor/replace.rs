@@ -26,18 +26,16 @@ impl Actor {
             next.control = None;
             return self.generation_failed(number, None, exited(exit, "preloader".into())).await;
         }
-        for generation in self.leaving.extract_if(.., |generation| generation.number == number) {
-            for (id, worker) in &generation.workers {
-                self.context.queue.remove(*id);
-                kill(worker.pid);
+        if let Some(generation) = self.generation(number) {
+            let workers: Vec<_> = generation.workers.iter().map(|(id, worker)| (*id, worker.pid)).collect();
+            for (id, pid) in workers {
+                self.context.queue.leave(id);
+                self.context.queue.remove(id);
+                kill(pid);
             }
         }
+        self.leaving.retain(|generation| generation.number != number);
         let Some(current) = self.current.take_if(|current| current.number == number) else { return };
-        for (id, worker) in &current.workers {
-            self.context.queue.leave(*id);
-            self.context.queue.remove(*id);
-            kill(worker.pid);
-        }
         let name = self.context.site.name.clone();
         if current.pid.is_none() {
             // It was the one who started us: there is nothing left to serve with.
