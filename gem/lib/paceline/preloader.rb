@@ -134,6 +134,7 @@ module Paceline
     end
 
     def fork_worker(index, threads)
+      mend_outputs
       before_fork
       @hooks&.run_hooks(:before_worker_fork, index)
       ours, theirs = UNIXSocket.pair
@@ -153,6 +154,12 @@ module Paceline
       ours.close
       reap(pid)
       @hooks&.run_hooks(:after_worker_fork, index)
+    end
+
+    # Ruby flushes both before it forks, also when the app has closed them.
+    def mend_outputs
+      $stdout = IO.for_fd(1, "w", autoclose: false) if $stdout.respond_to?(:closed?) && $stdout.closed?
+      $stderr = IO.for_fd(2, "w", autoclose: false) if $stderr.respond_to?(:closed?) && $stderr.closed?
     end
 
     # A machine short of memory or processes may have them again in a moment; while others serve, that can be waited for.

@@ -56,10 +56,11 @@ pub async fn run(
     let mut may_retry = streamed.is_none() && is_idempotent(&head.method);
     let streamed_once = streamed.is_some();
     let mut streamed = streamed;
-    let mut first = false;
+    let mut avoid = None;
     exchange.timeline.queued = clock::now();
     loop {
-        let lease = app.lease(first).await.map_err(Failure::Unavailable)?;
+        let lease = app.lease(avoid).await.map_err(Failure::Unavailable)?;
+        avoid = Some(lease.worker);
         exchange.timeline.handed_over = clock::now();
         let (reply, answer) = oneshot::channel();
         let request = Request {
@@ -88,11 +89,8 @@ pub async fn run(
             Answer::Raised(error) => return Err(Failure::Raised(error)),
             Answer::TimedOut => return Err(Failure::TimedOut),
             Answer::Untaken if streamed_once => return Err(Failure::WorkerDied),
-            Answer::Untaken => first = true,
-            Answer::Died if may_retry => {
-                may_retry = false;
-                first = true;
-            }
+            Answer::Untaken => {}
+            Answer::Died if may_retry => may_retry = false,
             Answer::Died => return Err(Failure::WorkerDied),
         }
     }

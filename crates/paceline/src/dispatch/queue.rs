@@ -42,6 +42,7 @@ struct Member {
 
 struct Waiter {
     ticket: u64,
+    avoid: Option<WorkerId>,
     give: oneshot::Sender<Lease>,
 }
 
@@ -119,22 +120,23 @@ impl Queue {
         }
     }
 
-    /// Waits for a worker thread, oldest first. `first` puts a request that was handed over before (and whose worker
-    /// died) at the head. Dropping the future leaves the queue.
-    pub async fn checkout(self: &Arc<Self>, patience: Duration, first: bool) -> Result<Lease, Refused> {
+    /// Waits for a worker thread, oldest first. A request that was handed over before, and whose worker died, names that
+    /// worker: it goes to the head, and takes none of the channels that worker left behind. Dropping the future leaves
+    /// the queue.
+    pub async fn checkout(self: &Arc<Self>, patience: Duration, avoid: Option<WorkerId>) -> Result<Lease, Refused> {
         let receive = {
             let mut inner = self.lock();
-            if let Some(lease) = self.idle_channel(&mut inner) {
+            if let Some(lease) = self.idle_channel(&mut inner, avoid) {
                 return Ok(lease);
             }
-            if inner.waiting.len() >= self.max && !first {
+            if inner.waiting.len() >= self.max && avoid.is_none() {
                 return Err(Refused::Full);
             }
             let (give, receive) = oneshot::channel();
             let ticket = inner.next_ticket;
             inner.next_ticket += 1;
-            let waiter = Waiter { ticket, give };
-            if first {
+            let waiter = Waiter { ticket, avoid, give };
+            if avoid.is_some() {
                 inner.waiting.push_front(waiter);
             } else {
                 inner.waiting.push_back(waiter);
@@ -145,8 +147,11 @@ impl Queue {
     }
 
     /// An idle channel of the worker with the fewest busy threads: threads of one worker share one Ruby lock.
-    fn idle_channel(self: &Arc<Self>, inner: &mut Inner) -> Option<Lease> {
-        let candidates = inner.members.iter_mut().filter(|(_, member)| !member.leaving && !member.idle.is_empty());
+    fn idle_channel(self: &Arc<Self>, inner: &mut Inner, avoid: Option<WorkerId>) -> Option<Lease> {
+        let candidates = inner
+            .members
+            .iter_mut()
+            .filter(|(id, member)| !member.leaving && !member.idle.is_empty() && Some(**id) != avoid);
         let (&worker, member) = candidates.min_by_key(|(id, member)| (member.busy, **id))?;
         let channel = member.idle.pop()?;
         member.busy += 1;
@@ -163,7 +168,9 @@ impl Queue {
             if waiter.give.is_closed() {
                 continue;
             }
-            let Some(lease) = self.idle_channel(inner) else {
+            // A worker that offers a channel is alive.
+            let avoid = waiter.avoid.filter(|avoided| *avoided != worker);
+            let Some(lease) = self.idle_channel(inner, avoid) else {
                 inner.waiting.push_front(waiter);
                 return;
             };
@@ -306,7 +313,7 @@ mod tests {
             let (queue, _complaints) = queue(10, &[(1, 2), (2, 2)]);
             let mut leases = Vec::new();
             for _ in 0..4 {
-                leases.push(queue.checkout(LONG, false).await.unwrap());
+                leases.push(queue.checkout(LONG, None).await.unwrap());
             }
             assert_eq!(leases.iter().map(|lease| lease.worker).collect::<Vec<_>>(), [1, 2, 1, 2]);
             leases.into_iter().for_each(Lease::give_back);
@@ -317,13 +324,13 @@ mod tests {
     fn a_freed_thread_takes_the_oldest_request_and_skips_those_that_left() {
         run(async {
             let (queue, _complaints) = queue(10, &[(1, 1)]);
-            let lease = queue.checkout(LONG, false).await.unwrap();
+            let lease = queue.checkout(LONG, None).await.unwrap();
             let order = Arc::new(Mutex::new(Vec::new()));
             let mut tasks = Vec::new();
             for name in ["first", "second", "third"] {
                 let (queue, order) = (queue.clone(), order.clone());
                 tasks.push(tokio::spawn(async move {
-                    let lease = queue.checkout(LONG, false).await.unwrap();
+                    let lease = queue.checkout(LONG, None).await.unwrap();
                     order.lock().unwrap().push(name);
                     lease.give_back();
                 }));
@@ -345,13 +352,13 @@ mod tests {
     fn a_retried_request_goes_to_the_head() {
         run(async {
             let (queue, _complaints) = queue(1, &[(1, 1)]);
-            let lease = queue.checkout(LONG, false).await.unwrap();
+            let lease = queue.checkout(LONG, None).await.unwrap();
             let order = Arc::new(Mutex::new(Vec::new()));
             let mut tasks = Vec::new();
-            for (name, first) in [("new", false), ("retried", true)] {
+            for (name, avoid) in [("new", None), ("retried", Some(9))] {
                 let (queue, order) = (queue.clone(), order.clone());
                 tasks.push(tokio::spawn(async move {
-                    let lease = queue.checkout(LONG, first).await.unwrap();
+                    let lease = queue.checkout(LONG, avoid).await.unwrap();
                     order.lock().unwrap().push(name);
                     lease.give_back();
                 }));
@@ -366,16 +373,35 @@ mod tests {
     }
 
     #[test]
+    fn a_retried_request_takes_no_channel_that_its_dead_worker_left() {
+        run(async {
+            let (queue, _complaints) = queue(1, &[(1, 2)]);
+            let mut lease = queue.checkout(LONG, None).await.unwrap();
+            lease.disarm();
+            let retried = tokio::spawn({
+                let queue = queue.clone();
+                async move { queue.checkout(LONG, Some(1)).await.unwrap().worker }
+            });
+            tokio::task::yield_now().await;
+            assert_eq!(queue.depth(), Depth { waiting: 1, idle: 1, busy: 0 });
+            let (sender, _receiver) = mpsc::unbounded_channel();
+            queue.join(2, sender);
+            queue.add(2, channel(1));
+            assert_eq!(retried.await.unwrap(), 2);
+        });
+    }
+
+    #[test]
     fn the_queue_is_bounded_by_count_and_by_age() {
         run(async {
             let (queue, _complaints) = queue(1, &[(1, 1)]);
-            let lease = queue.checkout(LONG, false).await.unwrap();
+            let lease = queue.checkout(LONG, None).await.unwrap();
             let waiting = tokio::spawn({
                 let queue = queue.clone();
-                async move { queue.checkout(Duration::from_millis(50), false).await.err() }
+                async move { queue.checkout(Duration::from_millis(50), None).await.err() }
             });
             tokio::task::yield_now().await;
-            assert_eq!(queue.checkout(LONG, false).await.err(), Some(Refused::Full));
+            assert_eq!(queue.checkout(LONG, None).await.err(), Some(Refused::Full));
             assert_eq!(waiting.await.unwrap(), Some(Refused::TooOld));
             assert_eq!(queue.depth().waiting, 0);
             lease.give_back();
@@ -386,9 +412,9 @@ mod tests {
     fn a_lease_that_is_lost_is_reported_and_a_leaving_worker_gets_nothing() {
         run(async {
             let (queue, mut complaints) = queue(1, &[(1, 2)]);
-            drop(queue.checkout(LONG, false).await.unwrap());
+            drop(queue.checkout(LONG, None).await.unwrap());
             assert!(matches!(complaints.recv().await, Some((1, Complaint::Replace { .. }))));
-            let lease = queue.checkout(LONG, false).await.unwrap();
+            let lease = queue.checkout(LONG, None).await.unwrap();
             assert!(!queue.leave(1));
             lease.give_back();
             assert!(queue.leave(1));

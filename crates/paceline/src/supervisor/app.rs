@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::{actor, reaper::Reaper};
 use crate::{
     config::SiteConfig,
-    dispatch::queue::{Lease, Queue, Refused},
+    dispatch::queue::{Lease, Queue, Refused, WorkerId},
     log::Log,
     startup_report::{Failure, StartupReport, Step},
 };
@@ -104,8 +104,9 @@ impl App {
     }
 
     /// A worker thread: at once if one is idle, else after those that came before. An app that is not up is started; one
-    /// that failed to start is tried again, so that a reload in the browser is all it takes after mending it.
-    pub async fn lease(&self, first: bool) -> Result<Lease, Unavailable> {
+    /// that failed to start is tried again, so that a reload in the browser is all it takes after mending it. `avoid`: the
+    /// worker that had the request and died.
+    pub async fn lease(&self, avoid: Option<WorkerId>) -> Result<Lease, Unavailable> {
         let mut state = self.state.clone();
         let mut patience = self.site.queue_timeout;
         let now = state.borrow_and_update().clone();
@@ -124,7 +125,7 @@ impl App {
         }
         tokio::select! {
             biased;
-            lease = self.queue.checkout(patience, first) => lease.map_err(Unavailable::Refused),
+            lease = self.queue.checkout(patience, avoid) => lease.map_err(Unavailable::Refused),
             failed = state.wait_for(|state| matches!(state, State::Failed { .. } | State::Stopped)) => match failed.as_deref() {
                 Ok(State::Failed { report, .. }) => Err(Unavailable::Failed(report.clone())),
                 _ => Err(Unavailable::Refused(Refused::TooOld)),

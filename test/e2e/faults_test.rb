@@ -1,0 +1,223 @@
+# Processes die, hang and babble: what that costs a client, and what is left behind (nothing).
+require_relative "support/scenario"
+
+class FaultsTest < Minitest::Test
+  include Scenario
+
+  HELLO = 'run ->(env) { [200, {}, ["hello"]] }'.freeze
+  # Says who it is on `entered`, then waits at `barrier`.
+  HELD = 'run ->(env) { File.write("entered", Process.pid.to_s); File.read("barrier"); [200, {}, [Process.pid.to_s]] }'.freeze
+
+  def gone?(pid)
+    File.read("/proc/#{pid}/stat").split(") ").last.start_with?("Z")
+  rescue SystemCallError
+    true
+  end
+
+  def all_gone(pids)
+    refute_empty pids
+    eventually("#{pids} to go") { pids.all? { |pid| gone?(pid) } }
+  end
+
+  def post(server, path = "/") = server.request(Net::HTTP::Post.new(path))
+
+  def test_nothing_outlives_the_front
+    dir = app("config.ru" => HELD)
+    barrier(dir)
+    entered = barrier(dir, "entered")
+    server = serve(dir, "-w", "2", "-t", "1")
+    asking = Thread.new { server.get("/") rescue $! }
+    entered.wait
+    ruby = server.descendants
+    assert_equal 3, ruby.size
+
+    server.kill
+
+    all_gone(ruby)
+    asking.join
+  end
+
+  def test_a_preloader_that_can_not_listen_dies_with_the_front
+    dir = app("config.ru" => 'File.write("entered", "x"); Process.kill(:STOP, Process.pid)')
+    entered = barrier(dir, "entered")
+    server = serve(dir, ready: false)
+    entered.wait
+    ruby = server.descendants
+
+    server.kill
+
+    all_gone(ruby)
+  end
+
+  def test_a_killed_preloader_takes_its_workers_along_and_waiting_requests_are_answered_by_its_successor
+    dir = app("config.ru" => HELD)
+    gate, entered = barrier(dir), barrier(dir, "entered")
+    server = serve(dir, "-w", "1", "-t", "1")
+    before = server.descendants
+    in_hand = Thread.new { server.get("/") }
+    first = entered.wait
+    waiting = Thread.new { server.get("/") }
+
+    Process.kill(:KILL, server.preloaders.first)
+
+    all_gone(before)
+    second = entered.wait
+    gate.open
+    assert_equal second, entered.wait
+    gate.open
+    assert_equal [["200", second]] * 2, [in_hand.value, waiting.value].map { |answer| [answer.code, answer.body] }
+    refute_equal first, second
+    server.wait_for(/the preloader \(pid \d+\) was killed by signal 9 \(KILL\); starting it again$/)
+  end
+
+  def test_a_killed_worker_costs_only_what_was_in_its_hands
+    dir = app("config.ru" => <<~RUBY)
+      run ->(env) do
+        next [200, {}, ["free"]] if env["PATH_INFO"] == "/free"
+        File.write("entered", Process.pid.to_s)
+        File.read("barrier")
+        [200, {}, [env["REQUEST_METHOD"], " ", Process.pid.to_s]]
+      end
+    RUBY
+    gate, entered = barrier(dir), barrier(dir, "entered")
+    server = serve(dir, "-w", "1", "-t", "2")
+    get = Thread.new { server.get("/") }
+    pid = entered.wait
+    posted = Thread.new { post(server) }
+    assert_equal pid, entered.wait
+    queued = Thread.new { server.get("/free") }
+
+    Process.kill(:KILL, Integer(pid))
+
+    assert_equal "502", posted.value.code
+    assert_equal "free", queued.value.body
+    second = entered.wait
+    gate.open
+    assert_equal "GET #{second}", get.value.body
+    refute_equal pid, second
+    server.wait_for(/\.1 \(pid #{pid}\) was killed by signal 9 \(KILL\); starting another$/)
+  end
+
+  def test_a_request_that_kills_its_worker_is_tried_twice_and_workers_are_replaced_ever_more_slowly
+    dir = app("config.ru" => <<~RUBY)
+      run ->(env) do
+        next [200, {}, ["well"]] if env["PATH_INFO"] == "/well"
+        File.open("tries", "a") { |file| file.puts env["REQUEST_METHOD"] }
+        Process.kill(:KILL, Process.pid)
+        sleep
+      end
+    RUBY
+    server = serve(dir, "-w", "1")
+
+    assert_equal "502", server.get("/").code
+    assert_equal %w[GET GET], File.readlines(File.join(dir, "tries"), chomp: true)
+    assert_equal "502", post(server).code
+    assert_equal %w[GET GET POST], File.readlines(File.join(dir, "tries"), chomp: true)
+
+    assert_equal "well", server.get("/well").body
+    server.wait_for(/KILL\); starting another in 0\.8 s$/)
+    pauses = server.output.scan(/KILL\); starting another(?: in (\S+) s)?$/).flatten
+    assert_equal [nil, "0.4", "0.8"], pauses
+    assert_equal 0, server.stop.exitstatus
+  end
+
+  def test_requests_wait_for_an_app_that_boots_slowly
+    dir = app("config.ru" => 'File.write("entered", "x"); File.read("barrier"); ' + HELLO)
+    gate, entered = barrier(dir), barrier(dir, "entered")
+    server = serve(dir, ready: false)
+    entered.wait
+    asking = Array.new(3) { Thread.new { server.get("/").body } }
+    server.connect do |socket|
+      socket.write("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+      gate.open
+      assert_match(/\AHTTP\/1\.1 200 .*hello\z/m, socket.read)
+    end
+    assert_equal %w[hello hello hello], asking.map(&:value)
+  end
+
+  def test_an_app_that_does_not_load_in_the_preloader_is_loaded_in_each_worker
+    dir = app("config.ru" => "loaded = Process.pid\nrun ->(env) { [200, {}, [(loaded == Process.pid).to_s]] }",
+      "paceline.toml" => "preload = false\n")
+    assert_equal "true", serve(dir).get("/").body
+  end
+
+  def test_garbage_on_the_outputs_is_made_harmless
+    dir = app("config.ru" => <<~'RUBY')
+      $stdout.sync = true
+      $stdout.write("\xff\xfe\x00\x01 binary\n".b, "x" * 300_000, "\n")
+      $stderr.write("\e]0;title\a", "no newline at the end")
+      run ->(env) { $stdout.puts("from a worker \xc3"); [200, {}, ["hello"]] }
+    RUBY
+    server = serve(dir)
+
+    assert_equal "hello", server.get("/").body
+
+    server.wait_for(/binary$/)
+    server.wait_for(/\.1\] from a worker \uFFFD$/)
+    refute_match(/[\x00-\x08\x0b-\x1a]/, server.output)
+    assert server.output.valid_encoding?
+    assert_operator server.output.each_line.map(&:size).max, :<, 20_000
+  end
+
+  def test_an_app_that_closes_its_outputs_is_served
+    dir = app("config.ru" => '$stdout.close; $stderr.close; ' + HELLO)
+    server = serve(dir)
+    assert_equal "hello", server.get("/").body
+    assert_equal 0, server.stop.exitstatus
+  end
+
+  def test_a_failure_is_told_even_when_the_outputs_are_closed
+    dir = app("config.ru" => '$stdout.close; $stderr.close; raise "no outputs"')
+    server = serve(dir, ready: false)
+    server.wait_for(/RuntimeError: no outputs/)
+  end
+
+  def test_a_worker_stuck_in_a_request_is_replaced_and_says_where_it_was
+    dir = app("config.ru" => <<~RUBY, "paceline.toml" => "app_hard_timeout = \"1s\"\n")
+      def stuck_here = sleep
+      run ->(env) { env["PATH_INFO"] == "/stuck" ? stuck_here : [200, {}, [Process.pid.to_s]] }
+    RUBY
+    server = serve(dir, "-w", "1", "-t", "1")
+    first = server.get("/").body
+
+    stuck = server.get("/stuck")
+
+    assert_equal "504", stuck.code
+    second = server.get("/").body
+    refute_equal first, second
+    assert server.wait_for(/\.1 thread 1: GET \/stuck .*app_hard_timeout; replacing the worker$/)
+    server.wait_for(/\.1 thread 1 is here:\n(    .*\n)*    \S+config\.ru:1:in .*stuck_here/)
+    all_gone([Integer(first)])
+  end
+
+  def test_a_slow_request_is_logged_with_its_backtrace_and_answered
+    dir = app("config.ru" => <<~RUBY, "paceline.toml" => "app_soft_timeout = \"300ms\"\n")
+      def slow_here = File.read("barrier")
+      run ->(env) { slow_here; [200, {}, [Process.pid.to_s]] }
+    RUBY
+    gate = barrier(dir)
+    server = serve(dir, "-w", "1", "-t", "1")
+    asking = Thread.new { server.get("/slow") }
+
+    server.wait_for(/\.1 thread 1: GET \/slow has been in the app for 300 ms$/)
+    server.wait_for(/\.1 thread 1 is here:\n(    .*\n)*    \S+config\.ru:1:in .*slow_here/)
+    gate.open
+
+    assert_equal ["200", server.workers.first.to_s], asking.value.then { |answer| [answer.code, answer.body] }
+  end
+
+  def test_a_boot_hook_that_raises_in_a_replacement_is_reported_and_tried_again
+    dir = app("config.ru" => HELLO, "config/puma.rb" => <<~RUBY)
+      workers 1
+      on_worker_boot { raise "no cache server" if File.exist?("broken") }
+    RUBY
+    server = serve(dir)
+    write(dir, "broken" => "")
+    Process.kill(:KILL, server.workers.first)
+
+    server.wait_for(/RuntimeError: no cache server/)
+    File.delete(File.join(dir, "broken"))
+
+    assert_equal "hello", server.get("/").body
+  end
+end
