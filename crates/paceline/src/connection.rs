@@ -36,19 +36,15 @@ where
     let connection = Arc::new(connection);
     let interim = Interim::default();
     let io = TokioIo::new(ClientStream { stream, interim: interim.clone(), lingering: None });
-    let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+    let service = service_fn(move |request| {
         let (server, connection, interim) = (server.clone(), connection.clone(), interim.clone());
-        // RFC 9110 section 15.2: HTTP/1.0 has no interim responses.
-        let takes_interim = request.version() >= http::Version::HTTP_11;
         async move {
             let (hints, mut early) = mpsc::unbounded_channel();
             let mut answering = std::pin::pin!(pipeline::run(server, connection, request, hints));
             loop {
                 tokio::select! {
                     biased;
-                    Some(headers) = early.recv() => if takes_interim {
-                        interim.early_hints(&headers);
-                    },
+                    Some(headers) = early.recv() => interim.early_hints(&headers),
                     response = &mut answering => {
                         interim.lock().still_sending = response.extensions().get::<LeftUnread>().is_some();
                         return Ok::<_, io::Error>(response);
