@@ -13,6 +13,11 @@ use crate::config::LogConfig;
 /// Lines that may wait for the writing thread; beyond that they are dropped and counted.
 const WAITING: usize = 64 << 10;
 
+/// How long lines are gathered before they are written.
+const GATHER: std::time::Duration = std::time::Duration::from_millis(2);
+/// Bytes after which they are written at once.
+const ONE_WRITE: usize = 64 << 10;
+
 enum Message {
     Access(String),
     App(String),
@@ -81,6 +86,8 @@ impl Log {
 struct Output {
     path: Option<PathBuf>,
     writer: Box<dyn Write + Send>,
+    /// Lines that go out with the next write.
+    gathered: Vec<u8>,
 }
 
 impl Output {
@@ -89,18 +96,29 @@ impl Output {
             Some(path) => Box::new(append(path)?),
             None => standard(),
         };
-        Ok(Output { path: path.map(Path::to_path_buf), writer })
+        Ok(Output { path: path.map(Path::to_path_buf), writer, gathered: Vec::new() })
     }
 
     fn reopen(&mut self) {
+        self.write();
         if let Some(file) = self.path.as_deref().and_then(|path| append(path).ok()) {
             self.writer = Box::new(file);
         }
     }
 
-    fn line(&mut self, mut line: String) {
-        line.push('\n');
-        let _ = self.writer.write_all(line.as_bytes()).and_then(|()| self.writer.flush());
+    fn line(&mut self, line: &str) {
+        self.gathered.extend_from_slice(line.as_bytes());
+        self.gathered.push(b'\n');
+        if self.gathered.len() > ONE_WRITE {
+            self.write();
+        }
+    }
+
+    fn write(&mut self) {
+        if !self.gathered.is_empty() {
+            let _ = self.writer.write_all(&self.gathered).and_then(|()| self.writer.flush());
+            self.gathered.clear();
+        }
     }
 }
 
@@ -113,15 +131,57 @@ fn append(path: &Path) -> io::Result<File> {
 }
 
 fn write_lines(messages: Receiver<Message>, mut access: Output, mut app: Output) {
-    for message in messages {
-        match message {
-            Message::Access(line) => access.line(line),
-            Message::App(line) => app.line(line),
-            Message::Reopen => {
-                access.reopen();
-                app.reopen();
+    while let Ok(first) = messages.recv() {
+        // Under load the lines of this moment go out in one write, and nobody has to wake this thread for each.
+        std::thread::sleep(GATHER);
+        for message in std::iter::once(first).chain(messages.try_iter()) {
+            match message {
+                Message::Access(line) => access.line(&line),
+                Message::App(line) => app.line(&line),
+                Message::Reopen => {
+                    access.reopen();
+                    app.reopen();
+                }
+                Message::Flush(done) => {
+                    access.write();
+                    app.write();
+                    let _ = done.send(());
+                }
             }
-            Message::Flush(done) => drop(done.send(())),
         }
+        access.write();
+        app.write();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::AccessLogFormat;
+
+    #[test]
+    fn lines_are_whole_in_order_and_in_the_file_that_is_there_after_reopening() {
+        let dir = std::env::temp_dir().join(format!("paceline-log-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let (access, moved, app) = (dir.join("access.log"), dir.join("access.log.1"), dir.join("app.log"));
+        let config = LogConfig {
+            access_format: AccessLogFormat::Combined,
+            access_path: Some(access.clone()),
+            app_path: Some(app.clone()),
+        };
+        let log = Log::open(&config).unwrap();
+        (0..1000).for_each(|number| log.access(format!("line {number}")));
+        log.output("shop.1", "hello");
+        log.flush();
+        std::fs::rename(&access, &moved).unwrap();
+        log.reopen();
+        log.access("after".into());
+        log.flush();
+        let old = std::fs::read_to_string(&moved).unwrap();
+        assert!(old.lines().enumerate().all(|(number, line)| line == format!("line {number}")));
+        assert_eq!(old.lines().count(), 1000);
+        assert_eq!(std::fs::read_to_string(&access).unwrap(), "after\n");
+        assert_eq!(std::fs::read_to_string(&app).unwrap(), "[shop.1] hello\n");
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }
