@@ -5,6 +5,8 @@
 module Paceline
   class Failure
     MAX_TEXT = 256 * 1024
+    OWN = File.join(__dir__, "")
+    private_constant :OWN
 
     # Raised in the place of an `exit` or `abort` that the app called while it started.
     class Exited < StandardError; end
@@ -34,8 +36,11 @@ module Paceline
       syntax_place || frame_place || ["", ""]
     end
 
+    # Without the frames of this gem that the app was loaded from.
     def backtrace
-      @error.backtrace || []
+      frames = @error.backtrace || []
+      first = frames.rindex { |frame| !frame.start_with?(OWN) }
+      first ? frames[0..first] : frames
     end
 
     private

@@ -23,6 +23,7 @@ module Paceline
     # The whole life of the process, which ends with the front.
     def run
       ParentDeath.follow
+      STDOUT.sync = STDERR.sync = true # what the app printed last matters most when it does not start
       ignore_signals
       start && serve
     rescue Exception => e # nothing may pass silently by the end of the process

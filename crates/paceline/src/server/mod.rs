@@ -23,7 +23,7 @@ use self::{
 };
 use crate::{
     config::Config,
-    listen::{self, Listener},
+    listen::{self, Listener, Unbound},
     log::Log,
     route::Routes,
     startup_report::{self, Failure, StartupReport, Step},
@@ -67,20 +67,22 @@ fn event_loop() -> std::io::Result<tokio::runtime::Runtime> {
 }
 
 fn open_listeners(config: &Config) -> Result<Vec<Listener>, String> {
-    let mut listeners = Vec::new();
-    for bind in &config.binds {
-        listeners.push(listen::open(bind).map_err(|unbound| {
-            let site = config.sites.first().unwrap_or(&config.site_defaults);
-            let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
-            report.begin(Step::Found, Duration::ZERO);
-            report.fail(Failure::System {
-                doing: format!("listen on {}", listen::shown(&unbound.bind)),
-                error: unbound.error.to_string(),
-            });
-            startup_report::text::render(&report, false)
-        })?);
+    config.binds.iter().map(|bind| listen::open(bind).map_err(|unbound| told(&unbound, config))).collect()
+}
+
+/// Why a socket could not be opened, and what to do about it.
+fn told(unbound: &Unbound, config: &Config) -> String {
+    let site = config.sites.first().unwrap_or(&config.site_defaults);
+    let (doing, error) = (format!("listen on {}", listen::shown(&unbound.bind)), unbound.error.to_string());
+    let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
+    report.begin(Step::Found, Duration::ZERO);
+    report.fail(Failure::System { doing: doing.clone(), error: error.clone() });
+    let mut text = format!("could not {doing}: {error}\n");
+    if let Some(suggestion) = startup_report::suggest(&report) {
+        text.push_str(&format!("{}\n", suggestion.text));
+        text.extend(suggestion.command.map(|command| format!("\n    {command}\n")));
     }
-    Ok(listeners)
+    text
 }
 
 async fn supervise(config: Config, log: Log, listeners: Vec<Listener>) -> Result<(), String> {

@@ -26,6 +26,7 @@ use crate::{
     config::SiteConfig,
     dispatch::queue::{Complaint, Queue, WorkerId},
     log::Log,
+    startup_report::StartupReport,
     worker::frame::Raw,
 };
 
@@ -92,6 +93,8 @@ struct Actor {
     start_at: Option<Instant>,
     /// Starts that failed one after another.
     failures: u32,
+    /// The failure that was told last.
+    told: Option<StartupReport>,
     /// Short-lived processes one after another.
     crashes: u32,
     stopping: Option<Vec<oneshot::Sender<()>>>,
@@ -115,6 +118,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
         once_more: false,
         start_at: None,
         failures: 0,
+        told: None,
         crashes: 0,
         stopping: None,
     };

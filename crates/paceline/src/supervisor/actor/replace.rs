@@ -79,7 +79,7 @@ impl Actor {
         match generation.phase {
             Phase::Failing => {}
             Phase::Loading | Phase::Forking => {
-                let failure = exited(exit, format!("worker {}", worker.index));
+                let failure = exited(exit, "worker".into());
                 self.generation_failed(number, Some(Step::Ready), failure).await;
             }
             Phase::Leaving => {

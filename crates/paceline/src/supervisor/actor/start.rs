@@ -88,6 +88,7 @@ impl Actor {
             worker.early.drain(..).for_each(|channel| self.context.queue.add(*id, channel));
         }
         self.failures = 0;
+        self.told = None;
         let report = &generation.report;
         self.context.log.event(format!(
             "{} is ready: {}, {} x {} threads, {} ({:.1} s)",
@@ -168,10 +169,18 @@ impl Actor {
     }
 
     /// A start ended badly: whatever served before goes on serving.
-    async fn failed(&mut self, report: StartupReport) {
+    async fn failed(&mut self, mut report: StartupReport) {
         self.failures += 1;
         let log = &self.context.log;
-        log.text(startup_report::text::render(&report, false));
+        match self.told.as_ref().filter(|told| told.failure == report.failure && told.output == report.output) {
+            // Every reload is an attempt: what has been told already keeps its number, and takes one line.
+            Some(told) => {
+                report.id.clone_from(&told.id);
+                log.event(format!("{} (as before)", report.summary()));
+            }
+            None => log.text(startup_report::text::render(&report, false)),
+        }
+        self.told = Some(report.clone());
         if self.once_more {
             return Box::pin(self.start()).await;
         }

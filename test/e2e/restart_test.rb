@@ -1,0 +1,124 @@
+# A new generation boots beside the old one and takes over when it is ready; no request fails meanwhile.
+require_relative "support/scenario"
+
+class RestartTest < Minitest::Test
+  include Scenario
+
+  VERSION = <<~RUBY.freeze
+    version = File.read("version")
+    run ->(env) { [200, {}, [version]] }
+  RUBY
+
+  # Asks again and again, GET and POST, until told to stop; returns the answers.
+  def visitors(server, count = 4)
+    stop = false
+    threads = Array.new(count) do |number|
+      Thread.new do
+        answers = []
+        Net::HTTP.start("127.0.0.1", server.port) do |http|
+          until stop
+            request = number.odd? ? Net::HTTP::Post.new("/", "Content-Length" => "0") : Net::HTTP::Get.new("/")
+            answer = http.request(request)
+            answers << "#{answer.code} #{answer.body}"
+          end
+        end
+        answers
+      end
+    end
+    yield
+    stop = true
+    threads.flat_map(&:value)
+  end
+
+  { "USR1" => ->(server, _) { server.signal(:USR1) },
+    "USR2" => ->(server, _) { server.signal(:USR2) },
+    "restart_txt" => ->(_, dir) { FileUtils.mkdir_p(File.join(dir, "tmp")); FileUtils.touch(File.join(dir, "tmp/restart.txt")) } }.each do |name, ask|
+    define_method("test_#{name.downcase}_switches_generations_without_losing_a_request") do
+      dir = app("config.ru" => VERSION, "version" => "old")
+      server = serve(dir, "-w", "2", "-t", "2")
+      before = server.descendants
+
+      answers = visitors(server) do
+        write(dir, "version" => "new")
+        ask.call(server, dir)
+        server.wait_for(/is ready: .*is ready: /m)
+        eventually("the new version") { server.get("/").body == "new" }
+      end
+
+      assert_equal ["200 new", "200 old"], answers.uniq.sort
+      eventually("the old generation to go") { (server.descendants & before).empty? }
+      assert_equal 3, server.descendants.size
+      assert_equal 0, server.stop.exitstatus
+    end
+  end
+
+  def test_a_request_in_the_old_generation_s_hands_is_finished_there
+    dir = app("config.ru" => <<~RUBY, "version" => "old")
+      version = File.read("version")
+      run ->(env) do
+        if env["PATH_INFO"] == "/held"
+          File.write("entered", "x")
+          File.read("barrier")
+        end
+        [200, {}, [version]]
+      end
+    RUBY
+    gate, entered = barrier(dir), barrier(dir, "entered")
+    server = serve(dir, "-w", "1", "-t", "1")
+    held = Thread.new { server.get("/held").body }
+    entered.wait
+    write(dir, "version" => "new")
+    server.signal(:USR1)
+
+    assert_equal "new", server.get("/").body
+    gate.open
+    assert_equal "old", held.value
+  end
+
+  def test_a_new_generation_that_fails_leaves_the_old_one_serving
+    dir = app("config.ru" => VERSION, "version" => "old")
+    server = serve(dir, "-w", "1")
+    serving = server.descendants
+
+    answers = visitors(server) do
+      write(dir, "config.ru" => "raise 'not today'")
+      server.signal(:USR1)
+      server.wait_for(/RuntimeError: not today.*the new generation did not start; the old one goes on serving$/m)
+    end
+
+    assert_equal ["200 old"], answers.uniq
+    eventually("the new preloader to go") { server.descendants.sort == serving.sort }
+    write(dir, "config.ru" => VERSION, "version" => "mended")
+    server.signal(:USR1)
+    server.wait_for(/is ready: .*is ready: /m)
+    eventually("the mended version") { server.get("/").body == "mended" }
+  end
+
+  def test_a_restart_while_one_is_under_way_is_not_forgotten
+    dir = app("config.ru" => "loaded = File.read('version')\nif File.exist?('gated')\n  File.write('entered', 'x')\n  File.read('barrier')\nend\n" \
+      "run ->(env) { [200, {}, [loaded]] }", "version" => "one")
+    gate, entered = barrier(dir), barrier(dir, "entered")
+    server = serve(dir, "-w", "1")
+    write(dir, "version" => "two", "gated" => "")
+    server.signal(:USR1)
+    entered.wait
+
+    write(dir, "version" => "three")
+    File.delete(File.join(dir, "gated"))
+    server.signal(:USR1)
+    # The order is in the signal's wake: a request that is answered afterwards shows that it was heard.
+    assert_equal "one", server.get("/").body
+    gate.open
+
+    eventually("the third version") { server.get("/").body == "three" }
+  end
+
+  def test_touching_restart_txt_starts_an_app_that_had_failed
+    dir = app("config.ru" => "raise 'broken'", "version" => "mended")
+    server = serve(dir, "-e", "production", ready: false)
+    server.wait_for(/RuntimeError: broken/)
+    write(dir, "config.ru" => VERSION, "tmp/restart.txt" => "")
+    server.wait_for(/ is ready: /)
+    assert_equal "mended", server.get("/").body
+  end
+end

@@ -1,0 +1,162 @@
+# Several applications in one server: by host name, and found in a folder.
+require_relative "support/scenario"
+
+class SitesTest < Minitest::Test
+  include Scenario
+
+  def says(text) = "run ->(env) { [200, {}, [#{text.inspect}, ' ', ENV['RACK_ENV']]] }\n"
+
+  def ask(server, host, path = "/", headers = {})
+    server.get(path, headers.merge("Host" => host))
+  end
+
+  def body(server, host) = ask(server, host).body
+
+  # A folder with one more folder for each site.
+  def sites(**files) = app(files.to_h { |name, content| [name.to_s, content] })
+
+  def test_sites_of_the_configuration_are_chosen_by_host
+    dir = app("a/config.ru" => says("exact"), "b/config.ru" => says("wildcard"), "c/config.ru" => says("longer wildcard"), "d/config.ru" => says("fallback"),
+      "files/index.html" => "plain files", "paceline.toml" => <<~TOML)
+        environment = "staging"
+        [[site]]
+        host = ["shop.test", "www.shop.test"]
+        root = "a"
+        [[site]]
+        host = "*.shop.test"
+        root = "b"
+        [[site]]
+        host = "*.eu.shop.test"
+        root = "c"
+        environment = "test"
+        [[site]]
+        host = "files.test"
+        root = "files"
+        [[site]]
+        name = "rest"
+        root = "d"
+      TOML
+    server = serve(dir, "-w", "1", ready: false)
+
+    assert_equal "exact staging", body(server, "shop.test")
+    assert_equal "exact staging", body(server, "WWW.Shop.TEST.:3000")
+    assert_equal "wildcard staging", body(server, "x.y.shop.test")
+    assert_equal "longer wildcard test", body(server, "x.eu.shop.test")
+    assert_equal "plain files", body(server, "files.test")
+    assert_equal "fallback staging", body(server, "eu.shop.tests")
+    assert_equal 0, server.stop.exitstatus
+  end
+
+  def test_a_host_that_no_site_has
+    toml = "[[site]]\nhost = \"shop.test\"\nroot = \"shop\"\n"
+    dir = app("shop/config.ru" => says("shop"), "paceline.toml" => toml)
+    server = serve(dir, ready: false)
+    answer = ask(server, "other.test", "/", "Accept" => "text/html")
+    assert_equal "404", answer.code
+    assert_match(/No site is named other\.test/, answer.body)
+    assert_match(%r{href="http://shop\.test:#{server.port}/"}, answer.body)
+
+    server = serve(dir, "-e", "production", ready: false)
+    answer = ask(server, "other.test", "/", "Accept" => "text/html")
+    assert_equal "421", answer.code
+    refute_match(/shop/, answer.body)
+  end
+
+  def test_each_folder_is_a_site_also_one_that_comes_while_running
+    dir = app("shop/config.ru" => says("shop"), "manual/index.html" => "the manual", ".hidden/config.ru" => says("hidden"), "notes.txt" => "no site")
+    server = serve(dir, "--sites", dir, ready: false)
+
+    refute_match(/is ready/, server.output)
+    assert_equal "shop development", body(server, "shop.localhost")
+    assert_equal "shop development", body(server, "shop")
+    assert_equal "shop development", body(server, "shop.test:80")
+    assert_equal "the manual", body(server, "manual.localhost")
+    listed = ask(server, "blog.localhost", "/", "Accept" => "text/html")
+    assert_equal "404", listed.code
+    assert_equal %w[manual shop], listed.body.scan(%r{href="http://(\w+)\.localhost:#{server.port}/"}).flatten.sort
+
+    write(dir, "blog/config.ru" => says("blog"))
+    server.wait_for(/^\* Site blog: /)
+    assert_equal "blog development", body(server, "blog.localhost")
+
+    ruby = server.workers.size
+    FileUtils.rm_rf(File.join(dir, "shop"))
+    server.wait_for(/^\* Site shop is gone$/)
+    assert_equal "404", ask(server, "shop.localhost").code
+    eventually("the shop's processes to go") { server.workers.size < ruby }
+    assert_equal "blog development", body(server, "blog.localhost")
+    assert_equal 0, server.stop.exitstatus
+  end
+
+  def test_a_folder_of_files_that_becomes_an_application
+    dir = app("shop/index.html" => "soon")
+    server = serve(dir, "--sites", dir, ready: false)
+    assert_equal "soon", body(server, "shop.localhost")
+
+    File.delete(File.join(dir, "shop/index.html"))
+    write(dir, "shop/config.ru" => says("open"))
+    server.wait_for(/^\* shop: its settings or files have changed; starting it anew$/)
+    assert_equal "open development", body(server, "shop.localhost")
+  end
+
+  def test_a_folder_of_files_that_becomes_an_application_without_sites
+    dir = app("index.html" => "soon")
+    server = serve(dir, ready: false)
+    assert_equal "soon", server.get("/").body
+    write(dir, "config.ru" => says("open"))
+    File.delete(File.join(dir, "index.html"))
+    server.wait_for(/its settings or files have changed/)
+    eventually("the app") { server.get("/").body == "open development" }
+  end
+
+  def test_each_folder_has_settings_of_its_own_and_they_may_change
+    dir = app("shop/config.ru" => says("shop"), "shop/paceline.toml" => "environment = \"staging\"\nenv = { GREETING = \"hello\" }\n",
+      "blog/config.ru" => says("blog"), "late/releases/1/config.ru" => says("first release"))
+    File.symlink("releases/1", File.join(dir, "late/current"))
+    server = serve(dir, "--sites", dir, ready: false)
+    assert_equal "shop staging", body(server, "shop")
+    assert_equal "blog development", body(server, "blog")
+    assert_equal "first release development", body(server, "late")
+
+    write(dir, "shop/paceline.toml" => "environment = \"test\"\n")
+    server.wait_for(/^\* shop: its settings or files have changed/)
+    assert_equal "shop test", body(server, "shop")
+  end
+
+  def test_a_broken_paceline_toml_is_its_own_site_s_affair
+    dir = app("shop/config.ru" => says("shop"), "blog/config.ru" => says("blog"), "blog/paceline.toml" => "wrokers = 2\n")
+    server = serve(dir, "--sites", dir, ready: false)
+
+    server.wait_for(/^\* Site blog: .*blog\/paceline\.toml:1:1: unknown key "wrokers"/)
+    assert_equal "shop development", body(server, "shop")
+    answer = ask(server, "blog", "/", "Accept" => "text/html")
+    assert_equal "503", answer.code
+    assert_match(/wrokers/, answer.body)
+
+    write(dir, "blog/paceline.toml" => "workers = 2\n")
+    eventually("the mended site") { body(server, "blog") == "blog development" }
+
+    # One that serves goes on with what it has.
+    write(dir, "shop/paceline.toml" => "nonsense\n")
+    server.wait_for(/^\* Site shop: .*shop\/paceline\.toml:1/)
+    assert_equal "shop development", body(server, "shop")
+    assert_equal 0, server.stop.exitstatus
+  end
+
+  def test_one_site_that_does_not_start_leaves_the_others_alone
+    dir = app("shop/config.ru" => says("shop"), "blog/config.ru" => "raise 'broken'\n")
+    server = serve(dir, "--sites", dir, ready: false)
+    assert_equal %w[503 200], %w[blog shop].map { |host| ask(server, host).code }
+    write(dir, "blog/config.ru" => says("mended"))
+    eventually("the mended site") { body(server, "blog") == "mended development" }
+  end
+
+  def test_an_empty_folder_of_sites
+    dir = app
+    server = serve(dir, "--sites", dir, ready: false)
+    assert_match(/no sites yet/, ask(server, "shop.localhost", "/", "Accept" => "text/html").body)
+    write(dir, "shop/index.html" => "first")
+    server.wait_for(/^\* Site shop: /)
+    assert_equal "first", body(server, "shop.localhost")
+  end
+end
