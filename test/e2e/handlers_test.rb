@@ -5,6 +5,7 @@ require_relative "support/scenario"
 class HandlersTest < Minitest::Test
   include Scenario
 
+  RACKUP = ENV["PATH"].split(":").map { |dir| File.join(dir, "rackup") }.find { |path| File.executable?(path) }
   LIB = File.join(CHECKOUT, "gem/lib")
   HELLO = "run ->(env) { File.read('barrier') if env['PATH_INFO'] == '/held'; [200, {}, ['hello from ', $PROGRAM_NAME]] }\n".freeze
 
@@ -14,7 +15,7 @@ class HandlersTest < Minitest::Test
       @dir = dir
       @log = Tempfile.create("paceline-output")
       clean = %w[RACK_ENV RAILS_ENV APP_ENV WEB_CONCURRENCY RAILS_MAX_THREADS PORT BUNDLE_GEMFILE RUBYOPT].to_h { |name| [name, nil] }
-      @pid = Process.spawn(clean.merge("RUBYLIB" => LIB, "PACELINE_BIN" => BIN).merge(env), *command, chdir: dir, pgroup: true, out: @log, err: @log, in: File::NULL)
+      @pid = Process.spawn(clean.merge("RUBYLIB" => LIB, "PACELINE_BIN" => Scenario::BIN).merge(env), *command, chdir: dir, pgroup: true, out: @log, err: @log, in: File::NULL)
     end
 
     # What the terminal does on Ctrl-C.
@@ -29,7 +30,7 @@ class HandlersTest < Minitest::Test
     program
   end
 
-  def rackup(dir, *arguments) = start(dir, "ruby", `command -v rackup`.chomp, "-s", "paceline", "-p", "0", *arguments)
+  def rackup(dir, *arguments) = start(dir, "ruby", RACKUP, "-s", "paceline", "-p", "0", *arguments)
 
   def gone(pids)
     refute_empty pids
@@ -96,7 +97,7 @@ class HandlersTest < Minitest::Test
   def test_a_port_that_is_taken
     holder = TCPServer.new("127.0.0.1", 0)
     dir = app("config.ru" => HELLO)
-    program = Program.new(dir, ["ruby", `command -v rackup`.chomp, "-s", "paceline", "-o", "127.0.0.1", "-p", holder.local_address.ip_port.to_s])
+    program = Program.new(dir, ["ruby", RACKUP, "-s", "paceline", "-o", "127.0.0.1", "-p", holder.local_address.ip_port.to_s])
     (@servers ||= []) << program
     assert_equal 1, program.wait.exitstatus
     assert_match(/could not listen on 127\.0\.0\.1:#{holder.local_address.ip_port}: Address already in use/, program.output)

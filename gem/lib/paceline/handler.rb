@@ -22,11 +22,17 @@ module Paceline
       control, theirs = UNIXSocket.pair
       front = Process.spawn(*command(options, theirs.fileno), theirs.fileno => theirs.fileno, pgroup: true)
       theirs.close
-      preloader = Preloader.new(Control.new(control), app: app)
-      yield preloader if block_given?
-      forwarding(front) { preloader.run_adopted }
-      status = Process.wait2(front)[1]
+      yield Running.new(front) if block_given?
+      status = forwarding(front) do
+        Preloader.new(Control.new(control), app: app).run_adopted
+        Process.wait2(front)[1]
+      end
       exit(status.exitstatus || 1) unless status.success?
+    end
+
+    # The server, as a framework that starts it by its handler wants to stop it.
+    Running = Struct.new(:front) do
+      def stop = Handler.pass_on(front)
     end
 
     def command(options, number)
