@@ -2,6 +2,7 @@
 //! It moves frames and never looks into their meaning.
 
 use std::{
+    cell::RefCell,
     io,
     os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
     sync::atomic::{AtomicU64, Ordering},
@@ -16,6 +17,8 @@ use super::frame::{self, FromWorker};
 static NEXT_LOOP: AtomicU64 = AtomicU64::new(1);
 thread_local! {
     static THIS_LOOP: u64 = NEXT_LOOP.fetch_add(1, Ordering::Relaxed);
+    /// Read into first: frames keep the buffer they were cut from alive, and a small frame must not keep a large one.
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ].into());
 }
 
 enum Socket {
@@ -113,11 +116,14 @@ impl Channel {
                     Err(error) => return Err(error),
                 }
             }
-            received.reserve(READ);
-            match stream.try_read_buf(received) {
+            match SCRATCH.with_borrow_mut(|scratch| {
+                let count = stream.try_read(scratch)?;
+                received.extend_from_slice(&scratch[..count]);
+                Ok(count)
+            }) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => continue,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if io::Error::kind(&error) == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
             let interest =
