@@ -98,6 +98,26 @@ class FaultsTest < Minitest::Test
     server.wait_for(/\.1 \(pid #{pid}\) was killed by signal 9 \(KILL\); starting another$/)
   end
 
+  def test_workers_killed_under_load_cost_no_request_that_may_be_asked_twice
+    server = serve(app("config.ru" => HELLO), "-w", "2", "-t", "2")
+    stop = false
+    visitors = Array.new(4) do
+      Thread.new do
+        answers = Hash.new(0)
+        Net::HTTP.start("127.0.0.1", server.port) { |http| answers[http.get("/").code] += 1 until stop }
+        answers
+      end
+    end
+    4.times do
+      before = server.workers
+      Process.kill(:KILL, before.first)
+      eventually("another worker") { (now = server.workers).size == 2 && !now.include?(before.first) }
+    end
+    stop = true
+    assert_equal [["200"]], visitors.map { |visitor| visitor.value.keys }.uniq
+    assert_equal 4, server.output.scan(/was killed by signal 9/).size
+  end
+
   def test_a_request_that_kills_its_worker_is_tried_twice_and_workers_are_replaced_ever_more_slowly
     dir = app("config.ru" => <<~RUBY)
       run ->(env) do

@@ -85,6 +85,12 @@ class SitesTest < Minitest::Test
     assert_equal "404", ask(server, "shop.localhost").code
     eventually("the shop's processes to go") { server.workers.size < ruby }
     assert_equal "blog development", body(server, "blog.localhost")
+    write(dir, "late/config.ru" => says("late"))
+    server.wait_for(/^\* Site late: /)
+    server.signal(:USR1)
+    server.wait_for(/blog is ready: .*blog is ready: /m)
+    # A site that nobody has asked for is not started by a restart.
+    eventually("one generation of the blog alone") { server.preloaders.map { |pid| server.title(pid)[/\[(.*)\]/, 1] } == ["blog"] }
     assert_equal 0, server.stop.exitstatus
   end
 

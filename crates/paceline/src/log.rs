@@ -3,7 +3,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
     sync::mpsc::{sync_channel, Receiver, SyncSender, TrySendError},
 };
@@ -30,6 +30,7 @@ enum Message {
 #[derive(Clone)]
 pub struct Log {
     messages: SyncSender<Message>,
+    colour: bool,
 }
 
 impl Log {
@@ -39,7 +40,14 @@ impl Log {
         let app = Output::open(config.app_path.as_deref(), || Box::new(io::stderr()))?;
         let (messages, receiver) = sync_channel(WAITING);
         std::thread::Builder::new().name("log".into()).spawn(move || write_lines(receiver, access, app))?;
-        Ok(Log { messages })
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let colour = config.app_path.is_none() && !plain && io::stderr().is_terminal();
+        Ok(Log { messages, colour })
+    }
+
+    /// Whether events go to somebody who sees colours.
+    pub fn colour(&self) -> bool {
+        self.colour
     }
 
     /// A line of the access log.

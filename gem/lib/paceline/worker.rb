@@ -111,7 +111,6 @@ module Paceline
 
     def report(error)
       failure = Failure.new(error, step: "ready", root: @settings["root"])
-      $stderr.write(failure.report)
       @control.send(Frames::WORKER_FAILED, Frames.pairs(failure.to_h))
       exit!(1)
     end

@@ -122,12 +122,16 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
         crashes: 0,
         stopping: None,
     };
+    let mut has_handle = true;
     loop {
         let deadline = actor.next_deadline();
         tokio::select! {
-            order = orders.recv() => match order {
+            order = orders.recv(), if has_handle => match order {
                 Some(order) => actor.obey(order).await,
-                None => actor.stop(Duration::ZERO, None).await,
+                None => {
+                    has_handle = false;
+                    actor.stop(Duration::ZERO, None).await;
+                }
             },
             Some(event) = happenings.recv() => actor.handle(event).await,
             Some((worker, complaint)) = complaining.recv() => actor.hear(worker, complaint).await,
@@ -151,6 +155,8 @@ impl Actor {
                 // Whoever asked waits for a change of state.
                 self.context.state.send_modify(|_| {});
             }
+            // An app that waits for its first request has nothing old about it.
+            Order::Restart if matches!(*self.context.state.borrow(), State::Stopped) => {}
             Order::Restart if self.next.is_none() => self.start().await,
             Order::Restart => self.once_more = true,
             Order::Grow => {

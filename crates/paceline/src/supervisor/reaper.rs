@@ -39,17 +39,10 @@ impl std::fmt::Display for Exit {
     }
 }
 
-#[derive(Default)]
-struct Children {
-    awaited: HashMap<i32, oneshot::Sender<Exit>>,
-    /// Reaped before anybody asked.
-    early: HashMap<i32, Exit>,
-}
-
 /// Collects children from now on.
 #[derive(Clone, Default)]
 pub struct Reaper {
-    children: Arc<Mutex<Children>>,
+    awaited: Arc<Mutex<HashMap<i32, oneshot::Sender<Exit>>>>,
 }
 
 impl Reaper {
@@ -70,31 +63,21 @@ impl Reaper {
         Ok(reaper)
     }
 
-    /// Resolves with the exit of a child that was just started.
+    /// Resolves with the exit of a child that was just started: by this thread, and nothing was awaited since. So it can't
+    /// have been collected yet.
     pub fn exit_of(&self, pid: i32) -> oneshot::Receiver<Exit> {
         let (sender, receiver) = oneshot::channel();
-        let mut children = self.children.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        match children.early.remove(&pid) {
-            Some(exit) => drop(sender.send(exit)),
-            None => drop(children.awaited.insert(pid, sender)),
-        }
+        self.awaited.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(pid, sender);
         receiver
     }
 
     fn collect(&self) {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             let Some(exit) = exit_of(status) else { continue };
-            let pid = pid.as_raw_nonzero().get();
-            let mut children = self.children.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            match children.awaited.remove(&pid) {
-                Some(sender) => drop(sender.send(exit)),
-                None => {
-                    // Orphans nobody asks about must not pile up.
-                    if children.early.len() > 1000 {
-                        children.early.clear();
-                    }
-                    children.early.insert(pid, exit);
-                }
+            // Orphans that were handed to us are not awaited by anybody.
+            let mut awaited = self.awaited.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            if let Some(sender) = awaited.remove(&pid.as_raw_nonzero().get()) {
+                let _ = sender.send(exit);
             }
         }
     }

@@ -124,7 +124,7 @@ impl Actor {
                 if phase == Phase::Ready {
                     let mut report = generation.report.clone();
                     report.fail(failure);
-                    log.text(startup_report::text::render(&report, false));
+                    log.text(startup_report::text::render(&report, log.colour()));
                 } else {
                     self.generation_failed(number, step.or(Some(Step::Ready)), failure).await;
                 }

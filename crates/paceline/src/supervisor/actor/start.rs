@@ -178,7 +178,7 @@ impl Actor {
                 report.id.clone_from(&told.id);
                 log.event(format!("{} (as before)", report.summary()));
             }
-            None => log.text(startup_report::text::render(&report, false)),
+            None => log.text(startup_report::text::render(&report, log.colour())),
         }
         self.told = Some(report.clone());
         if self.once_more {
