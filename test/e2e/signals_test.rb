@@ -93,7 +93,8 @@ class SignalsTest < Minitest::Test
     eventually("a second worker") { server.workers.size == 2 }
     server.signal(:TTOU)
     eventually("the first worker alone") { server.workers == first }
-    server.signal(:TTOU)
+    server.signal(:TTOU) # one stays
+    server.wait_for(/(: 1 worker wanted now$.*){2}/m)
     server.signal(:TTIN)
     eventually("a second worker again") { server.workers.size == 2 && (first - server.workers).empty? }
     assert_equal "hello", server.get("/").body

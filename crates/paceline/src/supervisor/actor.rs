@@ -161,6 +161,7 @@ impl Actor {
             Order::Restart => self.once_more = true,
             Order::Grow => {
                 self.workers += 1;
+                self.say_workers();
                 let (workers, threads) = (self.workers, self.context.site.threads);
                 if let Some(current) = &mut self.current {
                     current.fork(workers, threads).await;
@@ -168,10 +169,16 @@ impl Actor {
             }
             Order::Shrink if self.workers > 1 => {
                 self.workers -= 1;
+                self.say_workers();
                 self.drain_surplus().await;
             }
-            Order::Shrink => {}
+            Order::Shrink => self.say_workers(),
         }
+    }
+
+    fn say_workers(&self) {
+        let plural = if self.workers == 1 { "" } else { "s" };
+        self.context.log.event(format!("{}: {} worker{plural} wanted now", self.context.site.name, self.workers));
     }
 
     async fn handle(&mut self, event: Event) {

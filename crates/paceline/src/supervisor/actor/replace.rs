@@ -64,8 +64,8 @@ impl Actor {
         let Some(generation) = self.generation(number) else { return };
         let Some(worker) = generation.workers.get_mut(&id) else { return };
         worker.gone = true;
-        // The preloader tells how it ended, now or in a moment; without a preloader nobody will.
-        if worker.exit.is_some() || generation.control.is_none() {
+        // The preloader tells how it ended, now or in a moment. One that is gone itself takes its workers along.
+        if worker.exit.is_some() {
             self.bury(number, id).await;
         }
     }
