@@ -65,6 +65,13 @@ pub fn status(site: &Site, head: &Parts, exchange: &Exchange, status: StatusCode
     }
 }
 
+/// CONNECT asks for a proxy (RFC 9110 section 9.3.6), and 2xx would turn the connection into a tunnel to nowhere.
+pub fn no_tunnel(head: &Parts, exchange: &Exchange) -> Answer {
+    let sentence = "This server is no proxy.";
+    let (content_type, body) = pages::render(501, accept(head), Some(sentence), Some(&exchange.id));
+    page_response(StatusCode::NOT_IMPLEMENTED, content_type, body)
+}
+
 /// A host that no site answers. In development a list of those there are.
 pub fn unknown_host(server: &Server, head: &Parts, host: &str, exchange: &mut Exchange) -> Answer {
     exchange.note = Some(format!("no site for host {host}"));

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use http::{header, request::Parts, Request, Response, StatusCode};
+use http::{header, request::Parts, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::sync::mpsc;
 
@@ -36,6 +36,7 @@ pub async fn run(
     let site = routes.find(env::split_host(&host).0).cloned();
     exchange.site = site.as_ref().map(|site| site.config.name.clone());
     let response = match &site {
+        _ if head.method == Method::CONNECT => answers::no_tunnel(&head, exchange),
         None => answers::unknown_host(&server, &head, &host, exchange),
         Some(site) => steps(site, head, body, exchange).await,
     };
