@@ -2,7 +2,11 @@
 //! status, a page and a note in the log.
 //! It never talks to workers.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 use http::{header, request::Parts, HeaderValue, Response, StatusCode};
 
@@ -44,10 +48,11 @@ fn sendfile_path(site: &Site, response: &Answer) -> Option<PathBuf> {
     if let Some(path) = value("x-sendfile") {
         return Some(site.config.root.join(path));
     }
-    let internal = percent_encoding::percent_decode_str(value("x-accel-redirect")?).decode_utf8().ok()?.into_owned();
-    let below = Path::new(internal.trim_start_matches('/'));
+    let internal: Vec<u8> = percent_encoding::percent_decode_str(value("x-accel-redirect")?).collect();
+    let below = Path::new(OsStr::from_bytes(&internal)).strip_prefix("/").unwrap_or(Path::new(""));
     let plain = below.components().all(|part| matches!(part, std::path::Component::Normal(_)));
-    plain.then(|| site.config.root.join(below))
+    // Nothing outside the root: the root itself is no file.
+    Some(if plain { site.config.root.join(below) } else { site.config.root.clone() })
 }
 
 /// A page with a status, in the form the client accepts; `public/STATUS.html` comes first for browsers.

@@ -51,7 +51,7 @@ pub struct Reader {
     pieces: mpsc::UnboundedReceiver<Piece>,
     shared: Arc<Shared>,
     /// Bytes that are still to come, when the head promises a length.
-    promised: u64,
+    promised: Option<u64>,
     /// The body broke off, and what came before has been given to the connection.
     aborted: bool,
 }
@@ -67,7 +67,7 @@ pub fn buffer(memory: usize, disk: u64) -> (Writer, Reader) {
         spool: std::sync::OnceLock::new(),
     });
     let writer = Writer { pieces: sender, shared: shared.clone(), memory, disk, end_of_spool: 0 };
-    (writer, Reader { pieces: receiver, shared, promised: 0, aborted: false })
+    (writer, Reader { pieces: receiver, shared, promised: None, aborted: false })
 }
 
 impl Writer {
@@ -139,7 +139,7 @@ impl Drop for Reader {
 impl Reader {
     /// A body that ends before `length` bytes have come has broken off.
     pub fn promise(mut self, length: u64) -> Reader {
-        self.promised = length;
+        self.promised = Some(length);
         self
     }
 }
@@ -150,7 +150,7 @@ impl Body for Reader {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let bytes = match ready!(self.pieces.poll_recv(cx)) {
-            None if self.promised == 0 && !self.aborted => return Poll::Ready(None),
+            None if self.promised.unwrap_or(0) == 0 && !self.aborted => return Poll::Ready(None),
             // Pending for once: the connection flushes what it has before it learns that there is no more.
             None | Some(Piece::Aborted) if !self.aborted => {
                 self.aborted = true;
@@ -179,9 +179,13 @@ impl Body for Reader {
                 Bytes::from(bytes)
             }
         };
-        self.promised = self.promised.saturating_sub(bytes.len() as u64);
+        self.promised = self.promised.map(|promised| promised.saturating_sub(bytes.len() as u64));
         self.shared.taken.notify_one();
         Poll::Ready(Some(Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.promised == Some(0)
     }
 }
 

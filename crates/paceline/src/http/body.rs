@@ -64,6 +64,7 @@ impl Body for ResponseBody {
         match self {
             ResponseBody::Empty => true,
             ResponseBody::Whole(bytes) => bytes.is_empty(),
+            ResponseBody::Arriving(reader) => reader.is_end_stream(),
             ResponseBody::File(file) => file.is_end_stream(),
             ResponseBody::Logged(logged) => logged.is_end_stream(),
             _ => false,

@@ -53,7 +53,10 @@ pub fn response(
             headers.remove(header::CONTENT_LENGTH);
             ResponseBody::Dechunked(Dechunked::new(reader))
         }
-        AnswerBody::Arriving(reader) => ResponseBody::Arriving(reader.promise(promised(&headers).unwrap_or(0))),
+        AnswerBody::Arriving(reader) => ResponseBody::Arriving(match promised(&headers) {
+            Some(length) => reader.promise(length),
+            None => reader,
+        }),
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;
