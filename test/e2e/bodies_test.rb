@@ -100,6 +100,7 @@ class BodiesTest < Minitest::Test
     answer = ask("/known")
     assert_equal ["6", nil, "abcdef"], [answer["content-length"], answer["transfer-encoding"], answer.body]
     assert_equal 1, closed("known")
+    refute_includes server.wait_for(%r{"GET /known HTTP/1.1" 200 6 .*})[0], "cut=1"
   end
 
   def test_http_1_0_gets_no_chunked_coding
