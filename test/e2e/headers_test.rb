@@ -27,7 +27,8 @@ class HeadersTest < Minitest::Test
       end
     end
     linted = Rack::Lint.new(app)
-    run ->(env) { %w[/array /bad_name /bad_value /nul /number /hop /bytes].include?(env["PATH_INFO"]) ? app.call(env) : linted.call(env) }
+    # What no Lint, or only one Rack's Lint, lets pass.
+    run ->(env) { %w[/joined /array /bad_name /bad_value /nul /number /hop /bytes].include?(env["PATH_INFO"]) ? app.call(env) : linted.call(env) }
   RUBY
 
   def server
@@ -85,9 +86,7 @@ class HeadersTest < Minitest::Test
   end
 
   def test_values_joined_by_newlines_or_in_arrays_are_lines_of_their_own
-    paths = %w[/joined]
-    paths << "/array"
-    paths.each do |path|
+    %w[/joined /array].each do |path|
       answer = ask(path, "Host: test")
       assert_equal [%w[a=1 b=2], %w[one two]], [answer.all("set-cookie"), answer.all("x-many")], path
     end

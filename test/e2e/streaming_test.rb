@@ -52,7 +52,8 @@ class StreamingTest < Minitest::Test
       when "/large_file"
         [200, TEXT.dup, Events.new("file") {}.tap { |body| def body.to_path = File.expand_path("large.bin") }]
       when "/hints"
-        env["rack.early_hints"]&.call("link" => "</a.css>; rel=preload\n</b.js>; rel=preload")
+        links = ["</a.css>; rel=preload", "</b.js>; rel=preload"]
+        env["rack.early_hints"]&.call("link" => Rack.release < "3" ? links.join("\n") : links)
         File.read("barrier") if env["QUERY_STRING"] == "wait"
         [200, TEXT.dup, ["hinted"]]
       when "/finished"
