@@ -1,7 +1,7 @@
 # Runs the end-to-end scenarios in one process: `ruby test/e2e/run.rb [WHICH ...]`.
 # WHICH: names without `_test` (`hijack`), or `rack` for those that hold on every Ruby and Rack. Tests that need a real
 # application served elsewhere (Redmine, the brewery) are run by bin/test.
-RACK = %w[bodies input hijack websocket streaming headers lint serve].freeze
+RACK = %w[bodies input hijack websocket streaming headers queue sendfile serve faults restart handlers].freeze
 ELSEWHERE = %w[redmine brewery].freeze
 
 all = Dir[File.join(__dir__, "*_test.rb")].to_h { |path| [File.basename(path, "_test.rb"), path] }
