@@ -13,7 +13,7 @@ class QueueTest < Minitest::Test
       path = env["PATH_INFO"]
       case path
       when "/order" then next [200, { "content-type" => "text/plain" }, [$order.join(" ")]]
-      when /hold/ then File.write("entered", Process.pid.to_s); File.read("barrier")
+      when /hold/ then File.write("entered", Process.pid.to_s); File.read(path.delete_prefix("/"))
       end
       $order << path
       [200, { "content-type" => "text/plain" }, [Process.pid.to_s]]
@@ -22,7 +22,7 @@ class QueueTest < Minitest::Test
 
   def start(*arguments, files: {}, **options)
     @server = serve(@dir = app({ "config.ru" => APP }.merge(files)), *arguments, **options)
-    @gate, @entered = barrier(@dir), barrier(@dir, "entered")
+    @entered = barrier(@dir, "entered")
     @sockets = []
   end
 
@@ -38,65 +38,67 @@ class QueueTest < Minitest::Test
     socket
   end
 
-  # A request that holds its thread until the gate opens; answers when the app has it. Requests that follow on further
-  # connections are read in the order they were sent: the front has one event loop where that matters.
-  def hold(path = "/hold")
-    socket = ask(path)
-    [socket, @entered.wait]
+  # A request that holds its thread until its gate opens; the app has it when this returns. What is asked for afterwards on
+  # further connections is read in that order: the front has one event loop where it matters.
+  Held = Struct.new(:socket, :gate, :pid)
+
+  def hold(name = "hold")
+    gate = barrier(@dir, name)
+    Held.new(ask("/#{name}"), gate, @entered.wait)
   end
 
   def test_the_oldest_request_is_served_first
     start("-t", "1", "--front-threads", "1")
-    held, = hold
+    held = hold
     waiting = (1..8).map { |i| ask("/#{i}") }
-    @gate.open
-    [held, *waiting].each { |socket| assert_equal 200, Wire.response(socket).status }
+    held.gate.open
+    [held.socket, *waiting].each { |socket| assert_equal 200, Wire.response(socket).status }
     assert_equal "/hold /1 /2 /3 /4 /5 /6 /7 /8", @server.get("/order").body
   end
 
   def test_nothing_waits_while_a_thread_of_any_worker_is_idle
     start("-w", "2", "-t", "2")
-    held = Array.new(3) { |i| hold("/hold#{i}") }
+    held = Array.new(3) { |i| hold("hold#{i}") }
     @server.connect do |socket|
       20.times do
         socket.write("GET /quick HTTP/1.1\r\nHost: test\r\n\r\n")
         assert_equal 200, Wire.response(socket).status
       end
     end
-    held.size.times { @gate.open }
-    held.each { |socket, _| assert_equal 200, Wire.response(socket).status }
+    held.each { |one| one.gate.open }
+    held.each { |one| assert_equal 200, Wire.response(one.socket).status }
   end
 
   def test_requests_are_spread_over_the_workers
     start("-w", "2", "-t", "3")
-    held = Array.new(4) { |i| hold("/hold#{i}") }
-    assert_equal [2, 2], held.map(&:last).tally.values
-    held.size.times { @gate.open }
-    assert_equal held.map(&:last).sort, held.map { |socket, _| Wire.response(socket).body }.sort
+    held = Array.new(4) { |i| hold("hold#{i}") }
+    assert_equal [2, 2], held.map(&:pid).tally.values
+    held.each { |one| one.gate.open }
+    assert_equal held.map(&:pid), held.map { |one| Wire.response(one.socket).body }
   end
 
   def test_a_full_queue_refuses_at_once
     start("-t", "1", "--queue-max", "2", "--front-threads", "1", files: { "public/503.html" => "<p>come back later</p>" })
-    held, = hold
+    held = hold
     waiting = [ask("/1"), ask("/2")]
     refused = Wire.response(ask("/3", "Accept: text/plain"))
     assert_equal [503, "1", "text/plain; charset=utf-8"], [refused.status, refused["retry-after"], refused["content-type"]]
     assert_includes refused.body, "busy"
     assert_equal "<p>come back later</p>", Wire.response(ask("/4", "Accept: text/html")).body
     @server.wait_for(%r{"GET /3 HTTP/1.1" 503 .* note="queue full"})
-    @gate.open
-    [held, *waiting].each { |socket| assert_equal 200, Wire.response(socket).status }
+    held.gate.open
+    [held.socket, *waiting].each { |socket| assert_equal 200, Wire.response(socket).status }
     assert_equal "/hold /1 /2", @server.get("/order").body
   end
 
   def test_a_request_that_waited_too_long_is_refused
     start("-t", "1", "--queue-timeout", "50ms")
-    held, = hold
+    held = hold
     refused = Wire.response(ask("/late"))
     assert_equal [503, "1"], [refused.status, refused["retry-after"]]
     @server.wait_for(%r{"GET /late HTTP/1.1" 503 .* note="waited too long for a worker"})
-    @gate.open
-    assert_equal 200, Wire.response(held).status
+    held.gate.open
+    assert_equal 200, Wire.response(held.socket).status
     assert_equal "/hold", @server.get("/order").body
   end
 end
