@@ -50,6 +50,7 @@ module Scenario
     unless passed? || skipped?
       Array(@servers).each { |server| warn "--- what the server printed (#{name})\n#{server.output}\n---" }
     end
+    Array(@servers).each(&:forget)
   end
 
   # Repeats the block until it is true; for things that have no event to wait for (a process that goes away).
@@ -142,6 +143,9 @@ module Scenario
       Process.kill(:KILL, pid)
       wait
     end
+
+    # Removes what it printed.
+    def forget = File.delete(@log.path)
 
     # Pids of the server's Ruby processes: preloaders and workers, by their parents.
     def descendants(of = pid)
