@@ -100,6 +100,28 @@ class SignalsTest < Minitest::Test
     assert_equal "hello", server.get("/").body
   end
 
+  def test_a_worker_that_is_wanted_again_before_it_has_ended_is_one_and_not_two
+    dir = app("config.ru" => 'run ->(env) { at = env["PATH_INFO"][1..]; File.write("entered-#{at}", "x"); File.read("gate-#{at}"); [200, {}, ["done"]] }')
+    gates, entered = %w[gate entered].map { |name| %w[a b].map { |at| barrier(dir, "#{name}-#{at}") } }
+    server = serve(dir, "-w", "2", "-t", "1")
+    asking = %w[/a /b].map { |path| Thread.new { server.get(path).body } }
+    entered.each(&:wait)
+    second = server.workers.find { |pid| server.title(pid).include?("worker 2") }
+
+    server.signal(:TTOU)
+    server.wait_for(/: 1 worker wanted now/)
+    server.signal(:TTIN)
+    server.wait_for(/: 2 workers wanted now/)
+    eventually("its successor") { server.workers.size == 3 }
+    gates.each(&:open)
+    assert_equal %w[done done], asking.map(&:value)
+    eventually("its end") { !server.workers.include?(second) }
+    server.signal(:TTIN)
+
+    names = %w[1 2 3]
+    eventually("one of each") { server.workers.map { |pid| server.title(pid)[/worker (\d+)/, 1] }.sort == names }
+  end
+
   def test_hup_reopens_the_logs
     dir = app("config.ru" => 'run ->(env) { $stdout.puts("printed #{env["PATH_INFO"]}"); $stdout.flush; [200, {}, ["hello"]] }')
     access, events = File.join(dir, "access.log"), File.join(dir, "app.log")

@@ -19,7 +19,7 @@ use tokio::{
 
 use super::{
     app::{Order, State},
-    generation::{Generation, Phase},
+    generation::{Generation, Phase, Worker},
     reaper::{Exit, Reaper},
 };
 use crate::{
@@ -219,7 +219,11 @@ impl Actor {
                 let threads = self.context.site.threads;
                 let wanted = index <= self.workers && self.stopping.is_none();
                 if let Some(current) = self.current.as_mut().filter(|current| wanted && current.number == number) {
-                    current.fork(index, threads).await;
+                    // Another may have taken its place during the pause.
+                    let taken = |worker: &Worker| worker.index == index && !(worker.ready && worker.kill_at.is_some());
+                    if !current.workers.values().any(taken) {
+                        current.fork(index, threads).await;
+                    }
                 }
             }
             (Some(worker), Happened::Frame(frame, fd)) => self.worker_says(number, worker, frame, fd).await,

@@ -46,7 +46,7 @@ pub struct Worker {
     pub gone: bool,
     /// It was complained of.
     pub faulty: bool,
-    /// Its successor has been asked for.
+    /// Its successor has been asked for, or it is to have none: it was one too many.
     pub replaced: bool,
     /// Nothing is expected of it any more but where it is stuck.
     pub end_on_backtrace: bool,

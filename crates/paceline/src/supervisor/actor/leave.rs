@@ -47,13 +47,15 @@ impl Actor {
     /// Drains the workers that are more than wanted; one that still boots is drained when it is ready.
     pub(super) async fn drain_surplus(&mut self) {
         let wanted = self.workers;
-        let Some(current) = &self.current else { return };
-        let surplus: Vec<_> = current
-            .workers
-            .iter()
-            .filter(|(_, worker)| worker.index > wanted && worker.ready && worker.kill_at.is_none())
-            .map(|(id, _)| *id)
-            .collect();
+        let Some(current) = &mut self.current else { return };
+        let mut surplus = Vec::new();
+        for (id, worker) in &mut current.workers {
+            if worker.index > wanted && worker.ready && worker.kill_at.is_none() {
+                // Should one more be wanted before this one has ended, it is a new one: this one's end asks for none.
+                worker.replaced = true;
+                surplus.push(*id);
+            }
+        }
         for id in surplus {
             self.drain_worker(id, LAST_REQUESTS).await;
         }
