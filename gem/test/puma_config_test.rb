@@ -49,6 +49,11 @@ class PumaConfigTest < Minitest::Test
     end
   end
 
+  def test_ssl_bind_is_an_address_with_its_files
+    config = evaluate('ssl_bind "0.0.0.0", 443, cert: "/etc/a b.pem", key: "k&.pem"')
+    assert_equal ["ssl://0.0.0.0:443?cert=/etc/a%20b.pem&key=k%26.pem"], config.settings[:bind]
+  end
+
   def test_generated_files_read_the_environment
     variables = { "RAILS_MAX_THREADS" => "7", "PORT" => "8080", "PIDFILE" => "x.pid", "RAILS_ENV" => "staging" }
     %w[rails_5 rails_6 rails_7_1 rails_8].each do |name|

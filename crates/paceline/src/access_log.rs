@@ -54,7 +54,7 @@ pub fn line(format: AccessLogFormat, head: &Head, exchange: &Exchange, ending: E
 }
 
 fn remote(exchange: &Exchange) -> String {
-    exchange.connection.remote.map_or("-".into(), |remote| remote.ip().to_canonical().to_string())
+    exchange.client.address.map_or("-".into(), |address| address.to_string())
 }
 
 fn combined(head: &Head, exchange: &Exchange, ending: Ending) -> String {
@@ -172,7 +172,8 @@ mod tests {
     use std::sync::Arc;
 
     fn exchange() -> Exchange {
-        let connection = Connection { remote: Some("192.0.2.7:1".parse().unwrap()), local: None, accepted: 0 };
+        let connection =
+            Connection { remote: Some("192.0.2.7:1".parse().unwrap()), local: None, tls: false, accepted: 0 };
         let mut exchange = Exchange::begin(Arc::new(connection), None, tokio::sync::mpsc::unbounded_channel().0, None);
         exchange.id = "id-1".into();
         exchange.received = 1_700_000_000.25;

@@ -86,13 +86,14 @@ pub fn unknown_host(server: &Server, head: &Parts, host: &str, exchange: &mut Ex
             pages::render(421, accept(head), Some("This server has no site of that name."), Some(&exchange.id));
         return page_response(StatusCode::MISDIRECTED_REQUEST, content_type, body);
     }
+    let scheme = exchange.client.scheme();
     let port = exchange.connection.local.map_or(80, |local| local.port());
     let links: Vec<_> = routes
         .all()
         .iter()
         .map(|site| {
             let name = site.config.hosts.iter().find(|host| host.ends_with(".localhost")).or(site.config.hosts.first());
-            let url = format!("http://{}:{port}/", name.unwrap_or(&site.config.name));
+            let url = format!("{scheme}://{}:{port}/", name.unwrap_or(&site.config.name));
             pages::SiteLink { name: site.config.name.clone(), url, note: site.config.root.display().to_string() }
         })
         .collect();

@@ -18,9 +18,7 @@ use tokio::{
     sync::{mpsc, watch},
 };
 
-use crate::{
-    clock, exchange::Connection, http::incoming::LeftUnread, pipeline, server::Server, worker::frame::HeaderPairs,
-};
+use crate::{exchange::Connection, http::incoming::LeftUnread, pipeline, server::Server, worker::frame::HeaderPairs};
 
 /// How long a client may take for a request head, also when idle between requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -193,9 +191,4 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
         ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
         self.poll_linger(cx).map(Ok)
     }
-}
-
-/// The connection's facts, as of now.
-pub fn facts(remote: Option<std::net::SocketAddr>, local: Option<std::net::SocketAddr>) -> Connection {
-    Connection { remote, local, accepted: clock::now() }
 }

@@ -2,7 +2,7 @@
 //! It never does a step itself.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, OnceLock},
 };
 
@@ -20,7 +20,38 @@ pub struct Connection {
     /// None on a Unix socket.
     pub remote: Option<SocketAddr>,
     pub local: Option<SocketAddr>,
+    /// TLS guards it.
+    pub tls: bool,
     pub accepted: Micros,
+}
+
+/// Who asks, and how: as the connection shows it, or as a trusted proxy says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Client {
+    /// None on a Unix socket.
+    pub address: Option<IpAddr>,
+    /// The client speaks TLS, with us or with the proxy.
+    pub https: bool,
+    /// Host (with a port, if any) that a proxy was asked for.
+    pub host: Option<String>,
+    /// Port that a proxy was asked on.
+    pub port: Option<u16>,
+}
+
+impl Client {
+    /// As the connection shows it.
+    pub fn of(connection: &Connection) -> Client {
+        let address = connection.remote.map(|remote| remote.ip().to_canonical());
+        Client { address, https: connection.tls, host: None, port: None }
+    }
+
+    pub fn scheme(&self) -> &'static str {
+        if self.https {
+            "https"
+        } else {
+            "http"
+        }
+    }
 }
 
 /// Marks at the boundaries of the steps, microseconds of CLOCK_MONOTONIC; 0: not reached.
@@ -59,6 +90,7 @@ pub struct Exchange {
     /// X-Request-Id: the client's if it is well formed, else a new one.
     pub id: String,
     pub connection: Arc<Connection>,
+    pub client: Client,
     pub timeline: Timeline,
     /// Seconds since the Unix epoch at which the head was read.
     pub received: f64,
@@ -85,6 +117,7 @@ impl Exchange {
         let timeline = Timeline { accepted: connection.accepted, head_read: clock::now(), ..Timeline::default() };
         Exchange {
             id: client_id.and_then(well_formed).unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
+            client: Client::of(&connection),
             connection,
             timeline,
             received: clock::unix_seconds(),

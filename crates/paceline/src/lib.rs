@@ -1,6 +1,7 @@
 //! The front: everything between a client's socket and the Ruby workers.
 //! A request's way is composed in `pipeline`; each step is a room of its own and rooms never import each other's steps.
 
+pub mod accepted;
 pub mod access_log;
 pub mod answers;
 pub mod cli;
@@ -20,4 +21,5 @@ pub mod server;
 pub mod startup_report;
 pub mod static_files;
 pub mod supervisor;
+pub mod tls;
 pub mod worker;

@@ -106,10 +106,10 @@ impl Listener {
     }
 
     /// As `* Listening on` shows it.
-    pub fn url(&self) -> String {
+    pub fn url(&self, scheme: &str) -> String {
         match self {
             Listener::Tcp(listener) => {
-                listener.local_addr().map_or_else(|error| error.to_string(), |address| format!("http://{address}"))
+                listener.local_addr().map_or_else(|error| error.to_string(), |address| format!("{scheme}://{address}"))
             }
             Listener::Unix { listener, .. } => {
                 let address = listener.local_addr().ok();

@@ -123,8 +123,9 @@ module Paceline
         @settings.delete(:port)
       end
 
-      def ssl_bind(host, port, _options = {})
-        bind("ssl://#{host}:#{port}")
+      def ssl_bind(host, port, options = {})
+        query = options.map { |name, value| "#{name}=#{escape(value)}" }.join("&")
+        bind("ssl://#{host}:#{port}#{"?#{query}" unless query.empty?}")
       end
 
       def port(port, host = @default_host)
@@ -213,6 +214,11 @@ module Paceline
       def plugin(name)
         @config.ignore("plugin :#{name}") unless PLUGINS.include?(name.to_sym)
       end
+
+      def escape(value)
+        value.to_s.gsub(/[^\w.\/-]/n) { |byte| format("%%%02X", byte.ord) }
+      end
+      private :escape
 
       (HOOKS + FOREIGN_HOOKS).each do |name|
         define_method(name) { |key = nil, &block| @config.add_hook(name, key, block) }

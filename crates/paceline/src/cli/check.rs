@@ -3,7 +3,10 @@
 
 use std::{io::Write, process::ExitCode};
 
-use crate::config::{self, AppKind, Bind, Config, SiteConfig};
+use crate::{
+    config::{self, AppKind, Bind, Config, Listening, SiteConfig},
+    tls,
+};
 
 /// Starts a site's application once and stops it; Err: what is wrong, for the terminal.
 pub type Boot<'a> = &'a dyn Fn(&SiteConfig) -> Result<(), String>;
@@ -11,8 +14,14 @@ pub type Boot<'a> = &'a dyn Fn(&SiteConfig) -> Result<(), String>;
 pub fn run(config: &Config, out: &mut dyn Write, boot: Boot) -> ExitCode {
     let mut problems = 0;
     let mut report = String::new();
-    for bind in &config.binds {
-        report.push_str(&format!("listen  {}\n", shown(bind)));
+    for listening in &config.binds {
+        report.push_str(&format!("listen  {}\n", shown(listening)));
+    }
+    for pair in config.binds.iter().flat_map(|listening| listening.tls.iter().flatten()) {
+        if let Err(why) = tls::certificate::load(pair, &rustls::crypto::ring::default_provider()) {
+            problems += 1;
+            report.push_str(&format!("WRONG   {why}\n"));
+        }
     }
     let discovered = config.sites_dir.as_ref().map(|dir| config::sites_in(dir, &config.site_defaults));
     let discovered = match discovered {
@@ -74,8 +83,9 @@ fn line(site: &SiteConfig) -> Result<(String, AppKind), String> {
     Ok((format!("site    {}: {kind:?} in {}{ruby}, for {hosts}\n", site.name, site.root.display()), kind))
 }
 
-fn shown(bind: &Bind) -> String {
-    match bind {
+fn shown(listening: &Listening) -> String {
+    match &listening.bind {
+        Bind::Tcp(address) if listening.tls.is_some() => format!("https://{address}"),
         Bind::Tcp(address) => format!("http://{address}"),
         Bind::Unix { path, .. } => format!("unix://{}", path.display()),
         Bind::Fd(fd) => format!("handed over as file descriptor {fd}"),

@@ -1,12 +1,12 @@
-//! Addresses to listen on, as Puma writes them: `tcp://HOST:PORT`, `unix:///PATH?umask=0111`, or only an address.
-//! It never opens a socket.
+//! Addresses to listen on, as Puma writes them: `tcp://HOST:PORT`, `ssl://HOST:PORT?cert=...&key=...`,
+//! `unix:///PATH?umask=0111`, or only an address. It never opens a socket or reads a certificate.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs},
     path::{Path, PathBuf},
 };
 
-use super::Bind;
+use super::{Bind, CertificatePair, Listening};
 
 /// Refuses what `parse` would refuse; an address without a port is welcome.
 pub fn check(text: &str) -> Result<(), String> {
@@ -28,35 +28,68 @@ pub fn address(text: &str) -> Option<IpAddr> {
     text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text).parse().ok()
 }
 
-/// Relative socket paths are below `base`.
-pub fn parse(text: &str, base: &Path) -> Result<Bind, String> {
+/// Relative paths are below `base`.
+pub fn parse(text: &str, base: &Path) -> Result<Listening, String> {
     let (scheme, rest) = match text.split_once("://") {
         Some((scheme, rest)) => (scheme, rest),
         None if text.starts_with('/') => ("unix", text),
         None => ("tcp", text),
     };
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-    match scheme {
-        "tcp" | "http" => tcp(place.trim_end_matches('/')).map(Bind::Tcp).map_err(|why| format!("{text}: {why}")),
-        "unix" if place.is_empty() || place == "/" => Err(format!("{text}: names no socket file")),
-        "unix" if place.starts_with('@') => Err(format!("{text}: abstract sockets are not served; name a file")),
-        "unix" => {
-            let umask = query
-                .split('&')
-                .find_map(|pair| pair.strip_prefix("umask="))
-                .map(|mask| u32::from_str_radix(mask, 8).ok().filter(|mask| *mask <= 0o777))
-                .map(|mask| mask.ok_or_else(|| format!("{text}: umask must be an octal number like 0111")))
-                .transpose()?;
-            Ok(Bind::Unix { path: base.join(PathBuf::from(place)), umask })
+    let query = Query(query);
+    let tcp = || tcp(place.trim_end_matches('/')).map(Bind::Tcp);
+    let bind = match scheme {
+        "tcp" | "http" | "ssl" | "https" => tcp(),
+        "unix" => unix(place, &query, base),
+        "fd" => {
+            let fd = place.parse().ok().filter(|fd| *fd > 2);
+            fd.map(Bind::Fd).ok_or_else(|| "must name a file descriptor from 3 up".into())
         }
-        "fd" => place
-            .parse()
-            .ok()
-            .filter(|fd| *fd > 2)
-            .map(Bind::Fd)
-            .ok_or_else(|| format!("{text}: must name a file descriptor from 3 up")),
-        "ssl" | "https" => Err(format!("{text}: TLS is not served by this version; bind tcp:// behind a TLS proxy")),
-        _ => Err(format!("{text}: must begin with tcp:// or unix://")),
+        _ => Err("must begin with tcp://, ssl:// or unix://".into()),
+    };
+    let told = |why: String| format!("{text}: {why}");
+    let tls = matches!(scheme, "ssl" | "https").then(|| certificates(&query, base)).transpose().map_err(told)?;
+    let proxy_protocol = match query.get("proxy_protocol").as_deref() {
+        None | Some("0" | "false") => false,
+        Some("1" | "true") => true,
+        Some(_) => return Err(told("proxy_protocol must be 0 or 1".into())),
+    };
+    Ok(Listening { bind: bind.map_err(told)?, tls, proxy_protocol })
+}
+
+/// What follows the question mark.
+struct Query<'a>(&'a str);
+
+impl Query<'_> {
+    fn get(&self, name: &str) -> Option<String> {
+        let mut pairs = self.0.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let (_, value) = pairs.find(|(key, _)| *key == name)?;
+        Some(percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned())
+    }
+}
+
+fn unix(place: &str, query: &Query, base: &Path) -> Result<Bind, String> {
+    if place.is_empty() || place == "/" {
+        return Err("names no socket file".into());
+    }
+    if place.starts_with('@') {
+        return Err("abstract sockets are not served; name a file".into());
+    }
+    let octal = |mask: String| u32::from_str_radix(&mask, 8).ok().filter(|mask| *mask <= 0o777);
+    let umask = query.get("umask").map(|mask| octal(mask).ok_or("umask must be an octal number like 0111"));
+    Ok(Bind::Unix { path: base.join(PathBuf::from(place)), umask: umask.transpose()? })
+}
+
+/// The certificate named in the address; without one those of the whole server are meant.
+fn certificates(query: &Query, base: &Path) -> Result<Vec<CertificatePair>, String> {
+    // Silently not asking for client certificates would open what somebody meant to close.
+    if query.get("ca").is_some() || query.get("verify_mode").is_some_and(|mode| mode != "none") {
+        return Err("client certificates (ca, verify_mode) are not checked by this version".into());
+    }
+    match (query.get("cert"), query.get("key")) {
+        (Some(cert), Some(key)) => Ok(vec![CertificatePair { cert: base.join(cert), key: base.join(key) }]),
+        (None, None) => Ok(Vec::new()),
+        _ => Err("cert and key belong together, like ssl://0.0.0.0:443?cert=shop.pem&key=shop.key".into()),
     }
 }
 
@@ -98,7 +131,7 @@ mod tests {
             ("/run/a.sock", unix("/run/a.sock", None)),
             ("fd://5", Bind::Fd(5)),
         ] {
-            assert_eq!(parse(text, Path::new("/app")), Ok(bind), "{text}");
+            assert_eq!(parse(text, Path::new("/app")), Ok(bind.into()), "{text}");
             assert_eq!(check(text), Ok(()), "{text}");
         }
         for (text, words) in [
@@ -106,7 +139,9 @@ mod tests {
             ("tcp://::1:80", "must have a port"),
             ("tcp://0.0.0.0:99999", "no port"),
             ("x", "must have a port"),
-            ("ssl://0.0.0.0:443?key=k", "TLS is not served"),
+            ("ssl://0.0.0.0:443?key=k", "belong together"),
+            ("ssl://0.0.0.0:443?cert=c&key=k&verify_mode=peer&ca=x", "client certificates"),
+            ("tcp://:1?proxy_protocol=v2", "must be 0 or 1"),
             ("unix://", "names no socket file"),
             ("unix://@hidden", "abstract"),
             ("unix:///a?umask=9", "octal"),
@@ -117,6 +152,22 @@ mod tests {
         }
         for text in ["0.0.0.0", "::", "[::1]", "localhost"] {
             assert_eq!(check(text), Ok(()), "{text}");
+        }
+    }
+
+    #[test]
+    fn tls_and_the_proxy_protocol() {
+        let bind = Bind::Tcp("0.0.0.0:443".parse().expect("address"));
+        let pair = CertificatePair { cert: "/app/a b.pem".into(), key: "/etc/k".into() };
+        for (text, tls, proxy_protocol) in [
+            ("ssl://0.0.0.0:443?cert=a%20b.pem&key=/etc/k&no_tlsv1=true&verify_mode=none", Some(vec![pair]), false),
+            ("https://0.0.0.0:443", Some(vec![]), false),
+            ("https://0.0.0.0:443?proxy_protocol=1", Some(vec![]), true),
+            ("tcp://0.0.0.0:443?proxy_protocol=true", None, true),
+            ("tcp://0.0.0.0:443?proxy_protocol=0", None, false),
+        ] {
+            let expected = Listening { bind: bind.clone(), tls, proxy_protocol };
+            assert_eq!(parse(text, Path::new("/app")), Ok(expected), "{text}");
         }
     }
 }

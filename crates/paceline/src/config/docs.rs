@@ -34,6 +34,7 @@ fn described(option: &Opt) -> String {
         Scope::Server => "place: at the top, for the whole server".into(),
         Scope::Site => "place: at the top for every site, or in a `[[site]]`".into(),
         Scope::OneSite => "place: in a `[[site]]`".into(),
+        Scope::OneCertificate => "place: in a `[[tls]]`".into(),
     });
     let facts: String = facts.iter().map(|fact| format!("- {fact}\n")).collect();
     let risk = if option.risk.is_empty() { String::new() } else { format!("\nRisk: {}\n", option.risk) };

@@ -16,8 +16,8 @@ pub struct FromEnvironment {
 /// Variables of Thruster that have no meaning here.
 const WITHOUT_MEANING: &[(&str, &str)] = &[
     ("TARGET_PORT", "the application needs no port of its own"),
-    ("TLS_DOMAIN", "TLS is not served by this version"),
-    ("HTTPS_PORT", "TLS is not served by this version"),
+    ("TLS_DOMAIN", "certificates are named in [[tls]]"),
+    ("HTTPS_PORT", "TLS is served where `bind` says https://HOST:PORT"),
 ];
 
 const FIRST_HANDED_OVER_FD: i32 = 3;

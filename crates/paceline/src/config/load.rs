@@ -13,7 +13,7 @@ use super::{
     puma::{self, Asking, FromPuma},
     resolve::{self, Sources},
     value::Value,
-    Config,
+    Config, Listening,
 };
 
 /// What is around the program, as data, so that tests can make it up.
@@ -139,7 +139,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         problems.push(format!("sites: {} is no directory", dir.display()));
     }
 
-    let binds = if read.handed_over.is_empty() {
+    let mut binds = if read.handed_over.is_empty() {
         sources.binds(&root, &mut notices).unwrap_or_else(|why| {
             problems.push(why);
             Vec::new()
@@ -148,13 +148,15 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         if flag_layer.has("bind") || flag_layer.has("port") {
             notices.push("-b and -p have no meaning here: the sockets were handed over (LISTEN_FDS)".into());
         }
-        read.handed_over
+        read.handed_over.into_iter().map(Listening::from).collect()
     };
+    problems.append(&mut resolve::share_certificates(&mut binds, &toml.tls, &mut notices));
     if !problems.is_empty() {
         return Err(problems.into());
     }
     Ok(Config {
         binds,
+        tls: sources.tls(),
         pidfile: server.path("pidfile"),
         tag: server.text("tag").or_else(|| Some(resolve::folder_name(&root))),
         front_threads: server.count("front_threads"),

@@ -32,7 +32,8 @@ pub use value::{Kind, Value};
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Addresses to listen on, in the order given. Never empty.
-    pub binds: Vec<Bind>,
+    pub binds: Vec<Listening>,
+    pub tls: TlsConfig,
     /// Sites with their own settings, in the order given. One site without hosts answers every host.
     pub sites: Vec<SiteConfig>,
     /// `--sites DIR`: each subfolder is a site; watched while running. New sites take their settings from `site_defaults`.
@@ -64,6 +65,35 @@ pub enum Bind {
     },
     /// A listening socket handed over by systemd (LISTEN_FDS) or another parent.
     Fd(i32),
+}
+
+/// A socket to listen on, and how a connection begins there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listening {
+    pub bind: Bind,
+    /// The certificates to serve TLS with, the default first. None: no TLS.
+    pub tls: Option<Vec<CertificatePair>>,
+    /// Each connection begins with a PROXY protocol header.
+    pub proxy_protocol: bool,
+}
+
+impl From<Bind> for Listening {
+    fn from(bind: Bind) -> Listening {
+        Listening { bind, tls: None, proxy_protocol: false }
+    }
+}
+
+/// Files of a certificate chain and its private key, PEM.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CertificatePair {
+    pub cert: PathBuf,
+    pub key: PathBuf,
+}
+
+#[derive(Debug, Clone)]
+pub struct TlsConfig {
+    /// How long a client may take for the handshake.
+    pub handshake_timeout: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,6 +17,8 @@ pub enum Scope {
     Site,
     /// Only in a `[[site]]`.
     OneSite,
+    /// Only in a `[[tls]]`.
+    OneCertificate,
 }
 
 #[derive(Clone, Copy)]
@@ -107,6 +109,7 @@ pub fn named(key: &str) -> Option<&'static Opt> {
 }
 
 pub const LISTEN: &str = "Listening";
+pub const TLS: &str = "TLS";
 pub const APP: &str = "Application";
 pub const FILES: &str = "Static files";
 pub const LIMITS: &str = "Queue and time limits";
@@ -115,10 +118,10 @@ pub const LOGS: &str = "Logs";
 pub const PROCESS: &str = "Server process";
 pub const SITES: &str = "Sites";
 
-pub const GROUPS: &[&str] = &[LISTEN, APP, SITES, FILES, LIMITS, BODIES, LOGS, PROCESS];
+pub const GROUPS: &[&str] = &[LISTEN, TLS, APP, SITES, FILES, LIMITS, BODIES, LOGS, PROCESS];
 
 use Preset::{ByEnvironment, CoresUpTo, Unset};
-use Scope::{OneSite, Server, Site};
+use Scope::{OneCertificate, OneSite, Server, Site};
 
 const fn time(min_ms: u64, max_s: u64) -> Kind {
     Kind::Duration { min: Duration::from_millis(min_ms), max: Duration::from_secs(max_s), off: false }
@@ -139,8 +142,8 @@ const TB: u64 = 1 << 40;
 #[rustfmt::skip]
 pub static OPTIONS: &[Opt] = &[
     Opt::new(Server, LISTEN, "bind", Kind::List { check: bind::check },
-        "Address to listen on: tcp://HOST:PORT, unix:///PATH (with ?umask=0111 if wanted) or an IP address that takes the port \
-        from `port`. May be given several times.")
+        "Address to listen on: tcp://HOST:PORT, https://HOST:PORT with the certificates of [[tls]], ssl://HOST:PORT?cert=FILE&key=FILE, \
+        unix:///PATH (with ?umask=0111 if wanted) or an IP address that takes the port from `port`. May be given several times.")
         .preset(Unset("`address` and `port`")).common(Some('b'), "bind")
         .risk("An address beyond loopback lets other machines in, also in development, where error pages show source code. \
         Only the socket file's permissions guard a Unix socket."),
@@ -152,6 +155,15 @@ pub static OPTIONS: &[Opt] = &[
         "IP address for `port`. 0.0.0.0 listens on every IPv4 address of the machine, :: on IPv6 too.")
         .fixed("127.0.0.1").env(&["BINDING", "HOST"]).flag("address").alias(&["host"])
         .risk("As with `bind`: anything but loopback lets other machines in."),
+
+    Opt::new(OneCertificate, TLS, "cert", path(From::Settings),
+        "PEM file of the certificate, followed by its chain. Its names decide for which hosts it is shown; the first [[tls]] is shown to all others. \
+        Read again when it changes."),
+    Opt::new(OneCertificate, TLS, "key", path(From::Settings),
+        "PEM file of the certificate's private key, without a passphrase.")
+        .risk("Whoever can read it can pose as this server: keep it at mode 0600."),
+    Opt::new(Server, TLS, "tls_handshake_timeout", time(100, 600),
+        "How long a client may take for the TLS handshake.").fixed("10s").flag("tls-handshake-timeout"),
 
     Opt::new(Site, APP, "environment", Kind::Text { check: environment },
         "Environment of the application; it is given RACK_ENV, RAILS_ENV and APP_ENV.")

@@ -14,18 +14,19 @@ use super::{
 #[derive(Debug, Default)]
 pub struct FromToml {
     pub layer: Layer,
-    pub sites: Vec<TomlSite>,
+    pub sites: Vec<TomlTable>,
+    pub tls: Vec<TomlTable>,
 }
 
-/// One `[[site]]`.
+/// One `[[site]]` or `[[tls]]`.
 #[derive(Debug, Default)]
-pub struct TomlSite {
+pub struct TomlTable {
     pub layer: Layer,
     /// `paceline.toml:7:3: ` of each key, and of the table itself under "".
     places: Vec<(&'static str, String)>,
 }
 
-impl TomlSite {
+impl TomlTable {
     /// Where the key stands, or else the table, as the beginning of a message.
     pub fn place(&self, key: &str) -> String {
         let of = |wanted: &str| self.places.iter().find(|(key, _)| *key == wanted).map(|(_, place)| place.clone());
@@ -55,10 +56,10 @@ pub fn read(text: &str, shown: &str, base: &Path, role: Role) -> Result<FromToml
     let mut read = FromToml::default();
     for (key, item) in document.as_table().iter() {
         let at = document.as_table().key(key).and_then(|key| key.span()).map(|span| span.start);
-        if key == "site" && role == Role::Server {
-            reader.sites(item, at, base, &mut read.sites);
-        } else {
-            reader.setting(key, item, at, false, &mut read.layer);
+        match (key, role) {
+            ("site", Role::Server) => reader.tables(&SITE, item, at, base, &mut read.sites),
+            ("tls", Role::Server) => reader.tables(&TLS, item, at, base, &mut read.tls),
+            _ => drop(reader.setting(key, item, at, None, &mut read.layer)),
         }
     }
     read.layer.anchor(base);
@@ -69,6 +70,28 @@ pub fn read(text: &str, shown: &str, base: &Path, role: Role) -> Result<FromToml
     }
 }
 
+/// A kind of table that the file may hold several of.
+struct Tables {
+    scope: Scope,
+    /// What the table is not without, with what to say.
+    required: &'static [(&'static str, &'static str)],
+    singular: &'static str,
+}
+
+const SITE: Tables = Tables {
+    scope: Scope::OneSite,
+    required: &[("root", "the site has no root: add root = \"/path/to/app\"")],
+    singular: "a site begins with [[site]], in double brackets",
+};
+const TLS: Tables = Tables {
+    scope: Scope::OneCertificate,
+    required: &[
+        ("cert", "the certificate has no file: add cert = \"/path/to/fullchain.pem\""),
+        ("key", "the certificate has no key: add key = \"/path/to/privkey.pem\""),
+    ],
+    singular: "a certificate begins with [[tls]], in double brackets",
+};
+
 struct Reader<'a> {
     text: &'a str,
     shown: &'a str,
@@ -77,7 +100,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn sites(&mut self, item: &Item, at: Option<usize>, base: &Path, sites: &mut Vec<TomlSite>) {
+    fn tables(&mut self, kind: &Tables, item: &Item, at: Option<usize>, base: &Path, read: &mut Vec<TomlTable>) {
         let tables: Option<Vec<(&dyn TableLike, Option<usize>)>> = match (item.as_array_of_tables(), item.as_array()) {
             (Some(tables), _) => Some(
                 tables.iter().map(|table| (table as &dyn TableLike, table.span().map(|span| span.start))).collect(),
@@ -89,22 +112,22 @@ impl Reader<'_> {
             _ => None,
         };
         let Some(tables) = tables else {
-            return self.problem(at, "a site begins with [[site]], in double brackets".into());
+            return self.problem(at, kind.singular.into());
         };
         for (table, at) in tables {
-            let mut site = TomlSite::default();
-            site.places.push(("", self.place(at)));
+            let mut one = TomlTable::default();
+            one.places.push(("", self.place(at)));
             for (key, item) in table.iter() {
                 let at = table.key(key).and_then(|key| key.span()).map(|span| span.start);
-                if let Some(key) = self.setting(key, item, at, true, &mut site.layer) {
-                    site.places.push((key, self.place(at)));
+                if let Some(key) = self.setting(key, item, at, Some(kind.scope), &mut one.layer) {
+                    one.places.push((key, self.place(at)));
                 }
             }
-            if !site.layer.has("root") {
-                self.problem(at, "the site has no root: add root = \"/path/to/app\"".into());
+            for (_, missing) in kind.required.iter().filter(|(key, _)| !one.layer.has(key)) {
+                self.problem(at, (*missing).into());
             }
-            site.layer.anchor(base);
-            sites.push(site);
+            one.layer.anchor(base);
+            read.push(one);
         }
     }
 
@@ -113,19 +136,23 @@ impl Reader<'_> {
         key: &str,
         item: &Item,
         at: Option<usize>,
-        in_site: bool,
+        table: Option<Scope>,
         layer: &mut Layer,
     ) -> Option<&'static str> {
-        let Some(option) = named(if in_site && key == "hosts" { "host" } else { key }) else {
-            let hint = suggestion(key, |option| self.allowed(option, in_site))
+        let Some(option) = named(if table == Some(Scope::OneSite) && key == "hosts" { "host" } else { key }) else {
+            let hint = suggestion(key, |option| self.allowed(option, table))
                 .map_or_else(String::new, |near| format!(" (did you mean \"{near}\"?)"));
             self.problem(at, format!("unknown key \"{key}\"{hint}"));
             return None;
         };
-        if !self.allowed(option, in_site) {
+        if !self.allowed(option, table) {
             self.problem(
                 at,
                 match (option.scope, self.role) {
+                    (Scope::OneCertificate, Role::Server) => format!("\"{key}\" belongs in a [[tls]]"),
+                    (_, Role::Server) if table == Some(Scope::OneCertificate) => {
+                        format!("\"{key}\" is no setting of a certificate: move it above the first [[tls]]")
+                    }
                     (Scope::Server, Role::Server) => {
                         format!("\"{key}\" is a setting of the whole server: move it above the first [[site]]")
                     }
@@ -148,11 +175,12 @@ impl Reader<'_> {
         Some(option.key)
     }
 
-    fn allowed(&self, option: &Opt, in_site: bool) -> bool {
+    /// `table`: the scope of the table's own settings; None at the top.
+    fn allowed(&self, option: &Opt, table: Option<Scope>) -> bool {
         match option.scope {
-            Scope::Server => !in_site && self.role == Role::Server,
-            Scope::Site => true,
-            Scope::OneSite => in_site,
+            Scope::Server => table.is_none() && self.role == Role::Server,
+            Scope::Site => table != Some(Scope::OneCertificate),
+            own => table == Some(own),
         }
     }
 
@@ -209,6 +237,12 @@ mod tests {
             (
                 "[[site]]\nroot=\"a\"\nport=1",
                 "p.toml:3:1: \"port\" is a setting of the whole server: move it above the first [[site]]",
+            ),
+            ("[[tls]]\ncert=\"a\"", "p.toml:1:1: the certificate has no key: add key = \"/path/to/privkey.pem\""),
+            ("cert=\"a\"", "p.toml:1:1: \"cert\" belongs in a [[tls]]"),
+            (
+                "[[tls]]\ncert=\"a\"\nkey=\"b\"\nthreads=1",
+                "p.toml:4:1: \"threads\" is no setting of a certificate: move it above the first [[tls]]",
             ),
             ("[[site]]\nname=\"a\"", "p.toml:1:1: the site has no root: add root = \"/path/to/app\""),
             (

@@ -6,9 +6,9 @@ use std::path::Path;
 use super::{
     bind,
     layer::{is_development, Layer, View},
-    paceline_toml::TomlSite,
+    paceline_toml::TomlTable,
     value::Value,
-    AccessLogFormat, AppKind, Bind, LogConfig, SiteConfig,
+    AccessLogFormat, AppKind, Bind, CertificatePair, Listening, LogConfig, SiteConfig, TlsConfig,
 };
 
 /// The sources of server-wide settings.
@@ -31,7 +31,7 @@ impl Sources<'_> {
     }
 
     /// The strongest source that names an address or a port decides; `address` is looked up on its own.
-    pub fn binds(&self, base: &Path, notices: &mut Vec<String>) -> Result<Vec<Bind>, String> {
+    pub fn binds(&self, base: &Path, notices: &mut Vec<String>) -> Result<Vec<Listening>, String> {
         let view = self.server();
         let address = view.text("address").and_then(|text| bind::address(&text)).ok_or("address: not an IP address")?;
         let port_of = |layer: &Layer| match layer.get("port") {
@@ -40,7 +40,7 @@ impl Sources<'_> {
         };
         let default_port = u16::try_from(view.number("port")).unwrap_or(3000);
         let Some(layer) = view.layers.iter().find(|layer| layer.has("bind") || layer.has("port")) else {
-            return Ok(vec![Bind::Tcp((address, default_port).into())]);
+            return Ok(vec![Bind::Tcp((address, default_port).into()).into()]);
         };
         let mut port_used = false;
         let mut binds = Vec::new();
@@ -49,20 +49,24 @@ impl Sources<'_> {
                 binds.push(match bind::address(text) {
                     Some(address) => {
                         port_used = true;
-                        Bind::Tcp((address, port_of(layer).unwrap_or(default_port)).into())
+                        Bind::Tcp((address, port_of(layer).unwrap_or(default_port)).into()).into()
                     }
                     None => bind::parse(text, base)?,
                 });
             }
         }
         if let Some(port) = port_of(layer).filter(|_| !port_used) {
-            binds.push(Bind::Tcp((address, port).into()));
+            binds.push(Bind::Tcp((address, port).into()).into());
         }
         let platform = std::ptr::eq(*layer, self.environment) && view.given("address").is_none();
         if platform && !is_development(view.environment()) {
             notices.push("PORT is served on loopback only; HOST=0.0.0.0 opens it to other machines".into());
         }
         Ok(binds)
+    }
+
+    pub fn tls(&self) -> TlsConfig {
+        TlsConfig { handshake_timeout: self.server().time("tls_handshake_timeout") }
     }
 
     pub fn log(&self) -> LogConfig {
@@ -74,6 +78,29 @@ impl Sources<'_> {
         };
         LogConfig { access_format, access_path: view.path("access_log"), app_path: view.path("app_log") }
     }
+}
+
+/// Gives TLS addresses without a certificate of their own those of the whole server.
+pub fn share_certificates(binds: &mut [Listening], tables: &[TomlTable], notices: &mut Vec<String>) -> Vec<String> {
+    let path = |table: &TomlTable, key: &str| match table.layer.get(key) {
+        Some(Value::Path(path)) => path.clone(),
+        _ => Default::default(),
+    };
+    let pairs: Vec<_> =
+        tables.iter().map(|table| CertificatePair { cert: path(table, "cert"), key: path(table, "key") }).collect();
+    let mut problems = Vec::new();
+    for listening in binds.iter_mut() {
+        let Some(own) = listening.tls.as_mut().filter(|own| own.is_empty()) else { continue };
+        own.extend(pairs.iter().cloned());
+        if own.is_empty() {
+            problems.push("TLS needs a certificate: add [[tls]] with cert and key to paceline.toml, or ?cert=...&key=... to the address".into());
+        }
+    }
+    if !pairs.is_empty() && binds.iter().all(|listening| listening.tls.is_none()) {
+        notices.push("[[tls]] is of no use: no address begins with https://".into());
+    }
+    problems.dedup();
+    problems
 }
 
 /// A site from its view. Without a root in it the site's is `root`.
@@ -144,7 +171,7 @@ pub fn folder_name(root: &Path) -> String {
 }
 
 /// Refuses two sites that claim the same host, two that answer every host, and gives unnamed sites names of their own.
-pub fn check_sites(sites: &mut [SiteConfig], tables: &[TomlSite]) -> Vec<String> {
+pub fn check_sites(sites: &mut [SiteConfig], tables: &[TomlTable]) -> Vec<String> {
     let mut problems = Vec::new();
     for later in 1..sites.len() {
         let (before, rest) = sites.split_at_mut(later);

@@ -59,7 +59,7 @@ fn defaults_by_environment() {
         assert!(site.preload && site.static_files && site.buffer_requests && site.x_sendfile && !site.on_demand);
         assert_eq!((&site.root, site.hosts.len()), (&folder.0, 0));
         assert_eq!(config.front_threads, 8);
-        assert_eq!(config.binds, [Bind::Tcp(SocketAddr::from(([127, 0, 0, 1], 3000)))]);
+        assert_eq!(config.binds, [Bind::Tcp(SocketAddr::from(([127, 0, 0, 1], 3000))).into()]);
     }
 }
 
@@ -101,7 +101,7 @@ fn addresses() {
     ] {
         let folder = Folder::with(files);
         let config = loaded(&folder, given, env).expect("fine");
-        let shown = config.binds.iter().map(|bind| match bind {
+        let shown = config.binds.iter().map(|listening| match &listening.bind {
             Bind::Tcp(address) => address.to_string(),
             Bind::Unix { path, .. } => {
                 assert_eq!(*path, folder.0.join("tmp/a.sock"));

@@ -39,7 +39,7 @@ pub async fn run(
     exchange: &mut Exchange,
 ) -> Result<Response<ResponseBody>, Failure> {
     let facts = env::Facts {
-        remote: exchange.connection.remote,
+        client: &exchange.client,
         local: exchange.connection.local,
         request_id: &exchange.id,
         received: exchange.received,

@@ -7,7 +7,10 @@ use bytes::{BufMut, BytesMut};
 use http::{header, request::Parts, HeaderMap, HeaderName, Version};
 
 use super::incoming::RequestBody;
-use crate::worker::{fields, frame};
+use crate::{
+    exchange::Client,
+    worker::{fields, frame},
+};
 
 const INLINE: u8 = 1;
 const SPOOLED: u8 = 2;
@@ -15,7 +18,7 @@ const STREAMED: u8 = 4;
 
 /// What the front knows of a request beside its head.
 pub struct Facts<'a> {
-    pub remote: Option<SocketAddr>,
+    pub client: &'a Client,
     pub local: Option<SocketAddr>,
     pub request_id: &'a str,
     /// Seconds since the Unix epoch at which the head was read.
@@ -37,31 +40,22 @@ pub fn request_frame(head: &Parts, facts: &Facts, body: &RequestBody) -> BytesMu
 
 fn put_env(out: &mut BytesMut, head: &Parts, facts: &Facts, body: &RequestBody) {
     let host = host(head);
-    let (name, port) = split_host(&host);
-    let local_port = facts.local.map_or(80, |local| local.port());
     fields::put_pair(out, "REQUEST_METHOD", head.method.as_str());
     fields::put_pair(out, "SCRIPT_NAME", "");
     fields::put_pair(out, "PATH_INFO", head.uri.path());
     fields::put_pair(out, "QUERY_STRING", head.uri.query().unwrap_or(""));
     fields::put_pair(out, "REQUEST_URI", head.uri.path_and_query().map_or("/", |path| path.as_str()));
-    if name.is_empty() {
-        let local = facts.local.map_or(Cow::Borrowed("localhost"), |local| local.ip().to_string().into());
-        fields::put_pair(out, "SERVER_NAME", local.as_bytes());
-    } else {
-        fields::put_pair(out, "SERVER_NAME", name);
-    }
-    match port {
-        Some(port) => fields::put_pair(out, "SERVER_PORT", port),
-        None if name.is_empty() => fields::put_pair(out, "SERVER_PORT", local_port.to_string()),
-        None => fields::put_pair(out, "SERVER_PORT", "80"),
-    }
+    put_server(out, &host, facts);
     fields::put_pair(out, "SERVER_PROTOCOL", protocol(head.version));
     fields::put_pair(
         out,
         "REMOTE_ADDR",
-        facts.remote.map_or("127.0.0.1".into(), |remote| remote.ip().to_canonical().to_string()),
+        facts.client.address.map_or("127.0.0.1".into(), |address| address.to_string()),
     );
-    fields::put_pair(out, "rack.url_scheme", "http");
+    fields::put_pair(out, "rack.url_scheme", facts.client.scheme());
+    if facts.client.https {
+        fields::put_pair(out, "HTTPS", "on");
+    }
     if facts.may_hijack {
         fields::put_pair(out, "paceline.hijack", "1");
     }
@@ -85,6 +79,27 @@ fn put_env(out: &mut BytesMut, head: &Parts, facts: &Facts, body: &RequestBody) 
     if let RequestBody::Spooled { file, .. } = body {
         use std::os::unix::ffi::OsStrExt;
         fields::put_pair(out, "paceline.input", file.path().as_os_str().as_bytes());
+    }
+}
+
+/// SERVER_NAME and SERVER_PORT: what the client asked for, or else the socket's own.
+fn put_server(out: &mut BytesMut, host: &str, facts: &Facts) {
+    let client = facts.client;
+    let (name, port) = split_host(client.host.as_deref().unwrap_or(host));
+    let default = if client.https { 443 } else { 80 };
+    if name.is_empty() {
+        let local = facts.local.map_or(Cow::Borrowed("localhost"), |local| local.ip().to_string().into());
+        fields::put_pair(out, "SERVER_NAME", local.as_bytes());
+    } else {
+        fields::put_pair(out, "SERVER_NAME", name);
+    }
+    match (client.port, port) {
+        (Some(port), _) => fields::put_pair(out, "SERVER_PORT", port.to_string()),
+        (None, Some(port)) => fields::put_pair(out, "SERVER_PORT", port),
+        (None, None) if name.is_empty() => {
+            fields::put_pair(out, "SERVER_PORT", facts.local.map_or(default, |local| local.port()).to_string());
+        }
+        (None, None) => fields::put_pair(out, "SERVER_PORT", default.to_string()),
     }
 }
 
@@ -164,8 +179,12 @@ mod tests {
     use std::collections::HashMap;
 
     fn env(request: http::Request<()>, body: &'static [u8]) -> HashMap<String, String> {
+        env_of(request, body, &Client { address: Some("192.0.2.1".parse().unwrap()), ..Client::default() })
+    }
+
+    fn env_of(request: http::Request<()>, body: &'static [u8], client: &Client) -> HashMap<String, String> {
         let facts = Facts {
-            remote: Some("192.0.2.1:5000".parse().unwrap()),
+            client,
             local: Some("127.0.0.1:3000".parse().unwrap()),
             request_id: "id-1",
             received: 1.5,
@@ -226,6 +245,26 @@ mod tests {
         assert_eq!(env["HTTP_X_REQUEST_START"], "t=1.500000");
         for name in ["HTTP_X_FORWARDED_FOR", "HTTP_PROXY", "HTTP_TRANSFER_ENCODING"] {
             assert!(!env.contains_key(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_server_is_what_the_client_asked_for() {
+        for (host, https, forwarded, port, server) in [
+            ("shop.test", false, None, None, ("shop.test", "80")),
+            ("shop.test", true, None, None, ("shop.test", "443")),
+            ("shop.test:81", true, None, None, ("shop.test", "81")),
+            ("", true, None, None, ("127.0.0.1", "3000")),
+            ("app:3000", true, Some("shop.test"), None, ("shop.test", "443")),
+            ("app:3000", false, Some("shop.test:82"), None, ("shop.test", "82")),
+            ("shop.test:3000", true, None, Some(8443), ("shop.test", "8443")),
+        ] {
+            let client = Client { https, host: forwarded.map(str::to_owned), port, ..Client::default() };
+            let request = http::Request::builder().uri("/").header("Host", host);
+            let env = env_of(request.body(()).unwrap(), b"", &client);
+            assert_eq!((env["SERVER_NAME"].as_str(), env["SERVER_PORT"].as_str()), server, "{host} {client:?}");
+            assert_eq!(env.get("HTTPS").map(String::as_str), https.then_some("on"));
+            assert_eq!(env["rack.url_scheme"], client.scheme());
         }
     }
 

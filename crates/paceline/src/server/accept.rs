@@ -6,15 +6,18 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 use super::Server;
-use crate::{connection, listen::Listener};
+use crate::{
+    accepted::{self, Entrance},
+    listen::Listener,
+};
 
 /// One thread's event loop: accepts and serves until told to stop, then until its connections are closed.
-pub fn all(listeners: Vec<Listener>, server: Arc<Server>, stop: watch::Receiver<bool>) {
+pub fn all(listeners: Vec<(Listener, Entrance)>, server: Arc<Server>, stop: watch::Receiver<bool>) {
     let Ok(runtime) = super::event_loop() else { return };
     runtime.block_on(async move {
         let accepting: Vec<_> = listeners
             .into_iter()
-            .map(|listener| tokio::spawn(accept(listener, server.clone(), stop.clone())))
+            .map(|(listener, entrance)| tokio::spawn(accept(listener, entrance, server.clone(), stop.clone())))
             .collect();
         drop(stop);
         for task in accepting {
@@ -25,7 +28,7 @@ pub fn all(listeners: Vec<Listener>, server: Arc<Server>, stop: watch::Receiver<
     });
 }
 
-async fn accept(listener: Listener, server: Arc<Server>, stop: watch::Receiver<bool>) {
+async fn accept(listener: Listener, entrance: Entrance, server: Arc<Server>, stop: watch::Receiver<bool>) {
     let mut stopped = stop.clone();
     macro_rules! serve_from {
         ($listener:expr, $address:expr) => {
@@ -33,8 +36,8 @@ async fn accept(listener: Listener, server: Arc<Server>, stop: watch::Receiver<b
                 tokio::select! {
                     accepted = $listener.accept() => match accepted {
                         Ok((stream, peer)) => {
-                            let (remote, local) = $address(&stream, peer);
-                            tokio::spawn(connection::serve(stream, connection::facts(remote, local), server.clone(), stop.clone()));
+                            let peers = $address(&stream, peer);
+                            tokio::spawn(accepted::serve(stream, peers, entrance.clone(), server.clone(), stop.clone()));
                         }
                         // Out of descriptors, or a client that left again: those being served go on, and a moment
                         // later there may be room.

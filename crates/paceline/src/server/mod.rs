@@ -22,7 +22,8 @@ use self::{
     sites::Sites,
 };
 use crate::{
-    config::Config,
+    accepted::Entrance,
+    config::{Config, Listening},
     listen::{self, Listener, Unbound},
     log::Log,
     route::Routes,
@@ -66,8 +67,16 @@ fn event_loop() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-fn open_listeners(config: &Config) -> Result<Vec<Listener>, String> {
-    config.binds.iter().map(|bind| listen::open(bind).map_err(|unbound| told(&unbound, config))).collect()
+/// A socket and what its connections begin with.
+type Entered = (Listener, Entrance);
+
+fn open_listeners(config: &Config) -> Result<Vec<Entered>, String> {
+    let open = |listening: &Listening| {
+        // Certificates first: a file that is missing takes no port.
+        let entrance = Entrance::new(listening, config)?;
+        Ok((listen::open(&listening.bind).map_err(|unbound| told(&unbound, config))?, entrance))
+    };
+    config.binds.iter().map(open).collect()
 }
 
 /// Why a socket could not be opened, and what to do about it.
@@ -85,7 +94,12 @@ fn told(unbound: &Unbound, config: &Config) -> String {
     text
 }
 
-async fn supervise(config: Config, log: Log, listeners: Vec<Listener>) -> Result<(), String> {
+/// The same socket for another thread.
+fn shared((listener, entrance): &Entered) -> std::io::Result<Entered> {
+    Ok((listener.try_clone()?, entrance.clone()))
+}
+
+async fn supervise(config: Config, log: Log, listeners: Vec<Entered>) -> Result<(), String> {
     let failed = |error: std::io::Error| error.to_string();
     let reaper = Reaper::start().map_err(failed)?;
     let mut signals = Signals::new().map_err(failed)?;
@@ -98,14 +112,15 @@ async fn supervise(config: Config, log: Log, listeners: Vec<Listener>) -> Result
     let (stop, stopped) = watch::channel(false);
     let mut threads = Vec::new();
     for number in 0..server.config.front_threads.max(1) {
-        let listeners = listeners.iter().map(Listener::try_clone).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        let listeners = listeners.iter().map(shared).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let (server, stopped) = (server.clone(), stopped.clone());
         let thread = std::thread::Builder::new().name(format!("front-{number}"));
         threads.push(thread.spawn(move || accept::all(listeners, server, stopped)).map_err(failed)?);
     }
     drop(stopped);
-    for listener in &listeners {
-        server.log.event(format!("Listening on {}", listener.url()));
+    for (listener, entrance) in &listeners {
+        entrance.warnings().iter().for_each(|warning| server.log.event(warning));
+        server.log.event(format!("Listening on {}", listener.url(entrance.scheme())));
     }
 
     tokio::spawn({
@@ -119,7 +134,10 @@ async fn supervise(config: Config, log: Log, listeners: Vec<Listener>) -> Result
     let mut look = tokio::time::interval(LOOK);
     let halted = loop {
         tokio::select! {
-            _ = look.tick() => sites.look(),
+            _ = look.tick() => {
+                sites.look();
+                listeners.iter().flat_map(|(_, entrance)| entrance.look()).for_each(|line| server.log.event(line));
+            }
             signal = signals.next() => match signal {
                 Told::Stop => break false,
                 Told::Halt => break true,
