@@ -128,6 +128,19 @@ class TlsTest < Minitest::Test
     end
   end
 
+  def test_check_looks_at_certificates
+    dir = app("config.ru" => ECHO)
+    authority.write(dir, "shop", "shop.test")
+    check = lambda {
+      IO.popen([{ "PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem") }, BIN, "check", "-b", "ssl://127.0.0.1:0?cert=shop.pem&key=shop.key"],
+               chdir: dir, err: %i[child out], &:read)
+    }
+
+    assert_match(/^listen  https:\/\/127.0.0.1:0$/, check.call)
+    write(dir, "shop.pem" => "")
+    assert_match(/^WRONG   .*shop.pem: holds no certificate in PEM$/, check.call)
+  end
+
   def test_a_key_that_everybody_can_read_is_told_once
     dir = app("config.ru" => ECHO)
     authority.write(dir, "shop", "shop.test")

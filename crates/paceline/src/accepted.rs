@@ -6,6 +6,7 @@ use std::{net::SocketAddr, sync::Arc};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::watch,
+    time::timeout,
 };
 
 use crate::{
@@ -13,6 +14,8 @@ use crate::{
     config::{CertificatePair, Config, Listening},
     connection,
     exchange::Connection,
+    http2,
+    preface::Prefixed,
     server::Server,
     tls,
 };
@@ -22,14 +25,18 @@ use crate::{
 pub struct Entrance {
     tls: Option<tls::Acceptor>,
     certificates: Vec<CertificatePair>,
+    h2c: bool,
 }
 
 impl Entrance {
     /// Err: one line that says why there can't be TLS.
     pub fn new(listening: &Listening, config: &Config) -> Result<Entrance, String> {
         let certificates = listening.tls.clone().unwrap_or_default();
-        let tls = listening.tls.as_ref().map(|pairs| tls::Acceptor::new(pairs, config.tls.handshake_timeout, false));
-        Ok(Entrance { tls: tls.transpose()?, certificates })
+        let tls = listening
+            .tls
+            .as_ref()
+            .map(|pairs| tls::Acceptor::new(pairs, config.tls.handshake_timeout, config.http2.enabled));
+        Ok(Entrance { tls: tls.transpose()?, certificates, h2c: listening.h2c })
     }
 
     pub fn scheme(&self) -> &'static str {
@@ -62,17 +69,33 @@ pub async fn serve<S>(stream: S, peers: Peers, entrance: Entrance, server: Arc<S
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let accepted = clock::now();
-    let facts = Connection { remote: peers.0, local: peers.1, tls: entrance.tls.is_some(), accepted };
-    match &entrance.tls {
-        None => connection::serve(stream, facts, server, stop).await,
-        Some(tls) => {
-            let agreed = tokio::select! {
-                agreed = tls.accept(stream) => agreed,
-                _ = stop.wait_for(|stop| *stop) => return,
+    let facts = Connection { remote: peers.0, local: peers.1, tls: entrance.tls.is_some(), accepted: clock::now() };
+    let mut stream = Prefixed::from(stream);
+    let Some(tls) = &entrance.tls else {
+        let http2 = entrance.h2c
+            || server.config.http2.enabled && {
+                let beginning = timeout(connection::HEAD_TIMEOUT, stream.begins_http2());
+                tokio::select! {
+                    found = beginning => match found {
+                        Ok(Ok(found)) => found,
+                        // Gone, or silent for too long: no request has begun.
+                        _ => return,
+                    },
+                    _ = stop.wait_for(|stop| *stop) => return,
+                }
             };
-            let Some(stream) = agreed else { return };
-            connection::serve(stream, facts, server, stop).await;
-        }
+        return match http2 {
+            true => http2::serve(stream, facts, server, stop).await,
+            false => connection::serve(stream, facts, server, stop).await,
+        };
+    };
+    let agreed = tokio::select! {
+        agreed = tls.accept(stream) => agreed,
+        _ = stop.wait_for(|stop| *stop) => return,
+    };
+    match agreed {
+        Some(stream) if tls::handshake::agreed_on_http2(&stream) => http2::serve(stream, facts, server, stop).await,
+        Some(stream) => connection::serve(stream, facts, server, stop).await,
+        None => {}
     }
 }

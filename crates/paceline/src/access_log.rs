@@ -22,11 +22,19 @@ impl Head {
     pub fn of(parts: &Parts) -> Head {
         Head {
             method: parts.method.clone(),
-            uri: parts.uri.clone(),
+            uri: asked(parts),
             version: parts.version,
             referer: text(&parts.headers, header::REFERER),
             user_agent: text(&parts.headers, header::USER_AGENT),
         }
+    }
+}
+
+/// The request target as the client wrote it; of HTTP/2's pseudo-header fields only the path.
+fn asked(parts: &Parts) -> Uri {
+    match parts.uri.path_and_query() {
+        Some(path) if parts.version == Version::HTTP_2 => Uri::from(path.clone()),
+        _ => parts.uri.clone(),
     }
 }
 

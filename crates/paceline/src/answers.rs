@@ -77,6 +77,13 @@ pub fn no_tunnel(head: &Parts, exchange: &Exchange) -> Answer {
     page_response(StatusCode::NOT_IMPLEMENTED, content_type, body)
 }
 
+/// A request that is not looked at further.
+pub fn refused(head: &Parts, exchange: &mut Exchange, status: StatusCode, sentence: &'static str) -> Answer {
+    exchange.note = Some(sentence.into());
+    let (content_type, body) = pages::render(status.as_u16(), accept(head), Some(sentence), Some(&exchange.id));
+    page_response(status, content_type, body)
+}
+
 /// A host that no site answers. In development a list of those there are.
 pub fn unknown_host(server: &Server, head: &Parts, host: &str, exchange: &mut Exchange) -> Answer {
     exchange.note = Some(format!("no site for host {host}"));

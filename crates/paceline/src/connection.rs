@@ -1,4 +1,4 @@
-//! A client's connection: hyper reads requests and frames responses; interim responses (103) are slipped in between.
+//! A client's connection in HTTP/1: hyper reads requests and frames responses; interim responses (103) are slipped in between.
 //! It never looks at what a request asks for.
 
 use std::{
@@ -21,7 +21,7 @@ use tokio::{
 use crate::{exchange::Connection, http::incoming::LeftUnread, pipeline, server::Server, worker::frame::HeaderPairs};
 
 /// How long a client may take for a request head, also when idle between requests.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a client that is still sending is listened to after its answer.
 const LINGER: Duration = Duration::from_secs(3);

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     clock::{self, Micros},
+    http2::Stream,
     worker::frame::{Counters, HeaderPairs},
 };
 
@@ -85,6 +86,13 @@ impl Timeline {
     }
 }
 
+/// A connection (or stream of HTTP/2) that the client offers to the app.
+pub struct Upgrade {
+    pub on: OnUpgrade,
+    /// Counts as a request under way for as long as it is held.
+    pub stream: Option<Arc<Stream>>,
+}
+
 /// One request on its way.
 pub struct Exchange {
     /// X-Request-Id: the client's if it is well formed, else a new one.
@@ -101,7 +109,7 @@ pub struct Exchange {
     /// Where 103 (Early Hints) responses go; taken by the dispatch.
     pub hints: mpsc::UnboundedSender<HeaderPairs>,
     /// The client's connection, should the app take it over.
-    pub upgrade: Option<OnUpgrade>,
+    pub upgrade: Option<Upgrade>,
     /// Said in the log beside a response that the front made itself.
     pub note: Option<String>,
 }
@@ -112,7 +120,7 @@ impl Exchange {
         connection: Arc<Connection>,
         client_id: Option<&http::HeaderValue>,
         hints: mpsc::UnboundedSender<HeaderPairs>,
-        upgrade: Option<OnUpgrade>,
+        upgrade: Option<Upgrade>,
     ) -> Exchange {
         let timeline = Timeline { accepted: connection.accepted, head_read: clock::now(), ..Timeline::default() };
         Exchange {

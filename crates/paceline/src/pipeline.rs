@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 
-use http::{header, request::Parts, Method, Request, Response, StatusCode};
+use http::{header, request::Parts, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use tokio::sync::mpsc;
 
 use crate::{
     access_log, answers, dispatch,
-    exchange::{Connection, Exchange},
+    exchange::{Connection, Exchange, Upgrade},
     finish::{self, Record},
     http::{body::ResponseBody, env, incoming},
+    http2,
     route::Site,
     server::Server,
     worker::frame::HeaderPairs,
@@ -24,7 +25,13 @@ pub async fn run(
     mut request: Request<Incoming>,
     hints: mpsc::UnboundedSender<HeaderPairs>,
 ) -> Response<ResponseBody> {
-    let upgrade = request.headers().contains_key(header::UPGRADE).then(|| hyper::upgrade::on(&mut request));
+    let is_http2 = request.version() == Version::HTTP_2;
+    let admitted = if is_http2 { http2::admit(&mut request) } else { Ok(()) };
+    let web_socket = http2::is_web_socket(request.extensions());
+    let upgrade = request
+        .headers()
+        .contains_key(header::UPGRADE)
+        .then(|| Upgrade { on: hyper::upgrade::on(&mut request), stream: request.extensions().get().cloned() });
     let exchange = Exchange::begin(connection, request.headers().get("x-request-id"), hints, upgrade);
     let (head, body) = request.into_parts();
     let mut record = Record::begin(exchange, access_log::Head::of(&head), &server);
@@ -35,13 +42,17 @@ pub async fn run(
     let host = env::host(&head);
     let site = routes.find(env::split_host(&host).0).cloned();
     exchange.site = site.as_ref().map(|site| site.config.name.clone());
-    let response = match &site {
-        _ if head.method == Method::CONNECT => answers::no_tunnel(&head, exchange),
-        None => answers::unknown_host(&server, &head, &host, exchange),
-        Some(site) => steps(site, head, body, exchange).await,
+    let mut response = match (admitted, &site) {
+        (Err(refused), _) => answers::refused(&head, exchange, refused.0, refused.1),
+        (Ok(()), _) if head.method == Method::CONNECT => answers::no_tunnel(&head, exchange),
+        (Ok(()), None) => answers::unknown_host(&server, &head, &host, exchange),
+        (Ok(()), Some(site)) => steps(site, head, body, exchange).await,
     };
 
     // write, log
+    if is_http2 {
+        http2::answer(&mut response, web_socket);
+    }
     finish::response(response, record, site.as_deref())
 }
 

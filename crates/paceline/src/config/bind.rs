@@ -39,7 +39,7 @@ pub fn parse(text: &str, base: &Path) -> Result<Listening, String> {
     let query = Query(query);
     let tcp = || tcp(place.trim_end_matches('/')).map(Bind::Tcp);
     let bind = match scheme {
-        "tcp" | "http" | "ssl" | "https" => tcp(),
+        "tcp" | "http" | "ssl" | "https" | "h2c" => tcp(),
         "unix" => unix(place, &query, base),
         "fd" => {
             let fd = place.parse().ok().filter(|fd| *fd > 2);
@@ -54,7 +54,7 @@ pub fn parse(text: &str, base: &Path) -> Result<Listening, String> {
         Some("1" | "true") => true,
         Some(_) => return Err(told("proxy_protocol must be 0 or 1".into())),
     };
-    Ok(Listening { bind: bind.map_err(told)?, tls, proxy_protocol })
+    Ok(Listening { bind: bind.map_err(told)?, tls, proxy_protocol, h2c: scheme == "h2c" })
 }
 
 /// What follows the question mark.
@@ -165,8 +165,9 @@ mod tests {
             ("https://0.0.0.0:443?proxy_protocol=1", Some(vec![]), true),
             ("tcp://0.0.0.0:443?proxy_protocol=true", None, true),
             ("tcp://0.0.0.0:443?proxy_protocol=0", None, false),
+            ("h2c://0.0.0.0:443", None, false),
         ] {
-            let expected = Listening { bind: bind.clone(), tls, proxy_protocol };
+            let expected = Listening { bind: bind.clone(), tls, proxy_protocol, h2c: text.starts_with("h2c:") };
             assert_eq!(parse(text, Path::new("/app")), Ok(expected), "{text}");
         }
     }

@@ -34,6 +34,7 @@ pub struct Config {
     /// Addresses to listen on, in the order given. Never empty.
     pub binds: Vec<Listening>,
     pub tls: TlsConfig,
+    pub http2: Http2Config,
     /// Sites with their own settings, in the order given. One site without hosts answers every host.
     pub sites: Vec<SiteConfig>,
     /// `--sites DIR`: each subfolder is a site; watched while running. New sites take their settings from `site_defaults`.
@@ -75,11 +76,13 @@ pub struct Listening {
     pub tls: Option<Vec<CertificatePair>>,
     /// Each connection begins with a PROXY protocol header.
     pub proxy_protocol: bool,
+    /// Nothing but HTTP/2 is spoken, without TLS.
+    pub h2c: bool,
 }
 
 impl From<Bind> for Listening {
     fn from(bind: Bind) -> Listening {
-        Listening { bind, tls: None, proxy_protocol: false }
+        Listening { bind, tls: None, proxy_protocol: false, h2c: false }
     }
 }
 
@@ -94,6 +97,25 @@ pub struct CertificatePair {
 pub struct TlsConfig {
     /// How long a client may take for the handshake.
     pub handshake_timeout: Duration,
+}
+
+/// HTTP/2's limits for one connection.
+#[derive(Debug, Clone)]
+pub struct Http2Config {
+    pub enabled: bool,
+    /// Requests under way at once.
+    pub streams: u32,
+    /// Bytes of one request's headers, as RFC 9113 section 6.5.2 counts them.
+    pub header_list: u32,
+    /// Requests a client may take back in ten seconds before they are answered.
+    pub resets: usize,
+    /// Requests taken back that wait to be noticed.
+    pub pending_resets: usize,
+    /// None: no pings.
+    pub ping_interval: Option<Duration>,
+    pub ping_timeout: Duration,
+    /// How long a connection may be without a request.
+    pub idle_timeout: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

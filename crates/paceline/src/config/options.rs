@@ -110,6 +110,7 @@ pub fn named(key: &str) -> Option<&'static Opt> {
 
 pub const LISTEN: &str = "Listening";
 pub const TLS: &str = "TLS";
+pub const HTTP2: &str = "HTTP/2";
 pub const APP: &str = "Application";
 pub const FILES: &str = "Static files";
 pub const LIMITS: &str = "Queue and time limits";
@@ -118,7 +119,7 @@ pub const LOGS: &str = "Logs";
 pub const PROCESS: &str = "Server process";
 pub const SITES: &str = "Sites";
 
-pub const GROUPS: &[&str] = &[LISTEN, TLS, APP, SITES, FILES, LIMITS, BODIES, LOGS, PROCESS];
+pub const GROUPS: &[&str] = &[LISTEN, TLS, HTTP2, APP, SITES, FILES, LIMITS, BODIES, LOGS, PROCESS];
 
 use Preset::{ByEnvironment, CoresUpTo, Unset};
 use Scope::{OneCertificate, OneSite, Server, Site};
@@ -143,6 +144,7 @@ const TB: u64 = 1 << 40;
 pub static OPTIONS: &[Opt] = &[
     Opt::new(Server, LISTEN, "bind", Kind::List { check: bind::check },
         "Address to listen on: tcp://HOST:PORT, https://HOST:PORT with the certificates of [[tls]], ssl://HOST:PORT?cert=FILE&key=FILE, \
+        h2c://HOST:PORT for nothing but HTTP/2 without TLS, \
         unix:///PATH (with ?umask=0111 if wanted) or an IP address that takes the port from `port`. May be given several times.")
         .preset(Unset("`address` and `port`")).common(Some('b'), "bind")
         .risk("An address beyond loopback lets other machines in, also in development, where error pages show source code. \
@@ -164,6 +166,29 @@ pub static OPTIONS: &[Opt] = &[
         .risk("Whoever can read it can pose as this server: keep it at mode 0600."),
     Opt::new(Server, TLS, "tls_handshake_timeout", time(100, 600),
         "How long a client may take for the TLS handshake.").fixed("10s").flag("tls-handshake-timeout"),
+
+    Opt::new(Server, HTTP2, "http2", Kind::Bool,
+        "Serve HTTP/2: over TLS to clients that ask for it (ALPN), without TLS to those that begin with it (prior knowledge).")
+        .fixed("true").flag("http2"),
+    Opt::new(Server, HTTP2, "http2_streams", Kind::Int { min: 1, max: 10_000 },
+        "Requests that one connection may have under way at once (SETTINGS_MAX_CONCURRENT_STREAMS).").fixed("100").flag("http2-streams")
+        .risk("One client may fill so much of the queue, and hold as many response buffers."),
+    Opt::new(Server, HTTP2, "http2_header_list", size(1024, 1 << 20),
+        "Bytes of one request's headers (SETTINGS_MAX_HEADER_LIST_SIZE); it bounds a header block in CONTINUATION frames too.")
+        .fixed("64KB").flag("http2-header-list"),
+    Opt::new(Server, HTTP2, "http2_resets", Kind::Int { min: 1, max: 1_000_000 },
+        "Requests that a client may take back (RST_STREAM) within ten seconds before they are answered; then its connection is closed.")
+        .fixed("200").flag("http2-resets")
+        .risk("A large number lets one client start work in vain (rapid reset, CVE-2023-44487)."),
+    Opt::new(Server, HTTP2, "http2_pending_resets", Kind::Int { min: 1, max: 10_000 },
+        "Requests taken back so quickly that the server has not even seen them; with more of them at once the connection is closed.")
+        .fixed("20").flag("http2-pending-resets"),
+    Opt::new(Server, HTTP2, "http2_ping_interval", time_or_off(1000, DAY),
+        "After this long without a sign of life a client is sent a ping.").fixed("30s").flag("http2-ping-interval"),
+    Opt::new(Server, HTTP2, "http2_ping_timeout", time(100, 3600),
+        "How long the answer to a ping may take before the connection is closed.").fixed("20s").flag("http2-ping-timeout"),
+    Opt::new(Server, HTTP2, "http2_idle_timeout", time(100, DAY),
+        "After this long without a request a connection is closed.").fixed("3m").flag("http2-idle-timeout"),
 
     Opt::new(Site, APP, "environment", Kind::Text { check: environment },
         "Environment of the application; it is given RACK_ENV, RAILS_ENV and APP_ENV.")

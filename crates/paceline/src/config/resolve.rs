@@ -8,7 +8,7 @@ use super::{
     layer::{is_development, Layer, View},
     paceline_toml::TomlTable,
     value::Value,
-    AccessLogFormat, AppKind, Bind, CertificatePair, Listening, LogConfig, SiteConfig, TlsConfig,
+    AccessLogFormat, AppKind, Bind, CertificatePair, Http2Config, Listening, LogConfig, SiteConfig, TlsConfig,
 };
 
 /// The sources of server-wide settings.
@@ -67,6 +67,21 @@ impl Sources<'_> {
 
     pub fn tls(&self) -> TlsConfig {
         TlsConfig { handshake_timeout: self.server().time("tls_handshake_timeout") }
+    }
+
+    pub fn http2(&self) -> Http2Config {
+        let view = self.server();
+        let small = |key| u32::try_from(view.number(key)).unwrap_or(u32::MAX);
+        Http2Config {
+            enabled: view.bool("http2"),
+            streams: small("http2_streams"),
+            header_list: small("http2_header_list"),
+            resets: view.count("http2_resets"),
+            pending_resets: view.count("http2_pending_resets"),
+            ping_interval: view.time_or_off("http2_ping_interval"),
+            ping_timeout: view.time("http2_ping_timeout"),
+            idle_timeout: view.time("http2_idle_timeout"),
+        }
     }
 
     pub fn log(&self) -> LogConfig {

@@ -5,7 +5,7 @@ pub mod conversation;
 pub mod queue;
 pub mod response_buffer;
 
-use http::{request::Parts, Method, Response};
+use http::{request::Parts, Method, Response, Version};
 use tokio::sync::oneshot;
 
 use self::conversation::{converse, Answer, Request};
@@ -43,7 +43,8 @@ pub async fn run(
         local: exchange.connection.local,
         request_id: &exchange.id,
         received: exchange.received,
-        may_hijack: true,
+        // HTTP/2 has no connection to give away, but a stream that was asked to be a WebSocket.
+        may_hijack: head.version != Version::HTTP_2 || exchange.upgrade.is_some(),
         early_hints: app.site.early_hints,
     };
     let frame = env::request_frame(head, &facts, &body).freeze();

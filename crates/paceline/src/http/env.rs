@@ -24,7 +24,7 @@ pub struct Facts<'a> {
     /// Seconds since the Unix epoch at which the head was read.
     pub received: f64,
     pub may_hijack: bool,
-    /// `rack.early_hints` is offered; HTTP/1.0 knows no interim responses (RFC 9110 section 15.2).
+    /// `rack.early_hints` is offered; HTTP/1.0 knows no interim responses (RFC 9110 section 15.2), on HTTP/2 they are not sent.
     pub early_hints: bool,
 }
 
@@ -59,7 +59,7 @@ fn put_env(out: &mut BytesMut, head: &Parts, facts: &Facts, body: &RequestBody) 
     if facts.may_hijack {
         fields::put_pair(out, "paceline.hijack", "1");
     }
-    if facts.early_hints && head.version > Version::HTTP_10 {
+    if facts.early_hints && head.version == Version::HTTP_11 {
         fields::put_pair(out, "paceline.early_hints", "1");
     }
     if !host.is_empty() {

@@ -11,7 +11,6 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use http::{header, Response, StatusCode};
 use http_body::{Body, Frame};
-use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf},
@@ -23,7 +22,7 @@ use super::{
     dechunk::Decoder,
     response::{header_map, Unsendable},
 };
-use crate::worker::frame::HeaderPairs;
+use crate::{exchange::Upgrade, worker::frame::HeaderPairs};
 
 /// Largest response head an app may write itself.
 const HEAD: usize = 64 << 10;
@@ -33,7 +32,7 @@ pub async fn respond(
     head: Option<(u16, HeaderPairs)>,
     mut stream: UnixStream,
     received: Bytes,
-    upgrade: Option<OnUpgrade>,
+    upgrade: Option<Upgrade>,
 ) -> Result<Response<ResponseBody>, Unsendable> {
     let (status, pairs, received) = match head {
         Some((status, pairs)) => (status, pairs, received),
@@ -81,8 +80,9 @@ async fn read_head(stream: &mut UnixStream, mut received: BytesMut) -> Result<(u
 }
 
 /// Joins the client's connection and the app's stream until both are done.
-async fn tunnel(upgrade: OnUpgrade, mut app: UnixStream, received: Bytes) {
-    let Ok(upgraded) = upgrade.await else { return };
+async fn tunnel(upgrade: Upgrade, mut app: UnixStream, received: Bytes) {
+    let Upgrade { on, stream: _held } = upgrade;
+    let Ok(upgraded) = on.await else { return };
     let mut client = TokioIo::new(upgraded);
     if client.write_all(&received).await.is_ok() {
         let _ = tokio::io::copy_bidirectional(&mut client, &mut app).await;
