@@ -31,6 +31,8 @@ pub struct Connection {
 pub struct Client {
     /// None on a Unix socket.
     pub address: Option<IpAddr>,
+    /// A trusted proxy spoke for it.
+    pub proxied: bool,
     /// The client speaks TLS, with us or with the proxy.
     pub https: bool,
     /// Host (with a port, if any) that a proxy was asked for.
@@ -43,7 +45,7 @@ impl Client {
     /// As the connection shows it.
     pub fn of(connection: &Connection) -> Client {
         let address = connection.remote.map(|remote| remote.ip().to_canonical());
-        Client { address, https: connection.tls, host: None, port: None }
+        Client { address, https: connection.tls, ..Client::default() }
     }
 
     pub fn scheme(&self) -> &'static str {

@@ -105,6 +105,14 @@ impl Listener {
         })
     }
 
+    /// None: it has no port.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            Listener::Tcp(listener) => listener.local_addr().ok().map(|address| address.port()),
+            Listener::Unix { .. } => None,
+        }
+    }
+
     /// As `* Listening on` shows it.
     pub fn url(&self, scheme: &str) -> String {
         match self {

@@ -1,5 +1,5 @@
-//! A request's way, as a list: route, static file, worker, answer. Each step lives in a room of its own; here they are
-//! composed, and here alone is the order decided.
+//! A request's way, as a list: client, route, redirect to https, static file, worker, answer. Each step lives in a room of
+//! its own; here they are composed, and here alone is the order decided.
 
 use std::sync::Arc;
 
@@ -11,8 +11,9 @@ use crate::{
     access_log, answers, dispatch,
     exchange::{Connection, Exchange, Upgrade},
     finish::{self, Record},
+    forwarded,
     http::{body::ResponseBody, env, incoming},
-    http2,
+    http2, https_only,
     route::Site,
     server::Server,
     worker::frame::HeaderPairs,
@@ -25,6 +26,7 @@ pub async fn run(
     mut request: Request<Incoming>,
     hints: mpsc::UnboundedSender<HeaderPairs>,
 ) -> Response<ResponseBody> {
+    let client = forwarded::client(request.headers_mut(), &connection, &server.config.trusted_proxies);
     let is_http2 = request.version() == Version::HTTP_2;
     let admitted = if is_http2 { http2::admit(&mut request) } else { Ok(()) };
     let web_socket = http2::is_web_socket(request.extensions());
@@ -32,22 +34,34 @@ pub async fn run(
         .headers()
         .contains_key(header::UPGRADE)
         .then(|| Upgrade { on: hyper::upgrade::on(&mut request), stream: request.extensions().get().cloned() });
-    let exchange = Exchange::begin(connection, request.headers().get("x-request-id"), hints, upgrade);
+    let mut exchange = Exchange::begin(connection, request.headers().get("x-request-id"), hints, upgrade);
+    exchange.client = client;
     let (head, body) = request.into_parts();
     let mut record = Record::begin(exchange, access_log::Head::of(&head), &server);
     let exchange = &mut record.exchange;
 
     // route
     let routes = server.routes();
-    let host = env::host(&head);
+    let host = exchange.client.host.clone().unwrap_or_else(|| env::host(&head).into_owned());
     let site = routes.find(env::split_host(&host).0).cloned();
     exchange.site = site.as_ref().map(|site| site.config.name.clone());
     let mut response = match (admitted, &site) {
         (Err(refused), _) => answers::refused(&head, exchange, refused.0, refused.1),
         (Ok(()), _) if head.method == Method::CONNECT => answers::no_tunnel(&head, exchange),
         (Ok(()), None) => answers::unknown_host(&server, &head, &host, exchange),
+        (Ok(()), Some(site)) if site.config.redirect_https && !exchange.client.https => {
+            let redirect = https_only::redirect(&head, &host, &exchange.client, server.https_port);
+            redirect.unwrap_or_else(|| {
+                answers::refused(&head, exchange, StatusCode::BAD_REQUEST, "This request names no host.")
+            })
+        }
         (Ok(()), Some(site)) => steps(site, head, body, exchange).await,
     };
+    if let Some((config, age)) = site.as_ref().and_then(|site| Some((&site.config, site.config.hsts?))) {
+        if exchange.client.https {
+            https_only::promise(response.headers_mut(), age, config.hsts_subdomains);
+        }
+    }
 
     // write, log
     if is_http2 {

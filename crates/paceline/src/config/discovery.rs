@@ -83,6 +83,7 @@ fn with_own(base: SiteConfig, own: &Layer) -> SiteConfig {
         ($($key:ident),*) => { $(if own.has(stringify!($key)) { site.$key = wanted.$key; })* };
     }
     take!(environment, workers, threads, preload, kind, rackup, ruby, on_demand);
+    take!(redirect_https, hsts, hsts_subdomains);
     take!(public, static_files, static_max_age, x_sendfile);
     take!(queue_max, queue_timeout, app_soft_timeout, app_hard_timeout, start_timeout);
     take!(max_body, body_memory, buffer_requests, response_memory, response_spool, early_hints, server_timing);

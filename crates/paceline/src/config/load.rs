@@ -158,6 +158,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         binds,
         tls: sources.tls(),
         http2: sources.http2(),
+        trusted_proxies: sources.trusted_proxies(),
         pidfile: server.path("pidfile"),
         tag: server.text("tag").or_else(|| Some(resolve::folder_name(&root))),
         front_threads: server.count("front_threads"),

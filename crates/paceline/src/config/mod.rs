@@ -16,6 +16,7 @@ mod resolve;
 pub mod test_folder;
 #[cfg(test)]
 mod tests;
+mod trusted;
 mod value;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
@@ -26,6 +27,7 @@ pub use docs::markdown;
 pub use layer::Layer;
 pub use load::{load, ConfigError, ConfigFile, Flags, Surroundings};
 pub use options::{Opt, Preset, Scope, GROUPS, OPTIONS};
+pub use trusted::TrustedProxies;
 pub use value::{Kind, Value};
 
 /// Everything the front needs to know before it starts.
@@ -35,6 +37,7 @@ pub struct Config {
     pub binds: Vec<Listening>,
     pub tls: TlsConfig,
     pub http2: Http2Config,
+    pub trusted_proxies: TrustedProxies,
     /// Sites with their own settings, in the order given. One site without hosts answers every host.
     pub sites: Vec<SiteConfig>,
     /// `--sites DIR`: each subfolder is a site; watched while running. New sites take their settings from `site_defaults`.
@@ -198,6 +201,11 @@ pub struct SiteConfig {
     pub response_memory: usize,
     /// Bytes of one response spooled to disk before the worker is made to wait.
     pub response_spool: u64,
+    /// Answer http with a redirect to https.
+    pub redirect_https: bool,
+    /// Strict-Transport-Security's max-age. None: no such header.
+    pub hsts: Option<Duration>,
+    pub hsts_subdomains: bool,
     /// Offer `rack.early_hints` to the app.
     pub early_hints: bool,
     /// Send a `Server-Timing` header.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{
-    bind,
+    bind, trusted,
     value::{anything, From, Kind},
 };
 
@@ -111,6 +111,7 @@ pub fn named(key: &str) -> Option<&'static Opt> {
 pub const LISTEN: &str = "Listening";
 pub const TLS: &str = "TLS";
 pub const HTTP2: &str = "HTTP/2";
+pub const PROXIES: &str = "Proxies in front";
 pub const APP: &str = "Application";
 pub const FILES: &str = "Static files";
 pub const LIMITS: &str = "Queue and time limits";
@@ -119,7 +120,7 @@ pub const LOGS: &str = "Logs";
 pub const PROCESS: &str = "Server process";
 pub const SITES: &str = "Sites";
 
-pub const GROUPS: &[&str] = &[LISTEN, TLS, HTTP2, APP, SITES, FILES, LIMITS, BODIES, LOGS, PROCESS];
+pub const GROUPS: &[&str] = &[LISTEN, TLS, HTTP2, PROXIES, APP, SITES, FILES, LIMITS, BODIES, LOGS, PROCESS];
 
 use Preset::{ByEnvironment, CoresUpTo, Unset};
 use Scope::{OneCertificate, OneSite, Server, Site};
@@ -167,6 +168,18 @@ pub static OPTIONS: &[Opt] = &[
     Opt::new(Server, TLS, "tls_handshake_timeout", time(100, 600),
         "How long a client may take for the TLS handshake.").fixed("10s").flag("tls-handshake-timeout"),
 
+    Opt::new(Site, TLS, "redirect_https", Kind::Bool,
+        "Answer requests over http with a redirect to the same address over https (301 to GET and HEAD, otherwise 308).")
+        .fixed("false").flag("redirect-https")
+        .risk("Behind a proxy that does TLS and is not in `trusted_proxies`, or does not say so in X-Forwarded-Proto, browsers go in a circle."),
+    Opt::new(Site, TLS, "hsts", time_or_off(0, 10 * 365 * DAY),
+        "Tell browsers over https to use nothing else for so long (max-age of Strict-Transport-Security), like \"1y\"; \"0s\" takes it back. \
+        A header of the application's own stands.")
+        .fixed("off").flag("hsts")
+        .risk("Browsers remember it: without TLS the site can't be reached by them until it has run out."),
+    Opt::new(Site, TLS, "hsts_subdomains", Kind::Bool,
+        "Say the same for every name below the host (includeSubDomains).").fixed("false").flag("hsts-subdomains"),
+
     Opt::new(Server, HTTP2, "http2", Kind::Bool,
         "Serve HTTP/2: over TLS to clients that ask for it (ALPN), without TLS to those that begin with it (prior knowledge).")
         .fixed("true").flag("http2"),
@@ -189,6 +202,13 @@ pub static OPTIONS: &[Opt] = &[
         "How long the answer to a ping may take before the connection is closed.").fixed("20s").flag("http2-ping-timeout"),
     Opt::new(Server, HTTP2, "http2_idle_timeout", time(100, DAY),
         "After this long without a request a connection is closed.").fixed("3m").flag("http2-idle-timeout"),
+
+    Opt::new(Server, PROXIES, "trusted_proxies", Kind::List { check: trusted::check },
+        "Peers whose X-Forwarded-For, -Proto, -Host, -Port and Forwarded headers are believed: addresses, networks like 10.0.0.0/8, \
+        \"loopback\", \"private\" (RFC 1918, RFC 4193), \"unix\" (Unix sockets), or \"none\". From all others these headers are removed. \
+        When it is given, it also says who may send a PROXY protocol header.")
+        .preset(Unset("loopback and unix")).flag("trusted-proxies")
+        .risk("A peer in it can pretend to be any client, over https."),
 
     Opt::new(Site, APP, "environment", Kind::Text { check: environment },
         "Environment of the application; it is given RACK_ENV, RAILS_ENV and APP_ENV.")

@@ -9,6 +9,7 @@ use super::{
     paceline_toml::TomlTable,
     value::Value,
     AccessLogFormat, AppKind, Bind, CertificatePair, Http2Config, Listening, LogConfig, SiteConfig, TlsConfig,
+    TrustedProxies,
 };
 
 /// The sources of server-wide settings.
@@ -84,6 +85,11 @@ impl Sources<'_> {
         }
     }
 
+    pub fn trusted_proxies(&self) -> TrustedProxies {
+        let view = self.server();
+        TrustedProxies::new(&view.list("trusted_proxies"), view.given("trusted_proxies").is_some())
+    }
+
     pub fn log(&self) -> LogConfig {
         let view = self.server();
         let access_format = match (view.bool("log_requests"), view.text("access_log_format").as_deref()) {
@@ -149,6 +155,9 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         response_memory: view.count("response_memory"),
         response_spool: view.number("response_spool"),
         early_hints: view.bool("early_hints"),
+        redirect_https: view.bool("redirect_https"),
+        hsts: view.time_or_off("hsts"),
+        hsts_subdomains: view.bool("hsts_subdomains"),
         server_timing: view.bool("server_timing"),
         puma_config: puma_config(view.given("puma_config"), &root, view.environment()),
         on_demand: view.bool("on_demand"),

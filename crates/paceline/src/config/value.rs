@@ -228,6 +228,7 @@ fn duration(text: &str) -> Option<Duration> {
         "m" | "min" => 60_000,
         "h" => 3_600_000,
         "d" => 86_400_000,
+        "y" => 365 * 86_400_000,
         _ => return None,
     };
     digits.parse::<u64>().ok()?.checked_mul(millis).map(Duration::from_millis)
@@ -260,6 +261,7 @@ mod tests {
     use super::*;
 
     const SIZE: Kind = Kind::Bytes { min: 1, max: 1 << 40, off: true };
+    const YEARS: Kind = Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(u64::MAX), off: true };
     const TIME: Kind = Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(86_400), off: true };
 
     #[test]
@@ -285,6 +287,7 @@ mod tests {
             (TIME, "5", millis(5000)),
             (TIME, "2m", millis(120_000)),
             (TIME, "1h", millis(3_600_000)),
+            (YEARS, "1y", millis(365 * 86_400_000)),
             (TIME, "off", Value::Off),
             (Kind::Enum(&["a", "b"]), "b", Value::Text("b".into())),
         ];

@@ -40,6 +40,8 @@ const LAST_MOMENTS: Duration = Duration::from_secs(5);
 pub struct Server {
     pub config: Config,
     pub log: Log,
+    /// Where we serve TLS, for those who come without.
+    pub https_port: Option<u16>,
     routes: RwLock<Arc<Routes>>,
 }
 
@@ -103,7 +105,8 @@ async fn supervise(config: Config, log: Log, listeners: Vec<Entered>) -> Result<
     let failed = |error: std::io::Error| error.to_string();
     let reaper = Reaper::start().map_err(failed)?;
     let mut signals = Signals::new().map_err(failed)?;
-    let server = Arc::new(Server { config, log, routes: RwLock::default() });
+    let https_port = listeners.iter().filter(|(_, entrance)| entrance.scheme() == "https").find_map(|one| one.0.port());
+    let server = Arc::new(Server { config, log, https_port, routes: RwLock::default() });
     server.config.notices.iter().for_each(|notice| server.log.event(notice));
 
     let mut sites = Sites::new(server.clone(), reaper, adopted(&server.config));
