@@ -1,7 +1,7 @@
-//! A socket that was just accepted, up to where HTTP begins: the TLS handshake, and which HTTP is spoken.
+//! A socket that was just accepted, up to where HTTP begins: PROXY header, TLS handshake, and which HTTP is spoken.
 //! It never reads a request.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -16,6 +16,7 @@ use crate::{
     exchange::Connection,
     http2,
     preface::Prefixed,
+    proxy_protocol,
     server::Server,
     tls,
 };
@@ -26,6 +27,8 @@ pub struct Entrance {
     tls: Option<tls::Acceptor>,
     certificates: Vec<CertificatePair>,
     h2c: bool,
+    /// The time for a PROXY header, where there has to be one.
+    proxy_protocol: Option<Duration>,
 }
 
 impl Entrance {
@@ -36,7 +39,8 @@ impl Entrance {
             .tls
             .as_ref()
             .map(|pairs| tls::Acceptor::new(pairs, config.tls.handshake_timeout, config.http2.enabled));
-        Ok(Entrance { tls: tls.transpose()?, certificates, h2c: listening.h2c })
+        let proxy_protocol = listening.proxy_protocol.then_some(config.proxy_protocol_timeout);
+        Ok(Entrance { tls: tls.transpose()?, certificates, h2c: listening.h2c, proxy_protocol })
     }
 
     pub fn scheme(&self) -> &'static str {
@@ -69,8 +73,24 @@ pub async fn serve<S>(stream: S, peers: Peers, entrance: Entrance, server: Arc<S
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let facts = Connection { remote: peers.0, local: peers.1, tls: entrance.tls.is_some(), accepted: clock::now() };
+    let mut facts = Connection { remote: peers.0, local: peers.1, tls: entrance.tls.is_some(), accepted: clock::now() };
     let mut stream = Prefixed::from(stream);
+    if let Some(time) = entrance.proxy_protocol {
+        let trusted = &server.config.trusted_proxies;
+        if trusted.given && !trusted.trusts(facts.remote.map(|remote| remote.ip())) {
+            return;
+        }
+        let header = tokio::select! {
+            header = timeout(time, proxy_protocol::read(&mut stream)) => header,
+            _ = stop.wait_for(|stop| *stop) => return,
+        };
+        match header {
+            Ok(Ok(Some(ends))) => (facts.remote, facts.local) = (Some(ends.source), Some(ends.destination)),
+            Ok(Ok(None)) => {}
+            // Without its header nobody knows who this is.
+            _ => return,
+        }
+    }
     let Some(tls) = &entrance.tls else {
         let http2 = entrance.h2c
             || server.config.http2.enabled && {

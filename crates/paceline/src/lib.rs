@@ -20,6 +20,7 @@ pub mod log;
 pub mod pages;
 pub mod pipeline;
 pub mod preface;
+pub mod proxy_protocol;
 pub mod route;
 pub mod server;
 pub mod startup_report;

@@ -159,6 +159,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         tls: sources.tls(),
         http2: sources.http2(),
         trusted_proxies: sources.trusted_proxies(),
+        proxy_protocol_timeout: server.time("proxy_protocol_timeout"),
         pidfile: server.path("pidfile"),
         tag: server.text("tag").or_else(|| Some(resolve::folder_name(&root))),
         front_threads: server.count("front_threads"),

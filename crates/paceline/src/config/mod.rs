@@ -38,6 +38,8 @@ pub struct Config {
     pub tls: TlsConfig,
     pub http2: Http2Config,
     pub trusted_proxies: TrustedProxies,
+    /// How long a PROXY protocol header may take.
+    pub proxy_protocol_timeout: Duration,
     /// Sites with their own settings, in the order given. One site without hosts answers every host.
     pub sites: Vec<SiteConfig>,
     /// `--sites DIR`: each subfolder is a site; watched while running. New sites take their settings from `site_defaults`.

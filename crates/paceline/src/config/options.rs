@@ -146,7 +146,8 @@ pub static OPTIONS: &[Opt] = &[
     Opt::new(Server, LISTEN, "bind", Kind::List { check: bind::check },
         "Address to listen on: tcp://HOST:PORT, https://HOST:PORT with the certificates of [[tls]], ssl://HOST:PORT?cert=FILE&key=FILE, \
         h2c://HOST:PORT for nothing but HTTP/2 without TLS, \
-        unix:///PATH (with ?umask=0111 if wanted) or an IP address that takes the port from `port`. May be given several times.")
+        unix:///PATH (with ?umask=0111 if wanted) or an IP address that takes the port from `port`. With ?proxy_protocol=1 each connection begins \
+        with a PROXY protocol header, version 1 or 2. May be given several times.")
         .preset(Unset("`address` and `port`")).common(Some('b'), "bind")
         .risk("An address beyond loopback lets other machines in, also in development, where error pages show source code. \
         Only the socket file's permissions guard a Unix socket."),
@@ -209,6 +210,10 @@ pub static OPTIONS: &[Opt] = &[
         When it is given, it also says who may send a PROXY protocol header.")
         .preset(Unset("loopback and unix")).flag("trusted-proxies")
         .risk("A peer in it can pretend to be any client, over https."),
+
+    Opt::new(Server, PROXIES, "proxy_protocol_timeout", time(100, 600),
+        "How long the PROXY protocol header of a connection may take, on addresses that want one (`?proxy_protocol=1`).")
+        .fixed("5s").flag("proxy-protocol-timeout"),
 
     Opt::new(Site, APP, "environment", Kind::Text { check: environment },
         "Environment of the application; it is given RACK_ENV, RAILS_ENV and APP_ENV.")
