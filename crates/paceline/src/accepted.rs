@@ -92,21 +92,18 @@ where
         }
     }
     let Some(tls) = &entrance.tls else {
-        let http2 = entrance.h2c
-            || server.config.http2.enabled && {
-                let beginning = timeout(connection::HEAD_TIMEOUT, stream.begins_http2());
-                tokio::select! {
-                    found = beginning => match found {
-                        Ok(Ok(found)) => found,
-                        // Gone, or silent for too long: no request has begun.
-                        _ => return,
-                    },
-                    _ = stop.wait_for(|stop| *stop) => return,
-                }
-            };
-        return match http2 {
-            true => http2::serve(stream, facts, server, stop).await,
-            false => connection::serve(stream, facts, server, stop).await,
+        let sniffed = entrance.h2c || server.config.http2.enabled;
+        let beginning = timeout(connection::HEAD_TIMEOUT, stream.begins_http2());
+        let found = tokio::select! {
+            found = beginning, if sniffed => found,
+            _ = stop.wait_for(|stop| *stop), if sniffed => return,
+            else => Ok(Ok(false)),
+        };
+        return match found {
+            Ok(Ok(true)) => http2::serve(stream, facts, server, stop).await,
+            Ok(Ok(false)) if !entrance.h2c => connection::serve(stream, facts, server, stop).await,
+            // Gone, silent for too long, or no HTTP/2 where nothing else is spoken.
+            _ => {}
         };
     };
     let agreed = tokio::select! {
