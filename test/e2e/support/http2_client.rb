@@ -8,7 +8,7 @@ class Http2Client
   DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
   END_STREAM, ACK, END_HEADERS = 1, 1, 4
   STATUS = { 8 => 200, 9 => 204, 10 => 206, 11 => 304, 12 => 400, 13 => 404, 14 => 500 }.freeze
-  ENABLE_CONNECT_PROTOCOL = 8
+  HEADER_TABLE_SIZE, ENABLE_CONNECT_PROTOCOL = 1, 8
 
   Frame = Struct.new(:type, :flags, :stream, :payload)
 
@@ -19,7 +19,8 @@ class Http2Client
     @next = 1
     @settings = {}
     @io.write(PREFACE)
-    frame(SETTINGS, 0, 0)
+    # Without a dynamic table the server has to write each :status out.
+    frame(SETTINGS, 0, 0, [HEADER_TABLE_SIZE, 0].pack("nN"))
     first = read
     raise "the server began with #{first.inspect}" unless first&.type == SETTINGS
     @settings = first.payload.unpack("nN" * (first.payload.bytesize / 6)).each_slice(2).to_h
@@ -122,6 +123,7 @@ class Http2Client
   end
 
   def status_of(block)
+    block = block[1..] while (block.getbyte(0) & 0xe0) == 0x20 # a new size of the table
     first = block.getbyte(0)
     return STATUS.fetch(first & 127) if first[7] == 1
     # A literal with the name :status (static 8-14); three digits plainly, or Huffman: 0-2 take 5 bits, 3-9 six.
