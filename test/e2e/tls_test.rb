@@ -183,6 +183,8 @@ class TlsTest < Minitest::Test
   def test_stopping_ends_idle_connections
     server = serve_tls
     idle = authority.connect(server.port, "shop.test")
+    idle.write("GET / HTTP/1.1\r\nHost: shop.test\r\n\r\n")
+    read_response(idle)
 
     assert_equal 0, server.stop.exitstatus
     assert_equal "", idle.read.to_s
