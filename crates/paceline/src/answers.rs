@@ -11,6 +11,7 @@ use std::{
 use http::{header, request::Parts, HeaderValue, Response, StatusCode};
 
 use crate::{
+    account::{acting, Acting},
     dispatch::{queue::Refused, Failure},
     exchange::Exchange,
     http::{
@@ -33,7 +34,8 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 pub async fn from_app(site: &Site, head: &Parts, exchange: &mut Exchange, response: Answer) -> Answer {
     let Some(path) = site.config.x_sendfile.then(|| sendfile_path(site, &response)).flatten() else { return response };
     let (parts, _) = response.into_parts();
-    match static_files::send_file(head, Response::from_parts(parts, ()), &path).await {
+    let sending = Box::pin(static_files::send_file(head, Response::from_parts(parts, ()), &path));
+    match Acting::new(site.account.clone(), sending).await {
         Ok(response) => response.map(ResponseBody::File),
         Err(error) => {
             exchange.note = Some(format!("the app sent {}: {error}", path.display()));
@@ -59,8 +61,8 @@ fn sendfile_path(site: &Site, response: &Answer) -> Option<PathBuf> {
 pub fn status(site: &Site, head: &Parts, exchange: &Exchange, status: StatusCode, sentence: &str) -> Answer {
     let accept = accept(head);
     let wants_html = accept.is_some_and(|accept| accept.contains("text/html"));
-    let own =
-        wants_html.then(|| pages::public_page(&site.config.root.join(&site.config.public), status.as_u16())).flatten();
+    let page = || pages::public_page(&site.config.root.join(&site.config.public), status.as_u16());
+    let own = wants_html.then(|| acting(site.account.as_deref(), page)).flatten();
     match own {
         Some(page) => page_response(status, "text/html; charset=utf-8", page),
         None => {
@@ -178,6 +180,11 @@ pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Fail
         Failure::TimedOut => {
             exchange.note = Some("app_hard_timeout".into());
             status(site, head, exchange, StatusCode::GATEWAY_TIMEOUT, "The application took too long to answer.")
+        }
+        Failure::Spool(error) => {
+            exchange.note = Some(format!("request body could not be handed over: {error}"));
+            let sentence = "The body of this request could not be handed to the application.";
+            status(site, head, exchange, StatusCode::INTERNAL_SERVER_ERROR, sentence)
         }
         Failure::Unsendable(unsendable) => {
             exchange.note = Some(format!("unsendable response: {}", unsendable.0));

@@ -3,6 +3,7 @@
 
 pub mod accepted;
 pub mod access_log;
+pub mod account;
 pub mod answers;
 pub mod cli;
 pub mod clock;

@@ -8,7 +8,9 @@ use hyper::body::Incoming;
 use tokio::sync::mpsc;
 
 use crate::{
-    access_log, answers, dispatch,
+    access_log,
+    account::{acting, Acting},
+    answers, dispatch,
     exchange::{Connection, Exchange, Upgrade},
     finish::{self, Record},
     forwarded,
@@ -74,10 +76,11 @@ async fn steps(site: &Site, head: Parts, body: Incoming, exchange: &mut Exchange
     // static file
     let asked = Request::from_parts(head, ());
     if let Some(folder) = &site.folder {
-        if let Some(response) = folder.answer(&asked).await {
+        if let Some(response) = Acting::new(site.account.clone(), Box::pin(folder.answer(&asked))).await {
             return response.map(ResponseBody::File);
         }
-        if let Some(response) = site.app.is_none().then(|| folder.method_not_allowed(&asked)).flatten() {
+        let not_allowed = || acting(site.account.as_deref(), || folder.method_not_allowed(&asked));
+        if let Some(response) = site.app.is_none().then(not_allowed).flatten() {
             return response.map(ResponseBody::File);
         }
     }

@@ -4,6 +4,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
+    account::Account,
     config::{AppKind, SiteConfig},
     static_files::Folder,
     supervisor::app::App,
@@ -16,6 +17,8 @@ pub struct Site {
     pub folder: Option<Folder>,
     /// None: a folder of plain files.
     pub app: Option<Arc<App>>,
+    /// Whose eyes its files are read with; None: ours.
+    pub account: Option<Arc<Account>>,
 }
 
 impl Site {

@@ -73,6 +73,8 @@ module Scenario
       @log = Tempfile.create("paceline-output")
       arguments = ["-b", "tcp://127.0.0.1:0", *arguments] if port && arguments.none? { |argument| %w[-b -p].include?(argument) }
       clean = %w[RACK_ENV RAILS_ENV APP_ENV WEB_CONCURRENCY RAILS_MAX_THREADS PORT BUNDLE_GEMFILE RUBYOPT].to_h { |name| [name, nil] }
+      # The scripted applications are root's where the tests run as root; without a word the server would refuse them.
+      clean["PACELINE_USER"] = "root" if Process.uid.zero?
       env = clean.merge("PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem")).merge(env)
       @pid = Process.spawn(env, BIN, *arguments, chdir: dir, out: @log, err: @log, in: File::NULL)
     end

@@ -14,6 +14,7 @@ use std::{
 pub use arguments::parse;
 
 use crate::{
+    account,
     config::{Config, Surroundings},
     startup_report,
     supervisor::trial::Trial,
@@ -40,6 +41,10 @@ const WRONG: u8 = 2;
 
 /// Runs the command named on the command line and returns the exit status.
 pub fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == account::SWITCH) {
+        return account::obey(arguments);
+    }
     let Ok(cwd) = std::env::current_dir() else {
         return exit(CliExit::Wrong(vec!["the current directory is gone; change to one that exists".into()]));
     };

@@ -33,6 +33,9 @@ fn described(option: &Opt) -> String {
     facts.push(match option.scope {
         Scope::Server => "place: at the top, for the whole server".into(),
         Scope::Site => "place: at the top for every site, or in a `[[site]]`".into(),
+        Scope::SiteByAdmin => {
+            "place: at the top for every site, or in a `[[site]]`; never in a file inside a folder of `sites`".into()
+        }
         Scope::OneSite => "place: in a `[[site]]`".into(),
         Scope::OneCertificate => "place: in a `[[tls]]`".into(),
     });

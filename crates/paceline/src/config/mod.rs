@@ -163,6 +163,10 @@ pub struct SiteConfig {
     pub kind: Option<AppKind>,
     /// The rackup file when it is not `root/config.ru`.
     pub rackup: Option<PathBuf>,
+    /// Account its processes run as. None: the owner of its main file, where the front is root.
+    pub user: Option<String>,
+    /// Their group. None: the account's own.
+    pub group: Option<String>,
     /// RACK_ENV / RAILS_ENV / APP_ENV of the app.
     pub environment: String,
     /// Worker processes, at least 1.

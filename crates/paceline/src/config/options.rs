@@ -15,6 +15,8 @@ pub enum Scope {
     Server,
     /// In a `[[site]]`, or at the top for all sites.
     Site,
+    /// As Site, but never in a file inside a folder of `sites`, which belongs to whoever the site belongs to.
+    SiteByAdmin,
     /// Only in a `[[site]]`.
     OneSite,
     /// Only in a `[[tls]]`.
@@ -123,7 +125,7 @@ pub const SITES: &str = "Sites";
 pub const GROUPS: &[&str] = &[LISTEN, TLS, HTTP2, PROXIES, APP, SITES, FILES, LIMITS, BODIES, LOGS, PROCESS];
 
 use Preset::{ByEnvironment, CoresUpTo, Unset};
-use Scope::{OneCertificate, OneSite, Server, Site};
+use Scope::{OneCertificate, OneSite, Server, Site, SiteByAdmin};
 
 const fn time(min_ms: u64, max_s: u64) -> Kind {
     Kind::Duration { min: Duration::from_millis(min_ms), max: Duration::from_secs(max_s), off: false }
@@ -240,6 +242,14 @@ pub static OPTIONS: &[Opt] = &[
     Opt::new(Site, APP, "ruby", path(From::Search),
         "The Ruby to run: a path, or a name to look up in PATH.")
         .fixed("ruby").flag("ruby"),
+    Opt::new(SiteByAdmin, APP, "user", Kind::Text { check: account },
+        "User the application runs as, when the server is started as root. Without it that is the owner of config/environment.rb, config.ru or the Sinatra file; \
+        if that is root, the application is not started. `root` means it.")
+        .preset(Unset("the owner of the application's files")).env(&["PACELINE_USER"]).flag("user")
+        .risk("With `root` a hole in the application is a hole in the machine."),
+    Opt::new(SiteByAdmin, APP, "group", Kind::Text { check: account },
+        "Group the application runs as, when the server is started as root.")
+        .preset(Unset("the user's own")).env(&["PACELINE_GROUP"]).flag("group"),
     Opt::new(Site, APP, "env", Kind::Map,
         "Further environment variables of the application. A site's are added to those at the top.")
         .risk("Secrets written here are readable by whoever can read the file."),
@@ -341,6 +351,12 @@ fn environment(text: &str) -> Result<(), String> {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
         && !text.starts_with('.');
     fine.then_some(()).ok_or_else(|| format!("must be a word like production, not {text:?}"))
+}
+
+fn account(text: &str) -> Result<(), String> {
+    let fine =
+        !text.is_empty() && !text.starts_with('-') && !text.chars().any(|c| c.is_control() || " :/,".contains(c));
+    fine.then_some(()).ok_or_else(|| format!("must be a name such as deploy, or a number, not {text:?}"))
 }
 
 fn site_name(text: &str) -> Result<(), String> {

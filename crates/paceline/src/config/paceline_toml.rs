@@ -180,6 +180,7 @@ impl Reader<'_> {
         match option.scope {
             Scope::Server => table.is_none() && self.role == Role::Server,
             Scope::Site => table != Some(Scope::OneCertificate),
+            Scope::SiteByAdmin => table != Some(Scope::OneCertificate) && self.role == Role::Server,
             own => table == Some(own),
         }
     }

@@ -4,13 +4,14 @@
 use std::{
     io::{ErrorKind, Read, Write},
     path::{Path, PathBuf},
-    process::{Command, ExitStatus, Stdio},
+    process::{ExitStatus, Stdio},
     sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
 
 use super::{bind, layer::Layer, options::named, value::Value};
+use crate::account;
 
 /// Read by `ruby -`, so that it is found wherever the program is installed.
 const SCRIPT: &str = include_str!("../../../../gem/lib/paceline/puma_config.rb");
@@ -97,14 +98,15 @@ fn unescaped(text: &str) -> String {
 
 fn run(path: &Path, shown: &str, asking: &Asking) -> Result<(ExitStatus, String, String), String> {
     let ruby = asking.ruby.display();
-    let mut command = Command::new(asking.ruby);
+    // Never as root what somebody else can write.
+    let account = account::of_file(path).map_err(|why| format!("{shown}: {why}"))?;
+    let mut env = account::env(account.as_deref());
+    if let Some(environment) = asking.environment {
+        env.extend(["RAILS_ENV", "RACK_ENV", "APP_ENV"].map(|name| (name.into(), environment.into())));
+    }
+    let mut command = account::command(account.as_deref(), asking.ruby, env);
     command.args(["-", "--dump"]).arg(path).arg(asking.environment.unwrap_or(""));
     command.current_dir(asking.dir).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    if let Some(environment) = asking.environment {
-        for name in ["RAILS_ENV", "RACK_ENV", "APP_ENV"] {
-            command.env(name, environment);
-        }
-    }
     let mut child = command.spawn().map_err(|why| match why.kind() {
         ErrorKind::NotFound => {
             format!("{ruby}: not found, but {shown} needs Ruby; install it, name it with --ruby, or do without the file with -C -")

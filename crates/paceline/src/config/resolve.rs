@@ -134,6 +134,8 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         hosts,
         kind: view.text("kind").as_deref().and_then(kind),
         rackup: view.path("rackup").map(|path| root.join(path)),
+        user: view.text("user"),
+        group: view.text("group"),
         environment: view.environment().to_string(),
         workers: view.count("workers"),
         threads: view.count("threads"),

@@ -22,6 +22,7 @@ use super::{
     response_buffer::{buffer, Reader, Writer},
 };
 use crate::{
+    account::Acting,
     http::spool::NamedSpool,
     static_files::{self, FileBody},
     worker::{
@@ -232,7 +233,10 @@ impl Conversation {
     ) {
         let opened = match self.next().await {
             Ok(FromWorker::File(path)) => {
-                static_files::plain_file(&path).await.map_err(|error| unopened(&path, &error))
+                // As the worker's own account could: it names whatever it likes.
+                let account = self.lease.account.clone();
+                let opening = Acting::new(account, Box::pin(static_files::plain_file(&path)));
+                opening.await.map_err(|error| unopened(&path, &error))
             }
             Ok(_) => return drop(reply.send(Answer::Died)),
             Err(error) => {

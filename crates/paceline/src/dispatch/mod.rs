@@ -27,6 +27,8 @@ pub enum Failure {
     TimedOut,
     /// The app raised.
     Raised(AppError),
+    /// The request's body, a file, could not be given to the worker's account.
+    Spool(std::io::Error),
     /// The app's response is not HTTP.
     Unsendable(response::Unsendable),
 }
@@ -62,6 +64,12 @@ pub async fn run(
     loop {
         let lease = app.lease(avoid).await.map_err(Failure::Unavailable)?;
         avoid = Some(lease.worker);
+        if let (Some(file), Some(account)) = (&spooled, &lease.account) {
+            if let Err(error) = file.give_to(account.uid) {
+                lease.give_back();
+                return Err(Failure::Spool(error));
+            }
+        }
         exchange.timeline.handed_over = clock::now();
         let (reply, answer) = oneshot::channel();
         let request = Request {

@@ -9,7 +9,7 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::worker::channel::Channel;
+use crate::{account::Account, worker::channel::Channel};
 
 /// Numbers a worker process uniquely within the front's life.
 pub type WorkerId = u64;
@@ -37,6 +37,7 @@ struct Member {
     busy: usize,
     /// No request is given to it any more.
     leaving: bool,
+    account: Option<Arc<Account>>,
     complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
 }
 
@@ -63,6 +64,8 @@ pub struct Queue {
 pub struct Lease {
     channel: Option<Channel>,
     pub worker: WorkerId,
+    /// Who the worker runs as; None: as we do.
+    pub account: Option<Arc<Account>>,
     queue: Arc<Queue>,
     complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
 }
@@ -85,9 +88,14 @@ impl Queue {
         self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Makes a worker known; complaints about it go to `complaints`.
-    pub fn join(&self, worker: WorkerId, complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>) {
-        let member = Member { idle: Vec::new(), busy: 0, leaving: false, complaints };
+    /// Makes a worker known, which runs as `account`; complaints about it go to `complaints`.
+    pub fn join(
+        &self,
+        worker: WorkerId,
+        account: Option<Arc<Account>>,
+        complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
+    ) {
+        let member = Member { idle: Vec::new(), busy: 0, leaving: false, account, complaints };
         self.lock().members.insert(worker, member);
     }
 
@@ -155,7 +163,8 @@ impl Queue {
         let (&worker, member) = candidates.min_by_key(|(id, member)| (member.busy, **id))?;
         let channel = member.idle.pop()?;
         member.busy += 1;
-        Some(Lease { channel: Some(channel), worker, queue: self.clone(), complaints: member.complaints.clone() })
+        let (account, complaints) = (member.account.clone(), member.complaints.clone());
+        Some(Lease { channel: Some(channel), worker, account, queue: self.clone(), complaints })
     }
 
     fn offer(self: &Arc<Self>, inner: &mut Inner, worker: WorkerId, channel: Channel) {
@@ -297,7 +306,7 @@ mod tests {
         let (sender, receiver) = mpsc::unbounded_channel();
         let queue = Queue::new(max);
         for &(worker, threads) in workers {
-            queue.join(worker, sender.clone());
+            queue.join(worker, None, sender.clone());
             (1..=threads).for_each(|thread| queue.add(worker, channel(thread)));
         }
         (queue, receiver)

@@ -4,7 +4,7 @@
 use std::{
     fs::{File, OpenOptions},
     io,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{fchown, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -43,6 +43,20 @@ impl NamedSpool {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Lets the account, and nobody else, open the file.
+    pub fn give_to(&self, uid: u32) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::open(&self.path, flags, Mode::empty())?);
+        let found = file.metadata()?;
+        // A name in a folder of somebody else's may have been replaced meanwhile.
+        let ours =
+            found.is_file() && found.nlink() == 1 && [rustix::process::geteuid().as_raw(), uid].contains(&found.uid());
+        if !ours {
+            return Err(io::Error::other("the temporary file has been tampered with"));
+        }
+        fchown(file, Some(uid), None)
     }
 
     pub fn path(&self) -> &Path {

@@ -18,6 +18,7 @@ use crate::{
     static_files::Folder,
     supervisor::{
         app::{App, Order, State},
+        found::Found,
         reaper::Reaper,
     },
 };
@@ -134,9 +135,14 @@ impl Sites {
         site.kind = kind;
         if let Some(why) = problem {
             let app = App::broken(site.clone(), "read the site's settings", why);
-            return Site { config: site, folder: None, app: Some(app) };
+            return Site { config: site, folder: None, app: Some(app), account: None };
         }
         let is_files = kind == Some(AppKind::Files);
+        // Where the app may not run as root, its start says so; an adopted one runs as we do.
+        let account = match self.adopted.is_some() {
+            true => None,
+            false => Found::at(&site).ok().and_then(|found| found.account(&site).ok()).flatten(),
+        };
         let folder =
             (site.static_files || is_files).then(|| Folder::new(files_of(&site, is_files), site.static_max_age));
         let app = (!is_files).then(|| {
@@ -146,7 +152,7 @@ impl Sites {
             }
             app
         });
-        Site { config: site, folder, app }
+        Site { config: site, folder, app, account }
     }
 
     /// Looks for sites that came, went or changed, and at each app's tmp/restart.txt.

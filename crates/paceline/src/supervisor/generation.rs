@@ -5,6 +5,7 @@ use std::{
     collections::HashMap,
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::PathBuf,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -13,11 +14,13 @@ use tokio::sync::mpsc;
 
 use super::{
     actor::{Event, Happened},
+    found::Found,
     output::read_lines,
     reaper::Exit,
     spawn::Spawned,
 };
 use crate::{
+    account::Account,
     config::{AppKind, SiteConfig},
     dispatch::queue::WorkerId,
     startup_report::{Failure, StartupReport, Step},
@@ -77,6 +80,8 @@ pub struct Generation {
     pub forking: usize,
     /// When it has to be ready; of one that failed, when its failure is told.
     pub deadline: Instant,
+    /// Who its processes run as; None: as we do.
+    pub account: Option<Arc<Account>>,
     /// Pipes on which somebody may still print.
     pub pipes: usize,
     /// The preloader's exit, which may come before its last frames.
@@ -109,6 +114,7 @@ impl Generation {
             began,
             forking: 0,
             deadline: began + site.start_timeout,
+            account: None,
             pipes: 0,
             exit: None,
             gone_at: None,
@@ -145,30 +151,23 @@ impl Generation {
     }
 
     /// Sends START.
-    pub async fn start(
-        &mut self,
-        site: &SiteConfig,
-        kind: AppKind,
-        rackup: Option<PathBuf>,
-        gemfile: Option<PathBuf>,
-        root: &std::path::Path,
-    ) {
+    pub async fn start(&mut self, site: &SiteConfig, found: &Found) {
         use std::os::unix::ffi::OsStrExt;
         let path = |path: Option<PathBuf>| path.map(|path| path.as_os_str().as_bytes().to_vec()).unwrap_or_default();
         let frame = encode(kind::START, |out| {
-            fields::put_pair(out, "root", root.as_os_str().as_bytes());
+            fields::put_pair(out, "root", found.root.as_os_str().as_bytes());
             fields::put_pair(
                 out,
                 "kind",
-                match kind {
+                match found.kind {
                     AppKind::Rails => "rails",
                     AppKind::Sinatra => "sinatra",
                     AppKind::Rack | AppKind::Files => "rack",
                 },
             );
-            fields::put_pair(out, "rackup", path(rackup));
+            fields::put_pair(out, "rackup", path(found.rackup.clone()));
             fields::put_pair(out, "environment", &site.environment);
-            fields::put_pair(out, "gemfile", path(gemfile));
+            fields::put_pair(out, "gemfile", path(found.gemfile(site)));
             fields::put_pair(out, "puma_config", path(site.puma_config.clone()));
             fields::put_pair(out, "site", &site.name);
             fields::put_pair(out, "preload", if site.preload { "1" } else { "0" });

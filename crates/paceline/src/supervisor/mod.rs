@@ -3,6 +3,7 @@
 
 mod actor;
 pub mod app;
+pub mod found;
 mod generation;
 pub mod output;
 pub mod reaper;

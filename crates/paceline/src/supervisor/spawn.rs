@@ -2,18 +2,23 @@
 //! It never waits for it.
 
 use std::{
+    ffi::OsStr,
     io,
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
         unix::net::UnixStream,
     },
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
+    sync::Arc,
 };
 
 use rustix::io::{fcntl_setfd, FdFlags};
 
-use crate::config::SiteConfig;
+use crate::{
+    account::{self, Account},
+    config::SiteConfig,
+};
 
 /// A preloader that was started.
 pub struct Spawned {
@@ -21,6 +26,8 @@ pub struct Spawned {
     pub control: UnixStream,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
+    /// Who it runs as; None: as we do.
+    pub account: Option<Arc<Account>>,
 }
 
 /// The folder with `lib/paceline/preloader.rb`: `$PACELINE_GEM_DIR`, or `gem/` of the checkout the program was built in.
@@ -41,34 +48,40 @@ pub fn gem_dir() -> io::Result<PathBuf> {
     })
 }
 
-/// Starts the preloader of `site` in `root` (the real path of its root).
+/// Starts the preloader of `site` in `root` (the real path of its root), as `account` if that is another than ours.
 /// Must be called on the main thread: the kernel ties PDEATHSIG to the thread that started the child.
-pub fn preloader(site: &SiteConfig, root: &Path) -> io::Result<Spawned> {
-    let gem = gem_dir()?;
+pub fn preloader(site: &SiteConfig, root: &Path, account: Option<Arc<Account>>) -> io::Result<Spawned> {
+    let script = gem_dir()?.join("lib/paceline/preloader.rb");
     let (ours, theirs) = UnixStream::pair()?;
     fcntl_setfd(theirs.as_fd(), FdFlags::empty())?;
-    let mut command = Command::new(&site.ruby);
-    command.arg(gem.join("lib/paceline/preloader.rb"));
-    command.current_dir(root).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.env("PACELINE_CONTROL_FD", theirs.as_raw_fd().to_string());
-    for name in ["RACK_ENV", "RAILS_ENV", "APP_ENV"] {
-        command.env(name, &site.environment);
-    }
+    let mut env = account::env(account.as_deref());
     // Bundler run for the server itself says nothing about the app's own bundle.
-    for name in ["RUBYOPT", "RUBYLIB"] {
-        if std::env::var_os("BUNDLE_BIN_PATH").is_some() {
-            command.env_remove(name);
+    if env.contains_key(OsStr::new("BUNDLE_BIN_PATH")) {
+        for name in ["RUBYOPT", "RUBYLIB"] {
+            env.remove(OsStr::new(name));
         }
     }
     // What a service manager told the front is not the app's to answer.
     for name in ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET"] {
-        command.env_remove(name);
+        env.remove(OsStr::new(name));
     }
-    command.envs(&site.env);
+    env.insert("PACELINE_CONTROL_FD".into(), theirs.as_raw_fd().to_string().into());
+    for name in ["RACK_ENV", "RAILS_ENV", "APP_ENV"] {
+        env.insert(name.into(), site.environment.clone().into());
+    }
+    env.extend(site.env.iter().map(|(name, value)| (name.into(), value.into())));
+    let mut command = account::command(account.as_deref(), &site.ruby, env);
+    command.arg(script);
+    command.current_dir(root).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child =
         command.spawn().map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", site.ruby.display())))?;
     let missing = || io::Error::other("no pipe to the preloader");
     let stdout = child.stdout.take().ok_or_else(missing)?;
     let stderr = child.stderr.take().ok_or_else(missing)?;
-    Ok(Spawned { pid: child.id() as i32, control: ours, stdout: stdout.into(), stderr: stderr.into() })
+    if let Some(account) = &account {
+        // So that the app may open its /dev/stdout.
+        std::os::unix::fs::fchown(&stdout, Some(account.uid), None)?;
+        std::os::unix::fs::fchown(&stderr, Some(account.uid), None)?;
+    }
+    Ok(Spawned { pid: child.id() as i32, control: ours, stdout: stdout.into(), stderr: stderr.into(), account })
 }

@@ -84,6 +84,10 @@ pub fn system(doing: &str, error: &str, case: &Case) -> Option<Suggestion> {
         .and_then(|end| end.split_whitespace().next())
         .and_then(|port| port.trim_end_matches(['`', '\'', '"']).parse::<u16>().ok());
     match () {
+        () if error.contains("would run as root") => Suggestion::run(
+            "A hole in an application that runs as root is a hole in the machine. Name a user for it (`user` in paceline.toml, --user or PACELINE_USER), or give the application's files to one.",
+            "paceline --user deploy",
+        ),
         () if error.contains("in use") => services::port_taken(port, case),
         () if listens && error.contains("denied") => files::forbidden(Some("bind(2)"), case),
         () if listens && error.contains("assign requested address") => {
@@ -164,6 +168,12 @@ mod tests {
                 "Permission denied (os error 13)",
                 "may not open config.ru",
                 "ls -ld config.ru",
+            ),
+            (
+                "choose a user for the application",
+                "it would run as root, the owner of /srv/app/config.ru: set `user = \"deploy\"`",
+                "Name a user for it",
+                "paceline --user deploy",
             ),
             ("open /srv/app", "No such file or directory (os error 2)", "is not there", "-"),
         ] {

@@ -74,7 +74,7 @@ impl Actor {
         let events = self.events.clone();
         let (queue, log, name) = (self.context.queue.clone(), self.context.log.clone(), self.context.site.name.clone());
         let Some(generation) = self.generation(number) else { return };
-        let phase = generation.phase;
+        let (phase, account) = (generation.phase, generation.account.clone());
         let Some(worker) = generation.workers.get_mut(&id) else { return };
         let texts = fields::texts(&frame.payload);
         let text = |index: usize| texts.get(index).map_or("", String::as_str);
@@ -100,7 +100,7 @@ impl Actor {
                 match phase {
                     Phase::Ready => {
                         let early = std::mem::take(&mut worker.early);
-                        queue.join(id, self.complaints.clone());
+                        queue.join(id, account, self.complaints.clone());
                         early.into_iter().for_each(|channel| queue.add(id, channel));
                         self.drain_surplus().await;
                     }

@@ -2,19 +2,19 @@
 //! It never touches what serves already, but to let it go when its successor is ready.
 
 use std::{
-    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use super::{leave::kill, Actor, Event, Happened, LAST_REQUESTS, LONGEST_PAUSE};
 use crate::{
-    config::{self, SiteConfig},
+    config::SiteConfig,
     startup_report::{self, Failure, StartupReport, Step},
     supervisor::{
         app::State,
+        found::Found,
         generation::{Generation, Phase},
-        spawn,
+        spawn::{self, Spawned},
     },
 };
 
@@ -37,20 +37,18 @@ impl Actor {
             report.fail(Failure::System { doing, error });
             report
         };
-        let (root, kind, rackup) = match found(&site) {
+        let found = match Found::at(&site) {
             Ok(found) => found,
             Err(error) => {
                 let doing = format!("find an application in {}", site.root.display());
                 return self.failed(fail(report, doing, error)).await;
             }
         };
-        let (socket, process) = match self.context.adopted.take() {
-            Some(socket) => (socket, None),
-            None => match spawn::preloader(&site, &root) {
-                Ok(spawned) => spawned.into(),
-                Err(error) => {
-                    return self.failed(fail(report, format!("start {}", site.ruby.display()), error.to_string())).await
-                }
+        let (account, (socket, process)) = match self.context.adopted.take() {
+            Some(socket) => (None, (socket, None)),
+            None => match start_as_whom(&site, &found) {
+                Ok(spawned) => (spawned.account.clone(), spawned.into()),
+                Err((doing, error)) => return self.failed(fail(report, doing, error)).await,
             },
         };
         report.done(Step::Found, began.elapsed());
@@ -61,7 +59,8 @@ impl Actor {
         }
         match Generation::new(number, report.clone(), began, socket, process, &site, &self.events) {
             Ok(mut generation) => {
-                generation.start(&site, kind, rackup, gemfile(&site, &root), &root).await;
+                generation.account = account;
+                generation.start(&site, &found).await;
                 self.next = Some(generation);
             }
             Err(error) => self.failed(fail(report, "open the control socket".into(), error.to_string())).await,
@@ -83,8 +82,9 @@ impl Actor {
         let Some(mut generation) = self.next.take_if(|next| next.number == number) else { return };
         generation.step("ready", "done");
         generation.phase = Phase::Ready;
+        let account = generation.account.clone();
         for (id, worker) in &mut generation.workers {
-            self.context.queue.join(*id, self.complaints.clone());
+            self.context.queue.join(*id, account.clone(), self.complaints.clone());
             worker.early.drain(..).for_each(|channel| self.context.queue.add(*id, channel));
         }
         self.failures = 0;
@@ -200,23 +200,10 @@ impl Actor {
     }
 }
 
-/// The real path of the root (Capistrano's `current` is a symlink), what is there, and its rackup or Sinatra file.
-fn found(site: &SiteConfig) -> Result<(PathBuf, config::AppKind, Option<PathBuf>), String> {
-    let root = site.root.canonicalize().map_err(|error| error.to_string())?;
-    let detected = config::detect(&root);
-    let kind = match site.kind {
-        Some(kind) => kind,
-        None => detected.as_ref().map_err(|error| error.to_string())?.kind,
-    };
-    let entry = detected.ok().filter(|detected| detected.kind == kind).map(|detected| detected.entry);
-    let rackup = site.rackup.clone().or(entry).filter(|path| path.is_file() || site.rackup.is_some());
-    Ok((root, kind, rackup))
-}
-
-/// The app's own Gemfile; one named by the environment if it belongs to the app, as one of several in `gemfiles/`.
-fn gemfile(site: &SiteConfig, root: &Path) -> Option<PathBuf> {
-    let of_site = site.env.get("BUNDLE_GEMFILE").map(|path| root.join(path));
-    let ambient = || std::env::var_os("BUNDLE_GEMFILE").map(PathBuf::from);
-    let ambient = || ambient().filter(|path| path.canonicalize().is_ok_and(|path| path.starts_with(root)));
-    of_site.or_else(ambient).or_else(|| Some(root.join("Gemfile"))).filter(|gemfile| gemfile.is_file())
+/// Starts the preloader as whom it may be started; or says what could not be done, and why.
+fn start_as_whom(site: &SiteConfig, found: &Found) -> Result<Spawned, (String, String)> {
+    let account =
+        found.account(site).map_err(|refused| ("choose a user for the application".into(), refused.to_string()))?;
+    spawn::preloader(site, &found.root, account)
+        .map_err(|error| (format!("start {}", site.ruby.display()), error.to_string()))
 }

@@ -1,0 +1,56 @@
+//! What a site's root holds, looked at anew for each start: what to run, and as whom.
+//! It never runs it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{
+    account::{self, Account, Refused},
+    config::{self, AppKind, SiteConfig},
+};
+
+/// An application that can be started.
+pub struct Found {
+    /// The real path of the root (Capistrano's `current` is a symlink).
+    pub root: PathBuf,
+    pub kind: AppKind,
+    /// Its rackup or Sinatra file.
+    pub rackup: Option<PathBuf>,
+}
+
+impl Found {
+    pub fn at(site: &SiteConfig) -> Result<Found, String> {
+        let root = site.root.canonicalize().map_err(|error| error.to_string())?;
+        let detected = config::detect(&root);
+        let kind = match site.kind {
+            Some(kind) => kind,
+            None => detected.as_ref().map_err(|error| error.to_string())?.kind,
+        };
+        let entry = detected.ok().filter(|detected| detected.kind == kind).map(|detected| detected.entry);
+        let rackup = site.rackup.clone().or(entry).filter(|path| path.is_file() || site.rackup.is_some());
+        Ok(Found { root, kind, rackup })
+    }
+
+    /// Who its processes run as; None: as we do.
+    pub fn account(&self, site: &SiteConfig) -> Result<Option<Arc<Account>>, Refused> {
+        account::of_app(site.user.as_deref(), site.group.as_deref(), &self.main_file())
+    }
+
+    /// The file whose owner it is run as.
+    fn main_file(&self) -> PathBuf {
+        let environment = (self.kind == AppKind::Rails).then(|| self.root.join("config/environment.rb"));
+        let candidates = [environment, self.rackup.clone(), Some(self.root.join("config.ru"))];
+        candidates.into_iter().flatten().find(|path| path.is_file()).unwrap_or_else(|| self.root.clone())
+    }
+
+    /// The app's own Gemfile; one named by the environment if it belongs to the app, as one of several in `gemfiles/`.
+    pub fn gemfile(&self, site: &SiteConfig) -> Option<PathBuf> {
+        let root: &Path = &self.root;
+        let of_site = site.env.get("BUNDLE_GEMFILE").map(|path| root.join(path));
+        let ambient = || std::env::var_os("BUNDLE_GEMFILE").map(PathBuf::from);
+        let ambient = || ambient().filter(|path| path.canonicalize().is_ok_and(|path| path.starts_with(root)));
+        of_site.or_else(ambient).or_else(|| Some(root.join("Gemfile"))).filter(|gemfile| gemfile.is_file())
+    }
+}
