@@ -394,7 +394,7 @@ mod tests {
             tokio::task::yield_now().await;
             assert_eq!(queue.depth(), Depth { waiting: 1, idle: 1, busy: 0 });
             let (sender, _receiver) = mpsc::unbounded_channel();
-            queue.join(2, sender);
+            queue.join(2, None, sender);
             queue.add(2, channel(1));
             assert_eq!(retried.await.unwrap(), 2);
         });
