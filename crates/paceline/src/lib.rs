@@ -18,6 +18,7 @@ pub mod http2;
 pub mod https_only;
 pub mod listen;
 pub mod log;
+pub mod memory;
 pub mod pages;
 pub mod pipeline;
 pub mod preface;

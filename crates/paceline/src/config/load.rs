@@ -163,6 +163,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         pidfile: server.path("pidfile"),
         tag: server.text("tag").or_else(|| Some(resolve::folder_name(&root))),
         front_threads: server.count("front_threads"),
+        buffer_memory: server.count("buffer_memory"),
         shutdown_timeout: server.time("shutdown_timeout"),
         log: sources.log(),
         sites,

@@ -52,6 +52,8 @@ pub struct Config {
     pub tag: Option<String>,
     /// Event-loop threads of the front.
     pub front_threads: usize,
+    /// Bytes of memory for all bodies that wait.
+    pub buffer_memory: usize,
     /// How long in-flight requests may take after TERM or INT.
     pub shutdown_timeout: Duration,
     pub log: LogConfig,

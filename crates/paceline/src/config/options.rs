@@ -318,6 +318,10 @@ pub static OPTIONS: &[Opt] = &[
         "Offer `rack.early_hints` to the application: Rails then sends 103 with the assets of a page ahead of it.")
         .fixed("false").flag("early-hints")
         .risk("Some old clients and proxies take a 103 for the response."),
+    Opt::new(Server, BODIES, "buffer_memory", size(0, TB),
+        "Memory that all bodies together may take while they wait for slow clients or are being received; beyond it they go to temporary files at once.")
+        .fixed("256MB").flag("buffer-memory")
+        .risk("With little of it many slow clients cost disk writes."),
     Opt::new(Site, BODIES, "response_memory", size(1024, 1 << 32),
         "Bytes of a response held in memory for a slow client; more goes to a temporary file.").fixed("1MB").flag("response-memory")
         .risk("It counts once for every slow client."),

@@ -24,12 +24,16 @@ use super::{
 use crate::{
     account::Acting,
     http::spool::NamedSpool,
+    memory::BODIES,
     static_files::{self, FileBody},
     worker::{
         channel::Progress,
         frame::{encode, kind, AppError, Counters, FromWorker, HeadKind, HeaderPairs},
     },
 };
+
+/// Bytes up to which a whole response is left out of the account.
+const SMALL: usize = 16 << 10;
 
 /// What a worker is asked, and how patiently.
 pub struct Request {
@@ -79,7 +83,15 @@ pub enum Answer {
 pub enum AnswerBody {
     Whole(Bytes),
     Arriving(Reader),
-    File { length: u64, file: FileBody },
+    /// Whole, but too many such bodies are in memory.
+    Spooled {
+        length: u64,
+        body: Reader,
+    },
+    File {
+        length: u64,
+        file: FileBody,
+    },
 }
 
 /// Talks to the worker until its thread is idle again. Dropping `reply`'s receiver or the body cancels the request: the
@@ -95,7 +107,8 @@ pub async fn converse(mut lease: Lease, mut request: Request, reply: oneshot::Se
     match frame {
         FromWorker::Response { status, busy, counters, headers, body } => {
             let _ = request.counters.set(counters);
-            let _ = reply.send(Answer::Response { status, headers, body: AnswerBody::Whole(body) });
+            let body = whole(body, &request).await;
+            let _ = reply.send(Answer::Response { status, headers, body });
             conversation.finish(busy).await;
         }
         FromWorker::Error { busy, counters, error } => {
@@ -118,6 +131,23 @@ pub async fn converse(mut lease: Lease, mut request: Request, reply: oneshot::Se
         // Any other frame here breaks the protocol; dropping the lease reports the worker.
         _ => {
             let _ = reply.send(Answer::Died);
+        }
+    }
+}
+
+/// A body that came whole. A small one is not worth counting.
+async fn whole(body: Bytes, request: &Request) -> AnswerBody {
+    if body.len() <= SMALL {
+        return AnswerBody::Whole(body);
+    }
+    match BODIES.hold(body) {
+        Ok(body) => AnswerBody::Whole(body),
+        Err(body) => {
+            let length = body.len() as u64;
+            let (mut writer, reader) = buffer(request.memory, request.spool);
+            // The first piece never waits.
+            let _ = writer.write(body).await;
+            AnswerBody::Spooled { length, body: reader }
         }
     }
 }

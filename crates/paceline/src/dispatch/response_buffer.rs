@@ -18,6 +18,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 use tokio::sync::{mpsc, Notify};
 
+use crate::memory::BODIES;
+
 enum Piece {
     Bytes(Bytes),
     Spooled {
@@ -72,7 +74,7 @@ pub fn buffer(memory: usize, disk: u64) -> (Writer, Reader) {
 
 impl Writer {
     /// Adds a piece; waits only when memory and disk are full. Err: the client is gone.
-    pub async fn write(&mut self, bytes: Bytes) -> Result<(), Gone> {
+    pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), Gone> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -86,16 +88,27 @@ impl Writer {
                 self.end_of_spool = 0;
             }
             if on_disk == 0 && (in_memory == 0 || in_memory + bytes.len() <= self.memory) {
-                self.shared.in_memory.fetch_add(bytes.len(), SeqCst);
-                return self.pieces.send(Piece::Bytes(bytes)).map_err(|_| Gone);
+                match BODIES.hold(bytes) {
+                    Ok(held) => return self.keep(held),
+                    Err(back) => bytes = back,
+                }
             }
             // The file is filled once and then emptied whole, or it would grow for ever under a client that keeps behind.
             // A full disk is no reason to break the response: the worker waits instead.
             if self.end_of_spool + bytes.len() as u64 <= self.disk && self.spool(&bytes).is_ok() {
                 return Ok(());
             }
+            // Nothing is on its way whose taking would wake us.
+            if on_disk == 0 && in_memory == 0 {
+                return self.keep(bytes);
+            }
             self.shared.taken.notified().await;
         }
+    }
+
+    fn keep(&self, bytes: Bytes) -> Result<(), Gone> {
+        self.shared.in_memory.fetch_add(bytes.len(), SeqCst);
+        self.pieces.send(Piece::Bytes(bytes)).map_err(|_| Gone)
     }
 
     fn spool(&mut self, bytes: &Bytes) -> io::Result<()> {

@@ -11,6 +11,7 @@ use hyper::body::Incoming;
 use tokio::io::AsyncWriteExt;
 
 use super::spool::NamedSpool;
+use crate::memory::BODIES;
 
 /// A request body as a worker will get it.
 pub enum RequestBody {
@@ -81,6 +82,7 @@ pub async fn read(mut body: Incoming, limits: Limits) -> Result<RequestBody, Unr
         return Ok(RequestBody::Streamed { body: Limited::new(body, max), length });
     }
     let mut memory = BytesMut::new();
+    let mut held = BODIES.take(0);
     let mut spooled: Option<(NamedSpool, tokio::fs::File)> = None;
     let mut total = 0;
     while let Some(frame) = body.frame().await {
@@ -91,7 +93,8 @@ pub async fn read(mut body: Incoming, limits: Limits) -> Result<RequestBody, Unr
         }
         if let Some((_, file)) = &mut spooled {
             file.write_all(&data).await.map_err(Unread::Spool)?;
-        } else if memory.len() + data.len() <= limits.memory {
+        } else if memory.len() + data.len() <= limits.memory && held.as_mut().is_some_and(|held| held.grow(data.len()))
+        {
             memory.extend_from_slice(&data);
         } else {
             let named = NamedSpool::create().map_err(Unread::Spool)?;
@@ -99,6 +102,7 @@ pub async fn read(mut body: Incoming, limits: Limits) -> Result<RequestBody, Unr
             file.write_all(&memory).await.map_err(Unread::Spool)?;
             file.write_all(&data).await.map_err(Unread::Spool)?;
             memory = BytesMut::new();
+            held = None;
             spooled = Some((named, file));
         }
     }

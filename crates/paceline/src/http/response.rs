@@ -49,6 +49,10 @@ pub fn response(
             headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
             ResponseBody::File(file)
         }
+        AnswerBody::Spooled { length, body } => {
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+            ResponseBody::Arriving(body.promise(length))
+        }
         AnswerBody::Arriving(reader) if chunked => {
             headers.remove(header::CONTENT_LENGTH);
             ResponseBody::Dechunked(Dechunked::new(reader))

@@ -14,6 +14,7 @@ use crate::{
 /// One thread's event loop: accepts and serves until told to stop, then until its connections are closed.
 pub fn all(listeners: Vec<(Listener, Entrance)>, server: Arc<Server>, stop: watch::Receiver<bool>) {
     let Ok(runtime) = super::event_loop() else { return };
+    server.know(runtime.handle().clone());
     runtime.block_on(async move {
         let accepting: Vec<_> = listeners
             .into_iter()
@@ -33,14 +34,28 @@ async fn accept(listener: Listener, entrance: Entrance, server: Arc<Server>, sto
     macro_rules! serve_from {
         ($listener:expr, $address:expr) => {
             loop {
+                // Without room nothing is accepted: the kernel keeps new clients waiting, and those being served go on.
+                let place = tokio::select! {
+                    place = server.room.place(&server.log) => place,
+                    _ = until(&mut stopped) => return,
+                };
                 tokio::select! {
                     accepted = $listener.accept() => match accepted {
                         Ok((stream, peer)) => {
+<<<<<<< HEAD
                             let peers = $address(&stream, peer);
                             tokio::spawn(accepted::serve(stream, peers, entrance.clone(), server.clone(), stop.clone()));
+=======
+                            let (remote, local) = $address(&stream, peer);
+                            let serving =
+                                connection::serve(stream, connection::facts(remote, local), server.clone(), stop.clone());
+                            tokio::spawn(async move {
+                                serving.await;
+                                drop(place);
+                            });
+>>>>>>> 7316c5f (Bound connections by descriptors and waiting bodies by memory; tell on PWR what is held)
                         }
-                        // Out of descriptors, or a client that left again: those being served go on, and a moment
-                        // later there may be room.
+                        // Out of descriptors all the same (the whole machine is), or a client that left again.
                         Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
                     },
                     _ = until(&mut stopped) => return,

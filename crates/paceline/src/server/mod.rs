@@ -4,28 +4,36 @@
 mod accept;
 mod notify;
 mod pidfile;
+mod room;
 mod signals;
 mod sites;
 
 use std::{
     os::{fd::FromRawFd, unix::net::UnixStream},
     path::Path,
-    sync::{Arc, RwLock},
+    sync::{Arc, Mutex, RwLock},
     time::{Duration, Instant},
 };
 
-use tokio::sync::watch;
+use tokio::{runtime::Handle, sync::watch};
 
 use self::{
     pidfile::Pidfile,
+    room::Room,
     signals::{Signals, Told},
     sites::Sites,
 };
 use crate::{
+<<<<<<< HEAD
     accepted::Entrance,
     config::{Config, Listening},
+=======
+    config::Config,
+    dispatch::queue::Depth,
+>>>>>>> 7316c5f (Bound connections by descriptors and waiting bodies by memory; tell on PWR what is held)
     listen::{self, Listener, Unbound},
     log::Log,
+    memory,
     route::Routes,
     startup_report::{self, Failure, StartupReport, Step},
     supervisor::{app::Order, reaper::Reaper},
@@ -43,9 +51,36 @@ pub struct Server {
     /// Where we serve TLS, for those who come without.
     pub https_port: Option<u16>,
     routes: RwLock<Arc<Routes>>,
+    room: Room,
+    /// The event loops, for the count of their tasks.
+    loops: Mutex<Vec<Handle>>,
 }
 
 impl Server {
+    fn know(&self, event_loop: Handle) {
+        self.loops.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(event_loop);
+    }
+
+    /// What is held at this moment, in a line for each part: after all clients have left it is what it was before they came.
+    fn tell(&self) {
+        let tasks: usize = {
+            let loops = self.loops.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            loops.iter().map(|event_loop| event_loop.metrics().num_alive_tasks()).sum()
+        };
+        let (taken, room) = self.room.taken();
+        // The one that reads them is not counted.
+        let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, |open| open.count().saturating_sub(1));
+        self.log.event(format!(
+            "State: places={taken}/{room} tasks={tasks} descriptors={descriptors} buffered={}",
+            memory::BODIES.used()
+        ));
+        for site in self.routes().all() {
+            let Some(app) = &site.app else { continue };
+            let Depth { waiting, idle, busy } = app.queue.depth();
+            self.log.event(format!("State of {}: waiting={waiting} idle={idle} busy={busy}", site.config.name));
+        }
+    }
+
     pub fn routes(&self) -> Arc<Routes> {
         self.routes.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
@@ -105,8 +140,14 @@ async fn supervise(config: Config, log: Log, listeners: Vec<Entered>) -> Result<
     let failed = |error: std::io::Error| error.to_string();
     let reaper = Reaper::start().map_err(failed)?;
     let mut signals = Signals::new().map_err(failed)?;
+<<<<<<< HEAD
     let https_port = listeners.iter().filter(|(_, entrance)| entrance.scheme() == "https").find_map(|one| one.0.port());
     let server = Arc::new(Server { config, log, https_port, routes: RwLock::default() });
+=======
+    let room = Room::new(&config);
+    memory::BODIES.allow(config.buffer_memory);
+    let server = Arc::new(Server { config, log, routes: RwLock::default(), room, loops: Mutex::default() });
+>>>>>>> 7316c5f (Bound connections by descriptors and waiting bodies by memory; tell on PWR what is held)
     server.config.notices.iter().for_each(|notice| server.log.event(notice));
 
     let mut sites = Sites::new(server.clone(), reaper, adopted(&server.config));
@@ -146,6 +187,7 @@ async fn supervise(config: Config, log: Log, listeners: Vec<Entered>) -> Result<
                 Told::Halt => break true,
                 Told::Restart => sites.order(|| Order::Restart),
                 Told::Reopen => server.log.reopen(),
+                Told::Tell => server.tell(),
                 Told::Grow => sites.order(|| Order::Grow),
                 Told::Shrink => sites.order(|| Order::Shrink),
             }

@@ -14,6 +14,7 @@ pub enum Told {
     Halt,
     Restart,
     Reopen,
+    Tell,
     Grow,
     Shrink,
 }
@@ -25,13 +26,14 @@ pub struct Signals {
     usr1: Signal,
     usr2: Signal,
     hup: Signal,
+    pwr: Signal,
     ttin: Signal,
     ttou: Signal,
 }
 
 impl Signals {
     pub fn new() -> std::io::Result<Signals> {
-        // TTIN and TTOU have no name of their own in tokio.
+        // TTIN, TTOU and PWR have no name of their own in tokio.
         let raw = |number| signal(SignalKind::from_raw(number));
         Ok(Signals {
             term: signal(SignalKind::terminate())?,
@@ -40,6 +42,7 @@ impl Signals {
             usr1: signal(SignalKind::user_defined1())?,
             usr2: signal(SignalKind::user_defined2())?,
             hup: signal(SignalKind::hangup())?,
+            pwr: raw(rustix::process::Signal::POWER.as_raw())?,
             ttin: raw(rustix::process::Signal::TTIN.as_raw())?,
             ttou: raw(rustix::process::Signal::TTOU.as_raw())?,
         })
@@ -53,6 +56,7 @@ impl Signals {
             _ = self.usr1.recv() => Told::Restart,
             _ = self.usr2.recv() => Told::Restart,
             _ = self.hup.recv() => Told::Reopen,
+            _ = self.pwr.recv() => Told::Tell,
             _ = self.ttin.recv() => Told::Grow,
             _ = self.ttou.recv() => Told::Shrink,
         }

@@ -1,0 +1,98 @@
+//! The memory that all bodies together may take while they wait for a client or a worker. What finds no room goes to a file.
+//! It never holds a body itself.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use bytes::Bytes;
+
+/// The bodies of this process.
+pub static BODIES: Budget = Budget::new(256 << 20);
+
+/// A number of bytes, and how many of them are taken.
+pub struct Budget {
+    used: AtomicUsize,
+    limit: AtomicUsize,
+}
+
+/// Bytes that are taken until this is dropped.
+pub struct Held {
+    budget: &'static Budget,
+    bytes: usize,
+}
+
+impl Budget {
+    pub const fn new(limit: usize) -> Budget {
+        Budget { used: AtomicUsize::new(0), limit: AtomicUsize::new(limit) }
+    }
+
+    pub fn allow(&self, limit: usize) {
+        self.limit.store(limit, Relaxed);
+    }
+
+    pub fn used(&self) -> usize {
+        self.used.load(Relaxed)
+    }
+
+    /// None: there is no room for so many.
+    pub fn take(&'static self, bytes: usize) -> Option<Held> {
+        let limit = self.limit.load(Relaxed);
+        let room = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= limit);
+        self.used.fetch_update(Relaxed, Relaxed, room).ok()?;
+        Some(Held { budget: self, bytes })
+    }
+
+    /// The same bytes, which count until the last reference to them is gone. Err: there is no room for them.
+    pub fn hold(&'static self, bytes: Bytes) -> Result<Bytes, Bytes> {
+        match self.take(bytes.len()) {
+            Some(held) => Ok(Bytes::from_owner(Counted { bytes, _held: held })),
+            None => Err(bytes),
+        }
+    }
+}
+
+impl Held {
+    /// Takes more; false: there is no room for it.
+    pub fn grow(&mut self, bytes: usize) -> bool {
+        let Some(more) = self.budget.take(bytes) else { return false };
+        self.bytes += bytes;
+        std::mem::forget(more);
+        true
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.budget.used.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+struct Counted {
+    bytes: Bytes,
+    _held: Held,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_count_until_the_last_reference_is_gone() {
+        static BUDGET: Budget = Budget::new(10);
+        let held = BUDGET.hold(Bytes::from_static(b"abcdef")).unwrap();
+        let slice = held.slice(2..4);
+        assert_eq!(BUDGET.hold(Bytes::from_static(b"ghijk")), Err(Bytes::from_static(b"ghijk")));
+        drop(held);
+        assert_eq!((BUDGET.used(), &slice[..]), (6, &b"cd"[..]));
+        drop(slice);
+        let mut taken = BUDGET.take(4).unwrap();
+        assert!(taken.grow(6) && !taken.grow(1) && BUDGET.take(usize::MAX).is_none());
+        drop(taken);
+        assert_eq!(BUDGET.used(), 0);
+    }
+}
