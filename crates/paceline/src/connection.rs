@@ -38,7 +38,8 @@ where
         let (server, connection, interim) = (server.clone(), connection.clone(), interim.clone());
         async move {
             let (hints, mut early) = mpsc::unbounded_channel();
-            let mut answering = std::pin::pin!(pipeline::run(server, connection, request, hints));
+            // On the heap: it takes several kilobytes, which hyper would keep for each connection that is idle.
+            let mut answering = Box::pin(pipeline::run(server, connection, request, hints));
             loop {
                 tokio::select! {
                     biased;

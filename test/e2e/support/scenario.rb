@@ -1,6 +1,7 @@
 # What every end-to-end scenario stands on: a scripted application, a real server on a port of its own, raw clients, barriers.
 # It asserts nothing itself and never sleeps to wait for something: it waits for what the server prints, or on barriers.
 require "minitest/autorun"
+require "etc"
 require "fileutils"
 require "net/http"
 require "socket"
@@ -30,8 +31,9 @@ module Scenario
   end
 
   # Starts `paceline ARGUMENTS` in `dir` on a free port; returns when it listens, and with `ready: true` when the app is up.
-  def serve(dir, *arguments, env: {}, ready: true, port: true)
-    server = Server.new(dir, arguments, env, port)
+  # `within`: a command that the server is run by, as `prlimit --nofile=100`, and which it takes the place of.
+  def serve(dir, *arguments, env: {}, ready: true, port: true, within: [])
+    server = Server.new(dir, arguments, env, port, within)
     (@servers ||= []) << server
     server.wait_for(/Listening on http:\/\/\S+:(\d+)/) { |match| server.port = Integer(match[1]) } if port
     server.wait_for(/ is ready: /) if ready
@@ -68,7 +70,7 @@ module Scenario
     attr_reader :pid, :dir
     attr_accessor :port
 
-    def initialize(dir, arguments, env, port)
+    def initialize(dir, arguments, env, port, within = [])
       @dir = dir
       @log = Tempfile.create("paceline-output")
       arguments = ["-b", "tcp://127.0.0.1:0", *arguments] if port && arguments.none? { |argument| %w[-b -p].include?(argument) }
@@ -76,7 +78,7 @@ module Scenario
       # The scripted applications are root's where the tests run as root; without a word the server would refuse them.
       clean["PACELINE_USER"] = "root" if Process.uid.zero?
       env = clean.merge("PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem")).merge(env)
-      @pid = Process.spawn(env, BIN, *arguments, chdir: dir, out: @log, err: @log, in: File::NULL)
+      @pid = Process.spawn(env, *within, BIN, *arguments, chdir: dir, out: @log, err: @log, in: File::NULL)
     end
 
     def output = File.read(@log.path, encoding: "UTF-8")
@@ -99,6 +101,25 @@ module Scenario
 
     def request(request)
       Net::HTTP.start("127.0.0.1", port, read_timeout: PATIENCE) { |http| http.request(request) }
+    end
+
+    # What the front holds at this moment: its own counts, and those of its only application.
+    def state
+      from = output.bytesize
+      signal(:PWR)
+      pairs = wait_for(/State: (.*)\n(?:.*\n)*?\* State of .*: (waiting=.*)/, from: from)
+      pairs.captures.join(" ").scan(/(\w+)=(\d+)/).to_h { |name, number| [name.to_sym, number.to_i] }
+    end
+
+    # Bytes of the process's own memory.
+    def private_memory(of = pid)
+      File.read("/proc/#{of}/smaps_rollup").scan(/^Private_(?:Dirty|Hugetlb): +(\d+) kB/).sum { |(kb)| kb.to_i } * 1024
+    end
+
+    # Seconds of processor time that the front has used.
+    def processor_time
+      fields = File.read("/proc/#{pid}/stat").rpartition(") ").last.split
+      (fields[11].to_i + fields[12].to_i) / Float(Etc.sysconf(Etc::SC_CLK_TCK))
     end
 
     # A raw connection; closed by its block or by the caller.
