@@ -42,18 +42,13 @@ async fn accept(listener: Listener, entrance: Entrance, server: Arc<Server>, sto
                 tokio::select! {
                     accepted = $listener.accept() => match accepted {
                         Ok((stream, peer)) => {
-<<<<<<< HEAD
                             let peers = $address(&stream, peer);
-                            tokio::spawn(accepted::serve(stream, peers, entrance.clone(), server.clone(), stop.clone()));
-=======
-                            let (remote, local) = $address(&stream, peer);
                             let serving =
-                                connection::serve(stream, connection::facts(remote, local), server.clone(), stop.clone());
+                                accepted::serve(stream, peers, entrance.clone(), server.clone(), stop.clone());
                             tokio::spawn(async move {
                                 serving.await;
                                 drop(place);
                             });
->>>>>>> 7316c5f (Bound connections by descriptors and waiting bodies by memory; tell on PWR what is held)
                         }
                         // Out of descriptors all the same (the whole machine is), or a client that left again.
                         Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,

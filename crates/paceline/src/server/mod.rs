@@ -24,13 +24,9 @@ use self::{
     sites::Sites,
 };
 use crate::{
-<<<<<<< HEAD
     accepted::Entrance,
     config::{Config, Listening},
-=======
-    config::Config,
     dispatch::queue::Depth,
->>>>>>> 7316c5f (Bound connections by descriptors and waiting bodies by memory; tell on PWR what is held)
     listen::{self, Listener, Unbound},
     log::Log,
     memory,
@@ -140,14 +136,12 @@ async fn supervise(config: Config, log: Log, listeners: Vec<Entered>) -> Result<
     let failed = |error: std::io::Error| error.to_string();
     let reaper = Reaper::start().map_err(failed)?;
     let mut signals = Signals::new().map_err(failed)?;
-<<<<<<< HEAD
     let https_port = listeners.iter().filter(|(_, entrance)| entrance.scheme() == "https").find_map(|one| one.0.port());
-    let server = Arc::new(Server { config, log, https_port, routes: RwLock::default() });
-=======
     let room = Room::new(&config);
     memory::BODIES.allow(config.buffer_memory);
-    let server = Arc::new(Server { config, log, routes: RwLock::default(), room, loops: Mutex::default() });
->>>>>>> 7316c5f (Bound connections by descriptors and waiting bodies by memory; tell on PWR what is held)
+    let server =
+        Arc::new(Server { config, log, https_port, routes: RwLock::default(), room, loops: Mutex::default() });
+    server.know(Handle::current());
     server.config.notices.iter().for_each(|notice| server.log.event(notice));
 
     let mut sites = Sites::new(server.clone(), reaper, adopted(&server.config));
