@@ -94,6 +94,29 @@ class UsersTest < Minitest::Test
     assert_equal "plain", server.get("/to_path?#{dir}/public/plain.txt").body
   end
 
+  def test_an_application_that_is_given_away_is_started_as_its_new_owner
+    dir = app("config.ru" => WHO, "public/plain.txt" => "plain")
+    File.symlink("/etc/shadow", File.join(dir, "public/secret.txt"))
+    server = serve_as_itself(dir, ready: false)
+    server.wait_for(/would run as root/)
+
+    FileUtils.chown_R("nobody", NOBODY.gid, dir)
+
+    server.wait_for(/ is ready: /)
+    assert_equal NOBODY.uid, eval(server.get("/").body).first
+    refute_includes server.get("/secret.txt").body, "root:"
+  end
+
+  def test_error_pages_show_no_source_that_the_user_can_not_read
+    raise_in = 'eval("raise %(here)", nil, "/etc/shadow", 1)'
+    server = serve_as_itself(owned("config.ru" => "run ->(env) { #{raise_in} }"))
+    answer = server.get("/", "Accept" => "text/html")
+
+    assert_equal "500", answer.code
+    assert_includes answer.body, "RuntimeError"
+    refute_includes answer.body, "root:"
+  end
+
   def test_puma_rb_is_never_evaluated_as_root
     dir = owned("config.ru" => WHO, "config/puma.rb" => %(File.write("#{Dir.tmpdir}/paceline-puma-#{$$}", Process.uid.to_s)\nthreads 2, 2\n))
     said = File.join(Dir.tmpdir, "paceline-puma-#{$$}")

@@ -160,7 +160,8 @@ pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Fail
         Failure::Unavailable(Unavailable::Failed(report)) => {
             exchange.note = Some(format!("app did not start: {}", report.id));
             let (content_type, body) = match site.shows_details() {
-                true => pages::startup(&report, accept(head)),
+                // The excerpts are of files that the app has named.
+                true => acting(site.account.as_deref(), || pages::startup(&report, accept(head))),
                 false => pages::startup_in_production(&report.id, accept(head)),
             };
             let mut answer = page_response(StatusCode::SERVICE_UNAVAILABLE, content_type, body);
@@ -218,7 +219,7 @@ pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Fail
                 request_line: &request_line,
                 id: &exchange.id,
             };
-            let (content_type, body) = pages::exception(&exception, accept(head));
+            let (content_type, body) = acting(site.account.as_deref(), || pages::exception(&exception, accept(head)));
             page_response(StatusCode::INTERNAL_SERVER_ERROR, content_type, body)
         }
     }

@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    os::unix::net::UnixStream,
+    os::unix::{fs::MetadataExt, net::UnixStream},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use super::Server;
 use crate::{
     config::{self, AppKind, SiteConfig},
+    log::Log,
     route::{Routes, Site},
     static_files::Folder,
     supervisor::{
@@ -69,10 +70,10 @@ impl Sites {
         let mut changed = self.server.routes().all().is_empty();
         let names: Vec<String> = wanted.iter().map(|(site, _)| site.name.clone()).collect();
         for (site, problem) in wanted {
-            let looks = match self.known.get(&site.name) {
+            let looks = match self.known.get_mut(&site.name) {
                 Some(known) if problem.is_some() => {
                     if known.problem != problem {
-                        self.say_problem(&site, &problem);
+                        say_problem(&self.server.log, &site, &problem);
                     }
                     // What was served before its paceline.toml was broken goes on being served.
                     if known.problem.is_none() || known.problem == problem {
@@ -82,13 +83,14 @@ impl Sites {
                 }
                 Some(known) => {
                     let looks = known.looks.again(&site);
-                    if known.problem.is_none() && known.wanted == site && known.looks.kind == looks.kind {
+                    if known.problem.is_none() && known.wanted == site && !known.looks.differs(&looks) {
+                        known.looks = looks;
                         continue;
                     }
                     looks
                 }
                 None => {
-                    self.say_problem(&site, &problem);
+                    say_problem(&self.server.log, &site, &problem);
                     Looks::at(&site)
                 }
             };
@@ -122,12 +124,6 @@ impl Sites {
                 names.iter().filter_map(|name| self.known.get(name)).map(|known| known.site.clone()).collect();
             *self.server.routes.write().unwrap_or_else(|poisoned| poisoned.into_inner()) =
                 Arc::new(Routes::new(in_order));
-        }
-    }
-
-    fn say_problem(&self, site: &SiteConfig, problem: &Option<String>) {
-        if let Some(why) = problem {
-            self.server.log.event(format!("Site {}: {why}", site.name));
         }
     }
 
@@ -204,6 +200,12 @@ impl Sites {
     }
 }
 
+fn say_problem(log: &Log, site: &SiteConfig, problem: &Option<String>) {
+    if let Some(why) = problem {
+        log.event(format!("Site {}: {why}", site.name));
+    }
+}
+
 fn stop_app(site: &Site) {
     if let Some(app) = &site.app {
         app.order(Order::Stop { grace: Duration::from_secs(30), done: oneshot::channel().0 });
@@ -216,25 +218,48 @@ struct Looks {
     /// None when nothing is recognised, which the start-up page will explain.
     kind: Option<AppKind>,
     changed: [Option<SystemTime>; 2],
+    /// Owners of the files that decide who the app runs as, where that is asked.
+    owners: [Option<u32>; 4],
 }
 
 impl Looks {
     fn at(site: &SiteConfig) -> Looks {
-        let changed = Looks::dates(site);
+        let (changed, owners) = (Looks::dates(site), Looks::owners(site));
         let kind = site.kind.or_else(|| config::detect(&site.root).ok().map(|detected| detected.kind));
-        Looks { kind, changed }
+        Looks { kind, changed, owners }
     }
 
     fn again(&self, site: &SiteConfig) -> Looks {
-        match self.changed == Looks::dates(site) {
+        let owners = Looks::owners(site);
+        let mut now = match self.changed == Looks::dates(site) {
             true => *self,
             false => Looks::at(site),
-        }
+        };
+        // A file that is being replaced is away for a moment.
+        now.owners = std::array::from_fn(|index| owners[index].or(self.owners[index]));
+        now
+    }
+
+    /// Whether it would be served otherwise.
+    fn differs(&self, other: &Looks) -> bool {
+        let given_away =
+            std::iter::zip(self.owners, other.owners).any(|pair| matches!(pair, (Some(old), Some(new)) if old != new));
+        let appeared = self.owners[0].is_none() && other.owners[0].is_some();
+        self.kind != other.kind || given_away || appeared
     }
 
     fn dates(site: &SiteConfig) -> [Option<SystemTime>; 2] {
         [site.root.clone(), site.root.join("config")]
             .map(|dir| std::fs::metadata(dir).and_then(|found| found.modified()).ok())
+    }
+
+    fn owners(site: &SiteConfig) -> [Option<u32>; 4] {
+        if !rustix::process::geteuid().is_root() || site.user.is_some() {
+            return [None; 4];
+        }
+        let rackup = site.rackup.clone().unwrap_or_else(|| site.root.join("config.ru"));
+        [site.root.clone(), site.root.join("config/environment.rb"), rackup, site.root.join("app.rb")]
+            .map(|path| std::fs::metadata(path).map(|found| found.uid()).ok())
     }
 }
 
