@@ -8,7 +8,7 @@ class CheckTest < Minitest::Test
   HELLO = "run ->(env) { [200, {}, ['hello']] }\n".freeze
 
   def check(dir, *arguments)
-    env = { "PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem"), "RACK_ENV" => nil, "RAILS_ENV" => nil, "PORT" => nil }
+    env = { "PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem"), "RACK_ENV" => nil, "RAILS_ENV" => nil, "PORT" => nil }.merge(AS_ROOT)
     out, status = Open3.capture2e(env, BIN, "check", *arguments, chdir: dir)
     [out, status.exitstatus]
   end

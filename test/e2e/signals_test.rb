@@ -184,7 +184,7 @@ class SignalsTest < Minitest::Test
     dir = app("config.ru" => 'run ->(env) { [200, {}, [ENV.keys.grep(/LISTEN/).inspect]] }')
     listener = TCPServer.new("127.0.0.1", 0)
     log = File.join(dir, "log")
-    pid = Process.spawn({ "LISTEN_FDS" => "1", "PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem") }, "sh", "-c",
+    pid = Process.spawn({ "LISTEN_FDS" => "1", "PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem") }.merge(AS_ROOT), "sh", "-c",
       'LISTEN_PID=$$ exec "$0"', BIN, chdir: dir, 3 => listener, err: log, out: File::NULL)
     body = Net::HTTP.get(URI("http://127.0.0.1:#{listener.local_address.ip_port}/"))
     assert_equal "[]", body

@@ -108,13 +108,14 @@ class UsersTest < Minitest::Test
   end
 
   def test_error_pages_show_no_source_that_the_user_can_not_read
-    raise_in = 'eval("raise %(here)", nil, "/etc/shadow", 1)'
-    server = serve_as_itself(owned("config.ru" => "run ->(env) { #{raise_in} }"))
-    answer = server.get("/", "Accept" => "text/html")
+    dir = owned("config.ru" => 'run ->(env) { eval("raise %(here)", nil, File.join(__dir__, env["PATH_INFO"]), 1) }', "source.rb" => "readable = 1")
+    File.symlink("/etc/shadow", File.join(dir, "secret.rb"))
+    readable, secret = %w[/source.rb /secret.rb].map { |path| serve_as_itself(dir).get(path, "Accept" => "text/html") }
 
-    assert_equal "500", answer.code
-    assert_includes answer.body, "RuntimeError"
-    refute_includes answer.body, "root:"
+    assert_equal %w[500 500], [readable.code, secret.code]
+    assert_includes readable.body, "readable = 1"
+    assert_includes secret.body, "RuntimeError"
+    refute_includes secret.body, "root:"
   end
 
   def test_puma_rb_is_never_evaluated_as_root

@@ -14,6 +14,9 @@ module Scenario
   # Nothing that is waited for takes this long, on the slowest machine.
   PATIENCE = Integer(ENV.fetch("PACELINE_TEST_PATIENCE", "30"))
 
+  # The scripted applications are root's where the tests run as root; without a word the server would refuse them.
+  AS_ROOT = Process.uid.zero? ? { "PACELINE_USER" => "root" }.freeze : {}.freeze
+
   # A folder with the given files ("config.ru" => "run ..."), removed after the test.
   def app(files = {})
     dir = File.realpath(Dir.mktmpdir("paceline-test-"))
@@ -75,9 +78,7 @@ module Scenario
       @log = Tempfile.create("paceline-output")
       arguments = ["-b", "tcp://127.0.0.1:0", *arguments] if port && arguments.none? { |argument| %w[-b -p].include?(argument) }
       clean = %w[RACK_ENV RAILS_ENV APP_ENV WEB_CONCURRENCY RAILS_MAX_THREADS PORT BUNDLE_GEMFILE RUBYOPT].to_h { |name| [name, nil] }
-      # The scripted applications are root's where the tests run as root; without a word the server would refuse them.
-      clean["PACELINE_USER"] = "root" if Process.uid.zero?
-      env = clean.merge("PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem")).merge(env)
+      env = clean.merge("PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem")).merge(AS_ROOT).merge(env)
       @pid = Process.spawn(env, *within, BIN, *arguments, chdir: dir, out: @log, err: @log, in: File::NULL)
     end
 

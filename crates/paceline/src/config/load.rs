@@ -134,6 +134,10 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
     if sites.is_empty() && sites_dir.is_none() {
         sites.push(site_defaults.clone());
     }
+    // The process that started us has loaded the app as itself; what follows it runs as the same.
+    if flags.adopt_control_fd.is_some() && rustix::process::geteuid().is_root() {
+        sites.iter_mut().for_each(|site| site.user = Some("root".into()));
+    }
     problems.append(&mut resolve::check_sites(&mut sites, &toml.sites));
     if let Some(dir) = sites_dir.as_ref().filter(|dir| !dir.is_dir()) {
         problems.push(format!("sites: {} is no directory", dir.display()));

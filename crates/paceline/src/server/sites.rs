@@ -134,11 +134,8 @@ impl Sites {
             return Site { config: site, folder: None, app: Some(app), account: None };
         }
         let is_files = kind == Some(AppKind::Files);
-        // Where the app may not run as root, its start says so; an adopted one runs as we do.
-        let account = match self.adopted.is_some() {
-            true => None,
-            false => Found::at(&site).ok().and_then(|found| found.account(&site).ok()).flatten(),
-        };
+        // Where the app may not run as root, its start says so.
+        let account = Found::at(&site).ok().and_then(|found| found.account(&site).ok()).flatten();
         let folder =
             (site.static_files || is_files).then(|| Folder::new(files_of(&site, is_files), site.static_max_age));
         let app = (!is_files).then(|| {
