@@ -139,8 +139,7 @@ async fn supervise(config: Config, log: Log, listeners: Vec<Entered>) -> Result<
     let https_port = listeners.iter().filter(|(_, entrance)| entrance.scheme() == "https").find_map(|one| one.0.port());
     let room = Room::new(&config);
     memory::BODIES.allow(config.buffer_memory);
-    let server =
-        Arc::new(Server { config, log, https_port, routes: RwLock::default(), room, loops: Mutex::default() });
+    let server = Arc::new(Server { config, log, https_port, routes: RwLock::default(), room, loops: Mutex::default() });
     server.know(Handle::current());
     server.config.notices.iter().for_each(|notice| server.log.event(notice));
 
