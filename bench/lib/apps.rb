@@ -1,0 +1,67 @@
+# frozen_string_literal: true
+
+# Prepares the applications that are served, in tmp/bench of the checkout: done once, then found there.
+require "digest"
+require "fileutils"
+
+module Bench
+  App = Struct.new(:name, :directory, :environment, keyword_init: true)
+
+  module Apps
+    HERE = File.expand_path("../..", __dir__)
+    WORK = File.join(HERE, "tmp/bench")
+
+    module_function
+
+    def prepare(name)
+      FileUtils.mkdir_p(WORK)
+      send(name)
+    end
+
+    def rack
+      files = File.join(WORK, "files")
+      big = File.join(files, "download.bin")
+      unless File.size?(big) == Scenarios::DOWNLOAD_BYTES
+        FileUtils.mkdir_p(files)
+        File.binwrite(big, Random.new(11).bytes(Scenarios::DOWNLOAD_BYTES))
+      end
+      App.new(name: :rack, directory: File.join(HERE, "bench/apps/rack"), environment: { "BENCH_FILES" => files })
+    end
+
+    def brewery
+      directory = File.join(WORK, "brewery")
+      once(directory, Dir[File.join(HERE, "examples/brewery/{app,config,db}/**/*.{rb,erb,builder,yml}")] + [File.join(HERE, "test/brewery/prepare")]) do
+        command("test/brewery/prepare", directory, "production")
+      end
+      App.new(name: :brewery, directory: directory, environment: {})
+    end
+
+    # Redmine's preparation knows itself whether it is done; the issues are added here.
+    def redmine
+      directory = File.join(WORK, "redmine")
+      command("test/redmine/prepare", directory)
+      once(directory, [File.join(directory, ".prepared"), File.join(HERE, "bench/apps/redmine_issues.rb")]) do
+        command("ruby", "bin/rails", "runner", File.join(HERE, "bench/apps/redmine_issues.rb"),
+                chdir: directory, env: { "RAILS_ENV" => "production", "BUNDLE_GEMFILE" => File.join(directory, "Gemfile") })
+      end
+      App.new(name: :redmine, directory: directory, environment: {})
+    end
+
+    # Runs the block unless it was run before with the same files.
+    def once(directory, sources)
+      digest = Digest::SHA256.hexdigest(RUBY_VERSION + sources.sort.map { |path| File.exist?(path) ? File.read(path) : "" }.join)
+      stamp = "#{directory}.stamp"
+      return if File.exist?(stamp) && File.read(stamp) == digest
+
+      yield
+      File.write(stamp, digest)
+    end
+
+    def command(*words, chdir: HERE, env: {})
+      log = File.join(WORK, "prepare.log")
+      return if system(env, *words, chdir: chdir, in: File::NULL, %i[out err] => [log, "w"])
+
+      abort "#{words.join(" ")} failed:\n#{File.readlines(log).last(20).join}"
+    end
+  end
+end

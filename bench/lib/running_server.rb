@@ -1,0 +1,131 @@
+# frozen_string_literal: true
+
+# One server under measurement, from its start to its end: boot time, processes, memory. When `stop` returns nothing of it runs.
+require "fileutils"
+require "net/http"
+require "rbconfig"
+require "socket"
+require_relative "processes"
+require_relative "servers"
+
+module Bench
+  class RunningServer
+    START_LIMIT = 90
+    STOP_LIMIT = 10
+
+    class Failed < StandardError; end
+
+    attr_reader :server, :port, :boot_seconds
+
+    # READY is the path whose 200 tells that it serves.
+    def initialize(server, app, processes, work, ready)
+      @server = server
+      @app = app
+      @processes = processes
+      @work = File.join(work, server.name)
+      @ready = ready
+      @port = TCPServer.open("127.0.0.1", 0) { |socket| socket.addr[1] }
+      FileUtils.rm_rf(@work)
+      FileUtils.mkdir_p(@work)
+    end
+
+    def start
+      began = now
+      @pid = Process.spawn(environment, *Processes.ending_with_us("TERM"), *command, chdir: @app.directory, in: File::NULL, %i[out err] => log, pgroup: true)
+      wait_for("an answer from #{@ready}", began) { answers? }
+      @boot_seconds = now - began
+      # Passenger serves with its first worker while it still starts the second.
+      wait_for("#{Servers::WORKERS} workers", began) { workers.size >= Servers::WORKERS }
+      self
+    end
+
+    def stop
+      return unless @pid
+
+      signal("TERM", [@pid])
+      gone_within(STOP_LIMIT) || signal("KILL", @processes.tree.keys)
+      gone_within(STOP_LIMIT) || raise(Failed, "#{server.name} can't be stopped: #{@processes.tree.keys.map { |pid| @processes.title(pid) }}")
+      @pid = nil
+    end
+
+    def processes
+      @processes.tree
+    end
+
+    def workers
+      processes.keys.select { |pid| @processes.title(pid).match?(server.worker) }
+    end
+
+    # Bytes: private dirty of each worker, and of all processes; the proportional share of all of them.
+    def memory
+      all = processes.keys.to_h { |pid| [pid, @processes.memory(pid)] }
+      of_workers = workers.filter_map { |pid| all[pid]&.private_dirty }
+      { worker: of_workers.empty? ? nil : of_workers.sum / of_workers.size, private_dirty: all.values.sum(&:private_dirty), proportional: all.values.sum(&:proportional) }
+    end
+
+    def command
+      server.command.call(@port, @work).map(&:to_s)
+    end
+
+    def log
+      File.join(@work, "output.log")
+    end
+
+    private
+
+    def environment
+      { "RAILS_ENV" => "production", "RACK_ENV" => "production", "BENCH_WORKERS" => Servers::WORKERS.to_s,
+        "RAILS_MAX_THREADS" => server.threads.to_s, "PACELINE_GEM_DIR" => File.join(Servers::HERE, "gem") }.merge(@app.environment)
+    end
+
+    def answers?
+      Net::HTTP.start("127.0.0.1", @port, open_timeout: 5, read_timeout: 60) { |http| http.get(@ready).is_a?(Net::HTTPOK) }
+    rescue SystemCallError, IOError, Timeout::Error
+      false
+    end
+
+    def wait_for(what, began)
+      until yield
+        raise Failed, "#{server.name} ended before there was #{what}\n#{last_words}" if Process.waitpid(@pid, Process::WNOHANG)
+        raise Failed, "#{server.name}: #{START_LIMIT} s without #{what}\n#{last_words}" if now - began > START_LIMIT
+
+        sleep 0.01
+      end
+    end
+
+    def last_words
+      File.readlines(log).last(20).join
+    rescue SystemCallError
+      ""
+    end
+
+    def gone_within(seconds)
+      limit = now + seconds
+      loop do
+        reap
+        return true if processes.empty?
+        return false if now > limit
+
+        sleep 0.02
+      end
+    end
+
+    def reap
+      nil while Process.waitpid(-1, Process::WNOHANG)
+    rescue Errno::ECHILD
+      nil
+    end
+
+    def signal(name, pids)
+      pids.each do |pid|
+        Process.kill(name, pid)
+      rescue Errno::ESRCH
+        next
+      end
+    end
+
+    def now
+      Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+# The servers that are compared: how each is started for the application in the current directory. Every one in production
+# mode, with the same number of workers, the application loaded before the fork, and no access log.
+module Bench
+  # WORKER tells a worker by its process title; PACKAGE is the Debian package whose version is noted.
+  Server = Struct.new(:name, :package, :worker, :threads, :only, :note, :command, keyword_init: true) do
+    def serves?(scenario)
+      only.nil? || only.include?(scenario)
+    end
+  end
+
+  module Servers
+    HERE = File.expand_path("../..", __dir__)
+    PEERS = File.join(HERE, "bench/peers")
+    WORKERS = 2
+    THREADS = 5
+    BASELINE = "puma"
+
+    def self.paceline
+      ENV["PACELINE_BIN"] || File.join(HERE, "target/release/paceline")
+    end
+
+    # Each command is given the port to listen on and a directory of its own for pid files and the like.
+    ALL = [
+      Server.new(
+        name: "paceline", worker: /\Apaceline worker/, threads: THREADS, note: "#{WORKERS} x #{THREADS} threads",
+        command: ->(port, _) { [paceline, "-C", "-", "-b", "tcp://127.0.0.1:#{port}", "-e", "production", "-w", WORKERS, "-t", THREADS, "-q"] }
+      ),
+      Server.new(
+        name: "puma", package: "puma", worker: /cluster worker/, threads: THREADS, note: "#{WORKERS} x #{THREADS} threads, preloaded",
+        command: ->(port, _) { ["puma", "-C", "-", "-b", "tcp://127.0.0.1:#{port}", "-e", "production", "-w", WORKERS, "-t", "#{THREADS}:#{THREADS}", "--preload", "-q"] }
+      ),
+      Server.new(
+        name: "nginx+puma", package: "nginx", worker: /cluster worker/, threads: THREADS, only: %w[upload download],
+        note: "2 nginx workers before Puma as above, Unix socket with keep-alive",
+        command: ->(port, work) { [File.join(PEERS, "nginx-puma"), port, WORKERS, THREADS, work] }
+      ),
+      Server.new(
+        name: "unicorn", package: "unicorn", worker: /unicorn worker\[/, threads: 1, note: "#{WORKERS} processes, preloaded; knows no keep-alive",
+        command: ->(port, _) { ["unicorn", "-c", File.join(PEERS, "unicorn.rb"), "-l", "127.0.0.1:#{port}", "-E", "production", "--no-default-middleware"] }
+      ),
+      Server.new(
+        name: "thin", package: "thin", worker: /\Aforked worker/, threads: 1, note: "#{WORKERS} processes on one socket, preloaded (bench/peers/forked.rb)",
+        command: ->(port, _) { ["ruby", File.join(PEERS, "forked.rb"), "thin", port, WORKERS] }
+      ),
+      Server.new(
+        name: "passenger", package: "passenger", worker: /Passenger RubyApp/, threads: 1, note: "standalone, builtin engine, pool of #{WORKERS}, smart spawning",
+        command: lambda do |port, work|
+          ["passenger", "start", "--engine", "builtin", "-a", "127.0.0.1", "-p", port, "-e", "production", "--max-pool-size", WORKERS,
+           "--min-instances", WORKERS, "--max-request-queue-size", 1000, "--disable-security-update-check",
+           "--log-file", "#{work}/passenger.log", "--pid-file", "#{work}/passenger.pid"]
+        end
+      ),
+      Server.new(
+        name: "webrick", package: "ruby-webrick", worker: /\Aforked worker/, threads: 100,
+        note: "#{WORKERS} processes on one socket, a thread for each connection, preloaded (bench/peers/forked.rb)",
+        command: ->(port, _) { ["ruby", File.join(PEERS, "forked.rb"), "webrick", port, WORKERS] }
+      )
+    ].freeze
+
+    def self.named(names)
+      names.map { |name| ALL.find { |server| server.name == name } or raise ArgumentError, "no server #{name}; there are #{ALL.map(&:name).join(", ")}" }
+    end
+  end
+end

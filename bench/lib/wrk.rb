@@ -1,0 +1,79 @@
+# frozen_string_literal: true
+
+# Drives wrk, the load generator for servers that answer faster than a generator in Ruby can ask. Its latencies leave
+# connecting out.
+require "tempfile"
+require_relative "processes"
+
+module Bench
+  class Wrk
+    Result = Struct.new(:completed, :seconds, :failures, :p50, :p99, :own_cpu, keyword_init: true)
+    SCRIPT = File.join(__dir__, "wrk.lua")
+    DRAIN_LIMIT = 60
+
+    # What wrk.lua printed, as numbers and a list of failures with their counts.
+    def self.parse(output)
+      line = output[/^result (.*)$/, 1] or raise "wrk gave no result:\n#{output}"
+      numbers = line.scan(/(\w+)=(\d+)/).to_h { |name, number| [name.to_sym, number.to_i] }
+      failures = %i[connect read write timeout].filter_map { |name| ["wrk: #{name} errors", numbers[name]] if numbers[name].positive? }
+      failures << ["wrong: #{output[/^why (.*)$/, 1]}", numbers[:wrong]] if numbers[:wrong].positive?
+      missing = numbers[:sent] - numbers[:completed]
+      failures << ["never answered", missing] if missing.positive?
+      [numbers, failures]
+    end
+
+    def initialize(port:, kind:, connections:, keep_alive:, seconds:)
+      @port = port
+      @kind = kind
+      @connections = connections
+      @keep_alive = keep_alive
+      @seconds = seconds
+    end
+
+    # The pid is given to the block while wrk works, and what is read from it must come back.
+    def in_child
+      expected = Tempfile.create("expected", binmode: true)
+      expected.write(@kind.expected)
+      expected.close
+      pid, output = start(expected.path)
+      before = Process.times
+      text = yield(pid, Drained.new(output, pid))
+      Process.waitpid(pid)
+      after = Process.times
+      numbers, failures = self.class.parse(text)
+      Result.new(completed: numbers[:completed], seconds: numbers[:micros] / 1e6, failures: failures,
+                 p50: numbers[:p50] / 1e6, p99: numbers[:p99] / 1e6, own_cpu: after.cutime + after.cstime - before.cutime - before.cstime)
+    ensure
+      output&.close
+      File.unlink(expected.path) if expected
+    end
+
+    private
+
+    def start(expected)
+      reading, writing = IO.pipe
+      command = [*Processes.ending_with_us("KILL"), "wrk", "-t", 1, "-c", @connections, "-d", "#{(@seconds + DRAIN_LIMIT).ceil}s", "--timeout", "#{DRAIN_LIMIT}s", "-s", SCRIPT,
+                 "http://127.0.0.1:#{@port}#{@kind.path}", "--", @seconds, @kind.path, @keep_alive ? "keep" : "close", expected]
+      pid = Process.spawn(*command.map(&:to_s), in: File::NULL, %i[out err] => writing)
+      writing.close
+      [pid, reading]
+    end
+
+    # Reads wrk's output and interrupts it as soon as it says that all is answered.
+    class Drained
+      def initialize(io, pid)
+        @io = io
+        @pid = pid
+      end
+
+      def read
+        text = +""
+        @io.each_line do |line|
+          text << line
+          Process.kill("INT", @pid) if line == "drained\n"
+        end
+        text
+      end
+    end
+  end
+end

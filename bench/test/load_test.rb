@@ -1,0 +1,94 @@
+# frozen_string_literal: true
+
+# What the load generators make of responses: wrk's lines, and the Ruby generator against a scripted server.
+require "minitest/autorun"
+require "socket"
+require_relative "../lib/kind"
+require_relative "../lib/load"
+require_relative "../lib/wrk"
+
+class LoadTest < Minitest::Test
+  include Bench
+
+  def test_wrk_tells_its_result_in_one_line
+    numbers, failures = Wrk.parse("Running 60s test\ndrained\nresult sent=100 completed=100 micros=800000 wrong=0 connect=0 read=0 write=0 timeout=0 p50=900 p99=2100\nwhy \n")
+    assert_equal [100, 800_000, 900, 2100], numbers.values_at(:completed, :micros, :p50, :p99)
+    assert_empty failures
+  end
+
+  def test_wrk_tells_every_failure
+    _, failures = Wrk.parse("result sent=10 completed=7 micros=1 wrong=2 connect=0 read=3 write=0 timeout=0 p50=1 p99=1\nwhy status 500, 3 bytes\n")
+    assert_equal [["wrk: read errors", 3], ["wrong: status 500, 3 bytes", 2], ["never answered", 3]], failures
+    assert_raises(RuntimeError) { Wrk.parse("unable to connect") }
+  end
+
+  def test_responses_with_a_length
+    result = load_from("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+    assert_equal [20, []], [result.completed, result.failures]
+    assert_equal 20, result.latencies["k"].size
+  end
+
+  def test_chunked_responses_after_an_interim_one
+    result = load_from("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n")
+    assert_equal [20, []], [result.completed, result.failures]
+  end
+
+  def test_responses_that_end_with_the_connection
+    result = load_from("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello", closes: true)
+    assert_equal [20, []], [result.completed, result.failures]
+  end
+
+  def test_wrong_responses_are_told_and_not_counted
+    { "HTTP/1.1 500 Oops\r\nContent-Length: 5\r\n\r\nhello" => /status 500/, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhellO" => /other content/,
+      "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhell" => /4 bytes instead of 5/ }.each do |answer, why|
+      result = load_from(answer)
+      assert_equal 0, result.completed
+      assert_match why, result.failures[0][0]
+    end
+    assert_match(/cut short/, load_from("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel", closes: true).failures[0][0])
+  end
+
+  def test_pages_may_differ_in_their_tokens_only
+    page = ->(token, text) { %(<meta name="csrf-token" content="#{token}" /><form name="form-0a1b2c3d">#{text}</form>) }
+    kind = Kind.new("page", "/", check: :page, contains: "Beers")
+    assert_nil kind.learn(200, page["abc", "Beers"])
+    other = page["defg+/=", "Beers"].sub("0a1b2c3d", "ffffffff")
+    assert_nil kind.wrong(other.bytesize, other)
+    assert_equal "other content", kind.wrong(0, page["abc", "Wines"])
+    assert_match(/not in it/, Kind.new("page", "/", check: :page, contains: "Beers").learn(200, "Wines"))
+  end
+
+  private
+
+  # Twenty requests over two connections to a server that always answers ANSWER.
+  def load_from(answer, closes: false)
+    server = TCPServer.new("127.0.0.1", 0)
+    threads = []
+    accepting = Thread.new do
+      loop do
+        threads << Thread.new(server.accept) { |socket| serve(socket, answer, closes) }
+      end
+    rescue IOError
+      nil
+    end
+    kind = Kind.new("k", "/", expected: "hello".b)
+    Load.new(port: server.addr[1], mix: [[kind, 1.0]], connections: 2, keep_alive: true, count: 20).run
+  ensure
+    server.close
+    accepting.join
+    threads.each(&:kill)
+  end
+
+  def serve(socket, answer, closes)
+    loop do
+      while (line = socket.gets) && line != "\r\n" do end
+      break unless line
+
+      socket.write(answer)
+      break if closes
+    end
+    socket.close
+  rescue SystemCallError
+    nil
+  end
+end

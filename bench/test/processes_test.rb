@@ -1,0 +1,79 @@
+# frozen_string_literal: true
+
+# CPU and memory as /proc tells them, and what strace's lines amount to.
+require "minitest/autorun"
+require_relative "../lib/processes"
+require_relative "../lib/trace"
+
+class ProcessesTest < Minitest::Test
+  include Bench
+
+  STAT = "4711 (puma: cluster (1) x) S 42 4711 4711 0 -1 4194560 100 0 0 0 150 50 7 3 20 0 7 0 12345 1 2 3\n"
+
+  def test_the_command_may_hold_parentheses
+    stat = Processes.parse_stat(STAT)
+    assert_equal [4711, 42, "S", 200, 10], stat.to_a
+  end
+
+  def test_cpu_counts_what_was_used_between_two_looks
+    before = look(1 => [0, 100, 0], 2 => [1, 50, 0])
+    after = look(1 => [0, 130, 0], 2 => [1, 70, 0], 3 => [1, 5, 0])
+    assert_in_delta 55, ticks(before, after)
+  end
+
+  def test_a_worker_that_ended_counts_once
+    before = look(1 => [0, 100, 0], 2 => [1, 50, 0])
+    # It used 20 more, ended, and its parent waited for it: 70 are in the parent's reaped time.
+    after = look(1 => [0, 100, 70])
+    assert_in_delta 20, ticks(before, after)
+  end
+
+  def test_memory_is_read_in_bytes
+    text = "5581 ffff [rollup]\nRss:  1000 kB\nPss:   400 kB\nPss_Dirty:  99 kB\nPrivate_Clean: 7 kB\nPrivate_Dirty:   300 kB\n"
+    assert_equal [300, 400, 1000].map { |kb| kb * 1024 }, Processes.parse_memory(text).to_a
+  end
+
+  def test_machine_time_leaves_idle_and_interrupts_out
+    assert_in_delta 17 / Processes::TICKS, Processes.machine_busy("cpu  10 1 2 900 50 60 70 4 0 0\n")
+  end
+
+  def test_tree_finds_children_and_leaves_the_benchmarks_own_out
+    processes = Processes.new
+    server = Process.spawn("sleep", "30")
+    generator = Process.spawn("sleep", "30")
+    processes.own(generator) { assert_equal [server], processes.tree.keys }
+    assert_equal [server, generator].sort, processes.tree.keys.sort
+  ensure
+    [server, generator].compact.each { |pid| Process.kill("KILL", pid) && Process.wait(pid) }
+  end
+
+  TRACE = [
+    "10 read(5<TCP:[127.0.0.1:3000->127.0.0.1:50000]>, \"\"..., 1024) = 78\n",
+    "10 write(7<UNIX-STREAM:[1->2]>, \"\"..., 300) = 300\n",
+    "20 read(9<UNIX-STREAM:[2->1]>,  <unfinished ...>\n",
+    "20 <... read resumed>\"\"..., 99) = 300\n",
+    "20 write(9<UNIX-STREAM:[2->1]>, \"\"..., 99) = 99\n",
+    "10 writev(5<TCP:[127.0.0.1:3000->127.0.0.1:50000]>, [], 2) = 120\n",
+    "10 sendto(8<TCP:[127.0.0.1:50001->127.0.0.1:4000]>, \"\"..., 9, 0, NULL, 0) = 9\n",
+    "20 +++ exited with 0 +++\n"
+  ].freeze
+
+  def test_trace_tells_writes_to_the_client_from_others
+    counts = Trace.count(TRACE, 3000, [20], 1)
+    assert_equal 1.0, counts[:writes]
+    assert_equal 6.0, counts[:calls]
+    assert_equal({ "read" => 1.0, "write" => 1.0 }, counts[:workers])
+    assert_equal 1.0, counts[:others]["writev"]
+  end
+
+  private
+
+  # {pid => [parent, ticks, ticks of children waited for]}
+  def look(processes)
+    processes.to_h { |pid, (parent, own, reaped)| [pid, Processes::Stat.new(pid, parent, "S", own, reaped)] }
+  end
+
+  def ticks(before, after)
+    Processes.cpu_seconds(before, after) * Processes::TICKS
+  end
+end
