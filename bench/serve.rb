@@ -24,6 +24,9 @@ module Bench
     end
 
     def run
+      unless File.executable?(Servers.paceline) || @options.servers.none? { |server| server.name == "paceline" }
+        abort "bin/bench serve: there is no #{Servers.paceline}: run `cargo build --release --locked`, or set PACELINE_BIN"
+      end
       @processes.adopt_orphans
       %w[TERM HUP].each { |signal| trap(signal) { raise Interrupt } }
       facts, versions = Machine.facts, Machine.versions

@@ -7,6 +7,7 @@ require "json"
 module Bench
   class Report
     BUSY = 0.85
+    QUIET = 0.25
 
     # TRACES: {server => {scenario => counts}}; ABSENT: {"server, app" => why it was not measured}.
     def initialize(summary:, traces:, absent:, facts:, versions:, options:, command:, seconds:)
@@ -29,7 +30,7 @@ module Bench
     end
 
     def markdown
-      [heading, table, footprints, absent, setting].compact.join("\n\n") << "\n"
+      [heading, disturbed, table, footprints, absent, setting].compact.join("\n\n") << "\n"
     end
 
     def data
@@ -52,6 +53,14 @@ module Bench
       TEXT
     end
 
+    # Said at the top when other work disturbed most loads.
+    def disturbed
+      elsewhere = Arithmetic.median(@summary.groups.flat_map(&:rows).map(&:elsewhere))
+      return if elsewhere.nil? || elsewhere < QUIET
+
+      "**Other work took #{elsewhere.round(1)} of #{@facts["processors"]} processors meanwhile (median): rely on neither requests/s nor percentiles.**"
+    end
+
     def table
       rows = @summary.groups.flat_map do |group|
         group.rows.each_with_index.map { |row, i| [i.zero? ? group.scenario : "", i.zero? ? group.shape.to_s : "", *figures(group, row)] }
@@ -66,7 +75,7 @@ module Bench
       notes = []
       notes << "slow p99 #{milliseconds(row.slow_p99)}" if row.slow_p99
       notes << "generator #{(row.generator_busy * 100).round} % busy" if row.generator_busy > BUSY
-      notes << "#{row.elsewhere.round(1)} processors busy elsewhere" if row.elsewhere > 0.25
+      notes << "#{row.elsewhere.round(1)} processors busy elsewhere" if row.elsewhere > QUIET
       [row.server, rounded(row.rate), factor(row.rate_ratio), milliseconds(row.p50), milliseconds(row.p99), rounded(row.cpu), factor(row.cpu_ratio),
        trace ? rounded(trace[:writes]) : "", trace ? rounded(trace[:calls]) : "", notes.join(", ")]
     end

@@ -29,9 +29,11 @@ module Bench
       FileUtils.mkdir_p(@work)
     end
 
+    # In a session of its own: there Linux gives it a share of the processors as a whole. Otherwise, beside other work, a server
+    # with many threads would get more of them than one with few.
     def start
       began = now
-      @pid = Process.spawn(environment, *Processes.ending_with_us("TERM"), *command, chdir: @app.directory, in: File::NULL, %i[out err] => log, pgroup: true)
+      @pid = Process.spawn(environment, *Processes.ending_with_us("TERM"), "setsid", *command, chdir: @app.directory, in: File::NULL, %i[out err] => log)
       wait_for("an answer from #{@ready}", began) { answers? }
       @boot_seconds = now - began
       # Passenger serves with its first worker while it still starts the second.
