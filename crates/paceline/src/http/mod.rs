@@ -8,3 +8,4 @@ pub mod hijack;
 pub mod incoming;
 pub mod response;
 pub mod spool;
+pub mod strict;
