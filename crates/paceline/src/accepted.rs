@@ -93,7 +93,7 @@ where
     }
     let Some(tls) = &entrance.tls else {
         let sniffed = entrance.h2c || server.config.http2.enabled;
-        let beginning = timeout(connection::HEAD_TIMEOUT, stream.begins_http2());
+        let beginning = timeout(server.config.client.patience.head, stream.begins_http2());
         let found = tokio::select! {
             found = beginning, if sniffed => found,
             _ = stop.wait_for(|stop| *stop), if sniffed => return,

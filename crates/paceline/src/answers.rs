@@ -17,6 +17,7 @@ use crate::{
     http::{
         body::ResponseBody,
         incoming::{LeftUnread, Unread},
+        strict::{BadBody, Refusal},
     },
     pages,
     route::Site,
@@ -110,6 +111,15 @@ pub fn unknown_host(server: &Server, head: &Parts, host: &str, exchange: &mut Ex
     page_response(StatusCode::NOT_FOUND, content_type, body)
 }
 
+/// A message that was refused before it was a request. Who sent it may be no browser at all: plain words.
+pub fn malformed(exchange: &mut Exchange, refusal: Refusal) -> Answer {
+    exchange.note = Some(format!("refused: {}", refusal.reason));
+    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
+    let mut answer = page_response(status, "text/plain; charset=utf-8", format!("{}.\n", refusal.reason).into());
+    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    answer
+}
+
 /// A request body that could not be read.
 pub fn unread(site: &Site, head: &Parts, exchange: &mut Exchange, unread: Unread) -> Answer {
     let mut answer = match unread {
@@ -118,14 +128,17 @@ pub fn unread(site: &Site, head: &Parts, exchange: &mut Exchange, unread: Unread
             status(site, head, exchange, StatusCode::PAYLOAD_TOO_LARGE, &sentence)
         }
         Unread::Broken(error) => {
-            exchange.note = Some(format!("request body: {error}"));
-            status(
-                site,
-                head,
-                exchange,
-                StatusCode::BAD_REQUEST,
-                "The body of this request broke off or was not well framed.",
-            )
+            let refusal = refusal_of(&error);
+            exchange.note = Some(match refusal {
+                Some(refusal) => format!("request body: refused: {}", refusal.reason),
+                None => format!("request body: {error}"),
+            });
+            let code = refusal.and_then(|refusal| StatusCode::from_u16(refusal.status).ok());
+            let sentence = match refusal {
+                Some(refusal) => format!("{}.", refusal.reason),
+                None => "The body of this request broke off or was not well framed.".into(),
+            };
+            status(site, head, exchange, code.unwrap_or(StatusCode::BAD_REQUEST), &sentence)
         }
         Unread::Spool(error) => {
             exchange.note = Some(format!("request body could not be spooled: {error}"));
@@ -142,6 +155,12 @@ pub fn unread(site: &Site, head: &Parts, exchange: &mut Exchange, unread: Unread
     answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     answer.extensions_mut().insert(LeftUnread);
     answer
+}
+
+/// Why the guard let no more of a body pass.
+fn refusal_of(error: &hyper::Error) -> Option<Refusal> {
+    let source = std::error::Error::source(error)?.downcast_ref::<std::io::Error>()?;
+    source.get_ref()?.downcast_ref::<BadBody>().map(|bad| bad.0)
 }
 
 /// No response from the app: the one place that gives each failure its status.

@@ -11,17 +11,29 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
+use http::{header, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::{mpsc, watch},
 };
 
-use crate::{exchange::Connection, http::incoming::LeftUnread, pipeline, server::Server, worker::frame::HeaderPairs};
+use crate::{
+    exchange::Connection,
+    guard::{Guarded, Turn},
+    http::{body::ResponseBody, incoming::LeftUnread},
+    pipeline,
+    server::Server,
+    worker::frame::HeaderPairs,
+};
 
-/// How long a client may take for a request head, also when idle between requests.
-pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// The parser's buffer, at least: what it writes at once, and reads of a body at once.
+const BUFFER: usize = 64 << 10;
+
+/// Field lines the parser has room for without being told.
+const PARSERS_OWN_FIELDS: usize = 100;
 
 /// How long a client that is still sending is listened to after its answer.
 const LINGER: Duration = Duration::from_secs(3);
@@ -33,11 +45,20 @@ where
 {
     let connection = Arc::new(connection);
     let interim = Interim::default();
+    let limits = server.config.client.heads;
+    let (stream, talk) = Guarded::new(stream, limits, server.config.client.patience);
     let io = TokioIo::new(ClientStream { stream, interim: interim.clone(), lingering: None });
-    let service = service_fn(move |request| {
+    let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let (server, connection, interim) = (server.clone(), connection.clone(), interim.clone());
+        let (talk, (refusal, turn)) = (talk.clone(), talk.begin());
+        let asks_for_another_protocol = request.headers().contains_key(header::UPGRADE);
         async move {
             let (hints, mut early) = mpsc::unbounded_channel();
+            if let Some(refusal) = refusal {
+                let response = pipeline::refuse(&server, connection, request, hints, refusal);
+                interim.lock().still_sending = true;
+                return Ok(response.map(|body| Answering { body, _turn: turn }));
+            }
             // On the heap: it takes several kilobytes, which hyper would keep for each connection that is idle.
             let mut answering = Box::pin(pipeline::run(server, connection, request, hints));
             loop {
@@ -46,14 +67,21 @@ where
                     Some(headers) = early.recv() => interim.early_hints(&headers),
                     response = &mut answering => {
                         interim.lock().still_sending = response.extensions().get::<LeftUnread>().is_some();
-                        return Ok::<_, io::Error>(response);
+                        if asks_for_another_protocol {
+                            talk.protocol(response.status() == StatusCode::SWITCHING_PROTOCOLS);
+                        }
+                        return Ok::<Response<_>, io::Error>(response.map(|body| Answering { body, _turn: turn }));
                     }
                 }
             }
         }
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).half_close(false).max_buf_size(64 << 10);
+    // Time is the guard's matter.
+    builder.header_read_timeout(None).half_close(false).max_buf_size(BUFFER.max(limits.most_held() + (8 << 10)));
+    if limits.fields > PARSERS_OWN_FIELDS {
+        builder.max_headers(limits.fields);
+    }
     let mut serving = std::pin::pin!(builder.serve_connection(io, service).with_upgrades());
     tokio::select! {
         // A client's broken connection is its own affair.
@@ -62,6 +90,29 @@ where
     }
     serving.as_mut().graceful_shutdown();
     let _ = serving.await;
+}
+
+/// The body of an answer that is not done until this is dropped.
+struct Answering {
+    body: ResponseBody,
+    _turn: Turn,
+}
+
+impl Body for Answering {
+    type Data = bytes::Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<bytes::Bytes>>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// Bytes of interim responses on their way to the client's stream.
@@ -103,7 +154,7 @@ impl Interim {
 
 /// The client's stream with a place for interim responses.
 struct ClientStream<S> {
-    stream: S,
+    stream: Guarded<S>,
     interim: Interim,
     /// Set when the client was still sending as its last answer was out.
     lingering: Option<Pin<Box<tokio::time::Sleep>>>,
@@ -149,7 +200,7 @@ impl<S: AsyncRead + Unpin> ClientStream<S> {
                 }
             }
             let mut buffer = ReadBuf::uninit(&mut space);
-            match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+            match Pin::new(self.stream.bare()).poll_read(cx, &mut buffer) {
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
                     self.lingering.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
                 }

@@ -22,7 +22,7 @@ use tokio::{
     time::{sleep_until, Instant, Sleep},
 };
 
-use crate::http::strict::{Follower, Limits, Next, Refusal};
+use crate::http::strict::{BadBody, Follower, Limits, Next, Refusal};
 
 /// What the parser reads in place of a refused message. The access log shows it as `"- * HTTP/1.1"`.
 const STAND_IN: &[u8] = b"- * HTTP/1.1\r\nHost: -\r\n\r\n";
@@ -262,18 +262,6 @@ impl<S> Guarded<S> {
         }
     }
 }
-
-/// A body that was not read to its end, with the status of the answer.
-#[derive(Debug)]
-pub struct BadBody(pub Refusal);
-
-impl std::fmt::Display for BadBody {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(self.0.reason)
-    }
-}
-
-impl std::error::Error for BadBody {}
 
 const SLOW_HEAD: Refusal = Refusal { status: 408, reason: "The request did not come in time" };
 const SLOW_BODY: Refusal = Refusal { status: 408, reason: "The body of this request came too slowly" };

@@ -13,6 +13,7 @@ pub mod dispatch;
 pub mod exchange;
 pub mod finish;
 pub mod forwarded;
+pub mod guard;
 pub mod http;
 pub mod http2;
 pub mod https_only;

@@ -14,7 +14,7 @@ use crate::{
     exchange::{Connection, Exchange, Upgrade},
     finish::{self, Record},
     forwarded,
-    http::{body::ResponseBody, env, incoming},
+    http::{body::ResponseBody, env, incoming, strict::Refusal},
     http2, https_only,
     route::Site,
     server::Server,
@@ -70,6 +70,20 @@ pub async fn run(
         http2::answer(&mut response, web_socket);
     }
     finish::response(response, record, site.as_deref())
+}
+
+/// Answers what was no request beyond doubt; `request` only stands in its place.
+pub fn refuse(
+    server: &Server,
+    connection: Arc<Connection>,
+    request: Request<Incoming>,
+    hints: mpsc::UnboundedSender<HeaderPairs>,
+    refusal: Refusal,
+) -> Response<ResponseBody> {
+    let exchange = Exchange::begin(connection, None, hints, None);
+    let mut record = Record::begin(exchange, access_log::Head::of(&request.into_parts().0), server);
+    let response = answers::malformed(&mut record.exchange, refusal);
+    finish::response(response, record, None)
 }
 
 async fn steps(site: &Site, head: Parts, body: Incoming, exchange: &mut Exchange) -> Response<ResponseBody> {

@@ -170,6 +170,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         buffer_memory: server.count("buffer_memory"),
         shutdown_timeout: server.time("shutdown_timeout"),
         log: sources.log(),
+        client: resolve::client(&server),
         sites,
         sites_dir,
         site_defaults,

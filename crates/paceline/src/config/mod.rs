@@ -57,6 +57,7 @@ pub struct Config {
     /// How long in-flight requests may take after TERM or INT.
     pub shutdown_timeout: Duration,
     pub log: LogConfig,
+    pub client: ClientLimits,
     /// Lines to log once at start: settings of config/puma.rb without a meaning here, and the like.
     pub notices: Vec<String>,
     /// `--adopt-control-fd N`: the server was started by a Ruby process that stays in charge of this socket pair.
@@ -140,6 +141,13 @@ pub struct LogConfig {
     pub access_path: Option<PathBuf>,
     /// The app's own output and the server's events. None: standard error.
     pub app_path: Option<PathBuf>,
+}
+
+/// What a client may ask of the server before it is known what it asks for.
+#[derive(Debug, Clone)]
+pub struct ClientLimits {
+    pub heads: crate::http::strict::Limits,
+    pub patience: crate::guard::Patience,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

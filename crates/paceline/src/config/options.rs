@@ -118,11 +118,12 @@ pub const APP: &str = "Application";
 pub const FILES: &str = "Static files";
 pub const LIMITS: &str = "Queue and time limits";
 pub const BODIES: &str = "Bodies and memory";
+pub const CLIENTS: &str = "Clients";
 pub const LOGS: &str = "Logs";
 pub const PROCESS: &str = "Server process";
 pub const SITES: &str = "Sites";
 
-pub const GROUPS: &[&str] = &[LISTEN, TLS, HTTP2, PROXIES, APP, SITES, FILES, LIMITS, BODIES, LOGS, PROCESS];
+pub const GROUPS: &[&str] = &[LISTEN, TLS, HTTP2, PROXIES, APP, SITES, FILES, LIMITS, BODIES, CLIENTS, LOGS, PROCESS];
 
 use Preset::{ByEnvironment, CoresUpTo, Unset};
 use Scope::{OneCertificate, OneSite, Server, Site, SiteByAdmin};
@@ -328,6 +329,28 @@ pub static OPTIONS: &[Opt] = &[
     Opt::new(Site, BODIES, "response_spool", size(0, 1024 * TB),
         "Bytes of a response in its temporary file before its worker thread has to wait for the client.").fixed("1GB").flag("response-spool")
         .risk("It counts once for every slow client."),
+
+    Opt::new(Server, CLIENTS, "max_uri", size(256, 60 << 10),
+        "Longest request target (path and query); longer ones get 414.").fixed("8KB").flag("max-uri"),
+    Opt::new(Server, CLIENTS, "max_header_bytes", size(1024, 1 << 20),
+        "All header fields of a request together; more get 431.").fixed("32KB").flag("max-header-bytes")
+        .risk("A client may make the server hold so much for each connection."),
+    Opt::new(Server, CLIENTS, "max_headers", Kind::Int { min: 10, max: 10_000 },
+        "Header fields of a request; more get 431.").fixed("100").flag("max-headers"),
+    Opt::new(Server, CLIENTS, "head_timeout", time(10, DAY),
+        "How long a request head may take from its first byte to its last before it gets 408, and a new connection before its first byte.")
+        .fixed("30s").flag("head-timeout"),
+    Opt::new(Server, CLIENTS, "idle_timeout", time(10, DAY),
+        "How long a connection is kept open between an answer and the next request.")
+        .fixed("60s").flag("idle-timeout")
+        .risk("A proxy in front has to close its idle connections earlier than this, or it will send requests to closed ones."),
+    Opt::new(Server, CLIENTS, "body_timeout", time(10, DAY),
+        "In each such time of waiting for a request body, `body_progress` bytes of it have to come; else it gets 408. \
+        Only waiting counts: a long upload may take as long as it needs.").fixed("20s").flag("body-timeout"),
+    Opt::new(Server, CLIENTS, "body_progress", size(1, 1 << 20),
+        "Bytes of a request body that have to come in each `body_timeout`.").fixed("1KB").flag("body-progress"),
+    Opt::new(Server, CLIENTS, "write_timeout", time(10, DAY),
+        "A client that takes nothing of its answer for so long is let go.").fixed("60s").flag("write-timeout"),
 
     Opt::new(Server, LOGS, "log_requests", Kind::Bool,
         "Write an access log.").fixed("true").env(&["LOG_REQUESTS"]).common(Some('v'), "log-requests"),

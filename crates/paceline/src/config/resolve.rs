@@ -8,9 +8,10 @@ use super::{
     layer::{is_development, Layer, View},
     paceline_toml::TomlTable,
     value::Value,
-    AccessLogFormat, AppKind, Bind, CertificatePair, Http2Config, Listening, LogConfig, SiteConfig, TlsConfig,
-    TrustedProxies,
+    AccessLogFormat, AppKind, Bind, CertificatePair, ClientLimits, Http2Config, Listening, LogConfig, SiteConfig,
+    TlsConfig, TrustedProxies,
 };
+use crate::{guard::Patience, http::strict::Limits};
 
 /// The sources of server-wide settings.
 pub struct Sources<'a> {
@@ -122,6 +123,24 @@ pub fn share_certificates(binds: &mut [Listening], tables: &[TomlTable], notices
     }
     problems.dedup();
     problems
+}
+
+/// What any client is held to.
+pub fn client(view: &View) -> ClientLimits {
+    ClientLimits {
+        heads: Limits {
+            uri: view.count("max_uri"),
+            fields_bytes: view.count("max_header_bytes"),
+            fields: view.count("max_headers"),
+        },
+        patience: Patience {
+            head: view.time("head_timeout"),
+            idle: view.time("idle_timeout"),
+            body: view.time("body_timeout"),
+            body_bytes: view.count("body_progress"),
+            write: view.time("write_timeout"),
+        },
+    }
 }
 
 /// A site from its view. Without a root in it the site's is `root`.

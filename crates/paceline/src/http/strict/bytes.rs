@@ -18,12 +18,12 @@ const fn table() -> [u8; 256] {
         if alphanumeric || one_of(b, b"!#$%&'*+-.^_`|~") {
             marks |= TOKEN;
         }
-        // RFC 3986 allows neither of `"[]\^{|}` unencoded, but browsers send them (WHATWG URL: path and query
-        // percent-encode sets) and they can't be taken for anything else. `#`, `<` and `>` browsers never send.
-        if !one_of(b, b"#<>?`") {
+        // RFC 3986 allows none of `[]\^{|}` unencoded, but browsers send them (WHATWG URL: path and query percent-encode
+        // sets) and they can't be taken for anything else. What browsers encode too is refused.
+        if !one_of(b, b"\"#<>?`") {
             marks |= PATH;
         }
-        if !one_of(b, b"#<>") {
+        if !one_of(b, b"\"#<>") {
             marks |= QUERY;
         }
         // reg-name without percent-encoding, which no name of a host needs.

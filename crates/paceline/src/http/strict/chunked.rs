@@ -14,7 +14,10 @@ const TRAILERS: usize = 8 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    Size { digits: u8, size: u64 },
+    Size {
+        digits: u8,
+        size: u64,
+    },
     /// Whitespace after a size: only an extension may follow.
     AfterSize(u64),
     /// After a semicolon.

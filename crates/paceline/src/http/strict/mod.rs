@@ -49,6 +49,18 @@ impl Refusal {
     }
 }
 
+/// A body that was not read to its end, with the status of the answer.
+#[derive(Debug)]
+pub struct BadBody(pub Refusal);
+
+impl std::fmt::Display for BadBody {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.0.reason)
+    }
+}
+
+impl std::error::Error for BadBody {}
+
 /// How the end of a message's body is known (RFC 9112 section 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {

@@ -14,8 +14,26 @@ const SEEDS: &[&[u8]] = &[
     b"OPTIONS * HTTP/1.1\r\nHost: [::1]:80\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
 ];
 const PIECES: &[&[u8]] = &[
-    b"\r\n", b"\n", b"\r", b"\0", b" ", b"\t", b":", b";", b",", b"0", b"chunked", b"Content-Length: 1\r\n", b"\xff",
-    b"Transfer-Encoding: chunked\r\n", b"HTTP/1.1", b"ffffffffffffffff", b"Host: b\r\n", b"\r\n\r\n", b"?", b"%",
+    b"\r\n",
+    b"\n",
+    b"\r",
+    b"\0",
+    b" ",
+    b"\t",
+    b":",
+    b";",
+    b",",
+    b"0",
+    b"chunked",
+    b"Content-Length: 1\r\n",
+    b"\xff",
+    b"Transfer-Encoding: chunked\r\n",
+    b"HTTP/1.1",
+    b"ffffffffffffffff",
+    b"Host: b\r\n",
+    b"\r\n\r\n",
+    b"?",
+    b"%",
 ];
 
 /// xorshift64*.
