@@ -91,6 +91,17 @@ where
             _ => return,
         }
     }
+    let _pass = match server.connections.enter(facts.remote.map(|remote| remote.ip())) {
+        Ok(pass) => pass,
+        Err(full) => {
+            server.turned_away(full);
+            // Within TLS nobody could read it before a handshake.
+            if entrance.tls.is_none() {
+                connection::turn_away(stream);
+            }
+            return;
+        }
+    };
     let Some(tls) = &entrance.tls else {
         let sniffed = entrance.h2c || server.config.http2.enabled;
         let beginning = timeout(server.config.client.patience.head, stream.begins_http2());

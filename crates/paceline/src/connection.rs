@@ -5,7 +5,10 @@ use std::{
     future::Future,
     io::{self, IoSlice},
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        atomic::{AtomicUsize, Ordering::SeqCst},
+        Arc, Mutex, MutexGuard,
+    },
     task::{ready, Context, Poll},
     time::Duration,
 };
@@ -16,7 +19,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
     sync::{mpsc, watch},
 };
 
@@ -243,4 +246,33 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
         ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
         self.poll_linger(cx).map(Ok)
     }
+}
+
+/// Connections that are being told that there is no room.
+static TURNED_AWAY: AtomicUsize = AtomicUsize::new(0);
+
+/// How many are told; further ones are just closed.
+const TOLD: usize = 64;
+
+/// Tells a client that there is no room for it, and closes.
+pub fn turn_away<S>(mut stream: S)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n\
+        Content-Type: text/plain\r\nContent-Length: 32\r\n\r\nThere are too many connections.\n";
+    if TURNED_AWAY.fetch_add(1, SeqCst) >= TOLD {
+        TURNED_AWAY.fetch_sub(1, SeqCst);
+        return;
+    }
+    tokio::spawn(async move {
+        let _ = tokio::time::timeout(Duration::from_secs(1), async {
+            stream.write_all(ANSWER).await?;
+            stream.shutdown().await?;
+            // A close with bytes unread would be a reset, and might take the answer along (RFC 9112 section 9.6).
+            tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
+        })
+        .await;
+        TURNED_AWAY.fetch_sub(1, SeqCst);
+    });
 }

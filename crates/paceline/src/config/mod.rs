@@ -148,6 +148,9 @@ pub struct LogConfig {
 pub struct ClientLimits {
     pub heads: crate::http::strict::Limits,
     pub patience: crate::guard::Patience,
+    /// Connections in all, and from one address. None: no bound.
+    pub connections: Option<usize>,
+    pub connections_per_address: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

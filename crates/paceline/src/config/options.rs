@@ -330,6 +330,13 @@ pub static OPTIONS: &[Opt] = &[
         "Bytes of a response in its temporary file before its worker thread has to wait for the client.").fixed("1GB").flag("response-spool")
         .risk("It counts once for every slow client."),
 
+    Opt::new(Server, CLIENTS, "max_connections", Kind::Int { min: 1, max: 10_000_000 },
+        "Connections of clients at a time; further ones get 503 and are closed.").fixed("20000").flag("max-connections")
+        .risk("Each needs a file descriptor: see LimitNOFILE of systemd or ulimit -n."),
+    Opt::new(Server, CLIENTS, "max_connections_per_address", Kind::Int { min: 1, max: 10_000_000 },
+        "Connections from one address (of IPv6: one /64) at a time; further ones get 503 and are closed.")
+        .preset(Unset("no bound")).flag("max-connections-per-address")
+        .risk("Many people may share an address, and behind a proxy all do. Without a bound one client can take all of max_connections."),
     Opt::new(Server, CLIENTS, "max_uri", size(256, 60 << 10),
         "Longest request target (path and query); longer ones get 414.").fixed("8KB").flag("max-uri"),
     Opt::new(Server, CLIENTS, "max_header_bytes", size(1024, 1 << 20),
@@ -340,9 +347,9 @@ pub static OPTIONS: &[Opt] = &[
     Opt::new(Server, CLIENTS, "head_timeout", time(10, DAY),
         "How long a request head may take from its first byte to its last before it gets 408, and a new connection before its first byte.")
         .fixed("30s").flag("head-timeout"),
-    Opt::new(Server, CLIENTS, "idle_timeout", time(10, DAY),
+    Opt::new(Server, CLIENTS, "keepalive_timeout", time(10, DAY),
         "How long a connection is kept open between an answer and the next request.")
-        .fixed("60s").flag("idle-timeout")
+        .fixed("60s").flag("keepalive-timeout")
         .risk("A proxy in front has to close its idle connections earlier than this, or it will send requests to closed ones."),
     Opt::new(Server, CLIENTS, "body_timeout", time(10, DAY),
         "In each such time of waiting for a request body, `body_progress` bytes of it have to come; else it gets 408. \

@@ -127,7 +127,10 @@ pub fn share_certificates(binds: &mut [Listening], tables: &[TomlTable], notices
 
 /// What any client is held to.
 pub fn client(view: &View) -> ClientLimits {
+    let bound = |key| view.number_or_off(key).and_then(|number| usize::try_from(number).ok());
     ClientLimits {
+        connections: bound("max_connections"),
+        connections_per_address: bound("max_connections_per_address"),
         heads: Limits {
             uri: view.count("max_uri"),
             fields_bytes: view.count("max_header_bytes"),
@@ -135,7 +138,7 @@ pub fn client(view: &View) -> ClientLimits {
         },
         patience: Patience {
             head: view.time("head_timeout"),
-            idle: view.time("idle_timeout"),
+            idle: view.time("keepalive_timeout"),
             body: view.time("body_timeout"),
             body_bytes: view.count("body_progress"),
             write: view.time("write_timeout"),

@@ -25,6 +25,7 @@ use self::{
 };
 use crate::{
     accepted::Entrance,
+    admission::{Connections, Full},
     config::{Config, Listening},
     dispatch::queue::Depth,
     listen::{self, Listener, Unbound},
@@ -46,6 +47,9 @@ pub struct Server {
     pub log: Log,
     /// Where we serve TLS, for those who come without.
     pub https_port: Option<u16>,
+    pub connections: Arc<Connections>,
+    /// When it was last said that connections were turned away.
+    full_said: Mutex<Option<Instant>>,
     routes: RwLock<Arc<Routes>>,
     room: Room,
     /// The event loops, for the count of their tasks.
@@ -74,6 +78,20 @@ impl Server {
             let Some(app) = &site.app else { continue };
             let Depth { waiting, idle, busy } = app.queue.depth();
             self.log.event(format!("State of {}: waiting={waiting} idle={idle} busy={busy}", site.config.name));
+        }
+    }
+
+    /// Says so in the log, but not each time: this happens by the thousand.
+    pub fn turned_away(&self, full: Full) {
+        let mut said = self.full_said.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if said.is_none_or(|said| said.elapsed() >= Duration::from_secs(10)) {
+            *said = Some(Instant::now());
+            self.log.event(match full {
+                Full::InAll => "Connections are turned away: there are max_connections".to_string(),
+                Full::Address(address) => {
+                    format!("Connections from {address} are turned away: there are max_connections_per_address")
+                }
+            });
         }
     }
 
@@ -139,7 +157,17 @@ async fn supervise(config: Config, log: Log, listeners: Vec<Entered>) -> Result<
     let https_port = listeners.iter().filter(|(_, entrance)| entrance.scheme() == "https").find_map(|one| one.0.port());
     let room = Room::new(&config);
     memory::BODIES.allow(config.buffer_memory);
-    let server = Arc::new(Server { config, log, https_port, routes: RwLock::default(), room, loops: Mutex::default() });
+    let connections = Connections::new(config.client.connections, config.client.connections_per_address);
+    let server = Arc::new(Server {
+        config,
+        log,
+        https_port,
+        connections,
+        full_said: Mutex::default(),
+        routes: RwLock::default(),
+        room,
+        loops: Mutex::default(),
+    });
     server.know(Handle::current());
     server.config.notices.iter().for_each(|notice| server.log.event(notice));
 

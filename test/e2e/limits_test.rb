@@ -1,0 +1,135 @@
+# What a client may not do to the server: each limit has its own clear answer, and those who keep to them notice nothing.
+require_relative "support/scenario"
+
+class LimitsTest < Minitest::Test
+  include Scenario
+
+  ECHO = { "config.ru" => <<~RUBY }.freeze
+    run ->(env) { body = env["rack.input"].read; [200, { "content-type" => "text/plain" }, ["read ", body.bytesize.to_s]] }
+  RUBY
+  HOST = "Host: a\r\n".freeze
+
+  def test_a_head_that_does_not_come_gets_408
+    server = serve(app(ECHO), "--head-timeout", "200ms")
+    answer = server.exchange("GET / HTTP/1.1\r\nHos")
+    assert_match(/\AHTTP\/1\.1 408 .*^connection: close\r$.*The request did not come in time/mi, answer)
+    server.wait_for(/"- \* HTTP\/1\.1" 408 .*refused: The request did not come in time/)
+  end
+
+  def test_a_head_in_single_bytes_gets_408_in_the_same_time
+    server = serve(app(ECHO), "--head-timeout", "300ms")
+    server.connect do |socket|
+      trickle(socket, "GET / HTTP/1.1\r\n#{"X: y\r\n" * 1000}")
+      assert_match(/\AHTTP\/1\.1 408 /, rest(socket))
+    end
+  end
+
+  def test_a_connection_without_a_byte_is_closed_without_a_word
+    server = serve(app(ECHO), "--head-timeout", "200ms")
+    assert_equal "", server.exchange("")
+    assert_equal "", server.exchange("\r\n")
+  end
+
+  def test_an_idle_connection_is_closed_and_a_busy_one_is_not
+    dir = app("config.ru" => 'run ->(env) { File.read("barrier") if env["PATH_INFO"] == "/wait"; [200, {}, ["ok"]] }')
+    gate = barrier(dir)
+    server = serve(dir, "--keepalive-timeout", "200ms")
+    idle, busy = server.connect, server.connect
+    [idle, busy].each { |socket| socket.write("GET / HTTP/1.1\r\n#{HOST}\r\n") }
+    busy.write("GET /wait HTTP/1.1\r\n#{HOST}\r\n")
+    assert_match(/\AHTTP\/1\.1 200 .*ok\z/m, rest(idle))
+    gate.open
+    # Both answers: it was closed only after the second.
+    assert_equal 2, rest(busy).scan("HTTP/1.1 200 ").size
+  end
+
+  def test_a_body_that_comes_too_slowly_gets_408
+    server = serve(app(ECHO), "--body-timeout", "300ms", "--body-progress", "1KB")
+    server.connect do |socket|
+      socket.write("POST / HTTP/1.1\r\n#{HOST}Content-Length: 100000\r\n\r\n")
+      trickle(socket, "x" * 5000)
+      assert_match(/\AHTTP\/1\.1 408 .*came too slowly/m, rest(socket))
+    end
+    server.wait_for(/"POST \/ HTTP\/1\.1" 408 .*refused: The body of this request came too slowly/)
+  end
+
+  # Progress counts, not the whole: this body takes several times its time-out.
+  def test_a_slow_body_that_goes_on_is_taken
+    server = serve(app(ECHO), "--body-timeout", "250ms", "--body-progress", "1KB")
+    server.connect do |socket|
+      socket.write("POST / HTTP/1.1\r\n#{HOST}Connection: close\r\nContent-Length: 20480\r\n\r\n")
+      10.times do
+        socket.write("x" * 2048)
+        sleep 0.1 # the slowness itself is what is tried
+      end
+      assert_match(/read 20480\z/, rest(socket))
+    end
+  end
+
+  def test_a_client_that_takes_nothing_of_its_answer_is_let_go
+    dir = app("config.ru" => 'run ->(env) { [200, {}, Array.new(800) { "x" * 65_536 }] }')
+    server = serve(dir, "--write-timeout", "300ms")
+    server.connect do |socket|
+      socket.write("GET / HTTP/1.1\r\n#{HOST}\r\n")
+      server.wait_for(/"GET \/ HTTP\/1\.1" 200 .*cut=1/)
+    end
+  end
+
+  def test_lengths_have_their_own_answers
+    server = serve(app(ECHO), "--max-uri", "300", "--max-header-bytes", "2KB", "--max-headers", "10", "--max-body", "1KB")
+    status = ->(head, body = "") { server.exchange("#{head}\r\nConnection: close\r\n#{HOST}\r\n#{body}")[/\AHTTP\/1\.1 (\d+)/, 1] }
+    assert_equal "200", status["GET /#{"a" * 299} HTTP/1.1"]
+    assert_equal "414", status["GET /#{"a" * 300} HTTP/1.1"]
+    assert_equal "431", status["GET / HTTP/1.1\r\nX: #{"a" * 2100}"]
+    assert_equal "200", status["GET / HTTP/1.1#{"\r\nX: y" * 8}"]
+    assert_equal "431", status["GET / HTTP/1.1#{"\r\nX: y" * 9}"]
+    assert_equal "413", status["POST / HTTP/1.1\r\nContent-Length: 1025"]
+    assert_equal "200", status["POST / HTTP/1.1\r\nContent-Length: 1024", "x" * 1024]
+  end
+
+  def test_more_fields_than_the_parser_has_room_for_by_itself
+    server = serve(app(ECHO), "--max-headers", "500")
+    assert_match(/\AHTTP\/1\.1 200 /, server.exchange("GET / HTTP/1.1\r\nConnection: close\r\n#{HOST}#{"X: y\r\n" * 400}\r\n"))
+  end
+
+  def test_connections_in_all_are_bounded
+    server = serve(app(ECHO), "--max-connections", "2")
+    held = Array.new(2) { server.connect }
+    held.each { |socket| socket.write("GET / HTTP/1.1\r\n#{HOST}\r\n") }
+    held.each { |socket| assert_match(/\AHTTP\/1\.1 200 /, socket.readpartial(100)) }
+    assert_match(/\AHTTP\/1\.1 503 .*^Retry-After: 1\r$.*too many connections/mi, server.exchange("GET / HTTP/1.1\r\n#{HOST}\r\n"))
+    server.wait_for(/turned away: there are max_connections$/)
+    held.first.close
+    eventually("room for another") { server.exchange("GET / HTTP/1.1\r\nConnection: close\r\n#{HOST}\r\n").start_with?("HTTP/1.1 200 ") }
+  end
+
+  def test_connections_of_one_address_are_bounded
+    server = serve(app(ECHO), "--max-connections-per-address", "1")
+    server.connect do |socket|
+      socket.write("GET / HTTP/1.1\r\n#{HOST}\r\n")
+      assert_match(/\AHTTP\/1\.1 200 /, socket.readpartial(100))
+      assert_match(/\AHTTP\/1\.1 503 /, server.exchange("GET / HTTP/1.1\r\n#{HOST}\r\n"))
+      server.wait_for(/Connections from 127\.0\.0\.1 are turned away/)
+    end
+  end
+
+  private
+
+  # One byte at a time until the server has had enough of it.
+  def trickle(socket, bytes)
+    bytes.each_char do |byte|
+      socket.write(byte)
+      return if socket.wait_readable(0.01)
+    end
+    flunk "the server took all of it"
+  rescue SystemCallError
+    nil
+  end
+
+  def rest(socket)
+    answer = "".b
+    loop { answer << socket.readpartial(65_536) }
+  rescue EOFError, Errno::ECONNRESET
+    answer
+  end
+end
