@@ -113,6 +113,29 @@ class LimitsTest < Minitest::Test
     end
   end
 
+  def test_a_path_asked_too_often_gets_429
+    settings = "[[rate_limit]]\npath = \"/login\"\nrate = \"2/h\"\nburst = 3\n"
+    server = serve(app(ECHO.merge("paceline.toml" => settings)))
+    assert_equal %w[200 200 200], Array.new(3) { server.get("/login").code }
+    refused = server.get("/%6cogin/again")
+    assert_equal "429", refused.code
+    assert_in_delta 1800, Integer(refused["retry-after"]), 60
+    assert_equal "200", server.get("/").code
+    server.wait_for(/"GET \/%6cogin\/again HTTP\/1\.1" 429 .*note="rate_limit"/)
+  end
+
+  def test_rate_limits_by_flag
+    server = serve(app(ECHO), "--rate-limit", "/a 1/h", "--rate-limit", "/b 1/h 2")
+    assert_equal %w[200 429 200 200 429], %w[/a /a /b /b /b].map { |path| server.get(path).code }
+  end
+
+  def test_a_wrong_rate_limit_is_told_with_its_place
+    dir = app(ECHO.merge("paceline.toml" => "[[rate_limit]]\npath = \"/login\"\nrate = \"often\"\n"))
+    server = serve(dir, ready: false, port: false)
+    refute_equal 0, server.wait.exitstatus
+    assert_match(/paceline\.toml:1:\d+: "rate_limit" must have a rate like "5\/s".*not "often"/, server.output)
+  end
+
   private
 
   # One byte at a time until the server has had enough of it.

@@ -6,6 +6,7 @@ use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use http::{header, request::Parts, HeaderValue, Response, StatusCode};
@@ -117,6 +118,15 @@ pub fn malformed(exchange: &mut Exchange, refusal: Refusal) -> Answer {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
     let mut answer = page_response(status, "text/plain; charset=utf-8", format!("{}.\n", refusal.reason).into());
     answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    answer
+}
+
+/// A client that asks too often.
+pub fn too_often(site: &Site, head: &Parts, exchange: &mut Exchange, wait: Duration) -> Answer {
+    exchange.note = Some("rate_limit".into());
+    let sentence = "You are asking for this too often. Please wait a moment.";
+    let mut answer = status(site, head, exchange, StatusCode::TOO_MANY_REQUESTS, sentence);
+    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs_f64().ceil() as u64));
     answer
 }
 

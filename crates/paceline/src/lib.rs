@@ -25,6 +25,7 @@ pub mod pages;
 pub mod pipeline;
 pub mod preface;
 pub mod proxy_protocol;
+pub mod rate_limit;
 pub mod route;
 pub mod server;
 pub mod startup_report;

@@ -1,7 +1,7 @@
 //! A request's way, as a list: client, route, redirect to https, static file, worker, answer. Each step lives in a room of
 //! its own; here they are composed, and here alone is the order decided.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use http::{header, request::Parts, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
@@ -87,6 +87,14 @@ pub fn refuse(
 }
 
 async fn steps(site: &Site, head: Parts, body: Incoming, exchange: &mut Exchange) -> Response<ResponseBody> {
+    // rate limit
+    if let Some(address) = exchange.client.address {
+        let now = Duration::from_micros(exchange.timeline.head_read);
+        if let Err(wait) = site.rate_limits.admit(address, head.uri.path(), now) {
+            return answers::too_often(site, &head, exchange, wait);
+        }
+    }
+
     // static file
     let asked = Request::from_parts(head, ());
     if let Some(folder) = &site.folder {

@@ -6,6 +6,7 @@ use std::{collections::HashMap, sync::Arc};
 use crate::{
     account::Account,
     config::{AppKind, SiteConfig},
+    rate_limit::RateLimits,
     static_files::Folder,
     supervisor::app::App,
 };
@@ -13,6 +14,7 @@ use crate::{
 /// A site with what serves it.
 pub struct Site {
     pub config: SiteConfig,
+    pub rate_limits: RateLimits,
     /// None: static files are off.
     pub folder: Option<Folder>,
     /// None: a folder of plain files.
@@ -22,6 +24,16 @@ pub struct Site {
 }
 
 impl Site {
+    pub fn new(
+        config: SiteConfig,
+        folder: Option<Folder>,
+        app: Option<Arc<App>>,
+        account: Option<Arc<Account>>,
+    ) -> Site {
+        let rate_limits = RateLimits::new(config.rate_limits.clone());
+        Site { config, rate_limits, folder, app, account }
+    }
+
     /// Whether the site is made of files alone.
     pub fn is_files(&self) -> bool {
         self.config.kind == Some(AppKind::Files)

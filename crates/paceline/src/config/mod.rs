@@ -227,6 +227,8 @@ pub struct SiteConfig {
     pub hsts_subdomains: bool,
     /// Offer `rack.early_hints` to the app.
     pub early_hints: bool,
+    /// How often one address may ask for what.
+    pub rate_limits: Vec<crate::rate_limit::Rule>,
     /// Send a `Server-Timing` header.
     pub server_timing: bool,
     /// config/puma.rb whose Ruby hooks the app's processes run.

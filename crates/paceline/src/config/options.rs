@@ -337,6 +337,11 @@ pub static OPTIONS: &[Opt] = &[
         "Connections from one address (of IPv6: one /64) at a time; further ones get 503 and are closed.")
         .preset(Unset("no bound")).flag("max-connections-per-address")
         .risk("Many people may share an address, and behind a proxy all do. Without a bound one client can take all of max_connections."),
+    Opt::new(Site, CLIENTS, "rate_limit", Kind::Rates,
+        "How often one address (that of the client, if a trusted proxy tells it) may ask for paths that begin so; what is more gets 429 with Retry-After. `path = \"/login\"`, \
+        `rate = \"5/s\"` (or /m, /h), `burst = 10` (how many at once; the rate's number if not given). In a site: [[site.rate_limit]].")
+        .flag("rate-limit")
+        .risk("Many people may share an address, and behind a proxy that is not in trusted_proxies all do."),
     Opt::new(Server, CLIENTS, "max_uri", size(256, 60 << 10),
         "Longest request target (path and query); longer ones get 414.").fixed("8KB").flag("max-uri"),
     Opt::new(Server, CLIENTS, "max_header_bytes", size(1024, 1 << 20),

@@ -11,7 +11,7 @@ use super::{
     AccessLogFormat, AppKind, Bind, CertificatePair, ClientLimits, Http2Config, Listening, LogConfig, SiteConfig,
     TlsConfig, TrustedProxies,
 };
-use crate::{guard::Patience, http::strict::Limits};
+use crate::{guard::Patience, http::strict::Limits, rate_limit::Rule};
 
 /// The sources of server-wide settings.
 pub struct Sources<'a> {
@@ -182,6 +182,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         redirect_https: view.bool("redirect_https"),
         hsts: view.time_or_off("hsts"),
         hsts_subdomains: view.bool("hsts_subdomains"),
+        rate_limits: view.list("rate_limit").iter().filter_map(|rule| Rule::parse(rule).ok()).collect(),
         server_timing: view.bool("server_timing"),
         puma_config: puma_config(view.given("puma_config"), &root, view.environment()),
         on_demand: view.bool("on_demand"),

@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use toml_edit::Item;
 
+use crate::rate_limit::Rule;
+
 /// What a setting's value may be.
 #[derive(Clone, Copy)]
 pub enum Kind {
@@ -47,6 +49,8 @@ pub enum Kind {
     Enum(&'static [&'static str]),
     /// Names and texts: a table in TOML.
     Map,
+    /// Rate limits: tables with path, rate and burst in TOML, `PATH RATE BURST` as text.
+    Rates,
 }
 
 /// Refuses a text with the words to show.
@@ -120,6 +124,7 @@ impl Kind {
             Kind::Text { check } => check(text).map(|()| Value::Text(text.to_string())),
             Kind::List { check } => check(text).map(|()| Value::List(vec![text.to_string()])),
             Kind::Enum(words) if words.contains(&text) => Ok(Value::Text(text.to_string())),
+            Kind::Rates => Rule::parse(text).map(|_| Value::List(vec![text.to_string()])),
             Kind::Enum(_) | Kind::Map => Err(wrong()),
         }
     }
@@ -154,6 +159,7 @@ impl Kind {
                 texts.iter().try_for_each(|text| check(text))?;
                 Ok(Value::List(texts.into_iter().map(String::from).collect()))
             }
+            Kind::Rates => rates(item).ok_or_else(wrong)?.map(Value::List),
             Kind::Map => {
                 let table = item.as_table_like().ok_or_else(wrong)?;
                 table
@@ -193,8 +199,31 @@ impl Kind {
             Kind::List { .. } => "a text or a list of texts".into(),
             Kind::Enum(words) => words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or "),
             Kind::Map => "a table of names and texts".into(),
+            Kind::Rates => "tables [[rate_limit]] with path, rate and burst".into(),
         }
     }
+}
+
+/// Each table as the text `PATH RATE BURST`. None: no tables.
+fn rates(item: &Item) -> Option<Result<Vec<String>, String>> {
+    let tables: Vec<&dyn toml_edit::TableLike> = match (item.as_array_of_tables(), item.as_array()) {
+        (Some(tables), _) => tables.iter().map(|table| table as &dyn toml_edit::TableLike).collect(),
+        (None, Some(array)) => array
+            .iter()
+            .map(|one| one.as_inline_table().map(|table| table as &dyn toml_edit::TableLike))
+            .collect::<Option<_>>()?,
+        _ => return None,
+    };
+    let one = |table: &&dyn toml_edit::TableLike| {
+        if let Some((key, _)) = table.iter().find(|(key, _)| !["path", "rate", "burst"].contains(key)) {
+            return Err(format!("has path, rate and burst, not {key:?}"));
+        }
+        let word = |key: &str| table.get(key).and_then(Item::as_str).unwrap_or("");
+        let burst = table.get("burst").map_or_else(String::new, |burst| described(burst));
+        let text = format!("{} {} {burst}", word("path"), word("rate"));
+        Rule::parse(&text).map(|_| text.trim_end().to_string())
+    };
+    Some(tables.iter().map(one).collect())
 }
 
 fn described(item: &Item) -> String {

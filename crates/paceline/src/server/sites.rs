@@ -131,7 +131,7 @@ impl Sites {
         site.kind = kind;
         if let Some(why) = problem {
             let app = App::broken(site.clone(), "read the site's settings", why);
-            return Site { config: site, folder: None, app: Some(app), account: None };
+            return Site::new(site, None, Some(app), None);
         }
         let is_files = kind == Some(AppKind::Files);
         // Where the app may not run as root, its start says so.
@@ -145,7 +145,7 @@ impl Sites {
             }
             app
         });
-        Site { config: site, folder, app, account }
+        Site::new(site, folder, app, account)
     }
 
     /// Looks for sites that came, went or changed, and at each app's tmp/restart.txt.
