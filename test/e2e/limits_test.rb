@@ -1,4 +1,5 @@
 # What a client may not do to the server: each limit has its own clear answer, and those who keep to them notice nothing.
+require "digest"
 require_relative "support/scenario"
 
 class LimitsTest < Minitest::Test
@@ -136,7 +137,77 @@ class LimitsTest < Minitest::Test
     assert_match(/paceline\.toml:1:\d+: "rate_limit" must have a rate like "5\/s".*not "often"/, server.output)
   end
 
+  # Beyond buffer_memory bodies of both directions go to files, and come out whole.
+  def test_memory_for_bodies_is_bounded_in_all
+    dir = app("config.ru" => <<~'RUBY')
+      require "digest"
+      run ->(env) {
+        if env["PATH_INFO"] == "/big"
+          [200, {}, Array.new(600) { |i| (i % 256).chr(Encoding::BINARY) * 16_384 }]
+        else
+          input = env["rack.input"].read
+          [200, {}, ["#{input.bytesize} #{Digest::MD5.hexdigest(input)} #{env["rack.input"].inspect}"]]
+        end
+      }
+    RUBY
+    server = serve(dir, "--buffer-memory", "1MB", "--body-memory", "8MB", "--response-memory", "64MB", "-t", "4")
+    readers = Array.new(3) do
+      server.connect.tap { |socket| socket.write("GET /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n") }
+    end
+    # All three responses have left their worker though nobody reads, and most of them are in files.
+    eventually("the responses in files") { spool_bytes(server.pid) > 3 * 8_000_000 - 3 * 4_000_000 }
+    sent = "u" * 3_000_000
+    answer = server.request(Net::HTTP::Post.new("/in").tap { |post| post.body = sent })
+    assert_equal "3000000 #{Digest::MD5.hexdigest(sent)}", answer.body[/\A\d+ \h+/]
+    assert_match(/SpooledInput/, answer.body)
+    readers.each do |socket|
+      body = rest(socket).split("\r\n\r\n", 2).last
+      assert_operator body.bytesize, :>=, 600 * 16_384
+    end
+  end
+
+  # The app is never asked, the client is told, and the server lives.
+  def test_a_body_that_finds_no_room_on_disk_gets_507
+    dir = app(ECHO)
+    server = serve(dir, "--body-memory", "1KB", env: { "TMPDIR" => File.join(dir, "missing") })
+    refused = server.request(Net::HTTP::Post.new("/").tap { |post| post.body = "x" * 100_000 })
+    assert_equal "507", refused.code
+    server.wait_for(/" 507 .*could not be spooled/)
+    assert_equal "read 10", server.request(Net::HTTP::Post.new("/").tap { |post| post.body = "x" * 10 }).body
+  end
+
+  # A response that finds none keeps its worker waiting, and comes whole.
+  def test_a_response_that_finds_no_room_on_disk_still_comes
+    dir = app("config.ru" => 'run ->(env) { [200, {}, Array.new(600) { "y" * 16_384 }] }')
+    server = serve(dir, "--response-memory", "64KB", env: { "TMPDIR" => File.join(dir, "missing") })
+    assert_equal 600 * 16_384, server.get("/").body.bytesize
+  end
+
+  # Out of descriptors: those being served go on, and new ones are taken when there is room again.
+  def test_a_server_without_descriptors_serves_those_it_has_and_recovers
+    server = serve(app(ECHO), "--front-threads", "1")
+    kept = server.connect
+    ask = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+    kept.write(ask)
+    assert_match(/\AHTTP\/1\.1 200 /, kept.readpartial(1000))
+    open_now = Dir.children("/proc/#{server.pid}/fd").size
+    system("prlimit", "--pid", server.pid.to_s, "--nofile=#{open_now + 5}:", exception: true)
+    crowd = Array.new(30) { server.connect.tap { |socket| socket.write(ask) } }
+    eventually("no descriptor left") { Dir.children("/proc/#{server.pid}/fd").size >= open_now + 5 }
+    3.times do
+      kept.write(ask)
+      assert_match(/\AHTTP\/1\.1 /, kept.readpartial(1000))
+    end
+    crowd.each(&:close)
+    eventually("room again") { server.exchange("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").start_with?("HTTP/1.1 200 ") }
+  end
+
   private
+
+  # Bytes in unlinked temporary files of the process.
+  def spool_bytes(pid)
+    Dir["/proc/#{pid}/fd/*"].sum { |fd| File.readlink(fd).end_with?("(deleted)") ? File.size(fd) : 0 rescue 0 }
+  end
 
   # One byte at a time until the server has had enough of it.
   def trickle(socket, bytes)

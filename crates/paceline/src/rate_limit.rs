@@ -79,7 +79,9 @@ impl RateLimits {
             full_at.retain(|_, full_at| *full_at > now);
             let surplus = (full_at.len() + taken.len()).saturating_sub(BUCKETS * 9 / 10);
             let some: Vec<_> = full_at.keys().take(surplus).copied().collect();
-            some.iter().for_each(|key| drop(full_at.remove(key)));
+            for key in &some {
+                full_at.remove(key);
+            }
         }
         full_at.extend(taken);
         Ok(())
