@@ -8,6 +8,7 @@ pub mod admission;
 pub mod answers;
 pub mod cli;
 pub mod clock;
+pub mod compress;
 pub mod config;
 pub mod connection;
 pub mod dispatch;

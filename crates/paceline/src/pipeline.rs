@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::{
     access_log,
     account::{acting, Acting},
-    answers, dispatch,
+    answers, compress, dispatch,
     exchange::{Connection, Exchange, Upgrade},
     finish::{self, Record},
     forwarded,
@@ -42,6 +42,8 @@ pub async fn run(
     let mut record = Record::begin(exchange, access_log::Head::of(&head), &server);
     let exchange = &mut record.exchange;
 
+    let asked = compress::Asked::of(&head.method, &head.headers);
+
     // route
     let routes = server.routes();
     let host = exchange.client.host.clone().unwrap_or_else(|| env::host(&head).into_owned());
@@ -64,6 +66,12 @@ pub async fn run(
             https_only::promise(response.headers_mut(), age, config.hsts_subdomains);
         }
     }
+
+    // compress
+    let mut response = match site.as_ref().and_then(|site| site.config.compress) {
+        Some(settings) => compress::response(&asked, settings, response),
+        None => response,
+    };
 
     // write, log
     if is_http2 {

@@ -227,6 +227,8 @@ pub struct SiteConfig {
     pub hsts_subdomains: bool,
     /// Offer `rack.early_hints` to the app.
     pub early_hints: bool,
+    /// How responses are compressed. None: not at all.
+    pub compress: Option<crate::compress::Settings>,
     /// How often one address may ask for what.
     pub rate_limits: Vec<crate::rate_limit::Rule>,
     /// Send a `Server-Timing` header.

@@ -115,7 +115,7 @@ pub const TLS: &str = "TLS";
 pub const HTTP2: &str = "HTTP/2";
 pub const PROXIES: &str = "Proxies in front";
 pub const APP: &str = "Application";
-pub const FILES: &str = "Static files";
+pub const FILES: &str = "Static files and compression";
 pub const LIMITS: &str = "Queue and time limits";
 pub const BODIES: &str = "Bodies and memory";
 pub const CLIENTS: &str = "Clients";
@@ -286,6 +286,17 @@ pub static OPTIONS: &[Opt] = &[
         "Send the file that the application names in X-Sendfile or X-Accel-Redirect.")
         .fixed("true").env(&["X_SENDFILE_ENABLED"]).flag("x-sendfile")
         .risk("An application that lets visitors set these headers gives them any file it can read."),
+
+    Opt::new(Site, FILES, "compress", Kind::Bool,
+        "Compress responses with zstd, Brotli or gzip, whichever the browser prefers: text, JSON, XML, JavaScript, SVG and the like. \
+        What the application flushes reaches the browser at once all the same. `Cache-Control: no-transform` leaves a response alone.")
+        .fixed("true").env(&["GZIP_COMPRESSION_ENABLED"]).flag("compress")
+        .risk("A page that shows a visitor's input beside a secret tells its length (BREACH); Rails masks its form tokens against that."),
+    Opt::new(Site, FILES, "compress_effort", Kind::Enum(&["fast", "balanced", "small"]),
+        "How hard to try: fast is gzip 1, br 2, zstd 1; balanced gzip 5, br 4, zstd 3; small gzip 9, br 8, zstd 12.")
+        .fixed("balanced").flag("compress-effort"),
+    Opt::new(Site, FILES, "compress_min", size(0, 1 << 30),
+        "Smaller bodies are not worth it.").fixed("1KB").flag("compress-min"),
 
     Opt::new(Site, LIMITS, "queue_max", Kind::Int { min: 0, max: 1_000_000 },
         "Requests that may wait for a worker thread; further ones get 503.").fixed("1000").flag("queue-max")

@@ -11,7 +11,12 @@ use super::{
     AccessLogFormat, AppKind, Bind, CertificatePair, ClientLimits, Http2Config, Listening, LogConfig, SiteConfig,
     TlsConfig, TrustedProxies,
 };
-use crate::{guard::Patience, http::strict::Limits, rate_limit::Rule};
+use crate::{
+    compress::{Effort, Settings},
+    guard::Patience,
+    http::strict::Limits,
+    rate_limit::Rule,
+};
 
 /// The sources of server-wide settings.
 pub struct Sources<'a> {
@@ -182,6 +187,14 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         redirect_https: view.bool("redirect_https"),
         hsts: view.time_or_off("hsts"),
         hsts_subdomains: view.bool("hsts_subdomains"),
+        compress: view.bool("compress").then(|| Settings {
+            effort: match view.text("compress_effort").as_deref() {
+                Some("fast") => Effort::Fast,
+                Some("small") => Effort::Small,
+                _ => Effort::Balanced,
+            },
+            min: view.number("compress_min"),
+        }),
         rate_limits: view.list("rate_limit").iter().filter_map(|rule| Rule::parse(rule).ok()).collect(),
         server_timing: view.bool("server_timing"),
         puma_config: puma_config(view.given("puma_config"), &root, view.environment()),

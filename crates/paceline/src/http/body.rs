@@ -11,7 +11,10 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use super::dechunk::Dechunked;
-use crate::{dispatch::response_buffer::Reader, finish::Logged, http::hijack::RawBody, static_files::FileBody};
+use crate::{
+    compress::CompressedBody, dispatch::response_buffer::Reader, finish::Logged, http::hijack::RawBody,
+    static_files::FileBody,
+};
 
 /// A response body.
 pub enum ResponseBody {
@@ -21,6 +24,8 @@ pub enum ResponseBody {
     /// Arriving in chunked coding (the app encoded it itself), decoded here.
     Dechunked(Dechunked),
     File(FileBody),
+    /// Any of these, compressed on its way.
+    Compressed(Box<CompressedBody>),
     /// What a hijacking app writes after a response head of its own.
     Raw(RawBody),
     /// Any of these, with its end logged.
@@ -55,6 +60,7 @@ impl Body for ResponseBody {
             ResponseBody::Arriving(reader) => Pin::new(reader).poll_frame(cx),
             ResponseBody::Dechunked(body) => Pin::new(body).poll_frame(cx),
             ResponseBody::File(file) => Pin::new(file).poll_frame(cx),
+            ResponseBody::Compressed(body) => Pin::new(body.as_mut()).poll_frame(cx),
             ResponseBody::Raw(raw) => Pin::new(raw).poll_frame(cx),
             ResponseBody::Logged(logged) => Pin::new(logged.as_mut()).poll_frame(cx),
         }

@@ -2,6 +2,7 @@
 //! It never chooses who answers.
 
 pub mod body;
+pub mod coding;
 pub mod dechunk;
 pub mod env;
 pub mod hijack;

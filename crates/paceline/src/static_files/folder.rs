@@ -14,11 +14,12 @@ use rustix::io::Errno;
 use super::{
     body::{self, FileBody},
     content_type::content_type,
-    encoding::{self, AcceptEncoding},
+    encoding,
     fingerprint::is_fingerprinted,
     open_file::{self, OpenFile},
     path, response,
 };
+use crate::http::coding::AcceptEncoding;
 
 /// How often a file is looked up again when it shrank between being opened and being read.
 const ATTEMPTS: usize = 3;

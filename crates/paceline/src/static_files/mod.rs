@@ -9,7 +9,7 @@ mod app_file;
 mod body;
 pub mod conditional;
 mod content_type;
-pub mod encoding;
+mod encoding;
 pub mod entity_tag;
 mod fingerprint;
 mod folder;

@@ -1,0 +1,80 @@
+//! Which responses are worth compressing, and may be.
+//! It never looks at the request.
+
+use http::{header, HeaderMap, HeaderName, Response, StatusCode};
+use http_body::Body;
+
+use crate::http::body::ResponseBody;
+
+/// Types beside `text/*`, `*+json` and `*+xml` that become smaller. Images, sound, film and archives are compressed already.
+const TYPES: &[&str] = &[
+    "application/dns-json",
+    "application/graphql",
+    "application/javascript",
+    "application/json",
+    "application/jsonlines",
+    "application/manifest",
+    "application/ndjson",
+    "application/rtf",
+    "application/toml",
+    "application/vnd.ms-fontobject",
+    "application/wasm",
+    "application/x-javascript",
+    "application/x-ndjson",
+    "application/x-sh",
+    "application/x-yaml",
+    "application/xml",
+    "application/yaml",
+    "font/otf",
+    "font/ttf",
+    "image/bmp",
+    "image/vnd.microsoft.icon",
+    "image/x-icon",
+];
+
+/// Digests of the bytes that are sent (RFC 9530 and its elders) would be wrong.
+const DIGESTS: [HeaderName; 4] = [
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("content-md5"),
+    HeaderName::from_static("digest"),
+    HeaderName::from_static("repr-digest"),
+];
+
+pub fn eligible(response: &Response<ResponseBody>, min: u64) -> bool {
+    let (status, headers) = (response.status(), response.headers());
+    let has_content = !status.is_informational()
+        && ![StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::PARTIAL_CONTENT].contains(&status);
+    let is_ours = !matches!(response.body(), ResponseBody::Raw(_) | ResponseBody::Empty | ResponseBody::Compressed(_));
+    has_content
+        && is_ours
+        && !headers.contains_key(header::CONTENT_ENCODING)
+        && !headers.contains_key(header::CONTENT_RANGE)
+        && !DIGESTS.iter().any(|name| headers.contains_key(name))
+        && is_compressible(headers)
+        && length(response).is_none_or(|length| length >= min)
+        && !forbidden(headers)
+}
+
+fn length(response: &Response<ResponseBody>) -> Option<u64> {
+    let said = response.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    response.body().size_hint().exact().or(said)
+}
+
+fn is_compressible(headers: &HeaderMap) -> bool {
+    let Some(content_type) = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()) else {
+        return false;
+    };
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence.starts_with("text/")
+        || essence.ends_with("+json")
+        || essence.ends_with("+xml")
+        || TYPES.contains(&essence.as_str())
+}
+
+/// `no-transform` (RFC 9111 section 5.2.2.6).
+fn forbidden(headers: &HeaderMap) -> bool {
+    headers.get_all(header::CACHE_CONTROL).iter().any(|line| {
+        let mut directives = line.to_str().unwrap_or_default().split(',').map(str::trim);
+        directives.any(|directive| directive.eq_ignore_ascii_case("no-transform"))
+    })
+}
