@@ -22,7 +22,7 @@ class AccessLogTest < Minitest::Test
     run ->(env) { (env["PATH_INFO"] == "/whole" ? app : linted).call(env) }
   RUBY
 
-  def start(*arguments) = @server = serve(@dir = app("config.ru" => APP, "public/file.txt" => "file", "log/.keep" => ""), "-t", "1", *arguments)
+  def start(*arguments) = @server = serve(@dir = app("config.ru" => APP, "public/file.txt" => "file", "log/.keep" => ""), "-t", "1", "--compress=false", *arguments)
 
   def test_combined_lines
     start

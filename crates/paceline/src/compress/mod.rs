@@ -58,6 +58,11 @@ impl Asked {
             headers.get_all(header::IF_NONE_MATCH).iter().map(|line| (header::IF_NONE_MATCH, line.clone())).collect();
         Asked { accepted: AcceptEncoding::from_headers(headers), method: method.clone(), conditions }
     }
+
+    /// None: the client wants the body as it is.
+    fn coding(&self) -> Option<ContentCoding> {
+        self.accepted.choose(ContentCoding::ALL.into_iter().zip(0..).map(|(coding, rank)| (coding, rank, coding)))
+    }
 }
 
 /// The response as the client gets it.
@@ -71,9 +76,7 @@ pub fn response(asked: &Asked, settings: Settings, response: Response<ResponseBo
     let (mut head, body) = response.into_parts();
     // Whoever stores it has to know that another client gets other bytes (RFC 9110 section 12.5.5).
     vary(&mut head.headers);
-    let ranked = ContentCoding::ALL.into_iter().zip(0..).map(|(coding, rank)| (coding, rank, coding));
-    let encoder =
-        asked.accepted.choose(ranked).and_then(|coding| Some((coding, Encoder::new(coding, settings.effort)?)));
+    let encoder = asked.coding().and_then(|coding| Some((coding, Encoder::new(coding, settings.effort)?)));
     let Some((coding, encoder)) = encoder else { return Response::from_parts(head, body) };
     head.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
     head.headers.remove(header::CONTENT_LENGTH);
@@ -116,7 +119,7 @@ fn not_modified(asked: &Asked, mut response: Response<ResponseBody>) -> Response
     let Some(own) = own.filter(|tag| !tag.is_weak()) else { return response };
     let weak = format!("W/{}", own.to_header_value().as_ref().and_then(|tag| tag.to_str().ok()).unwrap_or("\"\""));
     let names_weak = |line: &HeaderValue| line.to_str().is_ok_and(|line| line.contains(&weak));
-    if lines.iter().any(names_weak) {
+    if asked.coding().is_some() && lines.iter().any(names_weak) {
         weaken(response.headers_mut());
         vary(response.headers_mut());
     }

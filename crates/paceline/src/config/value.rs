@@ -219,7 +219,7 @@ fn rates(item: &Item) -> Option<Result<Vec<String>, String>> {
             return Err(format!("has path, rate and burst, not {key:?}"));
         }
         let word = |key: &str| table.get(key).and_then(Item::as_str).unwrap_or("");
-        let burst = table.get("burst").map_or_else(String::new, |burst| described(burst));
+        let burst = table.get("burst").map_or_else(String::new, described);
         let text = format!("{} {} {burst}", word("path"), word("rate"));
         Rule::parse(&text).map(|_| text.trim_end().to_string())
     };
