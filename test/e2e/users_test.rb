@@ -130,6 +130,27 @@ class UsersTest < Minitest::Test
     FileUtils.rm_f(said) if said
   end
 
+  def test_files_of_others_do_not_have_root_write
+    dir = owned("config.ru" => WHO, "config/puma.rb" => %(pidfile "written"
+stdout_redirect "written"
+))
+    server = serve_as_itself(dir)
+    server.wait_for(/config\/puma\.rb: pidfile is ignored: the file belongs to nobody, and this server runs as root/)
+    server.wait_for(/access_log is ignored/)
+    refute_path_exists File.join(dir, "written")
+
+    taken = owned("config.ru" => WHO, "paceline.toml" => %(user = "root"
+))
+    refused = serve_as_itself(taken, ready: false, port: false)
+    assert_equal 2, refused.wait.exitstatus
+    assert_match(/paceline\.toml: "user" can't be set here: the file belongs to nobody/, refused.output)
+
+    kept = app("config.ru" => WHO, "kept" => "kept")
+    refused = serve_as_itself(kept, "-b", "unix://#{kept}/kept", ready: false, port: false)
+    assert_equal 1, refused.wait.exitstatus
+    assert_equal "kept", File.read(File.join(kept, "kept"))
+  end
+
   def test_a_folder_of_sites_can_not_choose_its_user
     sites = app("shop/config.ru" => WHO, "shop/paceline.toml" => %(user = "root"))
     server = serve_as_itself(app, "--sites", sites, ready: false)

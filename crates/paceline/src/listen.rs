@@ -61,9 +61,12 @@ fn tcp(address: SocketAddr) -> io::Result<Listener> {
 }
 
 fn unix(path: &Path, umask: Option<u32>) -> io::Result<Listener> {
-    use std::os::unix::fs::PermissionsExt;
-    // A socket file that nobody listens on is a leftover; one that answers belongs to somebody.
-    if path.exists() {
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+    // A socket file that nobody listens on is a leftover; one that answers belongs to somebody, and so does any other file.
+    if let Ok(found) = path.symlink_metadata() {
+        if !found.file_type().is_socket() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
         match std::os::unix::net::UnixStream::connect(path) {
             Ok(_) => return Err(io::ErrorKind::AddrInUse.into()),
             Err(_) => std::fs::remove_file(path)?,

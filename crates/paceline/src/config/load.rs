@@ -15,6 +15,7 @@ use super::{
     value::Value,
     Config, Listening,
 };
+use crate::account;
 
 /// What is around the program, as data, so that tests can make it up.
 pub struct Surroundings<'a> {
@@ -85,6 +86,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         ConfigFile::None => (None, None),
     };
     let mut problems = read.problems;
+    let toml_path = toml.clone();
     let toml = toml.map_or_else(|| Ok(FromToml::default()), |path| toml_file(&path, &around.cwd)).unwrap_or_else(
         |mut wrong| {
             problems.append(&mut wrong);
@@ -102,6 +104,25 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         problems.push(wrong);
         FromPuma::default()
     });
+    if let Some((path, owner)) = toml_path.as_deref().and_then(somebody_elses) {
+        for key in
+            ROOTS_OWN.iter().filter(|key| toml.layer.has(key) || toml.sites.iter().any(|site| site.layer.has(key)))
+        {
+            problems.push(format!(
+                "{}: \"{key}\" can't be set here: the file belongs to {owner}, and this server runs as root",
+                path.display()
+            ));
+        }
+    }
+    if let Some((path, owner)) = puma_file.as_deref().and_then(somebody_elses) {
+        for key in ROOTS_OWN.iter().filter(|key| puma.layer.has(key)).collect::<Vec<_>>() {
+            puma.layer.remove(key);
+            notices.push(format!(
+                "{}: {key} is ignored: the file belongs to {owner}, and this server runs as root",
+                path.display()
+            ));
+        }
+    }
     if !problems.is_empty() {
         return Err(problems.into());
     }
@@ -177,6 +198,15 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         notices,
         adopt_control_fd: flags.adopt_control_fd,
     })
+}
+
+/// Settings by which a file could have root write where its owner may not, or run as whom its owner is not.
+const ROOTS_OWN: &[&str] = &["user", "group", "pidfile", "access_log", "app_log"];
+
+/// The file and its owner, where a server that runs as root reads what somebody else wrote.
+fn somebody_elses(file: &Path) -> Option<(&Path, String)> {
+    let owner = account::of_file(file).ok()??;
+    Some((file, owner.shown()))
 }
 
 /// Without `.` and a slash at the end; where there is a `..`, what it leads to.
