@@ -110,9 +110,10 @@ where
             _ = stop.wait_for(|stop| *stop), if sniffed => return,
             else => Ok(Ok(false)),
         };
+        // Each on the heap: an idle connection need not have room for all of them.
         return match found {
-            Ok(Ok(true)) => http2::serve(stream, facts, server, stop).await,
-            Ok(Ok(false)) if !entrance.h2c => connection::serve(stream, facts, server, stop).await,
+            Ok(Ok(true)) => Box::pin(http2::serve(stream, facts, server, stop)).await,
+            Ok(Ok(false)) if !entrance.h2c => Box::pin(connection::serve(stream, facts, server, stop)).await,
             // Gone, silent for too long, or no HTTP/2 where nothing else is spoken.
             _ => {}
         };
@@ -122,8 +123,10 @@ where
         _ = stop.wait_for(|stop| *stop) => return,
     };
     match agreed {
-        Some(stream) if tls::handshake::agreed_on_http2(&stream) => http2::serve(stream, facts, server, stop).await,
-        Some(stream) => connection::serve(stream, facts, server, stop).await,
+        Some(stream) if tls::handshake::agreed_on_http2(&stream) => {
+            Box::pin(http2::serve(stream, facts, server, stop)).await
+        }
+        Some(stream) => Box::pin(connection::serve(stream, facts, server, stop)).await,
         None => {}
     }
 }
