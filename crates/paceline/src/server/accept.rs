@@ -43,11 +43,10 @@ async fn accept(listener: Listener, entrance: Entrance, server: Arc<Server>, sto
                     accepted = $listener.accept() => match accepted {
                         Ok((stream, peer)) => {
                             let peers = $address(&stream, peer);
-                            let serving =
-                                accepted::serve(stream, peers, entrance.clone(), server.clone(), stop.clone());
+                            let (entrance, server, stop) = (entrance.clone(), server.clone(), stop.clone());
                             tokio::spawn(async move {
-                                serving.await;
-                                drop(place);
+                                let _place = place;
+                                accepted::serve(stream, peers, entrance, server, stop).await
                             });
                         }
                         // Out of descriptors all the same (the whole machine is), or a client that left again.
