@@ -4,12 +4,13 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     sync::watch,
     time::timeout,
 };
 
 use crate::{
+    acme::Shelf,
     clock,
     config::{CertificatePair, Config, Listening},
     connection,
@@ -20,6 +21,9 @@ use crate::{
     server::Server,
     tls,
 };
+
+/// For the end of a connection that was only a handshake.
+const LAST_WORD: Duration = Duration::from_secs(1);
 
 /// What the connections of one listener begin with.
 #[derive(Clone)]
@@ -32,13 +36,12 @@ pub struct Entrance {
 }
 
 impl Entrance {
-    /// Err: one line that says why there can't be TLS.
-    pub fn new(listening: &Listening, config: &Config) -> Result<Entrance, String> {
+    /// Err: one line that says why there can't be TLS. `automatic`: the certificates that the server gets by itself.
+    pub fn new(listening: &Listening, automatic: Option<&Arc<Shelf>>, config: &Config) -> Result<Entrance, String> {
         let certificates = listening.tls.clone().unwrap_or_default();
-        let tls = listening
-            .tls
-            .as_ref()
-            .map(|pairs| tls::Acceptor::new(pairs, config.tls.handshake_timeout, config.http2.enabled));
+        let tls = listening.tls.as_ref().map(|pairs| {
+            tls::Acceptor::new(pairs, automatic.cloned(), config.tls.handshake_timeout, config.http2.enabled)
+        });
         let proxy_protocol = listening.proxy_protocol.then_some(config.proxy_protocol_timeout);
         Ok(Entrance { tls: tls.transpose()?, certificates, h2c: listening.h2c, proxy_protocol })
     }
@@ -123,6 +126,9 @@ where
         _ = stop.wait_for(|stop| *stop) => return,
     };
     match agreed {
+        Some(mut stream) if tls::handshake::was_validation(&stream) => {
+            let _ = timeout(LAST_WORD, stream.shutdown()).await;
+        }
         Some(stream) if tls::handshake::agreed_on_http2(&stream) => {
             Box::pin(http2::serve(stream, facts, server, stop)).await
         }

@@ -1,4 +1,4 @@
-//! A request's way, as a list: client, route, redirect to https, static file, worker, answer. Each step lives in a room of
+//! A request's way, as a list: client, proof of a host, route, redirect to https, static file, worker, answer. Each step lives in a room of
 //! its own; here they are composed, and here alone is the order decided.
 
 use std::{sync::Arc, time::Duration};
@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use crate::{
     access_log,
     account::{acting, Acting},
+    acme::http_01,
     answers, compress, dispatch,
     exchange::{Connection, Exchange, Upgrade},
     finish::{self, Record},
@@ -49,17 +50,20 @@ pub async fn run(
     let host = exchange.client.host.clone().unwrap_or_else(|| env::host(&head).into_owned());
     let site = routes.find(env::split_host(&host).0).cloned();
     exchange.site = site.as_ref().map(|site| site.config.name.clone());
-    let mut response = match (admitted, &site) {
+    let proof = http_01::answer(server.automatic.as_deref(), &head);
+    let mut response = match (admitted.map(|()| proof), &site) {
         (Err(refused), _) => answers::refused(&head, exchange, refused.0, refused.1),
-        (Ok(()), _) if head.method == Method::CONNECT => answers::no_tunnel(&head, exchange),
-        (Ok(()), None) => answers::unknown_host(&server, &head, &host, exchange),
-        (Ok(()), Some(site)) if site.config.redirect_https && !exchange.client.https => {
+        // An authority that asks whether a host is served here goes before redirect and host.
+        (Ok(Some(proof)), _) => proof,
+        (Ok(None), _) if head.method == Method::CONNECT => answers::no_tunnel(&head, exchange),
+        (Ok(None), None) => answers::unknown_host(&server, &head, &host, exchange),
+        (Ok(None), Some(site)) if site.config.redirect_https && !exchange.client.https => {
             let redirect = https_only::redirect(&head, &host, &exchange.client, server.https_port);
             redirect.unwrap_or_else(|| {
                 answers::refused(&head, exchange, StatusCode::BAD_REQUEST, "This request names no host.")
             })
         }
-        (Ok(()), Some(site)) => steps(site, head, body, exchange).await,
+        (Ok(None), Some(site)) => steps(site, head, body, exchange).await,
     };
     if let Some((config, age)) = site.as_ref().and_then(|site| Some((&site.config, site.config.hsts?))) {
         if exchange.client.https {

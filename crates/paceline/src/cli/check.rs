@@ -23,6 +23,10 @@ pub fn run(config: &Config, out: &mut dyn Write, boot: Boot) -> ExitCode {
             report.push_str(&format!("WRONG   {why}\n"));
         }
     }
+    if let Some(automatic) = &config.tls.automatic {
+        let (hosts, dir) = (automatic.hosts.join(" "), automatic.dir.display());
+        report.push_str(&format!("tls     auto for {hosts}, from {}, kept in {dir}\n", automatic.directory));
+    }
     let discovered = config.sites_dir.as_ref().map(|dir| config::sites_in(dir, &config.site_defaults));
     let discovered = match discovered {
         Some(Ok(found)) => found,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    environment,
+    automatic, environment,
     layer::{Layer, View},
     paceline_toml::{self, FromToml, Role},
     puma::{self, Asking, FromPuma},
@@ -175,13 +175,17 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         }
         read.handed_over.into_iter().map(Listening::from).collect()
     };
-    problems.append(&mut resolve::share_certificates(&mut binds, &toml.tls, &mut notices));
+    let automatic = automatic::settings(&sources, &toml.sites, &sites, around.env).unwrap_or_else(|mut wrong| {
+        problems.append(&mut wrong);
+        None
+    });
+    problems.append(&mut resolve::share_certificates(&mut binds, &toml.tls, automatic.is_some(), &mut notices));
     if !problems.is_empty() {
         return Err(problems.into());
     }
     Ok(Config {
         binds,
-        tls: sources.tls(),
+        tls: sources.tls(automatic),
         http2: sources.http2(),
         trusted_proxies: sources.trusted_proxies(),
         proxy_protocol_timeout: server.time("proxy_protocol_timeout"),

@@ -1,6 +1,7 @@
 //! What the server is told to do: typed settings from flags, environment, `paceline.toml` and `config/puma.rb`.
 //! It never acts on them.
 
+mod automatic;
 mod bind;
 mod detect;
 mod discovery;
@@ -28,7 +29,7 @@ pub use layer::Layer;
 pub use load::{load, ConfigError, ConfigFile, Flags, Surroundings};
 pub use options::{Opt, Preset, Scope, GROUPS, OPTIONS};
 pub use trusted::TrustedProxies;
-pub use value::{Kind, Value};
+pub use value::{show_duration, Kind, Value};
 
 /// Everything the front needs to know before it starts.
 #[derive(Debug, Clone)]
@@ -105,6 +106,21 @@ pub struct CertificatePair {
 pub struct TlsConfig {
     /// How long a client may take for the handshake.
     pub handshake_timeout: Duration,
+    /// None: no host gets its certificate by itself.
+    pub automatic: Option<AcmeConfig>,
+}
+
+/// Certificates that the server gets by itself (`tls = "auto"`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcmeConfig {
+    /// Those that get one each: DNS names, lower case, at least one.
+    pub hosts: Vec<String>,
+    pub directory: String,
+    /// None: the machine's roots.
+    pub ca_file: Option<PathBuf>,
+    pub email: Option<String>,
+    /// Where the account and the certificates are kept.
+    pub dir: PathBuf,
 }
 
 /// HTTP/2's limits for one connection.

@@ -172,6 +172,25 @@ pub static OPTIONS: &[Opt] = &[
     Opt::new(Server, TLS, "tls_handshake_timeout", time(100, 600),
         "How long a client may take for the TLS handshake.").fixed("10s").flag("tls-handshake-timeout"),
 
+    Opt::new(Site, TLS, "tls", Kind::Enum(&["files", "auto"]),
+        "With \"auto\" each host of the site gets a certificate by itself (ACME), which is renewed ahead of time; this agrees to the authority's \
+        terms of service. With \"files\" the certificates are those of [[tls]] and of the addresses. A file that has [[tls]] says it in its [[site]]s.")
+        .fixed("files")
+        .risk("The authority must reach this server by the host's name, on port 80 or 443. Names with a certificate are public (certificate transparency)."),
+    Opt::new(Server, TLS, "acme_email", Kind::Text { check: email },
+        "Address that the certificate authority may write to.").flag("acme-email"),
+    Opt::new(Server, TLS, "acme_directory", Kind::Text { check: directory },
+        "The certificate authority: the URL of its ACME directory (RFC 8555). https://acme-staging-v02.api.letsencrypt.org/directory is for trying things out.")
+        .fixed("https://acme-v02.api.letsencrypt.org/directory").env(&["ACME_DIRECTORY"]).flag("acme-directory"),
+    Opt::new(Server, TLS, "acme_ca_file", path(From::Settings),
+        "PEM file of the root that the authority's own address is trusted by, when it is a private one.")
+        .preset(Unset("the roots of this machine")).flag("acme-ca-file"),
+    Opt::new(Server, TLS, "acme_dir", path(From::Settings),
+        "Folder for the account key and the certificates, made with mode 0700.")
+        .preset(Unset("acme in systemd's STATE_DIRECTORY; for root /var/lib/paceline/acme; otherwise paceline/acme in XDG_STATE_HOME or ~/.local/state"))
+        .flag("acme-dir")
+        .risk("Whoever can read it can pose as this server. Without it every start asks for new certificates, which authorities limit: keep it across deployments."),
+
     Opt::new(Site, TLS, "redirect_https", Kind::Bool,
         "Answer requests over http with a redirect to the same address over https (301 to GET and HEAD, otherwise 308).")
         .fixed("false").flag("redirect-https")
@@ -407,6 +426,19 @@ fn account(text: &str) -> Result<(), String> {
     let fine =
         !text.is_empty() && !text.starts_with('-') && !text.chars().any(|c| c.is_control() || " :/,".contains(c));
     fine.then_some(()).ok_or_else(|| format!("must be a name such as deploy, or a number, not {text:?}"))
+}
+
+fn email(text: &str) -> Result<(), String> {
+    let fine = text.is_ascii()
+        && text.split_once('@').is_some_and(|(who, place)| !who.is_empty() && place.contains('.'))
+        && !text.bytes().any(|b| b.is_ascii_whitespace() || b.is_ascii_control() || b":,?".contains(&b));
+    fine.then_some(()).ok_or_else(|| format!("must be an address like you@shop.example, not {text:?}"))
+}
+
+fn directory(text: &str) -> Result<(), String> {
+    let uri = text.parse::<http::Uri>().ok();
+    let fine = uri.is_some_and(|uri| uri.scheme_str() == Some("https") && uri.host().is_some());
+    fine.then_some(()).ok_or_else(|| format!("must be an address that begins with https://, not {text:?}"))
 }
 
 fn site_name(text: &str) -> Result<(), String> {

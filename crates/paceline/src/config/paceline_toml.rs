@@ -58,7 +58,7 @@ pub fn read(text: &str, shown: &str, base: &Path, role: Role) -> Result<FromToml
         let at = document.as_table().key(key).and_then(|key| key.span()).map(|span| span.start);
         match (key, role) {
             ("site", Role::Server) => reader.tables(&SITE, item, at, base, &mut read.sites),
-            ("tls", Role::Server) => reader.tables(&TLS, item, at, base, &mut read.tls),
+            ("tls", Role::Server) if !item.is_str() => reader.tables(&TLS, item, at, base, &mut read.tls),
             _ => drop(reader.setting(key, item, at, None, &mut read.layer)),
         }
     }
@@ -179,6 +179,8 @@ impl Reader<'_> {
     fn allowed(&self, option: &Opt, table: Option<Scope>) -> bool {
         match option.scope {
             Scope::Server => table.is_none() && self.role == Role::Server,
+            // Which names are proved to whom is for the server's owner to say.
+            Scope::Site if option.key == "tls" && self.role == Role::Folder => false,
             Scope::Site => table != Some(Scope::OneCertificate),
             Scope::SiteByAdmin => table != Some(Scope::OneCertificate) && self.role == Role::Server,
             own => table == Some(own),

@@ -8,8 +8,8 @@ use super::{
     layer::{is_development, Layer, View},
     paceline_toml::TomlTable,
     value::Value,
-    AccessLogFormat, AppKind, Bind, CertificatePair, ClientLimits, Http2Config, Listening, LogConfig, SiteConfig,
-    TlsConfig, TrustedProxies,
+    AccessLogFormat, AcmeConfig, AppKind, Bind, CertificatePair, ClientLimits, Http2Config, Listening, LogConfig,
+    SiteConfig, TlsConfig, TrustedProxies,
 };
 use crate::{
     compress::{Effort, Settings},
@@ -72,8 +72,8 @@ impl Sources<'_> {
         Ok(binds)
     }
 
-    pub fn tls(&self) -> TlsConfig {
-        TlsConfig { handshake_timeout: self.server().time("tls_handshake_timeout") }
+    pub fn tls(&self, automatic: Option<AcmeConfig>) -> TlsConfig {
+        TlsConfig { handshake_timeout: self.server().time("tls_handshake_timeout"), automatic }
     }
 
     pub fn http2(&self) -> Http2Config {
@@ -108,7 +108,12 @@ impl Sources<'_> {
 }
 
 /// Gives TLS addresses without a certificate of their own those of the whole server.
-pub fn share_certificates(binds: &mut [Listening], tables: &[TomlTable], notices: &mut Vec<String>) -> Vec<String> {
+pub fn share_certificates(
+    binds: &mut [Listening],
+    tables: &[TomlTable],
+    automatic: bool,
+    notices: &mut Vec<String>,
+) -> Vec<String> {
     let path = |table: &TomlTable, key: &str| match table.layer.get(key) {
         Some(Value::Path(path)) => path.clone(),
         _ => Default::default(),
@@ -119,12 +124,14 @@ pub fn share_certificates(binds: &mut [Listening], tables: &[TomlTable], notices
     for listening in binds.iter_mut() {
         let Some(own) = listening.tls.as_mut().filter(|own| own.is_empty()) else { continue };
         own.extend(pairs.iter().cloned());
-        if own.is_empty() {
-            problems.push("TLS needs a certificate: add [[tls]] with cert and key to paceline.toml, or ?cert=...&key=... to the address".into());
+        if own.is_empty() && !automatic {
+            problems.push("TLS needs a certificate: add [[tls]] with cert and key to paceline.toml, or ?cert=...&key=... to the address, or tls = \"auto\" to a [[site]] with a host".into());
         }
     }
-    if !pairs.is_empty() && binds.iter().all(|listening| listening.tls.is_none()) {
-        notices.push("[[tls]] is of no use: no address begins with https://".into());
+    if binds.iter().all(|listening| listening.tls.is_none()) {
+        for (_, what) in [(!pairs.is_empty(), "[[tls]]"), (automatic, "tls = \"auto\"")].iter().filter(|(is, _)| *is) {
+            notices.push(format!("{what} is of no use: no address begins with https://"));
+        }
     }
     problems.dedup();
     problems

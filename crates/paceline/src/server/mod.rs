@@ -25,6 +25,7 @@ use self::{
 };
 use crate::{
     accepted::Entrance,
+    acme::{Keeper, Proof, Shelf},
     admission::{Connections, Full},
     config::{Config, Listening},
     dispatch::queue::Depth,
@@ -45,6 +46,8 @@ const LAST_MOMENTS: Duration = Duration::from_secs(5);
 pub struct Server {
     pub config: Config,
     pub log: Log,
+    /// Certificates that the server gets by itself, and the proofs for them.
+    pub automatic: Option<Arc<Shelf>>,
     /// Where we serve TLS, for those who come without.
     pub https_port: Option<u16>,
     pub connections: Arc<Connections>,
@@ -106,9 +109,10 @@ pub fn run(config: Config) -> Result<(), String> {
     // Of a server that was started by the app's own process the pidfile names that process.
     let pidfile = config.pidfile.as_deref().filter(|_| config.adopt_control_fd.is_none());
     let pidfile = pidfile.map(Pidfile::write).transpose()?;
-    let listeners = open_listeners(&config)?;
+    let keeper = config.tls.automatic.as_ref().map(Keeper::open).transpose()?;
+    let listeners = open_listeners(&config, keeper.as_ref().map(Keeper::shelf))?;
     let runtime = event_loop().map_err(|error| format!("event loop: {error}"))?;
-    let ended = runtime.block_on(supervise(config, log.clone(), listeners));
+    let ended = runtime.block_on(supervise(config, log.clone(), listeners, keeper));
     drop(pidfile);
     log.flush();
     ended
@@ -121,10 +125,10 @@ fn event_loop() -> std::io::Result<tokio::runtime::Runtime> {
 /// A socket and what its connections begin with.
 type Entered = (Listener, Entrance);
 
-fn open_listeners(config: &Config) -> Result<Vec<Entered>, String> {
+fn open_listeners(config: &Config, automatic: Option<&Arc<Shelf>>) -> Result<Vec<Entered>, String> {
     let open = |listening: &Listening| {
         // Certificates first: a file that is missing takes no port.
-        let entrance = Entrance::new(listening, config)?;
+        let entrance = Entrance::new(listening, automatic, config)?;
         Ok((listen::open(&listening.bind).map_err(|unbound| told(&unbound, config))?, entrance))
     };
     config.binds.iter().map(open).collect()
@@ -150,17 +154,39 @@ fn shared((listener, entrance): &Entered) -> std::io::Result<Entered> {
     Ok((listener.try_clone()?, entrance.clone()))
 }
 
-async fn supervise(config: Config, log: Log, listeners: Vec<Entered>) -> Result<(), String> {
+/// The proofs that our listeners can give, the likeliest first: an authority looks at port 80 or 443 whatever ours are.
+fn proofs(listeners: &[Entered]) -> Vec<Proof> {
+    let ports = |scheme: &str| -> Vec<u16> {
+        let of_scheme = listeners.iter().filter(|(_, entrance)| entrance.scheme() == scheme);
+        of_scheme.filter_map(|(listener, _)| listener.port()).collect()
+    };
+    let (http, https) = (ports("http"), ports("https"));
+    let mut proofs = Vec::new();
+    if !http.is_empty() {
+        proofs.push(Proof::Http01);
+    }
+    if !https.is_empty() {
+        proofs.push(Proof::TlsAlpn01);
+        if https.contains(&443) && !http.contains(&80) {
+            proofs.reverse();
+        }
+    }
+    proofs
+}
+
+async fn supervise(config: Config, log: Log, listeners: Vec<Entered>, keeper: Option<Keeper>) -> Result<(), String> {
     let failed = |error: std::io::Error| error.to_string();
     let reaper = Reaper::start().map_err(failed)?;
     let mut signals = Signals::new().map_err(failed)?;
     let https_port = listeners.iter().filter(|(_, entrance)| entrance.scheme() == "https").find_map(|one| one.0.port());
+    let automatic = keeper.as_ref().map(|keeper| keeper.shelf().clone());
     let room = Room::new(&config);
     memory::BODIES.allow(config.buffer_memory);
     let connections = Connections::new(config.client.connections, config.client.connections_per_address);
     let server = Arc::new(Server {
         config,
         log,
+        automatic,
         https_port,
         connections,
         full_said: Mutex::default(),
@@ -186,6 +212,11 @@ async fn supervise(config: Config, log: Log, listeners: Vec<Entered>) -> Result<
     for (listener, entrance) in &listeners {
         entrance.warnings().iter().for_each(|warning| server.log.event(warning));
         server.log.event(format!("Listening on {}", listener.url(entrance.scheme())));
+    }
+
+    // Without TLS nobody would see a certificate.
+    if let Some(keeper) = keeper.filter(|_| server.https_port.is_some()) {
+        keeper.begin(proofs(&listeners), server.log.clone());
     }
 
     tokio::spawn({

@@ -34,6 +34,14 @@ pub fn load(pair: &CertificatePair, provider: &CryptoProvider) -> Result<Certifi
     Ok(Certificate { names, key: Arc::new(key) })
 }
 
+/// A certificate with its chain and its key in one text.
+pub fn parse(text: &str, provider: &CryptoProvider) -> Result<Certificate, String> {
+    let chain = chain(text.as_bytes())?;
+    let names = names(&chain[0]);
+    let key = CertifiedKey::from_der(chain, key(text.as_bytes())?, provider).map_err(|error| error.to_string())?;
+    Ok(Certificate { names, key: Arc::new(key) })
+}
+
 /// A key that any user of the machine can read.
 pub fn is_exposed(key: &Path) -> bool {
     fs::metadata(key).is_ok_and(|found| found.permissions().mode() & 0o004 != 0)

@@ -8,7 +8,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{server::TlsStream, TlsAcceptor};
 
 use super::Store;
-use crate::config::CertificatePair;
+use crate::{
+    acme::{Shelf, VALIDATION_PROTOCOL},
+    config::CertificatePair,
+};
 
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
@@ -23,16 +26,26 @@ pub struct Acceptor {
 
 impl Acceptor {
     /// Err: one line that says which certificate is wrong.
-    pub fn new(pairs: &[CertificatePair], timeout: Duration, http2: bool) -> Result<Acceptor, String> {
+    pub fn new(
+        pairs: &[CertificatePair],
+        automatic: Option<Arc<Shelf>>,
+        timeout: Duration,
+        http2: bool,
+    ) -> Result<Acceptor, String> {
         let provider: Arc<CryptoProvider> = Arc::new(rustls::crypto::ring::default_provider());
-        let store = Arc::new(Store::load(pairs, provider.clone())?);
+        let offered: &[&[u8]] = match (http2, automatic.is_some()) {
+            (true, true) => &[HTTP2, HTTP1, VALIDATION_PROTOCOL],
+            (true, false) => &[HTTP2, HTTP1],
+            (false, true) => &[HTTP1, VALIDATION_PROTOCOL],
+            (false, false) => &[HTTP1],
+        };
+        let store = Arc::new(Store::load(pairs, automatic, provider.clone())?);
         let failed = |error: rustls::Error| format!("TLS: {error}");
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(failed)?
             .with_no_client_auth()
             .with_cert_resolver(store.clone());
-        let offered: &[&[u8]] = if http2 { &[HTTP2, HTTP1] } else { &[HTTP1] };
         config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
         // A client that comes again saves a round trip; the keys of tickets are made here and rotate by themselves.
         config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(failed)?;
@@ -47,6 +60,11 @@ impl Acceptor {
     pub fn store(&self) -> &Store {
         &self.store
     }
+}
+
+/// Whether the client only wanted to see a proof: there is nothing more to say to it.
+pub fn was_validation<S>(stream: &TlsStream<S>) -> bool {
+    stream.get_ref().1.alpn_protocol() == Some(VALIDATION_PROTOCOL)
 }
 
 /// Whether client and server agreed on HTTP/2.

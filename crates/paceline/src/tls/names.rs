@@ -30,12 +30,14 @@ impl<T: Clone> Names<T> {
 
     /// For the name a client asks for, if it says any.
     pub fn find(&self, name: Option<&str>) -> Option<&T> {
-        let named = name.and_then(|name| {
-            let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
-            let parent = || name.split_once('.').and_then(|(_, parent)| self.wildcard.get(parent));
-            self.exact.get(&name).or_else(parent)
-        });
-        named.or(self.first.as_ref())
+        name.and_then(|name| self.named(name)).or(self.first.as_ref())
+    }
+
+    /// What claims this name, without the default.
+    pub fn named(&self, name: &str) -> Option<&T> {
+        let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+        let parent = || name.split_once('.').and_then(|(_, parent)| self.wildcard.get(parent));
+        self.exact.get(&name).or_else(parent)
     }
 }
 

@@ -17,7 +17,10 @@ use super::{
     certificate::{self, Certificate},
     names::Names,
 };
-use crate::config::CertificatePair;
+use crate::{
+    acme::{Shelf, VALIDATION_PROTOCOL},
+    config::CertificatePair,
+};
 
 type ByName = Names<Arc<CertifiedKey>>;
 
@@ -27,6 +30,8 @@ pub struct Store {
     provider: Arc<CryptoProvider>,
     by_name: RwLock<Arc<ByName>>,
     watched: Mutex<Vec<Watched>>,
+    /// The certificates that the server gets by itself.
+    automatic: Option<Arc<Shelf>>,
 }
 
 #[derive(Debug)]
@@ -44,7 +49,11 @@ type Stamp = [Option<(i64, i64, u64, u64)>; 2];
 
 impl Store {
     /// Loads all pairs. Err: one line.
-    pub fn load(pairs: &[CertificatePair], provider: Arc<CryptoProvider>) -> Result<Store, String> {
+    pub fn load(
+        pairs: &[CertificatePair],
+        automatic: Option<Arc<Shelf>>,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Store, String> {
         let load = |pair: &CertificatePair| {
             let stamp = stamp(pair);
             let loaded = certificate::load(pair, &provider)?;
@@ -52,13 +61,13 @@ impl Store {
         };
         let watched = pairs.iter().map(load).collect::<Result<Vec<_>, _>>()?;
         let by_name = RwLock::new(Arc::new(by_name(&watched)));
-        Ok(Store { provider, by_name, watched: Mutex::new(watched) })
+        Ok(Store { provider, by_name, watched: Mutex::new(watched), automatic })
     }
 
     /// Reads again what has changed; returns what to log. Every connection made from now on gets the new certificate.
     pub fn look(&self) -> Vec<String> {
         let mut watched = self.watched.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut told = Vec::new();
+        let mut told = self.automatic.as_ref().map_or_else(Vec::new, |shelf| shelf.told());
         let mut changed = false;
         for one in watched.iter_mut() {
             let now = stamp(&one.pair);
@@ -98,6 +107,25 @@ fn stamp(pair: &CertificatePair) -> Stamp {
 impl ResolvesServerCert for Store {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let by_name = self.by_name.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
-        by_name.find(hello.server_name()).cloned()
+        let name = hello.server_name().map(str::to_ascii_lowercase);
+        let Some(shelf) = &self.automatic else { return by_name.find(name.as_deref()).cloned() };
+        // RFC 8737 section 3: this protocol and no other. A client that offers it among others is none that validates.
+        if hello
+            .alpn()
+            .is_some_and(|mut offered| offered.next() == Some(VALIDATION_PROTOCOL) && offered.next().is_none())
+        {
+            return name.and_then(|name| shelf.tls_proof(&name));
+        }
+        match name {
+            Some(name) if shelf.has_host(&name) => {
+                let found = shelf.certificate(&name).or_else(|| by_name.named(&name).cloned());
+                if found.is_none() {
+                    shelf.refuse(&name);
+                }
+                found
+            }
+            Some(name) => by_name.find(Some(&name)).cloned(),
+            None => by_name.find(None).cloned().or_else(|| shelf.first()),
+        }
     }
 }

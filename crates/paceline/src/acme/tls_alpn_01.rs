@@ -1,0 +1,40 @@
+//! The proof in a TLS handshake (RFC 8737): a certificate that signs itself and carries the digest of what was agreed on.
+//! It never serves HTTP: the connection ends with its handshake.
+
+use std::sync::Arc;
+
+use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
+use rustls::{crypto::ring::sign::any_ecdsa_type, sign::CertifiedKey};
+use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+/// The protocol (ALPN) such a connection, and no other, asks for.
+pub const PROTOCOL: &[u8] = b"acme-tls/1";
+
+/// The certificate that proves the host. `digest`: SHA-256 of the key authorization.
+pub fn certificate(host: &str, digest: &[u8]) -> Result<Arc<CertifiedKey>, String> {
+    let failed = |error: rcgen::Error| format!("no certificate could be made as a proof: {error}");
+    let key = KeyPair::generate().map_err(failed)?;
+    let mut params = CertificateParams::new([host.to_owned()]).map_err(failed)?;
+    params.distinguished_name = DistinguishedName::new();
+    params.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
+    let certificate = params.self_signed(&key).map_err(failed)?;
+    let signing = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let signing =
+        any_ecdsa_type(&signing).map_err(|error| format!("no certificate could be made as a proof: {error}"))?;
+    Ok(Arc::new(CertifiedKey::new(vec![certificate.der().clone()], signing)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_names_the_host_and_carries_the_digest() {
+        let key = certificate("a.test", &[7; 32]).unwrap();
+        let der = key.cert[0].as_ref();
+        // id-pe-acmeIdentifier, critical, an OCTET STRING in an OCTET STRING.
+        let extension = [&[6, 8, 43, 6, 1, 5, 5, 7, 1, 31, 1, 1, 255, 4, 34, 4, 32][..], &[7; 32]].concat();
+        assert!(der.windows(extension.len()).any(|part| part == extension));
+        assert!(der.windows(6).any(|part| part == b"a.test"));
+    }
+}
