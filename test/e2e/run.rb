@@ -1,8 +1,8 @@
 # Runs the end-to-end scenarios in one process: `ruby test/e2e/run.rb [WHICH ...] [minitest's options]`.
 # WHICH: names without `_test` (`hijack`), or `rack` for those that hold on every Ruby and Rack. Tests that need a real
-# application served elsewhere (Redmine, the brewery) are run by bin/test.
+# application served elsewhere (Redmine, the brewery), or an ACME server, are run by bin/test.
 RACK = %w[bodies input hijack websocket streaming headers queue sendfile serve faults restart handlers].freeze
-ELSEWHERE = %w[redmine brewery].freeze
+ELSEWHERE = %w[redmine brewery acme].freeze
 
 all = Dir[File.join(__dir__, "*_test.rb")].to_h { |path| [File.basename(path, "_test.rb"), path] }
 asked = ARGV.take_while { |word| !word.start_with?("-") }
