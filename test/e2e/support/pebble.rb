@@ -27,12 +27,12 @@ class Pebble
     File.write(config = File.join(@dir, "config.json"), JSON.generate(pebble: {
       listenAddress: "127.0.0.1:#{@acme}", managementListenAddress: "127.0.0.1:#{@management}",
       certificate:, privateKey: key, httpPort: http, tlsPort: tls, keyAlgorithm: "ecdsa",
-      retryAfter: { authz: 1, order: 1 }, profiles: { only: { description: "all", validityPeriod: lifetime } }
+      certificateValidityPeriod: lifetime
     }))
     @log = File.join(@dir, "log")
     output = { %i[out err] => [@log, "a"] }
-    names = [File.join(tools, "pebble-challtestsrv"), "-http01", "", "-https01", "", "-doh", "", "-tlsalpn01", "", "-defaultIPv6", "",
-             "-dnsserver", "127.0.0.1:#{@dns}", "-management", "127.0.0.1:#{@names}"]
+    names = [File.join(tools, "pebble-challtestsrv"), "-http01", "", "-https01", "", "-tlsalpn01", "", "-defaultIPv6", "",
+             "-dns01", "127.0.0.1:#{@dns}", "-management", "127.0.0.1:#{@names}"]
     # As it is, but at once, and without the nonces it refuses and the proofs it remembers for the sake of practice.
     practice = { "PEBBLE_VA_NOSLEEP" => "1", "PEBBLE_WFE_NONCEREJECT" => "0", "PEBBLE_AUTHZREUSE" => "0" }
     @pids = [Process.spawn(*names, output),
