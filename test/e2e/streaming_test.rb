@@ -136,7 +136,9 @@ class StreamingTest < Minitest::Test
     entered = barrier(@dir, "entered")
     holding = open_request("/waits")
     entered.wait
-    open_request("/counted").close
+    leaving = open_request("/counted")
+    eventually("it in the queue") { @server.signal(:PWR) && @server.output.include?(" waiting=1 ") }
+    leaving.close
     @server.wait_for(%r{"GET /counted HTTP/1.1" 499 0 .* cut=1})
     @gate.open
     assert_equal "waited", Wire.response(holding).body

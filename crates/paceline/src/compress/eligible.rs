@@ -65,7 +65,8 @@ fn is_compressible(headers: &HeaderMap) -> bool {
         return false;
     };
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    essence.starts_with("text/")
+    // Events are few bytes each, and a client that decodes piece by piece may hold one back until the next comes.
+    essence.starts_with("text/") && essence != "text/event-stream"
         || essence.ends_with("+json")
         || essence.ends_with("+xml")
         || TYPES.contains(&essence.as_str())
