@@ -17,6 +17,9 @@ module Bench
     THREADS = 5
     BASELINE = "puma"
 
+    # The checkout may be root's own, and the peers run it as root without asking.
+    AS_ROOT = Process.uid.zero? ? %w[--user root] : []
+
     def self.paceline
       ENV["PACELINE_BIN"] || File.join(HERE, "target/release/paceline")
     end
@@ -25,7 +28,7 @@ module Bench
     ALL = [
       Server.new(
         name: "paceline", worker: /\Apaceline worker/, threads: THREADS, note: "#{WORKERS} x #{THREADS} threads",
-        command: ->(port, _) { [paceline, "-C", "-", "-b", "tcp://127.0.0.1:#{port}", "-e", "production", "-w", WORKERS, "-t", THREADS, "-q"] }
+        command: ->(port, _) { [paceline, "-C", "-", "-b", "tcp://127.0.0.1:#{port}", "-e", "production", "-w", WORKERS, "-t", THREADS, "-q", *AS_ROOT] }
       ),
       Server.new(
         name: "puma", package: "puma", worker: /cluster worker/, threads: THREADS, note: "#{WORKERS} x #{THREADS} threads, preloaded",
