@@ -11,7 +11,8 @@ Gem::Specification.new do |spec|
   spec.authors = ["The Paceline authors"]
   spec.license = "MIT"
   spec.required_ruby_version = ">= 3.1"
-  spec.files = Dir.chdir(__dir__) { Dir["lib/**/*.rb", "exe/*"] }
+  spec.files = Dir.chdir(__dir__) { Dir["lib/**/*.rb", "exe/*", "ext/**/*.{rb,c,h}"] }
+  spec.extensions = ["ext/paceline_native/extconf.rb"]
   spec.bindir = "exe"
   spec.executables = ["paceline"]
   spec.metadata = { "rubygems_mfa_required" => "true" }

@@ -19,6 +19,20 @@ module ResponseRules
     FakeFront.answer(channel)
   end
 
+  # Asks PATH for a body that waits; answers what came behind the first piece.
+  def waiting(path)
+    Dir.mktmpdir do |dir|
+      file = File.join(dir, "seen")
+      env = { "PATH_INFO" => path, "QUERY_STRING" => file }
+      channel.send(F::REQUEST, FakeFront.request(env))
+      assert_equal F::HEAD, channel.read.type
+      first = channel.read
+      assert_equal [F::CHUNK, "a"], [first.type, first.payload]
+      File.write(file, "")
+      FakeFront.answer(channel).tap { |answer| answer.chunks.unshift("a") }
+    end
+  end
+
   def events = get("/events").body.split("\n")
 
   # Lint hides to_ary and the like, so that frames may differ under it.
@@ -57,11 +71,39 @@ module ResponseRules
     assert_equal 1, events.count("close")
   end
 
-  def test_enumerable_is_flushed_per_chunk
+  def test_enumerable_that_comes_at_once_is_one_frame
     answer = get("/each")
-    assert_equal %w[a b], answer.chunks
-    assert_equal [F::HEAD, F::CHUNK, F::CHUNK, F::END_, F::IDLE], answer.types
+    assert_equal [200, "ab", 2], [answer.status, answer.body, answer.counters.chunks]
+    assert_equal [F::RESPONSE, F::IDLE], answer.types
     assert_equal %w[each close], events
+  end
+
+  # The body waits for a file that the test makes when it has seen the first piece.
+  def test_piece_of_a_body_that_waits_is_sent
+    answer = waiting("/each-waits")
+    assert_equal %w[a b], answer.chunks
+    assert_equal [F::CHUNK, F::END_, F::IDLE], answer.types
+    assert_equal %w[each close], events
+  end
+
+  def test_failure_behind_what_was_sent_breaks_off
+    answer = waiting("/each-waits-and-fails")
+    assert_equal [F::ABORT, F::IDLE], answer.types.last(2)
+    assert_equal %w[each close], events
+  end
+
+  def test_pieces_that_are_no_strings
+    return if lint?
+    assert_equal "a1", get("/each-not-strings").body
+  end
+
+  def test_events_and_what_asks_for_it_go_out_piece_by_piece
+    %w[/events-stream /unbuffered].each do |path|
+      answer = get(path)
+      assert_equal %w[a b], answer.chunks
+      assert_equal [F::HEAD, F::CHUNK, F::CHUNK, F::END_, F::IDLE], answer.types
+    end
+    events
   end
 
   def test_enumerable_keeps_its_content_length
@@ -74,9 +116,10 @@ module ResponseRules
     assert_operator answer.chunks.map(&:bytesize).max, :<=, F::MAX_CHUNK
   end
 
-  def test_failure_in_the_middle_breaks_off
+  def test_failure_before_anything_was_sent_is_told
     answer = get("/each-fails")
-    assert_equal [F::HEAD, F::CHUNK, F::ABORT, F::IDLE], answer.types
+    assert_equal [F::ERROR, F::IDLE], answer.types
+    assert_equal "broken in the middle", answer.error["message"]
     assert_equal %w[each close], events
   end
 
@@ -118,7 +161,8 @@ module ResponseRules
   def test_callable_body
     return if lint? && @rack < 3
     answer = get("/callable", body: "question")
-    assert_equal ["got: ", "question"], answer.chunks
+    assert_equal "got: question", answer.body
+    assert_equal [F::HEAD, F::CHUNK, F::END_], answer.types # it flushes before it closes
     assert_equal ["closed true GET"], events
   end
 

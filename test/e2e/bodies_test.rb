@@ -19,24 +19,26 @@ class BodiesTest < Minitest::Test
       def to_path = File.expand_path("sent.bin")
     end
     TEXT = { "content-type" => "text/plain" }
+    AT_ONCE = TEXT.merge("x-accel-buffering" => "no")
     app = lambda do |env|
       case env["PATH_INFO"]
       when "/array", "/bare/array" then [200, TEXT.dup, ["one ", "two ", "three"]]
       when "/strings", "/bare/strings" then [200, TEXT.dup, Array.new(1300) { |i| "<li>#{i}</li>\n" }]
       when "/large", "/bare/large" then [200, TEXT.dup, Array.new(20) { "x" * 100_000 }]
       when "/enumerable" then [200, TEXT.dup, Parts.new("enumerable", ["one ", "two ", "", "three"])]
+      when "/flushed" then [200, AT_ONCE.dup, Parts.new("flushed", ["one ", "two ", "", "three"])]
       when "/known" then [200, TEXT.merge("content-length" => "6"), Parts.new("known", ["abc", "def"])]
       when "/bare/short" then [200, TEXT.merge("content-length" => "10"), Parts.new("short", ["abc"])]
       when "/bare/long" then [200, TEXT.merge("content-length" => "4"), Parts.new("long", ["abc", "def"])]
       when "/bare/callable" then [200, TEXT.dup, ->(stream) { stream.write("one "); stream << "two"; stream.close }]
-      when "/bare/callable_raises" then [200, TEXT.dup, ->(stream) { stream.write("one "); raise "midway" }]
+      when "/bare/callable_raises" then [200, TEXT.dup, ->(stream) { stream.write("one "); stream.flush; raise "midway" }]
       when "/file", "/bare/file" then [200, { "content-type" => "application/octet-stream" }, Sent.new("file", ["sent"])]
       when "/empty", "/bare/empty" then [200, TEXT.dup, []]
       when "/no_content" then [204, {}, Parts.new("no_content", [])]
       when "/not_modified" then [304, { "etag" => '"a"' }, Parts.new("not_modified", [])]
       when "/head" then [200, TEXT.merge("content-length" => "11", "x-kept" => "yes"), Parts.new("head", env["REQUEST_METHOD"] == "HEAD" ? [] : ["hello world"])]
       when "/raises_at_once" then [200, TEXT.dup, Parts.new("raises_at_once", ["never"]) { raise "at once" }]
-      when "/raises_midway" then [200, TEXT.dup, Parts.new("raises_midway", %w[one two three]) { |i| raise "midway" if i == 2 }]
+      when "/raises_midway" then [200, AT_ONCE.dup, Parts.new("raises_midway", %w[one two three]) { |i| raise "midway" if i == 2 }]
       when "/raises_on_close" then [200, TEXT.dup, Parts.new("raises_on_close", ["fine"]).tap { |body| def body.close = (super; raise "on close") }]
       when "/bare/status" then [Integer(env["QUERY_STRING"]), {}, []]
       when "/closed" then [200, TEXT.dup, [CLOSED[env["QUERY_STRING"]].to_s]]
@@ -87,11 +89,10 @@ class BodiesTest < Minitest::Test
     assert_equal [["2000000"], nil, 2_000_000], [answer.all("content-length"), answer["transfer-encoding"], answer.body.bytesize]
   end
 
-  def test_an_enumerable_is_sent_chunk_by_chunk
+  def test_an_enumerable_that_comes_at_once_has_its_length
     answer = ask("/enumerable")
-    assert_equal ["chunked", nil], [answer["transfer-encoding"], answer["content-length"]]
+    assert_equal [nil, "13"], [answer["transfer-encoding"], answer["content-length"]]
     assert_equal "one two three", answer.body
-    assert_operator answer.chunks.size, :<=, 3
     assert_equal 1, closed("enumerable")
     server.wait_for(%r{"GET /enumerable HTTP/1.1" 200 13 .* chunks=3 })
   end
@@ -103,8 +104,17 @@ class BodiesTest < Minitest::Test
     refute_includes server.wait_for(%r{"GET /known HTTP/1.1" 200 6 .*})[0], "cut=1"
   end
 
+  def test_what_asks_for_it_is_sent_chunk_by_chunk
+    answer = ask("/flushed")
+    assert_equal ["chunked", nil], [answer["transfer-encoding"], answer["content-length"]]
+    assert_equal "one two three", answer.body
+    assert_operator answer.chunks.size, :<=, 3
+    assert_equal 1, closed("flushed")
+    server.wait_for(%r{"GET /flushed HTTP/1.1" 200 13 .* chunks=3 })
+  end
+
   def test_http_1_0_gets_no_chunked_coding
-    answer = ask("/enumerable", version: "1.0")
+    answer = ask("/flushed", version: "1.0")
     assert_equal ["HTTP/1.0 200 OK", nil, "one two three"], [answer.line, answer["transfer-encoding"], answer.body]
   end
 
@@ -122,7 +132,7 @@ class BodiesTest < Minitest::Test
 
   def test_a_callable_writes_its_body
     answer = ask("/bare/callable")
-    assert_equal ["chunked", "one two"], [answer["transfer-encoding"], answer.body]
+    assert_equal [nil, "one two"], [answer["transfer-encoding"], answer.body]
   end
 
   def test_a_file_has_its_length_and_every_byte
@@ -159,12 +169,18 @@ class BodiesTest < Minitest::Test
   end
 
   def test_a_body_that_breaks_breaks_the_connection_and_the_thread_serves_on
-    %w[/raises_at_once /raises_midway /bare/callable_raises].each do |path|
+    %w[/raises_midway /bare/callable_raises].each do |path|
       assert_raises(EOFError, path) { ask(path) }
     end
-    assert_equal [1, 1], [closed("raises_at_once"), closed("raises_midway")]
+    assert_equal 1, closed("raises_midway")
     server.wait_for(/RuntimeError: midway/)
     server.wait_for(%r{"GET /raises_midway HTTP/1.1" 200 6 .* cut=1})
+  end
+
+  def test_a_body_that_breaks_before_anything_was_sent_is_an_error_page
+    assert_equal 500, ask("/raises_at_once").status
+    assert_equal 1, closed("raises_at_once")
+    server.wait_for(/RuntimeError: at once/)
   end
 
   def test_a_body_that_raises_when_closed_was_sent_all_the_same

@@ -2,6 +2,7 @@
 
 # One worker thread and its channel: takes a request, runs the app, writes the response, again. Never knows how a
 # response is put into frames (response.rb) or an env is made (request_env.rb).
+require_relative "native"
 require_relative "frames"
 require_relative "request_env"
 require_relative "response"
@@ -72,12 +73,12 @@ module Paceline
     # Reads one whole frame and answers its type; nil at the end of the channel. The frame stays until the next.
     def next_frame
       data = @buffer
-      data = @io.readpartial(READ_SIZE) if data.empty?
+      data = receive_bytes(READ_SIZE) if data.empty?
       @busy = true
-      data << @io.readpartial(READ_SIZE) while data.bytesize < 5
+      data << receive_bytes(READ_SIZE) while data.bytesize < 5
       need = data.unpack1("N") + 5
       raise ProtocolError, "frame of #{need - 5} bytes" if need > Frames::MAX_PAYLOAD
-      data << @io.readpartial((need - data.bytesize).clamp(1, LARGE_READ)) while data.bytesize < need
+      data << receive_bytes((need - data.bytesize).clamp(1, LARGE_READ)) while data.bytesize < need
       if data.bytesize == need
         @buffer = EMPTY
         @frame = data
@@ -99,7 +100,9 @@ module Paceline
       !@buffer.empty? || !IO.select(@alone, nil, nil, 0).nil?
     end
 
+    # All of it. Raises Errno::*.
     def write(bytes)
+      return Native.send_all(@fd, bytes) if Native
       size = bytes.bytesize
       return if (written = @io.syswrite(bytes)) == size
       @io.write(bytes.byteslice(written, size))
@@ -109,6 +112,14 @@ module Paceline
     def write_both(head, body)
       @io.write(head, body)
     end
+
+    # Whether some frames can be written without waiting for the front.
+    def writable?
+      !IO.select(nil, @alone, nil, 0).nil?
+    end
+
+    # The descriptor, for the native part.
+    attr_reader :fd
 
     # Gives the socket away to the app; this thread goes on with a new one.
     def surrender
@@ -154,8 +165,14 @@ module Paceline
       @buffer = EMPTY
       @frame = EMPTY
       @io = io
+      @fd = io.fileno
       @alone = [io]
       Channel.make_blocking(io)
+    end
+
+    def receive_bytes(size)
+      return @io.readpartial(size) unless Native
+      Native.receive(@fd, size) || raise(EOFError, "end of file reached")
     end
 
     def serve

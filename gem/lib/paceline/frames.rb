@@ -129,6 +129,17 @@ module Paceline
       [3 + headers.bytesize, HEAD, status, flags, headers].pack("NCnCa*")
     end
 
+    # Yields the size and the bytes of each CHUNK that BYTES take.
+    def each_chunk(bytes)
+      return yield(bytes.bytesize, bytes) if bytes.bytesize.between?(1, MAX_CHUNK)
+      at = 0
+      while at < bytes.bytesize
+        slice = bytes.byteslice(at, MAX_CHUNK)
+        yield slice.bytesize, slice
+        at += MAX_CHUNK
+      end
+    end
+
     def ending(type, flags, counted)
       frame(type, [flags].pack("C") << counters(counted))
     end

@@ -11,6 +11,12 @@ module Paceline
     KNOWN_MAX = 1000
     private_constant :TOKEN, :SPECIAL, :KNOWN_MAX
 
+    # Subclasses of Hash whose pairs are what `each` yields, as long as the values are strings.
+    def self.plain_hashes
+      [("Rack::Headers" if defined?(::Rack::Headers)), ("Rack::Utils::HeaderHash" if defined?(::Rack::Utils::HeaderHash))]
+        .compact.map { |name| Object.const_get(name) }.uniq
+    end
+
     # Names checked once: name => name, or false for one that stays in the worker.
     def initialize
       @known = {}

@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
 # What an app is told when its client has gone, and the stream object that a callable body writes to.
-# Writes only by way of the response; never touches the channel itself.
+# Writes only by way of the gatherer; never touches the channel itself.
 module Paceline
   # Raised in the app at a write when the client is gone. An IOError, which frameworks already expect of a socket.
   class ClientGone < IOError; end
 
   # The argument of a callable (streaming) body, as Rack 3 wants it.
   class Stream
-    def initialize(response, input)
-      @response = response
+    def initialize(gatherer, input)
+      @gatherer = gatherer
       @input = input
       @read_closed = false
       @write_closed = false
@@ -22,7 +22,7 @@ module Paceline
 
     def write(*strings)
       raise IOError, "not opened for writing" if @write_closed
-      strings.sum { |string| @response.chunk(string.to_s) }
+      strings.sum { |string| @gatherer.add(string.to_s) }
     end
 
     def <<(string)
@@ -30,8 +30,9 @@ module Paceline
       self
     end
 
-    # Each write is on its way to the client already.
+    # What was written is on its way to the client.
     def flush
+      @gatherer.flush
       self
     end
 

@@ -18,7 +18,8 @@ module Paceline
       @rack3 = rack3
       @constants = constants
       @hints = ->(headers) { channel.early_hints(headers) }
-      @hijackable = @constants.merge("rack.hijack?" => true, "rack.hijack" => -> { @env["rack.hijack_io"] = channel.hijack })
+      @hijack = -> { @env["rack.hijack_io"] = channel.hijack }
+      @defaults = @constants.flatten.freeze
     end
 
     # The body that is still coming in over the channel, if it is.
@@ -29,10 +30,17 @@ module Paceline
 
     # The env of the request in `frame`.
     def build(frame)
-      flags, env, inline = Frames.parse_request(frame)
       @problem = @input = @streamed = nil
+      env = Native&.env(frame, @defaults)
+      if env
+        flags, length = frame.unpack("@5CN")
+        inline = frame.byteslice(10 + length, frame.bytesize) if flags == Frames::INLINE
+      else
+        flags, env, inline = Frames.parse_request(frame)
+        env.update(@constants)
+      end
       env["rack.input"] = body(flags, env, inline)
-      env.update(env["paceline.hijack"] == "1" ? @hijackable : @constants)
+      offer_hijack(env) if env["paceline.hijack"] == "1"
       env["rack.early_hints"] = @hints if env["paceline.early_hints"] == "1"
       env["rack.after_reply"] = []
       env["rack.response_finished"] = [] if @rack3
@@ -46,6 +54,11 @@ module Paceline
     end
 
     private
+
+    def offer_hijack(env)
+      env["rack.hijack?"] = true
+      env["rack.hijack"] = @hijack
+    end
 
     # The same for each request of this thread.
     def constants

@@ -1,8 +1,10 @@
 # frozen_string_literal: true
 
-# Calls the app and puts its answer into frames: one frame when the body is known, a frame per chunk when it streams.
-# Closes each body exactly once, and never lets an exception of the app reach the channel's loop.
+# Calls the app and puts its answer into frames: one frame when the body is known or comes at once, chunks when it streams
+# (gatherer.rb). Closes each body exactly once, and never lets an exception of the app reach the channel's loop.
+require_relative "counting"
 require_relative "frames"
+require_relative "gatherer"
 require_relative "headers"
 require_relative "hijack"
 require_relative "failure"
@@ -10,13 +12,14 @@ require_relative "failure"
 module Paceline
   class Response
     SMALL = 16 * 1024
+    NO_PARTS = [].freeze
     NO_CALLBACKS = [].freeze
-    private_constant :SMALL, :NO_CALLBACKS
+    private_constant :SMALL, :NO_PARTS, :NO_CALLBACKS
 
     def initialize(channel)
       @channel = channel
       @headers = Headers.new
-      @counted = Frames::Counters.new(0, 0, 0, 0, 0, "")
+      @counting = Counting.new
     end
 
     # Serves one request, from the call of the app to the last callback.
@@ -38,24 +41,8 @@ module Paceline
       conclude
     end
 
-    # One piece of a streaming body; answers its size.
-    def chunk(bytes)
-      size = bytes.bytesize
-      return 0 if size.zero?
-      raise ClientGone, "the client is gone" if @channel.cancelled?
-      @counted.chunks += 1
-      if size <= Frames::MAX_CHUNK
-        @channel.write_both([size, Frames::CHUNK].pack("NC"), bytes)
-      else
-        each_slice(bytes) { |slice| @channel.write_both([slice.bytesize, Frames::CHUNK].pack("NC"), slice) }
-      end
-      size
-    rescue SystemCallError
-      raise ClientGone, "the front is gone"
-    end
-
     def early_hints(headers)
-      return if @begun
+      return if @begun || @gatherer&.sent?
       pairs = Headers.new.encode(headers)
       @channel.write(Frames.frame(Frames::EARLY_HINTS, pairs)) unless pairs.empty?
       nil
@@ -66,6 +53,7 @@ module Paceline
     def respond(status)
       @status = status.to_i
       raise InvalidResponse, "status #{status.inspect}" unless @status.between?(100, 599)
+      return if Native && @body.instance_of?(Array) && respond_at_once
       headers = @headers.encode(@app_headers)
       hijack = @headers.hijack
       if hijack && @env["rack.hijack?"]
@@ -73,15 +61,21 @@ module Paceline
       elsif @status == 101 && callable?
         raw(headers) { |io| @body.call(io) }
       elsif bodiless?
-        whole(headers, "")
+        whole(headers, "", 0)
       elsif (path = file)
         send_file(headers, path)
       elsif (parts = known_parts)
-        @counted.chunks = parts.size
-        whole(headers, join(parts))
+        whole(headers, join(parts), parts.size)
       else
         stream(headers)
       end
+    end
+
+    # The common response, by the native part. False when there is something in it that wants to be looked at.
+    def respond_at_once
+      parts = bodiless? ? NO_PARTS : @body
+      counted = @counting.stop(parts.size)
+      @begun = Native.respond(@channel.fd, @status, busy, counted, @app_headers, parts)
     end
 
     def bodiless?
@@ -118,12 +112,12 @@ module Paceline
       parts.map { |part| part.to_s.b }.join
     end
 
-    def whole(headers, body)
+    # A body that is known to the last byte, and was made of CHUNKS pieces.
+    def whole(headers, body, chunks)
       size = body.bytesize
-      return in_pieces(headers, body) if size > Frames::MAX_RESPONSE
-      stop
+      return in_pieces(headers, body, chunks) if size > Frames::MAX_RESPONSE
       @begun = true
-      head = Frames.response_head(@status, busy, @counted, headers, size)
+      head = Frames.response_head(@status, busy, @counting.stop(chunks), headers, size)
       if size.zero?
         @channel.write(head)
       elsif size < SMALL && body.ascii_only?
@@ -134,14 +128,15 @@ module Paceline
     end
 
     # Too large for one frame, and yet its length is known.
-    def in_pieces(headers, body)
+    def in_pieces(headers, body, chunks)
       headers << "content-length\0" << body.bytesize.to_s << "\0" unless says_length?
-      begin_with(headers)
-      each_slice(body) do |slice|
+      @begun = true
+      @channel.write(Frames.head(@status, 0, headers))
+      Frames.each_chunk(body) do |size, slice|
         raise ClientGone, "the client is gone" if @channel.cancelled?
-        @channel.write_both([slice.bytesize, Frames::CHUNK].pack("NC"), slice)
+        @channel.write_both([size, Frames::CHUNK].pack("NC"), slice)
       end
-      finish_with(Frames::END_)
+      @channel.write(Frames.ending(Frames::END_, busy, @counting.stop(chunks)))
     end
 
     def says_length?
@@ -149,22 +144,42 @@ module Paceline
     end
 
     def send_file(headers, path)
-      stop
       @begun = true
       @channel.write(Frames.head(@status, Frames::FILE_FOLLOWS, headers) << Frames.frame(Frames::FILE, path) <<
-                     Frames.ending(Frames::END_, busy, @counted))
+                     Frames.ending(Frames::END_, busy, @counting.stop(0)))
     end
 
     def stream(headers)
       each = @body.respond_to?(:each)
       raise InvalidResponse, "a body that is no Array and has neither each nor call" unless each || callable?
-      begin_with(headers)
+      @gatherer = Gatherer.new(@channel, Frames.head(@status, 0, headers), immediate: immediate?(headers))
       if each
-        @body.each { |part| chunk(part.to_s) }
+        @gatherer.add_all(@body)
       else
-        @body.call(Stream.new(self, @env["rack.input"]))
+        @body.call(Stream.new(@gatherer, @env["rack.input"]))
       end
-      finish_with(Frames::END_)
+      @gatherer.finish
+      if @gatherer.sent? || other_length?(headers, @gatherer.pending.bytesize)
+        end_stream(Frames::END_)
+      else
+        whole(headers, @gatherer.pending, @gatherer.count)
+      end
+    end
+
+    # The app promised more or less than it gave. The front does with that what it does with any stream of the wrong length.
+    def other_length?(headers, size)
+      promised = headers[/(?:\A|\0)content-length\0(\d+)\0/in, 1]
+      !promised.nil? && promised.to_i != size
+    end
+
+    # Events, and what asks by nginx's own word not to be held back.
+    def immediate?(headers)
+      headers.match?(/(?:\A|\0)(?:content-type\0text\/event-stream|x-accel-buffering\0no\0)/in)
+    end
+
+    def end_stream(type)
+      @begun = true
+      @gatherer.conclude(Frames.ending(type, busy, @counting.stop(@gatherer.count)))
     end
 
     # Hands the channel itself to the app, right after the head.
@@ -177,24 +192,6 @@ module Paceline
       rescue Exception
         io.close
         raise
-      end
-    end
-
-    def begin_with(headers)
-      @begun = true
-      @channel.write(Frames.head(@status, 0, headers))
-    end
-
-    def finish_with(type)
-      stop
-      @channel.write(Frames.ending(type, busy, @counted))
-    end
-
-    def each_slice(bytes)
-      at = 0
-      while at < bytes.bytesize
-        yield bytes.byteslice(at, Frames::MAX_CHUNK)
-        at += Frames::MAX_CHUNK
       end
     end
 
@@ -213,12 +210,13 @@ module Paceline
       gone = error.is_a?(ClientGone)
       report(error) unless gone
       return if @channel.surrendered?
-      return finish_with(Frames::ABORT) if @begun
-      stop
+      @gatherer&.finish
+      return end_stream(Frames::ABORT) if @gatherer&.sent?
+      return @channel.write(Frames.ending(Frames::ABORT, busy, @counting.stop(0))) if @begun
       failure = Failure.new(error, step: "request", root: @channel.worker.root).to_h
       pairs = Frames.pairs(failure.slice("class", "message", "file", "line", "backtrace"))
       @begun = true
-      @channel.write(Frames.error(busy, @counted, pairs))
+      @channel.write(Frames.error(busy, @counting.stop(@gatherer ? @gatherer.count : 0), pairs))
     rescue SystemCallError, IOError
       nil # the front is gone
     end
@@ -241,7 +239,7 @@ module Paceline
       callbacks("rack.after_reply").each { |callback| guard { callback.call } }
       @channel.write(Frames.frame(Frames::IDLE)) if @flagged
     ensure
-      @body = @env = @app_headers = @error = nil
+      @body = @env = @app_headers = @error = @gatherer = nil
     end
 
     def guard
@@ -254,28 +252,9 @@ module Paceline
 
     def start(env)
       @env = env
-      @status = @app_headers = @body = @error = nil
+      @status = @app_headers = @body = @error = @gatherer = nil
       @begun = @flagged = false
-      Thread.current[:paceline_spans] = nil
-      @counted.chunks = 0
-      @counted.gc = gc_time
-      @counted.allocated = GC.stat(:total_allocated_objects)
-      @counted.started = Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)
-    end
-
-    def stop
-      @counted.finished = Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)
-      @counted.allocated = GC.stat(:total_allocated_objects) - @counted.allocated
-      @counted.gc = gc_time - @counted.gc
-      spans = Thread.current[:paceline_spans]
-      @counted.spans = spans ? Frames.fields(*spans.flat_map { |name, (total, count)| [name, total.to_i, count] }) : ""
-    end
-
-    # Whole-process garbage collection in microseconds.
-    if GC.respond_to?(:total_time)
-      def gc_time = GC.total_time / 1000
-    else
-      def gc_time = (GC.stat(:time) || 0) * 1000
+      @counting.start
     end
   end
 end

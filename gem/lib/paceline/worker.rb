@@ -19,6 +19,9 @@ module Paceline
 
     attr_reader :app, :control, :hooks, :rack3
 
+    # Sends what streaming bodies have left lying for too long.
+    attr_reader :flusher
+
     def initialize(control, index:, threads:, settings:, app:, loader:, hooks:, parent:)
       @control = control
       @index = index
@@ -42,6 +45,7 @@ module Paceline
     def draining?
       @draining
     end
+
 
     # Returns when it has drained; otherwise the process ends here.
     def run
@@ -99,6 +103,8 @@ module Paceline
     def boot
       @app ||= @loader.load
       @rack3 = @loader.rack_release.to_i >= 3
+      @flusher = Flusher.new
+      Native.header_classes = Headers.plain_hashes if Native
       @hooks&.run_hooks(:before_worker_boot, @index)
       @threads = []
       1.upto(@size) { |number| start_thread(number) }

@@ -26,6 +26,21 @@ class TellingBody
   end
 end
 
+# Yields "a"; the rest only once the test has seen that and made the file.
+class WaitingBody < TellingBody
+  def initialize(path, fail_after: nil)
+    super("a", "b", fail_after: fail_after)
+    @path = path
+  end
+
+  def each
+    super do |part|
+      yield part
+      sleep 0.001 until File.exist?(@path)
+    end
+  end
+end
+
 class KnownBody < TellingBody
   def to_ary
     EVENTS << "to_ary"
@@ -104,6 +119,11 @@ ROUTES = {
   "/each-length" => ->(_) { ok(TellingBody.new("a", "b"), "content-length" => "2") },
   "/each-big" => ->(_) { ok(TellingBody.new("x" * 200_000)) },
   "/each-fails" => ->(_) { ok(TellingBody.new("a", "b", fail_after: 1)) },
+  "/each-waits" => ->(env) { ok(WaitingBody.new(env["QUERY_STRING"])) },
+  "/each-waits-and-fails" => ->(env) { ok(WaitingBody.new(env["QUERY_STRING"], fail_after: 1)) },
+  "/each-not-strings" => ->(_) { ok(TellingBody.new(:a, 1)) },
+  "/events-stream" => ->(_) { ok(TellingBody.new("a", "b"), "content-type" => "text/event-stream") },
+  "/unbuffered" => ->(_) { ok(TellingBody.new("a", "b"), "x-accel-buffering" => "no") },
   "/file" => ->(env) { ok(FileBody.new(env["QUERY_STRING"], "from each")) },
   "/large" => ->(_) { ok(["y" * 1_200_000]) },
   "/204" => ->(_) { [204, {}, TellingBody.new] },

@@ -1,0 +1,12 @@
+/* Paceline::Native: the steps of a request in the worker that cost most when they are done in Ruby. Each has its twin in
+ * Ruby, and must give the same bytes. No thread is started here and no descriptor is kept. */
+#include "paceline_native.h"
+
+__attribute__((visibility("default"))) void Init_paceline_native(void) {
+    VALUE paceline = rb_define_module("Paceline");
+    VALUE native = rb_define_module_under(paceline, "Native");
+    paceline_init_socket(native);
+    paceline_init_env(native);
+    paceline_init_response(native);
+    paceline_init_gather(native);
+}

@@ -1,0 +1,40 @@
+/* What the files of the native part share. Docs of the bytes: docs/worker-protocol.md. */
+#ifndef PACELINE_NATIVE_H
+#define PACELINE_NATIVE_H
+
+#include <ruby.h>
+#include <ruby/encoding.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+/* socket.c */
+
+/* Sends all of `count` pieces to `fd`; raises Errno::*. The pieces must stay where they are only until the first wait: what the
+ * socket does not take at once is copied. */
+void paceline_send(int fd, struct iovec *pieces, int count);
+
+void paceline_init_socket(VALUE native);
+void paceline_init_env(VALUE native);
+void paceline_init_response(VALUE native);
+void paceline_init_gather(VALUE native);
+
+static inline void paceline_put_u16(uint8_t *at, uint16_t value) {
+    at[0] = value >> 8;
+    at[1] = value & 255;
+}
+
+static inline void paceline_put_u32(uint8_t *at, uint32_t value) {
+    paceline_put_u16(at, value >> 16);
+    paceline_put_u16(at + 2, value & 65535);
+}
+
+static inline void paceline_put_u64(uint8_t *at, uint64_t value) {
+    paceline_put_u32(at, value >> 32);
+    paceline_put_u32(at + 4, value & 0xffffffff);
+}
+
+static inline uint32_t paceline_u32(const uint8_t *at) {
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+#endif

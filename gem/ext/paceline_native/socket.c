@@ -1,0 +1,118 @@
+/* Reading and writing a channel. Ruby's IO gives its lock away before every system call, and must queue for it again after; here that
+ * is done only when there is something to wait for. */
+#include "paceline_native.h"
+#include <errno.h>
+#include <ruby/thread.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define ON_STACK (16 * 1024)
+
+struct receiving {
+    int fd;
+    char *into;
+    size_t size;
+    ssize_t received;
+    int error;
+};
+
+static void *receive_waiting(void *argument) {
+    struct receiving *receiving = argument;
+    receiving->received = recv(receiving->fd, receiving->into, receiving->size, 0);
+    receiving->error = errno;
+    return NULL;
+}
+
+static ssize_t receive_into(int fd, char *into, size_t size) {
+    for (;;) {
+        ssize_t received = recv(fd, into, size, MSG_DONTWAIT);
+        if (received >= 0) return received;
+        if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            struct receiving receiving = {fd, into, size, -1, EINTR};
+            rb_thread_call_without_gvl(receive_waiting, &receiving, RUBY_UBF_IO, NULL);
+            if (receiving.received >= 0) return receiving.received;
+            errno = receiving.error;
+            if (errno == EAGAIN || errno == EWOULDBLOCK) { /* somebody made it non-blocking */
+                rb_thread_wait_fd(fd);
+                continue;
+            }
+        }
+        if (errno == EINTR) {
+            rb_thread_check_ints();
+        } else {
+            rb_sys_fail("recv");
+        }
+    }
+}
+
+/* receive(fd, size): up to `size` bytes, as soon as there are any; nil at the end of the stream. Raises Errno::*. */
+static VALUE receive(VALUE self, VALUE fd, VALUE size) {
+    size_t wanted = NUM2SIZET(size);
+    if (wanted <= ON_STACK) {
+        char bytes[ON_STACK];
+        ssize_t received = receive_into(NUM2INT(fd), bytes, wanted);
+        return received == 0 ? Qnil : rb_str_new(bytes, received);
+    }
+    VALUE string = rb_str_buf_new(wanted);
+    ssize_t received = receive_into(NUM2INT(fd), RSTRING_PTR(string), wanted);
+    if (received == 0) return Qnil;
+    rb_str_set_len(string, received);
+    return string;
+}
+
+static int send_some(int fd, struct iovec **pieces, int *count) {
+    struct msghdr message = {.msg_iov = *pieces, .msg_iovlen = *count};
+    ssize_t sent = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0) return errno;
+    while (*count > 0 && (size_t)sent >= (*pieces)->iov_len) {
+        sent -= (*pieces)->iov_len;
+        ++*pieces;
+        --*count;
+    }
+    if (*count > 0) {
+        (*pieces)->iov_base = (char *)(*pieces)->iov_base + sent;
+        (*pieces)->iov_len -= sent;
+    }
+    return 0;
+}
+
+/* While this thread waits, others may change, free or move the memory that the pieces lie in. */
+static void send_later(int fd, struct iovec *pieces, int count) {
+    VALUE rest = rb_str_buf_new(0);
+    for (int index = 0; index < count; index++) rb_str_buf_cat(rest, pieces[index].iov_base, pieces[index].iov_len);
+    rb_str_freeze(rest);
+    struct iovec piece = {RSTRING_PTR(rest), RSTRING_LEN(rest)}, *left = &piece;
+    int pieces_left = 1;
+    while (pieces_left > 0) {
+        rb_thread_fd_writable(fd);
+        int error = send_some(fd, &left, &pieces_left);
+        if (error != 0 && error != EAGAIN && error != EWOULDBLOCK && error != EINTR) rb_syserr_fail(error, "send");
+    }
+    RB_GC_GUARD(rest);
+}
+
+void paceline_send(int fd, struct iovec *pieces, int count) {
+    while (count > 0) {
+        int error = send_some(fd, &pieces, &count);
+        if (error == EAGAIN || error == EWOULDBLOCK) return send_later(fd, pieces, count);
+        if (error == EINTR) {
+            rb_thread_check_ints();
+        } else if (error != 0) {
+            rb_syserr_fail(error, "send");
+        }
+    }
+}
+
+/* send(fd, bytes): all of them. Raises Errno::*. */
+static VALUE send_bytes(VALUE self, VALUE fd, VALUE bytes) {
+    StringValue(bytes);
+    struct iovec piece = {RSTRING_PTR(bytes), RSTRING_LEN(bytes)};
+    paceline_send(NUM2INT(fd), &piece, 1);
+    RB_GC_GUARD(bytes);
+    return Qnil;
+}
+
+void paceline_init_socket(VALUE native) {
+    rb_define_module_function(native, "receive", receive, 2);
+    rb_define_module_function(native, "send_all", send_bytes, 2);
+}

@@ -1,0 +1,47 @@
+# frozen_string_literal: true
+
+# What one request cost, as the front is told with its response. Knows the process's figures before and after; never the request.
+require_relative "frames"
+require_relative "spans"
+
+module Paceline
+  class Counting
+    def initialize
+      @counted = Frames::Counters.new(0, 0, 0, 0, 0, "")
+      @gc = @allocated = 0
+    end
+
+    # The app is about to be called.
+    def start
+      Thread.current[:paceline_spans] = nil
+      @counted.chunks = 0
+      @gc = gc_time
+      @allocated = GC.stat(:total_allocated_objects)
+      @counted.started = now
+    end
+
+    # The figures so far, for a body of CHUNKS pieces.
+    def stop(chunks)
+      @counted.finished = now
+      @counted.chunks = chunks
+      @counted.allocated = GC.stat(:total_allocated_objects) - @allocated
+      @counted.gc = gc_time - @gc
+      spans = Thread.current[:paceline_spans]
+      @counted.spans = spans ? Frames.fields(*spans.flat_map { |name, (total, count)| [name, total.to_i, count] }) : ""
+      @counted
+    end
+
+    private
+
+    def now
+      Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)
+    end
+
+    # Whole-process garbage collection in microseconds.
+    if GC.respond_to?(:total_time)
+      def gc_time = GC.total_time / 1000
+    else
+      def gc_time = (GC.stat(:time) || 0) * 1000
+    end
+  end
+end

@@ -1,0 +1,158 @@
+# frozen_string_literal: true
+
+# The pieces of a streaming body, on their way into frames. They wait for company: for LIMIT bytes, for the end of the body, or for
+# DELAY. So a body of a thousand small strings is one write, and one that trickles is not held back. A body that ends before anything
+# was sent was never a stream: its length is known, and an exception on the way is a page and no torn response.
+require_relative "frames"
+require_relative "native"
+
+module Paceline
+  class Gatherer
+    # Bytes that are sent without waiting for more.
+    LIMIT = 64 * 1024
+
+    # Seconds after which what there is goes out, even if the app is doing something else.
+    DELAY = 0.001
+
+    NONE = "".b.freeze
+    private_constant :NONE
+
+    # HEAD is the encoded HEAD frame; IMMEDIATE bodies (event streams) wait for nothing.
+    def initialize(channel, head, immediate:)
+      @channel = channel
+      @head = head
+      @limit = immediate ? 1 : LIMIT
+      @lock = Mutex.new
+      @pending = String.new(encoding: Encoding::BINARY)
+      @watched = @ended = false
+      @due = nil # when what is pending has waited long enough
+      @count = 0
+    end
+
+    # Pieces so far.
+    attr_reader :count
+
+    # Bytes that were gathered and not sent.
+    attr_reader :pending
+
+    # False as long as nothing but the head would be lost.
+    def sent?
+      @head.nil?
+    end
+
+    # All that the body's `each` yields.
+    def add_all(body)
+      return @count += Native.gather(body, self, @limit) if Native
+      body.each { |part| add(part.to_s) }
+    end
+
+    # One piece; answers its size. Raises ClientGone.
+    def add(bytes)
+      size = bytes.bytesize
+      return 0 if size.zero?
+      @count += 1
+      begin_pending if @pending.empty?
+      enough = @lock.synchronize { (@pending << (bytes.ascii_only? ? bytes : bytes.b)).bytesize >= @limit }
+      full if enough
+      size
+    end
+
+    # Sends what there is. Raises ClientGone.
+    def flush
+      raise ClientGone, "the client is gone" if @channel.cancelled?
+      @lock.synchronize { send_pending }
+    rescue SystemCallError
+      raise ClientGone, "the front is gone"
+    end
+
+    # There is enough for a write.
+    alias full flush
+
+    # The first piece of the next write is here.
+    def begin_pending
+      raise ClientGone, "the client is gone" if sent? && @channel.cancelled?
+      return if @limit == 1
+      watched = @lock.synchronize do
+        @due = now + DELAY
+        @watched.tap { @watched = true }
+      end
+      @channel.worker.flusher.watch(self) unless watched
+    end
+
+    # Called by the flusher. Answers in how many seconds it should look again; nil when there is nothing more to do for now.
+    def flush_late
+      @lock.synchronize do
+        return @watched = nil if @ended || @due.nil?
+        wait = @due - now
+        return wait if wait.positive?
+        return DELAY if @pending.empty? # it is about to be put there
+        # The front takes no more for now. Nobody else's pieces may wait for that.
+        return DELAY * 20 unless @channel.writable?
+        send_pending
+        @watched = nil
+      end
+    rescue SystemCallError, IOError
+      nil # the app learns it at its next write
+    end
+
+    # No piece comes any more; the flusher sends nothing any more.
+    def finish
+      @lock.synchronize { @ended = true }
+    end
+
+    # What is left, as frames, with TRAILER (END or ABORT) behind it.
+    def conclude(trailer)
+      @channel.write(take << trailer)
+    end
+
+    private
+
+    def now
+      Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+
+    def send_pending
+      @channel.write(take) unless @pending.empty?
+    end
+
+    # The frames of what is pending. The native part may be about to append to @pending, so it is replaced and never emptied.
+    def take
+      gathered = @pending
+      @pending = String.new(encoding: Encoding::BINARY)
+      @due = nil
+      frames = @head || String.new(encoding: Encoding::BINARY)
+      @head = nil
+      Frames.each_chunk(gathered) { |size, bytes| frames << [size, Frames::CHUNK].pack("NC") << bytes }
+      frames
+    end
+  end
+
+  # A thread of the worker that sends what has waited long enough. It never waits for the front, and never runs the app's code.
+  class Flusher
+    def initialize
+      @queue = Thread::Queue.new
+      @start = Mutex.new
+    end
+
+    def watch(gatherer)
+      @queue << gatherer
+      @start.synchronize { start unless @thread&.alive? }
+    end
+
+    private
+
+    def start
+      @thread = Thread.new { loop { attend(@queue.pop) } }
+      @thread.name = "paceline flusher"
+    end
+
+    # Sleeps first: most bodies have ended by then, and those that begin meanwhile need not wake this thread.
+    def attend(gatherer)
+      sleep(Gatherer::DELAY)
+      while (wait = gatherer.flush_late)
+        break @queue << gatherer unless @queue.empty?
+        sleep(wait)
+      end
+    end
+  end
+end
