@@ -4,7 +4,10 @@
 use http::{header, HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
 use super::{body::ResponseBody, dechunk::Dechunked};
-use crate::{dispatch::conversation::AnswerBody, worker::frame::HeaderPairs};
+use crate::{
+    dispatch::conversation::AnswerBody,
+    worker::frame::{HeaderPairs, MOST_HEADERS},
+};
 
 /// The app gave a response that can't be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +81,10 @@ fn promised(headers: &HeaderMap) -> Option<u64> {
 
 /// Pairs as a header map; the shim has checked them, this is the second lock.
 pub fn header_map(pairs: &HeaderPairs) -> Result<HeaderMap, Unsendable> {
+    // A header map panics when it is asked to hold some tens of thousands.
+    if pairs.len() > MOST_HEADERS {
+        return Err(Unsendable(format!("more than {MOST_HEADERS} header fields")));
+    }
     let mut headers = HeaderMap::with_capacity(pairs.len() + 2);
     for (name, value) in pairs {
         let refused = || Unsendable(format!("header {:?}: {:?}", name, value));
@@ -130,6 +137,14 @@ mod tests {
         let response = whole(204, &[("content-length", "0")], false);
         assert!(response.headers().is_empty());
         assert!(matches!(response.body(), ResponseBody::Empty));
+    }
+
+    #[test]
+    fn too_many_fields_are_refused() {
+        let fields = |count| pairs(&vec![("x", "y"); count]);
+        assert_eq!(header_map(&fields(MOST_HEADERS)).unwrap().len(), MOST_HEADERS);
+        assert!(header_map(&fields(MOST_HEADERS + 1)).is_err());
+        assert!(header_map(&fields(40_000)).is_err());
     }
 
     #[test]

@@ -10,6 +10,13 @@ use crate::clock::Micros;
 
 /// Largest payload either side may send.
 pub const MAX_PAYLOAD: usize = 16 << 20;
+/// Most that is reserved on the word of a prefix alone, while less than that has come.
+const FIRST_RESERVED: usize = 64 << 10;
+/// Most header fields that are looked at: a list of empty ones would take many times the memory of its frame. One more is
+/// kept, so that whoever builds a response of them sees that they are too many.
+pub const MOST_HEADERS: usize = 10_000;
+/// Most lines of a backtrace that are kept.
+const MOST_LINES: usize = 10_000;
 /// Bytes before a payload: u32 length, u8 type.
 pub const PREFIX: usize = 5;
 
@@ -78,7 +85,8 @@ pub fn take(buffer: &mut BytesMut) -> Result<Option<Raw>, Malformed> {
         return Err(Malformed("payload over 16 MiB"));
     }
     if buffer.len() < PREFIX + length {
-        buffer.reserve(PREFIX + length - buffer.len());
+        // What is announced may never come: room is made for as much again as is there.
+        buffer.reserve((PREFIX + length - buffer.len()).min(buffer.len().max(FIRST_RESERVED)));
         return Ok(None);
     }
     let mut frame = buffer.split_to(PREFIX + length);
@@ -223,7 +231,7 @@ fn app_error(payload: &[u8]) -> AppError {
             b"message" => error.message = value,
             b"file" => error.file = value,
             b"line" => error.line = value,
-            b"backtrace" => error.backtrace = value.lines().map(str::to_owned).collect(),
+            b"backtrace" => error.backtrace = value.lines().take(MOST_LINES).map(str::to_owned).collect(),
             _ => {}
         }
     }
@@ -232,7 +240,8 @@ fn app_error(payload: &[u8]) -> AppError {
 
 /// Pairs as slices of the frame itself, without copying.
 fn header_pairs(payload: &Bytes) -> HeaderPairs {
-    fields::pairs(payload).map(|(name, value)| (payload.slice_ref(name), payload.slice_ref(value))).collect()
+    let pairs = fields::pairs(payload).take(MOST_HEADERS + 1);
+    pairs.map(|(name, value)| (payload.slice_ref(name), payload.slice_ref(value))).collect()
 }
 
 fn take_counters(payload: &mut Bytes) -> Result<Counters, Malformed> {
@@ -297,6 +306,38 @@ mod tests {
     #[test]
     fn an_oversized_length_is_refused_before_anything_is_reserved() {
         assert!(take(&mut BytesMut::from(&[0xff, 0, 0, 0, kind::CHUNK][..])).is_err());
+    }
+
+    #[test]
+    fn an_announced_length_takes_no_memory_before_it_comes() {
+        let mut buffer = BytesMut::from(&[0x00, 0xff, 0xff, 0xff, kind::CHUNK][..]);
+        assert_eq!(take(&mut buffer), Ok(None));
+        assert!(buffer.capacity() <= 2 * FIRST_RESERVED, "{}", buffer.capacity());
+    }
+
+    #[test]
+    fn a_large_frame_comes_whole_out_of_pieces() {
+        let frame = encode(kind::CHUNK, |out| out.put_bytes(b'a', 1 << 20));
+        let mut buffer = BytesMut::new();
+        for piece in frame.chunks(50_000) {
+            assert_eq!(take(&mut buffer), Ok(None));
+            buffer.extend_from_slice(piece);
+        }
+        assert_eq!(take(&mut buffer), Ok(Some(Raw { kind: kind::CHUNK, payload: frame.freeze().slice(PREFIX..) })));
+    }
+
+    #[test]
+    fn more_fields_than_any_response_has_are_not_kept() {
+        let raw = |kind, payload: Vec<u8>| FromWorker::try_from(Raw { kind, payload: payload.into() });
+        match raw(kind::EARLY_HINTS, vec![0; 1 << 20]) {
+            Ok(FromWorker::EarlyHints(pairs)) => assert_eq!(pairs.len(), MOST_HEADERS + 1),
+            other => panic!("{other:?}"),
+        }
+        let error = [&[0; 31][..], b"backtrace\0", &[b'\n'; 1 << 20], b"\0"].concat();
+        match raw(kind::ERROR, error) {
+            Ok(FromWorker::Error { error, .. }) => assert_eq!(error.backtrace.len(), MOST_LINES),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
