@@ -14,7 +14,7 @@ pub mod entity_tag;
 mod fingerprint;
 mod folder;
 mod open_file;
-mod path;
+pub mod path;
 pub mod ranges;
 mod response;
 

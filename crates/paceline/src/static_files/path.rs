@@ -13,7 +13,7 @@ const WELL_KNOWN: &[u8] = b".well-known";
 ///
 /// The two fallbacks are left out where the name already has an extension that means something (`/app.js` is never
 /// `app.js.html`). With a trailing slash the directory's index comes first and the exact file is not considered.
-pub(super) fn candidates(url_path: &str) -> Option<Vec<PathBuf>> {
+pub fn candidates(url_path: &str) -> Option<Vec<PathBuf>> {
     let (relative, is_directory) = decode(url_path)?;
     if relative.is_empty() {
         return Some(vec![PathBuf::from("index.html")]);

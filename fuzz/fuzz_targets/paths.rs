@@ -1,0 +1,22 @@
+//! The files that a URL's path may mean: always below the folder, never hidden, never the server's own settings.
+#![no_main]
+
+use std::{os::unix::ffi::OsStrExt, path::Component};
+
+use libfuzzer_sys::fuzz_target;
+use paceline::static_files::path::candidates;
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(path) = std::str::from_utf8(data) else { return };
+    for file in candidates(path).into_iter().flatten() {
+        let bytes = file.as_os_str().as_bytes();
+        assert!(!bytes.iter().any(|byte| matches!(byte, 0 | b'\\')), "{file:?}");
+        assert!(!bytes.is_empty() && bytes.len() <= path.len() + "/index.html".len(), "{file:?}");
+        for (depth, part) in file.components().enumerate() {
+            let Component::Normal(name) = part else { panic!("{file:?} leaves the folder") };
+            let name = name.as_bytes();
+            assert!(!name.starts_with(b".") || depth == 0 && name.starts_with(b".well-known"), "{file:?} is hidden");
+            assert_ne!(name, b"paceline.toml");
+        }
+    }
+});
