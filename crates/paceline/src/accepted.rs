@@ -1,7 +1,7 @@
 //! A socket that was just accepted, up to where HTTP begins: PROXY header, TLS handshake, and which HTTP is spoken.
 //! It never reads a request.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
@@ -11,6 +11,7 @@ use tokio::{
 
 use crate::{
     acme::Shelf,
+    admission::Pass,
     clock,
     config::{CertificatePair, Config, Listening},
     connection,
@@ -72,7 +73,28 @@ impl Entrance {
 pub type Peers = (Option<SocketAddr>, Option<SocketAddr>);
 
 /// Serves what was accepted until it is closed, or until `stop` says so and the exchanges in hand are done.
-pub async fn serve<S>(stream: S, peers: Peers, entrance: Entrance, server: Arc<Server>, mut stop: watch::Receiver<bool>)
+pub async fn serve<S>(stream: S, peers: Peers, entrance: Entrance, server: Arc<Server>, stop: watch::Receiver<bool>)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    // Each on the heap, and only while it is needed: an idle connection has no room for what began it, nor for what it is not.
+    let served = Box::pin(begin(stream, peers, entrance, server, stop)).await;
+    if let Some((_pass, serving)) = served {
+        serving.await;
+    }
+}
+
+/// A connection that speaks HTTP, until its end.
+type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Up to where HTTP begins. None: it does not.
+async fn begin<S>(
+    stream: S,
+    peers: Peers,
+    entrance: Entrance,
+    server: Arc<Server>,
+    mut stop: watch::Receiver<bool>,
+) -> Option<(Pass, Serving)>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -81,20 +103,20 @@ where
     if let Some(time) = entrance.proxy_protocol {
         let trusted = &server.config.trusted_proxies;
         if trusted.given && !trusted.trusts(facts.remote.map(|remote| remote.ip())) {
-            return;
+            return None;
         }
         let header = tokio::select! {
             header = timeout(time, proxy_protocol::read(&mut stream)) => header,
-            _ = stop.wait_for(|stop| *stop) => return,
+            _ = stop.wait_for(|stop| *stop) => return None,
         };
         match header {
             Ok(Ok(Some(ends))) => (facts.remote, facts.local) = (Some(ends.source), Some(ends.destination)),
             Ok(Ok(None)) => {}
             // Without its header nobody knows who this is.
-            _ => return,
+            _ => return None,
         }
     }
-    let _pass = match server.connections.enter(facts.remote.map(|remote| remote.ip())) {
+    let pass = match server.connections.enter(facts.remote.map(|remote| remote.ip())) {
         Ok(pass) => pass,
         Err(full) => {
             server.turned_away(full);
@@ -102,37 +124,62 @@ where
             if entrance.tls.is_none() {
                 connection::turn_away(stream);
             }
-            return;
+            return None;
         }
     };
-    let Some(tls) = &entrance.tls else {
-        let sniffed = entrance.h2c || server.config.http2.enabled;
-        let beginning = timeout(server.config.client.patience.head, stream.begins_http2());
-        let found = tokio::select! {
-            found = beginning, if sniffed => found,
-            _ = stop.wait_for(|stop| *stop), if sniffed => return,
-            else => Ok(Ok(false)),
-        };
-        // Each on the heap: an idle connection need not have room for all of them.
-        return match found {
-            Ok(Ok(true)) => Box::pin(http2::serve(stream, facts, server, stop)).await,
-            Ok(Ok(false)) if !entrance.h2c => Box::pin(connection::serve(stream, facts, server, stop)).await,
-            // Gone, silent for too long, or no HTTP/2 where nothing else is spoken.
-            _ => {}
-        };
+    let serving = match &entrance.tls {
+        Some(tls) => encrypted(stream, facts, tls, server, stop).await,
+        None => plain(stream, facts, entrance.h2c, server, stop).await,
     };
+    Some((pass, serving?))
+}
+
+async fn plain<S>(
+    mut stream: Prefixed<S>,
+    facts: Connection,
+    h2c: bool,
+    server: Arc<Server>,
+    mut stop: watch::Receiver<bool>,
+) -> Option<Serving>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let sniffed = h2c || server.config.http2.enabled;
+    let beginning = timeout(server.config.client.patience.head, stream.begins_http2());
+    let found = tokio::select! {
+        found = beginning, if sniffed => found,
+        _ = stop.wait_for(|stop| *stop), if sniffed => return None,
+        else => Ok(Ok(false)),
+    };
+    match found {
+        Ok(Ok(true)) => Some(Box::pin(http2::serve(stream, facts, server, stop))),
+        Ok(Ok(false)) if !h2c => Some(Box::pin(connection::serve(stream, facts, server, stop))),
+        // Gone, silent for too long, or no HTTP/2 where nothing else is spoken.
+        _ => None,
+    }
+}
+
+async fn encrypted<S>(
+    stream: Prefixed<S>,
+    facts: Connection,
+    tls: &tls::Acceptor,
+    server: Arc<Server>,
+    mut stop: watch::Receiver<bool>,
+) -> Option<Serving>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
     let agreed = tokio::select! {
         agreed = tls.accept(stream) => agreed,
-        _ = stop.wait_for(|stop| *stop) => return,
+        _ = stop.wait_for(|stop| *stop) => return None,
     };
-    match agreed {
-        Some(mut stream) if tls::handshake::was_validation(&stream) => {
-            let _ = timeout(LAST_WORD, stream.shutdown()).await;
-        }
-        Some(stream) if tls::handshake::agreed_on_http2(&stream) => {
-            Box::pin(http2::serve(stream, facts, server, stop)).await
-        }
-        Some(stream) => Box::pin(connection::serve(stream, facts, server, stop)).await,
-        None => {}
+    let mut stream = agreed?;
+    if tls::handshake::was_validation(&stream) {
+        let _ = timeout(LAST_WORD, stream.shutdown()).await;
+        return None;
     }
+    Some(match tls::handshake::agreed_on_http2(&stream) {
+        true => Box::pin(http2::serve(stream, facts, server, stop)),
+        false => Box::pin(connection::serve(stream, facts, server, stop)),
+    })
 }

@@ -1,8 +1,8 @@
 //! A client's connection in HTTP/1: hyper reads requests and frames responses; interim responses (103) are slipped in between.
-//! It never looks at what a request asks for.
+//! While a connection is idle it has no hyper, which would keep its buffers. It never looks at what a request asks for.
 
 use std::{
-    future::Future,
+    future::{poll_fn, Future},
     io::{self, IoSlice},
     pin::Pin,
     sync::{
@@ -25,7 +25,7 @@ use tokio::{
 
 use crate::{
     exchange::Connection,
-    guard::{Guarded, Turn},
+    guard::{Guarded, Talk, Turn},
     http::{body::ResponseBody, incoming::LeftUnread},
     pipeline,
     server::Server,
@@ -42,15 +42,54 @@ const PARSERS_OWN_FIELDS: usize = 100;
 const LINGER: Duration = Duration::from_secs(3);
 
 /// Serves a connection until it is closed, or until `stop` says so and the exchange in hand is done.
-pub async fn serve<S>(stream: S, connection: Connection, server: Arc<Server>, mut stop: watch::Receiver<bool>)
+pub fn serve<S>(
+    stream: S,
+    connection: Connection,
+    server: Arc<Server>,
+    mut stop: watch::Receiver<bool>,
+) -> impl Future<Output = ()> + Send
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let connection = Arc::new(connection);
-    let interim = Interim::default();
+    let (stream, talk) = Guarded::new(stream, server.config.client.heads, server.config.client.patience);
+    let served = Served { connection: Arc::new(connection), server, talk, interim: Interim::default() };
+    let mut stream = Box::new(stream);
+    // What is parsed is on the heap, so that an idle connection has no room for it.
+    async move {
+        while let Some(resting) = Box::pin(parse(stream, served.clone(), stop.clone())).await {
+            stream = resting;
+            let woken = tokio::select! {
+                woken = poll_fn(|cx| stream.poll_wake(cx)) => woken,
+                _ = stop.wait_for(|stop| *stop) => false,
+            };
+            if !woken {
+                let _ = stream.shutdown().await;
+                return;
+            }
+        }
+    }
+}
+
+/// What the exchanges of a connection share, for as long as it lives.
+#[derive(Clone)]
+struct Served {
+    connection: Arc<Connection>,
+    server: Arc<Server>,
+    talk: Arc<Talk>,
+    interim: Interim,
+}
+
+/// Serves a connection until it is closed, or until it rests: then it is returned.
+async fn parse<S>(stream: Box<Guarded<S>>, served: Served, mut stop: watch::Receiver<bool>) -> Option<Box<Guarded<S>>>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let Served { connection, server, talk, interim } = served;
     let limits = server.config.client.heads;
-    let (stream, talk) = Guarded::new(stream, limits, server.config.client.patience);
-    let io = TokioIo::new(ClientStream { stream, interim: interim.clone(), lingering: None });
+    let resting = Resting::default();
+    let stream =
+        ClientStream { stream: Some(stream), resting: resting.clone(), interim: interim.clone(), lingering: None };
+    let io = TokioIo::new(stream);
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let (server, connection, interim) = (server.clone(), connection.clone(), interim.clone());
         let (talk, (refusal, turn)) = (talk.clone(), talk.begin());
@@ -86,14 +125,21 @@ where
         builder.max_headers(limits.fields);
     }
     let mut serving = std::pin::pin!(builder.serve_connection(io, service).with_upgrades());
-    tokio::select! {
+    let stopped = tokio::select! {
         // A client's broken connection is its own affair.
-        _ = serving.as_mut() => return,
-        _ = stop.wait_for(|stop| *stop) => {}
+        _ = serving.as_mut() => false,
+        _ = stop.wait_for(|stop| *stop) => true,
+    };
+    if stopped {
+        serving.as_mut().graceful_shutdown();
+        let _ = serving.await;
     }
-    serving.as_mut().graceful_shutdown();
-    let _ = serving.await;
+    let mut resting = resting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    resting.take()
 }
+
+/// Where a connection is put that rests: hyper itself gives none back.
+type Resting<S> = Arc<Mutex<Option<Box<Guarded<S>>>>>;
 
 /// The body of an answer that is not done until this is dropped.
 struct Answering {
@@ -157,17 +203,26 @@ impl Interim {
 
 /// The client's stream with a place for interim responses.
 struct ClientStream<S> {
-    stream: Guarded<S>,
+    /// None: it rests.
+    stream: Option<Box<Guarded<S>>>,
+    resting: Resting<S>,
     interim: Interim,
     /// Set when the client was still sending as its last answer was out.
     lingering: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl<S> ClientStream<S> {
+    fn stream(&mut self) -> io::Result<&mut Guarded<S>> {
+        self.stream.as_deref_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
 }
 
 impl<S: AsyncWrite + Unpin> ClientStream<S> {
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut pending = self.interim.lock();
         while !pending.bytes.is_empty() {
-            let count = ready!(Pin::new(&mut self.stream).poll_write(cx, &pending.bytes))?;
+            let Some(stream) = self.stream.as_deref_mut() else { break };
+            let count = ready!(Pin::new(stream).poll_write(cx, &pending.bytes))?;
             if count == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -182,9 +237,9 @@ impl<S: AsyncWrite + Unpin> ClientStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for ClientStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        Pin::new(self.stream()?).poll_read(cx, buffer)
     }
 }
 
@@ -203,7 +258,8 @@ impl<S: AsyncRead + Unpin> ClientStream<S> {
                 }
             }
             let mut buffer = ReadBuf::uninit(&mut space);
-            match Pin::new(self.stream.bare()).poll_read(cx, &mut buffer) {
+            let Some(stream) = self.stream.as_deref_mut() else { return Poll::Ready(()) };
+            match Pin::new(stream.bare()).poll_read(cx, &mut buffer) {
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
                     self.lingering.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER)));
                 }
@@ -217,7 +273,7 @@ impl<S: AsyncRead + Unpin> ClientStream<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_interim(cx))?;
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        let written = Pin::new(self.stream()?).poll_write(cx, bytes);
         self.note(&written, bytes.len());
         written
     }
@@ -228,22 +284,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_interim(cx))?;
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        let written = Pin::new(self.stream()?).poll_write_vectored(cx, slices);
         self.note(&written, slices.iter().map(|slice| slice.len()).sum());
         written
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.stream.as_ref().is_some_and(|stream| stream.is_write_vectored())
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_interim(cx))?;
-        Pin::new(&mut self.stream).poll_flush(cx)
+        Pin::new(self.stream()?).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
+        // To hyper the connection is over.
+        if let Some(stream) = self.stream.take_if(|stream| stream.is_resting()) {
+            *self.resting.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(stream);
+        }
+        if self.stream.is_none() {
+            return Poll::Ready(Ok(()));
+        }
+        ready!(Pin::new(self.stream()?).poll_shutdown(cx))?;
         self.poll_linger(cx).map(Ok)
     }
 }

@@ -2,7 +2,8 @@
 //! time, and a client that takes nothing of its answer for too long is let go.
 //!
 //! A message that is refused reaches the parser as a stand-in request of its place in the order, so that the answers to those
-//! before it go out first; `Talk` tells the service what to answer it. It never makes an answer itself.
+//! before it go out first; `Talk` tells the service what to answer it. Between two messages the parser with its buffers can be
+//! given up: to it the connection then has ended, and the guard waits for the next message alone. It never makes an answer itself.
 
 use std::{
     io::{self, IoSlice},
@@ -29,6 +30,10 @@ const STAND_IN: &[u8] = b"- * HTTP/1.1\r\nHost: -\r\n\r\n";
 
 /// Bytes that may wait for the answer to a request for another protocol.
 const UNDECIDED: usize = 64 << 10;
+
+/// After so long between an answer and the next request the connection rests: it keeps no parser. (One that is in use never
+/// gets here; each rest costs a new parser and a copy of the first bytes.)
+const REST: Duration = Duration::from_millis(200);
 
 /// How long a client may take for what. Each time-out is about progress, never about the whole.
 #[derive(Debug, Clone, Copy)]
@@ -111,6 +116,8 @@ pub struct Guarded<S> {
     good: usize,
     patience: Patience,
     reading: Waits,
+    /// Nobody parses: what comes is kept.
+    resting: bool,
     /// Since when the client has taken nothing of what waits to be written.
     blocked: Option<Instant>,
     writing: Timer,
@@ -122,6 +129,8 @@ struct Waits {
     timer: Timer,
     head: Option<Instant>,
     idle: Option<Instant>,
+    /// The connection could not rest, although it was time.
+    restless: bool,
     body: Option<Instant>,
     body_before: Duration,
     body_bytes: usize,
@@ -130,6 +139,7 @@ struct Waits {
 #[derive(Clone, Copy)]
 enum Due {
     Head,
+    Rest,
     Idle,
     Body,
 }
@@ -160,6 +170,7 @@ impl<S> Guarded<S> {
             good: 0,
             patience,
             reading: Waits::default(),
+            resting: false,
             blocked: None,
             writing: Timer::default(),
         };
@@ -229,7 +240,11 @@ impl<S> Guarded<S> {
             return None;
         }
         let patience = if heads == 0 { self.patience.head } else { self.patience.idle };
-        Some((*waits.idle.get_or_insert(now) + patience, Due::Idle))
+        let since = *waits.idle.get_or_insert(now);
+        if REST < patience && !self.resting && !waits.restless {
+            return Some((since + REST, Due::Rest));
+        }
+        Some((since + patience, Due::Idle))
     }
 
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Due> {
@@ -248,7 +263,7 @@ impl<S> Guarded<S> {
     /// Something has come.
     fn received(&mut self, count: usize) {
         let waits = &mut self.reading;
-        waits.idle = None;
+        (waits.idle, waits.restless) = (None, false);
         if let Some(since) = waits.body.take() {
             waits.body_before += since.elapsed();
         }
@@ -290,13 +305,48 @@ impl<S: AsyncRead + Unpin> Guarded<S> {
         Poll::Pending
     }
 
+    /// While the connection rests. Ready: whether there is something to parse; if not, the connection is over.
+    pub fn poll_wake(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        match self.poll_hold(cx) {
+            Poll::Ready(Ok(count)) if count > 0 => {
+                self.resting = false;
+                self.judge_held();
+                self.received(count);
+                Poll::Ready(true)
+            }
+            Poll::Ready(_) => Poll::Ready(false),
+            Poll::Pending => self.poll_due(cx).map(|_| false),
+        }
+    }
+}
+
+impl<S> Guarded<S> {
+    /// Whether the parser was told of an end only so that it can be given up.
+    pub fn is_resting(&self) -> bool {
+        self.resting
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Guarded<S> {
     /// Nothing is there to read. Ready: the client is late. (Ok: the connection ends as if it had closed.)
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Late>> {
         Poll::Ready(match ready!(self.poll_due(cx)) {
+            // Nobody would flush while it rests.
+            Due::Rest => match Pin::new(&mut self.stream).poll_flush(cx)? {
+                Poll::Ready(()) => {
+                    self.resting = true;
+                    self.writing = Timer::default();
+                    Ok(Late::Close)
+                }
+                Poll::Pending => {
+                    self.reading.restless = true;
+                    Ok(Late::NotYet)
+                }
+            },
             Due::Idle => Ok(Late::Close),
             Due::Head => {
                 self.refuse(SLOW_HEAD);
-                Ok(Late::Refused)
+                Ok(Late::NotYet)
             }
             Due::Body => Err(io::Error::new(io::ErrorKind::TimedOut, BadBody(SLOW_BODY))),
         })
@@ -305,10 +355,11 @@ impl<S: AsyncRead + Unpin> Guarded<S> {
 
 enum Late {
     Close,
-    Refused,
+    /// There is more to do.
+    NotYet,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guarded<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         // Ready without a byte means that the client has closed: nothing but that may end the loop so.
@@ -378,7 +429,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
                 }
                 Poll::Pending => match ready!(this.poll_late(cx))? {
                     Late::Close => return Poll::Ready(Ok(())),
-                    Late::Refused => {}
+                    Late::NotYet => {}
                 },
             }
         }
