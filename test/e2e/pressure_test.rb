@@ -2,6 +2,8 @@
 require_relative "support/scenario"
 require_relative "support/wire"
 require_relative "support/crowd"
+require_relative "support/certificates"
+require_relative "support/http2_client"
 
 class PressureTest < Minitest::Test
   include Scenario
@@ -119,6 +121,7 @@ class PressureTest < Minitest::Test
       quiet = crowd.tell("measure 25 4 / hello")
       settled = server.private_memory
       assert_equal({ opened: idle, failed: 0 }, crowd.tell("idle #{idle} /"))
+      eventually("all of them to rest") { server.state[:resting] == idle }
       each = (server.private_memory - settled) / idle
       assert_equal({ opened: 500, failed: 0 }, crowd.tell("readers 500 /large"))
       assert_equal({ opened: 500, failed: 0 }, crowd.tell("writers 500 /"))
@@ -126,6 +129,7 @@ class PressureTest < Minitest::Test
       crowded = crowd.tell("measure 25 4 / hello")
 
       assert_equal({ idle: idle, readers: 500, writers: 500 }, crowd.tell("held"))
+      assert_operator each, :<=, 10 * KB
       assert_equal [0, 0, 6], state.values_at(:waiting, :busy, :idle)
       assert_operator state[:buffered], :<=, 32 * KB * KB
       assert_equal [0, 0], [quiet[:wrong], crowded[:wrong]]
@@ -136,6 +140,43 @@ class PressureTest < Minitest::Test
                   before / KB, state[:buffered] / KB)
     end
     eventually("all connections to be closed") { server.state[:places] <= 4 }
+  end
+
+  # What rustls and the HTTP/2 of hyper keep for a connection is theirs to say; the bounds only tell when it grows.
+  def test_idle_connections_over_tls_and_http2
+    count = 1_000
+    Process.setrlimit(:NOFILE, Process.getrlimit(:NOFILE).last)
+    dir = app("config.ru" => HELLO)
+    authority = Authority.new
+    cert, key = authority.write(dir, "shop", "shop.test")
+    server = serve(dir, "-b", "tcp://127.0.0.1:0", "-b", "ssl://127.0.0.1:0?cert=#{cert}&key=#{key}", "--max-connections", "0", "-q")
+    tls_port = server.wait_for(/Listening on https:\/\/\S+:(\d+)/)[1].to_i
+    open = {
+      "TLS" => lambda do
+        authority.connect(tls_port, "shop.test").tap do |socket|
+          socket.write("GET / HTTP/1.1\r\nHost: shop.test\r\n\r\n")
+          assert_equal "hello", Wire.response(socket).body
+        end
+      end,
+      "HTTP/2" => lambda do
+        server.connect.tap do |socket|
+          client = Http2Client.new(socket)
+          assert_equal [200, "hello"], client.response(client.request)
+        end
+      end
+    }
+    connections = Array.new(50) { open.values.map(&:call) }.flatten # warm
+    each = open.transform_values do |one|
+      from = server.private_memory
+      connections.concat(Array.new(count) { one.call })
+      (server.private_memory - from) / count
+    end
+    eventually("those over TLS to rest") { server.state[:resting] == count + 50 }
+
+    puts format("\n  %d idle connections: %s", count, each.map { |name, bytes| "over #{name} #{bytes} bytes of memory each" }.join(", "))
+    each.each { |name, bytes| assert_operator bytes, :<=, 64 * KB, name }
+  ensure
+    connections&.each(&:close)
   end
 
   private

@@ -58,6 +58,7 @@ where
     async move {
         while let Some(resting) = Box::pin(parse(stream, served.clone(), stop.clone())).await {
             stream = resting;
+            let rest = Rest::begin();
             let woken = tokio::select! {
                 woken = poll_fn(|cx| stream.poll_wake(cx)) => woken,
                 _ = stop.wait_for(|stop| *stop) => false,
@@ -66,7 +67,32 @@ where
                 let _ = stream.shutdown().await;
                 return;
             }
+            drop(rest);
         }
+    }
+}
+
+/// Idle connections without a parser.
+static RESTING: AtomicUsize = AtomicUsize::new(0);
+
+/// How many connections are idle and have been left without a parser.
+pub fn resting() -> usize {
+    RESTING.load(SeqCst)
+}
+
+/// One that is counted until this is dropped.
+struct Rest;
+
+impl Rest {
+    fn begin() -> Rest {
+        RESTING.fetch_add(1, SeqCst);
+        Rest
+    }
+}
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        RESTING.fetch_sub(1, SeqCst);
     }
 }
 

@@ -9,11 +9,8 @@ use std::{
     io::{self, IoSlice},
     mem::MaybeUninit,
     pin::Pin,
-    sync::{
-        atomic::{AtomicU64, AtomicU8, Ordering::SeqCst},
-        Arc, Mutex, OnceLock,
-    },
-    task::{ready, Context, Poll, Waker},
+    sync::{atomic::Ordering::SeqCst, Arc},
+    task::{ready, Context, Poll},
     time::Duration,
 };
 
@@ -24,6 +21,13 @@ use tokio::{
 };
 
 use crate::http::strict::{BadBody, Follower, Limits, Next, Refusal};
+
+mod talk;
+#[cfg(test)]
+mod tests;
+
+pub use talk::{Talk, Turn};
+use talk::{CHANGED, KEPT, UNKNOWN};
 
 /// What the parser reads in place of a refused message. The access log shows it as `"- * HTTP/1.1"`.
 const STAND_IN: &[u8] = b"- * HTTP/1.1\r\nHost: -\r\n\r\n";
@@ -48,52 +52,6 @@ pub struct Patience {
     pub body_bytes: usize,
     /// While bytes wait to be written and the client takes none.
     pub write: Duration,
-}
-
-/// What guard and service tell each other.
-#[derive(Debug, Default)]
-pub struct Talk {
-    /// Requests that the service has seen, and those whose answers are done.
-    seen: AtomicU64,
-    done: AtomicU64,
-    /// The request of this number stands for a refused message.
-    refused: OnceLock<(u64, Refusal)>,
-    protocol: AtomicU8,
-    reader: Mutex<Option<Waker>>,
-}
-
-const UNKNOWN: u8 = 0;
-const KEPT: u8 = 1;
-const CHANGED: u8 = 2;
-
-impl Talk {
-    /// The service has got a request: whether it stands for a refused message. The turn ends when it is dropped.
-    pub fn begin(self: &Arc<Talk>) -> (Option<Refusal>, Turn) {
-        let number = self.seen.fetch_add(1, SeqCst);
-        let refusal = self.refused.get().filter(|(refused, _)| *refused == number).map(|(_, refusal)| *refusal);
-        (refusal, Turn(self.clone()))
-    }
-
-    /// The answer to a request for another protocol is known.
-    pub fn protocol(&self, changed: bool) {
-        self.protocol.store(if changed { CHANGED } else { KEPT }, SeqCst);
-        let waker = self.reader.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        waker.into_iter().for_each(Waker::wake);
-    }
-
-    fn wait(&self, cx: &Context<'_>) {
-        *self.reader.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(cx.waker().clone());
-    }
-}
-
-/// A request whose answer is not done.
-#[derive(Debug)]
-pub struct Turn(Arc<Talk>);
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.0.done.fetch_add(1, SeqCst);
-    }
 }
 
 enum Mode {
@@ -233,18 +191,23 @@ impl<S> Guarded<S> {
             let left = self.patience.body.saturating_sub(waits.body_before);
             return Some((*waits.body.get_or_insert(now) + left, Due::Body));
         }
-        let heads = self.follower.heads();
-        let busy = self.follower.is_undecided() || self.blocked.is_some() || self.talk.done.load(SeqCst) != heads;
-        if busy {
-            waits.idle = None;
+        if self.is_busy() {
+            self.reading.idle = None;
             return None;
         }
-        let patience = if heads == 0 { self.patience.head } else { self.patience.idle };
+        let waits = &mut self.reading;
+        let patience = if self.follower.heads() == 0 { self.patience.head } else { self.patience.idle };
         let since = *waits.idle.get_or_insert(now);
         if REST < patience && !self.resting && !waits.restless {
             return Some((since + REST, Due::Rest));
         }
         Some((since + patience, Due::Idle))
+    }
+
+    /// Between two messages: something is still to be answered or written.
+    fn is_busy(&self) -> bool {
+        let answered = self.talk.done.load(SeqCst) == self.follower.heads();
+        !answered || self.blocked.is_some() || self.follower.is_undecided()
     }
 
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Due> {
@@ -253,7 +216,7 @@ impl<S> Guarded<S> {
             let at = match self.due(now) {
                 Some((at, due)) if at <= now => return Poll::Ready(due),
                 Some((at, _)) => at,
-                // Nobody wakes us when the answer is done: look again.
+                // `poll_flush` sees the end of the answer.
                 None => now + self.patience.idle,
             };
             ready!(self.reading.timer.poll(cx, at));
@@ -478,7 +441,18 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+        let this = self.get_mut();
+        ready!(Pin::new(&mut this.stream).poll_flush(cx))?;
+        // The parser that has written an answer doesn't read again before it is woken: the time between two messages begins here.
+        let between = !this.follower.in_head() && !this.follower.in_body() && !this.is_busy();
+        if between
+            && this.reading.idle.is_none()
+            && matches!(this.mode, Mode::Following)
+            && this.poll_due(cx).is_ready()
+        {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

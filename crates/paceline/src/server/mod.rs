@@ -28,6 +28,7 @@ use crate::{
     acme::{Keeper, Proof, Shelf},
     admission::{Connections, Full},
     config::{Config, Listening},
+    connection,
     dispatch::queue::Depth,
     listen::{self, Listener, Unbound},
     log::Log,
@@ -74,7 +75,8 @@ impl Server {
         // The one that reads them is not counted.
         let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, |open| open.count().saturating_sub(1));
         self.log.event(format!(
-            "State: places={taken}/{room} tasks={tasks} descriptors={descriptors} buffered={}",
+            "State: places={taken}/{room} resting={} tasks={tasks} descriptors={descriptors} buffered={}",
+            connection::resting(),
             memory::BODIES.used()
         ));
         for site in self.routes().all() {

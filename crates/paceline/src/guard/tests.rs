@@ -1,0 +1,118 @@
+//! When a connection rests, and what it knows when it wakes.
+
+use std::future::poll_fn;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+use super::*;
+
+const PATIENCE: Patience = Patience {
+    head: Duration::from_secs(30),
+    idle: Duration::from_secs(60),
+    body: Duration::from_secs(20),
+    body_bytes: 1024,
+    write: Duration::from_secs(60),
+};
+const LIMITS: Limits = Limits { uri: 8192, fields_bytes: 32768, fields: 100 };
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// A stream that takes everything and can be told to hold it back.
+struct Holding {
+    stream: DuplexStream,
+    holds: bool,
+}
+
+impl AsyncRead for Holding {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Holding {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.holds {
+            Poll::Pending
+        } else {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+fn guarded(holds: bool) -> (DuplexStream, Guarded<Holding>, Arc<Talk>) {
+    let (client, stream) = tokio::io::duplex(4096);
+    let (guarded, talk) = Guarded::new(Holding { stream, holds }, LIMITS, PATIENCE);
+    (client, guarded, talk)
+}
+
+async fn read(guarded: &mut Guarded<Holding>) -> Vec<u8> {
+    let mut bytes = [0; 4096];
+    let count = guarded.read(&mut bytes).await.unwrap();
+    bytes[..count].to_vec()
+}
+
+#[tokio::test(start_paused = true)]
+async fn between_two_messages_a_connection_rests_and_wakes() {
+    let (mut client, mut guarded, talk) = guarded(false);
+    for _ in 0..3 {
+        client.write_all(REQUEST).await.unwrap();
+        assert_eq!(read(&mut guarded).await, REQUEST);
+        drop(talk.begin());
+        let answered = Instant::now();
+        assert_eq!(read(&mut guarded).await, b"");
+        assert!(guarded.is_resting() && answered.elapsed() < PATIENCE.idle / 2);
+        // A head in two pieces, the second of which the next parser waits for.
+        client.write_all(b"PUT /").await.unwrap();
+        assert!(poll_fn(|cx| guarded.poll_wake(cx)).await);
+        assert!(!guarded.is_resting());
+        client.write_all(b" HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        assert_eq!(read(&mut guarded).await, b"PUT / HTTP/1.1\r\nHost: a\r\n\r\n");
+        drop(talk.begin());
+    }
+    let answered = Instant::now();
+    assert_eq!(read(&mut guarded).await, b"");
+    assert!(!poll_fn(|cx| guarded.poll_wake(cx)).await);
+    assert!(answered.elapsed().abs_diff(PATIENCE.idle) < Duration::from_secs(1), "{:?}", answered.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_is_refused_after_a_rest_too() {
+    let (mut client, mut guarded, talk) = guarded(false);
+    client.write_all(REQUEST).await.unwrap();
+    read(&mut guarded).await;
+    drop(talk.begin());
+    read(&mut guarded).await;
+    client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    assert!(poll_fn(|cx| guarded.poll_wake(cx)).await);
+    assert_eq!(read(&mut guarded).await, STAND_IN);
+    assert_eq!(talk.begin().0.map(|refusal| refusal.status), Some(400));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_rests_while_an_answer_is_under_way() {
+    let (mut client, mut guarded, talk) = guarded(false);
+    client.write_all(REQUEST).await.unwrap();
+    read(&mut guarded).await;
+    let (_, turn) = talk.begin();
+    assert!(tokio::time::timeout(Duration::from_secs(500), read(&mut guarded)).await.is_err());
+    drop(turn);
+    assert_eq!(read(&mut guarded).await, b"");
+    assert!(guarded.is_resting());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_rests_before_all_is_flushed() {
+    let (mut client, mut guarded, talk) = guarded(true);
+    client.write_all(REQUEST).await.unwrap();
+    read(&mut guarded).await;
+    drop(talk.begin());
+    assert_eq!(read(&mut guarded).await, b"");
+    assert!(!guarded.is_resting(), "it was closed for its idling");
+}
