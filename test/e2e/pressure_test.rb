@@ -149,7 +149,7 @@ class PressureTest < Minitest::Test
     dir = app("config.ru" => HELLO)
     authority = Authority.new
     cert, key = authority.write(dir, "shop", "shop.test")
-    server = serve(dir, "-b", "tcp://127.0.0.1:0", "-b", "ssl://127.0.0.1:0?cert=#{cert}&key=#{key}", "--max-connections", "0", "-q")
+    server = serve(dir, "-b", "tcp://127.0.0.1:0", "-b", "ssl://127.0.0.1:0?cert=#{cert}&key=#{key}", "-q")
     tls_port = server.wait_for(/Listening on https:\/\/\S+:(\d+)/)[1].to_i
     open = {
       "TLS" => lambda do

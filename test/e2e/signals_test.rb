@@ -1,5 +1,8 @@
 # What each signal does, what a service manager is told, and what is left behind in the end.
 require_relative "support/scenario"
+require_relative "support/certificates"
+require_relative "support/http2_client"
+require_relative "support/wire"
 
 class SignalsTest < Minitest::Test
   include Scenario
@@ -192,6 +195,29 @@ class SignalsTest < Minitest::Test
   ensure
     Process.kill(:TERM, pid)
     assert_equal 0, Process.wait2(pid).last.exitstatus
+  end
+
+  def test_sockets_that_are_handed_over_are_served_as_their_address_says
+    dir = app("config.ru" => 'run ->(env) { [200, {}, [env["rack.url_scheme"], " ", env["SERVER_PROTOCOL"]]] }')
+    authority = Authority.new
+    cert, key = authority.write(dir, "shop", "shop.test")
+    listeners = Array.new(3) { TCPServer.new("127.0.0.1", 0) }
+    ports = listeners.map { |listener| listener.local_address.ip_port }
+    write(dir, "paceline.toml" => <<~TOML)
+      bind = ["https://127.0.0.1:#{ports[1]}?cert=#{cert}&key=#{key}", "h2c://127.0.0.1:#{ports[2]}", "h2c://127.0.0.1:9"]
+    TOML
+    server = serve(dir, port: false, handed: listeners)
+
+    assert_equal "http HTTP/1.1", Net::HTTP.get(URI("http://127.0.0.1:#{ports[0]}/"))
+    authority.connect(ports[1], "shop.test") do |socket|
+      socket.write("GET / HTTP/1.1\r\nHost: shop.test\r\n\r\n")
+      assert_equal "https HTTP/1.1", Wire.response(socket).body
+    end
+    client = Http2Client.new(TCPSocket.new("127.0.0.1", ports[2]))
+    assert_equal [200, "http HTTP/2"], client.response(client.request)
+    assert_match(/127\.0\.0\.1:9 is not among the sockets handed over/, server.output)
+  ensure
+    listeners&.each(&:close)
   end
 
   def test_a_unix_socket

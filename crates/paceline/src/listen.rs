@@ -116,6 +116,20 @@ impl Listener {
         }
     }
 
+    /// Whether it is what `bind` would open. (A manager's socket for any address is one for IPv6 that takes IPv4 too.)
+    pub fn is_of(&self, bind: &Bind) -> bool {
+        match (self, bind) {
+            (Listener::Tcp(listener), Bind::Tcp(address)) => listener.local_addr().is_ok_and(|own| {
+                let same = own.ip().to_canonical() == address.ip().to_canonical();
+                own.port() == address.port() && (same || (own.ip().is_unspecified() && address.ip().is_unspecified()))
+            }),
+            (Listener::Unix { listener, .. }, Bind::Unix { path, .. }) => {
+                listener.local_addr().is_ok_and(|own| own.as_pathname() == Some(path))
+            }
+            _ => false,
+        }
+    }
+
     /// As `* Listening on` shows it.
     pub fn url(&self, scheme: &str) -> String {
         match self {

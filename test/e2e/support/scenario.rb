@@ -35,8 +35,13 @@ module Scenario
 
   # Starts `paceline ARGUMENTS` in `dir` on a free port; returns when it listens, and with `ready: true` when the app is up.
   # `within`: a command that the server is run by, as `prlimit --nofile=100`, and which it takes the place of.
-  def serve(dir, *arguments, env: {}, ready: true, port: true, within: [])
-    server = Server.new(dir, arguments, env, port, within)
+  # `handed`: listening sockets that it is given as a service manager would.
+  def serve(dir, *arguments, env: {}, ready: true, port: true, within: [], handed: [])
+    if handed.any?
+      env = env.merge("LISTEN_FDS" => handed.size.to_s)
+      within = [*within, "sh", "-c", 'LISTEN_PID=$$ exec "$0" "$@"']
+    end
+    server = Server.new(dir, arguments, env, port, within, handed)
     (@servers ||= []) << server
     server.wait_for(/Listening on http:\/\/\S+:(\d+)/) { |match| server.port = Integer(match[1]) } if port
     server.wait_for(/ is ready: /) if ready
@@ -73,13 +78,14 @@ module Scenario
     attr_reader :pid, :dir
     attr_accessor :port
 
-    def initialize(dir, arguments, env, port, within = [])
+    def initialize(dir, arguments, env, port, within = [], handed = [])
       @dir = dir
       @log = Tempfile.create("paceline-output")
       arguments = ["-b", "tcp://127.0.0.1:0", *arguments] if port && arguments.none? { |argument| %w[-b -p].include?(argument) }
       clean = %w[RACK_ENV RAILS_ENV APP_ENV WEB_CONCURRENCY RAILS_MAX_THREADS PORT BUNDLE_GEMFILE RUBYOPT].to_h { |name| [name, nil] }
       env = clean.merge("PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem")).merge(AS_ROOT).merge(env)
-      @pid = Process.spawn(env, *within, BIN, *arguments, chdir: dir, out: @log, err: @log, in: File::NULL)
+      @pid = Process.spawn(env, *within, BIN, *arguments, chdir: dir, out: @log, err: @log, in: File::NULL,
+        **handed.each_with_index.to_h { |socket, nth| [3 + nth, socket] })
     end
 
     def output = File.read(@log.path, encoding: "UTF-8")

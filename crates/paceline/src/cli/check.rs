@@ -17,7 +17,7 @@ pub fn run(config: &Config, out: &mut dyn Write, boot: Boot) -> ExitCode {
     for listening in &config.binds {
         report.push_str(&format!("listen  {}\n", shown(listening)));
     }
-    for pair in config.binds.iter().flat_map(|listening| listening.tls.iter().flatten()) {
+    for pair in config.binds.iter().chain(&config.instead_of).flat_map(|listening| listening.tls.iter().flatten()) {
         if let Err(why) = tls::certificate::load(pair, &rustls::crypto::ring::default_provider()) {
             problems += 1;
             report.push_str(&format!("WRONG   {why}\n"));

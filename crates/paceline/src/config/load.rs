@@ -164,27 +164,25 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         problems.push(format!("sites: {} is no directory", dir.display()));
     }
 
-    let mut binds = if read.handed_over.is_empty() {
-        sources.binds(&root, &mut notices).unwrap_or_else(|why| {
-            problems.push(why);
-            Vec::new()
-        })
-    } else {
-        if flag_layer.has("bind") || flag_layer.has("port") {
-            notices.push("-b and -p have no meaning here: the sockets were handed over (LISTEN_FDS)".into());
-        }
-        read.handed_over.into_iter().map(Listening::from).collect()
-    };
+    let mut given = sources.binds(&root, &mut notices).unwrap_or_else(|why| {
+        problems.push(why);
+        Vec::new()
+    });
     let automatic = automatic::settings(&sources, &toml.sites, &sites, around.env).unwrap_or_else(|mut wrong| {
         problems.append(&mut wrong);
         None
     });
-    problems.append(&mut resolve::share_certificates(&mut binds, &toml.tls, automatic.is_some(), &mut notices));
+    problems.append(&mut resolve::share_certificates(&mut given, &toml.tls, automatic.is_some(), &mut notices));
     if !problems.is_empty() {
         return Err(problems.into());
     }
+    let (binds, instead_of) = match read.handed_over.is_empty() {
+        true => (given, Vec::new()),
+        false => (read.handed_over.into_iter().map(Listening::from).collect(), given),
+    };
     Ok(Config {
         binds,
+        instead_of,
         tls: sources.tls(automatic),
         http2: sources.http2(),
         trusted_proxies: sources.trusted_proxies(),

@@ -36,6 +36,9 @@ pub use value::{show_duration, Kind, Value};
 pub struct Config {
     /// Addresses to listen on, in the order given. Never empty.
     pub binds: Vec<Listening>,
+    /// Addresses that were given, where sockets were handed over instead: one of these that is such a socket's says how it is
+    /// served.
+    pub instead_of: Vec<Listening>,
     pub tls: TlsConfig,
     pub http2: Http2Config,
     pub trusted_proxies: TrustedProxies,

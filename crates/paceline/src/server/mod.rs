@@ -27,7 +27,7 @@ use crate::{
     accepted::Entrance,
     acme::{Keeper, Proof, Shelf},
     admission::{Connections, Full},
-    config::{Config, Listening},
+    config::{Bind, Config, Listening},
     connection,
     dispatch::queue::Depth,
     listen::{self, Listener, Unbound},
@@ -129,11 +129,27 @@ type Entered = (Listener, Entrance);
 
 fn open_listeners(config: &Config, automatic: Option<&Arc<Shelf>>) -> Result<Vec<Entered>, String> {
     let open = |listening: &Listening| {
+        let opened = || listen::open(&listening.bind).map_err(|unbound| told(&unbound, config));
+        if let Bind::Fd(_) = listening.bind {
+            let listener = opened()?;
+            let manner = config.instead_of.iter().find(|given| listener.is_of(&given.bind)).unwrap_or(listening);
+            return Ok((listener, Entrance::new(manner, automatic, config)?));
+        }
         // Certificates first: a file that is missing takes no port.
         let entrance = Entrance::new(listening, automatic, config)?;
-        Ok((listen::open(&listening.bind).map_err(|unbound| told(&unbound, config))?, entrance))
+        Ok((opened()?, entrance))
     };
     config.binds.iter().map(open).collect()
+}
+
+/// The given addresses that the sockets handed over leave without a listener, where somebody would miss them.
+fn left_out(config: &Config, listeners: &[Entered]) -> Vec<String> {
+    let special = config.instead_of.iter().filter(|given| given.tls.is_some() || given.h2c || given.proxy_protocol);
+    let missing = special.filter(|given| !listeners.iter().any(|(listener, _)| listener.is_of(&given.bind)));
+    let words = |given: &Listening| {
+        format!("{} is not among the sockets handed over (LISTEN_FDS): nobody listens there", listen::shown(&given.bind))
+    };
+    missing.map(words).collect()
 }
 
 /// Why a socket could not be opened, and what to do about it.
@@ -198,6 +214,7 @@ async fn supervise(config: Config, log: Log, listeners: Vec<Entered>, keeper: Op
     });
     server.know(Handle::current());
     server.config.notices.iter().for_each(|notice| server.log.event(notice));
+    left_out(&server.config, &listeners).iter().for_each(|line| server.log.event(line));
 
     let mut sites = Sites::new(server.clone(), reaper, adopted(&server.config));
     sites.update();
