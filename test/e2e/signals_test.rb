@@ -220,6 +220,19 @@ class SignalsTest < Minitest::Test
     listeners&.each(&:close)
   end
 
+  def test_what_a_killed_server_has_left_is_removed
+    dir = app("config.ru" => HELLO)
+    spool = app("paceline-8388608-0" => "a body", "paceline-8388608-1" => "one of just now", "paceline-#{Process.pid}-0" => "of a living one")
+    Dir[File.join(spool, "*")].each { |path| File.chmod(0o600, path) }
+    long_ago = Time.now - 3600
+    %W[paceline-8388608-0 paceline-#{Process.pid}-0].each { |name| File.utime(long_ago, long_ago, File.join(spool, name)) }
+
+    server = serve(dir, env: { "TMPDIR" => spool })
+
+    assert_match(/Removed 1 temporary files of servers that were killed/, server.output)
+    assert_equal ["paceline-8388608-1", "paceline-#{Process.pid}-0"].sort, Dir.children(spool).sort
+  end
+
   def test_a_unix_socket
     dir = app("config.ru" => HELLO)
     path = File.join(dir, "server.sock")

@@ -7,9 +7,44 @@ use std::{
     os::unix::fs::{fchown, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
 };
 
 use rustix::fs::{Mode, OFlags};
+
+/// A file whose path is still needed has been written to more lately than this: processes of another container that shares
+/// the folder can't be seen.
+const QUIET: Duration = Duration::from_secs(600);
+
+/// Removes what servers have left that were killed; returns how many files that were.
+pub fn sweep() -> usize {
+    sweep_in(&std::env::temp_dir())
+}
+
+fn sweep_in(dir: &Path) -> usize {
+    let Ok(entries) = dir.read_dir() else { return 0 };
+    entries.flatten().filter(|entry| is_leftover(entry) && std::fs::remove_file(entry.path()).is_ok()).count()
+}
+
+fn is_leftover(entry: &std::fs::DirEntry) -> bool {
+    let name = entry.file_name();
+    let Some((pid, number)) =
+        name.to_str().and_then(|name| name.strip_prefix("paceline-")).and_then(|rest| rest.split_once('-'))
+    else {
+        return false;
+    };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(pid) || !digits(number) || Path::new("/proc").join(pid).exists() {
+        return false;
+    }
+    // Of the entry itself: nothing is followed.
+    let Ok(found) = entry.metadata() else { return false };
+    let me = rustix::process::geteuid();
+    // What root has made it may have given to an app's account.
+    let own = me.is_root() || found.uid() == me.as_raw();
+    let quiet = found.modified().ok().and_then(|at| at.elapsed().ok()).is_some_and(|age| age >= QUIET);
+    found.is_file() && found.mode() & 0o077 == 0 && found.nlink() == 1 && own && quiet
+}
 
 /// A file without a name: gone with the last descriptor, whatever happens.
 pub fn unlinked() -> io::Result<File> {
@@ -67,5 +102,49 @@ impl NamedSpool {
 impl Drop for NamedSpool {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn only_what_a_killed_server_has_left_is_swept() {
+        let dir = std::env::temp_dir().join(format!("paceline-sweep-test-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        // Beyond the largest pid there can be.
+        let gone = 1 << 23;
+        let make = |name: String, mode: u32, quiet: bool| {
+            let mut options = OpenOptions::new();
+            let file = options.write(true).create_new(true).mode(mode).open(dir.join(&name)).unwrap();
+            let age = if quiet { QUIET * 2 } else { QUIET / 2 };
+            file.set_modified(SystemTime::now() - age).unwrap();
+            name
+        };
+        make(format!("paceline-{gone}-0"), 0o600, true);
+        make(format!("paceline-{gone}-17"), 0o600, true);
+        let mut kept = vec![
+            make(format!("paceline-{}-1", std::process::id()), 0o600, true),
+            make(format!("paceline-{gone}-2"), 0o600, false),
+            make(format!("paceline-{gone}-3"), 0o644, true),
+            make(format!("paceline-{gone}-x"), 0o600, true),
+            make(format!("paceline-{gone}"), 0o600, true),
+            make(format!("other-{gone}-1"), 0o600, true),
+        ];
+        std::os::unix::fs::symlink(dir.join(&kept[0]), dir.join(format!("paceline-{gone}-4"))).unwrap();
+        std::fs::create_dir(dir.join(format!("paceline-{gone}-5"))).unwrap();
+        kept.extend([format!("paceline-{gone}-4"), format!("paceline-{gone}-5")]);
+
+        assert_eq!((sweep_in(&dir), sweep_in(&dir)), (2, 0));
+
+        let mut left: Vec<_> =
+            dir.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        left.sort();
+        kept.sort();
+        assert_eq!(left, kept);
+        std::fs::remove_dir_all(dir).unwrap();
     }
 }

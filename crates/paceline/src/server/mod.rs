@@ -30,6 +30,7 @@ use crate::{
     config::{Bind, Config, Listening},
     connection,
     dispatch::queue::Depth,
+    http::spool,
     listen::{self, Listener, Unbound},
     log::Log,
     memory,
@@ -147,7 +148,10 @@ fn left_out(config: &Config, listeners: &[Entered]) -> Vec<String> {
     let special = config.instead_of.iter().filter(|given| given.tls.is_some() || given.h2c || given.proxy_protocol);
     let missing = special.filter(|given| !listeners.iter().any(|(listener, _)| listener.is_of(&given.bind)));
     let words = |given: &Listening| {
-        format!("{} is not among the sockets handed over (LISTEN_FDS): nobody listens there", listen::shown(&given.bind))
+        format!(
+            "{} is not among the sockets handed over (LISTEN_FDS): nobody listens there",
+            listen::shown(&given.bind)
+        )
     };
     missing.map(words).collect()
 }
@@ -214,6 +218,10 @@ async fn supervise(config: Config, log: Log, listeners: Vec<Entered>, keeper: Op
     });
     server.know(Handle::current());
     server.config.notices.iter().for_each(|notice| server.log.event(notice));
+    let swept = spool::sweep();
+    if swept > 0 {
+        server.log.event(format!("Removed {swept} temporary files of servers that were killed"));
+    }
     left_out(&server.config, &listeners).iter().for_each(|line| server.log.event(line));
 
     let mut sites = Sites::new(server.clone(), reaper, adopted(&server.config));
