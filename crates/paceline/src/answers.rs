@@ -15,6 +15,7 @@ use crate::{
     account::{acting, Acting},
     dispatch::{queue::Refused, Failure},
     exchange::Exchange,
+    guard::SLOW_BODY,
     http::{
         body::ResponseBody,
         incoming::{LeftUnread, Unread},
@@ -149,6 +150,10 @@ pub fn unread(site: &Site, head: &Parts, exchange: &mut Exchange, unread: Unread
                 None => "The body of this request broke off or was not well framed.".into(),
             };
             status(site, head, exchange, code.unwrap_or(StatusCode::BAD_REQUEST), &sentence)
+        }
+        Unread::Late => {
+            exchange.note = Some(format!("request body: refused: {}", SLOW_BODY.reason));
+            status(site, head, exchange, StatusCode::REQUEST_TIMEOUT, &format!("{}.", SLOW_BODY.reason))
         }
         Unread::Spool(error) => {
             exchange.note = Some(format!("request body could not be spooled: {error}"));

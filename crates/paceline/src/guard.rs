@@ -242,7 +242,7 @@ impl<S> Guarded<S> {
 }
 
 const SLOW_HEAD: Refusal = Refusal { status: 408, reason: "The request did not come in time" };
-const SLOW_BODY: Refusal = Refusal { status: 408, reason: "The body of this request came too slowly" };
+pub const SLOW_BODY: Refusal = Refusal { status: 408, reason: "The body of this request came too slowly" };
 
 impl<S: AsyncRead + Unpin> Guarded<S> {
     /// Reads to where the bytes are kept until they can be judged. Ready(0): the client has closed.

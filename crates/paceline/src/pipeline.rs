@@ -40,6 +40,7 @@ pub async fn run(
     let mut exchange = Exchange::begin(connection, request.headers().get("x-request-id"), hints, upgrade);
     exchange.client = client;
     let (head, body) = request.into_parts();
+    let body = incoming::Arriving::new(body, || http2::paced(&head.extensions, &server.config.client.patience));
     let mut record = Record::begin(exchange, access_log::Head::of(&head), &server);
     let exchange = &mut record.exchange;
 
@@ -98,7 +99,7 @@ pub fn refuse(
     finish::response(response, record, None)
 }
 
-async fn steps(site: &Site, head: Parts, body: Incoming, exchange: &mut Exchange) -> Response<ResponseBody> {
+async fn steps(site: &Site, head: Parts, body: incoming::Arriving, exchange: &mut Exchange) -> Response<ResponseBody> {
     // rate limit
     if let Some(address) = exchange.client.address {
         let now = Duration::from_micros(exchange.timeline.head_read);

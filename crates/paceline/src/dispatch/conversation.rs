@@ -10,7 +10,6 @@ use std::{
 
 use bytes::{BufMut, Bytes};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
 use tokio::{
     net::UnixStream,
     sync::{mpsc, oneshot},
@@ -23,7 +22,7 @@ use super::{
 };
 use crate::{
     account::Acting,
-    http::spool::NamedSpool,
+    http::{incoming::Arriving, spool::NamedSpool},
     memory::BODIES,
     static_files::{self, FileBody},
     worker::{
@@ -40,7 +39,7 @@ pub struct Request {
     /// The encoded REQUEST frame.
     pub frame: Bytes,
     /// A body that is passed on as it comes (REQUEST flag STREAMED).
-    pub body: Option<Limited<Incoming>>,
+    pub body: Option<Limited<Arriving>>,
     /// A spooled body's file: unlinked when the conversation is over.
     pub spooled: Option<Arc<NamedSpool>>,
     /// "GET /path", for the log.
@@ -160,7 +159,7 @@ fn hijacked(lease: Lease, head: Option<(u16, HeaderPairs)>, reply: oneshot::Send
 
 struct Conversation {
     lease: Lease,
-    body: Option<Limited<Incoming>>,
+    body: Option<Limited<Arriving>>,
     cancelled: bool,
 }
 
@@ -386,7 +385,7 @@ enum Piece {
     CutOff,
 }
 
-async fn next_piece(body: &mut Option<Limited<Incoming>>) -> Piece {
+async fn next_piece(body: &mut Option<Limited<Arriving>>) -> Piece {
     let Some(open) = body else { return std::future::pending().await };
     loop {
         match open.frame().await {

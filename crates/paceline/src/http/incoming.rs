@@ -1,17 +1,21 @@
 //! Request bodies: read whole before a worker is asked for, in memory up to a bound and in a file beyond it.
 //! It never passes a body to anybody.
 
-use std::sync::Arc;
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use bytes::{Bytes, BytesMut};
 use http::{header, HeaderMap};
-use http_body::Body as _;
+use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use tokio::io::AsyncWriteExt;
 
 use super::spool::NamedSpool;
-use crate::memory::BODIES;
+use crate::{http2::Paced, memory::BODIES};
 
 /// A request body as a worker will get it.
 pub enum RequestBody {
@@ -22,7 +26,7 @@ pub enum RequestBody {
     },
     /// Passed on as it comes, cut off at the bound; the length when the client told it.
     Streamed {
-        body: Limited<Incoming>,
+        body: Limited<Arriving>,
         length: Option<u64>,
     },
 }
@@ -45,8 +49,81 @@ pub enum Unread {
     TooLarge(u64),
     /// The client broke it off or broke its framing.
     Broken(hyper::Error),
+    /// It came too slowly (408).
+    Late,
     /// The spool file could not be written.
     Spool(std::io::Error),
+}
+
+impl From<Broken> for Unread {
+    fn from(broken: Broken) -> Unread {
+        match broken {
+            Broken::Off(error) => Unread::Broken(error),
+            Broken::Late => Unread::Late,
+        }
+    }
+}
+
+/// A request body as it comes from its client.
+pub struct Arriving {
+    body: Incoming,
+    /// In HTTP/2, where the guard can't know a body's time; until it has ended.
+    paced: Option<Paced>,
+}
+
+/// Why no more of it comes.
+#[derive(Debug)]
+pub enum Broken {
+    Off(hyper::Error),
+    Late,
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Broken::Off(error) => error.fmt(f),
+            Broken::Late => f.write_str("too late"),
+        }
+    }
+}
+
+impl std::error::Error for Broken {}
+
+impl Arriving {
+    pub fn new(body: Incoming, paced: impl FnOnce() -> Option<Paced>) -> Arriving {
+        let paced = if body.is_end_stream() { None } else { paced() };
+        Arriving { body, paced }
+    }
+}
+
+impl Body for Arriving {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let this = self.get_mut();
+        let frame = Pin::new(&mut this.body).poll_frame(cx).map_err(Broken::Off);
+        let Some(paced) = &mut this.paced else { return frame };
+        match &frame {
+            Poll::Pending => paced.poll_late(cx).map(|()| Some(Err(Broken::Late))),
+            Poll::Ready(Some(Ok(came))) => {
+                paced.got(came.data_ref().map_or(0, Bytes::len));
+                frame
+            }
+            Poll::Ready(_) => {
+                this.paced = None;
+                frame
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// Marks (as an extension) the response to a request whose body was not read to its end.
@@ -71,7 +148,7 @@ pub fn announced(headers: &HeaderMap) -> bool {
 }
 
 /// Reads `body` whole.
-pub async fn read(mut body: Incoming, limits: Limits) -> Result<RequestBody, Unread> {
+pub async fn read(mut body: Arriving, limits: Limits) -> Result<RequestBody, Unread> {
     let length = body.size_hint().exact();
     let max = limits.max.unwrap_or(u64::MAX);
     if length.is_some_and(|length| length > max) {
@@ -86,7 +163,7 @@ pub async fn read(mut body: Incoming, limits: Limits) -> Result<RequestBody, Unr
     let mut spooled: Option<(NamedSpool, tokio::fs::File)> = None;
     let mut total = 0;
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(Unread::Broken)?.into_data() else { continue };
+        let Ok(data) = frame.map_err(Unread::from)?.into_data() else { continue };
         total += data.len() as u64;
         if total > max {
             return Err(Unread::TooLarge(max));

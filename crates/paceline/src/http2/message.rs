@@ -1,0 +1,140 @@
+//! What differs for a message in HTTP/2: the checks of a request as a whole, and WebSocket by extended CONNECT (RFC 8441),
+//! which is shown to the app as the HTTP/1.1 handshake it knows. It never routes or answers.
+
+use http::{header, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use hyper::ext::Protocol;
+
+/// A request that is refused before anybody looks at what it asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Refused(pub StatusCode, pub &'static str);
+
+/// A WebSocket that was asked for by extended CONNECT; marks its request.
+#[derive(Clone, Copy)]
+struct ExtendedConnect;
+
+/// Checks an HTTP/2 request as a whole, and makes of extended CONNECT the handshake of RFC 6455.
+pub fn admit<B>(request: &mut Request<B>) -> Result<(), Refused> {
+    let host = request.headers().get(header::HOST);
+    match (request.uri().authority(), host) {
+        (None, None) => return Err(Refused(StatusCode::BAD_REQUEST, "This request names no host.")),
+        // RFC 9113 section 8.3.1: the two must not differ.
+        (Some(authority), Some(host)) if !authority.as_str().as_bytes().eq_ignore_ascii_case(host.as_bytes()) => {
+            return Err(Refused(StatusCode::BAD_REQUEST, "This request names two hosts."));
+        }
+        _ => {}
+    }
+    if request.method() != Method::CONNECT {
+        return Ok(());
+    }
+    match request.extensions().get::<Protocol>().map(Protocol::as_str) {
+        Some("websocket") => {}
+        Some(_) => return Err(Refused(StatusCode::NOT_IMPLEMENTED, "This server speaks no such protocol.")),
+        // A tunnel, which the pipeline refuses in every version.
+        None => return Ok(()),
+    }
+    *request.method_mut() = Method::GET;
+    let key = HeaderValue::from_str(&base64(uuid::Uuid::new_v4().as_bytes()));
+    let headers = request.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    if let Ok(key) = key {
+        headers.insert(header::SEC_WEBSOCKET_KEY, key);
+    }
+    request.extensions_mut().insert(ExtendedConnect);
+    Ok(())
+}
+
+/// Whether the request was extended CONNECT.
+pub fn is_web_socket(extensions: &http::Extensions) -> bool {
+    extensions.get::<ExtendedConnect>().is_some()
+}
+
+/// HTTP/2 knows no 101 (RFC 9113 section 8.6): to extended CONNECT the answer is 200, elsewhere the app was wrong.
+pub fn answer<B>(response: &mut Response<B>, web_socket: bool) {
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return;
+    }
+    *response.status_mut() = if web_socket { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
+    strip(response.headers_mut());
+}
+
+fn strip(headers: &mut HeaderMap) {
+    const HANDSHAKE: [HeaderName; 4] =
+        [header::CONNECTION, header::UPGRADE, header::SEC_WEBSOCKET_ACCEPT, header::CONTENT_LENGTH];
+    HANDSHAKE.iter().for_each(|name| drop(headers.remove(name)));
+}
+
+/// RFC 4648 section 4.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let at = |index: usize| u32::from(three.get(index).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for index in 0..4 {
+            let letter = LETTERS[(bits >> (18 - 6 * index)) as usize & 63];
+            text.push(if index <= three.len() { letter as char } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_as_rfc_4648_shows_it() {
+        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+    }
+
+    fn admitted(
+        method: &str,
+        uri: &str,
+        host: Option<&str>,
+        protocol: Option<&'static str>,
+    ) -> Result<Request<()>, u16> {
+        let mut request = Request::builder().method(method).uri(uri);
+        if let Some(host) = host {
+            request = request.header("host", host);
+        }
+        let mut request = request.body(()).unwrap();
+        if let Some(protocol) = protocol {
+            request.extensions_mut().insert(Protocol::from_static(protocol));
+        }
+        admit(&mut request).map(|()| request).map_err(|refused| refused.0.as_u16())
+    }
+
+    #[test]
+    fn one_host_and_no_tunnels() {
+        let status = |method, uri, host, protocol| admitted(method, uri, host, protocol).map(drop).err();
+        assert_eq!(status("GET", "https://a.test/", None, None), None);
+        assert_eq!(status("GET", "https://a.test/", Some("A.test"), None), None);
+        assert_eq!(status("GET", "https://a.test/", Some("b.test"), None), Some(400));
+        assert_eq!(status("GET", "/", Some("b.test"), None), None);
+        assert_eq!(status("GET", "/", None, None), Some(400));
+        assert_eq!(status("CONNECT", "a.test:443", None, None), None);
+        assert_eq!(status("CONNECT", "https://a.test/", None, Some("connect-udp")), Some(501));
+    }
+
+    #[test]
+    fn a_web_socket_is_shown_as_its_handshake() {
+        let request = admitted("CONNECT", "https://a.test/cable", None, Some("websocket")).unwrap();
+        assert_eq!((request.method(), request.uri().path()), (&Method::GET, "/cable"));
+        assert_eq!(request.headers()["upgrade"], "websocket");
+        assert_eq!(request.headers()["sec-websocket-key"].len(), 24);
+        assert!(is_web_socket(request.extensions()));
+    }
+
+    #[test]
+    fn switching_protocols_is_ok_or_an_error() {
+        for (web_socket, status) in [(true, 200), (false, 500)] {
+            let mut response =
+                Response::builder().status(101).header("upgrade", "x").header("a", "b").body(()).unwrap();
+            answer(&mut response, web_socket);
+            assert_eq!((response.status().as_u16(), response.headers().len()), (status, 1));
+        }
+    }
+}
