@@ -357,6 +357,19 @@ class Http2LimitsTest < Minitest::Test
     assert_equal 3_000_000, got
   end
 
+  # An answer that is on its way is no idleness, also when the app and the front are done with it.
+  def test_a_connection_with_an_answer_under_way_is_not_idle
+    server = start(http2_idle_timeout: "200ms")
+    client = attacker(server, Http2Attacker::INITIAL_WINDOW_SIZE => 1)
+    stream = client.request
+    assert_equal 200, client.head(stream)
+    assert_equal "h", client.read.payload
+    assert_raises(Timeout::Error) { client.read(timeout: 1) }
+    client.window_update(stream, 100)
+    assert_equal "ello", client.read.payload
+    assert_equal 0, client.ending
+  end
+
   # One byte of each of a thousand files is asked for. Without a bound the front would hold 128 KB of each.
   def test_many_streams_that_nobody_reads_take_no_more_memory_than_they_may
     server = start(buffer_memory: "4MB", http2_streams: 100)
