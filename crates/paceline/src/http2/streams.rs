@@ -17,6 +17,8 @@ use tokio::{sync::Notify, time::Instant};
 const RESET_WINDOW: Duration = Duration::from_secs(10);
 /// Bytes of its answer that a client has to take in each `write_timeout`, if so many wait for it.
 const PROGRESS: usize = 1 << 10;
+/// Intervals in which a stream may come too short because its client is taking others.
+const EXCUSES: u32 = 16;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -37,8 +39,9 @@ pub struct Streams {
     pub waiting: Notify,
     /// Pieces of responses handed out that the guard has not heard of.
     pieces: AtomicU32,
-    /// Bytes of responses handed out that the socket has not got.
+    /// Bytes of responses handed out that the socket has not got, and all that it ever got.
     unsent: AtomicUsize,
+    sent: AtomicU64,
     socket: Mutex<Socket>,
     /// Bytes of DATA frames that came, and bodies that are waited for.
     pub received: AtomicU64,
@@ -77,6 +80,7 @@ impl Streams {
             waiting: Notify::new(),
             pieces: AtomicU32::new(0),
             unsent: AtomicUsize::new(0),
+            sent: AtomicU64::new(0),
             socket: Mutex::default(),
             received: AtomicU64::new(0),
             bodies: AtomicUsize::new(0),
@@ -148,19 +152,29 @@ impl Streams {
     }
 
     /// Resets each stream whose client has taken too little of its answer for `patience`. The time in which the socket was
-    /// full does not count: then streams wait for each other, and the socket has a time-out of its own.
+    /// full does not count: then streams wait for each other, and the socket has a time-out of its own. They also wait for
+    /// each other where the connection's window is small (RFC 9113 section 5.2): one is excused for a while if together
+    /// they got what is asked of all.
     pub fn look(&self, now: Instant, patience: Duration) -> Found {
         self.watched.store(false, Relaxed);
-        let streams: Vec<_> = lock(&self.all).values().filter_map(Weak::upgrade).collect();
-        let full = self.full_so_far(now);
+        let mut streams: Vec<_> = lock(&self.all).values().filter_map(Weak::upgrade).collect();
+        streams.retain(|stream| lock(&stream.taking).waits());
+        let asked = PROGRESS.saturating_mul(streams.len()) as u64;
+        let (full, sent) = (self.full_so_far(now), self.sent.load(Relaxed));
         let mut found = Found::Nothing;
         for stream in streams {
             let mut taking = lock(&stream.taking);
-            if taking.waiting == 0 || taking.given_up {
+            if !taking.waits() {
                 continue;
             }
             let waited = now.saturating_duration_since(taking.since.unwrap_or(now));
             if waited.saturating_sub(full.saturating_sub(taking.full_before)) < patience {
+                found = if found == Found::Stuck { found } else { Found::Waiting };
+                continue;
+            }
+            if sent - taking.sent_before >= asked && taking.excused < EXCUSES {
+                taking.excused += 1;
+                stream.begin_interval(&mut taking);
                 found = if found == Found::Stuck { found } else { Found::Waiting };
                 continue;
             }
@@ -196,10 +210,18 @@ struct Taking {
     /// The beginning of an interval in which PROGRESS bytes have to be taken, and how many were.
     since: Option<Instant>,
     full_before: Duration,
+    sent_before: u64,
     taken: usize,
+    excused: u32,
     /// The whole response has been handed out.
     handed_over: bool,
     given_up: bool,
+}
+
+impl Taking {
+    fn waits(&self) -> bool {
+        self.waiting > 0 && !self.given_up
+    }
 }
 
 impl Stream {
@@ -228,15 +250,18 @@ impl Stream {
     fn begin_interval(&self, taking: &mut Taking) {
         let now = Instant::now();
         (taking.since, taking.full_before, taking.taken) = (Some(now), self.of.full_so_far(now), 0);
+        taking.sent_before = self.of.sent.load(Relaxed);
     }
 
     /// The socket got so much of it.
     pub fn taken(&self, bytes: usize) {
         self.of.unsent.fetch_sub(bytes, Relaxed);
+        self.of.sent.fetch_add(bytes as u64, Relaxed);
         let mut taking = lock(&self.taking);
         taking.waiting = taking.waiting.saturating_sub(bytes);
         taking.taken += bytes;
         if taking.taken >= PROGRESS && taking.waiting > 0 {
+            taking.excused = 0;
             self.begin_interval(&mut taking);
         }
     }
@@ -336,9 +361,9 @@ mod tests {
         [&slow, &drip, &stuck].iter().for_each(|stream| stream.handed_out(100_000));
         stuck.handed_over();
         assert!(timeout(Duration::from_millis(1), streams.waiting.notified()).await.is_ok());
-        for _ in 0..3 {
+        for quarter in 0..3 {
             advance(PATIENCE / 4).await;
-            slow.taken(1024);
+            slow.taken(if quarter == 1 { 1024 } else { 0 });
             drip.taken(10);
             assert_eq!(look(&streams), Found::Waiting);
         }
@@ -348,11 +373,28 @@ mod tests {
         assert!(timeout(Duration::from_millis(1), drip.left.notified()).await.is_ok());
         assert!(timeout(Duration::from_millis(1), slow.left.notified()).await.is_err());
         assert_eq!(look(&streams), Found::Waiting);
-        slow.taken(96_928 - 1024);
+        slow.taken(100_000 - 2048);
         assert_eq!(look(&streams), Found::Nothing);
         drop((idle, slow));
         // Those given up are not waited for.
         assert!(streams.idle_since().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn streams_that_wait_for_each_other_are_excused_for_a_while() {
+        let streams = Arc::new(Streams::new(2));
+        let (one, other) = (Streams::open(&streams), Streams::open(&streams));
+        [&one, &other].iter().for_each(|stream| stream.handed_out(1 << 20));
+        for _ in 0..EXCUSES {
+            other.taken(2048);
+            advance(PATIENCE).await;
+            assert_eq!(look(&streams), Found::Waiting);
+            assert!(streams.idle_since().is_none() && !lock(&one.taking).given_up);
+        }
+        other.taken(2048);
+        advance(PATIENCE).await;
+        look(&streams);
+        assert!(lock(&one.taking).given_up);
     }
 
     #[tokio::test(start_paused = true)]
