@@ -268,12 +268,12 @@ class Http2LimitsTest < Minitest::Test
   end
 
   def test_a_slow_body_that_goes_on_is_taken
-    server = start(body_timeout: "400ms")
+    server = start(body_timeout: "1500ms")
     client = attacker(server)
     stream = client.request({}, path: "/read", method: "POST", end_stream: false)
     12.times do
       client.data(stream, "x" * 2048)
-      sleep 0.1 # the slowness itself is what is tried
+      sleep 0.2 # the slowness itself is what is tried
     end
     client.data(stream, "", end_stream: true)
     assert_equal [200, (12 * 2048).to_s], client.response(stream)
@@ -343,7 +343,7 @@ class Http2LimitsTest < Minitest::Test
 
   # Several times the time-out, with a pause now and then.
   def test_a_slow_reader_gets_all_of_it
-    server = start(write_timeout: "400ms")
+    server = start(write_timeout: "2s")
     client = attacker(server, Http2Attacker::INITIAL_WINDOW_SIZE => 0)
     client.window_update(0, 0x7000_0000)
     stream = client.request({}, path: "/large")
@@ -352,7 +352,7 @@ class Http2LimitsTest < Minitest::Test
       client.window_update(stream, 250_000)
       before = got
       got += client.read.then { |one| one.type == Http2Client::DATA ? one.payload.bytesize : 0 } until got - before >= [250_000, 3_000_000 - before].min
-      sleep 0.15 # the slowness itself is what is tried
+      sleep 0.3 # the slowness itself is what is tried
     end
     assert_equal 3_000_000, got
   end
