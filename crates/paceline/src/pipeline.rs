@@ -109,8 +109,9 @@ async fn steps(site: &Site, head: Parts, body: incoming::Arriving, exchange: &mu
     }
 
     // static file
-    let asked = Request::from_parts(head, ());
-    if let Some(folder) = &site.folder {
+    let mut head = head;
+    if let Some(folder) = site.folder.as_ref().filter(|folder| !folder.lacks(head.uri.path())) {
+        let asked = Request::from_parts(head, ());
         if let Some(response) = Acting::new(site.account.clone(), Box::pin(folder.answer(&asked))).await {
             return response.map(ResponseBody::File);
         }

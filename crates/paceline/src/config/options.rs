@@ -296,7 +296,8 @@ pub static OPTIONS: &[Opt] = &[
         "Folder of static files, below the root.").fixed("public").flag("public")
         .risk("Everything in it is given to everybody, except names that begin with a dot."),
     Opt::new(Site, FILES, "static_files", Kind::Bool,
-        "Serve files of `public` without Ruby.").fixed("true").flag("static-files"),
+        "Serve files of `public` without Ruby. Beside an application a file whose name is new at the top of `public` is served after half \
+         a second at most; until then its requests go to the application.").fixed("true").flag("static-files"),
     Opt::new(Site, FILES, "static_max_age", time_or_off(0, 366 * DAY),
         "max-age in Cache-Control of static files without a fingerprint in their name (with one it is a year).")
         .fixed("off").flag("static-max-age")

@@ -136,8 +136,11 @@ impl Sites {
         let is_files = kind == Some(AppKind::Files);
         // Where the app may not run as root, its start says so.
         let account = Found::at(&site).ok().and_then(|found| found.account(&site).ok()).flatten();
-        let folder =
-            (site.static_files || is_files).then(|| Folder::new(files_of(&site, is_files), site.static_max_age));
+        let folder = Folder::new(files_of(&site, is_files), site.static_max_age);
+        let folder = match is_files {
+            true => Some(folder),
+            false => site.static_files.then(|| folder.glancing()),
+        };
         let app = (!is_files).then(|| {
             let app = App::new(site.clone(), self.adopted.take(), self.reaper.clone(), self.server.log.clone());
             if !site.on_demand {

@@ -18,6 +18,7 @@ use super::{
     fingerprint::is_fingerprinted,
     open_file::{self, OpenFile},
     path, response,
+    top::Top,
 };
 use crate::http::coding::AcceptEncoding;
 
@@ -25,10 +26,12 @@ use crate::http::coding::AcceptEncoding;
 const ATTEMPTS: usize = 3;
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Folder {
     public: PathBuf,
     cache_control: Option<HeaderValue>,
+    /// None: each name is looked for.
+    top: Option<Top>,
 }
 
 impl Folder {
@@ -37,7 +40,18 @@ impl Folder {
     pub fn new(public: PathBuf, max_age: Option<Duration>) -> Folder {
         let cache_control =
             max_age.and_then(|age| HeaderValue::try_from(format!("public, max-age={}", age.as_secs())).ok());
-        Folder { public, cache_control }
+        Folder { public, cache_control, top: None }
+    }
+
+    /// For a folder beside an app, where most requests mean no file: what is not there is known without a look at the disk,
+    /// from names that are read twice a second at most. A new file is served that much later.
+    pub fn glancing(self) -> Folder {
+        Folder { top: Some(Top::default()), ..self }
+    }
+
+    /// Whether no file can have this name, as far as is known. Costs next to nothing.
+    pub fn lacks(&self, url_path: &str) -> bool {
+        self.top.as_ref().is_some_and(|top| top.lacks(&self.public, url_path))
     }
 
     /// The finished response to a GET or HEAD for one of the files. None: no such file, or another method; the request

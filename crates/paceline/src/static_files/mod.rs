@@ -1,8 +1,8 @@
 //! Files answered by the front without Ruby. (RFC 9110 conditionals and ranges.)
 //! It never looks at sites, queues or workers: a folder and a request head go in, a response comes out.
 //!
-//! Reading order: `path` (which files a URL may mean), `open_file` (open, then ask the descriptor), `encoding`
-//! (precompressed twins), `response` (the head), `conditional` and `ranges` (what RFC 9110 makes of it), `body`.
+//! Reading order: `top` (an early no), `path` (which files a URL may mean), `open_file` (open, then ask the descriptor),
+//! `encoding` (precompressed twins), `response` (the head), `conditional` and `ranges` (what RFC 9110 makes of it), `body`.
 //! `conditional` and `ranges` know nothing of files: the page cache asks them too.
 
 mod app_file;
@@ -17,6 +17,7 @@ mod open_file;
 pub mod path;
 pub mod ranges;
 mod response;
+mod top;
 
 #[cfg(test)]
 mod tests;

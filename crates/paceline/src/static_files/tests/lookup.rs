@@ -165,3 +165,38 @@ fn the_answer_is_send() {
     let folder = Folder::new(PathBuf::new(), None);
     is_send(folder.answer(&Request::new(std::cell::Cell::new(0))));
 }
+
+#[tokio::test]
+async fn a_glance_knows_what_is_not_there_and_is_never_wrong_about_what_is() {
+    let public = Public::with(&[
+        ("index.html", ""),
+        ("about.html", ""),
+        ("orders/1.html", ""),
+        ("a b.txt", ""),
+        (".well-known/x.txt", ""),
+    ]);
+    let folder = public.folder().glancing();
+    for url in ["/", "/about", "/about/", "//about.html", "/orders/1", "/orders/2", "/a%20b.txt", "/.well-known/x.txt"]
+    {
+        assert!(!folder.lacks(url), "{url}");
+    }
+    for url in ["/hello", "/hello/", "/hello/about.html", "/abou", "/%2f", "*"] {
+        assert!(folder.lacks(url), "{url}");
+    }
+    assert!(!public.folder().lacks("/hello"), "a folder that does not glance looks for each name");
+    assert!(Folder::new(public.path("nowhere"), None).glancing().lacks("/"));
+    assert!(!Folder::new(public.path("index.html"), None).glancing().lacks("/x"), "what can't be read is not known");
+}
+
+#[test]
+fn a_new_file_is_noticed() {
+    let public = Public::with(&[("a.txt", "")]);
+    let folder = public.folder().glancing();
+    assert!(folder.lacks("/b.txt"));
+    public.write("b.txt", b"");
+    let begun = std::time::Instant::now();
+    while folder.lacks("/b.txt") {
+        assert!(begun.elapsed() < Duration::from_secs(10));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
