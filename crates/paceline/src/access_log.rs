@@ -182,7 +182,7 @@ mod tests {
     fn exchange() -> Exchange {
         let connection =
             Connection { remote: Some("192.0.2.7:1".parse().unwrap()), local: None, tls: false, accepted: 0 };
-        let mut exchange = Exchange::begin(Arc::new(connection), None, tokio::sync::mpsc::unbounded_channel().0, None);
+        let mut exchange = Exchange::begin(Arc::new(connection), None, None, None);
         exchange.id = "id-1".into();
         exchange.received = 1_700_000_000.25;
         exchange.timeline = Timeline {

@@ -20,11 +20,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
-    sync::{mpsc, watch},
+    sync::watch,
 };
 
 use crate::{
-    exchange::Connection,
+    exchange::{self, Connection},
     guard::{Guarded, Talk, Turn},
     http::{body::ResponseBody, incoming::LeftUnread},
     pipeline,
@@ -121,27 +121,18 @@ where
         let (talk, (refusal, turn)) = (talk.clone(), talk.begin());
         let asks_for_another_protocol = request.headers().contains_key(header::UPGRADE);
         async move {
-            let (hints, mut early) = mpsc::unbounded_channel();
             if let Some(refusal) = refusal {
-                let response = pipeline::refuse(&server, connection, request, hints, refusal);
+                let response = pipeline::refuse(&server, connection, request, refusal);
                 interim.lock().still_sending = true;
                 return Ok(response.map(|body| Answering { body, _turn: turn }));
             }
             // On the heap: it takes several kilobytes, which hyper would keep for each connection that is idle.
-            let mut answering = Box::pin(pipeline::run(server, connection, request, hints));
-            loop {
-                tokio::select! {
-                    biased;
-                    Some(headers) = early.recv() => interim.early_hints(&headers),
-                    response = &mut answering => {
-                        interim.lock().still_sending = response.extensions().get::<LeftUnread>().is_some();
-                        if asks_for_another_protocol {
-                            talk.protocol(response.status() == StatusCode::SWITCHING_PROTOCOLS);
-                        }
-                        return Ok::<Response<_>, io::Error>(response.map(|body| Answering { body, _turn: turn }));
-                    }
-                }
+            let response = Box::pin(pipeline::run(server, connection, request, Some(interim.0.clone()))).await;
+            interim.lock().still_sending = response.extensions().get::<LeftUnread>().is_some();
+            if asks_for_another_protocol {
+                talk.protocol(response.status() == StatusCode::SWITCHING_PROTOCOLS);
             }
+            Ok::<Response<_>, io::Error>(response.map(|body| Answering { body, _turn: turn }))
         }
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
@@ -207,10 +198,12 @@ impl Interim {
     fn lock(&self) -> MutexGuard<'_, Pending> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
 
-    /// 103 (RFC 8297). Left out when an earlier response is still being written: hints are optional.
+impl exchange::Interim for Mutex<Pending> {
+    /// Left out when an earlier response is still being written: hints are optional.
     fn early_hints(&self, headers: &HeaderPairs) {
-        let mut pending = self.lock();
+        let mut pending = self.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if pending.busy || headers.is_empty() {
             return;
         }

@@ -7,7 +7,6 @@ use std::{
 };
 
 use hyper::upgrade::OnUpgrade;
-use tokio::sync::mpsc;
 
 use crate::{
     clock::{self, Micros},
@@ -95,6 +94,14 @@ pub struct Upgrade {
     pub stream: Option<Arc<Stream>>,
 }
 
+/// A connection that can send interim responses. To be told within the request's own task, which then has them written.
+pub trait Interim: Send + Sync {
+    /// 103 (RFC 8297).
+    fn early_hints(&self, headers: &HeaderPairs);
+}
+
+pub type Hints = Arc<dyn Interim>;
+
 /// One request on its way.
 pub struct Exchange {
     /// X-Request-Id: the client's if it is well formed, else a new one.
@@ -108,8 +115,8 @@ pub struct Exchange {
     pub counters: Arc<OnceLock<Counters>>,
     /// Name of the site that answers.
     pub site: Option<String>,
-    /// Where 103 (Early Hints) responses go; taken by the dispatch.
-    pub hints: mpsc::UnboundedSender<HeaderPairs>,
+    /// Where 103 (Early Hints) responses go. None: they can't be sent.
+    pub hints: Option<Hints>,
     /// The client's connection, should the app take it over.
     pub upgrade: Option<Upgrade>,
     /// Said in the log beside a response that the front made itself.
@@ -121,7 +128,7 @@ impl Exchange {
     pub fn begin(
         connection: Arc<Connection>,
         client_id: Option<&http::HeaderValue>,
-        hints: mpsc::UnboundedSender<HeaderPairs>,
+        hints: Option<Hints>,
         upgrade: Option<Upgrade>,
     ) -> Exchange {
         let timeline = Timeline { accepted: connection.accepted, head_read: clock::now(), ..Timeline::default() };

@@ -5,21 +5,19 @@ use std::{sync::Arc, time::Duration};
 
 use http::{header, request::Parts, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
-use tokio::sync::mpsc;
 
 use crate::{
     access_log,
     account::{acting, Acting},
     acme::http_01,
     answers, compress, dispatch,
-    exchange::{Connection, Exchange, Upgrade},
+    exchange::{Connection, Exchange, Hints, Upgrade},
     finish::{self, Record},
     forwarded,
     http::{body::ResponseBody, env, incoming, strict::Refusal},
     http2, https_only,
     route::Site,
     server::Server,
-    worker::frame::HeaderPairs,
 };
 
 /// Answers one request. Always: whatever goes wrong is an answer too.
@@ -27,7 +25,7 @@ pub async fn run(
     server: Arc<Server>,
     connection: Arc<Connection>,
     mut request: Request<Incoming>,
-    hints: mpsc::UnboundedSender<HeaderPairs>,
+    hints: Option<Hints>,
 ) -> Response<ResponseBody> {
     let client = forwarded::client(request.headers_mut(), &connection, &server.config.trusted_proxies);
     let is_http2 = request.version() == Version::HTTP_2;
@@ -90,10 +88,9 @@ pub fn refuse(
     server: &Server,
     connection: Arc<Connection>,
     request: Request<Incoming>,
-    hints: mpsc::UnboundedSender<HeaderPairs>,
     refusal: Refusal,
 ) -> Response<ResponseBody> {
-    let exchange = Exchange::begin(connection, None, hints, None);
+    let exchange = Exchange::begin(connection, None, None, None);
     let mut record = Record::begin(exchange, access_log::Head::of(&request.into_parts().0), server);
     let response = answers::malformed(&mut record.exchange, refusal);
     finish::response(response, record, None)
@@ -119,8 +116,8 @@ async fn steps(site: &Site, head: Parts, body: incoming::Arriving, exchange: &mu
         if let Some(response) = site.app.is_none().then(not_allowed).flatten() {
             return response.map(ResponseBody::File);
         }
+        (head, ()) = asked.into_parts();
     }
-    let (head, ()) = asked.into_parts();
     let Some(app) = &site.app else {
         return answers::status(site, &head, exchange, StatusCode::NOT_FOUND, "There is no such file here.");
     };

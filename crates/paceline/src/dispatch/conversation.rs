@@ -1,5 +1,6 @@
 //! One request's conversation with a worker thread, from the request frame to the moment the thread is idle again.
-//! It runs as a task of its own, so that a client that leaves never leaves a channel half read. It never touches the client.
+//! It runs within the request's own task until that leaves it, then in one of its own, so that a client that leaves never
+//! leaves a channel half read. It never touches the client.
 
 use std::{
     io,
@@ -9,10 +10,11 @@ use std::{
 };
 
 use bytes::{BufMut, Bytes};
+use http::{Method, Uri};
 use http_body_util::{BodyExt, Limited};
 use tokio::{
     net::UnixStream,
-    sync::{mpsc, oneshot},
+    runtime::Handle,
     time::{sleep_until, Instant},
 };
 
@@ -22,6 +24,7 @@ use super::{
 };
 use crate::{
     account::Acting,
+    exchange::Hints,
     http::{incoming::Arriving, spool::NamedSpool},
     memory::BODIES,
     static_files::{self, FileBody},
@@ -42,17 +45,24 @@ pub struct Request {
     pub body: Option<Limited<Arriving>>,
     /// A spooled body's file: unlinked when the conversation is over.
     pub spooled: Option<Arc<NamedSpool>>,
-    /// "GET /path", for the log.
-    pub label: String,
+    pub method: Method,
+    pub uri: Uri,
     pub soft_timeout: Option<Duration>,
     pub hard_timeout: Option<Duration>,
     /// Bytes of the response held in memory and in a file for a slow client.
     pub memory: usize,
     pub spool: u64,
     /// Where 103 responses go.
-    pub hints: mpsc::UnboundedSender<HeaderPairs>,
+    pub hints: Option<Hints>,
     /// Set when the worker has reported.
     pub counters: Arc<OnceLock<Counters>>,
+}
+
+impl Request {
+    /// "GET /path", for the log.
+    fn label(&self) -> String {
+        format!("{} {}", self.method, self.uri.path())
+    }
 }
 
 /// The worker's answer, as far as it decides what the client gets.
@@ -93,49 +103,46 @@ pub enum AnswerBody {
     },
 }
 
-/// Talks to the worker until its thread is idle again. Dropping `reply`'s receiver or the body cancels the request: the
-/// worker is told, and what it still sends is read and thrown away.
-pub async fn converse(mut lease: Lease, mut request: Request, reply: oneshot::Sender<Answer>) {
+/// Talks to the worker until the answer is known. What is left to do after that (the rest of a body, a thread that is still
+/// busy) is done by a task of its own.
+///
+/// Dropping the future or the answer's body cancels the request: the worker is told, and what it still sends is read and
+/// thrown away.
+pub async fn converse(mut lease: Lease, mut request: Request) -> Answer {
     if lease.channel().attach().is_err() {
-        return;
+        return Answer::Died;
     }
-    lease.channel().queue(&request.frame);
-    let mut conversation = Conversation { lease, body: request.body.take(), cancelled: false };
-    let Some(first) = conversation.first_frame(&request, reply).await else { return };
-    let (frame, reply) = first;
-    match frame {
-        FromWorker::Response { status, busy, counters, headers, body } => {
-            let _ = request.counters.set(counters);
-            let body = whole(body, &request).await;
-            let _ = reply.send(Answer::Response { status, headers, body });
-            conversation.finish(busy).await;
-        }
-        FromWorker::Error { busy, counters, error } => {
-            let _ = request.counters.set(counters);
-            let _ = reply.send(Answer::Raised(error));
-            conversation.finish(busy).await;
-        }
-        FromWorker::Head { status, kind: HeadKind::Chunks, headers } => {
-            let (writer, reader) = buffer(request.memory, request.spool);
-            let _ = reply.send(Answer::Response { status, headers, body: AnswerBody::Arriving(reader) });
-            conversation.relay(writer, &request.counters).await;
-        }
-        FromWorker::Head { status, kind: HeadKind::File, headers } => {
-            conversation.file(status, headers, reply, &request.counters).await;
-        }
-        FromWorker::Head { status, kind: HeadKind::Raw, headers } => {
-            hijacked(conversation.lease, Some((status, headers)), reply);
-        }
-        FromWorker::Hijack => hijacked(conversation.lease, None, reply),
-        // Any other frame here breaks the protocol; dropping the lease reports the worker.
-        _ => {
-            let _ = reply.send(Answer::Died);
-        }
+    lease.channel().queue(request.frame.clone());
+    let started = Instant::now();
+    let soft = request.soft_timeout.map(|after| started + after);
+    let hard = request.hard_timeout.map(|after| started + after);
+    let body = request.body.take();
+    let mut attended = Attended(Some(Conversation { lease, request, body, started, soft, hard, cancelled: false }));
+    let Some(conversation) = &mut attended.0 else { return Answer::Died };
+    let first = conversation.first_frame().await;
+    match attended.0.take() {
+        Some(conversation) => conversation.answer(first).await,
+        None => Answer::Died,
+    }
+}
+
+/// A conversation that somebody waits for. When nobody does any more, it is brought to its end all the same: a channel is
+/// never left half read.
+struct Attended(Option<Conversation>);
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        let (Some(mut conversation), Ok(runtime)) = (self.0.take(), Handle::try_current()) else { return };
+        runtime.spawn(async move {
+            conversation.cancel();
+            let first = conversation.first_frame().await;
+            drop(conversation.answer(first).await);
+        });
     }
 }
 
 /// A body that came whole. A small one is not worth counting.
-async fn whole(body: Bytes, request: &Request) -> AnswerBody {
+async fn whole(body: Bytes, memory: usize, spool: u64) -> AnswerBody {
     if body.len() <= SMALL {
         return AnswerBody::Whole(body);
     }
@@ -143,7 +150,7 @@ async fn whole(body: Bytes, request: &Request) -> AnswerBody {
         Ok(body) => AnswerBody::Whole(body),
         Err(body) => {
             let length = body.len() as u64;
-            let (mut writer, reader) = buffer(request.memory, request.spool);
+            let (mut writer, reader) = buffer(memory, spool);
             // The first piece never waits.
             let _ = writer.write(body).await;
             AnswerBody::Spooled { length, body: reader }
@@ -151,65 +158,104 @@ async fn whole(body: Bytes, request: &Request) -> AnswerBody {
     }
 }
 
-fn hijacked(lease: Lease, head: Option<(u16, HeaderPairs)>, reply: oneshot::Sender<Answer>) {
-    if let Ok((stream, received)) = lease.take().into_raw() {
-        let _ = reply.send(Answer::Hijacked { head, stream, received });
+fn hijacked(lease: Lease, head: Option<(u16, HeaderPairs)>) -> Answer {
+    match lease.take().into_raw() {
+        Ok((stream, received)) => Answer::Hijacked { head, stream, received },
+        Err(_) => Answer::Died,
     }
 }
 
 struct Conversation {
     lease: Lease,
+    request: Request,
     body: Option<Limited<Arriving>>,
+    started: Instant,
+    /// When the time-outs pass that have not.
+    soft: Option<Instant>,
+    hard: Option<Instant>,
     cancelled: bool,
 }
 
 impl Conversation {
-    /// The frame that decides the answer. None: the reply has been given (or nobody wants it) and all is over.
-    async fn first_frame(
-        &mut self,
-        request: &Request,
-        mut reply: oneshot::Sender<Answer>,
-    ) -> Option<(FromWorker, oneshot::Sender<Answer>)> {
-        let start = Instant::now();
-        let far = Duration::from_secs(365 * 86_400);
-        let mut soft = request.soft_timeout.map(|after| start + after);
-        let hard = start + request.hard_timeout.unwrap_or(far);
+    /// The frame that decides the answer; Err: the answer when there is none. Cancel-safe.
+    async fn first_frame(&mut self) -> Result<FromWorker, Answer> {
+        let far = self.started + Duration::from_secs(365 * 86_400);
+        let next = |soft: Option<Instant>, hard: Option<Instant>| soft.into_iter().chain(hard).min().unwrap_or(far);
+        let mut timer = std::pin::pin!(sleep_until(next(self.soft, self.hard)));
         loop {
-            let cancelled = self.cancelled;
             let frame = tokio::select! {
                 biased;
                 frame = self.next() => frame,
-                _ = reply.closed(), if !cancelled => {
-                    self.cancel();
+                () = timer.as_mut() => {
+                    self.overdue()?;
+                    timer.as_mut().reset(next(self.soft, self.hard));
                     continue;
-                }
-                _ = sleep_until(soft.unwrap_or(hard)), if soft.is_some() => {
-                    soft = None;
-                    let thread = self.lease.channel().thread;
-                    self.lease.complain(Complaint::Slow { thread, request: request.label.clone() });
-                    continue;
-                }
-                _ = sleep_until(hard) => {
-                    let thread = self.lease.channel().thread;
-                    let reason = format!("{} ran for {:?}, longer than app_hard_timeout", request.label, start.elapsed());
-                    self.lease.complain(Complaint::Replace { thread, reason });
-                    self.lease.disarm();
-                    let _ = reply.send(Answer::TimedOut);
-                    return None;
                 }
             };
             match frame {
                 Ok(FromWorker::EarlyHints(headers)) => {
-                    let _ = request.hints.send(headers);
+                    if let Some(hints) = self.request.hints.as_ref().filter(|_| !self.cancelled) {
+                        hints.early_hints(&headers);
+                    }
                 }
-                Ok(frame) => return Some((frame, reply)),
+                Ok(frame) => return Ok(frame),
                 Err(error) => {
-                    let untaken = self.lease.channel().unsent() == request.frame.len();
+                    let untaken = self.lease.channel().unsent() == self.request.frame.len();
                     self.broken(&error);
-                    let _ = reply.send(if untaken { Answer::Untaken } else { Answer::Died });
-                    return None;
+                    return Err(if untaken { Answer::Untaken } else { Answer::Died });
                 }
             }
+        }
+    }
+
+    /// A time-out has passed. Err: the hard one.
+    fn overdue(&mut self) -> Result<(), Answer> {
+        let now = Instant::now();
+        let thread = self.lease.channel().thread;
+        if self.soft.take_if(|soft| *soft <= now).is_some() {
+            self.lease.complain(Complaint::Slow { thread, request: self.request.label() });
+        }
+        if self.hard.is_none_or(|hard| hard > now) {
+            return Ok(());
+        }
+        let ran = self.started.elapsed();
+        let reason = format!("{} ran for {ran:?}, longer than app_hard_timeout", self.request.label());
+        self.lease.complain(Complaint::Replace { thread, reason });
+        self.lease.disarm();
+        Err(Answer::TimedOut)
+    }
+
+    /// What the first frame means.
+    async fn answer(self, first: Result<FromWorker, Answer>) -> Answer {
+        let counters = self.request.counters.clone();
+        let (memory, spool) = (self.request.memory, self.request.spool);
+        match first {
+            Err(answer) => answer,
+            Ok(FromWorker::Response { status, busy, counters: counted, headers, body }) => {
+                let _ = counters.set(counted);
+                self.finish(busy);
+                Answer::Response { status, headers, body: whole(body, memory, spool).await }
+            }
+            Ok(FromWorker::Error { busy, counters: counted, error }) => {
+                let _ = counters.set(counted);
+                self.finish(busy);
+                Answer::Raised(error)
+            }
+            Ok(FromWorker::Head { status, kind: HeadKind::Chunks, headers }) => {
+                let (writer, reader) = buffer(memory, spool);
+                tokio::spawn(self.relay(writer));
+                Answer::Response { status, headers, body: AnswerBody::Arriving(reader) }
+            }
+            Ok(FromWorker::Head { status, kind: HeadKind::File, headers }) => {
+                let file = tokio::spawn(self.file(status, headers));
+                file.await.unwrap_or(Answer::Died)
+            }
+            Ok(FromWorker::Head { status, kind: HeadKind::Raw, headers }) => {
+                hijacked(self.lease, Some((status, headers)))
+            }
+            Ok(FromWorker::Hijack) => hijacked(self.lease, None),
+            // Any other frame here breaks the protocol; dropping the lease reports the worker.
+            Ok(_) => Answer::Died,
         }
     }
 
@@ -230,7 +276,7 @@ impl Conversation {
                         Piece::End => encode(kind::BODY_END, |out| out.put_u8(0)),
                         Piece::CutOff => encode(kind::BODY_END, |out| out.put_u8(1)),
                     };
-                    self.lease.channel().queue(&frame);
+                    self.lease.channel().queue(frame.freeze());
                 }
             }
         }
@@ -240,26 +286,20 @@ impl Conversation {
         if !self.cancelled {
             self.cancelled = true;
             self.end_body();
-            self.lease.channel().queue(&encode(kind::CANCEL, |_| {}));
+            self.lease.channel().queue(encode(kind::CANCEL, |_| {}).freeze());
         }
     }
 
     /// A body that nobody will read any more is cut off, so that the worker does not wait for it.
     fn end_body(&mut self) {
         if self.body.take().is_some() {
-            self.lease.channel().queue(&encode(kind::BODY_END, |out| out.put_u8(1)));
+            self.lease.channel().queue(encode(kind::BODY_END, |out| out.put_u8(1)).freeze());
         }
     }
 
     /// The body is a file, which is opened before the head goes out: so its length is known, and a file that can't be
     /// opened is an error page.
-    async fn file(
-        mut self,
-        status: u16,
-        headers: HeaderPairs,
-        reply: oneshot::Sender<Answer>,
-        counters: &OnceLock<Counters>,
-    ) {
+    async fn file(mut self, status: u16, headers: HeaderPairs) -> Answer {
         let opened = match self.next().await {
             Ok(FromWorker::File(path)) => {
                 // As the worker's own account could: it names whatever it likes.
@@ -267,31 +307,25 @@ impl Conversation {
                 let opening = Acting::new(account, Box::pin(static_files::plain_file(&path)));
                 opening.await.map_err(|error| unopened(&path, &error))
             }
-            Ok(_) => return drop(reply.send(Answer::Died)),
-            Err(error) => {
-                let _ = reply.send(Answer::Died);
-                return self.broken(&error);
-            }
+            Ok(_) => return Answer::Died,
+            Err(error) => return self.died(&error),
         };
         match self.next().await {
-            Ok(FromWorker::End { busy, counters: counted }) => {
-                let _ = counters.set(counted);
-                let _ = reply.send(match opened {
+            Ok(FromWorker::End { busy, counters }) => {
+                let _ = self.request.counters.set(counters);
+                self.finish(busy);
+                match opened {
                     Ok((length, file)) => Answer::Response { status, headers, body: AnswerBody::File { length, file } },
                     Err(error) => Answer::Raised(error),
-                });
-                self.finish(busy).await;
+                }
             }
-            Ok(_) => drop(reply.send(Answer::Died)),
-            Err(error) => {
-                let _ = reply.send(Answer::Died);
-                self.broken(&error);
-            }
+            Ok(_) => Answer::Died,
+            Err(error) => self.died(&error),
         }
     }
 
     /// Passes the body on until it ends; once the client is gone, tells the worker and throws the rest away.
-    async fn relay(mut self, writer: Writer, counters: &OnceLock<Counters>) {
+    async fn relay(mut self, writer: Writer) {
         let mut writer = Some(writer);
         loop {
             let frame = match &writer {
@@ -316,16 +350,16 @@ impl Conversation {
                     }
                 }
                 Ok(FromWorker::End { busy, counters: counted }) => {
-                    let _ = counters.set(counted);
+                    let _ = self.request.counters.set(counted);
                     drop(writer);
-                    return self.finish(busy).await;
+                    return self.finish(busy);
                 }
                 Ok(FromWorker::Abort { busy, counters: counted }) => {
-                    let _ = counters.set(counted);
+                    let _ = self.request.counters.set(counted);
                     if let Some(open) = writer.take() {
                         open.abort();
                     }
-                    return self.finish(busy).await;
+                    return self.finish(busy);
                 }
                 Ok(_) => {
                     if let Some(open) = writer.take() {
@@ -344,8 +378,16 @@ impl Conversation {
     }
 
     /// The response is complete: when the thread is idle too, the next request may have it.
-    async fn finish(mut self, busy: bool) {
+    fn finish(mut self, busy: bool) {
         self.end_body();
+        if busy || !self.lease.channel().drained() {
+            tokio::spawn(self.end(busy));
+        } else {
+            self.lease.give_back();
+        }
+    }
+
+    async fn end(mut self, busy: bool) {
         if busy {
             match self.next().await {
                 Ok(FromWorker::Idle) => {}
@@ -359,6 +401,11 @@ impl Conversation {
             }
         }
         self.lease.give_back();
+    }
+
+    fn died(&mut self, error: &io::Error) -> Answer {
+        self.broken(error);
+        Answer::Died
     }
 
     /// The channel failed. EOF means that the worker is gone, which the supervisor learns by itself.

@@ -6,7 +6,6 @@ pub mod queue;
 pub mod response_buffer;
 
 use http::{request::Parts, Method, Response, Version};
-use tokio::sync::oneshot;
 
 use self::conversation::{converse, Answer, Request};
 use crate::{
@@ -71,12 +70,12 @@ pub async fn run(
             }
         }
         exchange.timeline.handed_over = clock::now();
-        let (reply, answer) = oneshot::channel();
         let request = Request {
             frame: frame.clone(),
             body: streamed.take(),
             spooled: spooled.clone(),
-            label: format!("{} {}", head.method, head.uri.path()),
+            method: head.method.clone(),
+            uri: head.uri.clone(),
             soft_timeout: app.site.app_soft_timeout,
             hard_timeout: app.site.app_hard_timeout,
             memory: app.site.response_memory,
@@ -84,8 +83,7 @@ pub async fn run(
             hints: exchange.hints.clone(),
             counters: exchange.counters.clone(),
         };
-        tokio::spawn(converse(lease, request, reply));
-        match answer.await.unwrap_or(Answer::Died) {
+        match converse(lease, request).await {
             Answer::Response { status, headers, body } => {
                 return response::response(status, &headers, body, head.method == Method::HEAD)
                     .map_err(Failure::Unsendable)

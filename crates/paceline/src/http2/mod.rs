@@ -14,7 +14,7 @@ use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    sync::{mpsc, watch},
+    sync::watch,
     time::{sleep_until, timeout, Instant},
 };
 
@@ -59,8 +59,7 @@ where
             tasks.expect(stream.clone());
             async move {
                 // Early hints would need an informational HEADERS frame, which hyper can't send.
-                let (hints, _) = mpsc::unbounded_channel();
-                let response = pipeline::run(server, connection, request, hints).await;
+                let response = pipeline::run(server, connection, request, None).await;
                 stream.answered();
                 Ok::<_, io::Error>(response.map(|body| Answer::new(body, stream)))
             }

@@ -5,11 +5,16 @@ use std::{
     cell::RefCell,
     io,
     os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
+    pin::Pin,
     sync::atomic::{AtomicU64, Ordering},
+    task::{ready, Context, Poll},
 };
 
 use bytes::{Buf, Bytes, BytesMut};
-use tokio::{io::Interest, net::UnixStream};
+use tokio::{
+    io::{AsyncRead, ReadBuf},
+    net::UnixStream,
+};
 
 use super::frame::{self, FromWorker};
 
@@ -43,7 +48,7 @@ pub enum Progress {
 pub struct Channel {
     socket: Socket,
     received: BytesMut,
-    outgoing: BytesMut,
+    outgoing: Bytes,
     /// Index of the thread inside its worker, from 1.
     pub thread: usize,
 }
@@ -53,7 +58,7 @@ impl Channel {
     pub fn new(fd: OwnedFd, thread: usize) -> io::Result<Channel> {
         let socket = StdUnixStream::from(fd);
         socket.set_nonblocking(true)?;
-        Ok(Channel { socket: Socket::Detached(socket), received: BytesMut::new(), outgoing: BytesMut::new(), thread })
+        Ok(Channel { socket: Socket::Detached(socket), received: BytesMut::new(), outgoing: Bytes::new(), thread })
     }
 
     /// Registers the socket with the calling thread's event loop.
@@ -72,8 +77,11 @@ impl Channel {
     }
 
     /// Appends an encoded frame to what `progress` will send.
-    pub fn queue(&mut self, frame: &[u8]) {
-        self.outgoing.extend_from_slice(frame);
+    pub fn queue(&mut self, frame: Bytes) {
+        self.outgoing = match self.outgoing.is_empty() {
+            true => frame,
+            false => [&self.outgoing[..], &frame].concat().into(),
+        };
     }
 
     /// Nothing waits to be sent.
@@ -89,46 +97,35 @@ impl Channel {
     /// Sends and receives at once, so that neither side can block the other, until a frame has arrived or all that was
     /// queued is sent. EOF is `UnexpectedEof`; bytes that are no frame are `InvalidData`. Cancel-safe.
     pub async fn progress(&mut self) -> io::Result<Progress> {
+        std::future::poll_fn(|cx| self.poll_progress(cx)).await
+    }
+
+    fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Progress>> {
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let Channel { socket: Socket::Attached(_, stream), received, outgoing, .. } = self else {
+            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+        };
         loop {
-            match frame::take(&mut self.received) {
-                Ok(Some(raw)) => {
-                    return match FromWorker::try_from(raw) {
-                        Ok(frame) => Ok(Progress::Received(frame)),
-                        Err(error) => Err(io::Error::new(io::ErrorKind::InvalidData, error)),
-                    }
-                }
-                Ok(None) => {}
-                Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+            if let Some(raw) = frame::take(received).map_err(invalid)? {
+                return Poll::Ready(FromWorker::try_from(raw).map(Progress::Received).map_err(invalid));
             }
-            let Channel { socket: Socket::Attached(_, stream), received, outgoing, .. } = self else {
-                return Err(io::ErrorKind::NotConnected.into());
-            };
             if !outgoing.is_empty() {
-                match stream.try_write(outgoing) {
+                match write(stream, outgoing) {
                     Ok(count) => {
                         outgoing.advance(count);
                         if outgoing.is_empty() {
-                            return Ok(Progress::Sent);
+                            return Poll::Ready(Ok(Progress::Sent));
                         }
                         continue;
                     }
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(error) => return Err(error),
+                    Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Poll::Ready(Err(error)),
+                    Err(_) if stream.poll_write_ready(cx)?.is_ready() => continue,
+                    Err(_) => {}
                 }
             }
-            match SCRATCH.with_borrow_mut(|scratch| {
-                let count = stream.try_read(scratch)?;
-                received.extend_from_slice(&scratch[..count]);
-                Ok(count)
-            }) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(_) => continue,
-                Err(error) if io::Error::kind(&error) == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
+            if ready!(poll_read(stream, received, cx))? == 0 {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
             }
-            let interest =
-                if outgoing.is_empty() { Interest::READABLE } else { Interest::READABLE | Interest::WRITABLE };
-            stream.ready(interest).await?;
         }
     }
 
@@ -139,4 +136,24 @@ impl Channel {
             _ => Err(io::ErrorKind::NotConnected.into()),
         }
     }
+}
+
+/// A socket that was just registered is not known to be ready yet: most are, and asking it costs less than waiting to be told.
+fn write(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
+    match stream.try_write(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Ok(rustix::net::send(stream, bytes, rustix::net::SendFlags::NOSIGNAL)?)
+        }
+        done => done,
+    }
+}
+
+/// A read that did not fill the space has emptied the socket: unlike `try_read`, this knows it without another call that fails.
+fn poll_read(stream: &mut UnixStream, received: &mut BytesMut, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    SCRATCH.with_borrow_mut(|scratch| {
+        let mut buffer = ReadBuf::new(scratch);
+        ready!(Pin::new(stream).poll_read(cx, &mut buffer))?;
+        received.extend_from_slice(buffer.filled());
+        Poll::Ready(Ok(buffer.filled().len()))
+    })
 }
