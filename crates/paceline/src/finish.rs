@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Response};
+use http::{request::Parts, HeaderValue, Response};
 use http_body::{Body, Frame, SizeHint};
 
 use crate::{
@@ -57,7 +57,8 @@ pub struct Record {
     pub exchange: Exchange,
     log: Log,
     format: AccessLogFormat,
-    head: Head,
+    /// None: there is no access log.
+    head: Option<Head>,
     status: u16,
     bytes: u64,
     complete: bool,
@@ -65,18 +66,20 @@ pub struct Record {
 
 impl Record {
     /// Until there is a response: the client left, which has no status of its own; 499 is what nginx made familiar.
-    pub fn begin(exchange: Exchange, head: Head, server: &Server) -> Record {
+    pub fn begin(exchange: Exchange, head: &Parts, server: &Server) -> Record {
         let (log, format) = (server.log.clone(), server.config.log.access_format);
+        let head = (format != AccessLogFormat::Off).then(|| Head::of(head));
         Record { exchange, log, format, head, status: 499, bytes: 0, complete: false }
     }
 }
 
 impl Drop for Record {
     fn drop(&mut self) {
+        let Some(head) = &self.head else { return };
         self.exchange.timeline.last_byte = clock::now();
         self.exchange.settle();
         let ending = Ending { status: self.status, bytes: self.bytes, complete: self.complete };
-        if let Some(line) = access_log::line(self.format, &self.head, &self.exchange, ending) {
+        if let Some(line) = access_log::line(self.format, head, &self.exchange, ending) {
             self.log.access(line);
         }
     }

@@ -1,13 +1,12 @@
 //! A request's way, as a list: client, proof of a host, route, redirect to https, static file, worker, answer. Each step lives in a room of
 //! its own; here they are composed, and here alone is the order decided.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use http::{header, request::Parts, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 
 use crate::{
-    access_log,
     account::{acting, Acting},
     acme::http_01,
     answers, compress, dispatch,
@@ -21,12 +20,14 @@ use crate::{
 };
 
 /// Answers one request. Always: whatever goes wrong is an answer too.
-pub async fn run(
+///
+/// (Not an `async fn`: what comes before the first wait takes no room in the future, which is moved.)
+pub fn run(
     server: Arc<Server>,
     connection: Arc<Connection>,
     mut request: Request<Incoming>,
     hints: Option<Hints>,
-) -> Response<ResponseBody> {
+) -> impl Future<Output = Response<ResponseBody>> + Send {
     let client = forwarded::client(request.headers_mut(), &connection, &server.config.trusted_proxies);
     let is_http2 = request.version() == Version::HTTP_2;
     let admitted = if is_http2 { http2::admit(&mut request) } else { Ok(()) };
@@ -39,48 +40,69 @@ pub async fn run(
     exchange.client = client;
     let (head, body) = request.into_parts();
     let body = incoming::Arriving::new(body, || http2::paced(&head.extensions, &server.config.client.patience));
-    let mut record = Record::begin(exchange, access_log::Head::of(&head), &server);
-    let exchange = &mut record.exchange;
-
     let asked = compress::Asked::of(&head.method, &head.headers);
 
     // route
-    let routes = server.routes();
     let host = exchange.client.host.clone().unwrap_or_else(|| env::host(&head).into_owned());
-    let site = routes.find(env::split_host(&host).0).cloned();
+    let site = server.routes().find(env::split_host(&host).0).cloned();
     exchange.site = site.as_ref().map(|site| site.config.name.clone());
-    let proof = http_01::answer(server.automatic.as_deref(), &head);
-    let mut response = match (admitted.map(|()| proof), &site) {
-        (Err(refused), _) => answers::refused(&head, exchange, refused.0, refused.1),
-        // An authority that asks whether a host is served here goes before redirect and host.
-        (Ok(Some(proof)), _) => proof,
-        (Ok(None), _) if head.method == Method::CONNECT => answers::no_tunnel(&head, exchange),
-        (Ok(None), None) => answers::unknown_host(&server, &head, &host, exchange),
-        (Ok(None), Some(site)) if site.config.redirect_https && !exchange.client.https => {
-            let redirect = https_only::redirect(&head, &host, &exchange.client, server.https_port);
-            redirect.unwrap_or_else(|| {
-                answers::refused(&head, exchange, StatusCode::BAD_REQUEST, "This request names no host.")
-            })
-        }
-        (Ok(None), Some(site)) => steps(site, head, body, exchange).await,
-    };
-    if let Some((config, age)) = site.as_ref().and_then(|site| Some((&site.config, site.config.hsts?))) {
-        if exchange.client.https {
-            https_only::promise(response.headers_mut(), age, config.hsts_subdomains);
-        }
-    }
+    let at_once = at_once(&server, admitted, &head, &host, site.as_deref(), &mut exchange);
+    let mut record = Record::begin(exchange, &head, &server);
 
-    // compress
-    let mut response = match site.as_ref().and_then(|site| site.config.compress) {
-        Some(settings) => compress::response(&asked, settings, response),
-        None => response,
-    };
+    async move {
+        let mut response = match (at_once, &site) {
+            (Some(response), _) => response,
+            (None, Some(site)) => steps(site, &head, body, &mut record.exchange).await,
+            (None, None) => answers::unknown_host(&server, &head, &host, &mut record.exchange),
+        };
+        if let Some((config, age)) = site.as_ref().and_then(|site| Some((&site.config, site.config.hsts?))) {
+            if record.exchange.client.https {
+                https_only::promise(response.headers_mut(), age, config.hsts_subdomains);
+            }
+        }
 
-    // write, log
-    if is_http2 {
-        http2::answer(&mut response, web_socket);
+        // compress
+        let mut response = match site.as_ref().and_then(|site| site.config.compress) {
+            Some(settings) => compress::response(&asked, settings, response),
+            None => response,
+        };
+
+        // write, log
+        if is_http2 {
+            http2::answer(&mut response, web_socket);
+        }
+        finish::response(response, record, site.as_deref())
     }
-    finish::response(response, record, site.as_deref())
+}
+
+/// What is answered before the site is asked.
+fn at_once(
+    server: &Server,
+    admitted: Result<(), http2::Refused>,
+    head: &Parts,
+    host: &str,
+    site: Option<&Site>,
+    exchange: &mut Exchange,
+) -> Option<Response<ResponseBody>> {
+    if let Err(refused) = admitted {
+        return Some(answers::refused(head, exchange, refused.0, refused.1));
+    }
+    // An authority that asks whether a host is served here goes before redirect and host.
+    if let Some(proof) = http_01::answer(server.automatic.as_deref(), head) {
+        return Some(proof);
+    }
+    if head.method == Method::CONNECT {
+        return Some(answers::no_tunnel(head, exchange));
+    }
+    if !site?.config.redirect_https || exchange.client.https {
+        return None;
+    }
+    let redirect = https_only::redirect(head, host, &exchange.client, server.https_port);
+    Some(
+        redirect.unwrap_or_else(|| {
+            answers::refused(head, exchange, StatusCode::BAD_REQUEST, "This request names no host.")
+        }),
+    )
 }
 
 /// Answers what was no request beyond doubt; `request` only stands in its place.
@@ -91,35 +113,32 @@ pub fn refuse(
     refusal: Refusal,
 ) -> Response<ResponseBody> {
     let exchange = Exchange::begin(connection, None, None, None);
-    let mut record = Record::begin(exchange, access_log::Head::of(&request.into_parts().0), server);
+    let mut record = Record::begin(exchange, &request.into_parts().0, server);
     let response = answers::malformed(&mut record.exchange, refusal);
     finish::response(response, record, None)
 }
 
-async fn steps(site: &Site, head: Parts, body: incoming::Arriving, exchange: &mut Exchange) -> Response<ResponseBody> {
+async fn steps(site: &Site, head: &Parts, body: incoming::Arriving, exchange: &mut Exchange) -> Response<ResponseBody> {
     // rate limit
     if let Some(address) = exchange.client.address {
         let now = Duration::from_micros(exchange.timeline.head_read);
         if let Err(wait) = site.rate_limits.admit(address, head.uri.path(), now) {
-            return answers::too_often(site, &head, exchange, wait);
+            return answers::too_often(site, head, exchange, wait);
         }
     }
 
     // static file
-    let mut head = head;
     if let Some(folder) = site.folder.as_ref().filter(|folder| !folder.lacks(head.uri.path())) {
-        let asked = Request::from_parts(head, ());
-        if let Some(response) = Acting::new(site.account.clone(), Box::pin(folder.answer(&asked))).await {
+        if let Some(response) = Acting::new(site.account.clone(), Box::pin(folder.answer(head))).await {
             return response.map(ResponseBody::File);
         }
-        let not_allowed = || acting(site.account.as_deref(), || folder.method_not_allowed(&asked));
+        let not_allowed = || acting(site.account.as_deref(), || folder.method_not_allowed(head));
         if let Some(response) = site.app.is_none().then(not_allowed).flatten() {
             return response.map(ResponseBody::File);
         }
-        (head, ()) = asked.into_parts();
     }
     let Some(app) = &site.app else {
-        return answers::status(site, &head, exchange, StatusCode::NOT_FOUND, "There is no such file here.");
+        return answers::status(site, head, exchange, StatusCode::NOT_FOUND, "There is no such file here.");
     };
 
     // body
@@ -130,13 +149,13 @@ async fn steps(site: &Site, head: Parts, body: incoming::Arriving, exchange: &mu
     };
     let body = match incoming::read(body, limits).await {
         Ok(body) => body,
-        Err(unread) => return answers::unread(site, &head, exchange, unread),
+        Err(unread) => return answers::unread(site, head, exchange, unread),
     };
     exchange.timeline.body_read = crate::clock::now();
 
     // queue, worker
-    match dispatch::run(app, &head, body, exchange).await {
-        Ok(response) => answers::from_app(site, &head, exchange, response).await,
-        Err(failure) => answers::failure(site, &head, exchange, failure),
+    match dispatch::run(app, head, body, exchange).await {
+        Ok(response) => answers::from_app(site, head, exchange, response).await,
+        Err(failure) => answers::failure(site, head, exchange, failure),
     }
 }

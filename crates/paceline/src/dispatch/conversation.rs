@@ -3,8 +3,10 @@
 //! leaves a channel half read. It never touches the client.
 
 use std::{
+    future::Future,
     io,
     path::Path,
+    pin::Pin,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -108,27 +110,20 @@ pub enum AnswerBody {
 ///
 /// Dropping the future or the answer's body cancels the request: the worker is told, and what it still sends is read and
 /// thrown away.
-pub async fn converse(mut lease: Lease, mut request: Request) -> Answer {
-    if lease.channel().attach().is_err() {
-        return Answer::Died;
-    }
-    lease.channel().queue(request.frame.clone());
-    let started = Instant::now();
-    let soft = request.soft_timeout.map(|after| started + after);
-    let hard = request.hard_timeout.map(|after| started + after);
-    let body = request.body.take();
-    let mut attended = Attended(Some(Conversation { lease, request, body, started, soft, hard, cancelled: false }));
+pub async fn converse(conversation: Box<Conversation>) -> Answer {
+    let mut attended = Attended(Some(conversation));
     let Some(conversation) = &mut attended.0 else { return Answer::Died };
     let first = conversation.first_frame().await;
-    match attended.0.take() {
-        Some(conversation) => conversation.answer(first).await,
+    match attended.0.take().map(|conversation| conversation.outcome(first)) {
+        Some(Outcome::Known(answer)) => answer,
+        Some(Outcome::Later(answer)) => answer.await,
         None => Answer::Died,
     }
 }
 
 /// A conversation that somebody waits for. When nobody does any more, it is brought to its end all the same: a channel is
 /// never left half read.
-struct Attended(Option<Conversation>);
+struct Attended(Option<Box<Conversation>>);
 
 impl Drop for Attended {
     fn drop(&mut self) {
@@ -136,26 +131,25 @@ impl Drop for Attended {
         runtime.spawn(async move {
             conversation.cancel();
             let first = conversation.first_frame().await;
-            drop(conversation.answer(first).await);
+            drop(conversation.outcome(first));
         });
     }
 }
 
-/// A body that came whole. A small one is not worth counting.
-async fn whole(body: Bytes, memory: usize, spool: u64) -> AnswerBody {
-    if body.len() <= SMALL {
-        return AnswerBody::Whole(body);
+/// A body that came whole. A small one is not worth counting. Err: too many such bodies are in memory.
+fn whole(body: Bytes) -> Result<AnswerBody, Bytes> {
+    match body.len() <= SMALL {
+        true => Ok(AnswerBody::Whole(body)),
+        false => BODIES.hold(body).map(AnswerBody::Whole),
     }
-    match BODIES.hold(body) {
-        Ok(body) => AnswerBody::Whole(body),
-        Err(body) => {
-            let length = body.len() as u64;
-            let (mut writer, reader) = buffer(memory, spool);
-            // The first piece never waits.
-            let _ = writer.write(body).await;
-            AnswerBody::Spooled { length, body: reader }
-        }
-    }
+}
+
+async fn spooled(body: Bytes, memory: usize, spool: u64) -> AnswerBody {
+    let length = body.len() as u64;
+    let (mut writer, reader) = buffer(memory, spool);
+    // The first piece never waits.
+    let _ = writer.write(body).await;
+    AnswerBody::Spooled { length, body: reader }
 }
 
 fn hijacked(lease: Lease, head: Option<(u16, HeaderPairs)>) -> Answer {
@@ -165,7 +159,8 @@ fn hijacked(lease: Lease, head: Option<(u16, HeaderPairs)>) -> Answer {
     }
 }
 
-struct Conversation {
+/// One request's talk with the thread that it was given.
+pub struct Conversation {
     lease: Lease,
     request: Request,
     body: Option<Limited<Arriving>>,
@@ -176,7 +171,25 @@ struct Conversation {
     cancelled: bool,
 }
 
+/// What came of a conversation.
+enum Outcome {
+    Known(Answer),
+    /// Rare, and not worth the room in every request's future.
+    Later(Pin<Box<dyn Future<Output = Answer> + Send>>),
+}
+
 impl Conversation {
+    /// On the heap, since it changes hands. None: the channel is of no use.
+    pub fn begin(mut lease: Lease, mut request: Request) -> Option<Box<Conversation>> {
+        lease.channel().attach().ok()?;
+        lease.channel().queue(request.frame.clone());
+        let started = Instant::now();
+        let soft = request.soft_timeout.map(|after| started + after);
+        let hard = request.hard_timeout.map(|after| started + after);
+        let body = request.body.take();
+        Some(Box::new(Conversation { lease, request, body, started, soft, hard, cancelled: false }))
+    }
+
     /// The frame that decides the answer; Err: the answer when there is none. Cancel-safe.
     async fn first_frame(&mut self) -> Result<FromWorker, Answer> {
         let far = self.started + Duration::from_secs(365 * 86_400);
@@ -226,15 +239,24 @@ impl Conversation {
     }
 
     /// What the first frame means.
-    async fn answer(self, first: Result<FromWorker, Answer>) -> Answer {
+    fn outcome(self: Box<Self>, first: Result<FromWorker, Answer>) -> Outcome {
         let counters = self.request.counters.clone();
         let (memory, spool) = (self.request.memory, self.request.spool);
-        match first {
+        Outcome::Known(match first {
             Err(answer) => answer,
             Ok(FromWorker::Response { status, busy, counters: counted, headers, body }) => {
                 let _ = counters.set(counted);
                 self.finish(busy);
-                Answer::Response { status, headers, body: whole(body, memory, spool).await }
+                match whole(body) {
+                    Ok(body) => Answer::Response { status, headers, body },
+                    Err(body) => {
+                        let spooled = async move {
+                            let body = spooled(body, memory, spool).await;
+                            Answer::Response { status, headers, body }
+                        };
+                        return Outcome::Later(Box::pin(spooled));
+                    }
+                }
             }
             Ok(FromWorker::Error { busy, counters: counted, error }) => {
                 let _ = counters.set(counted);
@@ -248,7 +270,7 @@ impl Conversation {
             }
             Ok(FromWorker::Head { status, kind: HeadKind::File, headers }) => {
                 let file = tokio::spawn(self.file(status, headers));
-                file.await.unwrap_or(Answer::Died)
+                return Outcome::Later(Box::pin(async move { file.await.unwrap_or(Answer::Died) }));
             }
             Ok(FromWorker::Head { status, kind: HeadKind::Raw, headers }) => {
                 hijacked(self.lease, Some((status, headers)))
@@ -256,7 +278,7 @@ impl Conversation {
             Ok(FromWorker::Hijack) => hijacked(self.lease, None),
             // Any other frame here breaks the protocol; dropping the lease reports the worker.
             Ok(_) => Answer::Died,
-        }
+        })
     }
 
     /// The next frame from the worker; sends what is queued, and the request body if it streams, meanwhile.
@@ -299,7 +321,7 @@ impl Conversation {
 
     /// The body is a file, which is opened before the head goes out: so its length is known, and a file that can't be
     /// opened is an error page.
-    async fn file(mut self, status: u16, headers: HeaderPairs) -> Answer {
+    async fn file(mut self: Box<Self>, status: u16, headers: HeaderPairs) -> Answer {
         let opened = match self.next().await {
             Ok(FromWorker::File(path)) => {
                 // As the worker's own account could: it names whatever it likes.
@@ -325,7 +347,7 @@ impl Conversation {
     }
 
     /// Passes the body on until it ends; once the client is gone, tells the worker and throws the rest away.
-    async fn relay(mut self, writer: Writer) {
+    async fn relay(mut self: Box<Self>, writer: Writer) {
         let mut writer = Some(writer);
         loop {
             let frame = match &writer {
@@ -378,7 +400,7 @@ impl Conversation {
     }
 
     /// The response is complete: when the thread is idle too, the next request may have it.
-    fn finish(mut self, busy: bool) {
+    fn finish(mut self: Box<Self>, busy: bool) {
         self.end_body();
         if busy || !self.lease.channel().drained() {
             tokio::spawn(self.end(busy));
@@ -387,7 +409,7 @@ impl Conversation {
         }
     }
 
-    async fn end(mut self, busy: bool) {
+    async fn end(mut self: Box<Self>, busy: bool) {
         if busy {
             match self.next().await {
                 Ok(FromWorker::Idle) => {}

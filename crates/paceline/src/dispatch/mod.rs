@@ -7,7 +7,7 @@ pub mod response_buffer;
 
 use http::{request::Parts, Method, Response, Version};
 
-use self::conversation::{converse, Answer, Request};
+use self::conversation::{converse, Answer, Conversation, Request};
 use crate::{
     clock,
     exchange::Exchange,
@@ -83,15 +83,20 @@ pub async fn run(
             hints: exchange.hints.clone(),
             counters: exchange.counters.clone(),
         };
-        match converse(lease, request).await {
+        let answer = match Conversation::begin(lease, request) {
+            Some(conversation) => converse(conversation).await,
+            None => Answer::Died,
+        };
+        match answer {
             Answer::Response { status, headers, body } => {
                 return response::response(status, &headers, body, head.method == Method::HEAD)
                     .map_err(Failure::Unsendable)
             }
             Answer::Hijacked { head, stream, received } => {
-                return hijack::respond(head, stream, received, exchange.upgrade.take())
+                // On the heap: rare, and larger than all the rest.
+                return Box::pin(hijack::respond(head, stream, received, exchange.upgrade.take()))
                     .await
-                    .map_err(Failure::Unsendable)
+                    .map_err(Failure::Unsendable);
             }
             Answer::Raised(error) => return Err(Failure::Raised(error)),
             Answer::TimedOut => return Err(Failure::TimedOut),

@@ -66,7 +66,10 @@ fn put_env(out: &mut BytesMut, head: &Parts, facts: &Facts, body: &RequestBody) 
         fields::put_pair(out, "HTTP_HOST", host.as_bytes());
     }
     fields::put_pair(out, "HTTP_X_REQUEST_ID", facts.request_id);
-    fields::put_pair(out, "HTTP_X_REQUEST_START", format!("t={:.6}", facts.received));
+    // Formatting a float exactly takes longer than all the other fields together.
+    let micros = (facts.received * 1e6).round() as u64;
+    let start = format!("t={}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    fields::put_pair(out, "HTTP_X_REQUEST_START", start);
     put_headers(out, &head.headers);
     match body {
         RequestBody::Memory(bytes) if bytes.is_empty() && !super::incoming::announced(&head.headers) => {}
@@ -126,7 +129,11 @@ fn put_headers(out: &mut BytesMut, headers: &HeaderMap) {
             out.put_slice(b"CONTENT_TYPE");
         } else {
             out.put_slice(b"HTTP_");
-            out.extend(name.as_str().bytes().map(|byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }));
+            let at = out.len();
+            out.put_slice(name.as_str().as_bytes());
+            for byte in &mut out[at..] {
+                *byte = if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() };
+            }
         }
         out.put_u8(0);
         // RFC 9110 section 5.3: several lines of one name are one list; cookies are joined as RFC 9113 section 8.2.3 says.

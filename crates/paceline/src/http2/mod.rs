@@ -20,7 +20,7 @@ use tokio::{
 
 pub use self::{
     body::Paced,
-    message::{admit, answer, is_web_socket},
+    message::{admit, answer, is_web_socket, Refused},
     streams::Stream,
 };
 use self::{

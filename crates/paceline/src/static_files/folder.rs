@@ -2,13 +2,12 @@
 //! It never falls back to the app itself; None tells the caller to.
 
 use std::{
-    future::Future,
     io,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
-use http::{header, HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{header, request::Parts, HeaderMap, HeaderValue, Method, Response, StatusCode};
 use rustix::io::Errno;
 
 use super::{
@@ -56,24 +55,18 @@ impl Folder {
 
     /// The finished response to a GET or HEAD for one of the files. None: no such file, or another method; the request
     /// goes on to the app. A file that can't be read for want of descriptors is 503, one on a failing disk 500.
-    ///
-    /// (Not an `async fn`, so that the future is Send whatever the request's body is.)
-    pub fn answer<'a, B>(
-        &'a self,
-        request: &'a Request<B>,
-    ) -> impl Future<Output = Option<Response<FileBody>>> + Send + 'a {
-        let (method, headers) = (request.method(), request.headers());
-        let is_read = method == Method::GET || method == Method::HEAD;
-        let candidates = is_read.then(|| path::candidates(request.uri().path())).flatten();
-        async move { self.first_of(&candidates?, method, headers).await }
+    pub async fn answer(&self, head: &Parts) -> Option<Response<FileBody>> {
+        let is_read = head.method == Method::GET || head.method == Method::HEAD;
+        let candidates = is_read.then(|| path::candidates(head.uri.path())).flatten()?;
+        self.first_of(&candidates, &head.method, &head.headers).await
     }
 
     /// 405 where a file has this name but the method is neither GET nor HEAD; for sites that have no app to ask.
-    pub fn method_not_allowed<B>(&self, request: &Request<B>) -> Option<Response<FileBody>> {
-        if request.method() == Method::GET || request.method() == Method::HEAD {
+    pub fn method_not_allowed(&self, head: &Parts) -> Option<Response<FileBody>> {
+        if head.method == Method::GET || head.method == Method::HEAD {
             return None;
         }
-        let candidates = path::candidates(request.uri().path())?;
+        let candidates = path::candidates(head.uri.path())?;
         self.find(&candidates).ok()??;
         let mut response = bare(StatusCode::METHOD_NOT_ALLOWED);
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));

@@ -5,14 +5,13 @@ use super::{
     *,
 };
 
-async fn send(public: &Public, asked: Request<()>, response: http::response::Builder) -> Answer {
+async fn send(public: &Public, asked: Parts, response: http::response::Builder) -> Answer {
     let head = response.body(()).unwrap();
-    let (asked, ()) = asked.into_parts();
     let response = send_file(&asked, head, &public.path("a.txt")).await.unwrap();
     Answer::read(response).await.unwrap()
 }
 
-fn get(fields: &[(&str, &str)]) -> Request<()> {
+fn get(fields: &[(&str, &str)]) -> Parts {
     request(Method::GET, "/download/1", fields)
 }
 

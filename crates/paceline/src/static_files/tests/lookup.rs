@@ -158,14 +158,6 @@ async fn cache_control() {
     }
 }
 
-/// Whatever the body of the request is, the answer may be awaited on any thread.
-#[test]
-fn the_answer_is_send() {
-    fn is_send(_: impl Send) {}
-    let folder = Folder::new(PathBuf::new(), None);
-    is_send(folder.answer(&Request::new(std::cell::Cell::new(0))));
-}
-
 #[tokio::test]
 async fn a_glance_knows_what_is_not_there_and_is_never_wrong_about_what_is() {
     let public = Public::with(&[

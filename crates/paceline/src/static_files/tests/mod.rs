@@ -17,7 +17,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderName, Method, Request, Response, StatusCode};
+use http::{request::Parts, HeaderName, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 
 use super::{FileBody, Folder};
@@ -87,12 +87,12 @@ impl Drop for Public {
     }
 }
 
-fn request(method: Method, url: &str, fields: &[(&str, &str)]) -> Request<()> {
+fn request(method: Method, url: &str, fields: &[(&str, &str)]) -> Parts {
     let mut builder = Request::builder().method(method).uri(url);
     for (name, value) in fields {
         builder = builder.header(*name, *value);
     }
-    builder.body(()).unwrap()
+    builder.body(()).unwrap().into_parts().0
 }
 
 /// A response with its body read.
