@@ -9,6 +9,7 @@ mod docs;
 mod environment;
 mod layer;
 mod load;
+mod option;
 mod options;
 mod paceline_toml;
 mod puma;

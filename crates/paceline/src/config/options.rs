@@ -3,108 +3,11 @@
 
 use std::time::Duration;
 
+pub use super::option::{Opt, Preset, Scope};
 use super::{
     bind, trusted,
     value::{anything, From, Kind},
 };
-
-/// Where a setting may stand in paceline.toml.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scope {
-    /// Once, at the top.
-    Server,
-    /// In a `[[site]]`, or at the top for all sites.
-    Site,
-    /// As Site, but never in a file inside a folder of `sites`, which belongs to whoever the site belongs to.
-    SiteByAdmin,
-    /// Only in a `[[site]]`.
-    OneSite,
-    /// Only in a `[[tls]]`.
-    OneCertificate,
-}
-
-#[derive(Clone, Copy)]
-pub enum Preset {
-    /// Not set, with the words for it.
-    Unset(&'static str),
-    Fixed(&'static str),
-    /// One for the environments development and test, another for all others.
-    ByEnvironment {
-        development: &'static str,
-        other: &'static str,
-    },
-    /// 1 in development and test, otherwise the number of cores up to this.
-    CoresUpTo(u64),
-}
-
-pub struct Opt {
-    pub key: &'static str,
-    pub kind: Kind,
-    pub scope: Scope,
-    pub group: &'static str,
-    pub preset: Preset,
-    /// Variables that set it; the first one that is set and not blank counts.
-    pub env: &'static [&'static str],
-    pub short: Option<char>,
-    /// Name of the flag; empty: none.
-    pub long: &'static str,
-    pub aliases: &'static [&'static str],
-    /// Shown in the short help (`-h`).
-    pub common: bool,
-    pub doc: &'static str,
-    /// What can go wrong with it, for docs/configuration.md.
-    pub risk: &'static str,
-}
-
-impl Opt {
-    const fn new(scope: Scope, group: &'static str, key: &'static str, kind: Kind, doc: &'static str) -> Opt {
-        let preset = Preset::Unset("none");
-        let (env, aliases): (&[&str], &[&str]) = (&[], &[]);
-        Opt { key, kind, scope, group, preset, env, short: None, long: "", aliases, common: false, doc, risk: "" }
-    }
-    const fn fixed(mut self, text: &'static str) -> Opt {
-        self.preset = Preset::Fixed(text);
-        self
-    }
-    const fn preset(mut self, preset: Preset) -> Opt {
-        self.preset = preset;
-        self
-    }
-    const fn env(mut self, names: &'static [&'static str]) -> Opt {
-        self.env = names;
-        self
-    }
-    const fn flag(mut self, long: &'static str) -> Opt {
-        self.long = long;
-        self
-    }
-    /// A flag of the short help, with its letter if it has one.
-    const fn common(mut self, short: Option<char>, long: &'static str) -> Opt {
-        self.common = true;
-        self.short = short;
-        self.long = long;
-        self
-    }
-    const fn alias(mut self, names: &'static [&'static str]) -> Opt {
-        self.aliases = names;
-        self
-    }
-    /// The default in words.
-    pub fn default_words(&self) -> Option<String> {
-        match self.preset {
-            Preset::Unset("none") => None,
-            Preset::Unset(words) | Preset::Fixed(words) => Some(words.into()),
-            Preset::ByEnvironment { development, other } => {
-                Some(format!("{development} in development and test, otherwise {other}"))
-            }
-            Preset::CoresUpTo(most) => Some(format!("1 in development and test, otherwise the cores, at most {most}")),
-        }
-    }
-    const fn risk(mut self, words: &'static str) -> Opt {
-        self.risk = words;
-        self
-    }
-}
 
 pub fn named(key: &str) -> Option<&'static Opt> {
     OPTIONS.iter().find(|option| option.key == key)
