@@ -2,6 +2,8 @@
 
 # Loads the application: Bundler, then config/environment, config.ru or a classic Sinatra file. Never requires a
 # library before Bundler has been set up, and never decides what to do when the app does not load.
+require_relative "tuning"
+
 module Paceline
   class AppLoader
     attr_reader :app, :root, :kind
@@ -13,6 +15,7 @@ module Paceline
       @rackup = settings["rackup"].to_s
       @environment = settings["environment"].to_s
       @gemfile = settings["gemfile"].to_s
+      @tuning = Tuning.new(settings)
       @on_step = on_step || ->(_name, _edge) {}
       @current_step = "bundler"
     end
@@ -108,8 +111,7 @@ module Paceline
     # What is better done once, before the fork, than in each worker. Rails loads its classes by its own setting.
     def warm
       @app.to_app if @app.respond_to?(:to_app) && !@app.respond_to?(:call)
-      GC.start
-      Process.warmup if Process.respond_to?(:warmup)
+      @tuning.prepare(@app)
     end
 
     def rails_version

@@ -46,6 +46,7 @@ module Paceline
         serve if type == Frames::REQUEST
         @busy = false
         break if @worker.draining?
+        @worker.rested(self) if @buffer.empty?
       end
       @ended = true
       run_hooks(:before_thread_exit)
@@ -55,6 +56,10 @@ module Paceline
       @ended = true # the front closed the channel; its control socket tells the rest
     ensure
       @io.close unless @io.closed?
+    end
+
+    def busy?
+      @busy
     end
 
     # False when the app killed the thread in the middle of a request.

@@ -6,6 +6,7 @@ require_relative "control"
 require_relative "failure"
 require_relative "parent_death"
 require_relative "app_loader"
+require_relative "tuning"
 require_relative "worker"
 
 module Paceline
@@ -71,17 +72,23 @@ module Paceline
         if @adopted
           require "stringio"
           require "rack"
+          Tuning.new(@settings).prepare(@app)
         else
           @loader.prepare
           @app = @loader.load if preload?
         end
         load_hooks
       end
-      @control.send(Frames::LOADED, Frames.pairs(@loader.versions.merge("pid" => Process.pid)))
+      @control.send(Frames::LOADED, Frames.pairs(@loader.versions.merge("pid" => Process.pid, "heap" => heap)))
     rescue Control::Gone
       raise
     rescue Exception => e # whatever the app raises, `exit` among it, is a failure to report
       fail_with(e)
+    end
+
+    # A process that loads no app has nothing to learn from.
+    def heap
+      @app && !@adopted ? Tuning.new(@settings).heap : ""
     end
 
     def preload?

@@ -5,6 +5,7 @@
 require_relative "control"
 require_relative "channel"
 require_relative "failure"
+require_relative "out_of_band_gc"
 require_relative "parent_death"
 require_relative "spans"
 
@@ -64,6 +65,11 @@ module Paceline
       exit!(1)
     end
 
+    # A thread has answered and is about to wait for its next request.
+    def rested(channel)
+      @collector&.run(channel.io) { @threads.none? { |thread| thread[:paceline_channel]&.busy? } }
+    end
+
     # Gives thread `number` a fresh channel; the front gets the other end.
     def open_channel(number)
       ours, theirs = UNIXSocket.pair
@@ -107,6 +113,7 @@ module Paceline
       Native.header_classes = Headers.plain_hashes if Native
       @hooks&.run_hooks(:before_worker_boot, @index)
       @threads = []
+      @collector = OutOfBandGC.new if @settings["oob_gc"] == "1"
       1.upto(@size) { |number| start_thread(number) }
       @control.send(Frames::READY)
     rescue Control::Gone

@@ -183,6 +183,22 @@ pub enum AppKind {
     Files,
 }
 
+/// How the Ruby of an application is set up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RubyTuning {
+    /// `auto`, `on` or `off`.
+    pub yjit: String,
+    /// None: as many as the C library likes.
+    pub malloc_arenas: Option<u64>,
+    pub jemalloc: bool,
+    /// Choose the garbage collector's variables.
+    pub gc: bool,
+    pub oob_gc: bool,
+    /// Paths to ask for before the fork.
+    pub warm_up: Vec<String>,
+    pub compact: bool,
+}
+
 /// One application (or folder of files) and the hosts it answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteConfig {
@@ -210,6 +226,7 @@ pub struct SiteConfig {
     pub preload: bool,
     /// The Ruby to run.
     pub ruby: PathBuf,
+    pub tuning: RubyTuning,
     /// Extra environment variables of the app.
     pub env: BTreeMap<String, String>,
     /// Folder of static files, below `root` unless absolute.

@@ -18,6 +18,7 @@ pub const TLS: &str = "TLS";
 pub const HTTP2: &str = "HTTP/2";
 pub const PROXIES: &str = "Proxies in front";
 pub const APP: &str = "Application";
+pub const RUBY: &str = "Tuning of Ruby";
 pub const FILES: &str = "Static files and compression";
 pub const LIMITS: &str = "Queue and time limits";
 pub const BODIES: &str = "Bodies and memory";
@@ -26,7 +27,7 @@ pub const LOGS: &str = "Logs";
 pub const PROCESS: &str = "Server process";
 pub const SITES: &str = "Sites";
 
-pub const GROUPS: &[&str] = &[LISTEN, TLS, HTTP2, PROXIES, APP, SITES, FILES, LIMITS, BODIES, CLIENTS, LOGS, PROCESS];
+pub const GROUPS: &[&str] = &[LISTEN, TLS, HTTP2, PROXIES, APP, RUBY, SITES, FILES, LIMITS, BODIES, CLIENTS, LOGS, PROCESS];
 
 use Preset::{ByEnvironment, CoresUpTo, Unset};
 use Scope::{OneCertificate, OneSite, Server, Site, SiteByAdmin};
@@ -184,6 +185,34 @@ pub static OPTIONS: &[Opt] = &[
         .fixed("false").flag("on-demand")
         .risk("The first visitor waits for the start."),
 
+    Opt::new(Site, RUBY, "yjit", Kind::Enum(&["auto", "on", "off"]),
+        "Ruby's compiler YJIT, where the Ruby has it. With \"auto\" it is switched on after the application has been loaded, by Ruby 3.3 and newer, outside development and test; \
+        with \"on\" from the start, by Ruby 3.1 and 3.2 too. RUBYOPT, RUBY_YJIT_ENABLE and the application's own `config.yjit` win.")
+        .fixed("auto").flag("yjit")
+        .risk("Compiled code takes memory; before Ruby 3.2 YJIT was an experiment."),
+    Opt::new(Site, RUBY, "malloc_arenas", Kind::Int { min: 0, max: 1024 },
+        "Arenas of the C library's allocator (MALLOC_ARENA_MAX), unless that variable is set; 0 leaves it to the library.")
+        .fixed("2").flag("malloc-arenas")
+        .risk("Many arenas take memory that is never given back."),
+    Opt::new(Site, RUBY, "allocator", Kind::Enum(&["system", "jemalloc"]),
+        "The allocator of Ruby's processes. \"jemalloc\" loads libjemalloc.so.2 (Debian: libjemalloc2) by LD_PRELOAD where it is installed.")
+        .fixed("system").flag("allocator"),
+    Opt::new(Site, RUBY, "gc", Kind::Enum(&["auto", "app"]),
+        "With \"auto\" Ruby's heap grows in small steps (RUBY_GC_HEAP_GROWTH_FACTOR=1.1 instead of 1.8) from the size that the application had when it was last loaded; \
+        with \"app\" it is left alone. Any RUBY_GC_ variable of yours leaves it alone too.")
+        .preset(ByEnvironment { development: "app", other: "auto" }).flag("gc"),
+    Opt::new(Site, RUBY, "oob_gc", Kind::Bool,
+        "Collect garbage between requests, when a worker has nothing to do and nobody waits.").fixed("false").flag("oob-gc"),
+    Opt::new(Site, RUBY, "warm_up", Kind::List { check: warm_up },
+        "Paths that the preloader asks the application for (GET) before it forks, so that what first requests load and compile is shared by all workers. \
+        An answer of 500 or an exception is told; the start goes on.")
+        .flag("warm-up")
+        .risk("The requests are real: name pages that change nothing. They open connections and may start threads in the process that is forked."),
+    Opt::new(Site, RUBY, "compact", Kind::Bool,
+        "Compact Ruby's heap before the fork (GC.compact), where Ruby's own `Process.warmup` (3.3) does not.")
+        .fixed("false").flag("compact")
+        .risk("A C extension that does not know of moving objects can crash."),
+
     Opt::new(OneSite, SITES, "name", Kind::Text { check: site_name },
         "Names the site in logs; unique.").preset(Unset("its first host, or the root's folder name")),
     Opt::new(OneSite, SITES, "host", Kind::List { check: host_name },
@@ -324,6 +353,11 @@ fn environment(text: &str) -> Result<(), String> {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
         && !text.starts_with('.');
     fine.then_some(()).ok_or_else(|| format!("must be a word like production, not {text:?}"))
+}
+
+fn warm_up(text: &str) -> Result<(), String> {
+    let fine = text.starts_with('/') && text.bytes().all(|b| b.is_ascii_graphic());
+    fine.then_some(()).ok_or_else(|| format!("must be a path like /login, not {text:?}"))
 }
 
 fn account(text: &str) -> Result<(), String> {

@@ -9,7 +9,7 @@ use super::{
     paceline_toml::TomlTable,
     value::Value,
     AccessLogFormat, AcmeConfig, AppKind, Bind, CertificatePair, ClientLimits, Http2Config, Listening, LogConfig,
-    SiteConfig, TlsConfig, TrustedProxies,
+    RubyTuning, SiteConfig, TlsConfig, TrustedProxies,
 };
 use crate::{
     compress::{Effort, Settings},
@@ -175,6 +175,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         threads: view.count("threads"),
         preload: view.bool("preload"),
         ruby: view.path("ruby").unwrap_or_else(|| "ruby".into()),
+        tuning: tuning(view),
         env: view.map("env"),
         public: view.path("public").unwrap_or_else(|| "public".into()),
         static_files: view.bool("static_files"),
@@ -207,6 +208,18 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         puma_config: puma_config(view.given("puma_config"), &root, view.environment()),
         on_demand: view.bool("on_demand"),
         root,
+    }
+}
+
+fn tuning(view: &View) -> RubyTuning {
+    RubyTuning {
+        yjit: view.text("yjit").unwrap_or_default(),
+        malloc_arenas: view.number_or_off("malloc_arenas").filter(|number| *number > 0),
+        jemalloc: view.text("allocator").as_deref() == Some("jemalloc"),
+        gc: view.text("gc").as_deref() == Some("auto"),
+        oob_gc: view.bool("oob_gc"),
+        warm_up: view.list("warm_up"),
+        compact: view.bool("compact"),
     }
 }
 

@@ -21,6 +21,7 @@ use super::{
     app::{Order, State},
     generation::{Generation, Phase, Worker},
     reaper::{Exit, Reaper},
+    tuning::Learned,
 };
 use crate::{
     config::SiteConfig,
@@ -95,6 +96,8 @@ struct Actor {
     failures: u32,
     /// The failure that was told last.
     told: Option<StartupReport>,
+    /// How large the heap was when the application was last loaded.
+    learned: Learned,
     /// Short-lived processes one after another.
     crashes: u32,
     stopping: Option<Vec<oneshot::Sender<()>>>,
@@ -105,6 +108,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
     let (events, mut happenings) = mpsc::unbounded_channel();
     let (complaints, mut complaining) = mpsc::unbounded_channel();
     let workers = context.site.workers;
+    let learned = Learned::kept(&context.site);
     let mut actor = Actor {
         context,
         events,
@@ -119,6 +123,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
         start_at: None,
         failures: 0,
         told: None,
+        learned,
         crashes: 0,
         stopping: None,
     };

@@ -173,6 +173,14 @@ impl Generation {
             fields::put_pair(out, "preload", if site.preload { "1" } else { "0" });
             fields::put_pair(out, "threads", site.threads.to_string());
             fields::put_pair(out, "workers", site.workers.to_string());
+            let tuning = &site.tuning;
+            let yes = |yes: bool| if yes { "1" } else { "0" };
+            fields::put_pair(out, "yjit", &tuning.yjit);
+            fields::put_pair(out, "oob_gc", yes(tuning.oob_gc));
+            fields::put_pair(out, "compact", yes(tuning.compact));
+            fields::put_pair(out, "warm_up", tuning.warm_up.join(" "));
+            let host = site.hosts.iter().find(|host| !host.starts_with('*'));
+            fields::put_pair(out, "host", host.map_or("localhost", String::as_str));
         });
         self.send(&frame).await;
     }

@@ -9,3 +9,4 @@ pub mod output;
 pub mod reaper;
 mod spawn;
 pub mod trial;
+mod tuning;

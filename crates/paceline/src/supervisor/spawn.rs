@@ -15,6 +15,7 @@ use std::{
 
 use rustix::io::{fcntl_setfd, FdFlags};
 
+use super::tuning::{self, Learned};
 use crate::{
     account::{self, Account},
     config::SiteConfig,
@@ -28,6 +29,8 @@ pub struct Spawned {
     pub stderr: OwnedFd,
     /// Who it runs as; None: as we do.
     pub account: Option<Arc<Account>>,
+    /// What was asked for and could not be done.
+    pub notice: Option<String>,
 }
 
 /// The folder with `lib/paceline/preloader.rb`: `$PACELINE_GEM_DIR`, or `gem/` of the checkout the program was built in.
@@ -50,7 +53,7 @@ pub fn gem_dir() -> io::Result<PathBuf> {
 
 /// Starts the preloader of `site` in `root` (the real path of its root), as `account` if that is another than ours.
 /// Must be called on the main thread: the kernel ties PDEATHSIG to the thread that started the child.
-pub fn preloader(site: &SiteConfig, root: &Path, account: Option<Arc<Account>>) -> io::Result<Spawned> {
+pub fn preloader(site: &SiteConfig, root: &Path, account: Option<Arc<Account>>, learned: &Learned) -> io::Result<Spawned> {
     let script = gem_dir()?.join("lib/paceline/preloader.rb");
     let (ours, theirs) = UnixStream::pair()?;
     fcntl_setfd(theirs.as_fd(), FdFlags::empty())?;
@@ -70,6 +73,7 @@ pub fn preloader(site: &SiteConfig, root: &Path, account: Option<Arc<Account>>) 
         env.insert(name.into(), site.environment.clone().into());
     }
     env.extend(site.env.iter().map(|(name, value)| (name.into(), value.into())));
+    let notice = tuning::apply(&site.tuning, learned, &mut env);
     let mut command = account::command(account.as_deref(), &site.ruby, env);
     command.arg(script);
     command.current_dir(root).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -83,5 +87,5 @@ pub fn preloader(site: &SiteConfig, root: &Path, account: Option<Arc<Account>>) 
         std::os::unix::fs::fchown(&stdout, Some(account.uid), None)?;
         std::os::unix::fs::fchown(&stderr, Some(account.uid), None)?;
     }
-    Ok(Spawned { pid: child.id() as i32, control: ours, stdout: stdout.into(), stderr: stderr.into(), account })
+    Ok(Spawned { pid: child.id() as i32, control: ours, stdout: stdout.into(), stderr: stderr.into(), account, notice })
 }

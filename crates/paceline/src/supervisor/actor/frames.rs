@@ -10,6 +10,7 @@ use crate::{
     supervisor::{
         generation::{failure, Phase},
         reaper::Exit,
+        tuning::Learned,
     },
     worker::{
         channel::Channel,
@@ -35,8 +36,13 @@ impl Actor {
                     versions.map(|pair| format!("{} {}", pair[0], pair[1])).collect::<Vec<_>>().join(", ");
                 generation.phase = Phase::Forking;
                 generation.step("fork", "begin");
+                let heap = texts.chunks_exact(2).find(|pair| pair[0] == "heap").map(|pair| Learned::parse(&pair[1]));
                 for index in 1..=workers {
                     generation.fork(index, site.threads).await;
+                }
+                if let Some(heap) = heap.filter(|heap| site.tuning.gc && *heap != self.learned) {
+                    heap.keep(&site);
+                    self.learned = heap;
                 }
             }
             kind::FORKED => {

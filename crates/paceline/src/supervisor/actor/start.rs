@@ -15,6 +15,7 @@ use crate::{
         found::Found,
         generation::{Generation, Phase},
         spawn::{self, Spawned},
+        tuning::Learned,
     },
 };
 
@@ -46,8 +47,13 @@ impl Actor {
         };
         let (account, (socket, process)) = match self.context.adopted.take() {
             Some(socket) => (None, (socket, None)),
-            None => match start_as_whom(&site, &found) {
-                Ok(spawned) => (spawned.account.clone(), spawned.into()),
+            None => match start_as_whom(&site, &found, &self.learned) {
+                Ok(spawned) => {
+                    if let Some(notice) = &spawned.notice {
+                        self.context.log.event(format!("{}: {notice}", site.name));
+                    }
+                    (spawned.account.clone(), spawned.into())
+                }
                 Err((doing, error)) => return self.failed(fail(report, doing, error)).await,
             },
         };
@@ -201,9 +207,9 @@ impl Actor {
 }
 
 /// Starts the preloader as whom it may be started; or says what could not be done, and why.
-fn start_as_whom(site: &SiteConfig, found: &Found) -> Result<Spawned, (String, String)> {
+fn start_as_whom(site: &SiteConfig, found: &Found, learned: &Learned) -> Result<Spawned, (String, String)> {
     let account =
         found.account(site).map_err(|refused| ("choose a user for the application".into(), refused.to_string()))?;
-    spawn::preloader(site, &found.root, account)
+    spawn::preloader(site, &found.root, account, learned)
         .map_err(|error| (format!("start {}", site.ruby.display()), error.to_string()))
 }
