@@ -1,0 +1,125 @@
+# frozen_string_literal: true
+
+require "helper"
+require "paceline/tuning"
+require "paceline/out_of_band_gc"
+
+# What is done to a loaded app before the fork, and the collector that works between requests.
+class TuningTest < Paceline::Test
+  YJIT = Class.new do
+    attr_reader :calls
+
+    def initialize(enabled: false) = (@enabled, @calls = enabled, 0)
+    def enabled? = @enabled
+    def enable = @calls += 1
+  end
+
+  # Puts `yjit` in the place of Ruby's own, which this Ruby may not have, or not be able to switch on now.
+  def enabled_by(yjit: YJIT.new, env: {}, **settings)
+    own = RubyVM.const_defined?(:YJIT, false) ? RubyVM.send(:remove_const, :YJIT) : nil
+    RubyVM.const_set(:YJIT, yjit) if yjit
+    before = %w[RUBY_YJIT_ENABLE RUBYOPT].to_h { |name| [name, ENV.fetch(name, nil)] }
+    before.each_key { |name| ENV.delete(name) }
+    ENV.update(env)
+    Paceline::Tuning.new({ "yjit" => "auto", "environment" => "production" }.merge(settings.transform_keys(&:to_s))).prepare(nil)
+    yjit&.calls
+  ensure
+    RubyVM.send(:remove_const, :YJIT) if yjit
+    RubyVM.const_set(:YJIT, own) if own
+    before&.each { |name, value| ENV[name] = value }
+  end
+
+  def test_yjit_is_switched_on_once_where_it_is
+    assert_equal 1, enabled_by
+    assert_equal 0, enabled_by(yjit: YJIT.new(enabled: true))
+    assert_nil enabled_by(yjit: nil)
+    no_switch = Struct.new(:enabled?, :calls).new(false, 0) # Ruby 3.1 and 3.2
+    assert_equal 0, enabled_by(yjit: no_switch)
+  end
+
+  def test_yjit_is_somebody_else_s_decision
+    assert_equal 0, enabled_by(yjit: YJIT.new, "yjit" => "off")
+    assert_equal 0, enabled_by(environment: "development")
+    assert_equal 1, enabled_by(environment: "development", "yjit" => "on")
+    assert_equal 0, enabled_by(env: { "RUBY_YJIT_ENABLE" => "0" })
+    assert_equal 0, enabled_by(env: { "RUBYOPT" => "--disable-yjit" })
+  end
+
+  def test_a_ruby_without_yjit_that_is_asked_for_it
+    _, err = capture_io { enabled_by(yjit: nil, "yjit" => "on") }
+    assert_equal "paceline: yjit = \"on\": Ruby #{RUBY_VERSION} was built without YJIT; going on without\n", err
+  end
+
+  def test_rails_own_setting
+    settings = Struct.new(:yjit)
+    rails = Module.new
+    rails.define_singleton_method(:application) { Struct.new(:config).new(settings.new(false)) }
+    Object.const_set(:Rails, rails)
+    assert_equal 0, enabled_by
+    rails.define_singleton_method(:application) { Struct.new(:config).new(settings.new(nil)) }
+    assert_equal 1, enabled_by
+    rails.define_singleton_method(:application) { nil }
+    assert_equal 1, enabled_by
+  ensure
+    Object.send(:remove_const, :Rails)
+  end
+
+  def test_the_heap_s_size_is_told_in_variables_of_this_ruby
+    words = Paceline::Tuning.new({}).heap.split
+    refute_empty words
+    words.each { |word| assert_match(/\ARUBY_GC_HEAP_(\d_)?INIT_SLOTS=\d+0000\z/, word) }
+  end
+
+  def test_warm_up
+    asked = []
+    closed = 0
+    body = ["x"]
+    body.define_singleton_method(:close) { closed += 1 }
+    app = lambda do |env|
+      asked << env.values_at("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "HTTP_HOST", "rack.url_scheme", "rack.input").map { |value| value.respond_to?(:read) ? value.read : value }
+      raise "no" if env["PATH_INFO"] == "/bad"
+      [env["PATH_INFO"] == "/ill" ? 500 : 200, {}, body]
+    end
+    tuning = Paceline::Tuning.new({ "warm_up" => "/a?b=c /bad /ill", "host" => "shop.test", "yjit" => "off" })
+    _, err = capture_io { tuning.prepare(app) }
+    assert_equal ["GET", "/a", "b=c", "shop.test", "https", ""], asked.first
+    assert_equal 3, asked.size
+    assert_equal 2, closed
+    assert_match(/warm_up: \/bad: RuntimeError: no\n/, err)
+    assert_match(/warm_up: \/ill was answered with 500\n/, err)
+  end
+
+  def test_threads_that_the_fork_would_lose_are_told
+    app = lambda do |_env|
+      @left = Thread.new { sleep }
+      [200, {}, []]
+    end
+    _, err = capture_io { Paceline::Tuning.new({ "warm_up" => "/", "yjit" => "off" }).prepare(app) }
+    assert_match(/warm_up left 1 thread running/, err)
+  ensure
+    @left&.kill
+  end
+
+  def collections(io, others_rest: true)
+    collector = Paceline::OutOfBandGC.new
+    GC.start
+    count = GC.count
+    20.times do
+      Array.new(GC.stat(:heap_free_slots) / 10) { Object.new }
+      collector.run(io) { others_rest }
+    end
+    runs = GC.count - count
+    [runs, GC.latest_gc_info(:gc_by)]
+  end
+
+  def test_garbage_is_collected_while_nobody_waits
+    reading, writing = IO.pipe
+    assert_equal :method, collections(reading).last, "the last collection was asked for"
+    GC.disable
+    assert_equal 0, collections(reading, others_rest: false).first
+    writing << "x"
+    assert_equal 0, collections(reading).first
+  ensure
+    GC.enable
+  end
+end
