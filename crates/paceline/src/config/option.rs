@@ -52,7 +52,13 @@ pub struct Opt {
 }
 
 impl Opt {
-    pub(super) const fn new(scope: Scope, group: &'static str, key: &'static str, kind: Kind, doc: &'static str) -> Opt {
+    pub(super) const fn new(
+        scope: Scope,
+        group: &'static str,
+        key: &'static str,
+        kind: Kind,
+        doc: &'static str,
+    ) -> Opt {
         let preset = Preset::Unset("none");
         let (env, aliases): (&[&str], &[&str]) = (&[], &[]);
         Opt { key, kind, scope, group, preset, env, short: None, long: "", aliases, common: false, doc, risk: "" }

@@ -27,7 +27,8 @@ pub const LOGS: &str = "Logs";
 pub const PROCESS: &str = "Server process";
 pub const SITES: &str = "Sites";
 
-pub const GROUPS: &[&str] = &[LISTEN, TLS, HTTP2, PROXIES, APP, RUBY, SITES, FILES, LIMITS, BODIES, CLIENTS, LOGS, PROCESS];
+pub const GROUPS: &[&str] =
+    &[LISTEN, TLS, HTTP2, PROXIES, APP, RUBY, SITES, FILES, LIMITS, BODIES, CLIENTS, LOGS, PROCESS];
 
 use Preset::{ByEnvironment, CoresUpTo, Unset};
 use Scope::{OneCertificate, OneSite, Server, Site, SiteByAdmin};

@@ -53,7 +53,12 @@ pub fn gem_dir() -> io::Result<PathBuf> {
 
 /// Starts the preloader of `site` in `root` (the real path of its root), as `account` if that is another than ours.
 /// Must be called on the main thread: the kernel ties PDEATHSIG to the thread that started the child.
-pub fn preloader(site: &SiteConfig, root: &Path, account: Option<Arc<Account>>, learned: &Learned) -> io::Result<Spawned> {
+pub fn preloader(
+    site: &SiteConfig,
+    root: &Path,
+    account: Option<Arc<Account>>,
+    learned: &Learned,
+) -> io::Result<Spawned> {
     let script = gem_dir()?.join("lib/paceline/preloader.rb");
     let (ours, theirs) = UnixStream::pair()?;
     fcntl_setfd(theirs.as_fd(), FdFlags::empty())?;

@@ -15,13 +15,8 @@ const GROWTH_FACTOR: &str = "1.1";
 /// An application says how large its heap was; nobody's takes more than this many slots (of 40 bytes and more).
 const MOST_SLOTS: u64 = 50_000_000;
 
-const LIBRARY_FOLDERS: &[&str] = &[
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/usr/lib",
-    "/usr/local/lib",
-];
+const LIBRARY_FOLDERS: &[&str] =
+    &["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"];
 
 /// Variables with the slots that a Ruby is to begin with, as its predecessor counted them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
