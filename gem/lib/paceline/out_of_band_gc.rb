@@ -8,7 +8,8 @@ module Paceline
     PAUSE = 0.002
     # Of what Ruby may allocate between two collections, so much is gone.
     SOON = 0.6
-    private_constant :PAUSE, :SOON
+    NEARLY = 0.95
+    private_constant :PAUSE, :SOON, :NEARLY
 
     def initialize
       @stat = {}
@@ -18,29 +19,28 @@ module Paceline
     # Called by a thread that has just answered; `io` is where its next request comes in. The block says whether the
     # others rest.
     def run(io)
-      GC.stat(@stat)
-      remember if @stat[:count] != @count
-      return unless (kind = due)
+      remember if GC.count != @count
+      return unless GC.stat(:total_allocated_objects) > @objects || GC.stat(:malloc_increase_bytes) > @bytes
       return if !yield || IO.select([io], nil, nil, PAUSE) || !yield
-      GC.start(full_mark: kind == :major, immediate_sweep: true)
+      GC.start(full_mark: full?, immediate_sweep: true)
       remember
     end
 
     private
 
-    # Malloc counts from the last collection; free slots are compared with those that it left.
-    def due
-      return :major if @stat[:old_objects] > @stat[:old_objects_limit] * 0.97 ||
-                       @stat[:oldmalloc_increase_bytes] > @stat[:oldmalloc_increase_bytes_limit] * 0.9
-      :minor if @stat[:malloc_increase_bytes] > @stat[:malloc_increase_bytes_limit] * SOON ||
-                @stat[:total_allocated_objects] - @allocated > @room * SOON
-    end
-
+    # Bytes count from the last collection; objects are compared with the slots that it left free.
     def remember
       GC.stat(@stat)
       @count = @stat[:count]
-      @allocated = @stat[:total_allocated_objects]
-      @room = @stat[:heap_available_slots] - @stat[:heap_live_slots]
+      @objects = @stat[:total_allocated_objects] + ((@stat[:heap_available_slots] - @stat[:heap_live_slots]) * SOON)
+      @bytes = @stat[:malloc_increase_bytes_limit] * SOON
+    end
+
+    # The next collection would be a full one.
+    def full?
+      GC.stat(@stat)
+      @stat[:old_objects] > @stat[:old_objects_limit] * NEARLY ||
+        @stat[:oldmalloc_increase_bytes] > @stat[:oldmalloc_increase_bytes_limit] * NEARLY
     end
   end
 end
