@@ -203,7 +203,8 @@ pub static OPTIONS: &[Opt] = &[
         with \"app\" it is left alone. Any RUBY_GC_ variable of yours leaves it alone too.")
         .preset(ByEnvironment { development: "app", other: "auto" }).flag("gc"),
     Opt::new(Site, RUBY, "oob_gc", Kind::Bool,
-        "Collect garbage between requests, when a worker has nothing to do and nobody waits.").fixed("false").flag("oob-gc"),
+        "Collect garbage between requests, when a worker has nothing to do, nobody waits and Ruby would do it soon anyway.")
+        .preset(ByEnvironment { development: "false", other: "true" }).flag("oob-gc"),
     Opt::new(Site, RUBY, "warm_up", Kind::List { check: warm_up },
         "Paths that the preloader asks the application for (GET) before it forks, so that what first requests load and compile is shared by all workers. \
         An answer of 500 or an exception is told; the start goes on.")
