@@ -5,7 +5,7 @@
 #
 #   bin/bench tuning --app redmine --requests 3000 -- puma "" "--gc app --malloc-arenas 0" "--warm-up / --warm-up /issues/1"
 #   bin/bench tuning --app brewery --rate 10 -- "--oob-gc=false" "--oob-gc=true"
-#   bin/bench tuning -- "GLIBC_TUNABLES=glibc.malloc.hugetlb=1 --gc app"
+#   bin/bench tuning -- "RUBY_GC_HEAP_GROWTH_FACTOR=1.25 --oob-gc=false"
 require "json"
 require "net/http"
 require "optparse"
