@@ -2,6 +2,7 @@
 //! It never starts or stops workers, and it never sees a client's socket.
 
 pub mod conversation;
+pub mod expectations;
 pub mod queue;
 pub mod response_buffer;
 
@@ -61,7 +62,7 @@ pub async fn run(
     let mut avoid = None;
     exchange.timeline.queued = clock::now();
     loop {
-        let lease = app.lease(avoid).await.map_err(Failure::Unavailable)?;
+        let lease = app.lease((head.method.as_str(), head.uri.path()), avoid).await.map_err(Failure::Unavailable)?;
         avoid = Some(lease.worker);
         if let (Some(file), Some(account)) = (&spooled, &lease.account) {
             if let Err(error) = file.give_to(account.uid) {

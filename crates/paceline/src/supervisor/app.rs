@@ -103,10 +103,10 @@ impl App {
         reached.is_ok_and(|state| matches!(*state, State::Ready))
     }
 
-    /// A worker thread: at once if one is idle, else after those that came before. An app that is not up is started; one
+    /// A worker thread for a request of this method and path: at once if one is idle for it, else in its turn. An app that is not up is started; one
     /// that failed to start is tried again, so that a reload in the browser is all it takes after mending it. `avoid`: the
     /// worker that had the request and died.
-    pub async fn lease(&self, avoid: Option<WorkerId>) -> Result<Lease, Unavailable> {
+    pub async fn lease(&self, request: (&str, &str), avoid: Option<WorkerId>) -> Result<Lease, Unavailable> {
         let mut state = self.state.clone();
         let mut patience = self.site.queue_timeout;
         let now = state.borrow_and_update().clone();
@@ -125,7 +125,7 @@ impl App {
         }
         tokio::select! {
             biased;
-            lease = self.queue.checkout(patience, avoid) => lease.map_err(Unavailable::Refused),
+            lease = self.queue.checkout(request, patience, avoid) => lease.map_err(Unavailable::Refused),
             failed = state.wait_for(|state| matches!(state, State::Failed { .. } | State::Stopped)) => match failed.as_deref() {
                 Ok(State::Failed { report, .. }) => Err(Unavailable::Failed(report.clone())),
                 _ => Err(Unavailable::Refused(Refused::TooOld)),
