@@ -14,11 +14,12 @@ use std::{
 
 use tokio::{
     sync::{mpsc, oneshot, watch},
-    time::sleep_until,
+    time::{interval, sleep_until, MissedTickBehavior},
 };
 
 use super::{
     app::{Order, State},
+    concurrency::{self, Concurrency},
     generation::{Generation, Phase, Worker},
     reaper::{Exit, Reaper},
     tuning::Learned,
@@ -101,6 +102,8 @@ struct Actor {
     /// Short-lived processes one after another.
     crashes: u32,
     stopping: Option<Vec<oneshot::Sender<()>>>,
+    /// None: each worker always uses all its threads.
+    concurrency: Option<Concurrency>,
 }
 
 /// Runs until the app is stopped or its handle is dropped.
@@ -109,6 +112,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
     let (complaints, mut complaining) = mpsc::unbounded_channel();
     let workers = context.site.workers;
     let learned = Learned::kept(&context.site);
+    let concurrency = Concurrency::new(context.site.threads_min, context.site.threads);
     let mut actor = Actor {
         context,
         events,
@@ -126,7 +130,10 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
         learned,
         crashes: 0,
         stopping: None,
+        concurrency,
     };
+    let mut looking = interval(concurrency::INTERVAL);
+    looking.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut has_handle = true;
     loop {
         let deadline = actor.next_deadline();
@@ -140,6 +147,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
             },
             Some(event) = happenings.recv() => actor.handle(event).await,
             Some((worker, complaint)) = complaining.recv() => actor.hear(worker, complaint).await,
+            _ = looking.tick(), if actor.is_adaptive() => actor.adapt(),
             _ = sleep_until(deadline.unwrap_or_else(Instant::now).into()), if deadline.is_some() => actor.pass(Instant::now()).await,
         }
         if actor.is_over() {
@@ -178,6 +186,24 @@ impl Actor {
                 self.drain_surplus().await;
             }
             Order::Shrink => self.say_workers(),
+        }
+    }
+
+    fn is_adaptive(&self) -> bool {
+        self.concurrency.is_some() && self.current.is_some()
+    }
+
+    /// Lets workers use more of their threads, or fewer.
+    fn adapt(&mut self) {
+        let (Some(concurrency), Some(current)) = (&mut self.concurrency, &self.current) else { return };
+        let (queue, min) = (&self.context.queue, self.context.site.threads_min);
+        let (waiting, occupied) = (queue.depth().waiting, queue.occupied());
+        if waiting == 0 && occupied.iter().all(|worker| worker.limit <= min) {
+            return;
+        }
+        let pid = |id| current.workers.get(&id).map(|worker| worker.pid);
+        for (worker, limit) in concurrency.look(waiting, &occupied, pid) {
+            queue.limit(worker, limit);
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod actor;
 pub mod app;
+mod concurrency;
 pub mod found;
 mod generation;
 pub mod output;

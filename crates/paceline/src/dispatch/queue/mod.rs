@@ -47,10 +47,18 @@ struct Member {
     busy: usize,
     /// Of those the ones with long requests.
     long: usize,
+    /// Threads that may be busy at once.
+    limit: usize,
     /// No request is given to it any more.
     leaving: bool,
     account: Option<Arc<Account>>,
     complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
+}
+
+impl Member {
+    fn has_thread(&self) -> bool {
+        !self.leaving && !self.idle.is_empty() && self.busy < self.limit
+    }
 }
 
 struct Waiter {
@@ -95,6 +103,14 @@ pub struct Depth {
     pub busy: usize,
 }
 
+/// Threads of one worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Occupied {
+    pub id: WorkerId,
+    pub limit: usize,
+    pub busy: usize,
+}
+
 impl Queue {
     /// A queue in which `max` requests may wait.
     pub fn new(max: usize) -> Arc<Queue> {
@@ -109,14 +125,16 @@ impl Queue {
         self.epoch.elapsed().as_micros() as Micros
     }
 
-    /// Makes a worker known, which runs as `account`; complaints about it go to `complaints`.
+    /// Makes a worker known, which runs as `account`, and `limit` of whose threads may be busy at once; complaints about it go to
+    /// `complaints`.
     pub fn join(
         &self,
         worker: WorkerId,
+        limit: usize,
         account: Option<Arc<Account>>,
         complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
     ) {
-        let member = Member { idle: Vec::new(), busy: 0, long: 0, leaving: false, account, complaints };
+        let member = Member { idle: Vec::new(), busy: 0, long: 0, limit, leaving: false, account, complaints };
         self.lock().members.insert(worker, member);
     }
 
@@ -143,6 +161,22 @@ impl Queue {
         let mut inner = self.lock();
         inner.members.remove(&worker);
         self.settle(&mut inner, None);
+    }
+
+    /// How many of its threads each worker may use, and does.
+    pub fn occupied(&self) -> Vec<Occupied> {
+        let inner = self.lock();
+        let serving = inner.members.iter().filter(|(_, member)| !member.leaving);
+        serving.map(|(id, member)| Occupied { id: *id, limit: member.limit, busy: member.busy }).collect()
+    }
+
+    /// From now on `limit` threads of this worker may be busy at once.
+    pub fn limit(self: &Arc<Self>, worker: WorkerId, limit: usize) {
+        let mut inner = self.lock();
+        if let Some(member) = inner.members.get_mut(&worker) {
+            member.limit = limit;
+            self.settle(&mut inner, None);
+        }
     }
 
     pub fn depth(&self) -> Depth {
@@ -202,7 +236,7 @@ impl Queue {
         let candidates = inner
             .members
             .iter_mut()
-            .filter(|(id, member)| !member.leaving && !member.idle.is_empty() && Some(**id) != avoid);
+            .filter(|(id, member)| member.has_thread() && Some(**id) != avoid);
         let (&worker, member) = candidates.min_by_key(|(id, member)| {
             let alike = if expected.long { member.long } else { member.busy - member.long };
             (alike, member.busy, **id)
@@ -219,7 +253,7 @@ impl Queue {
 
     /// Gives idle channels to those who wait. `alive`: a worker that has just shown that it lives.
     fn settle(self: &Arc<Self>, inner: &mut Inner, alive: Option<WorkerId>) {
-        while inner.members.values().any(|member| !member.idle.is_empty() && !member.leaving) {
+        while inner.members.values().any(Member::has_thread) {
             let long = inner.may_take_long();
             let Some((place, waiter)) = inner.line.next(long) else { return };
             if waiter.give.is_closed() {
@@ -251,7 +285,7 @@ impl Inner {
     fn may_take_long(&self) -> bool {
         let serving = self.members.values().filter(|member| !member.leaving);
         let (threads, long) = serving
-            .map(|member| (member.idle.len() + member.busy, member.long))
+            .map(|member| ((member.idle.len() + member.busy).min(member.limit), member.long))
             .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let kept = if threads > 1 { (threads / KEPT).max(1) } else { 0 };
         long + kept < threads
@@ -364,7 +398,7 @@ mod tests {
         let (sender, receiver) = mpsc::unbounded_channel();
         let queue = Queue::new(max);
         for &(worker, threads) in workers {
-            queue.join(worker, None, sender.clone());
+            queue.join(worker, threads, None, sender.clone());
             (1..=threads).for_each(|thread| queue.add(worker, channel(thread)));
         }
         (queue, receiver)
@@ -452,7 +486,7 @@ mod tests {
             tokio::task::yield_now().await;
             assert_eq!(queue.depth(), Depth { waiting: 1, idle: 1, busy: 0 });
             let (sender, _receiver) = mpsc::unbounded_channel();
-            queue.join(2, None, sender);
+            queue.join(2, 1, None, sender);
             queue.add(2, channel(1));
             assert_eq!(retried.await.unwrap(), 2);
         });
@@ -571,6 +605,27 @@ mod tests {
             let bound = Duration::from_micros(line::LONGEST_PATIENCE) + Duration::from_millis(20);
             assert!(waited > Duration::from_millis(300) && waited < bound, "{waited:?}");
             drop(lease);
+        });
+    }
+
+    #[test]
+    fn no_more_threads_of_a_worker_are_busy_than_may_be() {
+        run(async {
+            let (queue, _complaints) = queue(10, &[(1, 4)]);
+            queue.limit(1, 1);
+            let lease = queue.checkout(PAGE, LONG, None).await.unwrap();
+            let waiting = tokio::spawn({
+                let queue = queue.clone();
+                async move { queue.checkout(PAGE, LONG, None).await.unwrap() }
+            });
+            tokio::task::yield_now().await;
+            assert_eq!(queue.occupied(), [Occupied { id: 1, limit: 1, busy: 1 }]);
+            assert_eq!(queue.depth(), Depth { waiting: 1, idle: 3, busy: 1 });
+            queue.limit(1, 2);
+            let second = waiting.await.unwrap();
+            assert_eq!(queue.depth(), Depth { waiting: 0, idle: 2, busy: 2 });
+            lease.give_back();
+            second.give_back();
         });
     }
 }
