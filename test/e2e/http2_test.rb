@@ -192,6 +192,16 @@ class Http2Test < Minitest::Test
     assert_equal "404", server.get("/none").code
   end
 
+  def test_targets_and_header_fields_have_the_limits_of_http1
+    _, server = start(ECHO, "max_uri = 300\nmax_headers = 12\nmax_header_bytes = 2048")
+    http2 = client(server)
+
+    assert_equal 414, http2.response(http2.request(path: "/#{"a" * 300}")).first
+    assert_equal 431, http2.response(http2.request((1..13).to_h { |n| ["x-#{n}", "1"] })).first
+    assert_equal 431, http2.response(http2.request({ "x-long" => "y" * 2100 })).first
+    assert_equal 404, http2.response(http2.request).first
+  end
+
   def test_a_header_list_has_its_limit
     _, server = start(ECHO, 'http2_header_list = "4KB"')
     http2 = client(server)

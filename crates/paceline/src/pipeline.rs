@@ -30,7 +30,7 @@ pub fn run(
 ) -> impl Future<Output = Response<ResponseBody>> + Send {
     let client = forwarded::client(request.headers_mut(), &connection, &server.config.trusted_proxies);
     let is_http2 = request.version() == Version::HTTP_2;
-    let admitted = if is_http2 { http2::admit(&mut request) } else { Ok(()) };
+    let admitted = if is_http2 { http2::admit(&mut request, &server.config.client.heads) } else { Ok(()) };
     let web_socket = http2::is_web_socket(request.extensions());
     let upgrade = request
         .headers()

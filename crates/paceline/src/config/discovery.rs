@@ -83,6 +83,9 @@ fn with_own(base: SiteConfig, own: &Layer) -> SiteConfig {
         ($($key:ident),*) => { $(if own.has(stringify!($key)) { site.$key = wanted.$key; })* };
     }
     take!(environment, workers, threads, preload, kind, rackup, ruby, on_demand);
+    if own.has("threads") {
+        site.threads_min = wanted.threads_min;
+    }
     take!(redirect_https, hsts, hsts_subdomains);
     take!(public, static_files, static_max_age, x_sendfile);
     take!(queue_max, queue_timeout, app_soft_timeout, app_hard_timeout, start_timeout);

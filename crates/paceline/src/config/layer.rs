@@ -95,6 +95,14 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The least and the most of a number that may be given as two.
+    pub fn between(&self, key: &str) -> (usize, usize) {
+        match self.value(key) {
+            Some(Value::Between(least, most)) => (least as usize, most as usize),
+            _ => (self.count(key), self.count(key)),
+        }
+    }
+
     pub fn count(&self, key: &str) -> usize {
         usize::try_from(self.number(key)).unwrap_or(usize::MAX)
     }

@@ -151,7 +151,8 @@ pub static OPTIONS: &[Opt] = &[
         .preset(CoresUpTo(4)).env(&["WEB_CONCURRENCY"]).common(Some('w'), "workers")
         .risk("Each takes the application's memory once more, less what is shared by preloading."),
     Opt::new(Site, APP, "threads", Kind::Threads { max: 1024 },
-        "Threads of each worker. Of Puma's MIN:MAX only MAX counts.")
+        "Threads of each worker. With \"MIN:MAX\" there are MAX, and between MIN and MAX of them are given requests at once: more while \
+         they wait for databases and services, fewer while they wait for each other.")
         .fixed("3").env(&["RAILS_MAX_THREADS", "PUMA_MAX_THREADS", "MAX_THREADS"]).common(Some('t'), "threads")
         .risk("Ruby runs one thread at a time: many threads make slow requests slower. The pool of config/database.yml must have as many connections."),
     Opt::new(Site, APP, "preload", Kind::Bool,

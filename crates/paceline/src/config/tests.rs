@@ -197,7 +197,7 @@ fn config_puma_rb_of_one_environment_and_its_mistakes() {
         ("\nworkerz 3", "config/puma.rb:2: unknown setting workerz"),
         (
             "threads 5000",
-            "config/puma.rb: threads 5000: must be a whole number up to 1024 (or Puma's \"MIN:MAX\"), not \"5000\"",
+            "config/puma.rb: threads 5000: must be a whole number up to 1024 (or \"MIN:MAX\"), not \"5000\"",
         ),
     ] {
         folder.write("config/puma.rb", text);

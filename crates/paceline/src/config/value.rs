@@ -19,7 +19,7 @@ pub enum Kind {
     Count {
         max: u64,
     },
-    /// A number of threads; Puma's `MIN:MAX` is understood, the larger number counts.
+    /// A number of threads, or Puma's `MIN:MAX`.
     Threads {
         max: u64,
     },
@@ -75,6 +75,8 @@ pub enum From {
 pub enum Value {
     Bool(bool),
     Int(u64),
+    /// From ... to ..., which is more.
+    Between(u64, u64),
     Auto,
     Duration(Duration),
     Off,
@@ -104,7 +106,7 @@ impl Kind {
             Kind::Threads { max } => {
                 let (least, most) = text.split_once(':').unwrap_or((text, text));
                 match (least.parse::<u64>(), most.parse::<u64>()) {
-                    (Ok(least), Ok(most)) if least <= most && most <= max => Ok(Value::Int(most.max(1))),
+                    (Ok(least), Ok(most)) if least <= most && most <= max => Ok(if least.max(1) < most { Value::Between(least.max(1), most) } else { Value::Int(most.max(1)) }),
                     _ => Err(wrong()),
                 }
             }
@@ -185,7 +187,7 @@ impl Kind {
             Kind::Bool => "true or false".into(),
             Kind::Int { min, max } => format!("a whole number from {min} to {max}"),
             Kind::Count { max } => format!("a whole number up to {max}, or \"auto\" for the number of cores"),
-            Kind::Threads { max } => format!("a whole number up to {max} (or Puma's \"MIN:MAX\")"),
+            Kind::Threads { max } => format!("a whole number up to {max} (or \"MIN:MAX\")"),
             Kind::Bytes { min, max, off } => {
                 let (min, max) = (show_bytes(min), show_bytes(max));
                 format!("a size like \"64KB\" or \"1MB\" from {min} to {max}{}", or_off(off))
@@ -302,7 +304,9 @@ mod tests {
             (Kind::Int { min: 0, max: 9 }, "9", Value::Int(9)),
             (Kind::Count { max: 9 }, "auto", Value::Auto),
             (Kind::Count { max: 9 }, "0", Value::Int(1)),
-            (Kind::Threads { max: 9 }, "0:5", Value::Int(5)),
+            (Kind::Threads { max: 9 }, "0:5", Value::Between(1, 5)),
+            (Kind::Threads { max: 9 }, "0:1", Value::Int(1)),
+            (Kind::Threads { max: 9 }, "4:4", Value::Int(4)),
             (Kind::Threads { max: 9 }, "5", Value::Int(5)),
             (SIZE, "1", Value::Int(1)),
             (SIZE, "64KB", Value::Int(65_536)),

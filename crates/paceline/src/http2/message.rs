@@ -4,6 +4,11 @@
 use http::{header, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::ext::Protocol;
 
+use crate::http::strict::Limits;
+
+/// What a field line of HTTP/1.1 has beside name and value: colon, space, line end.
+const FIELD_LINE: usize = 4;
+
 /// A request that is refused before anybody looks at what it asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused(pub StatusCode, pub &'static str);
@@ -12,8 +17,19 @@ pub struct Refused(pub StatusCode, pub &'static str);
 #[derive(Clone, Copy)]
 struct ExtendedConnect;
 
-/// Checks an HTTP/2 request as a whole, and makes of extended CONNECT the handshake of RFC 6455.
-pub fn admit<B>(request: &mut Request<B>) -> Result<(), Refused> {
+/// Checks an HTTP/2 request as a whole, its head against the limits of any request, and makes of extended CONNECT the
+/// handshake of RFC 6455.
+pub fn admit<B>(request: &mut Request<B>, limits: &Limits) -> Result<(), Refused> {
+    if request.uri().path_and_query().is_some_and(|target| target.as_str().len() > limits.uri) {
+        return Err(Refused(StatusCode::URI_TOO_LONG, "The request target is too long."));
+    }
+    if request.headers().len() > limits.fields {
+        return Err(Refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "The request has too many header fields."));
+    }
+    let measure = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + FIELD_LINE;
+    if request.headers().iter().map(measure).sum::<usize>() > limits.fields_bytes {
+        return Err(Refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "The header fields are too large."));
+    }
     let host = request.headers().get(header::HOST);
     match (request.uri().authority(), host) {
         (None, None) => return Err(Refused(StatusCode::BAD_REQUEST, "This request names no host.")),
@@ -104,7 +120,24 @@ mod tests {
         if let Some(protocol) = protocol {
             request.extensions_mut().insert(Protocol::from_static(protocol));
         }
-        admit(&mut request).map(|()| request).map_err(|refused| refused.0.as_u16())
+        admit(&mut request, &LIMITS).map(|()| request).map_err(|refused| refused.0.as_u16())
+    }
+
+    const LIMITS: Limits = Limits { uri: 100, fields_bytes: 200, fields: 3 };
+
+    #[test]
+    fn a_head_has_the_limits_of_any_request() {
+        let status = |uri: &str, fields: &[(&str, &str)]| {
+            let request = Request::builder().uri(format!("https://a.test{uri}"));
+            let request = fields.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+            admit(&mut request.body(()).unwrap(), &LIMITS).err().map(|refused| refused.0.as_u16())
+        };
+        assert_eq!(status(&format!("/{}", "a".repeat(99)), &[]), None);
+        assert_eq!(status(&format!("/{}?{}", "a".repeat(50), "b".repeat(49)), &[]), Some(414));
+        assert_eq!(status("/", &[("a", "1"), ("b", "2"), ("b", "3")]), None);
+        assert_eq!(status("/", &[("a", "1"), ("b", "2"), ("b", "3"), ("c", "4")]), Some(431));
+        assert_eq!(status("/", &[("a", &"x".repeat(195))]), None);
+        assert_eq!(status("/", &[("a", &"x".repeat(196))]), Some(431));
     }
 
     #[test]
