@@ -106,7 +106,11 @@ impl Kind {
             Kind::Threads { max } => {
                 let (least, most) = text.split_once(':').unwrap_or((text, text));
                 match (least.parse::<u64>(), most.parse::<u64>()) {
-                    (Ok(least), Ok(most)) if least <= most && most <= max => Ok(if least.max(1) < most { Value::Between(least.max(1), most) } else { Value::Int(most.max(1)) }),
+                    (Ok(least), Ok(most)) if least <= most && most <= max => Ok(if least.max(1) < most {
+                        Value::Between(least.max(1), most)
+                    } else {
+                        Value::Int(most.max(1))
+                    }),
                     _ => Err(wrong()),
                 }
             }

@@ -91,10 +91,6 @@ impl<T> Line<T> {
         self.again.len() + self.short.len() + self.long.len()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Nobody who might go before a new one of this kind waits.
     pub fn is_free(&self, long: bool) -> bool {
         self.again.is_empty() && self.short.is_empty() && (!long || self.long.is_empty())
@@ -166,6 +162,6 @@ mod tests {
         line.leave(place);
         line.rejoin("again too");
         assert_eq!(order(&mut line, false), ["again too", "waiting"]);
-        assert!(line.is_empty());
+        assert_eq!(line.len(), 0);
     }
 }

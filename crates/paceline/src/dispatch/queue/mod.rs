@@ -233,10 +233,7 @@ impl Queue {
         if expected.long && !inner.may_take_long() {
             return None;
         }
-        let candidates = inner
-            .members
-            .iter_mut()
-            .filter(|(id, member)| member.has_thread() && Some(**id) != avoid);
+        let candidates = inner.members.iter_mut().filter(|(id, member)| member.has_thread() && Some(**id) != avoid);
         let (&worker, member) = candidates.min_by_key(|(id, member)| {
             let alike = if expected.long { member.long } else { member.busy - member.long };
             (alike, member.busy, **id)
