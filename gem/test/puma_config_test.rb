@@ -69,7 +69,7 @@ class PumaConfigTest < Minitest::Test
     assert_equal(
       {
         directory: File.dirname(FILES), environment: "production", early_hints: true,
-        bind: ["unix://tmp/sockets/puma.sock?umask=0117", "tcp://127.0.0.1:9393"], workers: 2, threads: "1:6",
+        bind: ["unix://tmp/sockets/puma.sock?umask=0117", "tcp://127.0.0.1:9393"], workers: 2, threads: 6,
         preload: true, rackup: "shop.ru", tag: "shop", shutdown_timeout: "25000ms", start_timeout: "90000ms",
         access_log: "log/access.log", app_log: "log/app.log"
       }, config.settings
@@ -97,7 +97,8 @@ class PumaConfigTest < Minitest::Test
   def test_settings_one_by_one
     {
       "threads 4" => { threads: 4 },
-      "threads '0', '8'" => { threads: "0:8" },
+      "threads '0', '8'" => { threads: 8 },
+      "threads '2', '8'" => { threads: "2:8" },
       "workers 'auto'" => { workers: "auto" },
       "workers :auto" => { workers: "auto" },
       "workers ENV['NOT_SET_ANYWHERE']" => {},

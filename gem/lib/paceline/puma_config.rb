@@ -143,7 +143,7 @@ module Paceline
         min, max = Integer(min), Integer(max)
         raise ArgumentError, "threads: the minimum (#{min}) is over the maximum (#{max})" if min > max
         raise ArgumentError, "threads: the maximum (#{max}) must be at least 1" if max < 1
-        @settings[:threads] = min < max ? "#{min}:#{max}" : max
+        @settings[:threads] = min.between?(2, max - 1) ? "#{min}:#{max}" : max
       end
 
       def workers(count)

@@ -95,11 +95,11 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The least and the most of a number that may be given as two.
+    /// The least and the most of a number that may be given as two; of a single one the least is 1.
     pub fn between(&self, key: &str) -> (usize, usize) {
         match self.value(key) {
             Some(Value::Between(least, most)) => (least as usize, most as usize),
-            _ => (self.count(key), self.count(key)),
+            _ => (1, self.count(key)),
         }
     }
 

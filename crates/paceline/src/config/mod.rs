@@ -222,7 +222,7 @@ pub struct SiteConfig {
     pub workers: usize,
     /// Threads of each worker, at least 1.
     pub threads: usize,
-    /// Of those, the ones that are always used; the others only as long as that helps.
+    /// Requests that a worker may always have beside each other; more, up to `threads`, only as long as that helps.
     pub threads_min: usize,
     /// Load the app once in the preloader (true) or in each worker.
     pub preload: bool,

@@ -151,8 +151,8 @@ pub static OPTIONS: &[Opt] = &[
         .preset(CoresUpTo(4)).env(&["WEB_CONCURRENCY"]).common(Some('w'), "workers")
         .risk("Each takes the application's memory once more, less what is shared by preloading."),
     Opt::new(Site, APP, "threads", Kind::Threads { max: 1024 },
-        "Threads of each worker. With \"MIN:MAX\" there are MAX, and between MIN and MAX of them are given requests at once: more while \
-         they wait for databases and services, fewer while they wait for each other.")
+        "Threads of each worker: so many requests it may have in hand at once. While they only wait for each other (Ruby runs one \
+         thread at a time) new requests wait for the young ones, up to 100 ms. Of a \"MIN:MAX\" with MIN below MAX, MIN always go side by side.")
         .fixed("3").env(&["RAILS_MAX_THREADS", "PUMA_MAX_THREADS", "MAX_THREADS"]).common(Some('t'), "threads")
         .risk("Ruby runs one thread at a time: many threads make slow requests slower. The pool of config/database.yml must have as many connections."),
     Opt::new(Site, APP, "preload", Kind::Bool,

@@ -106,8 +106,8 @@ impl Kind {
             Kind::Threads { max } => {
                 let (least, most) = text.split_once(':').unwrap_or((text, text));
                 match (least.parse::<u64>(), most.parse::<u64>()) {
-                    (Ok(least), Ok(most)) if least <= most && most <= max => Ok(if least.max(1) < most {
-                        Value::Between(least.max(1), most)
+                    (Ok(least), Ok(most)) if least <= most && most <= max => Ok(if (2..most).contains(&least) {
+                        Value::Between(least, most)
                     } else {
                         Value::Int(most.max(1))
                     }),
@@ -308,7 +308,8 @@ mod tests {
             (Kind::Int { min: 0, max: 9 }, "9", Value::Int(9)),
             (Kind::Count { max: 9 }, "auto", Value::Auto),
             (Kind::Count { max: 9 }, "0", Value::Int(1)),
-            (Kind::Threads { max: 9 }, "0:5", Value::Between(1, 5)),
+            (Kind::Threads { max: 9 }, "0:5", Value::Int(5)),
+            (Kind::Threads { max: 9 }, "2:5", Value::Between(2, 5)),
             (Kind::Threads { max: 9 }, "0:1", Value::Int(1)),
             (Kind::Threads { max: 9 }, "4:4", Value::Int(4)),
             (Kind::Threads { max: 9 }, "5", Value::Int(5)),

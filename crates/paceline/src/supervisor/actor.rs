@@ -102,7 +102,7 @@ struct Actor {
     /// Short-lived processes one after another.
     crashes: u32,
     stopping: Option<Vec<oneshot::Sender<()>>>,
-    /// None: each worker always uses all its threads.
+    /// None: each worker has one thread, or is to use all it has.
     concurrency: Option<Concurrency>,
 }
 
@@ -193,12 +193,12 @@ impl Actor {
         self.concurrency.is_some() && self.current.is_some()
     }
 
-    /// Lets workers use more of their threads, or fewer.
+    /// Lets workers have more requests beside each other, or fewer.
     fn adapt(&mut self) {
         let (Some(concurrency), Some(current)) = (&mut self.concurrency, &self.current) else { return };
-        let (queue, min) = (&self.context.queue, self.context.site.threads_min);
+        let (queue, max) = (&self.context.queue, self.context.site.threads);
         let (waiting, occupied) = (queue.depth().waiting, queue.occupied());
-        if waiting == 0 && occupied.iter().all(|worker| worker.limit <= min) {
+        if occupied.iter().all(|worker| worker.young == 0 && worker.limit >= max) {
             return;
         }
         let pid = |id| current.workers.get(&id).map(|worker| worker.pid);

@@ -1,6 +1,6 @@
-//! How many of a worker's threads are given requests at once, between `threads`' minimum and maximum. More help as long as
-//! they wait for something else than each other: for a database, a service, a disk. Once Ruby's lock (one thread at a time)
-//! is taken nearly always, more only make every request slower. It decides; the queue holds to it.
+//! How many requests a worker gets beside each other, up to the number of its threads. More help as long as they wait for
+//! something else than each other: for a database, a service, a disk. Once Ruby's lock (one thread at a time) is taken nearly
+//! always, more make every request slower, and all of them together dearer. It decides; the queue holds to it.
 
 use std::{
     collections::HashMap,
@@ -10,7 +10,7 @@ use std::{
 
 use crate::dispatch::queue::{Occupied, WorkerId};
 
-/// How often it looks, while requests wait or more than the minimum are used.
+/// How often it looks.
 pub const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Share of the time in which a thread of the worker runs, or would if it had a core, below which one more thread is of use ...
@@ -32,7 +32,7 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// None: the number of threads is fixed.
+    /// None: there is nothing to decide.
     pub fn new(min: usize, max: usize) -> Option<Concurrency> {
         (min < max).then(|| Concurrency { min, max, seen: HashMap::new() })
     }
@@ -64,10 +64,11 @@ impl Concurrency {
     }
 
     fn decide(&self, share: f64, waited: bool, worker: &Occupied) -> usize {
-        let all_used = worker.busy >= worker.limit;
+        let all_used = worker.young >= worker.limit;
         match share {
             _ if share > TAKEN => worker.limit.saturating_sub(1).max(self.min),
-            _ if share < FREE && waited && all_used => (worker.limit + 1).min(self.max),
+            // When nobody waits there is nothing to be gained by a limit.
+            _ if !waited || share < FREE && all_used => (worker.limit + 1).min(self.max),
             _ => worker.limit,
         }
     }
@@ -89,17 +90,17 @@ fn runnable(pid: i32) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    fn decided(share: f64, waited: bool, limit: usize, busy: usize) -> usize {
+    fn decided(share: f64, waited: bool, limit: usize, young: usize) -> usize {
         let rule = Concurrency::new(2, 8).unwrap();
-        rule.decide(share, waited, &Occupied { id: 1, limit, busy })
+        rule.decide(share, waited, &Occupied { id: 1, limit, young })
     }
 
     #[test]
     fn more_threads_while_the_lock_is_free_and_requests_wait() {
         assert_eq!(decided(0.2, true, 2, 2), 3);
         assert_eq!(decided(0.2, true, 8, 8), 8, "never beyond the maximum");
-        assert_eq!(decided(0.2, false, 2, 2), 2, "nobody waits");
         assert_eq!(decided(0.2, true, 4, 3), 4, "those there are are not all used");
+        assert_eq!(decided(0.9, false, 2, 2), 3, "nobody waits");
         assert_eq!(decided(0.85, true, 4, 4), 4, "neither free nor taken");
     }
 

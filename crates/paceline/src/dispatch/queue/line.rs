@@ -56,16 +56,20 @@ impl<T> Line<T> {
         place
     }
 
-    /// Takes the next one; a long one only if `long`.
-    pub fn next(&mut self, long: bool) -> Option<(Place, T)> {
+    /// Takes the next one of those kinds that may go.
+    pub fn next(&mut self, short: bool, long: bool) -> Option<(Place, T)> {
+        if !short && !long {
+            return None;
+        }
         if let Some(first) = self.again.pop_front() {
             return Some(first);
         }
-        let short = self.short.first_key_value().map(|(place, _)| *place);
+        let short = self.short.first_key_value().map(|(place, _)| *place).filter(|_| short);
         let longest = self.long.first_key_value().map(|(place, _)| *place).filter(|_| long);
         match (short, longest) {
             (Some(short), Some(long)) if long < short => self.long.pop_first(),
             (None, Some(_)) => self.long.pop_first(),
+            (None, None) => None,
             _ => self.short.pop_first(),
         }
     }
@@ -109,7 +113,7 @@ mod tests {
     const LONG: Expected = Expected { time: 200_000, long: true };
 
     fn order(line: &mut Line<&'static str>, long: bool) -> Vec<&'static str> {
-        std::iter::from_fn(|| line.next(long).map(|(_, name)| name)).collect()
+        std::iter::from_fn(|| line.next(true, long).map(|(_, name)| name)).collect()
     }
 
     #[test]
@@ -147,8 +151,10 @@ mod tests {
         line.join(SHORT, 5_000_000, "short");
         line.leave(left);
         assert!(!line.is_free(true) && !line.is_free(false) && line.len() == 2);
-        let (place, name) = line.next(true).unwrap();
+        let (place, name) = line.next(true, true).unwrap();
         line.put_back(place, name);
+        assert_eq!(line.next(false, true).map(|(place, name)| line.put_back(place, name)), Some(()));
+        assert!(line.next(false, false).is_none());
         assert_eq!(order(&mut line, false), ["short"]);
         assert!(line.is_free(false) && !line.is_free(true));
         assert_eq!(order(&mut line, true), ["long"]);

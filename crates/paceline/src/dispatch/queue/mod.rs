@@ -18,6 +18,11 @@ use self::line::{Line, Place};
 use super::expectations::{Expectations, Expected, Route};
 use crate::{account::Account, clock::Micros, worker::channel::Channel};
 
+/// Ruby gives a thread that computes its lock for 100 ms before it lets another one have it. So a request that is younger holds
+/// back one that would come beside it; an older one must not.
+const YOUNG: Micros = 100_000;
+/// How often a request that waits looks whether those in hand have grown old.
+const LOOK: Duration = Duration::from_millis(20);
 /// One thread in so many, and at least one of several, is kept from long requests.
 const KEPT: usize = 5;
 
@@ -47,7 +52,9 @@ struct Member {
     busy: usize,
     /// Of those the ones with long requests.
     long: usize,
-    /// Threads that may be busy at once.
+    /// When the requests in hand that are not long were handed over.
+    begun: Vec<Micros>,
+    /// Of those, how many may be young at once.
     limit: usize,
     /// No request is given to it any more.
     leaving: bool,
@@ -56,8 +63,13 @@ struct Member {
 }
 
 impl Member {
-    fn has_thread(&self) -> bool {
-        !self.leaving && !self.idle.is_empty() && self.busy < self.limit
+    /// Most long requests wait for something else than Ruby: they neither hold back others nor are held back.
+    fn has_thread(&self, long: bool, now: Micros) -> bool {
+        !self.leaving && !self.idle.is_empty() && (long || self.young(now) < self.limit)
+    }
+
+    fn young(&self, now: Micros) -> usize {
+        self.begun.iter().filter(|begun| now.saturating_sub(**begun) < YOUNG).count()
     }
 }
 
@@ -103,12 +115,12 @@ pub struct Depth {
     pub busy: usize,
 }
 
-/// Threads of one worker.
+/// What one worker has in hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupied {
     pub id: WorkerId,
     pub limit: usize,
-    pub busy: usize,
+    pub young: usize,
 }
 
 impl Queue {
@@ -125,8 +137,7 @@ impl Queue {
         self.epoch.elapsed().as_micros() as Micros
     }
 
-    /// Makes a worker known, which runs as `account`, and `limit` of whose threads may be busy at once; complaints about it go to
-    /// `complaints`.
+    /// Makes a worker known, which runs as `account`; complaints about it go to `complaints`. `limit`: see there.
     pub fn join(
         &self,
         worker: WorkerId,
@@ -134,7 +145,16 @@ impl Queue {
         account: Option<Arc<Account>>,
         complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
     ) {
-        let member = Member { idle: Vec::new(), busy: 0, long: 0, limit, leaving: false, account, complaints };
+        let member = Member {
+            idle: Vec::new(),
+            busy: 0,
+            long: 0,
+            begun: Vec::new(),
+            limit,
+            leaving: false,
+            account,
+            complaints,
+        };
         self.lock().members.insert(worker, member);
     }
 
@@ -163,14 +183,15 @@ impl Queue {
         self.settle(&mut inner, None);
     }
 
-    /// How many of its threads each worker may use, and does.
+    /// How many young requests each worker may have, and has.
     pub fn occupied(&self) -> Vec<Occupied> {
+        let now = self.now();
         let inner = self.lock();
         let serving = inner.members.iter().filter(|(_, member)| !member.leaving);
-        serving.map(|(id, member)| Occupied { id: *id, limit: member.limit, busy: member.busy }).collect()
+        serving.map(|(id, member)| Occupied { id: *id, limit: member.limit, young: member.young(now) }).collect()
     }
 
-    /// From now on `limit` threads of this worker may be busy at once.
+    /// From now on this worker gets no request while it has `limit` of them in hand that are younger than YOUNG.
     pub fn limit(self: &Arc<Self>, worker: WorkerId, limit: usize) {
         let mut inner = self.lock();
         if let Some(member) = inner.members.get_mut(&worker) {
@@ -233,7 +254,11 @@ impl Queue {
         if expected.long && !inner.may_take_long() {
             return None;
         }
-        let candidates = inner.members.iter_mut().filter(|(id, member)| member.has_thread() && Some(**id) != avoid);
+        let now = self.now();
+        let candidates = inner
+            .members
+            .iter_mut()
+            .filter(|(id, member)| member.has_thread(expected.long, now) && Some(**id) != avoid);
         let (&worker, member) = candidates.min_by_key(|(id, member)| {
             let alike = if expected.long { member.long } else { member.busy - member.long };
             (alike, member.busy, **id)
@@ -242,17 +267,30 @@ impl Queue {
         member.busy += 1;
         member.long += usize::from(expected.long);
         let (account, complaints) = (member.account.clone(), member.complaints.clone());
-        let since = self.now();
-        inner.expectations.begin(route, since);
+        if !expected.long {
+            member.begun.push(now);
+        }
+        inner.expectations.begin(route, now);
         let queue = self.clone();
-        Some(Lease { channel: Some(channel), worker, account, queue, complaints, route, long: expected.long, since })
+        Some(Lease {
+            channel: Some(channel),
+            worker,
+            account,
+            queue,
+            complaints,
+            route,
+            long: expected.long,
+            since: now,
+        })
     }
 
     /// Gives idle channels to those who wait. `alive`: a worker that has just shown that it lives.
     fn settle(self: &Arc<Self>, inner: &mut Inner, alive: Option<WorkerId>) {
-        while inner.members.values().any(Member::has_thread) {
-            let long = inner.may_take_long();
-            let Some((place, waiter)) = inner.line.next(long) else { return };
+        let now = self.now();
+        loop {
+            let has_thread = |long| inner.members.values().any(|member| member.has_thread(long, now));
+            let (short, long) = (has_thread(false), has_thread(true) && inner.may_take_long());
+            let Some((place, waiter)) = inner.line.next(short, long) else { return };
             if waiter.give.is_closed() {
                 continue;
             }
@@ -282,7 +320,7 @@ impl Inner {
     fn may_take_long(&self) -> bool {
         let serving = self.members.values().filter(|member| !member.leaving);
         let (threads, long) = serving
-            .map(|member| ((member.idle.len() + member.busy).min(member.limit), member.long))
+            .map(|member| (member.idle.len() + member.busy, member.long))
             .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let kept = if threads > 1 { (threads / KEPT).max(1) } else { 0 };
         long + kept < threads
@@ -293,6 +331,12 @@ impl Inner {
         if let Some(member) = self.members.get_mut(&lease.worker) {
             member.busy = member.busy.saturating_sub(1);
             member.long = member.long.saturating_sub(usize::from(lease.long));
+            if lease.long {
+                return;
+            }
+            if let Some(at) = member.begun.iter().position(|begun| *begun == lease.since) {
+                member.begun.swap_remove(at);
+            }
         }
     }
 }
@@ -306,10 +350,14 @@ struct Waiting {
 
 impl Waiting {
     async fn lease(mut self, patience: Duration) -> Result<Lease, Refused> {
-        match tokio::time::timeout(patience, &mut self.receive).await {
-            Ok(Ok(lease)) => Ok(lease),
-            // The sender lives in the queue, which lives as long as this.
-            Ok(Err(_)) | Err(_) => Err(Refused::TooOld),
+        let end = Instant::now() + patience;
+        loop {
+            match tokio::time::timeout_at(end.min(Instant::now() + LOOK), &mut self.receive).await {
+                Ok(Ok(lease)) => return Ok(lease),
+                Err(_) if Instant::now() < end => self.queue.settle(&mut self.queue.lock(), None),
+                // The sender lives in the queue, which lives as long as this.
+                Ok(Err(_)) | Err(_) => return Err(Refused::TooOld),
+            }
         }
     }
 }
@@ -606,7 +654,23 @@ mod tests {
     }
 
     #[test]
-    fn no_more_threads_of_a_worker_are_busy_than_may_be() {
+    fn an_old_request_holds_nobody_back() {
+        run(async {
+            let (queue, _complaints) = queue(10, &[(1, 3)]);
+            queue.limit(1, 1);
+            let came = Instant::now();
+            let mut leases = Vec::new();
+            for path in ["/a", "/b", "/c"] {
+                leases.push(queue.checkout(("GET", path), LONG, None).await.unwrap());
+            }
+            let waited = came.elapsed().as_micros() as Micros;
+            assert!((2 * YOUNG..2 * YOUNG + 50_000).contains(&waited), "{waited}");
+            leases.into_iter().for_each(Lease::give_back);
+        });
+    }
+
+    #[test]
+    fn no_more_requests_of_a_worker_are_young_than_may_be() {
         run(async {
             let (queue, _complaints) = queue(10, &[(1, 4)]);
             queue.limit(1, 1);
@@ -616,7 +680,7 @@ mod tests {
                 async move { queue.checkout(PAGE, LONG, None).await.unwrap() }
             });
             tokio::task::yield_now().await;
-            assert_eq!(queue.occupied(), [Occupied { id: 1, limit: 1, busy: 1 }]);
+            assert_eq!(queue.occupied(), [Occupied { id: 1, limit: 1, young: 1 }]);
             assert_eq!(queue.depth(), Depth { waiting: 1, idle: 3, busy: 1 });
             queue.limit(1, 2);
             let second = waiting.await.unwrap();

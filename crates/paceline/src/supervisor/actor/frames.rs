@@ -79,7 +79,7 @@ impl Actor {
     pub(super) async fn worker_says(&mut self, number: u64, id: WorkerId, frame: Raw, fd: Option<OwnedFd>) {
         let events = self.events.clone();
         let (queue, log, name) = (self.context.queue.clone(), self.context.log.clone(), self.context.site.name.clone());
-        let threads_min = self.context.site.threads_min;
+        let threads = self.context.site.threads;
         let Some(generation) = self.generation(number) else { return };
         let (phase, account) = (generation.phase, generation.account.clone());
         let Some(worker) = generation.workers.get_mut(&id) else { return };
@@ -107,7 +107,7 @@ impl Actor {
                 match phase {
                     Phase::Ready => {
                         let early = std::mem::take(&mut worker.early);
-                        queue.join(id, threads_min, account, self.complaints.clone());
+                        queue.join(id, threads, account, self.complaints.clone());
                         early.into_iter().for_each(|channel| queue.add(id, channel));
                         self.drain_surplus().await;
                     }

@@ -90,7 +90,7 @@ impl Actor {
         generation.phase = Phase::Ready;
         let account = generation.account.clone();
         for (id, worker) in &mut generation.workers {
-            self.context.queue.join(*id, self.context.site.threads_min, account.clone(), self.complaints.clone());
+            self.context.queue.join(*id, self.context.site.threads, account.clone(), self.complaints.clone());
             worker.early.drain(..).for_each(|channel| self.context.queue.add(*id, channel));
         }
         self.failures = 0;
