@@ -13,7 +13,8 @@ module Bench
   module Servers
     HERE = File.expand_path("../..", __dir__)
     PEERS = File.join(HERE, "bench/peers")
-    WORKERS = 2
+    # `bin/bench curve` varies it.
+    WORKERS = Integer(ENV.fetch("BENCH_WORKERS", 2))
     THREADS = 5
     BASELINE = "puma"
 

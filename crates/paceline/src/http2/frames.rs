@@ -148,8 +148,9 @@ const FOR_A_HEAD: u32 = 4;
 /// For each piece of a response: it is acknowledged by WINDOW_UPDATE for its stream and for the connection, and may be
 /// measured by PING.
 const FOR_A_PIECE: u32 = 3;
-/// And one for so many bytes on their way to the client.
-const BYTES_FOR_ONE: u64 = 512;
+/// And one for so many bytes on their way to the client: one that gives each frame back at once, for the stream and for the
+/// connection, makes the frames that follow small, but not as small as one that opens its window by single bytes.
+const BYTES_FOR_ONE: u64 = 64;
 
 /// How many frames that carry nothing a client may still send.
 #[derive(Debug)]
@@ -306,7 +307,7 @@ mod tests {
         assert!(!allowance.pay(cost(BURST + 1), 0, || Duration::from_secs(3600)));
         assert!(allowance.pay(Passed { heads: 2, cost: 8, data: 0 }, 0, || Duration::from_secs(3600)));
         assert!(allowance.pay(cost(6), 2, || Duration::from_secs(3600)));
-        (0..512).for_each(|_| allowance.written(100));
+        (0..64).for_each(|_| allowance.written(100));
         assert!(allowance.pay(cost(100), 0, || Duration::from_secs(3600)));
         assert!(!allowance.pay(cost(1), 0, || Duration::from_secs(3600)));
         allowance.written(1 << 40);
