@@ -1,4 +1,4 @@
-# The fair queue: oldest first, nothing waits while a thread is idle, bounded by count and by age.
+# The queue: shortest expected first and otherwise oldest first, nothing waits while a thread is idle for it, bounded by count and by age.
 require_relative "support/scenario"
 require_relative "support/wire"
 
@@ -13,6 +13,7 @@ class QueueTest < Minitest::Test
       path = env["PATH_INFO"]
       case path
       when "/order" then next [200, { "content-type" => "text/plain" }, [$order.join(" ")]]
+      when "/report" then sleep 0.2
       when /hold/ then File.write("entered", Process.pid.to_s); File.read(path.delete_prefix("/"))
       end
       $order << path
@@ -54,6 +55,35 @@ class QueueTest < Minitest::Test
     held.gate.open
     [held.socket, *waiting].each { |socket| assert_equal 200, Wire.response(socket).status }
     assert_equal "/hold /1 /2 /3 /4 /5 /6 /7 /8", @server.get("/order").body
+  end
+
+  # Makes the server know that a report takes long and that most requests don't.
+  def learn
+    8.times do |round|
+      12.times { |i| @server.get("/#{i}") }
+      @server.get("/report") if round.odd?
+    end
+  end
+
+  # Reports come faster than they can be served for as long as the test runs. The thread that is kept from them serves the rest.
+  def test_long_requests_do_not_take_the_last_thread
+    start("-t", "3")
+    learn
+    reports = Array.new(12) { ask("/report") }
+    20.times { |i| assert_equal "200", @server.get("/short/#{i}").code }
+    assert_operator @server.get("/order").body.split.last(21).count("/report"), :<, 12, "the short ones waited for all reports"
+    reports.each { |socket| assert_equal 200, Wire.response(socket).status }
+  end
+
+  # All came while the only thread was held.
+  def test_the_shortest_expected_goes_first
+    start("-t", "1", "--front-threads", "1")
+    learn
+    held = hold
+    waiting = ["/report", "/1", "/2"].map { |path| ask(path) }
+    held.gate.open
+    [held.socket, *waiting].each { |socket| assert_equal 200, Wire.response(socket).status }
+    assert_equal %w[/hold /1 /2 /report], @server.get("/order").body.split.last(4)
   end
 
   def test_nothing_waits_while_a_thread_of_any_worker_is_idle
