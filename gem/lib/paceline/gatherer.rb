@@ -95,6 +95,11 @@ module Paceline
       nil # the app learns it at its next write
     end
 
+    # Nothing is left for the flusher.
+    def ended?
+      @ended
+    end
+
     # No piece comes any more; the flusher sends nothing any more.
     def finish
       @lock.synchronize { @ended = true }
@@ -146,8 +151,9 @@ module Paceline
       @thread.name = "paceline flusher"
     end
 
-    # Sleeps first: most bodies have ended by then, and those that begin meanwhile need not wake this thread.
+    # Sleeps first: most bodies have ended by then, also those that came meanwhile, which need not wake this thread.
     def attend(gatherer)
+      return if gatherer.ended?
       sleep(Gatherer::DELAY)
       while (wait = gatherer.flush_late)
         break @queue << gatherer unless @queue.empty?

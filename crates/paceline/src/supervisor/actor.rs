@@ -198,7 +198,7 @@ impl Actor {
         let (Some(concurrency), Some(current)) = (&mut self.concurrency, &self.current) else { return };
         let (queue, max) = (&self.context.queue, self.context.site.threads);
         let (waiting, occupied) = (queue.depth().waiting, queue.occupied());
-        if occupied.iter().all(|worker| worker.young == 0 && worker.limit >= max) {
+        if waiting == 0 && occupied.iter().all(|worker| worker.limit >= max) {
             return;
         }
         let pid = |id| current.workers.get(&id).map(|worker| worker.pid);
