@@ -6,6 +6,9 @@ require "minitest/autorun"
 require "tmpdir"
 require "fake_front"
 
+# Whoever runs the tests in the background ignores these, and so would the processes that are tested.
+%w[INT QUIT].each { |name| trap(name, "DEFAULT") }
+
 module Paceline
   class Test < Minitest::Test
     F = Frames
