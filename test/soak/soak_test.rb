@@ -172,10 +172,10 @@ class SoakTest < Minitest::Test
     end
     eventually("temporary files to be gone") { Dir.empty?(@spool) }
     state = nil
-    # Tasks and descriptors of the last generation end a moment after it.
+    # Tasks and descriptors of the last generation end a moment after it: two seconds are for its preloader to end by itself.
     eventually("descriptors and tasks to settle", within: 60) do
       last, state = state, @server.state
-      last == state && sleep(0.5) && @server.state == state
+      last == state && sleep(2.5) && @server.state == state
     end
     zombies = @server.descendants.select { |pid| File.read("/proc/#{pid}/stat").include?(") Z ") rescue false }
     {
