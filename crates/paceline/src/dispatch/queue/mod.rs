@@ -49,12 +49,9 @@ pub enum Complaint {
 
 struct Member {
     idle: Vec<Channel>,
-    busy: usize,
-    /// Of those the ones with long requests.
-    long: usize,
-    /// When the requests in hand that are not long were handed over.
-    begun: Vec<Micros>,
-    /// Of those, how many may be young at once.
+    /// The requests of its busy threads.
+    in_hand: Vec<InHand>,
+    /// Of those that are not long, how many may be young at once.
     limit: usize,
     /// No request is given to it any more.
     leaving: bool,
@@ -62,14 +59,24 @@ struct Member {
     complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct InHand {
+    since: Micros,
+    long: bool,
+}
+
 impl Member {
+    fn long(&self) -> usize {
+        self.in_hand.iter().filter(|request| request.long).count()
+    }
+
     /// Most long requests wait for something else than Ruby: they neither hold back others nor are held back.
     fn has_thread(&self, long: bool, now: Micros) -> bool {
         !self.leaving && !self.idle.is_empty() && (long || self.young(now) < self.limit)
     }
 
     fn young(&self, now: Micros) -> usize {
-        self.begun.iter().filter(|begun| now.saturating_sub(**begun) < YOUNG).count()
+        self.in_hand.iter().filter(|request| !request.long && now.saturating_sub(request.since) < YOUNG).count()
     }
 }
 
@@ -103,8 +110,7 @@ pub struct Lease {
     queue: Arc<Queue>,
     complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
     route: Route,
-    long: bool,
-    since: Micros,
+    request: InHand,
 }
 
 /// Counts for status and tests.
@@ -145,16 +151,7 @@ impl Queue {
         account: Option<Arc<Account>>,
         complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
     ) {
-        let member = Member {
-            idle: Vec::new(),
-            busy: 0,
-            long: 0,
-            begun: Vec::new(),
-            limit,
-            leaving: false,
-            account,
-            complaints,
-        };
+        let member = Member { idle: Vec::new(), in_hand: Vec::new(), limit, leaving: false, account, complaints };
         self.lock().members.insert(worker, member);
     }
 
@@ -173,7 +170,7 @@ impl Queue {
         let Some(member) = inner.members.get_mut(&worker) else { return true };
         member.leaving = true;
         member.idle.clear();
-        member.busy == 0
+        member.in_hand.is_empty()
     }
 
     /// Forgets a worker that has gone.
@@ -205,7 +202,7 @@ impl Queue {
         Depth {
             waiting: inner.line.iter().filter(|waiter| !waiter.give.is_closed()).count(),
             idle: inner.members.values().map(|member| member.idle.len()).sum(),
-            busy: inner.members.values().map(|member| member.busy).sum(),
+            busy: inner.members.values().map(|member| member.in_hand.len()).sum(),
         }
     }
 
@@ -224,7 +221,7 @@ impl Queue {
             let route = inner.expectations.route(method, path);
             let expected = inner.expectations.expected(route, now);
             if inner.line.is_free(expected.long) {
-                if let Some(lease) = self.idle_channel(&mut inner, route, expected, avoid) {
+                if let Some(lease) = self.idle_channel(&mut inner, route, expected, avoid, now) {
                     return Ok(lease);
                 }
             }
@@ -250,38 +247,26 @@ impl Queue {
         route: Route,
         expected: Expected,
         avoid: Option<WorkerId>,
+        now: Micros,
     ) -> Option<Lease> {
         if expected.long && !inner.may_take_long() {
             return None;
         }
-        let now = self.now();
         let candidates = inner
             .members
             .iter_mut()
             .filter(|(id, member)| member.has_thread(expected.long, now) && Some(**id) != avoid);
         let (&worker, member) = candidates.min_by_key(|(id, member)| {
-            let alike = if expected.long { member.long } else { member.busy - member.long };
-            (alike, member.busy, **id)
+            let alike = member.in_hand.iter().filter(|request| request.long == expected.long).count();
+            (alike, member.in_hand.len(), **id)
         })?;
         let channel = member.idle.pop()?;
-        member.busy += 1;
-        member.long += usize::from(expected.long);
+        let request = InHand { since: now, long: expected.long };
+        member.in_hand.push(request);
         let (account, complaints) = (member.account.clone(), member.complaints.clone());
-        if !expected.long {
-            member.begun.push(now);
-        }
         inner.expectations.begin(route, now);
         let queue = self.clone();
-        Some(Lease {
-            channel: Some(channel),
-            worker,
-            account,
-            queue,
-            complaints,
-            route,
-            long: expected.long,
-            since: now,
-        })
+        Some(Lease { channel: Some(channel), worker, account, queue, complaints, route, request })
     }
 
     /// Gives idle channels to those who wait. `alive`: a worker that has just shown that it lives.
@@ -295,12 +280,12 @@ impl Queue {
                 continue;
             }
             let avoid = waiter.avoid.filter(|avoided| Some(*avoided) != alive);
-            let Some(lease) = self.idle_channel(inner, waiter.route, waiter.expected, avoid) else {
+            let Some(lease) = self.idle_channel(inner, waiter.route, waiter.expected, avoid, now) else {
                 return inner.line.put_back(place, waiter);
             };
             // The request may have left in this very moment: then the channel is idle again, and the next one gets it.
             if let Err(mut lease) = waiter.give.send(lease) {
-                inner.end(&lease, None, 0);
+                inner.end(&lease, None, now);
                 if let (Some(channel), Some(member)) = (lease.channel.take(), inner.members.get_mut(&lease.worker)) {
                     member.idle.push(channel);
                 }
@@ -320,7 +305,7 @@ impl Inner {
     fn may_take_long(&self) -> bool {
         let serving = self.members.values().filter(|member| !member.leaving);
         let (threads, long) = serving
-            .map(|member| (member.idle.len() + member.busy, member.long))
+            .map(|member| (member.idle.len() + member.in_hand.len(), member.long()))
             .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let kept = if threads > 1 { (threads / KEPT).max(1) } else { 0 };
         long + kept < threads
@@ -329,13 +314,9 @@ impl Inner {
     fn end(&mut self, lease: &Lease, held: Option<Micros>, now: Micros) {
         self.expectations.end(lease.route, held, now);
         if let Some(member) = self.members.get_mut(&lease.worker) {
-            member.busy = member.busy.saturating_sub(1);
-            member.long = member.long.saturating_sub(usize::from(lease.long));
-            if lease.long {
-                return;
-            }
-            if let Some(at) = member.begun.iter().position(|begun| *begun == lease.since) {
-                member.begun.swap_remove(at);
+            // Two that are alike stand for each other.
+            if let Some(at) = member.in_hand.iter().position(|request| *request == lease.request) {
+                member.in_hand.swap_remove(at);
             }
         }
     }
@@ -384,7 +365,7 @@ impl Lease {
         if let Some(channel) = self.channel.take() {
             let now = self.queue.now();
             let mut inner = self.queue.lock();
-            inner.end(&self, Some(now - self.since), now);
+            inner.end(&self, Some(now - self.request.since), now);
             if let Some(member) = inner.members.get_mut(&self.worker).filter(|member| !member.leaving) {
                 member.idle.push(channel);
             }
@@ -422,271 +403,4 @@ impl Drop for Lease {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::{fd::OwnedFd, unix::net::UnixStream};
-
-    const PAGE: (&str, &str) = ("GET", "/page");
-    const REPORT: (&str, &str) = ("GET", "/report");
-    const LONG: Duration = Duration::from_secs(60);
-
-    fn channel(thread: usize) -> Channel {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        std::mem::forget(theirs);
-        Channel::new(OwnedFd::from(ours), thread).unwrap()
-    }
-
-    fn queue(
-        max: usize,
-        workers: &[(WorkerId, usize)],
-    ) -> (Arc<Queue>, mpsc::UnboundedReceiver<(WorkerId, Complaint)>) {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        let queue = Queue::new(max);
-        for &(worker, threads) in workers {
-            queue.join(worker, threads, None, sender.clone());
-            (1..=threads).for_each(|thread| queue.add(worker, channel(thread)));
-        }
-        (queue, receiver)
-    }
-
-    fn run(test: impl std::future::Future<Output = ()>) {
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(test);
-    }
-
-    #[test]
-    fn requests_go_to_the_worker_with_the_fewest_busy_threads() {
-        run(async {
-            let (queue, _complaints) = queue(10, &[(1, 2), (2, 2)]);
-            let mut leases = Vec::new();
-            for _ in 0..4 {
-                leases.push(queue.checkout(PAGE, LONG, None).await.unwrap());
-            }
-            assert_eq!(leases.iter().map(|lease| lease.worker).collect::<Vec<_>>(), [1, 2, 1, 2]);
-            leases.into_iter().for_each(Lease::give_back);
-        });
-    }
-
-    #[test]
-    fn a_freed_thread_takes_the_oldest_request_and_skips_those_that_left() {
-        run(async {
-            let (queue, _complaints) = queue(10, &[(1, 1)]);
-            let lease = queue.checkout(PAGE, LONG, None).await.unwrap();
-            let order = Arc::new(Mutex::new(Vec::new()));
-            let mut tasks = Vec::new();
-            for name in ["first", "second", "third"] {
-                let (queue, order) = (queue.clone(), order.clone());
-                tasks.push(tokio::spawn(async move {
-                    let lease = queue.checkout(PAGE, LONG, None).await.unwrap();
-                    order.lock().unwrap().push(name);
-                    lease.give_back();
-                }));
-                tokio::task::yield_now().await;
-            }
-            tasks[1].abort();
-            tokio::task::yield_now().await;
-            assert_eq!(queue.depth(), Depth { waiting: 2, idle: 0, busy: 1 });
-            lease.give_back();
-            for (index, task) in tasks.into_iter().enumerate() {
-                assert_eq!(task.await.is_ok(), index != 1);
-            }
-            assert_eq!(*order.lock().unwrap(), ["first", "third"]);
-            assert_eq!(queue.depth(), Depth { waiting: 0, idle: 1, busy: 0 });
-        });
-    }
-
-    #[test]
-    fn a_retried_request_goes_to_the_head() {
-        run(async {
-            let (queue, _complaints) = queue(1, &[(1, 1)]);
-            let lease = queue.checkout(PAGE, LONG, None).await.unwrap();
-            let order = Arc::new(Mutex::new(Vec::new()));
-            let mut tasks = Vec::new();
-            for (name, avoid) in [("new", None), ("retried", Some(9))] {
-                let (queue, order) = (queue.clone(), order.clone());
-                tasks.push(tokio::spawn(async move {
-                    let lease = queue.checkout(PAGE, LONG, avoid).await.unwrap();
-                    order.lock().unwrap().push(name);
-                    lease.give_back();
-                }));
-                tokio::task::yield_now().await;
-            }
-            lease.give_back();
-            for task in tasks {
-                task.await.unwrap();
-            }
-            assert_eq!(*order.lock().unwrap(), ["retried", "new"]);
-        });
-    }
-
-    #[test]
-    fn a_retried_request_takes_no_channel_that_its_dead_worker_left() {
-        run(async {
-            let (queue, _complaints) = queue(1, &[(1, 2)]);
-            let mut lease = queue.checkout(PAGE, LONG, None).await.unwrap();
-            lease.disarm();
-            let retried = tokio::spawn({
-                let queue = queue.clone();
-                async move { queue.checkout(PAGE, LONG, Some(1)).await.unwrap().worker }
-            });
-            tokio::task::yield_now().await;
-            assert_eq!(queue.depth(), Depth { waiting: 1, idle: 1, busy: 0 });
-            let (sender, _receiver) = mpsc::unbounded_channel();
-            queue.join(2, 1, None, sender);
-            queue.add(2, channel(1));
-            assert_eq!(retried.await.unwrap(), 2);
-        });
-    }
-
-    #[test]
-    fn the_queue_is_bounded_by_count_and_by_age() {
-        run(async {
-            let (queue, _complaints) = queue(1, &[(1, 1)]);
-            let lease = queue.checkout(PAGE, LONG, None).await.unwrap();
-            let waiting = tokio::spawn({
-                let queue = queue.clone();
-                async move { queue.checkout(PAGE, Duration::from_millis(50), None).await.err() }
-            });
-            tokio::task::yield_now().await;
-            assert_eq!(queue.checkout(PAGE, LONG, None).await.err(), Some(Refused::Full));
-            assert_eq!(waiting.await.unwrap(), Some(Refused::TooOld));
-            assert_eq!(queue.depth().waiting, 0);
-            lease.give_back();
-        });
-    }
-
-    #[test]
-    fn a_lease_that_is_lost_is_reported_and_a_leaving_worker_gets_nothing() {
-        run(async {
-            let (queue, mut complaints) = queue(1, &[(1, 2)]);
-            drop(queue.checkout(PAGE, LONG, None).await.unwrap());
-            assert!(matches!(complaints.recv().await, Some((1, Complaint::Replace { .. }))));
-            let lease = queue.checkout(PAGE, LONG, None).await.unwrap();
-            assert!(!queue.leave(1));
-            lease.give_back();
-            assert!(queue.leave(1));
-            assert_eq!(queue.depth(), Depth { waiting: 0, idle: 0, busy: 0 });
-        });
-    }
-
-    /// A queue that knows a page as short and a report as long.
-    async fn learned(workers: &[(WorkerId, usize)]) -> (Arc<Queue>, mpsc::UnboundedReceiver<(WorkerId, Complaint)>) {
-        let (queue, complaints) = queue(100, workers);
-        for _ in 0..30 {
-            for (request, time, times) in [(PAGE, 5, 9), (REPORT, 200, 1)] {
-                for _ in 0..times {
-                    let lease = queue.checkout(request, LONG, None).await.unwrap();
-                    tokio::time::advance(Duration::from_millis(time)).await;
-                    lease.give_back();
-                }
-            }
-        }
-        (queue, complaints)
-    }
-
-    #[test]
-    fn long_requests_leave_threads_to_others_and_are_spread() {
-        run(async {
-            let (queue, _complaints) = learned(&[(1, 5), (2, 5)]).await;
-            let mut reports = Vec::new();
-            for _ in 0..8 {
-                reports.push(queue.checkout(REPORT, LONG, None).await.unwrap());
-            }
-            assert_eq!(reports.iter().filter(|lease| lease.worker == 1).count(), 4);
-            let waiting = tokio::spawn({
-                let queue = queue.clone();
-                async move { queue.checkout(REPORT, LONG, None).await.unwrap().give_back() }
-            });
-            tokio::task::yield_now().await;
-            assert_eq!(queue.depth(), Depth { waiting: 1, idle: 2, busy: 8 });
-            // Both threads that are left are for pages, each on a worker of its own.
-            let pages =
-                [queue.checkout(PAGE, LONG, None).await.unwrap(), queue.checkout(PAGE, LONG, None).await.unwrap()];
-            assert_eq!(pages.iter().map(|lease| lease.worker).collect::<Vec<_>>(), [1, 2]);
-            pages.into_iter().for_each(Lease::give_back);
-            tokio::task::yield_now().await;
-            assert!(!waiting.is_finished());
-            // One whose worker dies makes room as well.
-            reports.pop().unwrap().disarm();
-            waiting.await.unwrap();
-            reports.into_iter().for_each(Lease::give_back);
-        });
-    }
-
-    #[test]
-    fn a_long_request_is_served_under_an_endless_stream_of_short_ones() {
-        run(async {
-            let (queue, _complaints) = learned(&[(1, 2)]).await;
-            let busy =
-                [queue.checkout(PAGE, LONG, None).await.unwrap(), queue.checkout(PAGE, LONG, None).await.unwrap()];
-            let came = Instant::now();
-            let report = tokio::spawn({
-                let queue = queue.clone();
-                async move { queue.checkout(REPORT, LONG, None).await.map(|lease| (came.elapsed(), lease)).unwrap() }
-            });
-            tokio::task::yield_now().await;
-            // Whenever a page is done two more have come.
-            for lease in busy {
-                let queue = queue.clone();
-                tokio::spawn(async move {
-                    let mut lease = lease;
-                    loop {
-                        tokio::time::sleep(Duration::from_millis(5)).await;
-                        lease.give_back();
-                        lease = queue.checkout(PAGE, LONG, None).await.unwrap();
-                    }
-                });
-            }
-            for _ in 0..4 {
-                let queue = queue.clone();
-                tokio::spawn(async move {
-                    loop {
-                        let lease = queue.checkout(PAGE, LONG, None).await.unwrap();
-                        tokio::time::sleep(Duration::from_millis(5)).await;
-                        lease.give_back();
-                    }
-                });
-            }
-            let (waited, lease) = report.await.unwrap();
-            let bound = Duration::from_micros(line::LONGEST_PATIENCE) + Duration::from_millis(20);
-            assert!(waited > Duration::from_millis(300) && waited < bound, "{waited:?}");
-            drop(lease);
-        });
-    }
-
-    #[test]
-    fn an_old_request_holds_nobody_back() {
-        run(async {
-            let (queue, _complaints) = queue(10, &[(1, 3)]);
-            queue.limit(1, 1);
-            let came = Instant::now();
-            let mut leases = Vec::new();
-            for path in ["/a", "/b", "/c"] {
-                leases.push(queue.checkout(("GET", path), LONG, None).await.unwrap());
-            }
-            let waited = came.elapsed().as_micros() as Micros;
-            assert!((2 * YOUNG..2 * YOUNG + 50_000).contains(&waited), "{waited}");
-            leases.into_iter().for_each(Lease::give_back);
-        });
-    }
-
-    #[test]
-    fn no_more_requests_of_a_worker_are_young_than_may_be() {
-        run(async {
-            let (queue, _complaints) = queue(10, &[(1, 4)]);
-            queue.limit(1, 1);
-            let lease = queue.checkout(PAGE, LONG, None).await.unwrap();
-            let waiting = tokio::spawn({
-                let queue = queue.clone();
-                async move { queue.checkout(PAGE, LONG, None).await.unwrap() }
-            });
-            tokio::task::yield_now().await;
-            assert_eq!(queue.occupied(), [Occupied { id: 1, limit: 1, young: 1 }]);
-            assert_eq!(queue.depth(), Depth { waiting: 1, idle: 3, busy: 1 });
-            queue.limit(1, 2);
-            let second = waiting.await.unwrap();
-            assert_eq!(queue.depth(), Depth { waiting: 0, idle: 2, busy: 2 });
-            lease.give_back();
-            second.give_back();
-        });
-    }
-}
+mod tests;
