@@ -1,0 +1,352 @@
+//! An owner's rules against the app's word: pages that say `private` or `max-age=0` are kept for a while all the same, one
+//! for each visitor that the named cookies tell apart. It never keeps what says no-store, nor what two visitors might share
+//! by mistake: that is refused, whatever the rule says.
+
+use http::{header, request, response, HeaderMap, HeaderName, Method};
+
+use crate::{
+    directives::Listed,
+    fields::split,
+    freshness::{Exchanged, Freshness},
+    status::Reason,
+    storing::{kept, Storable},
+    targeted::Policy,
+    vary::Nominated,
+    Millis,
+};
+
+/// What becomes of a response that sets a cookie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SetCookie {
+    /// It is not stored.
+    #[default]
+    Refuse,
+    /// It is stored without. Who asked for it gets it as it is, and the new value of a named cookie stands for the same session.
+    Strip,
+}
+
+/// One `[[cache]]`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rule {
+    /// A path with `*` for anything, slashes included. Query strings are not looked at.
+    pub path: String,
+    /// Milliseconds for which a page is fresh.
+    pub ttl: Millis,
+    /// Cookies whose values tell visitors apart.
+    pub cookies: Vec<String>,
+    pub set_cookie: SetCookie,
+    /// Pages that say no-cache are kept too.
+    pub no_cache: bool,
+    /// Milliseconds after `ttl` for which a page is still given: while a new one is made, and when that fails.
+    pub stale_while_revalidate: Millis,
+    pub stale_if_error: Millis,
+}
+
+impl Rule {
+    pub fn covers(&self, path: &str) -> bool {
+        glob(self.path.as_bytes(), path.as_bytes())
+    }
+
+    /// Whether a request may be answered by the rule. Who authenticates otherwise than by a cookie gets his own.
+    pub fn admits(&self, request: &request::Parts) -> Result<(), Reason> {
+        if ![Method::GET, Method::HEAD].contains(&request.method) {
+            return Err(Reason::Method);
+        }
+        match request.headers.keys().any(authenticates) {
+            true => Err(Reason::Authorization),
+            false => Ok(()),
+        }
+    }
+
+    /// Which visitor this is, as far as the rule tells them apart: the named cookies with their values, in the rule's order,
+    /// so that the order in the request does not matter. Empty: none of them was sent.
+    pub fn visitor(&self, request: &HeaderMap) -> Vec<u8> {
+        let mut said = Vec::new();
+        for name in &self.cookies {
+            for (_, value) in cookies(request).filter(|(sent, _)| *sent == name.as_bytes()) {
+                said.extend_from_slice(name.as_bytes());
+                said.push(b'=');
+                said.extend_from_slice(value);
+                said.push(b';');
+            }
+        }
+        said
+    }
+
+    /// May it be stored, and how? `sessions`: names of cookies that this site has been seen to keep from scripts, and thus to
+    /// tell its visitors apart by.
+    pub fn storable(
+        &self,
+        request: &request::Parts,
+        response: &response::Parts,
+        at: Exchanged,
+        sessions: &[String],
+    ) -> Result<Storable, Reason> {
+        self.admits(request)?;
+        if request.method != Method::GET {
+            return Err(Reason::Method);
+        }
+        if !matches!(response.status.as_u16(), 200 | 203 | 204 | 301 | 308 | 404 | 410) {
+            return Err(Reason::Status);
+        }
+        let policy = Policy::of(&response.headers);
+        if policy.directives.no_store {
+            return Err(Reason::NoStore);
+        }
+        if policy.directives.no_cache == Listed::Everything && !self.no_cache {
+            return Err(Reason::NoCache);
+        }
+        let unnamed = |name: &[u8]| sessions.iter().any(|session| session.as_bytes() == name) && !self.names(name);
+        if cookies(&request.headers).any(|(name, _)| unnamed(name)) {
+            // It is somebody's own page, and the rule has no way to tell whose.
+            return Err(Reason::Cookies);
+        }
+        for name in set_cookies(&response.headers) {
+            let renewed = self.names(name) && cookies(&request.headers).any(|(sent, _)| sent == name);
+            // A visitor's first cookie goes with his page (its forms' tokens); of the unknown ones nobody knows.
+            if self.set_cookie == SetCookie::Refuse || !renewed {
+                return Err(Reason::SetCookie);
+            }
+        }
+        // Vary: Cookie says what the rule says better.
+        let mut varies = response.headers.clone();
+        strike(&mut varies, header::COOKIE);
+        let nominated = Nominated::of(&varies).ok_or(Reason::VaryStar)?;
+        let mut headers = kept(&response.headers);
+        headers.remove(header::SET_COOKIE);
+        let freshness = Freshness {
+            lifetime: self.ttl,
+            heuristic: false,
+            initial_age: at.response_time.saturating_sub(at.request_time),
+            response_time: at.response_time,
+            no_cache: false,
+            must_revalidate: false,
+            immutable: false,
+            stale_while_revalidate: self.stale_while_revalidate,
+            stale_if_error: self.stale_if_error,
+        };
+        Ok(Storable { freshness, nominated, headers })
+    }
+
+    fn names(&self, name: &[u8]) -> bool {
+        self.cookies.iter().any(|named| named.as_bytes() == name)
+    }
+
+    /// The request with the new values of the named cookies that the response sets. None: it sets none of them anew.
+    pub fn renewed_visitor(&self, request: &HeaderMap, response: &HeaderMap) -> Option<Vec<u8>> {
+        let set: Vec<(&[u8], &[u8])> =
+            response.get_all(header::SET_COOKIE).iter().filter_map(|line| set_cookie(line.as_bytes())).collect();
+        let mut said = Vec::new();
+        let mut renewed = false;
+        for name in self.cookies.iter().map(String::as_bytes) {
+            let new = set.iter().rev().find(|(set, _)| *set == name).map(|(_, value)| *value);
+            let old = cookies(request).find(|(sent, _)| *sent == name).map(|(_, value)| value);
+            renewed |= new.is_some() && old.is_some();
+            if let Some(value) = new.or(old) {
+                said.extend_from_slice(name);
+                said.push(b'=');
+                said.extend_from_slice(value);
+                said.push(b';');
+            }
+        }
+        renewed.then_some(said)
+    }
+}
+
+/// Fields by which a client shows who it is, besides cookies.
+fn authenticates(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    name == "authorization"
+        || name.starts_with("x-")
+            && ["api-key", "apikey", "token", "auth", "user"].iter().any(|word| name.contains(word))
+}
+
+/// Takes a name out of Vary.
+fn strike(headers: &mut HeaderMap, name: HeaderName) {
+    let left: Vec<Vec<u8>> = crate::fields::members(headers, header::VARY)
+        .filter(|member| !member.eq_ignore_ascii_case(name.as_str().as_bytes()))
+        .map(<[u8]>::to_vec)
+        .collect();
+    headers.remove(header::VARY);
+    if let Ok(value) = http::HeaderValue::from_bytes(&left.join(&b", "[..])) {
+        if !left.is_empty() {
+            headers.insert(header::VARY, value);
+        }
+    }
+}
+
+/// Names and values of the cookies a request brings (RFC 6265 section 4.2).
+pub fn cookies(request: &HeaderMap) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let pairs = request.get_all(header::COOKIE).iter().flat_map(|line| line.as_bytes().split(|&byte| byte == b';'));
+    pairs.filter_map(|pair| {
+        let pair = crate::fields::trim(pair);
+        let equals = pair.iter().position(|&byte| byte == b'=')?;
+        Some((&pair[..equals], &pair[equals + 1..]))
+    })
+}
+
+/// Names of the cookies a response sets.
+fn set_cookies(response: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    response
+        .get_all(header::SET_COOKIE)
+        .iter()
+        .map(|line| set_cookie(line.as_bytes()).map_or(&b""[..], |(name, _)| name))
+}
+
+fn set_cookie(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let pair = split(line, b';').next()?;
+    let equals = pair.iter().position(|&byte| byte == b'=')?;
+    Some((&pair[..equals], &pair[equals + 1..]))
+}
+
+/// Names of cookies that the response keeps from scripts: by such ones a site tells its visitors apart.
+pub fn sessions_set(response: &HeaderMap) -> impl Iterator<Item = &str> {
+    response.get_all(header::SET_COOKIE).iter().filter_map(|line| {
+        let http_only =
+            split(line.as_bytes(), b';').skip(1).any(|attribute| attribute.eq_ignore_ascii_case(b"httponly"));
+        let (name, _) = set_cookie(line.as_bytes())?;
+        std::str::from_utf8(name).ok().filter(|_| http_only)
+    })
+}
+
+/// `*` stands for any run of bytes. In time linear but for the number of stars.
+fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t, mut back) = (0, 0, None);
+    loop {
+        if pattern.get(p) == Some(&b'*') {
+            back = Some((p, t));
+            p += 1;
+        } else if t < text.len() && pattern.get(p) == text.get(t) {
+            (p, t) = (p + 1, t + 1);
+        } else if t == text.len() && p == pattern.len() {
+            return true;
+        } else if let Some((star, from)) = back.filter(|(_, from)| *from < text.len()) {
+            back = Some((star, from + 1));
+            (p, t) = (star + 1, from + 1);
+        } else {
+            return false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Request, Response};
+
+    const AT: Exchanged = Exchanged { request_time: 1_577_836_800_000, response_time: 1_577_836_800_000 };
+
+    type Lines<'a> = &'a [(&'static str, &'static str)];
+
+    fn rule() -> Rule {
+        Rule {
+            path: "/projects/*".into(),
+            ttl: 5_000,
+            cookies: vec!["_session".into(), "lang".into()],
+            ..Rule::default()
+        }
+    }
+
+    fn request(lines: Lines) -> request::Parts {
+        let build = lines
+            .iter()
+            .fold(Request::builder().uri("/projects/1"), |build, (name, value)| build.header(*name, *value));
+        build.body(()).unwrap().into_parts().0
+    }
+
+    fn decide(rule: &Rule, asked: Lines, told: Lines) -> Result<Storable, Reason> {
+        let build = told.iter().fold(Response::builder(), |build, (name, value)| build.header(*name, *value));
+        rule.storable(
+            &request(asked),
+            &build.body(()).unwrap().into_parts().0,
+            AT,
+            &["_session".into(), "other".into()],
+        )
+    }
+
+    #[test]
+    fn paths() {
+        for (pattern, path, covers) in [
+            ("/projects/*", "/projects/1/issues", true),
+            ("/projects/*", "/projects", false),
+            ("/*/issues", "/a/b/issues", true),
+            ("/*/issues", "/a/b/issues/1", false),
+            ("/", "/", true),
+            ("/", "/a", false),
+            ("*", "/", true),
+            ("/a*b*c", "/aXbYbZc", true),
+            ("/a**", "/a", true),
+        ] {
+            assert_eq!(Rule { path: pattern.into(), ..Rule::default() }.covers(path), covers, "{pattern} {path}");
+        }
+        assert!(!glob("*a".repeat(30).as_bytes(), "b".repeat(5000).as_bytes()));
+    }
+
+    #[test]
+    fn it_keeps_what_says_private() {
+        let told =
+            decide(&rule(), &[("cookie", "_session=1")], &[("cache-control", "max-age=0, private, must-revalidate")])
+                .unwrap();
+        assert_eq!((told.freshness.lifetime, told.freshness.must_revalidate), (5_000, false));
+    }
+
+    #[test]
+    fn what_it_never_keeps() {
+        let session = ("cookie", "_session=1");
+        for (asked, told, reason) in [
+            (session, ("cache-control", "no-store"), Reason::NoStore),
+            (session, ("cache-control", "no-cache"), Reason::NoCache),
+            (session, ("vary", "*"), Reason::VaryStar),
+            (session, ("set-cookie", "_session=2; HttpOnly"), Reason::SetCookie),
+            (session, ("set-cookie", "unknown=2"), Reason::SetCookie),
+            (("cookie", "other=1"), ("x", "y"), Reason::Cookies),
+            (("authorization", "Basic x"), ("x", "y"), Reason::Authorization),
+            (("x-redmine-api-key", "5eed"), ("x", "y"), Reason::Authorization),
+        ] {
+            assert_eq!(decide(&rule(), &[asked], &[told]), Err(reason), "{asked:?} {told:?}");
+        }
+        assert!(decide(&Rule { no_cache: true, ..rule() }, &[session], &[("cache-control", "no-cache")]).is_ok());
+    }
+
+    #[test]
+    fn a_session_that_is_renewed_may_be_stripped() {
+        let strip = Rule { set_cookie: SetCookie::Strip, ..rule() };
+        let told = decide(&strip, &[("cookie", "_session=1")], &[("set-cookie", "_session=2; HttpOnly")]).unwrap();
+        assert!(!told.headers.contains_key("set-cookie"));
+        assert_eq!(decide(&strip, &[], &[("set-cookie", "_session=2")]), Err(Reason::SetCookie), "a visitor's first");
+        assert_eq!(decide(&strip, &[("cookie", "_session=1")], &[("set-cookie", "unknown=2")]), Err(Reason::SetCookie));
+        let set: HeaderMap =
+            [(header::SET_COOKIE, http::HeaderValue::from_static("_session=2; path=/"))].into_iter().collect();
+        let renewed = strip.renewed_visitor(&request(&[("cookie", "lang=de; _session=1")]).headers, &set);
+        assert_eq!(renewed, Some(strip.visitor(&request(&[("cookie", "_session=2; lang=de")]).headers)));
+        assert_eq!(strip.renewed_visitor(&HeaderMap::new(), &set), None);
+    }
+
+    #[test]
+    fn visitors_are_told_apart_by_the_named_cookies_alone() {
+        let visitor = |cookie: &'static str| rule().visitor(&request(&[("cookie", cookie)]).headers);
+        assert_eq!(visitor("_session=1; ga=2; lang=de"), visitor("lang=de;_session=1"));
+        for other in
+            ["_session=2; lang=de", "_session=1", "lang=de", "_session=1; _session=2; lang=de", "x=_session=1; lang=de"]
+        {
+            assert_ne!(visitor("_session=1; lang=de"), visitor(other), "{other}");
+        }
+        assert!(visitor("ga=2").is_empty());
+        assert_ne!(visitor("_session=1;lang=2"), visitor("lang=\"_session=1;\""));
+    }
+
+    #[test]
+    fn vary_by_cookie_is_the_rules_matter() {
+        let told = decide(&rule(), &[("cookie", "_session=1")], &[("vary", "Accept, Cookie")]).unwrap();
+        assert_eq!(told.nominated.names(), [header::ACCEPT]);
+    }
+
+    #[test]
+    fn sessions_are_cookies_kept_from_scripts() {
+        let set: HeaderMap = ["a=1; path=/; HttpOnly", "b=2; path=/", "c=3;httponly"]
+            .map(|line| (header::SET_COOKIE, http::HeaderValue::from_static(line)))
+            .into_iter()
+            .collect();
+        assert_eq!(sessions_set(&set).collect::<Vec<_>>(), ["a", "c"]);
+    }
+}
