@@ -13,6 +13,7 @@ use http::{header, request::Parts, HeaderValue, Response, StatusCode};
 
 use crate::{
     account::{acting, Acting},
+    config::show_duration,
     dispatch::{queue::Refused, Failure},
     exchange::Exchange,
     guard::SLOW_BODY,
@@ -26,6 +27,7 @@ use crate::{
     server::Server,
     static_files,
     supervisor::app::Unavailable,
+    upstream,
 };
 
 type Answer = Response<ResponseBody>;
@@ -106,7 +108,7 @@ pub fn unknown_host(server: &Server, head: &Parts, host: &str, exchange: &mut Ex
         .map(|site| {
             let name = site.config.hosts.iter().find(|host| host.ends_with(".localhost")).or(site.config.hosts.first());
             let url = format!("{scheme}://{}:{port}/", name.unwrap_or(&site.config.name));
-            pages::SiteLink { name: site.config.name.clone(), url, note: site.config.root.display().to_string() }
+            pages::SiteLink { name: site.config.name.clone(), url, note: site.config.serves() }
         })
         .collect();
     let (content_type, body) = pages::sites(host, &links, accept(head));
@@ -257,6 +259,41 @@ pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Fail
             page_response(StatusCode::INTERNAL_SERVER_ERROR, content_type, body)
         }
     }
+}
+
+/// No response from an upstream.
+pub fn upstream_failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: upstream::Failure) -> Answer {
+    use upstream::Failure::{Body, Broken, ConnectTimedOut, Spool, TimedOut, Unreachable};
+    let (code, note, sentence) = match failure {
+        Body(why) => return unread(site, head, exchange, why),
+        Unreachable { upstream, why } => (
+            StatusCode::BAD_GATEWAY,
+            format!("upstream {upstream}: no connection: {why}"),
+            "The server behind this one can't be reached.",
+        ),
+        Broken { upstream, why } => (
+            StatusCode::BAD_GATEWAY,
+            format!("upstream {upstream}: no response: {why}"),
+            "The server behind this one gave no proper answer.",
+        ),
+        ConnectTimedOut { upstream, after } => (
+            StatusCode::GATEWAY_TIMEOUT,
+            format!("upstream {upstream}: no connection within {} (upstream_connect_timeout)", show_duration(after)),
+            "The server behind this one can't be reached.",
+        ),
+        TimedOut { upstream, after } => (
+            StatusCode::GATEWAY_TIMEOUT,
+            format!("upstream {upstream}: no answer within {} (app_hard_timeout)", show_duration(after)),
+            "The server behind this one took too long to answer.",
+        ),
+        Spool(error) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("request body could not be handed over: {error}"),
+            "The body of this request could not be handed on.",
+        ),
+    };
+    exchange.note = Some(note);
+    status(site, head, exchange, code, sentence)
 }
 
 fn accept(head: &Parts) -> Option<&str> {

@@ -1,4 +1,4 @@
-//! A client's connection in HTTP/1: hyper reads requests and frames responses; interim responses (103) are slipped in between.
+//! A client's connection in HTTP/1: hyper reads requests and frames responses; interim responses are slipped in between.
 //! While a connection is idle it has no hyper, which would keep its buffers. It never looks at what a request asks for.
 
 use std::{
@@ -14,7 +14,7 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
-use http::{header, Response, StatusCode};
+use http::{header, HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -29,7 +29,6 @@ use crate::{
     http::{body::ResponseBody, incoming::LeftUnread},
     pipeline,
     server::Server,
-    worker::frame::HeaderPairs,
 };
 
 /// The parser's buffer, at least: what it writes at once, and reads of a body at once.
@@ -37,6 +36,9 @@ const BUFFER: usize = 64 << 10;
 
 /// Field lines the parser has room for without being told.
 const PARSERS_OWN_FIELDS: usize = 100;
+
+/// Bytes of interim responses that may wait for a client.
+const MOST_INTERIM: usize = 64 << 10;
 
 /// How long a client that is still sending is listened to after its answer.
 const LINGER: Duration = Duration::from_secs(3);
@@ -201,19 +203,17 @@ impl Interim {
 }
 
 impl exchange::Interim for Mutex<Pending> {
-    /// Left out when an earlier response is still being written: hints are optional.
-    fn early_hints(&self, headers: &HeaderPairs) {
+    /// Left out when an earlier response is still being written, or the client takes none: nothing depends on them.
+    fn interim(&self, status: StatusCode, headers: &HeaderMap) {
         let mut pending = self.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if pending.busy || headers.is_empty() {
+        if pending.busy || pending.bytes.len() > MOST_INTERIM {
             return;
         }
-        pending.bytes.extend_from_slice(b"HTTP/1.1 103 Early Hints\r\n");
+        let line = format!("HTTP/1.1 {} {}\r\n", status.as_str(), status.canonical_reason().unwrap_or_default());
+        pending.bytes.extend_from_slice(line.as_bytes());
         for (name, value) in headers {
-            // Only what can't break the framing; the shim has refused the rest already.
-            if http::HeaderName::from_bytes(name).is_ok() && http::HeaderValue::from_bytes(value).is_ok() {
-                for part in [&name[..], b": ", &value[..], b"\r\n"] {
-                    pending.bytes.extend_from_slice(part);
-                }
+            for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+                pending.bytes.extend_from_slice(part);
             }
         }
         pending.bytes.extend_from_slice(b"\r\n");

@@ -6,12 +6,13 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use http::{HeaderMap, StatusCode};
 use hyper::upgrade::OnUpgrade;
 
 use crate::{
     clock::{self, Micros},
     http2::Stream,
-    worker::frame::{Counters, HeaderPairs},
+    worker::frame::Counters,
 };
 
 /// What is known of the client's connection.
@@ -96,8 +97,8 @@ pub struct Upgrade {
 
 /// A connection that can send interim responses. To be told within the request's own task, which then has them written.
 pub trait Interim: Send + Sync {
-    /// 103 (RFC 8297).
-    fn early_hints(&self, headers: &HeaderPairs);
+    /// One with this status (1xx, but never 101) and these fields; left out where it can't be sent without waiting.
+    fn interim(&self, status: StatusCode, headers: &HeaderMap);
 }
 
 pub type Hints = Arc<dyn Interim>;
@@ -115,7 +116,7 @@ pub struct Exchange {
     pub counters: Arc<OnceLock<Counters>>,
     /// Name of the site that answers.
     pub site: Option<String>,
-    /// Where 103 (Early Hints) responses go. None: they can't be sent.
+    /// Where interim responses go (RFC 9110 section 15.2). None: the client can't have them.
     pub hints: Option<Hints>,
     /// The client's connection, should the app take it over.
     pub upgrade: Option<Upgrade>,

@@ -34,4 +34,5 @@ pub mod startup_report;
 pub mod static_files;
 pub mod supervisor;
 pub mod tls;
+pub mod upstream;
 pub mod worker;

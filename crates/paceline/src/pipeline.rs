@@ -1,4 +1,4 @@
-//! A request's way, as a list: client, proof of a host, route, redirect to https, static file, worker, answer. Each step lives in a room of
+//! A request's way, as a list: client, proof of a host, route, redirect to https, static file, worker or upstream, answer. Each step lives in a room of
 //! its own; here they are composed, and here alone is the order decided.
 
 use std::{future::Future, sync::Arc, time::Duration};
@@ -17,6 +17,7 @@ use crate::{
     http2, https_only,
     route::Site,
     server::Server,
+    upstream,
 };
 
 /// Answers one request. Always: whatever goes wrong is an answer too.
@@ -31,6 +32,8 @@ pub fn run(
     let client = forwarded::client(request.headers_mut(), &connection, &server.config.trusted_proxies);
     let is_http2 = request.version() == Version::HTTP_2;
     let admitted = if is_http2 { http2::admit(&mut request, &server.config.client.heads) } else { Ok(()) };
+    // HTTP/1.0 knows no interim responses (RFC 9110 section 15.2).
+    let hints = hints.filter(|_| request.version() == Version::HTTP_11);
     let web_socket = http2::is_web_socket(request.extensions());
     let upgrade = request
         .headers()
@@ -133,13 +136,13 @@ async fn steps(site: &Site, head: &Parts, body: incoming::Arriving, exchange: &m
             return response.map(ResponseBody::File);
         }
         let not_allowed = || acting(site.account.as_deref(), || folder.method_not_allowed(head));
-        if let Some(response) = site.app.is_none().then(not_allowed).flatten() {
+        if let Some(response) = site.is_files().then(not_allowed).flatten() {
             return response.map(ResponseBody::File);
         }
     }
-    let Some(app) = &site.app else {
+    if site.is_files() {
         return answers::status(site, head, exchange, StatusCode::NOT_FOUND, "There is no such file here.");
-    };
+    }
 
     // body
     let limits = incoming::Limits {
@@ -153,9 +156,17 @@ async fn steps(site: &Site, head: &Parts, body: incoming::Arriving, exchange: &m
     };
     exchange.timeline.body_read = crate::clock::now();
 
-    // queue, worker
-    match dispatch::run(app, head, body, exchange).await {
-        Ok(response) => answers::from_app(site, head, exchange, response).await,
-        Err(failure) => answers::failure(site, head, exchange, failure),
+    // queue, worker; or upstream
+    match (&site.app, &site.upstream) {
+        (Some(app), _) => match dispatch::run(app, head, body, exchange).await {
+            Ok(response) => answers::from_app(site, head, exchange, response).await,
+            Err(failure) => answers::failure(site, head, exchange, failure),
+        },
+        // On the heap, so that requests to apps have no room for it.
+        (None, Some(upstream)) => match Box::pin(upstream::run(upstream, head, body, exchange)).await {
+            Ok(response) => response,
+            Err(failure) => answers::upstream_failure(site, head, exchange, failure),
+        },
+        (None, None) => answers::status(site, head, exchange, StatusCode::NOT_FOUND, "There is nothing here."),
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     rate_limit::RateLimits,
     static_files::Folder,
     supervisor::app::App,
+    upstream::Upstream,
 };
 
 /// A site with what serves it.
@@ -17,8 +18,10 @@ pub struct Site {
     pub rate_limits: RateLimits,
     /// None: static files are off.
     pub folder: Option<Folder>,
-    /// None: a folder of plain files.
+    /// None: a folder of plain files, or `upstream` answers.
     pub app: Option<Arc<App>>,
+    /// A server that answers in place of an app.
+    pub upstream: Option<Upstream>,
     /// Whose eyes its files are read with; None: ours.
     pub account: Option<Arc<Account>>,
 }
@@ -31,7 +34,12 @@ impl Site {
         account: Option<Arc<Account>>,
     ) -> Site {
         let rate_limits = RateLimits::new(config.rate_limits.clone());
-        Site { config, rate_limits, folder, app, account }
+        let upstream = config
+            .upstream
+            .clone()
+            .filter(|_| app.is_none())
+            .map(|address| Upstream::new(address, config.upstream_connect_timeout, config.app_hard_timeout));
+        Site { config, rate_limits, folder, app, upstream, account }
     }
 
     /// Whether the site is made of files alone.

@@ -42,8 +42,8 @@ pub fn run(config: &Config, out: &mut dyn Write, boot: Boot) -> ExitCode {
     };
     for site in config.sites.iter().chain(&discovered.sites) {
         let tried = line(site).and_then(|(line, kind)| match kind {
-            AppKind::Files => Ok(line),
-            _ => boot(site).map(|()| line),
+            None | Some(AppKind::Files) => Ok(line),
+            Some(_) => boot(site).map(|()| line),
         });
         match tried {
             Ok(line) => report.push_str(&line),
@@ -74,17 +74,26 @@ pub fn run(config: &Config, out: &mut dyn Write, boot: Boot) -> ExitCode {
     }
 }
 
-fn line(site: &SiteConfig) -> Result<(String, AppKind), String> {
+/// None: no application, but an upstream.
+fn line(site: &SiteConfig) -> Result<(String, Option<AppKind>), String> {
+    let hosts = if site.hosts.is_empty() { "every host".into() } else { site.hosts.join(" ") };
+    if let Some(upstream) = &site.upstream {
+        let public = site.root.join(&site.public);
+        let files = match site.static_files && public.is_dir() {
+            true => format!(", files in {}", public.display()),
+            false => String::new(),
+        };
+        return Ok((format!("site    {}: {upstream}{files}, for {hosts}\n", site.name), None));
+    }
     let kind = match site.kind {
         Some(kind) => kind,
         None => config::detect(&site.root).map_err(|why| why.to_string())?.kind,
     };
-    let hosts = if site.hosts.is_empty() { "every host".into() } else { site.hosts.join(" ") };
     let ruby = match kind {
         AppKind::Files => String::new(),
         _ => format!(", {}, {} x {} threads", site.environment, site.workers, site.threads),
     };
-    Ok((format!("site    {}: {kind:?} in {}{ruby}, for {hosts}\n", site.name, site.root.display()), kind))
+    Ok((format!("site    {}: {kind:?} in {}{ruby}, for {hosts}\n", site.name, site.root.display()), Some(kind)))
 }
 
 fn shown(listening: &Listening) -> String {

@@ -10,6 +10,7 @@ use super::{
     automatic, environment,
     layer::{Layer, View},
     paceline_toml::{self, FromToml, Role},
+    proxied,
     puma::{self, Asking, FromPuma},
     resolve::{self, Sources},
     value::Value,
@@ -155,6 +156,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
     if sites.is_empty() && sites_dir.is_none() {
         sites.push(site_defaults.clone());
     }
+    problems.append(&mut proxied::settle(&sources, &toml.sites, &mut sites, sites_dir.is_some()));
     // The process that started us has loaded the app as itself; what follows it runs as the same.
     if flags.adopt_control_fd.is_some() && rustix::process::geteuid().is_root() {
         sites.iter_mut().for_each(|site| site.user = Some("root".into()));

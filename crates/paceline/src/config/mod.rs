@@ -12,6 +12,7 @@ mod load;
 mod option;
 mod options;
 mod paceline_toml;
+mod proxied;
 mod puma;
 mod resolve;
 #[cfg(test)]
@@ -31,6 +32,8 @@ pub use load::{load, ConfigError, ConfigFile, Flags, Surroundings};
 pub use options::{Opt, Preset, Scope, GROUPS, OPTIONS};
 pub use trusted::TrustedProxies;
 pub use value::{show_duration, Kind, Value};
+
+use crate::upstream::Address;
 
 /// Everything the front needs to know before it starts.
 #[derive(Debug, Clone)]
@@ -199,7 +202,17 @@ pub struct RubyTuning {
     pub compact: bool,
 }
 
-/// One application (or folder of files) and the hosts it answers.
+impl SiteConfig {
+    /// What it serves, for people: its folder, or who answers in its place.
+    pub fn serves(&self) -> String {
+        match &self.upstream {
+            Some(upstream) => upstream.to_string(),
+            None => self.root.display().to_string(),
+        }
+    }
+}
+
+/// One application (or folder of files, or upstream) and the hosts it answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteConfig {
     /// Names the site in logs; unique.
@@ -208,6 +221,10 @@ pub struct SiteConfig {
     pub hosts: Vec<String>,
     /// The application's directory (not resolved: `current` may be a symlink).
     pub root: PathBuf,
+    /// A server that answers in place of an app; `root` is then for files alone.
+    pub upstream: Option<Address>,
+    /// How long a connection to it may take.
+    pub upstream_connect_timeout: Duration,
     /// None: detected from `root` when the app is started.
     pub kind: Option<AppKind>,
     /// The rackup file when it is not `root/config.ru`.

@@ -8,6 +8,7 @@ use super::{
     bind, trusted,
     value::{anything, From, Kind},
 };
+use crate::upstream::Address;
 
 pub fn named(key: &str) -> Option<&'static Opt> {
     OPTIONS.iter().find(|option| option.key == key)
@@ -222,7 +223,12 @@ pub static OPTIONS: &[Opt] = &[
         "Host names the site answers, without port; *.example.org takes every name below it. Without any it answers what no other site does. May also be written `hosts`.")
         .preset(Unset("every host no other site has")),
     Opt::new(OneSite, SITES, "root", path(From::Settings),
-        "The application's directory. Required; may be a symbolic link such as Capistrano's `current`."),
+        "The application's directory. Required, unless there is an `upstream`; may be a symbolic link such as Capistrano's `current`."),
+    Opt::new(SiteByAdmin, SITES, "upstream", Kind::Text { check: upstream },
+        "Hand the site's requests to another HTTP server instead of an application: http://HOST:PORT or http://unix:/PATH. No Ruby is started for it, and it needs no root; \
+        files are served ahead of it from `public`, if the site names that or a root. `app_hard_timeout` bounds the wait for its answer.")
+        .env(&["PACELINE_UPSTREAM"]).common(None, "upstream")
+        .risk("What is sent to it is not encrypted. It is told the client's address in X-Forwarded-For, and has to believe this server alone."),
     Opt::new(Server, SITES, "sites", path(From::Settings),
         "Serve every folder in this directory as a site named by its folder, also those added while running.")
         .common(None, "sites"),
@@ -265,6 +271,8 @@ pub static OPTIONS: &[Opt] = &[
         "After this long without an answer from the application the request gets 504 and its worker is replaced.")
         .preset(ByEnvironment { development: "off", other: "60s" }).flag("app-hard-timeout")
         .risk("The worker's other requests are cut off with it, and work half done stays half done. With `off` a stuck request holds its thread for ever."),
+    Opt::new(Site, LIMITS, "upstream_connect_timeout", time(1, 3600),
+        "How long a connection to the `upstream` may take before the request gets 504.").fixed("5s").flag("upstream-connect-timeout"),
     Opt::new(Site, LIMITS, "start_timeout", time(100, DAY),
         "How long the application may take to start.").fixed("2m").flag("start-timeout"),
     Opt::new(Server, LIMITS, "shutdown_timeout", time(0, DAY),
@@ -380,6 +388,10 @@ fn directory(text: &str) -> Result<(), String> {
     let uri = text.parse::<http::Uri>().ok();
     let fine = uri.is_some_and(|uri| uri.scheme_str() == Some("https") && uri.host().is_some());
     fine.then_some(()).ok_or_else(|| format!("must be an address that begins with https://, not {text:?}"))
+}
+
+fn upstream(text: &str) -> Result<(), String> {
+    Address::parse(text).map(drop)
 }
 
 fn site_name(text: &str) -> Result<(), String> {

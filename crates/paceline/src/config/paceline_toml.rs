@@ -73,21 +73,21 @@ pub fn read(text: &str, shown: &str, base: &Path, role: Role) -> Result<FromToml
 /// A kind of table that the file may hold several of.
 struct Tables {
     scope: Scope,
-    /// What the table is not without, with what to say.
-    required: &'static [(&'static str, &'static str)],
+    /// What the table is not without, unless it has another instead, with what to say.
+    required: &'static [(&'static str, Option<&'static str>, &'static str)],
     singular: &'static str,
 }
 
 const SITE: Tables = Tables {
     scope: Scope::OneSite,
-    required: &[("root", "the site has no root: add root = \"/path/to/app\"")],
+    required: &[("root", Some("upstream"), "the site has no root: add root = \"/path/to/app\"")],
     singular: "a site begins with [[site]], in double brackets",
 };
 const TLS: Tables = Tables {
     scope: Scope::OneCertificate,
     required: &[
-        ("cert", "the certificate has no file: add cert = \"/path/to/fullchain.pem\""),
-        ("key", "the certificate has no key: add key = \"/path/to/privkey.pem\""),
+        ("cert", None, "the certificate has no file: add cert = \"/path/to/fullchain.pem\""),
+        ("key", None, "the certificate has no key: add key = \"/path/to/privkey.pem\""),
     ],
     singular: "a certificate begins with [[tls]], in double brackets",
 };
@@ -123,8 +123,10 @@ impl Reader<'_> {
                     one.places.push((key, self.place(at)));
                 }
             }
-            for (_, missing) in kind.required.iter().filter(|(key, _)| !one.layer.has(key)) {
-                self.problem(at, (*missing).into());
+            for (key, instead, missing) in kind.required {
+                if !one.layer.has(key) && !instead.is_some_and(|instead| one.layer.has(instead)) {
+                    self.problem(at, (*missing).into());
+                }
             }
             one.layer.anchor(base);
             read.push(one);

@@ -16,6 +16,7 @@ use crate::{
     guard::Patience,
     http::strict::Limits,
     rate_limit::Rule,
+    upstream::Address,
 };
 
 /// The sources of server-wide settings.
@@ -163,9 +164,12 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
     let root = view.path("root").unwrap_or_else(|| root.to_path_buf());
     let hosts: Vec<String> = view.list("host").iter().map(|host| host.to_ascii_lowercase()).collect();
     let name = view.text("name").or_else(|| hosts.first().cloned()).unwrap_or_else(|| folder_name(&root));
+    let upstream = view.text("upstream").and_then(|url| Address::parse(&url).ok());
     SiteConfig {
         name,
         hosts,
+        upstream,
+        upstream_connect_timeout: view.time("upstream_connect_timeout"),
         kind: view.text("kind").as_deref().and_then(kind),
         rackup: view.path("rackup").map(|path| root.join(path)),
         user: view.text("user"),

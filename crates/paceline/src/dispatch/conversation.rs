@@ -12,7 +12,7 @@ use std::{
 };
 
 use bytes::{BufMut, Bytes};
-use http::{Method, Uri};
+use http::{Method, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
 use tokio::{
     net::UnixStream,
@@ -27,7 +27,7 @@ use super::{
 use crate::{
     account::Acting,
     exchange::Hints,
-    http::{incoming::Arriving, spool::NamedSpool},
+    http::{incoming::Arriving, response::header_map, spool::NamedSpool},
     memory::BODIES,
     static_files::{self, FileBody},
     worker::{
@@ -207,8 +207,10 @@ impl Conversation {
             };
             match frame {
                 Ok(FromWorker::EarlyHints(headers)) => {
-                    if let Some(hints) = self.request.hints.as_ref().filter(|_| !self.cancelled) {
-                        hints.early_hints(&headers);
+                    let hints = self.request.hints.as_ref().filter(|_| !self.cancelled && !headers.is_empty());
+                    // The shim has refused what breaks the framing: this is the second lock.
+                    if let (Some(hints), Ok(headers)) = (hints, header_map(&headers)) {
+                        hints.interim(StatusCode::EARLY_HINTS, &headers);
                     }
                 }
                 Ok(frame) => return Ok(frame),

@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use super::dechunk::Dechunked;
 use crate::{
     compress::CompressedBody, dispatch::response_buffer::Reader, finish::Logged, http::hijack::RawBody,
-    static_files::FileBody,
+    static_files::FileBody, upstream::Relayed,
 };
 
 /// A response body.
@@ -24,6 +24,8 @@ pub enum ResponseBody {
     /// Arriving in chunked coding (the app encoded it itself), decoded here.
     Dechunked(Dechunked),
     File(FileBody),
+    /// Relayed from an upstream.
+    Relayed(Box<Relayed>),
     /// Any of these, compressed on its way.
     Compressed(Box<CompressedBody>),
     /// What a hijacking app writes after a response head of its own.
@@ -60,6 +62,7 @@ impl Body for ResponseBody {
             ResponseBody::Arriving(reader) => Pin::new(reader).poll_frame(cx),
             ResponseBody::Dechunked(body) => Pin::new(body).poll_frame(cx),
             ResponseBody::File(file) => Pin::new(file).poll_frame(cx),
+            ResponseBody::Relayed(body) => Pin::new(body.as_mut()).poll_frame(cx),
             ResponseBody::Compressed(body) => Pin::new(body.as_mut()).poll_frame(cx),
             ResponseBody::Raw(raw) => Pin::new(raw).poll_frame(cx),
             ResponseBody::Logged(logged) => Pin::new(logged.as_mut()).poll_frame(cx),
@@ -72,6 +75,7 @@ impl Body for ResponseBody {
             ResponseBody::Whole(bytes) => bytes.is_empty(),
             ResponseBody::Arriving(reader) => reader.is_end_stream(),
             ResponseBody::File(file) => file.is_end_stream(),
+            ResponseBody::Relayed(body) => body.is_end_stream(),
             ResponseBody::Logged(logged) => logged.is_end_stream(),
             _ => false,
         }
@@ -82,6 +86,7 @@ impl Body for ResponseBody {
             ResponseBody::Empty => SizeHint::with_exact(0),
             ResponseBody::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             ResponseBody::File(file) => file.size_hint(),
+            ResponseBody::Relayed(body) => body.size_hint(),
             ResponseBody::Logged(logged) => logged.size_hint(),
             _ => SizeHint::default(),
         }

@@ -13,7 +13,7 @@ use http::{header, Response, StatusCode};
 use http_body::{Body, Frame};
 use hyper_util::rt::TokioIo;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
     net::UnixStream,
 };
 
@@ -79,13 +79,13 @@ async fn read_head(stream: &mut UnixStream, mut received: BytesMut) -> Result<(u
     }
 }
 
-/// Joins the client's connection and the app's stream until both are done.
-async fn tunnel(upgrade: Upgrade, mut app: UnixStream, received: Bytes) {
+/// Joins the client's connection and another stream, of which some bytes have been received, until both are done.
+pub async fn tunnel<S: AsyncRead + AsyncWrite + Unpin>(upgrade: Upgrade, mut stream: S, received: Bytes) {
     let Upgrade { on, stream: _held } = upgrade;
     let Ok(upgraded) = on.await else { return };
     let mut client = TokioIo::new(upgraded);
     if client.write_all(&received).await.is_ok() {
-        let _ = tokio::io::copy_bidirectional(&mut client, &mut app).await;
+        let _ = tokio::io::copy_bidirectional(&mut client, &mut stream).await;
     }
 }
 

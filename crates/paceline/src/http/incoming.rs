@@ -27,6 +27,8 @@ pub enum RequestBody {
     /// Passed on as it comes, cut off at the bound; the length when the client told it.
     Streamed {
         body: Limited<Arriving>,
+        /// The bound in bytes.
+        max: u64,
         length: Option<u64>,
     },
 }
@@ -155,8 +157,8 @@ pub async fn read(mut body: Arriving, limits: Limits) -> Result<RequestBody, Unr
         return Err(Unread::TooLarge(max));
     }
     if !limits.buffer && length.is_none_or(|length| length > limits.memory as u64) {
-        let max = usize::try_from(max).unwrap_or(usize::MAX);
-        return Ok(RequestBody::Streamed { body: Limited::new(body, max), length });
+        let bound = usize::try_from(max).unwrap_or(usize::MAX);
+        return Ok(RequestBody::Streamed { body: Limited::new(body, bound), max, length });
     }
     let mut memory = BytesMut::new();
     let mut held = BODIES.take(0);

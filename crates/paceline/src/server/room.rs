@@ -12,7 +12,7 @@ use std::{
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::{config::Config, log::Log};
+use crate::{config::Config, log::Log, upstream::KEPT_CONNECTIONS};
 
 /// Kept for listeners, logs, event loops, and for files that are being read or spooled.
 const OWN: usize = 64;
@@ -33,7 +33,10 @@ impl Room {
         let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok();
         let allowed = if raised { maximum } else { current };
         let allowed = allowed.map_or(usize::MAX, |allowed| usize::try_from(allowed).unwrap_or(usize::MAX));
-        Room::within(allowed.min(1 << 24), reserve(config))
+        let room = allowed.min(1 << 24);
+        // A request to an upstream has a connection of its own there.
+        let each = if config.sites.iter().any(|site| site.upstream.is_some()) { 2 } else { 1 };
+        Room::within(room / each, reserve(config) / each)
     }
 
     /// Of a few descriptors half go to connections, whatever is to be kept.
@@ -69,7 +72,10 @@ impl Room {
 
 /// Channels, control sockets and output pipes of all workers, twice over for a restart.
 fn reserve(config: &Config) -> usize {
-    let of_sites = config.sites.iter().map(|site| 2 * (4 + site.workers * (site.threads + 4)));
+    let of_sites = config.sites.iter().map(|site| match site.upstream {
+        Some(_) => KEPT_CONNECTIONS * config.front_threads,
+        None => 2 * (4 + site.workers * (site.threads + 4)),
+    });
     OWN + 4 * config.front_threads + of_sites.sum::<usize>()
 }
 

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::Server;
 use crate::{
+    account,
     config::{self, AppKind, SiteConfig},
     log::Log,
     route::{Routes, Site},
@@ -133,6 +134,11 @@ impl Sites {
             let app = App::broken(site.clone(), "read the site's settings", why);
             return Site::new(site, None, Some(app), None);
         }
+        if site.upstream.is_some() {
+            let account = account::of_app(site.user.as_deref(), site.group.as_deref(), &site.root).ok().flatten();
+            let folder = site.static_files.then(|| Folder::new(site.root.join(&site.public), site.static_max_age));
+            return Site::new(site, folder.map(Folder::glancing), None, account);
+        }
         let is_files = kind == Some(AppKind::Files);
         // Where the app may not run as root, its start says so.
         let account = Found::at(&site).ok().and_then(|found| found.account(&site).ok()).flatten();
@@ -225,7 +231,8 @@ struct Looks {
 impl Looks {
     fn at(site: &SiteConfig) -> Looks {
         let (changed, owners) = (Looks::dates(site), Looks::owners(site));
-        let kind = site.kind.or_else(|| config::detect(&site.root).ok().map(|detected| detected.kind));
+        let detected = || config::detect(&site.root).ok().map(|detected| detected.kind);
+        let kind = site.kind.or_else(detected).filter(|_| site.upstream.is_none());
         Looks { kind, changed, owners }
     }
 

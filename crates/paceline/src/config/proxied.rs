@@ -1,0 +1,97 @@
+//! Sites with an `upstream`: what they can't have beside it, and what follows from it.
+//! It never asks the upstream.
+
+use super::{
+    options::{named, APP, RUBY},
+    paceline_toml::TomlTable,
+    resolve::Sources,
+    SiteConfig,
+};
+
+/// Settings of applications that have a meaning here too: who reads the files, and how much errors show.
+const OF_USE: &[&str] = &["environment", "user", "group"];
+
+/// Checks and completes the `sites`, whose `tables` are those of paceline.toml where there are any. Returns all that is wrong.
+pub fn settle(sources: &Sources, tables: &[TomlTable], sites: &mut [SiteConfig], has_sites_dir: bool) -> Vec<String> {
+    let mut problems = Vec::new();
+    if sources.server().given("upstream").is_some() && (!tables.is_empty() || has_sites_dir) {
+        problems.push("upstream: outside a [[site]] it is for one site; write upstream = ... in its [[site]]".into());
+    }
+    if tables.is_empty() && sources.server().given("upstream").is_some() && sources.flags.has("rackup") {
+        problems.push("a rackup file and an upstream exclude each other: no application is started beside it".into());
+    }
+    for (table, site) in tables.iter().zip(sites).filter(|(table, _)| table.layer.has("upstream")) {
+        let of_apps = table.layer.keys().filter(|key| {
+            let group = named(key).map(|option| option.group);
+            (group == Some(APP) || group == Some(RUBY)) && !OF_USE.contains(key)
+        });
+        problems.extend(of_apps.map(|key| {
+            format!(
+                "{}\"{key}\" is of no use beside \"upstream\": no application is started for this site",
+                table.place(key)
+            )
+        }));
+        let view = sources.site(&table.layer);
+        if !table.layer.has("root") {
+            // The folder that is served otherwise is not this site's.
+            site.static_files &= view.given("public").is_some();
+            if let (Some(upstream), true) = (&site.upstream, view.given("name").is_none() && site.hosts.is_empty()) {
+                site.name = upstream.authority();
+            }
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{
+        load,
+        test_folder::{around, Folder},
+        Config, ConfigError, Flags, SiteConfig,
+    };
+
+    fn loaded(toml: &str, env: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        let folder = Folder::with(&[("paceline.toml", toml), ("public/index.html", "")]);
+        around(&folder.0, env, |around| load(Flags::default(), around))
+    }
+
+    fn site(toml: &str) -> SiteConfig {
+        loaded(toml, &[]).expect(toml).sites.remove(0)
+    }
+
+    #[test]
+    fn a_site_needs_no_root_beside_an_upstream() {
+        let shop = site("[[site]]\nhost = \"shop.test\"\nupstream = \"http://127.0.0.1:8000\"");
+        assert_eq!((shop.serves().as_str(), shop.name.as_str()), ("http://127.0.0.1:8000", "shop.test"));
+        assert!(!shop.static_files);
+        let own = site("[[site]]\nupstream = \"http://unix:/run/a.sock\"\npublic = \"public\"\nuser = \"root\"\nenvironment = \"x\"");
+        assert_eq!((own.static_files, own.name.as_str()), (true, "localhost"));
+        assert!(site("[[site]]\nroot = \".\"\nupstream = \"http://app:1\"").static_files);
+        let [only] = &loaded("upstream = \"http://app:1\"", &[]).expect("fine").sites[..] else { panic!("one site") };
+        assert!(only.static_files && only.upstream.is_some());
+        let set = loaded("", &[("PACELINE_UPSTREAM", "http://app:1")]).expect("fine");
+        assert!(set.sites[0].upstream.is_some());
+    }
+
+    #[test]
+    fn what_can_not_be_is_told() {
+        let of_site = |rest: &str| format!("[[site]]\nupstream = \"http://app:1\"\n{rest}");
+        for (toml, told) in [
+            (of_site("workers = 2"), "paceline.toml:3:1: \"workers\" is of no use beside \"upstream\""),
+            (of_site("kind = \"rack\""), "\"kind\" is of no use"),
+            (of_site("yjit = \"on\""), "\"yjit\" is of no use"),
+            (
+                "[[site]]\nupstream = \"https://app\"".into(),
+                "paceline.toml:2:12: \"upstream\" \"https://app\": https upstreams are not spoken",
+            ),
+            ("[[site]]\nupstream = \"http://app/x\"".into(), "requests keep their own path"),
+            ("upstream = \"http://app:1\"\n[[site]]\nroot = \".\"".into(), "write upstream = ... in its [[site]]"),
+            ("upstream = \"http://app:1\"\nsites = \".\"".into(), "write upstream = ... in its [[site]]"),
+            ("[[site]]\nhost = \"a.test\"".into(), "the site has no root"),
+        ] {
+            let error = loaded(&toml, &[]).expect_err(&toml);
+            assert!(error.to_string().contains(told), "{toml}\n{error}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Where an upstream listens, from its URL. It never resolves a name or connects.
+
+use std::{fmt, path::PathBuf};
+
+use http::uri::Authority;
+
+/// An upstream's address: `http://HOST[:PORT]` or `http://unix:/PATH`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A name or an IP address (of IPv6 without its brackets), and a port.
+    Tcp {
+        host: String,
+        port: u16,
+    },
+    Unix(PathBuf),
+}
+
+impl Address {
+    /// Err: what is wrong with it, to be put behind the setting's name.
+    pub fn parse(url: &str) -> Result<Address, String> {
+        let example = "http://127.0.0.1:8000 or http://unix:/run/app.sock";
+        let wrong = |why: &str| format!("must be a URL like {example}, not {url:?}{why}");
+        let scheme = |scheme: &str| url.get(..scheme.len()).filter(|found| found.eq_ignore_ascii_case(scheme));
+        if scheme("https://").is_some() {
+            return Err(format!("{url:?}: https upstreams are not spoken; it must be a URL like {example}"));
+        }
+        let rest = scheme("http://").and_then(|scheme| url.get(scheme.len()..)).ok_or_else(|| wrong(""))?;
+        if let Some(path) = rest.strip_prefix("unix:") {
+            let fine = path.len() > 1 && path.starts_with('/') && !path.contains(['\0', '?', '#', ':']);
+            return if fine { Ok(Address::Unix(path.into())) } else { Err(wrong(": the socket has no absolute path")) };
+        }
+        let authority = rest.strip_suffix('/').unwrap_or(rest);
+        if authority.contains(['/', '?', '#']) {
+            return Err(wrong(": requests keep their own path, so there is none to be named here"));
+        }
+        if authority.contains('@') {
+            return Err(wrong(": a user is not sent"));
+        }
+        let authority: Authority = authority.parse().map_err(|_| wrong(""))?;
+        let port = match authority.as_str().strip_prefix(authority.host()) {
+            Some("") => 80,
+            Some(port) => port[1..].parse().ok().filter(|port| *port > 0).ok_or_else(|| wrong(": no such port"))?,
+            None => return Err(wrong("")),
+        };
+        let host = authority.host();
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        if host.is_empty() || bare.is_some_and(|bare| bare.parse::<std::net::Ipv6Addr>().is_err()) {
+            return Err(wrong(": no such host"));
+        }
+        Ok(Address::Tcp { host: bare.unwrap_or(host).to_ascii_lowercase(), port })
+    }
+
+    /// As a Host field would name it, for requests that name no host themselves.
+    pub fn authority(&self) -> String {
+        match self {
+            Address::Tcp { host, port } => {
+                let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+                if *port == 80 {
+                    host
+                } else {
+                    format!("{host}:{port}")
+                }
+            }
+            Address::Unix(_) => "localhost".into(),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp { .. } => write!(out, "http://{}", self.authority()),
+            Address::Unix(path) => write!(out, "http://unix:{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_as_they_are_written() {
+        for (url, shown) in [
+            ("http://127.0.0.1:8000", "http://127.0.0.1:8000"),
+            ("HTTP://App.Test/", "http://app.test"),
+            ("http://app:80", "http://app"),
+            ("http://[::1]:8000", "http://[::1]:8000"),
+            ("http://[::1]", "http://[::1]"),
+            ("http://unix:/run/app.sock", "http://unix:/run/app.sock"),
+        ] {
+            assert_eq!(Address::parse(url).map(|address| address.to_string()).as_deref(), Ok(shown), "{url}");
+        }
+        assert_eq!(Address::parse("http://[::1]:81"), Ok(Address::Tcp { host: "::1".into(), port: 81 }));
+        assert_eq!(Address::Unix("/x".into()).authority(), "localhost");
+    }
+
+    #[test]
+    fn what_is_no_address_is_told() {
+        for (url, told) in [
+            ("https://app.test", "https upstreams are not spoken"),
+            ("http://app.test/blog", "requests keep their own path"),
+            ("http://app.test?x", "requests keep their own path"),
+            ("http://me@app.test", "a user is not sent"),
+            ("http://unix:app.sock", "no absolute path"),
+            ("http://unix:/run/app.sock:/x", "no absolute path"),
+            ("http://", "must be a URL like"),
+            ("http://:80", "must be a URL like"),
+            ("http://[::g]", "must be a URL like"),
+            ("http://[app]:80", "must be a URL like"),
+            ("http://app:", "no such port"),
+            ("http://app:0", "no such port"),
+            ("http://app:65536", "must be a URL like"),
+            ("http://app:x", "must be a URL like"),
+            ("127.0.0.1:8000", "must be a URL like"),
+            ("", "must be a URL like"),
+            ("http:/ü", "must be a URL like"),
+        ] {
+            let error = Address::parse(url).expect_err(url);
+            assert!(error.contains(told), "{url}: {error}");
+        }
+    }
+}

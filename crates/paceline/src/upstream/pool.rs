@@ -1,0 +1,225 @@
+//! Connections to one upstream: made, kept for the next request, closed when nobody needs them.
+//! It never looks at a message. A connection is used by the event loop that made it, which alone can move its bytes.
+
+use std::{
+    collections::HashMap,
+    io,
+    pin::Pin,
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        Arc, Mutex, MutexGuard, Weak,
+    },
+    task::{ready, Context, Poll},
+    thread::{self, ThreadId},
+    time::Duration,
+};
+
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{lookup_host, TcpStream, UnixStream},
+    time::{timeout_at, Instant},
+};
+
+use super::{address::Address, failure::Failure, outgoing::Outgoing};
+
+/// How long a connection is kept without a request. Many servers close theirs after 5 s (Node, Apache, uvicorn): who closes
+/// first loses no request.
+const KEEP: Duration = Duration::from_secs(4);
+/// How many are kept by each event loop.
+pub const MOST: usize = 32;
+/// Bytes of a response that are read ahead of the client; a longer head is refused.
+const BUFFER: usize = 64 << 10;
+
+/// An upstream's connections.
+pub struct Pool {
+    pub address: Address,
+    connect_timeout: Duration,
+    idle: Mutex<HashMap<ThreadId, Shelf>>,
+}
+
+/// What one event loop keeps, the oldest first.
+#[derive(Default)]
+struct Shelf {
+    kept: Vec<(Connection, Instant)>,
+    /// A task is there that closes what is too old.
+    swept: bool,
+}
+
+/// A connection that one request has.
+pub struct Connection {
+    pub sender: SendRequest<Outgoing>,
+    /// It has served a request before this.
+    pub reused: bool,
+    /// Something has come since the request began.
+    heard: Arc<AtomicBool>,
+}
+
+impl Connection {
+    /// A request begins.
+    pub fn begin(&self) {
+        self.heard.store(false, Relaxed);
+    }
+
+    /// Whether a byte of an answer has come.
+    pub fn has_heard(&self) -> bool {
+        self.heard.load(Relaxed)
+    }
+}
+
+impl Pool {
+    pub fn new(address: Address, connect_timeout: Duration) -> Pool {
+        Pool { address, connect_timeout, idle: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ThreadId, Shelf>> {
+        self.idle.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// A kept connection that is open, as far as is known; the one used last.
+    pub fn kept(&self) -> Option<Connection> {
+        let mut idle = self.lock();
+        let shelf = idle.get_mut(&thread::current().id())?;
+        let now = Instant::now();
+        shelf.kept.retain(|(connection, since)| !connection.sender.is_closed() && *since + KEEP > now);
+        // One that is not ready is still being sent a body that its answer did not wait for.
+        let index = shelf.kept.iter().rposition(|(connection, _)| connection.sender.is_ready())?;
+        let (connection, _) = shelf.kept.remove(index);
+        Some(Connection { reused: true, ..connection })
+    }
+
+    /// Keeps a connection whose response is complete.
+    pub fn keep(self: &Arc<Self>, connection: Connection) {
+        if connection.sender.is_closed() {
+            return;
+        }
+        let thread = thread::current().id();
+        let mut idle = self.lock();
+        let shelf = idle.entry(thread).or_default();
+        if shelf.kept.len() >= MOST {
+            return;
+        }
+        shelf.kept.push((connection, Instant::now()));
+        if !shelf.swept {
+            shelf.swept = true;
+            tokio::spawn(sweep(Arc::downgrade(self), thread));
+        }
+    }
+
+    /// Drops what is too old; returns when the next will be.
+    fn drop_old(&self, thread: ThreadId) -> Option<Instant> {
+        let mut idle = self.lock();
+        let shelf = idle.get_mut(&thread)?;
+        let now = Instant::now();
+        shelf.kept.retain(|(connection, since)| !connection.sender.is_closed() && *since + KEEP > now);
+        let next = shelf.kept.first().map(|(_, since)| *since + KEEP);
+        shelf.swept = next.is_some();
+        next
+    }
+
+    /// A new connection.
+    pub async fn connect(&self) -> Result<Connection, Failure> {
+        let until = Instant::now() + self.connect_timeout;
+        let late = |_| Failure::ConnectTimedOut { upstream: self.address.to_string(), after: self.connect_timeout };
+        let unreachable = |error: io::Error| self.unreachable(error.to_string());
+        match &self.address {
+            Address::Unix(path) => {
+                let stream = timeout_at(until, UnixStream::connect(path)).await.map_err(late)?;
+                self.speak(stream.map_err(unreachable)?).await
+            }
+            Address::Tcp { host, port } => {
+                let found = timeout_at(until, lookup_host((host.as_str(), *port))).await.map_err(late)?;
+                let mut addresses = found.map_err(unreachable)?.peekable();
+                let mut failed = self.unreachable("the name has no address".into());
+                while let Some(address) = addresses.next() {
+                    // One that is silent leaves time for those after it.
+                    let now = Instant::now();
+                    let share = if addresses.peek().is_some() { (until - now) / 2 } else { until - now };
+                    match timeout_at(now + share, TcpStream::connect(address)).await {
+                        Ok(Ok(stream)) => {
+                            let _ = stream.set_nodelay(true);
+                            return self.speak(stream).await;
+                        }
+                        Ok(Err(error)) => failed = unreachable(error),
+                        Err(elapsed) => failed = late(elapsed),
+                    }
+                }
+                Err(failed)
+            }
+        }
+    }
+
+    fn unreachable(&self, why: String) -> Failure {
+        Failure::Unreachable { upstream: self.address.to_string(), why }
+    }
+
+    async fn speak<S>(&self, stream: S) -> Result<Connection, Failure>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let heard = Arc::new(AtomicBool::new(false));
+        let io = TokioIo::new(Listened { stream, heard: heard.clone() });
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(BUFFER);
+        let (sender, connection) = builder.handshake(io).await.map_err(|error| Failure::of(error, &self.address))?;
+        // Its end, good or bad, is told to whoever has the request.
+        tokio::spawn(async move { drop(connection.with_upgrades().await) });
+        Ok(Connection { sender, reused: false, heard })
+    }
+}
+
+/// Closes what an event loop keeps too long, until it keeps nothing.
+async fn sweep(pool: Weak<Pool>, thread: ThreadId) {
+    let mut next = Instant::now() + KEEP;
+    loop {
+        tokio::time::sleep_until(next).await;
+        match pool.upgrade().and_then(|pool| pool.drop_old(thread)) {
+            Some(later) => next = later,
+            None => return,
+        }
+    }
+}
+
+/// A stream that notes when something has come.
+struct Listened<S> {
+    stream: S,
+    heard: Arc<AtomicBool>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Listened<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        if buffer.filled().len() > before {
+            self.heard.store(true, Relaxed);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Listened<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
