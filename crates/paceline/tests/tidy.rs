@@ -69,6 +69,10 @@ const WALLS: &[(&str, &[&str])] = &[
     ("worker/", &["dispatch", "supervisor", "route", "pipeline", "server", "answers", "config"]),
     ("supervisor/", &["pipeline", "server", "answers", "connection", "route"]),
     ("dispatch/", &["pipeline", "server", "answers", "connection", "route"]),
+    (
+        "upstream/",
+        &["config", "dispatch", "supervisor", "worker", "route", "pipeline", "server", "answers", "connection"],
+    ),
     ("http/", &["pipeline", "server", "answers", "connection", "route", "supervisor"]),
 ];
 

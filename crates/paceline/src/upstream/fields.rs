@@ -64,7 +64,9 @@ mod tests {
         }
         assert!(connection_has(&headers, "Upgrade") && !connection_has(&headers, "keep-alive"));
         keep_end_to_end(&mut headers);
+        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
         // A line that is no text names nothing.
-        assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-other", "x-mine", "cookie"]);
+        assert_eq!(left, ["cookie", "x-mine", "x-other"]);
     }
 }
