@@ -52,19 +52,34 @@ pub struct Connection {
     pub sender: SendRequest<Outgoing>,
     /// It has served a request before this.
     pub reused: bool,
+    talk: Arc<Talk>,
+}
+
+/// What is noted of a connection's bytes.
+#[derive(Default)]
+struct Talk {
     /// Something has come since the request began.
-    heard: Arc<AtomicBool>,
+    heard: AtomicBool,
+    /// Nothing can be sent any more.
+    deaf: AtomicBool,
+    /// Its bytes are HTTP no more.
+    switched: AtomicBool,
 }
 
 impl Connection {
     /// A request begins.
     pub fn begin(&self) {
-        self.heard.store(false, Relaxed);
+        self.talk.heard.store(false, Relaxed);
+    }
+
+    /// It goes on with another protocol.
+    pub fn switch(self) {
+        self.talk.switched.store(true, Relaxed);
     }
 
     /// Whether a byte of an answer has come.
     pub fn has_heard(&self) -> bool {
-        self.heard.load(Relaxed)
+        self.talk.heard.load(Relaxed)
     }
 }
 
@@ -91,7 +106,7 @@ impl Pool {
 
     /// Keeps a connection whose response is complete.
     pub fn keep(self: &Arc<Self>, connection: Connection) {
-        if connection.sender.is_closed() {
+        if connection.sender.is_closed() || connection.talk.deaf.load(Relaxed) {
             return;
         }
         let thread = thread::current().id();
@@ -158,14 +173,14 @@ impl Pool {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let heard = Arc::new(AtomicBool::new(false));
-        let io = TokioIo::new(Listened { stream, heard: heard.clone() });
+        let talk = Arc::new(Talk::default());
+        let io = TokioIo::new(Noted { stream, talk: talk.clone() });
         let mut builder = http1::Builder::new();
         builder.max_buf_size(BUFFER);
         let (sender, connection) = builder.handshake(io).await.map_err(|error| Failure::of(error, &self.address))?;
         // Its end, good or bad, is told to whoever has the request.
         tokio::spawn(async move { drop(connection.with_upgrades().await) });
-        Ok(Connection { sender, reused: false, heard })
+        Ok(Connection { sender, reused: false, talk })
     }
 }
 
@@ -181,26 +196,41 @@ async fn sweep(pool: Weak<Pool>, thread: ThreadId) {
     }
 }
 
-/// A stream that notes when something has come.
-struct Listened<S> {
+/// A stream that notes when something has come. A server may answer before it has read the whole body, and close (RFC 9112
+/// section 9.6): what it takes no more is thrown away here, so that its answer is still read, or that there is none.
+struct Noted<S> {
     stream: S,
-    heard: Arc<AtomicBool>,
+    talk: Arc<Talk>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Listened<S> {
+impl<S> Noted<S> {
+    fn written(&self, written: io::Result<usize>, offered: usize) -> io::Result<usize> {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset};
+        match written {
+            Err(error) if matches!(error.kind(), BrokenPipe | ConnectionReset) && !self.talk.switched.load(Relaxed) => {
+                self.talk.deaf.store(true, Relaxed);
+                Ok(offered)
+            }
+            other => other,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         if buffer.filled().len() > before {
-            self.heard.store(true, Relaxed);
+            self.talk.heard.store(true, Relaxed);
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Listened<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes));
+        Poll::Ready(self.written(written, bytes.len()))
     }
 
     fn poll_write_vectored(
@@ -208,7 +238,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Listened<S> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, slices));
+        Poll::Ready(self.written(written, slices.iter().map(|slice| slice.len()).sum()))
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -36,6 +36,7 @@ pub fn response(
     let status = answer.status();
     if status == StatusCode::SWITCHING_PROTOCOLS {
         let upgrade = upgrade.ok_or_else(|| broken("101 to a request that asked for no upgrade"))?;
+        connection.switch();
         return Ok(switch(answer, upgrade));
     }
     let has_body = *method != Method::HEAD && status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED;
@@ -182,7 +183,9 @@ mod tests {
 
     fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        lines.iter().for_each(|(name, value)| drop(headers.append(*name, HeaderValue::from_static(value))));
+        for (name, value) in lines {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
         headers
     }
 
