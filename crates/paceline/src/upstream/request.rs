@@ -36,10 +36,13 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// A body that was announced and is empty is announced again (RFC 9110 section 8.6).
+    /// A body that was announced and is empty is announced again, and so is none where one is expected (RFC 9110 section 8.6).
     pub fn of(head: &Parts, body: &RequestBody) -> Framing {
+        let told = announced(&head.headers)
+            || head.headers.contains_key(header::CONTENT_LENGTH)
+            || [Method::POST, Method::PUT, Method::PATCH].contains(&head.method);
         match body.length() {
-            Some(0) if !announced(&head.headers) && !head.headers.contains_key(header::CONTENT_LENGTH) => Framing::None,
+            Some(0) if !told => Framing::None,
             Some(length) => Framing::Length(length),
             None => Framing::Chunked,
         }
@@ -312,9 +315,10 @@ mod tests {
     #[test]
     fn framing_is_what_is_known_of_the_body() {
         let framing = |fields: &[(&str, &str)], bytes: &'static [u8]| {
-            Framing::of(&asked("POST", "/", fields), &RequestBody::Memory(bytes.into()))
+            Framing::of(&asked("DELETE", "/", fields), &RequestBody::Memory(bytes.into()))
         };
-        assert_eq!(framing(&[], b""), Framing::None);
+        let of_post = Framing::of(&asked("POST", "/", &[]), &RequestBody::Memory(Default::default()));
+        assert_eq!((framing(&[], b""), of_post), (Framing::None, Framing::Length(0)));
         assert_eq!(framing(&[("content-length", "0")], b""), Framing::Length(0));
         assert_eq!(framing(&[("transfer-encoding", "chunked")], b""), Framing::Length(0));
         assert_eq!(framing(&[("transfer-encoding", "chunked")], b"abc"), Framing::Length(3));
