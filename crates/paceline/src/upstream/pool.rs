@@ -16,6 +16,7 @@ use std::{
 
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{lookup_host, TcpStream, UnixStream},
@@ -27,6 +28,9 @@ use super::{address::Address, failure::Failure, outgoing::Outgoing};
 /// How long a connection is kept without a request. Many servers close theirs after 5 s (Node, Apache, uvicorn): who closes
 /// first loses no request.
 const KEEP: Duration = Duration::from_secs(4);
+/// A connection that is silent for so long is probed: a machine that is gone says nothing, and a response or a WebSocket may be
+/// silent for as long as it likes.
+const PROBED: Duration = Duration::from_secs(60);
 /// How many are kept by each event loop.
 pub const MOST: usize = 32;
 /// Bytes of a response that are read ahead of the client; a longer head is refused.
@@ -154,6 +158,8 @@ impl Pool {
                     match timeout_at(now + share, TcpStream::connect(address)).await {
                         Ok(Ok(stream)) => {
                             let _ = stream.set_nodelay(true);
+                            let probes = TcpKeepalive::new().with_time(PROBED).with_interval(PROBED / 4);
+                            let _ = SockRef::from(&stream).set_tcp_keepalive(&probes);
                             return self.speak(stream).await;
                         }
                         Ok(Err(error)) => failed = unreachable(error),
