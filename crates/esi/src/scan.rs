@@ -28,8 +28,11 @@ pub(crate) struct Scanner {
     consumed: u64,
     /// `<!--esi` that are open (3.8).
     escapes: u32,
-    ready: Option<Token>,
+    /// What comes after the text that was given out last.
+    ready: Option<Result<Token, Error>>,
     longest: usize,
+    /// The beginning of a tag that was too long.
+    too_long: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -62,12 +65,14 @@ enum Found {
     Before,
     /// A construct that ends with this byte.
     Construct(Option<Token>),
+    /// A tag that goes on beyond the limit.
+    TooLong,
 }
 
 impl Scanner {
     pub(crate) fn new(longest: usize) -> Scanner {
         let (state, held) = (State::Text, Vec::new());
-        Scanner { state, held, held_at: 0, consumed: 0, escapes: 0, ready: None, longest }
+        Scanner { state, held, held_at: 0, consumed: 0, escapes: 0, ready: None, longest, too_long: Vec::new() }
     }
 
     /// From here on all is thrown away until `remove` closes.
@@ -83,7 +88,7 @@ impl Scanner {
                 return Ok(Some(token));
             }
         }
-        Ok(self.ready.take())
+        self.ready.take().transpose()
     }
 
     /// As far as the next construct or the end of the chunk.
@@ -110,7 +115,7 @@ impl Scanner {
                 at += 1;
                 continue;
             }
-            match self.step(byte)? {
+            match self.step(byte) {
                 Found::More => at += 1,
                 Found::Nothing => {
                     self.state = State::Text;
@@ -132,8 +137,13 @@ impl Scanner {
                         }
                     }
                 }
-                Found::Before => return Ok(self.construct(chunk, from, at, None)),
-                Found::Construct(token) => return Ok(self.construct(chunk, from, at + 1, token)),
+                Found::Before => return self.construct(chunk, from, at, None).transpose(),
+                Found::Construct(token) => return self.construct(chunk, from, at + 1, token.map(Ok)).transpose(),
+                Found::TooLong => {
+                    let error = Error { kind: ErrorKind::TagTooLong { limit: self.longest }, at: self.held_at };
+                    self.too_long = std::mem::take(&mut self.held);
+                    return self.construct(chunk, from, at, Some(Err(error))).transpose();
+                }
             }
         }
         let text = match self.state {
@@ -145,16 +155,22 @@ impl Scanner {
     }
 
     /// Takes the chunk up to the construct's end. The text before it comes first.
-    fn construct(&mut self, chunk: &mut Bytes, from: Option<usize>, end: usize, token: Option<Token>) -> Option<Token> {
+    fn construct(
+        &mut self,
+        chunk: &mut Bytes,
+        from: Option<usize>,
+        end: usize,
+        found: Option<Result<Token, Error>>,
+    ) -> Option<Result<Token, Error>> {
         let text = chunk.slice(..from.unwrap_or(0));
         self.take(chunk, end);
         self.held.clear();
         self.state = State::Text;
         if text.is_empty() {
-            return token;
+            return found;
         }
-        self.ready = token;
-        Some(Token::Text(text))
+        self.ready = found;
+        Some(Ok(Token::Text(text)))
     }
 
     fn take(&mut self, chunk: &mut Bytes, length: usize) {
@@ -176,14 +192,14 @@ impl Scanner {
         };
     }
 
-    fn step(&mut self, byte: u8) -> Result<Found, Error> {
+    fn step(&mut self, byte: u8) -> Found {
         let length = self.held.len();
         match &mut self.state {
-            State::Text => return Ok(Found::Nothing),
+            State::Text => return Found::Nothing,
             State::Opening => {
                 let fits = |opening: &&[u8]| opening.get(length) == Some(&byte) && opening.starts_with(&self.held);
                 if !OPENINGS.iter().any(fits) {
-                    return Ok(Found::Nothing);
+                    return Found::Nothing;
                 }
                 self.held.push(byte);
                 if byte == b':' {
@@ -194,33 +210,33 @@ impl Scanner {
             }
             State::EscapeOpened => {
                 if byte.is_ascii_alphanumeric() {
-                    return Ok(Found::Nothing);
+                    return Found::Nothing;
                 }
                 self.escapes = self.escapes.saturating_add(1);
-                return Ok(Found::Before);
+                return Found::Before;
             }
             State::Dashes => match (length, byte) {
                 (1, b'-') => self.held.push(byte),
-                (2, b'-') => return Ok(Found::Shift),
+                (2, b'-') => return Found::Shift,
                 (2, b'>') => {
                     self.escapes = self.escapes.saturating_sub(1);
-                    return Ok(Found::Construct(None));
+                    return Found::Construct(None);
                 }
-                _ => return Ok(Found::Nothing),
+                _ => return Found::Nothing,
             },
             State::Variable(scan) => match scan.step(byte) {
-                Step::No => return Ok(Found::Nothing),
-                _ if length >= self.longest => return Ok(Found::Nothing),
+                Step::No => return Found::Nothing,
+                _ if length >= self.longest => return Found::Nothing,
                 Step::More => self.held.push(byte),
                 Step::Done => {
                     self.held.push(byte);
                     let reference = Bytes::copy_from_slice(&self.held);
-                    return Ok(Found::Construct(Some(Token::Variable(reference, self.held_at))));
+                    return Found::Construct(Some(Token::Variable(reference, self.held_at)));
                 }
             },
             State::Tag { quote, after_equals } => {
                 if length >= self.longest {
-                    return Err(Error { kind: ErrorKind::TagTooLong { limit: self.longest }, at: self.held_at });
+                    return Found::TooLong;
                 }
                 self.held.push(byte);
                 match (*quote, byte) {
@@ -228,7 +244,7 @@ impl Scanner {
                     (Some(_), _) => {}
                     (None, b'>') => {
                         let tag = Bytes::copy_from_slice(&self.held);
-                        return Ok(Found::Construct(Some(Token::Tag(tag, self.held_at))));
+                        return Found::Construct(Some(Token::Tag(tag, self.held_at)));
                     }
                     (None, b'"' | b'\'') if *after_equals => *quote = Some(byte),
                     (None, _) => *after_equals = byte == b'=' || *after_equals && byte.is_ascii_whitespace(),
@@ -243,13 +259,13 @@ impl Scanner {
                         self.held.push(byte);
                     }
                 } else if byte == b'>' {
-                    return Ok(Found::Construct(None));
+                    return Found::Construct(None);
                 } else if !byte.is_ascii_whitespace() {
                     self.held.clear();
                 }
             }
         }
-        Ok(Found::More)
+        Found::More
     }
 
     /// The document is complete: what may no longer become a construct is text.
@@ -278,9 +294,9 @@ impl Scanner {
 
     /// What was taken of chunks and not given out.
     pub(crate) fn take_held(&mut self) -> Vec<Bytes> {
-        let ready = self.ready.take().map(Token::into_source);
-        let held = Bytes::from(std::mem::take(&mut self.held));
-        ready.into_iter().chain([held]).filter(|bytes| !bytes.is_empty()).collect()
+        let ready = self.ready.take().and_then(Result::ok).map(Token::into_source);
+        let held = [std::mem::take(&mut self.too_long), std::mem::take(&mut self.held)].map(Bytes::from);
+        ready.into_iter().chain(held).filter(|bytes| !bytes.is_empty()).collect()
     }
 }
 

@@ -57,8 +57,11 @@ pub(crate) struct Tag {
     pub closes: bool,
     /// `<esi:.../>`
     pub empty: bool,
-    attributes: Vec<(Vec<u8>, Vec<u8>)>,
+    attributes: Vec<Attribute>,
 }
+
+/// Name and value.
+type Attribute = (Vec<u8>, Vec<u8>);
 
 impl Tag {
     /// Reads all of a tag, from `<` to `>`.
@@ -75,7 +78,7 @@ impl Tag {
         let rest = rest.trim_ascii_end();
         let (rest, empty) = rest.strip_suffix(b"/").map_or((rest, false), |rest| (rest, true));
         let malformed = |what: &str| ErrorKind::MalformedTag(format!("{what} in <esi:{}>", element.name()));
-        if closes && !(rest.trim_ascii().is_empty() && !empty) {
+        if closes && (empty || !rest.trim_ascii().is_empty()) {
             return Err(malformed("there is something after the name, though it closes,"));
         }
         Ok(Tag { element, closes, empty, attributes: attributes(rest).map_err(malformed)? })
@@ -92,8 +95,8 @@ impl Tag {
     }
 }
 
-fn attributes(mut rest: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, &'static str> {
-    let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+fn attributes(mut rest: &[u8]) -> Result<Vec<Attribute>, &'static str> {
+    let mut found: Vec<Attribute> = Vec::new();
     loop {
         let trimmed = rest.trim_ascii_start();
         if trimmed.is_empty() {

@@ -97,14 +97,17 @@ impl Assembler {
             Piece::Attempt => self.branch_of_try(|of| of.attempt),
             Piece::Except => self.branch_of_try(|of| of.except),
             Piece::EndChoose => {
-                self.branching.pop_if(|open| !open.is_try());
+                if self.branching.last().is_some_and(|open| !open.is_try()) {
+                    self.branching.pop();
+                }
             }
             Piece::EndTry => {
-                if let Some(Branching::Try { number: Some(number), .. }) = self.branching.pop_if(|open| open.is_try()) {
-                    let Try { attempt, except, .. } = self.tries[number];
+                let Some(Branching::Try { number, .. }) = self.branching.last() else { return };
+                if let Some(Try { attempt, except, .. }) = number.map(|number| self.tries[number]) {
                     self.close(attempt);
                     self.close(except);
                 }
+                self.branching.pop();
             }
         }
     }
