@@ -125,7 +125,7 @@ impl Author {
 #[test]
 fn good_documents_come_to_what_their_author_knows() {
     let (mut complete, mut failed, mut branches) = (0, 0, 0);
-    for seed in 1..3000 {
+    for seed in 1..700 {
         let mut author = Author { dice: Dice::new(seed), urls: 0, never: BTreeSet::new() };
         let (mut document, outcome) = author.content(4, true, false);
         if document.contains("esi:") && author.dice.below(4) == 0 && !document.contains("--") {
@@ -133,7 +133,7 @@ fn good_documents_come_to_what_their_author_knows() {
         }
         let expected = if document.starts_with("<!--esi ") { outcome.map(|text| format!(" {text}")) } else { outcome };
         let mut dice = Dice::new(seed + 1_000_000);
-        for _ in 0..4 {
+        for _ in 0..3 {
             let cuts = dice.cut(document.as_bytes(), 1 + seed as usize % 40);
             let (pieces, error) = parse(&cuts, &Limits::default());
             assert_eq!(error, None, "{document}");
@@ -148,7 +148,7 @@ fn good_documents_come_to_what_their_author_knows() {
         *if expected.is_some() { &mut complete } else { &mut failed } += 1;
         branches += usize::from(document.contains("<esi:try>") && !author.never.is_empty());
     }
-    assert!(complete > 1000 && failed > 300 && branches > 300, "{complete} {failed} {branches}");
+    assert!(complete > 200 && failed > 100 && branches > 100, "{complete} {failed} {branches}");
 }
 
 const WORDS: [&str; 40] = [
