@@ -3,6 +3,34 @@
 //!
 //! A [`Parser`] makes [`Piece`]s of a document's bytes; an [`Assembler`] makes [`Action`]s of the pieces and the [`Facts`] of a request.
 //!
+//! ```
+//! use std::sync::Arc;
+//! use esi::{Action, Assembler, Facts, Limits, Parser};
+//!
+//! let (limits, facts) = (Limits::default(), Facts { host: "shop.example".into(), ..Facts::default() });
+//! let (mut parser, mut assembler, mut pieces) = (Parser::new(&limits), Assembler::new(Arc::new(facts), &limits), Vec::new());
+//! parser.feed("Hello <esi:include src=\"/name\"/>!".into(), &mut pieces)?;
+//! parser.finish(&mut pieces)?;
+//! pieces.iter().for_each(|piece| assembler.feed(piece));
+//! assembler.end();
+//! let mut page = Vec::new();
+//! while let Some(action) = assembler.poll() {
+//!     match action {
+//!         Action::Emit(bytes) => page.extend_from_slice(&bytes),
+//!         Action::Fetch { id, url } => {
+//!             assert_eq!(url, "/name");
+//!             // Later, when it has come; a fragment that is ESI itself goes through a parser and `assembler.nested()` first.
+//!             assembler.received(id, "Ann".into());
+//!             assembler.finished(id);
+//!         }
+//!         Action::Cancel(_) | Action::Done => {}
+//!         Action::Failed(failure) => panic!("no page without {}", failure.url),
+//!     }
+//! }
+//! assert_eq!(page, b"Hello Ann!");
+//! # Ok::<(), esi::Error>(())
+//! ```
+//!
 //! Where the note leaves something open, or this processor differs:
 //!
 //! - Variables stand for their values in attributes and within `vars`, nowhere else. Within `vars` what the client sent is escaped

@@ -128,7 +128,6 @@ impl Scanner {
                 }
                 Found::Shift => {
                     at += 1;
-                    self.held_at += 1;
                     match &mut from {
                         Some(from) => *from += 1,
                         None => {

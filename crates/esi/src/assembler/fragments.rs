@@ -6,14 +6,16 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::{tries::Consequence, Action, Assembler, FetchId};
-use crate::{Facts, Include};
+use crate::{Include, Template};
 
 #[derive(Debug)]
 pub(super) struct Fragment {
     /// The sequence it stands in.
-    within: usize,
+    pub within: usize,
+    /// What was asked for last.
     pub url: String,
-    alt: Option<String>,
+    src: Option<Template>,
+    alt: Option<Template>,
     continue_on_error: bool,
     stage: Stage,
     chunks: VecDeque<Bytes>,
@@ -29,11 +31,12 @@ enum Stage {
 }
 
 impl Fragment {
-    pub(super) fn new(include: &Include, within: usize, facts: &Facts) -> Fragment {
+    pub(super) fn new(include: &Include, within: usize) -> Fragment {
         Fragment {
             within,
-            url: include.src.expand(facts),
-            alt: include.alt.as_ref().map(|alt| alt.expand(facts)),
+            url: String::new(),
+            src: Some(include.src.clone()),
+            alt: include.alt.clone(),
             continue_on_error: include.continue_on_error,
             stage: Stage::NotAsked,
             chunks: VecDeque::new(),
@@ -84,7 +87,7 @@ impl Assembler {
     }
 
     /// The fragment that a fetch is for, as long as anybody waits for it.
-    fn fetching(&self, id: FetchId) -> Option<usize> {
+    pub(super) fn fetching(&self, id: FetchId) -> Option<usize> {
         let fragment = *self.fetches.get(id.0)?;
         (self.fragments[fragment].stage == Stage::Fetching(id)).then_some(fragment)
     }
@@ -93,13 +96,17 @@ impl Assembler {
         if self.fragments[number].stage == Stage::Done {
             return;
         }
-        if !self.takes_fetch() {
-            self.fragments[number].alt = None;
+        let within_limit = self.takes_fetch();
+        let fragment = &mut self.fragments[number];
+        let template = fragment.src.take().or_else(|| fragment.alt.take());
+        // Not before it is needed: values may be long, and includes many.
+        fragment.url = template.map(|template| template.expand(&self.facts)).unwrap_or_default();
+        if !within_limit {
+            fragment.alt = None;
             return self.fetch_failed(number);
         }
         let id = FetchId(self.fetches.len());
         self.fetches.push(number);
-        let fragment = &mut self.fragments[number];
         fragment.stage = Stage::Fetching(id);
         self.orders.push_back(Action::Fetch { id, url: fragment.url.clone() });
     }
@@ -108,8 +115,7 @@ impl Assembler {
         let fragment = &mut self.fragments[number];
         if !fragment.has_emitted {
             self.held -= fragment.discard();
-            if let Some(alt) = fragment.alt.take() {
-                fragment.url = alt;
+            if fragment.alt.is_some() {
                 self.consequences.push(Consequence::Fetch(number));
                 return;
             }
@@ -125,6 +131,7 @@ impl Assembler {
     fn done(&mut self, number: usize) {
         let fragment = &mut self.fragments[number];
         fragment.stage = Stage::Done;
+        fragment.url = String::new();
         self.consequences.push(Consequence::Settled(fragment.within));
     }
 

@@ -18,7 +18,7 @@ use bytes::Bytes;
 
 use crate::{Facts, Limits, Piece};
 use fragments::Fragment;
-use outline::{Branching, Sequence, Slot};
+use outline::{Branching, Role, Sequence, Slot};
 use tries::Try;
 
 /// A request for a fragment. Each has an id of its own, that for `alt` another than that for `src`.
@@ -137,15 +137,30 @@ impl Assembler {
         }
     }
 
-    /// Bytes that were fed or reported and can't go out yet. A caller who reads on only while this is small bounds its memory.
+    /// Bytes that were fed or reported and can't go out yet. A caller who bounds its memory reads on, once this is large, only the
+    /// fragments that [`is_awaited`](Assembler::is_awaited) names; those within an attempt have to come whole.
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// Whether a fragment's bytes would go out as they come, so that reading on costs no memory.
-    pub fn is_next(&self, id: FetchId) -> bool {
-        let next = self.cursor.last().and_then(|sequence| self.sequences[*sequence].slots.front());
-        matches!((next, self.fetches.get(id.0)), (Some(Slot::Fragment(next)), Some(of)) if next == of)
+    /// Whether the page's next bytes wait for this fragment, so that not to read it on would stop the page.
+    pub fn is_awaited(&self, id: FetchId) -> bool {
+        let Some(fragment) = self.fetching(id) else { return false };
+        let mut waits = Slot::Fragment(fragment);
+        let mut within = self.fragments[fragment].within;
+        loop {
+            if self.front() == Some(&waits) {
+                return true;
+            }
+            let (Role::Attempt(of) | Role::Except(of)) = self.sequences[within].role else { return false };
+            waits = Slot::Try(of);
+            within = self.tries[of].within;
+        }
+    }
+
+    /// What goes out next.
+    fn front(&self) -> Option<&Slot> {
+        self.cursor.last().and_then(|sequence| self.sequences[*sequence].slots.front())
     }
 
     fn next_bytes(&mut self) -> Option<Bytes> {

@@ -26,7 +26,7 @@ pub(super) struct Sequence {
     pub unsettled: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     Text(Bytes),
     Fragment(usize),
@@ -158,7 +158,7 @@ impl Assembler {
         sequence.slots.push_back(Slot::Fragment(number));
         sequence.unsettled += 1;
         let needed = sequence.stage == Stage::Needed;
-        self.fragments.push(Fragment::new(include, place, &self.facts));
+        self.fragments.push(Fragment::new(include, place));
         if needed {
             self.consequences.push(Consequence::Fetch(number));
         }

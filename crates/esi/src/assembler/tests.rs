@@ -91,7 +91,7 @@ fn all_fragments_are_asked_for_at_once_and_text_does_not_wait() {
     assert_eq!(page.finish("b"), "");
     assert_eq!(page.assembler.held(), 9);
     // The one whose turn it is streams.
-    assert!(page.assembler.is_next(page.id("a")) && !page.assembler.is_next(page.id("b")));
+    assert!(page.assembler.is_awaited(page.id("a")) && !page.assembler.is_awaited(page.id("b")));
     assert_eq!(page.receive("a", "A1"), "A1");
     assert_eq!(page.receive("a", "A2"), "A2");
     assert_eq!(page.finish("a"), "mid B1 tail .");
@@ -137,6 +137,43 @@ fn what_a_broken_fragment_has_brought_is_dropped_unless_it_is_out() {
     assert_eq!(page.finish("a"), "C");
     assert_eq!(page.receive("d", "half"), "half");
     assert_eq!(page.fail("d"), ". .");
+}
+
+#[test]
+fn alt_does_not_follow_on_half_of_src() {
+    let mut page = Page::of("<esi:include src=\"a\" alt=\"b\"/>");
+    assert_eq!(page.now(), "?a");
+    assert_eq!(page.receive("a", "half"), "half");
+    assert_eq!(page.fail("a"), "!a after 4");
+    let mut page = Page::of("<esi:include src=\"a\" alt=\"b\" onerror=\"continue\"/>.");
+    assert_eq!(page.now(), "?a");
+    assert_eq!(page.receive("a", "half"), "half");
+    assert_eq!(page.fail("a"), ". .");
+}
+
+#[test]
+fn awaited_is_what_the_next_bytes_wait_for() {
+    let mut page = Page::of(
+        "<esi:include src=\"a\"/><esi:try><esi:attempt><esi:include src=\"b\"/><esi:try><esi:attempt><esi:include src=\"c\"/></esi:attempt>\
+         <esi:except/></esi:try></esi:attempt><esi:except><esi:include src=\"e\"/><esi:include src=\"f\"/></esi:except></esi:try>\
+         <esi:include src=\"d\"/>",
+    );
+    let awaited = |page: &Page| {
+        let awaited = page.asked.iter().filter(|(id, _)| page.assembler.is_awaited(*id));
+        awaited.map(|(_, url)| &url[..]).collect::<String>()
+    };
+    assert_eq!(page.now(), "?a ?b ?c ?d");
+    assert_eq!(awaited(&page), "a");
+    page.finish("a");
+    assert_eq!(awaited(&page), "bc");
+    assert_eq!(page.fail("b"), "-c ?e ?f");
+    assert_eq!(awaited(&page), "e");
+    page.finish("e");
+    assert_eq!(awaited(&page), "f");
+    page.finish("f");
+    assert_eq!(awaited(&page), "d");
+    assert_eq!(page.finish("d"), ".");
+    assert_eq!(awaited(&page), "");
 }
 
 #[test]

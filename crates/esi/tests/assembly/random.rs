@@ -148,7 +148,7 @@ fn good_documents_come_to_what_their_author_knows() {
         *if expected.is_some() { &mut complete } else { &mut failed } += 1;
         branches += usize::from(document.contains("<esi:try>") && !author.never.is_empty());
     }
-    assert!(complete > 200 && failed > 100 && branches > 100, "{complete} {failed} {branches}");
+    assert!(complete > 200 && failed > 50 && branches > 100, "{complete} {failed} {branches}");
 }
 
 const WORDS: [&str; 40] = [
