@@ -1,6 +1,8 @@
 //! URLs with variables in them, as `src` and `alt` have (3.1). It never lets a client's value be more than the part of the URL that
 //! the document's author gave it.
 
+use std::ops::Range;
+
 use crate::{
     facts::Facts,
     variable::{Name, Value, Variable},
@@ -57,9 +59,12 @@ impl Template {
         Template(parts)
     }
 
-    /// The URI reference for this request. Only visible ASCII, without backslash, quotes and angle brackets.
+    /// The URI reference for this request. Only visible ASCII, without backslash, quotes and angle brackets. A value is never a dot
+    /// segment, and where values are empty or odd no path becomes a host.
     pub fn expand(&self, facts: &Facts) -> String {
         let mut url = String::new();
+        // What the client wrote, as ranges of the URL.
+        let mut sent: Vec<Range<usize>> = Vec::new();
         for part in &self.0 {
             match part {
                 Part::Literal(text) => encode(text, Allowed::Uri, &mut url),
@@ -72,12 +77,37 @@ impl Template {
                     };
                     let value = variable.value(facts);
                     let allowed = if matches!(value, Value::Default(_)) { Allowed::Uri } else { allowed };
+                    let start = url.len();
                     encode(value.bytes(), allowed, &mut url);
+                    if let Allowed::Component = allowed {
+                        sent.push(start..url.len());
+                    }
                 }
             }
         }
+        let names_host = matches!(self.0.first(), Some(Part::Literal(text)) if text.starts_with(b"//"));
+        let url = without_sent_dots(url, &sent);
+        if url.starts_with("//") && !names_host {
+            // A path that `resolve` refuses, and no host for any other reader.
+            return format!("/.{url}");
+        }
         url
     }
+}
+
+/// Empties the segments of the path that are dots, if any of the dots was sent: it would lead to what the author did not write.
+fn without_sent_dots(url: String, sent: &[Range<usize>]) -> String {
+    let path_end = url.find(['?', '#']).unwrap_or(url.len());
+    let (mut at, mut kept) = (0, Vec::new());
+    for segment in url[..path_end].split('/') {
+        let dots =
+            segment.len() <= 6 && matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
+        let end = at + segment.len();
+        let from_client = dots && sent.iter().any(|range| range.start < end && at < range.end);
+        kept.push(if from_client { "" } else { segment });
+        at = end + 1;
+    }
+    kept.join("/") + &url[path_end..]
 }
 
 fn encode(text: &[u8], allowed: Allowed, url: &mut String) {
@@ -112,6 +142,30 @@ mod tests {
 
     fn expand(template: &str, facts: &Facts) -> String {
         Template::parse(template.as_bytes()).expand(facts)
+    }
+
+    #[test]
+    fn values_make_no_way_up_and_no_host() {
+        let facts = Facts {
+            cookie: "up=..; dot=.; host=evil.example".into(),
+            path: "//evil.example".into(),
+            ..Facts::default()
+        };
+        let cases = [
+            ("/users/$(HTTP_COOKIE{up})/x", "/users//x"),
+            ("/users/$(HTTP_COOKIE{dot})$(HTTP_COOKIE{dot})", "/users/"),
+            ("/users/.$(HTTP_COOKIE{dot})/x", "/users//x"),
+            ("/users/%2E$(HTTP_COOKIE{dot})/x", "/users//x"),
+            ("/users/$(HTTP_COOKIE{up})x/../y?a=$(HTTP_COOKIE{up})", "/users/..x/../y?a=.."),
+            ("../$(HTTP_COOKIE{none})./x", ".././x"),
+            ("/$(HTTP_COOKIE{none})/$(HTTP_COOKIE{host})/x", "/.//evil.example/x"),
+            ("/$(HTTP_COOKIE{up})/$(HTTP_COOKIE{host})/x", "/.//evil.example/x"),
+            ("$(REQUEST_PATH)/x", "/.//evil.example/x"),
+            ("//cdn.example/$(HTTP_COOKIE{up})", "//cdn.example/"),
+        ];
+        for (template, expected) in cases {
+            assert_eq!(expand(template, &facts), expected, "{template}");
+        }
     }
 
     #[test]
