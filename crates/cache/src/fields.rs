@@ -9,7 +9,7 @@ use crate::Millis;
 
 /// The members of a list-based field over all of its lines, without the space around them. Empty ones are left out
 /// (RFC 9110 section 5.6.1.2). A comma in a quoted string parts nothing.
-pub fn members<'a>(headers: &'a HeaderMap, name: impl AsHeaderName) -> impl Iterator<Item = &'a [u8]> {
+pub fn members(headers: &HeaderMap, name: impl AsHeaderName) -> impl Iterator<Item = &[u8]> {
     headers.get_all(name).iter().flat_map(|line| split(line.as_bytes(), b',')).filter(|member| !member.is_empty())
 }
 
