@@ -77,6 +77,14 @@ impl KeyMaker {
         finish(hasher)
     }
 
+    /// The key of what is known of a visitor, by what he says of himself.
+    pub fn visitor(&self, said: &[u8]) -> Key {
+        let mut hasher = self.hasher;
+        hasher.write(b"\x04");
+        hasher.write(said);
+        finish(hasher)
+    }
+
     /// The key of something made from what is kept under `key`, as it was at `version`.
     pub fn derived(&self, key: Key, version: u64, what: &str) -> Key {
         let mut hasher = self.hasher;

@@ -45,6 +45,7 @@ pub struct Stored {
     /// Seconds since the epoch that stand for Last-Modified where a response has none (RFC 9111 section 4.3.2).
     pub modified: Option<Millis>,
     expired: AtomicBool,
+    hits: AtomicU64,
 }
 
 static VERSIONS: AtomicU64 = AtomicU64::new(1);
@@ -74,6 +75,7 @@ impl Stored {
             nominated: storable.nominated,
             tags: tags.into(),
             expired: AtomicBool::new(false),
+            hits: AtomicU64::new(0),
         }
     }
 
@@ -83,6 +85,16 @@ impl Stored {
             Content::Whole(bytes) => Some(bytes),
             Content::Pieces(_) => None,
         }
+    }
+
+    /// It has answered once more.
+    pub fn count_hit(&self) {
+        self.hits.fetch_add(1, Relaxed);
+    }
+
+    /// How often it has answered.
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Relaxed)
     }
 
     /// It was purged softly: from now on it is stale.
@@ -127,6 +139,12 @@ pub enum Kept {
         url: Arc<str>,
         bytes: Bytes,
     },
+    /// What is known of a visitor (`stubborn`): whose pages are his, and whether what he sees next may be kept.
+    Session {
+        url: Arc<str>,
+        lineage: u128,
+        settled: AtomicBool,
+    },
 }
 
 impl Object for Kept {
@@ -139,6 +157,8 @@ impl Object for Kept {
                 url_weight(&directory.url) + names + allocated(directory.nominations.len() * size_of::<Nominated>())
             }
             Kept::Derived { url, bytes } => url_weight(url) + allocated(bytes.len()),
+            // All of them share their URL.
+            Kept::Session { .. } => 0,
         }
     }
 
@@ -146,7 +166,7 @@ impl Object for Kept {
         match self {
             Kept::Response(stored) => &stored.url,
             Kept::Directory(directory) => &directory.url,
-            Kept::Derived { url, .. } => url,
+            Kept::Derived { url, .. } | Kept::Session { url, .. } => url,
         }
     }
 

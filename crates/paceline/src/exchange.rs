@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use cache::status::CacheStatus;
 use http::{HeaderMap, StatusCode};
 use hyper::upgrade::OnUpgrade;
 
@@ -122,6 +123,8 @@ pub struct Exchange {
     pub upgrade: Option<Upgrade>,
     /// Said in the log beside a response that the front made itself.
     pub note: Option<String>,
+    /// What the page cache did.
+    pub cache: Option<CacheStatus>,
 }
 
 impl Exchange {
@@ -144,7 +147,32 @@ impl Exchange {
             hints,
             upgrade,
             note: None,
+            cache: None,
         }
+    }
+
+    /// The same exchange for a question to the origin that outlives the client's interest.
+    pub fn branch(&self) -> Exchange {
+        Exchange {
+            id: self.id.clone(),
+            connection: self.connection.clone(),
+            client: self.client.clone(),
+            timeline: self.timeline.clone(),
+            received: self.received,
+            counters: Arc::default(),
+            site: self.site.clone(),
+            hints: self.hints.clone(),
+            upgrade: None,
+            note: None,
+            cache: None,
+        }
+    }
+
+    /// Takes over what came of a branch.
+    pub fn join(&mut self, branch: Exchange) {
+        self.timeline = branch.timeline;
+        self.counters = branch.counters;
+        self.note = self.note.take().or(branch.note);
     }
 
     /// Takes over what the worker reported, if it has.

@@ -7,6 +7,7 @@ pub mod account;
 pub mod acme;
 pub mod admission;
 pub mod answers;
+pub mod caching;
 pub mod cli;
 pub mod clock;
 pub mod compress;

@@ -3,17 +3,26 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use http::{header, request::Parts, Method, Request, Response, StatusCode, Version};
+use http_body::Body;
 use hyper::body::Incoming;
 
 use crate::{
     account::{acting, Acting},
     acme::http_01,
-    answers, compress, dispatch,
+    answers,
+    caching::{Fetch, Fetched, Looked, SiteCache},
+    compress, dispatch,
     exchange::{Connection, Exchange, Hints, Upgrade},
     finish::{self, Record},
     forwarded,
-    http::{body::ResponseBody, env, incoming, strict::Refusal},
+    http::{
+        body::ResponseBody,
+        env,
+        incoming::{self, RequestBody},
+        strict::Refusal,
+    },
     http2, https_only,
     route::Site,
     server::Server,
@@ -121,7 +130,12 @@ pub fn refuse(
     finish::response(response, record, None)
 }
 
-async fn steps(site: &Site, head: &Parts, body: incoming::Arriving, exchange: &mut Exchange) -> Response<ResponseBody> {
+async fn steps(
+    site: &Arc<Site>,
+    head: &Parts,
+    body: incoming::Arriving,
+    exchange: &mut Exchange,
+) -> Response<ResponseBody> {
     // rate limit
     if let Some(address) = exchange.client.address {
         let now = Duration::from_micros(exchange.timeline.head_read);
@@ -144,15 +158,79 @@ async fn steps(site: &Site, head: &Parts, body: incoming::Arriving, exchange: &m
         return answers::status(site, head, exchange, StatusCode::NOT_FOUND, "There is no such file here.");
     }
 
+    // cache lookup
+    let Some(cache) = &site.cache else { return ask(site, head, Some(body), exchange).await };
+    let mut response = cached(site, cache, head, body, exchange).await;
+    exchange.cache = Some(cache.tell(head.uri.path(), &mut response));
+    response
+}
+
+/// By what the cache has, and what it has not.
+async fn cached(
+    site: &Arc<Site>,
+    cache: &Arc<SiteCache>,
+    head: &Parts,
+    body: incoming::Arriving,
+    exchange: &mut Exchange,
+) -> Response<ResponseBody> {
+    let wanted = match cache.look(head, !body.is_end_stream(), exchange) {
+        Looked::Answer(response) => return response,
+        Looked::Refresh(response, wanted) => {
+            tokio::spawn(cache.lead(wanted, head.clone(), exchange.branch(), fetch(site)));
+            return response;
+        }
+        Looked::Lead(wanted) => {
+            let asking = cache.lead(wanted, head.clone(), exchange.branch(), fetch(site));
+            let Fetched { response, exchange: branch } = asking.await;
+            exchange.join(branch);
+            return response;
+        }
+        Looked::Join(flight, mut wanted) => match cache.join(flight, &mut wanted, head).await {
+            Some(response) => return response,
+            None => wanted,
+        },
+        Looked::Pass(wanted) => wanted,
+    };
+    if wanted.only_if_cached() {
+        let sentence = "This page is not in the cache, and no other was asked for.";
+        return answers::status(site, head, exchange, StatusCode::GATEWAY_TIMEOUT, sentence);
+    }
+    let began = cache.begin();
+    let response = ask(site, head, Some(body), exchange).await;
+    cache.passed(wanted, head, response, began)
+}
+
+/// How the cache asks for what many want: without a body, and to the end.
+fn fetch(site: &Arc<Site>) -> Fetch {
+    let site = site.clone();
+    Arc::new(move |head, mut exchange| {
+        let site = site.clone();
+        Box::pin(async move {
+            let response = ask(&site, &head, None, &mut exchange).await;
+            Fetched { response, exchange }
+        })
+    })
+}
+
+/// Asks the app.
+async fn ask(
+    site: &Site,
+    head: &Parts,
+    body: Option<incoming::Arriving>,
+    exchange: &mut Exchange,
+) -> Response<ResponseBody> {
     // body
     let limits = incoming::Limits {
         max: site.config.max_body,
         memory: site.config.body_memory,
         buffer: site.config.buffer_requests,
     };
-    let body = match incoming::read(body, limits).await {
-        Ok(body) => body,
-        Err(unread) => return answers::unread(site, head, exchange, unread),
+    let body = match body {
+        Some(body) => match incoming::read(body, limits).await {
+            Ok(body) => body,
+            Err(unread) => return answers::unread(site, head, exchange, unread),
+        },
+        None => RequestBody::Memory(Bytes::new()),
     };
     exchange.timeline.body_read = crate::clock::now();
 

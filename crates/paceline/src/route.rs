@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     account::Account,
+    caching::SiteCache,
     config::{AppKind, SiteConfig},
     rate_limit::RateLimits,
     static_files::Folder,
@@ -22,6 +23,8 @@ pub struct Site {
     pub app: Option<Arc<App>>,
     /// A server that answers in place of an app.
     pub upstream: Option<Upstream>,
+    /// None: it keeps no pages.
+    pub cache: Option<Arc<SiteCache>>,
     /// Whose eyes its files are read with; None: ours.
     pub account: Option<Arc<Account>>,
 }
@@ -32,6 +35,7 @@ impl Site {
         folder: Option<Folder>,
         app: Option<Arc<App>>,
         account: Option<Arc<Account>>,
+        cache: Option<Arc<SiteCache>>,
     ) -> Site {
         let rate_limits = RateLimits::new(config.rate_limits.clone());
         let upstream = config
@@ -39,7 +43,7 @@ impl Site {
             .clone()
             .filter(|_| app.is_none())
             .map(|address| Upstream::new(address, config.upstream_connect_timeout, config.app_hard_timeout));
-        Site { config, rate_limits, folder, app, upstream, account }
+        Site { config, rate_limits, folder, app, upstream, cache, account }
     }
 
     /// Whether the site is made of files alone.

@@ -58,6 +58,10 @@ pub fn run(config: &Config, out: &mut dyn Write, boot: Boot) -> ExitCode {
         problems += 1;
         report.push_str(&format!("WRONG   site {}: {why}\n", site.name));
     }
+    let rules = config.sites.iter().filter_map(|site| site.cache.as_ref()).flat_map(|cache| &cache.rules);
+    for warning in rules.filter_map(config::cache_rule::warning) {
+        report.push_str(&format!("warning {warning}\n"));
+    }
     for notice in &config.notices {
         report.push_str(&format!("notice  {notice}\n"));
     }

@@ -85,7 +85,7 @@ fn argument(option: &'static Opt) -> Arg {
         arg = arg.short(letter);
     }
     match option.kind {
-        Kind::List { .. } | Kind::Rates => arg.action(ArgAction::Append),
+        Kind::List { .. } | Kind::Rates | Kind::CacheRules => arg.action(ArgAction::Append),
         Kind::Bool => arg.num_args(0..=1).require_equals(true).default_missing_value("true").overrides_with(option.key),
         _ => arg.action(ArgAction::Set).overrides_with(option.key),
     }
@@ -113,6 +113,7 @@ fn value_name(kind: &Kind) -> &'static str {
         Kind::Path { .. } => "PATH",
         Kind::Text { .. } | Kind::Map => "TEXT",
         Kind::Rates => "PATH RATE BURST",
+        Kind::CacheRules => "PATH RULE",
         Kind::List { .. } => "URI",
         Kind::Enum(_) => "WORD",
     }

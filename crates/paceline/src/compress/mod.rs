@@ -8,6 +8,8 @@ mod encoder;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{header, HeaderMap, HeaderValue, Method, Response, StatusCode};
 
@@ -48,6 +50,18 @@ pub struct Asked {
     method: Method,
     conditions: HeaderMap,
 }
+
+/// Where what was made of a body is kept, for those who want the same.
+pub trait Remembers: Send + Sync {
+    fn recall(&self, coding: ContentCoding) -> Option<Bytes>;
+    /// Whether it is to be made now: false while somebody makes it.
+    fn begin(&self, coding: ContentCoding) -> bool;
+    fn remember(&self, coding: ContentCoding, bytes: Bytes);
+}
+
+/// In a response's extensions: its body was compressed before, or will be wanted again.
+#[derive(Clone)]
+pub struct Memo(pub Arc<dyn Remembers>);
 
 /// Bodies up to this are compressed in one go, so that their length is known. (Others would hold up the event loop.)
 const AT_ONCE: usize = 32 << 10;
@@ -93,9 +107,20 @@ pub fn response(asked: &Asked, settings: Settings, response: Response<ResponseBo
             return Response::from_parts(head, ResponseBody::Empty);
         }
     }
+    let memo = head.extensions.remove::<Memo>();
+    if let Some(known) = memo.as_ref().and_then(|memo| memo.0.recall(coding)) {
+        head.headers.insert(header::CONTENT_LENGTH, known.len().into());
+        return Response::from_parts(head, ResponseBody::Whole(known));
+    }
+    if let (Some(memo), ResponseBody::Whole(bytes)) = (&memo, &body) {
+        make_ahead(memo, bytes, coding, settings.effort);
+    }
     let body = match body {
         ResponseBody::Whole(bytes) if bytes.len() <= AT_ONCE => match encoder.whole(&bytes) {
             Ok(compressed) => {
+                if let Some(memo) = memo {
+                    memo.0.remember(coding, compressed.clone());
+                }
                 head.headers.insert(header::CONTENT_LENGTH, compressed.len().into());
                 ResponseBody::Whole(compressed)
             }
@@ -109,6 +134,19 @@ pub fn response(asked: &Asked, settings: Settings, response: Response<ResponseBo
         body => ResponseBody::Compressed(Box::new(CompressedBody::new(body, encoder))),
     };
     Response::from_parts(head, body)
+}
+
+/// What is too large to be compressed at once is compressed beside the event loop, for those who come later.
+fn make_ahead(memo: &Memo, bytes: &Bytes, coding: ContentCoding, effort: Effort) {
+    if bytes.len() <= AT_ONCE || !memo.0.begin(coding) {
+        return;
+    }
+    let (memo, bytes) = (memo.clone(), bytes.clone());
+    tokio::task::spawn_blocking(move || {
+        if let Some(Ok(compressed)) = Encoder::new(coding, effort).map(|encoder| encoder.whole(&bytes)) {
+            memo.0.remember(coding, compressed);
+        }
+    });
 }
 
 /// RFC 9110 section 15.4.5: the fields that the 200 would have had. A client that names the weak form of a tag has the

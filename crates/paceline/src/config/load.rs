@@ -192,6 +192,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         pidfile: server.path("pidfile"),
         tag: server.text("tag").or_else(|| Some(resolve::folder_name(&root))),
         front_threads: server.count("front_threads"),
+        cache_size: server.number("cache_size"),
         buffer_memory: server.count("buffer_memory"),
         shutdown_timeout: server.time("shutdown_timeout"),
         log: sources.log(),

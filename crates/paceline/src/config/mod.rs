@@ -3,6 +3,7 @@
 
 mod automatic;
 mod bind;
+pub mod cache_rule;
 mod detect;
 mod discovery;
 mod docs;
@@ -60,6 +61,8 @@ pub struct Config {
     pub tag: Option<String>,
     /// Event-loop threads of the front.
     pub front_threads: usize,
+    /// Bytes of memory for what the page cache keeps.
+    pub cache_size: u64,
     /// Bytes of memory for all bodies that wait.
     pub buffer_memory: usize,
     /// How long in-flight requests may take after TERM or INT.
@@ -285,6 +288,8 @@ pub struct SiteConfig {
     pub early_hints: bool,
     /// How responses are compressed. None: not at all.
     pub compress: Option<crate::compress::Settings>,
+    /// None: it keeps no pages.
+    pub cache: Option<crate::caching::Settings>,
     /// How often one address may ask for what.
     pub rate_limits: Vec<crate::rate_limit::Rule>,
     /// Send a `Server-Timing` header.

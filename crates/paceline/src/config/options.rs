@@ -21,6 +21,7 @@ pub const PROXIES: &str = "Proxies in front";
 pub const APP: &str = "Application";
 pub const RUBY: &str = "Tuning of Ruby";
 pub const FILES: &str = "Static files and compression";
+pub const CACHE: &str = "Page cache";
 pub const LIMITS: &str = "Queue and time limits";
 pub const BODIES: &str = "Bodies and memory";
 pub const CLIENTS: &str = "Clients";
@@ -29,7 +30,7 @@ pub const PROCESS: &str = "Server process";
 pub const SITES: &str = "Sites";
 
 pub const GROUPS: &[&str] =
-    &[LISTEN, TLS, HTTP2, PROXIES, APP, RUBY, SITES, FILES, LIMITS, BODIES, CLIENTS, LOGS, PROCESS];
+    &[LISTEN, TLS, HTTP2, PROXIES, APP, RUBY, SITES, FILES, CACHE, LIMITS, BODIES, CLIENTS, LOGS, PROCESS];
 
 use Preset::{ByEnvironment, CoresUpTo, Unset};
 use Scope::{OneCertificate, OneSite, Server, Site, SiteByAdmin};
@@ -258,6 +259,29 @@ pub static OPTIONS: &[Opt] = &[
         .fixed("balanced").flag("compress-effort"),
     Opt::new(Site, FILES, "compress_min", size(0, 1 << 30),
         "Smaller bodies are not worth it.").fixed("1KB").flag("compress-min"),
+
+    Opt::new(Site, CACHE, "page_cache", Kind::Bool,
+        "Keep responses and give them again, as far as their own Cache-Control allows (RFC 9111), as a CDN would. Each response tells in \
+        Cache-Status what was done.").fixed("true").flag("page-cache")
+        .risk("A page that says `public` or `max-age` and yet differs from visitor to visitor is shown to all of them: say `private` or `Vary`."),
+    Opt::new(Server, CACHE, "cache_size", size(0, TB),
+        "Memory for what is kept, of all sites, its index included.").fixed("64MB").flag("cache-size"),
+    Opt::new(Site, CACHE, "cache_object", size(0, 1 << 30),
+        "Larger bodies are not kept.").fixed("4MB").flag("cache-object"),
+    Opt::new(Site, CACHE, "cache_stale_if_error", time(0, 365 * DAY),
+        "For so long after it has become stale a page may stand in for an error of the application, where it names no stale-if-error of its \
+        own and does not forbid it (must-revalidate).").fixed("0s").flag("cache-stale-if-error"),
+    Opt::new(Site, CACHE, "cache_obey_requests", Kind::Bool,
+        "Clients may ask for a fresh page (Cache-Control: no-cache, max-age=0: what a browser's reload sends).").fixed("true").flag("cache-obey-requests")
+        .risk("With true anybody can have a page made anew; with false a reload may show what was there before."),
+    Opt::new(Site, CACHE, "cache", Kind::CacheRules,
+        "The stubborn mode: pages that say `private` or `max-age=0` are kept all the same for a while, one for each visitor. A rule has `path` \
+        (`*` stands for anything), `ttl`, `cookies = [\"_session\"]` (those that tell visitors apart; one page is kept for each of their values), \
+        `set_cookie` (`refuse`: a response that sets a cookie is not kept; `strip`: it is kept without), `no_cache = true` (also what says \
+        no-cache), `stale_while_revalidate` and `stale_if_error`. The first rule that covers a path counts. What says no-store is never kept. \
+        After a POST, PUT, PATCH or DELETE what was kept for that visitor is dropped. In a site: [[site.cache]].")
+        .risk("What a visitor's page depends on and the rule does not name (another cookie, his address) is taken from whoever came first. \
+        Requests with Authorization or an API key are never answered by a rule."),
 
     Opt::new(Site, LIMITS, "queue_max", Kind::Int { min: 0, max: 1_000_000 },
         "Requests that may wait for a worker thread; further ones get 503.").fixed("1000").flag("queue-max")

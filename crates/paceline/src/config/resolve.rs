@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::{
-    bind,
+    bind, cache_rule,
     layer::{is_development, Layer, View},
     paceline_toml::TomlTable,
     value::Value,
@@ -12,6 +12,7 @@ use super::{
     RubyTuning, SiteConfig, TlsConfig, TrustedProxies,
 };
 use crate::{
+    caching,
     compress::{Effort, Settings},
     guard::Patience,
     http::strict::Limits,
@@ -207,6 +208,12 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
                 _ => Effort::Balanced,
             },
             min: view.number("compress_min"),
+        }),
+        cache: view.bool("page_cache").then(|| caching::Settings {
+            object: view.number("cache_object"),
+            stale_if_error: view.time("cache_stale_if_error").as_millis() as u64,
+            obey_requests: view.bool("cache_obey_requests"),
+            rules: view.list("cache").iter().filter_map(|rule| cache_rule::parse(rule).ok()).collect(),
         }),
         rate_limits: view.list("rate_limit").iter().filter_map(|rule| Rule::parse(rule).ok()).collect(),
         server_timing: view.bool("server_timing"),

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use toml_edit::Item;
 
+use super::cache_rule;
 use crate::rate_limit::Rule;
 
 /// What a setting's value may be.
@@ -51,6 +52,8 @@ pub enum Kind {
     Map,
     /// Rate limits: tables with path, rate and burst in TOML, `PATH RATE BURST` as text.
     Rates,
+    /// The page cache's rules: tables in TOML, `PATH KEY=VALUE ...` as text.
+    CacheRules,
 }
 
 /// Refuses a text with the words to show.
@@ -131,6 +134,7 @@ impl Kind {
             Kind::List { check } => check(text).map(|()| Value::List(vec![text.to_string()])),
             Kind::Enum(words) if words.contains(&text) => Ok(Value::Text(text.to_string())),
             Kind::Rates => Rule::parse(text).map(|_| Value::List(vec![text.to_string()])),
+            Kind::CacheRules => cache_rule::parse(text).map(|_| Value::List(vec![text.to_string()])),
             Kind::Enum(_) | Kind::Map => Err(wrong()),
         }
     }
@@ -166,6 +170,7 @@ impl Kind {
                 Ok(Value::List(texts.into_iter().map(String::from).collect()))
             }
             Kind::Rates => rates(item).ok_or_else(wrong)?.map(Value::List),
+            Kind::CacheRules => cache_rule::tables(item).ok_or_else(wrong)?.map(Value::List),
             Kind::Map => {
                 let table = item.as_table_like().ok_or_else(wrong)?;
                 table
@@ -206,6 +211,7 @@ impl Kind {
             Kind::Enum(words) => words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or "),
             Kind::Map => "a table of names and texts".into(),
             Kind::Rates => "tables [[rate_limit]] with path, rate and burst".into(),
+            Kind::CacheRules => "tables [[cache]] with path, ttl and cookies".into(),
         }
     }
 }
@@ -255,7 +261,7 @@ fn bytes(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-fn duration(text: &str) -> Option<Duration> {
+pub(super) fn duration(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
     let millis: u64 = match text[digits.len()..].trim() {
         "ms" => 1,

@@ -12,8 +12,8 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::dechunk::Dechunked;
 use crate::{
-    compress::CompressedBody, dispatch::response_buffer::Reader, finish::Logged, http::hijack::RawBody,
-    static_files::FileBody, upstream::Relayed,
+    caching::SharedReader, compress::CompressedBody, dispatch::response_buffer::Reader, finish::Logged,
+    http::hijack::RawBody, static_files::FileBody, upstream::Relayed,
 };
 
 /// A response body.
@@ -26,6 +26,8 @@ pub enum ResponseBody {
     File(FileBody),
     /// Relayed from an upstream.
     Relayed(Box<Relayed>),
+    /// Arriving, for several clients at once.
+    Shared(SharedReader),
     /// Any of these, compressed on its way.
     Compressed(Box<CompressedBody>),
     /// What a hijacking app writes after a response head of its own.
@@ -63,6 +65,7 @@ impl Body for ResponseBody {
             ResponseBody::Dechunked(body) => Pin::new(body).poll_frame(cx),
             ResponseBody::File(file) => Pin::new(file).poll_frame(cx),
             ResponseBody::Relayed(body) => Pin::new(body.as_mut()).poll_frame(cx),
+            ResponseBody::Shared(reader) => Pin::new(reader).poll_frame(cx),
             ResponseBody::Compressed(body) => Pin::new(body.as_mut()).poll_frame(cx),
             ResponseBody::Raw(raw) => Pin::new(raw).poll_frame(cx),
             ResponseBody::Logged(logged) => Pin::new(logged.as_mut()).poll_frame(cx),

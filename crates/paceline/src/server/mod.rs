@@ -27,6 +27,7 @@ use crate::{
     accepted::Entrance,
     acme::{Keeper, Proof, Shelf},
     admission::{Connections, Full},
+    caching::Cache,
     config::{Bind, Config, Listening},
     connection,
     dispatch::queue::Depth,
@@ -46,6 +47,8 @@ const LAST_MOMENTS: Duration = Duration::from_secs(5);
 
 /// What all connections share.
 pub struct Server {
+    /// What all sites keep of what their apps said.
+    pub cache: Arc<Cache>,
     pub config: Config,
     pub log: Log,
     /// Certificates that the server gets by itself, and the proofs for them.
@@ -206,6 +209,7 @@ async fn supervise(config: Config, log: Log, listeners: Vec<Entered>, keeper: Op
     memory::BODIES.allow(config.buffer_memory);
     let connections = Connections::new(config.client.connections, config.client.connections_per_address);
     let server = Arc::new(Server {
+        cache: Arc::new(Cache::new(config.cache_size)),
         config,
         log,
         automatic,

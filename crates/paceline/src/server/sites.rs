@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use super::Server;
 use crate::{
     account,
+    caching::SiteCache,
     config::{self, AppKind, SiteConfig},
     log::Log,
     route::{Routes, Site},
@@ -132,12 +133,13 @@ impl Sites {
         site.kind = kind;
         if let Some(why) = problem {
             let app = App::broken(site.clone(), "read the site's settings", why);
-            return Site::new(site, None, Some(app), None);
+            return Site::new(site, None, Some(app), None, None);
         }
         if site.upstream.is_some() {
             let account = account::of_app(site.user.as_deref(), site.group.as_deref(), &site.root).ok().flatten();
             let folder = site.static_files.then(|| Folder::new(site.root.join(&site.public), site.static_max_age));
-            return Site::new(site, folder.map(Folder::glancing), None, account);
+            let cache = self.cache_of(&site);
+            return Site::new(site, folder.map(Folder::glancing), None, account, cache);
         }
         let is_files = kind == Some(AppKind::Files);
         // Where the app may not run as root, its start says so.
@@ -154,7 +156,13 @@ impl Sites {
             }
             app
         });
-        Site::new(site, folder, app, account)
+        let cache = self.cache_of(&site).filter(|_| app.is_some());
+        Site::new(site, folder, app, account, cache)
+    }
+
+    fn cache_of(&self, site: &SiteConfig) -> Option<Arc<SiteCache>> {
+        let settings = site.cache.clone()?;
+        Some(Arc::new(SiteCache::new(self.server.cache.clone(), settings)))
     }
 
     /// Looks for sites that came, went or changed, and at each app's tmp/restart.txt.

@@ -1,0 +1,612 @@
+//! What is made of the origin's answer: it is stored, shared, put in the place of an older one, or only passed on; and what an
+//! unsafe request has changed is dropped. It never asks the origin twice but when a 304 speaks of something else.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cache::{
+    freshness::Exchanged,
+    groups,
+    invalidating::{self, invalidated},
+    key::Target,
+    partial::{strong_validator, ContentRange, Pieces},
+    search::NoVarySearch,
+    status::{CacheStatus, Reason},
+    store::{How, Inserted, Key, Moment},
+    stored::{Content, Directory, Kept, Stored},
+    storing::{self, storable, Storable},
+    stubborn::SetCookie,
+    targeted,
+    updating::{self, HeadMeans},
+    validating,
+};
+use http::{header, request::Parts, response, HeaderMap, Method, Response, StatusCode};
+use http_body::Body;
+
+use super::{
+    answer::{self, dated, Answering},
+    flight::{Attended, Fetch, Fetched, Flight, Share},
+    lookup::Wanted,
+    now,
+    streaming::SharedBody,
+    SiteCache,
+};
+use crate::{exchange::Exchange, http::body::ResponseBody};
+
+/// Paths of which it is kept which parameters do not matter.
+const MOST_SEARCHES: usize = 4096;
+
+/// A question as it was put to the origin.
+struct Asked {
+    at: Exchanged,
+    moment: Moment,
+    /// It was put about what is stored.
+    validated: bool,
+    /// The client asked for less than what was asked for.
+    less: bool,
+}
+
+/// When a question to the origin began; see `SiteCache::passed`.
+pub struct Began {
+    request_time: u64,
+    moment: Moment,
+}
+
+impl SiteCache {
+    /// Before a request is passed on.
+    pub fn begin(&self) -> Began {
+        Began { request_time: now(), moment: self.cache.store.moment() }
+    }
+
+    /// Asks the origin for all who want the same. It is asked to the end, even if nobody waits any more.
+    pub fn lead(self: &Arc<Self>, wanted: Box<Wanted>, head: Parts, exchange: Exchange, fetch: Fetch) -> Attended {
+        let leading = Leading { cache: self.clone(), flight: wanted.flight.clone() };
+        Attended::new(async move {
+            let leading = leading;
+            leading.cache.clone().ask(wanted, head, exchange, fetch, leading).await
+        })
+    }
+
+    async fn ask(
+        self: Arc<Self>,
+        mut wanted: Box<Wanted>,
+        head: Parts,
+        exchange: Exchange,
+        fetch: Fetch,
+        mut leading: Leading,
+    ) -> Fetched {
+        let mut asked = head.clone();
+        let whole = wanted.stored.clone().filter(|_| wanted.has_whole());
+        let validated = match &whole {
+            Some(stored) => validating::conditional(&mut asked.headers, stored),
+            None => {
+                validating::unconditional(&mut asked.headers);
+                false
+            }
+        };
+        let less = asked.headers.len() != head.headers.len() || validated;
+        let Began { request_time, moment } = self.begin();
+        let Fetched { mut response, mut exchange } = fetch(asked.clone(), exchange).await;
+        let mut asked_for = Asked { at: Exchanged { request_time, response_time: now() }, moment, validated, less };
+        let foreign = |response: &Response<ResponseBody>| {
+            let not_modified = response.status() == StatusCode::NOT_MODIFIED && validated;
+            not_modified && whole.as_ref().is_some_and(|stored| !validating::is_meant(stored, response.headers()))
+        };
+        if foreign(&response) {
+            validating::unconditional(&mut asked.headers);
+            let again = self.begin();
+            let fetched = fetch(asked, exchange).await;
+            (response, exchange) = (fetched.response, fetched.exchange);
+            let at = Exchanged { request_time: again.request_time, response_time: now() };
+            asked_for = Asked { at, moment: again.moment, validated: false, less };
+        }
+        let response = self.arrived(&mut wanted, &head, response, &asked_for, &mut leading);
+        Fetched { response, exchange }
+    }
+
+    /// What came of a request that was passed on for itself.
+    pub fn passed(
+        self: &Arc<Self>,
+        mut wanted: Box<Wanted>,
+        head: &Parts,
+        response: Response<ResponseBody>,
+        began: Began,
+    ) -> Response<ResponseBody> {
+        let at = Exchanged { request_time: began.request_time, response_time: now() };
+        let asked = Asked { at, moment: began.moment, validated: false, less: false };
+        let mut leading = Leading { cache: self.clone(), flight: None };
+        self.arrived(&mut wanted, head, response, &asked, &mut leading)
+    }
+
+    fn arrived(
+        self: &Arc<Self>,
+        wanted: &mut Wanted,
+        head: &Parts,
+        response: Response<ResponseBody>,
+        asked: &Asked,
+        leading: &mut Leading,
+    ) -> Response<ResponseBody> {
+        let (mut parts, body) = response.into_parts();
+        if !self.settings.rules.is_empty() {
+            self.sessions.learn(&parts.headers);
+        }
+        if !invalidating::is_safe(&head.method) {
+            self.invalidate(wanted, head, &parts);
+        }
+        let failed = matches!(parts.status.as_u16(), 500 | 502 | 503 | 504);
+        if failed && head.method != Method::POST {
+            let mut status = CacheStatus {
+                hit: true,
+                forward_status: Some(parts.status.as_u16()),
+                detail: Some("stale-if-error"),
+                ..wanted.status
+            };
+            if let Some(mut response) = self.stand_in(wanted, head, now(), &mut status) {
+                if let Some(stored) = wanted.stored.clone() {
+                    // Those who wait need not hear the same from the origin.
+                    self.share(wanted, Share { stored, body: None, primary: wanted.primary, variant: wanted.key });
+                }
+                response.extensions_mut().insert(status);
+                return response;
+            }
+        }
+        if head.method == Method::HEAD {
+            self.heard(wanted, &parts, asked.at);
+        }
+        let not_modified = parts.status == StatusCode::NOT_MODIFIED && asked.validated;
+        if let Some(stored) = wanted.stored.clone().filter(|_| not_modified) {
+            return self.still_good(wanted, head, &stored, parts, asked, leading);
+        }
+        let decided = match wanted.storable && head.method != Method::HEAD {
+            true => self.decide(wanted, head, &parts, asked.at).and_then(|decided| self.fits(decided, &parts, &body)),
+            false => Err(wanted.status.reason.unwrap_or(Reason::Method)),
+        };
+        let storable = match decided {
+            Ok(storable) => storable,
+            Err(reason) => {
+                self.not_stored(wanted, head, &parts, reason);
+                wanted.status.reason = wanted.status.reason.or(Some(reason).filter(|_| wanted.storable));
+                targeted::consume(&mut parts.headers);
+                let mut response = Response::from_parts(parts, body);
+                response.extensions_mut().insert(wanted.status);
+                return response;
+            }
+        };
+        self.store_and_give(wanted, head, (parts, body), storable, asked, leading)
+    }
+
+    /// By the owner's rule, if there is one for the path; else by what request and response say.
+    fn decide(
+        &self,
+        wanted: &Wanted,
+        head: &Parts,
+        parts: &response::Parts,
+        at: Exchanged,
+    ) -> Result<Storable, Reason> {
+        let Some((rule, visitor)) = self.rule_of(wanted).zip(wanted.visitor) else {
+            return storable(head, parts, at, self.settings.stale_if_error);
+        };
+        let decided = rule.storable(head, parts, at, &self.sessions.names());
+        // Of who has just changed something the next page is not kept; whether or not this one could be.
+        if self.cache.settles(rule, &head.headers) {
+            return Err(Reason::Cookies);
+        }
+        let decided = decided?;
+        if rule.set_cookie == SetCookie::Strip {
+            self.renewed(rule, visitor, &head.headers, &parts.headers);
+        }
+        Ok(decided)
+    }
+
+    fn fits(&self, decided: Storable, parts: &response::Parts, body: &ResponseBody) -> Result<Storable, Reason> {
+        let said = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let length = body.size_hint().exact().or(said);
+        match body {
+            ResponseBody::Raw(_) => Err(Reason::Upgrade),
+            _ if length.is_some_and(|length| length > self.settings.object) => Err(Reason::Size),
+            _ => Ok(decided),
+        }
+    }
+
+    /// It says that it may not be stored: then what is stored in its place is outdated, and nobody waits for its like.
+    fn not_stored(&self, wanted: &Wanted, head: &Parts, parts: &response::Parts, reason: Reason) {
+        if head.method != Method::GET || !wanted.storable || parts.status.is_server_error() {
+            return;
+        }
+        if wanted.stored.is_some()
+            && parts.status != StatusCode::NOT_MODIFIED
+            && parts.status != StatusCode::PARTIAL_CONTENT
+        {
+            self.cache.store.remove(wanted.key);
+        }
+        if reason != Reason::RequestNoStore {
+            self.cache.uncacheable.mark(wanted.key, now());
+        }
+    }
+
+    /// 304: what is stored is good for another while.
+    fn still_good(
+        self: &Arc<Self>,
+        wanted: &mut Wanted,
+        head: &Parts,
+        stored: &Arc<Stored>,
+        parts: response::Parts,
+        asked: &Asked,
+        leading: &mut Leading,
+    ) -> Response<ResponseBody> {
+        wanted.status.forward_status = Some(304);
+        let renewed = match self.rule_of(wanted) {
+            Some(rule) => {
+                rule.storable(head, &merged(stored, &parts), asked.at, &self.sessions.names()).map(|storable| {
+                    Stored::new(stored.url.clone(), stored.status, storable, stored.content.clone(), &self.tags(wanted))
+                })
+            }
+            None => updating::freshened(stored, &parts.headers, asked.at, self.settings.stale_if_error),
+        };
+        let (current, key) = match renewed {
+            Ok(renewed) => {
+                let renewed = Arc::new(renewed);
+                let (key, inserted) =
+                    self.place(wanted.primary, wanted.directory.as_ref(), &head.headers, renewed.clone(), asked.moment);
+                wanted.status.stored = inserted.is_ok();
+                wanted.status.ttl = Some(cache::reusing::ttl(&renewed, now()));
+                self.offer(
+                    wanted,
+                    Share { stored: renewed.clone(), body: None, primary: wanted.primary, variant: key },
+                );
+                (renewed, key)
+            }
+            Err(reason) => {
+                wanted.status.reason = Some(reason);
+                self.cache.store.remove(wanted.key);
+                (stored.clone(), wanted.key)
+            }
+        };
+        leading.land();
+        let answering = Answering { cache: &self.cache, key, stored: &current, head, now: now() };
+        let mut status = wanted.status;
+        let mut response =
+            answer::stored(&answering, &mut status).unwrap_or_else(|| Response::new(ResponseBody::Empty));
+        response.extensions_mut().insert(status);
+        response
+    }
+
+    fn store_and_give(
+        self: &Arc<Self>,
+        wanted: &mut Wanted,
+        head: &Parts,
+        (mut parts, body): (response::Parts, ResponseBody),
+        mut storable: Storable,
+        asked: &Asked,
+        leading: &mut Leading,
+    ) -> Response<ResponseBody> {
+        dated(&mut storable.headers, asked.at.response_time);
+        self.learn_search(wanted, &parts.headers);
+        targeted::consume(&mut parts.headers);
+        let range = match parts.status {
+            StatusCode::PARTIAL_CONTENT => match ContentRange::of(&parts.headers) {
+                Some(range) => Some(range),
+                None => {
+                    wanted.status.reason = Some(Reason::Range);
+                    let mut response = Response::from_parts(parts, body);
+                    response.extensions_mut().insert(wanted.status);
+                    return response;
+                }
+            },
+            _ => None,
+        };
+        self.cache.uncacheable.forget(wanted.key);
+        let keeping = Keeping {
+            cache: self.clone(),
+            wanted: Kin::of(wanted),
+            request: head.headers.clone(),
+            status: parts.status,
+            range,
+            before: wanted.stored.clone(),
+            tags: self.tags(wanted),
+            moment: asked.moment,
+        };
+        wanted.status.stored = true;
+        let whole = match body {
+            ResponseBody::Empty => Ok(Bytes::new()),
+            ResponseBody::Whole(bytes) => Ok(bytes),
+            body => Err(body),
+        };
+        match whole {
+            Ok(bytes) => {
+                let kept = keeping.keep(storable, bytes.clone());
+                if let Err(reason) = &kept.stored {
+                    wanted.status.stored = false;
+                    wanted.status.reason = Some(*reason);
+                }
+                let response = match asked.less {
+                    true => {
+                        let answering =
+                            Answering { cache: &self.cache, key: kept.key, stored: &kept.response, head, now: now() };
+                        answer::stored(&answering, &mut wanted.status).map(|mut response| {
+                            response.headers_mut().remove(header::AGE);
+                            own_fields(&mut response, &parts.headers);
+                            response
+                        })
+                    }
+                    false => None,
+                };
+                self.offer(
+                    wanted,
+                    Share { stored: kept.response, body: None, primary: kept.primary, variant: kept.key },
+                );
+                leading.land();
+                let mut response = response.unwrap_or_else(|| {
+                    let body = if bytes.is_empty() { ResponseBody::Empty } else { ResponseBody::Whole(bytes) };
+                    Response::from_parts(parts, body)
+                });
+                response.extensions_mut().insert(wanted.status);
+                response
+            }
+            Err(body) => {
+                let length = body.size_hint().exact();
+                let (head_of_it, key) = keeping.announced(&storable);
+                let completed: super::streaming::Completed = Box::new(move |bytes| {
+                    Some(keeping.keep(storable, bytes)).filter(|kept| kept.stored.is_ok()).map(|kept| kept.response)
+                });
+                let landing = leading.take();
+                let shared = SharedBody::start(body, self.settings.object, completed, move || drop(landing));
+                let reader = shared.reader();
+                self.offer(
+                    wanted,
+                    Share { stored: head_of_it, body: Some(shared), primary: wanted.primary, variant: key },
+                );
+                if let Some(length) = length {
+                    parts.headers.insert(header::CONTENT_LENGTH, length.into());
+                }
+                let body = reader.map_or(ResponseBody::Empty, ResponseBody::Shared);
+                let mut response = Response::from_parts(parts, body);
+                response.extensions_mut().insert(wanted.status);
+                response
+            }
+        }
+    }
+
+    /// Gives it to those who wait, if it is fresh: what has to be validated for each request is nobody else's.
+    fn offer(&self, wanted: &Wanted, share: Share) {
+        if share.stored.is_fresh(now())
+            && !share.stored.freshness.no_cache
+            && share.stored.status != StatusCode::PARTIAL_CONTENT
+        {
+            self.share(wanted, share);
+        } else if wanted.flight.is_some() {
+            self.cache.uncacheable.mark(wanted.key, now());
+        }
+    }
+
+    fn tags(&self, wanted: &Wanted) -> Vec<Arc<str>> {
+        wanted.visitor.and_then(|visitor| visitor.tag()).into_iter().collect()
+    }
+
+    /// Puts it where requests like this one look.
+    fn place(
+        &self,
+        primary: Key,
+        directory: Option<&Arc<Kept>>,
+        request: &HeaderMap,
+        stored: Arc<Stored>,
+        moment: Moment,
+    ) -> (Key, Result<(), Reason>) {
+        let store = &self.cache.store;
+        let mut key = primary;
+        if !stored.nominated.is_empty() {
+            key = self.cache.keys.variant(primary, &stored.nominated, request);
+            let now_there = store.peek(primary);
+            let previous = now_there.as_ref().or(directory).and_then(|kept| match &**kept {
+                Kept::Directory(directory) => Some(directory),
+                _ => None,
+            });
+            if previous.is_none_or(|previous| previous.nominations.first() != Some(&stored.nominated)) {
+                let directory = Directory::with(previous, stored.url.clone(), stored.nominated.clone());
+                // Without room for it there is none for what it leads to.
+                let _ = store.insert(primary, Arc::new(Kept::Directory(directory)));
+            }
+        }
+        let inserted = match store.insert_since(key, Arc::new(Kept::Response(stored)), moment) {
+            Inserted::Stored => Ok(()),
+            Inserted::TooLarge => Err(Reason::Size),
+            Inserted::Purged => Err(Reason::Purged),
+        };
+        (key, inserted)
+    }
+
+    /// An answer to HEAD speaks of what is stored for GET, too.
+    fn heard(&self, wanted: &mut Wanted, parts: &response::Parts, at: Exchanged) {
+        let Some(stored) = &wanted.stored else { return };
+        if self.rule_of(wanted).is_some() || parts.status == StatusCode::NOT_MODIFIED {
+            return;
+        }
+        match updating::head(stored, parts, at, self.settings.stale_if_error) {
+            HeadMeans::Freshened(newer) => {
+                let moment = self.cache.store.moment();
+                let _ = self.cache.store.insert_since(wanted.key, Arc::new(Kept::Response(Arc::new(*newer))), moment);
+            }
+            HeadMeans::Outdated => drop(self.cache.store.remove(wanted.key)),
+            HeadMeans::Unrelated => {}
+        }
+    }
+
+    /// Something was changed (RFC 9111 section 4.4).
+    fn invalidate(&self, wanted: &Wanted, head: &Parts, parts: &response::Parts) {
+        if !self.settings.rules.is_empty() {
+            self.changed(head, &parts.headers);
+        }
+        let target = target_of(&wanted.url);
+        let Some(dropped) = invalidated(&head.method, &target, parts) else { return };
+        for url in &dropped.urls {
+            self.cache.store.purge_url(url, How::Drop);
+        }
+        for tag in &dropped.tags {
+            self.cache.store.purge_tag(tag, How::Drop);
+        }
+    }
+
+    /// Which parameters of the path's queries do not matter; the response is kept under what is left of them.
+    fn learn_search(&self, wanted: &mut Wanted, headers: &HeaderMap) {
+        let Some((path, _)) = wanted.url.split_once('?').map(|(path, query)| (path.to_owned(), query.to_owned()))
+        else {
+            return;
+        };
+        let Some(said) = NoVarySearch::of(headers) else { return };
+        let origin = groups::origin(&wanted.url).len();
+        let canonical = said.canonical(&wanted.url[origin..]);
+        {
+            let mut searches = self.searches.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+            if searches.len() >= MOST_SEARCHES {
+                searches.clear();
+            }
+            searches.insert(path, said);
+        }
+        let url: Arc<str> = format!("{}{canonical}", &wanted.url[..origin]).into();
+        let partition = wanted.visitor.map(|visitor| visitor.partition());
+        wanted.primary = self.cache.keys.primary(&target_of(&url), partition.as_ref().map_or(&[], |bytes| &bytes[..]));
+        wanted.url = url;
+    }
+}
+
+/// A URL as the target it was made of.
+fn target_of(url: &str) -> Target<'_> {
+    let origin = groups::origin(url);
+    let (scheme, authority) = origin.split_once("://").unwrap_or(("http", origin));
+    Target { scheme, authority, path: &url[origin.len()..] }
+}
+
+/// A stored response's head with the fields of a 304, for a rule to judge.
+fn merged(stored: &Stored, parts: &response::Parts) -> response::Parts {
+    let mut merged = Response::new(()).into_parts().0;
+    merged.status = stored.status;
+    merged.headers = stored.headers.clone();
+    for (name, value) in storing::kept(&parts.headers).iter().filter(|(name, _)| **name != header::ETAG) {
+        merged.headers.insert(name, value.clone());
+    }
+    merged
+}
+
+/// Fields that go to who asked, and are not in what is stored.
+fn own_fields(response: &mut Response<ResponseBody>, told: &HeaderMap) {
+    if !response.headers().contains_key(header::SET_COOKIE) {
+        for line in told.get_all(header::SET_COOKIE) {
+            response.headers_mut().append(header::SET_COOKIE, line.clone());
+        }
+    }
+}
+
+/// What of a request decides where its answer is kept.
+struct Kin {
+    url: Arc<str>,
+    primary: Key,
+    directory: Option<Arc<Kept>>,
+}
+
+impl Kin {
+    fn of(wanted: &Wanted) -> Kin {
+        Kin { url: wanted.url.clone(), primary: wanted.primary, directory: wanted.directory.clone() }
+    }
+}
+
+/// All that is needed to keep a response once its body is whole.
+struct Keeping {
+    cache: Arc<SiteCache>,
+    wanted: Kin,
+    request: HeaderMap,
+    status: StatusCode,
+    range: Option<ContentRange>,
+    before: Option<Arc<Stored>>,
+    tags: Vec<Arc<str>>,
+    moment: Moment,
+}
+
+/// A response, and whether it is kept.
+struct KeptOne {
+    response: Arc<Stored>,
+    primary: Key,
+    key: Key,
+    stored: Result<(), Reason>,
+}
+
+impl Keeping {
+    /// The head of it, for those who get the body as it comes.
+    fn announced(&self, storable: &Storable) -> (Arc<Stored>, Key) {
+        let content = Content::Whole(Bytes::new());
+        let stored = Stored::new(self.wanted.url.clone(), self.status, storable.clone(), content, &self.tags);
+        let key = match storable.nominated.is_empty() {
+            true => self.wanted.primary,
+            false => self.cache.cache.keys.variant(self.wanted.primary, &storable.nominated, &self.request),
+        };
+        (Arc::new(stored), key)
+    }
+
+    fn keep(self, mut storable: Storable, bytes: Bytes) -> KeptOne {
+        let primary = self.wanted.primary;
+        let mut status = self.status;
+        let content = match self.range {
+            None => Some(Content::Whole(compact(bytes))),
+            Some(range) => {
+                status = StatusCode::OK;
+                let joined = self.pieces(range, compact(bytes), &storable.headers);
+                storable.headers.remove(header::CONTENT_RANGE);
+                storable.headers.remove(header::CONTENT_LENGTH);
+                joined
+            }
+        };
+        let (content, complete) = match content {
+            Some(content) => (content, true),
+            None => (Content::Whole(Bytes::new()), false),
+        };
+        let response = Arc::new(Stored::new(self.wanted.url.clone(), status, storable, content, &self.tags));
+        if !complete {
+            return KeptOne { response, primary, key: primary, stored: Err(Reason::Incomplete) };
+        }
+        let directory = self.wanted.directory.as_ref();
+        let (key, stored) = self.cache.place(primary, directory, &self.request, response.clone(), self.moment);
+        KeptOne { response, primary, key, stored }
+    }
+
+    /// With the parts that are there already, if they are of the same representation (RFC 9111 section 3.4).
+    fn pieces(&self, range: ContentRange, bytes: Bytes, headers: &HeaderMap) -> Option<Content> {
+        let new = Pieces::of(range, bytes)?;
+        let before =
+            self.before.as_ref().and_then(|before| match (&before.content, strong_validator(&before.headers)) {
+                (Content::Pieces(pieces), Some(tag)) if strong_validator(headers) == Some(tag) => pieces.joined(&new),
+                _ => None,
+            });
+        let pieces = before.unwrap_or(new);
+        Some(match pieces.whole() {
+            Some(whole) => Content::Whole(whole.clone()),
+            None => Content::Pieces(pieces),
+        })
+    }
+}
+
+/// A body that does not hold on to more memory than it has bytes (a slice of a read buffer does).
+fn compact(bytes: Bytes) -> Bytes {
+    Bytes::copy_from_slice(&bytes)
+}
+
+/// A question that others may wait for: they are let go when this is dropped, whatever happens.
+struct Leading {
+    cache: Arc<SiteCache>,
+    flight: Option<Arc<Flight>>,
+}
+
+impl Leading {
+    fn land(&mut self) {
+        self.cache.landed(self.flight.take().as_ref());
+    }
+
+    /// For who goes on with it.
+    fn take(&mut self) -> Leading {
+        Leading { cache: self.cache.clone(), flight: self.flight.take() }
+    }
+}
+
+impl Drop for Leading {
+    fn drop(&mut self) {
+        self.land();
+    }
+}

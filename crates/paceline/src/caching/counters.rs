@@ -1,0 +1,119 @@
+//! What the cache of a site did, counted by RFC 9211's words, and which paths it could have answered but for a header.
+//! It never decides anything.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        atomic::{AtomicU64, Ordering::Relaxed},
+        Mutex,
+    },
+};
+
+use cache::status::{CacheStatus, Forward, Reason};
+
+/// Counts since the site began.
+#[derive(Default)]
+pub struct Counters {
+    hits: AtomicU64,
+    /// Hits that were stale.
+    stale: AtomicU64,
+    collapsed: AtomicU64,
+    stored: AtomicU64,
+    forwarded: [AtomicU64; Forward::ALL.len()],
+    reasons: [AtomicU64; Reason::ALL.len()],
+    /// One in `SAMPLED` requests that could not be stored, by path.
+    missed: Mutex<HashMap<(Box<str>, Reason), u64>>,
+    seen: AtomicU64,
+}
+
+/// A path whose answers were not stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missed {
+    pub path: String,
+    pub reason: Reason,
+    /// About so many requests.
+    pub requests: u64,
+}
+
+/// One in so many is looked at.
+const SAMPLED: u64 = 8;
+/// Paths that are told apart; when there are more, the rare ones make room.
+const MOST_PATHS: usize = 512;
+/// Query strings and endless paths are not kept.
+const LONGEST_PATH: usize = 200;
+
+impl Counters {
+    pub fn count(&self, status: &CacheStatus, path: &str) {
+        if status.hit {
+            self.hits.fetch_add(1, Relaxed);
+        }
+        if status.ttl.is_some_and(|ttl| ttl < 0) {
+            self.stale.fetch_add(1, Relaxed);
+        }
+        if status.collapsed {
+            self.collapsed.fetch_add(1, Relaxed);
+        }
+        if status.stored {
+            self.stored.fetch_add(1, Relaxed);
+        }
+        if let Some(forward) = status.forward {
+            self.forwarded[forward as usize].fetch_add(1, Relaxed);
+        }
+        if let Some(reason) = status.reason {
+            self.reasons[reason as usize].fetch_add(1, Relaxed);
+            if reason.advice().is_some() && self.seen.fetch_add(1, Relaxed) % SAMPLED == 0 {
+                self.miss(path, reason);
+            }
+        }
+    }
+
+    fn miss(&self, path: &str, reason: Reason) {
+        let end = (0..=LONGEST_PATH.min(path.len())).rev().find(|end| path.is_char_boundary(*end)).unwrap_or(0);
+        let mut missed = self.missed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *missed.entry((path[..end].into(), reason)).or_default() += 1;
+        if missed.len() > MOST_PATHS {
+            // Half of what was counted is forgotten, and with it what was counted once.
+            missed.retain(|_, count| {
+                *count /= 2;
+                *count > 0
+            });
+        }
+    }
+
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Relaxed)
+    }
+
+    /// Requests that went to the origin, by why; and all counts that are not zero, by name.
+    pub fn all(&self) -> Vec<(String, u64)> {
+        let named = |prefix: &str, word: &str, count: &AtomicU64| (format!("{prefix}{word}"), count.load(Relaxed));
+        let mut all = vec![
+            named("", "hit", &self.hits),
+            named("", "stale", &self.stale),
+            named("", "collapsed", &self.collapsed),
+            named("", "stored", &self.stored),
+        ];
+        all.extend(
+            Forward::ALL.iter().map(|forward| named("fwd=", forward.word(), &self.forwarded[*forward as usize])),
+        );
+        all.extend(Reason::ALL.iter().map(|reason| named("detail=", reason.word(), &self.reasons[*reason as usize])));
+        all.retain(|(_, count)| *count > 0);
+        all
+    }
+
+    /// The `most` paths that were missed most, with what stopped them.
+    pub fn top_missed(&self, most: usize) -> Vec<Missed> {
+        let missed = self.missed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut all: Vec<_> = missed
+            .iter()
+            .map(|((path, reason), count)| Missed {
+                path: path.to_string(),
+                reason: *reason,
+                requests: count * SAMPLED,
+            })
+            .collect();
+        all.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.path.cmp(&b.path)));
+        all.truncate(most);
+        all
+    }
+}

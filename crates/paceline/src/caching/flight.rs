@@ -1,0 +1,200 @@
+//! One question to the origin for all who ask the same meanwhile (request collapsing). Who asked first leads; the others get the
+//! body as it comes, from its first byte. When the answer turns out to be nobody else's, they all go at once.
+//! It never decides what may be shared.
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard},
+    task::{Context, Poll},
+};
+
+use cache::{store::Key, stored::Stored};
+use http::{request::Parts, Response};
+use tokio::{runtime::Handle, sync::watch};
+
+use super::{
+    answer::{self, Answering},
+    lookup::Wanted,
+    now,
+    streaming::SharedBody,
+    SiteCache,
+};
+use crate::{exchange::Exchange, http::body::ResponseBody};
+
+/// What the origin answered, and the exchange it was asked in.
+pub struct Fetched {
+    pub response: Response<ResponseBody>,
+    pub exchange: Exchange,
+}
+
+/// How the origin is asked. A failure is an answer too: with a status from 500 on.
+pub type Fetch = Arc<dyn Fn(Parts, Exchange) -> Pin<Box<dyn Future<Output = Fetched> + Send>> + Send + Sync>;
+
+/// A question to the origin that others wait for.
+pub struct Flight {
+    key: Key,
+    phase: watch::Sender<Phase>,
+}
+
+/// How far it is.
+#[derive(Clone)]
+pub enum Phase {
+    Asked,
+    /// The answer may be shared.
+    Shared(Arc<Share>),
+    /// It may not: everybody for himself.
+    Released,
+}
+
+/// An answer that those who wait may have.
+pub struct Share {
+    pub stored: Arc<Stored>,
+    /// The body, if it is still on its way.
+    pub body: Option<Arc<SharedBody>>,
+    pub primary: Key,
+    /// The key of those whose nominated fields select it.
+    pub variant: Key,
+}
+
+const SHARDS: usize = 16;
+
+/// The questions that are under way.
+#[derive(Default)]
+pub struct Flights {
+    shards: [Mutex<HashMap<Key, Arc<Flight>>>; SHARDS],
+}
+
+impl Flights {
+    fn shard(&self, key: Key) -> MutexGuard<'_, HashMap<Key, Arc<Flight>>> {
+        self.shards[(key.0 % SHARDS as u128) as usize].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub fn find(&self, key: Key) -> Option<Arc<Flight>> {
+        self.shard(key).get(&key).cloned()
+    }
+
+    /// Makes the request the one that asks. Some: another does already.
+    pub fn lead(&self, wanted: &mut Wanted) -> Option<Arc<Flight>> {
+        let mut shard = self.shard(wanted.key);
+        if let Some(flight) = shard.get(&wanted.key) {
+            return Some(flight.clone());
+        }
+        let flight = Arc::new(Flight { key: wanted.key, phase: watch::Sender::new(Phase::Asked) });
+        shard.insert(wanted.key, flight.clone());
+        wanted.flight = Some(flight);
+        None
+    }
+
+    /// From now on nobody joins it.
+    fn end(&self, flight: &Arc<Flight>) {
+        let mut shard = self.shard(flight.key);
+        if shard.get(&flight.key).is_some_and(|found| Arc::ptr_eq(found, flight)) {
+            shard.remove(&flight.key);
+        }
+    }
+}
+
+impl SiteCache {
+    /// The others may have it. It stays open for more until `landed`.
+    pub(super) fn share(&self, wanted: &Wanted, share: Share) {
+        if let Some(flight) = &wanted.flight {
+            flight.phase.send_replace(Phase::Shared(Arc::new(share)));
+        }
+    }
+
+    /// It is over.
+    pub(super) fn landed(&self, flight: Option<&Arc<Flight>>) {
+        if let Some(flight) = flight {
+            self.cache.flights.end(flight);
+            flight.phase.send_if_modified(|phase| match phase {
+                Phase::Asked => {
+                    *phase = Phase::Released;
+                    true
+                }
+                _ => false,
+            });
+        }
+    }
+
+    /// Waits for somebody else's answer. None: it is not for this request, which is to be passed on.
+    pub async fn join(
+        self: &Arc<Self>,
+        flight: Arc<Flight>,
+        wanted: &mut Wanted,
+        head: &Parts,
+    ) -> Option<Response<ResponseBody>> {
+        let mut phase = flight.phase.subscribe();
+        let known = phase.wait_for(|phase| !matches!(phase, Phase::Asked)).await.ok()?.clone();
+        wanted.status.collapsed = true;
+        let Phase::Shared(share) = known else {
+            wanted.storable = true;
+            return None;
+        };
+        let nominated = &share.stored.nominated;
+        let variant = match nominated.is_empty() {
+            true => share.primary,
+            false => self.cache.keys.variant(share.primary, nominated, &head.headers),
+        };
+        if variant != share.variant || (share.primary != wanted.primary) {
+            return None;
+        }
+        let mut status = wanted.status;
+        let answering = Answering { cache: &self.cache, key: variant, stored: &share.stored, head, now: now() };
+        let mut response = match &share.body {
+            None => answer::stored(&answering, &mut status)?,
+            Some(body) => {
+                let (conditions, part) = asks_for_less(head);
+                if conditions || part {
+                    // What is wanted of it is known when it is there.
+                    let stored = body.whole().await?;
+                    let answering = Answering { stored: &stored, ..answering };
+                    answer::stored(&answering, &mut status)?
+                } else {
+                    let mut response = answer::stored(&answering, &mut status)?;
+                    *response.body_mut() = ResponseBody::Shared(body.reader()?);
+                    response.extensions_mut().remove::<crate::compress::Memo>();
+                    response
+                }
+            }
+        };
+        response.headers_mut().remove(http::header::AGE);
+        response.extensions_mut().insert(status);
+        Some(response)
+    }
+}
+
+fn asks_for_less(head: &Parts) -> (bool, bool) {
+    use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE};
+    let has = |name| head.headers.contains_key(name);
+    (has(IF_NONE_MATCH) || has(IF_MODIFIED_SINCE), has(RANGE))
+}
+
+/// A question that is asked to its end, whoever has asked it: others may wait for the answer, and it may be stored.
+pub struct Attended(Option<Pin<Box<dyn Future<Output = Fetched> + Send>>>);
+
+impl Attended {
+    pub fn new(asking: impl Future<Output = Fetched> + Send + 'static) -> Attended {
+        Attended(Some(Box::pin(asking)))
+    }
+}
+
+impl Future for Attended {
+    type Output = Fetched;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Fetched> {
+        let Some(asking) = &mut self.0 else { return Poll::Pending };
+        let fetched = std::task::ready!(asking.as_mut().poll(cx));
+        self.0 = None;
+        Poll::Ready(fetched)
+    }
+}
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        if let (Some(asking), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(async move { drop(asking.await) });
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! What the cache has for a request: an answer, or how the request goes on to the origin.
+//! It never waits.
+
+use std::sync::Arc;
+
+use cache::{
+    directives::RequestDirectives,
+    key::Target,
+    reusing::{self, Use},
+    search::NoVarySearch,
+    status::{CacheStatus, Forward, Reason},
+    store::Key,
+    stored::{Content, Directory, Kept, Stored},
+    stubborn::Rule,
+    Millis,
+};
+use http::{header, request::Parts, HeaderMap, Method, Response};
+
+use super::{
+    answer::{self, Answering},
+    flight::Flight,
+    now,
+    sessions::Visitor,
+    SiteCache,
+};
+use crate::{exchange::Exchange, http::body::ResponseBody};
+
+/// What is to be done with a request.
+pub enum Looked {
+    Answer(Response<ResponseBody>),
+    /// Answered by a stale response, which is to be validated now (RFC 5861 section 3).
+    Refresh(Response<ResponseBody>, Box<Wanted>),
+    /// The origin is to be asked, for all who want the same.
+    Lead(Box<Wanted>),
+    /// Somebody has asked the origin for it.
+    Join(Arc<Flight>, Box<Wanted>),
+    /// The origin is to be asked for this request alone.
+    Pass(Box<Wanted>),
+}
+
+/// A request, and what the cache knows of its target.
+pub struct Wanted {
+    pub(super) url: Arc<str>,
+    /// The key of the target.
+    pub(super) primary: Key,
+    /// The key that a response to this request is looked up by, as far as it is known what responses vary by.
+    pub(super) key: Key,
+    pub(super) directory: Option<Arc<Kept>>,
+    /// What is there, but has to be validated.
+    pub(super) stored: Option<Arc<Stored>>,
+    pub(super) wishes: RequestDirectives,
+    pub(super) status: CacheStatus,
+    /// Others may share the answer.
+    pub(super) shareable: bool,
+    /// The answer may be stored.
+    pub(super) storable: bool,
+    pub(super) visitor: Option<Visitor>,
+    /// The path, for rules and counters.
+    pub(super) path: String,
+    pub(super) flight: Option<Arc<Flight>>,
+}
+
+impl Wanted {
+    /// What Cache-Status will say, as far as it is known.
+    pub fn status(&self) -> CacheStatus {
+        self.status
+    }
+
+    /// The origin is not to be asked at all (only-if-cached).
+    pub fn only_if_cached(&self) -> bool {
+        self.wishes.only_if_cached
+    }
+}
+
+/// What is under a target's keys.
+struct Found {
+    key: Key,
+    directory: Option<Arc<Kept>>,
+    stored: Option<Arc<Stored>>,
+}
+
+impl SiteCache {
+    /// Looks for what answers the request. `body`: it has one.
+    pub fn look(self: &Arc<Self>, head: &Parts, body: bool, exchange: &Exchange) -> Looked {
+        let now = now();
+        let path = head.uri.path();
+        let is_read = [Method::GET, Method::HEAD].contains(&head.method);
+        let rule = if is_read { self.rule(path) } else { None };
+        let own =
+            rule.is_some_and(|rule| rule.admits(head).is_err() || self.brings_unnamed_session(rule, &head.headers));
+        let rule = rule.filter(|_| !own);
+        let visitor = rule.map(|rule| self.cache.visitor(rule, &head.headers));
+        let host = authority(head, exchange);
+        let full = head.uri.path_and_query().map_or(path, |full| full.as_str());
+        let canonical = self.canonical(exchange.client.scheme(), host, full);
+        let target =
+            Target { scheme: exchange.client.scheme(), authority: host, path: canonical.as_deref().unwrap_or(full) };
+        let partition = visitor.map(Visitor::partition);
+        let primary = self.cache.keys.primary(&target, partition.as_ref().map_or(&[], |bytes| &bytes[..]));
+        let wishes = match head.headers.contains_key(header::CACHE_CONTROL) || head.headers.contains_key(header::PRAGMA)
+        {
+            // A page that an owner keeps against the app's word is kept against the visitor's, too.
+            true if self.settings.obey_requests && rule.is_none() => RequestDirectives::of(&head.headers),
+            true => RequestDirectives { no_store: false, ..RequestDirectives::default() },
+            false => RequestDirectives::default(),
+        };
+        let wanted = |status: CacheStatus, found: Option<Found>| {
+            let found = found.unwrap_or(Found { key: primary, directory: None, stored: None });
+            Box::new(Wanted {
+                url: target.url().into(),
+                primary,
+                key: found.key,
+                directory: found.directory,
+                stored: found.stored,
+                wishes: wishes.clone(),
+                status,
+                shareable: false,
+                storable: false,
+                visitor,
+                path: path.to_owned(),
+                flight: None,
+            })
+        };
+        if let Some(forward) = beside(head, body) {
+            let storable = is_read && !body && !head.headers.contains_key(header::UPGRADE);
+            return Looked::Pass(Box::new(Wanted { storable: storable && !own, ..*wanted(forward, None) }));
+        }
+        if own && self.rule(path).is_some() {
+            return Looked::Pass(wanted(CacheStatus::bypass(Reason::Cookies), None));
+        }
+
+        let found = self.find(primary, &head.headers);
+        let miss = if found.directory.is_some() { Forward::VaryMiss } else { Forward::UriMiss };
+        let mut forward = CacheStatus::forward(miss);
+        if let Some(stored) = &found.stored {
+            let means = reusing::judge(stored, &wishes, now);
+            let mut status = CacheStatus::hit(reusing::ttl(stored, now));
+            let answering = Answering { cache: &self.cache, key: found.key, stored, head, now };
+            let answer = match means {
+                Use::Fresh | Use::Stale => answer::stored(&answering, &mut status),
+                Use::WhileRevalidating => {
+                    status.detail = Some("stale-while-revalidate");
+                    answer::stored(&answering, &mut status)
+                }
+                Use::Validate(why) => {
+                    forward = CacheStatus::forward(why);
+                    None
+                }
+            };
+            match answer {
+                Some(mut response) => {
+                    stored.count_hit();
+                    response.extensions_mut().insert(status);
+                    if means == Use::WhileRevalidating {
+                        let mut wanted = wanted(CacheStatus::forward(Forward::Stale), Some(found));
+                        (wanted.storable, wanted.shareable) = (true, true);
+                        return match self.cache.flights.lead(&mut wanted) {
+                            Some(_) => Looked::Answer(response),
+                            None => Looked::Refresh(response, wanted),
+                        };
+                    }
+                    return Looked::Answer(response);
+                }
+                None if !matches!(means, Use::Validate(_)) => forward = CacheStatus::forward(Forward::Partial),
+                None => {}
+            }
+        }
+        let mut wanted = wanted(forward, Some(found));
+        wanted.storable = true;
+        let asks_for_part = head.headers.contains_key(header::RANGE);
+        let validates = wanted.stored.as_ref().is_some_and(|stored| stored.whole().is_some());
+        // Who has something already may be told so by the origin alone, and that answer serves nobody else.
+        let conditional =
+            [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE].iter().any(|name| head.headers.contains_key(name));
+        if head.method == Method::HEAD || wanted.wishes.no_store || wanted.wishes.only_if_cached {
+            return Looked::Pass(wanted);
+        }
+        if self.cache.uncacheable.knows(wanted.key, now) && wanted.stored.is_none() {
+            wanted.status.reason = Some(Reason::Uncacheable);
+            return Looked::Pass(wanted);
+        }
+        // What has to be validated for each request is shared with nobody.
+        wanted.shareable = !asks_for_part
+            && wanted.stored.as_ref().is_none_or(|stored| !stored.freshness.no_cache && stored.freshness.lifetime > 0);
+        if let Some(flight) = wanted.shareable.then(|| self.cache.flights.find(wanted.key)).flatten() {
+            return Looked::Join(flight, wanted);
+        }
+        if (conditional || asks_for_part) && !validates {
+            return Looked::Pass(wanted);
+        }
+        if asks_for_part {
+            wanted.shareable = false;
+        }
+        if wanted.shareable {
+            if let Some(flight) = self.cache.flights.lead(&mut wanted) {
+                return Looked::Join(flight, wanted);
+            }
+        }
+        Looked::Lead(wanted)
+    }
+
+    /// What is stored for a target and the request's nominated fields: of several the latest (RFC 9111 section 4).
+    fn find(&self, primary: Key, request: &HeaderMap) -> Found {
+        let Some(kept) = self.cache.store.get(primary) else {
+            return Found { key: primary, directory: None, stored: None };
+        };
+        match &*kept {
+            Kept::Response(stored) => Found { key: primary, directory: None, stored: Some(stored.clone()) },
+            Kept::Directory(Directory { nominations, .. }) => {
+                let mut best: Option<(Key, Arc<Stored>)> = None;
+                let mut first = None;
+                for nominated in nominations {
+                    let key = self.cache.keys.variant(primary, nominated, request);
+                    first.get_or_insert(key);
+                    if let Some(Kept::Response(stored)) = self.cache.store.get(key).as_deref() {
+                        let newer =
+                            |best: &(Key, Arc<Stored>)| best.1.freshness.response_time < stored.freshness.response_time;
+                        if best.as_ref().is_none_or(newer) {
+                            best = Some((key, stored.clone()));
+                        }
+                    }
+                }
+                let (key, stored) = match best {
+                    Some((key, stored)) => (key, Some(stored)),
+                    None => (first.unwrap_or(primary), None),
+                };
+                Found { key, stored, directory: Some(kept) }
+            }
+            _ => Found { key: primary, directory: None, stored: None },
+        }
+    }
+
+    /// The path and query without what the origin said does not matter. None: it said nothing.
+    fn canonical(&self, scheme: &str, authority: &str, full: &str) -> Option<String> {
+        let (path, _) = full.split_once('?')?;
+        let said = self.searches.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if said.is_empty() {
+            return None;
+        }
+        let target = Target { scheme, authority, path };
+        said.get(&target.url()).map(|said: &NoVarySearch| said.canonical(full))
+    }
+
+    /// The rule that a request was looked up by.
+    pub(super) fn rule_of(&self, wanted: &Wanted) -> Option<&Rule> {
+        wanted.visitor.and_then(|_| self.rule(&wanted.path))
+    }
+
+    /// A stored response for a request that the origin can't answer.
+    pub(super) fn stand_in(
+        &self,
+        wanted: &Wanted,
+        head: &Parts,
+        now: Millis,
+        status: &mut CacheStatus,
+    ) -> Option<Response<ResponseBody>> {
+        let stored = wanted.stored.as_ref().filter(|stored| reusing::may_stand_in(stored, &wanted.wishes, now))?;
+        status.ttl = Some(reusing::ttl(stored, now));
+        let answering = Answering { cache: &self.cache, key: wanted.key, stored, head, now };
+        answer::stored(&answering, status)
+    }
+}
+
+/// The authority that the client asked for.
+fn authority<'a>(head: &'a Parts, exchange: &'a Exchange) -> &'a str {
+    let said = || head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let of_uri = || head.uri.authority().map(|authority| authority.as_str());
+    exchange.client.host.as_deref().or_else(of_uri).or_else(said).unwrap_or("")
+}
+
+/// Requests that the cache has nothing to do with, or nothing to say to.
+fn beside(head: &Parts, body: bool) -> Option<CacheStatus> {
+    if ![Method::GET, Method::HEAD].contains(&head.method) {
+        return Some(CacheStatus { reason: None, ..CacheStatus::forward(Forward::Method) });
+    }
+    if head.headers.contains_key(header::UPGRADE) {
+        return Some(CacheStatus::bypass(Reason::Upgrade));
+    }
+    // What a GET brings along is in no key (RFC 9110 section 9.3.1).
+    if body {
+        return Some(CacheStatus::bypass(Reason::Method));
+    }
+    // Preconditions that only the origin can evaluate (RFC 9111 section 4.3.2).
+    let strict = [header::IF_MATCH, header::IF_UNMODIFIED_SINCE].iter().any(|name| head.headers.contains_key(name));
+    strict.then(|| CacheStatus::forward(Forward::Request))
+}
+
+impl Wanted {
+    /// Whether a stored response is whole.
+    pub(super) fn has_whole(&self) -> bool {
+        self.stored.as_ref().is_some_and(|stored| matches!(stored.content, Content::Whole(_)))
+    }
+}

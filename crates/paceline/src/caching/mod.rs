@@ -1,0 +1,200 @@
+//! The page cache: what the app said once is said again without it, as far as RFC 9111 and the site's own rules allow.
+//! The law is the crate `cache`; here are its clock, its bytes and its waiting. It never asks the origin by itself: how that is
+//! done is handed to it.
+//!
+//! Reading order: `lookup` (what is there for a request), `answer` (a stored response as the client gets it), `flight` (one
+//! question to the origin for all who ask), `arrival` (what is made of the origin's answer), `streaming` (a body that is given
+//! on while it comes), `sessions` (visitors under an owner's rules), `counters`.
+
+mod answer;
+mod arrival;
+mod counters;
+mod flight;
+mod lookup;
+mod sessions;
+mod streaming;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        atomic::{AtomicU64, Ordering::Relaxed},
+        Arc, Mutex, RwLock,
+    },
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use cache::{
+    key::KeyMaker,
+    search::NoVarySearch,
+    status::{CacheStatus, Forward},
+    store::{How, Key, Store},
+    stored::Kept,
+    stubborn::Rule,
+    Millis,
+};
+use http::{HeaderName, HeaderValue, Response};
+
+use crate::http::body::ResponseBody;
+
+pub use counters::{Counters, Missed};
+pub use flight::{Fetch, Fetched};
+pub use lookup::{Looked, Wanted};
+pub use streaming::SharedReader;
+
+/// What the sites of a server keep together.
+pub struct Cache {
+    store: Store<Kept>,
+    keys: KeyMaker,
+    flights: flight::Flights,
+    uncacheable: Uncacheable,
+    /// Bodies that are being compressed.
+    making: Mutex<HashSet<Key>>,
+    /// Stands where what is kept has no URL.
+    no_url: Arc<str>,
+}
+
+/// How a site caches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes of a body, at most.
+    pub object: u64,
+    /// Milliseconds for which a stale response may stand in for an error, where it does not say so itself.
+    pub stale_if_error: Millis,
+    /// Clients' Cache-Control counts (RFC 9111 section 5.2.1).
+    pub obey_requests: bool,
+    /// The owner's rules; the first that covers a path counts.
+    pub rules: Vec<Rule>,
+}
+
+/// A site's part of the cache.
+pub struct SiteCache {
+    pub settings: Settings,
+    pub counters: Counters,
+    cache: Arc<Cache>,
+    sessions: sessions::Sessions,
+    /// Paths whose queries hold what does not matter, by URL.
+    searches: RwLock<HashMap<String, NoVarySearch>>,
+}
+
+impl Cache {
+    /// `budget`: bytes for all that is kept, its index included.
+    pub fn new(budget: u64) -> Cache {
+        let secret = uuid::Uuid::new_v4().as_u64_pair();
+        Cache {
+            store: Store::new(budget),
+            keys: KeyMaker::new([secret.0, secret.1]),
+            flights: flight::Flights::default(),
+            uncacheable: Uncacheable::default(),
+            making: Mutex::default(),
+            no_url: "".into(),
+        }
+    }
+
+    /// What is kept, for purges and statistics.
+    pub fn store(&self) -> &Store<Kept> {
+        &self.store
+    }
+
+    /// Drops, or expires, what is named. How many responses that were.
+    pub fn purge(&self, what: &Purge, how: How) -> usize {
+        match what {
+            Purge::Url(url) => self.store.purge_url(url, how),
+            Purge::Tag(tag) => self.store.purge_tag(tag, how),
+            Purge::Prefix(prefix) => self.store.purge_prefix(prefix, how),
+            Purge::All => self.store.purge_all(how),
+        }
+    }
+}
+
+/// What is to be purged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Purge {
+    /// All variants of one URL.
+    Url(String),
+    Tag(String),
+    /// All whose URL begins so.
+    Prefix(String),
+    All,
+}
+
+impl SiteCache {
+    pub fn new(cache: Arc<Cache>, settings: Settings) -> SiteCache {
+        SiteCache {
+            settings,
+            counters: Counters::default(),
+            cache,
+            sessions: sessions::Sessions::default(),
+            searches: RwLock::default(),
+        }
+    }
+
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
+    /// Says what the cache did, in the response and in the counters.
+    pub fn tell(&self, path: &str, response: &mut Response<ResponseBody>) -> CacheStatus {
+        let unknown = || CacheStatus::forward(Forward::Bypass);
+        let status = response.extensions_mut().remove::<CacheStatus>().unwrap_or_else(unknown);
+        self.counters.count(&status, path);
+        if let Ok(line) = HeaderValue::try_from(status.line()) {
+            response.headers_mut().append(CACHE_STATUS, line);
+        }
+        status
+    }
+}
+
+const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+
+/// Milliseconds since the Unix epoch.
+fn now() -> Millis {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as Millis)
+}
+
+/// Keys whose answers could not be stored: for a while nobody waits there for somebody else's answer. A table of fixed size in
+/// which a key may push another out: then one request more is led by one that need not have been.
+struct Uncacheable(Box<[AtomicU64]>);
+
+const PLACES: usize = 1 << 15;
+
+/// Milliseconds for which a key is remembered.
+const REMEMBERED: Millis = 10_000;
+
+impl Default for Uncacheable {
+    fn default() -> Uncacheable {
+        Uncacheable((0..PLACES).map(|_| AtomicU64::new(0)).collect())
+    }
+}
+
+impl Uncacheable {
+    /// 40 bits of the key and 24 of the time when it is forgotten, in tenths of a second.
+    fn mark(&self, key: Key, now: Millis) {
+        self.place(key).store(Self::print(key) | Self::tenths(now + REMEMBERED), Relaxed);
+    }
+
+    fn knows(&self, key: Key, now: Millis) -> bool {
+        let found = self.place(key).load(Relaxed);
+        // Whoever comes within half the range of the counter is not yet past it.
+        let left = (found & 0xff_ffff).wrapping_sub(Self::tenths(now)) & 0xff_ffff;
+        found != 0 && found & !0xff_ffff == Self::print(key) && left > 0 && left <= REMEMBERED / 100
+    }
+
+    fn forget(&self, key: Key) {
+        let place = self.place(key);
+        if place.load(Relaxed) & !0xff_ffff == Self::print(key) {
+            place.store(0, Relaxed);
+        }
+    }
+
+    fn place(&self, key: Key) -> &AtomicU64 {
+        &self.0[(key.0 as usize) % PLACES]
+    }
+
+    fn print(key: Key) -> u64 {
+        (key.0 >> 64) as u64 & !0xff_ffff
+    }
+
+    fn tenths(at: Millis) -> u64 {
+        at / 100 & 0xff_ffff
+    }
+}

@@ -1,0 +1,146 @@
+//! `[[cache]]`: an owner's rule for pages that the app does not let be cached, as a table and as text.
+//! It never applies one.
+
+use std::time::Duration;
+
+use cache::stubborn::{Rule, SetCookie};
+use toml_edit::{Item, TableLike};
+
+use super::value::duration;
+
+/// The keys of the table, in the order of the text.
+const KEYS: [&str; 7] =
+    ["path", "ttl", "cookies", "set_cookie", "no_cache", "stale_while_revalidate", "stale_if_error"];
+
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+
+/// `/projects/* ttl=5s cookies=_session,lang set_cookie=strip no_cache=true stale_if_error=1h`
+pub fn parse(text: &str) -> Result<Rule, String> {
+    let mut words = text.split_ascii_whitespace();
+    let path = words.next().filter(|path| path.starts_with(['/', '*'])).ok_or_else(|| {
+        format!("must be a path and a ttl like \"/projects/* ttl=5s cookies=_session\", not {text:?}")
+    })?;
+    let mut rule = Rule { path: path.into(), ..Rule::default() };
+    let mut ttl = None;
+    for word in words {
+        let (key, value) = word.split_once('=').ok_or_else(|| format!("has {word:?}, which is no KEY=VALUE"))?;
+        let time = || {
+            let time = duration(value).filter(|time| *time <= YEAR);
+            let time = time.ok_or_else(|| format!("must have a {key} like \"5s\" or \"10m\", not {value:?}"))?;
+            Ok::<u64, String>(time.as_millis() as u64)
+        };
+        match key {
+            "ttl" => ttl = Some(time()?),
+            "cookies" => rule.cookies = value.split(',').filter(|name| !name.is_empty()).map(String::from).collect(),
+            "set_cookie" => {
+                rule.set_cookie = match value {
+                    "refuse" => SetCookie::Refuse,
+                    "strip" => SetCookie::Strip,
+                    _ => return Err(format!("must have set_cookie \"refuse\" or \"strip\", not {value:?}")),
+                }
+            }
+            "no_cache" => {
+                rule.no_cache =
+                    value.parse().map_err(|_| format!("must have no_cache true or false, not {value:?}"))?;
+            }
+            "stale_while_revalidate" => rule.stale_while_revalidate = time()?,
+            "stale_if_error" => rule.stale_if_error = time()?,
+            _ => return Err(unknown(key)),
+        }
+    }
+    rule.ttl = ttl.filter(|ttl| *ttl > 0).ok_or_else(|| format!("has no ttl for {path}: add ttl = \"5s\""))?;
+    if rule.cookies.iter().any(|name| !cache::fields::is_token(name.as_bytes())) {
+        return Err(format!("must have names of cookies, not {:?}", rule.cookies));
+    }
+    Ok(rule)
+}
+
+fn unknown(key: &str) -> String {
+    format!("has {}, not {key:?}", KEYS.join(", "))
+}
+
+/// Each table as text. None: no tables.
+pub fn tables(item: &Item) -> Option<Result<Vec<String>, String>> {
+    let tables: Vec<&dyn TableLike> = match (item.as_array_of_tables(), item.as_array()) {
+        (Some(tables), _) => tables.iter().map(|table| table as &dyn TableLike).collect(),
+        (None, Some(array)) => {
+            array.iter().map(|one| one.as_inline_table().map(|table| table as &dyn TableLike)).collect::<Option<_>>()?
+        }
+        _ => return None,
+    };
+    Some(tables.into_iter().map(text_of).collect())
+}
+
+fn text_of(table: &dyn TableLike) -> Result<String, String> {
+    let mut text = String::new();
+    for key in KEYS {
+        let Some(item) = table.get(key) else { continue };
+        let value = match (item.as_str(), item.as_bool(), item.as_array()) {
+            (Some(text), _, _) => text.to_owned(),
+            (_, Some(is), _) => is.to_string(),
+            (_, _, Some(list)) => {
+                let names: Option<Vec<&str>> = list.iter().map(|name| name.as_str()).collect();
+                names.ok_or_else(|| format!("must have texts in {key}"))?.join(",")
+            }
+            _ => return Err(format!("must have a text as {key}")),
+        };
+        if value.contains(char::is_whitespace) {
+            return Err(format!("must have no space in {key}, as in {value:?}"));
+        }
+        let parted = if key == "path" { value } else { format!(" {key}={value}") };
+        text.push_str(&parted);
+    }
+    if let Some((key, _)) = table.iter().find(|(key, _)| !KEYS.contains(key)) {
+        return Err(unknown(key));
+    }
+    parse(&text).map(|_| text)
+}
+
+/// What the owner should know of a rule before it is used.
+pub fn warning(rule: &Rule) -> Option<String> {
+    rule.cookies.is_empty().then(|| {
+        format!(
+            "[[cache]] path = {:?} names no cookies: every visitor gets the same page there. If the app knows its visitors, add \
+            cookies = [\"its_session\"]",
+            rule.path
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_as_text() {
+        let rule =
+            parse("/projects/* ttl=5s cookies=_session,lang set_cookie=strip no_cache=true stale_if_error=1h").unwrap();
+        assert_eq!(rule.path, "/projects/*");
+        assert_eq!((rule.ttl, rule.stale_if_error, rule.stale_while_revalidate), (5_000, 3_600_000, 0));
+        assert_eq!(
+            (rule.cookies, rule.set_cookie, rule.no_cache),
+            (vec!["_session".into(), "lang".into()], SetCookie::Strip, true)
+        );
+    }
+
+    #[test]
+    fn mistakes() {
+        for (text, told) in [
+            ("projects ttl=5s", "must be a path"),
+            ("/a", "has no ttl"),
+            ("/a ttl=0s", "has no ttl"),
+            ("/a ttl=x", "must have a ttl like"),
+            ("/a ttl=5s set_cookie=keep", "\"refuse\" or \"strip\""),
+            ("/a ttl=5s cookie=a", "not \"cookie\""),
+            ("/a ttl=5s cookies=a;b", "names of cookies"),
+        ] {
+            assert!(parse(text).unwrap_err().contains(told), "{text}: {:?}", parse(text));
+        }
+    }
+
+    #[test]
+    fn a_rule_without_cookies_is_warned_of() {
+        assert!(warning(&parse("/a ttl=5s").unwrap()).is_some());
+        assert!(warning(&parse("/a ttl=5s cookies=b").unwrap()).is_none());
+    }
+}
