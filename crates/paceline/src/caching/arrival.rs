@@ -9,11 +9,11 @@ use cache::{
     groups,
     invalidating::{self, invalidated},
     key::Target,
-    partial::{strong_validator, ContentRange, Pieces},
+    partial::ContentRange,
     search::NoVarySearch,
     status::{CacheStatus, Reason},
-    store::{How, Inserted, Key, Moment},
-    stored::{Content, Directory, Kept, Stored},
+    store::{How, Moment},
+    stored::{Kept, Stored},
     storing::{self, storable, Storable},
     stubborn::SetCookie,
     targeted,
@@ -26,6 +26,7 @@ use http_body::Body;
 use super::{
     answer::{self, dated, Answering},
     flight::{Attended, Fetch, Fetched, Flight, Share},
+    keeping::{Keeping, Kin},
     lookup::Wanted,
     now,
     streaming::SharedBody,
@@ -383,38 +384,6 @@ impl SiteCache {
         wanted.visitor.and_then(|visitor| visitor.tag()).into_iter().collect()
     }
 
-    /// Puts it where requests like this one look.
-    fn place(
-        &self,
-        primary: Key,
-        directory: Option<&Arc<Kept>>,
-        request: &HeaderMap,
-        stored: Arc<Stored>,
-        moment: Moment,
-    ) -> (Key, Result<(), Reason>) {
-        let store = &self.cache.store;
-        let mut key = primary;
-        if !stored.nominated.is_empty() {
-            key = self.cache.keys.variant(primary, &stored.nominated, request);
-            let now_there = store.peek(primary);
-            let previous = now_there.as_ref().or(directory).and_then(|kept| match &**kept {
-                Kept::Directory(directory) => Some(directory),
-                _ => None,
-            });
-            if previous.is_none_or(|previous| previous.nominations.first() != Some(&stored.nominated)) {
-                let directory = Directory::with(previous, stored.url.clone(), stored.nominated.clone());
-                // Without room for it there is none for what it leads to.
-                let _ = store.insert(primary, Arc::new(Kept::Directory(directory)));
-            }
-        }
-        let inserted = match store.insert_since(key, Arc::new(Kept::Response(stored)), moment) {
-            Inserted::Stored => Ok(()),
-            Inserted::TooLarge => Err(Reason::Size),
-            Inserted::Purged => Err(Reason::Purged),
-        };
-        (key, inserted)
-    }
-
     /// An answer to HEAD speaks of what is stored for GET, too.
     fn heard(&self, wanted: &mut Wanted, parts: &response::Parts, at: Exchanged) {
         let Some(stored) = &wanted.stored else { return };
@@ -494,98 +463,6 @@ fn own_fields(response: &mut Response<ResponseBody>, told: &HeaderMap) {
             response.headers_mut().append(header::SET_COOKIE, line.clone());
         }
     }
-}
-
-/// What of a request decides where its answer is kept.
-struct Kin {
-    url: Arc<str>,
-    primary: Key,
-    directory: Option<Arc<Kept>>,
-}
-
-impl Kin {
-    fn of(wanted: &Wanted) -> Kin {
-        Kin { url: wanted.url.clone(), primary: wanted.primary, directory: wanted.directory.clone() }
-    }
-}
-
-/// All that is needed to keep a response once its body is whole.
-struct Keeping {
-    cache: Arc<SiteCache>,
-    wanted: Kin,
-    request: HeaderMap,
-    status: StatusCode,
-    range: Option<ContentRange>,
-    before: Option<Arc<Stored>>,
-    tags: Vec<Arc<str>>,
-    moment: Moment,
-}
-
-/// A response, and whether it is kept.
-struct KeptOne {
-    response: Arc<Stored>,
-    primary: Key,
-    key: Key,
-    stored: Result<(), Reason>,
-}
-
-impl Keeping {
-    /// The head of it, for those who get the body as it comes.
-    fn announced(&self, storable: &Storable) -> (Arc<Stored>, Key) {
-        let content = Content::Whole(Bytes::new());
-        let stored = Stored::new(self.wanted.url.clone(), self.status, storable.clone(), content, &self.tags);
-        let key = match storable.nominated.is_empty() {
-            true => self.wanted.primary,
-            false => self.cache.cache.keys.variant(self.wanted.primary, &storable.nominated, &self.request),
-        };
-        (Arc::new(stored), key)
-    }
-
-    fn keep(self, mut storable: Storable, bytes: Bytes) -> KeptOne {
-        let primary = self.wanted.primary;
-        let mut status = self.status;
-        let content = match self.range {
-            None => Some(Content::Whole(compact(bytes))),
-            Some(range) => {
-                status = StatusCode::OK;
-                let joined = self.pieces(range, compact(bytes), &storable.headers);
-                storable.headers.remove(header::CONTENT_RANGE);
-                storable.headers.remove(header::CONTENT_LENGTH);
-                joined
-            }
-        };
-        let (content, complete) = match content {
-            Some(content) => (content, true),
-            None => (Content::Whole(Bytes::new()), false),
-        };
-        let response = Arc::new(Stored::new(self.wanted.url.clone(), status, storable, content, &self.tags));
-        if !complete {
-            return KeptOne { response, primary, key: primary, stored: Err(Reason::Incomplete) };
-        }
-        let directory = self.wanted.directory.as_ref();
-        let (key, stored) = self.cache.place(primary, directory, &self.request, response.clone(), self.moment);
-        KeptOne { response, primary, key, stored }
-    }
-
-    /// With the parts that are there already, if they are of the same representation (RFC 9111 section 3.4).
-    fn pieces(&self, range: ContentRange, bytes: Bytes, headers: &HeaderMap) -> Option<Content> {
-        let new = Pieces::of(range, bytes)?;
-        let before =
-            self.before.as_ref().and_then(|before| match (&before.content, strong_validator(&before.headers)) {
-                (Content::Pieces(pieces), Some(tag)) if strong_validator(headers) == Some(tag) => pieces.joined(&new),
-                _ => None,
-            });
-        let pieces = before.unwrap_or(new);
-        Some(match pieces.whole() {
-            Some(whole) => Content::Whole(whole.clone()),
-            None => Content::Pieces(pieces),
-        })
-    }
-}
-
-/// A body that does not hold on to more memory than it has bytes (a slice of a read buffer does).
-fn compact(bytes: Bytes) -> Bytes {
-    Bytes::copy_from_slice(&bytes)
 }
 
 /// A question that others may wait for: they are let go when this is dropped, whatever happens.

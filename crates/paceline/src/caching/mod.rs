@@ -3,13 +3,14 @@
 //! done is handed to it.
 //!
 //! Reading order: `lookup` (what is there for a request), `answer` (a stored response as the client gets it), `flight` (one
-//! question to the origin for all who ask), `arrival` (what is made of the origin's answer), `streaming` (a body that is given
+//! question to the origin for all who ask), `arrival` (what is made of the origin's answer), `keeping` (where it is kept), `streaming` (a body that is given
 //! on while it comes), `sessions` (visitors under an owner's rules), `counters`.
 
 mod answer;
 mod arrival;
 mod counters;
 mod flight;
+mod keeping;
 mod lookup;
 mod sessions;
 mod streaming;

@@ -1,0 +1,142 @@
+//! Where a response is kept once its body is whole, and how parts of one are joined.
+//! It never decides whether it may be kept.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cache::{
+    partial::{strong_validator, ContentRange, Pieces},
+    status::Reason,
+    store::{Inserted, Key, Moment},
+    stored::{Content, Directory, Kept, Stored},
+    storing::Storable,
+};
+use http::{header, HeaderMap, StatusCode};
+
+use super::{lookup::Wanted, SiteCache};
+
+impl SiteCache {
+    /// Puts it where requests like this one look.
+    pub(super) fn place(
+        &self,
+        primary: Key,
+        directory: Option<&Arc<Kept>>,
+        request: &HeaderMap,
+        stored: Arc<Stored>,
+        moment: Moment,
+    ) -> (Key, Result<(), Reason>) {
+        let store = &self.cache.store;
+        let mut key = primary;
+        if !stored.nominated.is_empty() {
+            key = self.cache.keys.variant(primary, &stored.nominated, request);
+            let now_there = store.peek(primary);
+            let previous = now_there.as_ref().or(directory).and_then(|kept| match &**kept {
+                Kept::Directory(directory) => Some(directory),
+                _ => None,
+            });
+            if previous.is_none_or(|previous| previous.nominations.first() != Some(&stored.nominated)) {
+                let directory = Directory::with(previous, stored.url.clone(), stored.nominated.clone());
+                // Without room for it there is none for what it leads to.
+                let _ = store.insert(primary, Arc::new(Kept::Directory(directory)));
+            }
+        }
+        let inserted = match store.insert_since(key, Arc::new(Kept::Response(stored)), moment) {
+            Inserted::Stored => Ok(()),
+            Inserted::TooLarge => Err(Reason::Size),
+            Inserted::Purged => Err(Reason::Purged),
+        };
+        (key, inserted)
+    }
+}
+
+/// What of a request decides where its answer is kept.
+pub struct Kin {
+    url: Arc<str>,
+    pub primary: Key,
+    directory: Option<Arc<Kept>>,
+}
+
+impl Kin {
+    pub fn of(wanted: &Wanted) -> Kin {
+        Kin { url: wanted.url.clone(), primary: wanted.primary, directory: wanted.directory.clone() }
+    }
+}
+
+/// All that is needed to keep a response once its body is whole.
+pub struct Keeping {
+    pub cache: Arc<SiteCache>,
+    pub wanted: Kin,
+    pub request: HeaderMap,
+    pub status: StatusCode,
+    pub range: Option<ContentRange>,
+    pub before: Option<Arc<Stored>>,
+    pub tags: Vec<Arc<str>>,
+    pub moment: Moment,
+}
+
+/// A response, and whether it is kept.
+pub struct KeptOne {
+    pub response: Arc<Stored>,
+    pub primary: Key,
+    pub key: Key,
+    pub stored: Result<(), Reason>,
+}
+
+impl Keeping {
+    /// The head of it, for those who get the body as it comes.
+    pub fn announced(&self, storable: &Storable) -> (Arc<Stored>, Key) {
+        let content = Content::Whole(Bytes::new());
+        let stored = Stored::new(self.wanted.url.clone(), self.status, storable.clone(), content, &self.tags);
+        let key = match storable.nominated.is_empty() {
+            true => self.wanted.primary,
+            false => self.cache.cache.keys.variant(self.wanted.primary, &storable.nominated, &self.request),
+        };
+        (Arc::new(stored), key)
+    }
+
+    pub fn keep(self, mut storable: Storable, bytes: Bytes) -> KeptOne {
+        let primary = self.wanted.primary;
+        let mut status = self.status;
+        let content = match self.range {
+            None => Some(Content::Whole(compact(bytes))),
+            Some(range) => {
+                status = StatusCode::OK;
+                let joined = self.pieces(range, compact(bytes), &storable.headers);
+                storable.headers.remove(header::CONTENT_RANGE);
+                storable.headers.remove(header::CONTENT_LENGTH);
+                joined
+            }
+        };
+        let (content, complete) = match content {
+            Some(content) => (content, true),
+            None => (Content::Whole(Bytes::new()), false),
+        };
+        let response = Arc::new(Stored::new(self.wanted.url.clone(), status, storable, content, &self.tags));
+        if !complete {
+            return KeptOne { response, primary, key: primary, stored: Err(Reason::Incomplete) };
+        }
+        let directory = self.wanted.directory.as_ref();
+        let (key, stored) = self.cache.place(primary, directory, &self.request, response.clone(), self.moment);
+        KeptOne { response, primary, key, stored }
+    }
+
+    /// With the parts that are there already, if they are of the same representation (RFC 9111 section 3.4).
+    fn pieces(&self, range: ContentRange, bytes: Bytes, headers: &HeaderMap) -> Option<Content> {
+        let new = Pieces::of(range, bytes)?;
+        let before =
+            self.before.as_ref().and_then(|before| match (&before.content, strong_validator(&before.headers)) {
+                (Content::Pieces(pieces), Some(tag)) if strong_validator(headers) == Some(tag) => pieces.joined(&new),
+                _ => None,
+            });
+        let pieces = before.unwrap_or(new);
+        Some(match pieces.whole() {
+            Some(whole) => Content::Whole(whole.clone()),
+            None => Content::Pieces(pieces),
+        })
+    }
+}
+
+/// A body that does not hold on to more memory than it has bytes (a slice of a read buffer does).
+fn compact(bytes: Bytes) -> Bytes {
+    Bytes::copy_from_slice(&bytes)
+}
