@@ -68,7 +68,7 @@ class BodiesTest < Minitest::Test
   def test_an_array_has_its_length_and_is_one_piece
     answer = ask("/bare/array")
     assert_equal "HTTP/1.1 200 OK", answer.line
-    assert_equal %w[content-type content-length date], answer.names
+    assert_equal %w[content-type content-length cache-status date], answer.names
     assert_equal ["13", nil, "one two three"], [answer["content-length"], answer["transfer-encoding"], answer.body]
   end
 
@@ -153,8 +153,8 @@ class BodiesTest < Minitest::Test
   def test_empty_bodies
     empty, none, unchanged = ask("/bare/empty"), ask("/no_content"), ask("/not_modified")
     assert_equal [200, "0"], [empty.status, empty["content-length"]]
-    assert_equal [204, %w[date]], [none.status, none.names]
-    assert_equal [304, %w[etag date]], [unchanged.status, unchanged.names]
+    assert_equal [204, %w[cache-status date]], [none.status, none.names]
+    assert_equal [304, %w[etag cache-status date]], [unchanged.status, unchanged.names]
     assert_equal [1, 1], [closed("no_content"), closed("not_modified")]
   end
 

@@ -32,7 +32,7 @@ class SplitTest < Minitest::Test
   BATCH = 64
 
   def test_two_pieces_cut_at_every_byte
-    server = serve(app(ECHO), "-t", "4")
+    server = serve(app(ECHO), "-t", "4", "--page-cache=false")
     whole = server.exchange(PIPELINE)
     assert_equal EXPECTED.map(&:inspect), whole.scan(/^\[.*?\](?=HTTP\/1\.1 |\z)/m)
     assert_equal MESSAGES.size, whole.scan(/^HTTP\/1\.1 200 |(?<=\])HTTP\/1\.1 200 /).size
@@ -49,7 +49,7 @@ class SplitTest < Minitest::Test
 
   def test_single_bytes
     [[], ["--buffer-requests=false"]].each do |options|
-      server = serve(app(ECHO), *options)
+      server = serve(app(ECHO), "--page-cache=false", *options)
       whole = server.exchange(PIPELINE)
       server.connect do |socket|
         PIPELINE.each_byte do |byte|

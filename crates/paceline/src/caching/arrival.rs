@@ -59,10 +59,10 @@ impl SiteCache {
         Began { request_time: now(), moment: self.cache.store.moment() }
     }
 
-    /// Asks the origin for all who want the same. It is asked to the end, even if nobody waits any more.
+    /// Asks the origin for all who want the same.
     pub fn lead(self: &Arc<Self>, wanted: Box<Wanted>, head: Parts, exchange: Exchange, fetch: Fetch) -> Attended {
         let leading = Leading { cache: self.clone(), flight: wanted.flight.clone() };
-        Attended::new(async move {
+        Attended::new(wanted.flight.clone(), async move {
             let leading = leading;
             leading.cache.clone().ask(wanted, head, exchange, fetch, leading).await
         })

@@ -171,12 +171,15 @@ fn asks_for_less(head: &Parts) -> (bool, bool) {
     (has(IF_NONE_MATCH) || has(IF_MODIFIED_SINCE), has(RANGE))
 }
 
-/// A question that is asked to its end, whoever has asked it: others may wait for the answer, and it may be stored.
-pub struct Attended(Option<Pin<Box<dyn Future<Output = Fetched> + Send>>>);
+/// A question that is asked to its end as long as anybody waits for the answer, whoever has asked it.
+pub struct Attended {
+    asking: Option<Pin<Box<dyn Future<Output = Fetched> + Send>>>,
+    flight: Option<Arc<Flight>>,
+}
 
 impl Attended {
-    pub fn new(asking: impl Future<Output = Fetched> + Send + 'static) -> Attended {
-        Attended(Some(Box::pin(asking)))
+    pub fn new(flight: Option<Arc<Flight>>, asking: impl Future<Output = Fetched> + Send + 'static) -> Attended {
+        Attended { asking: Some(Box::pin(asking)), flight }
     }
 }
 
@@ -184,16 +187,18 @@ impl Future for Attended {
     type Output = Fetched;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Fetched> {
-        let Some(asking) = &mut self.0 else { return Poll::Pending };
+        let Some(asking) = &mut self.asking else { return Poll::Pending };
         let fetched = std::task::ready!(asking.as_mut().poll(cx));
-        self.0 = None;
+        self.asking = None;
         Poll::Ready(fetched)
     }
 }
 
 impl Drop for Attended {
     fn drop(&mut self) {
-        if let (Some(asking), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+        // Whoever comes from now on finds that it is over, and asks for himself.
+        let awaited = self.flight.take().is_some_and(|flight| flight.phase.receiver_count() > 0);
+        if let (true, Some(asking), Ok(runtime)) = (awaited, self.asking.take(), Handle::try_current()) {
             runtime.spawn(async move { drop(asking.await) });
         }
     }
