@@ -103,7 +103,7 @@ class UpstreamTest < Minitest::Test
       answer = Wire.response(socket)
       assert_equal "HTTP/1.1 299 Quite Fine", answer.line
       assert_equal [["server", "origin"], ["date", "Sun, 06 Nov 1994 08:49:37 GMT"], ["set-cookie", "a=1"], ["set-cookie", "b=2"],
-        ["x-sendfile", "/etc/passwd"], ["content-length", "3"]].sort, answer.fields.map { |name, value| [name.downcase, value] }.sort
+        ["x-sendfile", "/etc/passwd"], ["content-length", "3"], ["cache-status", "paceline; fwd=uri-miss; detail=no-freshness"]].sort, answer.fields.map { |name, value| [name.downcase, value] }.sort
       assert_equal "abc", answer.body
       answer = Wire.response(socket)
       assert_equal [404, "ok"], [answer.status, answer.body]
