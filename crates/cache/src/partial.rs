@@ -14,6 +14,8 @@ pub struct Pieces {
     /// Bytes of the whole, if known.
     pub complete: Option<u64>,
     pieces: Vec<(u64, Bytes)>,
+    /// The latest request for a part, and the part it got: the same request gets the same.
+    latest: Option<(HeaderValue, HeaderValue, Bytes)>,
 }
 
 /// Content-Range of a single part: `bytes 0-4/10` (RFC 9110 section 14.4).
@@ -50,7 +52,20 @@ impl Pieces {
     pub fn of(range: ContentRange, body: Bytes) -> Option<Pieces> {
         let promised = (range.last - range.first).checked_add(1)?;
         let some = !body.is_empty() && body.len() as u64 <= promised;
-        some.then(|| Pieces { complete: range.complete, pieces: vec![(range.first, body)] })
+        some.then(|| Pieces { complete: range.complete, pieces: vec![(range.first, body)], latest: None })
+    }
+
+    /// These as the answer to `asked` (Range), of which the origin said `said` (Content-Range).
+    pub fn answering(mut self, asked: &HeaderValue, said: &HeaderValue) -> Pieces {
+        if let [(_, piece)] = &self.pieces[..] {
+            self.latest = Some((asked.clone(), said.clone(), piece.clone()));
+        }
+        self
+    }
+
+    /// What the same request got before: Content-Range and bytes.
+    pub fn again(&self, asked: &HeaderValue) -> Option<(&HeaderValue, &Bytes)> {
+        self.latest.as_ref().filter(|(before, ..)| before == asked).map(|(_, said, bytes)| (said, bytes))
     }
 
     /// The bytes of a range of it, if they are all there.
@@ -87,7 +102,7 @@ impl Pieces {
             }
         }
         all.sort_by_key(|(start, _)| *start);
-        Some(Pieces { complete, pieces: merged(all) })
+        Some(Pieces { complete, pieces: merged(all), latest: newer.latest.clone() })
     }
 
     /// The whole, if nothing is missing.
@@ -100,7 +115,11 @@ impl Pieces {
 
     pub(crate) fn weight(&self) -> usize {
         let bytes: usize = self.pieces.iter().map(|(_, piece)| allocated(piece.len())).sum();
-        bytes + allocated(self.pieces.capacity() * std::mem::size_of::<(u64, Bytes)>())
+        let latest = self
+            .latest
+            .as_ref()
+            .map_or(0, |(asked, said, bytes)| allocated(asked.len()) + allocated(said.len()) + allocated(bytes.len()));
+        bytes + latest + allocated(self.pieces.capacity() * std::mem::size_of::<(u64, Bytes)>())
     }
 }
 
@@ -157,6 +176,14 @@ mod tests {
         for range in [6..10, 3..5, 0..2, 9..10, 5..5] {
             assert_eq!(some.get(range.clone()), None, "{range:?}");
         }
+    }
+
+    #[test]
+    fn the_same_request_gets_the_same_part() {
+        let (asked, said) = (HeaderValue::from_static("bytes=-3"), HeaderValue::from_static("bytes 7-9/10"));
+        let some = piece(0, "012", None).joined(&piece(7, "789", Some(10)).answering(&asked, &said)).unwrap();
+        assert_eq!(some.again(&asked), Some((&said, &Bytes::from_static(b"789"))));
+        assert_eq!(some.again(&said), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The request that asks the origin whether a stored response is still good (RFC 9111 section 4.3.1).
 //! It never sends it.
 
-use http::{header, HeaderMap, HeaderName};
+use http::{header, HeaderMap, HeaderName, HeaderValue};
 
 use crate::stored::Stored;
 
@@ -33,10 +33,14 @@ pub fn conditional(request: &mut HeaderMap, stored: &Stored) -> bool {
 /// Whether a 304 speaks of this stored response (section 4.3.4): "if the new response contains any strong validators, each
 /// of those must match; a weak one likewise".
 pub fn is_meant(stored: &Stored, not_modified: &HeaderMap) -> bool {
-    match (not_modified.get(header::ETAG), stored.headers.get(header::ETAG)) {
-        (Some(theirs), Some(ours)) => weakly(theirs.as_bytes()) == weakly(ours.as_bytes()),
-        (Some(_), None) => false,
-        (None, _) => match (not_modified.get(header::LAST_MODIFIED), stored.headers.get(header::LAST_MODIFIED)) {
+    let theirs = not_modified.get_all(header::ETAG);
+    match theirs.iter().next() {
+        // There should be one; of several any will do, since one of them was asked for.
+        Some(_) => theirs.iter().any(|theirs| {
+            let same = |ours: &HeaderValue| weakly(theirs.as_bytes()) == weakly(ours.as_bytes());
+            stored.headers.get_all(header::ETAG).iter().any(same)
+        }),
+        None => match (not_modified.get(header::LAST_MODIFIED), stored.headers.get(header::LAST_MODIFIED)) {
             (Some(theirs), Some(ours)) => theirs == ours,
             _ => true,
         },

@@ -10,7 +10,6 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use cache::{
     fields,
-    status::CacheStatus,
     store::Key,
     stored::{Content, Kept, Stored},
     Millis,
@@ -41,7 +40,7 @@ const CONTENT_FIELDS: [HeaderName; 4] =
     [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_LANGUAGE];
 
 /// None: only a part of it is there, and not the one that is wanted.
-pub fn stored(answering: &Answering<'_>, status: &mut CacheStatus) -> Option<Response<ResponseBody>> {
+pub fn stored(answering: &Answering<'_>) -> Option<Response<ResponseBody>> {
     let Answering { stored, head, now, .. } = answering;
     let validators = validators(stored);
     let mut response = Response::new(ResponseBody::Empty);
@@ -72,6 +71,14 @@ pub fn stored(answering: &Answering<'_>, status: &mut CacheStatus) -> Option<Res
             }
         }
         Content::Pieces(pieces) => {
+            if let Some((said, part)) = head.headers.get(header::RANGE).and_then(|asked| pieces.again(asked)) {
+                if conditional::if_range_holds(&head.headers, &validators) {
+                    *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+                    response.headers_mut().insert(header::CONTENT_RANGE, said.clone());
+                    give(&mut response, part.clone());
+                    return Some(response);
+                }
+            }
             let complete = pieces.complete?;
             let RangeDecision::Single(range) = ranges::decide(&head.method, &head.headers, &validators, complete)
             else {
@@ -81,7 +88,6 @@ pub fn stored(answering: &Answering<'_>, status: &mut CacheStatus) -> Option<Res
             give_part(&mut response, &range, complete, part);
         }
     }
-    status.forward = status.forward.filter(|_| !status.hit || status.forward_status.is_some());
     Some(response)
 }
 

@@ -1,5 +1,5 @@
 //! What is made of the origin's answer: it is stored, shared, put in the place of an older one, or only passed on; and what an
-//! unsafe request has changed is dropped. It never asks the origin twice but when a 304 speaks of something else.
+//! unsafe request has changed is dropped. It never asks the origin.
 
 use std::sync::Arc;
 
@@ -38,6 +38,7 @@ use crate::{exchange::Exchange, http::body::ResponseBody};
 const MOST_SEARCHES: usize = 4096;
 
 /// A question as it was put to the origin.
+#[derive(Clone, Copy)]
 struct Asked {
     at: Exchanged,
     moment: Moment,
@@ -87,20 +88,8 @@ impl SiteCache {
         };
         let less = asked.headers.len() != head.headers.len() || validated;
         let Began { request_time, moment } = self.begin();
-        let Fetched { mut response, mut exchange } = fetch(asked.clone(), exchange).await;
-        let mut asked_for = Asked { at: Exchanged { request_time, response_time: now() }, moment, validated, less };
-        let foreign = |response: &Response<ResponseBody>| {
-            let not_modified = response.status() == StatusCode::NOT_MODIFIED && validated;
-            not_modified && whole.as_ref().is_some_and(|stored| !validating::is_meant(stored, response.headers()))
-        };
-        if foreign(&response) {
-            validating::unconditional(&mut asked.headers);
-            let again = self.begin();
-            let fetched = fetch(asked, exchange).await;
-            (response, exchange) = (fetched.response, fetched.exchange);
-            let at = Exchanged { request_time: again.request_time, response_time: now() };
-            asked_for = Asked { at, moment: again.moment, validated: false, less };
-        }
+        let Fetched { response, exchange } = fetch(asked, exchange).await;
+        let asked_for = Asked { at: Exchanged { request_time, response_time: now() }, moment, validated, less };
         let response = self.arrived(&mut wanted, &head, response, &asked_for, &mut leading);
         Fetched { response, exchange }
     }
@@ -131,9 +120,13 @@ impl SiteCache {
         if !self.settings.rules.is_empty() {
             self.sessions.learn(&parts.headers);
         }
+        let mut asked = *asked;
         if !invalidating::is_safe(&head.method) {
             self.invalidate(wanted, head, &parts);
+            // What it brings itself is newer than that.
+            asked.moment = self.cache.store.moment();
         }
+        let asked = &asked;
         let failed = matches!(parts.status.as_u16(), 500 | 502 | 503 | 504);
         if failed && head.method != Method::POST {
             let mut status = CacheStatus {
@@ -166,7 +159,8 @@ impl SiteCache {
             Ok(storable) => storable,
             Err(reason) => {
                 self.not_stored(wanted, head, &parts, reason);
-                wanted.status.reason = wanted.status.reason.or(Some(reason).filter(|_| wanted.storable));
+                let says = wanted.storable && head.method == Method::GET;
+                wanted.status.reason = wanted.status.reason.or(Some(reason).filter(|_| says));
                 targeted::consume(&mut parts.headers);
                 let mut response = Response::from_parts(parts, body);
                 response.extensions_mut().insert(wanted.status);
@@ -265,9 +259,8 @@ impl SiteCache {
         };
         leading.land();
         let answering = Answering { cache: &self.cache, key, stored: &current, head, now: now() };
-        let mut status = wanted.status;
-        let mut response =
-            answer::stored(&answering, &mut status).unwrap_or_else(|| Response::new(ResponseBody::Empty));
+        let status = wanted.status;
+        let mut response = answer::stored(&answering).unwrap_or_else(|| Response::new(ResponseBody::Empty));
         response.extensions_mut().insert(status);
         response
     }
@@ -324,7 +317,7 @@ impl SiteCache {
                     true => {
                         let answering =
                             Answering { cache: &self.cache, key: kept.key, stored: &kept.response, head, now: now() };
-                        answer::stored(&answering, &mut wanted.status).map(|mut response| {
+                        answer::stored(&answering).map(|mut response| {
                             response.headers_mut().remove(header::AGE);
                             own_fields(&mut response, &parts.headers);
                             response

@@ -140,19 +140,19 @@ impl SiteCache {
         if variant != share.variant || (share.primary != wanted.primary) {
             return None;
         }
-        let mut status = wanted.status;
+        let status = wanted.status;
         let answering = Answering { cache: &self.cache, key: variant, stored: &share.stored, head, now: now() };
         let mut response = match &share.body {
-            None => answer::stored(&answering, &mut status)?,
+            None => answer::stored(&answering)?,
             Some(body) => {
                 let (conditions, part) = asks_for_less(head);
                 if conditions || part {
                     // What is wanted of it is known when it is there.
                     let stored = body.whole().await?;
                     let answering = Answering { stored: &stored, ..answering };
-                    answer::stored(&answering, &mut status)?
+                    answer::stored(&answering)?
                 } else {
-                    let mut response = answer::stored(&answering, &mut status)?;
+                    let mut response = answer::stored(&answering)?;
                     *response.body_mut() = ResponseBody::Shared(body.reader()?);
                     response.extensions_mut().remove::<crate::compress::Memo>();
                     response

@@ -122,7 +122,10 @@ impl Keeping {
 
     /// With the parts that are there already, if they are of the same representation (RFC 9111 section 3.4).
     fn pieces(&self, range: ContentRange, bytes: Bytes, headers: &HeaderMap) -> Option<Content> {
-        let new = Pieces::of(range, bytes)?;
+        let mut new = Pieces::of(range, bytes)?;
+        if let (Some(asked), Some(said)) = (self.request.get(header::RANGE), headers.get(header::CONTENT_RANGE)) {
+            new = new.answering(asked, said);
+        }
         let before =
             self.before.as_ref().and_then(|before| match (&before.content, strong_validator(&before.headers)) {
                 (Content::Pieces(pieces), Some(tag)) if strong_validator(headers) == Some(tag) => pieces.joined(&new),

@@ -122,7 +122,9 @@ impl SiteCache {
             })
         };
         if let Some(forward) = beside(head, body) {
-            let storable = is_read && !body && !head.headers.contains_key(header::UPGRADE);
+            // A POST's answer may be what a GET would get (RFC 9110 section 9.3.3).
+            let storable =
+                is_read && !body && !head.headers.contains_key(header::UPGRADE) || head.method == Method::POST;
             return Looked::Pass(Box::new(Wanted { storable: storable && !own, ..*wanted(forward, None) }));
         }
         if own && self.rule(path).is_some() {
@@ -137,10 +139,10 @@ impl SiteCache {
             let mut status = CacheStatus::hit(reusing::ttl(stored, now));
             let answering = Answering { cache: &self.cache, key: found.key, stored, head, now };
             let answer = match means {
-                Use::Fresh | Use::Stale => answer::stored(&answering, &mut status),
+                Use::Fresh | Use::Stale => answer::stored(&answering),
                 Use::WhileRevalidating => {
                     status.detail = Some("stale-while-revalidate");
-                    answer::stored(&answering, &mut status)
+                    answer::stored(&answering)
                 }
                 Use::Validate(why) => {
                     forward = CacheStatus::forward(why);
@@ -257,7 +259,7 @@ impl SiteCache {
         let stored = wanted.stored.as_ref().filter(|stored| reusing::may_stand_in(stored, &wanted.wishes, now))?;
         status.ttl = Some(reusing::ttl(stored, now));
         let answering = Answering { cache: &self.cache, key: wanted.key, stored, head, now };
-        answer::stored(&answering, status)
+        answer::stored(&answering)
     }
 }
 
