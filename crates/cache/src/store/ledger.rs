@@ -280,16 +280,12 @@ impl Ledger {
         assert_eq!(lookup.table_bytes() as u64, self.tables, "table bytes");
         let (mut tags, mut units) = (0, 0);
         for (key, object) in &held {
-            let url = self.urls.slice(object.url(), Match::Exact, None, usize::MAX);
-            assert!(url.iter().any(|(_, found)| found == key), "{} is not in the index", object.url());
+            assert!(self.urls.has(object.url(), *key), "{} is not in the index", object.url());
             let mut names = object.tags().to_vec();
             names.sort();
             names.dedup();
             tags += names.len();
-            for tag in names {
-                let tag = self.tags.slice(&tag, Match::Exact, None, usize::MAX);
-                assert!(tag.iter().any(|(_, found)| found == key), "a tag is not in the index");
-            }
+            assert!(names.iter().all(|tag| self.tags.has(tag, *key)), "a tag is not in the index");
             units += (object.weight() as u64).max(1).div_ceil(UNIT);
         }
         assert_eq!(self.urls.len(), held.len(), "URLs without object");

@@ -48,6 +48,11 @@ impl Names {
     }
 
     #[cfg(test)]
+    pub fn has(&self, name: &Arc<str>, key: Key) -> bool {
+        self.0.contains(&(name.clone(), key))
+    }
+
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -1,0 +1,143 @@
+//! Holds the store's sums against what the process really has: private memory as Linux counts it, glibc's allocator.
+//!
+//! Each case runs in a process of its own: this test starts itself again.
+#![cfg(target_os = "linux")]
+
+use std::{env, fs, process::Command, sync::Arc};
+
+use cache::store::{allocated, How, Inserted, Key, Object, Store};
+
+const MB: u64 = 1 << 20;
+
+struct Page {
+    url: Arc<str>,
+    tags: Box<[Arc<str>]>,
+    body: Box<[u8]>,
+}
+
+impl Object for Page {
+    fn weight(&self) -> usize {
+        let names: usize = self.tags.iter().map(|tag| allocated(16 + tag.len())).sum();
+        allocated(16 + size_of::<Page>())
+            + allocated(16 + self.url.len())
+            + allocated(self.tags.len() * size_of::<Arc<str>>())
+            + names
+            + allocated(self.body.len())
+    }
+    fn url(&self) -> &Arc<str> {
+        &self.url
+    }
+    fn tags(&self) -> &[Arc<str>] {
+        &self.tags
+    }
+    fn expire(&self) {}
+}
+
+fn mix(n: u64) -> u64 {
+    let n = (n ^ n >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let n = (n ^ n >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    n ^ n >> 31
+}
+
+fn key(n: u64) -> Key {
+    Key(u128::from(mix(n + 1)) << 64 | u128::from(mix(n ^ 0xD1B5_4A32_D192_ED03)))
+}
+
+/// Bytes of memory that belong to this process alone.
+fn private() -> u64 {
+    let text = fs::read_to_string("/proc/self/smaps_rollup").unwrap();
+    let line = text.lines().find(|line| line.starts_with("Private_Dirty:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+fn insert(store: &Store<Page>, n: u64, url: &str, body: usize, tags: usize) {
+    let tags = (0..tags).map(|tag| format!("issue-{}", n * 3 % 1000 + tag as u64).into()).collect();
+    let page = Page { url: url.into(), tags, body: vec![7; body].into() };
+    assert_eq!(store.insert(key(n), Arc::new(page)), Inserted::Stored);
+}
+
+/// A body of 100 bytes to 100 KB, most of them small.
+fn body(n: u64) -> usize {
+    100 << (mix(n) % 10).min(mix(n + 7) % 11)
+}
+
+/// What is done to a store, by name: its budget, and how to fill it.
+type Case = (&'static str, u64, fn(&Store<Page>));
+
+const CASES: &[Case] = &[
+    ("1e6 tiny, in order", 4096 * MB, |store| {
+        (0..1_000_000).for_each(|n| insert(store, n, &format!("https://example.org/{n:09}"), 10, 0));
+    }),
+    ("3e5 tiny, at random, tagged", 4096 * MB, |store| {
+        (0..300_000).for_each(|n| insert(store, n, &format!("https://example.org/{}", mix(n)), 10, 2));
+    }),
+    ("2e4 of 10 KB", 4096 * MB, |store| {
+        (0..20_000).for_each(|n| insert(store, n, &format!("https://example.org/{}", mix(n)), 10_000, 1));
+    }),
+    ("500 of 400 KB", 4096 * MB, |store| {
+        (0..500).for_each(|n| insert(store, n, &format!("https://example.org/{n}"), 400_000, 1));
+    }),
+    ("5e5 tiny through 64 MB", 64 * MB, |store| {
+        (0..500_000).for_each(|n| insert(store, n, &format!("https://example.org/{}", mix(n)), 10, 1));
+    }),
+    ("2e5 of all sizes through 64 MB", 64 * MB, |store| {
+        for n in 0..200_000 {
+            insert(store, n, &format!("https://example.org/{}", mix(n)), body(n), (n % 3) as usize);
+            store.get(key(mix(n) % (n + 1)));
+        }
+    }),
+    ("tiny, then large, through 64 MB", 64 * MB, |store| {
+        (0..300_000).for_each(|n| insert(store, n, &format!("https://example.org/{}", mix(n)), 10, 1));
+        (300_000..302_000).for_each(|n| insert(store, n, &format!("https://example.org/{}", mix(n)), 100_000, 1));
+    }),
+    ("purged by tag again and again, 64 MB", 64 * MB, |store| {
+        for n in 0..200_000 {
+            insert(store, n, &format!("https://example.org/{}", mix(n)), body(n), 1);
+            if n % 50 == 0 {
+                store.purge_tag(&format!("issue-{}", n % 1000), How::Drop);
+            }
+        }
+    }),
+];
+
+#[test]
+fn the_sums_are_what_the_process_has() {
+    for (name, ..) in CASES {
+        let arguments = ["--exact", "measured", "--ignored", "--nocapture"];
+        let output = Command::new(env::current_exe().unwrap()).args(arguments).env("CASE", name).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{name}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        println!("{}", text.lines().find(|line| line.contains("MB")).unwrap_or("nothing was measured"));
+    }
+}
+
+#[test]
+#[ignore = "one case, in a process of its own"]
+fn measured() {
+    let wanted = env::var("CASE").expect("CASE");
+    let (name, budget, fill) = CASES.iter().find(|(name, ..)| *name == wanted).expect("a case of this name");
+    let before = private();
+    let store = Store::new(*budget);
+    fill(&store);
+    let (usage, untrimmed) = (store.usage(), private() - before);
+    // SAFETY: gives free pages back to the kernel; takes no pointer.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::malloc_trim(0);
+    }
+    let real = private() - before;
+    let ratio = real as f64 / usage.bytes as f64;
+    let index = (usage.bytes - usage.object_bytes) as f64 / usage.objects as f64;
+    println!(
+        "{name}: counted {} MB, private {} MB ({} before malloc_trim), ratio {ratio:.3}; {} objects, {index:.0} \
+         bytes of index each",
+        usage.bytes / MB,
+        real / MB,
+        untrimmed / MB,
+        usage.objects,
+    );
+    assert!(real <= budget + budget / 10, "{real} bytes with a budget of {budget}");
+    if usage.evicted + usage.purged == 0 {
+        assert!((0.85..1.15).contains(&ratio), "{ratio}");
+    }
+}
