@@ -3,7 +3,7 @@
 //! Each case runs in a process of its own: this test starts itself again.
 #![cfg(target_os = "linux")]
 
-use std::{env, fs, process::Command, sync::Arc};
+use std::{env, fs, process::Command, sync::Arc, thread};
 
 use cache::store::{allocated, How, Inserted, Key, Object, Store};
 
@@ -98,6 +98,18 @@ const CASES: &[Case] = &[
             }
         }
     }),
+    ("2e5 of all sizes through 64 MB by four threads", 64 * MB, |store| {
+        thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    for n in (thread..200_000).step_by(4) {
+                        insert(store, n, &format!("https://example.org/{}", mix(n)), body(n), (n % 3) as usize);
+                        store.get(key(mix(n) % (n + 1)));
+                    }
+                });
+            }
+        });
+    }),
 ];
 
 #[test]
@@ -136,8 +148,8 @@ fn measured() {
         untrimmed / MB,
         usage.objects,
     );
-    assert!(real <= budget + budget / 10, "{real} bytes with a budget of {budget}");
+    assert!(usage.bytes <= *budget && ratio < 1.15, "{ratio}");
     if usage.evicted + usage.purged == 0 {
-        assert!((0.85..1.15).contains(&ratio), "{ratio}");
+        assert!(ratio > 0.85, "{ratio}");
     }
 }

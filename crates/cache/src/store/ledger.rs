@@ -116,7 +116,7 @@ impl Ledger {
             self.queues.change_units(place.queue, units_before, units);
             self.rename(key, &*before, &*object);
             gone.push(before);
-            self.fit(lookup, Some(place.slot), gone);
+            self.fit(lookup, Some(key.hash()), gone);
             return Inserted::Stored;
         }
         let queue = if self.ghosts.take(key.hash()) { Queue::Main } else { Queue::Small };
@@ -130,7 +130,7 @@ impl Ledger {
         let growth = lookup.add(key, object, units, Place { slot, queue });
         self.grown(growth);
         // The index may have grown more than that one place.
-        self.fit(lookup, Some(slot), gone);
+        self.fit(lookup, Some(key.hash()), gone);
         Inserted::Stored
     }
 
@@ -149,7 +149,7 @@ impl Ledger {
         self.tables = self.tables.saturating_add_signed(growth);
     }
 
-    fn fit<T: Object>(&mut self, lookup: &Lookup<T>, spare: Option<u32>, gone: &mut Vec<Arc<T>>) {
+    fn fit<T: Object>(&mut self, lookup: &Lookup<T>, spare: Option<u64>, gone: &mut Vec<Arc<T>>) {
         while self.bytes() > self.budget && self.evict(lookup, 0, spare, gone) {}
     }
 
@@ -163,12 +163,12 @@ impl Ledger {
         self.bytes() > self.budget
     }
 
-    /// Evicts one object, never the one in slot `spare`; `coming` units are about to join the small queue.
+    /// Evicts one object, never the one with hash `spare`; `coming` units are about to join the small queue.
     fn evict<T: Object>(
         &mut self,
         lookup: &Lookup<T>,
         coming: u64,
-        spare: Option<u32>,
+        spare: Option<u64>,
         gone: &mut Vec<Arc<T>>,
     ) -> bool {
         for moves in 0.. {
@@ -188,7 +188,7 @@ impl Ledger {
                 self.ghosts.add(hash, self.queues.len());
             }
             self.evicted += 1;
-            gone.push(self.forget(held, growth));
+            gone.push(self.forget(lookup, held, growth));
             return true;
         }
         false
@@ -196,16 +196,16 @@ impl Ledger {
 
     /// The oldest of the small queue while that is above its share (so that newcomers make room for newcomers), else of the
     /// main queue.
-    fn candidate(&mut self, coming: u64, spare: Option<u32>, tired: bool) -> Option<(Queue, u32, u64)> {
+    fn candidate(&mut self, coming: u64, spare: Option<u64>, tired: bool) -> Option<(Queue, u32, u64)> {
         let share = self.budget / UNIT / SMALL_SHARE;
         let small_is_full = self.queues.units(Queue::Small) + coming > share;
         let mut oldest = |queue| {
             let (slot, hash) = self.queues.oldest(queue)?;
-            if Some(slot) != spare {
+            if Some(hash) != spare {
                 return Some((queue, slot, hash));
             }
             self.queues.move_to(queue, queue, slot, 0);
-            self.queues.oldest(queue).filter(|(slot, _)| Some(*slot) != spare).map(|(slot, hash)| (queue, slot, hash))
+            self.queues.oldest(queue).filter(|(_, hash)| Some(*hash) != spare).map(|(slot, hash)| (queue, slot, hash))
         };
         match (oldest(Queue::Small), oldest(Queue::Main)) {
             (Some(small), _) if small_is_full && !tired => Some(small),
@@ -220,13 +220,15 @@ impl Ledger {
         wanted: impl Fn(&Arc<T>) -> bool,
     ) -> Option<Arc<T>> {
         let (held, growth) = lookup.take(key, wanted)?;
-        Some(self.forget(held, growth))
+        Some(self.forget(lookup, held, growth))
     }
 
     /// Takes what has left the lookup out of all else.
-    fn forget<T: Object>(&mut self, held: Held<T>, growth: Growth) -> Arc<T> {
+    fn forget<T: Object>(&mut self, lookup: &Lookup<T>, held: Held<T>, growth: Growth) -> Arc<T> {
         self.grown(growth);
-        self.queues.remove(held.place(), held.units);
+        if let Some(moved) = self.queues.remove(held.place(), held.units) {
+            lookup.renumber(moved);
+        }
         self.urls.remove(held.object.url(), held.key);
         held.object.tags().iter().for_each(|tag| self.tags.remove(tag, held.key));
         held.object

@@ -12,7 +12,7 @@ use std::{
 use hashbrown::HashTable;
 
 use super::{
-    queues::{Place, Queue},
+    queues::{Moved, Place, Queue},
     Key,
 };
 
@@ -166,6 +166,16 @@ impl<T> Lookup<T> {
                 held.units
             })
         })
+    }
+
+    /// Tells an object its new slot.
+    pub fn renumber(&self, Moved { hash, from, to }: Moved) {
+        self.write(hash, |table| {
+            if let Some(held) = table.find_mut(hash, |held| held.is_in(from)) {
+                let state = held.state.get_mut();
+                *state = to << SLOT_SHIFT | *state & (USES | MAIN);
+            }
+        });
     }
 
     /// Empties all; what was in it is for the caller to drop where it holds up nobody.

@@ -1,5 +1,5 @@
-//! The two queues of S3-FIFO as doubly linked lists in one slab, so that whatever leaves the cache early leaves its queue at
-//! once. It knows objects only by their slot and the hash under which the lookup finds them.
+//! The two queues of S3-FIFO as doubly linked lists in one slab without holes, so that whatever leaves the cache early leaves
+//! its queue and its memory at once. It knows objects only by their slot and the hash under which the lookup finds them.
 
 use std::mem::size_of;
 
@@ -15,6 +15,14 @@ pub(super) enum Queue {
     Small,
     /// What has been used since it came.
     Main,
+}
+
+/// The object that was in slot `from` is in slot `to` now.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub(super) struct Moved {
+    pub hash: u64,
+    pub from: u32,
+    pub to: u32,
 }
 
 /// Where an object is queued.
@@ -42,15 +50,14 @@ impl List {
 }
 
 pub(super) struct Queues {
-    chunks: Vec<Box<[Node]>>,
-    free: u32,
+    chunks: Vec<Vec<Node>>,
     len: u32,
     lists: [List; 2],
 }
 
 impl Queues {
     pub fn new() -> Self {
-        Queues { chunks: Vec::new(), free: NONE, len: 0, lists: [List::EMPTY, List::EMPTY] }
+        Queues { chunks: Vec::new(), len: 0, lists: [List::EMPTY, List::EMPTY] }
     }
 
     pub fn len(&self) -> usize {
@@ -58,12 +65,12 @@ impl Queues {
     }
 
     pub fn is_full(&self) -> bool {
-        self.len as usize + CHUNK >= SLOTS as usize
+        self.len + 1 >= SLOTS
     }
 
     /// Bytes that the lists themselves take.
     pub fn bytes(&self) -> u64 {
-        let chunk = allocated(CHUNK * size_of::<Node>()) + size_of::<Box<[Node]>>();
+        let chunk = allocated(CHUNK * size_of::<Node>()) + size_of::<Vec<Node>>();
         (self.chunks.len() * chunk) as u64
     }
 
@@ -80,25 +87,38 @@ impl Queues {
 
     /// Gives a slot at the queue's young end.
     pub fn push(&mut self, queue: Queue, hash: u64, units: u32) -> u32 {
-        if self.free == NONE {
-            self.grow();
+        let slot = self.len;
+        if slot as usize == self.chunks.len() * CHUNK {
+            self.chunks.push(Vec::with_capacity(CHUNK));
         }
-        let slot = self.free;
-        self.free = self.node(slot).after;
-        self.node_mut(slot).hash = hash;
+        self.chunks[slot as usize / CHUNK].push(Node { hash, before: NONE, after: NONE });
         self.len += 1;
         self.link(queue, slot, units);
         slot
     }
 
-    pub fn remove(&mut self, Place { slot, queue }: Place, units: u32) {
+    /// Takes a slot away. The last one takes its number, of which whoever knows it has to be told.
+    pub fn remove(&mut self, Place { slot, queue }: Place, units: u32) -> Option<Moved> {
         self.unlink(queue, slot, units);
-        self.node_mut(slot).after = self.free;
-        self.free = slot;
         self.len -= 1;
-        if self.len == 0 {
-            *self = Queues::new();
+        let from = self.len;
+        let node = self.chunks[from as usize / CHUNK].pop()?;
+        // One empty chunk stays, so that a slot to and fro does not allocate.
+        let chunks = (from as usize).div_ceil(CHUNK) + 1;
+        self.chunks.truncate(if from == 0 { 0 } else { chunks });
+        if from == slot {
+            return None;
         }
+        *self.node_mut(slot) = node;
+        match node.before {
+            NONE => self.lists.iter_mut().filter(|list| list.head == from).for_each(|list| list.head = slot),
+            before => self.node_mut(before).after = slot,
+        }
+        match node.after {
+            NONE => self.lists.iter_mut().filter(|list| list.tail == from).for_each(|list| list.tail = slot),
+            after => self.node_mut(after).before = slot,
+        }
+        Some(Moved { hash: node.hash, from, to: slot })
     }
 
     /// To the young end of `to`, with the same slot.
@@ -110,16 +130,6 @@ impl Queues {
     pub fn change_units(&mut self, queue: Queue, before: u32, after: u32) {
         let units = &mut self.lists[queue as usize].units;
         *units = *units - u64::from(before) + u64::from(after);
-    }
-
-    fn grow(&mut self) {
-        let first = (self.chunks.len() * CHUNK) as u32;
-        let node = |n: usize| {
-            let after = if n + 1 == CHUNK { NONE } else { first + n as u32 + 1 };
-            Node { hash: 0, before: NONE, after }
-        };
-        self.chunks.push((0..CHUNK).map(node).collect());
-        self.free = first;
     }
 
     fn link(&mut self, queue: Queue, slot: u32, units: u32) {
@@ -173,9 +183,12 @@ mod tests {
     #[test]
     fn first_in_is_first_out_and_the_middle_can_leave() {
         let mut queues = Queues::new();
-        let slots: Vec<_> = (0..3000).map(|n| queues.push(Queue::Small, n, 1)).collect();
+        let mut slots: Vec<_> = (0..3000).map(|n| queues.push(Queue::Small, n, 1)).collect();
         for n in [0, 1500, 2999] {
-            queues.remove(Place { slot: slots[n], queue: Queue::Small }, 1);
+            let moved = queues.remove(Place { slot: slots[n], queue: Queue::Small }, 1);
+            if let Some(Moved { hash, from, to }) = moved {
+                assert_eq!(std::mem::replace(&mut slots[hash as usize], to), from);
+            }
         }
         queues.move_to(Queue::Small, Queue::Main, slots[7], 1);
         queues.move_to(Queue::Main, Queue::Main, slots[7], 1);
@@ -187,14 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_used_again() {
+    fn there_are_no_holes() {
         let mut queues = Queues::new();
-        let kept = queues.push(Queue::Main, 1, 1);
         for n in 0..10 * CHUNK as u64 {
-            let slot = queues.push(Queue::Small, n, 1);
-            queues.remove(Place { slot, queue: Queue::Small }, 1);
+            queues.push(if n % 5 == 0 { Queue::Main } else { Queue::Small }, n, 1);
         }
-        assert_eq!(queues.chunks.len(), 1);
-        assert_eq!(queues.oldest(Queue::Main), Some((kept, 1)));
+        assert_eq!(drain(&mut queues, Queue::Small).len(), 8 * CHUNK);
+        assert_eq!(queues.chunks.len(), 3);
+        assert!(drain(&mut queues, Queue::Main).is_sorted());
     }
 }
