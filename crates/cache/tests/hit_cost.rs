@@ -1,0 +1,80 @@
+//! Prints what a hit costs, by the number of keys and threads. It asserts nothing: run it by hand, in release mode,
+//! `cargo test -p cache --release --test hit_cost -- --ignored --nocapture`.
+
+use std::{hint::black_box, sync::Arc, thread, time::Instant};
+
+use cache::store::{How, Inserted, Key, Object, Store};
+
+/// As small as an object can be: one URL for all, no tags.
+struct Tiny(Arc<str>);
+
+impl Object for Tiny {
+    fn weight(&self) -> usize {
+        48
+    }
+    fn url(&self) -> &Arc<str> {
+        &self.0
+    }
+    fn tags(&self) -> &[Arc<str>] {
+        &[]
+    }
+    fn expire(&self) {}
+}
+
+fn mix(n: u64) -> u64 {
+    let n = (n ^ n >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let n = (n ^ n >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    n ^ n >> 31
+}
+
+fn key(n: u64) -> Key {
+    Key(u128::from(mix(n + 1)) << 64 | u128::from(mix(n ^ 0xD1B5_4A32_D192_ED03)))
+}
+
+const GETS: u64 = 5_000_000;
+
+/// Nanoseconds of one of `GETS` calls.
+fn timed(call: impl Fn(u64)) -> f64 {
+    let begin = Instant::now();
+    (0..GETS).for_each(call);
+    begin.elapsed().as_nanos() as f64 / GETS as f64
+}
+
+#[test]
+#[ignore = "prints figures; takes a minute and 3 GB"]
+fn of_a_hit() {
+    for keys in [10u64, 10_000, 1_000_000, 10_000_000] {
+        let store = Store::new(1 << 40);
+        let begin = Instant::now();
+        for n in 0..keys {
+            assert_eq!(store.insert(key(n), Arc::new(Tiny(format!("/{n:08}").into()))), Inserted::Stored);
+        }
+        let insert = begin.elapsed().as_nanos() as f64 / keys as f64;
+        let pick = |n: u64| key(mix(n) % keys);
+        let bare = timed(|n| {
+            black_box(pick(n));
+        });
+        let random = timed(|n| drop(black_box(store.get(pick(n)))));
+        let few = timed(|n| drop(black_box(store.get(key(mix(n) % keys.min(1000))))));
+        let miss = timed(|n| drop(black_box(store.get(key(n + keys)))));
+        let two = thread::scope(|scope| {
+            let run = |thread: u64| timed(|n| drop(black_box(store.get(pick(n * 2 + thread)))));
+            let threads = [0, 1].map(|thread| scope.spawn(move || run(thread)));
+            threads.map(|thread| thread.join().unwrap()).into_iter().fold(0.0, f64::max)
+        });
+        println!(
+            "{keys:>9} keys: hit {:.0} ns (one of 1000 keys: {:.0}), miss {:.0}, two threads {:.0} each; insert {insert:.0}",
+            random - bare,
+            few - bare,
+            miss - bare,
+            two - bare,
+        );
+        let begin = Instant::now();
+        let purged = store.purge_prefix("/000000", How::Drop);
+        println!("{:>9} purged by prefix in {} us", purged, begin.elapsed().as_micros());
+        let begin = Instant::now();
+        let bytes = store.usage().bytes;
+        let purged = store.purge_all(How::Drop);
+        println!("{purged:>9} purged in {} ms ({} bytes each)", begin.elapsed().as_millis(), bytes / keys);
+    }
+}
