@@ -19,7 +19,7 @@ const LEAST: u64 = 256 * 1024;
 
 /// Weights are kept in units of this many bytes, rounded up: the allocator's own.
 pub(super) const UNIT: u64 = 16;
-/// The small queue's share of the objects is one of this many (the S3-FIFO paper's 10 %).
+/// The small queue's share of the objects' bytes is one of this many (the S3-FIFO paper's 10 %).
 const SMALL_SHARE: u64 = 10;
 /// An object may take one of this many of the budget.
 const LARGEST_SHARE: u64 = 8;
@@ -197,7 +197,7 @@ impl Ledger {
     /// The oldest of the small queue while that is above its share (so that newcomers make room for newcomers), else of the
     /// main queue.
     fn candidate(&mut self, coming: u64, spare: Option<u64>, tired: bool) -> Option<(Queue, u32, u64)> {
-        let share = self.budget / UNIT / SMALL_SHARE;
+        let share = (self.units() + coming) / SMALL_SHARE;
         let small_is_full = self.queues.units(Queue::Small) + coming > share;
         let mut oldest = |queue| {
             let (slot, hash) = self.queues.oldest(queue)?;

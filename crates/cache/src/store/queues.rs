@@ -11,7 +11,7 @@ const NONE: u32 = u32::MAX;
 
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub(super) enum Queue {
-    /// Newcomers: a tenth of the budget, through which a scan passes.
+    /// Newcomers: a tenth of all, through which a scan passes.
     Small,
     /// What has been used since it came.
     Main,

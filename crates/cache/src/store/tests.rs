@@ -423,7 +423,7 @@ fn trace(pages: u64, requests: usize, crawled: usize) -> Vec<u64> {
 #[test]
 fn a_scan_does_not_flush_what_is_used() {
     for (crawled, gain) in [(0, 0.03), (300, 0.04), (600, 0.04)] {
-        let trace = trace(20_000, 400_000, crawled);
+        let trace = trace(20_000, 200_000, crawled);
         let (ours, objects) = ours(&trace, 4 * MB);
         let lru = lru(&trace, objects);
         println!("{crawled} of 1000 crawled, {objects} objects: hit ratio {ours:.3}, LRU {lru:.3}");
@@ -503,6 +503,15 @@ fn threads_leave_it_consistent() {
     assert!(store.usage().evicted > 0);
 }
 
+/// Ends the other threads, also when an assertion failed.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
 /// An application that changes pages and purges them, with requests under way: nobody sees a version from before the purge.
 #[test]
 fn nothing_from_before_a_purge_is_found_after_it() {
@@ -527,6 +536,7 @@ fn nothing_from_before_a_purge_is_found_after_it() {
                 }
             });
         }
+        let _ends = Ends(&done);
         let mut random = Random(5);
         let mut found = 0;
         for _ in 0..20_000 {
@@ -548,7 +558,6 @@ fn nothing_from_before_a_purge_is_found_after_it() {
                 assert!(page.version >= version || stale, "version {} after {version} was purged", page.version);
             }
         }
-        done.store(true, SeqCst);
         println!("{found} looks found something");
     });
     store.check();
