@@ -9,7 +9,8 @@
 //! writes at most two bits, with no list to reorder.
 //!
 //! It is written out here instead of taken from a crate. `quick_cache` 0.7 is the closest; on the trace in the tests it hits
-//! as often (0.57, 0.40 and 0.21 of the requests at 0, 30 and 60 % crawled; LRU 0.47, 0.29 and 0.14), but
+//! as often (0.57, 0.39 and 0.20 of the requests at 0, 30 and 60 % crawled; here 0.56, 0.39 and 0.22; LRU 0.47, 0.29 and
+//! 0.14), but
 //! - its own tables are outside its budget and never get smaller: 66 MB beside a budget of 256 MB that 1.3 million objects of
 //!   200 bytes had filled;
 //! - what comes while there is room counts as used: these 1.3 million stayed, never asked for, while 100,000 others passed;
