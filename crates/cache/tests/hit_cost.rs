@@ -1,7 +1,15 @@
 //! Prints what a hit costs, by the number of keys and threads. It asserts nothing: run it by hand, in release mode,
 //! `cargo test -p cache --release --test hit_cost -- --ignored --nocapture`.
 
-use std::{hint::black_box, sync::Arc, thread, time::Instant};
+use std::{
+    hint::black_box,
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        Arc,
+    },
+    thread,
+    time::Instant,
+};
 
 use cache::store::{How, Inserted, Key, Object, Store};
 
@@ -76,5 +84,54 @@ fn of_a_hit() {
         let bytes = store.usage().bytes;
         let purged = store.purge_all(How::Drop);
         println!("{purged:>9} purged in {} ms ({} bytes each)", begin.elapsed().as_millis(), bytes / keys);
+    }
+}
+
+#[test]
+#[ignore = "prints figures"]
+fn of_others_during_a_purge() {
+    let store = Store::new(1 << 40);
+    let url: Arc<str> = "/".into();
+    let insert = |n: u64| {
+        assert_eq!(store.insert(key(n), Arc::new(Tiny(format!("/{n:08}").into()))), Inserted::Stored);
+    };
+    for name in ["prefix", "all"] {
+        (0..500_000).for_each(insert);
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let purge = scope.spawn(|| {
+                let begin = Instant::now();
+                let purged =
+                    if name == "all" { store.purge_all(How::Drop) } else { store.purge_prefix(&url, How::Drop) };
+                done.store(true, Relaxed);
+                (purged, begin.elapsed())
+            });
+            let (mut inserts, mut gets) = (Vec::new(), Vec::new());
+            for n in 1_000_000.. {
+                if done.load(Relaxed) {
+                    break;
+                }
+                let begin = Instant::now();
+                insert(n);
+                inserts.push(begin.elapsed());
+                let begin = Instant::now();
+                black_box(store.get(key(n - 500_000)));
+                gets.push(begin.elapsed());
+            }
+            let (purged, took) = purge.join().unwrap();
+            inserts.sort();
+            gets.sort();
+            println!(
+                "{purged} purged ({name}) in {took:?}; meanwhile {} insertions: median {:?}, p99 {:?}, longest {:?}; \
+                 get: p99 {:?}, longest {:?}",
+                inserts.len(),
+                inserts[inserts.len() / 2],
+                inserts[inserts.len() * 99 / 100],
+                inserts[inserts.len() - 1],
+                gets[gets.len() * 99 / 100],
+                gets[gets.len() - 1],
+            );
+        });
+        store.purge_all(How::Drop);
     }
 }
