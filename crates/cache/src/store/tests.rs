@@ -218,6 +218,21 @@ fn an_eighth_of_the_budget_always_fits_and_more_never() {
 }
 
 #[test]
+fn what_gets_heavier_does_not_evict_itself() {
+    let store = Store::new(4 * MB);
+    for n in 0..20_000 {
+        put(&store, n, &format!("/{n}"), &[]);
+        if n < 19_999 {
+            store.get(key(n));
+        }
+    }
+    let heavy = Arc::new(page("/19999", &[], MB as usize / 2));
+    assert_eq!(store.insert(key(19_999), heavy.clone()), Inserted::Stored);
+    assert!(store.peek(key(19_999)).is_some_and(|found| Arc::ptr_eq(&found, &heavy)));
+    store.check();
+}
+
+#[test]
 fn without_room_nothing_is_stored() {
     for budget in [0, 1, 100_000] {
         let store = Store::new(budget);
