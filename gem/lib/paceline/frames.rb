@@ -9,6 +9,7 @@ module Paceline
     # Preloader control.
     START = 0x01
     FORK = 0x02
+    RELEASE = 0x03
     STEP = 0x41
     LOADED = 0x42
     FAILED = 0x43
@@ -18,11 +19,14 @@ module Paceline
     # Worker control.
     DRAIN = 0x11
     ASK_BACKTRACE = 0x12
+    MOULD = 0x13
     CHANNEL = 0x51
     OUTPUT = 0x52
     READY = 0x53
     BACKTRACE = 0x54
     WORKER_FAILED = 0x55
+    MOULDED = 0x56
+    UNSAFE = 0x57
 
     # Channel, front to worker.
     REQUEST = 0x21

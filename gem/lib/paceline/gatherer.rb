@@ -139,6 +139,9 @@ module Paceline
       @start = Mutex.new
     end
 
+    # Nil until there was something to send.
+    attr_reader :thread
+
     def watch(gatherer)
       @queue << gatherer
       @start.synchronize { start unless @thread&.alive? }

@@ -3,6 +3,7 @@
 # The process that holds the loaded application and forks workers from it, as the front commands. It loads the app
 # once and never serves a request; when the front is gone, it and its workers go too.
 require_relative "control"
+require_relative "database"
 require_relative "failure"
 require_relative "parent_death"
 require_relative "app_loader"
@@ -11,11 +12,13 @@ require_relative "worker"
 
 module Paceline
   class Preloader
-    # `app`: an application loaded already (a Rack handler's); nil: load it as START says.
-    def initialize(control, app: nil)
+    # `app`: an application loaded already (a Rack handler's, or a worker's that becomes a mould); nil: load it as START says.
+    def initialize(control, app: nil, hooks: nil, mould: false)
       @control = control
       @app = app
-      @adopted = !app.nil?
+      @hooks = hooks
+      @mould = mould
+      @adopted = !app.nil? && !mould
       @pid = Process.pid
       @workers = {}
       @lock = Mutex.new
@@ -26,14 +29,15 @@ module Paceline
       ParentDeath.follow
       STDOUT.sync = STDERR.sync = true # what the app printed last matters most when it does not start
       ignore_signals
-      start && serve
-    rescue Exception => e # nothing may pass silently by the end of the process
-      warn "paceline preloader: #{e.class}: #{e.message}", *e.backtrace.first(5)
-    ensure
-      unless @forked
-        kill_workers
-        exit!(0)
-      end
+      live
+    end
+
+    # The rest of the life of a worker's process: it has come out of another preloader, and goes on after that one.
+    # `front`: the front's pid.
+    def run_mould(front)
+      ignore_signals
+      ParentDeath.follow_next(front)
+      live
     end
 
     # The same in a process that has a life of its own; returns when the front is gone.
@@ -46,6 +50,17 @@ module Paceline
     end
 
     private
+
+    def live
+      start && serve
+    rescue Exception => e # nothing may pass silently by the end of the process
+      warn "paceline preloader: #{e.class}: #{e.message}", *e.backtrace.first(5)
+    ensure
+      unless @forked
+        kill_workers
+        exit!(0)
+      end
+    end
 
     # False when the front went before it said what to do.
     def start
@@ -69,7 +84,9 @@ module Paceline
     def load
       @loader = AppLoader.new(@settings) { |name, edge| @forked || tell_step(name, edge) }
       watch_front_while do
-        if @adopted
+        if @mould
+          Tuning.new(@settings).settle(young: true)
+        elsif @adopted
           require "stringio"
           require "rack"
           Tuning.new(@settings).prepare(@app)
@@ -77,7 +94,7 @@ module Paceline
           @loader.prepare
           @app = @loader.load if preload?
         end
-        load_hooks
+        load_hooks unless @mould
       end
       @control.send(Frames::LOADED, Frames.pairs(@loader.versions.merge("pid" => Process.pid, "heap" => heap)))
     rescue Control::Gone
@@ -88,7 +105,7 @@ module Paceline
 
     # A process that loads no app has nothing to learn from.
     def heap
-      @app && !@adopted ? Tuning.new(@settings).heap : ""
+      @app && !@adopted && !@mould ? Tuning.new(@settings).heap : ""
     end
 
     def preload?
@@ -137,8 +154,15 @@ module Paceline
 
     def serve
       while (type, payload = @control.read)
-        fork_worker(*Frames.parse_fields(payload).map { |text| Integer(text, 10) }) if type == Frames::FORK
+        case type
+        when Frames::FORK then fork_worker(*numbers(payload))
+        when Frames::RELEASE then @lock.synchronize { @workers.delete(numbers(payload).first) }
+        end
       end
+    end
+
+    def numbers(payload)
+      Frames.parse_fields(payload).map { |text| Integer(text, 10) }
     end
 
     def fork_worker(index, threads)
@@ -154,7 +178,8 @@ module Paceline
         ours.close
         worker = Worker.new(Control.new(theirs), index: index, threads: threads, settings: @settings,
                             app: @app, loader: @loader, hooks: @hooks, parent: parent)
-        worker.run
+        control = worker.run
+        Preloader.new(control, app: worker.app, hooks: @hooks, mould: true).run_mould(@settings["front"].to_i) if control
       end
       theirs.close
       @lock.synchronize { @workers[pid] = true }
@@ -184,10 +209,7 @@ module Paceline
     def before_fork
       @hooks&.run_hooks(:before_fork) unless @forked_before
       @forked_before = true
-      return unless defined?(::ActiveRecord::Base)
-      handler = ::ActiveRecord::Base.connection_handler
-      every_role = ([::ActiveRecord::VERSION::MAJOR, ::ActiveRecord::VERSION::MINOR] <=> [7, 1]) >= 0
-      every_role ? handler.clear_all_connections!(:all) : handler.clear_all_connections!
+      Database.disconnect
     rescue StandardError => e
       warn "paceline: before the fork: #{e.class}: #{e.message}", *e.backtrace.first(10)
     end

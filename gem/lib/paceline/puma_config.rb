@@ -8,12 +8,12 @@ module Paceline
     # Hooks that the preloader and the workers run.
     HOOKS = %i[
       before_fork before_worker_boot before_worker_shutdown before_worker_fork after_worker_fork
-      before_thread_start before_thread_exit
+      before_thread_start before_thread_exit before_refork after_refork
     ].freeze
 
     # Hooks of a life cycle that is not this server's: nothing runs them.
     FOREIGN_HOOKS = %i[
-      before_restart after_booted after_stopped after_worker_shutdown before_refork after_refork out_of_band
+      before_restart after_booted after_stopped after_worker_shutdown out_of_band
     ].freeze
 
     OLD_NAMES = {
@@ -32,7 +32,7 @@ module Paceline
 
     WITHOUT_MEANING = %i[
       activate_control_app add_pem_values_to_options_store allow_underscore_headers app clean_thread_locals
-      custom_logger debug extra_runtime_dependencies fiber_per_request first_data_timeout fork_worker idle_timeout
+      custom_logger debug extra_runtime_dependencies fiber_per_request first_data_timeout idle_timeout
       io_selector_backend log_formatter lowlevel_error_handler max_io_threads nakayoshi_fork persistent_timeout
       prune_bundler rack_url_scheme restart_command set_remote_address shutdown_debug single state_path
       state_permission supported_http_methods tcp_mode! worker_culling_strategy
@@ -150,6 +150,12 @@ module Paceline
         count = count.to_s.strip
         return if count.empty?
         @settings[:workers] = count == "auto" ? count : Integer(count, 10)
+      end
+
+      # 0 is a fork by a signal alone, which is not there.
+      def fork_worker(after_requests = 1000)
+        requests = Integer(after_requests)
+        requests.positive? ? @settings[:refork_after] = requests : @config.ignore(:fork_worker)
       end
 
       def pidfile(path)

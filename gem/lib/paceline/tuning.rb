@@ -22,7 +22,15 @@ module Paceline
     def prepare(app)
       enable_yjit
       warm_up(app)
-      settle
+      settle(young: @paths.any?) # the rest has grown old while it was loaded
+    end
+
+    # Collects garbage, and lets what is left grow old: `young` says that there are objects that have not.
+    def settle(young:)
+      return Process.warmup if Process.respond_to?(:warmup)
+      GC.start
+      (FULL_AGE - 1).times { GC.start } if young
+      GC.compact if @compact && GC.respond_to?(:compact)
     end
 
     # The heap's size now as the variables that give it to this Ruby's successor.
@@ -89,13 +97,6 @@ module Paceline
         "rack.url_scheme" => "https", "rack.input" => StringIO.new("".b), "rack.errors" => $stderr,
         "rack.version" => [1, 6], "rack.multithread" => false, "rack.multiprocess" => true, "rack.run_once" => false,
         "rack.hijack?" => false, "rack.after_reply" => [], "rack.response_finished" => [], "paceline.warm_up" => true }
-    end
-
-    def settle
-      return Process.warmup if Process.respond_to?(:warmup)
-      GC.start
-      (FULL_AGE - 1).times { GC.start } unless @paths.empty? # the rest has grown old while it was loaded
-      GC.compact if @compact && GC.respond_to?(:compact)
     end
   end
 end

@@ -4,7 +4,9 @@
 # front's commands. Loads no app unless told to, and never outlives the front.
 require_relative "control"
 require_relative "channel"
+require_relative "database"
 require_relative "failure"
+require_relative "fork_safety"
 require_relative "out_of_band_gc"
 require_relative "parent_death"
 require_relative "spans"
@@ -12,7 +14,9 @@ require_relative "spans"
 module Paceline
   class Worker
     IGNORED = %w[INT QUIT HUP USR1 USR2 TTIN TTOU].freeze
-    private_constant :IGNORED
+    # What requests in hand may take, in seconds, once this worker is to become a mould.
+    LAST_REQUESTS = 30
+    private_constant :IGNORED, :LAST_REQUESTS
 
     def self.now
       Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)
@@ -33,6 +37,7 @@ module Paceline
       @hooks = hooks
       @parent = parent
       @draining = false
+      @busy_longer = []
     end
 
     def multithread?
@@ -48,18 +53,21 @@ module Paceline
     end
 
 
-    # Returns when it has drained; otherwise the process ends here.
+    # Returns when it has drained, or with a new control socket when it is to be a mould; otherwise the process ends here.
     def run
       Process.setproctitle("paceline worker #{@index} [#{@settings["site"]}]")
       ParentDeath.follow
       exit!(1) unless Process.ppid == @parent
+      @shared = @settings["refork"] == "1" ? ForkSafety.open_ends : []
       @wake, @waker = IO.pipe
       set_traps
       redirect
       srand
       boot
       listen
+      return @successor if @successor
       shut_down
+      nil
     rescue Exception => e # nothing may unwind into the preloader's frames
       warn "paceline worker #{@index}: #{e.class}: #{e.message}"
       exit!(1)
@@ -134,7 +142,7 @@ module Paceline
       thread = Thread.new do
         channel.run
       ensure
-        start_thread(number) unless channel.ended? || @draining
+        start_thread(number) unless @draining || (channel.ended? && !@busy_longer.delete(number))
       end
       thread.name = "paceline #{number}"
       thread[:paceline_channel] = channel
@@ -149,6 +157,7 @@ module Paceline
           byte = @wake.read_nonblock(64, exception: false)
           drain if byte.include?("T")
           return if byte.include?("E") && @threads.none?(&:alive?)
+          return if byte.include?("M") && become_mould
         end
         obey if ready[0].include?(@control.io)
       end
@@ -159,6 +168,7 @@ module Paceline
       case type
       when nil then exit!(0)
       when Frames::DRAIN then drain
+      when Frames::MOULD then rest
       when Frames::ASK_BACKTRACE then tell_backtrace(Frames.parse_fields(payload).first)
       end
     end
@@ -170,6 +180,68 @@ module Paceline
         @threads.each { |thread| thread[:paceline_channel]&.drain }
         @threads.each(&:join)
         @waker.write("E")
+      end
+    end
+
+    # The front gives this worker no more requests, and closes a channel as soon as its thread is idle: so threads end.
+    def rest
+      @resting = Thread.new do
+        limit = Worker.now + (LAST_REQUESTS * 1_000_000)
+        while (thread = @threads.find(&:alive?)) && (left = limit - Worker.now).positive?
+          thread.join(left / 1e6)
+        end
+        @waker.write("M")
+      end
+    end
+
+    # True when this process can be forked from now: it will serve no more. Otherwise it goes on as before.
+    def become_mould
+      @resting.join
+      return false if @draining
+      obstacles = busy_threads
+      if obstacles.empty?
+        obstacles = obstacles_to_fork
+        return hand_over if obstacles.empty?
+        after_refork
+      end
+      go_on(obstacles)
+      false
+    end
+
+    def busy_threads
+      @threads.filter_map { |thread| "thread #{thread.name.inspect} is still in a request" if thread.alive? }
+    end
+
+    def obstacles_to_fork
+      @hooks&.run_hooks(:before_refork)
+      Database.disconnect
+      ForkSafety.new(threads: [@flusher.thread].compact, shared: @shared,
+                     descriptors: [@control.io, @wake, @waker].map(&:fileno)).obstacles
+    rescue StandardError => e
+      ["before_refork raised #{e.class}: #{e.message} (#{e.backtrace&.first})"]
+    end
+
+    def hand_over
+      trap("TERM") {} # it wrote to a pipe that closes now
+      @flusher.thread&.kill&.join
+      ours, theirs = UNIXSocket.pair
+      @control.send(Frames::MOULDED, fd: theirs)
+      [theirs, @control, @wake, @waker].each(&:close)
+      @successor = Control.new(ours)
+    end
+
+    # Undoes before_refork, where there is to be no fork.
+    def after_refork
+      @hooks&.run_hooks(:after_refork)
+    rescue StandardError => e
+      warn "paceline: after_refork: #{e.class}: #{e.message}", *e.backtrace.first(10)
+    end
+
+    # Those threads that were still busy go on when they have answered: whether the front then has closed their channels or not.
+    def go_on(obstacles)
+      @control.send(Frames::UNSAFE, Frames.fields(*obstacles))
+      1.upto(@size) do |number|
+        @threads[number - 1].alive? ? @busy_longer << number : start_thread(number)
       end
     end
 

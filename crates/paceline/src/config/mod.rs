@@ -203,6 +203,8 @@ pub struct RubyTuning {
     /// Paths to ask for before the fork.
     pub warm_up: Vec<String>,
     pub compact: bool,
+    /// A worker that has answered so many requests becomes the preloader of the next workers. None: never.
+    pub refork_after: Option<u64>,
 }
 
 impl SiteConfig {

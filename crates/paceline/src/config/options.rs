@@ -217,6 +217,13 @@ pub static OPTIONS: &[Opt] = &[
         "Compact Ruby's heap before the fork (GC.compact), where Ruby's own `Process.warmup` (3.3) does not.")
         .fixed("false").flag("compact")
         .risk("A C extension that does not know of moving objects can crash."),
+    Opt::new(Site, RUBY, "refork_after", Kind::Int { min: 0, max: 1_000_000_000 },
+        "When a worker has answered so many requests, fork all workers anew from it, once after each start: they share what its requests have loaded, compiled \
+        and cached. The worker first makes sure that a fork does no harm (no thread, connection or program of the application's is left in it); if one is, \
+        it goes on as before and the log names it. 0: never. Puma's `fork_worker`.")
+        .fixed("0").flag("refork-after")
+        .risk("What C libraries keep to themselves (threads, handles) is not seen: end it in `before_refork` of config/puma.rb. Data that a request \
+        left in a variable is in all later workers."),
 
     Opt::new(OneSite, SITES, "name", Kind::Text { check: site_name },
         "Names the site in logs; unique.").preset(Unset("its first host, or the root's folder name")),

@@ -232,6 +232,7 @@ fn tuning(view: &View) -> RubyTuning {
         oob_gc: view.bool("oob_gc"),
         warm_up: view.list("warm_up"),
         compact: view.bool("compact"),
+        refork_after: view.number_or_off("refork_after").filter(|number| *number > 0),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod frames;
 mod leave;
+mod refork;
 mod replace;
 mod start;
 
@@ -17,6 +18,7 @@ use tokio::{
     time::{interval, sleep_until, MissedTickBehavior},
 };
 
+use self::refork::Refork;
 use super::{
     app::{Order, State},
     concurrency::{self, Concurrency},
@@ -101,6 +103,7 @@ struct Actor {
     learned: Learned,
     /// Short-lived processes one after another.
     crashes: u32,
+    refork: Refork,
     stopping: Option<Vec<oneshot::Sender<()>>>,
     /// None: each worker has one thread, or is to use all it has.
     concurrency: Option<Concurrency>,
@@ -129,9 +132,12 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
         told: None,
         learned,
         crashes: 0,
+        refork: Refork::Awaited,
         stopping: None,
         concurrency,
     };
+    let mut counting = interval(refork::INTERVAL);
+    counting.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut looking = interval(concurrency::INTERVAL);
     looking.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut has_handle = true;
@@ -148,6 +154,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
             Some(event) = happenings.recv() => actor.handle(event).await,
             Some((worker, complaint)) = complaining.recv() => actor.hear(worker, complaint).await,
             _ = looking.tick(), if actor.is_adaptive() => actor.adapt(),
+            _ = counting.tick(), if actor.awaits_mould() => actor.look_for_mould().await,
             _ = sleep_until(deadline.unwrap_or_else(Instant::now).into()), if deadline.is_some() => actor.pass(Instant::now()).await,
         }
         if actor.is_over() {
@@ -227,9 +234,11 @@ impl Actor {
                 if let Some(generation) = self.generation(number) {
                     generation.control = None;
                     // An adopted preloader is not our child: its EOF is all we learn.
-                    if let Some(exit) = generation.exit.or_else(|| generation.pid.is_none().then_some(Exit::Status(0)))
-                    {
+                    let adopted = generation.pid.is_none().then_some(Exit::Status(0));
+                    if let Some(exit) = generation.exit.or(adopted) {
                         self.preloader_gone(number, exit).await;
+                    } else if generation.mould.is_some() {
+                        generation.gone_at = Some(Instant::now() + refork::EXIT_TOLD);
                     }
                 }
             }
@@ -291,7 +300,7 @@ impl Actor {
         let gone: Vec<_> = self
             .generations()
             .filter(|generation| generation.gone_at.is_some_and(|at| at <= now))
-            .filter_map(|generation| Some((generation.number, generation.exit?)))
+            .map(|generation| (generation.number, generation.exit.unwrap_or(Exit::Status(0))))
             .collect();
         for (number, exit) in gone {
             self.preloader_gone(number, exit).await;

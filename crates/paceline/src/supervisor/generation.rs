@@ -88,6 +88,16 @@ pub struct Generation {
     pub exit: Option<Exit>,
     /// When frames of a preloader that has exited are no longer waited for.
     pub gone_at: Option<Instant>,
+    /// The preloader was a worker of the generation before.
+    pub mould: Option<Mould>,
+}
+
+/// A worker that has become a preloader.
+#[derive(Debug, Clone, Copy)]
+pub struct Mould {
+    pub index: usize,
+    /// What it had answered.
+    pub requests: u64,
 }
 
 impl Generation {
@@ -118,6 +128,7 @@ impl Generation {
             pipes: 0,
             exit: None,
             gone_at: None,
+            mould: None,
         };
         if let Some((_, stdout, stderr)) = process {
             for pipe in [stdout, stderr] {
@@ -181,6 +192,8 @@ impl Generation {
             fields::put_pair(out, "warm_up", tuning.warm_up.join(" "));
             let host = site.hosts.iter().find(|host| !host.starts_with('*'));
             fields::put_pair(out, "host", host.map_or("localhost", String::as_str));
+            fields::put_pair(out, "refork", yes(tuning.refork_after.is_some()));
+            fields::put_pair(out, "front", std::process::id().to_string());
         });
         self.send(&frame).await;
     }
@@ -198,6 +211,11 @@ impl Generation {
     /// Asks a preloader that loads where it is; it prints the answer.
     pub async fn ask_backtrace(&mut self) {
         self.send(&encode(kind::ASK_BACKTRACE, |out| fields::put(out, "0"))).await;
+    }
+
+    /// Tells the preloader that a worker it forked is none of its own any more.
+    pub async fn release(&mut self, pid: i32) {
+        self.send(&encode(kind::RELEASE, |out| fields::put(out, pid.to_string()))).await;
     }
 
     async fn send(&mut self, frame: &BytesMut) {

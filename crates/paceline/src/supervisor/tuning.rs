@@ -120,6 +120,7 @@ mod tests {
             oob_gc: false,
             warm_up: Vec::new(),
             compact: false,
+            refork_after: None,
         }
     }
 

@@ -24,6 +24,7 @@ pub const PREFIX: usize = 5;
 pub mod kind {
     pub const START: u8 = 0x01;
     pub const FORK: u8 = 0x02;
+    pub const RELEASE: u8 = 0x03;
     pub const STEP: u8 = 0x41;
     pub const LOADED: u8 = 0x42;
     pub const PRELOADER_FAILED: u8 = 0x43;
@@ -34,8 +35,11 @@ pub mod kind {
     pub const READY: u8 = 0x53;
     pub const BACKTRACE: u8 = 0x54;
     pub const WORKER_FAILED: u8 = 0x55;
+    pub const MOULDED: u8 = 0x56;
+    pub const UNSAFE: u8 = 0x57;
     pub const DRAIN: u8 = 0x11;
     pub const ASK_BACKTRACE: u8 = 0x12;
+    pub const MOULD: u8 = 0x13;
     pub const REQUEST: u8 = 0x21;
     pub const BODY: u8 = 0x22;
     pub const BODY_END: u8 = 0x23;

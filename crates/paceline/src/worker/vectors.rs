@@ -107,6 +107,8 @@ fn encoded(vector: &Vector) -> Option<BytesMut> {
         "CANCEL" => encode(kind::CANCEL, |_| {}),
         "START" => encode(kind::START, |out| put_all(out, vector)),
         "FORK" => encode(kind::FORK, |out| put_all(out, vector)),
+        "RELEASE" => encode(kind::RELEASE, |out| put_all(out, vector)),
+        "MOULD" => encode(kind::MOULD, |_| {}),
         "DRAIN" => encode(kind::DRAIN, |_| {}),
         "ASK_BACKTRACE" => encode(kind::ASK_BACKTRACE, |out| put_all(out, vector)),
         _ => return None,
@@ -179,5 +181,5 @@ fn every_vector_is_read_or_written_as_it_says() {
             None => check_received(vector, raw),
         }
     }
-    assert_eq!(kinds.len(), 28, "a vector for each type of frame");
+    assert_eq!(kinds.len(), 32, "a vector for each type of frame");
 }

@@ -55,6 +55,8 @@ struct Member {
     limit: usize,
     /// No request is given to it any more.
     leaving: bool,
+    /// Requests it has answered.
+    answered: u64,
     account: Option<Arc<Account>>,
     complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
 }
@@ -151,7 +153,8 @@ impl Queue {
         account: Option<Arc<Account>>,
         complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
     ) {
-        let member = Member { idle: Vec::new(), in_hand: Vec::new(), limit, leaving: false, account, complaints };
+        let member =
+            Member { idle: Vec::new(), in_hand: Vec::new(), limit, leaving: false, answered: 0, account, complaints };
         self.lock().members.insert(worker, member);
     }
 
@@ -171,6 +174,20 @@ impl Queue {
         member.leaving = true;
         member.idle.clear();
         member.in_hand.is_empty()
+    }
+
+    /// Gives requests again to a worker that was to leave. Its idle channels are closed; it opens new ones.
+    pub fn stay(&self, worker: WorkerId) {
+        if let Some(member) = self.lock().members.get_mut(&worker) {
+            member.leaving = false;
+        }
+    }
+
+    /// The requests that each worker which does not leave has answered.
+    pub fn answered(&self) -> Vec<(WorkerId, u64)> {
+        let inner = self.lock();
+        let serving = inner.members.iter().filter(|(_, member)| !member.leaving);
+        serving.map(|(id, member)| (*id, member.answered)).collect()
     }
 
     /// Forgets a worker that has gone.
@@ -366,8 +383,11 @@ impl Lease {
             let now = self.queue.now();
             let mut inner = self.queue.lock();
             inner.end(&self, Some(now - self.request.since), now);
-            if let Some(member) = inner.members.get_mut(&self.worker).filter(|member| !member.leaving) {
-                member.idle.push(channel);
+            if let Some(member) = inner.members.get_mut(&self.worker) {
+                member.answered += 1;
+                if !member.leaving {
+                    member.idle.push(channel);
+                }
             }
             self.queue.clone().settle(&mut inner, Some(self.worker));
         }

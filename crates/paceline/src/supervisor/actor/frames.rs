@@ -40,7 +40,8 @@ impl Actor {
                 for index in 1..=workers {
                     generation.fork(index, site.threads).await;
                 }
-                if let Some(heap) = heap.filter(|heap| site.tuning.gc && *heap != self.learned) {
+                let loaded = generation.mould.is_none();
+                if let Some(heap) = heap.filter(|heap| loaded && site.tuning.gc && *heap != self.learned) {
                     heap.keep(&site);
                     self.learned = heap;
                 }
@@ -62,7 +63,7 @@ impl Actor {
             kind::EXITED => {
                 let exit = Exit::parse(text(1));
                 let found = generation.workers.iter_mut().find(|(_, worker)| text(0).parse() == Ok(worker.pid));
-                let Some((&id, worker)) = found else { return };
+                let Some((&id, worker)) = found else { return self.mould_exited(text(0), exit) };
                 worker.exit = exit;
                 if worker.gone {
                     self.bury(number, id).await;
@@ -107,8 +108,10 @@ impl Actor {
                 match phase {
                     Phase::Ready => {
                         let early = std::mem::take(&mut worker.early);
+                        let index = worker.index;
                         queue.join(id, threads, account, self.complaints.clone());
                         early.into_iter().for_each(|channel| queue.add(id, channel));
+                        self.stand_in_ready(id, index).await;
                         self.drain_surplus().await;
                     }
                     _ if generation.complete() => self.switch(number).await,
@@ -126,6 +129,8 @@ impl Actor {
                     kill(worker.pid);
                 }
             }
+            kind::MOULDED => self.moulded(number, id, fd).await,
+            kind::UNSAFE => self.unsafe_to_fork(number, id, &texts).await,
             kind::WORKER_FAILED => {
                 let (step, failure) = failure(&frame.payload);
                 if phase == Phase::Ready {

@@ -76,7 +76,12 @@ impl Actor {
         let Some(generation) = self.generation(number) else { return };
         let Some(worker) = generation.workers.remove(&id) else { return };
         let exit = worker.exit.unwrap_or(Exit::Status(0));
-        match generation.phase {
+        let phase = generation.phase;
+        if phase == Phase::Ready {
+            self.refork_without(id, &worker);
+        }
+        let Some(generation) = self.generation(number) else { return };
+        match phase {
             Phase::Failing => {}
             Phase::Loading | Phase::Forking => {
                 let failure = exited(exit, "worker".into());

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{leave::kill, Actor, Event, Happened, LAST_REQUESTS, LONGEST_PAUSE};
+use super::{leave::kill, refork::Refork, Actor, Event, Happened, LAST_REQUESTS, LONGEST_PAUSE};
 use crate::{
     config::SiteConfig,
     startup_report::{self, Failure, StartupReport, Step},
@@ -73,7 +73,7 @@ impl Actor {
         }
     }
 
-    fn await_exit(&self, generation: u64, pid: i32) {
+    pub(super) fn await_exit(&self, generation: u64, pid: i32) {
         let exit = self.context.reaper.exit_of(pid);
         let events = self.events.clone();
         tokio::spawn(async move {
@@ -95,10 +95,20 @@ impl Actor {
         }
         self.failures = 0;
         self.told = None;
+        self.refork = Refork::after(&generation);
         let report = &generation.report;
+        let from = generation.mould.map(|mould| {
+            format!(
+                "reforked from worker {} (pid {}) after {} requests",
+                mould.index,
+                generation.pid.unwrap_or_default(),
+                mould.requests
+            )
+        });
         self.context.log.event(format!(
-            "{} is ready: {}, {} x {} threads, {} ({:.1} s)",
+            "{} is {}: {}, {} x {} threads, {} ({:.1} s)",
             self.context.site.name,
+            from.as_deref().unwrap_or("ready"),
             report.environment,
             generation.workers.len(),
             self.context.site.threads,
