@@ -19,7 +19,7 @@ class FakeFront
 
   # A socket that frames are read from and written to.
   class Wire
-    WITH_FD = [F::FORKED, F::CHANNEL, F::OUTPUT].freeze
+    WITH_FD = [F::FORKED, F::CHANNEL, F::OUTPUT, F::MOULDED].freeze
 
     attr_reader :io
 

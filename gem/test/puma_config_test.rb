@@ -114,6 +114,9 @@ class PumaConfigTest < Minitest::Test
       "force_shutdown_after :immediately" => { shutdown_timeout: "0ms" },
       "force_shutdown_after(-1)" => { shutdown_timeout: "86400000ms" },
       "queue_requests false" => { buffer_requests: false },
+      "fork_worker" => { refork_after: 1000 },
+      "fork_worker 50" => { refork_after: 50 },
+      "fork_worker 0" => {},
       "http_content_length_limit 9" => { max_body: 9 },
       "cluster { threads 2 }; single { threads 9 }" => { threads: 2 }
     }.each { |text, settings| assert_equal(settings, evaluate(text).settings, text) }

@@ -36,7 +36,8 @@ class VectorsTest < Paceline::Test
 
   def test_every_frame_type_has_a_vector
     named = VECTORS.values.map(&:number).uniq.sort
-    known = %i[START FORK STEP LOADED FAILED FORKED EXITED DRAIN ASK_BACKTRACE CHANNEL OUTPUT READY BACKTRACE WORKER_FAILED
+    known = %i[START FORK RELEASE STEP LOADED FAILED FORKED EXITED DRAIN ASK_BACKTRACE MOULD CHANNEL OUTPUT READY BACKTRACE WORKER_FAILED
+               MOULDED UNSAFE
                REQUEST BODY BODY_END CANCEL RESPONSE HEAD CHUNK FILE END_ EARLY_HINTS HIJACK ABORT IDLE ERROR]
     assert_equal known.map { |name| F.const_get(name) }.sort, named
   end
