@@ -45,9 +45,9 @@ class MouldTest < Paceline::Test
   end
 
   # As the front does: no more requests, and the frame.
-  def ask(worker, leave: [])
+  def ask(worker, leave: [], patience: 30)
     (worker.channels.keys - leave).each { |thread| worker.channels.delete(thread).close }
-    worker.control.send(F::MOULD)
+    worker.control.send(F::MOULD, F.fields(patience))
   end
 
   def mould(front, worker)
@@ -104,10 +104,10 @@ class MouldTest < Paceline::Test
     started(threads: 2, hooks: HOOKS) do |front, worker, dir|
       get(worker, "/thread")
       ask(worker)
-      assert_equal ["thread \"beat\" started at #{dir}/config.ru:5 runs"], worker.await(F::UNSAFE).fields
+      assert_equal ["thread \"beat\" started at #{dir}/config.ru:5 runs. End it in before_refork of config/puma.rb"], worker.await(F::UNSAFE).fields
       2.times { worker.await(F::CHANNEL) }
       told = get(worker, "/", thread: 2)
-      assert_match(%r{\A#{worker.pid} #{front.pid} /thread / before_fork boot:1 thread thread exit exit before_refork after_refork thread thread\z}, told)
+      assert_match(%r{\A#{worker.pid} #{front.pid} /thread / before_fork boot:1 (?:(?:thread|exit) ){4}before_refork after_refork(?: thread){1,2}\z}, told)
     end
   end
 
@@ -117,7 +117,7 @@ class MouldTest < Paceline::Test
       started do |_front, worker|
         get(worker, "/connect", port.to_s)
         ask(worker)
-        assert_match(/\Aa connection to 127\.0\.0\.1:#{port} is open \(descriptor \d+, TCPSocket\)\z/, worker.await(F::UNSAFE).fields.join("|"))
+        assert_match(/\Aa connection to 127\.0\.0\.1:#{port} is open \(descriptor \d+, TCPSocket\)\. End it/, worker.await(F::UNSAFE).fields.join("|"))
         worker.await(F::CHANNEL)
         assert_match(%r{/connect / \z}, get(worker, "/"))
       end
@@ -151,6 +151,24 @@ class MouldTest < Paceline::Test
     end
   end
 
+  def test_requests_that_take_too_long
+    started(threads: 2) do |_front, worker, dir|
+      File.mkfifo(gate = File.join(dir, "gate"))
+      held = worker.channels[1]
+      held.send(F::REQUEST, FakeFront.request({ "PATH_INFO" => "/wait", "QUERY_STRING" => gate }))
+      get(worker, "/free", thread: 2)
+      ask(worker, leave: [1], patience: 0)
+      assert_equal ["1 of its threads is still in a request"], worker.await(F::UNSAFE).fields
+      assert_equal "2", worker.await(F::CHANNEL).fields[0]
+      assert_match(/ \/other/, get(worker, "/other", thread: 2))
+      File.write(gate, "go")
+      FakeFront.answer(held)
+      held.close # the front had not read UNSAFE yet
+      assert_equal "1", worker.await(F::CHANNEL).fields[0]
+      get(worker, "/", thread: 1)
+    end
+  end
+
   def test_drained_while_it_prepares
     started do |front, worker, dir|
       File.mkfifo(gate = File.join(dir, "gate"))
@@ -158,8 +176,11 @@ class MouldTest < Paceline::Test
       held.send(F::REQUEST, FakeFront.request({ "PATH_INFO" => "/wait", "QUERY_STRING" => gate }))
       ask(worker, leave: [1])
       worker.control.send(F::DRAIN)
-      worker.control.send(F::ASK_BACKTRACE, F.fields("1"))
-      assert_match(/config\.ru/, worker.await(F::BACKTRACE).fields[1], "it still listens, and has read DRAIN")
+      # It still listens, and has read DRAIN.
+      loop do
+        worker.control.send(F::ASK_BACKTRACE, F.fields("1"))
+        break if worker.await(F::BACKTRACE).fields[1].include?("config.ru")
+      end
       File.write(gate, "go")
       FakeFront.answer(held)
       assert_nil worker.control.read

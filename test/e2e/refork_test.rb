@@ -49,6 +49,11 @@ class ReforkTest < Minitest::Test
     nil
   end
 
+  # Waits until the mould's workers are the only ones, and answers them.
+  def settled(server, mould, count: 2)
+    eventually("its workers alone") { (now = server.workers).size == count && now.all? { |pid| parent(pid) == mould } && now }
+  end
+
   def parent(pid) = server_state(pid)&.at(1).to_i
 
   def test_under_load_no_request_fails_and_the_new_workers_are_warm
@@ -71,6 +76,7 @@ class ReforkTest < Minitest::Test
     match = server.wait_for(REFORKED)
     mould = match[2].to_i
     eventually("the old preloader to go") { (before - [mould]).all? { |pid| gone?(pid) } }
+    settled(server, mould)
     stop = true
     answers = visitors.flat_map(&:value)
 
@@ -83,6 +89,29 @@ class ReforkTest < Minitest::Test
     assert_equal [mould], pids.map(&:first).uniq, "what the mould's first request left is there"
     refute_includes before, pids.first.pid
     assert_equal 0, server.stop.exitstatus
+  end
+
+  def test_a_request_in_the_worker_s_hands_is_finished_and_others_are_served_meanwhile
+    dir = app("config.ru" => <<~'RUBY')
+      run ->(env) do
+        if env["PATH_INFO"] == "/held"
+          File.write("entered", Process.pid.to_s)
+          File.read("barrier")
+        end
+        [200, {}, [Process.pid.to_s]]
+      end
+    RUBY
+    gate, entered = barrier(dir), barrier(dir, "entered")
+    server = serve(dir, "-w", "1", "-t", "2", "--refork-after", "10")
+    held = Thread.new { server.get("/held").body.to_i }
+    worker = entered.wait.to_i
+    # The stand-in answers when the worker gets nothing more.
+    eventually("the stand-in") { server.get("/").body.to_i != worker }
+    refute_match REFORKED, server.output
+    gate.open
+    assert_equal worker, held.value
+    assert_equal worker.to_s, server.wait_for(REFORKED)[2]
+    eventually("a warm worker") { parent(server.get("/").body.to_i) == worker }
   end
 
   def test_only_once
@@ -109,7 +138,7 @@ class ReforkTest < Minitest::Test
   def test_a_thread_of_the_application_keeps_the_worker_as_it_is
     server = reforking
     ask(server, "/thread") until server.output.include?("is not reforked")
-    refused(server, /\Athread "beat" started at \S+config\.ru:6 runs.*\. End it in before_refork of config\/puma\.rb, or set refork_after = 0\z/)
+    refused(server, /\Athread "beat" started at \S+config\.ru:6 runs.*\. End it in before_refork of config\/puma\.rb \(or set refork_after = 0\)\z/)
   end
 
   def test_a_connection_of_the_application_keeps_the_worker_as_it_is
@@ -154,11 +183,10 @@ class ReforkTest < Minitest::Test
   def test_a_worker_that_dies_is_forked_from_the_mould
     server = reforking
     mould = refork(server)
-    eventually("its workers alone") { server.workers.size == 2 && server.workers.all? { |pid| parent(pid) == mould } }
-    victim = server.workers.first
+    victim, = settled(server, mould)
     Process.kill(:KILL, victim)
-    eventually("another worker") { server.workers.size == 2 && !server.workers.include?(victim) }
-    assert_equal [mould] * 2, server.workers.map { |pid| parent(pid) }
+    left = eventually("another worker") { (left = server.workers).size == 2 && !left.include?(victim) && left }
+    assert_equal [mould] * 2, left.map { |pid| parent(pid) }
     5.times { assert_equal mould, ask(server).first }
   end
 
@@ -168,6 +196,7 @@ class ReforkTest < Minitest::Test
     server.signal(:TTIN)
     eventually("three workers") { server.workers.count { |pid| parent(pid) == mould } == 3 }
     server.signal(:TTOU)
+    server.wait_for(/: 2 workers wanted now/)
     server.signal(:TTOU)
     eventually("one worker") { server.workers.size == 1 }
     assert_equal mould, ask(server).first
@@ -176,8 +205,8 @@ class ReforkTest < Minitest::Test
   def test_a_mould_that_dies_is_followed_by_a_new_preloader
     server = reforking
     mould = refork(server)
-    eventually("its workers alone") { server.preloaders == [mould] && server.workers.all? { |pid| parent(pid) == mould } }
-    workers = server.workers
+    workers = settled(server, mould)
+    eventually("the old preloader to go") { server.preloaders == [mould] }
     write(@dir, "version" => "new")
     Process.kill(:KILL, mould)
     server.wait_for(/the preloader \(pid #{mould}\) was killed by signal 9 \(KILL\); starting it again/)
@@ -208,7 +237,7 @@ class ReforkTest < Minitest::Test
   def test_with_the_application_loaded_in_each_worker
     server = reforking(files: { "paceline.toml" => "preload = false\n" })
     mould = refork(server)
-    eventually("its workers alone") { server.workers.all? { |pid| parent(pid) == mould } }
+    settled(server, mould)
     5.times { assert_equal mould, ask(server).first }
   end
 end

@@ -14,9 +14,7 @@ require_relative "spans"
 module Paceline
   class Worker
     IGNORED = %w[INT QUIT HUP USR1 USR2 TTIN TTOU].freeze
-    # What requests in hand may take, in seconds, once this worker is to become a mould.
-    LAST_REQUESTS = 30
-    private_constant :IGNORED, :LAST_REQUESTS
+    private_constant :IGNORED
 
     def self.now
       Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)
@@ -168,7 +166,7 @@ module Paceline
       case type
       when nil then exit!(0)
       when Frames::DRAIN then drain
-      when Frames::MOULD then rest
+      when Frames::MOULD then rest(Integer(Frames.parse_fields(payload).first, 10))
       when Frames::ASK_BACKTRACE then tell_backtrace(Frames.parse_fields(payload).first)
       end
     end
@@ -184,9 +182,10 @@ module Paceline
     end
 
     # The front gives this worker no more requests, and closes a channel as soon as its thread is idle: so threads end.
-    def rest
+    # `patience`: what requests in hand may take, in seconds.
+    def rest(patience)
       @resting = Thread.new do
-        limit = Worker.now + (LAST_REQUESTS * 1_000_000)
+        limit = Worker.now + (patience * 1_000_000)
         while (thread = @threads.find(&:alive?)) && (left = limit - Worker.now).positive?
           thread.join(left / 1e6)
         end
@@ -198,27 +197,26 @@ module Paceline
     def become_mould
       @resting.join
       return false if @draining
-      obstacles = busy_threads
-      if obstacles.empty?
-        obstacles = obstacles_to_fork
-        return hand_over if obstacles.empty?
+      if (busy = @threads.count(&:alive?)).positive?
+        go_on("#{busy} of its threads #{busy == 1 ? "is" : "are"} still in a request")
+      elsif (why = obstacle_to_fork)
         after_refork
+        go_on(why)
+      else
+        hand_over
       end
-      go_on(obstacles)
-      false
+      !@successor.nil?
     end
 
-    def busy_threads
-      @threads.filter_map { |thread| "thread #{thread.name.inspect} is still in a request" if thread.alive? }
-    end
-
-    def obstacles_to_fork
+    # In one line, with what to do about it.
+    def obstacle_to_fork
       @hooks&.run_hooks(:before_refork)
       Database.disconnect
-      ForkSafety.new(threads: [@flusher.thread].compact, shared: @shared,
-                     descriptors: [@control.io, @wake, @waker].map(&:fileno)).obstacles
+      obstacles = ForkSafety.new(threads: [@flusher.thread].compact, shared: @shared,
+                                 descriptors: [@control.io, @wake, @waker].map(&:fileno)).obstacles
+      "#{obstacles.join("; ")}. End it in before_refork of config/puma.rb" if obstacles.any?
     rescue StandardError => e
-      ["before_refork raised #{e.class}: #{e.message} (#{e.backtrace&.first})"]
+      "before_refork raised #{e.class}: #{e.message} (#{e.backtrace&.first})"
     end
 
     def hand_over
@@ -238,8 +236,8 @@ module Paceline
     end
 
     # Those threads that were still busy go on when they have answered: whether the front then has closed their channels or not.
-    def go_on(obstacles)
-      @control.send(Frames::UNSAFE, Frames.fields(*obstacles))
+    def go_on(why)
+      @control.send(Frames::UNSAFE, Frames.fields(why))
       1.upto(@size) do |number|
         @threads[number - 1].alive? ? @busy_longer << number : start_thread(number)
       end

@@ -108,7 +108,7 @@ fn encoded(vector: &Vector) -> Option<BytesMut> {
         "START" => encode(kind::START, |out| put_all(out, vector)),
         "FORK" => encode(kind::FORK, |out| put_all(out, vector)),
         "RELEASE" => encode(kind::RELEASE, |out| put_all(out, vector)),
-        "MOULD" => encode(kind::MOULD, |_| {}),
+        "MOULD" => encode(kind::MOULD, |out| put_all(out, vector)),
         "DRAIN" => encode(kind::DRAIN, |_| {}),
         "ASK_BACKTRACE" => encode(kind::ASK_BACKTRACE, |out| put_all(out, vector)),
         _ => return None,

@@ -130,7 +130,7 @@ impl Actor {
                 }
             }
             kind::MOULDED => self.moulded(number, id, fd).await,
-            kind::UNSAFE => self.unsafe_to_fork(number, id, &texts).await,
+            kind::UNSAFE => self.unsafe_to_fork(number, id, text(0)).await,
             kind::WORKER_FAILED => {
                 let (step, failure) = failure(&frame.payload);
                 if phase == Phase::Ready {

@@ -15,7 +15,10 @@ use crate::{
         generation::{Generation, Mould, Worker},
         reaper::Exit,
     },
-    worker::frame::{encode, kind},
+    worker::{
+        fields,
+        frame::{encode, kind},
+    },
 };
 
 /// How often requests are counted.
@@ -88,7 +91,10 @@ impl Actor {
         self.refork = Refork::Asked { candidate, requests };
         self.context.queue.leave(candidate);
         worker.kill_at = Some(Instant::now() + LAST_REQUESTS + PREPARATION);
-        let _ = worker.control.send(&encode(kind::MOULD, |_| {})).await;
+        let _ = worker
+            .control
+            .send(&encode(kind::MOULD, |out| fields::put(out, LAST_REQUESTS.as_secs().to_string())))
+            .await;
     }
 
     /// Drains the worker that stands in for this one.
@@ -103,7 +109,7 @@ impl Actor {
     }
 
     /// The worker has found something that a fork would break: it goes on as before.
-    pub(super) async fn unsafe_to_fork(&mut self, number: u64, id: WorkerId, obstacles: &[String]) {
+    pub(super) async fn unsafe_to_fork(&mut self, number: u64, id: WorkerId, why: &str) {
         if !self.is_asked(number, id) {
             return;
         }
@@ -113,9 +119,8 @@ impl Actor {
         let index = worker.index;
         self.context.queue.stay(id);
         self.context.log.event(format!(
-            "{}.{index} is not reforked from and goes on serving: {}. End it in before_refork of config/puma.rb, or set refork_after = 0",
+            "{}.{index} is not reforked from and goes on serving: {why} (or set refork_after = 0)",
             self.context.site.name,
-            obstacles.join("; ")
         ));
         self.drain_twin(id).await;
         self.drain_surplus().await;
