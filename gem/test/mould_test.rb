@@ -27,7 +27,8 @@ class MouldTest < Paceline::Test
 
   def started(threads: 1, hooks: "")
     in_tmpdir("config.ru" => COUNTING, "puma.rb" => hooks) do |dir|
-      front = FakeFront.new(root: dir, puma_config: File.join(dir, "puma.rb"), refork: "1", front: Process.pid)
+      @hooks_file = File.join(dir, "puma.rb")
+      front = FakeFront.new(root: dir, puma_config: @hooks_file, refork: "1", front: Process.pid)
       begin
         assert_equal F::LOADED, front.await_start.type
         worker = front.fork_worker(threads: threads)
@@ -55,7 +56,8 @@ class MouldTest < Paceline::Test
     frame = worker.await(F::MOULDED)
     front.control.send(F::RELEASE, F.fields(worker.pid))
     control = FakeFront::UnbufferedWire.new(frame.fd)
-    control.send(F::START, F.pairs("root" => "/", "kind" => "rack", "site" => "test", "environment" => "test", "refork" => "1", "front" => Process.pid.to_s))
+    control.send(F::START, F.pairs("root" => "/", "kind" => "rack", "site" => "test", "environment" => "test", "refork" => "1",
+                                     "front" => Process.pid.to_s, "puma_config" => @hooks_file))
     loaded = control.await(F::LOADED)
     assert_equal [worker.pid.to_s, "", RUBY_VERSION], loaded.pairs.values_at("pid", "heap", "ruby")
     control

@@ -158,6 +158,29 @@ async fn learned(workers: &[(WorkerId, usize)]) -> (Arc<Queue>, mpsc::UnboundedR
 }
 
 #[test]
+fn a_worker_that_stays_after_all_gets_requests_again_and_keeps_its_count() {
+    run(async {
+        let (queue, _complaints) = queue(10, &[(1, 2)]);
+        queue.checkout(PAGE, LONG, None).await.unwrap().give_back();
+        let held = queue.checkout(PAGE, LONG, None).await.unwrap();
+        queue.leave(1);
+        assert_eq!(queue.answered(), []);
+        let waiting = tokio::spawn({
+            let queue = queue.clone();
+            async move { queue.checkout(PAGE, LONG, None).await.unwrap().channel().thread }
+        });
+        tokio::task::yield_now().await;
+
+        queue.stay(1);
+        queue.add(1, channel(7));
+        assert_eq!(waiting.await.unwrap(), 7);
+        held.give_back();
+        assert_eq!(queue.answered(), [(1, 2)]);
+        assert_eq!(queue.depth().idle, 1, "the thread that was busy is idle");
+    });
+}
+
+#[test]
 fn long_requests_leave_threads_to_others_and_are_spread() {
     run(async {
         let (queue, _complaints) = learned(&[(1, 5), (2, 5)]).await;
