@@ -130,6 +130,14 @@ class MouldTest < Paceline::Test
     end
   end
 
+  def test_of_many_obstacles_the_first_are_told
+    started do |_front, worker|
+      5.times { get(worker, "/thread") }
+      ask(worker)
+      assert_match(/\A(thread "beat" started at \S+ runs; ){3}and 2 more\. End it/, worker.await(F::UNSAFE).fields[0])
+    end
+  end
+
   def test_a_hook_that_raises
     started(hooks: "before_refork { raise 'no' }") do |_front, worker|
       ask(worker)

@@ -14,7 +14,9 @@ require_relative "spans"
 module Paceline
   class Worker
     IGNORED = %w[INT QUIT HUP USR1 USR2 TTIN TTOU].freeze
-    private_constant :IGNORED
+    # So many of what keeps it from being forked are told.
+    NAMED = 3
+    private_constant :IGNORED, :NAMED
 
     def self.now
       Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)
@@ -214,6 +216,8 @@ module Paceline
       Database.disconnect
       obstacles = ForkSafety.new(threads: [@flusher.thread].compact, shared: @shared,
                                  descriptors: [@control.io, @wake, @waker].map(&:fileno)).obstacles
+      more = obstacles.size - NAMED
+      obstacles = obstacles.first(NAMED).push("and #{more} more") if more.positive?
       "#{obstacles.join("; ")}. End it in before_refork of config/puma.rb" if obstacles.any?
     rescue StandardError => e
       "before_refork raised #{e.class}: #{e.message} (#{e.backtrace&.first})"
