@@ -117,6 +117,7 @@ impl Actor {
         let Some(worker) = self.generation(number).and_then(|current| current.workers.get_mut(&id)) else { return };
         worker.kill_at = None;
         let index = worker.index;
+        let why = why.replace(char::is_control, " ");
         self.context.queue.stay(id);
         self.context.log.event(format!(
             "{}.{index} is not reforked from and goes on serving: {why} (or set refork_after = 0)",
