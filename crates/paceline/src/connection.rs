@@ -121,6 +121,9 @@ where
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let (server, connection, interim) = (server.clone(), connection.clone(), interim.clone());
         let (talk, (refusal, turn)) = (talk.clone(), talk.begin());
+        if is_last(&request) {
+            talk.is_last();
+        }
         let asks_for_another_protocol = request.headers().contains_key(header::UPGRADE);
         async move {
             if let Some(refusal) = refusal {
@@ -155,6 +158,17 @@ where
     }
     let mut resting = resting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     resting.take()
+}
+
+/// Whether the client closes after the answer (RFC 9112 section 9.3).
+fn is_last<B>(request: &http::Request<B>) -> bool {
+    let says = |word: &str| {
+        let mut lines = request.headers().get_all(header::CONNECTION).iter();
+        lines.any(|line| {
+            line.to_str().is_ok_and(|line| line.split(',').any(|one| one.trim().eq_ignore_ascii_case(word)))
+        })
+    };
+    says("close") || request.version() < http::Version::HTTP_11 && !says("keep-alive")
 }
 
 /// Where a connection is put that rests: hyper itself gives none back.

@@ -216,8 +216,8 @@ impl<S> Guarded<S> {
             let at = match self.due(now) {
                 Some((at, due)) if at <= now => return Poll::Ready(due),
                 Some((at, _)) => at,
-                // `poll_flush` sees the end of the answer.
-                None => now + self.patience.idle,
+                // `poll_flush` sees the end of the answer. A timer that would be the loop's first costs a system call.
+                None => return Poll::Pending,
             };
             ready!(self.reading.timer.poll(cx, at));
         }
@@ -446,6 +446,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
         // The parser that has written an answer doesn't read again before it is woken: the time between two messages begins here.
         let between = !this.follower.in_head() && !this.follower.in_body() && !this.is_busy();
         if between
+            && !this.talk.last.load(SeqCst)
             && this.reading.idle.is_none()
             && matches!(this.mode, Mode::Following)
             && this.poll_due(cx).is_ready()

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        atomic::{AtomicU64, AtomicU8, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::SeqCst},
         Arc, Mutex, OnceLock,
     },
     task::{Context, Waker},
@@ -19,6 +19,8 @@ pub struct Talk {
     /// The request of this number stands for a refused message.
     pub(super) refused: OnceLock<(u64, Refusal)>,
     pub(super) protocol: AtomicU8,
+    /// The client wants no answer after this one.
+    pub(super) last: AtomicBool,
     reader: Mutex<Option<Waker>>,
 }
 
@@ -39,6 +41,11 @@ impl Talk {
         self.protocol.store(if changed { CHANGED } else { KEPT }, SeqCst);
         let waker = self.reader.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// After the answer to this request the connection ends.
+    pub fn is_last(&self) {
+        self.last.store(true, SeqCst);
     }
 
     pub(super) fn wait(&self, cx: &Context<'_>) {
