@@ -212,6 +212,28 @@ impl CacheStatus {
     }
 }
 
+impl CacheStatus {
+    /// In the fewest words, for a log: `hit`, `stale`, `uri-miss`, `bypass:private`, `uri-miss:stored`.
+    pub fn words(&self) -> String {
+        let mut words = match (self.hit, self.forward) {
+            (true, _) if self.ttl.is_some_and(|ttl| ttl < 0) => "stale".to_owned(),
+            (true, _) => "hit".to_owned(),
+            (false, Some(forward)) => forward.word().to_owned(),
+            (false, None) => "bypass".to_owned(),
+        };
+        for (said, word) in [(self.collapsed, ":collapsed"), (self.stored, ":stored")] {
+            if said {
+                words.push_str(word);
+            }
+        }
+        if let Some(reason) = self.reason {
+            words.push(':');
+            words.push_str(reason.word());
+        }
+        words
+    }
+}
+
 /// Milliseconds of `remaining`, or below zero of `staleness`.
 pub fn ttl(remaining: Millis, staleness: Millis) -> i64 {
     match remaining {
@@ -236,6 +258,14 @@ mod tests {
         assert_eq!(CacheStatus::bypass(Reason::SetCookie).line(), "paceline; fwd=bypass; detail=set-cookie");
         let collapsed = CacheStatus { collapsed: true, ..CacheStatus::forward(Forward::UriMiss) };
         assert_eq!(collapsed.line(), "paceline; fwd=uri-miss; collapsed");
+    }
+
+    #[test]
+    fn in_a_log() {
+        assert_eq!(CacheStatus::hit(1).words(), "hit");
+        assert_eq!(CacheStatus::hit(-1).words(), "stale");
+        assert_eq!(CacheStatus::bypass(Reason::Upgrade).words(), "bypass:upgrade");
+        assert_eq!(CacheStatus { stored: true, ..CacheStatus::forward(Forward::UriMiss) }.words(), "uri-miss:stored");
     }
 
     #[test]

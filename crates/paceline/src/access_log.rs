@@ -91,6 +91,9 @@ fn combined(head: &Head, exchange: &Exchange, ending: Ending) -> String {
     if let Some(site) = &exchange.site {
         let _ = write!(line, " site={site}");
     }
+    if let Some(cache) = &exchange.cache {
+        let _ = write!(line, " cache={}", cache.words());
+    }
     if !ending.complete {
         line.push_str(" cut=1");
     }
@@ -121,6 +124,7 @@ fn json(head: &Head, exchange: &Exchange, ending: Ending) -> String {
         "app_ms": timeline.app().map(ms),
         "total_ms": ms(timeline.total()),
         "note": exchange.note,
+        "cache": exchange.cache.map(|cache| cache.words()),
     });
     if let (Some(counters), Some(object)) = (exchange.counters.get(), object.as_object_mut()) {
         object.insert("chunks".into(), counters.chunks.into());
