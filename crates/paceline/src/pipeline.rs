@@ -176,7 +176,9 @@ async fn cached(
     let wanted = match cache.look(head, !body.is_end_stream(), exchange) {
         Looked::Answer(response) => return response,
         Looked::Refresh(response, wanted) => {
-            tokio::spawn(cache.lead(wanted, head.clone(), exchange.branch(), fetch(site)));
+            // In nobody's name: who asked has had his answer.
+            let unattended = Exchange { hints: None, ..exchange.branch() };
+            tokio::spawn(cache.lead(wanted, head.clone(), unattended, fetch(site)));
             return response;
         }
         Looked::Lead(wanted) => {

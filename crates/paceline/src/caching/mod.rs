@@ -50,6 +50,8 @@ pub struct Cache {
     uncacheable: Uncacheable,
     /// Bodies that are being compressed.
     making: Mutex<HashSet<Key>>,
+    /// How many had been dropped when memory was given back last.
+    tidied: AtomicU64,
     /// Stands where what is kept has no URL.
     no_url: Arc<str>,
 }
@@ -87,8 +89,21 @@ impl Cache {
             flights: flight::Flights::default(),
             uncacheable: Uncacheable::default(),
             making: Mutex::default(),
+            tidied: AtomicU64::new(0),
             no_url: "".into(),
         }
+    }
+
+    /// Whether much was dropped since the last time that this was true: then the allocator has memory to give back.
+    pub fn has_shed(&self) -> bool {
+        let usage = self.store.usage();
+        let dropped = usage.evicted + usage.purged;
+        // Of pages of the usual size that is some megabytes.
+        let much = dropped >= self.tidied.load(Relaxed) + 1000;
+        if much {
+            self.tidied.store(dropped, Relaxed);
+        }
+        much
     }
 
     /// What is kept, for purges and statistics.

@@ -264,6 +264,9 @@ async fn supervise(config: Config, log: Log, listeners: Vec<Entered>, keeper: Op
             _ = look.tick() => {
                 sites.look();
                 listeners.iter().flat_map(|(_, entrance)| entrance.look()).for_each(|line| server.log.event(line));
+                if server.cache.has_shed() {
+                    tokio::task::spawn_blocking(memory::give_back);
+                }
             }
             signal = signals.next() => match signal {
                 Told::Stop => break false,
