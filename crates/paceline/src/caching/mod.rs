@@ -211,6 +211,6 @@ impl Uncacheable {
     }
 
     fn tenths(at: Millis) -> u64 {
-        at / 100 & 0xff_ffff
+        (at / 100) & 0xff_ffff
     }
 }
