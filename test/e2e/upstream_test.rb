@@ -364,6 +364,19 @@ class UpstreamTest < Minitest::Test
     assert_equal 1, closing.connections
   end
 
+  def test_after_interim_responses_the_final_one_is_kept
+    front(scripted("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n" + OK.sub("Content", "Cache-Control: max-age=60\r\nContent")))
+    @server.connect do |socket|
+      socket.write("GET / HTTP/1.1\r\nHost: shop.test\r\n\r\n")
+      assert_equal "HTTP/1.1 103 Early Hints", Wire.response(socket).line
+      assert_equal ["ok", "paceline; fwd=uri-miss; stored"], Wire.response(socket).then { |answer| [answer.body, answer["cache-status"]] }
+      socket.write("GET / HTTP/1.1\r\nHost: shop.test\r\n\r\n")
+      answer = Wire.response(socket)
+      assert_equal [200, "ok"], [answer.status, answer.body]
+      assert_match(/\Apaceline; hit; ttl=/, answer["cache-status"])
+    end
+  end
+
   def test_interim_responses_reach_the_client
     go = Queue.new
     front(origin { |link, _|
