@@ -10,7 +10,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use cache::{store::Key, stored::Stored};
+use cache::{status::CacheStatus, store::Key, stored::Stored};
 use http::{request::Parts, Response};
 use tokio::{runtime::Handle, sync::watch};
 
@@ -127,7 +127,6 @@ impl SiteCache {
     ) -> Option<Response<ResponseBody>> {
         let mut phase = flight.phase.subscribe();
         let known = phase.wait_for(|phase| !matches!(phase, Phase::Asked)).await.ok()?.clone();
-        wanted.status.collapsed = true;
         let Phase::Shared(share) = known else {
             wanted.storable = true;
             return None;
@@ -140,7 +139,7 @@ impl SiteCache {
         if variant != share.variant || (share.primary != wanted.primary) {
             return None;
         }
-        let status = wanted.status;
+        let status = CacheStatus { collapsed: true, ..wanted.status };
         let answering = Answering { cache: &self.cache, key: variant, stored: &share.stored, head, now: now() };
         let mut response = match &share.body {
             None => answer::stored(&answering)?,
