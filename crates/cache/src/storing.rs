@@ -1,6 +1,6 @@
 //! May a response be stored? (RFC 9111 section 3.) It never stores, and it never knows of an owner's own rules (`stubborn`).
 
-use http::{header, request, response, HeaderMap, HeaderName, Method, StatusCode, Uri};
+use http::{header, request, response, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 
 use crate::{
     directives::{Listed, RequestDirectives},
@@ -18,6 +18,26 @@ pub struct Storable {
     /// The fields that are kept.
     pub headers: HeaderMap,
 }
+
+impl Storable {
+    /// As the representation without a content coding, of which any other can be made. Its tag becomes a weak one: what is sent is
+    /// not the same bytes (RFC 9110 section 8.8.3.3).
+    pub fn for_all_codings(mut self) -> Storable {
+        self.nominated = self.nominated.without(&header::ACCEPT_ENCODING);
+        for name in OF_THE_CODED_BODY {
+            self.headers.remove(name);
+        }
+        let tag = self.headers.get(header::ETAG).filter(|tag| tag.as_bytes().starts_with(b"\""));
+        if let Some(weak) = tag.and_then(|tag| HeaderValue::from_bytes(&[b"W/", tag.as_bytes()].concat()).ok()) {
+            self.headers.insert(header::ETAG, weak);
+        }
+        self
+    }
+}
+
+/// Fields that are true of the coded bytes only.
+const OF_THE_CODED_BODY: [&str; 6] =
+    ["content-encoding", "content-length", "content-md5", "digest", "content-digest", "repr-digest"];
 
 /// Decides by what request and response say. `default_stale_if_error`: the window of a response that names none.
 pub fn storable(

@@ -56,6 +56,11 @@ pub fn freshened(
         return Err(Reason::Private);
     }
     let nominated = Nominated::of(&told).ok_or(Reason::VaryStar)?;
+    // What is kept for clients of all codings stays so.
+    let nominated = match stored.nominated.names().contains(&header::ACCEPT_ENCODING) {
+        true => nominated,
+        false => nominated.without(&header::ACCEPT_ENCODING),
+    };
     let mut freshness = Freshness::of(stored.status, &told, &policy, at, stored.freshness.heuristic);
     if policy.directives.stale_if_error.or_zero().is_none() && !freshness.must_revalidate {
         freshness.stale_if_error = default_stale_if_error;

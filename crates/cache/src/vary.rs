@@ -26,6 +26,11 @@ impl Nominated {
         &self.0
     }
 
+    /// These but one.
+    pub fn without(&self, name: &HeaderName) -> Nominated {
+        Nominated(self.0.iter().filter(|nominated| *nominated != name).cloned().collect())
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -13,7 +13,7 @@ use cache::{
 };
 use http::{header, HeaderMap, StatusCode};
 
-use super::{lookup::Wanted, SiteCache};
+use super::{lookup::Wanted, recode, SiteCache};
 
 impl SiteCache {
     /// Puts it where requests like this one look.
@@ -97,6 +97,12 @@ impl Keeping {
     pub fn keep(self, mut storable: Storable, bytes: Bytes) -> KeptOne {
         let primary = self.wanted.primary;
         let mut status = self.status;
+        let mut bytes = bytes;
+        let recodes = self.cache.settings.recode && self.range.is_none();
+        if let Some(plain) = recodes.then(|| recode::identity(&storable, &bytes, self.cache.settings.object)).flatten()
+        {
+            (storable, bytes) = plain;
+        }
         let content = match self.range {
             None => Some(Content::Whole(compact(bytes))),
             Some(range) => {

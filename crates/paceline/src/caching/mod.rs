@@ -12,6 +12,7 @@ mod counters;
 mod flight;
 mod keeping;
 mod lookup;
+mod recode;
 mod sessions;
 mod streaming;
 
@@ -65,6 +66,8 @@ pub struct Settings {
     pub stale_if_error: Millis,
     /// Clients' Cache-Control counts (RFC 9111 section 5.2.1).
     pub obey_requests: bool,
+    /// Responses are compressed for those who take it, so that one body is kept for clients of all codings.
+    pub recode: bool,
     /// The owner's rules; the first that covers a path counts.
     pub rules: Vec<Rule>,
 }

@@ -213,6 +213,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
             object: view.number("cache_object"),
             stale_if_error: view.time("cache_stale_if_error").as_millis() as u64,
             obey_requests: view.bool("cache_obey_requests"),
+            recode: view.bool("compress"),
             rules: view.list("cache").iter().filter_map(|rule| cache_rule::parse(rule).ok()).collect(),
         }),
         rate_limits: view.list("rate_limit").iter().filter_map(|rule| Rule::parse(rule).ok()).collect(),
