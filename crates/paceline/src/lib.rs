@@ -13,6 +13,7 @@ pub mod clock;
 pub mod compress;
 pub mod config;
 pub mod connection;
+pub mod control;
 pub mod dispatch;
 pub mod exchange;
 pub mod finish;

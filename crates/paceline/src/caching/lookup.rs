@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cache::{
     directives::RequestDirectives,
+    groups,
     key::Target,
     reusing::{self, Use},
     search::NoVarySearch,
@@ -241,6 +242,14 @@ impl SiteCache {
         }
         let target = Target { scheme, authority, path };
         said.get(&target.url()).map(|said: &NoVarySearch| said.canonical(full))
+    }
+
+    /// The URL that responses for `url` are kept under, if that is another.
+    pub fn kept_under(&self, url: &str) -> Option<String> {
+        let origin = groups::origin(url);
+        let (scheme, authority) = origin.split_once("://")?;
+        let path = self.canonical(scheme, authority, &url[origin.len()..])?;
+        Some(Target { scheme, authority, path: &path }.url()).filter(|kept| kept != url)
     }
 
     /// The rule that a request was looked up by.

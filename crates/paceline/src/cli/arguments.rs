@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::Path};
 
 use clap::{error::ErrorKind, ArgMatches};
 
-use super::{flags, CliExit, Command};
+use super::{asking, flags, CliExit, Command};
 use crate::config::{self, ConfigFile, Flags, Surroundings, Value};
 
 /// `args` begins with the program's name.
@@ -14,9 +14,17 @@ where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
+    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    if let Some(own) = asking::command(&args) {
+        let matches = own.try_get_matches_from(&args[1..]).map_err(|error| told(&error))?;
+        return asking::understood(&matches, around).map(Command::Ask);
+    }
     let matches = flags::command().try_get_matches_from(args).map_err(|error| told(&error))?;
     match matches.subcommand() {
         Some(("config-docs", _)) => Err(CliExit::Print(config::markdown())),
+        Some((command @ ("purge" | "cache"), _)) => Err(CliExit::Wrong(vec![format!(
+            "{command} comes first: paceline {command} ...; see paceline {command} --help"
+        )])),
         Some(("check", own)) => load(own, around).map(Command::Check),
         _ => load(&matches, around).map(Command::Serve),
     }
@@ -30,19 +38,10 @@ fn load(matches: &ArgMatches, around: &Surroundings) -> Result<config::Config, C
 fn given(matches: &ArgMatches, cwd: &Path) -> Result<Flags, String> {
     let mut given = Flags { adopt_control_fd: matches.get_one::<i32>("adopt-control-fd").copied(), ..Flags::default() };
     given.dir = matches.get_one::<String>("dir").map(Into::into);
-    given.config_file = match matches.get_one::<String>("config").map(String::as_str) {
+    given.config_file = match matches.get_one::<String>("config") {
         None if matches.get_flag("no-config") => ConfigFile::None,
-        None => ConfigFile::Usual,
-        Some("-") => ConfigFile::None,
-        Some(path) if path.ends_with(".toml") => ConfigFile::Toml(path.into()),
-        Some(path) if path.ends_with(".rb") => ConfigFile::Puma(path.into()),
-        Some(path) => return Err(format!("-C {path}: must end in .toml (paceline's own) or .rb (Puma's)")),
+        path => config_file(path.map(String::as_str), cwd)?,
     };
-    if let ConfigFile::Toml(path) | ConfigFile::Puma(path) = &given.config_file {
-        if !cwd.join(path).is_file() {
-            return Err(format!("-C {}: no such file", path.display()));
-        }
-    }
     for option in config::OPTIONS.iter().filter(|option| !option.long.is_empty()) {
         let Some(texts) = matches.get_many::<String>(option.key) else { continue };
         let mut list = Vec::new();
@@ -68,12 +67,35 @@ fn given(matches: &ArgMatches, cwd: &Path) -> Result<Flags, String> {
             _ => return Err(format!("{target}: no such file, directory or command; see paceline --help")),
         }
     }
-    for (name, _) in flags::WITHOUT_MEANING {
+    // Puma's name for it, where it means the same.
+    let url = matches.get_many::<String>("control-url").and_then(|mut urls| urls.next_back());
+    let unix = url.and_then(|url| url.strip_prefix("unix://"));
+    if let (Some(path), false) = (unix, given.layer.has("control")) {
+        given.layer.set("control", Value::Path(path.into()));
+    }
+    for (name, _) in flags::WITHOUT_MEANING.iter().filter(|(name, _)| *name != "control-url" || unix.is_none()) {
         if matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine) {
             given.notices.push(format!("--{name} has no meaning here"));
         }
     }
     Ok(given)
+}
+
+/// What -C names.
+pub(super) fn config_file(path: Option<&str>, cwd: &Path) -> Result<ConfigFile, String> {
+    let file = match path {
+        None => ConfigFile::Usual,
+        Some("-") => ConfigFile::None,
+        Some(path) if path.ends_with(".toml") => ConfigFile::Toml(path.into()),
+        Some(path) if path.ends_with(".rb") => ConfigFile::Puma(path.into()),
+        Some(path) => return Err(format!("-C {path}: must end in .toml (paceline's own) or .rb (Puma's)")),
+    };
+    match &file {
+        ConfigFile::Toml(path) | ConfigFile::Puma(path) if !cwd.join(path).is_file() => {
+            Err(format!("-C {}: no such file", path.display()))
+        }
+        _ => Ok(file),
+    }
 }
 
 /// clap's several lines as one.

@@ -16,7 +16,6 @@ pub const WITHOUT_MEANING: &[(&str, Takes)] = &[
     ("bind-to-activated-sockets", Takes::Maybe),
     ("control-url", Takes::Value),
     ("control-token", Takes::Value),
-    ("control", Takes::Value),
     ("extra-runtime-dependencies", Takes::Value),
     ("include", Takes::Value),
     ("plugin", Takes::Value),
@@ -47,6 +46,11 @@ pub fn command() -> Command {
         .disable_version_flag(true)
         .disable_help_subcommand(true)
         .subcommand(Command::new("check").about("Check configuration and application without serving").arg(target()))
+        .subcommand(elsewhere(
+            "purge",
+            "Drop pages from the cache of the running server: a URL, --tag, --prefix or --all",
+        ))
+        .subcommand(elsewhere("cache", "`cache stats`: what the page cache of the running server does"))
         .subcommand(Command::new("config-docs").hide(true).about("Print docs/configuration.md"))
         .arg(target())
         .arg(Arg::new("version").short('V').long("version").action(ArgAction::Version).help("Print the version"));
@@ -54,6 +58,12 @@ pub fn command() -> Command {
         command = command.arg(argument(option));
     }
     command.args(fixed())
+}
+
+/// For the help; `asking` has its flags.
+fn elsewhere(name: &'static str, about: &'static str) -> Command {
+    let rest = Arg::new("rest").num_args(0..).trailing_var_arg(true).allow_hyphen_values(true).hide(true);
+    Command::new(name).about(about).disable_help_flag(true).arg(rest)
 }
 
 fn target() -> Arg {

@@ -2,6 +2,7 @@
 //! It never opens sockets or starts processes itself.
 
 mod arguments;
+mod asking;
 mod check;
 mod flags;
 
@@ -26,6 +27,8 @@ pub enum Command {
     Serve(Config),
     /// Say whether the configuration and the applications are fine, without serving.
     Check(Config),
+    /// Ask the running server.
+    Ask(asking::Question),
 }
 
 /// The program ends without a command being run.
@@ -64,6 +67,7 @@ pub fn main() -> ExitCode {
 fn run(command: Command) -> ExitCode {
     match command {
         Command::Serve(config) => serve(config),
+        Command::Ask(question) => asking::run(&question),
         Command::Check(config) => match Trial::new() {
             Ok(trial) => check::run(&config, &mut std::io::stdout(), &|site| {
                 let colour = std::io::stdout().is_terminal();

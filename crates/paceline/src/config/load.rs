@@ -166,6 +166,9 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         problems.push(format!("sites: {} is no directory", dir.display()));
     }
 
+    if server.path("control").is_some_and(|path| path.to_string_lossy().contains(":/")) {
+        problems.push("control: must be the path of a Unix socket, like tmp/paceline.sock, or \"off\"".into());
+    }
     let mut given = sources.binds(&root, &mut notices).unwrap_or_else(|why| {
         problems.push(why);
         Vec::new()
@@ -190,6 +193,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         trusted_proxies: sources.trusted_proxies(),
         proxy_protocol_timeout: server.time("proxy_protocol_timeout"),
         pidfile: server.path("pidfile"),
+        control: resolve::control(&server, &sites, sites_dir.is_some(), &root),
         tag: server.text("tag").or_else(|| Some(resolve::folder_name(&root))),
         front_threads: server.count("front_threads"),
         cache_size: server.number("cache_size"),
@@ -206,7 +210,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
 }
 
 /// Settings by which a file could have root write where its owner may not, or run as whom its owner is not.
-const ROOTS_OWN: &[&str] = &["user", "group", "pidfile", "access_log", "app_log"];
+const ROOTS_OWN: &[&str] = &["user", "group", "pidfile", "control", "access_log", "app_log"];
 
 /// The file and its owner, where a server that runs as root reads what somebody else wrote.
 fn somebody_elses(file: &Path) -> Option<(&Path, String)> {

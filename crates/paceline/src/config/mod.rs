@@ -57,6 +57,7 @@ pub struct Config {
     pub site_defaults: SiteConfig,
     /// File that holds the front's pid while it runs.
     pub pidfile: Option<PathBuf>,
+    pub control: ControlConfig,
     /// Shown in the process title.
     pub tag: Option<String>,
     /// Event-loop threads of the front.
@@ -167,6 +168,15 @@ pub struct LogConfig {
     pub access_path: Option<PathBuf>,
     /// The app's own output and the server's events. None: standard error.
     pub app_path: Option<PathBuf>,
+}
+
+/// Where the control socket is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ControlConfig {
+    /// None: it is off.
+    pub path: Option<PathBuf>,
+    /// Somebody named it, and is told if it can't be had.
+    pub named: bool,
 }
 
 /// What a client may ask of the server before it is known what it asks for.

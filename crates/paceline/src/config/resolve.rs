@@ -8,8 +8,8 @@ use super::{
     layer::{is_development, Layer, View},
     paceline_toml::TomlTable,
     value::Value,
-    AccessLogFormat, AcmeConfig, AppKind, Bind, CertificatePair, ClientLimits, Http2Config, Listening, LogConfig,
-    RubyTuning, SiteConfig, TlsConfig, TrustedProxies,
+    AccessLogFormat, AcmeConfig, AppKind, Bind, CertificatePair, ClientLimits, ControlConfig, Http2Config, Listening,
+    LogConfig, RubyTuning, SiteConfig, TlsConfig, TrustedProxies,
 };
 use crate::{
     caching,
@@ -137,6 +137,20 @@ pub fn share_certificates(
     }
     problems.dedup();
     problems
+}
+
+/// Where those who look for it without being told find it, unless it was named: below the only application's root, or below the
+/// directory served.
+pub fn control(view: &View, sites: &[SiteConfig], has_sites_dir: bool, dir: &Path) -> ControlConfig {
+    let base = match sites {
+        [site] if site.upstream.is_none() && !has_sites_dir => &site.root,
+        _ => dir,
+    };
+    match view.given("control") {
+        Some(Value::Path(path)) => ControlConfig { path: Some(path.clone()), named: true },
+        Some(_) => ControlConfig { path: None, named: true },
+        None => ControlConfig { path: Some(base.join("tmp/paceline.sock")), named: false },
+    }
 }
 
 /// What any client is held to.

@@ -30,6 +30,7 @@ use crate::{
     caching::Cache,
     config::{Bind, Config, Listening},
     connection,
+    control::Control,
     dispatch::queue::Depth,
     http::spool,
     listen::{self, Listener, Unbound},
@@ -110,15 +111,16 @@ impl Server {
 }
 
 /// Serves until told to stop. Err: one line that says why it could not begin.
-pub fn run(config: Config) -> Result<(), String> {
+pub fn run(mut config: Config) -> Result<(), String> {
     let log = Log::open(&config.log).map_err(|error| error.to_string())?;
     // Of a server that was started by the app's own process the pidfile names that process.
     let pidfile = config.pidfile.as_deref().filter(|_| config.adopt_control_fd.is_none());
     let pidfile = pidfile.map(Pidfile::write).transpose()?;
     let keeper = config.tls.automatic.as_ref().map(Keeper::open).transpose()?;
     let listeners = open_listeners(&config, keeper.as_ref().map(Keeper::shelf))?;
+    let control = Control::open(&mut config)?;
     let runtime = event_loop().map_err(|error| format!("event loop: {error}"))?;
-    let ended = runtime.block_on(supervise(config, log.clone(), listeners, keeper));
+    let ended = runtime.block_on(supervise(config, log.clone(), listeners, keeper, control));
     drop(pidfile);
     log.flush();
     ended
@@ -199,7 +201,13 @@ fn proofs(listeners: &[Entered]) -> Vec<Proof> {
     proofs
 }
 
-async fn supervise(config: Config, log: Log, listeners: Vec<Entered>, keeper: Option<Keeper>) -> Result<(), String> {
+async fn supervise(
+    config: Config,
+    log: Log,
+    listeners: Vec<Entered>,
+    keeper: Option<Keeper>,
+    mut control: Control,
+) -> Result<(), String> {
     let failed = |error: std::io::Error| error.to_string();
     let reaper = Reaper::start().map_err(failed)?;
     let mut signals = Signals::new().map_err(failed)?;
@@ -230,6 +238,8 @@ async fn supervise(config: Config, log: Log, listeners: Vec<Entered>, keeper: Op
 
     let mut sites = Sites::new(server.clone(), reaper, adopted(&server.config));
     sites.update();
+
+    control.serve(&server);
 
     let (stop, stopped) = watch::channel(false);
     let mut threads = Vec::new();
@@ -263,6 +273,7 @@ async fn supervise(config: Config, log: Log, listeners: Vec<Entered>, keeper: Op
         tokio::select! {
             _ = look.tick() => {
                 sites.look();
+                control.look(&server);
                 listeners.iter().flat_map(|(_, entrance)| entrance.look()).for_each(|line| server.log.event(line));
                 if server.cache.has_shed() {
                     tokio::task::spawn_blocking(memory::give_back);

@@ -1,0 +1,259 @@
+//! What is to be purged, as a request says it: by the method PURGE, as reverse proxies have it, or by JSON.
+//! It never guesses: what is unclear is refused.
+
+use std::sync::Arc;
+
+use cache::{key::Target, store::How};
+use http::{header, request::Parts, Uri};
+use percent_encoding::{utf8_percent_encode, AsciiSet};
+use serde_json::{json, Value};
+
+use super::router::{aside, Answered, Asked, Refusal};
+use crate::{caching::Purge, server::Server};
+
+/// What one request wants purged.
+#[derive(Debug, PartialEq, Eq)]
+struct Wish {
+    what: Vec<Purge>,
+    how: How,
+}
+
+/// POST /cache/purge.
+pub async fn posted(asked: Asked, server: Arc<Server>) -> Answered {
+    purge(of_json(&asked.body)?, server).await
+}
+
+/// PURGE of a URL.
+pub async fn by_method(asked: Asked, server: Arc<Server>) -> Answered {
+    purge(of_head(&asked.head)?, server).await
+}
+
+async fn purge(wish: Wish, server: Arc<Server>) -> Answered {
+    let purged = aside(move || {
+        let caches: Vec<_> = server.routes().all().iter().filter_map(|site| site.cache.clone()).collect();
+        let mut what = wish.what;
+        // A URL may be kept under a shorter one, without the parameters that do not matter.
+        let known: Vec<_> = what
+            .iter()
+            .filter_map(|purge| match purge {
+                Purge::Url(url) => Some(url),
+                _ => None,
+            })
+            .flat_map(|url| caches.iter().filter_map(|cache| cache.kept_under(url)).map(Purge::Url))
+            .collect();
+        what.extend(known);
+        let mut done: Vec<Purge> = Vec::new();
+        let mut purged = 0;
+        for purge in what {
+            if !done.contains(&purge) {
+                purged += server.cache.purge(&purge, wish.how);
+                done.push(purge);
+            }
+        }
+        purged
+    });
+    Ok(json!({ "purged": purged.await? }))
+}
+
+const KEYS: &str = "\"url\", \"tag\", \"prefix\" or \"all\": true";
+
+fn of_json(body: &[u8]) -> Result<Wish, Refusal> {
+    let said: Value =
+        serde_json::from_slice(body).map_err(|why| Refusal::bad(format!("the body is no JSON: {why}")))?;
+    let Value::Object(said) = said else { return Err(Refusal::bad(format!("the body must be an object with {KEYS}"))) };
+    let mut how = How::Drop;
+    let mut what = None;
+    for (key, value) in &said {
+        let text = || match value.as_str() {
+            Some(text) if !text.is_empty() => Ok(text),
+            _ => Err(Refusal::bad(format!("\"{key}\" must be a text that is not empty, not {value}"))),
+        };
+        let one = match key.as_str() {
+            "soft" => {
+                let soft = value.as_bool();
+                if soft.ok_or_else(|| Refusal::bad(format!("\"soft\" must be true or false, not {value}")))? {
+                    how = How::Expire;
+                }
+                continue;
+            }
+            "url" => Purge::Url(url(text()?)?),
+            "tag" => Purge::Tag(text()?.to_owned()),
+            "prefix" => Purge::Prefix(prefix(text()?)?),
+            "all" if value == &Value::Bool(true) => Purge::All,
+            "all" => return Err(Refusal::bad(format!("\"all\" can only be true, not {value}"))),
+            _ => return Err(Refusal::bad(format!("unknown key \"{key}\"; what is to be purged is {KEYS}"))),
+        };
+        if what.replace(one).is_some() {
+            return Err(Refusal::bad(format!("more than one of {KEYS}")));
+        }
+    }
+    let what = what.ok_or_else(|| Refusal::bad(format!("nothing to purge: give {KEYS}")))?;
+    Ok(Wish { what: vec![what], how })
+}
+
+fn of_head(head: &Parts) -> Result<Wish, Refusal> {
+    let how = match head.headers.get("soft").map(|soft| soft.as_bytes().to_ascii_lowercase()).as_deref() {
+        None | Some(b"0" | b"false") => How::Drop,
+        Some(b"1" | b"true") => How::Expire,
+        Some(_) => return Err(Refusal::bad("the header Soft must be 1 or 0")),
+    };
+    let uri = &head.uri;
+    let full = uri.path_and_query().map_or("/", |full| full.as_str());
+    let what = match (uri.scheme_str(), uri.authority()) {
+        (Some(_), Some(_)) => vec![Purge::Url(url(&uri.to_string())?)],
+        // Nothing says how the page is asked for: it goes in both ways.
+        _ => {
+            let host =
+                head.headers.get(header::HOST).and_then(|host| host.to_str().ok()).filter(|host| !host.is_empty());
+            let host = host.ok_or_else(|| Refusal::bad("which host: give a Host header, or the whole URL"))?;
+            if !full.starts_with('/') {
+                return Err(Refusal::bad("PURGE takes a URL or a path that begins with /"));
+            }
+            let both = ["http", "https"].map(|scheme| url(&format!("{scheme}://{host}{full}")).map(Purge::Url));
+            both.into_iter().collect::<Result<_, _>>()?
+        }
+    };
+    Ok(Wish { what, how })
+}
+
+/// What clients percent-encode before they ask: controls, spaces, quotes, and all that is not ASCII.
+const UNSENDABLE: &AsciiSet = &percent_encoding::CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'`');
+
+/// A URL as responses are kept by it: host in lower case, no default port, a path.
+fn url(text: &str) -> Result<String, Refusal> {
+    let wrong = |why: &str| Refusal::bad(format!("{text:?} is no URL like https://shop.test/products/1: {why}"));
+    let sendable = utf8_percent_encode(text.split('#').next().unwrap_or(text), UNSENDABLE).to_string();
+    let uri: Uri = sendable.parse().map_err(|_| wrong("it can't be read"))?;
+    let Some(scheme @ ("http" | "https")) = uri.scheme_str() else {
+        return Err(wrong("it must begin with http:// or https://"));
+    };
+    let Some(authority) = uri.authority().filter(|authority| !authority.as_str().contains('@')) else {
+        return Err(wrong("it must name a host and no user"));
+    };
+    let path = uri.path_and_query().map_or("/", |full| full.as_str());
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    let path = format!("{slash}{path}");
+    Ok(Target { scheme, authority: authority.as_str(), path: &path }.url())
+}
+
+/// The beginning of such URLs. It may end within the host's name.
+fn prefix(text: &str) -> Result<String, Refusal> {
+    let known = ["http://", "https://"]
+        .into_iter()
+        .find(|known| text.get(..known.len()).is_some_and(|start| start.eq_ignore_ascii_case(known)));
+    let Some(known) = known else {
+        let why = format!("{text:?} is not how a URL begins: http:// or https:// and a host come first");
+        return Err(Refusal::bad(why));
+    };
+    let rest = &text[known.len()..];
+    match rest.find('/') {
+        Some(0) => Err(Refusal::bad(format!("{text:?} names no host"))),
+        Some(slash) => {
+            let path = utf8_percent_encode(&rest[slash..], UNSENDABLE).to_string();
+            let scheme = known.trim_end_matches("://");
+            Ok(Target { scheme, authority: &rest[..slash], path: &path }.url())
+        }
+        None => Ok(format!("{known}{}", rest.to_ascii_lowercase())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Result<Wish, String> {
+        of_json(text.as_bytes()).map_err(|refusal| refusal.why)
+    }
+
+    fn purge(target: &str, headers: &[(&'static str, &str)]) -> Result<Wish, String> {
+        let mut request = http::Request::builder().method("PURGE").uri(target);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        of_head(&request.body(()).unwrap().into_parts().0).map_err(|refusal| refusal.why)
+    }
+
+    #[test]
+    fn urls_are_named_as_they_are_kept() {
+        for (given, kept) in [
+            ("http://shop.test", "http://shop.test/"),
+            ("HTTP://Shop.Test:80/A?b=C", "http://shop.test/A?b=C"),
+            ("https://shop.test:443/a#here", "https://shop.test/a"),
+            ("http://shop.test?a", "http://shop.test/?a"),
+            ("http://shop.test:8080/%61//b/../c", "http://shop.test:8080/%61//b/../c"),
+            ("http://shop.test/käse brot", "http://shop.test/k%C3%A4se%20brot"),
+            ("http://[::1]:3000/", "http://[::1]:3000/"),
+        ] {
+            assert_eq!(url(given).as_deref(), Ok(kept), "{given}");
+        }
+        for (given, told) in [
+            ("/a", "must begin with http://"),
+            ("shop.test/a", "is no URL"),
+            ("ftp://shop.test/", "must begin with http://"),
+            ("http://me:secret@shop.test/", "no user"),
+            ("http:///a", "is no URL"),
+            ("", "is no URL"),
+        ] {
+            let why = url(given).unwrap_err().why;
+            assert!(why.contains(told), "{given}: {why}");
+        }
+    }
+
+    #[test]
+    fn prefixes_may_end_anywhere() {
+        for (given, kept) in [
+            ("http://", "http://"),
+            ("HTTPS://Sho", "https://sho"),
+            ("http://Shop.test:80/A", "http://shop.test/A"),
+            ("http://shop.test/ä", "http://shop.test/%C3%A4"),
+        ] {
+            assert_eq!(prefix(given).as_deref(), Ok(kept), "{given}");
+        }
+        for given in ["/a", "shop.test", "", "http:///a", "ä"] {
+            assert!(prefix(given).is_err(), "{given}");
+        }
+    }
+
+    #[test]
+    fn json_says_one_thing() {
+        let soft = Wish { what: vec![Purge::Tag("https://shop.test a b".into())], how: How::Expire };
+        assert_eq!(json(r#"{"tag": "https://shop.test a b", "soft": true}"#), Ok(soft));
+        assert_eq!(json(r#"{"all": true, "soft": false}"#), Ok(Wish { what: vec![Purge::All], how: How::Drop }));
+        let of_url = json(r#"{"url": "http://A/"}"#).unwrap();
+        assert_eq!(of_url.what, [Purge::Url("http://a/".into())]);
+        for (said, told) in [
+            ("", "no JSON"),
+            ("[]", "must be an object"),
+            ("{}", "nothing to purge"),
+            (r#"{"soft": true}"#, "nothing to purge"),
+            (r#"{"all": false}"#, "can only be true"),
+            (r#"{"all": true, "soft": 1}"#, "\"soft\" must be true or false, not 1"),
+            (r#"{"tag": ""}"#, "not empty"),
+            (r#"{"tag": ["a"]}"#, "must be a text"),
+            (r#"{"tag": "a", "url": "http://a/"}"#, "more than one"),
+            (r#"{"key": "a"}"#, "unknown key \"key\""),
+        ] {
+            let why = json(said).unwrap_err();
+            assert!(why.contains(told), "{said}: {why}");
+        }
+    }
+
+    #[test]
+    fn the_method_takes_a_url_or_a_path_of_a_host() {
+        let url = |url: &str| Purge::Url(url.into());
+        let whole = purge("http://shop.test/a?b", &[("soft", "1")]).unwrap();
+        assert_eq!(whole, Wish { what: vec![url("http://shop.test/a?b")], how: How::Expire });
+        let both = purge("/a", &[("host", "Shop.test")]).unwrap();
+        assert_eq!(both.what, [url("http://shop.test/a"), url("https://shop.test/a")]);
+        for (target, headers, told) in [
+            ("/a", &[][..], "which host"),
+            ("/a", &[("host", "a b")], "is no URL"),
+            ("/a", &[("host", "me@shop.test")], "no user"),
+            ("*", &[("host", "shop.test")], "PURGE takes"),
+            ("/a", &[("host", "shop.test"), ("soft", "perhaps")], "Soft must be"),
+        ] {
+            let why = purge(target, headers).unwrap_err();
+            assert!(why.contains(told), "{target}: {why}");
+        }
+    }
+}
