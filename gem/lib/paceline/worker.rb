@@ -2,6 +2,7 @@
 
 # A forked worker: runs the app in its threads, one channel to the front each. Its main thread only listens to the
 # front's commands. Loads no app unless told to, and never outlives the front.
+require_relative "cache"
 require_relative "control"
 require_relative "channel"
 require_relative "database"
