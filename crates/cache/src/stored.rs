@@ -182,6 +182,10 @@ impl Object for Kept {
             stored.expired.store(true, Relaxed);
         }
     }
+
+    fn counts(&self) -> bool {
+        matches!(self, Kept::Response(_))
+    }
 }
 
 fn url_weight(url: &Arc<str>) -> usize {

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashTable;
+
 use super::{
     ghosts::Ghosts,
     lookup::{Growth, Held, Lookup},
@@ -260,14 +262,13 @@ impl Ledger {
         more
     }
 
-    /// Forgets everything at once; what comes back is for the caller to drop.
-    pub fn take_all<T>(&mut self, lookup: &Lookup<T>) -> (usize, impl Sized) {
-        let objects = self.queues.len();
-        self.purged += objects as u64;
+    /// Forgets everything at once: the tables, and what else is for the caller to drop.
+    pub fn take_all<T>(&mut self, lookup: &Lookup<T>) -> (Vec<HashTable<Held<T>>>, impl Sized) {
+        self.purged += self.queues.len() as u64;
         self.tables = 0;
         let queues = std::mem::replace(&mut self.queues, Queues::new());
         let names = (std::mem::take(&mut self.urls), std::mem::take(&mut self.tags));
-        (objects, (lookup.take_all(), queues, names))
+        (lookup.take_all(), (queues, names))
     }
 
     pub fn count_purged(&mut self, objects: usize) {

@@ -61,6 +61,11 @@ pub trait Object: Send + Sync + 'static {
     /// Called when it is purged softly: it has to be validated before it is used again. Called without a lock, perhaps more
     /// than once, perhaps when it has just been replaced.
     fn expire(&self);
+
+    /// Whether purges count it; what leads to others, or was made from them, goes with them uncounted.
+    fn counts(&self) -> bool {
+        true
+    }
 }
 
 /// 128 bits of a keyed hash, all of them random: nobody outside can make two that are the same.
@@ -197,21 +202,22 @@ impl<T: Object> Store<T> {
             How::Drop => {
                 let mut ledger = self.ledger();
                 self.note(&mut ledger, &What::All);
-                let (count, gone) = ledger.take_all(&self.lookup);
+                let (tables, gone) = ledger.take_all(&self.lookup);
                 drop(ledger);
                 drop(gone);
-                count
+                tables.iter().flatten().filter(|held| held.object.counts()).count()
             }
             How::Expire => {
                 let mut ledger = self.ledger();
                 self.note(&mut ledger, &What::All);
                 drop(ledger);
-                let mut count = 0;
+                let (mut seen, mut count) = (0, 0);
                 for slice in self.lookup.slices() {
                     slice.iter().for_each(|(_, object)| object.expire());
-                    count += slice.len();
+                    seen += slice.len();
+                    count += slice.iter().filter(|(_, object)| object.counts()).count();
                 }
-                self.ledger().count_purged(count);
+                self.ledger().count_purged(seen);
                 count
             }
         }
@@ -230,7 +236,7 @@ impl<T: Object> Store<T> {
             if how == How::Expire {
                 found.iter().for_each(|object| object.expire());
             }
-            count += found.len();
+            count += found.iter().filter(|object| object.counts()).count();
             if !more {
                 return count;
             }

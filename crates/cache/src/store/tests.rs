@@ -34,6 +34,9 @@ impl Object for Page {
     fn expire(&self) {
         self.stale.store(true, SeqCst);
     }
+    fn counts(&self) -> bool {
+        !self.url.ends_with('~')
+    }
 }
 
 impl Drop for Page {
@@ -155,6 +158,20 @@ fn each_purge_drops_what_it_names_and_nothing_else() {
                 assert_eq!(purged, meant.contains(&n), "{name} {how:?} {n}");
             }
             store.check();
+        }
+    }
+}
+
+#[test]
+fn what_does_not_count_goes_uncounted() {
+    for how in [How::Drop, How::Expire] {
+        for purge in [|store: &Store<Page>, how| store.purge_prefix("h/", how), Store::purge_all] {
+            let store = Store::new(MB);
+            for (n, url) in (1..).zip(["h/a", "h/b", "h/a~"]) {
+                put(&store, n, url, &[]);
+            }
+            assert_eq!((purge(&store, how), store.usage().purged), (2, 3), "{how:?}");
+            assert_eq!(store.usage().objects, if how == How::Drop { 0 } else { 3 });
         }
     }
 }

@@ -160,7 +160,10 @@ impl SiteCache {
             Err(reason) => {
                 self.not_stored(wanted, head, &parts, reason);
                 let says = wanted.storable && head.method == Method::GET;
-                wanted.status.reason = wanted.status.reason.or(Some(reason).filter(|_| says));
+                // This one's own reason says more than that there was one lately.
+                if says && wanted.status.reason.is_none_or(|reason| reason == Reason::Uncacheable) {
+                    wanted.status.reason = Some(reason);
+                }
                 targeted::consume(&mut parts.headers);
                 let mut response = Response::from_parts(parts, body);
                 response.extensions_mut().insert(wanted.status);

@@ -10,7 +10,11 @@ use std::{
     task::{Context, Poll},
 };
 
-use cache::{status::CacheStatus, store::Key, stored::Stored};
+use cache::{
+    status::CacheStatus,
+    store::{Key, Moment},
+    stored::Stored,
+};
 use http::{request::Parts, Response};
 use tokio::{runtime::Handle, sync::watch};
 
@@ -35,6 +39,8 @@ pub type Fetch = Arc<dyn Fn(Parts, Exchange) -> Pin<Box<dyn Future<Output = Fetc
 /// A question to the origin that others wait for.
 pub struct Flight {
     key: Key,
+    /// When it began: who asks after a purge does not join what was asked before it.
+    moment: Moment,
     phase: watch::Sender<Phase>,
 }
 
@@ -71,17 +77,18 @@ impl Flights {
         self.shards[(key.0 % SHARDS as u128) as usize].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    pub fn find(&self, key: Key) -> Option<Arc<Flight>> {
-        self.shard(key).get(&key).cloned()
+    /// One that began at this moment: since the last purge.
+    pub fn find(&self, key: Key, moment: Moment) -> Option<Arc<Flight>> {
+        self.shard(key).get(&key).filter(|flight| flight.moment == moment).cloned()
     }
 
-    /// Makes the request the one that asks. Some: another does already.
-    pub fn lead(&self, wanted: &mut Wanted) -> Option<Arc<Flight>> {
+    /// Makes the request the one that asks. Some: another does already, since the last purge.
+    pub fn lead(&self, wanted: &mut Wanted, moment: Moment) -> Option<Arc<Flight>> {
         let mut shard = self.shard(wanted.key);
-        if let Some(flight) = shard.get(&wanted.key) {
+        if let Some(flight) = shard.get(&wanted.key).filter(|flight| flight.moment == moment) {
             return Some(flight.clone());
         }
-        let flight = Arc::new(Flight { key: wanted.key, phase: watch::Sender::new(Phase::Asked) });
+        let flight = Arc::new(Flight { key: wanted.key, moment, phase: watch::Sender::new(Phase::Asked) });
         shard.insert(wanted.key, flight.clone());
         wanted.flight = Some(flight);
         None

@@ -157,7 +157,7 @@ impl SiteCache {
                     if means == Use::WhileRevalidating {
                         let mut wanted = wanted(CacheStatus::forward(Forward::Stale), Some(found));
                         (wanted.storable, wanted.shareable) = (true, true);
-                        return match self.cache.flights.lead(&mut wanted) {
+                        return match self.cache.flights.lead(&mut wanted, self.cache.store.moment()) {
                             Some(_) => Looked::Answer(response),
                             None => Looked::Refresh(response, wanted),
                         };
@@ -185,7 +185,8 @@ impl SiteCache {
         // What has to be validated for each request is shared with nobody.
         wanted.shareable = !asks_for_part
             && wanted.stored.as_ref().is_none_or(|stored| !stored.freshness.no_cache && stored.freshness.lifetime > 0);
-        if let Some(flight) = wanted.shareable.then(|| self.cache.flights.find(wanted.key)).flatten() {
+        let moment = self.cache.store.moment();
+        if let Some(flight) = wanted.shareable.then(|| self.cache.flights.find(wanted.key, moment)).flatten() {
             return Looked::Join(flight, wanted);
         }
         if (conditional || asks_for_part) && !validates {
@@ -195,7 +196,7 @@ impl SiteCache {
             wanted.shareable = false;
         }
         if wanted.shareable {
-            if let Some(flight) = self.cache.flights.lead(&mut wanted) {
+            if let Some(flight) = self.cache.flights.lead(&mut wanted, moment) {
                 return Looked::Join(flight, wanted);
             }
         }

@@ -159,7 +159,11 @@ async fn accept(listener: tokio::net::UnixListener, server: Arc<Server>) {
                 async move { Ok::<_, std::convert::Infallible>(router::answer(request, server).await) }
             });
             let mut connection = http1::Builder::new();
-            connection.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(64 << 10);
+            connection
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIMEOUT)
+                .max_buf_size(64 << 10)
+                .half_close(true);
             // What somebody sends who does not speak HTTP is answered 400 or not at all.
             let _ = connection.serve_connection(TokioIo::new(stream), service).await;
             drop(place);
