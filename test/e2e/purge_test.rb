@@ -270,6 +270,17 @@ class PurgeTest < Minitest::Test
     refute_path_exists File.join(files.dir, "tmp")
   end
 
+  def test_a_folder_of_sites
+    sites = app("shop/config.ru" => APP, "blog/config.ru" => APP)
+    server = serve(sites, "--sites", ".", ready: false)
+    %w[shop blog].each { |host| assert_equal "1", server.get("/a", "Host" => "#{host}.test").body.split[1] }
+    assert_equal ["1 response purged\n", 0], command(sites, "purge", "http://shop.test/a")
+    assert_equal "2", server.get("/a", "Host" => "shop.test").body.split[1]
+    assert_equal "1", server.get("/a", "Host" => "blog.test").body.split[1]
+    assert_equal %w[blog shop], JSON.parse(command(sites, "cache", "stats", "--json")[0])["sites"].keys
+    assert_equal File.join(sites, ".paceline.sock").inspect, ruby(server, "ENV['PACELINE_CONTROL']")
+  end
+
   def test_a_socket_that_is_lost_is_made_again
     server = serve_app
     File.delete(socket(server))

@@ -106,7 +106,14 @@ pub fn understood(matches: &ArgMatches, around: &Surroundings) -> Result<Questio
             let dir = own.get_one::<String>("dir").map(PathBuf::from);
             let flags = Flags { dir, config_file: file, ..Flags::default() };
             let config = config::load(flags, around).map_err(|error| CliExit::Wrong(error.problems))?;
-            config.control.path.ok_or_else(|| wrong("this server has no control socket: control = \"off\"".into()))?
+            let no_socket = || wrong("this server has no control socket: control = \"off\"".into());
+            let path = config.control.path.ok_or_else(no_socket)?;
+            // The server may have been told by a flag that this is a folder of sites.
+            let of_folder = config.site_defaults.root.join(config::OF_FOLDER);
+            match !config.control.named && !path.exists() && of_folder.exists() {
+                true => of_folder,
+                false => path,
+            }
         }
     };
     let shown = socket.strip_prefix(&around.cwd).unwrap_or(&socket).display().to_string();
@@ -322,6 +329,9 @@ mod tests {
             ("other/paceline.toml", "control = \"run/x.sock\""),
             ("off/paceline.toml", "control = \"off\""),
             ("app/paceline.toml", "[[site]]\nroot = \"current\"\n"),
+            ("sites/paceline.toml", "sites = \"more\""),
+            ("sites/more/shop/config.ru", ""),
+            ("folder/.paceline.sock", ""),
             ("two/paceline.toml", "[[site]]\nroot = \"a\"\nhost = \"a\"\n[[site]]\nroot = \"b\"\nhost = \"b\"\n"),
         ]);
         for (line, env, path) in [
@@ -333,6 +343,8 @@ mod tests {
             ("cache stats -C other/paceline.toml", &[], "other/run/x.sock"),
             ("cache stats --dir app", &[], "app/current/tmp/paceline.sock"),
             ("cache stats --dir two", &[], "two/tmp/paceline.sock"),
+            ("cache stats --dir sites", &[], "sites/more/.paceline.sock"),
+            ("cache stats --dir folder", &[], "folder/.paceline.sock"),
         ] {
             let question = asked(&folder, env, line).unwrap();
             assert_eq!((question.socket, question.shown.as_str()), (folder.0.join(path), path), "{line}");

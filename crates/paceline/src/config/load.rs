@@ -193,7 +193,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         trusted_proxies: sources.trusted_proxies(),
         proxy_protocol_timeout: server.time("proxy_protocol_timeout"),
         pidfile: server.path("pidfile"),
-        control: resolve::control(&server, &sites, sites_dir.is_some(), &root),
+        control: resolve::control(&server, &sites, sites_dir.as_deref(), &root),
         tag: server.text("tag").or_else(|| Some(resolve::folder_name(&root))),
         front_threads: server.count("front_threads"),
         cache_size: server.number("cache_size"),

@@ -31,6 +31,7 @@ pub use docs::markdown;
 pub use layer::Layer;
 pub use load::{load, ConfigError, ConfigFile, Flags, Surroundings};
 pub use options::{Opt, Preset, Scope, GROUPS, OPTIONS};
+pub use resolve::OF_FOLDER;
 pub use trusted::TrustedProxies;
 pub use value::{show_duration, Kind, Value};
 

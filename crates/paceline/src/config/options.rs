@@ -387,7 +387,7 @@ pub static OPTIONS: &[Opt] = &[
     Opt::new(Server, PROCESS, "control", Kind::Path { from: From::Settings, off: true },
         "Unix socket for purging the page cache and for its statistics (`paceline purge`, `paceline cache stats`, `Paceline.cache`). The application's \
         processes are given its path as PACELINE_CONTROL. Of a folder of plain files alone there is none unless it is named.")
-        .preset(Unset("tmp/paceline.sock below the application's root; with several sites below the directory served"))
+        .preset(Unset("tmp/paceline.sock below the application's root, with several sites below the directory served; .paceline.sock in the folder of `sites`"))
         .env(&["PACELINE_CONTROL"]).flag("control")
         .risk("Whoever may open it can empty the cache and see the addresses of what is in it. Its mode is 0600; it belongs to the application's \
         account if there is exactly one, otherwise to the server's."),

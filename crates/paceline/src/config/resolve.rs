@@ -140,18 +140,22 @@ pub fn share_certificates(
 }
 
 /// Where those who look for it without being told find it, unless it was named: below the only application's root, or below the
-/// directory served.
-pub fn control(view: &View, sites: &[SiteConfig], has_sites_dir: bool, dir: &Path) -> ControlConfig {
-    let base = match sites {
-        [site] if site.upstream.is_none() && !has_sites_dir => &site.root,
-        _ => dir,
+/// directory served; of a folder of sites in that folder, by a name that is no site's.
+pub fn control(view: &View, sites: &[SiteConfig], sites_dir: Option<&Path>, dir: &Path) -> ControlConfig {
+    let usual = match (sites_dir, sites) {
+        (Some(folder), _) => folder.join(OF_FOLDER),
+        (None, [site]) if site.upstream.is_none() => site.root.join("tmp/paceline.sock"),
+        _ => dir.join("tmp/paceline.sock"),
     };
     match view.given("control") {
         Some(Value::Path(path)) => ControlConfig { path: Some(path.clone()), named: true },
         Some(_) => ControlConfig { path: None, named: true },
-        None => ControlConfig { path: Some(base.join("tmp/paceline.sock")), named: false },
+        None => ControlConfig { path: Some(usual), named: false },
     }
 }
+
+/// The control socket in a folder of sites.
+pub const OF_FOLDER: &str = ".paceline.sock";
 
 /// What any client is held to.
 pub fn client(view: &View) -> ClientLimits {

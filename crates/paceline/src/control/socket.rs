@@ -128,7 +128,7 @@ fn bind(path: &Path, shown: &Path) -> Result<UnixListener, NoSocket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     // The kernel gives the file the mode that the socket has: at no moment can others connect.
     fchmod(&socket, Mode::RUSR | Mode::WUSR).map_err(io::Error::from)?;
-    let _folder = short(path, |path| socket.bind(&SockAddr::unix(path)?)).map_err(|error| match error.kind() {
+    short(path, |path| socket.bind(&SockAddr::unix(path)?)).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => NoSocket::Taken,
         _ => NoSocket::Failed(error),
     })?;
