@@ -143,7 +143,8 @@ pub fn share_certificates(
 /// directory served; of a folder of sites in that folder, by a name that is no site's.
 pub fn control(view: &View, sites: &[SiteConfig], sites_dir: Option<&Path>, dir: &Path) -> ControlConfig {
     let usual = match (sites_dir, sites) {
-        (Some(folder), _) => folder.join(OF_FOLDER),
+        // Without a `.` in it.
+        (Some(folder), _) => folder.components().collect::<std::path::PathBuf>().join(OF_FOLDER),
         (None, [site]) if site.upstream.is_none() => site.root.join("tmp/paceline.sock"),
         _ => dir.join("tmp/paceline.sock"),
     };
