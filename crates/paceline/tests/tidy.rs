@@ -62,6 +62,7 @@ fn unsafe_code_says_why_it_is_sound() {
 /// A room and what it may not know of. The pipeline composes the steps; the steps do not compose each other.
 const WALLS: &[(&str, &[&str])] = &[
     ("acme/", &["dispatch", "supervisor", "worker", "server", "pipeline", "connection", "route", "answers"]),
+    ("control/", &["dispatch", "worker", "pipeline", "connection", "answers", "pages", "cli"]),
     ("config/", &["dispatch", "supervisor", "worker", "server", "pipeline", "connection"]),
     ("static_files/", &["config", "dispatch", "supervisor", "worker", "route", "pipeline", "server", "answers"]),
     ("startup_report/", &["config", "dispatch", "supervisor", "worker", "route", "pipeline", "server", "answers"]),

@@ -56,7 +56,8 @@ impl Counters {
         if status.stored {
             self.stored.fetch_add(1, Relaxed);
         }
-        if let Some(forward) = status.forward {
+        // A stale response that stands in for an error is a hit, and no request counts as both.
+        if let Some(forward) = status.forward.filter(|_| !status.hit) {
             self.forwarded[forward as usize].fetch_add(1, Relaxed);
         }
         if let Some(reason) = status.reason {

@@ -150,8 +150,11 @@ mod tests {
         }
         counters.count(&CacheStatus { stored: true, ..CacheStatus::forward(Forward::UriMiss) }, "/a");
         counters.count(&CacheStatus::bypass(Reason::Method), "/b");
+        let stand_in = CacheStatus { hit: true, ttl: Some(-5), ..CacheStatus::forward(Forward::Stale) };
+        counters.count(&stand_in, "/c");
         let site = counted(&counters);
-        assert_eq!((&site["requests"], &site["hits"], &site["hit_ratio"]), (&json!(4), &json!(2), &json!(0.5)));
+        assert_eq!((&site["requests"], &site["hits"], &site["hit_ratio"]), (&json!(5), &json!(3), &json!(0.6)));
+        assert_eq!(site["stale"], 1);
         assert_eq!(site["fwd"], json!({ "uri-miss": 1, "bypass": 1 }));
         assert_eq!((&site["detail"], &site["stored"]), (&json!({ "method": 1 }), &json!(1)));
     }
