@@ -22,6 +22,7 @@ class PurgeTest < Minitest::Test
       end
       headers = { "content-type" => "text/plain", "cache-control" => "max-age=600" }
       URI.decode_www_form(env["QUERY_STRING"].to_s).each { |name, value| headers[name] = value }
+      headers["cache-control"] = "max-age=600" if env["HTTP_X_PUBLIC"]
       [200, headers, ["#{path} #{number} #{env["HTTP_ACCEPT_LANGUAGE"]} " + "x" * 2000]]
     }
   RUBY
@@ -216,6 +217,14 @@ class PurgeTest < Minitest::Test
     ["16.7 % hits", "Could have been hits, but for a header", "Cache-Control: private  /private", "http://shop.test/a", "of 64.0 MB"].each do |words|
       assert_includes table, words
     end
+  end
+
+  def test_each_answer_tells_its_own_reason
+    server = serve_app
+    said = Array.new(3) { server.get("/p?cache-control=private", "Host" => "shop.test")["cache-status"] }
+    assert_equal ["paceline; fwd=uri-miss; detail=private"] * 3, said
+    kept = server.get("/p?cache-control=private", "Host" => "shop.test", "X-Public" => "1")["cache-status"]
+    assert_equal "paceline; fwd=uri-miss; stored", kept
   end
 
   def test_the_socket_is_its_owners_alone_and_goes_with_the_server

@@ -293,6 +293,7 @@ impl SiteCache {
             _ => None,
         };
         self.cache.uncacheable.forget(wanted.key);
+        wanted.status.reason = None;
         let keeping = Keeping {
             cache: self.clone(),
             wanted: Kin::of(wanted),
