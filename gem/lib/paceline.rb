@@ -2,5 +2,6 @@
 
 # What an app gets when it requires the gem: the version, the spans of the request in hand and the page cache. Starts nothing.
 require_relative "paceline/version"
-require_relative "paceline/cache"
+# Within an app that Paceline serves the server's own is there already.
+require_relative "paceline/cache" unless defined?(Paceline::Cache)
 require_relative "paceline/spans"
