@@ -30,7 +30,7 @@ class AccessLogTest < Minitest::Test
     time = %r{\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\]}
     number = /\d+\.\dms/
     name = File.basename(@dir)
-    @server.wait_for(%r{^127\.0\.0\.1 - - #{time} "GET /path\?q=%22 HTTP/1\.1" 200 6 "http://from\.test/" "agent \\"x\\"\\\\" queue=#{number} app=#{number} total=#{number} chunks=2 gc=#{number} site=#{name}$})
+    @server.wait_for(%r{^127\.0\.0\.1 - - #{time} "GET /path\?q=%22 HTTP/1\.1" 200 6 "http://from\.test/" "agent \\"x\\"\\\\" queue=#{number} app=#{number} total=#{number} chunks=2 gc=#{number} site=#{name} cache=uri-miss:no-freshness$})
     @server.get("/file.txt")
     @server.wait_for(%r{"GET /file\.txt HTTP/1\.1" 200 4 "-" "Ruby" total=#{number} site=#{name}$})
     head = @server.request(Net::HTTP::Head.new("/head"))
