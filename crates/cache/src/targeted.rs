@@ -1,7 +1,7 @@
 //! Which field speaks to this cache: a targeted one (RFC 9213), Surrogate-Control (Edge Architecture 1.0) or Cache-Control.
 //! It never mixes them: one field alone decides, and with it Expires is not looked at unless it is Cache-Control.
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
 
 use crate::{
@@ -109,9 +109,26 @@ fn age_and_extension(value: &[u8]) -> (&[u8], Option<&[u8]>) {
     (&value[..plus], seconds(extension).map(|_| extension))
 }
 
-/// Takes out what was meant for this server alone.
+/// All that is left of a Surrogate-Control that asks for ESI (Edge Architecture 1.0 section 2.2.3): who gives the response to a
+/// client takes this out too.
+pub const ASKS_FOR_ESI: HeaderValue = HeaderValue::from_static("content=\"ESI/1.0\"");
+
+/// Takes out what was meant for this cache alone.
 pub fn consume(headers: &mut HeaderMap) {
+    let asks = asks_for_esi(headers);
     CONSUMED.iter().for_each(|name| drop(headers.remove(name)));
+    if asks {
+        headers.insert(SURROGATE_CONTROL, ASKS_FOR_ESI);
+    }
+}
+
+/// Whether the response is a template that ESI makes the page of, another for each request.
+pub fn asks_for_esi(headers: &HeaderMap) -> bool {
+    if !headers.contains_key(SURROGATE_CONTROL) {
+        return false;
+    }
+    let lines: Vec<_> = headers.get_all(SURROGATE_CONTROL).iter().filter_map(|line| line.to_str().ok()).collect();
+    esi::asks_for_esi(&lines.join(","))
 }
 
 #[cfg(test)]
@@ -174,5 +191,20 @@ mod tests {
         let both = policy(&[("surrogate-control", "max-age=1, max-age=2;paceline")]).directives;
         assert_eq!(both.max_age, Delta::Seconds(2));
         assert!(!policy(&[("surrogate-control", "content=\"ESI/1.0\"")]).targeted);
+    }
+
+    #[test]
+    fn that_it_is_a_template_is_kept() {
+        let left = |lines: &[&'static str]| {
+            let line = |line: &&'static str| (SURROGATE_CONTROL, HeaderValue::from_static(line));
+            let mut headers: HeaderMap = lines.iter().map(line).collect();
+            headers.insert(PACELINE_CACHE_CONTROL, HeaderValue::from_static("max-age=1"));
+            consume(&mut headers);
+            headers.into_iter().map(|(_, value)| value).collect::<Vec<_>>()
+        };
+        assert_eq!(left(&["max-age=60, content=\"ESI/1.0\""]), [ASKS_FOR_ESI]);
+        assert_eq!(left(&["max-age=60", "content=\"ESI/1.0\";paceline"]), [ASKS_FOR_ESI]);
+        assert!(left(&["max-age=60"]).is_empty() && left(&[]).is_empty());
+        assert!(left(&["content=\"ESI/1.0\";other"]).is_empty());
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     status::Reason,
     stored::{Content, Stored},
     storing::{kept, Storable},
-    targeted::Policy,
+    targeted::{Policy, CONSUMED},
     validating::is_meant,
     vary::Nominated,
 };
@@ -43,7 +43,7 @@ pub fn freshened(
     }
     // Age and the targeted fields are not kept, but count.
     let mut told = headers.clone();
-    for name in newer.keys().filter(|name| !newer_kept.contains_key(*name)) {
+    for name in newer.keys().filter(|name| CONSUMED.contains(name) || !newer_kept.contains_key(*name)) {
         newer.get_all(name).iter().for_each(|value| {
             told.append(name, value.clone());
         });

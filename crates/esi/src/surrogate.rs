@@ -3,7 +3,7 @@
 
 /// The value of `Surrogate-Capability` in requests to the application; behind other surrogates it is appended to theirs. Inline
 /// elements stay in the page, so `ESI-Inline/1.0` is not offered.
-pub const SURROGATE_CAPABILITY: &str = "paceline=\"ESI/1.0\"";
+pub const SURROGATE_CAPABILITY: &str = "paceline=\"Surrogate/1.0 ESI/1.0\"";
 
 /// The name by which directives are meant for this surrogate alone: `content="ESI/1.0";paceline`.
 const DEVICE: &str = "paceline";

@@ -1,7 +1,7 @@
 //! The access log: one line an exchange, Apache combined or JSON, with the timeline's durations.
 //! It never waits for the disk or terminal: lines go to `log`.
 
-use std::fmt::Write;
+use std::{fmt::Write, sync::atomic::Ordering::Relaxed};
 
 use http::{header, request::Parts, HeaderMap, Method, Uri, Version};
 use jiff::{tz::TimeZone, Timestamp};
@@ -88,6 +88,9 @@ fn combined(head: &Head, exchange: &Exchange, ending: Ending) -> String {
     if let Some(counters) = exchange.counters.get() {
         let _ = write!(line, " chunks={} gc={}", counters.chunks, millis(counters.gc.into()));
     }
+    if let Some(fragments) = &exchange.fragments {
+        let _ = write!(line, " fragments={}", fragments.load(Relaxed));
+    }
     if let Some(site) = &exchange.site {
         let _ = write!(line, " site={site}");
     }
@@ -126,6 +129,9 @@ fn json(head: &Head, exchange: &Exchange, ending: Ending) -> String {
         "note": exchange.note,
         "cache": exchange.cache.map(|cache| cache.words()),
     });
+    if let (Some(fragments), Some(object)) = (&exchange.fragments, object.as_object_mut()) {
+        object.insert("fragments".into(), fragments.load(Relaxed).into());
+    }
     if let (Some(counters), Some(object)) = (exchange.counters.get(), object.as_object_mut()) {
         object.insert("chunks".into(), counters.chunks.into());
         object.insert("gc_ms".into(), ms(counters.gc.into()).into());

@@ -296,6 +296,11 @@ pub fn upstream_failure(site: &Site, head: &Parts, exchange: &mut Exchange, fail
     status(site, head, exchange, code, sentence)
 }
 
+/// A page of which a part can't be had.
+pub fn incomplete(site: &Site, head: &Parts, exchange: &Exchange) -> Answer {
+    status(site, head, exchange, StatusCode::BAD_GATEWAY, "A part of this page can't be had.")
+}
+
 fn accept(head: &Parts) -> Option<&str> {
     head.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok())
 }

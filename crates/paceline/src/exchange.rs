@@ -3,7 +3,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::{Arc, OnceLock},
+    sync::{atomic::AtomicU32, Arc, OnceLock},
 };
 
 use cache::status::CacheStatus;
@@ -125,6 +125,8 @@ pub struct Exchange {
     pub note: Option<String>,
     /// What the page cache did.
     pub cache: Option<CacheStatus>,
+    /// Fragments that the page was put together from; may grow after the response head. None: it was not.
+    pub fragments: Option<Arc<AtomicU32>>,
 }
 
 impl Exchange {
@@ -148,6 +150,7 @@ impl Exchange {
             upgrade,
             note: None,
             cache: None,
+            fragments: None,
         }
     }
 
@@ -165,6 +168,7 @@ impl Exchange {
             upgrade: None,
             note: None,
             cache: None,
+            fragments: None,
         }
     }
 

@@ -18,6 +18,7 @@ pub mod dispatch;
 pub mod exchange;
 pub mod finish;
 pub mod forwarded;
+pub mod fragments;
 pub mod guard;
 pub mod http;
 pub mod http2;

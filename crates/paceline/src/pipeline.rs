@@ -1,5 +1,5 @@
-//! A request's way, as a list: client, proof of a host, route, redirect to https, static file, worker or upstream, answer. Each step lives in a room of
-//! its own; here they are composed, and here alone is the order decided.
+//! A request's way, as a list: client, proof of a host, route, redirect to https, static file, cache lookup, worker or upstream, fragments, answer.
+//! Each step lives in a room of its own; here they are composed, and here alone is the order decided.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     compress, dispatch,
     exchange::{Connection, Exchange, Hints, Upgrade},
     finish::{self, Record},
-    forwarded,
+    forwarded, fragments,
     http::{
         body::ResponseBody,
         env,
@@ -50,7 +50,7 @@ pub fn run(
         .then(|| Upgrade { on: hyper::upgrade::on(&mut request), stream: request.extensions().get().cloned() });
     let mut exchange = Exchange::begin(connection, request.headers().get("x-request-id"), hints, upgrade);
     exchange.client = client;
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
     let body = incoming::Arriving::new(body, || http2::paced(&head.extensions, &server.config.client.patience));
     let asked = compress::Asked::of(&head.method, &head.headers);
 
@@ -58,13 +58,16 @@ pub fn run(
     let host = exchange.client.host.clone().unwrap_or_else(|| env::host(&head).into_owned());
     let site = server.routes().find(env::split_host(&host).0).cloned();
     exchange.site = site.as_ref().map(|site| site.config.name.clone());
+    if let Some(capability) = site.as_deref().and_then(fragments::capability) {
+        head.headers.append(fragments::SURROGATE_CAPABILITY, capability);
+    }
     let at_once = at_once(&server, admitted, &head, &host, site.as_deref(), &mut exchange);
     let mut record = Record::begin(exchange, &head, &server);
 
     async move {
         let mut response = match (at_once, &site) {
             (Some(response), _) => response,
-            (None, Some(site)) => steps(site, &head, body, &mut record.exchange).await,
+            (None, Some(site)) => steps(&server, site, &head, body, &mut record.exchange).await,
             (None, None) => answers::unknown_host(&server, &head, &host, &mut record.exchange),
         };
         if let Some((config, age)) = site.as_ref().and_then(|site| Some((&site.config, site.config.hsts?))) {
@@ -131,6 +134,7 @@ pub fn refuse(
 }
 
 async fn steps(
+    server: &Arc<Server>,
     site: &Arc<Site>,
     head: &Parts,
     body: incoming::Arriving,
@@ -144,25 +148,58 @@ async fn steps(
         }
     }
 
+    let response = from_site(site, head, Some(body), exchange).await;
+    let mut response = match response {
+        Given::Finished(response) => return response,
+        Given::Cached(response) => response,
+    };
+
+    // fragments
+    if fragments::asks(response.headers_mut()) && site.config.esi.is_some() {
+        // On the heap, so that other pages have no room for it.
+        return Box::pin(fragments::answer(server, site, head, exchange, response, include())).await;
+    }
+    response
+}
+
+/// What a site says of itself, and what it says through the cache.
+enum Given {
+    Finished(Response<ResponseBody>),
+    Cached(Response<ResponseBody>),
+}
+
+async fn from_site(site: &Arc<Site>, head: &Parts, body: Option<incoming::Arriving>, exchange: &mut Exchange) -> Given {
     // static file
     if let Some(folder) = site.folder.as_ref().filter(|folder| !folder.lacks(head.uri.path())) {
         if let Some(response) = Acting::new(site.account.clone(), Box::pin(folder.answer(head))).await {
-            return response.map(ResponseBody::File);
+            return Given::Finished(response.map(ResponseBody::File));
         }
         let not_allowed = || acting(site.account.as_deref(), || folder.method_not_allowed(head));
         if let Some(response) = site.is_files().then(not_allowed).flatten() {
-            return response.map(ResponseBody::File);
+            return Given::Finished(response.map(ResponseBody::File));
         }
     }
     if site.is_files() {
-        return answers::status(site, head, exchange, StatusCode::NOT_FOUND, "There is no such file here.");
+        let sentence = "There is no such file here.";
+        return Given::Finished(answers::status(site, head, exchange, StatusCode::NOT_FOUND, sentence));
     }
 
     // cache lookup
-    let Some(cache) = &site.cache else { return ask(site, head, Some(body), exchange).await };
+    let Some(cache) = &site.cache else { return Given::Finished(ask(site, head, body, exchange).await) };
     let mut response = cached(site, cache, head, body, exchange).await;
     exchange.cache = Some(cache.tell(head.uri.path(), &mut response));
-    response
+    Given::Cached(response)
+}
+
+/// How a fragment is asked for: as a page of its site, from static file to cache.
+fn include() -> fragments::Ask {
+    Arc::new(|site, head, mut exchange| {
+        Box::pin(async move {
+            let (Given::Finished(response) | Given::Cached(response)) =
+                from_site(&site, &head, None, &mut exchange).await;
+            (response, exchange.note)
+        })
+    })
 }
 
 /// By what the cache has, and what it has not.
@@ -170,10 +207,11 @@ async fn cached(
     site: &Arc<Site>,
     cache: &Arc<SiteCache>,
     head: &Parts,
-    body: incoming::Arriving,
+    body: Option<incoming::Arriving>,
     exchange: &mut Exchange,
 ) -> Response<ResponseBody> {
-    let wanted = match cache.look(head, !body.is_end_stream(), exchange) {
+    let has_body = body.as_ref().is_some_and(|body| !body.is_end_stream());
+    let wanted = match cache.look(head, has_body, exchange) {
         Looked::Answer(response) => return response,
         Looked::Refresh(response, wanted) => {
             // In nobody's name: who asked has had his answer.
@@ -198,7 +236,7 @@ async fn cached(
         return answers::status(site, head, exchange, StatusCode::GATEWAY_TIMEOUT, sentence);
     }
     let began = cache.begin();
-    let response = ask(site, head, Some(body), exchange).await;
+    let response = ask(site, head, body, exchange).await;
     cache.passed(wanted, head, response, began)
 }
 

@@ -88,10 +88,15 @@ impl Routes {
 
     /// The site for a host name without port; letter case and a trailing dot do not matter.
     pub fn find(&self, host: &str) -> Option<&Arc<Site>> {
+        self.named(host).or(self.fallback.as_ref())
+    }
+
+    /// The site that has this host name of its own.
+    pub fn named(&self, host: &str) -> Option<&Arc<Site>> {
         let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
         let wildcard =
             || self.suffixes.iter().find(|(suffix, _)| host.len() > suffix.len() && host.ends_with(suffix.as_str()));
-        self.exact.get(&host).or_else(|| wildcard().map(|(_, site)| site)).or(self.fallback.as_ref())
+        self.exact.get(&host).or_else(|| wildcard().map(|(_, site)| site))
     }
 
     pub fn all(&self) -> &[Arc<Site>] {

@@ -211,11 +211,17 @@ impl Assembler {
 
     /// The document is complete; what is open in it ends here.
     pub fn end(&mut self) {
+        self.close_open();
+        self.close(outline::DOCUMENT);
+        self.settle();
+    }
+
+    /// Ends the elements that are open, for who goes on with plain text after a mistake in the document.
+    pub fn close_open(&mut self) {
         while let Some(open) = self.branching.last() {
             let end = if open.is_try() { Piece::EndTry } else { Piece::EndChoose };
             self.outline(&end);
         }
-        self.close(outline::DOCUMENT);
         self.settle();
     }
 }

@@ -12,7 +12,7 @@ use cache::{
     fields,
     store::Key,
     stored::{Content, Kept, Stored},
-    Millis,
+    targeted, Millis,
 };
 use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
@@ -45,7 +45,9 @@ pub fn stored(answering: &Answering<'_>) -> Option<Response<ResponseBody>> {
     let validators = validators(stored);
     let mut response = Response::new(ResponseBody::Empty);
     *response.status_mut() = stored.status;
-    let conditions = stored.status == StatusCode::OK || stored.status == StatusCode::PARTIAL_CONTENT;
+    // A page is made of a template for each request: what the client has of it is no news of what it would get.
+    let is_template = targeted::asks_for_esi(&stored.headers);
+    let conditions = (stored.status == StatusCode::OK || stored.status == StatusCode::PARTIAL_CONTENT) && !is_template;
     let unchanged =
         conditions && conditional::revalidate(&head.method, &head.headers, &validators) == Precondition::NotModified;
     let takes_ranges = conditions && head.method == Method::GET && head.headers.contains_key(header::RANGE);

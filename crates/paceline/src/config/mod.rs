@@ -303,6 +303,8 @@ pub struct SiteConfig {
     pub compress: Option<crate::compress::Settings>,
     /// None: it keeps no pages.
     pub cache: Option<crate::caching::Settings>,
+    /// How pages are put together from fragments. None: they are not.
+    pub esi: Option<crate::fragments::Settings>,
     /// How often one address may ask for what.
     pub rate_limits: Vec<crate::rate_limit::Rule>,
     /// Send a `Server-Timing` header.

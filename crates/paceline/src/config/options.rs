@@ -289,6 +289,13 @@ pub static OPTIONS: &[Opt] = &[
         After a POST, PUT, PATCH or DELETE what was kept for that visitor is dropped. In a site: [[site.cache]].")
         .risk("What a visitor's page depends on and the rule does not name (another cookie, his address) is taken from whoever came first. \
         Requests with Authorization or an API key are never answered by a rule."),
+    Opt::new(Site, CACHE, "esi", Kind::Bool,
+        "Put pages together from fragments (ESI 1.0) where a response asks for it by Surrogate-Control: content=\"ESI/1.0\". Needs `page_cache`; \
+        what is included is asked for in parallel, and kept by its own rules. See docs/esi.md.").fixed("true").flag("esi"),
+    Opt::new(Site, CACHE, "esi_hosts", Kind::List { check: exact_host },
+        "Other sites of this server that pages may include, by their hosts. Anything else than the site itself and these is refused.")
+        .preset(Unset("none")).flag("esi-hosts")
+        .risk("Whoever can write an include into a page (a comment that is not escaped) can show what these sites answer to anybody."),
 
     Opt::new(Site, LIMITS, "queue_max", Kind::Int { min: 0, max: 1_000_000 },
         "Requests that may wait for a worker thread; further ones get 503.").fixed("1000").flag("queue-max")
@@ -435,6 +442,13 @@ fn upstream(text: &str) -> Result<(), String> {
 fn site_name(text: &str) -> Result<(), String> {
     let fine = !text.is_empty() && !text.chars().any(|c| c.is_control() || c == '/');
     fine.then_some(()).ok_or_else(|| format!("must be a name without slashes, not {text:?}"))
+}
+
+fn exact_host(text: &str) -> Result<(), String> {
+    match text.starts_with("*.") {
+        true => Err(format!("must be whole host names without scheme and port like shop.test, not {text:?}")),
+        false => host_name(text),
+    }
 }
 
 fn host_name(text: &str) -> Result<(), String> {

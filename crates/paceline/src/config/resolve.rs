@@ -14,6 +14,7 @@ use super::{
 use crate::{
     caching,
     compress::{Effort, Settings},
+    fragments,
     guard::Patience,
     http::strict::Limits,
     rate_limit::Rule,
@@ -234,6 +235,9 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
             obey_requests: view.bool("cache_obey_requests"),
             recode: view.bool("compress"),
             rules: view.list("cache").iter().filter_map(|rule| cache_rule::parse(rule).ok()).collect(),
+        }),
+        esi: (view.bool("page_cache") && view.bool("esi")).then(|| fragments::Settings {
+            hosts: view.list("esi_hosts").iter().map(|host| host.to_ascii_lowercase()).collect(),
         }),
         rate_limits: view.list("rate_limit").iter().filter_map(|rule| Rule::parse(rule).ok()).collect(),
         server_timing: view.bool("server_timing"),

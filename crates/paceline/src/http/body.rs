@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use super::dechunk::Dechunked;
 use crate::{
     caching::SharedReader, compress::CompressedBody, dispatch::response_buffer::Reader, finish::Logged,
-    http::hijack::RawBody, static_files::FileBody, upstream::Relayed,
+    fragments::AssembledBody, http::hijack::RawBody, static_files::FileBody, upstream::Relayed,
 };
 
 /// A response body.
@@ -28,6 +28,8 @@ pub enum ResponseBody {
     Relayed(Box<Relayed>),
     /// Arriving, for several clients at once.
     Shared(SharedReader),
+    /// Put together from fragments on its way.
+    Assembled(Box<AssembledBody>),
     /// Any of these, compressed on its way.
     Compressed(Box<CompressedBody>),
     /// What a hijacking app writes after a response head of its own.
@@ -66,6 +68,7 @@ impl Body for ResponseBody {
             ResponseBody::File(file) => Pin::new(file).poll_frame(cx),
             ResponseBody::Relayed(body) => Pin::new(body.as_mut()).poll_frame(cx),
             ResponseBody::Shared(reader) => Pin::new(reader).poll_frame(cx),
+            ResponseBody::Assembled(body) => Pin::new(body.as_mut()).poll_frame(cx),
             ResponseBody::Compressed(body) => Pin::new(body.as_mut()).poll_frame(cx),
             ResponseBody::Raw(raw) => Pin::new(raw).poll_frame(cx),
             ResponseBody::Logged(logged) => Pin::new(logged.as_mut()).poll_frame(cx),
