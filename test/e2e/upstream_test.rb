@@ -60,7 +60,8 @@ class UpstreamTest < Minitest::Test
     lines = head.bytes.lines("\r\n").reject { |line| line.start_with?("x-request-start") }
     assert_equal "GET /a%20b//c?d=%C3%BC&e= HTTP/1.1\r\n", lines.shift
     expected = ["host: shop.test:8080", "x-request-id: id-1", "x-forwarded-proto: http", "cookie: a=b", "accept: x", "accept: y",
-      "via: 1.1 paceline", "x-forwarded-for: 127.0.0.1", "x-forwarded-host: shop.test:8080", "x-forwarded-port: 8080", ""]
+      "via: 1.1 paceline", "x-forwarded-for: 127.0.0.1", "x-forwarded-host: shop.test:8080", "x-forwarded-port: 8080",
+      "surrogate-capability: paceline=\"Surrogate/1.0 ESI/1.0\"", ""]
     assert_equal expected.sort, lines.map(&:chomp).sort
   end
 
