@@ -107,7 +107,7 @@ pub fn head(stored: &Stored, answer: &response::Parts, at: Exchanged, default_st
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storing::storable;
+    use crate::{storing::storable, targeted};
     use bytes::Bytes;
     use http::{HeaderValue, Request, Response, StatusCode};
 
@@ -132,6 +132,17 @@ mod tests {
             Content::Whole(Bytes::from_static(b"abc")),
             &["mine".into()],
         )
+    }
+
+    #[test]
+    fn a_template_stays_one_and_hears_what_a_304_says_to_surrogates() {
+        let old = stored(&[("surrogate-control", "max-age=2, content=\"ESI/1.0\""), ("etag", "\"1\"")]);
+        assert!(targeted::asks_for_esi(&old.headers));
+        let renewed = |lines: Lines| freshened(&old, &parts(304, lines).headers, LATER, 0).unwrap();
+        let silent = renewed(&[("etag", "\"1\""), ("cache-control", "max-age=9")]);
+        assert!(targeted::asks_for_esi(&silent.headers));
+        let said = renewed(&[("surrogate-control", "max-age=60, content=\"ESI/1.0\""), ("cache-control", "max-age=9")]);
+        assert_eq!((said.freshness.lifetime, said.headers.get_all("surrogate-control").iter().count()), (60_000, 1));
     }
 
     #[test]
