@@ -114,7 +114,7 @@ impl Document {
                 Came::Head => None,
                 Came::Template(source) => match self.assembler.nested() {
                     Some(assembler) => {
-                        fetch.nest(Document::new(fetch.place().clone(), assembler, source));
+                        fetch.nest(Document::new(fetch.place().clone(), assembler, *source));
                         None
                     }
                     None => Some(format!("is nested deeper than {}", Limits::default().depth)),

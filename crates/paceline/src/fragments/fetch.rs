@@ -26,9 +26,8 @@ pub struct Fetch {
 }
 
 enum Stage {
-    /// None: it could not be begun any more.
     Asked(Asking),
-    Arriving(Decoded),
+    Arriving(Box<Decoded>),
     Nested(Box<Document>),
 }
 
@@ -37,7 +36,7 @@ pub enum Came {
     /// It is answered; its bytes will follow.
     Head,
     /// It is answered, and has ESI in it itself: see `Fetch::nest`.
-    Template(Decoded),
+    Template(Box<Decoded>),
     Bytes(Bytes),
     End,
     Failed(String),
@@ -89,7 +88,7 @@ impl Fetch {
             let note = note.map_or(String::new(), |note| format!(" ({note})"));
             return Came::Failed(format!("status {}{note}", parts.status.as_u16()));
         }
-        let Ok(body) = Decoded::of(&parts.headers, body) else {
+        let Ok(body) = Decoded::of(&parts.headers, body).map(Box::new) else {
             return Came::Failed("came in a Content-Encoding that was not asked for".into());
         };
         if asks(&mut parts.headers) && self.place.site.config.esi.is_some() {
