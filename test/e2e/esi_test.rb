@@ -332,6 +332,43 @@ class EsiTest < Minitest::Test
     assert Timeout.timeout(PATIENCE) { gone.pop }
   end
 
+  # The page's body is read only as fast as the client takes it; who answers a fragment is not made to wait for that.
+  def test_a_client_that_reads_nothing_holds_no_worker
+    start("-t", "1", "/page" => "#{include("/wait")}#{"x" * 8_000_000}#{include("/n")}")
+    gate = barrier(@dir)
+    @server.connect do |socket|
+      socket.write("GET /page HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+      gate.open
+      nil until socket.gets == "\r\n"
+      assert_operator count("/wait"), :==, 1
+      size = 0
+      while (piece = chunk(socket))
+        size += piece.bytesize
+      end
+      assert_equal 8_000_000 + "waited 1<1>".bytesize, size
+    end
+  end
+
+  def test_from_ruby
+    ru = <<~'RUBY'
+      $LOAD_PATH.unshift(File.join(ENV.fetch("PACELINE_GEM_DIR"), "lib"))
+      require "paceline"
+      APP = ->(env) {
+        next [200, {}, ["cart of #{env["HTTP_COOKIE"]}"]] if env["PATH_INFO"] == "/cart"
+        headers = { "content-type" => "text/html", "cache-control" => "public, max-age=60" }
+        [200, headers, ["[", Paceline.esi_include(env, "/cart?a=1&b=2", headers: headers, app: APP), "]"]]
+      }
+      run APP
+    RUBY
+    @server = serve(app("config.ru" => ru))
+    assert_equal ["[cart of name=Ann]", nil], get("/", "Cookie" => "name=Ann").then { |answer| [answer.body, answer["surrogate-control"]] }
+    answer = get("/", "Cookie" => "name=Bob")
+    assert_equal "[cart of name=Bob]", answer.body
+    assert_match(/\Apaceline; hit/, answer["cache-status"])
+    @server = serve(app("config.ru" => ru), "--esi=false")
+    assert_equal "[cart of name=Ann]", body("/", "Cookie" => "name=Ann")
+  end
+
   # Fragments that nobody waits for are not read on without bound.
   def test_what_has_to_wait_is_bounded
     start("--cache-object", "1MB", "--response-memory", "64KB",
