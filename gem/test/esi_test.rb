@@ -19,6 +19,8 @@ class ESITest < Paceline::Test
     end
   }
 
+  PRIVATE = { "cache-control" => "max-age=0, private, must-revalidate" }.freeze
+
   def put(path, env = {}, headers: {}, **options) = Paceline.esi_include(env, path, headers: headers, app: APP, **options)
 
   def test_markup_where_esi_is_offered
@@ -59,13 +61,21 @@ class ESITest < Paceline::Test
             "rack.input" => StringIO.new("body"), "CONTENT_LENGTH" => "4" }
     headers = {}
     assert_equal "<b>GET|x=1|a=b|</b>", put("/cart?x=1#there", env, headers: headers)
-    assert_empty headers
+    assert_equal PRIVATE, headers
     assert_equal "body", env["rack.input"].read
     assert_equal "<b>GET||a=b|</b>", put("/shop/cart", env.merge("SCRIPT_NAME" => "/shop"))
     page = { "HTTP_IF_NONE_MATCH" => "x", "HTTP_RANGE" => "x", "rack.request.form_hash" => {}, "action_dispatch.request.parameters" => {},
              "action_dispatch.cookies" => 1, "CONTENT_TYPE" => "x", "rack.hijack" => 1, "HTTP_COOKIE" => "a=b", "rack.session" => {} }
     kept = %w[HTTP_COOKIE PATH_INFO QUERY_STRING REQUEST_METHOD REQUEST_URI SCRIPT_NAME paceline.esi.depth rack.hijack? rack.input rack.session]
     assert_equal kept.join(" "), put("/env", page)
+  end
+
+  # The page is kept without its fragments; with them it is one visitor's.
+  def test_a_page_with_its_fragments_in_it_is_private
+    headers = { "Cache-Control" => "public, max-age=60", "surrogate-control" => "max-age=60", "CDN-Cache-Control" => "max-age=60", "Expires" => "x",
+                "etag" => '"t"', "Last-Modified" => "x", "x-other" => "kept" }
+    put("/cart", headers: headers)
+    assert_equal PRIVATE.merge("x-other" => "kept"), headers
   end
 
   def test_fragments_that_fail
@@ -96,6 +106,8 @@ class ESITest < Paceline::Test
     class PagesController < ActionController::Base
       def page
         session[:name] = "Ann"
+        expires_in 10.minutes, public: true
+        response.headers["Surrogate-Control"] = "max-age=600"
         cookies[:page] = "1"
         render inline: "<%= params[:id] %> <%= esi_include '/part?id=2', onerror: 'continue' %> <%= params[:id] %> <%= esi_include '/none', onerror: 'continue' %>"
       end
@@ -110,7 +122,7 @@ class ESITest < Paceline::Test
     require "rack/mock"
     ask = ->(method, fields) { Rack::MockRequest.new(App).request(method, "/page", { params: { id: "1" } }.merge(fields)) }
     [ask.("GET", {}), ask.("POST", {}), ask.("GET", "HTTP_SURROGATE_CAPABILITY" => 'paceline="Surrogate/1.0 ESI/1.0"')].each do |answer|
-      puts [answer.status, answer.get_header("surrogate-control").inspect, answer.body].join(" ")
+      puts [answer.status, answer.get_header("cache-control"), answer.get_header("surrogate-control").inspect, answer.body].join(" ")
     end
   RUBY
 
@@ -120,9 +132,9 @@ class ESITest < Paceline::Test
       output, status = Open3.capture2e(Gem.ruby, "-W0", "-I#{File.expand_path("../lib", __dir__)}", "app.rb", chdir: dir)
       assert status.success?, output
       assert_equal <<~TEXT, output
-        200 nil 1 <i>2 Ann /part</i> 1 
-        200 nil 1 <i>2 Ann /part</i> 1 
-        200 "content=\\"ESI/1.0\\"" 1 <esi:include src="/part?id=2" onerror="continue"/> 1 <esi:include src="/none" onerror="continue"/>
+        200 max-age=0, private, must-revalidate nil 1 <i>2 Ann /part</i> 1 
+        200 max-age=0, private, must-revalidate nil 1 <i>2 Ann /part</i> 1 
+        200 max-age=600, public "max-age=600, content=\\"ESI/1.0\\"" 1 <esi:include src="/part?id=2" onerror="continue"/> 1 <esi:include src="/none" onerror="continue"/>
       TEXT
     end
   end

@@ -6,7 +6,8 @@ require "stringio"
 # is the same everywhere. Never asks over the network.
 module Paceline
   # Markup for what the app shows under `path` (from the first slash on, without a host): an <esi:include/>, together with the
-  # response field that asks for ESI; or, where the request has no surrogate that knows ESI, the fragment itself.
+  # response field that asks for ESI; or, where the request has no surrogate that knows ESI, the fragment itself, in a page that
+  # is then private.
   #
   # `headers`: the response's, changed. `app`: what answers `path` where the server does not; Rails' routes by default.
   # `alt`: another path, should the first fail; `onerror: "continue"`: nothing, should all fail.
@@ -15,9 +16,12 @@ module Paceline
   def self.esi_include(env, path, headers:, alt: nil, onerror: nil, app: nil)
     paths = [path, *alt].map { |one| ESI.path(one) }
     raise ArgumentError, "onerror must be \"continue\" or nil, not #{onerror.inspect}" unless [nil, "continue"].include?(onerror)
-    return ESI.inline(env, paths, onerror, app) unless ESI.offered?(env)
-    ESI.ask(headers)
-    ESI.tag(*paths, onerror: onerror)
+    if ESI.offered?(env)
+      ESI.ask(headers)
+      return ESI.tag(*paths, onerror: onerror)
+    end
+    ESI.personal(headers)
+    ESI.inline(env, paths, onerror, app)
   end
 
   module ESI
@@ -26,6 +30,7 @@ module Paceline
 
     CAPABILITY = %r{(?:\A|["=\s])ESI/1\.0(?=["\s,;]|\z)}
     CONTENT = /content="[^"]*\bESI\/1\.0[\s"]/
+    ABOUT_THE_TEMPLATE = /\A(?:(?:paceline-|cdn-)?cache-control|surrogate-control|expires|pragma|etag|last-modified)\z/i
     # Fragments in fragments, as deep as the server goes.
     DEPTH = 5
     # What of the environment speaks of the page's request alone.
@@ -54,6 +59,12 @@ module Paceline
         name = headers.keys.find { |key| key.to_s.casecmp?("surrogate-control") } || "surrogate-control"
         said = headers[name].to_s
         headers[name] = said.empty? ? "content=\"ESI/1.0\"" : "#{said}, content=\"ESI/1.0\"" unless CONTENT.match?(said)
+      end
+
+      # A page with fragments in it is nobody else's, whatever was said of it without them.
+      def personal(headers)
+        headers.keys.grep(ABOUT_THE_TEMPLATE).each { |name| headers.delete(name) }
+        headers["cache-control"] = "max-age=0, private, must-revalidate"
       end
 
       # The first of the paths that is a success.
@@ -102,7 +113,10 @@ module Paceline
     # In Rails' views: <%= esi_include cart_path %>
     module Helper
       def esi_include(path, alt: nil, onerror: nil)
-        Paceline.esi_include(request.env, path, headers: controller.response.headers, alt: alt, onerror: onerror).html_safe
+        response = controller.response
+        # What expires_in and its like have said goes before the field.
+        response.cache_control.clear unless ESI.offered?(request.env)
+        Paceline.esi_include(request.env, path, headers: response.headers, alt: alt, onerror: onerror).html_safe
       end
     end
   end
