@@ -206,6 +206,12 @@ class EsiTest < Minitest::Test
     assert_equal 1, count("/page")
   end
 
+  def test_a_template_with_a_cookie_is_not_kept
+    start("/page" => [200, { "cache-control" => "max-age=60", "set-cookie" => "session=1" }, include("/kept")])
+    2.times { assert_match(/detail=set-cookie|detail=uncacheable/, get("/page").tap { |answer| assert_equal "<kept 1>", answer.body }["cache-status"]) }
+    assert_equal 2, count("/page")
+  end
+
   def test_a_template_that_was_validated_is_still_one
     dir = app("paceline.toml" => "[[site]]\nupstream = \"#{validating.url}\"\n")
     @server = serve(dir, ready: false)

@@ -21,7 +21,7 @@ pub enum Reason {
     NoFreshness,
     /// Nothing says how long it is good for, and cookies are in play.
     Cookies,
-    /// It sets a cookie that the site's rule does not know.
+    /// It sets a cookie that the site's rule does not know, or is a template for everybody.
     SetCookie,
     /// no-cache, which the site's rule respects.
     NoCache,

@@ -73,6 +73,10 @@ pub fn storable(
     let nominated = Nominated::of(&response.headers).ok_or(Reason::VaryStar)?;
     // What may differ from user to user is not kept on a guess.
     let personal = request.headers.contains_key(header::COOKIE) || response.headers.contains_key(header::SET_COOKIE);
+    // Who writes a template has told apart what is everybody's. A cookie is not, and would be given to all.
+    if response.headers.contains_key(header::SET_COOKIE) && targeted::asks_for_esi(&response.headers) {
+        return Err(Reason::SetCookie);
+    }
     let explicit = told.public || told.max_age.or_zero().is_some() || told.s_maxage.or_zero().is_some() || {
         !policy.targeted && response.headers.contains_key(header::EXPIRES)
     };
@@ -226,6 +230,13 @@ mod tests {
         assert_eq!(get(200, &[DATE, LAST_MODIFIED, ("set-cookie", "a=b")]), Err(Reason::Cookies));
         assert_eq!(decide("GET", &[("cookie", "a=b")], 200, &[DATE, LAST_MODIFIED]), Err(Reason::Cookies));
         assert!(get(200, &[FRESH, ("set-cookie", "a=b")]).is_ok(), "RFC 9111 section 7.3");
+    }
+
+    #[test]
+    fn a_template_that_sets_a_cookie_is_not_stored() {
+        let template = ("surrogate-control", "max-age=60, content=\"ESI/1.0\"");
+        assert!(get(200, &[template]).is_ok());
+        assert_eq!(get(200, &[template, ("set-cookie", "a=b")]), Err(Reason::SetCookie));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::{
     status::Reason,
     stored::{Content, Stored},
     storing::{kept, Storable},
-    targeted::{Policy, CONSUMED},
+    targeted::{self, Policy, CONSUMED},
     validating::is_meant,
     vary::Nominated,
 };
@@ -54,6 +54,9 @@ pub fn freshened(
     }
     if policy.directives.private == crate::directives::Listed::Everything {
         return Err(Reason::Private);
+    }
+    if headers.contains_key(header::SET_COOKIE) && targeted::asks_for_esi(&headers) {
+        return Err(Reason::SetCookie);
     }
     let nominated = Nominated::of(&told).ok_or(Reason::VaryStar)?;
     // What is kept for clients of all codings stays so.
@@ -142,6 +145,8 @@ mod tests {
         let silent = renewed(&[("etag", "\"1\""), ("cache-control", "max-age=9")]);
         assert!(targeted::asks_for_esi(&silent.headers));
         let said = renewed(&[("surrogate-control", "max-age=60, content=\"ESI/1.0\""), ("cache-control", "max-age=9")]);
+        let cookie = parts(304, &[("set-cookie", "a=b")]);
+        assert_eq!(freshened(&old, &cookie.headers, LATER, 0).unwrap_err(), Reason::SetCookie);
         assert_eq!((said.freshness.lifetime, said.headers.get_all("surrogate-control").iter().count()), (60_000, 1));
     }
 
