@@ -6,6 +6,7 @@ use crate::{
     directives::{Listed, RequestDirectives},
     freshness::{is_heuristically_cacheable, Exchanged, Freshness},
     status::Reason,
+    stubborn::sessions_set,
     targeted::{self, Policy},
     vary::Nominated,
 };
@@ -69,6 +70,11 @@ pub fn storable(
     let shared = told.must_revalidate || told.public || told.s_maxage.or_zero().is_some();
     if request.headers.contains_key(header::AUTHORIZATION) && !shared {
         return Err(Reason::Authorization);
+    }
+    // RFC 9111 section 7.3 lets it be stored. But a cookie that is kept from scripts tells a visitor from others, and everybody
+    // would get this one.
+    if sessions_set(&response.headers).next().is_some() {
+        return Err(Reason::SetCookie);
     }
     let nominated = Nominated::of(&response.headers).ok_or(Reason::VaryStar)?;
     // What may differ from user to user is not kept on a guess.
@@ -230,6 +236,10 @@ mod tests {
         assert_eq!(get(200, &[DATE, LAST_MODIFIED, ("set-cookie", "a=b")]), Err(Reason::Cookies));
         assert_eq!(decide("GET", &[("cookie", "a=b")], 200, &[DATE, LAST_MODIFIED]), Err(Reason::Cookies));
         assert!(get(200, &[FRESH, ("set-cookie", "a=b")]).is_ok(), "RFC 9111 section 7.3");
+        for told in ["max-age=60", "public, max-age=60"] {
+            let decided = get(200, &[("cache-control", told), ("set-cookie", "_session=1; path=/; HttpOnly")]);
+            assert_eq!(decided, Err(Reason::SetCookie), "a session's cookie is one visitor's");
+        }
     }
 
     #[test]

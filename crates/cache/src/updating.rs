@@ -11,6 +11,7 @@ use crate::{
     status::Reason,
     stored::{Content, Stored},
     storing::{kept, Storable},
+    stubborn::sessions_set,
     targeted::{self, Policy, CONSUMED},
     validating::is_meant,
     vary::Nominated,
@@ -35,7 +36,10 @@ pub fn freshened(
 ) -> Result<Stored, Reason> {
     let mut headers = stored.headers.clone();
     let newer_kept = kept(newer);
-    for name in newer_kept.keys().filter(|name| !OF_THE_BODY.contains(name)) {
+    // A session's cookie is for who asked, not for all who come later.
+    let personal = sessions_set(newer).next().is_some();
+    let renews = |name: &&HeaderName| !OF_THE_BODY.contains(name) && !(personal && **name == header::SET_COOKIE);
+    for name in newer_kept.keys().filter(renews) {
         headers.remove(name);
         newer_kept.get_all(name).iter().for_each(|value| {
             headers.append(name, value.clone());
@@ -195,6 +199,16 @@ mod tests {
         assert_eq!(new.whole().unwrap(), "abc");
         assert_eq!(new.tags.iter().map(|tag| &**tag).collect::<Vec<_>>(), ["mine", "t2"]);
         assert_ne!(new.version, old.version);
+    }
+
+    #[test]
+    fn a_sessions_cookie_in_a_304_is_for_who_asked() {
+        let old = stored(&[("cache-control", "max-age=2"), ("etag", "\"1\""), ("set-cookie", "a=b")]);
+        let cookie = |said: &'static str| {
+            let new = freshened(&old, &parts(304, &[("set-cookie", said)]).headers, LATER, 0).unwrap();
+            new.headers["set-cookie"].to_str().unwrap().to_owned()
+        };
+        assert_eq!((cookie("a=c"), cookie("s=1; HttpOnly")), ("a=c".into(), "a=b".into()));
     }
 
     #[test]

@@ -264,6 +264,10 @@ impl SiteCache {
         let answering = Answering { cache: &self.cache, key, stored: &current, head, now: now() };
         let status = wanted.status;
         let mut response = answer::stored(&answering).unwrap_or_else(|| Response::new(ResponseBody::Empty));
+        if parts.headers.contains_key(header::SET_COOKIE) {
+            response.headers_mut().remove(header::SET_COOKIE);
+            own_fields(&mut response, &parts.headers);
+        }
         response.extensions_mut().insert(status);
         response
     }
