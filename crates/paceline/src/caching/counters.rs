@@ -21,7 +21,7 @@ pub struct Counters {
     stored: AtomicU64,
     forwarded: [AtomicU64; Forward::ALL.len()],
     reasons: [AtomicU64; Reason::ALL.len()],
-    /// One in `SAMPLED` requests that could not be stored, by path.
+    /// Requests that could not be stored, by path: all at first, then a sample.
     missed: Mutex<HashMap<(Box<str>, Reason), u64>>,
     seen: AtomicU64,
 }
@@ -35,8 +35,23 @@ pub struct Missed {
     pub requests: u64,
 }
 
-/// One in so many is looked at.
+/// After so many only one in `SAMPLED` is looked at.
+const ALL_OF: u64 = 1000;
 const SAMPLED: u64 = 8;
+
+/// For how many the request of this number stands; 0: it is not looked at. Not each eighth: requests come in turns.
+fn weight(number: u64) -> u64 {
+    if number < ALL_OF {
+        return 1;
+    }
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    if mixed % SAMPLED == 0 {
+        SAMPLED
+    } else {
+        0
+    }
+}
+
 /// Paths that are told apart; when there are more, the rare ones make room.
 const MOST_PATHS: usize = 512;
 /// Query strings and endless paths are not kept.
@@ -62,16 +77,17 @@ impl Counters {
         }
         if let Some(reason) = status.reason {
             self.reasons[reason as usize].fetch_add(1, Relaxed);
-            if reason.advice().is_some() && self.seen.fetch_add(1, Relaxed) % SAMPLED == 0 {
-                self.miss(path, reason);
+            let weight = if reason.advice().is_some() { weight(self.seen.fetch_add(1, Relaxed)) } else { 0 };
+            if weight > 0 {
+                self.miss(path, reason, weight);
             }
         }
     }
 
-    fn miss(&self, path: &str, reason: Reason) {
+    fn miss(&self, path: &str, reason: Reason, weight: u64) {
         let end = (0..=LONGEST_PATH.min(path.len())).rev().find(|end| path.is_char_boundary(*end)).unwrap_or(0);
         let mut missed = self.missed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        *missed.entry((path[..end].into(), reason)).or_default() += 1;
+        *missed.entry((path[..end].into(), reason)).or_default() += weight;
         if missed.len() > MOST_PATHS {
             // Half of what was counted is forgotten, and with it what was counted once.
             missed.retain(|_, count| {
@@ -107,14 +123,23 @@ impl Counters {
         let missed = self.missed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut all: Vec<_> = missed
             .iter()
-            .map(|((path, reason), count)| Missed {
-                path: path.to_string(),
-                reason: *reason,
-                requests: count * SAMPLED,
-            })
+            .map(|((path, reason), count)| Missed { path: path.to_string(), reason: *reason, requests: *count })
             .collect();
         all.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.path.cmp(&b.path)));
         all.truncate(most);
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_stands_for_all_also_of_requests_that_come_in_turns() {
+        for turn in 0..8 {
+            let counted: u64 = (0..100_000).filter(|number| number % 8 == turn).map(weight).sum();
+            assert!((11_000..14_000).contains(&counted), "{turn}: {counted}");
+        }
     }
 }
