@@ -3,9 +3,12 @@
 # Writes a result as Markdown, which is also what the terminal shows, and as JSON.
 require "fileutils"
 require "json"
+require_relative "table"
 
 module Bench
   class Report
+    include Table
+
     BUSY = 0.85
     QUIET = 0.25
 
@@ -99,23 +102,5 @@ module Bench
       "Versions: #{@versions.map { |name, version| [name, version].join(" ") }.join(", ")}. #{@facts["ruby"]}, Linux #{@facts["kernel"]}, " \
         "#{@facts["memory_mb"]} MB, load before #{@facts["load_before"].join(" ")}."
     end
-
-    # A Markdown table that reads well as text too.
-    def align(head, rows, texts:)
-      widths = [head, *rows].transpose.map { |column| column.map(&:length).max }
-      line = ->(cells) { "| #{cells.each_with_index.map { |cell, i| texts.include?(i) ? cell.ljust(widths[i]) : cell.rjust(widths[i]) }.join(" | ")} |" }
-      rule = "|#{widths.each_with_index.map { |width, i| texts.include?(i) ? "-" * (width + 2) : "#{"-" * (width + 1)}:" }.join("|")}|"
-      [line[head], rule, *rows.map(&line)].join("\n")
-    end
-
-    def rounded(number)
-      return "" unless number
-
-      number >= 100 || (number % 1).zero? ? number.round.to_s.reverse.scan(/\d{1,3}/).join(",").reverse : number.round(1).to_s
-    end
-
-    def factor(ratio) = ratio ? format("%.2f", ratio) : ""
-    def milliseconds(seconds) = seconds ? format(seconds < 0.01 ? "%.2f" : "%.1f", seconds * 1000) : ""
-    def megabytes(bytes) = bytes ? format("%.1f", bytes / 1048576.0) : ""
   end
 end

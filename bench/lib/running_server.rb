@@ -15,7 +15,7 @@ module Bench
 
     class Failed < StandardError; end
 
-    attr_reader :server, :port, :boot_seconds
+    attr_reader :server, :port, :pid, :boot_seconds
 
     # READY is the path whose 200 tells that it serves.
     def initialize(server, app, processes, work, ready)
@@ -37,7 +37,8 @@ module Bench
       wait_for("an answer from #{@ready}", began) { answers? }
       @boot_seconds = now - began
       # Passenger serves with its first worker while it still starts the second.
-      wait_for("#{Servers::WORKERS} workers", began) { workers.size >= Servers::WORKERS }
+      expected = server.workers || Servers::WORKERS
+      wait_for("#{expected} workers", began) { workers.size >= expected }
       self
     end
 

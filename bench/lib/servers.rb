@@ -3,8 +3,9 @@
 # The servers that are compared: how each is started for the application in the current directory. Every one in production
 # mode, with the same number of workers, the application loaded before the fork, and no access log.
 module Bench
-  # WORKER tells a worker by its process title; PACKAGE is the Debian package whose version is noted.
-  Server = Struct.new(:name, :package, :worker, :threads, :only, :note, :command, keyword_init: true) do
+  # WORKER tells a worker by its process title, WORKERS how many there must be (Servers::WORKERS); PACKAGE is the Debian package whose
+  # version is noted; HIT a header of its answers from a cache, as it writes it, and a Lua pattern for the value.
+  Server = Struct.new(:name, :package, :worker, :workers, :hit, :threads, :only, :note, :command, keyword_init: true) do
     def serves?(scenario)
       only.nil? || only.include?(scenario)
     end

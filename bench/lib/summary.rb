@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Boils the rounds down: medians for each server, scenario and load, with ratios to Puma. A load under which a server gave one wrong
+# Boils the rounds down: medians for each server, scenario and load, with ratios to one of them (Puma). A load under which a server gave one wrong
 # response in any round gets no figures, only what was wrong.
 require_relative "arithmetic"
 require_relative "servers"
@@ -14,7 +14,8 @@ module Bench
     attr_reader :groups, :footprints
 
     # CELLS: all of Visit's; VISITS: {app => {server => [{boot:, memory:}, ...]}}.
-    def initialize(cells, visits)
+    def initialize(cells, visits, baseline: Servers::BASELINE)
+      @baseline = baseline
       @groups = cells.group_by { |cell| [cell.scenario, cell.shape] }.map { |(scenario, shape), some| group(scenario, shape, some) }
       @footprints = visits.transform_values { |servers| with_memory_ratios(servers.map { |server, seen| footprint(server, seen) }) }
     end
@@ -23,7 +24,7 @@ module Bench
 
     def group(scenario, shape, cells)
       rows = cells.group_by(&:server).map { |server, rounds| row(server, rounds) }
-      base = rows.find { |row| row.server == Servers::BASELINE && row.wrong.nil? }
+      base = rows.find { |row| row.server == @baseline && row.wrong.nil? }
       rows.each do |row|
         row.rate_ratio = Arithmetic.ratio(row.rate, base&.rate)
         row.cpu_ratio = Arithmetic.ratio(row.cpu, base&.cpu)
@@ -55,7 +56,7 @@ module Bench
     end
 
     def with_memory_ratios(footprints)
-      base = footprints.find { |one| one.server == Servers::BASELINE }
+      base = footprints.find { |one| one.server == @baseline }
       footprints.each do |one|
         one.worker_ratio = Arithmetic.ratio(one.worker, base&.worker)
         one.private_ratio = Arithmetic.ratio(one.private_dirty, base&.private_dirty)

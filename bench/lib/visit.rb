@@ -4,6 +4,7 @@
 require "net/http"
 require_relative "arithmetic"
 require_relative "load"
+require_relative "measurement"
 require_relative "running_server"
 require_relative "trace"
 require_relative "wrk"
@@ -61,7 +62,7 @@ module Bench
     def warm_up(scenario)
       kind = scenario.kinds[0]
       load = Load.new(port: @running.port, mix: [[kind, 1.0]], connections: WARM_UP_CONNECTIONS, keep_alive: true, count: @options.warm_up || scenario.warm_up)
-      result = generate(load)
+      result = Measurement.generate(load, @processes)
       raise RunningServer::Failed, "#{@running.server.name}, warm-up: #{tell(result.failures)}" if result.failures.any?
     end
 
@@ -69,14 +70,11 @@ module Bench
       @told.call("#{scenario.name}, #{shape}")
       seconds = (@options.seconds * scenario.longer).round(2)
       generator = generator(scenario, shape, seconds, round)
-      before, busy, began = @running.processes, Processes.machine_busy, now
-      result = generate(generator)
-      wall = now - began
-      after, busy_after = @running.processes, Processes.machine_busy
-      cpu = Processes.cpu_seconds(before, after)
-      cell = Cell.new(server: @running.server.name, scenario: scenario.name, shape: shape, round: round, rate: result.seconds.positive? ? result.completed / result.seconds : 0.0,
-                      cpu: Arithmetic.cpu_per_request(cpu, result.completed), requests: result.completed, failures: result.failures,
-                      generator_busy: result.own_cpu / wall, elsewhere: [busy_after - busy - cpu - result.own_cpu, 0].max / wall)
+      measured = Measurement.of(generator, @processes)
+      result = measured.result
+      cell = Cell.new(server: @running.server.name, scenario: scenario.name, shape: shape, round: round, rate: measured.rate,
+                      cpu: Arithmetic.cpu_per_request(measured.cpu, result.completed), requests: result.completed, failures: result.failures,
+                      generator_busy: measured.generator_busy, elsewhere: measured.elsewhere)
       with_latencies(cell, scenario, result)
       @told.call("#{scenario.name}, #{shape}: #{cell.failures.empty? ? "#{cell.rate.round} requests/s" : "wrong: #{tell(cell.failures)}"}", true)
       cell
@@ -99,16 +97,6 @@ module Bench
       Load.new(port: @running.port, mix: scenario.mix, connections: shape.connections, keep_alive: shape.keep_alive, rate: shape.rate, seconds: seconds, seed: round)
     end
 
-    def generate(generator)
-      child = nil
-      generator.in_child do |pid, output|
-        child = pid
-        @processes.own(pid) { output.read.tap { child = nil } }
-      end
-    ensure
-      Process.kill("KILL", child) if child
-    end
-
     def trace
       @scenarios.to_h do |scenario|
         @told.call("#{scenario.name}, under strace")
@@ -118,10 +106,6 @@ module Bench
 
     def tell(failures)
       failures.map { |what, times| "#{times} x #{what}" }.join("; ")
-    end
-
-    def now
-      Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

@@ -1,6 +1,7 @@
 -- Has wrk check every response (status, length, content) and end like Load does: when the time is over nothing more is
--- sent, and wrk is told to stop once all that is under way was answered. Arguments: seconds, path, Connection header, file with
--- the body expected. One thread only.
+-- sent, and wrk is told to stop once all that is under way was answered. One thread only. Arguments: seconds, path, Connection
+-- header, file with the body expected; then, if wanted: a header (as the server writes it) and a pattern it must match, "each" or
+-- "random" and a number N: keys 0 to N - 1 are put behind the path, each once instead of for so long, or one drawn for each request.
 local ffi = require("ffi")
 ffi.cdef("typedef struct { long s; long ns; } bench_time; int clock_gettime(int id, bench_time *at);")
 local at = ffi.new("bench_time")
@@ -10,7 +11,7 @@ local function now()
   return tonumber(at.s) + tonumber(at.ns) / 1e9
 end
 
-local bytes, expected, deadline, seconds
+local bytes, expected, deadline, seconds, field, pattern, order, keys
 sent, completed, micros, wrong, why = 0, 0, 0, 0, ""
 
 function init(args)
@@ -21,11 +22,23 @@ function init(args)
   local file = assert(io.open(args[4], "rb"))
   expected = file:read("*a")
   file:close()
+  field, pattern, order, keys = args[5], args[6], args[7], tonumber(args[8])
+  if field == "" then field = nil end
+  if order then
+    local start = "GET " .. args[2]
+    local rest = bytes:sub(#start + 1)
+    bytes = function(key) return string.format("%s%d%s", start, key, rest) end
+  end
+end
+
+local function over(time)
+  if order == "each" then return sent >= keys end
+  return time > deadline
 end
 
 local told = false
 local function tell_when_drained(time)
-  if not told and time > deadline and sent == completed then
+  if not told and over(time) and sent == completed then
     told = true
     io.write("drained\n")
     io.flush()
@@ -37,16 +50,17 @@ local asked = false
 function request()
   if not asked then
     asked = true
-    return bytes
+    return order and bytes(0) or bytes
   end
   local time = now()
   deadline = deadline or time + seconds
-  if time > deadline then
+  if over(time) then
     tell_when_drained(time)
     return ""
   end
   sent = sent + 1
-  return bytes
+  if not order then return bytes end
+  return bytes(order == "each" and sent - 1 or math.random(0, keys - 1))
 end
 
 function response(status, headers, body)
@@ -56,6 +70,9 @@ function response(status, headers, body)
   if status ~= 200 or body ~= expected then
     wrong = wrong + 1
     why = "status " .. status .. ", " .. #body .. " bytes"
+  elseif field and not (headers[field] or ""):find(pattern) then
+    wrong = wrong + 1
+    why = field .. ": " .. (headers[field] or "none")
   end
   tell_when_drained(time)
 end

@@ -22,12 +22,16 @@ module Bench
       [numbers, failures]
     end
 
-    def initialize(port:, kind:, connections:, keep_alive:, seconds:)
+    # HIT: a header's name as the server writes it and a Lua pattern that every response's must match. KEYS: ["random", N] puts one of N
+    # keys behind the path of each request, ["each", N] asks for each of them once, instead of for SECONDS.
+    def initialize(port:, kind:, connections:, keep_alive:, seconds:, hit: nil, keys: nil)
       @port = port
       @kind = kind
       @connections = connections
       @keep_alive = keep_alive
       @seconds = seconds
+      @hit = hit || ["", ""]
+      @keys = keys || []
     end
 
     # The pid is given to the block while wrk works, and what is read from it must come back.
@@ -53,7 +57,7 @@ module Bench
     def start(expected)
       reading, writing = IO.pipe
       command = [*Processes.ending_with_us("KILL"), "wrk", "-t", 1, "-c", @connections, "-d", "#{(@seconds + DRAIN_LIMIT).ceil}s", "--timeout", "#{DRAIN_LIMIT}s", "-s", SCRIPT,
-                 "http://127.0.0.1:#{@port}#{@kind.path}", "--", @seconds, @kind.path, @keep_alive ? "keep" : "close", expected]
+                 "http://127.0.0.1:#{@port}#{@kind.path}", "--", @seconds, @kind.path, @keep_alive ? "keep" : "close", expected, *@hit, *@keys]
       pid = Process.spawn(*command.map(&:to_s), in: File::NULL, %i[out err] => writing)
       writing.close
       [pid, reading]

@@ -6,6 +6,7 @@
 require "minitest/autorun"
 require "digest"
 require "json"
+require_relative "support/issue_form"
 require_relative "support/visitor"
 
 class RedmineTest < Minitest::Test
@@ -48,7 +49,7 @@ class RedmineTest < Minitest::Test
     subject = "Wort runs too warm #{Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)}"
 
     form = @visitor.get("/projects/#{ACCOUNT["project"]}/issues/new")
-    created = @visitor.post("/projects/#{ACCOUNT["project"]}/issues", fields(form.body).merge(
+    created = @visitor.post("/projects/#{ACCOUNT["project"]}/issues", IssueForm.fields(form.body).merge(
       "issue[subject]" => subject, "issue[description]" => "Über 22 °C, *every* night.", "commit" => "Create"
     ))
 
@@ -58,7 +59,7 @@ class RedmineTest < Minitest::Test
     assert_includes page.body, subject
     assert_includes page.body, "Über 22 °C"
 
-    edited = @visitor.post("/issues/#{id}", fields(@visitor.get("/issues/#{id}/edit").body).merge(
+    edited = @visitor.post("/issues/#{id}", IssueForm.fields(@visitor.get("/issues/#{id}/edit").body).merge(
       "_method" => "patch", "issue[subject]" => "#{subject}, mended", "issue[notes]" => "A new valve."
     ))
     assert_equal "302", edited.code
@@ -78,7 +79,7 @@ class RedmineTest < Minitest::Test
     issue = create_by_api("With a picture of the kettle")
 
     form = @visitor.get("/issues/#{issue}/edit")
-    stored = @visitor.post_multipart("/issues/#{issue}", fields(form.body).merge("_method" => "patch"),
+    stored = @visitor.post_multipart("/issues/#{issue}", IssueForm.fields(form.body).merge("_method" => "patch"),
       files: { "attachments[1][file]" => ["kettle ü.bin", bytes] })
     assert_equal "302", stored.code
 
@@ -145,19 +146,5 @@ class RedmineTest < Minitest::Test
     answer = @visitor.post_body("/issues.json", body, key.merge("Content-Type" => "application/json"))
     assert_equal "201", answer.code, answer.body
     JSON.parse(answer.body)["issue"]["id"]
-  end
-
-  # What the issue form would send of itself: the chosen options and the filled fields.
-  def fields(html)
-    form = html[%r{<form[^>]*id="(?:issue-form)".*?</form>}m] or flunk "no issue form in #{html[0, 300]}"
-    hidden = form.scan(/<input[^>]*>/).each_with_object({}) do |input, found|
-      name, value, type = %w[name value type].map { |attribute| input[/\b#{attribute}="([^"]*)"/, 1] }
-      found[name] = Visitor.unescape(value.to_s) if name&.match?(/\Aissue\[(?!watcher)/) && %w[hidden text date].include?(type)
-    end
-    form.scan(%r{<select[^>]*name="(issue\[[^"]*\])".*?>(.*?)</select>}m).each do |name, options|
-      chosen = options[/<option[^>]*selected="selected"[^>]*>/] || options[/<option[^>]*>/]
-      hidden[name] = chosen[/value="([^"]*)"/, 1].to_s if chosen
-    end
-    hidden
   end
 end

@@ -63,13 +63,23 @@ end
 
 files = Rack::Files.new(ENV.fetch("BENCH_FILES"))
 
+# 5 ms of work for a page that may not be kept.
+burn = lambda do |_env|
+  finish = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + 0.005
+  nil while Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) < finish
+  [200, { "content-type" => "text/plain", "cache-control" => "no-store", "content-length" => "3" }, ["ok\n"]]
+end
+
 HELLO = "Hello from the application\n"
+KEPT = Random.new(5).bytes(512).unpack1("H*").freeze
 
 run lambda { |env|
   case env["PATH_INFO"]
   when "/hello" then [200, { "content-type" => "text/plain", "content-length" => HELLO.bytesize.to_s }, [HELLO]]
   when "/chunks" then [200, { "content-type" => "text/html; charset=utf-8" }, Chunks.new]
   when "/feed" then [200, { "content-type" => "application/atom+xml; charset=utf-8" }, Feed.new]
+  when "/kept" then [200, { "content-type" => "text/plain", "cache-control" => "max-age=86400", "content-length" => KEPT.bytesize.to_s }, [KEPT]]
+  when "/burn" then burn.call(env)
   when "/upload" then upload.call(env)
   when "/download.bin" then files.call(env)
   else [404, { "content-type" => "text/plain" }, ["not here\n"]]

@@ -1,0 +1,26 @@
+# frozen_string_literal: true
+
+# Figures as text: a Markdown table, and numbers as precise as they are worth.
+module Bench
+  module Table
+    private
+
+    # A Markdown table that reads well as text too.
+    def align(head, rows, texts:)
+      widths = [head, *rows].transpose.map { |column| column.map(&:length).max }
+      line = ->(cells) { "| #{cells.each_with_index.map { |cell, i| texts.include?(i) ? cell.ljust(widths[i]) : cell.rjust(widths[i]) }.join(" | ")} |" }
+      rule = "|#{widths.each_with_index.map { |width, i| texts.include?(i) ? "-" * (width + 2) : "#{"-" * (width + 1)}:" }.join("|")}|"
+      [line[head], rule, *rows.map(&line)].join("\n")
+    end
+
+    def rounded(number)
+      return "" unless number
+
+      number >= 100 || (number % 1).zero? ? number.round.to_s.reverse.scan(/\d{1,3}/).join(",").reverse : number.round(1).to_s
+    end
+
+    def factor(ratio) = ratio ? format("%.2f", ratio) : ""
+    def milliseconds(seconds) = seconds ? format(seconds < 0.01 ? "%.2f" : "%.1f", seconds * 1000) : ""
+    def megabytes(bytes) = bytes ? format("%.1f", bytes / 1048576.0) : ""
+  end
+end

@@ -1,0 +1,3 @@
+# Varnish as it comes: it obeys the origin.
+vcl 4.1;
+backend default { .host = "127.0.0.1"; .port = "ORIGIN"; }
