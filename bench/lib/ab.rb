@@ -33,7 +33,7 @@ module Bench
       table = Tempfile.create("percentiles")
       reading, writing = IO.pipe
       before = Process.times
-      pid = Process.spawn(*Processes.ending_with_us("KILL"), *["ab", "-q", "-e", table.path, *@words, "-H", "User-Agent: paceline-bench", @url].map(&:to_s),
+      pid = Process.spawn(*Processes.ending_with_us("KILL"), *["ab", "-q", "-e", table.path, *@words, "-H", "Host: bench.test", "-H", "User-Agent: paceline-bench", @url].map(&:to_s),
                           in: File::NULL, %i[out err] => writing)
       writing.close
       text = yield(pid, reading)

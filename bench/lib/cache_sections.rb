@@ -52,11 +52,26 @@ module Bench
       Net::HTTP.get("127.0.0.1", "/requests", origin.port)[/^ \d+ \d+ (\d+)/, 1].to_i
     end
 
-    def cell(server, scenario, shape, round, generator)
+    # Every answer must be a hit, unless HIT is nil.
+    def wrk(running, kind, shape, seconds = @options.seconds, hit = running.server.hit, keys: nil)
+      Wrk.new(port: running.port, kind: kind, connections: shape.connections, keep_alive: true, seconds: seconds, hit: hit, keys: keys)
+    end
+
+    # What of the load between two looks reached the origin.
+    def without_origin(origin)
+      before = asked(origin)
+      lambda do
+        misses = asked(origin) - before - 1
+        misses.positive? ? [["answered by the origin", misses]] : []
+      end
+    end
+
+    # COUNTS: it is one of the loads that were announced.
+    def cell(server, scenario, shape, round, generator, counts: true)
       measured = Measurement.of(generator, @processes)
       result = measured.result
       failures = result.failures + (block_given? ? yield : [])
-      @told.call("#{scenario}, #{server.name}, #{shape}: #{failures.empty? ? "#{measured.rate.round} requests/s" : failures}", true)
+      @told.call("#{scenario}, #{server.name}, #{shape}: #{failures.empty? ? "#{measured.rate.round} requests/s" : failures}", counts)
       Visit::Cell.new(server: server.name, scenario: scenario, shape: shape, round: round, rate: measured.rate, p50: result.p50, p99: result.p99,
                       cpu: Arithmetic.cpu_per_request(measured.cpu, result.completed), requests: result.completed, failures: failures,
                       generator_busy: measured.generator_busy, elsewhere: measured.elsewhere)
@@ -96,17 +111,9 @@ module Bench
     end
 
     def measure(running, origin, kind, shape, round)
-      before = asked(origin)
       generator = shape.keep_alive ? wrk(running, kind, shape) : Ab.new(port: running.port, path: kind.path, connections: shape.connections, keep_alive: false,
                                                                         seconds: @options.seconds, length: kind.expected.bytesize)
-      cell(running.server, kind.name, shape, round, generator) do
-        misses = asked(origin) - before - 1
-        misses.positive? ? [["answered by the origin", misses]] : []
-      end
-    end
-
-    def wrk(running, kind, shape, seconds = @options.seconds, hit = running.server.hit)
-      Wrk.new(port: running.port, kind: kind, connections: shape.connections, keep_alive: true, seconds: seconds, hit: hit)
+      cell(running.server, kind.name, shape, round, generator, &without_origin(origin))
     end
   end
 
@@ -141,14 +148,11 @@ module Bench
 
     def visit(running, round)
       kind = Kind.new("kept", "/kept", expected: Caches::KILOBYTE)
+      Measurement.generate(wrk(running, kind, SHAPES[1], PAUSE, nil), @processes)
       SHAPES.flat_map do |shape|
         [cell(running.server, ALONE, shape, round, wrk(running, kind, shape)),
          beside_misses(running) { cell(running.server, BESIDE, shape, round, wrk(running, kind, shape)) }]
       end
-    end
-
-    def wrk(running, kind, shape)
-      Wrk.new(port: running.port, kind: kind, connections: shape.connections, keep_alive: true, seconds: @options.seconds, hit: running.server.hit)
     end
 
     # Asks for /burn while the block runs.
@@ -194,20 +198,14 @@ module Bench
     def kind = Kind.new("key", "/key/", expected: Caches::KILOBYTE)
 
     def fill(running, keys)
-      wrk = Wrk.new(port: running.port, kind: kind, connections: SHAPE.connections, keep_alive: true, seconds: 3600, keys: ["each", keys])
-      result = Measurement.generate(wrk, @processes)
+      result = Measurement.generate(wrk(running, kind, SHAPE, 3600, nil, keys: ["each", keys]), @processes)
       raise RunningServer::Failed, "filling: #{result.failures}" if result.failures.any? || result.completed != keys
 
       @told.call("#{keys} keys are kept", true)
     end
 
     def measure(running, origin, keys, round)
-      before = asked(origin)
-      wrk = Wrk.new(port: running.port, kind: kind, connections: SHAPE.connections, keep_alive: true, seconds: @options.seconds, hit: running.server.hit, keys: ["random", keys])
-      cell(running.server, "#{keys} keys", SHAPE, round, wrk) do
-        misses = asked(origin) - before - 1
-        misses.positive? ? [["answered by the origin", misses]] : []
-      end
+      cell(running.server, "#{keys} keys", SHAPE, round, wrk(running, kind, SHAPE, keys: ["random", keys]), &without_origin(origin))
     end
   end
 end

@@ -56,23 +56,28 @@ module Bench
       $VERBOSE = verbose
     end
 
-    # PID is the benchmark's own (a load generator) while the block runs.
-    def own(pid)
-      @own << pid
+    # PIDS, and what they start, are not the server's while the block runs: a load generator, an origin, an application.
+    def own(*pids)
+      @own += pids
       yield
     ensure
-      @own.delete(pid)
+      @own -= pids
+    end
+
+    # Those it has started itself.
+    def children(pid)
+      everybody.select { |stat| stat.parent == pid }.map(&:pid)
     end
 
     # The server's processes by pid, without those that ended and wait for their parent.
     def tree
       children = everybody.group_by(&:parent)
       found = {}
-      waiting = (children[@root] || []).reject { |stat| @own.include?(stat.pid) }
+      waiting = [@root]
       until waiting.empty?
-        stat = waiting.pop
-        found[stat.pid] = stat
-        waiting.concat(children[stat.pid] || [])
+        some = (children[waiting.pop] || []).reject { |stat| @own.include?(stat.pid) }
+        some.each { |stat| found[stat.pid] = stat }
+        waiting.concat(some.map(&:pid))
       end
       found.reject { |_, stat| stat.state == "Z" }
     end

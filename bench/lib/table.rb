@@ -19,7 +19,12 @@ module Bench
       number >= 100 || (number % 1).zero? ? number.round.to_s.reverse.scan(/\d{1,3}/).join(",").reverse : number.round(1).to_s
     end
 
-    def factor(ratio) = ratio ? format("%.2f", ratio) : ""
+    def factor(ratio)
+      return "" unless ratio
+
+      format(ratio >= 100 ? "%.0f" : (ratio >= 0.01 ? "%.2f" : "%.4f"), ratio)
+    end
+
     def milliseconds(seconds) = seconds ? format(seconds < 0.01 ? "%.2f" : "%.1f", seconds * 1000) : ""
     def megabytes(bytes) = bytes ? format("%.1f", bytes / 1048576.0) : ""
   end

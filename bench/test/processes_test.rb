@@ -47,6 +47,20 @@ class ProcessesTest < Minitest::Test
     [server, generator].compact.each { |pid| Process.kill("KILL", pid) && Process.wait(pid) }
   end
 
+  def test_what_runs_below_the_benchmarks_own_is_its_own_too
+    processes = Processes.new
+    shell = Process.spawn("sleep 30 & echo; wait", out: (reading, writing = IO.pipe)[1], pgroup: true)
+    reading.gets
+    below = processes.children(shell)
+    assert_equal 1, below.size
+    assert_equal [shell, *below].sort, processes.tree.keys.sort
+    processes.own(shell) { assert_empty processes.tree }
+    processes.own(*below) { assert_equal [shell], processes.tree.keys }
+  ensure
+    [reading, writing].each(&:close)
+    Process.kill("KILL", -shell) && Process.wait(shell)
+  end
+
   TRACE = [
     "10 read(5<TCP:[127.0.0.1:3000->127.0.0.1:50000]>, \"\"..., 1024) = 78\n",
     "10 write(7<UNIX-STREAM:[1->2]>, \"\"..., 300) = 300\n",
