@@ -150,7 +150,8 @@ const NOT_KEPT: [HeaderName; 11] = [
     HeaderName::from_static("server-timing"),
 ];
 
-/// The fields of a response that are stored.
+/// The fields of a response that are stored. They hold on to no more memory than they have bytes: a value as it was read is
+/// a slice of the whole read buffer.
 pub fn kept(headers: &HeaderMap) -> HeaderMap {
     let mut kept = headers.clone();
     for line in headers.get_all(header::CONNECTION) {
@@ -160,6 +161,11 @@ pub fn kept(headers: &HeaderMap) -> HeaderMap {
     }
     NOT_KEPT.iter().for_each(|name| drop(kept.remove(name)));
     targeted::consume(&mut kept);
+    for value in kept.values_mut() {
+        if let Ok(own) = HeaderValue::from_bytes(value.as_bytes()) {
+            *value = own;
+        }
+    }
     kept
 }
 
@@ -167,6 +173,17 @@ pub fn kept(headers: &HeaderMap) -> HeaderMap {
 mod tests {
     use super::*;
     use http::{Request, Response};
+
+    #[test]
+    fn what_is_kept_leaves_the_read_buffer_free() {
+        let read = bytes::Bytes::from(b"max-age=60".to_vec());
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_maybe_shared(read.clone()).unwrap());
+        let kept = kept(&headers);
+        drop(headers);
+        assert_eq!(kept[header::CACHE_CONTROL], "max-age=60");
+        assert!(read.is_unique());
+    }
 
     const AT: Exchanged = Exchanged { request_time: 1_577_836_800_000, response_time: 1_577_836_800_000 };
 
