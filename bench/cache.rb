@@ -31,22 +31,23 @@ module Bench
       facts, versions, results = Machine.facts, Machine.versions, {}
       sections = @names.to_h { |name| [name, SECTIONS.fetch(name).new(@processes, @options) { |what, done| @progress.told(name, what, done) }] }
       @progress = Progress.new(sections.values.sum(&:loads))
+      report = CacheReport.new(results, facts: facts, versions: versions, options: @options, command: @command, clock: @progress)
+      base = nil
       sections.each do |name, section|
         results[name] = [section.run, section]
       rescue RunningServer::Failed => e
         @progress.say "#{name}: not measured: #{e.message}"
         results[name] = [nil, e.message]
+      ensure
+        # What was measured is there also when a later section is interrupted.
+        base = report.write(@options.output) if results.any?
       end
-      tell(CacheReport.new(results, facts: facts, versions: versions, options: @options, command: @command, seconds: @progress.seconds))
+      @progress.say ""
+      puts report.markdown
+      puts "\nWritten to #{base}.md and .json"
     end
 
     private
-
-    def tell(report)
-      @progress.say ""
-      puts report.markdown
-      puts "\nWritten to #{report.write(@options.output)}.md and .json"
-    end
 
     def parser
       OptionParser.new do |it|

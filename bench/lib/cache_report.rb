@@ -12,19 +12,20 @@ module Bench
 
     QUIET = 0.25
 
-    # RESULTS: {section => [what its `run` gave, the section]}; nil and the reason instead, when it was not measured.
-    def initialize(results, facts:, versions:, options:, command:, seconds:)
+    # CLOCK tells the seconds so far; RESULTS: {section => [what its `run` gave, the section]}; nil and the reason instead, when it was not measured.
+    def initialize(results, facts:, versions:, options:, command:, clock:)
       @results = results
       @facts = facts
       @versions = versions
       @options = options
       @command = command
-      @seconds = seconds
+      @clock = clock
+      @began = Time.now.utc
     end
 
     def write(directory)
       FileUtils.mkdir_p(directory)
-      base = File.join(directory, "cache-#{Time.now.utc.strftime("%Y%m%d-%H%M%S")}")
+      base = File.join(directory, "cache-#{@began.strftime("%Y%m%d-%H%M%S")}")
       File.write("#{base}.md", markdown)
       File.write("#{base}.json", "#{JSON.pretty_generate(data)}\n")
       base
@@ -36,7 +37,7 @@ module Bench
     end
 
     def data
-      { command: @command, seconds: @seconds.round, machine: @facts, versions: @versions, rounds: @options.rounds, seconds_per_load: @options.seconds,
+      { command: @command, seconds: @clock.seconds.round, machine: @facts, versions: @versions, rounds: @options.rounds, seconds_per_load: @options.seconds,
         results: @results.to_h { |name, (found, section)| [name, found ? sums(name, found, section) : { not_measured: section }] } }
     end
 
@@ -54,7 +55,7 @@ module Bench
       <<~TEXT.strip
         # #{@command}
 
-        #{@facts["date"]} · #{@facts["processors"]} x #{@facts["processor"]} · #{@options.rounds} round#{"s" if @options.rounds > 1} of #{@options.seconds} s · took #{(@seconds / 60).round(1)} min
+        #{@facts["date"]} · #{@facts["processors"]} x #{@facts["processor"]} · #{@options.rounds} round#{"s" if @options.rounds > 1} of #{@options.seconds} s · took #{(@clock.seconds / 60).round(1)} min
 
         Medians. CPU: µs a request in all of the server's processes; of the application behind a cache none. Load before: #{@facts["load_before"].join(" ")}.
       TEXT
