@@ -15,7 +15,7 @@ module Bench
     end
 
     def versions
-      debian = Servers::ALL.filter_map(&:package) + %w[ruby-rack ruby-rails ruby-sqlite3 ruby-builder redmine wrk]
+      debian = Servers::ALL.filter_map(&:package) + %w[ruby-rack ruby-rails ruby-sqlite3 ruby-builder redmine varnish wrk apache2-utils]
       installed = IO.popen(["dpkg-query", "-W", "-f", "${Package} ${Version}\n", *debian, { err: File::NULL }], &:read)
       { "paceline" => "#{output(Servers.paceline, "--version")} (#{commit})" }.merge(installed.lines.to_h(&:split))
     end
