@@ -10,8 +10,6 @@ module Bench
   class CacheReport
     include Table
 
-    QUIET = 0.25
-
     # CLOCK tells the seconds so far; RESULTS: {section => [what its `run` gave, the section]}; nil and the reason instead, when it was not measured.
     def initialize(results, facts:, versions:, options:, command:, clock:)
       @results = results
@@ -33,7 +31,7 @@ module Bench
 
     def markdown
       parts = @results.map { |name, (found, section)| found ? send(name, found, section) : "## #{name}\n\nNot measured: #{section}" }
-      [heading, *parts, setting].join("\n\n") << "\n"
+      [heading, disturbed(@results.values.filter_map { |(summary), _| summary&.groups }.flatten, @facts["processors"]), *parts, setting].compact.join("\n\n") << "\n"
     end
 
     def data

@@ -10,7 +10,6 @@ module Bench
     include Table
 
     BUSY = 0.85
-    QUIET = 0.25
 
     # TRACES: {server => {scenario => counts}}; ABSENT: {"server, app" => why it was not measured}.
     def initialize(summary:, traces:, absent:, facts:, versions:, options:, command:, seconds:)
@@ -33,7 +32,7 @@ module Bench
     end
 
     def markdown
-      [heading, disturbed, table, footprints, absent, setting].compact.join("\n\n") << "\n"
+      [heading, disturbed(@summary.groups, @facts["processors"]), table, footprints, absent, setting].compact.join("\n\n") << "\n"
     end
 
     def data
@@ -54,14 +53,6 @@ module Bench
         Medians; ratios (x) to Puma. CPU: µs a request in all of the server's processes. Writes: to the client, a response.
         Calls: system calls a request, one connection kept.
       TEXT
-    end
-
-    # Said at the top when other work disturbed most loads.
-    def disturbed
-      elsewhere = Arithmetic.median(@summary.groups.flat_map(&:rows).map(&:elsewhere))
-      return if elsewhere.nil? || elsewhere < QUIET
-
-      "**Other work took #{elsewhere.round(1)} of #{@facts["processors"]} processors meanwhile (median): rely on neither requests/s nor percentiles.**"
     end
 
     def table

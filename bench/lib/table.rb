@@ -1,9 +1,22 @@
 # frozen_string_literal: true
 
 # Figures as text: a Markdown table, and numbers as precise as they are worth.
+require_relative "arithmetic"
+
 module Bench
   module Table
+    # Processors; more than that elsewhere is told.
+    QUIET = 0.25
+
     private
+
+    # Said at the top when other work disturbed most loads.
+    def disturbed(groups, processors)
+      elsewhere = Arithmetic.median(groups.flat_map(&:rows).map(&:elsewhere))
+      return if elsewhere.nil? || elsewhere < QUIET
+
+      "**Other work took #{elsewhere.round(1)} of #{processors} processors meanwhile (median): rely on neither requests/s nor percentiles.**"
+    end
 
     # A Markdown table that reads well as text too.
     def align(head, rows, texts:)
