@@ -38,8 +38,8 @@ pub fn freshened(
     let newer_kept = kept(newer);
     // A session's cookie is for who asked, not for all who come later.
     let personal = sessions_set(newer).next().is_some();
-    let renews = |name: &&HeaderName| !OF_THE_BODY.contains(name) && !(personal && **name == header::SET_COOKIE);
-    for name in newer_kept.keys().filter(renews) {
+    let stays = |name: &HeaderName| OF_THE_BODY.contains(name) || personal && *name == header::SET_COOKIE;
+    for name in newer_kept.keys().filter(|name| !stays(name)) {
         headers.remove(name);
         newer_kept.get_all(name).iter().for_each(|value| {
             headers.append(name, value.clone());
