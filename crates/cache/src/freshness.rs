@@ -25,7 +25,7 @@ pub struct Exchanged {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Freshness {
     pub lifetime: Millis,
-    /// Nobody said how long: it was guessed (section 4.2.2).
+    /// Nobody said how long, and guessing was allowed (section 4.2.2).
     pub heuristic: bool,
     /// `corrected_initial_age` of section 4.2.3.
     pub initial_age: Millis,
@@ -53,7 +53,7 @@ impl Freshness {
         let windows = |delta: Delta| delta.or_zero().unwrap_or(0) * 1000;
         Freshness {
             lifetime: explicit.unwrap_or_else(guess),
-            heuristic: explicit.is_none(),
+            heuristic: heuristics && explicit.is_none(),
             initial_age: initial_age(headers, at),
             response_time: at.response_time,
             no_cache,

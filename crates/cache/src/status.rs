@@ -181,7 +181,8 @@ impl Display for CacheStatus {
         if self.hit {
             f.write_str("; hit")?;
         }
-        if let Some(forward) = self.forward {
+        // "hit and fwd are exclusive" (RFC 9211 section 2.2).
+        if let Some(forward) = self.forward.filter(|_| !self.hit) {
             write!(f, "; fwd={}", forward.word())?;
         }
         if let Some(status) = self.forward_status {
@@ -250,6 +251,8 @@ mod tests {
     fn it_reads_as_rfc_9211_has_it() {
         assert_eq!(CacheStatus::hit(41_900).line(), "paceline; hit; ttl=41");
         assert_eq!(CacheStatus::hit(-1).line(), "paceline; hit; ttl=-1");
+        let instead = CacheStatus { hit: true, forward_status: Some(500), ..CacheStatus::forward(Forward::Stale) };
+        assert_eq!(instead.line(), "paceline; hit; fwd-status=500");
         let stored = CacheStatus { stored: true, ..CacheStatus::forward(Forward::UriMiss) };
         assert_eq!(stored.line(), "paceline; fwd=uri-miss; stored");
         let revalidated =

@@ -129,6 +129,9 @@ impl Directory {
     }
 }
 
+/// See [`Kept::Session`].
+pub const UNSETTLED: u64 = u64::MAX;
+
 /// What lies under a key.
 #[derive(Debug)]
 pub enum Kept {
@@ -143,7 +146,10 @@ pub enum Kept {
     Session {
         url: Arc<str>,
         lineage: u128,
-        settled: AtomicBool,
+        /// When he changed something, by the caller's clock.
+        changed: u64,
+        /// When he was first shown something after that; [`UNSETTLED`]: not yet.
+        settled: AtomicU64,
     },
 }
 

@@ -130,7 +130,8 @@ fn is_known(status: StatusCode) -> bool {
 fn is_of_use(freshness: &Freshness, headers: &HeaderMap, at: Exchanged) -> bool {
     let fresh = freshness.is_fresh(at.response_time) && !freshness.no_cache;
     let validator = headers.contains_key(header::ETAG) || headers.contains_key(header::LAST_MODIFIED);
-    let stale = !freshness.must_revalidate && freshness.stale_while_revalidate > freshness.staleness(at.response_time);
+    let window = freshness.stale_while_revalidate.max(freshness.stale_if_error);
+    let stale = !freshness.must_revalidate && window > freshness.staleness(at.response_time);
     fresh || validator || stale
 }
 

@@ -6,7 +6,7 @@ use http::{header, request, response, HeaderMap, HeaderName, Method};
 
 use crate::{
     directives::Listed,
-    fields::split,
+    fields::{is_token, split},
     freshness::{Exchanged, Freshness},
     status::Reason,
     storing::{kept, Storable},
@@ -52,10 +52,26 @@ impl Rule {
         if ![Method::GET, Method::HEAD].contains(&request.method) {
             return Err(Reason::Method);
         }
-        match request.headers.keys().any(authenticates) {
-            true => Err(Reason::Authorization),
+        if request.headers.keys().any(authenticates) {
+            return Err(Reason::Authorization);
+        }
+        match self.is_ambiguous(&request.headers) {
+            true => Err(Reason::Cookies),
             false => Ok(()),
         }
+    }
+
+    /// Whether an app might find a named cookie where this one finds none: apps differ in what parts cookies and in whether names
+    /// are decoded.
+    fn is_ambiguous(&self, request: &HeaderMap) -> bool {
+        if cookies(request).any(|(name, _)| name.contains(&b'%')) {
+            return true;
+        }
+        self.cookies.iter().any(|named| {
+            let said = |line: &http::HeaderValue| occurrences(line.as_bytes(), named.as_bytes());
+            let all: usize = request.get_all(header::COOKIE).iter().map(said).sum();
+            all != cookies(request).filter(|(name, _)| *name == named.as_bytes()).count()
+        })
     }
 
     /// Which visitor this is, as far as the rule tells them apart: the named cookies with their values, in the rule's order,
@@ -101,10 +117,9 @@ impl Rule {
             // It is somebody's own page, and the rule has no way to tell whose.
             return Err(Reason::Cookies);
         }
-        for name in set_cookies(&response.headers) {
-            let renewed = self.names(name) && cookies(&request.headers).any(|(sent, _)| sent == name);
+        for line in response.headers.get_all(header::SET_COOKIE) {
             // A visitor's first cookie goes with his page (its forms' tokens); of the unknown ones nobody knows.
-            if self.set_cookie == SetCookie::Refuse || !renewed {
+            if self.set_cookie == SetCookie::Refuse || !self.renews(&request.headers, line.as_bytes()) {
                 return Err(Reason::SetCookie);
             }
         }
@@ -132,16 +147,31 @@ impl Rule {
         self.cookies.iter().any(|named| named.as_bytes() == name)
     }
 
-    /// The request with the new values of the named cookies that the response sets. None: it sets none of them anew.
+    /// Whether a Set-Cookie gives a session another cookie. What is too short to be one visitor's alone (`guest`, or nothing, as
+    /// after a logout) is no session, and is no other's either.
+    fn renews(&self, request: &HeaderMap, line: &[u8]) -> bool {
+        let Some((name, new)) = set_cookie(line) else { return false };
+        let old = cookies(request).find(|(sent, _)| *sent == name);
+        self.names(name) && new.len() >= SHORTEST && old.is_some_and(|(_, old)| old.len() >= SHORTEST)
+    }
+
+    /// The visitor by the cookies he has after a response that only renewed his session. None: it did not.
     pub fn renewed_visitor(&self, request: &HeaderMap, response: &HeaderMap) -> Option<Vec<u8>> {
+        let mut lines = response.get_all(header::SET_COOKIE).iter().peekable();
+        lines.peek()?;
+        lines.all(|line| self.renews(request, line.as_bytes())).then(|| self.visitor_after(request, response))?
+    }
+
+    /// The visitor by the cookies he has after a response. None: it sets none of the named ones.
+    pub fn visitor_after(&self, request: &HeaderMap, response: &HeaderMap) -> Option<Vec<u8>> {
         let set: Vec<(&[u8], &[u8])> =
             response.get_all(header::SET_COOKIE).iter().filter_map(|line| set_cookie(line.as_bytes())).collect();
         let mut said = Vec::new();
-        let mut renewed = false;
+        let mut changed = false;
         for name in self.cookies.iter().map(String::as_bytes) {
             let new = set.iter().rev().find(|(set, _)| *set == name).map(|(_, value)| *value);
             let old = cookies(request).find(|(sent, _)| *sent == name).map(|(_, value)| value);
-            renewed |= new.is_some() && old.is_some();
+            changed |= new.is_some();
             if let Some(value) = new.or(old) {
                 said.extend_from_slice(name);
                 said.push(b'=');
@@ -149,8 +179,18 @@ impl Rule {
                 said.push(b';');
             }
         }
-        renewed.then_some(said)
+        changed.then_some(said)
     }
+}
+
+/// Bytes of a session's cookie, at least: 64 bits in hexadecimal digits.
+const SHORTEST: usize = 16;
+
+/// How often `name` stands in `text` as a word of its own.
+fn occurrences(text: &[u8], name: &[u8]) -> usize {
+    let is_end = |byte: Option<&u8>| byte.is_none_or(|byte| !is_token(&[*byte]));
+    let starts = (0..=text.len().saturating_sub(name.len())).filter(|at| text[*at..].starts_with(name));
+    starts.filter(|at| is_end(at.checked_sub(1).map(|at| &text[at])) && is_end(text.get(at + name.len()))).count()
 }
 
 /// Fields by which a client shows who it is, besides cookies.
@@ -158,7 +198,7 @@ fn authenticates(name: &HeaderName) -> bool {
     let name = name.as_str();
     name == "authorization"
         || name.starts_with("x-")
-            && ["api-key", "apikey", "token", "auth", "user"].iter().any(|word| name.contains(word))
+            && ["api-key", "apikey", "token", "auth", "user", "session"].iter().any(|word| name.contains(word))
 }
 
 /// Takes a name out of Vary.
@@ -183,14 +223,6 @@ pub fn cookies(request: &HeaderMap) -> impl Iterator<Item = (&[u8], &[u8])> {
         let equals = pair.iter().position(|&byte| byte == b'=')?;
         Some((&pair[..equals], &pair[equals + 1..]))
     })
-}
-
-/// Names of the cookies a response sets.
-fn set_cookies(response: &HeaderMap) -> impl Iterator<Item = &[u8]> {
-    response
-        .get_all(header::SET_COOKIE)
-        .iter()
-        .map(|line| set_cookie(line.as_bytes()).map_or(&b""[..], |(name, _)| name))
 }
 
 fn set_cookie(line: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -311,15 +343,46 @@ mod tests {
     #[test]
     fn a_session_that_is_renewed_may_be_stripped() {
         let strip = Rule { set_cookie: SetCookie::Strip, ..rule() };
-        let told = decide(&strip, &[("cookie", "_session=1")], &[("set-cookie", "_session=2; HttpOnly")]).unwrap();
+        let old = ("cookie", "_session=0123456789abcdef");
+        let told = decide(&strip, &[old], &[("set-cookie", "_session=fedcba9876543210; HttpOnly")]).unwrap();
         assert!(!told.headers.contains_key("set-cookie"));
-        assert_eq!(decide(&strip, &[], &[("set-cookie", "_session=2")]), Err(Reason::SetCookie), "a visitor's first");
-        assert_eq!(decide(&strip, &[("cookie", "_session=1")], &[("set-cookie", "unknown=2")]), Err(Reason::SetCookie));
-        let set: HeaderMap =
-            [(header::SET_COOKIE, http::HeaderValue::from_static("_session=2; path=/"))].into_iter().collect();
-        let renewed = strip.renewed_visitor(&request(&[("cookie", "lang=de; _session=1")]).headers, &set);
-        assert_eq!(renewed, Some(strip.visitor(&request(&[("cookie", "_session=2; lang=de")]).headers)));
-        assert_eq!(strip.renewed_visitor(&HeaderMap::new(), &set), None);
+        for (asked, told) in [
+            (("x", "a visitor's first"), "_session=fedcba9876543210"),
+            (old, "unknown=fedcba9876543210"),
+            (old, "_session=; Max-Age=0"),
+            (old, "_session=guest"),
+            (("cookie", "_session=guest"), "_session=fedcba9876543210"),
+            (("cookie", "_session="), "_session=fedcba9876543210"),
+        ] {
+            assert_eq!(decide(&strip, &[asked], &[("set-cookie", told)]), Err(Reason::SetCookie), "{asked:?} {told}");
+        }
+        let new = "_session=fedcba9876543210; path=/";
+        let set: HeaderMap = [(header::SET_COOKIE, http::HeaderValue::from_static(new))].into_iter().collect();
+        let with = |cookie: &'static str| request(&[("cookie", cookie)]).headers;
+        let after = Some(strip.visitor(&with("_session=fedcba9876543210; lang=de")));
+        assert_eq!(strip.renewed_visitor(&with("lang=de; _session=0123456789abcdef"), &set), after);
+        assert_eq!(strip.renewed_visitor(&with("lang=de"), &set), None);
+        assert_eq!(strip.visitor_after(&with("lang=de"), &set), after, "it may be another visitor");
+    }
+
+    #[test]
+    fn cookies_that_an_app_might_read_otherwise() {
+        for cookie in [
+            "a=1, _session=2",
+            "_session =2",
+            "%5Fsession=2",
+            "_session",
+            "a=\"1; _session=2",
+            "a=_session",
+            "a=1 _session=2",
+        ] {
+            let admitted = rule().admits(&request(&[("cookie", cookie)]));
+            let parsed = cookies(&request(&[("cookie", cookie)]).headers).any(|(name, _)| name == b"_session");
+            assert_eq!(admitted, if parsed { Ok(()) } else { Err(Reason::Cookies) }, "{cookie}");
+        }
+        for cookie in ["_session=1", "my_session=1; _session2=3", "_session=1; _session=2", "a=%5F"] {
+            assert_eq!(rule().admits(&request(&[("cookie", cookie)])), Ok(()), "{cookie}");
+        }
     }
 
     #[test]

@@ -68,7 +68,9 @@ pub fn freshened(
         true => nominated,
         false => nominated.without(&header::ACCEPT_ENCODING),
     };
-    let mut freshness = Freshness::of(stored.status, &told, &policy, at, stored.freshness.heuristic);
+    // A 304 that sets a cookie speaks to one visitor: nothing is guessed from it.
+    let guessing = stored.freshness.heuristic && (policy.directives.public || !newer.contains_key(header::SET_COOKIE));
+    let mut freshness = Freshness::of(stored.status, &told, &policy, at, guessing);
     if policy.directives.stale_if_error.or_zero().is_none() && !freshness.must_revalidate {
         freshness.stale_if_error = default_stale_if_error;
     }
@@ -152,6 +154,14 @@ mod tests {
         let cookie = parts(304, &[("set-cookie", "a=b")]);
         assert_eq!(freshened(&old, &cookie.headers, LATER, 0).unwrap_err(), Reason::SetCookie);
         assert_eq!((said.freshness.lifetime, said.headers.get_all("surrogate-control").iter().count()), (60_000, 1));
+    }
+
+    #[test]
+    fn a_304_that_sets_a_session_leaves_none_behind() {
+        let old = stored(&[("cache-control", "max-age=2"), ("etag", "\"1\"")]);
+        let session = HeaderValue::from_static("_session=0123456789; HttpOnly");
+        let newer = [(header::SET_COOKIE, session)].into_iter().collect();
+        assert!(!freshened(&old, &newer, LATER, 0).unwrap().headers.contains_key("set-cookie"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use cache::status::CacheStatus;
 use http::{header, request::Parts, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -233,7 +234,9 @@ async fn cached(
     };
     if wanted.only_if_cached() {
         let sentence = "This page is not in the cache, and no other was asked for.";
-        return answers::status(site, head, exchange, StatusCode::GATEWAY_TIMEOUT, sentence);
+        let mut response = answers::status(site, head, exchange, StatusCode::GATEWAY_TIMEOUT, sentence);
+        response.extensions_mut().insert(CacheStatus { detail: Some("only-if-cached"), ..CacheStatus::default() });
+        return response;
     }
     let began = cache.begin();
     let response = ask(site, head, body, exchange).await;

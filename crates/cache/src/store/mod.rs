@@ -151,6 +151,12 @@ impl<T: Object> Store<T> {
         Moment(self.moment.load(Ordering::SeqCst))
     }
 
+    /// Whether something of this URL was purged after the moment, or may have been: of what is not there yet nobody knows the tags.
+    /// `own`: its one tag among those of single visitors, whose names begin with a control character.
+    pub fn may_be_purged_since(&self, moment: Moment, url: &str, own: Option<&str>) -> bool {
+        moment != self.moment() && self.ledger().purges.may_be_purged_since(moment, url, own)
+    }
+
     /// Stores an object that is true at the time of the call: a purge that begins later drops it.
     pub fn insert(&self, key: Key, object: Arc<T>) -> Inserted {
         self.insert_since(key, object, self.moment())

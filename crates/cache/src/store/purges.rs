@@ -78,6 +78,16 @@ impl Purges {
         let since = self.count.saturating_sub(moment.0) as usize;
         since > self.recent.len() || self.recent.iter().rev().take(since).any(|what| what.means(url, tags))
     }
+
+    /// The same of what may have any tags but those of other visitors.
+    pub fn may_be_purged_since(&self, moment: Moment, url: &str, own: Option<&str>) -> bool {
+        let since = self.count.saturating_sub(moment.0) as usize;
+        let means = |what: &What| match what {
+            What::Tag(tag) => !tag.starts_with('\u{1}') || own == Some(&**tag),
+            what => what.means(url, &[]),
+        };
+        since > self.recent.len() || self.recent.iter().rev().take(since).any(means)
+    }
 }
 
 #[cfg(test)]
@@ -108,6 +118,19 @@ mod tests {
             assert!(!purged(&purges, after));
             before = after;
         }
+    }
+
+    #[test]
+    fn what_may_have_any_tags() {
+        let mut purges = Purges::default();
+        let mut since = |what: &str, own| {
+            let before = Moment(purges.count);
+            purges.note(&What::Tag(what.into()));
+            purges.may_be_purged_since(before, "https://h/a", own)
+        };
+        assert!(since("issue-1", None));
+        assert!(!since("\u{1}session 1", None) && !since("\u{1}session 1", Some("\u{1}session 2")));
+        assert!(since("\u{1}session 1", Some("\u{1}session 1")));
     }
 
     #[test]

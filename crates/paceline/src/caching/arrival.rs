@@ -6,19 +6,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cache::{
     freshness::Exchanged,
-    groups,
-    invalidating::{self, invalidated},
-    key::Target,
+    groups, invalidating,
     partial::ContentRange,
     search::NoVarySearch,
     status::{CacheStatus, Reason},
-    store::{How, Moment},
-    stored::{Kept, Stored},
+    store::Moment,
+    stored::Stored,
     storing::{self, storable, Storable},
     stubborn::SetCookie,
-    targeted,
-    updating::{self, HeadMeans},
-    validating,
+    targeted, updating, validating,
 };
 use http::{header, request::Parts, response, HeaderMap, Method, Response, StatusCode};
 use http_body::Body;
@@ -26,13 +22,18 @@ use http_body::Body;
 use super::{
     answer::{self, dated, Answering},
     flight::{Attended, Fetch, Fetched, Flight, Share},
+    invalidation::target_of,
     keeping::{Keeping, Kin},
     lookup::Wanted,
     now,
     streaming::SharedBody,
     SiteCache,
 };
-use crate::{exchange::Exchange, http::body::ResponseBody};
+use crate::{
+    clock::{self, Micros},
+    exchange::Exchange,
+    http::body::ResponseBody,
+};
 
 /// Paths of which it is kept which parameters do not matter.
 const MOST_SEARCHES: usize = 4096;
@@ -41,6 +42,7 @@ const MOST_SEARCHES: usize = 4096;
 #[derive(Clone, Copy)]
 struct Asked {
     at: Exchanged,
+    began: Micros,
     moment: Moment,
     /// It was put about what is stored.
     validated: bool,
@@ -51,13 +53,14 @@ struct Asked {
 /// When a question to the origin began; see `SiteCache::passed`.
 pub struct Began {
     request_time: u64,
+    began: Micros,
     moment: Moment,
 }
 
 impl SiteCache {
     /// Before a request is passed on.
     pub fn begin(&self) -> Began {
-        Began { request_time: now(), moment: self.cache.store.moment() }
+        Began { request_time: now(), began: clock::now(), moment: self.cache.store.moment() }
     }
 
     /// Asks the origin for all who want the same.
@@ -87,9 +90,9 @@ impl SiteCache {
             }
         };
         let less = asked.headers.len() != head.headers.len() || validated;
-        let Began { request_time, moment } = self.begin();
+        let Began { request_time, began, moment } = self.begin();
         let Fetched { response, exchange } = fetch(asked, exchange).await;
-        let asked_for = Asked { at: Exchanged { request_time, response_time: now() }, moment, validated, less };
+        let asked_for = Asked { at: Exchanged { request_time, response_time: now() }, began, moment, validated, less };
         let response = self.arrived(&mut wanted, &head, response, &asked_for, &mut leading);
         Fetched { response, exchange }
     }
@@ -103,7 +106,7 @@ impl SiteCache {
         began: Began,
     ) -> Response<ResponseBody> {
         let at = Exchanged { request_time: began.request_time, response_time: now() };
-        let asked = Asked { at, moment: began.moment, validated: false, less: false };
+        let asked = Asked { at, began: began.began, moment: began.moment, validated: false, less: false };
         let mut leading = Leading { cache: self.clone(), flight: None };
         self.arrived(&mut wanted, head, response, &asked, &mut leading)
     }
@@ -138,7 +141,16 @@ impl SiteCache {
             if let Some(mut response) = self.stand_in(wanted, head, now(), &mut status) {
                 if let Some(stored) = wanted.stored.clone() {
                     // Those who wait need not hear the same from the origin.
-                    self.share(wanted, Share { stored, body: None, primary: wanted.primary, variant: wanted.key });
+                    self.share(
+                        wanted,
+                        Share {
+                            stored,
+                            instead_of: Some(parts.status.as_u16()),
+                            body: None,
+                            primary: wanted.primary,
+                            variant: wanted.key,
+                        },
+                    );
                 }
                 response.extensions_mut().insert(status);
                 return response;
@@ -152,7 +164,7 @@ impl SiteCache {
             return self.still_good(wanted, head, &stored, parts, asked, leading);
         }
         let decided = match wanted.storable && head.method != Method::HEAD {
-            true => self.decide(wanted, head, &parts, asked.at).and_then(|decided| self.fits(decided, &parts, &body)),
+            true => self.decide(wanted, head, &parts, asked).and_then(|decided| self.fits(decided, &parts, &body)),
             false => Err(wanted.status.reason.unwrap_or(Reason::Method)),
         };
         let storable = match decided {
@@ -179,14 +191,15 @@ impl SiteCache {
         wanted: &Wanted,
         head: &Parts,
         parts: &response::Parts,
-        at: Exchanged,
+        asked: &Asked,
     ) -> Result<Storable, Reason> {
+        let (at, began) = (asked.at, asked.began);
         let Some((rule, visitor)) = self.rule_of(wanted).zip(wanted.visitor) else {
             return storable(head, parts, at, self.settings.stale_if_error);
         };
         let decided = rule.storable(head, parts, at, &self.sessions.names());
         // Of who has just changed something the next page is not kept; whether or not this one could be.
-        if self.cache.settles(rule, &head.headers) {
+        if self.may_be_shown_once(rule, &head.headers, parts, began) {
             return Err(Reason::Cookies);
         }
         let decided = decided?;
@@ -217,7 +230,9 @@ impl SiteCache {
         {
             self.cache.store.remove(wanted.key);
         }
-        if reason != Reason::RequestNoStore {
+        // These are about a client's own condition or range, and say nothing of the page.
+        let own = matches!(parts.status.as_u16(), 206 | 304 | 412 | 416);
+        if reason != Reason::RequestNoStore && !own {
             self.cache.uncacheable.mark(wanted.key, now());
         }
     }
@@ -250,7 +265,13 @@ impl SiteCache {
                 wanted.status.ttl = Some(cache::reusing::ttl(&renewed, now()));
                 self.offer(
                     wanted,
-                    Share { stored: renewed.clone(), body: None, primary: wanted.primary, variant: key },
+                    Share {
+                        stored: renewed.clone(),
+                        instead_of: None,
+                        body: None,
+                        primary: wanted.primary,
+                        variant: key,
+                    },
                 );
                 (renewed, key)
             }
@@ -335,7 +356,13 @@ impl SiteCache {
                 };
                 self.offer(
                     wanted,
-                    Share { stored: kept.response, body: None, primary: kept.primary, variant: kept.key },
+                    Share {
+                        stored: kept.response,
+                        instead_of: None,
+                        body: None,
+                        primary: kept.primary,
+                        variant: kept.key,
+                    },
                 );
                 leading.land();
                 let mut response = response.unwrap_or_else(|| {
@@ -356,7 +383,13 @@ impl SiteCache {
                 let reader = shared.reader();
                 self.offer(
                     wanted,
-                    Share { stored: head_of_it, body: Some(shared), primary: wanted.primary, variant: key },
+                    Share {
+                        stored: head_of_it,
+                        instead_of: None,
+                        body: Some(shared),
+                        primary: wanted.primary,
+                        variant: key,
+                    },
                 );
                 if let Some(length) = length {
                     parts.headers.insert(header::CONTENT_LENGTH, length.into());
@@ -385,37 +418,6 @@ impl SiteCache {
         wanted.visitor.and_then(|visitor| visitor.tag()).into_iter().collect()
     }
 
-    /// An answer to HEAD speaks of what is stored for GET, too.
-    fn heard(&self, wanted: &mut Wanted, parts: &response::Parts, at: Exchanged) {
-        let Some(stored) = &wanted.stored else { return };
-        if self.rule_of(wanted).is_some() || parts.status == StatusCode::NOT_MODIFIED {
-            return;
-        }
-        match updating::head(stored, parts, at, self.settings.stale_if_error) {
-            HeadMeans::Freshened(newer) => {
-                let moment = self.cache.store.moment();
-                let _ = self.cache.store.insert_since(wanted.key, Arc::new(Kept::Response(Arc::new(*newer))), moment);
-            }
-            HeadMeans::Outdated => drop(self.cache.store.remove(wanted.key)),
-            HeadMeans::Unrelated => {}
-        }
-    }
-
-    /// Something was changed (RFC 9111 section 4.4).
-    fn invalidate(&self, wanted: &Wanted, head: &Parts, parts: &response::Parts) {
-        if !self.settings.rules.is_empty() {
-            self.changed(head, &parts.headers);
-        }
-        let target = target_of(&wanted.url);
-        let Some(dropped) = invalidated(&head.method, &target, parts) else { return };
-        for url in &dropped.urls {
-            self.cache.store.purge_url(url, How::Drop);
-        }
-        for tag in &dropped.tags {
-            self.cache.store.purge_tag(tag, How::Drop);
-        }
-    }
-
     /// Which parameters of the path's queries do not matter; the response is kept under what is left of them.
     fn learn_search(&self, wanted: &mut Wanted, headers: &HeaderMap) {
         let Some((path, _)) = wanted.url.split_once('?').map(|(path, query)| (path.to_owned(), query.to_owned()))
@@ -433,17 +435,9 @@ impl SiteCache {
             searches.insert(path, said);
         }
         let url: Arc<str> = format!("{}{canonical}", &wanted.url[..origin]).into();
-        let partition = wanted.visitor.map(|visitor| visitor.partition());
-        wanted.primary = self.cache.keys.primary(&target_of(&url), partition.as_ref().map_or(&[], |bytes| &bytes[..]));
+        wanted.primary = self.cache.keys.primary(&target_of(&url), &wanted.partition);
         wanted.url = url;
     }
-}
-
-/// A URL as the target it was made of.
-fn target_of(url: &str) -> Target<'_> {
-    let origin = groups::origin(url);
-    let (scheme, authority) = origin.split_once("://").unwrap_or(("http", origin));
-    Target { scheme, authority, path: &url[origin.len()..] }
 }
 
 /// A stored response's head with the fields of a 304, for a rule to judge.

@@ -11,9 +11,10 @@ use std::{
 };
 
 use cache::{
+    reusing,
     status::CacheStatus,
-    store::{Key, Moment},
-    stored::Stored,
+    store::{Key, Moment, Store},
+    stored::{Kept, Stored},
 };
 use http::{request::Parts, Response};
 use tokio::{runtime::Handle, sync::watch};
@@ -39,8 +40,7 @@ pub type Fetch = Arc<dyn Fn(Parts, Exchange) -> Pin<Box<dyn Future<Output = Fetc
 /// A question to the origin that others wait for.
 pub struct Flight {
     key: Key,
-    /// When it began: who asks after a purge does not join what was asked before it.
-    moment: Moment,
+    began: Moment,
     phase: watch::Sender<Phase>,
 }
 
@@ -57,6 +57,8 @@ pub enum Phase {
 /// An answer that those who wait may have.
 pub struct Share {
     pub stored: Arc<Stored>,
+    /// What the origin failed with; the stored response stands in for it.
+    pub instead_of: Option<u16>,
     /// The body, if it is still on its way.
     pub body: Option<Arc<SharedBody>>,
     pub primary: Key,
@@ -77,18 +79,26 @@ impl Flights {
         self.shards[(key.0 % SHARDS as u128) as usize].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// One that began at this moment: since the last purge.
-    pub fn find(&self, key: Key, moment: Moment) -> Option<Arc<Flight>> {
-        self.shard(key).get(&key).filter(|flight| flight.moment == moment).cloned()
+    /// The question that `wanted` may wait for. What was asked before a change (an unsafe request, a purge) answers nobody who
+    /// asks after it.
+    pub fn find(&self, wanted: &Wanted, store: &Store<Kept>) -> Option<Arc<Flight>> {
+        let flight = self.shard(wanted.key).get(&wanted.key).cloned()?;
+        let own = wanted.visitor.and_then(|visitor| visitor.tag());
+        if store.may_be_purged_since(flight.began, &wanted.url, own.as_deref()) {
+            self.end(&flight);
+            return None;
+        }
+        Some(flight)
     }
 
-    /// Makes the request the one that asks. Some: another does already, since the last purge.
-    pub fn lead(&self, wanted: &mut Wanted, moment: Moment) -> Option<Arc<Flight>> {
+    /// Makes the request the one that asks. Some: another does already.
+    pub fn lead(&self, wanted: &mut Wanted, store: &Store<Kept>) -> Option<Arc<Flight>> {
+        let began = store.moment();
         let mut shard = self.shard(wanted.key);
-        if let Some(flight) = shard.get(&wanted.key).filter(|flight| flight.moment == moment) {
+        if let Some(flight) = shard.get(&wanted.key) {
             return Some(flight.clone());
         }
-        let flight = Arc::new(Flight { key: wanted.key, moment, phase: watch::Sender::new(Phase::Asked) });
+        let flight = Arc::new(Flight { key: wanted.key, began, phase: watch::Sender::new(Phase::Asked) });
         shard.insert(wanted.key, flight.clone());
         wanted.flight = Some(flight);
         None
@@ -146,7 +156,15 @@ impl SiteCache {
         if variant != share.variant || (share.primary != wanted.primary) {
             return None;
         }
-        let status = CacheStatus { collapsed: true, ..wanted.status };
+        let mut status = CacheStatus { collapsed: true, ..wanted.status };
+        if let Some(failed) = share.instead_of {
+            if !reusing::may_stand_in(&share.stored, &wanted.wishes, now()) {
+                return None;
+            }
+            status.hit = true;
+            status.ttl = Some(reusing::ttl(&share.stored, now()));
+            (status.forward_status, status.detail) = (Some(failed), Some("stale-if-error"));
+        }
         let answering = Answering { cache: &self.cache, key: variant, stored: &share.stored, head, now: now() };
         let mut response = match &share.body {
             None => answer::stored(&answering)?,
@@ -165,7 +183,9 @@ impl SiteCache {
                 }
             }
         };
-        response.headers_mut().remove(http::header::AGE);
+        if share.stored.freshness.age(now()) < 1000 {
+            response.headers_mut().remove(http::header::AGE);
+        }
         response.extensions_mut().insert(status);
         Some(response)
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cache::{
     directives::RequestDirectives,
+    fields::members,
     groups,
     key::Target,
     reusing::{self, Use},
@@ -15,7 +16,7 @@ use cache::{
     stubborn::Rule,
     Millis,
 };
-use http::{header, request::Parts, HeaderMap, Method, Response};
+use http::{header, request::Parts, HeaderMap, HeaderName, Method, Response};
 
 use super::{
     answer::{self, Answering},
@@ -56,6 +57,8 @@ pub struct Wanted {
     /// The answer may be stored.
     pub(super) storable: bool,
     pub(super) visitor: Option<Visitor>,
+    /// What parts its key from others of the same target.
+    pub(super) partition: Vec<u8>,
     /// The path, for rules and counters.
     pub(super) path: String,
     pub(super) flight: Option<Arc<Flight>>,
@@ -96,8 +99,8 @@ impl SiteCache {
         let canonical = self.canonical(exchange.client.scheme(), host, full);
         let target =
             Target { scheme: exchange.client.scheme(), authority: host, path: canonical.as_deref().unwrap_or(full) };
-        let partition = visitor.map(Visitor::partition);
-        let primary = self.cache.keys.primary(&target, partition.as_ref().map_or(&[], |bytes| &bytes[..]));
+        let partition = partition(visitor, head, exchange);
+        let primary = self.cache.keys.primary(&target, &partition);
         let wishes = match head.headers.contains_key(header::CACHE_CONTROL) || head.headers.contains_key(header::PRAGMA)
         {
             // A page that an owner keeps against the app's word is kept against the visitor's, too.
@@ -118,6 +121,7 @@ impl SiteCache {
                 shareable: false,
                 storable: false,
                 visitor,
+                partition: partition.clone(),
                 path: path.to_owned(),
                 flight: None,
             })
@@ -126,9 +130,11 @@ impl SiteCache {
             // A POST's answer may be what a GET would get (RFC 9110 section 9.3.3).
             let storable =
                 is_read && !body && !head.headers.contains_key(header::UPGRADE) || head.method == Method::POST;
-            return Looked::Pass(Box::new(Wanted { storable: storable && !own, ..*wanted(forward, None) }));
+            let storable = storable && !own && !takes_back(&head.headers);
+            return Looked::Pass(Box::new(Wanted { storable, ..*wanted(forward, None) }));
         }
-        if own && self.rule(path).is_some() {
+        if let Some(rule) = self.rule(path).filter(|_| own) {
+            self.warn_of_unnamed(rule, &head.headers);
             return Looked::Pass(wanted(CacheStatus::bypass(Reason::Cookies), None));
         }
 
@@ -157,7 +163,7 @@ impl SiteCache {
                     if means == Use::WhileRevalidating {
                         let mut wanted = wanted(CacheStatus::forward(Forward::Stale), Some(found));
                         (wanted.storable, wanted.shareable) = (true, true);
-                        return match self.cache.flights.lead(&mut wanted, self.cache.store.moment()) {
+                        return match self.cache.flights.lead(&mut wanted, &self.cache.store) {
                             Some(_) => Looked::Answer(response),
                             None => Looked::Refresh(response, wanted),
                         };
@@ -185,8 +191,7 @@ impl SiteCache {
         // What has to be validated for each request is shared with nobody.
         wanted.shareable = !asks_for_part
             && wanted.stored.as_ref().is_none_or(|stored| !stored.freshness.no_cache && stored.freshness.lifetime > 0);
-        let moment = self.cache.store.moment();
-        if let Some(flight) = wanted.shareable.then(|| self.cache.flights.find(wanted.key, moment)).flatten() {
+        if let Some(flight) = wanted.shareable.then(|| self.cache.flights.find(&wanted, &self.cache.store)).flatten() {
             return Looked::Join(flight, wanted);
         }
         if (conditional || asks_for_part) && !validates {
@@ -196,7 +201,7 @@ impl SiteCache {
             wanted.shareable = false;
         }
         if wanted.shareable {
-            if let Some(flight) = self.cache.flights.lead(&mut wanted, moment) {
+            if let Some(flight) = self.cache.flights.lead(&mut wanted, &self.cache.store) {
                 return Looked::Join(flight, wanted);
             }
         }
@@ -280,6 +285,36 @@ fn authority<'a>(head: &'a Parts, exchange: &'a Exchange) -> &'a str {
     exchange.client.host.as_deref().or_else(of_uri).or_else(said).unwrap_or("")
 }
 
+/// What parts the keys of one target: visitors under a rule, and what proxies said beside host and scheme. A proxy may have let
+/// it through from its client, and an app may render it, or know its user by it.
+fn partition(visitor: Option<Visitor>, head: &Parts, exchange: &Exchange) -> Vec<u8> {
+    let mut bytes = visitor.map_or(Vec::new(), |visitor| visitor.partition().to_vec());
+    if !exchange.client.proxied {
+        return bytes;
+    }
+    const IN_THE_TARGET: [&str; 3] = ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
+    let by_proxy = |name: &HeaderName| {
+        name.as_str().starts_with("x-forwarded-") && !IN_THE_TARGET.contains(&name.as_str())
+            || name == header::HOST && exchange.client.host.is_some()
+    };
+    let fields = head.headers.iter().filter(|(name, _)| by_proxy(name));
+    let mut said: Vec<_> =
+        fields.map(|(name, value)| [name.as_str().as_bytes(), b"\0", value.as_bytes(), b"\0"].concat()).collect();
+    said.sort();
+    bytes.extend(said.concat());
+    bytes
+}
+
+/// Whether Connection names a field of the request: an upstream does not get it (RFC 9110 section 7.6.1), and in the key it would
+/// stand all the same.
+fn takes_back(request: &HeaderMap) -> bool {
+    const USUAL: [&[u8]; 6] = [b"keep-alive", b"close", b"te", b"upgrade", b"http2-settings", b"proxy-connection"];
+    members(request, header::CONNECTION).any(|option| {
+        !USUAL.iter().any(|usual| option.eq_ignore_ascii_case(usual))
+            && HeaderName::from_bytes(option).is_ok_and(|name| request.contains_key(name))
+    })
+}
+
 /// Requests that the cache has nothing to do with, or nothing to say to.
 fn beside(head: &Parts, body: bool) -> Option<CacheStatus> {
     if ![Method::GET, Method::HEAD].contains(&head.method) {
@@ -291,6 +326,9 @@ fn beside(head: &Parts, body: bool) -> Option<CacheStatus> {
     // What a GET brings along is in no key (RFC 9110 section 9.3.1).
     if body {
         return Some(CacheStatus::bypass(Reason::Method));
+    }
+    if takes_back(&head.headers) {
+        return Some(CacheStatus { detail: Some("connection"), ..CacheStatus::forward(Forward::Bypass) });
     }
     // Preconditions that only the origin can evaluate (RFC 9111 section 4.3.2).
     let strict = [header::IF_MATCH, header::IF_UNMODIFIED_SINCE].iter().any(|name| head.headers.contains_key(name));

@@ -3,13 +3,15 @@
 //! done is handed to it.
 //!
 //! Reading order: `lookup` (what is there for a request), `answer` (a stored response as the client gets it), `flight` (one
-//! question to the origin for all who ask), `arrival` (what is made of the origin's answer), `keeping` (where it is kept), `streaming` (a body that is given
-//! on while it comes), `sessions` (visitors under an owner's rules), `counters`.
+//! question to the origin for all who ask), `arrival` (what is made of the origin's answer), `invalidation` (what it says of
+//! others), `keeping` (where it is kept), `streaming` (a body that is given on while it comes), `sessions` (visitors under an
+//! owner's rules), `counters`.
 
 mod answer;
 mod arrival;
 mod counters;
 mod flight;
+mod invalidation;
 mod keeping;
 mod lookup;
 mod recode;
@@ -36,7 +38,7 @@ use cache::{
 };
 use http::{HeaderName, HeaderValue, Response};
 
-use crate::http::body::ResponseBody;
+use crate::{http::body::ResponseBody, log::Log};
 
 pub use counters::{Counters, Missed};
 pub use flight::{Fetch, Fetched};
@@ -76,6 +78,7 @@ pub struct Settings {
 pub struct SiteCache {
     pub settings: Settings,
     pub counters: Counters,
+    log: Log,
     cache: Arc<Cache>,
     sessions: sessions::Sessions,
     /// Paths whose queries hold what does not matter, by URL.
@@ -137,9 +140,10 @@ pub enum Purge {
 }
 
 impl SiteCache {
-    pub fn new(cache: Arc<Cache>, settings: Settings) -> SiteCache {
+    pub fn new(cache: Arc<Cache>, settings: Settings, log: Log) -> SiteCache {
         SiteCache {
             settings,
+            log,
             counters: Counters::default(),
             cache,
             sessions: sessions::Sessions::default(),

@@ -1,21 +1,27 @@
 //! Visitors under an owner's rules: whose pages are whose, and that everybody sees what he has changed himself.
 //! It never keeps a cookie's value, only hashes of it.
 
-use std::sync::{atomic::Ordering::Relaxed, Arc, RwLock};
+use std::{
+    collections::HashSet,
+    sync::{atomic::Ordering::Relaxed, Arc, Mutex, RwLock},
+};
 
 use cache::{
     store::How,
-    stored::Kept,
+    stored::{Kept, UNSETTLED},
     stubborn::{cookies, sessions_set, Rule},
 };
-use http::{request, HeaderMap};
+use http::{request, response, HeaderMap};
 
 use super::{Cache, SiteCache};
+use crate::clock::{self, Micros};
 
 /// Names of cookies by which the app has been seen to tell visitors apart: it keeps them from scripts.
 #[derive(Default)]
 pub struct Sessions {
     names: RwLock<Arc<Vec<String>>>,
+    /// Paths of rules and names of cookies of which a warning was given.
+    said: Mutex<HashSet<(String, String)>>,
 }
 
 /// More names than any app has.
@@ -76,15 +82,8 @@ impl Cache {
         }
     }
 
-    /// Whether the visitor has just changed something: what is shown to him next may be shown once (a notice), and is not to be
-    /// kept. Says so once.
-    pub fn settles(&self, rule: &Rule, request: &HeaderMap) -> bool {
-        let kept = self.store.get(self.keys.visitor(&rule.visitor(request)));
-        matches!(kept.as_deref(), Some(Kept::Session { settled, .. }) if !settled.swap(true, Relaxed))
-    }
-
-    fn remember(&self, said: &[u8], lineage: u128, settled: bool) {
-        let kept = Kept::Session { url: self.no_url.clone(), lineage, settled: settled.into() };
+    fn remember(&self, said: &[u8], lineage: u128, changed: Micros, settled: Micros) {
+        let kept = Kept::Session { url: self.no_url.clone(), lineage, changed, settled: settled.into() };
         // One that finds no room is a visitor of its own: fewer hits, and nothing wrong.
         let _ = self.store.insert(self.keys.visitor(said), Arc::new(kept));
     }
@@ -106,24 +105,74 @@ impl SiteCache {
             })
     }
 
+    /// Says aloud, once, that a rule does not name the cookie by which the app knows its visitors.
+    pub(super) fn warn_of_unnamed(&self, rule: &Rule, request: &HeaderMap) {
+        let names = self.sessions.names();
+        let unnamed =
+            |name: &&String| !rule.cookies.contains(name) && cookies(request).any(|(sent, _)| sent == name.as_bytes());
+        let mut said = self.sessions.said.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for name in names.iter().filter(unnamed) {
+            if said.insert((rule.path.clone(), name.clone())) {
+                self.log.event(format!(
+                    "Warning: [[cache]] path = {:?} does not name the cookie {name:?}, which the app keeps from scripts as one keeps a \
+                    session. Who has it is not answered by the rule. If these pages differ from visitor to visitor, add it to \
+                    cookies.",
+                    rule.path
+                ));
+            }
+        }
+    }
+
     /// A page was read: the session's new cookie stands for the same visitor.
     pub fn renewed(&self, rule: &Rule, visitor: Visitor, request: &HeaderMap, response: &HeaderMap) {
         if let (Some(lineage), Some(said)) = (visitor.0, rule.renewed_visitor(request, response)) {
-            self.cache.remember(&said, lineage, true);
+            self.cache.remember(&said, lineage, 0, 0);
         }
     }
 
     /// Something was changed: what is kept for who changed it goes at once, and what is shown next is not kept.
     pub fn changed(&self, request: &request::Parts, response: &HeaderMap) {
+        let now = clock::now();
         for rule in &self.settings.rules {
             let visitor = self.cache.visitor(rule, &request.headers);
-            let Some(tag) = visitor.tag() else { continue };
-            self.cache.store.purge_tag(&tag, How::Drop);
-            match rule.renewed_visitor(&request.headers, response) {
-                // Another session from now on, perhaps somebody else's (a login).
-                Some(said) => self.cache.remember(&said, self.cache.keys.visitor(&said).0, false),
-                None => self.cache.remember(&rule.visitor(&request.headers), visitor.0.unwrap_or_default(), false),
+            if let Some(tag) = visitor.tag() {
+                self.cache.store.purge_tag(&tag, How::Drop);
             }
+            match (rule.visitor_after(&request.headers, response), visitor.0) {
+                // Another session from now on, perhaps somebody else's (a login).
+                (Some(said), _) => self.cache.remember(&said, self.cache.keys.visitor(&said).0, now, UNSETTLED),
+                (None, Some(lineage)) => {
+                    self.cache.remember(&rule.visitor(&request.headers), lineage, now, UNSETTLED);
+                }
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// Whether the visitor has changed something and this is the first that he is shown since, which may be a notice that is shown
+    /// once; or was asked for before that, and may be that in its place. `began`: when it was asked for.
+    pub(super) fn may_be_shown_once(
+        &self,
+        rule: &Rule,
+        request: &HeaderMap,
+        response: &response::Parts,
+        began: Micros,
+    ) -> bool {
+        let kept = self.cache.store.get(self.cache.keys.visitor(&rule.visitor(request)));
+        let Some(Kept::Session { changed, settled, .. }) = kept.as_deref() else { return false };
+        if began <= *changed {
+            return true;
+        }
+        if matches!(response.status.as_u16(), 301 | 302 | 303 | 307 | 308) && settled.load(Relaxed) == UNSETTLED {
+            // The notice is shown where it leads to.
+            if let Some(said) = rule.visitor_after(request, &response.headers) {
+                self.cache.remember(&said, self.cache.keys.visitor(&said).0, *changed, UNSETTLED);
+            }
+            return true;
+        }
+        match settled.compare_exchange(UNSETTLED, clock::now(), Relaxed, Relaxed) {
+            Ok(_) => true,
+            Err(at) => began <= at,
         }
     }
 }

@@ -12,7 +12,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use cache::stored::Stored;
-use http_body::{Body, Frame};
+use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::sync::Notify;
 
@@ -26,6 +26,8 @@ pub struct SharedBody {
     state: Mutex<State>,
     /// A reader has taken something, or has left.
     taken: Notify,
+    /// Bytes of the whole, if they were known when it began.
+    length: Option<u64>,
 }
 
 #[derive(Default)]
@@ -67,7 +69,8 @@ impl SharedBody {
         completed: Completed,
         over: impl FnOnce() + Send + 'static,
     ) -> Arc<SharedBody> {
-        let shared = Arc::new(SharedBody { state: Mutex::default(), taken: Notify::new() });
+        let length = body.size_hint().exact();
+        let shared = Arc::new(SharedBody { state: Mutex::default(), taken: Notify::new(), length });
         let filled = shared.clone();
         tokio::spawn(async move { filled.fill(body, most, completed, over).await });
         shared
@@ -90,7 +93,7 @@ impl SharedBody {
             Some(free) => state.readers[free] = position,
             None => state.readers.push(position),
         }
-        Some(SharedReader { body: self.clone(), number, done: false })
+        Some(SharedReader { body: self.clone(), number, read: 0, done: false })
     }
 
     /// The stored response, when the body is whole. None: it is not stored.
@@ -99,8 +102,10 @@ impl SharedBody {
         while let Some(piece) = reader.frame().await {
             piece.ok()?;
         }
-        match &self.lock().end {
-            Some(End::Whole(stored)) => stored.clone(),
+        // Not as the last expression: the lock would be held while the reader is dropped, which takes it.
+        let end = self.lock().end.clone();
+        match end {
+            Some(End::Whole(stored)) => stored,
             _ => None,
         }
     }
@@ -120,7 +125,11 @@ impl SharedBody {
                     if bytes.is_empty() {
                         continue;
                     }
-                    let oversize = self.add(bytes, most);
+                    let last = body.is_end_stream();
+                    let oversize = self.add(bytes, most, last);
+                    if last {
+                        break End::Whole(None);
+                    }
                     if oversize {
                         over.take().into_iter().for_each(|over| over());
                         if !self.keep_pace().await {
@@ -146,8 +155,9 @@ impl SharedBody {
         over.into_iter().for_each(|over| over());
     }
 
-    /// Whether it is too large to keep now.
-    fn add(&self, bytes: Bytes, most: u64) -> bool {
+    /// Whether it is too large to keep now. `last`: nothing comes after; who has it finds the whole in the cache, so nobody is
+    /// told before it is there.
+    fn add(&self, bytes: Bytes, most: u64, last: bool) -> bool {
         let mut state = self.lock();
         state.came += bytes.len() as u64;
         state.oversize |= state.came > most;
@@ -155,7 +165,9 @@ impl SharedBody {
         if state.oversize {
             state.let_go();
         }
-        state.wake();
+        if !last {
+            state.wake();
+        }
         state.oversize
     }
 
@@ -211,6 +223,8 @@ impl State {
 pub struct SharedReader {
     body: Arc<SharedBody>,
     number: usize,
+    /// Bytes so far.
+    read: u64,
     done: bool,
 }
 
@@ -232,6 +246,7 @@ impl Body for SharedReader {
             position.piece += 1;
             let oversize = state.oversize;
             drop(state);
+            self.read += piece.len() as u64;
             if oversize {
                 self.body.taken.notify_one();
             }
@@ -252,6 +267,15 @@ impl Body for SharedReader {
                 Poll::Ready(broken.then(|| Err(io::Error::other("the origin broke off"))))
             }
         }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.done || self.body.length == Some(self.read)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let left = self.body.length.and_then(|length| length.checked_sub(self.read));
+        left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 

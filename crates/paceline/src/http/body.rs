@@ -82,6 +82,7 @@ impl Body for ResponseBody {
             ResponseBody::Arriving(reader) => reader.is_end_stream(),
             ResponseBody::File(file) => file.is_end_stream(),
             ResponseBody::Relayed(body) => body.is_end_stream(),
+            ResponseBody::Shared(reader) => reader.is_end_stream(),
             ResponseBody::Logged(logged) => logged.is_end_stream(),
             _ => false,
         }
@@ -93,6 +94,7 @@ impl Body for ResponseBody {
             ResponseBody::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             ResponseBody::File(file) => file.size_hint(),
             ResponseBody::Relayed(body) => body.size_hint(),
+            ResponseBody::Shared(reader) => reader.size_hint(),
             ResponseBody::Logged(logged) => logged.size_hint(),
             _ => SizeHint::default(),
         }

@@ -162,7 +162,7 @@ impl Sites {
 
     fn cache_of(&self, site: &SiteConfig) -> Option<Arc<SiteCache>> {
         let settings = site.cache.clone()?;
-        Some(Arc::new(SiteCache::new(self.server.cache.clone(), settings)))
+        Some(Arc::new(SiteCache::new(self.server.cache.clone(), settings, self.server.log.clone())))
     }
 
     /// Looks for sites that came, went or changed, and at each app's tmp/restart.txt.

@@ -1,0 +1,57 @@
+//! What an answer says of other responses that are kept: one to HEAD of that to GET, one to an unsafe request of all that it has
+//! changed. It never stores the answer itself.
+
+use std::sync::Arc;
+
+use cache::{
+    freshness::Exchanged,
+    groups,
+    invalidating::invalidated,
+    key::Target,
+    store::How,
+    stored::Kept,
+    updating::{self, HeadMeans},
+};
+use http::{request::Parts, response, StatusCode};
+
+use super::{lookup::Wanted, SiteCache};
+
+impl SiteCache {
+    /// An answer to HEAD speaks of what is stored for GET, too.
+    pub(super) fn heard(&self, wanted: &mut Wanted, parts: &response::Parts, at: Exchanged) {
+        let Some(stored) = &wanted.stored else { return };
+        if self.rule_of(wanted).is_some() || parts.status == StatusCode::NOT_MODIFIED {
+            return;
+        }
+        match updating::head(stored, parts, at, self.settings.stale_if_error) {
+            HeadMeans::Freshened(newer) => {
+                let moment = self.cache.store.moment();
+                let _ = self.cache.store.insert_since(wanted.key, Arc::new(Kept::Response(Arc::new(*newer))), moment);
+            }
+            HeadMeans::Outdated => drop(self.cache.store.remove(wanted.key)),
+            HeadMeans::Unrelated => {}
+        }
+    }
+
+    /// Something was changed (RFC 9111 section 4.4).
+    pub(super) fn invalidate(&self, wanted: &Wanted, head: &Parts, parts: &response::Parts) {
+        if !self.settings.rules.is_empty() {
+            self.changed(head, &parts.headers);
+        }
+        let target = target_of(&wanted.url);
+        let Some(dropped) = invalidated(&head.method, &target, parts) else { return };
+        for url in &dropped.urls {
+            self.cache.store.purge_url(url, How::Drop);
+        }
+        for tag in &dropped.tags {
+            self.cache.store.purge_tag(tag, How::Drop);
+        }
+    }
+}
+
+/// A URL as the target it was made of.
+pub(super) fn target_of(url: &str) -> Target<'_> {
+    let origin = groups::origin(url);
+    let (scheme, authority) = origin.split_once("://").unwrap_or(("http", origin));
+    Target { scheme, authority, path: &url[origin.len()..] }
+}
