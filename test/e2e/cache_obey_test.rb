@@ -166,7 +166,7 @@ class CacheObeyTest < Minitest::Test
       page = ask("/", asked)
       next unless words(page) == "hit"
       hits += 1
-      assert_equal expected.to_s, page.body, "#{asked} after #{kept.inspect}"
+      assert_equal expected.to_s, page.body, "#{asked}: #{kept[expected]} is newer than #{kept[page.body.to_i]}"
     end
     assert_operator hits, :>, 800
   end

@@ -222,8 +222,9 @@ impl SiteCache {
                     let key = self.cache.keys.variant(primary, nominated, request);
                     first.get_or_insert(key);
                     if let Some(Kept::Response(stored)) = self.cache.store.get(key).as_deref() {
-                        let newer =
-                            |best: &(Key, Arc<Stored>)| best.1.freshness.response_time < stored.freshness.response_time;
+                        // Of one millisecond the one that was made later.
+                        let made = |stored: &Stored| (stored.freshness.response_time, stored.version);
+                        let newer = |best: &(Key, Arc<Stored>)| made(&best.1) < made(stored);
                         if best.as_ref().is_none_or(newer) {
                             best = Some((key, stored.clone()));
                         }
