@@ -55,6 +55,24 @@ impl Pieces {
         some.then(|| Pieces { complete: range.complete, pieces: vec![(range.first, body)], latest: None })
     }
 
+    /// All of them, with the places where they begin.
+    pub(crate) fn all(&self) -> &[(u64, Bytes)] {
+        &self.pieces
+    }
+
+    /// Pieces that were joined once. None: they overlap, are out of order or end nowhere.
+    pub(crate) fn known(complete: Option<u64>, pieces: Vec<(u64, Bytes)>) -> Option<Pieces> {
+        let mut end = 0;
+        for (start, piece) in &pieces {
+            if *start < end || piece.is_empty() {
+                return None;
+            }
+            end = start.checked_add(piece.len() as u64)?;
+        }
+        let fits = complete.is_none_or(|complete| end <= complete);
+        fits.then_some(Pieces { complete, pieces, latest: None })
+    }
+
     /// These as the answer to `asked` (Range), of which the origin said `said` (Content-Range).
     pub fn answering(mut self, asked: &HeaderValue, said: &HeaderValue) -> Pieces {
         if let [(_, piece)] = &self.pieces[..] {

@@ -79,6 +79,34 @@ impl Stored {
         }
     }
 
+    /// One that was kept before, by another process (`record`).
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn revived(
+        url: Arc<str>,
+        status: StatusCode,
+        headers: HeaderMap,
+        content: Content,
+        freshness: Freshness,
+        nominated: Nominated,
+        tags: Vec<Arc<str>>,
+        modified: Option<Millis>,
+        expired: bool,
+    ) -> Stored {
+        Stored {
+            version: VERSIONS.fetch_add(1, Relaxed),
+            url,
+            status,
+            headers,
+            content,
+            freshness,
+            nominated,
+            tags: tags.into(),
+            modified,
+            expired: AtomicBool::new(expired),
+            hits: AtomicU64::new(0),
+        }
+    }
+
     /// The whole body, if it is there.
     pub fn whole(&self) -> Option<&Bytes> {
         match &self.content {

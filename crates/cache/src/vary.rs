@@ -22,6 +22,13 @@ impl Nominated {
         Some(Nominated(names.into()))
     }
 
+    /// Those that were nominated once: in order again, should they not be.
+    pub(crate) fn known(mut names: Vec<HeaderName>) -> Nominated {
+        names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+        names.dedup();
+        Nominated(names.into())
+    }
+
     pub fn names(&self) -> &[HeaderName] {
         &self.0
     }

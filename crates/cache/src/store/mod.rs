@@ -173,6 +173,11 @@ impl<T: Object> Store<T> {
         inserted
     }
 
+    /// Whether something of this URL with these tags was purged after the moment, or may have been.
+    pub fn purged_since(&self, moment: Moment, url: &str, tags: &[Arc<str>]) -> bool {
+        self.ledger().purges.purged_since(moment, url, tags)
+    }
+
     /// Takes the object of this key out.
     pub fn remove(&self, key: Key) -> Option<Arc<T>> {
         self.ledger().remove(&self.lookup, key, |_| true)
