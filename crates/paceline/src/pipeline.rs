@@ -212,7 +212,12 @@ async fn cached(
     exchange: &mut Exchange,
 ) -> Response<ResponseBody> {
     let has_body = body.as_ref().is_some_and(|body| !body.is_end_stream());
-    let wanted = match cache.look(head, has_body, exchange) {
+    let mut looked = cache.look(head, has_body, exchange);
+    if let Looked::Absent(absent) = &looked {
+        cache.recall(absent, &head.headers).await;
+        looked = cache.look_again(head, has_body, exchange);
+    }
+    let wanted = match looked {
         Looked::Answer(response) => return response,
         Looked::Refresh(response, wanted) => {
             // In nobody's name: who asked has had his answer.
@@ -230,7 +235,7 @@ async fn cached(
             Some(response) => return response,
             None => wanted,
         },
-        Looked::Pass(wanted) => wanted,
+        Looked::Pass(wanted) | Looked::Absent(wanted) => wanted,
     };
     if wanted.only_if_cached() {
         let sentence = "This page is not in the cache, and no other was asked for.";
@@ -240,7 +245,7 @@ async fn cached(
     }
     let began = cache.begin();
     let response = ask(site, head, body, exchange).await;
-    cache.passed(wanted, head, response, began)
+    cache.passed(wanted, head, response, began).await
 }
 
 /// How the cache asks for what many want: without a body, and to the end.

@@ -97,8 +97,8 @@ impl SiteCache {
         Fetched { response, exchange }
     }
 
-    /// What came of a request that was passed on for itself.
-    pub fn passed(
+    /// What came of a request that was passed on for itself. When it is there, so is on disk what the request has purged.
+    pub async fn passed(
         self: &Arc<Self>,
         mut wanted: Box<Wanted>,
         head: &Parts,
@@ -108,7 +108,12 @@ impl SiteCache {
         let at = Exchanged { request_time: began.request_time, response_time: now() };
         let asked = Asked { at, began: began.began, moment: began.moment, validated: false, less: false };
         let mut leading = Leading { cache: self.clone(), flight: None };
-        self.arrived(&mut wanted, head, response, &asked, &mut leading)
+        let response = self.arrived(&mut wanted, head, response, &asked, &mut leading);
+        for purged in wanted.purging.drain(..) {
+            // A thread that is gone purges nothing; it has said why.
+            let _ = purged.await;
+        }
+        response
     }
 
     fn arrived(
@@ -228,7 +233,7 @@ impl SiteCache {
             && parts.status != StatusCode::NOT_MODIFIED
             && parts.status != StatusCode::PARTIAL_CONTENT
         {
-            self.cache.store.remove(wanted.key);
+            self.cache.take(wanted.key, wanted.visitor.is_some());
         }
         // These are about a client's own condition or range, and say nothing of the page.
         let own = matches!(parts.status.as_u16(), 206 | 304 | 412 | 416);
@@ -260,7 +265,7 @@ impl SiteCache {
             Ok(renewed) => {
                 let renewed = Arc::new(renewed);
                 let (key, inserted) =
-                    self.place(wanted.primary, wanted.directory.as_ref(), &head.headers, renewed.clone(), asked.moment);
+                    self.place((wanted.primary, wanted.visitor.is_some()), wanted.directory.as_ref(), &head.headers, renewed.clone(), asked.moment);
                 wanted.status.stored = inserted.is_ok();
                 wanted.status.ttl = Some(cache::reusing::ttl(&renewed, now()));
                 self.offer(
@@ -277,7 +282,7 @@ impl SiteCache {
             }
             Err(reason) => {
                 wanted.status.reason = Some(reason);
-                self.cache.store.remove(wanted.key);
+                self.cache.take(wanted.key, wanted.visitor.is_some());
                 (stored.clone(), wanted.key)
             }
         };

@@ -14,7 +14,7 @@ use cache::{
 };
 use http::{request::Parts, response, StatusCode};
 
-use super::{lookup::Wanted, SiteCache};
+use super::{lookup::Wanted, Purge, SiteCache};
 
 impl SiteCache {
     /// An answer to HEAD speaks of what is stored for GET, too.
@@ -23,28 +23,27 @@ impl SiteCache {
         if self.rule_of(wanted).is_some() || parts.status == StatusCode::NOT_MODIFIED {
             return;
         }
+        let own = wanted.visitor.is_some();
         match updating::head(stored, parts, at, self.settings.stale_if_error) {
             HeadMeans::Freshened(newer) => {
                 let moment = self.cache.store.moment();
-                let _ = self.cache.store.insert_since(wanted.key, Arc::new(Kept::Response(Arc::new(*newer))), moment);
+                let _ = self.cache.put(wanted.key, Arc::new(Kept::Response(Arc::new(*newer))), moment, own);
             }
-            HeadMeans::Outdated => drop(self.cache.store.remove(wanted.key)),
+            HeadMeans::Outdated => self.cache.take(wanted.key, own),
             HeadMeans::Unrelated => {}
         }
     }
 
     /// Something was changed (RFC 9111 section 4.4).
-    pub(super) fn invalidate(&self, wanted: &Wanted, head: &Parts, parts: &response::Parts) {
+    pub(super) fn invalidate(&self, wanted: &mut Wanted, head: &Parts, parts: &response::Parts) {
         if !self.settings.rules.is_empty() {
             self.changed(head, &parts.headers);
         }
         let target = target_of(&wanted.url);
         let Some(dropped) = invalidated(&head.method, &target, parts) else { return };
-        for url in &dropped.urls {
-            self.cache.store.purge_url(url, How::Drop);
-        }
-        for tag in &dropped.tags {
-            self.cache.store.purge_tag(tag, How::Drop);
+        let urls = dropped.urls.into_iter().map(Purge::Url);
+        for what in urls.chain(dropped.tags.into_iter().map(Purge::Tag)) {
+            wanted.purging.extend(self.cache.purge_soon(&what, How::Drop).1);
         }
     }
 }

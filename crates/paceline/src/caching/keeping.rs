@@ -16,10 +16,10 @@ use http::{header, HeaderMap, StatusCode};
 use super::{lookup::Wanted, recode, SiteCache};
 
 impl SiteCache {
-    /// Puts it where requests like this one look.
+    /// Puts it where requests like this one look. `own`: it is one visitor's, by an owner's rule.
     pub(super) fn place(
         &self,
-        primary: Key,
+        (primary, own): (Key, bool),
         directory: Option<&Arc<Kept>>,
         request: &HeaderMap,
         stored: Arc<Stored>,
@@ -37,10 +37,13 @@ impl SiteCache {
             if previous.is_none_or(|previous| previous.nominations.first() != Some(&stored.nominated)) {
                 let directory = Directory::with(previous, stored.url.clone(), stored.nominated.clone());
                 // Without room for it there is none for what it leads to.
-                let _ = store.insert(primary, Arc::new(Kept::Directory(directory)));
+                let _ = self.cache.put(primary, Arc::new(Kept::Directory(directory)), store.moment(), own);
+            } else if let Some(directory) = now_there.filter(|_| !own) {
+                // On disk it must not be older, and gone earlier, than what it leads to.
+                self.cache.put_again(primary, directory);
             }
         }
-        let inserted = match store.insert_since(key, Arc::new(Kept::Response(stored)), moment) {
+        let inserted = match self.cache.put(key, Arc::new(Kept::Response(stored)), moment, own) {
             Inserted::Stored => Ok(()),
             Inserted::TooLarge => Err(Reason::Size),
             Inserted::Purged => Err(Reason::Purged),
@@ -53,12 +56,19 @@ impl SiteCache {
 pub struct Kin {
     url: Arc<str>,
     pub primary: Key,
+    /// It is one visitor's, by an owner's rule.
+    own: bool,
     directory: Option<Arc<Kept>>,
 }
 
 impl Kin {
     pub fn of(wanted: &Wanted) -> Kin {
-        Kin { url: wanted.url.clone(), primary: wanted.primary, directory: wanted.directory.clone() }
+        Kin {
+            url: wanted.url.clone(),
+            primary: wanted.primary,
+            own: wanted.visitor.is_some(),
+            directory: wanted.directory.clone(),
+        }
     }
 }
 
@@ -122,7 +132,8 @@ impl Keeping {
             return KeptOne { response, primary, key: primary, stored: Err(Reason::Incomplete) };
         }
         let directory = self.wanted.directory.as_ref();
-        let (key, stored) = self.cache.place(primary, directory, &self.request, response.clone(), self.moment);
+        let own = self.wanted.own;
+        let (key, stored) = self.cache.place((primary, own), directory, &self.request, response.clone(), self.moment);
         KeptOne { response, primary, key, stored }
     }
 

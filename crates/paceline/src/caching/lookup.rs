@@ -20,6 +20,7 @@ use http::{header, request::Parts, HeaderMap, HeaderName, Method, Response};
 
 use super::{
     answer::{self, Answering},
+    disk::Purged,
     flight::Flight,
     now,
     sessions::Visitor,
@@ -38,6 +39,8 @@ pub enum Looked {
     Join(Arc<Flight>, Box<Wanted>),
     /// The origin is to be asked for this request alone.
     Pass(Box<Wanted>),
+    /// Memory has nothing, but the disk may have something. To be looked for there (`recall`), and then again.
+    Absent(Box<Wanted>),
 }
 
 /// A request, and what the cache knows of its target.
@@ -62,6 +65,8 @@ pub struct Wanted {
     /// The path, for rules and counters.
     pub(super) path: String,
     pub(super) flight: Option<Arc<Flight>>,
+    /// What the request has purged, until it is so on disk.
+    pub(super) purging: Vec<Purged>,
 }
 
 impl Wanted {
@@ -86,6 +91,15 @@ struct Found {
 impl SiteCache {
     /// Looks for what answers the request. `body`: it has one.
     pub fn look(self: &Arc<Self>, head: &Parts, body: bool, exchange: &Exchange) -> Looked {
+        self.look_for(head, body, exchange, self.cache.may_recall())
+    }
+
+    /// Looks once more, after `Looked::Absent`, which does not come again.
+    pub fn look_again(self: &Arc<Self>, head: &Parts, body: bool, exchange: &Exchange) -> Looked {
+        self.look_for(head, body, exchange, false)
+    }
+
+    fn look_for(self: &Arc<Self>, head: &Parts, body: bool, exchange: &Exchange, may_recall: bool) -> Looked {
         let now = now();
         let path = head.uri.path();
         let is_read = [Method::GET, Method::HEAD].contains(&head.method);
@@ -124,6 +138,7 @@ impl SiteCache {
                 partition: partition.clone(),
                 path: path.to_owned(),
                 flight: None,
+                purging: Vec::new(),
             })
         };
         if let Some(forward) = beside(head, body) {
@@ -139,6 +154,11 @@ impl SiteCache {
         }
 
         let found = self.find(primary, &head.headers);
+        let absent = found.stored.is_none() && visitor.is_none();
+        if absent && may_recall && !self.cache.uncacheable.knows(found.key, now) {
+            let forward = CacheStatus::forward(Forward::UriMiss);
+            return Looked::Absent(Box::new(Wanted { storable: true, ..*wanted(forward, Some(found)) }));
+        }
         let miss = if found.directory.is_some() { Forward::VaryMiss } else { Forward::UriMiss };
         let mut forward = CacheStatus::forward(miss);
         if let Some(stored) = &found.stored {

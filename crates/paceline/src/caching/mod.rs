@@ -4,26 +4,30 @@
 //!
 //! Reading order: `lookup` (what is there for a request), `answer` (a stored response as the client gets it), `flight` (one
 //! question to the origin for all who ask), `arrival` (what is made of the origin's answer), `invalidation` (what it says of
-//! others), `keeping` (where it is kept), `streaming` (a body that is given on while it comes), `sessions` (visitors under an
-//! owner's rules), `counters`.
+//! others), `keeping` (where it is kept), `recalling` and `disk` (what outlives the process), `streaming` (a body that is given on
+//! while it comes), `sessions` (visitors under an owner's rules), `counters`.
 
 mod answer;
 mod arrival;
 mod counters;
+mod disk;
 mod flight;
 mod invalidation;
 mod keeping;
 mod lookup;
 mod recode;
+mod recalling;
 mod sessions;
 mod streaming;
 
 use std::{
     collections::{HashMap, HashSet},
+    io,
     sync::{
         atomic::{AtomicU64, Ordering::Relaxed},
-        Arc, Mutex, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
     },
+    thread::JoinHandle,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -41,6 +45,7 @@ use http::{HeaderName, HeaderValue, Response};
 use crate::{http::body::ResponseBody, log::Log};
 
 pub use counters::{Counters, Missed};
+pub use disk::{Disk, DiskUsage, Say};
 pub use flight::{Fetch, Fetched};
 pub use lookup::{Looked, Wanted};
 pub use streaming::SharedReader;
@@ -49,6 +54,9 @@ pub use streaming::SharedReader;
 pub struct Cache {
     store: Store<Kept>,
     keys: KeyMaker,
+    disk: Option<Disk>,
+    /// The thread that writes to the disk.
+    writing: Mutex<Option<JoinHandle<()>>>,
     flights: flight::Flights,
     uncacheable: Uncacheable,
     /// Bodies that are being compressed.
@@ -88,10 +96,27 @@ pub struct SiteCache {
 impl Cache {
     /// `budget`: bytes for all that is kept, its index included.
     pub fn new(budget: u64) -> Cache {
-        let secret = uuid::Uuid::new_v4().as_u64_pair();
+        Cache::over(budget, None)
+    }
+
+    /// The same, with a part on disk. Err: its thread could not be started.
+    pub fn with_disk(budget: u64, disk: Disk) -> io::Result<Arc<Cache>> {
+        let cache = Arc::new(Cache::over(budget, Some(disk)));
+        let thread = std::thread::Builder::new().name("cache-disk".into()).spawn({
+            let cache = cache.clone();
+            move || cache.disk.iter().for_each(|disk| disk::write(disk, &cache.store))
+        })?;
+        *cache.writing.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(cache)
+    }
+
+    fn over(budget: u64, disk: Option<Disk>) -> Cache {
+        let new = || <[u64; 2]>::from(uuid::Uuid::new_v4().as_u64_pair());
         Cache {
             store: Store::new(budget),
-            keys: KeyMaker::new([secret.0, secret.1]),
+            keys: KeyMaker::new(disk.as_ref().map_or_else(new, Disk::secret)),
+            disk,
+            writing: Mutex::default(),
             flights: flight::Flights::default(),
             uncacheable: Uncacheable::default(),
             making: Mutex::default(),
@@ -117,8 +142,38 @@ impl Cache {
         &self.store
     }
 
-    /// Drops, or expires, what is named. How many responses that were.
+    /// The disk's part, if there is one.
+    pub fn disk(&self) -> Option<&Disk> {
+        self.disk.as_ref()
+    }
+
+    /// Writes what still waits for the disk, before the server ends.
+    pub fn close(&self) {
+        self.disk.iter().for_each(Disk::end);
+        let thread = self.writing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // It says by itself what went wrong.
+            let _ = thread.join();
+        }
+    }
+
+    /// Drops, or expires, what is named, in memory and on disk. How many responses that were. It waits for the disk: call it where
+    /// that may be.
     pub fn purge(&self, what: &Purge, how: How) -> usize {
+        let (count, on_disk) = self.purge_soon(what, how);
+        // Most are in both.
+        count.max(on_disk.and_then(|purged| purged.blocking_recv().ok()).unwrap_or(0) as usize)
+    }
+
+    /// The same without waiting: nothing of it is given any more, and when the second is there it is so on disk, too.
+    fn purge_soon(&self, what: &Purge, how: How) -> (usize, Option<disk::Purged>) {
+        let Some(disk) = &self.disk else { return (self.purge_memory(what, how), None) };
+        let purging = disk.begin_purge(&self.store);
+        let count = self.purge_memory(what, how);
+        (count, Some(disk.purge(purging, what.clone(), how)))
+    }
+
+    fn purge_memory(&self, what: &Purge, how: How) -> usize {
         match what {
             Purge::Url(url) => self.store.purge_url(url, how),
             Purge::Tag(tag) => self.store.purge_tag(tag, how),

@@ -1,0 +1,142 @@
+//! The folder of the cache's files: made and opened for this server alone, and put in order before anything is read.
+//! It never follows a link to another place, and never touches a file that another server has.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::Path,
+};
+
+use rustix::{
+    fs::{flock, FlockOperation},
+    process::geteuid,
+};
+
+use super::{
+    environment::{Entries, Environment},
+    verify::verify,
+    Say,
+};
+
+/// LMDB's names for its files.
+pub const FILE: &str = "data.mdb";
+const READERS: &str = "lock.mdb";
+/// Says whose the folder is.
+const OWNER: &str = "server.lock";
+const DAMAGED: &str = "data.mdb.damaged";
+
+/// The environment in the folder, and what it is held by. Err: a reason why there is none.
+pub fn open(folder: &Path, size: u64, say: &Say) -> Result<(Environment, File), String> {
+    make(folder)?;
+    let lock = lock(folder)?;
+    let entries = prepare(folder, size, say)?;
+    match Environment::open(folder, size, &entries) {
+        Ok(environment) => Ok((environment, lock)),
+        Err(error) if folder.join(FILE).exists() => {
+            set_aside(folder, &error.to_string(), say)?;
+            let environment = Environment::open(folder, size, &Entries::default()).map_err(|error| error.to_string())?;
+            Ok((environment, lock))
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn make(folder: &Path) -> Result<(), String> {
+    let said = |error: io::Error| error.to_string();
+    if let Some(parent) = folder.parent() {
+        DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(said)?;
+    }
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(said(error)),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(folder).map_err(said)?;
+    if !found.is_dir() {
+        return Err("it is no directory".into());
+    }
+    if found.uid() != geteuid().as_raw() {
+        return Err("it belongs to another account".into());
+    }
+    if geteuid().is_root() {
+        ours_all_the_way(folder)?;
+    }
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(said)
+}
+
+/// Root writes nothing where somebody else could put another folder in the place of this one.
+fn ours_all_the_way(folder: &Path) -> Result<(), String> {
+    let real = folder.canonicalize().map_err(|error| error.to_string())?;
+    for above in real.ancestors().skip(1) {
+        let found = fs::symlink_metadata(above).map_err(|error| error.to_string())?;
+        let sticky = found.mode() & 0o1000 != 0;
+        if found.uid() != 0 || (found.mode() & 0o022 != 0 && !sticky) {
+            return Err(format!(
+                "this server runs as root, and others may write in {}: name a cache_dir where only root may",
+                above.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn lock(folder: &Path) -> Result<File, String> {
+    let mut options = OpenOptions::new();
+    let file = options.create(true).truncate(false).write(true).mode(0o600).open(folder.join(OWNER));
+    let file = file.map_err(|error| error.to_string())?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err("another server has it".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Leaves a file that LMDB can open without harm, or none.
+fn prepare(folder: &Path, size: u64, say: &Say) -> Result<Entries, String> {
+    remove(folder, READERS)?;
+    let file = match File::open(folder.join(FILE)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Entries::default()),
+        Err(error) => return Err(error.to_string()),
+    };
+    let length = file.metadata().map_err(|error| error.to_string())?.len();
+    if length == 0 {
+        remove(folder, FILE)?;
+        return Ok(Entries::default());
+    }
+    let mut entries = Entries::default();
+    if let Err(damage) = verify(&file, size, &mut |key, value| entries.see(key, value)) {
+        set_aside(folder, damage, say)?;
+        return Ok(Entries::default());
+    }
+    if !entries.are_ours() {
+        say("What the cache kept on disk is of another version: it begins anew".into());
+    } else if !entries.are_sound() {
+        set_aside(folder, "its entries do not match their checksums", say)?;
+        return Ok(Entries::default());
+    } else if length > size {
+        say("What the cache kept on disk is more than cache_disk allows now: it begins anew".into());
+    } else {
+        return Ok(entries);
+    }
+    remove(folder, FILE)?;
+    Ok(Entries::default())
+}
+
+/// A damaged file stays for who wants to know; the one before it does not.
+fn set_aside(folder: &Path, damage: &str, say: &Say) -> Result<(), String> {
+    remove(folder, READERS)?;
+    fs::rename(folder.join(FILE), folder.join(DAMAGED)).map_err(|error| error.to_string())?;
+    say(format!(
+        "What the cache kept on disk is damaged ({damage}): it begins anew, and {} is left",
+        folder.join(DAMAGED).display()
+    ));
+    Ok(())
+}
+
+fn remove(folder: &Path, name: &str) -> Result<(), String> {
+    match fs::remove_file(folder.join(name)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.to_string()),
+        _ => Ok(()),
+    }
+}
