@@ -14,7 +14,7 @@ use super::{
     puma::{self, Asking, FromPuma},
     resolve::{self, Sources},
     value::Value,
-    Config, Listening,
+    CacheDisk, Config, Listening, SiteConfig,
 };
 use crate::account;
 
@@ -178,6 +178,10 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         None
     });
     problems.append(&mut resolve::share_certificates(&mut given, &toml.tls, automatic.is_some(), &mut notices));
+    let cache_disk = cache_disk(&server, &sites, sites_dir.is_some()).unwrap_or_else(|why| {
+        problems.push(why);
+        None
+    });
     if !problems.is_empty() {
         return Err(problems.into());
     }
@@ -197,6 +201,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         tag: server.text("tag").or_else(|| Some(resolve::folder_name(&root))),
         front_threads: server.count("front_threads"),
         cache_size: server.number("cache_size"),
+        cache_disk,
         buffer_memory: server.count("buffer_memory"),
         shutdown_timeout: server.time("shutdown_timeout"),
         log: sources.log(),
@@ -209,8 +214,19 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
     })
 }
 
+/// Bytes and folder of what the page cache keeps on disk.
+fn cache_disk(server: &View<'_>, sites: &[SiteConfig], has_sites_dir: bool) -> Result<Option<CacheDisk>, String> {
+    let Some(size) = server.number_or_off("cache_disk") else { return Ok(None) };
+    let dir = match (server.path("cache_dir"), sites) {
+        (Some(dir), _) => dir,
+        (None, [only]) if !has_sites_dir => only.root.join("tmp/cache/paceline"),
+        _ => return Err("cache_disk: with several sites it needs a cache_dir, the folder for the files of all of them".into()),
+    };
+    Ok(Some(CacheDisk { size, dir }))
+}
+
 /// Settings by which a file could have root write where its owner may not, or run as whom its owner is not.
-const ROOTS_OWN: &[&str] = &["user", "group", "pidfile", "control", "access_log", "app_log"];
+const ROOTS_OWN: &[&str] = &["user", "group", "pidfile", "control", "cache_dir", "access_log", "app_log"];
 
 /// The file and its owner, where a server that runs as root reads what somebody else wrote.
 fn somebody_elses(file: &Path) -> Option<(&Path, String)> {

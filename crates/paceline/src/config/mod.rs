@@ -65,6 +65,8 @@ pub struct Config {
     pub front_threads: usize,
     /// Bytes of memory for what the page cache keeps.
     pub cache_size: u64,
+    /// Where the page cache keeps it on disk, too.
+    pub cache_disk: Option<CacheDisk>,
     /// Bytes of memory for all bodies that wait.
     pub buffer_memory: usize,
     /// How long in-flight requests may take after TERM or INT.
@@ -75,6 +77,14 @@ pub struct Config {
     pub notices: Vec<String>,
     /// `--adopt-control-fd N`: the server was started by a Ruby process that stays in charge of this socket pair.
     pub adopt_control_fd: Option<i32>,
+}
+
+/// What the page cache may take of a disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheDisk {
+    /// Bytes.
+    pub size: u64,
+    pub dir: PathBuf,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -273,6 +273,14 @@ pub static OPTIONS: &[Opt] = &[
         .risk("A page that says `public` or `max-age` and yet differs from visitor to visitor is shown to all of them: say `private` or `Vary`."),
     Opt::new(Server, CACHE, "cache_size", size(0, TB),
         "Memory for what is kept, of all sites, its index included.").fixed("64MB").flag("cache-size"),
+    Opt::new(Server, CACHE, "cache_disk", Kind::Bytes { min: 8 << 20, max: TB, off: true },
+        "Keep what is kept on disk as well, at most so much of it: it is there after a restart and after a crash. What an owner's rule keeps \
+        for visitors (`[[cache]]`) stays in memory.").fixed("off").flag("cache-disk")
+        .risk("Whoever reads the folder reads the pages. While the server starts it reads the file's index."),
+    Opt::new(Server, CACHE, "cache_dir", path(From::Settings),
+        "Folder for it, made with mode 0700 and for one server at a time.")
+        .preset(Unset("tmp/cache/paceline below the root, with one site; otherwise it has to be given")).flag("cache-dir")
+        .risk("A server that runs as root takes none where others may write above it."),
     Opt::new(Site, CACHE, "cache_object", size(0, 1 << 30),
         "Larger bodies are not kept.").fixed("4MB").flag("cache-object"),
     Opt::new(Site, CACHE, "cache_stale_if_error", time(0, 365 * DAY),

@@ -27,8 +27,8 @@ use crate::{
     accepted::Entrance,
     acme::{Keeper, Proof, Shelf},
     admission::{Connections, Full},
-    caching::Cache,
-    config::{Bind, Config, Listening},
+    caching::{Cache, Disk},
+    config::{Bind, CacheDisk, Config, Listening},
     connection,
     control::Control,
     dispatch::queue::Depth,
@@ -217,7 +217,7 @@ async fn supervise(
     memory::BODIES.allow(config.buffer_memory);
     let connections = Connections::new(config.client.connections, config.client.connections_per_address);
     let server = Arc::new(Server {
-        cache: Arc::new(Cache::new(config.cache_size)),
+        cache: cache(&config, &log).map_err(failed)?,
         config,
         log,
         automatic,
@@ -309,8 +309,19 @@ async fn supervise(
         _ = finished => {}
         _ = signals.again(told) => server.log.event("Stopping at once"),
     }
+    server.cache.close();
     server.log.event("Stopped");
     Ok(())
+}
+
+/// The page cache, with what is on disk from the last time.
+fn cache(config: &Config, log: &Log) -> std::io::Result<Arc<Cache>> {
+    let Some(CacheDisk { size, dir }) = &config.cache_disk else { return Ok(Arc::new(Cache::new(config.cache_size))) };
+    let log = log.clone();
+    match Disk::open(dir, *size, Arc::new(move |line| log.event(line))) {
+        Some(disk) => Cache::with_disk(config.cache_size, disk),
+        None => Ok(Arc::new(Cache::new(config.cache_size))),
+    }
 }
 
 /// The control socket of the process that started us as the server of an app it has already loaded.
