@@ -264,8 +264,13 @@ impl SiteCache {
         let (current, key) = match renewed {
             Ok(renewed) => {
                 let renewed = Arc::new(renewed);
-                let (key, inserted) =
-                    self.place((wanted.primary, wanted.visitor.is_some()), wanted.directory.as_ref(), &head.headers, renewed.clone(), asked.moment);
+                let (key, inserted) = self.place(
+                    (wanted.primary, wanted.visitor.is_some()),
+                    wanted.directory.as_ref(),
+                    &head.headers,
+                    renewed.clone(),
+                    asked.moment,
+                );
                 wanted.status.stored = inserted.is_ok();
                 wanted.status.ttl = Some(cache::reusing::ttl(&renewed, now()));
                 self.offer(

@@ -220,7 +220,11 @@ fn cache_disk(server: &View<'_>, sites: &[SiteConfig], has_sites_dir: bool) -> R
     let dir = match (server.path("cache_dir"), sites) {
         (Some(dir), _) => dir,
         (None, [only]) if !has_sites_dir => only.root.join("tmp/cache/paceline"),
-        _ => return Err("cache_disk: with several sites it needs a cache_dir, the folder for the files of all of them".into()),
+        _ => {
+            return Err(
+                "cache_disk: with several sites it needs a cache_dir, the folder for the files of all of them".into()
+            )
+        }
     };
     Ok(Some(CacheDisk { size, dir }))
 }

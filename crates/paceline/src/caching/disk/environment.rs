@@ -23,9 +23,7 @@ use cache::{
     store::{How, Key, Object},
     stored::Kept,
 };
-use heed::{
-    types::Bytes, Database, Env, EnvFlags, EnvOpenOptions, Error, MdbError, RoTxn, RwTxn, WithoutTls,
-};
+use heed::{types::Bytes, Database, Env, EnvFlags, EnvOpenOptions, Error, MdbError, RoTxn, RwTxn, WithoutTls};
 
 use crate::caching::Purge;
 

@@ -35,7 +35,8 @@ pub fn open(folder: &Path, size: u64, say: &Say) -> Result<(Environment, File), 
         Ok(environment) => Ok((environment, lock)),
         Err(error) if folder.join(FILE).exists() => {
             set_aside(folder, &error.to_string(), say)?;
-            let environment = Environment::open(folder, size, &Entries::default()).map_err(|error| error.to_string())?;
+            let environment =
+                Environment::open(folder, size, &Entries::default()).map_err(|error| error.to_string())?;
             Ok((environment, lock))
         }
         Err(error) => Err(error.to_string()),
