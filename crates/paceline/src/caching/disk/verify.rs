@@ -21,8 +21,11 @@ const INTEGER_KEY: u16 = 0x08;
 const NO_PAGE: u64 = u64::MAX;
 const MOST_DEPTH: u16 = 32;
 
+/// Gets a key, and its value if that lies beside it.
+pub type Entry<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
+
 /// Shows each entry to `entry`, its value if it lies beside the key. `limit`: bytes that the file has at most, if it is ours.
-pub fn verify(file: &File, limit: u64, entry: &mut dyn FnMut(&[u8], Option<&[u8]>)) -> Result<(), Damage> {
+pub fn verify(file: &File, limit: u64, entry: &mut Entry<'_>) -> Result<(), Damage> {
     let length = file.metadata().map_err(|_| "it cannot be read")?.len();
     let first = Meta::read(file, 0)?;
     let second = Meta::read(file, first.page)?;
@@ -126,7 +129,7 @@ struct Walk<'a> {
     pages: u64,
     /// A bit for each page that has been seen somewhere.
     used: Vec<u64>,
-    entry: &'a mut dyn FnMut(&[u8], Option<&[u8]>),
+    entry: &'a mut Entry<'a>,
     /// This is the tree of free pages.
     free: bool,
 }
