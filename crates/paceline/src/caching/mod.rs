@@ -15,8 +15,8 @@ mod flight;
 mod invalidation;
 mod keeping;
 mod lookup;
-mod recode;
 mod recalling;
+mod recode;
 mod sessions;
 mod streaming;
 

@@ -177,6 +177,21 @@ fn table(stats: &Value) -> String {
         size(budget),
         number(&stats["evicted"])
     );
+    if let disk @ Value::Object(_) = &stats["disk"] {
+        let (bytes, budget) = (disk["bytes"].as_u64().unwrap_or(0), disk["budget"].as_u64().unwrap_or(0));
+        text.push_str(&match disk["given_up"].as_bool() {
+            Some(true) => "on disk: not used any more, the log says why\n".into(),
+            _ => format!(
+                "on disk: {} responses in {} of {}, {} hits, {} evicted, {} damaged\n",
+                number(&disk["responses"]),
+                size(bytes),
+                size(budget),
+                number(&disk["hits"]),
+                number(&disk["evicted"]),
+                number(&disk["damaged"])
+            ),
+        });
+    }
     for (name, site) in stats["sites"].as_object().into_iter().flatten() {
         text.push_str(&of_site(name, site));
     }
@@ -361,6 +376,7 @@ mod tests {
         });
         let stats = json!({
             "bytes": 3 << 20, "budget": 64 << 20, "responses": 12, "evicted": 0, "sites": { "shop": site },
+            "disk": { "bytes": 5 << 20, "budget": 1 << 30, "responses": 1024, "hits": 3, "evicted": 0, "damaged": 1, "given_up": false },
             "top": [
                 { "url": "http://shop.test/", "hits": 900, "body_bytes": 2048, "responses": 2 },
                 { "url": "http://shop.test/a", "hits": 100, "body_bytes": 10, "responses": 1 },
@@ -368,6 +384,7 @@ mod tests {
         });
         let wanted = "\
 12 responses in 3.0 MB of 64.0 MB (4 %), 0 evicted
+on disk: 1,024 responses in 5.0 MB of 1.0 GB, 3 hits, 0 evicted, 1 damaged
 
 shop: 81.0 % hits
   requests        1,234

@@ -149,6 +149,20 @@ fn sites_in_conflict() {
 }
 
 #[test]
+fn where_the_cache_is_on_disk() {
+    let folder = Folder::with(&[("public/a", "")]);
+    assert_eq!(loaded(&folder, &[], &[]).expect("fine").cache_disk, None);
+    assert_eq!(loaded(&folder, &[("cache_disk", "off")], &[]).expect("fine").cache_disk, None);
+    let disk = loaded(&folder, &[("cache_disk", "1GB")], &[]).expect("fine").cache_disk.expect("on");
+    assert_eq!((disk.size, disk.dir), (1 << 30, folder.0.join("tmp/cache/paceline")));
+    let text = "cache_disk = \"8MB\"\n[[site]]\nroot = \"a\"\nhost = \"a\"\n[[site]]\nroot = \"b\"\n";
+    let folder = Folder::with(&[("paceline.toml", text), ("a/public/x", ""), ("b/public/x", "")]);
+    let told = loaded(&folder, &[], &[]).expect_err("which?").problems;
+    assert!(told[0].starts_with("cache_disk: with several sites it needs a cache_dir"), "{told:?}");
+    assert!(loaded(&folder, &[("cache_dir", "kept")], &[]).is_ok());
+}
+
+#[test]
 fn a_directory_of_sites() {
     let folder = Folder::with(&[("apps/shop/config.ru", ""), ("config/puma.rb", "raise 'not asked'")]);
     let config = loaded(&folder, &[("sites", "apps"), ("threads", "7")], &[]).expect("fine");

@@ -8,7 +8,7 @@ use serde_json::{json, Map, Value};
 
 use super::router::{aside, Answered};
 use crate::{
-    caching::{Counters, SiteCache},
+    caching::{Counters, DiskUsage, SiteCache},
     server::Server,
 };
 
@@ -42,11 +42,27 @@ pub async fn of_cache(server: Arc<Server>) -> Answered {
             "evicted": used.evicted,
             "purged": used.purged,
             "refused": used.refused,
+            "disk": server.cache.disk().map(|disk| of_disk(&disk.usage())),
             "sites": sites.iter().map(|(name, cache)| (name.clone(), of_site(cache))).collect::<Map<_, _>>(),
             "top": top.shown(),
         })
     })
     .await
+}
+
+fn of_disk(used: &DiskUsage) -> Value {
+    json!({
+        "bytes": used.bytes,
+        "budget": used.budget,
+        "responses": used.responses,
+        "hits": used.hits,
+        "misses": used.misses,
+        "written": used.written,
+        "evicted": used.evicted,
+        "unwritten": used.unwritten,
+        "damaged": used.damaged,
+        "given_up": used.given_up,
+    })
 }
 
 fn of_site(cache: &SiteCache) -> Value {

@@ -7,7 +7,7 @@
 //! | key | value |
 //! | --- | --- |
 //! | `r` key | the record (`cache::record`) |
-//! | `i` key | number, softly purged or not, URL, hashes of the tags |
+//! | `i` key | number, softly purged or not, response or not, URL, hashes of the tags |
 //! | `u` URL NUL key | nothing |
 //! | `t` tag's hash, key | nothing |
 //! | `o` number | key: in the order in which they came |
@@ -44,7 +44,7 @@ pub struct Environment {
     size: u64,
     page: u64,
     next: AtomicU64,
-    records: AtomicU64,
+    responses: AtomicU64,
     secret: [u64; 2],
 }
 
@@ -59,6 +59,7 @@ pub enum Read {
 struct Index {
     number: u64,
     expired: bool,
+    directory: bool,
     url: Vec<u8>,
     tags: Vec<[u8; 8]>,
 }
@@ -67,6 +68,7 @@ struct Index {
 #[derive(Default)]
 pub struct Entries {
     records: u64,
+    responses: u64,
     indexed: u64,
     ordered: u64,
     damaged: bool,
@@ -81,8 +83,13 @@ impl Entries {
                 self.version = value.and_then(|value| value.try_into().ok()).map(u32::from_le_bytes);
             }
             _ => {
-                self.damaged |= value.and_then(|value| sealed(key, value)).is_none();
-                self.indexed += u64::from(key.first() == Some(&b'i'));
+                let value = value.and_then(|value| sealed(key, value));
+                self.damaged |= value.is_none();
+                if key.first() == Some(&b'i') {
+                    self.indexed += 1;
+                    let index = value.and_then(Index::parse);
+                    self.responses += u64::from(index.is_some_and(|index| !index.directory));
+                }
                 self.ordered += u64::from(key.first() == Some(&b'o'));
             }
         }
@@ -118,7 +125,7 @@ impl Environment {
             size,
             page,
             next: AtomicU64::new(0),
-            records: AtomicU64::new(if is_new { 0 } else { entries.records }),
+            responses: AtomicU64::new(if is_new { 0 } else { entries.responses }),
             secret: secret.unwrap_or_else(|| <[u64; 2]>::from(uuid::Uuid::new_v4().as_u64_pair())),
             env: env.clone(),
         };
@@ -145,10 +152,10 @@ impl Environment {
         self.secret
     }
 
-    /// Bytes of the file that are in use, and records.
+    /// Bytes of the file that are in use, and responses.
     pub fn used(&self) -> (u64, u64) {
         let bytes = self.env.read_txn().and_then(|txn| self.bytes(&txn)).unwrap_or(0);
-        (bytes, self.records.load(Relaxed))
+        (bytes, self.responses.load(Relaxed))
     }
 
     fn bytes(&self, txn: &RoTxn<'_, WithoutTls>) -> Result<u64, Error> {
@@ -171,14 +178,14 @@ impl Environment {
 
     /// Does all of it or nothing.
     pub fn change<T>(&self, work: impl FnOnce(&mut RwTxn<'_>) -> Result<T, Error>) -> Result<T, Error> {
-        let records = self.records.load(Relaxed);
+        let responses = self.responses.load(Relaxed);
         let done = self.env.write_txn().and_then(|mut txn| {
             let done = work(&mut txn)?;
             txn.commit()?;
             Ok(done)
         });
         if done.is_err() {
-            self.records.store(records, Relaxed);
+            self.responses.store(responses, Relaxed);
         }
         done
     }
@@ -203,34 +210,35 @@ impl Environment {
         self.remove(txn, key)?;
         let number = self.next.fetch_add(1, Relaxed);
         let tags = kept.tags().iter().map(|tag| tag_hash(tag)).collect();
-        let index = Index { number, expired: false, url: kept.url().as_bytes().to_vec(), tags };
+        let directory = matches!(kept, Kept::Directory(_));
+        let index = Index { number, expired: false, directory, url: kept.url().as_bytes().to_vec(), tags };
         self.all.put(txn, &of(b'r', key), record)?;
         self.seal(txn, &of(b'i', key), &index.bytes())?;
         self.seal(txn, &ordered(number), &key.0.to_be_bytes())?;
         index.names(key).iter().try_for_each(|name| self.seal(txn, name, &[]))?;
-        self.records.fetch_add(1, Relaxed);
+        self.responses.fetch_add(u64::from(!directory), Relaxed);
         Ok(())
     }
 
-    /// Drops a record. Whether there was one.
+    /// Drops a record. Whether there was one, of a response.
     pub fn remove(&self, txn: &mut RwTxn<'_>, key: Key) -> Result<bool, Error> {
         let Some(index) = self.index(txn, key)? else { return Ok(false) };
         self.all.delete(txn, &of(b'r', key))?;
         self.all.delete(txn, &of(b'i', key))?;
         self.all.delete(txn, &ordered(index.number))?;
         index.names(key).iter().try_for_each(|name| self.all.delete(txn, name).map(drop))?;
-        self.records.fetch_sub(1, Relaxed);
-        Ok(true)
+        self.responses.fetch_sub(u64::from(!index.directory), Relaxed);
+        Ok(!index.directory)
     }
 
     fn expire(&self, txn: &mut RwTxn<'_>, key: Key) -> Result<bool, Error> {
         let Some(mut index) = self.index(txn, key)? else { return Ok(false) };
         index.expired = true;
         self.seal(txn, &of(b'i', key), &index.bytes())?;
-        Ok(true)
+        Ok(!index.directory)
     }
 
-    /// Purges, in several transactions. How many records.
+    /// Purges, in several transactions. How many responses.
     pub fn purge(&self, what: &Purge, how: How) -> Result<u64, Error> {
         let prefix = match what {
             Purge::Url(url) | Purge::Prefix(url) if url.len() > LONGEST_URL => return Ok(0),
@@ -284,12 +292,12 @@ impl Environment {
         Ok(keys)
     }
 
-    /// Drops everything. How many records that were.
+    /// Drops everything. How many responses that were.
     pub fn clear(&self) -> Result<u64, Error> {
         self.change(|txn| {
             self.all.clear(txn)?;
             self.found(txn)?;
-            Ok(self.records.swap(0, Relaxed))
+            Ok(self.responses.swap(0, Relaxed))
         })
     }
 
@@ -376,7 +384,7 @@ fn tag_hash(tag: &str) -> [u8; 8] {
 impl Index {
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.number.to_le_bytes().to_vec();
-        bytes.push(self.expired.into());
+        bytes.push(u8::from(self.expired) | u8::from(self.directory) << 1);
         bytes.extend((self.url.len() as u16).to_le_bytes());
         bytes.extend(&self.url);
         self.tags.iter().for_each(|tag| bytes.extend(tag));
@@ -385,12 +393,13 @@ impl Index {
 
     fn parse(bytes: &[u8]) -> Option<Index> {
         let (number, rest) = bytes.split_first_chunk::<8>()?;
-        let (expired, rest) = rest.split_first()?;
+        let (flags, rest) = rest.split_first()?;
         let (length, rest) = rest.split_first_chunk::<2>()?;
         let (url, tags) = rest.split_at_checked(u16::from_le_bytes(*length) as usize)?;
         Some(Index {
             number: u64::from_le_bytes(*number),
-            expired: *expired != 0,
+            expired: flags & 1 != 0,
+            directory: flags & 2 != 0,
             url: url.to_vec(),
             tags: tags.chunks_exact(8).filter_map(|tag| tag.try_into().ok()).collect(),
         })

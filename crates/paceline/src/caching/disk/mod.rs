@@ -82,8 +82,7 @@ pub struct DiskUsage {
     pub bytes: u64,
     /// Bytes that the file may have.
     pub budget: u64,
-    /// Responses and lists of what they vary by.
-    pub records: u64,
+    pub responses: u64,
     /// Looks that found something, since the server began.
     pub hits: u64,
     pub misses: u64,
@@ -127,7 +126,7 @@ pub struct Purging {
     number: u64,
 }
 
-/// Tells when a purge is on disk, and how many records it met.
+/// Tells when a purge is on disk, and how many responses it met.
 pub type Purged = oneshot::Receiver<u64>;
 
 impl Disk {
@@ -171,12 +170,12 @@ impl Disk {
     /// Reads the file's own figures: call it where that may wait.
     pub fn usage(&self) -> DiskUsage {
         let given_up = self.given_up.load(Relaxed);
-        let (bytes, records) = if given_up { (0, 0) } else { self.environment.used() };
+        let (bytes, responses) = if given_up { (0, 0) } else { self.environment.used() };
         let count = |count: &AtomicU64| count.load(Relaxed);
         DiskUsage {
             bytes,
             budget: self.environment.size(),
-            records,
+            responses,
             hits: count(&self.counts.hits),
             misses: count(&self.counts.misses),
             written: count(&self.counts.written),

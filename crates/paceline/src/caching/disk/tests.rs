@@ -125,7 +125,7 @@ fn purges_meet_what_they_name_and_hold_after_reopening() {
         assert_eq!(there(&disk), left, "{what:?}");
         drop(disk);
         let (disk, said) = folder.open();
-        assert_eq!((there(&disk), disk.usage().records), (left, 10 - gone.len() as u64), "{what:?}");
+        assert_eq!((there(&disk), disk.usage().responses), (left, 10 - gone.len() as u64), "{what:?}");
         assert_eq!((disk.secret(), said.lock().unwrap().len()), (secret, 0));
     }
 }
@@ -155,12 +155,12 @@ fn a_purge_of_many_takes_several_transactions() {
         put(&disk, number, &page(&format!("http://h/{number}"), "all", b"x".to_vec()), memory.moment());
     }
     flush(&disk, &memory);
-    assert_eq!(disk.usage().records, 2000);
+    assert_eq!(disk.usage().responses, 2000);
     assert_eq!(purge(&disk, &memory, Purge::Tag("all".into()), How::Expire), 2000);
     assert_eq!(purge(&disk, &memory, Purge::Prefix("http://h/1".into()), How::Drop), 1111);
-    assert_eq!(disk.usage().records, 889);
+    assert_eq!(disk.usage().responses, 889);
     assert_eq!(purge(&disk, &memory, Purge::All, How::Drop), 889);
-    assert_eq!(disk.usage().records, 0);
+    assert_eq!(disk.usage().responses, 0);
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn the_bound_holds_for_all_sizes_and_what_is_in_use_stays() {
     drop(disk);
     let (disk, _) = folder.open();
     assert_eq!(said.lock().unwrap().len(), 0);
-    assert_eq!(disk.usage().records, usage.records);
+    assert_eq!(disk.usage().responses, usage.responses);
     assert_eq!(body(disk.recall(&store(), key(7))), Some("used".into()));
 }
 
@@ -377,6 +377,6 @@ fn a_damaged_body_is_dropped_and_counted() {
     assert_eq!(body(disk.recall(&memory, key(2))).unwrap().len(), 20_000);
     flush(&disk, &memory);
     let usage = disk.usage();
-    assert_eq!((usage.damaged, usage.records, usage.hits), (1, 1, 1));
+    assert_eq!((usage.damaged, usage.responses, usage.hits), (1, 1, 1));
     assert_eq!(said.lock().unwrap().len(), 0);
 }
