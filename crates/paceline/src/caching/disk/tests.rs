@@ -320,21 +320,22 @@ fn damage_anywhere() {
     flush(&disk, &memory);
     drop(disk);
     let sound = fs::read(folder.file()).unwrap();
+    // All of it takes minutes: of each kind some.
+    let some: usize = std::env::var("PACELINE_DAMAGES").ok().and_then(|some| some.parse().ok()).unwrap_or(40);
+    let heads: Vec<usize> = (16..160).chain(4096 + 16..4096 + 160).collect();
+    let pages: Vec<usize> = (2..sound.len() / 4096).flat_map(|page| (0..40).map(move |at| page * 4096 + at)).collect();
+    let bytes: Vec<usize> = (8192..sound.len()).filter(|at| sound[*at] != 0).collect();
     let mut damaged: Vec<Vec<u8>> = Vec::new();
-    // Every byte of the two heads, and those of the other pages by turns: their heads first.
-    let within =
-        (0..sound.len() / 4096).flat_map(|page| (0..40).chain((40..4096).step_by(61)).map(move |at| page * 4096 + at));
-    for at in (0..160).chain(4096..4256).chain(within) {
-        let mut bytes = sound.clone();
-        bytes[at] ^= 1 << (at % 7);
-        damaged.push(bytes);
+    for places in [heads, pages, bytes] {
+        for at in places.iter().step_by(places.len().div_ceil(some)) {
+            let mut bytes = sound.clone();
+            bytes[*at] ^= 1 << (at % 7);
+            damaged.push(bytes);
+        }
     }
-    (0..40).for_each(|part| damaged.push(sound[..sound.len() * part / 40 + part % 3].to_vec()));
+    (0..some / 2).for_each(|part| damaged.push(sound[..sound.len() * part * 2 / some + part % 3].to_vec()));
     let (mut seen, mut harmless) = (0, 0);
-    // All of it takes minutes.
-    let some = std::env::var("PACELINE_DAMAGES").ok().and_then(|some| some.parse().ok()).unwrap_or(150);
-    let step = damaged.len().div_ceil(some);
-    for bytes in damaged.into_iter().step_by(step) {
+    for bytes in damaged {
         fs::write(folder.file(), &bytes).unwrap();
         let (disk, said) = folder.open();
         let memory = store();
