@@ -381,3 +381,75 @@ fn a_damaged_body_is_dropped_and_counted() {
     assert_eq!((usage.damaged, usage.responses, usage.hits), (1, 1, 1));
     assert_eq!(said.lock().unwrap().len(), 0);
 }
+
+/// Writers, an evictor and readers at the same keys: nobody sees what had been replaced, dropped or purged when he began to look.
+#[test]
+fn what_is_past_never_comes_back() {
+    use crate::caching::Cache;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+    const KEYS: u64 = 8;
+    let folder = Folder::new();
+    let (disk, _) = folder.open();
+    let cache = Cache::with_disk(64 << 20, disk).unwrap();
+    // Versions below this are past.
+    let least: Arc<Vec<AtomicU64>> = Arc::new((0..KEYS).map(|_| AtomicU64::new(0)).collect());
+    let over = Arc::new(AtomicBool::new(false));
+    let url = |number: u64| format!("http://h/{number}");
+    let version = |kept: &Kept| match kept {
+        Kept::Response(stored) => String::from_utf8_lossy(stored.whole().unwrap()).parse::<u64>().unwrap(),
+        _ => panic!("no response"),
+    };
+
+    let looking = (0..2).map(|_| {
+        let (cache, least, over) = (cache.clone(), least.clone(), over.clone());
+        std::thread::spawn(move || {
+            let mut found = 0_u64;
+            for number in (0..KEYS).cycle() {
+                if over.load(SeqCst) {
+                    return found;
+                }
+                let past = least[number as usize].load(SeqCst);
+                // As if memory had needed the room.
+                cache.store.remove(key(number));
+                let disk = cache.disk().unwrap();
+                if let Some(kept) = disk.recall(&cache.store, key(number)).or_else(|| cache.store.get(key(number))) {
+                    assert!(version(&kept) >= past, "{} of {number} is past {past}", version(&kept));
+                    found += 1;
+                }
+            }
+            found
+        })
+    });
+    let looking: Vec<_> = looking.collect();
+    let writing = (0..2).map(|half| {
+        let (cache, least) = (cache.clone(), least.clone());
+        std::thread::spawn(move || {
+            for round in 1..1500_u64 {
+                let number = half + 2 * (round % (KEYS / 2));
+                let moment = cache.store.moment();
+                let _ = cache.put(key(number), page(&url(number), "t", round.to_string().into()), moment, false);
+                least[number as usize].store(round, SeqCst);
+                match round % 7 {
+                    1 => cache.take(key(number), false),
+                    2 => drop(cache.purge_soon(&Purge::Url(url(number)), How::Drop)),
+                    3 => drop(cache.purge(&Purge::Url(url(number)), How::Drop)),
+                    _ => continue,
+                }
+                least[number as usize].store(round + 1, SeqCst);
+            }
+        })
+    });
+    writing.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
+    over.store(true, SeqCst);
+    let found: u64 = looking.into_iter().map(|thread| thread.join().unwrap()).sum();
+    assert!(found > 0);
+    cache.close();
+    drop(cache);
+    let (disk, _) = folder.open();
+    for number in 0..KEYS {
+        if let Some(kept) = disk.recall(&store(), key(number)) {
+            assert!(version(&kept) >= least[number as usize].load(SeqCst));
+        }
+    }
+}
