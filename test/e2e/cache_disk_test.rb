@@ -153,6 +153,49 @@ class CacheDiskTest < Minitest::Test
     assert_equal ["GET /g"], @asked
   end
 
+  # Some are met in memory, some on disk alone; after a crash all of them are still purged.
+  def test_purges_by_command
+    restart(more: "control = \"run.sock\"\n")
+    (1..8).each { |n| @pages["/p/#{n}"] = ["Cache-Control: max-age=3600\r\nSurrogate-Key: k#{n}\r\nETag: \"#{n}\"\r\n", "page #{n}"] }
+    @pages["/q"] = ["Cache-Control: max-age=3600\r\n", "kept"]
+    [*(1..8).map { |n| "/p/#{n}" }, "/q"].each { |path| get(path) }
+    purge("http://shop.test/p/1", 1)
+    purge("--tag", "k2", 1)
+    restart(with: :KILL, more: "control = \"run.sock\"\n")
+    purge("http://shop.test/p/3", 1)
+    purge("--tag", "k4", 1)
+    purge("--tag", "k5", "--soft", 1)
+    @server.kill
+    @asked.clear
+    start(more: "control = \"run.sock\"\n")
+    (1..8).each { |n| get("/p/#{n}") }
+    assert_equal (1..5).map { |n| "GET /p/#{n}" }, @asked
+    purge("--prefix", "http://shop.test/p/", 8)
+    @server.kill
+    @asked.clear
+    start(more: "control = \"run.sock\"\n")
+    assert_hit("/q", "kept")
+    get("/p/8")
+    assert_equal ["GET /p/8"], @asked
+    written
+    assert_includes command("cache", "stats"), "on disk: 2 responses in "
+    purge("--all", 2)
+    @server.kill
+    start
+    get("/q")
+    assert_equal ["GET /p/8", "GET /q"], @asked
+  end
+
+  def command(*arguments)
+    out = IO.popen([BIN, *arguments, chdir: @dir, err: %i[child out]], &:read)
+    assert_predicate $?, :success?, out
+    out
+  end
+
+  def purge(*arguments, count)
+    assert_equal "#{count} response#{"s" if count > 1} purged\n", command("purge", *arguments)
+  end
+
   def test_what_may_not_be_stored_any_more_goes
     get("/a")
     @pages["/a"] = ["Cache-Control: no-store\r\n", "secret"]
