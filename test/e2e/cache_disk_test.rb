@@ -69,7 +69,7 @@ class CacheDiskTest < Minitest::Test
 
   def assert_hit(path, body, fields = "")
     response = get(path, fields)
-    assert_equal body, response.body
+    assert_equal body.b, response.body.b
     assert_match(/\Apaceline; hit/, response["cache-status"])
   end
 
@@ -183,7 +183,7 @@ class CacheDiskTest < Minitest::Test
     @server.kill
     start
     get("/q")
-    assert_equal ["GET /p/8", "GET /q"], @asked
+    assert_equal ["GET /p/8", "POST /barrier", "GET /q"], @asked
   end
 
   def command(*arguments)
@@ -321,6 +321,30 @@ class CacheDiskTest < Minitest::Test
     assert_match(/The cache keeps nothing on disk: .*in_the_way\/cache: .*(Not a directory|File exists)/, @server.output)
     get("/a")
     assert_hit("/a", "page /a")
+  end
+
+  def test_a_disk_that_is_full
+    small = File.join(@dir, "small")
+    FileUtils.mkdir_p(small)
+    skip "only root may mount" unless Process.uid.zero? && system("mount", "-t", "tmpfs", "-o", "size=2m,mode=0755", "tmpfs", small, err: File::NULL)
+    @server.stop
+    more = "cache_dir = \"#{small}/cache\"\n"
+    start(more: more)
+    noise = Random.new(6)
+    (0...40).each { |n| @pages["/#{n}"] = ["Cache-Control: max-age=3600\r\n", noise.bytes(100_000)] }
+    (0...40).each { |n| get("/#{n}") }
+    written
+    assert_match(/The cache keeps nothing on disk any more: (No space left|Input\/output error .*: is it full\?)/, @server.output)
+    refute_path_exists File.join(small, "cache/data.mdb")
+    (0...40).each { |n| assert_hit("/#{n}", @pages["/#{n}"].last.b) }
+    @server.stop
+    start(more: more)
+    get("/1")
+    restart(more: more)
+    assert_hit("/1", @pages["/1"].last.b)
+  ensure
+    @server.kill
+    system("umount", small, err: File::NULL)
   end
 
   def test_root_takes_no_folder_that_others_may_exchange

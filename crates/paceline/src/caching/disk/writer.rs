@@ -239,6 +239,11 @@ fn give_up(disk: &Disk, error: &Error) {
             Ok(()) => String::new(),
             Err(why) => format!(" (delete {} before the next start: {why})", disk.path.display()),
         };
-        (disk.say)(format!("The cache keeps nothing on disk any more: {error}{unless}"));
+        // LMDB's word for a write that was cut short.
+        let full = match error {
+            Error::Io(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => ": is it full?",
+            _ => "",
+        };
+        (disk.say)(format!("The cache keeps nothing on disk any more: {error}{full}{unless}"));
     }
 }
