@@ -401,6 +401,6 @@ mod tests {
     fn what_is_made_from_others_is_not_written() {
         let url: Arc<str> = "".into();
         assert!(encode(KEY, &Kept::Derived { url: url.clone(), bytes: Bytes::new() }).is_none());
-        assert!(encode(KEY, &Kept::Session { url, lineage: 1, settled: true.into() }).is_none());
+        assert!(encode(KEY, &Kept::Session { url, lineage: 1, changed: 0, settled: 0.into() }).is_none());
     }
 }
