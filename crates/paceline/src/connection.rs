@@ -131,8 +131,7 @@ where
                 interim.lock().still_sending = true;
                 return Ok(response.map(|body| Answering { body, _turn: turn }));
             }
-            // On the heap: it takes several kilobytes, which hyper would keep for each connection that is idle.
-            let response = Box::pin(pipeline::run(server, connection, request, Some(interim.0.clone()))).await;
+            let response = pipeline::run(server, connection, request, Some(interim.0.clone())).await;
             interim.lock().still_sending = response.extensions().get::<LeftUnread>().is_some();
             if asks_for_another_protocol {
                 talk.protocol(response.status() == StatusCode::SWITCHING_PROTOCOLS);

@@ -1,7 +1,13 @@
 //! A request's way, as a list: client, proof of a host, route, redirect to https, static file, cache lookup, worker or upstream, fragments, answer.
 //! Each step lives in a room of its own; here they are composed, and here alone is the order decided.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use cache::status::CacheStatus;
@@ -30,15 +36,30 @@ use crate::{
     upstream,
 };
 
+/// A request that is being answered, or has been: what the cache answers needs no future with room for all the rest.
+pub enum Running {
+    Answered(Option<Response<ResponseBody>>),
+    Asking(Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>),
+}
+
+impl Future for Running {
+    type Output = Response<ResponseBody>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response<ResponseBody>> {
+        match self.get_mut() {
+            Running::Answered(response) => response.take().map_or(Poll::Pending, Poll::Ready),
+            Running::Asking(asking) => asking.as_mut().poll(cx),
+        }
+    }
+}
+
 /// Answers one request. Always: whatever goes wrong is an answer too.
-///
-/// (Not an `async fn`: what comes before the first wait takes no room in the future, which is moved.)
 pub fn run(
     server: Arc<Server>,
     connection: Arc<Connection>,
     mut request: Request<Incoming>,
     hints: Option<Hints>,
-) -> impl Future<Output = Response<ResponseBody>> + Send {
+) -> Running {
     let client = forwarded::client(request.headers_mut(), &connection, &server.config.trusted_proxies);
     let is_http2 = request.version() == Version::HTTP_2;
     let admitted = if is_http2 { http2::admit(&mut request, &server.config.client.heads) } else { Ok(()) };
@@ -63,14 +84,14 @@ pub fn run(
         head.headers.append(fragments::SURROGATE_CAPABILITY, capability);
     }
     let at_once = at_once(&server, admitted, &head, &host, site.as_deref(), &mut exchange);
+    let mut looked = match (&at_once, &site) {
+        (None, Some(site)) => look_ahead(site, &head, &body, &exchange),
+        _ => None,
+    };
     let mut record = Record::begin(exchange, &head, &server);
-
-    async move {
-        let mut response = match (at_once, &site) {
-            (Some(response), _) => response,
-            (None, Some(site)) => steps(&server, site, &head, body, &mut record.exchange).await,
-            (None, None) => answers::unknown_host(&server, &head, &host, &mut record.exchange),
-        };
+    let closing = site.clone();
+    let close = move |mut response: Response<ResponseBody>, record: Record| {
+        let site = closing;
         if let Some((config, age)) = site.as_ref().and_then(|site| Some((&site.config, site.config.hsts?))) {
             if record.exchange.client.https {
                 https_only::promise(response.headers_mut(), age, config.hsts_subdomains);
@@ -88,7 +109,29 @@ pub fn run(
             http2::answer(&mut response, web_socket);
         }
         finish::response(response, record, site.as_deref())
+    };
+    if let Some(response) = looked.as_mut().and_then(|looked| looked.answer_as_it_is()) {
+        if let Some(cache) = site.as_ref().and_then(|site| site.cache.as_ref()) {
+            let mut response = response;
+            record.exchange.cache = Some(cache.tell(head.uri.path(), &mut response));
+            return Running::Answered(Some(close(response, record)));
+        }
     }
+    Running::Asking(Box::pin(async move {
+        let response = match (at_once, &site) {
+            (Some(response), _) => response,
+            (None, Some(site)) => steps(&server, site, &head, body, looked, &mut record.exchange).await,
+            (None, None) => answers::unknown_host(&server, &head, &host, &mut record.exchange),
+        };
+        close(response, record)
+    }))
+}
+
+/// What the cache has, where nothing goes before it: no limit of requests, and no file that might be there.
+fn look_ahead(site: &Site, head: &Parts, body: &incoming::Arriving, exchange: &Exchange) -> Option<Looked> {
+    let cache = site.cache.as_ref()?;
+    let no_file = site.folder.as_ref().is_none_or(|folder| folder.lacks(head.uri.path()));
+    (no_file && site.rate_limits.is_empty()).then(|| cache.look(head, !body.is_end_stream(), exchange))
 }
 
 /// What is answered before the site is asked.
@@ -139,6 +182,7 @@ async fn steps(
     site: &Arc<Site>,
     head: &Parts,
     body: incoming::Arriving,
+    looked: Option<Looked>,
     exchange: &mut Exchange,
 ) -> Response<ResponseBody> {
     // rate limit
@@ -149,7 +193,7 @@ async fn steps(
         }
     }
 
-    let response = from_site(site, head, Some(body), exchange).await;
+    let response = from_site(site, head, Some(body), looked, exchange).await;
     let mut response = match response {
         Given::Finished(response) => return response,
         Given::Cached(response) => response,
@@ -169,7 +213,13 @@ enum Given {
     Cached(Response<ResponseBody>),
 }
 
-async fn from_site(site: &Arc<Site>, head: &Parts, body: Option<incoming::Arriving>, exchange: &mut Exchange) -> Given {
+async fn from_site(
+    site: &Arc<Site>,
+    head: &Parts,
+    body: Option<incoming::Arriving>,
+    looked: Option<Looked>,
+    exchange: &mut Exchange,
+) -> Given {
     // static file
     if let Some(folder) = site.folder.as_ref().filter(|folder| !folder.lacks(head.uri.path())) {
         if let Some(response) = Acting::new(site.account.clone(), Box::pin(folder.answer(head))).await {
@@ -187,7 +237,11 @@ async fn from_site(site: &Arc<Site>, head: &Parts, body: Option<incoming::Arrivi
 
     // cache lookup
     let Some(cache) = &site.cache else { return Given::Finished(ask(site, head, body, exchange).await) };
-    let mut response = cached(site, cache, head, body, exchange).await;
+    let looked = looked.unwrap_or_else(|| {
+        let has_body = body.as_ref().is_some_and(|body| !body.is_end_stream());
+        cache.look(head, has_body, exchange)
+    });
+    let mut response = cached(site, cache, head, (body, looked), exchange).await;
     exchange.cache = Some(cache.tell(head.uri.path(), &mut response));
     Given::Cached(response)
 }
@@ -197,7 +251,7 @@ fn include() -> fragments::Ask {
     Arc::new(|site, head, mut exchange| {
         Box::pin(async move {
             let (Given::Finished(response) | Given::Cached(response)) =
-                from_site(&site, &head, None, &mut exchange).await;
+                from_site(&site, &head, None, None, &mut exchange).await;
             (response, exchange.note)
         })
     })
@@ -208,13 +262,13 @@ async fn cached(
     site: &Arc<Site>,
     cache: &Arc<SiteCache>,
     head: &Parts,
-    body: Option<incoming::Arriving>,
+    (body, looked): (Option<incoming::Arriving>, Looked),
     exchange: &mut Exchange,
 ) -> Response<ResponseBody> {
-    let has_body = body.as_ref().is_some_and(|body| !body.is_end_stream());
-    let mut looked = cache.look(head, has_body, exchange);
+    let mut looked = looked;
     if let Looked::Absent(absent) = &looked {
         cache.recall(absent, &head.headers).await;
+        let has_body = body.as_ref().is_some_and(|body| !body.is_end_stream());
         looked = cache.look_again(head, has_body, exchange);
     }
     let wanted = match looked {

@@ -57,6 +57,11 @@ impl RateLimits {
         RateLimits { rules, full_at: Mutex::default() }
     }
 
+    /// Whether nothing is limited.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
     /// Takes a token for each rule that the path falls under. Err: none is left; so long until there is one. `now` is the
     /// time since any fixed moment.
     pub fn admit(&self, address: IpAddr, path: &str, now: Duration) -> Result<(), Duration> {

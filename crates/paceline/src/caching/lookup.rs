@@ -14,7 +14,7 @@ use cache::{
     store::Key,
     stored::{Content, Directory, Kept, Stored},
     stubborn::Rule,
-    Millis,
+    targeted, Millis,
 };
 use http::{header, request::Parts, HeaderMap, HeaderName, Method, Response};
 
@@ -41,6 +41,18 @@ pub enum Looked {
     Pass(Box<Wanted>),
     /// Memory has nothing, but the disk may have something. To be looked for there (`recall`), and then again.
     Absent(Box<Wanted>),
+}
+
+impl Looked {
+    /// The answer, if it can go out as it is. (A template of a page can't.)
+    pub fn answer_as_it_is(&mut self) -> Option<Response<ResponseBody>> {
+        match self {
+            Looked::Answer(response) if !response.headers().contains_key(targeted::SURROGATE_CONTROL) => {
+                Some(std::mem::replace(response, Response::new(ResponseBody::Empty)))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A request, and what the cache knows of its target.
