@@ -334,7 +334,7 @@ class CacheDiskTest < Minitest::Test
     (0...40).each { |n| @pages["/#{n}"] = ["Cache-Control: max-age=3600\r\n", noise.bytes(100_000)] }
     (0...40).each { |n| get("/#{n}") }
     written
-    assert_match(/The cache keeps nothing on disk any more: (No space left|Input\/output error .*: is it full\?)/, @server.output)
+    @server.wait_for(/The cache keeps nothing on disk any more: (No space left|Input\/output error .*: is it full\?)/)
     refute_path_exists File.join(small, "cache/data.mdb")
     (0...40).each { |n| assert_hit("/#{n}", @pages["/#{n}"].last.b) }
     @server.stop

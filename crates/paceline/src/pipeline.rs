@@ -37,6 +37,9 @@ use crate::{
 };
 
 /// A request that is being answered, or has been: what the cache answers needs no future with room for all the rest.
+///
+/// It is moved once or twice; a box for the answer would cost more.
+#[allow(clippy::large_enum_variant)]
 pub enum Running {
     Answered(Option<Response<ResponseBody>>),
     Asking(Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>),
