@@ -29,7 +29,8 @@ class ReforkTest < Minitest::Test
 
   def reforking(*arguments, files: {}, after: 10)
     @dir = app({ "config.ru" => MEMO, "version" => "old" }.merge(files))
-    serve(@dir, "-w", "2", "-t", "2", "--refork-after", after.to_s, *arguments)
+    # Before a stand-in comes.
+    serve(@dir, "-w", "2", "-t", "2", "--refork-after", after.to_s, *arguments).tap { |server| @first = server.workers }
   end
 
   # Asks until a worker has become the mould; answers its pid.
@@ -124,15 +125,14 @@ class ReforkTest < Minitest::Test
   end
 
   def refused(server, pattern)
-    before = server.workers
     match = server.wait_for(/^\* \S+\.(\d) is not reforked from and goes on serving: (.*)$/)
     assert_match pattern, match[2]
-    eventually("the stand-in to go") { server.workers.sort == before.sort }
-    60.times { assert_includes before, ask(server).pid }
+    eventually("the stand-in to go") { server.workers.sort == @first.sort }
+    60.times { assert_includes @first, ask(server).pid }
     assert_equal 1, server.output.scan("is not reforked").size
     refute_match REFORKED, server.output
     answers = Array.new(2) { Array.new(4) { Thread.new { ask(server).pid } }.map(&:value) }
-    assert_empty answers.flatten - before
+    assert_empty answers.flatten - @first
   end
 
   def test_a_thread_of_the_application_keeps_the_worker_as_it_is
