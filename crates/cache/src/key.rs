@@ -68,8 +68,11 @@ impl KeyMaker {
         finish(hasher)
     }
 
-    /// The key of one of the responses of a target that varies.
+    /// The key of one of the responses of a target that varies; if no field is nominated, the target's own.
     pub fn variant(&self, primary: Key, nominated: &Nominated, request: &HeaderMap) -> Key {
+        if nominated.is_empty() {
+            return primary;
+        }
         let mut hasher = self.hasher;
         hasher.write(b"\x02");
         hasher.write(&primary.0.to_be_bytes());

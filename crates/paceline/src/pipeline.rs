@@ -113,12 +113,10 @@ pub fn run(
         }
         finish::response(response, record, site.as_deref())
     };
-    if let Some(response) = looked.as_mut().and_then(|looked| looked.answer_as_it_is()) {
-        if let Some(cache) = site.as_ref().and_then(|site| site.cache.as_ref()) {
-            let mut response = response;
-            record.exchange.cache = Some(cache.tell(head.uri.path(), &mut response));
-            return Running::Answered(Some(close(response, record)));
-        }
+    let answered = looked.as_mut().and_then(Looked::answer_as_it_is);
+    if let Some((mut response, cache)) = answered.zip(site.as_ref().and_then(|site| site.cache.as_ref())) {
+        record.exchange.cache = Some(cache.tell(head.uri.path(), &mut response));
+        return Running::Answered(Some(close(response, record)));
     }
     Running::Asking(Box::pin(async move {
         let response = match (at_once, &site) {
@@ -134,7 +132,11 @@ pub fn run(
 fn look_ahead(site: &Site, head: &Parts, body: &incoming::Arriving, exchange: &Exchange) -> Option<Looked> {
     let cache = site.cache.as_ref()?;
     let no_file = site.folder.as_ref().is_none_or(|folder| folder.lacks(head.uri.path()));
-    (no_file && site.rate_limits.is_empty()).then(|| cache.look(head, !body.is_end_stream(), exchange))
+    (no_file && site.rate_limits.is_empty()).then(|| cache.look(head, has_body(Some(body)), exchange))
+}
+
+fn has_body(body: Option<&incoming::Arriving>) -> bool {
+    body.is_some_and(|body| !body.is_end_stream())
 }
 
 /// What is answered before the site is asked.
@@ -240,10 +242,7 @@ async fn from_site(
 
     // cache lookup
     let Some(cache) = &site.cache else { return Given::Finished(ask(site, head, body, exchange).await) };
-    let looked = looked.unwrap_or_else(|| {
-        let has_body = body.as_ref().is_some_and(|body| !body.is_end_stream());
-        cache.look(head, has_body, exchange)
-    });
+    let looked = looked.unwrap_or_else(|| cache.look(head, has_body(body.as_ref()), exchange));
     let mut response = cached(site, cache, head, (body, looked), exchange).await;
     exchange.cache = Some(cache.tell(head.uri.path(), &mut response));
     Given::Cached(response)
@@ -265,14 +264,12 @@ async fn cached(
     site: &Arc<Site>,
     cache: &Arc<SiteCache>,
     head: &Parts,
-    (body, looked): (Option<incoming::Arriving>, Looked),
+    (body, mut looked): (Option<incoming::Arriving>, Looked),
     exchange: &mut Exchange,
 ) -> Response<ResponseBody> {
-    let mut looked = looked;
     if let Looked::Absent(absent) = &looked {
         cache.recall(absent, &head.headers).await;
-        let has_body = body.as_ref().is_some_and(|body| !body.is_end_stream());
-        looked = cache.look_again(head, has_body, exchange);
+        looked = cache.look_again(head, has_body(body.as_ref()), exchange);
     }
     let wanted = match looked {
         Looked::Answer(response) => return response,

@@ -10,7 +10,7 @@ use cache::{
     partial::ContentRange,
     search::NoVarySearch,
     status::{CacheStatus, Reason},
-    store::Moment,
+    store::{Key, Moment},
     stored::Stored,
     storing::{self, storable, Storable},
     stubborn::SetCookie,
@@ -273,16 +273,7 @@ impl SiteCache {
                 );
                 wanted.status.stored = inserted.is_ok();
                 wanted.status.ttl = Some(cache::reusing::ttl(&renewed, now()));
-                self.offer(
-                    wanted,
-                    Share {
-                        stored: renewed.clone(),
-                        instead_of: None,
-                        body: None,
-                        primary: wanted.primary,
-                        variant: key,
-                    },
-                );
+                self.offer(wanted, renewed.clone(), key, None);
                 (renewed, key)
             }
             Err(reason) => {
@@ -352,30 +343,18 @@ impl SiteCache {
                     wanted.status.stored = false;
                     wanted.status.reason = Some(*reason);
                 }
-                let response = match asked.less {
-                    true => {
-                        let answering =
-                            Answering { cache: &self.cache, key: kept.key, stored: &kept.response, head, now: now() };
-                        answer::stored(&answering).map(|mut response| {
-                            response.headers_mut().remove(header::AGE);
-                            own_fields(&mut response, &parts.headers);
-                            response
-                        })
-                    }
-                    false => None,
+                let given = || {
+                    let stored = &kept.response;
+                    answer::stored(&Answering { cache: &self.cache, key: kept.key, stored, head, now: now() })
                 };
-                self.offer(
-                    wanted,
-                    Share {
-                        stored: kept.response,
-                        instead_of: None,
-                        body: None,
-                        primary: kept.primary,
-                        variant: kept.key,
-                    },
-                );
+                let less = asked.less.then(given).flatten().map(|mut response| {
+                    response.headers_mut().remove(header::AGE);
+                    own_fields(&mut response, &parts.headers);
+                    response
+                });
+                self.offer(wanted, kept.response, kept.key, None);
                 leading.land();
-                let mut response = response.unwrap_or_else(|| {
+                let mut response = less.unwrap_or_else(|| {
                     let body = if bytes.is_empty() { ResponseBody::Empty } else { ResponseBody::Whole(bytes) };
                     Response::from_parts(parts, body)
                 });
@@ -391,16 +370,7 @@ impl SiteCache {
                 let landing = leading.take();
                 let shared = SharedBody::start(body, self.settings.object, completed, move || drop(landing));
                 let reader = shared.reader();
-                self.offer(
-                    wanted,
-                    Share {
-                        stored: head_of_it,
-                        instead_of: None,
-                        body: Some(shared),
-                        primary: wanted.primary,
-                        variant: key,
-                    },
-                );
+                self.offer(wanted, head_of_it, key, Some(shared));
                 if let Some(length) = length {
                     parts.headers.insert(header::CONTENT_LENGTH, length.into());
                 }
@@ -413,12 +383,9 @@ impl SiteCache {
     }
 
     /// Gives it to those who wait, if it is fresh: what has to be validated for each request is nobody else's.
-    fn offer(&self, wanted: &Wanted, share: Share) {
-        if share.stored.is_fresh(now())
-            && !share.stored.freshness.no_cache
-            && share.stored.status != StatusCode::PARTIAL_CONTENT
-        {
-            self.share(wanted, share);
+    fn offer(&self, wanted: &Wanted, stored: Arc<Stored>, variant: Key, body: Option<Arc<SharedBody>>) {
+        if stored.is_fresh(now()) && !stored.freshness.no_cache && stored.status != StatusCode::PARTIAL_CONTENT {
+            self.share(wanted, Share { stored, instead_of: None, body, primary: wanted.primary, variant });
         } else if wanted.flight.is_some() {
             self.cache.uncacheable.mark(wanted.key, now());
         }
@@ -430,10 +397,7 @@ impl SiteCache {
 
     /// Which parameters of the path's queries do not matter; the response is kept under what is left of them.
     fn learn_search(&self, wanted: &mut Wanted, headers: &HeaderMap) {
-        let Some((path, _)) = wanted.url.split_once('?').map(|(path, query)| (path.to_owned(), query.to_owned()))
-        else {
-            return;
-        };
+        let Some((path, _)) = wanted.url.split_once('?') else { return };
         let Some(said) = NoVarySearch::of(headers) else { return };
         let origin = groups::origin(&wanted.url).len();
         let canonical = said.canonical(&wanted.url[origin..]);
@@ -442,7 +406,7 @@ impl SiteCache {
             if searches.len() >= MOST_SEARCHES {
                 searches.clear();
             }
-            searches.insert(path, said);
+            searches.insert(path.to_owned(), said);
         }
         let url: Arc<str> = format!("{}{canonical}", &wanted.url[..origin]).into();
         wanted.primary = self.cache.keys.primary(&target_of(&url), &wanted.partition);

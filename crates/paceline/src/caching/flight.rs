@@ -148,12 +148,8 @@ impl SiteCache {
             wanted.storable = true;
             return None;
         };
-        let nominated = &share.stored.nominated;
-        let variant = match nominated.is_empty() {
-            true => share.primary,
-            false => self.cache.keys.variant(share.primary, nominated, &head.headers),
-        };
-        if variant != share.variant || (share.primary != wanted.primary) {
+        let variant = self.cache.keys.variant(share.primary, &share.stored.nominated, &head.headers);
+        if variant != share.variant || share.primary != wanted.primary {
             return None;
         }
         let mut status = CacheStatus { collapsed: true, ..wanted.status };
@@ -169,8 +165,7 @@ impl SiteCache {
         let mut response = match &share.body {
             None => answer::stored(&answering)?,
             Some(body) => {
-                let (conditions, part) = asks_for_less(head);
-                if conditions || part {
+                if asks_for_less(head) {
                     // What is wanted of it is known when it is there.
                     let stored = body.whole().await?;
                     let answering = Answering { stored: &stored, ..answering };
@@ -191,10 +186,9 @@ impl SiteCache {
     }
 }
 
-fn asks_for_less(head: &Parts) -> (bool, bool) {
+fn asks_for_less(head: &Parts) -> bool {
     use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE};
-    let has = |name| head.headers.contains_key(name);
-    (has(IF_NONE_MATCH) || has(IF_MODIFIED_SINCE), has(RANGE))
+    [IF_NONE_MATCH, IF_MODIFIED_SINCE, RANGE].iter().any(|name| head.headers.contains_key(name))
 }
 
 /// A question that is asked to its end as long as anybody waits for the answer, whoever has asked it.

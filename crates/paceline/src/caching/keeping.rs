@@ -26,9 +26,8 @@ impl SiteCache {
         moment: Moment,
     ) -> (Key, Result<(), Reason>) {
         let store = &self.cache.store;
-        let mut key = primary;
+        let key = self.cache.keys.variant(primary, &stored.nominated, request);
         if !stored.nominated.is_empty() {
-            key = self.cache.keys.variant(primary, &stored.nominated, request);
             let now_there = store.peek(primary);
             let previous = now_there.as_ref().or(directory).and_then(|kept| match &**kept {
                 Kept::Directory(directory) => Some(directory),
@@ -87,7 +86,6 @@ pub struct Keeping {
 /// A response, and whether it is kept.
 pub struct KeptOne {
     pub response: Arc<Stored>,
-    pub primary: Key,
     pub key: Key,
     pub stored: Result<(), Reason>,
 }
@@ -97,10 +95,7 @@ impl Keeping {
     pub fn announced(&self, storable: &Storable) -> (Arc<Stored>, Key) {
         let content = Content::Whole(Bytes::new());
         let stored = Stored::new(self.wanted.url.clone(), self.status, storable.clone(), content, &self.tags);
-        let key = match storable.nominated.is_empty() {
-            true => self.wanted.primary,
-            false => self.cache.cache.keys.variant(self.wanted.primary, &storable.nominated, &self.request),
-        };
+        let key = self.cache.cache.keys.variant(self.wanted.primary, &storable.nominated, &self.request);
         (Arc::new(stored), key)
     }
 
@@ -129,12 +124,12 @@ impl Keeping {
         };
         let response = Arc::new(Stored::new(self.wanted.url.clone(), status, storable, content, &self.tags));
         if !complete {
-            return KeptOne { response, primary, key: primary, stored: Err(Reason::Incomplete) };
+            return KeptOne { response, key: primary, stored: Err(Reason::Incomplete) };
         }
         let directory = self.wanted.directory.as_ref();
         let own = self.wanted.own;
         let (key, stored) = self.cache.place((primary, own), directory, &self.request, response.clone(), self.moment);
-        KeptOne { response, primary, key, stored }
+        KeptOne { response, key, stored }
     }
 
     /// With the parts that are there already, if they are of the same representation (RFC 9111 section 3.4).

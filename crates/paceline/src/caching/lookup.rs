@@ -12,7 +12,7 @@ use cache::{
     search::NoVarySearch,
     status::{CacheStatus, Forward, Reason},
     store::Key,
-    stored::{Content, Directory, Kept, Stored},
+    stored::{Directory, Kept, Stored},
     stubborn::Rule,
     targeted, Millis,
 };
@@ -82,11 +82,6 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// What Cache-Status will say, as far as it is known.
-    pub fn status(&self) -> CacheStatus {
-        self.status
-    }
-
     /// The origin is not to be asked at all (only-if-cached).
     pub fn only_if_cached(&self) -> bool {
         self.wishes.only_if_cached
@@ -209,7 +204,7 @@ impl SiteCache {
         let mut wanted = wanted(forward, Some(found));
         wanted.storable = true;
         let asks_for_part = head.headers.contains_key(header::RANGE);
-        let validates = wanted.stored.as_ref().is_some_and(|stored| stored.whole().is_some());
+        let validates = wanted.has_whole();
         // Who has something already may be told so by the origin alone, and that answer serves nobody else.
         let conditional =
             [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE].iter().any(|name| head.headers.contains_key(name));
@@ -228,9 +223,6 @@ impl SiteCache {
         }
         if (conditional || asks_for_part) && !validates {
             return Looked::Pass(wanted);
-        }
-        if asks_for_part {
-            wanted.shareable = false;
         }
         if wanted.shareable {
             if let Some(flight) = self.cache.flights.lead(&mut wanted, &self.cache.store) {
@@ -371,6 +363,6 @@ fn beside(head: &Parts, body: bool) -> Option<CacheStatus> {
 impl Wanted {
     /// Whether a stored response is whole.
     pub(super) fn has_whole(&self) -> bool {
-        self.stored.as_ref().is_some_and(|stored| matches!(stored.content, Content::Whole(_)))
+        self.stored.as_ref().is_some_and(|stored| stored.whole().is_some())
     }
 }
