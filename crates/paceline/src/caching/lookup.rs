@@ -1,7 +1,7 @@
 //! What the cache has for a request: an answer, or how the request goes on to the origin.
 //! It never waits.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use cache::{
     directives::RequestDirectives,
@@ -26,7 +26,10 @@ use super::{
     sessions::Visitor,
     SiteCache,
 };
-use crate::{exchange::Exchange, http::body::ResponseBody};
+use crate::{
+    exchange::Exchange,
+    http::{body::ResponseBody, env},
+};
 
 /// What is to be done with a request.
 pub enum Looked {
@@ -115,11 +118,11 @@ impl SiteCache {
             rule.is_some_and(|rule| rule.admits(head).is_err() || self.brings_unnamed_session(rule, &head.headers));
         let rule = rule.filter(|_| !own);
         let visitor = rule.map(|rule| self.cache.visitor(rule, &head.headers));
-        let host = authority(head, exchange);
+        let host = exchange.client.host.as_deref().map_or_else(|| env::host(head), Cow::Borrowed);
         let full = head.uri.path_and_query().map_or(path, |full| full.as_str());
-        let canonical = self.canonical(exchange.client.scheme(), host, full);
+        let canonical = self.canonical(exchange.client.scheme(), &host, full);
         let target =
-            Target { scheme: exchange.client.scheme(), authority: host, path: canonical.as_deref().unwrap_or(full) };
+            Target { scheme: exchange.client.scheme(), authority: &host, path: canonical.as_deref().unwrap_or(full) };
         let partition = partition(visitor, head, exchange);
         let primary = self.cache.keys.primary(&target, &partition);
         let wishes = match head.headers.contains_key(header::CACHE_CONTROL) || head.headers.contains_key(header::PRAGMA)
@@ -301,13 +304,6 @@ impl SiteCache {
         let answering = Answering { cache: &self.cache, key: wanted.key, stored, head, now };
         answer::stored(&answering)
     }
-}
-
-/// The authority that the client asked for.
-fn authority<'a>(head: &'a Parts, exchange: &'a Exchange) -> &'a str {
-    let said = || head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let of_uri = || head.uri.authority().map(|authority| authority.as_str());
-    exchange.client.host.as_deref().or_else(of_uri).or_else(said).unwrap_or("")
 }
 
 /// What parts the keys of one target: visitors under a rule, and what proxies said beside host and scheme. A proxy may have let

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cache::stubborn::{Rule, SetCookie};
 use toml_edit::{Item, TableLike};
 
-use super::value::duration;
+use super::value::{duration, tables_of};
 
 /// The keys of the table, in the order of the text.
 const KEYS: [&str; 7] =
@@ -61,14 +61,7 @@ fn unknown(key: &str) -> String {
 
 /// Each table as text. None: no tables.
 pub fn tables(item: &Item) -> Option<Result<Vec<String>, String>> {
-    let tables: Vec<&dyn TableLike> = match (item.as_array_of_tables(), item.as_array()) {
-        (Some(tables), _) => tables.iter().map(|table| table as &dyn TableLike).collect(),
-        (None, Some(array)) => {
-            array.iter().map(|one| one.as_inline_table().map(|table| table as &dyn TableLike)).collect::<Option<_>>()?
-        }
-        _ => return None,
-    };
-    Some(tables.into_iter().map(text_of).collect())
+    Some(tables_of(item)?.into_iter().map(text_of).collect())
 }
 
 fn text_of(table: &dyn TableLike) -> Result<String, String> {

@@ -216,16 +216,20 @@ impl Kind {
     }
 }
 
+/// The tables of `[[name]]`, or of a list of inline ones. None: it is neither.
+pub(super) fn tables_of(item: &Item) -> Option<Vec<&dyn toml_edit::TableLike>> {
+    match (item.as_array_of_tables(), item.as_array()) {
+        (Some(tables), _) => Some(tables.iter().map(|table| table as &dyn toml_edit::TableLike).collect()),
+        (None, Some(array)) => {
+            array.iter().map(|one| Some(one.as_inline_table()? as &dyn toml_edit::TableLike)).collect()
+        }
+        _ => None,
+    }
+}
+
 /// Each table as the text `PATH RATE BURST`. None: no tables.
 fn rates(item: &Item) -> Option<Result<Vec<String>, String>> {
-    let tables: Vec<&dyn toml_edit::TableLike> = match (item.as_array_of_tables(), item.as_array()) {
-        (Some(tables), _) => tables.iter().map(|table| table as &dyn toml_edit::TableLike).collect(),
-        (None, Some(array)) => array
-            .iter()
-            .map(|one| one.as_inline_table().map(|table| table as &dyn toml_edit::TableLike))
-            .collect::<Option<_>>()?,
-        _ => return None,
-    };
+    let tables = tables_of(item)?;
     let one = |table: &&dyn toml_edit::TableLike| {
         if let Some((key, _)) = table.iter().find(|(key, _)| !["path", "rate", "burst"].contains(key)) {
             return Err(format!("has path, rate and burst, not {key:?}"));
