@@ -1,6 +1,8 @@
 //! Prints what a hit costs, by the number of keys and threads. It asserts nothing: run it by hand, in release mode,
 //! `cargo test -p cache --release --test hit_cost -- --ignored --nocapture`.
 
+mod keys;
+
 use std::{
     hint::black_box,
     sync::{
@@ -11,7 +13,8 @@ use std::{
     time::Instant,
 };
 
-use cache::store::{How, Inserted, Key, Object, Store};
+use cache::store::{How, Inserted, Object, Store};
+use keys::{key, mix};
 
 /// As small as an object can be: one URL for all, no tags.
 struct Tiny(Arc<str>);
@@ -27,16 +30,6 @@ impl Object for Tiny {
         &[]
     }
     fn expire(&self) {}
-}
-
-fn mix(n: u64) -> u64 {
-    let n = (n ^ n >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let n = (n ^ n >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    n ^ n >> 31
-}
-
-fn key(n: u64) -> Key {
-    Key(u128::from(mix(n + 1)) << 64 | u128::from(mix(n ^ 0xD1B5_4A32_D192_ED03)))
 }
 
 const GETS: u64 = 5_000_000;

@@ -3,9 +3,12 @@
 //! Each case runs in a process of its own: this test starts itself again.
 #![cfg(target_os = "linux")]
 
+mod keys;
+
 use std::{env, fs, process::Command, sync::Arc, thread};
 
-use cache::store::{allocated, How, Inserted, Key, Object, Store};
+use cache::store::{allocated, How, Inserted, Object, Store};
+use keys::{key, mix};
 
 const MB: u64 = 1 << 20;
 
@@ -31,16 +34,6 @@ impl Object for Page {
         &self.tags
     }
     fn expire(&self) {}
-}
-
-fn mix(n: u64) -> u64 {
-    let n = (n ^ n >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let n = (n ^ n >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    n ^ n >> 31
-}
-
-fn key(n: u64) -> Key {
-    Key(u128::from(mix(n + 1)) << 64 | u128::from(mix(n ^ 0xD1B5_4A32_D192_ED03)))
 }
 
 /// Bytes of memory that belong to this process alone.

@@ -22,7 +22,9 @@ use crate::{
     http::{body::ResponseBody, coding::ContentCoding},
     static_files::{
         conditional::{self, Precondition, Validators},
+        multipart,
         ranges::{self, RangeDecision},
+        Segment,
     },
 };
 
@@ -116,17 +118,14 @@ fn part_of_whole(response: &mut Response<ResponseBody>, head: &Parts, validators
         RangeDecision::Multiple(ranges) => {
             let boundary = uuid::Uuid::new_v4().simple().to_string();
             let content_type = response.headers_mut().remove(header::CONTENT_TYPE);
-            let mut joined = BytesMut::new();
-            for range in &ranges {
-                joined.extend_from_slice(format!("\r\n--{boundary}\r\n").as_bytes());
-                if let Some(content_type) = &content_type {
-                    joined.extend_from_slice(&[b"Content-Type: ", content_type.as_bytes(), b"\r\n"].concat());
+            // An empty preamble (RFC 2046 section 5.1.1).
+            let mut joined = BytesMut::from(&b"\r\n"[..]);
+            for segment in multipart(&boundary, content_type.as_ref(), ranges, length) {
+                match segment {
+                    Segment::Bytes(bytes) => joined.extend_from_slice(&bytes),
+                    Segment::Span(range) => joined.extend_from_slice(&slice(&range)),
                 }
-                let content_range = ranges::content_range(range, length);
-                joined.extend_from_slice(&[b"Content-Range: ", content_range.as_bytes(), b"\r\n\r\n"].concat());
-                joined.extend_from_slice(&slice(range));
             }
-            joined.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
             let kind = HeaderValue::try_from(format!("multipart/byteranges; boundary={boundary}"));
             if let Ok(kind) = kind {
                 response.headers_mut().insert(header::CONTENT_TYPE, kind);

@@ -33,7 +33,7 @@ const PIECE: u64 = 64 * 1024;
 
 /// A part of a body: bytes given, or a span of the file.
 #[derive(Debug)]
-pub(super) enum Segment {
+pub enum Segment {
     Bytes(Bytes),
     Span(Range<u64>),
 }

@@ -23,5 +23,6 @@ mod top;
 mod tests;
 
 pub use app_file::{plain_file, send_file};
-pub use body::FileBody;
+pub use body::{FileBody, Segment};
 pub use folder::Folder;
+pub use response::multipart;

@@ -84,8 +84,13 @@ async fn with_body(mut head: Response<()>, file: &OpenFile, segments: Vec<Segmen
     Ok(head.map(|()| body))
 }
 
-/// RFC 9110 section 14.6.
-fn multipart(boundary: &str, content_type: Option<&HeaderValue>, ranges: Vec<Range<u64>>, length: u64) -> Vec<Segment> {
+/// RFC 9110 section 14.6: what stands between the ranges, and the ranges.
+pub fn multipart(
+    boundary: &str,
+    content_type: Option<&HeaderValue>,
+    ranges: Vec<Range<u64>>,
+    length: u64,
+) -> Vec<Segment> {
     let mut segments = Vec::with_capacity(ranges.len() * 2 + 1);
     for (at, range) in ranges.into_iter().enumerate() {
         let mut head = Vec::new();
