@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     config::{show_duration, AcmeConfig},
-    log::Log,
+    log::{Log, Name},
     tls::certificate::{self, Certificate},
 };
 
@@ -81,7 +81,10 @@ impl Keeper {
             match attempt.unwrap_or(Err(Failure::Late)) {
                 Ok(validity) => {
                     let word = if held.is_some() { "renewed" } else { "obtained" };
-                    log.event(format!("{host}: certificate {word}, valid until {}", validity.until_words()));
+                    log.event(
+                        Name::Certificate,
+                        format!("{host}: certificate {word}, valid until {}", validity.until_words()),
+                    );
                     (held, failures) = (Some(validity), 0);
                 }
                 Err(failure) => {
@@ -97,7 +100,7 @@ impl Keeper {
                         |held| format!("certificate not renewed (the old one is valid until {})", held.until_words()),
                     );
                     let again = show_duration(Duration::from_secs(pause.as_secs()));
-                    log.event(format!("{host}: {what}: {line}; trying again in {again}"));
+                    log.event(Name::Certificate, format!("{host}: {what}: {line}; trying again in {again}"));
                     sleep(pause).await;
                 }
             }

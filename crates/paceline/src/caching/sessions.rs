@@ -14,7 +14,10 @@ use cache::{
 use http::{request, response, HeaderMap};
 
 use super::{Cache, SiteCache};
-use crate::clock::{self, Micros};
+use crate::{
+    clock::{self, Micros},
+    log::Name,
+};
 
 /// Names of cookies by which the app has been seen to tell visitors apart: it keeps them from scripts.
 #[derive(Default)]
@@ -113,7 +116,7 @@ impl SiteCache {
         let mut said = self.sessions.said.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         for name in names.iter().filter(unnamed) {
             if said.insert((rule.path.clone(), name.clone())) {
-                self.log.event(format!(
+                self.log.event(Name::Cache, format!(
                     "Warning: [[cache]] path = {:?} does not name the cookie {name:?}, which the app keeps from scripts as one keeps a \
                     session. Who has it is not answered by the rule. If these pages differ from visitor to visitor, add it to \
                     cookies.",

@@ -15,14 +15,14 @@ where
     T: Into<OsString> + Clone,
 {
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
-    if let Some(own) = asking::command(&args) {
-        let matches = own.try_get_matches_from(&args[1..]).map_err(|error| told(&error))?;
-        return asking::understood(&matches, around).map(Command::Ask);
+    if let Some(own) = asking::asked(&args) {
+        let matches = own.command().try_get_matches_from(&args[1..]).map_err(|error| told(&error))?;
+        return asking::understood(own, matches, around).map(Command::Ask);
     }
     let matches = flags::command().try_get_matches_from(args).map_err(|error| told(&error))?;
     match matches.subcommand() {
         Some(("config-docs", _)) => Err(CliExit::Print(config::markdown())),
-        Some((command @ ("purge" | "cache"), _)) => Err(CliExit::Wrong(vec![format!(
+        Some((command, _)) if asking::named(command).is_some() => Err(CliExit::Wrong(vec![format!(
             "{command} comes first: paceline {command} ...; see paceline {command} --help"
         )])),
         Some(("check", own)) => load(own, around).map(Command::Check),

@@ -3,6 +3,7 @@
 
 use clap::{builder::ArgAction, value_parser, Arg, Command};
 
+use super::asking::SUBCOMMANDS;
 use crate::config::{Kind, Opt, OPTIONS};
 
 const HELP_WIDTH: usize = 88;
@@ -46,11 +47,7 @@ pub fn command() -> Command {
         .disable_version_flag(true)
         .disable_help_subcommand(true)
         .subcommand(Command::new("check").about("Check configuration and application without serving").arg(target()))
-        .subcommand(elsewhere(
-            "purge",
-            "Drop pages from the cache of the running server: a URL, --tag, --prefix or --all",
-        ))
-        .subcommand(elsewhere("cache", "`cache stats`: what the page cache of the running server does"))
+        .subcommands(SUBCOMMANDS.iter().map(|asking| elsewhere(asking.name, asking.about)))
         .subcommand(Command::new("config-docs").hide(true).about("Print docs/configuration.md"))
         .arg(target())
         .arg(Arg::new("version").short('V').long("version").action(ArgAction::Version).help("Print the version"));

@@ -11,6 +11,7 @@ mod environment;
 mod layer;
 mod load;
 mod option;
+mod option_checks;
 mod options;
 mod paceline_toml;
 mod proxied;

@@ -26,6 +26,7 @@ use self::socket::{NoSocket, SocketFile};
 use crate::{
     account::Account,
     config::{self, AppKind, Config},
+    log::Name,
     server::Server,
     supervisor::found::Found,
 };
@@ -94,7 +95,7 @@ impl Control {
 
     /// Answers from now on. Must be called within the event loop that is to do it.
     pub fn serve(&mut self, server: &Arc<Server>) {
-        self.notice.take().into_iter().for_each(|notice| server.log.event(notice));
+        self.notice.take().into_iter().for_each(|notice| server.log.event(Name::Notice, notice));
         if let Some(serving) = self.serving.take() {
             serving.abort();
         }

@@ -26,7 +26,7 @@ use esi::{Assembler, Facts, Limits};
 use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
 use crate::{
-    answers, compress::Memo, exchange::Exchange, http::body::ResponseBody, http::env, log::Log, route::Site,
+    answers, compress::Memo, exchange::Exchange, http::body::ResponseBody, http::env, log::Log, log::Name, route::Site,
     server::Server,
 };
 
@@ -88,7 +88,7 @@ impl Page {
         let mut note = self.note.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         match *note {
             None if !self.begun.load(Relaxed) => *note = Some(what),
-            _ => self.log.event(format!("{}: {what}", place.site.config.name)),
+            _ => self.log.event(Name::Esi, format!("{}: {what}", place.site.config.name)),
         }
     }
 }

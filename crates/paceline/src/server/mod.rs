@@ -34,7 +34,7 @@ use crate::{
     dispatch::queue::Depth,
     http::spool,
     listen::{self, Listener, Unbound},
-    log::Log,
+    log::{Log, Name},
     memory,
     route::Routes,
     startup_report::{self, Failure, StartupReport, Step},
@@ -79,15 +79,21 @@ impl Server {
         let (taken, room) = self.room.taken();
         // The one that reads them is not counted.
         let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, |open| open.count().saturating_sub(1));
-        self.log.event(format!(
-            "State: places={taken}/{room} resting={} tasks={tasks} descriptors={descriptors} buffered={}",
-            connection::resting(),
-            memory::BODIES.used()
-        ));
+        self.log.event(
+            Name::State,
+            format!(
+                "State: places={taken}/{room} resting={} tasks={tasks} descriptors={descriptors} buffered={}",
+                connection::resting(),
+                memory::BODIES.used()
+            ),
+        );
         for site in self.routes().all() {
             let Some(app) = &site.app else { continue };
             let Depth { waiting, idle, busy } = app.queue.depth();
-            self.log.event(format!("State of {}: waiting={waiting} idle={idle} busy={busy}", site.config.name));
+            self.log.event(
+                Name::State,
+                format!("State of {}: waiting={waiting} idle={idle} busy={busy}", site.config.name),
+            );
         }
     }
 
@@ -96,12 +102,15 @@ impl Server {
         let mut said = self.full_said.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if said.is_none_or(|said| said.elapsed() >= Duration::from_secs(10)) {
             *said = Some(Instant::now());
-            self.log.event(match full {
-                Full::InAll => "Connections are turned away: there are max_connections".to_string(),
-                Full::Address(address) => {
-                    format!("Connections from {address} are turned away: there are max_connections_per_address")
-                }
-            });
+            self.log.event(
+                Name::Full,
+                match full {
+                    Full::InAll => "Connections are turned away: there are max_connections".to_string(),
+                    Full::Address(address) => {
+                        format!("Connections from {address} are turned away: there are max_connections_per_address")
+                    }
+                },
+            );
         }
     }
 
@@ -229,12 +238,12 @@ async fn supervise(
         loops: Mutex::default(),
     });
     server.know(Handle::current());
-    server.config.notices.iter().for_each(|notice| server.log.event(notice));
+    server.config.notices.iter().for_each(|notice| server.log.event(Name::Notice, notice));
     let swept = spool::sweep();
     if swept > 0 {
-        server.log.event(format!("Removed {swept} temporary files of servers that were killed"));
+        server.log.event(Name::Notice, format!("Removed {swept} temporary files of servers that were killed"));
     }
-    left_out(&server.config, &listeners).iter().for_each(|line| server.log.event(line));
+    left_out(&server.config, &listeners).iter().for_each(|line| server.log.event(Name::Notice, line));
 
     let mut sites = Sites::new(server.clone(), reaper, adopted(&server.config));
     sites.update();
@@ -251,8 +260,8 @@ async fn supervise(
     }
     drop(stopped);
     for (listener, entrance) in &listeners {
-        entrance.warnings().iter().for_each(|warning| server.log.event(warning));
-        server.log.event(format!("Listening on {}", listener.url(entrance.scheme())));
+        entrance.warnings().iter().for_each(|warning| server.log.event(Name::Notice, warning));
+        server.log.event(Name::Listening, format!("Listening on {}", listener.url(entrance.scheme())));
     }
 
     // Without TLS nobody would see a certificate.
@@ -274,7 +283,7 @@ async fn supervise(
             _ = look.tick() => {
                 sites.look();
                 control.look(&server);
-                listeners.iter().flat_map(|(_, entrance)| entrance.look()).for_each(|line| server.log.event(line));
+                listeners.iter().flat_map(|(_, entrance)| entrance.look()).for_each(|line| server.log.event(Name::Certificate, line));
                 if server.cache.has_shed() {
                     tokio::task::spawn_blocking(memory::give_back);
                 }
@@ -295,10 +304,10 @@ async fn supervise(
     drop(listeners);
     let _ = stop.send(true);
     if halted {
-        server.log.event("Halted");
+        server.log.event(Name::Stopping, "Halted");
         return Ok(());
     }
-    server.log.event("Stopping: requests in hand are finished first");
+    server.log.event(Name::Stopping, "Stopping: requests in hand are finished first");
     let grace = server.config.shutdown_timeout;
     let finished = async {
         // Every accept loop and every connection holds a receiver.
@@ -307,10 +316,10 @@ async fn supervise(
     };
     tokio::select! {
         _ = finished => {}
-        _ = signals.again(told) => server.log.event("Stopping at once"),
+        _ = signals.again(told) => server.log.event(Name::Stopping, "Stopping at once"),
     }
     server.cache.close();
-    server.log.event("Stopped");
+    server.log.event(Name::Stopped, "Stopped");
     Ok(())
 }
 
@@ -318,7 +327,7 @@ async fn supervise(
 fn cache(config: &Config, log: &Log) -> std::io::Result<Arc<Cache>> {
     let Some(CacheDisk { size, dir }) = &config.cache_disk else { return Ok(Arc::new(Cache::new(config.cache_size))) };
     let log = log.clone();
-    match Disk::open(dir, *size, Arc::new(move |line| log.event(line))) {
+    match Disk::open(dir, *size, Arc::new(move |line| log.event(Name::Cache, line))) {
         Some(disk) => Cache::with_disk(config.cache_size, disk),
         None => Ok(Arc::new(Cache::new(config.cache_size))),
     }

@@ -12,7 +12,11 @@ use std::{
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::{config::Config, log::Log, upstream::KEPT_CONNECTIONS};
+use crate::{
+    config::Config,
+    log::{Log, Name},
+    upstream::KEPT_CONNECTIONS,
+};
 
 /// Kept for listeners, logs, event loops, and for files that are being read or spooled.
 const OWN: usize = 64;
@@ -52,9 +56,12 @@ impl Room {
         }
         if !self.said.swap(true, Relaxed) {
             let limit = self.limit;
-            log.event(format!(
+            log.event(
+                Name::Full,
+                format!(
                 "All {limit} connections are in use: new ones wait. More need a higher limit of open files (ulimit -n)"
-            ));
+            ),
+            );
         }
         let waited = tokio::time::Instant::now();
         let place = self.places.clone().acquire_owned().await.ok();

@@ -16,7 +16,7 @@ use crate::{
     account,
     caching::SiteCache,
     config::{self, AppKind, SiteConfig},
-    log::Log,
+    log::{Log, Name},
     route::{Routes, Site},
     static_files::Folder,
     supervisor::{
@@ -66,7 +66,7 @@ impl Sites {
                 }
                 // The folder is away for a moment (a mount, a rename): what is served goes on being served.
                 Err(_) if !self.known.is_empty() => return,
-                Err(error) => self.server.log.event(format!("{}: {error}", dir.display())),
+                Err(error) => self.server.log.event(Name::Site, format!("{}: {error}", dir.display())),
             }
         }
         let mut changed = self.server.routes().all().is_empty();
@@ -102,13 +102,14 @@ impl Sites {
             let known = Known { site: Arc::new(made), wanted: site.clone(), problem, looks, restart };
             match self.known.insert(site.name.clone(), known) {
                 Some(old) => {
-                    self.server
-                        .log
-                        .event(format!("{}: its settings or files have changed; starting it anew", site.name));
+                    self.server.log.event(
+                        Name::Site,
+                        format!("{}: its settings or files have changed; starting it anew", site.name),
+                    );
                     stop_app(&old.site);
                 }
                 None if self.server.config.sites_dir.is_some() => {
-                    self.server.log.event(format!("Site {}: {}", site.name, site.root.display()))
+                    self.server.log.event(Name::Site, format!("Site {}: {}", site.name, site.root.display()))
                 }
                 None => {}
             }
@@ -117,7 +118,7 @@ impl Sites {
         for name in gone {
             if let Some(known) = self.known.remove(&name) {
                 changed = true;
-                self.server.log.event(format!("Site {name} is gone"));
+                self.server.log.event(Name::Site, format!("Site {name} is gone"));
                 stop_app(&known.site);
             }
         }
@@ -174,7 +175,9 @@ impl Sites {
                 known.restart = now;
                 if let (Some(app), true) = (&known.site.app, now.is_some()) {
                     if !matches!(app.state(), State::Stopped) {
-                        self.server.log.event(format!("{}: tmp/restart.txt was touched", known.wanted.name));
+                        self.server
+                            .log
+                            .event(Name::RestartAsked, format!("{}: tmp/restart.txt was touched", known.wanted.name));
                         app.order(Order::Restart);
                     }
                 }
@@ -216,7 +219,7 @@ impl Sites {
 
 fn say_problem(log: &Log, site: &SiteConfig, problem: &Option<String>) {
     if let Some(why) = problem {
-        log.event(format!("Site {}: {why}", site.name));
+        log.event(Name::Site, format!("Site {}: {why}", site.name));
     }
 }
 

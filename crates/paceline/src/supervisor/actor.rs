@@ -29,7 +29,7 @@ use super::{
 use crate::{
     config::SiteConfig,
     dispatch::queue::{Complaint, Queue, WorkerId},
-    log::Log,
+    log::{Log, Name},
     startup_report::StartupReport,
     worker::frame::Raw,
 };
@@ -216,7 +216,9 @@ impl Actor {
 
     fn say_workers(&self) {
         let plural = if self.workers == 1 { "" } else { "s" };
-        self.context.log.event(format!("{}: {} worker{plural} wanted now", self.context.site.name, self.workers));
+        self.context
+            .log
+            .event(Name::Pool, format!("{}: {} worker{plural} wanted now", self.context.site.name, self.workers));
     }
 
     async fn handle(&mut self, event: Event) {

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use super::{leave::kill, Actor};
 use crate::{
     dispatch::queue::WorkerId,
+    log::Name,
     startup_report::{self, Step},
     supervisor::{
         generation::{failure, Phase},
@@ -119,12 +120,15 @@ impl Actor {
                 }
             }
             kind::BACKTRACE => {
-                log.text(format!(
-                    "* {name}.{} thread {} is here:\n    {}",
-                    worker.index,
-                    text(0),
-                    text(1).replace('\n', "\n    ")
-                ));
+                log.text(
+                    Name::Backtrace,
+                    format!(
+                        "* {name}.{} thread {} is here:\n    {}",
+                        worker.index,
+                        text(0),
+                        text(1).replace('\n', "\n    ")
+                    ),
+                );
                 if worker.end_on_backtrace {
                     kill(worker.pid);
                 }
@@ -136,7 +140,7 @@ impl Actor {
                 if phase == Phase::Ready {
                     let mut report = generation.report.clone();
                     report.fail(failure);
-                    log.text(startup_report::text::render(&report, log.colour()));
+                    log.text(Name::WorkerFailed, startup_report::text::render(&report, log.colour()));
                 } else {
                     self.generation_failed(number, step.or(Some(Step::Ready)), failure).await;
                 }

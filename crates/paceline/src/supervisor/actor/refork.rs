@@ -9,6 +9,7 @@ use std::{
 use super::{leave::kill, Actor, LAST_REQUESTS};
 use crate::{
     dispatch::queue::WorkerId,
+    log::Name,
     startup_report::{StartupReport, Step},
     supervisor::{
         found::Found,
@@ -119,10 +120,13 @@ impl Actor {
         let index = worker.index;
         let why = why.replace(char::is_control, " ");
         self.context.queue.stay(id);
-        self.context.log.event(format!(
-            "{}.{index} is not reforked from and goes on serving: {why} (or set refork_after = 0)",
-            self.context.site.name,
-        ));
+        self.context.log.event(
+            Name::Refork,
+            format!(
+                "{}.{index} is not reforked from and goes on serving: {why} (or set refork_after = 0)",
+                self.context.site.name,
+            ),
+        );
         self.drain_twin(id).await;
         self.drain_surplus().await;
     }
@@ -172,7 +176,7 @@ impl Actor {
             }
             Err(error) => {
                 kill(worker.pid);
-                self.context.log.event(format!("{}: not reforked: {error}", site.name));
+                self.context.log.event(Name::Refork, format!("{}: not reforked: {error}", site.name));
             }
         }
     }

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     dispatch::queue::{Complaint, WorkerId},
+    log::Name,
     startup_report::{phrases, Failure, Step},
     supervisor::{app::State, generation::Phase, reaper::Exit},
     worker::{
@@ -39,7 +40,9 @@ impl Actor {
         let name = self.context.site.name.clone();
         if current.pid.is_none() {
             // It was the one who started us: there is nothing left to serve with.
-            self.context.log.event(format!("{name}: the process that loaded the application is gone"));
+            self.context
+                .log
+                .event(Name::PreloaderEnded, format!("{name}: the process that loaded the application is gone"));
             return self.stop(Duration::ZERO, None).await;
         }
         if self.stopping.is_some() {
@@ -48,10 +51,10 @@ impl Actor {
         self.context.state.send_replace(State::Starting);
         let pause = self.pause_after(current.elapsed());
         let when = shown_pause(pause);
-        self.context.log.event(format!(
-            "{name}: the preloader (pid {}) {exit}; starting it again{when}",
-            current.pid.unwrap_or_default()
-        ));
+        self.context.log.event(
+            Name::PreloaderEnded,
+            format!("{name}: the preloader (pid {}) {exit}; starting it again{when}", current.pid.unwrap_or_default()),
+        );
         // One that is booting already takes its place.
         if self.next.is_none() {
             self.start_at = Some(Instant::now() + pause);
@@ -108,7 +111,7 @@ impl Actor {
                         true => format!("; starting another{}", shown_pause(pause)),
                         false => String::new(),
                     };
-                    self.context.log.event(format!("{name} (pid {pid}) {exit}{then}"));
+                    self.context.log.event(Name::WorkerEnded, format!("{name} (pid {pid}) {exit}{then}"));
                 }
                 if wanted {
                     let events = self.events.clone();
@@ -141,11 +144,11 @@ impl Actor {
         let thread = match &complaint {
             Complaint::Slow { thread, request } => {
                 let after = phrases::duration(site.app_soft_timeout.unwrap_or_default());
-                log.event(format!("{who} thread {thread}: {request} has been in the app for {after}"));
+                log.event(Name::Slow, format!("{who} thread {thread}: {request} has been in the app for {after}"));
                 *thread
             }
             Complaint::Replace { thread, reason } => {
-                log.event(format!("{who} thread {thread}: {reason}; replacing the worker"));
+                log.event(Name::WorkerReplaced, format!("{who} thread {thread}: {reason}; replacing the worker"));
                 *thread
             }
         };

@@ -9,6 +9,7 @@ use std::{
 use super::{leave::kill, refork::Refork, Actor, Event, Happened, LAST_REQUESTS, LONGEST_PAUSE};
 use crate::{
     config::SiteConfig,
+    log::Name,
     startup_report::{self, Failure, StartupReport, Step},
     supervisor::{
         app::State,
@@ -50,7 +51,7 @@ impl Actor {
             None => match start_as_whom(&site, &found, &self.learned) {
                 Ok(spawned) => {
                     if let Some(notice) = &spawned.notice {
-                        self.context.log.event(format!("{}: {notice}", site.name));
+                        self.context.log.event(Name::Notice, format!("{}: {notice}", site.name));
                     }
                     (spawned.account.clone(), spawned.into())
                 }
@@ -105,16 +106,19 @@ impl Actor {
                 mould.requests
             )
         });
-        self.context.log.event(format!(
-            "{} is {}: {}, {} x {} threads, {} ({:.1} s)",
-            self.context.site.name,
-            from.as_deref().unwrap_or("ready"),
-            report.environment,
-            generation.workers.len(),
-            self.context.site.threads,
-            report.versions,
-            generation.elapsed().as_secs_f64()
-        ));
+        self.context.log.event(
+            Name::Ready,
+            format!(
+                "{} is {}: {}, {} x {} threads, {} ({:.1} s)",
+                self.context.site.name,
+                from.as_deref().unwrap_or("ready"),
+                report.environment,
+                generation.workers.len(),
+                self.context.site.threads,
+                report.versions,
+                generation.elapsed().as_secs_f64()
+            ),
+        );
         // The pool may have grown or shrunk while this generation booted.
         let threads = self.context.site.threads;
         for index in generation.workers.len() + 1..=self.workers {
@@ -192,19 +196,19 @@ impl Actor {
             // Every reload is an attempt: what has been told already keeps its number, and takes one line.
             Some(told) => {
                 report.id.clone_from(&told.id);
-                log.event(format!("{} (as before)", report.summary()));
+                log.event(Name::StartFailed, format!("{} (as before)", report.summary()));
             }
-            None => log.text(startup_report::text::render(&report, log.colour())),
+            None => log.text(Name::StartFailed, startup_report::text::render(&report, log.colour())),
         }
         self.told = Some(report.clone());
         if self.once_more {
             return Box::pin(self.start()).await;
         }
         if self.current.is_some() {
-            return log.event(format!(
-                "{}: the new generation did not start; the old one goes on serving",
-                self.context.site.name
-            ));
+            return log.event(
+                Name::StartFailed,
+                format!("{}: the new generation did not start; the old one goes on serving", self.context.site.name),
+            );
         }
         // In development a reload is an attempt; in production the attempts of many visitors are spread out.
         let pause = match self.context.site.environment.as_str() {

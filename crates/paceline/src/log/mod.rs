@@ -1,12 +1,16 @@
 //! Where lines go: the access log, the server's events and the app's output, each to the terminal or a file.
 //! Lines are written whole by one thread, so that nothing on a request's way waits for a disk or a terminal.
 
+mod name;
+
 use std::{
     fs::{File, OpenOptions},
     io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
     sync::mpsc::{sync_channel, Receiver, SyncSender, TrySendError},
 };
+
+pub use name::Name;
 
 use crate::config::LogConfig;
 
@@ -56,12 +60,12 @@ impl Log {
     }
 
     /// An event of the server: `* ` and the text.
-    pub fn event(&self, text: impl AsRef<str>) {
+    pub fn event(&self, _name: Name, text: impl AsRef<str>) {
         self.send(Message::App(format!("* {}", text.as_ref())));
     }
 
-    /// Text of several lines, as it is.
-    pub fn text(&self, text: impl Into<String>) {
+    /// One that is told in several lines, as they are.
+    pub fn text(&self, _name: Name, text: impl Into<String>) {
         self.send(Message::App(text.into()));
     }
 

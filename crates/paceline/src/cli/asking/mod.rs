@@ -1,0 +1,240 @@
+//! The commands that ask the running server over its control socket and say what it answered. Each has a file here; this one
+//! has their table, and finds the server. It never starts a server.
+
+mod cache;
+mod text;
+
+use std::{
+    ffi::OsString,
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::Value;
+
+use super::{arguments::config_file, CliExit};
+use crate::{
+    config::{self, Flags, Surroundings},
+    control::{
+        client::{self, Failed},
+        VARIABLE,
+    },
+};
+
+/// A command that asks the running server.
+pub struct Subcommand {
+    pub name: &'static str,
+    /// For `paceline --help`.
+    pub about: &'static str,
+    /// Its own command line, which has none of the server's settings.
+    command: fn() -> Command,
+    /// Asks, prints and says the exit status. `matches` are those of its innermost subcommand.
+    run: fn(&Asker, &ArgMatches) -> Result<ExitCode, Failed>,
+}
+
+pub const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand {
+        name: "purge",
+        about: "Drop pages from the cache of the running server: a URL, --tag, --prefix or --all",
+        command: || where_it_is(cache::purge()),
+        run: cache::run_purge,
+    },
+    Subcommand {
+        name: "cache",
+        about: "`cache stats`: what the page cache of the running server does",
+        command: cache::cache,
+        run: cache::run_stats,
+    },
+];
+
+/// What is asked, and where.
+pub struct Question {
+    server: Asker,
+    subcommand: &'static Subcommand,
+    matches: ArgMatches,
+}
+
+impl std::fmt::Debug for Question {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at {}", self.subcommand.name, self.server.shown)
+    }
+}
+
+/// The running server, by its control socket.
+#[derive(Debug, PartialEq)]
+pub struct Asker {
+    pub socket: PathBuf,
+    /// As the person at the terminal would name it.
+    pub shown: String,
+}
+
+impl Asker {
+    /// `body`: None for GET.
+    pub fn ask(&self, method: &str, target: &str, body: Option<&Value>) -> Result<Value, Failed> {
+        client::ask(&self.socket, method, target, body)
+    }
+}
+
+pub fn named(name: &str) -> Option<&'static Subcommand> {
+    SUBCOMMANDS.iter().find(|subcommand| subcommand.name == name)
+}
+
+/// Which of these commands it is. `args` begins with the program's name.
+pub fn asked(args: &[OsString]) -> Option<&'static Subcommand> {
+    named(args.get(1)?.to_str()?)
+}
+
+impl Subcommand {
+    pub fn command(&self) -> Command {
+        (self.command)()
+    }
+}
+
+fn switch(name: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue)
+}
+
+fn where_it_is(command: Command) -> Command {
+    let option = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
+    command
+        .arg(option("control", "PATH").help(format!("The server's control socket [env: {VARIABLE}]")))
+        .arg(option("config", "FILE").short('C').help("The server's settings, which name it"))
+        .arg(option("dir", "DIR").help("The directory that is served, instead of the current one"))
+}
+
+pub fn understood(
+    subcommand: &'static Subcommand,
+    matches: ArgMatches,
+    around: &Surroundings,
+) -> Result<Question, CliExit> {
+    let wrong = |why: String| CliExit::Wrong(vec![why]);
+    let matches = match matches.subcommand() {
+        Some((_, own)) => own.clone(),
+        None => matches,
+    };
+    let own = &matches;
+    let named = own.get_one::<String>("control").cloned();
+    let named = named.or_else(|| (around.env)(VARIABLE).filter(|path| !path.is_empty() && path != "off"));
+    let socket = match named {
+        Some(path) => around.cwd.join(path.strip_prefix("unix://").unwrap_or(&path)),
+        None => {
+            let file = config_file(own.get_one::<String>("config").map(String::as_str), &around.cwd).map_err(wrong)?;
+            let dir = own.get_one::<String>("dir").map(PathBuf::from);
+            let flags = Flags { dir, config_file: file, ..Flags::default() };
+            let config = config::load(flags, around).map_err(|error| CliExit::Wrong(error.problems))?;
+            let no_socket = || wrong("this server has no control socket: control = \"off\"".into());
+            let path = config.control.path.ok_or_else(no_socket)?;
+            // The server may have been told by a flag that this is a folder of sites.
+            let of_folder = config.site_defaults.root.join(config::OF_FOLDER);
+            match !config.control.named && !path.exists() && of_folder.exists() {
+                true => of_folder,
+                false => path,
+            }
+        }
+    };
+    let shown = socket.strip_prefix(&around.cwd).unwrap_or(&socket).display().to_string();
+    Ok(Question { server: Asker { socket, shown }, subcommand, matches })
+}
+
+/// The exit status is 1 when there was no answer.
+pub fn run(question: &Question) -> ExitCode {
+    let Question { server, subcommand, matches } = question;
+    (subcommand.run)(server, matches).unwrap_or_else(|failed| {
+        eprintln!("paceline: {}", told(&failed, &server.socket, &server.shown));
+        ExitCode::FAILURE
+    })
+}
+
+/// Prints what was answered.
+fn print(text: &str) -> Result<ExitCode, Failed> {
+    // A reader that went away is no failure.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn told(failed: &Failed, socket: &Path, shown: &str) -> String {
+    match failed {
+        Failed::NoServer(_) => format!(
+            "no server answers at {shown}: run this in the directory that it serves, or name its socket with --control PATH"
+        ),
+        Failed::Forbidden => {
+            use std::os::unix::fs::MetadataExt;
+            let owner = std::fs::metadata(socket).map(|found| format!(" (user {})", found.uid())).unwrap_or_default();
+            format!("{shown} is not yours to use: run this as its owner{owner} or as root")
+        }
+        Failed::Broken(why) => format!("{shown}: {why}"),
+        Failed::Refused(why) => why.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        cli::{self, parse},
+        config::test_folder::{around, Folder},
+    };
+
+    fn asked(folder: &Folder, env: &[(&str, &str)], line: &str) -> Result<Question, CliExit> {
+        let args: Vec<&str> = std::iter::once("paceline").chain(line.split_whitespace()).collect();
+        match around(&folder.0, env, |around| parse(args, around)) {
+            Ok(cli::Command::Ask(question)) => Ok(question),
+            Ok(other) => panic!("{line}: {other:?}"),
+            Err(end) => Err(end),
+        }
+    }
+
+    #[test]
+    fn what_is_asked() {
+        let folder = Folder::with(&[("config.ru", "")]);
+        let asked_to = |line: &str| asked(&folder, &[], line).unwrap().subcommand.name;
+        assert_eq!((asked_to("purge --all"), asked_to("cache stats --json")), ("purge", "cache"));
+        for (line, told) in [
+            ("purge", "required"),
+            ("purge --all --tag a", "cannot be used with"),
+            ("purge a b", "unexpected argument 'b'"),
+            ("cache", "subcommand"),
+            ("cache purge", "unrecognized subcommand"),
+            ("-p 1 purge --all", "purge comes first"),
+            ("purge --all -C none.toml", "no such file"),
+        ] {
+            match asked(&folder, &[], line) {
+                Err(CliExit::Wrong(lines)) => assert!(lines[0].contains(told), "{line}: {lines:?}"),
+                other => panic!("{line}: {other:?}"),
+            }
+        }
+        assert!(matches!(asked(&folder, &[], "purge --help"), Err(CliExit::Print(text)) if text.contains("--prefix")));
+    }
+
+    #[test]
+    fn where_the_server_is() {
+        let folder = Folder::with(&[
+            ("config.ru", ""),
+            ("other/paceline.toml", "control = \"run/x.sock\""),
+            ("off/paceline.toml", "control = \"off\""),
+            ("app/paceline.toml", "[[site]]\nroot = \"current\"\n"),
+            ("sites/paceline.toml", "sites = \"more\""),
+            ("sites/more/shop/config.ru", ""),
+            ("folder/.paceline.sock", ""),
+            ("two/paceline.toml", "[[site]]\nroot = \"a\"\nhost = \"a\"\n[[site]]\nroot = \"b\"\nhost = \"b\"\n"),
+        ]);
+        for (line, env, path) in [
+            ("purge --all", &[][..], "tmp/paceline.sock"),
+            ("purge --all", &[("PACELINE_CONTROL", "/run/p.sock")], "/run/p.sock"),
+            ("purge --all --control x.sock", &[("PACELINE_CONTROL", "/run/p.sock")], "x.sock"),
+            ("purge --all --control unix:///x.sock", &[], "/x.sock"),
+            ("cache stats --dir other", &[], "other/run/x.sock"),
+            ("cache stats -C other/paceline.toml", &[], "other/run/x.sock"),
+            ("cache stats --dir app", &[], "app/current/tmp/paceline.sock"),
+            ("cache stats --dir two", &[], "two/tmp/paceline.sock"),
+            ("cache stats --dir sites", &[], "sites/more/.paceline.sock"),
+            ("cache stats --dir folder", &[], "folder/.paceline.sock"),
+        ] {
+            let question = asked(&folder, env, line).unwrap();
+            assert_eq!((question.server.socket, question.server.shown.as_str()), (folder.0.join(path), path), "{line}");
+        }
+        assert!(asked(&folder, &[], "cache stats --dir off").is_err());
+    }
+}

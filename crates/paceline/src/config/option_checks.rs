@@ -1,0 +1,61 @@
+//! What a setting's text has to look like, where its type does not say it all.
+//! It never says what the setting is for.
+
+use super::bind;
+use crate::upstream::Address;
+
+pub(super) fn environment(text: &str) -> Result<(), String> {
+    let fine = !text.is_empty()
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
+        && !text.starts_with('.');
+    fine.then_some(()).ok_or_else(|| format!("must be a word like production, not {text:?}"))
+}
+
+pub(super) fn warm_up(text: &str) -> Result<(), String> {
+    let fine = text.starts_with('/') && text.bytes().all(|b| b.is_ascii_graphic());
+    fine.then_some(()).ok_or_else(|| format!("must be a path like /login, not {text:?}"))
+}
+
+pub(super) fn account(text: &str) -> Result<(), String> {
+    let fine =
+        !text.is_empty() && !text.starts_with('-') && !text.chars().any(|c| c.is_control() || " :/,".contains(c));
+    fine.then_some(()).ok_or_else(|| format!("must be a name such as deploy, or a number, not {text:?}"))
+}
+
+pub(super) fn email(text: &str) -> Result<(), String> {
+    let fine = text.is_ascii()
+        && text.split_once('@').is_some_and(|(who, place)| !who.is_empty() && place.contains('.'))
+        && !text.bytes().any(|b| b.is_ascii_whitespace() || b.is_ascii_control() || b":,?".contains(&b));
+    fine.then_some(()).ok_or_else(|| format!("must be an address like you@shop.example, not {text:?}"))
+}
+
+pub(super) fn directory(text: &str) -> Result<(), String> {
+    let uri = text.parse::<http::Uri>().ok();
+    let fine = uri.is_some_and(|uri| uri.scheme_str() == Some("https") && uri.host().is_some());
+    fine.then_some(()).ok_or_else(|| format!("must be an address that begins with https://, not {text:?}"))
+}
+
+pub(super) fn upstream(text: &str) -> Result<(), String> {
+    Address::parse(text).map(drop)
+}
+
+pub(super) fn site_name(text: &str) -> Result<(), String> {
+    let fine = !text.is_empty() && !text.chars().any(|c| c.is_control() || c == '/');
+    fine.then_some(()).ok_or_else(|| format!("must be a name without slashes, not {text:?}"))
+}
+
+pub(super) fn exact_host(text: &str) -> Result<(), String> {
+    match text.starts_with("*.") {
+        true => Err(format!("must be whole host names without scheme and port like shop.test, not {text:?}")),
+        false => host_name(text),
+    }
+}
+
+pub(super) fn host_name(text: &str) -> Result<(), String> {
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    let word = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    let address = name.starts_with('[') && bind::address(name).is_some();
+    let fine = address || !name.is_empty() && name.bytes().all(word) && !name.starts_with('.');
+    fine.then_some(())
+        .ok_or_else(|| format!("must be a host name without scheme and port like shop.test, not {text:?}"))
+}
