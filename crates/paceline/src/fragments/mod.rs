@@ -88,7 +88,10 @@ impl Page {
         let mut note = self.note.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         match *note {
             None if !self.begun.load(Relaxed) => *note = Some(what),
-            _ => self.log.event(Name::Esi, format!("{}: {what}", place.site.config.name)),
+            _ => {
+                let site = &place.site.config.name;
+                self.log.of(site).event(Name::Esi, format!("{site}: {what}"))
+            }
         }
     }
 }

@@ -1,17 +1,24 @@
 //! Where lines go: the access log, the server's events and the app's output, each to the terminal or a file.
 //! Lines are written whole by one thread, so that nothing on a request's way waits for a disk or a terminal.
 
+mod line;
 mod name;
+mod recent;
 
 use std::{
     fs::{File, OpenOptions},
     io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
-    sync::mpsc::{sync_channel, Receiver, SyncSender, TrySendError},
+    sync::{
+        mpsc::{sync_channel, Receiver, SyncSender, TrySendError},
+        Arc,
+    },
 };
 
+pub use line::Line;
 pub use name::Name;
 
+use self::recent::Recent;
 use crate::config::LogConfig;
 
 /// Lines that may wait for the writing thread; beyond that they are dropped and counted.
@@ -24,7 +31,7 @@ const ONE_WRITE: usize = 64 << 10;
 
 enum Message {
     Access(String),
-    App(String),
+    App(Arc<Line>),
     Reopen,
     /// Everything before this has been written when the sender hears back.
     Flush(SyncSender<()>),
@@ -34,6 +41,9 @@ enum Message {
 #[derive(Clone)]
 pub struct Log {
     messages: SyncSender<Message>,
+    recent: Arc<Recent>,
+    /// What its lines are about. None: the server as a whole.
+    site: Option<Arc<str>>,
     colour: bool,
 }
 
@@ -46,7 +56,12 @@ impl Log {
         std::thread::Builder::new().name("log".into()).spawn(move || write_lines(receiver, access, app))?;
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let colour = config.app_path.is_none() && !plain && io::stderr().is_terminal();
-        Ok(Log { messages, colour })
+        Ok(Log { messages, recent: Arc::default(), site: None, colour })
+    }
+
+    /// The same log for what concerns a site.
+    pub fn of(&self, site: &str) -> Log {
+        Log { site: Some(site.into()), ..self.clone() }
     }
 
     /// Whether events go to somebody who sees colours.
@@ -60,18 +75,28 @@ impl Log {
     }
 
     /// An event of the server: `* ` and the text.
-    pub fn event(&self, _name: Name, text: impl AsRef<str>) {
-        self.send(Message::App(format!("* {}", text.as_ref())));
+    pub fn event(&self, name: Name, text: impl Into<String>) {
+        self.tell(name, None, text.into(), false);
     }
 
     /// One that is told in several lines, as they are.
-    pub fn text(&self, _name: Name, text: impl Into<String>) {
-        self.send(Message::App(text.into()));
+    pub fn text(&self, name: Name, text: impl Into<String>) {
+        self.tell(name, None, text.into(), true);
     }
 
     /// A line an app printed.
     pub fn output(&self, who: &str, line: &str) {
-        self.send(Message::App(format!("[{who}] {line}")));
+        self.tell(Name::Output, Some(who.into()), line.into(), false);
+    }
+
+    fn tell(&self, name: Name, from: Option<String>, text: String, plain: bool) {
+        self.send(Message::App(self.recent.push(name, self.site.clone(), from, text, plain)));
+    }
+
+    /// The last lines that were told after the one with the number `after` (0: any), `most` of them, the oldest first: events
+    /// and what apps printed, without colours.
+    pub fn recent(&self, after: u64, most: usize) -> Vec<Arc<Line>> {
+        self.recent.after(after, most)
     }
 
     /// Opens the log files anew (SIGHUP), so that they can be rotated.
@@ -149,7 +174,7 @@ fn write_lines(messages: Receiver<Message>, mut access: Output, mut app: Output)
         for message in std::iter::once(first).chain(messages.try_iter()) {
             match message {
                 Message::Access(line) => access.line(&line),
-                Message::App(line) => app.line(&line),
+                Message::App(line) => app.line(&line.as_text()),
                 Message::Reopen => {
                     access.reopen();
                     app.reopen();

@@ -71,6 +71,8 @@ events! {
     Esi => "esi",
     /// A certificate was got, renewed, read again, or could not be
     Certificate => "certificate",
+    /// A line that a process of an application printed
+    Output => "output",
 }
 
 #[cfg(test)]

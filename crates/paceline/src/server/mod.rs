@@ -90,7 +90,7 @@ impl Server {
         for site in self.routes().all() {
             let Some(app) = &site.app else { continue };
             let Depth { waiting, idle, busy } = app.queue.depth();
-            self.log.event(
+            self.log.of(&site.config.name).event(
                 Name::State,
                 format!("State of {}: waiting={waiting} idle={idle} busy={busy}", site.config.name),
             );

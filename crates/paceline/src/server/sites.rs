@@ -102,14 +102,15 @@ impl Sites {
             let known = Known { site: Arc::new(made), wanted: site.clone(), problem, looks, restart };
             match self.known.insert(site.name.clone(), known) {
                 Some(old) => {
-                    self.server.log.event(
+                    self.server.log.of(&site.name).event(
                         Name::Site,
                         format!("{}: its settings or files have changed; starting it anew", site.name),
                     );
                     stop_app(&old.site);
                 }
                 None if self.server.config.sites_dir.is_some() => {
-                    self.server.log.event(Name::Site, format!("Site {}: {}", site.name, site.root.display()))
+                    let text = format!("Site {}: {}", site.name, site.root.display());
+                    self.server.log.of(&site.name).event(Name::Site, text);
                 }
                 None => {}
             }
@@ -118,7 +119,7 @@ impl Sites {
         for name in gone {
             if let Some(known) = self.known.remove(&name) {
                 changed = true;
-                self.server.log.event(Name::Site, format!("Site {name} is gone"));
+                self.server.log.of(&name).event(Name::Site, format!("Site {name} is gone"));
                 stop_app(&known.site);
             }
         }
@@ -163,7 +164,7 @@ impl Sites {
 
     fn cache_of(&self, site: &SiteConfig) -> Option<Arc<SiteCache>> {
         let settings = site.cache.clone()?;
-        Some(Arc::new(SiteCache::new(self.server.cache.clone(), settings, self.server.log.clone())))
+        Some(Arc::new(SiteCache::new(self.server.cache.clone(), settings, self.server.log.of(&site.name))))
     }
 
     /// Looks for sites that came, went or changed, and at each app's tmp/restart.txt.
@@ -175,9 +176,8 @@ impl Sites {
                 known.restart = now;
                 if let (Some(app), true) = (&known.site.app, now.is_some()) {
                     if !matches!(app.state(), State::Stopped) {
-                        self.server
-                            .log
-                            .event(Name::RestartAsked, format!("{}: tmp/restart.txt was touched", known.wanted.name));
+                        let text = format!("{}: tmp/restart.txt was touched", known.wanted.name);
+                        self.server.log.of(&known.wanted.name).event(Name::RestartAsked, text);
                         app.order(Order::Restart);
                     }
                 }
@@ -219,7 +219,7 @@ impl Sites {
 
 fn say_problem(log: &Log, site: &SiteConfig, problem: &Option<String>) {
     if let Some(why) = problem {
-        log.event(Name::Site, format!("Site {}: {why}", site.name));
+        log.of(&site.name).event(Name::Site, format!("Site {}: {why}", site.name));
     }
 }
 

@@ -68,7 +68,7 @@ impl App {
         reaper: Reaper,
         log: Log,
     ) -> Arc<App> {
-        let queue = Queue::new(site.queue_max);
+        let (queue, log) = (Queue::new(site.queue_max), log.of(&site.name));
         let (state_sender, state) = watch::channel(State::Stopped);
         let (orders, receiver) = mpsc::unbounded_channel();
         let app = Arc::new(App { site: site.clone(), queue: queue.clone(), state, orders });
