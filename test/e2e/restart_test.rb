@@ -1,8 +1,10 @@
 # A new generation boots beside the old one and takes over when it is ready; no request fails meanwhile.
 require_relative "support/scenario"
+require_relative "support/control"
 
 class RestartTest < Minitest::Test
   include Scenario
+  include Control
 
   VERSION = <<~RUBY.freeze
     version = File.read("version")
@@ -120,5 +122,37 @@ class RestartTest < Minitest::Test
     write(dir, "config.ru" => VERSION, "tmp/restart.txt" => "")
     server.wait_for(/ is ready: /)
     assert_equal "mended", server.get("/").body
+  end
+
+  def test_generations_are_told_on_the_control_socket
+    dir = app("config.ru" => <<~RUBY)
+      run ->(env) do
+        if env["PATH_INFO"] == "/held"
+          File.write("entered", "x")
+          File.read("barrier")
+        end
+        [200, {}, ["ok"]]
+      end
+    RUBY
+    gate, entered = barrier(dir), barrier(dir, "entered")
+    server = serve(dir, "-w", "2", "-t", "1")
+    server.get("/")
+    held = Thread.new { server.get("/held").body }
+    entered.wait
+    told = generations(server)
+    assert_equal ["ready", nil, 2], told.values_at("state", "failure", "workers_wanted")
+    first = told["generations"].fetch(0)
+    assert_equal ["current", 1, "ready", dir, false, server.preloaders.first], first.values_at("role", "number", "phase", "release", "reforked", "preloader_pid")
+    assert_match(/ruby \d/, first["versions"])
+    assert_equal server.workers.sort, first["workers"].map { |worker| worker["pid"] }.sort
+    assert_equal [1, 1], %w[answered busy].map { |count| first["workers"].sum { |worker| worker[count] } }
+
+    server.signal(:USR1)
+    server.wait_for(/is ready: .*is ready: /m)
+    roles = -> { generations(server)["generations"].map { |one| [one["role"], one["number"], one["workers"].count { |worker| worker["leaving"] }] } }
+    eventually("one worker to leave") { roles.call == [["current", 2, 0], ["leaving", 1, 1]] }
+    gate.open
+    assert_equal "ok", held.value
+    eventually("the first generation to go") { roles.call == [["current", 2, 0]] }
   end
 end

@@ -2,10 +2,11 @@
 //! the main thread's loop, so that it answers however busy the sites are, and so that an app may ask while it has a request in hand.
 //! It never listens on a network.
 //!
-//! Reading order: `socket` (its file), `router` (what may be asked), `purging`, `statistics`; `client` is the other end, for the
+//! Reading order: `socket` (its file), `router` (what may be asked), `purging`, `statistics`, `generations`; `client` is the other end, for the
 //! command line.
 
 pub mod client;
+mod generations;
 mod purging;
 mod router;
 mod socket;

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use serde_json::{json, Value};
 
-use super::{purging, statistics};
+use super::{generations, purging, statistics};
 use crate::server::Server;
 
 /// Bytes of a request's body, at most.
@@ -49,6 +49,7 @@ struct Route {
 const ROUTES: &[Route] = &[
     Route { method: "POST", path: "/cache/purge", answer: |asked, server| Box::pin(purging::posted(asked, server)) },
     Route { method: "GET", path: "/cache/stats", answer: |_, server| Box::pin(statistics::of_cache(server)) },
+    Route { method: "GET", path: "/generations", answer: |_, server| Box::pin(generations::all(server)) },
 ];
 
 pub async fn answer(request: Request<Incoming>, server: Arc<Server>) -> Response<Full<Bytes>> {

@@ -3,6 +3,7 @@
 
 mod frames;
 mod leave;
+mod look;
 mod refork;
 mod replace;
 mod start;
@@ -167,6 +168,7 @@ impl Actor {
     async fn obey(&mut self, order: Order) {
         match order {
             Order::Stop { grace, done } => self.stop(grace, Some(done)).await,
+            Order::Tell(answer) => drop(answer.send(self.overview())),
             _ if self.stopping.is_some() => {}
             Order::Start if self.current.is_none() && self.next.is_none() && self.start_at.is_none() => {
                 self.start().await

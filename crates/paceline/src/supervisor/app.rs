@@ -8,7 +8,11 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{actor, reaper::Reaper};
+use super::{
+    actor,
+    overview::{Overview, Standing},
+    reaper::Reaper,
+};
 use crate::{
     config::SiteConfig,
     dispatch::queue::{Lease, Queue, Refused, WorkerId},
@@ -38,6 +42,8 @@ pub enum Order {
     /// Add (or take away) a worker.
     Grow,
     Shrink,
+    /// Say how everything stands.
+    Tell(oneshot::Sender<Overview>),
     /// Finish what is in hand within the time, then end all processes.
     Stop {
         grace: Duration,
@@ -94,6 +100,17 @@ impl App {
 
     pub fn state(&self) -> State {
         self.state.borrow().clone()
+    }
+
+    /// How everything stands at this moment: generations, workers, the last failure.
+    pub async fn overview(&self) -> Overview {
+        let (answer, told) = oneshot::channel();
+        self.order(Order::Tell(answer));
+        // An app that can't be started has no actor, nor one that is over.
+        told.await.unwrap_or_else(|_| match self.state() {
+            State::Failed { report, .. } => Overview::empty(Standing::Failed, Some(report)),
+            _ => Overview::empty(Standing::Stopped, None),
+        })
     }
 
     /// Resolves when the app is ready (true) or has failed to start (false).

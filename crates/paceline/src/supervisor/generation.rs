@@ -66,6 +66,19 @@ pub enum Phase {
     Failing,
 }
 
+impl Phase {
+    /// As status and JSON say it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Phase::Loading => "loading",
+            Phase::Forking => "forking",
+            Phase::Ready => "ready",
+            Phase::Leaving => "leaving",
+            Phase::Failing => "failing",
+        }
+    }
+}
+
 /// One preloader with its workers.
 pub struct Generation {
     pub number: u64,
@@ -76,6 +89,10 @@ pub struct Generation {
     pub workers: HashMap<WorkerId, Worker>,
     pub report: StartupReport,
     pub began: Instant,
+    /// The same, in Unix seconds.
+    pub began_at: f64,
+    /// The real path of the root that it is loaded from.
+    pub release: PathBuf,
     /// Its workers' indexes that have been asked for and not come yet.
     pub forking: usize,
     /// When it has to be ready; of one that failed, when its failure is told.
@@ -122,6 +139,8 @@ impl Generation {
             workers: HashMap::new(),
             report,
             began,
+            began_at: crate::clock::unix_seconds() - began.elapsed().as_secs_f64(),
+            release: PathBuf::new(),
             forking: 0,
             deadline: began + site.start_timeout,
             account: None,
@@ -164,6 +183,7 @@ impl Generation {
     /// Sends START.
     pub async fn start(&mut self, site: &SiteConfig, found: &Found) {
         use std::os::unix::ffi::OsStrExt;
+        self.release.clone_from(&found.root);
         let path = |path: Option<PathBuf>| path.map(|path| path.as_os_str().as_bytes().to_vec()).unwrap_or_default();
         let frame = encode(kind::START, |out| {
             fields::put_pair(out, "root", found.root.as_os_str().as_bytes());

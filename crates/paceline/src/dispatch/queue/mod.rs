@@ -131,6 +131,15 @@ pub struct Occupied {
     pub young: usize,
 }
 
+/// What one worker has done and does, also one that leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tally {
+    pub id: WorkerId,
+    pub answered: u64,
+    pub busy: usize,
+    pub leaving: bool,
+}
+
 impl Queue {
     /// A queue in which `max` requests may wait.
     pub fn new(max: usize) -> Arc<Queue> {
@@ -188,6 +197,18 @@ impl Queue {
         let inner = self.lock();
         let serving = inner.members.iter().filter(|(_, member)| !member.leaving);
         serving.map(|(id, member)| (*id, member.answered)).collect()
+    }
+
+    /// What every worker that is known has done and does.
+    pub fn tallies(&self) -> Vec<Tally> {
+        let inner = self.lock();
+        let tally = |(id, member): (&WorkerId, &Member)| Tally {
+            id: *id,
+            answered: member.answered,
+            busy: member.in_hand.len(),
+            leaving: member.leaving,
+        };
+        inner.members.iter().map(tally).collect()
     }
 
     /// Forgets a worker that has gone.
