@@ -4,6 +4,7 @@
 pub mod accepted;
 pub mod access_log;
 pub mod account;
+pub mod accounting;
 pub mod acme;
 pub mod admission;
 pub mod answers;
