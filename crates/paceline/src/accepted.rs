@@ -5,7 +5,6 @@ use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
-    sync::watch,
     time::timeout,
 };
 
@@ -19,7 +18,7 @@ use crate::{
     http2,
     preface::Prefixed,
     proxy_protocol,
-    server::Server,
+    server::{drain::Stop, Server},
     tls,
 };
 
@@ -73,7 +72,7 @@ impl Entrance {
 pub type Peers = (Option<SocketAddr>, Option<SocketAddr>);
 
 /// Serves what was accepted until it is closed, or until `stop` says so and the exchanges in hand are done.
-pub async fn serve<S>(stream: S, peers: Peers, entrance: Entrance, server: Arc<Server>, stop: watch::Receiver<bool>)
+pub async fn serve<S>(stream: S, peers: Peers, entrance: Entrance, server: Arc<Server>, stop: Stop)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -93,7 +92,7 @@ async fn begin<S>(
     peers: Peers,
     entrance: Entrance,
     server: Arc<Server>,
-    mut stop: watch::Receiver<bool>,
+    mut stop: Stop,
 ) -> Option<(Pass, Serving)>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -107,7 +106,7 @@ where
         }
         let header = tokio::select! {
             header = timeout(time, proxy_protocol::read(&mut stream)) => header,
-            _ = stop.wait_for(|stop| *stop) => return None,
+            _ = stop.closing() => return None,
         };
         match header {
             Ok(Ok(Some(ends))) => (facts.remote, facts.local) = (Some(ends.source), Some(ends.destination)),
@@ -139,7 +138,7 @@ async fn plain<S>(
     facts: Connection,
     h2c: bool,
     server: Arc<Server>,
-    mut stop: watch::Receiver<bool>,
+    mut stop: Stop,
 ) -> Option<Serving>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -148,7 +147,7 @@ where
     let beginning = timeout(server.config.client.patience.head, stream.begins_http2());
     let found = tokio::select! {
         found = beginning, if sniffed => found,
-        _ = stop.wait_for(|stop| *stop), if sniffed => return None,
+        _ = stop.closing(), if sniffed => return None,
         else => Ok(Ok(false)),
     };
     match found {
@@ -164,14 +163,14 @@ async fn encrypted<S>(
     facts: Connection,
     tls: &tls::Acceptor,
     server: Arc<Server>,
-    mut stop: watch::Receiver<bool>,
+    mut stop: Stop,
 ) -> Option<Serving>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let agreed = tokio::select! {
         agreed = tls.accept(stream) => agreed,
-        _ = stop.wait_for(|stop| *stop) => return None,
+        _ = stop.closing() => return None,
     };
     let mut stream = agreed?;
     if tls::handshake::was_validation(&stream) {

@@ -14,21 +14,21 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
-use http::{header, HeaderMap, Response, StatusCode};
+use http::{header, HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::{
-    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
-    sync::watch,
-};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::{
     exchange::{self, Connection},
     guard::{Guarded, Talk, Turn},
     http::{body::ResponseBody, incoming::LeftUnread},
     pipeline,
-    server::Server,
+    server::{
+        drain::{Readiness, Stop},
+        Server,
+    },
 };
 
 /// The parser's buffer, at least: what it writes at once, and reads of a body at once.
@@ -48,7 +48,7 @@ pub fn serve<S>(
     stream: S,
     connection: Connection,
     server: Arc<Server>,
-    mut stop: watch::Receiver<bool>,
+    mut stop: Stop,
 ) -> impl Future<Output = ()> + Send
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -63,7 +63,7 @@ where
             let rest = Rest::begin();
             let woken = tokio::select! {
                 woken = poll_fn(|cx| stream.poll_wake(cx)) => woken,
-                _ = stop.wait_for(|stop| *stop) => false,
+                _ = stop.closing() => false,
             };
             if !woken {
                 let _ = stream.shutdown().await;
@@ -108,7 +108,7 @@ struct Served {
 }
 
 /// Serves a connection until it is closed, or until it rests: then it is returned.
-async fn parse<S>(stream: Box<Guarded<S>>, served: Served, mut stop: watch::Receiver<bool>) -> Option<Box<Guarded<S>>>
+async fn parse<S>(stream: Box<Guarded<S>>, served: Served, mut stop: Stop) -> Option<Box<Guarded<S>>>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -131,10 +131,14 @@ where
                 interim.lock().still_sending = true;
                 return Ok(response.map(|body| Answering { body, _turn: turn }));
             }
-            let response = pipeline::run(server, connection, request, Some(interim.0.clone())).await;
+            let draining = server.clone();
+            let mut response = pipeline::run(server, connection, request, Some(interim.0.clone())).await;
             interim.lock().still_sending = response.extensions().get::<LeftUnread>().is_some();
             if asks_for_another_protocol {
                 talk.protocol(response.status() == StatusCode::SWITCHING_PROTOCOLS);
+            }
+            if draining.readiness() == Readiness::Draining {
+                tell_to_go(&mut response, &talk);
             }
             Ok::<Response<_>, io::Error>(response.map(|body| Answering { body, _turn: turn }))
         }
@@ -149,14 +153,24 @@ where
     let stopped = tokio::select! {
         // A client's broken connection is its own affair.
         _ = serving.as_mut() => false,
-        _ = stop.wait_for(|stop| *stop) => true,
+        _ = stop.closing() => true,
     };
     if stopped {
+        // One that is idle is closed; the answer of any other is its last.
         serving.as_mut().graceful_shutdown();
         let _ = serving.await;
     }
     let mut resting = resting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     resting.take()
+}
+
+/// Makes this answer the connection's last, unless the client has sent more already: what it sends ahead of answers it may not
+/// be able to send again.
+fn tell_to_go<B>(response: &mut Response<B>, talk: &Talk) {
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS && !talk.has_more() {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        talk.is_last();
+    }
 }
 
 /// Whether the client closes after the answer (RFC 9112 section 9.3).

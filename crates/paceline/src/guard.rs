@@ -160,8 +160,10 @@ impl<S> Guarded<S> {
     }
 
     fn after_judging(&mut self, heads_before: u64, next: Next) {
-        if self.follower.heads() != heads_before {
+        let heads = self.follower.heads();
+        if heads != heads_before {
             self.reading.head = None;
+            self.talk.heads.store(heads, SeqCst);
         }
         match next {
             Next::More | Next::Undecided => {}

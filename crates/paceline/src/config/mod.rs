@@ -72,6 +72,8 @@ pub struct Config {
     pub buffer_memory: usize,
     /// How long in-flight requests may take after TERM or INT.
     pub shutdown_timeout: Duration,
+    /// Between readiness going down and listeners closing.
+    pub shutdown_delay: Duration,
     pub log: LogConfig,
     pub client: ClientLimits,
     /// Lines to log once at start: settings of config/puma.rb without a meaning here, and the like.

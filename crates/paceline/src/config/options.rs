@@ -322,6 +322,9 @@ pub static OPTIONS: &[Opt] = &[
         "How long a connection to the `upstream` may take before the request gets 504.").fixed("5s").flag("upstream-connect-timeout"),
     Opt::new(Site, LIMITS, "start_timeout", time(100, DAY),
         "How long the application may take to start.").fixed("2m").flag("start-timeout"),
+    Opt::new(Server, LIMITS, "shutdown_delay", time(0, DAY),
+        "How long after TERM or INT new connections are still taken, while readiness says `draining`: for a load balancer that \
+        has to notice first.").fixed("0s").flag("shutdown-delay"),
     Opt::new(Server, LIMITS, "shutdown_timeout", time(0, DAY),
         "How long requests under way may take after TERM or INT before they are cut off.")
         .fixed("30s").flag("shutdown-timeout")

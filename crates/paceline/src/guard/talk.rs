@@ -15,6 +15,8 @@ use crate::http::strict::Refusal;
 pub struct Talk {
     /// Requests that the service has seen, and those whose answers are done.
     seen: AtomicU64,
+    /// Heads that have come whole.
+    pub(super) heads: AtomicU64,
     pub(super) done: AtomicU64,
     /// The request of this number stands for a refused message.
     pub(super) refused: OnceLock<(u64, Refusal)>,
@@ -41,6 +43,11 @@ impl Talk {
         self.protocol.store(if changed { CHANGED } else { KEPT }, SeqCst);
         let waker = self.reader.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether a further request has come than those the service has seen.
+    pub fn has_more(&self) -> bool {
+        self.heads.load(SeqCst) > self.seen.load(SeqCst)
     }
 
     /// After the answer to this request the connection ends.

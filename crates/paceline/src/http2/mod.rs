@@ -14,7 +14,6 @@ use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    sync::watch,
     time::{sleep_until, timeout, Instant},
 };
 
@@ -28,7 +27,13 @@ use self::{
     streams::{Found, Streams, Tasks},
     watched::Watched,
 };
-use crate::{config::Http2Config, exchange::Connection, guard::Patience, pipeline, server::Server};
+use crate::{
+    config::Http2Config,
+    exchange::Connection,
+    guard::Patience,
+    pipeline,
+    server::{drain::Stop, Server},
+};
 
 /// How long a client that was told to go (GOAWAY) may stay without an exchange.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -41,7 +46,7 @@ const SEND_BUFFER: usize = 64 << 10;
 const RECEIVE_WINDOW: u32 = 1 << 20;
 
 /// Serves a connection until it is closed, or until `stop` says so and the exchanges in hand are done.
-pub async fn serve<S>(stream: S, connection: Connection, server: Arc<Server>, mut stop: watch::Receiver<bool>)
+pub async fn serve<S>(stream: S, connection: Connection, server: Arc<Server>, mut stop: Stop)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -75,7 +80,7 @@ where
             // A client's broken connection is its own affair.
             _ = serving.as_mut() => return,
             _ = streams.flooded.notified() => return,
-            _ = stop.wait_for(|stop| *stop) => break,
+            _ = stop.told() => break,
             _ = streams.waiting.notified() => look_at = Some(Instant::now() + patience.write / 4),
             _ = sleep_until(look_at.unwrap_or(idle_until)), if look_at.is_some() => {
                 let now = Instant::now();

@@ -3,16 +3,19 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use tokio::sync::watch;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use super::Server;
+use super::{drain::Stop, Server};
 use crate::{
     accepted::{self, Entrance},
     listen::Listener,
 };
 
+/// Connections that are accepted after the server was told to stop: the kernel holds no more than this (`BACKLOG`).
+const LAST_ACCEPTED: usize = 4096;
+
 /// One thread's event loop: accepts and serves until told to stop, then until its connections are closed.
-pub fn all(listeners: Vec<(Listener, Entrance)>, server: Arc<Server>, stop: watch::Receiver<bool>) {
+pub fn all(listeners: Vec<(Listener, Entrance)>, server: Arc<Server>, stop: Stop) {
     let Ok(runtime) = super::event_loop() else { return };
     server.know(runtime.handle().clone());
     runtime.block_on(async move {
@@ -29,50 +32,73 @@ pub fn all(listeners: Vec<(Listener, Entrance)>, server: Arc<Server>, stop: watc
     });
 }
 
-async fn accept(listener: Listener, entrance: Entrance, server: Arc<Server>, stop: watch::Receiver<bool>) {
-    let mut stopped = stop.clone();
+async fn accept(listener: Listener, entrance: Entrance, server: Arc<Server>, stop: Stop) {
     macro_rules! serve_from {
-        ($listener:expr, $address:expr) => {
+        ($own:expr, $accepting:expr, $of:ty, $address:expr) => {{
+            let serve = |stream: $of, peer, place| {
+                let peers = $address(&stream, peer);
+                let (entrance, server, stop) = (entrance.clone(), server.clone(), stop.clone());
+                tokio::spawn(async move {
+                    let _place = place;
+                    accepted::serve(stream, peers, entrance, server, stop).await
+                });
+            };
+            let mut stopped = stop.clone();
             loop {
                 // Without room nothing is accepted: the kernel keeps new clients waiting, and those being served go on.
                 let place = tokio::select! {
                     place = server.room.place(&server.log) => place,
-                    _ = until(&mut stopped) => return,
+                    _ = stopped.told() => break,
                 };
                 tokio::select! {
-                    accepted = $listener.accept() => match accepted {
-                        Ok((stream, peer)) => {
-                            let peers = $address(&stream, peer);
-                            let (entrance, server, stop) = (entrance.clone(), server.clone(), stop.clone());
-                            tokio::spawn(async move {
-                                let _place = place;
-                                accepted::serve(stream, peers, entrance, server, stop).await
-                            });
-                        }
+                    accepted = $accepting.accept() => match accepted {
+                        Ok((stream, peer)) => serve(stream, peer.into(), place),
                         // Out of descriptors all the same (the whole machine is), or a client that left again.
                         Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
                     },
-                    _ = until(&mut stopped) => return,
+                    _ = stopped.told() => break,
                 }
             }
-        };
+            // The kernel has taken some for us already: closed unaccepted they would be reset.
+            for _ in 0..LAST_ACCEPTED {
+                let Ok((stream, peer)) = $own.accept() else { break };
+                let Ok(stream) = stream.set_nonblocking(true).and_then(|()| stream.try_into()) else { continue };
+                serve(stream, peer.into(), server.room.free_place());
+            }
+        }};
     }
     match &listener {
-        Listener::Tcp(listener) => {
-            let Ok(listener) = listener.try_clone().and_then(tokio::net::TcpListener::from_std) else { return };
-            serve_from!(listener, |stream: &tokio::net::TcpStream, peer: SocketAddr| {
+        Listener::Tcp(own) => {
+            let Ok(accepting) = own.try_clone().and_then(TcpListener::from_std) else { return };
+            serve_from!(own, accepting, TcpStream, |stream: &TcpStream, peer: Peer| {
                 let _ = stream.set_nodelay(true);
-                (Some(peer), stream.local_addr().ok())
+                (peer.0, stream.local_addr().ok())
             })
         }
-        Listener::Unix { listener, .. } => {
-            let Ok(listener) = listener.try_clone().and_then(tokio::net::UnixListener::from_std) else { return };
-            serve_from!(listener, |_: &tokio::net::UnixStream, _| (None, None))
+        Listener::Unix { listener: own, .. } => {
+            let Ok(accepting) = own.try_clone().and_then(UnixListener::from_std) else { return };
+            serve_from!(own, accepting, UnixStream, |_: &UnixStream, _: Peer| (None, None))
         }
     }
 }
 
-/// Resolves when told to stop.
-async fn until(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await;
+/// Who connected; of a Unix socket that says nothing.
+struct Peer(Option<SocketAddr>);
+
+impl From<SocketAddr> for Peer {
+    fn from(address: SocketAddr) -> Peer {
+        Peer(Some(address))
+    }
+}
+
+impl From<tokio::net::unix::SocketAddr> for Peer {
+    fn from(_: tokio::net::unix::SocketAddr) -> Peer {
+        Peer(None)
+    }
+}
+
+impl From<std::os::unix::net::SocketAddr> for Peer {
+    fn from(_: std::os::unix::net::SocketAddr) -> Peer {
+        Peer(None)
+    }
 }

@@ -2,7 +2,10 @@
 //! It never handles a request itself.
 
 mod accept;
+pub mod drain;
+mod ending;
 mod notify;
+mod opening;
 mod pidfile;
 mod room;
 mod signals;
@@ -15,36 +18,34 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{runtime::Handle, sync::watch};
+use tokio::{runtime::Handle, time::sleep_until};
 
 use self::{
+    drain::{Readiness, Ready},
+    ending::End,
+    opening::{left_out, open_listeners, proofs, shared, Entered},
     pidfile::Pidfile,
     room::Room,
     signals::{Signals, Told},
     sites::Sites,
 };
 use crate::{
-    accepted::Entrance,
-    acme::{Keeper, Proof, Shelf},
+    acme::{Keeper, Shelf},
     admission::{Connections, Full},
     caching::{Cache, Disk},
-    config::{Bind, CacheDisk, Config, Listening},
+    config::{CacheDisk, Config},
     connection,
     control::Control,
     dispatch::queue::Depth,
     http::spool,
-    listen::{self, Listener, Unbound},
     log::{Log, Name},
     memory,
     route::Routes,
-    startup_report::{self, Failure, StartupReport, Step},
     supervisor::{app::Order, reaper::Reaper},
 };
 
 /// How often files that are watched are looked at.
 const LOOK: Duration = Duration::from_millis(500);
-/// What Ruby processes get to end after the last request.
-const LAST_MOMENTS: Duration = Duration::from_secs(5);
 
 /// What all connections share.
 pub struct Server {
@@ -61,11 +62,17 @@ pub struct Server {
     full_said: Mutex<Option<Instant>>,
     routes: RwLock<Arc<Routes>>,
     room: Room,
+    ready: Ready,
     /// The event loops, for the count of their tasks.
     loops: Mutex<Vec<Handle>>,
 }
 
 impl Server {
+    /// Whether requests should be sent here.
+    pub fn readiness(&self) -> Readiness {
+        self.ready.get()
+    }
+
     fn know(&self, event_loop: Handle) {
         self.loops.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(event_loop);
     }
@@ -139,77 +146,6 @@ fn event_loop() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-/// A socket and what its connections begin with.
-type Entered = (Listener, Entrance);
-
-fn open_listeners(config: &Config, automatic: Option<&Arc<Shelf>>) -> Result<Vec<Entered>, String> {
-    let open = |listening: &Listening| {
-        let opened = || listen::open(&listening.bind).map_err(|unbound| told(&unbound, config));
-        if let Bind::Fd(_) = listening.bind {
-            let listener = opened()?;
-            let manner = config.instead_of.iter().find(|given| listener.is_of(&given.bind)).unwrap_or(listening);
-            return Ok((listener, Entrance::new(manner, automatic, config)?));
-        }
-        // Certificates first: a file that is missing takes no port.
-        let entrance = Entrance::new(listening, automatic, config)?;
-        Ok((opened()?, entrance))
-    };
-    config.binds.iter().map(open).collect()
-}
-
-/// The given addresses that the sockets handed over leave without a listener, where somebody would miss them.
-fn left_out(config: &Config, listeners: &[Entered]) -> Vec<String> {
-    let special = config.instead_of.iter().filter(|given| given.tls.is_some() || given.h2c || given.proxy_protocol);
-    let missing = special.filter(|given| !listeners.iter().any(|(listener, _)| listener.is_of(&given.bind)));
-    let words = |given: &Listening| {
-        format!(
-            "{} is not among the sockets handed over (LISTEN_FDS): nobody listens there",
-            listen::shown(&given.bind)
-        )
-    };
-    missing.map(words).collect()
-}
-
-/// Why a socket could not be opened, and what to do about it.
-fn told(unbound: &Unbound, config: &Config) -> String {
-    let site = config.sites.first().unwrap_or(&config.site_defaults);
-    let (doing, error) = (format!("listen on {}", listen::shown(&unbound.bind)), unbound.error.to_string());
-    let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
-    report.begin(Step::Found, Duration::ZERO);
-    report.fail(Failure::System { doing: doing.clone(), error: error.clone() });
-    let mut text = format!("could not {doing}: {error}\n");
-    if let Some(suggestion) = startup_report::suggest(&report) {
-        text.push_str(&format!("{}\n", suggestion.text));
-        text.extend(suggestion.command.map(|command| format!("\n    {command}\n")));
-    }
-    text
-}
-
-/// The same socket for another thread.
-fn shared((listener, entrance): &Entered) -> std::io::Result<Entered> {
-    Ok((listener.try_clone()?, entrance.clone()))
-}
-
-/// The proofs that our listeners can give, the likeliest first: an authority looks at port 80 or 443 whatever ours are.
-fn proofs(listeners: &[Entered]) -> Vec<Proof> {
-    let ports = |scheme: &str| -> Vec<u16> {
-        let of_scheme = listeners.iter().filter(|(_, entrance)| entrance.scheme() == scheme);
-        of_scheme.filter_map(|(listener, _)| listener.port()).collect()
-    };
-    let (http, https) = (ports("http"), ports("https"));
-    let mut proofs = Vec::new();
-    if !http.is_empty() {
-        proofs.push(Proof::Http01);
-    }
-    if !https.is_empty() {
-        proofs.push(Proof::TlsAlpn01);
-        if https.contains(&443) && !http.contains(&80) {
-            proofs.reverse();
-        }
-    }
-    proofs
-}
-
 async fn supervise(
     config: Config,
     log: Log,
@@ -235,6 +171,7 @@ async fn supervise(
         full_said: Mutex::default(),
         routes: RwLock::default(),
         room,
+        ready: Ready::default(),
         loops: Mutex::default(),
     });
     server.know(Handle::current());
@@ -250,15 +187,15 @@ async fn supervise(
 
     control.serve(&server);
 
-    let (stop, stopped) = watch::channel(false);
+    let (stopping, stop) = drain::stopping();
     let mut threads = Vec::new();
     for number in 0..server.config.front_threads.max(1) {
         let listeners = listeners.iter().map(shared).collect::<Result<Vec<_>, _>>().map_err(failed)?;
-        let (server, stopped) = (server.clone(), stopped.clone());
+        let (server, stop) = (server.clone(), stop.clone());
         let thread = std::thread::Builder::new().name(format!("front-{number}"));
-        threads.push(thread.spawn(move || accept::all(listeners, server, stopped)).map_err(failed)?);
+        threads.push(thread.spawn(move || accept::all(listeners, server, stop)).map_err(failed)?);
     }
-    drop(stopped);
+    drop(stop);
     for (listener, entrance) in &listeners {
         entrance.warnings().iter().for_each(|warning| server.log.event(Name::Notice, warning));
         server.log.event(Name::Listening, format!("Listening on {}", listener.url(entrance.scheme())));
@@ -270,16 +207,21 @@ async fn supervise(
     }
 
     tokio::spawn({
-        let started = sites.started();
+        let (started, server) = (sites.started(), server.clone());
         async move {
             started.await;
+            server.ready.ready();
             notify::manager("READY=1");
         }
     });
 
     let mut look = tokio::time::interval(LOOK);
-    let halted = loop {
+    // When listeners close; None: nobody has told us to stop.
+    let mut told: Option<Instant> = None;
+    let delay = server.config.shutdown_delay;
+    let end = loop {
         tokio::select! {
+            _ = sleep_until((told.unwrap_or_else(Instant::now) + delay).into()), if told.is_some() => break End::Drained,
             _ = look.tick() => {
                 sites.look();
                 control.look(&server);
@@ -289,8 +231,15 @@ async fn supervise(
                 }
             }
             signal = signals.next() => match signal {
-                Told::Stop => break false,
-                Told::Halt => break true,
+                Told::Stop => match told {
+                    None => {
+                        told = Some(Instant::now());
+                        ending::begin(&server);
+                    }
+                    Some(first) if signals::is_echo(first) => {}
+                    Some(_) => break End::AtOnce,
+                },
+                Told::Halt => break End::Halted,
                 Told::Restart => sites.order(|| Order::Restart),
                 Told::Reopen => server.log.reopen(),
                 Told::Tell => server.tell(),
@@ -299,27 +248,9 @@ async fn supervise(
             }
         }
     };
-    let told = Instant::now();
-    notify::manager("STOPPING=1");
+    // Before the loops look for the last connections in their queues.
     drop(listeners);
-    let _ = stop.send(true);
-    if halted {
-        server.log.event(Name::Stopping, "Halted");
-        return Ok(());
-    }
-    server.log.event(Name::Stopping, "Stopping: requests in hand are finished first");
-    let grace = server.config.shutdown_timeout;
-    let finished = async {
-        // Every accept loop and every connection holds a receiver.
-        let _ = tokio::time::timeout(grace, stop.closed()).await;
-        let _ = tokio::time::timeout(LAST_MOMENTS, sites.stop(LAST_MOMENTS)).await;
-    };
-    tokio::select! {
-        _ = finished => {}
-        _ = signals.again(told) => server.log.event(Name::Stopping, "Stopping at once"),
-    }
-    server.cache.close();
-    server.log.event(Name::Stopped, "Stopped");
+    ending::end(end, told.unwrap_or_else(Instant::now), &server, &stopping, &sites, &mut signals).await;
     Ok(())
 }
 

@@ -71,6 +71,11 @@ impl Room {
         place
     }
 
+    /// A place if there is one now.
+    pub fn free_place(&self) -> Option<OwnedSemaphorePermit> {
+        self.places.clone().try_acquire_owned().ok()
+    }
+
     /// Connections that are open, and those there is room for. (Each accepting loop holds a place ahead.)
     pub fn taken(&self) -> (usize, usize) {
         (self.limit - self.places.available_permits(), self.limit)

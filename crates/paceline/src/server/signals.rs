@@ -8,6 +8,11 @@ use tokio::signal::unix::{signal, Signal, SignalKind};
 /// A second TERM or INT that comes sooner is an echo of the first.
 const ECHO: Duration = Duration::from_secs(1);
 
+/// Whether a repetition at this moment is none.
+pub fn is_echo(first: Instant) -> bool {
+    first.elapsed() < ECHO
+}
+
 /// What a signal tells us, in Puma's meaning.
 pub enum Told {
     Stop,
@@ -67,7 +72,7 @@ impl Signals {
     pub async fn again(&mut self, first: Instant) {
         loop {
             match self.next().await {
-                Told::Stop if first.elapsed() < ECHO => {}
+                Told::Stop if is_echo(first) => {}
                 Told::Stop | Told::Halt => return,
                 _ => {}
             }

@@ -1,0 +1,83 @@
+//! What the server has before it serves anybody: its listening sockets with what their connections begin with.
+//! It never accepts.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    accepted::Entrance,
+    acme::{Proof, Shelf},
+    config::{Bind, Config, Listening},
+    listen::{self, Listener, Unbound},
+    startup_report::{self, Failure, StartupReport, Step},
+};
+
+/// A socket and what its connections begin with.
+pub type Entered = (Listener, Entrance);
+
+pub fn open_listeners(config: &Config, automatic: Option<&Arc<Shelf>>) -> Result<Vec<Entered>, String> {
+    let open = |listening: &Listening| {
+        let opened = || listen::open(&listening.bind).map_err(|unbound| told(&unbound, config));
+        if let Bind::Fd(_) = listening.bind {
+            let listener = opened()?;
+            let manner = config.instead_of.iter().find(|given| listener.is_of(&given.bind)).unwrap_or(listening);
+            return Ok((listener, Entrance::new(manner, automatic, config)?));
+        }
+        // Certificates first: a file that is missing takes no port.
+        let entrance = Entrance::new(listening, automatic, config)?;
+        Ok((opened()?, entrance))
+    };
+    config.binds.iter().map(open).collect()
+}
+
+/// The given addresses that the sockets handed over leave without a listener, where somebody would miss them.
+pub fn left_out(config: &Config, listeners: &[Entered]) -> Vec<String> {
+    let special = config.instead_of.iter().filter(|given| given.tls.is_some() || given.h2c || given.proxy_protocol);
+    let missing = special.filter(|given| !listeners.iter().any(|(listener, _)| listener.is_of(&given.bind)));
+    let words = |given: &Listening| {
+        format!(
+            "{} is not among the sockets handed over (LISTEN_FDS): nobody listens there",
+            listen::shown(&given.bind)
+        )
+    };
+    missing.map(words).collect()
+}
+
+/// Why a socket could not be opened, and what to do about it.
+fn told(unbound: &Unbound, config: &Config) -> String {
+    let site = config.sites.first().unwrap_or(&config.site_defaults);
+    let (doing, error) = (format!("listen on {}", listen::shown(&unbound.bind)), unbound.error.to_string());
+    let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
+    report.begin(Step::Found, Duration::ZERO);
+    report.fail(Failure::System { doing: doing.clone(), error: error.clone() });
+    let mut text = format!("could not {doing}: {error}\n");
+    if let Some(suggestion) = startup_report::suggest(&report) {
+        text.push_str(&format!("{}\n", suggestion.text));
+        text.extend(suggestion.command.map(|command| format!("\n    {command}\n")));
+    }
+    text
+}
+
+/// The same socket for another thread.
+pub fn shared((listener, entrance): &Entered) -> std::io::Result<Entered> {
+    Ok((listener.try_clone()?, entrance.clone()))
+}
+
+/// The proofs that our listeners can give, the likeliest first: an authority looks at port 80 or 443 whatever ours are.
+pub fn proofs(listeners: &[Entered]) -> Vec<Proof> {
+    let ports = |scheme: &str| -> Vec<u16> {
+        let of_scheme = listeners.iter().filter(|(_, entrance)| entrance.scheme() == scheme);
+        of_scheme.filter_map(|(listener, _)| listener.port()).collect()
+    };
+    let (http, https) = (ports("http"), ports("https"));
+    let mut proofs = Vec::new();
+    if !http.is_empty() {
+        proofs.push(Proof::Http01);
+    }
+    if !https.is_empty() {
+        proofs.push(Proof::TlsAlpn01);
+        if https.contains(&443) && !http.contains(&80) {
+            proofs.reverse();
+        }
+    }
+    proofs
+}
