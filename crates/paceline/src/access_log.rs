@@ -92,7 +92,7 @@ fn combined(head: &Head, exchange: &Exchange, ending: Ending) -> String {
         let _ = write!(line, " fragments={}", fragments.load(Relaxed));
     }
     if let Some(site) = &exchange.site {
-        let _ = write!(line, " site={site}");
+        let _ = write!(line, " site={}", site.name);
     }
     if let Some(cache) = &exchange.cache {
         let _ = write!(line, " cache={}", cache.words());
@@ -120,7 +120,7 @@ fn json(head: &Head, exchange: &Exchange, ending: Ending) -> String {
         "bytes": ending.bytes,
         "complete": ending.complete,
         "id": exchange.id,
-        "site": exchange.site,
+        "site": exchange.site.as_ref().map(|site| &site.name),
         "referer": head.referer,
         "user_agent": head.user_agent,
         "queue_ms": timeline.queue().map(ms),
@@ -185,6 +185,7 @@ mod tests {
     use super::*;
     use crate::{
         exchange::{Connection, Timeline},
+        metrics,
         worker::frame::Counters,
     };
     use std::sync::Arc;
@@ -206,7 +207,7 @@ mod tests {
             ..Timeline::default()
         };
         exchange.counters.set(Counters { chunks: 1, gc: 300, ..Counters::default() }).unwrap();
-        exchange.site = Some("shop".into());
+        exchange.site = Some(Arc::new(metrics::Site::new("shop")));
         exchange
     }
 

@@ -7,12 +7,14 @@ use std::{
 };
 
 use cache::status::CacheStatus;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode, Uri};
 use hyper::upgrade::OnUpgrade;
 
 use crate::{
     clock::{self, Micros},
     http2::Stream,
+    live::{self, Listed, EXCHANGES},
+    metrics::{self, Kind},
     worker::frame::Counters,
 };
 
@@ -94,6 +96,8 @@ pub struct Upgrade {
     pub on: OnUpgrade,
     /// Counts as a request under way for as long as it is held.
     pub stream: Option<Arc<Stream>>,
+    /// Lists the exchange for as long as the connection is the app's.
+    pub live: Listed,
 }
 
 /// A connection that can send interim responses. To be told within the request's own task, which then has them written.
@@ -115,8 +119,12 @@ pub struct Exchange {
     pub received: f64,
     /// Set by the worker; may come after the response head.
     pub counters: Arc<OnceLock<Counters>>,
-    /// Name of the site that answers.
-    pub site: Option<String>,
+    /// The site that answers.
+    pub site: Option<Arc<metrics::Site>>,
+    /// Who answers.
+    pub kind: Kind,
+    /// Where others see it.
+    pub live: Listed,
     /// Where interim responses go (RFC 9110 section 15.2). None: the client can't have them.
     pub hints: Option<Hints>,
     /// The client's connection, should the app take it over.
@@ -146,11 +154,28 @@ impl Exchange {
             received: clock::unix_seconds(),
             counters: Arc::default(),
             site: None,
+            kind: Kind::default(),
+            live: Listed::default(),
             hints,
             upgrade,
             note: None,
             cache: None,
             fragments: None,
+        }
+    }
+
+    /// Lists it among those that are under way, unless it is.
+    pub fn list(&mut self, method: &Method, uri: &Uri) {
+        if !self.live.is_listed() {
+            self.live = EXCHANGES.enter(live::About {
+                id: self.id.clone(),
+                site: self.site.clone(),
+                method: method.clone(),
+                uri: uri.clone(),
+                client: self.client.address,
+                since: self.timeline.head_read,
+            });
+            self.upgrade.iter_mut().for_each(|upgrade| upgrade.live = self.live.clone());
         }
     }
 
@@ -164,6 +189,8 @@ impl Exchange {
             received: self.received,
             counters: Arc::default(),
             site: self.site.clone(),
+            kind: self.kind,
+            live: self.live.clone(),
             hints: self.hints.clone(),
             upgrade: None,
             note: None,
@@ -176,6 +203,7 @@ impl Exchange {
     pub fn join(&mut self, branch: Exchange) {
         self.timeline = branch.timeline;
         self.counters = branch.counters;
+        self.kind = branch.kind;
         self.note = self.note.take().or(branch.note);
     }
 

@@ -1,10 +1,11 @@
-//! The end of an exchange: `Server-Timing`, and the log line when the last byte has been handed to the connection, or when
-//! the client left before there was an answer.
+//! The end of an exchange: `Server-Timing`, and when the last byte has been handed to the connection, or the client has left, it
+//! is counted and logged.
 //! It never changes what a response says otherwise.
 
 use std::{
     io,
     pin::Pin,
+    sync::Arc,
     task::{ready, Context, Poll},
 };
 
@@ -18,7 +19,9 @@ use crate::{
     config::AccessLogFormat,
     exchange::Exchange,
     http::body::ResponseBody,
+    live::{Client, Step},
     log::Log,
+    metrics::{self, Answered, Kind},
     route::Site,
     server::Server,
 };
@@ -30,6 +33,7 @@ pub type Outgoing = Response<ResponseBody>;
 pub fn response(mut response: Outgoing, mut record: Record, site: Option<&Site>) -> Outgoing {
     let exchange = &mut record.exchange;
     exchange.timeline.first_byte = clock::now();
+    exchange.live.step(Step::Sending, exchange.timeline.first_byte);
     exchange.settle();
     if site.is_some_and(|site| site.config.server_timing) {
         if let Ok(value) = HeaderValue::from_str(&access_log::server_timing(exchange)) {
@@ -41,20 +45,28 @@ pub fn response(mut response: Outgoing, mut record: Record, site: Option<&Site>)
     record.status = response.status().as_u16();
     record.complete = response.body().is_end_stream();
     if record.format == AccessLogFormat::Off {
-        return response;
+        if let ResponseBody::Empty | ResponseBody::Whole(_) = response.body() {
+            // The connection takes it in one piece.
+            record.bytes = response.body().size_hint().lower();
+            record.complete = true;
+            record.exchange.timeline.last_byte = record.exchange.timeline.first_byte;
+            return response;
+        }
     }
     response.map(|body| ResponseBody::Logged(Box::new(Logged { body, record })))
 }
 
-/// A body whose end is logged.
+/// A body whose end is counted and logged.
 pub struct Logged {
     body: ResponseBody,
     record: Record,
 }
 
-/// An exchange and what the log will say of it when this is dropped.
+/// An exchange, which is counted and logged when this is dropped.
 pub struct Record {
     pub exchange: Exchange,
+    /// Counts it where no site does.
+    elsewhere: Option<Arc<metrics::Site>>,
     log: Log,
     format: AccessLogFormat,
     /// None: there is no access log.
@@ -62,6 +74,8 @@ pub struct Record {
     status: u16,
     bytes: u64,
     complete: bool,
+    /// The body broke off, and not because the client has left.
+    broken: bool,
 }
 
 impl Record {
@@ -69,15 +83,39 @@ impl Record {
     pub fn begin(exchange: Exchange, head: &Parts, server: &Server) -> Record {
         let (log, format) = (server.log.clone(), server.config.log.access_format);
         let head = (format != AccessLogFormat::Off).then(|| Head::of(head));
-        Record { exchange, log, format, head, status: 499, bytes: 0, complete: false }
+        let elsewhere = exchange.site.is_none().then(|| server.metrics.elsewhere.clone());
+        Record { exchange, elsewhere, log, format, head, status: 499, bytes: 0, complete: false, broken: false }
+    }
+
+    fn count(&self) {
+        let Exchange { site, timeline, cache, kind, .. } = &self.exchange;
+        let kind = match cache {
+            Some(cache) if cache.hit || cache.collapsed && *kind == Kind::Front => Kind::Cache,
+            _ => *kind,
+        };
+        if let Some(metrics) = site.as_ref().or(self.elsewhere.as_ref()) {
+            metrics.count(&Answered {
+                kind,
+                status: self.status,
+                bytes: self.bytes,
+                total: timeline.total(),
+                queue: timeline.queue().filter(|_| kind == Kind::App),
+                app: timeline.app(),
+                aborted: !self.complete && !self.broken,
+            });
+        }
     }
 }
 
 impl Drop for Record {
     fn drop(&mut self) {
-        let Some(head) = &self.head else { return };
-        self.exchange.timeline.last_byte = clock::now();
+        if self.exchange.timeline.last_byte == 0 {
+            self.exchange.timeline.last_byte = clock::now();
+        }
         self.exchange.settle();
+        self.exchange.live.left(if self.complete { Client::Answered } else { Client::Gone });
+        self.count();
+        let Some(head) = &self.head else { return };
         let ending = Ending { status: self.status, bytes: self.bytes, complete: self.complete };
         if let Some(line) = access_log::line(self.format, head, &self.exchange, ending) {
             self.log.access(line);
@@ -96,7 +134,7 @@ impl Body for Logged {
                 self.record.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
                 self.record.complete = self.body.is_end_stream();
             }
-            Some(Err(_)) => {}
+            Some(Err(_)) => self.record.broken = true,
             None => self.record.complete = true,
         }
         Poll::Ready(frame)

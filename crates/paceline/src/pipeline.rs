@@ -20,7 +20,7 @@ use crate::{
     acme::http_01,
     answers,
     caching::{Fetch, Fetched, Looked, SiteCache},
-    compress, dispatch,
+    clock, compress, dispatch,
     exchange::{Connection, Exchange, Hints, Upgrade},
     finish::{self, Record},
     forwarded, fragments,
@@ -31,6 +31,8 @@ use crate::{
         strict::Refusal,
     },
     http2, https_only,
+    live::{Listed, Step},
+    metrics::Kind,
     route::Site,
     server::Server,
     upstream,
@@ -69,10 +71,11 @@ pub fn run(
     // HTTP/1.0 knows no interim responses (RFC 9110 section 15.2).
     let hints = hints.filter(|_| request.version() == Version::HTTP_11);
     let web_socket = http2::is_web_socket(request.extensions());
-    let upgrade = request
-        .headers()
-        .contains_key(header::UPGRADE)
-        .then(|| Upgrade { on: hyper::upgrade::on(&mut request), stream: request.extensions().get().cloned() });
+    let upgrade = request.headers().contains_key(header::UPGRADE).then(|| Upgrade {
+        on: hyper::upgrade::on(&mut request),
+        stream: request.extensions().get().cloned(),
+        live: Listed::default(),
+    });
     let mut exchange = Exchange::begin(connection, request.headers().get("x-request-id"), hints, upgrade);
     exchange.client = client;
     let (mut head, body) = request.into_parts();
@@ -82,7 +85,7 @@ pub fn run(
     // route
     let host = exchange.client.host.clone().unwrap_or_else(|| env::host(&head).into_owned());
     let site = server.routes().find(env::split_host(&host).0).cloned();
-    exchange.site = site.as_ref().map(|site| site.config.name.clone());
+    exchange.site = site.as_ref().map(|site| site.metrics.clone());
     if let Some(capability) = site.as_deref().and_then(fragments::capability) {
         head.headers.append(fragments::SURROGATE_CAPABILITY, capability);
     }
@@ -118,6 +121,7 @@ pub fn run(
         record.exchange.cache = Some(cache.tell(head.uri.path(), &mut response));
         return Running::Answered(Some(close(response, record)));
     }
+    record.exchange.list(&head.method, &head.uri);
     Running::Asking(Box::pin(async move {
         let response = match (at_once, &site) {
             (Some(response), _) => response,
@@ -228,14 +232,17 @@ async fn from_site(
     // static file
     if let Some(folder) = site.folder.as_ref().filter(|folder| !folder.lacks(head.uri.path())) {
         if let Some(response) = Acting::new(site.account.clone(), Box::pin(folder.answer(head))).await {
+            exchange.kind = Kind::Static;
             return Given::Finished(response.map(ResponseBody::File));
         }
         let not_allowed = || acting(site.account.as_deref(), || folder.method_not_allowed(head));
         if let Some(response) = site.is_files().then(not_allowed).flatten() {
+            exchange.kind = Kind::Static;
             return Given::Finished(response.map(ResponseBody::File));
         }
     }
     if site.is_files() {
+        exchange.kind = Kind::Static;
         let sentence = "There is no such file here.";
         return Given::Finished(answers::status(site, head, exchange, StatusCode::NOT_FOUND, sentence));
     }
@@ -275,7 +282,7 @@ async fn cached(
         Looked::Answer(response) => return response,
         Looked::Refresh(response, wanted) => {
             // In nobody's name: who asked has had his answer.
-            let unattended = Exchange { hints: None, ..exchange.branch() };
+            let unattended = Exchange { hints: None, live: Listed::default(), ..exchange.branch() };
             tokio::spawn(cache.lead(wanted, head.clone(), unattended, fetch(site)));
             return response;
         }
@@ -285,10 +292,13 @@ async fn cached(
             exchange.join(branch);
             return response;
         }
-        Looked::Join(flight, mut wanted) => match cache.join(flight, &mut wanted, head).await {
-            Some(response) => return response,
-            None => wanted,
-        },
+        Looked::Join(flight, mut wanted) => {
+            exchange.live.step(Step::Waiting, clock::now());
+            match cache.join(flight, &mut wanted, head).await {
+                Some(response) => return response,
+                None => wanted,
+            }
+        }
         Looked::Pass(wanted) | Looked::Absent(wanted) => wanted,
     };
     if wanted.only_if_cached() {
@@ -321,7 +331,13 @@ async fn ask(
     body: Option<incoming::Arriving>,
     exchange: &mut Exchange,
 ) -> Response<ResponseBody> {
+    // A fragment, or a page that is asked for again in nobody's name, is listed from here.
+    exchange.list(&head.method, &head.uri);
+
     // body
+    if has_body(body.as_ref()) {
+        exchange.live.step(Step::ReadingBody, clock::now());
+    }
     let limits = incoming::Limits {
         max: site.config.max_body,
         memory: site.config.body_memory,
@@ -334,9 +350,14 @@ async fn ask(
         },
         None => RequestBody::Memory(Bytes::new()),
     };
-    exchange.timeline.body_read = crate::clock::now();
+    exchange.timeline.body_read = clock::now();
 
     // queue, worker; or upstream
+    exchange.kind = match (&site.app, &site.upstream) {
+        (Some(_), _) => Kind::App,
+        (None, Some(_)) => Kind::Upstream,
+        (None, None) => Kind::Front,
+    };
     match (&site.app, &site.upstream) {
         (Some(app), _) => match dispatch::run(app, head, body, exchange).await {
             Ok(response) => answers::from_app(site, head, exchange, response).await,

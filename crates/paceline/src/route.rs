@@ -7,6 +7,7 @@ use crate::{
     account::Account,
     caching::SiteCache,
     config::{AppKind, SiteConfig},
+    metrics,
     rate_limit::RateLimits,
     static_files::Folder,
     supervisor::app::App,
@@ -27,6 +28,7 @@ pub struct Site {
     pub cache: Option<Arc<SiteCache>>,
     /// Whose eyes its files are read with; None: ours.
     pub account: Option<Arc<Account>>,
+    pub metrics: Arc<metrics::Site>,
 }
 
 impl Site {
@@ -36,6 +38,7 @@ impl Site {
         app: Option<Arc<App>>,
         account: Option<Arc<Account>>,
         cache: Option<Arc<SiteCache>>,
+        metrics: Arc<metrics::Site>,
     ) -> Site {
         let rate_limits = RateLimits::new(config.rate_limits.clone());
         let upstream = config
@@ -43,7 +46,7 @@ impl Site {
             .clone()
             .filter(|_| app.is_none())
             .map(|address| Upstream::new(address, config.upstream_connect_timeout, config.app_hard_timeout));
-        Site { config, rate_limits, folder, app, upstream, cache, account }
+        Site { config, rate_limits, folder, app, upstream, cache, account, metrics }
     }
 
     /// Whether the site is made of files alone.

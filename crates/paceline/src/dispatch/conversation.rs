@@ -28,6 +28,7 @@ use crate::{
     account::Acting,
     exchange::Hints,
     http::{incoming::Arriving, response::header_map, spool::NamedSpool},
+    live::{Held, Listed},
     memory::BODIES,
     static_files::{self, FileBody},
     worker::{
@@ -58,6 +59,8 @@ pub struct Request {
     pub hints: Option<Hints>,
     /// Set when the worker has reported.
     pub counters: Arc<OnceLock<Counters>>,
+    /// Where others see that a worker thread has it.
+    pub live: Listed,
 }
 
 impl Request {
@@ -169,6 +172,7 @@ pub struct Conversation {
     soft: Option<Instant>,
     hard: Option<Instant>,
     cancelled: bool,
+    _held: Held,
 }
 
 /// What came of a conversation.
@@ -187,7 +191,8 @@ impl Conversation {
         let soft = request.soft_timeout.map(|after| started + after);
         let hard = request.hard_timeout.map(|after| started + after);
         let body = request.body.take();
-        Some(Box::new(Conversation { lease, request, body, started, soft, hard, cancelled: false }))
+        let held = request.live.hold(lease.worker, lease.channel().thread);
+        Some(Box::new(Conversation { lease, request, body, started, soft, hard, cancelled: false, _held: held }))
     }
 
     /// The frame that decides the answer; Err: the answer when there is none. Cancel-safe.

@@ -13,6 +13,7 @@ use crate::{
     clock,
     exchange::Exchange,
     http::{body::ResponseBody, env, hijack, incoming::RequestBody, response},
+    live::Step,
     supervisor::app::{App, Unavailable},
     worker::frame::AppError,
 };
@@ -61,6 +62,7 @@ pub async fn run(
     let mut streamed = streamed;
     let mut avoid = None;
     exchange.timeline.queued = clock::now();
+    exchange.live.step(Step::Queued, exchange.timeline.queued);
     loop {
         let lease = app.lease((head.method.as_str(), head.uri.path()), avoid).await.map_err(Failure::Unavailable)?;
         avoid = Some(lease.worker);
@@ -71,6 +73,7 @@ pub async fn run(
             }
         }
         exchange.timeline.handed_over = clock::now();
+        exchange.live.step(Step::App, exchange.timeline.handed_over);
         let request = Request {
             frame: frame.clone(),
             body: streamed.take(),
@@ -83,6 +86,7 @@ pub async fn run(
             spool: app.site.response_spool,
             hints: exchange.hints.clone(),
             counters: exchange.counters.clone(),
+            live: exchange.live.clone(),
         };
         let answer = match Conversation::begin(lease, request) {
             Some(conversation) => converse(conversation).await,
@@ -106,6 +110,7 @@ pub async fn run(
             Answer::Died if may_retry => may_retry = false,
             Answer::Died => return Err(Failure::WorkerDied),
         }
+        exchange.live.step(Step::Queued, clock::now());
     }
 }
 

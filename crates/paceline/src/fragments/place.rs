@@ -7,7 +7,7 @@ use esi::{Base, Target};
 use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 
 use super::Page;
-use crate::{exchange::Exchange, http::env, route::Site};
+use crate::{exchange::Exchange, http::env, live::Listed, route::Site};
 
 /// Where a document is from.
 #[derive(Clone)]
@@ -81,8 +81,9 @@ impl Place {
         (head.method, head.uri, head.version) = (Method::GET, uri, page.head.version);
         head.headers = fields(&page.head.headers, place.foreign);
         head.headers.insert(header::HOST, host);
-        let mut exchange =
-            Exchange { hints: None, site: Some(place.site.config.name.clone()), ..page.exchange.branch() };
+        let site = Some(place.site.metrics.clone());
+        // Listed by itself, where more than the cache is asked.
+        let mut exchange = Exchange { hints: None, live: Listed::default(), site, ..page.exchange.branch() };
         if place.foreign && exchange.client.host.is_some() {
             (exchange.client.host, exchange.client.port) = (Some(place.authority.clone()), None);
         }

@@ -22,7 +22,7 @@ use super::{
     dechunk::Decoder,
     response::{header_map, Unsendable},
 };
-use crate::{exchange::Upgrade, worker::frame::HeaderPairs};
+use crate::{clock, exchange::Upgrade, live::Step, worker::frame::HeaderPairs};
 
 /// Largest response head an app may write itself.
 const HEAD: usize = 64 << 10;
@@ -81,8 +81,9 @@ async fn read_head(stream: &mut UnixStream, mut received: BytesMut) -> Result<(u
 
 /// Joins the client's connection and another stream, of which some bytes have been received, until both are done.
 pub async fn tunnel<S: AsyncRead + AsyncWrite + Unpin>(upgrade: Upgrade, mut stream: S, received: Bytes) {
-    let Upgrade { on, stream: _held } = upgrade;
+    let Upgrade { on, stream: _held, live } = upgrade;
     let Ok(upgraded) = on.await else { return };
+    live.step(Step::Upgraded, clock::now());
     let mut client = TokioIo::new(upgraded);
     if client.write_all(&received).await.is_ok() {
         let _ = tokio::io::copy_bidirectional(&mut client, &mut stream).await;

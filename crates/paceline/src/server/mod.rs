@@ -40,6 +40,7 @@ use crate::{
     http::spool,
     log::{Log, Name},
     memory,
+    metrics::Metrics,
     route::Routes,
     supervisor::{app::Order, reaper::Reaper},
 };
@@ -58,6 +59,7 @@ pub struct Server {
     /// Where we serve TLS, for those who come without.
     pub https_port: Option<u16>,
     pub connections: Arc<Connections>,
+    pub metrics: Metrics,
     /// When it was last said that connections were turned away.
     full_said: Mutex<Option<Instant>>,
     routes: RwLock<Arc<Routes>>,
@@ -168,6 +170,7 @@ async fn supervise(
         automatic,
         https_port,
         connections,
+        metrics: Metrics::default(),
         full_said: Mutex::default(),
         routes: RwLock::default(),
         room,

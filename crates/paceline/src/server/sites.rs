@@ -133,15 +133,16 @@ impl Sites {
 
     fn make(&mut self, mut site: SiteConfig, kind: Option<AppKind>, problem: Option<&str>) -> Site {
         site.kind = kind;
+        let metrics = self.server.metrics.site(&site.name);
         if let Some(why) = problem {
             let app = App::broken(site.clone(), "read the site's settings", why);
-            return Site::new(site, None, Some(app), None, None);
+            return Site::new(site, None, Some(app), None, None, metrics);
         }
         if site.upstream.is_some() {
             let account = account::of_app(site.user.as_deref(), site.group.as_deref(), &site.root).ok().flatten();
             let folder = site.static_files.then(|| Folder::new(site.root.join(&site.public), site.static_max_age));
             let cache = self.cache_of(&site);
-            return Site::new(site, folder.map(Folder::glancing), None, account, cache);
+            return Site::new(site, folder.map(Folder::glancing), None, account, cache, metrics);
         }
         let is_files = kind == Some(AppKind::Files);
         // Where the app may not run as root, its start says so.
@@ -152,14 +153,20 @@ impl Sites {
             false => site.static_files.then(|| folder.glancing()),
         };
         let app = (!is_files).then(|| {
-            let app = App::new(site.clone(), self.adopted.take(), self.reaper.clone(), self.server.log.clone());
+            let app = App::new(
+                site.clone(),
+                self.adopted.take(),
+                self.reaper.clone(),
+                self.server.log.clone(),
+                metrics.clone(),
+            );
             if !site.on_demand {
                 app.order(Order::Start);
             }
             app
         });
         let cache = self.cache_of(&site).filter(|_| app.is_some());
-        Site::new(site, folder, app, account, cache)
+        Site::new(site, folder, app, account, cache, metrics)
     }
 
     fn cache_of(&self, site: &SiteConfig) -> Option<Arc<SiteCache>> {

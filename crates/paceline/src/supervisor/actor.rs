@@ -31,6 +31,7 @@ use crate::{
     config::SiteConfig,
     dispatch::queue::{Complaint, Queue, WorkerId},
     log::{Log, Name},
+    metrics,
     startup_report::StartupReport,
     worker::frame::Raw,
 };
@@ -44,6 +45,7 @@ pub struct Context {
     pub adopted: Option<UnixStream>,
     pub reaper: Reaper,
     pub log: Log,
+    pub metrics: Arc<metrics::Site>,
 }
 
 /// Something happened to a process of a generation.

@@ -17,6 +17,7 @@ use crate::{
     config::SiteConfig,
     dispatch::queue::{Lease, Queue, Refused, WorkerId},
     log::Log,
+    metrics,
     startup_report::{Failure, StartupReport, Step},
 };
 
@@ -73,12 +74,14 @@ impl App {
         adopted: Option<std::os::unix::net::UnixStream>,
         reaper: Reaper,
         log: Log,
+        metrics: Arc<metrics::Site>,
     ) -> Arc<App> {
         let (queue, log) = (Queue::new(site.queue_max), log.of(&site.name));
         let (state_sender, state) = watch::channel(State::Stopped);
         let (orders, receiver) = mpsc::unbounded_channel();
         let app = Arc::new(App { site: site.clone(), queue: queue.clone(), state, orders });
-        tokio::spawn(actor::run(actor::Context { site, queue, state: state_sender, adopted, reaper, log }, receiver));
+        let context = actor::Context { site, queue, state: state_sender, adopted, reaper, log, metrics };
+        tokio::spawn(actor::run(context, receiver));
         app
     }
 

@@ -39,7 +39,7 @@ impl Trial {
     pub fn start(&self, site: &SiteConfig) -> Result<(), Arc<StartupReport>> {
         let site = SiteConfig { workers: 1, ..site.clone() };
         self.runtime.block_on(async {
-            let app = App::new(site, None, self.reaper.clone(), self.log.clone());
+            let app = App::new(site, None, self.reaper.clone(), self.log.clone(), Arc::default());
             app.order(Order::Start);
             app.started().await;
             let state = app.state();

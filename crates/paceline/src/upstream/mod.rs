@@ -25,6 +25,7 @@ use crate::{
     clock,
     exchange::{Exchange, Hints},
     http::{body::ResponseBody, incoming::RequestBody},
+    live::Step,
 };
 
 /// A server that answers in place of an app.
@@ -58,6 +59,7 @@ pub async fn run(
     exchange.timeline.queued = clock::now();
     exchange.timeline.handed_over = exchange.timeline.queued;
     exchange.timeline.app_started = exchange.timeline.queued;
+    exchange.live.step(Step::Upstream, exchange.timeline.queued);
     let asking = ask(upstream, head, body, exchange);
     let answered = match upstream.answer_timeout {
         Some(after) => tokio::time::timeout(after, asking)

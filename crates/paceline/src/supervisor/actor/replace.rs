@@ -10,6 +10,7 @@ use super::{
 use crate::{
     dispatch::queue::{Complaint, WorkerId},
     log::Name,
+    metrics::Restart,
     startup_report::{phrases, Failure, Step},
     supervisor::{app::State, generation::Phase, reaper::Exit},
     worker::{
@@ -105,6 +106,9 @@ impl Actor {
                     true => Duration::ZERO,
                     false => self.pause_after(worker.forked.elapsed()),
                 };
+                if !asked && !worker.faulty {
+                    self.context.metrics.processes.restarted(Restart::Crash);
+                }
                 if !asked || exit != Exit::Status(0) {
                     let (name, pid) = (format!("{}.{}", self.context.site.name, worker.index), worker.pid);
                     let then = match wanted {
@@ -157,6 +161,7 @@ impl Actor {
             return;
         }
         worker.faulty = true;
+        self.context.metrics.processes.restarted(Restart::Broken);
         let alone = self.context.queue.leave(id);
         worker.end_on_backtrace = alone;
         // Its successor need not wait for its end; but one that fails at once is replaced with a pause (`bury`).

@@ -96,6 +96,7 @@ impl Actor {
         }
         self.failures = 0;
         self.told = None;
+        self.context.metrics.processes.started(true);
         self.refork = Refork::after(&generation);
         let report = &generation.report;
         let from = generation.mould.map(|mould| {
@@ -147,6 +148,7 @@ impl Actor {
         }
         next.report.fail(failure);
         next.phase = Phase::Failing;
+        self.context.metrics.processes.started(false);
         next.deadline = Instant::now() + LAST_OUTPUT;
         next.workers.values().for_each(|worker| kill(worker.pid));
         if next.pipes == 0 {
