@@ -24,6 +24,7 @@ pub mod guard;
 pub mod http;
 pub mod http2;
 pub mod https_only;
+pub mod incidents;
 pub mod listen;
 pub mod live;
 pub mod log;

@@ -64,6 +64,7 @@ const WALLS: &[(&str, &[&str])] = &[
     ("accounting/", &["config", "dispatch", "supervisor", "worker", "server", "pipeline", "control", "cli"]),
     ("acme/", &["dispatch", "supervisor", "worker", "server", "pipeline", "connection", "route", "answers"]),
     ("control/", &["dispatch", "worker", "pipeline", "connection", "answers", "pages", "cli"]),
+    ("incidents/", &["config", "dispatch", "supervisor", "worker", "server", "pipeline", "control", "log", "cli"]),
     ("config/", &["dispatch", "supervisor", "worker", "server", "pipeline", "connection"]),
     (
         "live/",

@@ -2,9 +2,11 @@
 //! It never runs anything of an application's.
 
 mod acting;
+mod own;
 mod switch;
 
 pub use acting::{acting, Acting};
+pub use own::others_above;
 pub use switch::{command, env, obey, SWITCH};
 
 use std::{

@@ -60,6 +60,8 @@ pub struct Config {
     /// File that holds the front's pid while it runs.
     pub pidfile: Option<PathBuf>,
     pub control: ControlConfig,
+    /// Where incidents are kept, and whether somebody named it.
+    pub incidents_dir: Option<(PathBuf, bool)>,
     /// Shown in the process title.
     pub tag: Option<String>,
     /// Event-loop threads of the front.

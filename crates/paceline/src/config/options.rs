@@ -410,6 +410,11 @@ pub static OPTIONS: &[Opt] = &[
         .env(&["PACELINE_CONTROL"]).flag("control")
         .risk("Whoever may open it can empty the cache and see the addresses of what is in it. Its mode is 0600; it belongs to the application's \
         account if there is exactly one, otherwise to the server's."),
+    Opt::new(Server, PROCESS, "incidents_dir", Kind::Path { from: From::Settings, off: true },
+        "Folder that post-mortems of crashes, time-outs and failed starts are kept in, the last 50, each a file of JSON with mode 0600; \
+        made with mode 0700 when the first is written. `off` keeps them in memory alone. See docs/incidents.md.")
+        .preset(Unset("tmp/paceline/incidents below the root, with one application; otherwise memory alone")).flag("incidents-dir")
+        .risk("They hold paths of requests and the last lines of the log. A server that runs as root writes none where others may write above it."),
     Opt::new(Server, PROCESS, "tag", TEXT,
         "Text shown in the process title.").preset(Unset("the root's folder name")).common(None, "tag"),
     Opt::new(Server, PROCESS, "front_threads", Kind::Count { max: 256 },

@@ -156,6 +156,17 @@ pub fn control(view: &View, sites: &[SiteConfig], sites_dir: Option<&Path>, dir:
     }
 }
 
+/// Where incidents are kept, and whether it was named.
+pub fn incidents_dir(view: &View, sites: &[SiteConfig], has_sites_dir: bool) -> Option<(std::path::PathBuf, bool)> {
+    match (view.given("incidents_dir"), sites) {
+        (Some(Value::Path(path)), _) => Some((path.clone(), true)),
+        (None, [only]) if !has_sites_dir && only.upstream.is_none() => {
+            Some((only.root.join("tmp/paceline/incidents"), false))
+        }
+        _ => None,
+    }
+}
+
 /// The control socket in a folder of sites.
 pub const OF_FOLDER: &str = ".paceline.sock";
 

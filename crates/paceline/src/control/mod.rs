@@ -7,6 +7,7 @@
 
 pub mod client;
 mod generations;
+mod incidents;
 mod purging;
 mod router;
 mod socket;

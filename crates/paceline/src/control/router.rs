@@ -1,15 +1,15 @@
 //! What may be asked: a table of methods and paths, and the answer to everything else.
 //! It never does the work itself.
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{header, HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{combinators::UnsyncBoxBody, BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use serde_json::{json, Value};
 
-use super::{generations, purging, statistics};
+use super::{generations, incidents, purging, statistics};
 use crate::server::Server;
 
 /// Bytes of a request's body, at most.
@@ -38,32 +38,57 @@ impl Refusal {
     }
 }
 
-type Answering = Pin<Box<dyn Future<Output = Answered> + Send>>;
+/// A body that is there, or that comes over time.
+pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Refusal>> + Send>>;
 
 struct Route {
     method: &'static str,
+    /// With `/*` at its end it stands for all that is one step below.
     path: &'static str,
     answer: fn(Asked, Arc<Server>) -> Answering,
 }
 
-const ROUTES: &[Route] = &[
-    Route { method: "POST", path: "/cache/purge", answer: |asked, server| Box::pin(purging::posted(asked, server)) },
-    Route { method: "GET", path: "/cache/stats", answer: |_, server| Box::pin(statistics::of_cache(server)) },
-    Route { method: "GET", path: "/generations", answer: |_, server| Box::pin(generations::all(server)) },
-];
-
-pub async fn answer(request: Request<Incoming>, server: Arc<Server>) -> Response<Full<Bytes>> {
-    rendered(find(request, server).await)
+impl Route {
+    fn covers(&self, path: &str) -> bool {
+        match self.path.strip_suffix('*') {
+            Some(above) => path.strip_prefix(above).is_some_and(|step| !step.is_empty() && !step.contains('/')),
+            None => self.path == path,
+        }
+    }
 }
 
-async fn find(request: Request<Incoming>, server: Arc<Server>) -> Answered {
+const ROUTES: &[Route] = &[
+    Route { method: "POST", path: "/cache/purge", answer: |asked, server| json_of(purging::posted(asked, server)) },
+    Route { method: "GET", path: "/cache/stats", answer: |_, server| json_of(statistics::of_cache(server)) },
+    Route { method: "GET", path: "/generations", answer: |_, server| json_of(generations::all(server)) },
+    Route { method: "GET", path: "/incidents", answer: |_, server| json_of(incidents::all(server)) },
+    Route { method: "GET", path: "/incidents/*", answer: |asked, server| json_of(incidents::one(asked, server)) },
+];
+
+/// An answer of JSON.
+fn json_of(answered: impl Future<Output = Answered> + Send + 'static) -> Answering {
+    Box::pin(async { answered.await.map(|value| rendered(StatusCode::OK, &value)) })
+}
+
+pub async fn answer(request: Request<Incoming>, server: Arc<Server>) -> Response<Body> {
+    find(request, server).await.unwrap_or_else(refused)
+}
+
+/// What is not done, and why.
+pub fn refused(refusal: Refusal) -> Response<Body> {
+    rendered(refusal.status, &json!({ "error": refusal.why }))
+}
+
+async fn find(request: Request<Incoming>, server: Arc<Server>) -> Result<Response<Body>, Refusal> {
     let (head, body) = request.into_parts();
     if head.method.as_str() == "PURGE" {
-        return purging::by_method(Asked { head, body: Bytes::new() }, server).await;
+        return json_of(purging::by_method(Asked { head, body: Bytes::new() }, server)).await;
     }
     let path = head.uri.path();
     let method = if head.method == Method::HEAD { Method::GET } else { head.method.clone() };
-    let here = || ROUTES.iter().filter(|route| route.path == path);
+    let here = || ROUTES.iter().filter(|route| route.covers(path));
     let Some(route) = here().find(|route| route.method == method.as_str()) else {
         let allowed: Vec<_> = here().map(|route| route.method).collect();
         return Err(match allowed.is_empty() {
@@ -88,14 +113,16 @@ async fn find(request: Request<Incoming>, server: Arc<Server>) -> Answered {
     (route.answer)(Asked { head, body }, server).await
 }
 
-fn rendered(answered: Answered) -> Response<Full<Bytes>> {
-    let (status, value) = match answered {
-        Ok(value) => (StatusCode::OK, value),
-        Err(refusal) => (refusal.status, json!({ "error": refusal.why })),
-    };
-    let mut response = Response::new(Full::new(format!("{value}\n").into()));
+fn rendered(status: StatusCode, value: &Value) -> Response<Body> {
+    let mut response = whole("application/json", format!("{value}\n"));
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// An answer that is there.
+pub fn whole(content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Full::new(body.into()).boxed_unsync());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 
@@ -112,8 +139,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_star_stands_for_one_step() {
+        let route =
+            Route { method: "GET", path: "/incidents/*", answer: |_, _| Box::pin(async { Err(Refusal::bad("")) }) };
+        let covered = ["/incidents/1a", "/incidents", "/incidents/", "/incidents/1a/b"].map(|path| route.covers(path));
+        assert_eq!(covered, [true, false, false, false]);
+    }
+
+    #[test]
     fn a_refusal_says_what_is_wrong() {
-        let response = rendered(Err(Refusal::bad("no \"tag\"")));
+        let response = refused(Refusal::bad("no \"tag\""));
         assert_eq!(
             (response.status().as_u16(), &response.headers()["content-type"]),
             (400, &HeaderValue::from_static("application/json"))

@@ -8,11 +8,15 @@ pub mod response_buffer;
 
 use http::{request::Parts, Method, Response, Version};
 
-use self::conversation::{converse, Answer, Conversation, Request};
+use self::{
+    conversation::{converse, Answer, Conversation, Request},
+    queue::WorkerId,
+};
 use crate::{
     clock,
     exchange::Exchange,
     http::{body::ResponseBody, env, hijack, incoming::RequestBody, response},
+    incidents::InHand,
     live::Step,
     supervisor::app::{App, Unavailable},
     worker::frame::AppError,
@@ -64,7 +68,8 @@ pub async fn run(
     exchange.timeline.queued = clock::now();
     exchange.live.step(Step::Queued, exchange.timeline.queued);
     loop {
-        let lease = app.lease((head.method.as_str(), head.uri.path()), avoid).await.map_err(Failure::Unavailable)?;
+        let mut lease =
+            app.lease((head.method.as_str(), head.uri.path()), avoid).await.map_err(Failure::Unavailable)?;
         avoid = Some(lease.worker);
         if let (Some(file), Some(account)) = (&spooled, &lease.account) {
             if let Err(error) = file.give_to(account.uid) {
@@ -74,6 +79,7 @@ pub async fn run(
         }
         exchange.timeline.handed_over = clock::now();
         exchange.live.step(Step::App, exchange.timeline.handed_over);
+        let worker = (lease.worker, lease.channel().thread);
         let request = Request {
             frame: frame.clone(),
             body: streamed.take(),
@@ -104,14 +110,37 @@ pub async fn run(
                     .map_err(Failure::Unsendable);
             }
             Answer::Raised(error) => return Err(Failure::Raised(error)),
-            Answer::TimedOut => return Err(Failure::TimedOut),
+            Answer::TimedOut => {
+                lost(app, worker, head, exchange, "answered 504");
+                return Err(Failure::TimedOut);
+            }
             Answer::Untaken if streamed_once => return Err(Failure::WorkerDied),
             Answer::Untaken => {}
-            Answer::Died if may_retry => may_retry = false,
-            Answer::Died => return Err(Failure::WorkerDied),
+            Answer::Died if may_retry => {
+                lost(app, worker, head, exchange, "given to another worker");
+                may_retry = false;
+            }
+            Answer::Died => {
+                lost(app, worker, head, exchange, "answered 502");
+                return Err(Failure::WorkerDied);
+            }
         }
         exchange.live.step(Step::Queued, clock::now());
     }
+}
+
+/// For the post-mortem of the worker. A response that had begun when its worker died is not among these: it is cut off.
+#[cold]
+fn lost(app: &App, (worker, thread): (WorkerId, usize), head: &Parts, exchange: &Exchange, outcome: &str) {
+    let request = InHand {
+        id: exchange.id.clone(),
+        method: head.method.as_str().into(),
+        path: head.uri.path().into(),
+        thread,
+        age_ms: clock::now().saturating_sub(exchange.timeline.head_read) / 1000,
+        outcome: outcome.into(),
+    };
+    app.incidents.lost(&app.site.name, worker, request);
 }
 
 fn is_idempotent(method: &Method) -> bool {

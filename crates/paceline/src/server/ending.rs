@@ -52,5 +52,6 @@ pub async fn end(end: End, told: Instant, server: &Server, stopping: &Stopping, 
         _ = signals.again(told) => server.log.event(Name::Stopping, "Stopping at once"),
     }
     server.cache.close();
+    server.incidents.close();
     server.log.event(Name::Stopped, "Stopped");
 }

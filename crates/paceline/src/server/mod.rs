@@ -4,6 +4,7 @@
 mod accept;
 pub mod drain;
 mod ending;
+mod incidents;
 mod notify;
 mod opening;
 mod pidfile;
@@ -38,6 +39,7 @@ use crate::{
     control::Control,
     dispatch::queue::Depth,
     http::spool,
+    incidents::Incidents,
     log::{Log, Name},
     memory,
     metrics::Metrics,
@@ -60,6 +62,8 @@ pub struct Server {
     pub https_port: Option<u16>,
     pub connections: Arc<Connections>,
     pub metrics: Metrics,
+    /// What went wrong with applications' processes.
+    pub incidents: Arc<Incidents>,
     /// When it was last said that connections were turned away.
     full_said: Mutex<Option<Instant>>,
     routes: RwLock<Arc<Routes>>,
@@ -163,6 +167,7 @@ async fn supervise(
     let room = Room::new(&config);
     memory::BODIES.allow(config.buffer_memory);
     let connections = Connections::new(config.client.connections, config.client.connections_per_address);
+    let incidents = incidents::open(&config, &log);
     let server = Arc::new(Server {
         cache: cache(&config, &log).map_err(failed)?,
         config,
@@ -171,6 +176,7 @@ async fn supervise(
         https_port,
         connections,
         metrics: Metrics::default(),
+        incidents,
         full_said: Mutex::default(),
         routes: RwLock::default(),
         room,

@@ -159,6 +159,7 @@ impl Sites {
                 self.reaper.clone(),
                 self.server.log.clone(),
                 metrics.clone(),
+                self.server.incidents.clone(),
             );
             if !site.on_demand {
                 app.order(Order::Start);

@@ -2,6 +2,7 @@
 //! below hold one decision each. It never touches a request.
 
 mod frames;
+mod incident;
 mod leave;
 mod look;
 mod refork;
@@ -30,6 +31,7 @@ use super::{
 use crate::{
     config::SiteConfig,
     dispatch::queue::{Complaint, Queue, WorkerId},
+    incidents::Incidents,
     log::{Log, Name},
     metrics,
     startup_report::StartupReport,
@@ -46,6 +48,7 @@ pub struct Context {
     pub reaper: Reaper,
     pub log: Log,
     pub metrics: Arc<metrics::Site>,
+    pub incidents: Arc<Incidents>,
 }
 
 /// Something happened to a process of a generation.

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     config::SiteConfig,
     dispatch::queue::{Lease, Queue, Refused, WorkerId},
+    incidents::Incidents,
     log::Log,
     metrics,
     startup_report::{Failure, StartupReport, Step},
@@ -63,6 +64,8 @@ pub enum Unavailable {
 pub struct App {
     pub site: SiteConfig,
     pub queue: Arc<Queue>,
+    /// Where it is told what went wrong with its processes.
+    pub incidents: Arc<Incidents>,
     state: watch::Receiver<State>,
     orders: mpsc::UnboundedSender<Order>,
 }
@@ -75,12 +78,14 @@ impl App {
         reaper: Reaper,
         log: Log,
         metrics: Arc<metrics::Site>,
+        incidents: Arc<Incidents>,
     ) -> Arc<App> {
         let (queue, log) = (Queue::new(site.queue_max), log.of(&site.name));
         let (state_sender, state) = watch::channel(State::Stopped);
         let (orders, receiver) = mpsc::unbounded_channel();
-        let app = Arc::new(App { site: site.clone(), queue: queue.clone(), state, orders });
-        let context = actor::Context { site, queue, state: state_sender, adopted, reaper, log, metrics };
+        let app =
+            Arc::new(App { site: site.clone(), queue: queue.clone(), incidents: incidents.clone(), state, orders });
+        let context = actor::Context { site, queue, state: state_sender, adopted, reaper, log, metrics, incidents };
         tokio::spawn(actor::run(context, receiver));
         app
     }
@@ -94,7 +99,7 @@ impl App {
         let (_, state) = watch::channel(State::Failed { report: Arc::new(report), retry_at: forever });
         let (orders, mut receiver) = mpsc::unbounded_channel();
         tokio::spawn(async move { while receiver.recv().await.is_some() {} });
-        Arc::new(App { queue: Queue::new(site.queue_max), site, state, orders })
+        Arc::new(App { queue: Queue::new(site.queue_max), site, incidents: Incidents::forgetful(), state, orders })
     }
 
     pub fn order(&self, order: Order) {

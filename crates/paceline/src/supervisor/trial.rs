@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     config::{AccessLogFormat, LogConfig, SiteConfig},
+    incidents::Incidents,
     log::Log,
     startup_report::StartupReport,
 };
@@ -39,7 +40,8 @@ impl Trial {
     pub fn start(&self, site: &SiteConfig) -> Result<(), Arc<StartupReport>> {
         let site = SiteConfig { workers: 1, ..site.clone() };
         self.runtime.block_on(async {
-            let app = App::new(site, None, self.reaper.clone(), self.log.clone(), Arc::default());
+            let app =
+                App::new(site, None, self.reaper.clone(), self.log.clone(), Arc::default(), Incidents::forgetful());
             app.order(Order::Start);
             app.started().await;
             let state = app.state();

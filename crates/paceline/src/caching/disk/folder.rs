@@ -18,6 +18,7 @@ use super::{
     verify::verify,
     Say,
 };
+use crate::account::others_above;
 
 /// LMDB's names for its files.
 pub const FILE: &str = "data.mdb";
@@ -59,26 +60,13 @@ fn make(folder: &Path) -> Result<(), String> {
     if found.uid() != geteuid().as_raw() {
         return Err("it belongs to another account".into());
     }
-    if geteuid().is_root() {
-        ours_all_the_way(folder)?;
+    if let Some(above) = others_above(folder).map_err(said)? {
+        return Err(format!(
+            "this server runs as root, and others may write in {}: name a cache_dir where only root may",
+            above.display()
+        ));
     }
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(said)
-}
-
-/// Root writes nothing where somebody else could put another folder in the place of this one.
-fn ours_all_the_way(folder: &Path) -> Result<(), String> {
-    let real = folder.canonicalize().map_err(|error| error.to_string())?;
-    for above in real.ancestors().skip(1) {
-        let found = fs::symlink_metadata(above).map_err(|error| error.to_string())?;
-        let sticky = found.mode() & 0o1000 != 0;
-        if found.uid() != 0 || (found.mode() & 0o022 != 0 && !sticky) {
-            return Err(format!(
-                "this server runs as root, and others may write in {}: name a cache_dir where only root may",
-                above.display()
-            ));
-        }
-    }
-    Ok(())
 }
 
 fn lock(folder: &Path) -> Result<File, String> {

@@ -2,6 +2,7 @@
 //! has their table, and finds the server. It never starts a server.
 
 mod cache;
+mod incidents;
 mod text;
 
 use std::{
@@ -46,6 +47,12 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         about: "`cache stats`: what the page cache of the running server does",
         command: cache::cache,
         run: cache::run_stats,
+    },
+    Subcommand {
+        name: "incidents",
+        about: "Crashes, time-outs and failed starts of the running server; with an ID the post-mortem of one",
+        command: || where_it_is(incidents::command()),
+        run: incidents::run,
     },
 ];
 

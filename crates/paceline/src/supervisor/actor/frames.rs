@@ -132,6 +132,7 @@ impl Actor {
                 if worker.end_on_backtrace {
                     kill(worker.pid);
                 }
+                self.context.incidents.backtrace(&name, id, text(0), text(1));
             }
             kind::MOULDED => self.moulded(number, id, fd).await,
             kind::UNSAFE => self.unsafe_to_fork(number, id, text(0)).await,
@@ -141,6 +142,7 @@ impl Actor {
                     let mut report = generation.report.clone();
                     report.fail(failure);
                     log.text(Name::WorkerFailed, startup_report::text::render(&report, log.colour()));
+                    self.tell_worker_failed(&report);
                 } else {
                     self.generation_failed(number, step.or(Some(Step::Ready)), failure).await;
                 }

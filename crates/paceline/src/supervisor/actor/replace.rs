@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::{
+    incident,
     leave::{end_preloader, kill},
     Actor, Event, Happened, LAST_REQUESTS, LAST_WORDS, LONGEST_PAUSE, SHORT_LIFE,
 };
@@ -56,6 +57,7 @@ impl Actor {
             Name::PreloaderEnded,
             format!("{name}: the preloader (pid {}) {exit}; starting it again{when}", current.pid.unwrap_or_default()),
         );
+        self.tell_preloader_died(&current, exit);
         // One that is booting already takes its place.
         if self.next.is_none() {
             self.start_at = Some(Instant::now() + pause);
@@ -116,6 +118,7 @@ impl Actor {
                         false => String::new(),
                     };
                     self.context.log.event(Name::WorkerEnded, format!("{name} (pid {pid}) {exit}{then}"));
+                    self.tell_worker_died(number, id, &worker, exit);
                 }
                 if wanted {
                     let events = self.events.clone();
@@ -152,6 +155,7 @@ impl Actor {
                 *thread
             }
             Complaint::Replace { thread, reason } => {
+                incident::tell_complaint(&self.context, generation.number, id, worker, reason);
                 log.event(Name::WorkerReplaced, format!("{who} thread {thread}: {reason}; replacing the worker"));
                 *thread
             }

@@ -202,6 +202,7 @@ impl Actor {
             }
             None => log.text(Name::StartFailed, startup_report::text::render(&report, log.colour())),
         }
+        self.tell_start_failed(&report);
         self.told = Some(report.clone());
         if self.once_more {
             return Box::pin(self.start()).await;
