@@ -100,6 +100,7 @@ const WALLS: &[(&str, &[&str])] = &[
     ("startup_report/", &["config", "dispatch", "supervisor", "worker", "route", "pipeline", "server", "answers"]),
     ("pages/", &["config", "dispatch", "supervisor", "worker", "route", "pipeline", "server", "answers"]),
     ("worker/", &["dispatch", "supervisor", "route", "pipeline", "server", "answers", "config"]),
+    ("log/", &["supervisor", "dispatch", "worker", "server", "pipeline", "route", "answers", "control", "cli"]),
     ("supervisor/", &["pipeline", "server", "answers", "connection", "route"]),
     ("dispatch/", &["pipeline", "server", "answers", "connection", "route"]),
     (

@@ -18,7 +18,7 @@ use crate::{
     account,
     config::{Config, Surroundings},
     startup_report,
-    supervisor::trial::Trial,
+    supervisor::{processes, trial::Trial},
 };
 
 /// What the command line asks for.
@@ -45,8 +45,11 @@ const WRONG: u8 = 2;
 /// Runs the command named on the command line and returns the exit status.
 pub fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == account::SWITCH) {
-        return account::obey(arguments);
+    match arguments.next() {
+        Some(first) if first == account::SWITCH => return account::obey(arguments),
+        Some(first) if first == processes::BECOME => return processes::become_it(arguments),
+        Some(first) if first == processes::GUARD => return processes::guard(),
+        _ => {}
     }
     let Ok(cwd) = std::env::current_dir() else {
         return exit(CliExit::Wrong(vec!["the current directory is gone; change to one that exists".into()]));

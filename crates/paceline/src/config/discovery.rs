@@ -83,6 +83,9 @@ fn with_own(base: SiteConfig, own: &Layer) -> SiteConfig {
         ($($key:ident),*) => { $(if own.has(stringify!($key)) { site.$key = wanted.$key; })* };
     }
     take!(environment, workers, threads, preload, kind, rackup, ruby, on_demand);
+    if own.has("process") {
+        site.processes = wanted.processes;
+    }
     if own.has("threads") {
         site.threads_min = wanted.threads_min;
     }

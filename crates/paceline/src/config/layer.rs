@@ -9,6 +9,7 @@ use std::{
 
 use super::{
     options::{named, Opt, Preset},
+    process::ProcessConfig,
     value::{From, Kind, Value},
 };
 
@@ -135,6 +136,14 @@ impl<'a> View<'a> {
     pub fn list(&self, key: &str) -> Vec<String> {
         match self.value(key) {
             Some(Value::List(list)) => list,
+            _ => Vec::new(),
+        }
+    }
+
+    /// Those of the strongest layer that has any.
+    pub fn processes(&self, key: &str) -> Vec<ProcessConfig> {
+        match self.given(key) {
+            Some(Value::Processes(processes)) => processes.clone(),
             _ => Vec::new(),
         }
     }

@@ -14,6 +14,7 @@ mod option;
 mod option_checks;
 mod options;
 mod paceline_toml;
+mod process;
 mod proxied;
 mod puma;
 mod resolve;
@@ -32,6 +33,7 @@ pub use docs::markdown;
 pub use layer::Layer;
 pub use load::{load, ConfigError, ConfigFile, Flags, Surroundings};
 pub use options::{Opt, Preset, Scope, GROUPS, OPTIONS};
+pub use process::{ProcessConfig, Restart};
 pub use resolve::OF_FOLDER;
 pub use trusted::TrustedProxies;
 pub use value::{show_duration, Kind, Value};
@@ -279,6 +281,8 @@ pub struct SiteConfig {
     pub tuning: RubyTuning,
     /// Extra environment variables of the app.
     pub env: BTreeMap<String, String>,
+    /// Programs that run beside its workers.
+    pub processes: Vec<ProcessConfig>,
     /// Folder of static files, below `root` unless absolute.
     pub public: PathBuf,
     /// Serve files from `public` without Ruby.

@@ -182,6 +182,10 @@ pub static OPTIONS: &[Opt] = &[
     Opt::new(Site, APP, "env", Kind::Map,
         "Further environment variables of the application. A site's are added to those at the top.")
         .risk("Secrets written here are readable by whoever can read the file."),
+    Opt::new(Site, APP, "process", Kind::Processes,
+        "Programs that run beside the workers, such as a job queue: [[process]] with command = \"bin/jobs\", of one site as [[site.process]]. \
+        Also in it: name, count, env, dir, stop_signal, stop_timeout, restart and restart_with_app; see docs/processes.md. A site's own take the place \
+        of those at the top, which every other site gets."),
     Opt::new(Site, APP, "puma_config", Kind::Path { from: From::Root, off: true },
         "File with Puma's Ruby hooks (before_fork, before_worker_boot ...) to run, below the root. Without a paceline.toml its settings count too.")
         .preset(Unset("config/puma/ENVIRONMENT.rb or config/puma.rb, where it exists")),

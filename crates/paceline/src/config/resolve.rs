@@ -214,6 +214,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         ruby: view.path("ruby").unwrap_or_else(|| "ruby".into()),
         tuning: tuning(view),
         env: view.map("env"),
+        processes: view.processes("process"),
         public: view.path("public").unwrap_or_else(|| "public".into()),
         static_files: view.bool("static_files"),
         static_max_age: view.time_or_off("static_max_age"),

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use toml_edit::Item;
 
-use super::cache_rule;
+use super::{
+    cache_rule,
+    process::{self, ProcessConfig},
+};
 use crate::rate_limit::Rule;
 
 /// What a setting's value may be.
@@ -54,6 +57,8 @@ pub enum Kind {
     Rates,
     /// The page cache's rules: tables in TOML, `PATH KEY=VALUE ...` as text.
     CacheRules,
+    /// Side processes: tables in TOML, and nowhere else.
+    Processes,
 }
 
 /// Refuses a text with the words to show.
@@ -87,6 +92,7 @@ pub enum Value {
     Text(String),
     List(Vec<String>),
     Map(BTreeMap<String, String>),
+    Processes(Vec<ProcessConfig>),
 }
 
 impl Kind {
@@ -135,7 +141,7 @@ impl Kind {
             Kind::Enum(words) if words.contains(&text) => Ok(Value::Text(text.to_string())),
             Kind::Rates => Rule::parse(text).map(|_| Value::List(vec![text.to_string()])),
             Kind::CacheRules => cache_rule::parse(text).map(|_| Value::List(vec![text.to_string()])),
-            Kind::Enum(_) | Kind::Map => Err(wrong()),
+            Kind::Enum(_) | Kind::Map | Kind::Processes => Err(wrong()),
         }
     }
 
@@ -171,6 +177,7 @@ impl Kind {
             }
             Kind::Rates => rates(item).ok_or_else(wrong)?.map(Value::List),
             Kind::CacheRules => cache_rule::tables(item).ok_or_else(wrong)?.map(Value::List),
+            Kind::Processes => process::tables(item).ok_or_else(wrong)?.map(Value::Processes),
             Kind::Map => {
                 let table = item.as_table_like().ok_or_else(wrong)?;
                 table
@@ -212,6 +219,7 @@ impl Kind {
             Kind::Map => "a table of names and texts".into(),
             Kind::Rates => "tables [[rate_limit]] with path, rate and burst".into(),
             Kind::CacheRules => "tables [[cache]] with path, ttl and cookies".into(),
+            Kind::Processes => "tables [[process]] with command and what else is said of it".into(),
         }
     }
 }

@@ -8,7 +8,10 @@ use serde_json::{json, Map, Value};
 use super::router::Answered;
 use crate::{
     server::Server,
-    supervisor::overview::{GenerationView, Overview, WorkerView},
+    supervisor::{
+        overview::{GenerationView, Overview, WorkerView},
+        processes::ProcessView,
+    },
 };
 
 /// GET /generations.
@@ -28,6 +31,7 @@ fn of_app(overview: &Overview) -> Value {
         "failure": overview.failure.as_ref().map(|report| report.summary()),
         "workers_wanted": overview.workers_wanted,
         "generations": overview.generations.iter().map(of_generation).collect::<Vec<_>>(),
+        "processes": overview.processes.iter().map(of_process).collect::<Vec<_>>(),
     })
 }
 
@@ -44,6 +48,18 @@ fn of_generation(generation: &GenerationView) -> Value {
         "reforked": generation.reforked,
         "preloader_pid": generation.preloader,
         "workers": generation.workers.iter().map(of_worker).collect::<Vec<_>>(),
+    })
+}
+
+fn of_process(process: &ProcessView) -> Value {
+    json!({
+        "name": process.name,
+        "who": process.who,
+        "state": process.standing.word(),
+        "since": process.since,
+        "pid": process.pid,
+        "starts": process.starts,
+        "last_exit": process.last_exit,
     })
 }
 
@@ -87,8 +103,13 @@ mod tests {
             preloader: Some(41),
             workers: vec![worker],
         };
-        let overview =
-            Overview { state: Standing::Ready, failure: None, workers_wanted: 1, generations: vec![generation] };
+        let overview = Overview {
+            state: Standing::Ready,
+            failure: None,
+            workers_wanted: 1,
+            generations: vec![generation],
+            processes: Vec::new(),
+        };
         let told = of_app(&overview);
         assert_eq!((&told["state"], &told["failure"]), (&json!("ready"), &Value::Null));
         let generation = &told["generations"][0];

@@ -61,6 +61,12 @@ events! {
     WorkerReplaced => "worker-replaced",
     /// A preloader has ended that was not told to
     PreloaderEnded => "preloader-ended",
+    /// A side process was started
+    ProcessStarted => "process-started",
+    /// A side process has ended that was not told to, or could not be started
+    ProcessEnded => "process-ended",
+    /// A side process that was told to end has ended
+    ProcessStopped => "process-stopped",
     /// A request has been in the application for longer than `app_soft_timeout`
     Slow => "slow-request",
     /// Where a Ruby thread is

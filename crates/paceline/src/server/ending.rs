@@ -40,10 +40,13 @@ pub async fn end(end: End, told: Instant, server: &Server, stopping: &Stopping, 
         return server.log.event(Name::Stopping, "Halted");
     }
     server.log.event(Name::Stopping, "Stopping: requests in hand are finished first");
+    // These have requests of nobody in hand, and times of their own.
+    let processes = sites.stop_processes();
     let grace = server.config.shutdown_timeout;
     let finished = async {
         let _ = tokio::time::timeout(grace, stopping.drain(CHANCE.min(grace / 2))).await;
         let _ = tokio::time::timeout(LAST_MOMENTS, sites.stop(LAST_MOMENTS)).await;
+        processes.await;
     };
     tokio::select! {
         biased;

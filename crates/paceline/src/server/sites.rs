@@ -212,6 +212,17 @@ impl Sites {
         self.known.values().filter_map(|known| known.site.app.as_ref())
     }
 
+    /// Asks what runs beside the apps to end; resolves when all of it has.
+    pub fn stop_processes(&self) -> impl std::future::Future<Output = ()> + use<> {
+        let all: Vec<_> = self.apps().map(|app| app.processes.clone()).collect();
+        all.iter().for_each(|processes| processes.stop());
+        async move {
+            for processes in all {
+                processes.ended().await;
+            }
+        }
+    }
+
     pub async fn stop(&self, grace: Duration) {
         let mut waiting = Vec::new();
         for app in self.apps() {

@@ -25,6 +25,7 @@ use super::{
     app::{Order, State},
     concurrency::{self, Concurrency},
     generation::{Generation, Phase, Worker},
+    processes::Processes,
     reaper::{Exit, Reaper},
     tuning::Learned,
 };
@@ -42,6 +43,7 @@ use crate::{
 pub struct Context {
     pub site: SiteConfig,
     pub queue: Arc<Queue>,
+    pub processes: Arc<Processes>,
     pub state: watch::Sender<State>,
     /// Control socket of a preloader that was there before the front (`rackup -s paceline`).
     pub adopted: Option<UnixStream>,

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::{
     actor,
     overview::{Overview, Standing},
+    processes::Processes,
     reaper::Reaper,
 };
 use crate::{
@@ -66,6 +67,8 @@ pub struct App {
     pub queue: Arc<Queue>,
     /// Where it is told what went wrong with its processes.
     pub incidents: Arc<Incidents>,
+    /// What runs beside its workers.
+    pub processes: Arc<Processes>,
     state: watch::Receiver<State>,
     orders: mpsc::UnboundedSender<Order>,
 }
@@ -83,11 +86,19 @@ impl App {
         let (queue, log) = (Queue::new(site.queue_max), log.of(&site.name));
         let (state_sender, state) = watch::channel(State::Stopped);
         let (orders, receiver) = mpsc::unbounded_channel();
-        let app =
-            Arc::new(App { site: site.clone(), queue: queue.clone(), incidents: incidents.clone(), state, orders });
-        let context = actor::Context { site, queue, state: state_sender, adopted, reaper, log, metrics, incidents };
+        let processes = Arc::new(Processes::new(&site, &reaper, &log));
+        let app = App {
+            site: site.clone(),
+            queue: queue.clone(),
+            incidents: incidents.clone(),
+            processes: processes.clone(),
+            state,
+            orders,
+        };
+        let context =
+            actor::Context { site, queue, processes, state: state_sender, adopted, reaper, log, metrics, incidents };
         tokio::spawn(actor::run(context, receiver));
-        app
+        Arc::new(app)
     }
 
     /// An app that can't be started, whatever is tried, until its site is made anew.
@@ -99,7 +110,8 @@ impl App {
         let (_, state) = watch::channel(State::Failed { report: Arc::new(report), retry_at: forever });
         let (orders, mut receiver) = mpsc::unbounded_channel();
         tokio::spawn(async move { while receiver.recv().await.is_some() {} });
-        Arc::new(App { queue: Queue::new(site.queue_max), site, incidents: Incidents::forgetful(), state, orders })
+        let (processes, incidents) = (Arc::default(), Incidents::forgetful());
+        Arc::new(App { queue: Queue::new(site.queue_max), site, incidents, processes, state, orders })
     }
 
     pub fn order(&self, order: Order) {

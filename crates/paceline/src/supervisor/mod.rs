@@ -8,6 +8,7 @@ pub mod found;
 pub mod generation;
 pub mod output;
 pub mod overview;
+pub mod processes;
 pub mod reaper;
 mod spawn;
 pub mod trial;

@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
-use super::generation::Phase;
+use super::{generation::Phase, processes::ProcessView};
 use crate::{dispatch::queue::WorkerId, startup_report::StartupReport};
 
 /// One app at one moment.
@@ -16,6 +16,8 @@ pub struct Overview {
     pub workers_wanted: usize,
     /// The one that serves first, then the one that boots, then those that finish.
     pub generations: Vec<GenerationView>,
+    /// What runs beside its workers.
+    pub processes: Vec<ProcessView>,
 }
 
 /// What the app is doing.
@@ -102,7 +104,7 @@ pub struct WorkerView {
 impl Overview {
     /// Of an app that has no processes.
     pub fn empty(state: Standing, failure: Option<Arc<StartupReport>>) -> Overview {
-        Overview { state, failure, workers_wanted: 0, generations: Vec::new() }
+        Overview { state, failure, workers_wanted: 0, generations: Vec::new(), processes: Vec::new() }
     }
 
     /// The generation that serves.

@@ -2,7 +2,8 @@
 //! It never waits for it.
 
 use std::{
-    ffi::OsStr,
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
     io,
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
@@ -62,22 +63,8 @@ pub fn preloader(
     let script = gem_dir()?.join("lib/paceline/preloader.rb");
     let (ours, theirs) = UnixStream::pair()?;
     fcntl_setfd(theirs.as_fd(), FdFlags::empty())?;
-    let mut env = account::env(account.as_deref());
-    // Bundler run for the server itself says nothing about the app's own bundle.
-    if env.contains_key(OsStr::new("BUNDLE_BIN_PATH")) {
-        for name in ["RUBYOPT", "RUBYLIB"] {
-            env.remove(OsStr::new(name));
-        }
-    }
-    // What a service manager told the front is not the app's to answer.
-    for name in ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET"] {
-        env.remove(OsStr::new(name));
-    }
+    let mut env = environment(site, account.as_deref());
     env.insert("PACELINE_CONTROL_FD".into(), theirs.as_raw_fd().to_string().into());
-    for name in ["RACK_ENV", "RAILS_ENV", "APP_ENV"] {
-        env.insert(name.into(), site.environment.clone().into());
-    }
-    env.extend(site.env.iter().map(|(name, value)| (name.into(), value.into())));
     let notice = tuning::apply(&site.tuning, learned, &mut env);
     let mut command = account::command(account.as_deref(), &site.ruby, env);
     command.arg(script);
@@ -93,4 +80,24 @@ pub fn preloader(
         std::os::unix::fs::fchown(&stderr, Some(account.uid), None)?;
     }
     Ok(Spawned { pid: child.id() as i32, control: ours, stdout: stdout.into(), stderr: stderr.into(), account, notice })
+}
+
+/// What the processes of a site find in their environment.
+pub fn environment(site: &SiteConfig, account: Option<&Account>) -> BTreeMap<OsString, OsString> {
+    let mut env = account::env(account);
+    // Bundler run for the server itself says nothing about the app's own bundle.
+    if env.contains_key(OsStr::new("BUNDLE_BIN_PATH")) {
+        for name in ["RUBYOPT", "RUBYLIB"] {
+            env.remove(OsStr::new(name));
+        }
+    }
+    // What a service manager told the front is not the app's to answer.
+    for name in ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET"] {
+        env.remove(OsStr::new(name));
+    }
+    for name in ["RACK_ENV", "RAILS_ENV", "APP_ENV"] {
+        env.insert(name.into(), site.environment.clone().into());
+    }
+    env.extend(site.env.iter().map(|(name, value)| (name.into(), value.into())));
+    env
 }

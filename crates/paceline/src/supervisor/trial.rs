@@ -36,9 +36,9 @@ impl Trial {
         Ok(Trial { runtime, reaper, log: Log::open(&log)? })
     }
 
-    /// Starts the site's app with one worker. Err: the report of the start that failed.
+    /// Starts the site's app with one worker and nothing beside it. Err: the report of the start that failed.
     pub fn start(&self, site: &SiteConfig) -> Result<(), Arc<StartupReport>> {
-        let site = SiteConfig { workers: 1, ..site.clone() };
+        let site = SiteConfig { workers: 1, processes: Vec::new(), ..site.clone() };
         self.runtime.block_on(async {
             let app =
                 App::new(site, None, self.reaper.clone(), self.log.clone(), Arc::default(), Incidents::forgetful());

@@ -68,6 +68,7 @@ impl Actor {
         }
         self.stopping = Some(done.into_iter().collect());
         self.start_at = None;
+        self.context.processes.stop();
         self.context.state.send_replace(State::Stopped);
         if let Some(mut next) = self.next.take() {
             next.workers.values().for_each(|worker| kill(worker.pid));

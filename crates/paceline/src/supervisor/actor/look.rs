@@ -28,7 +28,8 @@ impl Actor {
         let leaving = self.leaving.iter().map(|generation| (Role::Leaving, generation));
         let generations =
             current.chain(next).chain(leaving).map(|(role, generation)| view(role, generation, &tallies)).collect();
-        Overview { state, failure, workers_wanted: self.workers, generations }
+        let processes = self.context.processes.views();
+        Overview { state, failure, workers_wanted: self.workers, generations, processes }
     }
 }
 

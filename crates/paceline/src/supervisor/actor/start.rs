@@ -15,6 +15,7 @@ use crate::{
         app::State,
         found::Found,
         generation::{Generation, Phase},
+        processes::Release,
         spawn::{self, Spawned},
         tuning::Learned,
     },
@@ -125,8 +126,11 @@ impl Actor {
         for index in generation.workers.len() + 1..=self.workers {
             generation.fork(index, threads).await;
         }
+        // A mould has loaded nothing anew.
+        let release = generation.mould.is_none().then(|| Release { root: generation.release.clone(), account });
         let old = self.current.replace(generation);
         self.context.state.send_replace(State::Ready);
+        release.iter().for_each(|release| self.context.processes.took_over(release));
         if let Some(old) = old {
             self.retire(old, LAST_REQUESTS).await;
         }
