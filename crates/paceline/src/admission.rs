@@ -5,7 +5,10 @@ use std::{
     collections::HashMap,
     net::IpAddr,
     sync::{
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{
+            AtomicU64, AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
         Arc, Mutex, MutexGuard,
     },
 };
@@ -16,6 +19,8 @@ pub struct Connections {
     most: usize,
     most_per_address: usize,
     open: AtomicUsize,
+    accepted: AtomicU64,
+    refused: AtomicU64,
     by_address: Mutex<HashMap<IpAddr, usize>>,
 }
 
@@ -40,6 +45,8 @@ impl Connections {
             most: most.unwrap_or(usize::MAX),
             most_per_address: most_per_address.unwrap_or(usize::MAX),
             open: AtomicUsize::new(0),
+            accepted: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
             by_address: Mutex::default(),
         })
     }
@@ -48,6 +55,7 @@ impl Connections {
     pub fn enter(self: &Arc<Connections>, address: Option<IpAddr>) -> Result<Pass, Full> {
         if self.open.fetch_add(1, SeqCst) >= self.most {
             self.open.fetch_sub(1, SeqCst);
+            self.refused.fetch_add(1, Relaxed);
             return Err(Full::InAll);
         }
         let address = address.filter(|_| self.most_per_address != usize::MAX).map(client);
@@ -58,10 +66,22 @@ impl Connections {
             *count += 1;
             if *count > self.most_per_address {
                 drop(by_address);
+                self.refused.fetch_add(1, Relaxed);
                 return Err(Full::Address(address));
             }
         }
+        self.accepted.fetch_add(1, Relaxed);
         Ok(pass)
+    }
+
+    /// Those that are open.
+    pub fn open(&self) -> usize {
+        self.open.load(SeqCst)
+    }
+
+    /// Those that were let in since the server began, and those that were turned away.
+    pub fn counted(&self) -> (u64, u64) {
+        (self.accepted.load(Relaxed), self.refused.load(Relaxed))
     }
 
     fn by_address(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {

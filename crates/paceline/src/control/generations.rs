@@ -25,7 +25,7 @@ pub async fn all(server: Arc<Server>) -> Answered {
     Ok(json!({ "sites": sites }))
 }
 
-fn of_app(overview: &Overview) -> Value {
+pub(super) fn of_app(overview: &Overview) -> Value {
     json!({
         "state": overview.state.word(),
         "failure": overview.failure.as_ref().map(|report| report.summary()),

@@ -8,10 +8,13 @@
 pub mod client;
 mod generations;
 mod incidents;
+mod observed;
+mod puma_stats;
 mod purging;
 mod router;
 mod socket;
 mod statistics;
+mod status;
 
 use std::{
     os::unix::net::UnixListener,

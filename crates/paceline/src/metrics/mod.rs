@@ -1,22 +1,25 @@
 //! What each site answered, counted: by status and by who answered, in bytes and in time. Counts only grow; whoever wants a rate
 //! looks twice. It never waits, and a request adds to memory that no other thread writes to.
 //!
-//! Reading order: `snapshot` (what is counted), `histogram`, `shard`, `processes`.
+//! Reading order: `snapshot` (what is counted), `histogram`, `shard`, `recent`, `processes`.
 
 mod histogram;
 mod processes;
+mod recent;
 mod shard;
 mod snapshot;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock},
+    time::Instant,
 };
 
 use self::shard::Shard;
 pub use self::{
     histogram::Histogram,
     processes::{Processes, Restart},
+    recent::Lately,
     snapshot::{Answered, Kind, OfKind, Snapshot},
 };
 use crate::striped::{here, STRIPES};
@@ -26,6 +29,7 @@ use crate::striped::{here, STRIPES};
 pub struct Site {
     pub name: String,
     pub processes: Processes,
+    recent: recent::Recent,
     shards: [OnceLock<Box<Shard>>; STRIPES],
 }
 
@@ -44,6 +48,11 @@ impl Site {
         self.shards.iter().filter_map(OnceLock::get).for_each(|shard| shard.add_to(&mut snapshot));
         snapshot
     }
+
+    /// What was counted during the last minute, of these counts of this moment.
+    pub fn lately(&self, now: Instant, counts: &Snapshot) -> Lately {
+        self.recent.lately(now, counts)
+    }
 }
 
 impl std::fmt::Debug for Site {
@@ -61,9 +70,23 @@ pub struct Metrics {
 }
 
 impl Metrics {
+    fn sites(&self) -> MutexGuard<'_, HashMap<String, Arc<Site>>> {
+        self.sites.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
     pub fn site(&self, name: &str) -> Arc<Site> {
-        let mut sites = self.sites.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        sites.entry(name.to_owned()).or_insert_with(|| Arc::new(Site::new(name))).clone()
+        let begin = || {
+            let site = Arc::new(Site::new(name));
+            site.recent.look(Instant::now(), Snapshot::default);
+            site
+        };
+        self.sites().entry(name.to_owned()).or_insert_with(begin).clone()
+    }
+
+    /// To be called now and then, so that it is known what happened lately.
+    pub fn look(&self) {
+        let now = Instant::now();
+        self.sites().values().for_each(|site| site.recent.look(now, || site.snapshot()));
     }
 }
 

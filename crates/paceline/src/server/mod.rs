@@ -16,7 +16,7 @@ use std::{
     os::{fd::FromRawFd, unix::net::UnixStream},
     path::Path,
     sync::{Arc, Mutex, RwLock},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use tokio::{runtime::Handle, time::sleep_until};
@@ -64,6 +64,7 @@ pub struct Server {
     pub metrics: Metrics,
     /// What went wrong with applications' processes.
     pub incidents: Arc<Incidents>,
+    pub began: SystemTime,
     /// When it was last said that connections were turned away.
     full_said: Mutex<Option<Instant>>,
     routes: RwLock<Arc<Routes>>,
@@ -177,6 +178,7 @@ async fn supervise(
         connections,
         metrics: Metrics::default(),
         incidents,
+        began: SystemTime::now(),
         full_said: Mutex::default(),
         routes: RwLock::default(),
         room,
@@ -233,6 +235,7 @@ async fn supervise(
             _ = sleep_until((told.unwrap_or_else(Instant::now) + delay).into()), if told.is_some() => break End::Drained,
             _ = look.tick() => {
                 sites.look();
+                server.metrics.look();
                 control.look(&server);
                 listeners.iter().flat_map(|(_, entrance)| entrance.look()).for_each(|line| server.log.event(Name::Certificate, line));
                 if server.cache.has_shed() {

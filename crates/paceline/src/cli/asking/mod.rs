@@ -3,6 +3,7 @@
 
 mod cache;
 mod incidents;
+mod status;
 mod text;
 
 use std::{
@@ -53,6 +54,12 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         about: "Crashes, time-outs and failed starts of the running server; with an ID the post-mortem of one",
         command: || where_it_is(incidents::command()),
         run: incidents::run,
+    },
+    Subcommand {
+        name: "status",
+        about: "How the running server stands: sites, generations, workers, and what the last minute was like",
+        command: || where_it_is(status::status()),
+        run: status::run,
     },
 ];
 

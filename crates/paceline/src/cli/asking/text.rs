@@ -15,6 +15,49 @@ pub fn columns(heads: [&str; 3], rows: Vec<[String; 3]>) -> String {
     text
 }
 
+/// Rows below their headings, the first row. Columns of figures stand to the right.
+pub fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let wide: [usize; N] =
+        std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
+    let is_figure = |cell: &String| cell.is_empty() || cell.starts_with(|first: char| first.is_ascii_digit());
+    let right: [bool; N] = std::array::from_fn(|column| rows.iter().skip(1).all(|row| is_figure(&row[column])));
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(wide).zip(right).map(|((cell, wide), right)| match right {
+            true => format!("{cell:>wide$}"),
+            false => format!("{cell:<wide$}"),
+        });
+        format!("  {}", cells.collect::<Vec<_>>().join("  ")).trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+/// Seconds as people say them.
+pub fn age(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
+/// Milliseconds, in seconds when there are many.
+pub fn millis(millis: f64) -> String {
+    match millis {
+        ..1.0 => format!("{millis:.2} ms"),
+        ..1000.0 => format!("{millis:.1} ms"),
+        _ => format!("{:.2} s", millis / 1000.0),
+    }
+}
+
+/// Nothing of nothing.
+pub fn percent(part: u64, whole: u64) -> String {
+    match whole {
+        0 => String::new(),
+        whole => format!("{:.1} %", part as f64 * 100.0 / whole as f64),
+    }
+}
+
 /// Clients choose what stands in URLs: nothing of it is to reach the terminal as a command.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()

@@ -1,0 +1,260 @@
+//! `paceline status`: how the running server stands, for people, and as JSON under Puma's names.
+//! It never shows what a site is called, or where it lies, as a command to the terminal.
+
+use std::process::ExitCode;
+
+use clap::{ArgMatches, Command};
+use serde_json::Value;
+
+use super::{
+    print, switch,
+    text::{age, grouped, millis, percent, printable, size, table},
+    Asker,
+};
+use crate::control::client::Failed;
+
+const AFTER: &str = "\
+The JSON has the names of Puma's statistics (workers, phase, worker_status ...), and beside them each site.
+Without --control the server is the one of this directory. Exit status: 0 when it answered, 1 when there is none.";
+
+pub fn status() -> Command {
+    Command::new("status")
+        .bin_name("paceline status")
+        .about("How the running server stands")
+        .after_help(AFTER)
+        .arg(switch("json").help("As JSON"))
+}
+
+pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
+    let answer = server.ask("GET", "/status", None)?;
+    print(&match matches.get_flag("json") {
+        true => format!("{answer:#}\n"),
+        false => page(&answer),
+    })
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+fn text(value: &Value) -> String {
+    printable(value.as_str().unwrap_or(""))
+}
+
+fn page(status: &Value) -> String {
+    let mut page = format!(
+        "paceline {}, pid {}, up {}, {}; {}, {} in hand\n",
+        text(&status["version"]),
+        number(&status["pid"]),
+        age(number(&status["uptime"])),
+        text(&status["readiness"]),
+        counted(number(&status["connections"]["open"]), "connection"),
+        counted(number(&status["in_hand"]), "request"),
+    );
+    for (name, site) in status["sites"].as_object().into_iter().flatten() {
+        page.push('\n');
+        page.push_str(&of_site(&printable(name), site));
+    }
+    page
+}
+
+fn counted(count: u64, thing: &str) -> String {
+    format!("{} {thing}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
+fn of_site(name: &str, site: &Value) -> String {
+    let app = &site["app"];
+    let current = app["generations"].as_array().into_iter().flatten().find(|one| one["role"] == "current");
+    let mut facts: Vec<String> = Vec::new();
+    match site["kind"].as_str() {
+        Some("app") => {
+            facts.push(text(&app["state"]));
+            if let Some(current) = current {
+                facts.push(format!("generation {}", number(&current["number"])));
+                facts.push(text(&current["versions"]));
+            }
+            facts.push(text(&site["environment"]));
+        }
+        Some(kind) => facts.push(kind.to_owned()),
+        None => {}
+    }
+    facts.retain(|fact| !fact.is_empty());
+    let mut page = format!("{name}: {}\n  {}\n", facts.join(", "), text(&site["serves"]));
+    if let Some(failure) = app["failure"].as_str() {
+        page.push_str(&format!("  {}\n", printable(failure)));
+    }
+    page.push_str(&requests(site));
+    page.push_str(&times(site));
+    page.push_str(&workers(site));
+    page
+}
+
+/// What was answered: lately, and in all.
+fn requests(site: &Value) -> String {
+    let lately = &site["lately"];
+    let all = &site["counts"];
+    let mut rows = vec![["".to_owned(), lately_heading(lately), "in all".into()]];
+    let both = |row: &str, of: fn(&Value) -> String| [row.to_owned(), of(lately), of(all)];
+    rows.push(both("requests", |counts| grouped(number(&counts["requests"]))));
+    for (group, words) in [("status", &["2xx", "3xx", "4xx", "5xx"][..]), ("kind", &KINDS)] {
+        for word in words {
+            let count = |counts: &Value| number(&counts[group][*word]);
+            if count(all) > 0 {
+                let share = |counts: &Value| percent(count(counts), number(&counts["requests"]));
+                let name = if group == "kind" { format!("by {word}") } else { (*word).to_owned() };
+                rows.push([name, share(lately), share(all)]);
+            }
+        }
+    }
+    if number(&all["aborted"]) > 0 {
+        rows.push(both("clients left", |counts| grouped(number(&counts["aborted"]))));
+    }
+    rows.push(both("sent", |counts| size(number(&counts["bytes"]))));
+    table(&rows)
+}
+
+const KINDS: [&str; 5] = ["cache", "static", "app", "upstream", "front"];
+
+fn lately_heading(lately: &Value) -> String {
+    format!("last {}", age(number(&lately["seconds"])))
+}
+
+/// Where the time of the last minute went.
+fn times(site: &Value) -> String {
+    let lately = &site["lately"];
+    let mut rows = vec![["", "median", "95 %", "99 %"].map(str::to_owned)];
+    for (name, key) in [("total", "total_ms"), ("queue", "queue_ms"), ("app", "app_ms")] {
+        let of = |quantile: &str| lately[key][quantile].as_f64().map(millis);
+        if let (Some(p50), Some(p95), Some(p99)) = (of("p50"), of("p95"), of("p99")) {
+            rows.push([name.to_owned(), p50, p95, p99]);
+        }
+    }
+    match rows.len() {
+        1 => String::new(),
+        _ => format!("\n{}", table(&rows)),
+    }
+}
+
+fn workers(site: &Value) -> String {
+    if site["kind"] != "app" {
+        return String::new();
+    }
+    let threads = number(&site["threads"]);
+    let mut rows = vec![["worker", "pid", "generation", "age", "requests", "busy", ""].map(str::to_owned)];
+    for generation in site["app"]["generations"].as_array().into_iter().flatten() {
+        for worker in generation["workers"].as_array().into_iter().flatten() {
+            let state = match (worker["ready"].as_bool(), generation["role"].as_str(), worker["leaving"].as_bool()) {
+                (Some(false), ..) => "boots",
+                (_, Some("leaving"), _) | (.., Some(true)) => "finishes",
+                (_, Some("next"), _) => "waits for its generation",
+                _ => "",
+            };
+            rows.push([
+                number(&worker["index"]).to_string(),
+                number(&worker["pid"]).to_string(),
+                number(&generation["number"]).to_string(),
+                age(number(&worker["age"])),
+                grouped(number(&worker["answered"])),
+                format!("{}/{threads}", number(&worker["busy"])),
+                state.to_owned(),
+            ]);
+        }
+    }
+    let mut page = match rows.len() {
+        1 => "\n  no workers\n".to_owned(),
+        _ => format!("\n{}", table(&rows)),
+    };
+    let restarts = site["restarts"].as_object().into_iter().flatten();
+    let restarts: Vec<_> = restarts
+        .filter(|(_, count)| number(count) > 0)
+        .map(|(why, count)| format!("{} ({why})", number(count)))
+        .collect();
+    if !restarts.is_empty() {
+        page.push_str(&format!("  workers replaced: {}\n", restarts.join(", ")));
+    }
+    let waiting = number(&site["queue"]["waiting"]);
+    if waiting > 0 {
+        page.push_str(&format!("  {} for a worker thread\n", waits(waiting)));
+    }
+    page
+}
+
+fn waits(waiting: u64) -> String {
+    format!("{} wait{}", counted(waiting, "request"), if waiting == 1 { "s" } else { "" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn shop() -> Value {
+        let counts = json!({
+            "requests": 200, "bytes": 3 << 20, "aborted": 2,
+            "status": { "1xx": 0, "2xx": 150, "3xx": 40, "4xx": 0, "5xx": 10 },
+            "kind": { "front": 0, "static": 0, "cache": 150, "app": 50, "upstream": 0 },
+        });
+        let mut lately = counts.clone();
+        lately["seconds"] = 65.into();
+        lately["total_ms"] = json!({ "p50": 0.021, "p95": 12.5, "p99": 1234.0 });
+        lately["app_ms"] = json!({ "p50": 11.0, "p95": 40.25, "p99": 1200.0 });
+        let worker = |index, ready, leaving| json!({ "index": index, "pid": 4000 + index, "age": 90, "ready": ready, "leaving": leaving, "answered": 1234, "busy": 2 });
+        let generations = json!([
+            { "role": "current", "number": 7, "versions": "ruby 3.1.2, rack 2.2.6", "workers": [worker(1, true, false), worker(2, false, false)] },
+            { "role": "leaving", "number": 6, "versions": "", "workers": [worker(1, true, true)] },
+        ]);
+        json!({
+            "kind": "app", "serves": "/srv/shop\u{1b}[2J", "environment": "production", "threads": 5,
+            "app": { "state": "ready", "failure": null, "generations": generations },
+            "queue": { "waiting": 1, "idle": 3, "busy": 2 }, "restarts": { "crash": 1, "broken": 0 },
+            "counts": counts, "lately": lately,
+        })
+    }
+
+    #[test]
+    fn a_page_for_people() {
+        let status = json!({
+            "version": "0.1.0", "pid": 4711, "uptime": 93_784, "readiness": "ready",
+            "connections": { "open": 1 }, "in_hand": 3, "sites": { "shop": shop() },
+        });
+        let wanted = "\
+paceline 0.1.0, pid 4711, up 1 d 2 h, ready; 1 connection, 3 requests in hand
+
+shop: ready, generation 7, ruby 3.1.2, rack 2.2.6, production
+  /srv/shop\u{fffd}[2J
+                last 1 min 5 s  in all
+  requests                 200     200
+  2xx                   75.0 %  75.0 %
+  3xx                   20.0 %  20.0 %
+  5xx                    5.0 %   5.0 %
+  by cache              75.0 %  75.0 %
+  by app                25.0 %  25.0 %
+  clients left               2       2
+  sent                  3.0 MB  3.0 MB
+
+          median     95 %    99 %
+  total  0.02 ms  12.5 ms  1.23 s
+  app    11.0 ms  40.2 ms  1.20 s
+
+  worker   pid  generation         age  requests  busy
+       1  4001           7  1 min 30 s     1,234   2/5
+       2  4002           7  1 min 30 s     1,234   2/5  boots
+       1  4001           6  1 min 30 s     1,234   2/5  finishes
+  workers replaced: 1 (crash)
+  1 request waits for a worker thread
+";
+        let page = page(&status);
+        assert_eq!(page, wanted, "\n{page}");
+    }
+
+    #[test]
+    fn a_folder_of_files_and_an_app_that_failed() {
+        let files = of_site("docs", &json!({ "kind": "files", "serves": "/srv/docs", "counts": { "requests": 0 } }));
+        assert!(files.starts_with("docs: files\n  /srv/docs\n"), "{files}");
+        assert!(!files.contains("worker"), "{files}");
+        let app = json!({ "state": "failed", "failure": "shop did not start (boot): no such file", "generations": [] });
+        let failed = of_site("shop", &json!({ "kind": "app", "app": app }));
+        assert!(failed.contains("shop: failed\n") && failed.contains("  shop did not start"), "{failed}");
+        assert!(failed.contains("no workers"), "{failed}");
+    }
+}
