@@ -1,0 +1,1 @@
+server "shop.example.org", user: "deploy", roles: %w[app web db]
