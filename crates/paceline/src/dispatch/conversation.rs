@@ -89,6 +89,8 @@ pub enum Answer {
     Died,
     /// The worker had closed its end before a byte of the request was sent: it was draining, and knows nothing of it.
     Untaken,
+    /// The worker went away before it had read the whole request: the app knows nothing of it, whatever its method.
+    Unread,
     /// The hard time-out passed; the worker is being replaced.
     TimedOut,
 }
@@ -220,11 +222,24 @@ impl Conversation {
                 }
                 Ok(frame) => return Ok(frame),
                 Err(error) => {
-                    let untaken = self.lease.channel().unsent() == self.request.frame.len();
+                    let answer = self.unanswered(&error);
                     self.broken(&error);
-                    return Err(if untaken { Answer::Untaken } else { Answer::Died });
+                    return Err(answer);
                 }
             }
+        }
+    }
+
+    /// How far a request got that has no answer. (One that streams is never asked again.)
+    fn unanswered(&mut self, error: &io::Error) -> Answer {
+        let unsent = self.lease.channel().unsent();
+        match error.kind() {
+            _ if unsent == self.request.frame.len() => Answer::Untaken,
+            // A Unix socket says so when the other end was closed with bytes in it that nobody had read (unix(7)). A worker
+            // reads a request's frame to its end before the app sees any of it.
+            io::ErrorKind::ConnectionReset => Answer::Unread,
+            _ if unsent > 0 => Answer::Unread,
+            _ => Answer::Died,
         }
     }
 

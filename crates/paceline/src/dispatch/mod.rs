@@ -6,7 +6,10 @@ pub mod expectations;
 pub mod queue;
 pub mod response_buffer;
 
+use std::time::Duration;
+
 use http::{request::Parts, Method, Response, Version};
+use tokio::time::sleep;
 
 use self::{
     conversation::{converse, Answer, Conversation, Request},
@@ -38,7 +41,13 @@ pub enum Failure {
     Unsendable(response::Unsendable),
 }
 
-/// Asks a worker of `app`. An idempotent request (RFC 9110 section 9.2.2) whose worker dies is asked once more.
+/// How long to wait before a request is given to another worker when one has died with it in its hands: the first time at
+/// once, since most often that was not the request's doing; whoever kills workers one after another is done by the last. Then
+/// the request is given up, since it may be what kills them.
+const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(250), Duration::from_secs(1)];
+
+/// Asks a worker of `app`. A request whose worker dies is asked again if it is idempotent (RFC 9110 section 9.2.2), or if the worker
+/// had not read it.
 pub async fn run(
     app: &App,
     head: &Parts,
@@ -61,7 +70,8 @@ pub async fn run(
         RequestBody::Spooled { file, .. } => (None, Some(file)),
         RequestBody::Memory(_) => (None, None),
     };
-    let mut may_retry = streamed.is_none() && is_idempotent(&head.method);
+    let idempotent = is_idempotent(&head.method);
+    let mut pauses = PAUSES.into_iter();
     let streamed_once = streamed.is_some();
     let mut streamed = streamed;
     let mut avoid = None;
@@ -96,7 +106,7 @@ pub async fn run(
         };
         let answer = match Conversation::begin(lease, request) {
             Some(conversation) => converse(conversation).await,
-            None => Answer::Died,
+            None => Answer::Unread,
         };
         match answer {
             Answer::Response { status, headers, body } => {
@@ -114,15 +124,19 @@ pub async fn run(
                 lost(app, worker, head, exchange, "answered 504");
                 return Err(Failure::TimedOut);
             }
-            Answer::Untaken if streamed_once => return Err(Failure::WorkerDied),
-            Answer::Untaken => {}
-            Answer::Died if may_retry => {
+            Answer::Untaken if !streamed_once => {}
+            Answer::Untaken => return Err(Failure::WorkerDied),
+            Answer::Unread | Answer::Died => {
+                let may_retry = !streamed_once && (idempotent || matches!(answer, Answer::Unread));
+                let Some(pause) = pauses.next().filter(|_| may_retry) else {
+                    lost(app, worker, head, exchange, "answered 502");
+                    return Err(Failure::WorkerDied);
+                };
                 lost(app, worker, head, exchange, "given to another worker");
-                may_retry = false;
-            }
-            Answer::Died => {
-                lost(app, worker, head, exchange, "answered 502");
-                return Err(Failure::WorkerDied);
+                if !pause.is_zero() {
+                    // On the heap, so that other requests have no room for it.
+                    Box::pin(sleep(pause)).await;
+                }
             }
         }
         exchange.live.step(Step::Queued, clock::now());

@@ -5,6 +5,7 @@ mod frames;
 mod incident;
 mod leave;
 mod look;
+mod recovery;
 mod refork;
 mod replace;
 mod start;
@@ -111,6 +112,8 @@ struct Actor {
     learned: Learned,
     /// Short-lived processes one after another.
     crashes: u32,
+    /// While nothing serves any more: since when, and how many starts were killed. None: something serves, or nothing ever did.
+    recovering: Option<(Instant, u32)>,
     refork: Refork,
     stopping: Option<Vec<oneshot::Sender<()>>>,
     /// None: each worker has one thread, or is to use all it has.
@@ -140,6 +143,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
         told: None,
         learned,
         crashes: 0,
+        recovering: None,
         refork: Refork::Awaited,
         stopping: None,
         concurrency,

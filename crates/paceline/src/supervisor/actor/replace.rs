@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::{
     incident,
     leave::{end_preloader, kill},
-    Actor, Event, Happened, LAST_REQUESTS, LAST_WORDS, LONGEST_PAUSE, SHORT_LIFE,
+    Actor, Event, Happened, LAST_REQUESTS, LAST_WORDS,
 };
 use crate::{
     dispatch::queue::{Complaint, WorkerId},
@@ -51,6 +51,7 @@ impl Actor {
             return;
         }
         self.context.state.send_replace(State::Starting);
+        self.begin_recovery();
         let pause = self.pause_after(current.elapsed());
         let when = shown_pause(pause);
         self.context.log.event(
@@ -132,15 +133,6 @@ impl Actor {
         }
     }
 
-    /// How long to wait before a process that lived so long is replaced: the first at once, then ever longer.
-    fn pause_after(&mut self, life: Duration) -> Duration {
-        self.crashes = if life < SHORT_LIFE { self.crashes + 1 } else { 0 };
-        match self.crashes {
-            0 | 1 => Duration::ZERO,
-            crashes => Duration::from_millis(100 << crashes.min(9)).min(LONGEST_PAUSE),
-        }
-    }
-
     pub(super) async fn hear(&mut self, id: WorkerId, complaint: Complaint) {
         let log = self.context.log.clone();
         let site = self.context.site.clone();
@@ -188,7 +180,7 @@ fn exited(exit: Exit, who: String) -> Failure {
     }
 }
 
-fn shown_pause(pause: Duration) -> String {
+pub(super) fn shown_pause(pause: Duration) -> String {
     match pause {
         Duration::ZERO => String::new(),
         pause => format!(" in {:.1} s", pause.as_secs_f64()),

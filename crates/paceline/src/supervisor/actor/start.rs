@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{leave::kill, refork::Refork, Actor, Event, Happened, LAST_REQUESTS, LONGEST_PAUSE};
+use super::{leave::kill, refork::Refork, replace::shown_pause, Actor, Event, Happened, LAST_REQUESTS, LONGEST_PAUSE};
 use crate::{
     config::SiteConfig,
     log::Name,
@@ -96,6 +96,7 @@ impl Actor {
             worker.early.drain(..).for_each(|channel| self.context.queue.add(*id, channel));
         }
         self.failures = 0;
+        self.recovering = None;
         self.told = None;
         self.context.metrics.processes.started(true);
         self.refork = Refork::after(&generation);
@@ -197,7 +198,7 @@ impl Actor {
     /// A start ended badly: whatever served before goes on serving.
     async fn failed(&mut self, mut report: StartupReport) {
         self.failures += 1;
-        let log = &self.context.log;
+        let log = self.context.log.clone();
         match self.told.as_ref().filter(|told| told.failure == report.failure && told.output == report.output) {
             // Every reload is an attempt: what has been told already keeps its number, and takes one line.
             Some(told) => {
@@ -216,6 +217,14 @@ impl Actor {
                 Name::StartFailed,
                 format!("{}: the new generation did not start; the old one goes on serving", self.context.site.name),
             );
+        }
+        if let Some(pause) = self.recovers(&report) {
+            log.event(
+                Name::StartFailed,
+                format!("{}: starting it again{}", self.context.site.name, shown_pause(pause)),
+            );
+            self.start_at = Some(Instant::now() + pause);
+            return;
         }
         // In development a reload is an attempt; in production the attempts of many visitors are spread out.
         let pause = match self.context.site.environment.as_str() {
