@@ -118,7 +118,45 @@ class FaultsTest < Minitest::Test
     assert_equal 4, server.output.scan(/was killed by signal 9/).size
   end
 
-  def test_a_request_that_kills_its_worker_is_tried_twice_and_workers_are_replaced_ever_more_slowly
+  def test_a_request_that_its_killed_worker_had_not_read_is_asked_again_whatever_its_method
+    server = serve(app("config.ru" => 'run ->(env) { [200, {}, [env["REQUEST_METHOD"], " ", Process.pid.to_s]] }'), "-w", "1", "-t", "1")
+    first = server.workers.first
+    Process.kill(:STOP, first)
+    posted = Thread.new { post(server) }
+    eventually("the request to be handed over") { server.state[:busy] == 1 }
+
+    Process.kill(:KILL, first)
+
+    answer = posted.value.body
+    assert_match(/\APOST \d+\z/, answer)
+    refute_equal "POST #{first}", answer
+  end
+
+  def test_requests_wait_while_what_is_to_replace_a_killed_preloader_is_killed_too
+    dir = app("config.ru" => <<~RUBY)
+      if File.exist?("gated")
+        File.write("entered", Process.pid.to_s)
+        File.read("barrier")
+      end
+      run ->(env) { [200, {}, ["hello"]] }
+    RUBY
+    gate, entered = barrier(dir), barrier(dir, "entered")
+    server = serve(dir, "-w", "1", "-e", "production")
+    write(dir, "gated" => "")
+    Process.kill(:KILL, server.preloaders.first)
+    booting = entered.wait
+    asking = [Thread.new { server.get("/") }, Thread.new { post(server) }]
+    eventually("the requests to wait") { server.state[:waiting] == 2 }
+
+    Process.kill(:KILL, Integer(booting))
+
+    refute_equal booting, entered.wait
+    gate.open
+    assert_equal [%w[200 hello]] * 2, asking.map(&:value).map { |answer| [answer.code, answer.body] }
+    server.wait_for(/was killed by signal 9 \(SIGKILL\).*: starting it again$/m)
+  end
+
+  def test_a_request_that_kills_its_worker_is_tried_four_times_and_workers_are_replaced_ever_more_slowly
     dir = app("config.ru" => <<~RUBY)
       run ->(env) do
         next [200, {}, ["well"]] if env["PATH_INFO"] == "/well"
@@ -130,14 +168,14 @@ class FaultsTest < Minitest::Test
     server = serve(dir, "-w", "1")
 
     assert_equal "502", server.get("/").code
-    assert_equal %w[GET GET], File.readlines(File.join(dir, "tries"), chomp: true)
+    assert_equal %w[GET] * 4, File.readlines(File.join(dir, "tries"), chomp: true)
     assert_equal "502", post(server).code
-    assert_equal %w[GET GET POST], File.readlines(File.join(dir, "tries"), chomp: true)
+    assert_equal [*%w[GET] * 4, "POST"], File.readlines(File.join(dir, "tries"), chomp: true)
 
     assert_equal "well", server.get("/well").body
-    server.wait_for(/KILL\); starting another in 0\.8 s$/)
+    server.wait_for(/(?:KILL\); starting another in 1\.0 s$.*){2}/m)
     pauses = server.output.scan(/KILL\); starting another(?: in (\S+) s)?$/).flatten
-    assert_equal [nil, "0.4", "0.8"], pauses
+    assert_equal [nil, "0.4", "0.8", "1.0", "1.0"], pauses
     assert_equal 0, server.stop.exitstatus
   end
 
