@@ -70,11 +70,11 @@ class KillTest < Minitest::Test
     kills
   end
 
-  # A worker three times out of four, if there is one; else whatever else is Ruby: a preloader, or what will be one.
+  # A worker three times out of four; else whatever else is Ruby: a preloader, or what will be one. Nobody, if there is none.
   def choose(server, random)
     ruby = server.descendants.select { |pid| File.readlink("/proc/#{pid}/exe").include?("ruby") rescue false }.sort
     workers, others = ruby.partition { |pid| server.title(pid).include?("paceline worker") }
-    pool = random.rand < 0.75 && workers.any? ? workers : others
+    pool = random.rand < 0.75 ? workers : others
     victim = pool.sample(random: random)
     [server.title(victim.to_i)[/paceline \K(?:preloader|worker)/] || "booting", victim]
   end
