@@ -37,7 +37,7 @@ class VectorsTest < Paceline::Test
   def test_every_frame_type_has_a_vector
     named = VECTORS.values.map(&:number).uniq.sort
     known = %i[START FORK RELEASE STEP LOADED FAILED FORKED EXITED DRAIN ASK_BACKTRACE MOULD CHANNEL OUTPUT READY BACKTRACE WORKER_FAILED
-               MOULDED UNSAFE
+               MOULDED UNSAFE ASK_MEMORY MEMORY
                REQUEST BODY BODY_END CANCEL RESPONSE HEAD CHUNK FILE END_ EARLY_HINTS HIJACK ABORT IDLE ERROR]
     assert_equal known.map { |name| F.const_get(name) }.sort, named
   end
@@ -78,7 +78,7 @@ class VectorsTest < Paceline::Test
       vector.one("body").nil? ? assert_nil(inline) : assert_equal(vector.one("body"), inline)
     elsif vector.all("field").any?
       assert_equal vector.all("field"), F.parse_fields(vector.payload)
-    elsif %w[START LOADED FAILED WORKER_FAILED EARLY_HINTS].include?(vector.type)
+    elsif %w[START LOADED FAILED WORKER_FAILED EARLY_HINTS MEMORY].include?(vector.type)
       assert_equal vector.all("pair").each_slice(2).to_h, F.parse_pairs(vector.payload)
     end
   end

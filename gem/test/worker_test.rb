@@ -43,6 +43,33 @@ class WorkerTest < Paceline::Test
     end
   end
 
+  def test_the_worker_and_its_preloader_tell_what_their_heaps_hold
+    files = { "config.ru" => <<~'RUBY' }
+      run ->(env) { ($kept ||= []).concat(Array.new(50_000) { Object.new }); GC.start; [200, {}, []] }
+    RUBY
+    started(files) do |front, worker|
+      worker.await(F::READY)
+      get(worker.channels[1]) # collects what starting has left
+      before = heap(worker.control)
+      get(worker.channels[1])
+      after = heap(worker.control)
+      assert_operator after["live"], :>=, before["live"] + 49_000
+      [before, after, heap(front.control)].each do |figures|
+        assert_operator figures["slots"], :>=, figures["live"] + figures["free"]
+        slots = figures["pools"].split.sum { |pool| pool.match(/\A\d+:(\d+):(\d*)\z/)[1].to_i }
+        assert_in_delta figures["slots"], slots, figures["slots"] * 0.02
+      end
+      assert_operator after["major"], :>, before["major"]
+      assert_operator after["gc_us"], :>, before["gc_us"]
+      assert_operator after["gc_us"], :<, after["since_us"]
+    end
+  end
+
+  def heap(control)
+    control.send(F::ASK_MEMORY)
+    control.await(F::MEMORY).pairs.to_h { |name, text| [name, name == "pools" ? text : text.to_i] }
+  end
+
   def test_output_comes_by_the_pipes
     files = { "config.ru" => <<~'RUBY' }
       run ->(env) { puts "out"; warn "err"; env["rack.errors"].puts "errors"; [200, {}, []] }

@@ -20,6 +20,7 @@ module Paceline
     DRAIN = 0x11
     ASK_BACKTRACE = 0x12
     MOULD = 0x13
+    ASK_MEMORY = 0x14
     CHANNEL = 0x51
     OUTPUT = 0x52
     READY = 0x53
@@ -27,6 +28,7 @@ module Paceline
     WORKER_FAILED = 0x55
     MOULDED = 0x56
     UNSAFE = 0x57
+    MEMORY = 0x58
 
     # Channel, front to worker.
     REQUEST = 0x21

@@ -5,6 +5,7 @@
 require_relative "control"
 require_relative "database"
 require_relative "failure"
+require_relative "heap_figures"
 require_relative "parent_death"
 require_relative "app_loader"
 require_relative "tuning"
@@ -20,6 +21,7 @@ module Paceline
       @mould = mould
       @adopted = !app.nil? && !mould
       @pid = Process.pid
+      @figures = HeapFigures.new
       @workers = {}
       @lock = Mutex.new
     end
@@ -156,6 +158,7 @@ module Paceline
       while (type, payload = @control.read)
         case type
         when Frames::FORK then fork_worker(*numbers(payload))
+        when Frames::ASK_MEMORY then @control.send(Frames::MEMORY, Frames.pairs(@figures.to_h))
         when Frames::RELEASE then @lock.synchronize { @workers.delete(numbers(payload).first) }
         end
       end

@@ -8,6 +8,7 @@ require_relative "channel"
 require_relative "database"
 require_relative "failure"
 require_relative "fork_safety"
+require_relative "heap_figures"
 require_relative "out_of_band_gc"
 require_relative "parent_death"
 require_relative "spans"
@@ -60,6 +61,7 @@ module Paceline
       ParentDeath.follow
       exit!(1) unless Process.ppid == @parent
       @shared = @settings["refork"] == "1" ? ForkSafety.open_ends : []
+      @figures = HeapFigures.new
       @wake, @waker = IO.pipe
       set_traps
       redirect
@@ -171,6 +173,7 @@ module Paceline
       when Frames::DRAIN then drain
       when Frames::MOULD then rest(Integer(Frames.parse_fields(payload).first, 10))
       when Frames::ASK_BACKTRACE then tell_backtrace(Frames.parse_fields(payload).first)
+      when Frames::ASK_MEMORY then @control.send(Frames::MEMORY, Frames.pairs(@figures.to_h))
       end
     end
 

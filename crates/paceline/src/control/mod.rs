@@ -8,6 +8,7 @@
 pub mod client;
 mod generations;
 mod incidents;
+mod memory;
 mod observed;
 mod puma_stats;
 mod purging;

@@ -9,7 +9,7 @@ use http_body_util::{combinators::UnsyncBoxBody, BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use serde_json::{json, Value};
 
-use super::{generations, incidents, puma_stats, purging, statistics, status};
+use super::{generations, incidents, memory, puma_stats, purging, statistics, status};
 use crate::server::Server;
 
 /// Bytes of a request's body, at most.
@@ -64,6 +64,7 @@ const ROUTES: &[Route] = &[
     Route { method: "GET", path: "/cache/stats", answer: |_, server| json_of(statistics::of_cache(server)) },
     Route { method: "GET", path: "/status", answer: |_, server| json_of(status::of_server(server)) },
     Route { method: "GET", path: "/stats", answer: |_, server| json_of(puma_stats::of_server(server)) },
+    Route { method: "GET", path: "/memory", answer: |_, server| json_of(memory::all(server)) },
     Route { method: "GET", path: "/generations", answer: |_, server| json_of(generations::all(server)) },
     Route { method: "GET", path: "/incidents", answer: |_, server| json_of(incidents::all(server)) },
     Route { method: "GET", path: "/incidents/*", answer: |asked, server| json_of(incidents::one(asked, server)) },

@@ -424,6 +424,7 @@ impl Conversation {
     /// The response is complete: when the thread is idle too, the next request may have it.
     fn finish(mut self: Box<Self>, busy: bool) {
         self.end_body();
+        self.lease.allocated = self.request.counters.get().map_or(0, |counted| counted.allocated);
         if busy || !self.lease.channel().drained() {
             tokio::spawn(self.end(busy));
         } else {

@@ -4,6 +4,7 @@
 use std::{
     collections::HashMap,
     hash::{BuildHasher, Hasher, RandomState},
+    sync::Arc,
 };
 
 use crate::clock::Micros;
@@ -14,6 +15,8 @@ const REMEMBERED: usize = 2048;
 const WEIGHT: i64 = 8;
 /// Segments of a path that tell a route.
 const SEGMENTS: usize = 6;
+/// Letters of a route's name, about.
+const LONGEST_LABEL: usize = 80;
 /// A request that is expected to take less is never long.
 const LONG: Micros = 50_000;
 /// Long is what takes so many times as long as the usual request.
@@ -32,6 +35,7 @@ pub struct Expected {
 }
 
 struct Learned {
+    label: Arc<str>,
     mean: Micros,
     running: usize,
     /// When the oldest of those that run was handed over, or later.
@@ -64,6 +68,20 @@ impl Expectations {
         hasher.finish()
     }
 
+    /// The same, and from now on the route has a name.
+    pub fn know(&mut self, method: &str, path: &str) -> Route {
+        let route = self.route(method, path);
+        if !self.young.contains_key(&route) && self.find(route).is_none() {
+            self.learn(route, label(method, path).into());
+        }
+        route
+    }
+
+    /// As `GET /orders/*`. None: it has been forgotten.
+    pub fn label(&self, route: Route) -> Option<Arc<str>> {
+        self.young.get(&route).or_else(|| self.old.get(&route)).map(|learned| learned.label.clone())
+    }
+
     /// Of a route that nobody asked for yet: what is usual here.
     pub fn expected(&mut self, route: Route, now: Micros) -> Expected {
         let usual = self.usual as Micros;
@@ -79,11 +97,7 @@ impl Expectations {
     /// A request of `route` has been handed over.
     pub fn begin(&mut self, route: Route, now: Micros) {
         if self.find(route).is_none() {
-            if self.young.len() >= REMEMBERED {
-                self.old = std::mem::take(&mut self.young);
-            }
-            let mean = self.usual as Micros;
-            self.young.insert(route, Learned { mean, running: 0, since: now });
+            self.learn(route, "".into());
         }
         if let Some(learned) = self.find(route) {
             if learned.running == 0 {
@@ -91,6 +105,14 @@ impl Expectations {
             }
             learned.running += 1;
         }
+    }
+
+    fn learn(&mut self, route: Route, label: Arc<str>) {
+        if self.young.len() >= REMEMBERED {
+            self.old = std::mem::take(&mut self.young);
+        }
+        // What is usual at this moment is what is expected of it.
+        self.young.insert(route, Learned { label, mean: self.usual as Micros, running: 0, since: 0 });
     }
 
     /// It is over, and held its thread for `time`; None: it was given up, and teaches nothing.
@@ -113,6 +135,26 @@ impl Expectations {
         }
         self.young.get_mut(&route)
     }
+}
+
+/// A route as people read it.
+fn label(method: &str, path: &str) -> String {
+    let mut text = format!("{method} ");
+    let start = text.len();
+    for (nth, segment) in path.split('/').enumerate() {
+        if nth > 0 {
+            text.push('/');
+        }
+        if nth > SEGMENTS || text.len() > LONGEST_LABEL {
+            text.push('…');
+            break;
+        }
+        text.extend(if is_id(segment) { "*" } else { segment }.chars().take(LONGEST_LABEL));
+    }
+    if text.len() == start {
+        text.push('/');
+    }
+    text
 }
 
 /// A number, a UUID, a digest, a token: what differs between two requests of one route.
@@ -166,6 +208,24 @@ mod tests {
         let route = expectations.route("GET", "/");
         serve(&mut expectations, route, 300, 200_000);
         assert!(!expectations.expected(route, 0).long);
+    }
+
+    #[test]
+    fn a_route_has_a_name() {
+        let mut expectations = Expectations::default();
+        for (method, path, name) in [
+            ("GET", "/", "GET /"),
+            ("GET", "/orders/17", "GET /orders/*"),
+            ("PUT", "/orders/17/lines/7f9c2ba4", "PUT /orders/*/lines/*"),
+            ("GET", "/a/b/c/d/e/f/g/h", "GET /a/b/c/d/e/f/…"),
+        ] {
+            let route = expectations.know(method, path);
+            assert_eq!(expectations.label(route).as_deref(), Some(name));
+            expectations.begin(route, 5);
+            assert_eq!(expectations.label(route).as_deref(), Some(name));
+        }
+        assert_eq!(expectations.label(1), None);
+        assert!(label("GET", &"/worthless".repeat(100)).len() < 2 * LONGEST_LABEL);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod frames;
 mod incident;
 mod leave;
 mod look;
+mod measure;
 mod recovery;
 mod refork;
 mod replace;
@@ -21,7 +22,10 @@ use tokio::{
     time::{interval, sleep_until, MissedTickBehavior},
 };
 
-use self::refork::Refork;
+use self::{
+    measure::{Measuring, Reading},
+    refork::Refork,
+};
 use super::{
     app::{Order, State},
     concurrency::{self, Concurrency},
@@ -74,6 +78,8 @@ pub enum Happened {
     Exited(Exit),
     /// The pause before a crashed worker is replaced is over.
     Refork(usize),
+    /// The workers' memory has been read.
+    Measured(Reading),
 }
 
 /// A process that lived shorter than this is replaced after a pause.
@@ -115,6 +121,7 @@ struct Actor {
     /// While nothing serves any more: since when, and how many starts were killed. None: something serves, or nothing ever did.
     recovering: Option<(Instant, u32)>,
     refork: Refork,
+    measuring: Measuring,
     stopping: Option<Vec<oneshot::Sender<()>>>,
     /// None: each worker has one thread, or is to use all it has.
     concurrency: Option<Concurrency>,
@@ -145,6 +152,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
         crashes: 0,
         recovering: None,
         refork: Refork::Awaited,
+        measuring: Measuring::new(),
         stopping: None,
         concurrency,
     };
@@ -179,6 +187,7 @@ impl Actor {
     async fn obey(&mut self, order: Order) {
         match order {
             Order::Stop { grace, done } => self.stop(grace, Some(done)).await,
+            Order::AskMemory(answer) => drop(answer.send(self.ask_memory().await)),
             Order::Tell(answer) => drop(answer.send(self.overview())),
             _ if self.stopping.is_some() => {}
             Order::Start if self.current.is_none() && self.next.is_none() && self.start_at.is_none() => {
@@ -283,6 +292,7 @@ impl Actor {
             }
             (Some(worker), Happened::Frame(frame, fd)) => self.worker_says(number, worker, frame, fd).await,
             (Some(worker), Happened::Closed) => self.worker_gone(number, worker).await,
+            (_, Happened::Measured(reading)) => self.measured(number, &reading),
             (Some(_), Happened::Exited(_)) => {}
         }
     }
@@ -301,7 +311,7 @@ impl Actor {
             generations().flat_map(|generation| generation.workers.values().filter_map(|worker| worker.kill_at));
         let gone = generations().filter_map(|generation| generation.gone_at);
         let starts = self.next.iter().map(|next| next.deadline);
-        kills.chain(gone).chain(starts).chain(self.start_at).min()
+        kills.chain(gone).chain(starts).chain(self.start_at).chain(self.measuring.deadline()).min()
     }
 
     /// Time has passed: kill what did not end, give up what did not start, start what was to wait.
@@ -325,6 +335,9 @@ impl Actor {
                 leave::kill(worker.pid);
                 worker.kill_at = Some(now + Duration::from_secs(3600));
             }
+        }
+        if self.measuring.deadline().is_some_and(|at| at <= now) {
+            self.measure();
         }
         if self.start_at.is_some_and(|at| at <= now) {
             self.start_at = None;

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
     actor,
+    memory::{self, Told},
     overview::{Overview, Standing},
     processes::Processes,
     reaper::Reaper,
@@ -47,6 +48,8 @@ pub enum Order {
     Shrink,
     /// Say how everything stands.
     Tell(oneshot::Sender<Overview>),
+    /// Ask the processes what Ruby's heaps hold.
+    AskMemory(oneshot::Sender<Vec<memory::Asked>>),
     /// Finish what is in hand within the time, then end all processes.
     Stop {
         grace: Duration,
@@ -131,6 +134,13 @@ impl App {
             State::Failed { report, .. } => Overview::empty(Standing::Failed, Some(report)),
             _ => Overview::empty(Standing::Stopped, None),
         })
+    }
+
+    /// What the processes tell of Ruby's heap and have grown with. Waits up to `patience` for their answers.
+    pub async fn memory(&self, patience: Duration) -> Told {
+        let (answer, asked) = oneshot::channel();
+        self.order(Order::AskMemory(answer));
+        memory::answers(asked.await.unwrap_or_default(), patience).await
     }
 
     /// Resolves when the app is ready (true) or has failed to start (false).

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::{
     actor::{Event, Happened},
@@ -29,6 +29,7 @@ use crate::{
         control::{control, ControlReader, ControlWriter},
         fields,
         frame::{encode, kind},
+        ruby_heap::RubyHeap,
     },
 };
 
@@ -53,6 +54,8 @@ pub struct Worker {
     pub replaced: bool,
     /// Nothing is expected of it any more but where it is stuck.
     pub end_on_backtrace: bool,
+    /// What it told last of Ruby's heap.
+    pub heap: watch::Sender<Option<RubyHeap>>,
 }
 
 /// Where a generation stands.
@@ -107,6 +110,8 @@ pub struct Generation {
     pub gone_at: Option<Instant>,
     /// The preloader was a worker of the generation before.
     pub mould: Option<Mould>,
+    /// What the preloader told last of Ruby's heap.
+    pub heap: watch::Sender<Option<RubyHeap>>,
 }
 
 /// A worker that has become a preloader.
@@ -148,6 +153,7 @@ impl Generation {
             exit: None,
             gone_at: None,
             mould: None,
+            heap: watch::Sender::new(None),
         };
         if let Some((_, stdout, stderr)) = process {
             for pipe in [stdout, stderr] {
@@ -290,6 +296,7 @@ impl Generation {
             faulty: false,
             replaced: false,
             end_on_backtrace: false,
+            heap: watch::Sender::new(None),
         };
         self.workers.insert(id, worker);
         Ok(())

@@ -6,6 +6,8 @@ pub mod app;
 mod concurrency;
 pub mod found;
 pub mod generation;
+pub mod growth;
+pub mod memory;
 pub mod output;
 pub mod overview;
 pub mod processes;

@@ -110,6 +110,7 @@ fn encoded(vector: &Vector) -> Option<BytesMut> {
         "RELEASE" => encode(kind::RELEASE, |out| put_all(out, vector)),
         "MOULD" => encode(kind::MOULD, |out| put_all(out, vector)),
         "DRAIN" => encode(kind::DRAIN, |_| {}),
+        "ASK_MEMORY" => encode(kind::ASK_MEMORY, |_| {}),
         "ASK_BACKTRACE" => encode(kind::ASK_BACKTRACE, |out| put_all(out, vector)),
         _ => return None,
     })
@@ -181,5 +182,5 @@ fn every_vector_is_read_or_written_as_it_says() {
             None => check_received(vector, raw),
         }
     }
-    assert_eq!(kinds.len(), 32, "a vector for each type of frame");
+    assert_eq!(kinds.len(), 34, "a vector for each type of frame");
 }

@@ -3,6 +3,7 @@
 
 mod cache;
 mod incidents;
+mod memory;
 mod status;
 mod text;
 
@@ -60,6 +61,12 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         about: "How the running server stands: sites, generations, workers, and what the last minute was like",
         command: || where_it_is(status::status()),
         run: status::run,
+    },
+    Subcommand {
+        name: "memory",
+        about: "What memory each process of the running server really costs, and what made a worker grow",
+        command: memory::command,
+        run: memory::run,
     },
 ];
 

@@ -2,6 +2,7 @@
 //! `line.rs`, and long ones don't hold the last threads. It never talks to workers: it hands out their channels.
 
 mod line;
+mod work;
 
 use std::{
     collections::HashMap,
@@ -14,7 +15,11 @@ use tokio::{
     time::Instant,
 };
 
-use self::line::{Line, Place};
+pub use self::work::Done;
+use self::{
+    line::{Line, Place},
+    work::Work,
+};
 use super::expectations::{Expectations, Expected, Route};
 use crate::{account::Account, clock::Micros, worker::channel::Channel};
 
@@ -57,6 +62,7 @@ struct Member {
     leaving: bool,
     /// Requests it has answered.
     answered: u64,
+    work: Work,
     account: Option<Arc<Account>>,
     complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
 }
@@ -113,6 +119,8 @@ pub struct Lease {
     complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
     route: Route,
     request: InHand,
+    /// Objects that the process allocated while the request ran, as the worker counted.
+    pub allocated: u32,
 }
 
 /// Counts for status and tests.
@@ -162,8 +170,8 @@ impl Queue {
         account: Option<Arc<Account>>,
         complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
     ) {
-        let member =
-            Member { idle: Vec::new(), in_hand: Vec::new(), limit, leaving: false, answered: 0, account, complaints };
+        let (idle, in_hand, work) = (Vec::new(), Vec::new(), Work::default());
+        let member = Member { idle, in_hand, limit, leaving: false, answered: 0, work, account, complaints };
         self.lock().members.insert(worker, member);
     }
 
@@ -211,6 +219,16 @@ impl Queue {
         inner.members.iter().map(tally).collect()
     }
 
+    /// What the workers have done since this was last asked.
+    pub fn work(&self) -> Vec<(WorkerId, Vec<Done>)> {
+        self.lock().members.iter_mut().map(|(id, member)| (*id, member.work.take())).collect()
+    }
+
+    /// A route in words, as `GET /orders/*`. None: it has been forgotten.
+    pub fn label(&self, route: Route) -> Option<Arc<str>> {
+        self.lock().expectations.label(route)
+    }
+
     /// Forgets a worker that has gone.
     pub fn remove(self: &Arc<Self>, worker: WorkerId) {
         let mut inner = self.lock();
@@ -256,7 +274,7 @@ impl Queue {
         let receive = {
             let now = self.now();
             let mut inner = self.lock();
-            let route = inner.expectations.route(method, path);
+            let route = inner.expectations.know(method, path);
             let expected = inner.expectations.expected(route, now);
             if inner.line.is_free(expected.long) {
                 if let Some(lease) = self.idle_channel(&mut inner, route, expected, avoid, now) {
@@ -304,7 +322,7 @@ impl Queue {
         let (account, complaints) = (member.account.clone(), member.complaints.clone());
         inner.expectations.begin(route, now);
         let queue = self.clone();
-        Some(Lease { channel: Some(channel), worker, account, queue, complaints, route, request })
+        Some(Lease { channel: Some(channel), worker, account, queue, complaints, route, request, allocated: 0 })
     }
 
     /// Gives idle channels to those who wait. `alive`: a worker that has just shown that it lives.
@@ -406,6 +424,7 @@ impl Lease {
             inner.end(&self, Some(now - self.request.since), now);
             if let Some(member) = inner.members.get_mut(&self.worker) {
                 member.answered += 1;
+                member.work.add(self.route, self.allocated);
                 if !member.leaving {
                     member.idle.push(channel);
                 }

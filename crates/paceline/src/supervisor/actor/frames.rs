@@ -17,6 +17,7 @@ use crate::{
         channel::Channel,
         fields,
         frame::{kind, Raw},
+        ruby_heap::RubyHeap,
     },
 };
 
@@ -70,6 +71,7 @@ impl Actor {
                     self.bury(number, id).await;
                 }
             }
+            kind::MEMORY => drop(generation.heap.send_replace(Some(RubyHeap::parse(&frame.payload)))),
             kind::PRELOADER_FAILED => {
                 let (step, failure) = failure(&frame.payload);
                 self.generation_failed(number, step, failure).await;
@@ -112,6 +114,7 @@ impl Actor {
                         let index = worker.index;
                         queue.join(id, threads, account, self.complaints.clone());
                         early.into_iter().for_each(|channel| queue.add(id, channel));
+                        self.measuring.soon();
                         self.stand_in_ready(id, index).await;
                         self.drain_surplus().await;
                     }
@@ -134,6 +137,7 @@ impl Actor {
                 }
                 self.context.incidents.backtrace(&name, id, text(0), text(1));
             }
+            kind::MEMORY => drop(worker.heap.send_replace(Some(RubyHeap::parse(&frame.payload)))),
             kind::MOULDED => self.moulded(number, id, fd).await,
             kind::UNSAFE => self.unsafe_to_fork(number, id, text(0)).await,
             kind::WORKER_FAILED => {

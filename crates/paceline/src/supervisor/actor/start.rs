@@ -100,6 +100,7 @@ impl Actor {
         self.told = None;
         self.context.metrics.processes.started(true);
         self.refork = Refork::after(&generation);
+        self.measuring.soon();
         let report = &generation.report;
         let from = generation.mould.map(|mould| {
             format!(

@@ -1,0 +1,126 @@
+//! Has the memory of the workers that serve read from time to time, away from the main thread, and keeps what came of it.
+//! It never decides what follows.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::{Actor, Event, Happened};
+use crate::{
+    accounting::Memory,
+    dispatch::queue::WorkerId,
+    supervisor::{
+        growth::Growth,
+        memory::{Asked, GrowthView},
+    },
+    worker::{
+        control::ControlWriter,
+        frame::{encode, kind},
+        ruby_heap::RubyHeap,
+    },
+};
+
+/// How often memory is read.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// Reading may take one part in so many of the time: the kernel walks through all pages of a process.
+const SPARING: u32 = 200;
+
+/// When memory is read, and what was read.
+pub struct Measuring {
+    /// None: a reading is under way, or nothing serves.
+    next: Option<Instant>,
+    /// Requests answered by all workers at the last reading.
+    answered: u64,
+    pub growth: Growth,
+}
+
+/// What was read.
+pub struct Reading {
+    pub workers: Vec<(WorkerId, Memory)>,
+    pub took: Duration,
+}
+
+impl Measuring {
+    pub fn new() -> Measuring {
+        Measuring { next: None, answered: 0, growth: Growth::default() }
+    }
+
+    pub fn deadline(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// Looks at once: a worker is new.
+    pub fn soon(&mut self) {
+        self.next = Some(Instant::now());
+    }
+}
+
+impl Actor {
+    /// It is time to look.
+    pub(super) fn measure(&mut self) {
+        self.measuring.next = None;
+        let Some(current) = &self.current else { return };
+        let processes: Vec<_> =
+            current.workers.iter().filter(|(_, worker)| worker.ready).map(|(id, worker)| (*id, worker.pid)).collect();
+        let answered = self.context.queue.tallies().iter().map(|tally| tally.answered).sum();
+        let idle = answered == self.measuring.answered
+            && processes.iter().all(|(id, _)| self.measuring.growth.of(*id).is_some());
+        // What nobody asks anything does not grow.
+        if idle || processes.is_empty() {
+            self.measuring.next = Some(Instant::now() + INTERVAL);
+            return;
+        }
+        self.measuring.answered = answered;
+        let (events, generation) = (self.events.clone(), current.number);
+        tokio::task::spawn_blocking(move || {
+            let began = Instant::now();
+            let workers = processes.into_iter().filter_map(|(id, pid)| Some((id, Memory::of(pid)?))).collect();
+            let reading = Reading { workers, took: began.elapsed() };
+            let _ = events.send(Event { generation, worker: None, happened: Happened::Measured(reading) });
+        });
+    }
+
+    pub(super) fn measured(&mut self, number: u64, reading: &Reading) {
+        self.measuring.next.get_or_insert(Instant::now() + INTERVAL.max(reading.took * SPARING));
+        let queue = &self.context.queue;
+        let mut work: std::collections::HashMap<_, _> = queue.work().into_iter().collect();
+        for (id, memory) in &reading.workers {
+            let done = work.remove(id).unwrap_or_default();
+            let labelled = done.into_iter().map(|done| (done.route.and_then(|route| queue.label(route)), done));
+            self.measuring.growth.read(*id, memory.own(), labelled);
+        }
+        if let Some(current) = self.current.as_ref().filter(|current| current.number == number) {
+            self.measuring.growth.keep(|id| current.workers.contains_key(&id));
+        }
+    }
+
+    /// Asks every process that can answer what its heap holds.
+    pub(super) async fn ask_memory(&mut self) -> Vec<Asked> {
+        let mut asked = Vec::new();
+        let growth = std::mem::take(&mut self.measuring.growth);
+        for generation in self.generations() {
+            if let (Some(pid), Some(control)) = (generation.pid, &mut generation.control) {
+                asked.push(ask(pid, &generation.heap, control, None).await);
+            }
+            for (id, worker) in generation.workers.iter_mut().filter(|(_, worker)| worker.ready) {
+                let grown =
+                    growth.of(*id).map(|grown| GrowthView { born: grown.born, now: grown.now, routes: grown.routes() });
+                asked.push(ask(worker.pid, &worker.heap, &mut worker.control, grown).await);
+            }
+        }
+        self.measuring.growth = growth;
+        asked
+    }
+}
+
+async fn ask(
+    pid: i32,
+    heap: &watch::Sender<Option<RubyHeap>>,
+    control: &mut ControlWriter,
+    growth: Option<GrowthView>,
+) -> Asked {
+    let heap = heap.subscribe();
+    // One that is gone is noticed by the EOF on its socket.
+    let _ = control.send(&encode(kind::ASK_MEMORY, |_| {})).await;
+    Asked { pid, heap, growth }
+}
