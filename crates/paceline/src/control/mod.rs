@@ -6,10 +6,13 @@
 //! command line.
 
 pub mod client;
+mod exposition;
 mod generations;
+mod health;
 mod incidents;
 mod memory;
 mod observed;
+mod prometheus;
 mod puma_stats;
 mod purging;
 mod router;

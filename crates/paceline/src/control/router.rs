@@ -9,7 +9,7 @@ use http_body_util::{combinators::UnsyncBoxBody, BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use serde_json::{json, Value};
 
-use super::{generations, incidents, memory, puma_stats, purging, statistics, status};
+use super::{generations, health, incidents, memory, prometheus, puma_stats, purging, statistics, status};
 use crate::server::Server;
 
 /// Bytes of a request's body, at most.
@@ -62,6 +62,9 @@ impl Route {
 const ROUTES: &[Route] = &[
     Route { method: "POST", path: "/cache/purge", answer: |asked, server| json_of(purging::posted(asked, server)) },
     Route { method: "GET", path: "/cache/stats", answer: |_, server| json_of(statistics::of_cache(server)) },
+    Route { method: "GET", path: "/healthz", answer: |asked, server| Box::pin(health::ready(asked, server)) },
+    Route { method: "GET", path: "/livez", answer: |_, _| Box::pin(health::alive()) },
+    Route { method: "GET", path: "/metrics", answer: |_, server| Box::pin(prometheus::of_server(server)) },
     Route { method: "GET", path: "/status", answer: |_, server| json_of(status::of_server(server)) },
     Route { method: "GET", path: "/stats", answer: |_, server| json_of(puma_stats::of_server(server)) },
     Route { method: "GET", path: "/memory", answer: |_, server| json_of(memory::all(server)) },

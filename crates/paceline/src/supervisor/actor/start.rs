@@ -154,7 +154,6 @@ impl Actor {
         }
         next.report.fail(failure);
         next.phase = Phase::Failing;
-        self.context.metrics.processes.started(false);
         next.deadline = Instant::now() + LAST_OUTPUT;
         next.workers.values().for_each(|worker| kill(worker.pid));
         if next.pipes == 0 {
@@ -199,6 +198,7 @@ impl Actor {
     /// A start ended badly: whatever served before goes on serving.
     async fn failed(&mut self, mut report: StartupReport) {
         self.failures += 1;
+        self.context.metrics.processes.started(false);
         let log = self.context.log.clone();
         match self.told.as_ref().filter(|told| told.failure == report.failure && told.output == report.output) {
             // Every reload is an attempt: what has been told already keeps its number, and takes one line.
