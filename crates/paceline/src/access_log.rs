@@ -3,10 +3,13 @@
 
 use std::{fmt::Write, sync::atomic::Ordering::Relaxed};
 
+use crate::{
+    clock::Micros,
+    config::AccessLogFormat,
+    exchange::Exchange,
+    local_time::{local_time, RFC_3339},
+};
 use http::{header, request::Parts, HeaderMap, Method, Uri, Version};
-use jiff::{tz::TimeZone, Timestamp};
-
-use crate::{clock::Micros, config::AccessLogFormat, exchange::Exchange};
 
 /// What the line needs of the request head.
 #[derive(Debug, Clone)]
@@ -111,7 +114,7 @@ fn json(head: &Head, exchange: &Exchange, ending: Ending) -> String {
     let ms = |duration: Micros| duration as f64 / 1000.0;
     let mut object = serde_json::json!({
         "event": "request",
-        "time": local_time(exchange.received, "%Y-%m-%dT%H:%M:%S%.3f%:z"),
+        "time": local_time(exchange.received, RFC_3339),
         "remote": remote(exchange),
         "method": head.method.as_str(),
         "uri": head.uri.to_string(),
@@ -172,12 +175,6 @@ fn escape(text: &str) -> String {
         }
     }
     out
-}
-
-/// A time of day in the machine's zone, by strftime's letters.
-fn local_time(seconds: f64, format: &str) -> String {
-    let time = Timestamp::from_microsecond((seconds * 1e6) as i64).unwrap_or_default();
-    time.to_zoned(TimeZone::system()).strftime(format).to_string()
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ pub mod https_only;
 pub mod incidents;
 pub mod listen;
 pub mod live;
+pub mod local_time;
 pub mod log;
 pub mod memory;
 pub mod metrics;

@@ -395,12 +395,21 @@ pub static OPTIONS: &[Opt] = &[
     Opt::new(Server, LOGS, "log_requests", Kind::Bool,
         "Write an access log.").fixed("true").env(&["LOG_REQUESTS"]).common(Some('v'), "log-requests"),
     Opt::new(Server, LOGS, "access_log_format", Kind::Enum(&["combined", "json"]),
-        "Apache's combined format followed by durations, or one JSON object a line.").fixed("combined").flag("access-log-format"),
+        "Apache's combined format followed by durations, or one JSON object a line.")
+        .preset(Unset("combined; json where `log_format` is json")).flag("access-log-format"),
+    Opt::new(Server, LOGS, "log_format", Kind::Enum(&["text", "json"]),
+        "How the server's events and what applications print are written: as lines for people, or one JSON object a line, with the event's name.")
+        .fixed("text").flag("log-format"),
     Opt::new(Server, LOGS, "access_log", path(From::Settings),
         "File of the access log, reopened on HUP.").preset(Unset("standard output")).flag("access-log").alias(&["redirect-stdout"])
         .risk("Addresses and query strings of visitors are personal data."),
     Opt::new(Server, LOGS, "app_log", path(From::Settings),
         "File of the server's events and of what applications print, reopened on HUP.").preset(Unset("standard error")).flag("app-log").alias(&["redirect-stderr"]),
+    Opt::new(Server, LOGS, "log_max_size", Kind::Bytes { min: 4 << 10, max: TB, off: true },
+        "A log file that has become so large is renamed to access.log.1, the one before to access.log.2 and so on, and a new one is begun.")
+        .fixed("off").flag("log-max-size"),
+    Opt::new(Server, LOGS, "log_keep", Kind::Int { min: 1, max: 1000 },
+        "Old log files that stay, where `log_max_size` makes them.").fixed("5").flag("log-keep"),
     Opt::new(Site, LOGS, "server_timing", Kind::Bool,
         "Tell the browser how long each step took, in a Server-Timing header.").fixed("false").flag("server-timing")
         .risk("Timings can tell a stranger what exists (a user, a cached page)."),

@@ -9,7 +9,7 @@ use super::{
     paceline_toml::TomlTable,
     value::Value,
     AccessLogFormat, AcmeConfig, AppKind, Bind, CertificatePair, ClientLimits, ControlConfig, Http2Config, Listening,
-    LogConfig, RubyTuning, SiteConfig, TlsConfig, TrustedProxies,
+    LogConfig, LogFormat, RubyTuning, SiteConfig, TlsConfig, TrustedProxies,
 };
 use crate::{
     caching,
@@ -101,12 +101,24 @@ impl Sources<'_> {
 
     pub fn log(&self) -> LogConfig {
         let view = self.server();
+        let format = match view.text("log_format").as_deref() {
+            Some("json") => LogFormat::Json,
+            _ => LogFormat::Text,
+        };
         let access_format = match (view.bool("log_requests"), view.text("access_log_format").as_deref()) {
             (false, _) => AccessLogFormat::Off,
             (true, Some("json")) => AccessLogFormat::Json,
+            (true, None) if format == LogFormat::Json => AccessLogFormat::Json,
             (true, _) => AccessLogFormat::Combined,
         };
-        LogConfig { access_format, access_path: view.path("access_log"), app_path: view.path("app_log") }
+        LogConfig {
+            format,
+            access_format,
+            access_path: view.path("access_log"),
+            app_path: view.path("app_log"),
+            max_size: view.number_or_off("log_max_size"),
+            keep: view.count("log_keep"),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod exposition;
 mod generations;
 mod health;
 mod incidents;
+mod log;
 mod memory;
 mod observed;
 mod prometheus;

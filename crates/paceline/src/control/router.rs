@@ -9,7 +9,7 @@ use http_body_util::{combinators::UnsyncBoxBody, BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use serde_json::{json, Value};
 
-use super::{generations, health, incidents, memory, prometheus, puma_stats, purging, statistics, status};
+use super::{generations, health, incidents, log, memory, prometheus, puma_stats, purging, statistics, status};
 use crate::server::Server;
 
 /// Bytes of a request's body, at most.
@@ -71,6 +71,7 @@ const ROUTES: &[Route] = &[
     Route { method: "GET", path: "/generations", answer: |_, server| json_of(generations::all(server)) },
     Route { method: "GET", path: "/incidents", answer: |_, server| json_of(incidents::all(server)) },
     Route { method: "GET", path: "/incidents/*", answer: |asked, server| json_of(incidents::one(asked, server)) },
+    Route { method: "GET", path: "/log", answer: |asked, server| json_of(log::recent(asked, server)) },
 ];
 
 /// An answer of JSON.

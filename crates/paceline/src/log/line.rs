@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::Name;
+use crate::local_time::{local_time, RFC_3339};
 
 /// What was told, once. A report or a backtrace is one of these, with line ends in its text.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +31,21 @@ impl Line {
             None if self.plain => self.text.clone(),
             None => format!("* {}", self.text),
         }
+    }
+
+    /// One JSON object, without colours: `time` (RFC 3339), `event`, `site`, `from`, `text`.
+    pub fn as_json(&self) -> String {
+        // serde_json would put the keys in the order of the alphabet; people read lines from their beginning.
+        let string = |text: &str| serde_json::Value::from(text).to_string();
+        let mut object =
+            format!("{{\"time\":\"{}\",\"event\":\"{}\"", local_time(self.time, RFC_3339), self.name.name());
+        for (key, value) in [("site", self.site.as_deref()), ("from", self.from.as_deref())] {
+            if let Some(value) = value {
+                object.push_str(&format!(",\"{key}\":{}", string(value)));
+            }
+        }
+        object.push_str(&format!(",\"text\":{}}}", string(without_colours(&self.text).trim_end_matches('\n'))));
+        object
     }
 
     /// Bytes that it takes in memory, about.
@@ -77,6 +93,25 @@ mod tests {
         assert_eq!(line("Listening on http://127.0.0.1:1").as_text(), "* Listening on http://127.0.0.1:1");
         assert_eq!(Line { plain: true, ..line("a\nb") }.as_text(), "a\nb");
         assert_eq!(Line { from: Some("shop.2".into()), ..line("hello") }.as_text(), "[shop.2] hello");
+    }
+
+    #[test]
+    fn a_report_is_one_object() {
+        let report = Line {
+            plain: true,
+            site: Some("shop".into()),
+            ..line("shop did not start\n  \x1b[31m✗\x1b[0m \"boot\"\n")
+        };
+        let json = report.as_json();
+        assert!(json.starts_with("{\"time\":\"") && json.lines().count() == 1, "{json}");
+        let object: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(object["text"], "shop did not start\n  ✗ \"boot\"");
+        assert_eq!(
+            (&object["event"], &object["site"], &object["from"]),
+            (&"generation-ready".into(), &"shop".into(), &serde_json::Value::Null)
+        );
+        let printed = Line { name: Name::Output, from: Some("shop.2".into()), ..line("hello") }.as_json();
+        assert!(printed.ends_with(",\"event\":\"output\",\"from\":\"shop.2\",\"text\":\"hello\"}"), "{printed}");
     }
 
     #[test]

@@ -1,33 +1,37 @@
 //! Where lines go: the access log, the server's events and the app's output, each to the terminal or a file.
 //! Lines are written whole by one thread, so that nothing on a request's way waits for a disk or a terminal.
 
+mod destination;
 mod line;
 mod name;
 mod recent;
 
 use std::{
-    fs::{File, OpenOptions},
-    io::{self, IsTerminal, Write},
-    path::{Path, PathBuf},
+    io::{self, IsTerminal},
+    os::fd::AsFd,
     sync::{
-        mpsc::{sync_channel, Receiver, SyncSender, TrySendError},
+        atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender, TrySendError},
         Arc,
     },
+    time::Duration,
 };
 
 pub use line::Line;
 pub use name::Name;
 
-use self::recent::Recent;
-use crate::config::LogConfig;
+use self::{
+    destination::{Destination, Rotation},
+    recent::Recent,
+};
+use crate::config::{LogConfig, LogFormat};
 
 /// Lines that may wait for the writing thread; beyond that they are dropped and counted.
 const WAITING: usize = 64 << 10;
-
 /// How long lines are gathered before they are written.
-const GATHER: std::time::Duration = std::time::Duration::from_millis(2);
-/// Bytes after which they are written at once.
-const ONE_WRITE: usize = 64 << 10;
+const GATHER: Duration = Duration::from_millis(2);
+/// How long until it is tried again to write what could not be written.
+const AGAIN: Duration = Duration::from_millis(500);
 
 enum Message {
     Access(String),
@@ -42,6 +46,8 @@ enum Message {
 pub struct Log {
     messages: SyncSender<Message>,
     recent: Arc<Recent>,
+    /// Lines for which there was no room, until that is told.
+    dropped: Arc<AtomicU64>,
     /// What its lines are about. None: the server as a whole.
     site: Option<Arc<str>>,
     colour: bool,
@@ -50,13 +56,17 @@ pub struct Log {
 impl Log {
     /// Opens the files and starts the writing thread.
     pub fn open(config: &LogConfig) -> io::Result<Log> {
-        let access = Output::open(config.access_path.as_deref(), || Box::new(io::stdout()))?;
-        let app = Output::open(config.app_path.as_deref(), || Box::new(io::stderr()))?;
+        let rotation = config.max_size.map(|max_size| Rotation { max_size, keep: config.keep });
+        let access = Destination::open(config.access_path.as_deref(), io::stdout().as_fd(), rotation)?;
+        let app = Destination::open(config.app_path.as_deref(), io::stderr().as_fd(), rotation)?;
         let (messages, receiver) = sync_channel(WAITING);
-        std::thread::Builder::new().name("log".into()).spawn(move || write_lines(receiver, access, app))?;
+        let (recent, dropped) = (Arc::new(Recent::default()), Arc::new(AtomicU64::new(0)));
+        let writer = Writer { access, app, format: config.format, recent: recent.clone(), dropped: dropped.clone() };
+        std::thread::Builder::new().name("log".into()).spawn(move || writer.run(&receiver))?;
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let colour = config.app_path.is_none() && !plain && io::stderr().is_terminal();
-        Ok(Log { messages, recent: Arc::default(), site: None, colour })
+        let colour =
+            config.app_path.is_none() && config.format == LogFormat::Text && !plain && io::stderr().is_terminal();
+        Ok(Log { messages, recent, dropped, site: None, colour })
     }
 
     /// The same log for what concerns a site.
@@ -113,99 +123,99 @@ impl Log {
     }
 
     fn send(&self, message: Message) {
-        // A terminal that is stopped must not stop the server: lines that find no room are lost.
+        // A terminal that is stopped must not stop the server: lines that find no room are lost, and counted.
         match self.messages.try_send(message) {
-            Ok(()) | Err(TrySendError::Full(_)) | Err(TrySendError::Disconnected(_)) => {}
+            Ok(()) | Err(TrySendError::Disconnected(_)) => {}
+            Err(TrySendError::Full(_)) => {
+                self.dropped.fetch_add(1, Relaxed);
+            }
         }
     }
 }
 
-struct Output {
-    path: Option<PathBuf>,
-    writer: Box<dyn Write + Send>,
-    /// Lines that go out with the next write.
-    gathered: Vec<u8>,
+/// What the writing thread has.
+struct Writer {
+    access: Destination,
+    app: Destination,
+    format: LogFormat,
+    recent: Arc<Recent>,
+    dropped: Arc<AtomicU64>,
 }
 
-impl Output {
-    fn open(path: Option<&Path>, standard: impl FnOnce() -> Box<dyn Write + Send>) -> io::Result<Output> {
-        let writer = match path {
-            Some(path) => Box::new(append(path)?),
-            None => standard(),
-        };
-        Ok(Output { path: path.map(Path::to_path_buf), writer, gathered: Vec::new() })
-    }
-
-    fn reopen(&mut self) {
-        self.write();
-        if let Some(file) = self.path.as_deref().and_then(|path| append(path).ok()) {
-            self.writer = Box::new(file);
-        }
-    }
-
-    fn line(&mut self, line: &str) {
-        self.gathered.extend_from_slice(line.as_bytes());
-        self.gathered.push(b'\n');
-        if self.gathered.len() > ONE_WRITE {
+impl Writer {
+    fn run(mut self, messages: &Receiver<Message>) {
+        loop {
+            let stuck = self.access.is_stuck() || self.app.is_stuck();
+            let first = match stuck {
+                true => messages.recv_timeout(AGAIN),
+                false => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match first {
+                Ok(first) => {
+                    // Under load the lines of this moment go out in one write, and nobody has to wake this thread for each.
+                    std::thread::sleep(GATHER);
+                    std::iter::once(first).chain(messages.try_iter()).for_each(|message| self.take(message));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
             self.write();
         }
     }
 
-    fn write(&mut self) {
-        if !self.gathered.is_empty() {
-            let _ = self.writer.write_all(&self.gathered).and_then(|()| self.writer.flush());
-            self.gathered.clear();
-        }
-    }
-}
-
-fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(path)
-        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
-}
-
-fn write_lines(messages: Receiver<Message>, mut access: Output, mut app: Output) {
-    while let Ok(first) = messages.recv() {
-        // Under load the lines of this moment go out in one write, and nobody has to wake this thread for each.
-        std::thread::sleep(GATHER);
-        for message in std::iter::once(first).chain(messages.try_iter()) {
-            match message {
-                Message::Access(line) => access.line(&line),
-                Message::App(line) => app.line(&line.as_text()),
-                Message::Reopen => {
-                    access.reopen();
-                    app.reopen();
-                }
-                Message::Flush(done) => {
-                    access.write();
-                    app.write();
-                    let _ = done.send(());
-                }
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Access(line) => self.access.line(&line),
+            Message::App(line) => self.event(&line),
+            Message::Reopen => {
+                self.access.reopen();
+                self.app.reopen();
+            }
+            Message::Flush(done) => {
+                self.write();
+                let _ = done.send(());
             }
         }
-        access.write();
-        app.write();
+    }
+
+    fn event(&mut self, line: &Line) {
+        match self.format {
+            LogFormat::Text => self.app.line(&line.as_text()),
+            LogFormat::Json => self.app.line(&line.as_json()),
+        }
+    }
+
+    fn write(&mut self) {
+        self.access.write();
+        self.app.write();
+        let troubles = [self.access.trouble(), self.app.trouble()];
+        let dropped = self.dropped.swap(0, Relaxed) + self.access.dropped() + self.app.dropped();
+        let words =
+            (dropped > 0).then(|| format!("Dropped {dropped} lines: they came faster than they could be written"));
+        let mut told = false;
+        for text in troubles.into_iter().flatten().chain(words) {
+            told = true;
+            let line = self.recent.push(Name::Log, None, None, text, false);
+            self.event(&line);
+        }
+        if told {
+            self.app.write();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::AccessLogFormat;
+    use crate::config::test_folder::Folder;
 
     #[test]
     fn lines_are_whole_in_order_and_in_the_file_that_is_there_after_reopening() {
         let dir = std::env::temp_dir().join(format!("paceline-log-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let (access, moved, app) = (dir.join("access.log"), dir.join("access.log.1"), dir.join("app.log"));
-        let config = LogConfig {
-            access_format: AccessLogFormat::Combined,
-            access_path: Some(access.clone()),
-            app_path: Some(app.clone()),
-        };
+        let config =
+            LogConfig { access_path: Some(access.clone()), app_path: Some(app.clone()), ..LogConfig::nowhere() };
         let log = Log::open(&config).unwrap();
         (0..1000).for_each(|number| log.access(format!("line {number}")));
         log.output("shop.1", "hello");
@@ -220,5 +230,30 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&access).unwrap(), "after\n");
         assert_eq!(std::fs::read_to_string(&app).unwrap(), "[shop.1] hello\n");
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn lines_without_room_are_counted_and_told() {
+        let folder = Folder::with(&[]);
+        let (pipe, app) = (folder.0.join("pipe"), folder.0.join("app.log"));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        // Both ends, so that opening it waits for nobody.
+        let mut reader = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
+        let config = LogConfig { access_path: Some(pipe), app_path: Some(app.clone()), ..LogConfig::nowhere() };
+        let log = Log::open(&config).unwrap();
+        let sent = 3 * WAITING as u64;
+        (0..sent).for_each(|_| log.access("x".repeat(9)));
+        let dropped = log.dropped.load(Relaxed);
+        assert!(dropped > 0);
+        let mut left = (sent - dropped) * 10;
+        while left > 0 {
+            let mut bytes = vec![0; left.min(4096) as usize];
+            left -= io::Read::read(&mut reader, &mut bytes).unwrap() as u64;
+        }
+        log.event(Name::State, "wakes the writer");
+        log.flush();
+        let told = std::fs::read_to_string(&app).unwrap();
+        assert!(told.contains(&format!("* Dropped {dropped} lines: they came faster than")), "{told}");
+        assert_eq!(log.recent(0, 9).iter().filter(|line| line.name == Name::Log).count(), 1);
     }
 }

@@ -79,6 +79,8 @@ events! {
     Certificate => "certificate",
     /// A line that a process of an application printed
     Output => "output",
+    /// A file of the log could not be written, rotated or opened anew, or lines were dropped
+    Log => "log",
 }
 
 #[cfg(test)]

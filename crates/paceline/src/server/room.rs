@@ -94,13 +94,11 @@ fn reserve(config: &Config) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{AccessLogFormat, LogConfig};
+    use crate::config::LogConfig;
 
     #[test]
     fn a_full_house_waits_until_somebody_leaves() {
-        let nowhere = || Some("/dev/null".into());
-        let log = LogConfig { access_format: AccessLogFormat::Off, access_path: nowhere(), app_path: nowhere() };
-        let log = Log::open(&log).unwrap();
+        let log = Log::open(&LogConfig::nowhere()).unwrap();
         assert_eq!(Room::within(1000, 100).taken(), (0, 900));
         assert_eq!(Room::within(100, 90).taken(), (0, 50));
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

@@ -1,7 +1,7 @@
 //! Starts an app once, through the same processes that would serve it, and ends it again (`paceline check`).
 //! It never serves a request.
 
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use tokio::{runtime::Runtime, sync::oneshot};
 
@@ -10,7 +10,7 @@ use super::{
     reaper::Reaper,
 };
 use crate::{
-    config::{AccessLogFormat, LogConfig, SiteConfig},
+    config::{LogConfig, SiteConfig},
     incidents::Incidents,
     log::Log,
     startup_report::StartupReport,
@@ -31,9 +31,7 @@ impl Trial {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let reaper = runtime.block_on(async { Reaper::start() })?;
         // What an app prints is in its report.
-        let nowhere = || Some(PathBuf::from("/dev/null"));
-        let log = LogConfig { access_format: AccessLogFormat::Off, access_path: nowhere(), app_path: nowhere() };
-        Ok(Trial { runtime, reaper, log: Log::open(&log)? })
+        Ok(Trial { runtime, reaper, log: Log::open(&LogConfig::nowhere())? })
     }
 
     /// Starts the site's app with one worker and nothing beside it. Err: the report of the start that failed.

@@ -3,6 +3,7 @@
 
 mod cache;
 mod incidents;
+mod log;
 mod memory;
 mod status;
 mod text;
@@ -67,6 +68,12 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         about: "What memory each process of the running server really costs, and what made a worker grow",
         command: memory::command,
         run: memory::run,
+    },
+    Subcommand {
+        name: "log",
+        about: "The last events of the running server and what its applications printed, also as they come",
+        command: || where_it_is(log::command()),
+        run: log::run,
     },
 ];
 
