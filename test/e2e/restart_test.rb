@@ -155,4 +155,73 @@ class RestartTest < Minitest::Test
     assert_equal "ok", held.value
     eventually("the first generation to go") { roles.call == [["current", 2, 0]] }
   end
+
+  LOADS = <<~RUBY.freeze
+    loaded = File.read("loads").lines.size
+    File.write("loads", "x\n", mode: "a")
+    raise "broken" if File.exist?("broken")
+    if File.exist?("gated")
+      File.write("entered", "x")
+      File.read("barrier")
+    end
+    run ->(env) { [200, {}, [loaded.to_s]] }
+  RUBY
+
+  def test_with_always_restart_txt_each_request_has_new_code
+    dir = app("config.ru" => LOADS, "loads" => "", "tmp/always_restart.txt" => "")
+    server = serve(dir, "-w", "1")
+    first = Integer(server.get("/").body)
+    assert_equal [first + 1, first + 2], Array.new(2) { Integer(server.get("/").body) }
+
+    gate, entered = barrier(dir), barrier(dir, "entered")
+    write(dir, "gated" => "")
+    asking = [Thread.new { server.get("/").body }]
+    entered.wait
+    # Those that come while it boots wait for the same one.
+    asking.concat(Array.new(5) { Thread.new { server.get("/").body } })
+    eventually("all to be asked") { generations(server)["restarts_under_way"] == 6 }
+    File.delete(File.join(dir, "gated"))
+    gate.open
+    assert_equal [(first + 3).to_s], asking.map(&:value).uniq
+
+    write(dir, "broken" => "")
+    answer = server.get("/")
+    assert_equal ["503", true], [answer.code, answer.body.include?("broken")]
+    File.delete(File.join(dir, "broken"))
+    File.delete(File.join(dir, "tmp/always_restart.txt"))
+    eventually("the file to be missed") { server.get("/").body == server.get("/").body }
+  end
+
+  def test_rails_restart_touches_what_is_watched
+    # What `bin/rails restart` does (railties, lib/rails/commands/restart).
+    rails_restart = 'require "fileutils"; FileUtils.mkdir_p "tmp"; FileUtils.touch "tmp/restart.txt"'
+    dir = app("config.ru" => VERSION, "version" => "old")
+    server = serve(dir)
+    write(dir, "version" => "new")
+    assert system("ruby", "-e", rails_restart, chdir: dir)
+    server.wait_for(/tmp\/restart.txt was touched(?:.*\n)*.* is ready: /)
+    assert_equal "new", server.get("/").body
+  end
+
+  def test_failed_starts_that_nobody_waits_for_are_tried_again_with_a_pause
+    dir = app("config.ru" => VERSION, "version" => "old")
+    server = serve(dir, "-e", "production", "--ready-path", "off")
+    write(dir, "config.ru" => "raise 'not today'")
+    touch = lambda do |later|
+      write(dir, "tmp/restart.txt" => "")
+      FileUtils.touch(File.join(dir, "tmp/restart.txt"), mtime: Time.now + later)
+    end
+    failures = -> { server.output.scan("the new generation did not start").size }
+    [1, 2].each do |time|
+      touch.call(time)
+      eventually("start #{time} to fail") { failures.call == time }
+    end
+    touch.call(3)
+    server.wait_for(/tmp\/restart.txt was touched, after 2 failed starts in \d s$/)
+    # Somebody who asks does not wait, and that was all: the pause has nothing left to do.
+    write(dir, "config.ru" => VERSION, "version" => "mended")
+    out, status = command(dir, "restart", "--wait")
+    assert_equal 0, status, out
+    assert_equal ["mended", 2], [server.get("/").body, failures.call]
+  end
 end

@@ -9,6 +9,7 @@ mod flags;
 use std::{
     ffi::OsString,
     io::{IsTerminal, Write},
+    path::PathBuf,
     process::ExitCode,
 };
 
@@ -51,7 +52,7 @@ pub fn main() -> ExitCode {
         Some(first) if first == processes::GUARD => return processes::guard(),
         _ => {}
     }
-    let Ok(cwd) = std::env::current_dir() else {
+    let Some(cwd) = current_dir() else {
         return exit(CliExit::Wrong(vec!["the current directory is gone; change to one that exists".into()]));
     };
     let around = Surroundings {
@@ -64,6 +65,14 @@ pub fn main() -> ExitCode {
         Ok(command) => run(command),
         Err(end) => exit(end),
     }
+}
+
+/// As the shell names it, if that is the same: in Capistrano's `current` it is the link that counts, not where it leads now.
+fn current_dir() -> Option<PathBuf> {
+    let real = std::env::current_dir().ok()?;
+    let named = std::env::var_os("PWD").map(PathBuf::from);
+    let named = named.filter(|named| named.is_absolute() && named.canonicalize().is_ok_and(|path| path == real));
+    Some(named.unwrap_or(real))
 }
 
 /// The one place where commands become deeds.

@@ -329,6 +329,14 @@ pub struct SiteConfig {
     pub app_hard_timeout: Option<Duration>,
     /// How long the app may take from spawn to ready.
     pub start_timeout: Duration,
+    /// How long a worker's last requests may take when it is drained.
+    pub drain_timeout: Duration,
+    /// Paths that a new generation is asked for, the first that it has, before it gets visitors. Empty: it is not asked.
+    pub ready_paths: Vec<String>,
+    /// Kept pages that a new generation is asked for before it gets visitors, at most.
+    pub warm_requests: usize,
+    /// How long the preloader of the release before stays for a rollback. None: it ends with its last worker.
+    pub keep_previous: Option<Duration>,
     /// Largest request body, bytes. None: unbounded.
     pub max_body: Option<u64>,
     /// Bodies up to this many bytes stay in memory, larger ones spool to a file.

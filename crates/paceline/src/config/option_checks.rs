@@ -16,6 +16,11 @@ pub(super) fn warm_up(text: &str) -> Result<(), String> {
     fine.then_some(()).ok_or_else(|| format!("must be a path like /login, not {text:?}"))
 }
 
+pub(super) fn ready_path(text: &str) -> Result<(), String> {
+    let fine = ["auto", "off"].contains(&text) || warm_up(text).is_ok();
+    fine.then_some(()).ok_or_else(|| format!("must be a path like /up, auto or off, not {text:?}"))
+}
+
 pub(super) fn account(text: &str) -> Result<(), String> {
     let fine =
         !text.is_empty() && !text.starts_with('-') && !text.chars().any(|c| c.is_control() || " :/,".contains(c));

@@ -6,7 +6,9 @@ use std::time::Duration;
 pub use super::option::{Opt, Preset, Scope};
 use super::{
     bind,
-    option_checks::{account, directory, email, environment, exact_host, host_name, site_name, upstream, warm_up},
+    option_checks::{
+        account, directory, email, environment, exact_host, host_name, ready_path, site_name, upstream, warm_up,
+    },
     trusted,
     value::{anything, From, Kind},
 };
@@ -21,6 +23,7 @@ pub const HTTP2: &str = "HTTP/2";
 pub const PROXIES: &str = "Proxies in front";
 pub const APP: &str = "Application";
 pub const RUBY: &str = "Tuning of Ruby";
+pub const RESTARTS: &str = "Restarts";
 pub const FILES: &str = "Static files and compression";
 pub const CACHE: &str = "Page cache";
 pub const LIMITS: &str = "Queue and time limits";
@@ -31,7 +34,7 @@ pub const PROCESS: &str = "Server process";
 pub const SITES: &str = "Sites";
 
 pub const GROUPS: &[&str] =
-    &[LISTEN, TLS, HTTP2, PROXIES, APP, RUBY, SITES, FILES, CACHE, LIMITS, BODIES, CLIENTS, LOGS, PROCESS];
+    &[LISTEN, TLS, HTTP2, PROXIES, APP, RUBY, RESTARTS, SITES, FILES, CACHE, LIMITS, BODIES, CLIENTS, LOGS, PROCESS];
 
 use Preset::{ByEnvironment, CoresUpTo, Unset};
 use Scope::{OneCertificate, OneSite, Server, Site, SiteByAdmin};
@@ -229,6 +232,24 @@ pub static OPTIONS: &[Opt] = &[
         .fixed("0").flag("refork-after")
         .risk("What C libraries keep to themselves (threads, handles) is not seen: end it in `before_refork` of config/puma.rb. Data that a request \
         left in a variable is in all later workers."),
+
+    Opt::new(Site, RESTARTS, "ready_path", Kind::Text { check: ready_path },
+        "Path that a new generation is asked for, over its workers and without a visitor, before it takes over from the old one: with an answer of 5xx, an exception \
+        or no answer within `start_timeout` it has failed, and the old one goes on. `auto` is /up, or / if the application has no /up; `off` asks for nothing.")
+        .preset(ByEnvironment { development: "off", other: "auto" }).flag("ready-path")
+        .risk("The request is real: name a page that changes nothing."),
+    Opt::new(Site, RESTARTS, "warm_requests", Kind::Int { min: 0, max: 1000 },
+        "Pages that a new generation is asked for before it takes over, the most requested ones of those that the page cache keeps for everybody. \
+        What it answers is thrown away. In ten seconds at most; 0 is none.")
+        .preset(ByEnvironment { development: "0", other: "10" }).flag("warm-requests"),
+    Opt::new(Site, RESTARTS, "drain_timeout", time(0, DAY),
+        "How long the last requests of a worker may take that is replaced: after a restart, when the pool shrinks, when another of its threads is stuck.")
+        .fixed("30s").flag("drain-timeout")
+        .risk("What takes longer is cut off. Until then two generations are in memory."),
+    Opt::new(Site, RESTARTS, "keep_previous", time_or_off(0, 30 * DAY),
+        "How long after a restart the preloader of the generation before stays, so that `paceline rollback` needs no boot. Its workers end.")
+        .preset(ByEnvironment { development: "off", other: "10m" }).flag("keep-previous")
+        .risk("It takes the memory of a loaded application meanwhile."),
 
     Opt::new(OneSite, SITES, "name", Kind::Text { check: site_name },
         "Names the site in logs; unique.").preset(Unset("its first host, or the root's folder name")),

@@ -30,6 +30,7 @@ pub(super) fn of_app(overview: &Overview) -> Value {
         "state": overview.state.word(),
         "failure": overview.failure.as_ref().map(|report| report.summary()),
         "workers_wanted": overview.workers_wanted,
+        "restarts_under_way": overview.restarts,
         "generations": overview.generations.iter().map(of_generation).collect::<Vec<_>>(),
         "processes": overview.processes.iter().map(of_process).collect::<Vec<_>>(),
     })
@@ -107,6 +108,7 @@ mod tests {
             state: Standing::Ready,
             failure: None,
             workers_wanted: 1,
+            restarts: 0,
             generations: vec![generation],
             processes: Vec::new(),
         };

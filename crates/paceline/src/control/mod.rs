@@ -2,7 +2,7 @@
 //! the main thread's loop, so that it answers however busy the sites are, and so that an app may ask while it has a request in hand.
 //! It never listens on a network.
 //!
-//! Reading order: `socket` (its file), `router` (what may be asked), `purging`, `statistics`, `generations`; `client` is the other end, for the
+//! Reading order: `socket` (its file), `router` (what may be asked), `purging`, `statistics`, `generations`, `restarting`; `client` is the other end, for the
 //! command line.
 
 pub mod client;
@@ -16,6 +16,7 @@ mod observed;
 mod prometheus;
 mod puma_stats;
 mod purging;
+mod restarting;
 mod router;
 mod socket;
 mod statistics;

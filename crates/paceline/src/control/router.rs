@@ -9,7 +9,9 @@ use http_body_util::{combinators::UnsyncBoxBody, BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use serde_json::{json, Value};
 
-use super::{generations, health, incidents, log, memory, prometheus, puma_stats, purging, statistics, status};
+use super::{
+    generations, health, incidents, log, memory, prometheus, puma_stats, purging, restarting, statistics, status,
+};
 use crate::server::Server;
 
 /// Bytes of a request's body, at most.
@@ -69,6 +71,9 @@ const ROUTES: &[Route] = &[
     Route { method: "GET", path: "/stats", answer: |_, server| json_of(puma_stats::of_server(server)) },
     Route { method: "GET", path: "/memory", answer: |_, server| json_of(memory::all(server)) },
     Route { method: "GET", path: "/generations", answer: |_, server| json_of(generations::all(server)) },
+    Route { method: "POST", path: "/restart", answer: |asked, server| json_of(restarting::restart(asked, server)) },
+    Route { method: "POST", path: "/rollback", answer: |asked, server| json_of(restarting::roll_back(asked, server)) },
+    Route { method: "GET", path: "/restarts/*", answer: |asked, server| json_of(restarting::outcome(asked, server)) },
     Route { method: "GET", path: "/incidents", answer: |_, server| json_of(incidents::all(server)) },
     Route { method: "GET", path: "/incidents/*", answer: |asked, server| json_of(incidents::one(asked, server)) },
     Route { method: "GET", path: "/log", answer: |asked, server| json_of(log::recent(asked, server)) },

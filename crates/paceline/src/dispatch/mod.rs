@@ -4,6 +4,7 @@
 pub mod conversation;
 pub mod expectations;
 pub mod queue;
+pub mod replay;
 pub mod response_buffer;
 
 use std::time::Duration;

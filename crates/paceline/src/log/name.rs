@@ -49,6 +49,12 @@ events! {
     Ready => "generation-ready",
     /// A generation did not become ready
     StartFailed => "generation-failed",
+    /// The first generation serves, but a page of it that was asked for is not answered well
+    NotReady => "not-ready",
+    /// It was asked to go back to the release before
+    RollbackAsked => "rollback-asked",
+    /// The release before serves again
+    RolledBack => "rolled-back",
     /// A worker could not be forked from, or was not
     Refork => "refork",
     /// More or fewer workers are wanted

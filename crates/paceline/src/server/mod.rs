@@ -8,9 +8,11 @@ mod incidents;
 mod notify;
 mod opening;
 mod pidfile;
+mod popular;
 mod room;
 mod signals;
 mod sites;
+mod watched;
 
 use std::{
     os::{fd::FromRawFd, unix::net::UnixStream},
@@ -44,7 +46,7 @@ use crate::{
     memory,
     metrics::Metrics,
     route::Routes,
-    supervisor::{app::Order, reaper::Reaper},
+    supervisor::{actor::restart::Wish, app::Order, attempts::Cause, reaper::Reaper},
 };
 
 /// How often files that are watched are looked at.
@@ -252,7 +254,7 @@ async fn supervise(
                     Some(_) => break End::AtOnce,
                 },
                 Told::Halt => break End::Halted,
-                Told::Restart => sites.order(|| Order::Restart),
+                Told::Restart => sites.order(|| Order::Restart(Wish::by(Cause::Told("a signal")))),
                 Told::Reopen => server.log.reopen(),
                 Told::Tell => server.tell(),
                 Told::Grow => sites.order(|| Order::Grow),

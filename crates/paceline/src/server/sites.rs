@@ -4,14 +4,14 @@
 use std::{
     collections::HashMap,
     os::unix::{fs::MetadataExt, net::UnixStream},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use tokio::sync::oneshot;
 
-use super::Server;
+use super::{popular, watched::Watched, Server};
 use crate::{
     account,
     caching::SiteCache,
@@ -20,6 +20,7 @@ use crate::{
     route::{Routes, Site},
     static_files::Folder,
     supervisor::{
+        actor::{restart::Wish, Popular},
         app::{App, Order, State},
         found::Found,
         reaper::Reaper,
@@ -34,7 +35,13 @@ struct Known {
     /// Its own paceline.toml is wrong.
     problem: Option<String>,
     looks: Looks,
-    restart: Option<SystemTime>,
+    watched: Watched,
+}
+
+impl Known {
+    fn say_always(&self) {
+        self.site.app.iter().for_each(|app| app.load_always(self.watched.always));
+    }
 }
 
 /// The sites that are served.
@@ -98,8 +105,9 @@ impl Sites {
             };
             changed = true;
             let made = self.make(site.clone(), looks.kind, problem.as_deref());
-            let restart = restart_stamp(&site.root);
-            let known = Known { site: Arc::new(made), wanted: site.clone(), problem, looks, restart };
+            let watched = Watched::at(&site.root);
+            let known = Known { site: Arc::new(made), wanted: site.clone(), problem, looks, watched };
+            known.say_always();
             match self.known.insert(site.name.clone(), known) {
                 Some(old) => {
                     self.server.log.of(&site.name).event(
@@ -160,6 +168,7 @@ impl Sites {
                 self.server.log.clone(),
                 metrics.clone(),
                 self.server.incidents.clone(),
+                self.popular(&site.name),
             );
             if !site.on_demand {
                 app.order(Order::Start);
@@ -170,24 +179,25 @@ impl Sites {
         Site::new(site, folder, app, account, cache, metrics)
     }
 
+    fn popular(&self, site: &str) -> Popular {
+        let (server, site) = (Arc::downgrade(&self.server), site.to_owned());
+        Arc::new(move |most| popular::of_site(&server, &site, most))
+    }
+
     fn cache_of(&self, site: &SiteConfig) -> Option<Arc<SiteCache>> {
         let settings = site.cache.clone()?;
         Some(Arc::new(SiteCache::new(self.server.cache.clone(), settings, self.server.log.of(&site.name))))
     }
 
-    /// Looks for sites that came, went or changed, and at each app's tmp/restart.txt.
+    /// Looks for sites that came, went or changed, and at what asks for a restart of an app.
     pub fn look(&mut self) {
         self.update();
         for known in self.known.values_mut() {
-            let now = restart_stamp(&known.wanted.root);
-            if now != known.restart {
-                known.restart = now;
-                if let (Some(app), true) = (&known.site.app, now.is_some()) {
-                    if !matches!(app.state(), State::Stopped) {
-                        let text = format!("{}: tmp/restart.txt was touched", known.wanted.name);
-                        self.server.log.of(&known.wanted.name).event(Name::RestartAsked, text);
-                        app.order(Order::Restart);
-                    }
+            let cause = known.watched.look(&known.wanted.root, Instant::now());
+            known.say_always();
+            if let (Some(app), Some(cause)) = (&known.site.app, cause) {
+                if !matches!(app.state(), State::Stopped) {
+                    app.order(Order::Restart(Wish::by(cause)));
                 }
             }
         }
@@ -304,8 +314,4 @@ impl Looks {
 fn files_of(site: &SiteConfig, is_files: bool) -> PathBuf {
     let found = is_files.then(|| config::detect(&site.root).ok()).flatten();
     found.filter(|found| found.kind == AppKind::Files).map_or_else(|| site.root.join(&site.public), |found| found.entry)
-}
-
-fn restart_stamp(root: &Path) -> Option<SystemTime> {
-    std::fs::metadata(root.join("tmp/restart.txt")).and_then(|found| found.modified()).ok()
 }

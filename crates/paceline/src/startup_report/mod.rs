@@ -25,6 +25,8 @@ pub enum Step {
     Preload,
     Fork,
     Ready,
+    /// Shown only where it was begun.
+    Check,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +55,8 @@ pub enum Failure {
     Exited { status: Option<i32>, signal: Option<i32>, who: String },
     /// Not ready within the start-up time-out.
     TimedOut { after: Duration },
+    /// Its workers were ready, but `GET path` got no good answer; `told`: as "was answered 500 Internal Server Error".
+    Unready { path: String, told: String },
     /// The front could not do its own part (no such directory, Ruby not found, permission denied ...).
     System { doing: String, error: String },
 }

@@ -13,7 +13,8 @@ const OUTPUT_LINES: usize = 200;
 const OUTPUT_BYTES: usize = 64 * 1024;
 
 impl Step {
-    pub const ALL: [Step; 6] = [Step::Found, Step::Bundler, Step::Boot, Step::Preload, Step::Fork, Step::Ready];
+    pub const ALL: [Step; 7] =
+        [Step::Found, Step::Bundler, Step::Boot, Step::Preload, Step::Fork, Step::Ready, Step::Check];
 
     /// The protocol's and the log's name of the step.
     pub fn name(self) -> &'static str {
@@ -24,6 +25,7 @@ impl Step {
             Step::Preload => "preload",
             Step::Fork => "fork",
             Step::Ready => "ready",
+            Step::Check => "check",
         }
     }
 
@@ -40,6 +42,7 @@ impl Step {
             Step::Preload => "load its code ahead",
             Step::Fork => "start workers",
             Step::Ready => "workers ready",
+            Step::Check => "answer a request",
         }
     }
 }
@@ -127,7 +130,8 @@ impl StartupReport {
                 None => Mark::NotReached,
             }
         };
-        Step::ALL.into_iter().map(|step| (step, mark(step))).collect()
+        let shown = |step: &Step| *step != Step::Check || last == Some(Step::Check);
+        Step::ALL.into_iter().filter(shown).map(|step| (step, mark(step))).collect()
     }
 
     /// From the start's beginning to the last thing recorded.
@@ -171,6 +175,7 @@ impl Failure {
                 (None, None) => format!("the {who} ended before the app was ready"),
             },
             Failure::TimedOut { after } => format!("not ready after {}", duration(*after)),
+            Failure::Unready { path, told } => format!("GET {path} {told}"),
             Failure::System { doing, error } => format!("could not {doing}: {error}"),
         }
     }

@@ -8,11 +8,16 @@ mod look;
 mod measure;
 mod recovery;
 mod refork;
+mod rehearse;
 mod replace;
+pub mod restart;
+mod rollback;
 mod start;
+mod switch;
 
 use std::{
     os::{fd::OwnedFd, unix::net::UnixStream},
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -25,12 +30,15 @@ use tokio::{
 use self::{
     measure::{Measuring, Reading},
     refork::Refork,
+    rehearse::Rehearsal,
 };
 use super::{
     app::{Order, State},
+    attempts::{Attempts, Cause},
     concurrency::{self, Concurrency},
     generation::{Generation, Phase, Worker},
     processes::Processes,
+    ready_check::Page,
     reaper::{Exit, Reaper},
     tuning::Learned,
 };
@@ -40,7 +48,7 @@ use crate::{
     incidents::Incidents,
     log::{Log, Name},
     metrics,
-    startup_report::StartupReport,
+    startup_report::{Failure, StartupReport},
     worker::frame::Raw,
 };
 
@@ -56,7 +64,11 @@ pub struct Context {
     pub log: Log,
     pub metrics: Arc<metrics::Site>,
     pub incidents: Arc<Incidents>,
+    pub popular: Popular,
 }
+
+/// The pages of the site that are asked for most, so many at most. It may take a moment.
+pub type Popular = Arc<dyn Fn(usize) -> Vec<Page> + Send + Sync>;
 
 /// Something happened to a process of a generation.
 pub struct Event {
@@ -80,12 +92,12 @@ pub enum Happened {
     Refork(usize),
     /// The workers' memory has been read.
     Measured(Reading),
+    /// It has been asked whether it is ready.
+    Rehearsed(Result<Rehearsal, Failure>),
 }
 
 /// A process that lived shorter than this is replaced after a pause.
 const SHORT_LIFE: Duration = Duration::from_secs(5);
-/// How long requests in other threads of a worker that is being replaced may take.
-const LAST_REQUESTS: Duration = Duration::from_secs(30);
 /// How long a worker with a stuck thread gets to say where it is.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// What a preloader gets to end by itself.
@@ -103,15 +115,23 @@ struct Actor {
     next: Option<Generation>,
     /// Finish their last requests.
     leaving: Vec<Generation>,
+    /// Its preloader is kept for a rollback, until this moment.
+    previous: Option<(Generation, Instant)>,
+    /// The release that served before this one.
+    before: Option<PathBuf>,
+    /// What is started next is this release, wherever the root leads to.
+    pinned: Option<PathBuf>,
+    attempts: Attempts,
     next_generation: u64,
     next_worker: WorkerId,
     workers: usize,
     /// A restart was asked for while a generation was booting, which may have read the files already.
-    once_more: bool,
+    once_more: Option<Cause>,
     /// A preloader that died is started again at this moment.
     start_at: Option<Instant>,
     /// Starts that failed one after another.
     failures: u32,
+    failed_at: Option<Instant>,
     /// The failure that was told last.
     told: Option<StartupReport>,
     /// How large the heap was when the application was last loaded.
@@ -141,12 +161,17 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
         current: None,
         next: None,
         leaving: Vec::new(),
+        previous: None,
+        before: None,
+        pinned: None,
+        attempts: Attempts::default(),
         next_generation: 1,
         next_worker: 1,
         workers,
-        once_more: false,
+        once_more: None,
         start_at: None,
         failures: 0,
+        failed_at: None,
         told: None,
         learned,
         crashes: 0,
@@ -188,6 +213,7 @@ impl Actor {
         match order {
             Order::Stop { grace, done } => self.stop(grace, Some(done)).await,
             Order::AskMemory(answer) => drop(answer.send(self.ask_memory().await)),
+            Order::Outcome(number, answer) => drop(answer.send(self.attempts.outcome(number))),
             Order::Tell(answer) => drop(answer.send(self.overview())),
             _ if self.stopping.is_some() => {}
             Order::Start if self.current.is_none() && self.next.is_none() && self.start_at.is_none() => {
@@ -197,10 +223,8 @@ impl Actor {
                 // Whoever asked waits for a change of state.
                 self.context.state.send_modify(|_| {});
             }
-            // An app that waits for its first request has nothing old about it.
-            Order::Restart if matches!(*self.context.state.borrow(), State::Stopped) => {}
-            Order::Restart if self.next.is_none() => self.start().await,
-            Order::Restart => self.once_more = true,
+            Order::Restart(wish) => self.restart(wish).await,
+            Order::Rollback(answer) => drop(answer.send(self.roll_back().await)),
             Order::Grow => {
                 self.workers += 1;
                 self.say_workers();
@@ -253,6 +277,7 @@ impl Actor {
                 }
             }
             (_, Happened::PrintedAll) => self.printed_all(number).await,
+            (_, Happened::Rehearsed(result)) => self.rehearsed(number, result).await,
             (None, Happened::Frame(frame, fd)) => self.preloader_says(number, frame, fd).await,
             (None, Happened::Closed) => {
                 if let Some(generation) = self.generation(number) {
@@ -298,7 +323,8 @@ impl Actor {
     }
 
     fn generations(&mut self) -> impl Iterator<Item = &mut Generation> {
-        self.current.iter_mut().chain(self.next.iter_mut()).chain(self.leaving.iter_mut())
+        let previous = self.previous.iter_mut().map(|(previous, _)| previous);
+        self.current.iter_mut().chain(self.next.iter_mut()).chain(self.leaving.iter_mut()).chain(previous)
     }
 
     fn generation(&mut self, number: u64) -> Option<&mut Generation> {
@@ -306,12 +332,15 @@ impl Actor {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let generations = || self.current.iter().chain(self.next.iter()).chain(self.leaving.iter());
+        let previous = || self.previous.iter().map(|(previous, _)| previous);
+        let generations = || self.current.iter().chain(self.next.iter()).chain(self.leaving.iter()).chain(previous());
         let kills =
             generations().flat_map(|generation| generation.workers.values().filter_map(|worker| worker.kill_at));
         let gone = generations().filter_map(|generation| generation.gone_at);
         let starts = self.next.iter().map(|next| next.deadline);
-        kills.chain(gone).chain(starts).chain(self.start_at).chain(self.measuring.deadline()).min()
+        let kept = self.previous.iter().map(|(_, until)| *until);
+        let others = self.start_at.into_iter().chain(self.measuring.deadline());
+        kills.chain(gone).chain(starts).chain(kept).chain(others).min()
     }
 
     /// Time has passed: kill what did not end, give up what did not start, start what was to wait.
@@ -338,6 +367,9 @@ impl Actor {
         }
         if self.measuring.deadline().is_some_and(|at| at <= now) {
             self.measure();
+        }
+        if self.previous.as_ref().is_some_and(|(_, until)| *until <= now) {
+            self.forget_previous();
         }
         if self.start_at.is_some_and(|at| at <= now) {
             self.start_at = None;

@@ -2,14 +2,18 @@
 //! It never starts anything itself; it tells the actor to.
 
 use std::{
-    sync::Arc,
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        Arc,
+    },
     time::{Duration, Instant},
 };
 
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    actor,
+    actor::{self, restart::Wish, Popular},
+    attempts::{Cause, Outcome},
     memory::{self, Told},
     overview::{Overview, Standing},
     processes::Processes,
@@ -42,7 +46,11 @@ pub enum Order {
     /// Start unless it is up or starting.
     Start,
     /// Boot anew beside what serves, and switch when it is ready.
-    Restart,
+    Restart(Wish),
+    /// Go back to the release before. Answered with the number of the attempt, or with why not.
+    Rollback(oneshot::Sender<Result<u64, String>>),
+    /// Say what came of a restart: see `Attempts::outcome`.
+    Outcome(u64, oneshot::Sender<Option<Option<Outcome>>>),
     /// Add (or take away) a worker.
     Grow,
     Shrink,
@@ -74,6 +82,8 @@ pub struct App {
     pub processes: Arc<Processes>,
     state: watch::Receiver<State>,
     orders: mpsc::UnboundedSender<Order>,
+    /// tmp/always_restart.txt is there.
+    always: AtomicBool,
 }
 
 impl App {
@@ -85,6 +95,7 @@ impl App {
         log: Log,
         metrics: Arc<metrics::Site>,
         incidents: Arc<Incidents>,
+        popular: Popular,
     ) -> Arc<App> {
         let (queue, log) = (Queue::new(site.queue_max), log.of(&site.name));
         let (state_sender, state) = watch::channel(State::Stopped);
@@ -97,9 +108,11 @@ impl App {
             processes: processes.clone(),
             state,
             orders,
+            always: AtomicBool::new(false),
         };
+        let state = state_sender;
         let context =
-            actor::Context { site, queue, processes, state: state_sender, adopted, reaper, log, metrics, incidents };
+            actor::Context { site, queue, processes, state, adopted, reaper, log, metrics, incidents, popular };
         tokio::spawn(actor::run(context, receiver));
         Arc::new(app)
     }
@@ -113,8 +126,8 @@ impl App {
         let (_, state) = watch::channel(State::Failed { report: Arc::new(report), retry_at: forever });
         let (orders, mut receiver) = mpsc::unbounded_channel();
         tokio::spawn(async move { while receiver.recv().await.is_some() {} });
-        let (processes, incidents) = (Arc::default(), Incidents::forgetful());
-        Arc::new(App { queue: Queue::new(site.queue_max), site, incidents, processes, state, orders })
+        let (queue, incidents, always) = (Queue::new(site.queue_max), Incidents::forgetful(), AtomicBool::new(false));
+        Arc::new(App { queue, site, incidents, processes: Arc::default(), state, orders, always })
     }
 
     pub fn order(&self, order: Order) {
@@ -150,6 +163,22 @@ impl App {
         reached.is_ok_and(|state| matches!(*state, State::Ready))
     }
 
+    /// From now on the code is loaded anew before each request, or not any more.
+    pub fn load_always(&self, always: bool) {
+        self.always.store(always, Relaxed);
+    }
+
+    /// Waits for a generation that boots now. Where a start-up page is for everybody to see, it takes the request's answer; in
+    /// production the old generation has it.
+    async fn anew(&self) -> Result<(), Unavailable> {
+        let (done, ended) = oneshot::channel();
+        self.order(Order::Restart(Wish { done: Some(done), ..Wish::by(Cause::Always) }));
+        match ended.await {
+            Ok(Outcome::Failed(report)) if self.site.environment != "production" => Err(Unavailable::Failed(report)),
+            _ => Ok(()),
+        }
+    }
+
     /// A worker thread for a request of this method and path: at once if one is idle for it, else in its turn. An app that is not up is started; one
     /// that failed to start is tried again, so that a reload in the browser is all it takes after mending it. `avoid`: the
     /// worker that had the request and died.
@@ -158,6 +187,7 @@ impl App {
         let mut patience = self.site.queue_timeout;
         let now = state.borrow_and_update().clone();
         match now {
+            State::Ready if avoid.is_none() && self.always.load(Relaxed) => self.anew().await?,
             State::Ready => {}
             State::Starting => patience = patience.max(self.site.start_timeout + Duration::from_secs(1)),
             State::Failed { report, retry_at } if Instant::now() < retry_at => return Err(Unavailable::Failed(report)),

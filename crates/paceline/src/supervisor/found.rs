@@ -18,19 +18,32 @@ pub struct Found {
     pub kind: AppKind,
     /// Its rackup or Sinatra file.
     pub rackup: Option<PathBuf>,
+    /// Whose hooks its processes run.
+    pub puma_config: Option<PathBuf>,
 }
 
 impl Found {
     pub fn at(site: &SiteConfig) -> Result<Found, String> {
-        let root = site.root.canonicalize().map_err(|error| error.to_string())?;
+        Found::in_release(site, &site.root)
+    }
+
+    /// The same of another release of the site than its root leads to now.
+    pub fn in_release(site: &SiteConfig, release: &Path) -> Result<Found, String> {
+        let root = release.canonicalize().map_err(|error| error.to_string())?;
+        let inside = |path: &PathBuf| match path.strip_prefix(&site.root) {
+            Ok(below) if release != site.root => root.join(below),
+            _ => path.clone(),
+        };
         let detected = config::detect(&root);
         let kind = match site.kind {
             Some(kind) => kind,
             None => detected.as_ref().map_err(|error| error.to_string())?.kind,
         };
         let entry = detected.ok().filter(|detected| detected.kind == kind).map(|detected| detected.entry);
-        let rackup = site.rackup.clone().or(entry).filter(|path| path.is_file() || site.rackup.is_some());
-        Ok(Found { root, kind, rackup })
+        let rackup = site.rackup.as_ref().map(inside).or(entry);
+        let rackup = rackup.filter(|path| path.is_file() || site.rackup.is_some());
+        let puma_config = site.puma_config.as_ref().map(inside);
+        Ok(Found { root, kind, rackup, puma_config })
     }
 
     /// Who its processes run as; None: as we do.

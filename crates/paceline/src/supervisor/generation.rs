@@ -22,7 +22,7 @@ use super::{
 use crate::{
     account::Account,
     config::{AppKind, SiteConfig},
-    dispatch::queue::WorkerId,
+    dispatch::queue::{Queue, WorkerId},
     startup_report::{Failure, StartupReport, Step},
     worker::{
         channel::Channel,
@@ -52,6 +52,8 @@ pub struct Worker {
     pub faulty: bool,
     /// Its successor has been asked for, or it is to have none: it was one too many.
     pub replaced: bool,
+    /// It has been told to finish what it has.
+    pub draining: bool,
     /// Nothing is expected of it any more but where it is stuck.
     pub end_on_backtrace: bool,
     /// What it told last of Ruby's heap.
@@ -63,6 +65,8 @@ pub struct Worker {
 pub enum Phase {
     Loading,
     Forking,
+    /// Its workers are asked for pages before they get visitors.
+    Checking,
     Ready,
     Leaving,
     /// It did not start; its last output is still being read.
@@ -75,6 +79,7 @@ impl Phase {
         match self {
             Phase::Loading => "loading",
             Phase::Forking => "forking",
+            Phase::Checking => "checking",
             Phase::Ready => "ready",
             Phase::Leaving => "leaving",
             Phase::Failing => "failing",
@@ -112,6 +117,12 @@ pub struct Generation {
     pub mould: Option<Mould>,
     /// What the preloader told last of Ruby's heap.
     pub heap: watch::Sender<Option<RubyHeap>>,
+    /// Where its workers' channels are while they are asked before they get visitors.
+    pub rehearsal: Option<Arc<Queue>>,
+    /// For how long its preloader stays when its workers have gone, for a rollback.
+    pub keep: Option<Duration>,
+    /// It is gone back to.
+    pub rollback: bool,
 }
 
 /// A worker that has become a preloader.
@@ -154,6 +165,9 @@ impl Generation {
             gone_at: None,
             mould: None,
             heap: watch::Sender::new(None),
+            rehearsal: None,
+            keep: None,
+            rollback: false,
         };
         if let Some((_, stdout, stderr)) = process {
             for pipe in [stdout, stderr] {
@@ -205,7 +219,7 @@ impl Generation {
             fields::put_pair(out, "rackup", path(found.rackup.clone()));
             fields::put_pair(out, "environment", &site.environment);
             fields::put_pair(out, "gemfile", path(found.gemfile(site)));
-            fields::put_pair(out, "puma_config", path(site.puma_config.clone()));
+            fields::put_pair(out, "puma_config", path(found.puma_config.clone()));
             fields::put_pair(out, "site", &site.name);
             fields::put_pair(out, "preload", if site.preload { "1" } else { "0" });
             fields::put_pair(out, "threads", site.threads.to_string());
@@ -266,8 +280,26 @@ impl Generation {
     pub fn complete(&self) -> bool {
         self.phase == Phase::Forking
             && self.forking == 0
-            && !self.workers.is_empty()
-            && self.workers.values().all(|worker| worker.ready)
+            && self.fresh().next().is_some()
+            && self.fresh().all(|(_, worker)| worker.ready)
+    }
+
+    /// Its workers but those that finish what they have from an earlier time.
+    pub fn fresh(&self) -> impl Iterator<Item = (&WorkerId, &Worker)> {
+        self.workers.iter().filter(|(_, worker)| !worker.draining)
+    }
+
+    /// Begins once more, with the preloader it has: it is to fork workers again.
+    pub fn revive(&mut self, mut report: StartupReport, start_timeout: Duration) {
+        report.versions.clone_from(&self.report.versions);
+        self.report = report;
+        self.phase = Phase::Forking;
+        self.began = Instant::now();
+        self.began_at = crate::clock::unix_seconds();
+        self.deadline = self.began + start_timeout;
+        self.keep = None;
+        self.rollback = true;
+        self.workers.values_mut().for_each(|worker| worker.replaced = true);
     }
 
     /// Takes a worker that was forked, with its control socket.
@@ -295,6 +327,7 @@ impl Generation {
             gone: false,
             faulty: false,
             replaced: false,
+            draining: false,
             end_on_backtrace: false,
             heap: watch::Sender::new(None),
         };

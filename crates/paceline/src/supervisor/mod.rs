@@ -1,8 +1,9 @@
 //! The Ruby processes of every app: started, watched, replaced, drained. Runs on the front's main thread alone.
 //! It never sees a request; it only fills and empties the apps' queues.
 
-mod actor;
+pub mod actor;
 pub mod app;
+pub mod attempts;
 mod concurrency;
 pub mod found;
 pub mod generation;
@@ -11,6 +12,7 @@ pub mod memory;
 pub mod output;
 pub mod overview;
 pub mod processes;
+pub mod ready_check;
 pub mod reaper;
 mod spawn;
 pub mod trial;

@@ -14,7 +14,9 @@ pub struct Overview {
     pub failure: Option<Arc<StartupReport>>,
     /// Workers of the generation that serves, as they are wanted.
     pub workers_wanted: usize,
-    /// The one that serves first, then the one that boots, then those that finish.
+    /// Restarts that were asked for and have not come to an end.
+    pub restarts: usize,
+    /// The one that serves first, then the one that boots, then the one kept for a rollback, then those that finish.
     pub generations: Vec<GenerationView>,
     /// What runs beside its workers.
     pub processes: Vec<ProcessView>,
@@ -46,8 +48,10 @@ impl Standing {
 pub enum Role {
     /// Serves.
     Current,
-    /// Boots.
+    /// Boots, or is asked whether it is ready.
     Next,
+    /// Its preloader is kept for a rollback.
+    Previous,
     /// Finishes its last requests.
     Leaving,
 }
@@ -58,6 +62,7 @@ impl Role {
         match self {
             Role::Current => "current",
             Role::Next => "next",
+            Role::Previous => "previous",
             Role::Leaving => "leaving",
         }
     }
@@ -104,7 +109,7 @@ pub struct WorkerView {
 impl Overview {
     /// Of an app that has no processes.
     pub fn empty(state: Standing, failure: Option<Arc<StartupReport>>) -> Overview {
-        Overview { state, failure, workers_wanted: 0, generations: Vec::new(), processes: Vec::new() }
+        Overview { state, failure, workers_wanted: 0, restarts: 0, generations: Vec::new(), processes: Vec::new() }
     }
 
     /// The generation that serves.

@@ -38,8 +38,9 @@ impl Trial {
     pub fn start(&self, site: &SiteConfig) -> Result<(), Arc<StartupReport>> {
         let site = SiteConfig { workers: 1, processes: Vec::new(), ..site.clone() };
         self.runtime.block_on(async {
-            let app =
-                App::new(site, None, self.reaper.clone(), self.log.clone(), Arc::default(), Incidents::forgetful());
+            let (log, incidents) = (self.log.clone(), Incidents::forgetful());
+            let no_pages = Arc::new(|_| Vec::new());
+            let app = App::new(site, None, self.reaper.clone(), log, Arc::default(), incidents, no_pages);
             app.order(Order::Start);
             app.started().await;
             let state = app.state();

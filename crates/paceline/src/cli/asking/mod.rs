@@ -5,6 +5,7 @@ mod cache;
 mod incidents;
 mod log;
 mod memory;
+mod restart;
 mod status;
 mod text;
 
@@ -50,6 +51,18 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         about: "`cache stats`: what the page cache of the running server does",
         command: cache::cache,
         run: cache::run_stats,
+    },
+    Subcommand {
+        name: "restart",
+        about: "Boot the applications of the running server anew beside what serves; --wait says how it went",
+        command: || where_it_is(restart::restart()),
+        run: restart::run_restart,
+    },
+    Subcommand {
+        name: "rollback",
+        about: "Go back to the release that served before the last restart",
+        command: || where_it_is(restart::rollback()),
+        run: restart::run_rollback,
     },
     Subcommand {
         name: "incidents",

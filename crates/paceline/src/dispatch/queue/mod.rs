@@ -100,6 +100,8 @@ struct Inner {
     members: HashMap<WorkerId, Member>,
     line: Line<Waiter>,
     expectations: Expectations,
+    /// Channels that are given back go there.
+    successor: Option<Arc<Queue>>,
 }
 
 /// The queue of one app.
@@ -182,6 +184,18 @@ impl Queue {
             member.idle.push(channel);
             self.settle(&mut inner, Some(worker));
         }
+    }
+
+    /// Moves the worker to another queue, with its channels: those that are busy follow when they are given back.
+    pub fn hand_over(&self, worker: WorkerId, to: &Arc<Queue>) {
+        let mut inner = self.lock();
+        inner.successor = Some(to.clone());
+        let Some(member) = inner.members.get_mut(&worker) else { return };
+        let (account, complaints) = (member.account.clone(), member.complaints.clone());
+        let idle: Vec<_> = member.idle.drain(..).collect();
+        to.join(worker, member.limit, account, complaints);
+        drop(inner);
+        idle.into_iter().for_each(|channel| to.add(worker, channel));
     }
 
     /// Gives the worker no more requests; its idle channels are closed. True when none of its threads is busy.
@@ -422,11 +436,17 @@ impl Lease {
             let now = self.queue.now();
             let mut inner = self.queue.lock();
             inner.end(&self, Some(now - self.request.since), now);
+            let successor = inner.successor.clone();
             if let Some(member) = inner.members.get_mut(&self.worker) {
                 member.answered += 1;
                 member.work.add(self.route, self.allocated);
-                if !member.leaving {
-                    member.idle.push(channel);
+                match successor {
+                    Some(successor) => {
+                        drop(inner);
+                        return successor.add(self.worker, channel);
+                    }
+                    None if !member.leaving => member.idle.push(channel),
+                    None => {}
                 }
             }
             self.queue.clone().settle(&mut inner, Some(self.worker));

@@ -57,6 +57,7 @@ pub fn suggest_with(report: &StartupReport, seen: &dyn Surroundings) -> Option<S
             .or_else(|| from_symptoms(&case.printed_symptoms(), &case))
             .or_else(|| process::exited(*status, &case)),
         Failure::TimedOut { after } => process::timed_out(*after, &case),
+        Failure::Unready { path, .. } => process::unready(path),
         Failure::System { doing, error } => process::system(doing, error, &case),
     }
 }

@@ -70,6 +70,11 @@ pub fn timed_out(after: Duration, case: &Case) -> Option<Suggestion> {
     Suggestion::say(format!("After {} {doing}. Look for something that waits while it loads (a server that does not answer, a debugger, a prompt), or allow more time: `start_timeout = \"{}s\"` in paceline.toml.", duration(after), (after.as_secs().max(1) * 3).max(60)))
 }
 
+/// It started, and does not answer well.
+pub fn unready(path: &str) -> Option<Suggestion> {
+    Suggestion::say(format!("The code loads, but {path} is not answered well; the application's own log may say more. Another page is asked for with `ready_path` in paceline.toml, none with `ready_path = \"off\"`."))
+}
+
 /// What the front could not do.
 pub fn system(doing: &str, error: &str, case: &Case) -> Option<Suggestion> {
     let path = doing

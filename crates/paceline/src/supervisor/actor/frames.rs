@@ -86,6 +86,7 @@ impl Actor {
         let threads = self.context.site.threads;
         let Some(generation) = self.generation(number) else { return };
         let (phase, account) = (generation.phase, generation.account.clone());
+        let rehearsal = generation.rehearsal.clone();
         let Some(worker) = generation.workers.get_mut(&id) else { return };
         let texts = fields::texts(&frame.payload);
         let text = |index: usize| texts.get(index).map_or("", String::as_str);
@@ -93,7 +94,9 @@ impl Actor {
             kind::CHANNEL => {
                 let thread = text(0).parse().unwrap_or(0);
                 let Some(Ok(channel)) = fd.map(|fd| Channel::new(fd, thread)) else { return };
-                if worker.ready && phase != Phase::Forking {
+                if let Some(rehearsal) = rehearsal {
+                    rehearsal.add(id, channel);
+                } else if worker.ready && phase != Phase::Forking {
                     queue.add(id, channel);
                 } else {
                     worker.early.push(channel);
@@ -118,7 +121,7 @@ impl Actor {
                         self.stand_in_ready(id, index).await;
                         self.drain_surplus().await;
                     }
-                    _ if generation.complete() => self.switch(number).await,
+                    _ if generation.complete() => self.rehearse(number).await,
                     _ => {}
                 }
             }

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use rustix::process::{kill_process, Pid, Signal};
 use tokio::sync::oneshot;
 
-use super::{Actor, LAST_REQUESTS, PRELOADER_END};
+use super::{Actor, PRELOADER_END};
 use crate::{
     dispatch::queue::WorkerId,
     supervisor::{
         app::State,
+        attempts::Outcome,
         generation::{Generation, Phase},
     },
     worker::frame::{encode, kind},
@@ -24,8 +25,11 @@ impl Actor {
             self.context.queue.leave(*id);
             let _ = worker.control.send(&encode(kind::DRAIN, |_| {})).await;
             worker.kill_at = Some(Instant::now() + grace);
+            worker.draining = true;
         }
         if generation.workers.is_empty() {
+            let Some(left) = self.keep(generation) else { return };
+            generation = left;
             end_preloader(&mut generation);
         }
         // An adopted preloader is not ours to wait for.
@@ -40,6 +44,7 @@ impl Actor {
             if let Some(worker) = generation.workers.get_mut(&id) {
                 let _ = worker.control.send(&encode(kind::DRAIN, |_| {})).await;
                 worker.kill_at = Some(Instant::now() + grace);
+                worker.draining = true;
             }
         }
     }
@@ -57,7 +62,7 @@ impl Actor {
             }
         }
         for id in surplus {
-            self.drain_worker(id, LAST_REQUESTS).await;
+            self.drain_worker(id, self.context.site.drain_timeout).await;
         }
     }
 
@@ -69,6 +74,8 @@ impl Actor {
         self.stopping = Some(done.into_iter().collect());
         self.start_at = None;
         self.context.processes.stop();
+        self.attempts.end_all(&Outcome::Refused("the server stops, or the site does".into()));
+        self.forget_previous();
         self.context.state.send_replace(State::Stopped);
         if let Some(mut next) = self.next.take() {
             next.workers.values().for_each(|worker| kill(worker.pid));
@@ -77,6 +84,9 @@ impl Actor {
                 next.phase = Phase::Leaving;
                 self.leaving.push(next);
             }
+        }
+        for generation in &mut self.leaving {
+            generation.keep = None;
         }
         if let Some(current) = self.current.take() {
             self.retire(current, grace).await;

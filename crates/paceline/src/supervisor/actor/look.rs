@@ -26,10 +26,11 @@ impl Actor {
         let current = self.current.iter().map(|generation| (Role::Current, generation));
         let next = self.next.iter().map(|generation| (Role::Next, generation));
         let leaving = self.leaving.iter().map(|generation| (Role::Leaving, generation));
-        let generations =
-            current.chain(next).chain(leaving).map(|(role, generation)| view(role, generation, &tallies)).collect();
-        let processes = self.context.processes.views();
-        Overview { state, failure, workers_wanted: self.workers, generations, processes }
+        let previous = self.previous.iter().map(|(generation, _)| (Role::Previous, generation));
+        let all = current.chain(next).chain(previous).chain(leaving);
+        let generations = all.map(|(role, generation)| view(role, generation, &tallies)).collect();
+        let (processes, restarts) = (self.context.processes.views(), self.attempts.under_way());
+        Overview { state, failure, workers_wanted: self.workers, restarts, generations, processes }
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{leave::kill, Actor, LAST_REQUESTS};
+use super::{leave::kill, Actor};
 use crate::{
     dispatch::queue::WorkerId,
     log::Name,
@@ -80,6 +80,7 @@ impl Actor {
     /// A worker has become ready in a generation that serves: maybe the one that was waited for.
     pub(super) async fn stand_in_ready(&mut self, id: WorkerId, index: usize) {
         let Refork::StandIn { candidate, requests } = self.refork else { return };
+        let patience = self.context.site.drain_timeout;
         let Some(current) = &mut self.current else { return };
         let Some(worker) = current.workers.get_mut(&candidate) else { return };
         if worker.index != index || candidate == id {
@@ -91,11 +92,8 @@ impl Actor {
         }
         self.refork = Refork::Asked { candidate, requests };
         self.context.queue.leave(candidate);
-        worker.kill_at = Some(Instant::now() + LAST_REQUESTS + PREPARATION);
-        let _ = worker
-            .control
-            .send(&encode(kind::MOULD, |out| fields::put(out, LAST_REQUESTS.as_secs().to_string())))
-            .await;
+        worker.kill_at = Some(Instant::now() + patience + PREPARATION);
+        let _ = worker.control.send(&encode(kind::MOULD, |out| fields::put(out, patience.as_secs().to_string()))).await;
     }
 
     /// Drains the worker that stands in for this one.
@@ -105,7 +103,7 @@ impl Actor {
         let twin = current.workers.iter_mut().find(|(id, worker)| worker.index == index && **id != candidate);
         if let Some((&id, worker)) = twin {
             worker.replaced = true;
-            self.drain_worker(id, LAST_REQUESTS).await;
+            self.drain_worker(id, self.context.site.drain_timeout).await;
         }
     }
 
@@ -117,6 +115,7 @@ impl Actor {
         self.refork = Refork::Over;
         let Some(worker) = self.generation(number).and_then(|current| current.workers.get_mut(&id)) else { return };
         worker.kill_at = None;
+        worker.draining = false;
         let index = worker.index;
         let why = why.replace(char::is_control, " ");
         self.context.queue.stay(id);
@@ -151,7 +150,7 @@ impl Actor {
         };
         let Some(worker) = generation.workers.remove(&id) else { return };
         generation.release(worker.pid).await;
-        let account = generation.account.clone();
+        let (account, release) = (generation.account.clone(), generation.release.clone());
         self.context.queue.remove(id);
         self.refork = Refork::Over;
         let began = Instant::now();
@@ -160,7 +159,7 @@ impl Actor {
         self.next_generation += 1;
         let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
         report.begin(Step::Found, Duration::ZERO);
-        let found = Found::at(&site).map_err(std::io::Error::other);
+        let found = Found::in_release(&site, &release).map_err(std::io::Error::other);
         report.done(Step::Found, began.elapsed());
         let begun = found.and_then(|found| {
             Ok((found, Generation::new(next, report, began, UnixStream::from(socket), None, &site, &self.events)?))

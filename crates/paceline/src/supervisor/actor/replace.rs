@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::{
     incident,
     leave::{end_preloader, kill},
-    Actor, Event, Happened, LAST_REQUESTS, LAST_WORDS,
+    Actor, Event, Happened, LAST_WORDS,
 };
 use crate::{
     dispatch::queue::{Complaint, WorkerId},
@@ -38,6 +38,7 @@ impl Actor {
             }
         }
         self.leaving.retain(|generation| generation.number != number);
+        self.previous.take_if(|(previous, _)| previous.number == number);
         let Some(current) = self.current.take_if(|current| current.number == number) else { return };
         let name = self.context.site.name.clone();
         if current.pid.is_none() {
@@ -61,6 +62,8 @@ impl Actor {
         self.tell_preloader_died(&current, exit);
         // One that is booting already takes its place.
         if self.next.is_none() {
+            // The root may lead to a release by now that never served.
+            self.pinned = Some(current.release);
             self.start_at = Some(Instant::now() + pause);
         }
     }
@@ -69,6 +72,7 @@ impl Actor {
         self.context.queue.leave(id);
         self.context.queue.remove(id);
         let Some(generation) = self.generation(number) else { return };
+        generation.rehearsal.iter().for_each(|queue| queue.remove(id));
         let Some(worker) = generation.workers.get_mut(&id) else { return };
         worker.gone = true;
         // The preloader tells how it ended, now or in a moment. One that is gone itself takes its workers along.
@@ -87,18 +91,20 @@ impl Actor {
         if phase == Phase::Ready {
             self.refork_without(id, &worker);
         }
-        let Some(generation) = self.generation(number) else { return };
         match phase {
             Phase::Failing => {}
-            Phase::Loading | Phase::Forking => {
+            Phase::Loading | Phase::Forking | Phase::Checking if worker.draining => {}
+            Phase::Loading | Phase::Forking | Phase::Checking => {
                 let failure = exited(exit, "worker".into());
                 self.generation_failed(number, Some(Step::Ready), failure).await;
             }
             Phase::Leaving => {
-                if generation.workers.is_empty() {
-                    end_preloader(generation);
-                    if generation.pid.is_none() {
-                        self.leaving.retain(|generation| generation.number != number);
+                let at = self.leaving.iter().position(|left| left.number == number && left.workers.is_empty());
+                let left = at.map(|at| self.leaving.swap_remove(at));
+                if let Some(mut left) = left.and_then(|left| self.keep(left)) {
+                    end_preloader(&mut left);
+                    if left.pid.is_some() {
+                        self.leaving.push(left);
                     }
                 }
             }
@@ -169,7 +175,7 @@ impl Actor {
             let index = worker.index;
             generation.fork(index, site.threads).await;
         }
-        self.drain_worker(id, if alone { LAST_WORDS } else { LAST_REQUESTS }).await;
+        self.drain_worker(id, if alone { LAST_WORDS } else { site.drain_timeout }).await;
     }
 }
 

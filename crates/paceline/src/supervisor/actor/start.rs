@@ -6,16 +6,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{leave::kill, refork::Refork, replace::shown_pause, Actor, Event, Happened, LAST_REQUESTS, LONGEST_PAUSE};
+use super::{leave::kill, replace::shown_pause, Actor, Event, Happened};
 use crate::{
     config::SiteConfig,
     log::Name,
     startup_report::{self, Failure, StartupReport, Step},
     supervisor::{
         app::State,
+        attempts::Outcome,
         found::Found,
         generation::{Generation, Phase},
-        processes::Release,
         spawn::{self, Spawned},
         tuning::Learned,
     },
@@ -31,8 +31,10 @@ impl Actor {
         if self.current.is_none() {
             self.context.state.send_replace(State::Starting);
         }
-        self.once_more = false;
+        self.once_more = None;
         self.start_at = None;
+        self.attempts.begin();
+        let pinned = self.pinned.clone().filter(|release| release.is_dir());
         let site = self.context.site.clone();
         let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
         report.begin(Step::Found, began.elapsed());
@@ -40,7 +42,7 @@ impl Actor {
             report.fail(Failure::System { doing, error });
             report
         };
-        let found = match Found::at(&site) {
+        let found = match Found::in_release(&site, pinned.as_ref().unwrap_or(&site.root)) {
             Ok(found) => found,
             Err(error) => {
                 let doing = format!("find an application in {}", site.root.display());
@@ -83,63 +85,6 @@ impl Actor {
                 let _ = events.send(Event { generation, worker: None, happened: Happened::Exited(exit) });
             }
         });
-    }
-
-    /// All workers of the generation that boots are ready: it takes the traffic; the one before finishes what it has.
-    pub(super) async fn switch(&mut self, number: u64) {
-        let Some(mut generation) = self.next.take_if(|next| next.number == number) else { return };
-        generation.step("ready", "done");
-        generation.phase = Phase::Ready;
-        let account = generation.account.clone();
-        for (id, worker) in &mut generation.workers {
-            self.context.queue.join(*id, self.context.site.threads, account.clone(), self.complaints.clone());
-            worker.early.drain(..).for_each(|channel| self.context.queue.add(*id, channel));
-        }
-        self.failures = 0;
-        self.recovering = None;
-        self.told = None;
-        self.context.metrics.processes.started(true);
-        self.refork = Refork::after(&generation);
-        self.measuring.soon();
-        let report = &generation.report;
-        let from = generation.mould.map(|mould| {
-            format!(
-                "reforked from worker {} (pid {}) after {} requests",
-                mould.index,
-                generation.pid.unwrap_or_default(),
-                mould.requests
-            )
-        });
-        self.context.log.event(
-            Name::Ready,
-            format!(
-                "{} is {}: {}, {} x {} threads, {} ({:.1} s)",
-                self.context.site.name,
-                from.as_deref().unwrap_or("ready"),
-                report.environment,
-                generation.workers.len(),
-                self.context.site.threads,
-                report.versions,
-                generation.elapsed().as_secs_f64()
-            ),
-        );
-        // The pool may have grown or shrunk while this generation booted.
-        let threads = self.context.site.threads;
-        for index in generation.workers.len() + 1..=self.workers {
-            generation.fork(index, threads).await;
-        }
-        // A mould has loaded nothing anew.
-        let release = generation.mould.is_none().then(|| Release { root: generation.release.clone(), account });
-        let old = self.current.replace(generation);
-        self.context.state.send_replace(State::Ready);
-        release.iter().for_each(|release| self.context.processes.took_over(release));
-        if let Some(old) = old {
-            self.retire(old, LAST_REQUESTS).await;
-        }
-        self.drain_surplus().await;
-        if self.once_more {
-            self.start().await;
-        }
     }
 
     /// A generation that has not become ready never will: its processes are ended, and when all they printed has been
@@ -199,6 +144,7 @@ impl Actor {
     async fn failed(&mut self, mut report: StartupReport) {
         self.failures += 1;
         self.context.metrics.processes.started(false);
+        self.failed_at = Some(Instant::now());
         let log = self.context.log.clone();
         match self.told.as_ref().filter(|told| told.failure == report.failure && told.output == report.output) {
             // Every reload is an attempt: what has been told already keeps its number, and takes one line.
@@ -210,29 +156,27 @@ impl Actor {
         }
         self.tell_start_failed(&report);
         self.told = Some(report.clone());
-        if self.once_more {
-            return Box::pin(self.start()).await;
-        }
+        let report = Arc::new(report);
+        self.attempts.end(&Outcome::Failed(report.clone()));
         if self.current.is_some() {
-            return log.event(
-                Name::StartFailed,
-                format!("{}: the new generation did not start; the old one goes on serving", self.context.site.name),
-            );
-        }
-        if let Some(pause) = self.recovers(&report) {
+            let name = &self.context.site.name;
             log.event(
                 Name::StartFailed,
-                format!("{}: starting it again{}", self.context.site.name, shown_pause(pause)),
+                format!("{name}: the new generation did not start; the old one goes on serving"),
             );
+        }
+        if self.once_more().await || self.current.is_some() {
+            return;
+        }
+        if let Some(pause) = self.recovers(&report) {
+            let name = &self.context.site.name;
+            log.event(Name::StartFailed, format!("{name}: starting it again{}", shown_pause(pause)));
             self.start_at = Some(Instant::now() + pause);
             return;
         }
-        // In development a reload is an attempt; in production the attempts of many visitors are spread out.
-        let pause = match self.context.site.environment.as_str() {
-            "production" => Duration::from_secs(1 << self.failures.min(5)).min(LONGEST_PAUSE),
-            _ => Duration::from_millis(300),
-        };
-        let report = Arc::new(report);
+        // A release that does not start is not insisted on.
+        self.pinned = None;
+        let pause = self.pause_after_failure();
         self.context.state.send_replace(State::Failed { report, retry_at: Instant::now() + pause });
     }
 }
