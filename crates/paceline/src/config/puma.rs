@@ -59,6 +59,9 @@ fn understood(out: &str, shown: &str) -> Result<FromPuma, String> {
         let Some((key, text)) = line.split_once('\t').map(|(key, text)| (key, unescaped(text))) else { continue };
         let wrong = |why: String| format!("{shown}: {key} {text}: {why}");
         match key {
+            "ignored" if text == "plugin :solid_queue" => read.notices.push(format!(
+                "{shown}: {text} is not run inside the server; run it beside the workers, with [[process]] command = \"bin/jobs\" in paceline.toml"
+            )),
             "ignored" => read.notices.push(format!("{shown}: {text} has no meaning here")),
             "directory" => read.directory = Some(PathBuf::from(text)),
             "bind" => {
@@ -147,4 +150,16 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> 
         let _ = to.send(bytes);
     });
     from
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_with_a_place_of_its_own_is_told_where() {
+        let read = understood("ignored\tplugin%20:solid_queue\nignored\tplugin%20:x", "config/puma.rb").ok().unwrap();
+        assert!(read.notices[0].contains("[[process]] command = \"bin/jobs\""), "{:?}", read.notices);
+        assert_eq!(read.notices[1], "config/puma.rb: plugin :x has no meaning here");
+    }
 }

@@ -86,6 +86,7 @@ fn of_site(name: &str, site: &Value) -> String {
     page.push_str(&requests(site));
     page.push_str(&times(site));
     page.push_str(&workers(site));
+    page.push_str(&processes(site));
     page
 }
 
@@ -179,6 +180,23 @@ fn workers(site: &Value) -> String {
     page
 }
 
+/// What runs beside the workers.
+fn processes(site: &Value) -> String {
+    let mut rows = vec![["process", "pid", "starts", ""].map(str::to_owned)];
+    for process in site["app"]["processes"].as_array().into_iter().flatten() {
+        let mut state = text(&process["state"]);
+        if let Some(exit) = process["last_exit"].as_str() {
+            state.push_str(&format!("; the last one {exit}"));
+        }
+        let pid = process["pid"].as_u64().map(|pid| pid.to_string()).unwrap_or_default();
+        rows.push([text(&process["who"]), pid, grouped(number(&process["starts"])), printable(&state)]);
+    }
+    match rows.len() {
+        1 => String::new(),
+        _ => format!("\n{}", table(&rows)),
+    }
+}
+
 fn waits(waiting: u64) -> String {
     format!("{} wait{}", counted(waiting, "request"), if waiting == 1 { "s" } else { "" })
 }
@@ -205,7 +223,10 @@ mod tests {
         ]);
         json!({
             "kind": "app", "serves": "/srv/shop\u{1b}[2J", "environment": "production", "threads": 5,
-            "app": { "state": "ready", "failure": null, "generations": generations },
+            "app": { "state": "ready", "failure": null, "generations": generations, "processes": [
+                { "who": "shop.jobs.1", "pid": 4100, "state": "running", "starts": 2, "last_exit": "exited with status 1" },
+                { "who": "shop.clock", "pid": null, "state": "waiting", "starts": 0, "last_exit": null },
+            ] },
             "queue": { "waiting": 1, "idle": 3, "busy": 2 }, "restarts": { "crash": 1, "broken": 0 },
             "counts": counts, "lately": lately,
         })
@@ -242,6 +263,10 @@ shop: ready, generation 7, ruby 3.1.2, rack 2.2.6, production
        1  4001           6  1 min 30 s     1,234   2/5  finishes
   workers replaced: 1 (crash)
   1 request waits for a worker thread
+
+  process       pid  starts
+  shop.jobs.1  4100       2  running; the last one exited with status 1
+  shop.clock              0  waiting
 ";
         let page = page(&status);
         assert_eq!(page, wanted, "\n{page}");
