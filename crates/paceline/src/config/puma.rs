@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_plugin_with_a_place_of_its_own_is_told_where() {
-        let read = understood("ignored\tplugin%20:solid_queue\nignored\tplugin%20:x", "config/puma.rb").ok().unwrap();
+        let read = understood("ignored\tplugin :solid_queue\nignored\tplugin :x", "config/puma.rb").ok().unwrap();
         assert!(read.notices[0].contains("[[process]] command = \"bin/jobs\""), "{:?}", read.notices);
         assert_eq!(read.notices[1], "config/puma.rb: plugin :x has no meaning here");
     }
