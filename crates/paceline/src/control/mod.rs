@@ -16,6 +16,7 @@ mod observed;
 mod prometheus;
 mod puma_stats;
 mod purging;
+mod requests;
 mod restarting;
 mod router;
 mod socket;

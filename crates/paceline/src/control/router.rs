@@ -10,7 +10,8 @@ use hyper::body::Incoming;
 use serde_json::{json, Value};
 
 use super::{
-    generations, health, incidents, log, memory, prometheus, puma_stats, purging, restarting, statistics, status,
+    generations, health, incidents, log, memory, prometheus, puma_stats, purging, requests, restarting, statistics,
+    status,
 };
 use crate::server::Server;
 
@@ -47,17 +48,15 @@ type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Refusal>> + 
 
 struct Route {
     method: &'static str,
-    /// With `/*` at its end it stands for all that is one step below.
+    /// `*` stands for any one step.
     path: &'static str,
     answer: fn(Asked, Arc<Server>) -> Answering,
 }
 
 impl Route {
     fn covers(&self, path: &str) -> bool {
-        match self.path.strip_suffix('*') {
-            Some(above) => path.strip_prefix(above).is_some_and(|step| !step.is_empty() && !step.contains('/')),
-            None => self.path == path,
-        }
+        let alike = |(ours, step): (&str, &str)| ours == step || ours == "*" && !step.is_empty();
+        self.path.split('/').count() == path.split('/').count() && self.path.split('/').zip(path.split('/')).all(alike)
     }
 }
 
@@ -67,6 +66,12 @@ const ROUTES: &[Route] = &[
     Route { method: "GET", path: "/healthz", answer: |asked, server| Box::pin(health::ready(asked, server)) },
     Route { method: "GET", path: "/livez", answer: |_, _| Box::pin(health::alive()) },
     Route { method: "GET", path: "/metrics", answer: |_, server| Box::pin(prometheus::of_server(server)) },
+    Route { method: "GET", path: "/requests", answer: |_, server| json_of(requests::all(server)) },
+    Route {
+        method: "GET",
+        path: "/requests/*/backtrace",
+        answer: |asked, server| json_of(requests::backtrace(asked, server)),
+    },
     Route { method: "GET", path: "/status", answer: |_, server| json_of(status::of_server(server)) },
     Route { method: "GET", path: "/stats", answer: |_, server| json_of(puma_stats::of_server(server)) },
     Route { method: "GET", path: "/memory", answer: |_, server| json_of(memory::all(server)) },

@@ -138,7 +138,7 @@ impl Expectations {
 }
 
 /// A route as people read it.
-fn label(method: &str, path: &str) -> String {
+pub fn label(method: &str, path: &str) -> String {
     let mut text = format!("{method} ");
     let start = text.len();
     for (nth, segment) in path.split('/').enumerate() {

@@ -1,6 +1,7 @@
 //! Decides over one app's processes: what is started, switched to, replaced, drained and killed, and when. The rooms
 //! below hold one decision each. It never touches a request.
 
+mod backtrace;
 mod frames;
 mod incident;
 mod leave;
@@ -214,6 +215,7 @@ impl Actor {
             Order::Stop { grace, done } => self.stop(grace, Some(done)).await,
             Order::AskMemory(answer) => drop(answer.send(self.ask_memory().await)),
             Order::Outcome(number, answer) => drop(answer.send(self.attempts.outcome(number))),
+            Order::AskBacktrace { worker, thread, answer } => self.ask_backtrace(worker, thread, answer).await,
             Order::Tell(answer) => drop(answer.send(self.overview())),
             _ if self.stopping.is_some() => {}
             Order::Start if self.current.is_none() && self.next.is_none() && self.start_at.is_none() => {

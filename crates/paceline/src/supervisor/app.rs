@@ -21,7 +21,10 @@ use super::{
 };
 use crate::{
     config::SiteConfig,
-    dispatch::queue::{Lease, Queue, Refused, WorkerId},
+    dispatch::{
+        expectations::label,
+        queue::{Lease, Queue, Refused, WorkerId},
+    },
     incidents::Incidents,
     log::Log,
     metrics,
@@ -56,6 +59,12 @@ pub enum Order {
     Shrink,
     /// Say how everything stands.
     Tell(oneshot::Sender<Overview>),
+    /// Ask a worker where a thread of it (from 1) is.
+    AskBacktrace {
+        worker: WorkerId,
+        thread: usize,
+        answer: oneshot::Sender<String>,
+    },
     /// Ask the processes what Ruby's heaps hold.
     AskMemory(oneshot::Sender<Vec<memory::Asked>>),
     /// Finish what is in hand within the time, then end all processes.
@@ -154,6 +163,19 @@ impl App {
         let (answer, asked) = oneshot::channel();
         self.order(Order::AskMemory(answer));
         memory::answers(asked.await.unwrap_or_default(), patience).await
+    }
+
+    /// Where a worker's thread (from 1) is at this moment, in lines. None: there is no such worker, or it has ended. One in which
+    /// a thread holds Ruby's lock answers when it is let go.
+    pub async fn backtrace(&self, worker: WorkerId, thread: usize) -> Option<String> {
+        let (answer, told) = oneshot::channel();
+        self.order(Order::AskBacktrace { worker, thread, answer });
+        told.await.ok()
+    }
+
+    /// The route that a request is taken for, as `GET /orders/*`.
+    pub fn route(&self, method: &str, path: &str) -> String {
+        label(method, path)
     }
 
     /// Resolves when the app is ready (true) or has failed to start (false).

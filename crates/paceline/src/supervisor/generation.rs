@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
     actor::{Event, Happened},
@@ -54,6 +54,8 @@ pub struct Worker {
     pub replaced: bool,
     /// It has been told to finish what it has.
     pub draining: bool,
+    /// Who wants to know where a thread is.
+    pub asked: Vec<(usize, oneshot::Sender<String>)>,
     /// Nothing is expected of it any more but where it is stuck.
     pub end_on_backtrace: bool,
     /// What it told last of Ruby's heap.
@@ -328,6 +330,7 @@ impl Generation {
             faulty: false,
             replaced: false,
             draining: false,
+            asked: Vec::new(),
             end_on_backtrace: false,
             heap: watch::Sender::new(None),
         };

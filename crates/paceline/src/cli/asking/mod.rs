@@ -5,6 +5,7 @@ mod cache;
 mod incidents;
 mod log;
 mod memory;
+mod requests;
 mod restart;
 mod status;
 mod text;
@@ -69,6 +70,12 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         about: "Crashes, time-outs and failed starts of the running server; with an ID the post-mortem of one",
         command: || where_it_is(incidents::command()),
         run: incidents::run,
+    },
+    Subcommand {
+        name: "requests",
+        about: "The requests under way in the running server, and the Ruby backtrace of any one",
+        command: || where_it_is(requests::requests()),
+        run: requests::run,
     },
     Subcommand {
         name: "status",

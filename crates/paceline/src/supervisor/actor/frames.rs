@@ -125,6 +125,7 @@ impl Actor {
                     _ => {}
                 }
             }
+            kind::BACKTRACE if worker.was_asked(text(0), text(1)) => {}
             kind::BACKTRACE => {
                 log.text(
                     Name::Backtrace,
