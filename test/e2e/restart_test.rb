@@ -33,7 +33,6 @@ class RestartTest < Minitest::Test
   end
 
   { "USR1" => ->(server, _) { server.signal(:USR1) },
-    "USR2" => ->(server, _) { server.signal(:USR2) },
     "restart_txt" => ->(_, dir) { FileUtils.mkdir_p(File.join(dir, "tmp")); FileUtils.touch(File.join(dir, "tmp/restart.txt")) } }.each do |name, ask|
     define_method("test_#{name.downcase}_switches_generations_without_losing_a_request") do
       dir = app("config.ru" => VERSION, "version" => "old")

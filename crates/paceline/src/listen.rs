@@ -87,9 +87,17 @@ fn inherited(fd: RawFd) -> io::Result<Listener> {
     // SAFETY: the parent handed this descriptor over to us by number (LISTEN_FDS); it was just seen to be open, and
     // `open` is called once for each, before anything else could own it.
     let owned = unsafe { OwnedFd::from_raw_fd(fd) };
+    given(owned).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => io::Error::new(error.kind(), format!("fd {fd} is no listening socket")),
+        _ => error,
+    })
+}
+
+/// The listener that an open descriptor is.
+pub fn given(owned: OwnedFd) -> io::Result<Listener> {
     let socket = Socket::from(owned);
     if !SockRef::from(&socket).is_listener()? {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("fd {fd} is no listening socket")));
+        return Err(io::ErrorKind::InvalidInput.into());
     }
     socket.set_nonblocking(true)?;
     socket.set_cloexec(true)?;
@@ -106,6 +114,20 @@ impl Listener {
             Listener::Tcp(listener) => Listener::Tcp(listener.try_clone()?),
             Listener::Unix { listener, .. } => Listener::Unix { listener: listener.try_clone()?, path: None },
         })
+    }
+
+    pub fn fd(&self) -> io::Result<OwnedFd> {
+        match self {
+            Listener::Tcp(listener) => listener.try_clone().map(OwnedFd::from),
+            Listener::Unix { listener, .. } => listener.try_clone().map(OwnedFd::from),
+        }
+    }
+
+    /// Makes the file of a Unix socket ours, to be removed in the end; or, with None, somebody else's.
+    pub fn own(&mut self, file: Option<&Path>) {
+        if let Listener::Unix { path, .. } = self {
+            *path = file.map(Path::to_path_buf);
+        }
     }
 
     /// None: it has no port.

@@ -7,7 +7,10 @@ use std::{
 };
 
 use rustls::{crypto::CryptoProvider, sign::CertifiedKey};
-use tokio::time::{sleep, timeout};
+use tokio::{
+    task::AbortHandle,
+    time::{sleep, timeout},
+};
 
 use super::{
     authority::Authority, order, schedule, storage::Storage, trouble::Failure, validity::Validity, Proof, Shelf,
@@ -56,16 +59,19 @@ impl Keeper {
         &self.shelf
     }
 
-    /// Keeps on until the server ends. `proofs`: those there are listeners for, the likeliest first.
-    pub fn begin(self, proofs: Vec<Proof>, log: Log) {
+    /// Keeps on until the server ends, or until the tasks are told to. `proofs`: those there are listeners for, the likeliest first.
+    pub fn begin(self, proofs: Vec<Proof>, log: Log) -> Vec<AbortHandle> {
         let keeper = Arc::new(self);
-        for (number, (host, held)) in keeper.hosts.iter().cloned().enumerate() {
+        let hosts = keeper.hosts.iter().cloned().enumerate();
+        let begun = hosts.map(|(number, (host, held))| {
             let (keeper, proofs, log) = (keeper.clone(), proofs.clone(), log.clone());
-            tokio::spawn(async move {
+            let task = tokio::spawn(async move {
                 sleep(STAGGER * u32::try_from(number).unwrap_or(u32::MAX).min(600)).await;
                 keeper.keep(&host, held, &proofs, &log).await;
             });
-        }
+            task.abort_handle()
+        });
+        begun.collect()
     }
 
     async fn keep(&self, host: &str, mut held: Option<Validity>, proofs: &[Proof], log: &Log) {

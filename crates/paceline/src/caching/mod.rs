@@ -5,7 +5,8 @@
 //! Reading order: `lookup` (what is there for a request), `answer` (a stored response as the client gets it), `flight` (one
 //! question to the origin for all who ask), `arrival` (what is made of the origin's answer), `invalidation` (what it says of
 //! others), `keeping` (where it is kept), `recalling` and `disk` (what outlives the process), `streaming` (a body that is given on
-//! while it comes), `sessions` (visitors under an owner's rules), `counters`.
+//! while it comes), `sessions` (visitors under an owner's rules), `counters`, `succession` (what
+//! another process takes over).
 
 mod answer;
 mod arrival;
@@ -19,6 +20,7 @@ mod recalling;
 mod recode;
 mod sessions;
 mod streaming;
+mod succession;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -49,12 +51,16 @@ pub use disk::{Disk, DiskUsage, Say};
 pub use flight::{Fetch, Fetched};
 pub use lookup::{Looked, Wanted};
 pub use streaming::SharedReader;
+pub use succession::Relay;
 
 /// What the sites of a server keep together.
 pub struct Cache {
-    store: Store<Kept>,
+    store: Arc<Store<Kept>>,
     keys: KeyMaker,
-    disk: Option<Disk>,
+    secret: [u64; 2],
+    disk: RwLock<Option<Arc<Disk>>>,
+    /// Who takes over, while somebody does.
+    relay: Mutex<Option<Relay>>,
     /// The thread that writes to the disk.
     writing: Mutex<Option<JoinHandle<()>>>,
     flights: flight::Flights,
@@ -96,26 +102,23 @@ pub struct SiteCache {
 impl Cache {
     /// `budget`: bytes for all that is kept, its index included.
     pub fn new(budget: u64) -> Cache {
-        Cache::over(budget, None)
+        Cache::over(budget, <[u64; 2]>::from(uuid::Uuid::new_v4().as_u64_pair()))
     }
 
     /// The same, with a part on disk. Err: its thread could not be started.
     pub fn with_disk(budget: u64, disk: Disk) -> io::Result<Arc<Cache>> {
-        let cache = Arc::new(Cache::over(budget, Some(disk)));
-        let thread = std::thread::Builder::new().name("cache-disk".into()).spawn({
-            let cache = cache.clone();
-            move || cache.disk.iter().for_each(|disk| disk::write(disk, &cache.store))
-        })?;
-        *cache.writing.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        let cache = Arc::new(Cache::succeeding(budget, disk.secret()));
+        cache.attach_any(disk)?;
         Ok(cache)
     }
 
-    fn over(budget: u64, disk: Option<Disk>) -> Cache {
-        let new = || <[u64; 2]>::from(uuid::Uuid::new_v4().as_u64_pair());
+    fn over(budget: u64, secret: [u64; 2]) -> Cache {
         Cache {
-            store: Store::new(budget),
-            keys: KeyMaker::new(disk.as_ref().map_or_else(new, Disk::secret)),
-            disk,
+            store: Arc::new(Store::new(budget)),
+            keys: KeyMaker::new(secret),
+            secret,
+            disk: RwLock::default(),
+            relay: Mutex::default(),
             writing: Mutex::default(),
             flights: flight::Flights::default(),
             uncacheable: Uncacheable::default(),
@@ -143,13 +146,19 @@ impl Cache {
     }
 
     /// The disk's part, if there is one.
-    pub fn disk(&self) -> Option<&Disk> {
-        self.disk.as_ref()
+    pub fn disk(&self) -> Option<Arc<Disk>> {
+        self.disk.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Writes what still waits for the disk, before the server ends.
     pub fn close(&self) {
-        self.disk.iter().for_each(Disk::end);
+        if let Some(disk) = self.disk() {
+            disk.end();
+        }
+        self.join_writer();
+    }
+
+    fn join_writer(&self) {
         let thread = self.writing.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             // It says by itself what went wrong.
@@ -167,7 +176,8 @@ impl Cache {
 
     /// The same without waiting: nothing of it is given any more, and when the second is there it is so on disk, too.
     fn purge_soon(&self, what: &Purge, how: How) -> (usize, Option<disk::Purged>) {
-        let Some(disk) = &self.disk else { return (self.purge_memory(what, how), None) };
+        self.relayed(what, how);
+        let Some(disk) = self.disk() else { return (self.purge_memory(what, how), None) };
         let purging = disk.begin_purge(&self.store);
         let count = self.purge_memory(what, how);
         (count, Some(disk.purge(purging, what.clone(), how)))

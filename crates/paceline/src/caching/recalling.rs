@@ -14,7 +14,7 @@ use super::{Cache, SiteCache, Wanted};
 impl Cache {
     /// Stores what was asked for at `moment`. `own`: it is one visitor's, by an owner's rule, and stays in memory.
     pub(super) fn put(&self, key: Key, kept: Arc<Kept>, moment: Moment, own: bool) -> Inserted {
-        let Some(disk) = self.disk.as_ref().filter(|_| !own) else {
+        let Some(disk) = self.disk().filter(|_| !own) else {
             return self.store.insert_since(key, kept, moment);
         };
         let change = disk.change(key);
@@ -29,14 +29,15 @@ impl Cache {
 
     /// Writes to disk once more what is in memory already.
     pub(super) fn put_again(&self, key: Key, kept: Arc<Kept>) {
-        if let Some(disk) = &self.disk {
+        if let Some(disk) = self.disk() {
             disk.change(key).write(kept, self.store.moment());
         }
     }
 
     /// Takes a key out.
     pub(super) fn take(&self, key: Key, own: bool) {
-        let change = self.disk.as_ref().filter(|_| !own).map(|disk| disk.change(key));
+        let disk = self.disk().filter(|_| !own);
+        let change = disk.as_ref().map(|disk| disk.change(key));
         self.store.remove(key);
         if let Some(change) = change {
             change.remove();
@@ -45,12 +46,12 @@ impl Cache {
 
     /// Whether the disk may have what memory has not.
     pub(super) fn may_recall(&self) -> bool {
-        self.disk.is_some()
+        self.disk().is_some()
     }
 
     /// Puts into memory what the disk has for a target and the request's nominated fields.
     fn recall(&self, primary: Key, request: &HeaderMap) {
-        let Some(disk) = &self.disk else { return };
+        let Some(disk) = self.disk() else { return };
         let find = |key| self.store.peek(key).or_else(|| disk.recall(&self.store, key));
         if let Some(Kept::Directory(directory)) = find(primary).as_deref() {
             for nominated in &directory.nominations {
@@ -64,7 +65,7 @@ impl SiteCache {
     /// Looks on disk for what is absent (`Looked::Absent`). After that, look again.
     pub async fn recall(&self, absent: &Wanted, request: &HeaderMap) {
         let primary = absent.primary;
-        let Some(disk) = &self.cache.disk else { return };
+        let Some(disk) = self.cache.disk() else { return };
         let Ok(turn) = disk.readers().clone().acquire_owned().await else { return };
         let (cache, request) = (self.cache.clone(), request.clone());
         let looking = tokio::task::spawn_blocking(move || {

@@ -18,6 +18,7 @@ pub use arguments::parse;
 use crate::{
     account,
     config::{Config, Surroundings},
+    server::handover::{stand_in, Inheritance},
     startup_report,
     supervisor::{processes, trial::Trial},
 };
@@ -50,20 +51,31 @@ pub fn main() -> ExitCode {
         Some(first) if first == account::SWITCH => return account::obey(arguments),
         Some(first) if first == processes::BECOME => return processes::become_it(arguments),
         Some(first) if first == processes::GUARD => return processes::guard(),
+        Some(first) if first == stand_in::FLAG => return stand_in::run(arguments),
         _ => {}
     }
     let Some(cwd) = current_dir() else {
         return exit(CliExit::Wrong(vec!["the current directory is gone; change to one that exists".into()]));
     };
+    let inheritance = match Inheritance::receive().transpose() {
+        Ok(inheritance) => inheritance,
+        Err(why) => return exit(CliExit::Wrong(vec![why])),
+    };
     let around = Surroundings {
         env: &|name| std::env::var_os(name).map(|text: OsString| text.to_string_lossy().into_owned()),
         cwd,
-        pid: std::process::id(),
+        // Of a server that takes over it is known by the other's pid: also to who has handed it sockets.
+        pid: inheritance.as_ref().map_or_else(std::process::id, |inherited| inherited.identity() as u32),
         cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
     };
     match parse(std::env::args_os(), &around) {
-        Ok(command) => run(command),
-        Err(end) => exit(end),
+        Ok(command) => run(command, inheritance),
+        Err(end) => {
+            if let CliExit::Wrong(lines) = &end {
+                Inheritance::report(inheritance.as_ref()).failed(&lines.join("\n"));
+            }
+            exit(end)
+        }
     }
 }
 
@@ -76,9 +88,9 @@ fn current_dir() -> Option<PathBuf> {
 }
 
 /// The one place where commands become deeds.
-fn run(command: Command) -> ExitCode {
+fn run(command: Command, inheritance: Option<Inheritance>) -> ExitCode {
     match command {
-        Command::Serve(config) => serve(config),
+        Command::Serve(config) => serve(config, inheritance),
         Command::Ask(question) => asking::run(&question),
         Command::Check(config) => match Trial::new() {
             Ok(trial) => check::run(&config, &mut std::io::stdout(), &|site| {
@@ -90,9 +102,9 @@ fn run(command: Command) -> ExitCode {
     }
 }
 
-fn serve(config: Config) -> ExitCode {
-    match crate::server::run(config) {
-        Ok(()) => ExitCode::SUCCESS,
+fn serve(config: Config, inheritance: Option<Inheritance>) -> ExitCode {
+    match crate::server::run(config, inheritance) {
+        Ok(status) => status,
         Err(why) => {
             eprintln!("paceline: {}", why.trim_end());
             ExitCode::FAILURE

@@ -205,6 +205,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         cache_disk,
         buffer_memory: server.count("buffer_memory"),
         shutdown_timeout: server.time("shutdown_timeout"),
+        upgrade_timeout: server.time("upgrade_timeout"),
         shutdown_delay: server.time("shutdown_delay"),
         log: sources.log(),
         client: resolve::client(&server),

@@ -76,6 +76,8 @@ pub struct Config {
     pub buffer_memory: usize,
     /// How long in-flight requests may take after TERM or INT.
     pub shutdown_timeout: Duration,
+    /// For a new program to take over.
+    pub upgrade_timeout: Duration,
     /// Between readiness going down and listeners closing.
     pub shutdown_delay: Duration,
     pub log: LogConfig,

@@ -350,6 +350,9 @@ pub static OPTIONS: &[Opt] = &[
     Opt::new(Server, LIMITS, "shutdown_delay", time(0, DAY),
         "How long after TERM or INT new connections are still taken, while readiness says `draining`: for a load balancer that \
         has to notice first.").fixed("0s").flag("shutdown-delay"),
+    Opt::new(Server, LIMITS, "upgrade_timeout", time(100, DAY),
+        "How long a new program may take until it serves in place of this one (USR2, `paceline upgrade`). After that this one goes on.")
+        .fixed("5m").flag("upgrade-timeout"),
     Opt::new(Server, LIMITS, "shutdown_timeout", time(0, DAY),
         "How long requests under way may take after TERM or INT before they are cut off.")
         .fixed("30s").flag("shutdown-timeout")

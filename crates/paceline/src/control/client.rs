@@ -29,6 +29,17 @@ pub enum Failed {
 
 /// Asks. `body`: None for GET.
 pub fn ask(path: &Path, method: &str, target: &str, body: Option<&Value>) -> Result<Value, Failed> {
+    ask_patiently(path, method, target, body, PATIENCE)
+}
+
+/// The same where the server may be silent for longer.
+pub fn ask_patiently(
+    path: &Path,
+    method: &str,
+    target: &str,
+    body: Option<&Value>,
+    patience: Duration,
+) -> Result<Value, Failed> {
     let mut stream = socket::connect(path).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => Failed::Forbidden,
         _ => Failed::NoServer(error),
@@ -40,14 +51,14 @@ pub fn ask(path: &Path, method: &str, target: &str, body: Option<&Value>) -> Res
     );
     let mut answer = Vec::new();
     let exchanged = stream
-        .set_read_timeout(Some(PATIENCE))
+        .set_read_timeout(Some(patience))
         .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
         .and_then(|()| stream.write_all(head.as_bytes()))
         .and_then(|()| stream.write_all(body.as_bytes()))
         .and_then(|()| stream.read_to_end(&mut answer));
     exchanged.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            Failed::Broken(format!("no answer after {} s", PATIENCE.as_secs()))
+            Failed::Broken(format!("no answer after {} s", patience.as_secs()))
         }
         _ => Failed::Broken(error.to_string()),
     })?;

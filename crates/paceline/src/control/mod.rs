@@ -22,10 +22,11 @@ mod router;
 mod socket;
 mod statistics;
 mod status;
+mod upgrading;
 
 use std::{
-    os::unix::net::UnixListener,
-    path::PathBuf,
+    os::{fd::OwnedFd, unix::net::UnixListener},
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -62,6 +63,8 @@ pub struct Control {
     account: Option<Arc<Account>>,
     open: Option<(UnixListener, SocketFile)>,
     serving: Option<JoinHandle<()>>,
+    /// For those served at a time.
+    places: Arc<Semaphore>,
     /// What is told once there is a log.
     notice: Option<String>,
     tried: Instant,
@@ -69,7 +72,11 @@ pub struct Control {
 
 impl Control {
     /// Opens it, and tells the apps where it is. Err: somebody named a path that can't be had.
-    pub fn open(config: &mut Config) -> Result<Control, String> {
+    /// `inherited`: the socket that another front has at a path, and whether it made the folder; it stays that one's until `own`.
+    pub fn open(
+        config: &mut Config,
+        inherited: impl FnOnce(&Path) -> Option<(UnixListener, bool)>,
+    ) -> Result<Control, String> {
         let path = config.control.path.clone().filter(|_| config.control.named || !is_files_alone(config));
         let mut control = Control {
             path,
@@ -77,9 +84,16 @@ impl Control {
             account: account(config),
             open: None,
             serving: None,
+            places: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
             notice: None,
             tried: Instant::now(),
         };
+        if let Some(path) = &control.path {
+            control.open = inherited(path).and_then(|(listener, made_folder)| {
+                let file = SocketFile::of_another(path, control.account.as_deref(), made_folder).ok()?;
+                Some((listener, file))
+            });
+        }
         control.try_open().map_err(|why| control.told(&why)).or_else(|why| match control.named {
             true => Err(why),
             false => {
@@ -96,7 +110,10 @@ impl Control {
 
     fn try_open(&mut self) -> Result<(), NoSocket> {
         self.tried = Instant::now();
-        let Some(path) = &self.path else { return Ok(()) };
+        let Some(path) = self.path.as_ref().filter(|_| self.open.as_ref().is_none_or(|(_, file)| !file.is_there()))
+        else {
+            return Ok(());
+        };
         self.open = Some(socket::listen(path, self.account.as_deref(), self.named)?);
         Ok(())
     }
@@ -113,8 +130,37 @@ impl Control {
         }
         let listener = self.open.as_ref().and_then(|(listener, _)| listener.try_clone().ok());
         if let Some(listener) = listener.and_then(|listener| tokio::net::UnixListener::from_std(listener).ok()) {
-            self.serving = Some(tokio::spawn(accept(listener, server.clone())));
+            self.serving = Some(tokio::spawn(accept(listener, server.clone(), self.places.clone())));
         }
+    }
+
+    /// For a front that takes over: path, socket, and whether its folder was made for it. None: there is none, or it was lost.
+    pub fn handed(&self) -> Option<(PathBuf, OwnedFd, bool)> {
+        let (listener, file) = self.open.as_ref().filter(|(_, file)| file.is_there())?;
+        Some((self.path.clone()?, listener.try_clone().ok()?.into(), file.made_folder()))
+    }
+
+    /// The socket is this front's from now on, and removed in the end.
+    pub fn own(&mut self) {
+        if let Some((_, file)) = &mut self.open {
+            file.set_foreign(false);
+        }
+    }
+
+    /// Asked no more, since another front is. `taken`: it has this very socket.
+    pub fn leave(&mut self, taken: bool) {
+        if let Some(serving) = self.serving.take() {
+            serving.abort();
+        }
+        if let Some((_, file)) = &mut self.open {
+            file.set_foreign(taken);
+        }
+        self.open = None;
+    }
+
+    /// Resolves when those have their answers who have asked.
+    pub async fn answered(&self) {
+        let _ = self.places.acquire_many(MOST_CONNECTIONS as u32).await;
     }
 
     /// Sees that it is where it is looked for.
@@ -157,8 +203,7 @@ fn account(config: &Config) -> Option<Arc<Account>> {
     applications.all(|site| of_site(site).as_ref() == Some(&first)).then_some(first)
 }
 
-async fn accept(listener: tokio::net::UnixListener, server: Arc<Server>) {
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+async fn accept(listener: tokio::net::UnixListener, server: Arc<Server>, places: Arc<Semaphore>) {
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {

@@ -11,7 +11,7 @@ use serde_json::{json, Value};
 
 use super::{
     generations, health, incidents, log, memory, prometheus, puma_stats, purging, requests, restarting, statistics,
-    status,
+    status, upgrading,
 };
 use crate::server::Server;
 
@@ -75,6 +75,7 @@ const ROUTES: &[Route] = &[
     Route { method: "GET", path: "/status", answer: |_, server| json_of(status::of_server(server)) },
     Route { method: "GET", path: "/stats", answer: |_, server| json_of(puma_stats::of_server(server)) },
     Route { method: "GET", path: "/memory", answer: |_, server| json_of(memory::all(server)) },
+    Route { method: "POST", path: "/upgrade", answer: |asked, server| json_of(upgrading::begin(asked, server)) },
     Route { method: "GET", path: "/generations", answer: |_, server| json_of(generations::all(server)) },
     Route { method: "POST", path: "/restart", answer: |asked, server| json_of(restarting::restart(asked, server)) },
     Route { method: "POST", path: "/rollback", answer: |asked, server| json_of(restarting::roll_back(asked, server)) },

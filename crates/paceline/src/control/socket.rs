@@ -30,6 +30,8 @@ pub struct SocketFile {
     made_folder: bool,
     /// Who made it; None: we ourselves.
     maker: Option<Account>,
+    /// Another server's: it is not removed.
+    foreign: bool,
 }
 
 /// Why there is no socket.
@@ -80,7 +82,13 @@ pub fn listen(path: &Path, account: Option<&Account>, named: bool) -> Result<(Un
     let found = fs::symlink_metadata(path)?;
     Ok((
         listener,
-        SocketFile { path: path.to_path_buf(), made: (found.dev(), found.ino()), made_folder, maker: maker.cloned() },
+        SocketFile {
+            path: path.to_path_buf(),
+            made: (found.dev(), found.ino()),
+            made_folder,
+            maker: maker.cloned(),
+            foreign: false,
+        },
     ))
 }
 
@@ -165,6 +173,24 @@ fn through(folder: &impl AsFd, name: &OsStr) -> PathBuf {
 }
 
 impl SocketFile {
+    /// That of a socket which another front has made, and which stays its own for now. `made_folder`: so it did.
+    pub fn of_another(path: &Path, account: Option<&Account>, made_folder: bool) -> io::Result<SocketFile> {
+        let found = fs::symlink_metadata(path)?;
+        if !found.file_type().is_socket() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let made = (found.dev(), found.ino());
+        Ok(SocketFile { path: path.to_path_buf(), made, made_folder, maker: account.cloned(), foreign: true })
+    }
+
+    pub fn set_foreign(&mut self, foreign: bool) {
+        self.foreign = foreign;
+    }
+
+    pub fn made_folder(&self) -> bool {
+        self.made_folder
+    }
+
     /// It is where it was made, and leads to us.
     pub fn is_there(&self) -> bool {
         fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.made)
@@ -173,6 +199,9 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
+        if self.foreign {
+            return;
+        }
         acting(self.maker.as_ref(), || {
             if self.is_there() {
                 let _ = fs::remove_file(&self.path);

@@ -5,7 +5,9 @@
 use std::{
     io,
     pin::Pin,
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
     task::{ready, Context, Poll},
+    time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
@@ -79,8 +81,35 @@ async fn read_head(stream: &mut UnixStream, mut received: BytesMut) -> Result<(u
     }
 }
 
+/// Connections that have become something else than HTTP.
+static TUNNELS: AtomicUsize = AtomicUsize::new(0);
+
+/// One that is counted until this is dropped.
+struct Tunnel;
+
+impl Tunnel {
+    fn begin() -> Tunnel {
+        TUNNELS.fetch_add(1, SeqCst);
+        Tunnel
+    }
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        TUNNELS.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Resolves when there are no such connections.
+pub async fn tunnels_closed() {
+    while TUNNELS.load(SeqCst) > 0 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// Joins the client's connection and another stream, of which some bytes have been received, until both are done.
 pub async fn tunnel<S: AsyncRead + AsyncWrite + Unpin>(upgrade: Upgrade, mut stream: S, received: Bytes) {
+    let _counted = Tunnel::begin();
     let Upgrade { on, stream: _held, live } = upgrade;
     let Ok(upgraded) = on.await else { return };
     live.step(Step::Upgraded, clock::now());

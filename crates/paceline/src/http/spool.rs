@@ -21,6 +21,17 @@ pub fn sweep() -> usize {
     sweep_in(&std::env::temp_dir())
 }
 
+/// Removes what this process has left when it became another program.
+pub fn sweep_own() {
+    let own = format!("paceline-{}-", std::process::id());
+    let ours = |name: &str| name.strip_prefix(&own).is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
+    for entry in std::env::temp_dir().read_dir().into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(ours) && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 fn sweep_in(dir: &Path) -> usize {
     let Ok(entries) = dir.read_dir() else { return 0 };
     entries.flatten().filter(|entry| is_leftover(entry) && std::fs::remove_file(entry.path()).is_ok()).count()

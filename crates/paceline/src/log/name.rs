@@ -45,6 +45,8 @@ events! {
     Site => "site",
     /// A restart was asked for
     RestartAsked => "restart-asked",
+    /// A new program takes over from this one, has, or could not
+    Upgrade => "upgrade",
     /// A generation is ready and serves
     Ready => "generation-ready",
     /// A generation did not become ready

@@ -16,6 +16,8 @@ const LAST_ACCEPTED: usize = 4096;
 
 /// One thread's event loop: accepts and serves until told to stop, then until its connections are closed.
 pub fn all(listeners: Vec<(Listener, Entrance)>, server: Arc<Server>, stop: Stop) {
+    // Signals are the main thread's.
+    super::handover::mask::block();
     let Ok(runtime) = super::event_loop() else { return };
     server.know(runtime.handle().clone());
     runtime.block_on(async move {

@@ -3,17 +3,28 @@
 
 use std::time::{Duration, Instant};
 
-use super::{drain::Stopping, notify, signals::Signals, sites::Sites, Server};
-use crate::log::Name;
+use rustix::process::{kill_process, Pid, Signal};
+
+use super::{
+    drain::Stopping,
+    notify,
+    signals::{Signals, Told},
+    sites::Sites,
+    Server,
+};
+use crate::{http::hijack, log::Name};
 
 /// What Ruby processes get to end after the last request.
 const LAST_MOMENTS: Duration = Duration::from_secs(5);
 /// What a client has that is idle, for a request that may be on its way. Longer than a packet is.
 const CHANCE: Duration = Duration::from_secs(1);
 
+/// The same where nobody waits for the end.
+const LONG_CHANCE: Duration = Duration::from_secs(10);
+
 /// How it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum How {
     /// Requests in hand are finished.
     Drained,
     /// The same, but somebody has lost patience.
@@ -33,8 +44,8 @@ pub fn begin(server: &Server) {
 }
 
 /// Ends it. Its listeners are closed already, but for those of the event loops.
-pub async fn end(end: End, told: Instant, server: &Server, stopping: &Stopping, sites: &Sites, signals: &mut Signals) {
-    if end == End::Halted {
+pub async fn end(how: How, told: Instant, server: &Server, stopping: &Stopping, sites: &Sites, signals: &mut Signals) {
+    if how == How::Halted {
         notify::manager("STOPPING=1");
         stopping.at_once();
         return server.log.event(Name::Stopping, "Halted");
@@ -50,11 +61,60 @@ pub async fn end(end: End, told: Instant, server: &Server, stopping: &Stopping, 
     };
     tokio::select! {
         biased;
-        () = std::future::ready(()), if end == End::AtOnce => server.log.event(Name::Stopping, "Stopping at once"),
+        () = std::future::ready(()), if how == How::AtOnce => server.log.event(Name::Stopping, "Stopping at once"),
         _ = finished => {}
         _ = signals.again(told) => server.log.event(Name::Stopping, "Stopping at once"),
     }
     server.cache.close();
     server.incidents.close();
     server.log.event(Name::Stopped, "Stopped");
+}
+
+/// Ends it after another front has taken over: what is in hand is finished, and that front is told what we are told.
+pub async fn replaced(successor: i32, server: &Server, stopping: &Stopping, sites: &Sites, signals: &mut Signals) {
+    server.ready.drain();
+    // It was kept for requests that go elsewhere now, where it may change.
+    server.cache.forget_all();
+    let grace = server.config.shutdown_timeout;
+    let finished = async {
+        let clients = async {
+            stopping.drain(LONG_CHANCE.min(grace / 2)).await;
+            hijack::tunnels_closed().await;
+        };
+        let _ = tokio::time::timeout(grace, clients).await;
+        let _ = tokio::time::timeout(LAST_MOMENTS, sites.stop(LAST_MOMENTS)).await;
+    };
+    let passed_on = async {
+        loop {
+            let signal = match signals.next().await {
+                Told::Stop => Signal::TERM,
+                Told::Halt => {
+                    pass_on(successor, Signal::QUIT);
+                    return;
+                }
+                Told::Restart => Signal::USR1,
+                Told::Upgrade => Signal::USR2,
+                Told::Reopen => {
+                    server.log.reopen();
+                    Signal::HUP
+                }
+                Told::Tell => Signal::POWER,
+                Told::Grow => Signal::TTIN,
+                Told::Shrink => Signal::TTOU,
+            };
+            pass_on(successor, signal);
+        }
+    };
+    tokio::select! {
+        () = finished => {}
+        () = passed_on => {}
+    }
+    server.cache.close();
+    server.log.event(Name::Upgrade, "Replaced: all requests are finished");
+}
+
+fn pass_on(successor: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(successor) {
+        let _ = kill_process(pid, signal);
+    }
 }

@@ -4,6 +4,7 @@
 mod accept;
 pub mod drain;
 mod ending;
+pub mod handover;
 mod incidents;
 mod notify;
 mod opening;
@@ -12,31 +13,38 @@ mod popular;
 mod room;
 mod signals;
 mod sites;
+mod upgrading;
 mod watched;
 
 use std::{
-    os::{fd::FromRawFd, unix::net::UnixStream},
-    path::Path,
+    process::ExitCode,
     sync::{Arc, Mutex, RwLock},
     time::{Duration, Instant, SystemTime},
 };
 
-use tokio::{runtime::Handle, time::sleep_until};
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, oneshot},
+    task::AbortHandle,
+    time::sleep_until,
+};
 
 use self::{
     drain::{Readiness, Ready},
-    ending::End,
+    ending::How,
+    handover::{Inheritance, Lineage, Program, Successor},
     opening::{left_out, open_listeners, proofs, shared, Entered},
     pidfile::Pidfile,
     room::Room,
     signals::{Signals, Told},
     sites::Sites,
+    upgrading::{Having, Outcome, Upgrading},
 };
 use crate::{
     acme::{Keeper, Shelf},
     admission::{Connections, Full},
-    caching::{Cache, Disk},
-    config::{CacheDisk, Config},
+    caching::Cache,
+    config::{Bind, Config},
     connection,
     control::Control,
     dispatch::queue::Depth,
@@ -51,6 +59,14 @@ use crate::{
 
 /// How often files that are watched are looked at.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// What tasks beside the event loop get to end.
+const LAST_TASKS: Duration = Duration::from_secs(1);
+/// What those get who are being answered on the control socket.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+/// Said instead of an upgrade.
+pub const ADOPTED: &str =
+    "This server is part of the application's own process, which can't be upgraded: the application is restarted";
 
 /// What all connections share.
 pub struct Server {
@@ -72,6 +88,8 @@ pub struct Server {
     routes: RwLock<Arc<Routes>>,
     room: Room,
     ready: Ready,
+    /// Who asks for an upgrade.
+    upgrades: mpsc::UnboundedSender<oneshot::Sender<Outcome>>,
     /// The event loops, for the count of their tasks.
     loops: Mutex<Vec<Handle>>,
 }
@@ -80,6 +98,18 @@ impl Server {
     /// Whether requests should be sent here.
     pub fn readiness(&self) -> Readiness {
         self.ready.get()
+    }
+
+    /// Whether the server belongs to the process that has loaded the application (`rackup -s paceline`).
+    pub fn is_adopted(&self) -> bool {
+        self.config.adopt_control_fd.is_some()
+    }
+
+    /// Asks for an upgrade; what became of it is answered when it is known.
+    pub fn upgrade(&self) -> oneshot::Receiver<Outcome> {
+        let (sender, outcome) = oneshot::channel();
+        let _ = self.upgrades.send(sender);
+        outcome
     }
 
     fn know(&self, event_loop: Handle) {
@@ -135,33 +165,83 @@ impl Server {
     }
 }
 
-/// Serves until told to stop. Err: one line that says why it could not begin.
-pub fn run(mut config: Config) -> Result<(), String> {
+/// Why a front leaves its main loop.
+enum End {
+    Stopped(How),
+    Replaced(Successor),
+}
+
+/// How a front ends.
+enum Ended {
+    Stopped,
+    /// Another front serves in its place.
+    Replaced(Successor, Lineage),
+}
+
+/// What a front has before it serves.
+struct Opened {
+    listeners: Vec<Entered>,
+    keeper: Option<Keeper>,
+    control: Control,
+    pidfile: Option<Pidfile>,
+    program: Result<Program, String>,
+}
+
+/// Serves until told to stop, or until another front does. `inheritance`: what there is to be taken over from a front that serves.
+/// Err: one line that says why it could not begin.
+pub fn run(config: Config, inheritance: Option<Inheritance>) -> Result<ExitCode, String> {
+    let report = Inheritance::report(inheritance.as_ref());
+    let program = Program::own().map_err(|error| error.to_string());
+    let ended = begin(config, inheritance, program).inspect_err(|why| report.failed(why))?;
+    Ok(match ended {
+        Ended::Stopped => ExitCode::SUCCESS,
+        Ended::Replaced(successor, lineage) => handover::stand_in::follow(successor, lineage),
+    })
+}
+
+fn begin(
+    mut config: Config,
+    mut inheritance: Option<Inheritance>,
+    program: Result<Program, String>,
+) -> Result<Ended, String> {
     let log = Log::open(&config.log).map_err(|error| error.to_string())?;
     // Of a server that was started by the app's own process the pidfile names that process.
     let pidfile = config.pidfile.as_deref().filter(|_| config.adopt_control_fd.is_none());
-    let pidfile = pidfile.map(Pidfile::write).transpose()?;
+    let pidfile = pidfile.map(|path| match &inheritance {
+        None => Pidfile::write(path),
+        Some(inheritance) => Pidfile::of(path, inheritance.identity() as u32),
+    });
+    let pidfile = pidfile.transpose()?;
+    if let (Some(inheritance), Some(pidfile)) = (&mut inheritance, &pidfile) {
+        inheritance.taken().pidfile = Some(pidfile.path().to_path_buf());
+    }
     let keeper = config.tls.automatic.as_ref().map(Keeper::open).transpose()?;
-    let listeners = open_listeners(&config, keeper.as_ref().map(Keeper::shelf))?;
-    let control = Control::open(&mut config)?;
+    let listeners = open_listeners(&config, keeper.as_ref().map(Keeper::shelf), inheritance.as_mut())?;
+    let control = Control::open(&mut config, |path| inheritance.as_mut()?.control(path))?;
     let runtime = event_loop().map_err(|error| format!("event loop: {error}"))?;
-    let ended = runtime.block_on(supervise(config, log.clone(), listeners, keeper, control));
-    drop(pidfile);
+    let opened = Opened { listeners, keeper, control, pidfile, program };
+    let ended = runtime.block_on(supervise(config, log.clone(), opened, inheritance));
+    if let Ok(Ended::Replaced(..)) = &ended {
+        // What comes from here on waits for the stand-in.
+        handover::mask::block();
+    }
+    runtime.shutdown_timeout(LAST_TASKS);
     log.flush();
     ended
 }
 
+/// An event loop. Its other threads take no signals of the server's.
 fn event_loop() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()
+    tokio::runtime::Builder::new_current_thread().enable_all().on_thread_start(handover::mask::block).build()
 }
 
 async fn supervise(
     config: Config,
     log: Log,
-    listeners: Vec<Entered>,
-    keeper: Option<Keeper>,
-    mut control: Control,
-) -> Result<(), String> {
+    opened: Opened,
+    mut inheritance: Option<Inheritance>,
+) -> Result<Ended, String> {
+    let Opened { mut listeners, keeper, mut control, mut pidfile, program } = opened;
     let failed = |error: std::io::Error| error.to_string();
     let reaper = Reaper::start().map_err(failed)?;
     let mut signals = Signals::new().map_err(failed)?;
@@ -171,8 +251,9 @@ async fn supervise(
     memory::BODIES.allow(config.buffer_memory);
     let connections = Connections::new(config.client.connections, config.client.connections_per_address);
     let incidents = incidents::open(&config, &log);
+    let (upgrades, mut upgrades_asked) = mpsc::unbounded_channel();
     let server = Arc::new(Server {
-        cache: cache(&config, &log).map_err(failed)?,
+        cache: opening::cache(&config, &log, inheritance.as_mut()).map_err(failed)?,
         config,
         log,
         automatic,
@@ -185,6 +266,7 @@ async fn supervise(
         routes: RwLock::default(),
         room,
         ready: Ready::default(),
+        upgrades,
         loops: Mutex::default(),
     });
     server.know(Handle::current());
@@ -195,9 +277,16 @@ async fn supervise(
     }
     left_out(&server.config, &listeners).iter().for_each(|line| server.log.event(Name::Notice, line));
 
-    let mut sites = Sites::new(server.clone(), reaper, adopted(&server.config));
+    let mut sites = Sites::new(server.clone(), reaper.clone(), opening::adopted(&server.config));
     sites.update();
 
+    let inheritance = match inheritance {
+        None => None,
+        Some(inheritance) => match handover::taking::boot(inheritance, &server, &sites, &mut signals).await? {
+            None => return Ok(Ended::Stopped),
+            taken => taken,
+        },
+    };
     control.serve(&server);
 
     let (stopping, stop) = drain::stopping();
@@ -214,10 +303,25 @@ async fn supervise(
         server.log.event(Name::Listening, format!("Listening on {}", listener.url(entrance.scheme())));
     }
 
+    let lineage = match inheritance {
+        None => Lineage::first().map_err(failed)?,
+        Some(inheritance) => {
+            let lineage = inheritance.took_over(&server.cache).map_err(failed)?;
+            for ((listener, _), given) in listeners.iter_mut().zip(&server.config.binds) {
+                if let Bind::Unix { path, .. } = &given.bind {
+                    listener.own(Some(path));
+                }
+            }
+            control.own();
+            pidfile.iter_mut().for_each(Pidfile::own);
+            lineage
+        }
+    };
+    let mut upgrading = Upgrading::new(program, lineage);
+
     // Without TLS nobody would see a certificate.
-    if let Some(keeper) = keeper.filter(|_| server.https_port.is_some()) {
-        keeper.begin(proofs(&listeners), server.log.clone());
-    }
+    let keeping = keeper.filter(|_| server.https_port.is_some());
+    let keeping = keeping.map_or_else(Vec::new, |keeper| keeper.begin(proofs(&listeners), server.log.clone()));
 
     tokio::spawn({
         let (started, server) = (sites.started(), server.clone());
@@ -234,8 +338,11 @@ async fn supervise(
     let delay = server.config.shutdown_delay;
     let end = loop {
         tokio::select! {
-            _ = sleep_until((told.unwrap_or_else(Instant::now) + delay).into()), if told.is_some() => break End::Drained,
+            _ = sleep_until((told.unwrap_or_else(Instant::now) + delay).into()), if told.is_some() => break End::Stopped(How::Drained),
             _ = look.tick() => {
+                if !upgrading.lineage.look() {
+                    break End::Stopped(How::Halted);
+                }
                 sites.look();
                 server.metrics.look();
                 control.look(&server);
@@ -244,6 +351,17 @@ async fn supervise(
                     tokio::task::spawn_blocking(memory::give_back);
                 }
             }
+            Some(answer) = upgrades_asked.recv() => {
+                let having = Having { server: &server, listeners: &listeners, control: &control, sites: &sites, reaper: &reaper };
+                upgrading.begin(&having, Some(answer));
+            }
+            ended = upgrading.ended() => match ended {
+                Ok(successor) => {
+                    upgrading.replaced(&server, &successor);
+                    break End::Replaced(successor);
+                }
+                Err(why) => upgrading.failed(&server, &why),
+            },
             signal = signals.next() => match signal {
                 Told::Stop => match told {
                     None => {
@@ -251,10 +369,19 @@ async fn supervise(
                         ending::begin(&server);
                     }
                     Some(first) if signals::is_echo(first) => {}
-                    Some(_) => break End::AtOnce,
+                    Some(_) => break End::Stopped(How::AtOnce),
                 },
-                Told::Halt => break End::Halted,
+                Told::Halt => break End::Stopped(How::Halted),
                 Told::Restart => sites.order(|| Order::Restart(Wish::by(Cause::Told("a signal")))),
+                Told::Upgrade if server.is_adopted() => {
+                    server.log.event(Name::Upgrade, ADOPTED);
+                    sites.order(|| Order::Restart(Wish::by(Cause::Told("a signal"))));
+                }
+                Told::Upgrade => {
+                    let having =
+                        Having { server: &server, listeners: &listeners, control: &control, sites: &sites, reaper: &reaper };
+                    upgrading.begin(&having, None);
+                }
                 Told::Reopen => server.log.reopen(),
                 Told::Tell => server.tell(),
                 Told::Grow => sites.order(|| Order::Grow),
@@ -262,31 +389,26 @@ async fn supervise(
             }
         }
     };
+    keeping.iter().for_each(AbortHandle::abort);
+    let how = match end {
+        End::Replaced(successor) => {
+            for ((listener, _), taken) in listeners.iter_mut().zip(&successor.taken.listeners) {
+                if *taken {
+                    listener.own(None);
+                }
+            }
+            control.leave(successor.taken.control);
+            pidfile.iter_mut().for_each(|pidfile| pidfile.leave(successor.taken.pidfile.as_deref()));
+            drop(listeners);
+            ending::replaced(successor.pid, &server, &stopping, &sites, &mut signals).await;
+            let _ = tokio::time::timeout(LAST_ANSWERS, control.answered()).await;
+            return Ok(Ended::Replaced(successor, upgrading.lineage));
+        }
+        End::Stopped(how) => how,
+    };
     // Before the loops look for the last connections in their queues.
     drop(listeners);
-    ending::end(end, told.unwrap_or_else(Instant::now), &server, &stopping, &sites, &mut signals).await;
-    Ok(())
-}
-
-/// The page cache, with what is on disk from the last time.
-fn cache(config: &Config, log: &Log) -> std::io::Result<Arc<Cache>> {
-    let Some(CacheDisk { size, dir }) = &config.cache_disk else { return Ok(Arc::new(Cache::new(config.cache_size))) };
-    let log = log.clone();
-    match Disk::open(dir, *size, Arc::new(move |line| log.event(Name::Cache, line))) {
-        Some(disk) => Cache::with_disk(config.cache_size, disk),
-        None => Ok(Arc::new(Cache::new(config.cache_size))),
-    }
-}
-
-/// The control socket of the process that started us as the server of an app it has already loaded.
-#[allow(unsafe_code)]
-fn adopted(config: &Config) -> Option<UnixStream> {
-    let fd = config.adopt_control_fd.filter(|fd| *fd > 2 && Path::new(&format!("/proc/self/fd/{fd}")).exists())?;
-    // SAFETY: our parent opened this descriptor for us and named it on the command line; it was just seen to be open,
-    // and this runs once, so nothing else owns it.
-    let socket = unsafe { UnixStream::from_raw_fd(fd) };
-    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC).ok()?;
-    // That process holds the app: without it there is nothing to serve.
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM)).ok()?;
-    Some(socket)
+    upgrading.abandon();
+    ending::end(how, told.unwrap_or_else(Instant::now), &server, &stopping, &sites, &mut signals).await;
+    Ok(Ended::Stopped)
 }

@@ -1,22 +1,40 @@
 //! What the server has before it serves anybody: its listening sockets with what their connections begin with.
-//! It never accepts.
+//! Also its cache. It never accepts.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    io,
+    os::{fd::FromRawFd, unix::net::UnixStream},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
+use super::handover::Inheritance;
 use crate::{
     accepted::Entrance,
     acme::{Proof, Shelf},
-    config::{Bind, Config, Listening},
+    caching::{Cache, Disk},
+    config::{Bind, CacheDisk, Config, Listening},
     listen::{self, Listener, Unbound},
+    log::{Log, Name},
     startup_report::{self, Failure, StartupReport, Step},
 };
 
 /// A socket and what its connections begin with.
 pub type Entered = (Listener, Entrance);
 
-pub fn open_listeners(config: &Config, automatic: Option<&Arc<Shelf>>) -> Result<Vec<Entered>, String> {
+pub fn open_listeners(
+    config: &Config,
+    automatic: Option<&Arc<Shelf>>,
+    mut inheritance: Option<&mut Inheritance>,
+) -> Result<Vec<Entered>, String> {
     let open = |listening: &Listening| {
-        let opened = || listen::open(&listening.bind).map_err(|unbound| told(&unbound, config));
+        let inherited = inheritance.as_mut().and_then(|inheritance| inheritance.listener(&listening.bind));
+        let opened = || {
+            let unbound = |error| Unbound { bind: listening.bind.clone(), error };
+            let opened = inherited.map_or_else(|| listen::open(&listening.bind), |listener| listener.map_err(unbound));
+            opened.map_err(|unbound| told(&unbound, config))
+        };
         if let Bind::Fd(_) = listening.bind {
             let listener = opened()?;
             let manner = config.instead_of.iter().find(|given| listener.is_of(&given.bind)).unwrap_or(listening);
@@ -80,4 +98,33 @@ pub fn proofs(listeners: &[Entered]) -> Vec<Proof> {
         }
     }
     proofs
+}
+
+/// The page cache, with what is on disk from the last time.
+pub fn cache(config: &Config, log: &Log, inheritance: Option<&mut Inheritance>) -> io::Result<Arc<Cache>> {
+    let open = |CacheDisk { size, dir }: &CacheDisk| {
+        let log = log.clone();
+        match Disk::open(dir, *size, Arc::new(move |line| log.event(Name::Cache, line))) {
+            Some(disk) => Cache::with_disk(config.cache_size, disk),
+            None => Ok(Arc::new(Cache::new(config.cache_size))),
+        }
+    };
+    match (inheritance, &config.cache_disk) {
+        (Some(inheritance), disk) => inheritance.cache(config.cache_size, disk.as_ref(), open),
+        (None, Some(disk)) => open(disk),
+        (None, None) => Ok(Arc::new(Cache::new(config.cache_size))),
+    }
+}
+
+/// The control socket of the process that started us as the server of an app it has already loaded.
+#[allow(unsafe_code)]
+pub fn adopted(config: &Config) -> Option<UnixStream> {
+    let fd = config.adopt_control_fd.filter(|fd| *fd > 2 && Path::new(&format!("/proc/self/fd/{fd}")).exists())?;
+    // SAFETY: our parent opened this descriptor for us and named it on the command line; it was just seen to be open,
+    // and this runs once, so nothing else owns it.
+    let socket = unsafe { UnixStream::from_raw_fd(fd) };
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC).ok()?;
+    // That process holds the app: without it there is nothing to serve.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM)).ok()?;
+    Some(socket)
 }

@@ -4,7 +4,11 @@
 use std::path::{Path, PathBuf};
 
 /// The file with our pid, removed in the end.
-pub struct Pidfile(PathBuf);
+pub struct Pidfile {
+    path: PathBuf,
+    pid: u32,
+    ours: bool,
+}
 
 impl Pidfile {
     pub fn write(path: &Path) -> Result<Pidfile, String> {
@@ -16,15 +20,40 @@ impl Pidfile {
         }
         std::fs::write(path, format!("{}\n", std::process::id()))
             .map_err(|error| format!("pidfile {}: {error}", path.display()))?;
-        Ok(Pidfile(path.to_path_buf()))
+        Ok(Pidfile { path: path.to_path_buf(), pid: std::process::id(), ours: true })
+    }
+
+    /// That of a server which is known by another pid, and which we are not yet a part of. Err: it names another one.
+    pub fn of(path: &Path, pid: u32) -> Result<Pidfile, String> {
+        match other_server(path) {
+            Some((other, command)) if other != pid as i32 => {
+                Err(format!("{command} (pid {other}) is running already, says {}; stop it first", path.display()))
+            }
+            _ => Ok(Pidfile { path: path.to_path_buf(), pid, ours: false }),
+        }
+    }
+
+    /// Makes it ours, to be removed in the end.
+    pub fn own(&mut self) {
+        self.ours = true;
+        let _ = std::fs::write(&self.path, format!("{}\n", self.pid));
+    }
+
+    /// Leaves it to who has taken over, if it is the same there.
+    pub fn leave(&mut self, theirs: Option<&Path>) {
+        self.ours = theirs != Some(&self.path);
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 }
 
 impl Drop for Pidfile {
     fn drop(&mut self) {
-        let ours = std::fs::read_to_string(&self.0).is_ok_and(|pid| pid.trim() == std::process::id().to_string());
+        let ours = self.ours && std::fs::read_to_string(&self.path).is_ok_and(|pid| pid.trim() == self.pid.to_string());
         if ours {
-            let _ = std::fs::remove_file(&self.0);
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::{
     config::{self, AppKind, SiteConfig},
     log::{Log, Name},
     route::{Routes, Site},
+    startup_report,
     static_files::Folder,
     supervisor::{
         actor::{restart::Wish, Popular},
@@ -211,6 +212,28 @@ impl Sites {
             for app in apps {
                 app.started().await;
             }
+        }
+    }
+
+    /// Sites whose applications are up.
+    pub fn up(&self) -> Vec<String> {
+        let is_up = |known: &&Known| matches!(known.site.app.as_ref().map(|app| app.state()), Some(State::Ready));
+        self.known.values().filter(is_up).map(|known| known.wanted.name.clone()).collect()
+    }
+
+    /// Starts what is up elsewhere, too. Resolves when all that starts is ready or has failed. Err: one of those that are up has, and how.
+    pub fn succeed(&self, up: &[String]) -> impl std::future::Future<Output = Result<(), String>> + use<> {
+        let awaited = self.known.values().filter(|known| !known.wanted.on_demand || up.contains(&known.wanted.name));
+        let with_need = |known: &Known| Some((known.site.app.clone()?, up.contains(&known.wanted.name)));
+        let apps: Vec<_> = awaited.filter_map(with_need).collect();
+        apps.iter().for_each(|(app, _)| app.order(Order::Start));
+        async move {
+            for (app, needed) in apps {
+                if let (false, true, State::Failed { report, .. }) = (app.started().await, needed, app.state()) {
+                    return Err(startup_report::text::render(&report, false));
+                }
+            }
+            Ok(())
         }
     }
 

@@ -52,6 +52,17 @@ pub fn gem_dir() -> io::Result<PathBuf> {
     })
 }
 
+/// What a service manager, or a front before this one, has told the front.
+const MANAGERS: [&str; 7] = [
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_FDNAMES",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+    "PACELINE_HANDOVER_FD",
+];
+
 /// Starts the preloader of `site` in `root` (the real path of its root), as `account` if that is another than ours.
 /// Must be called on the main thread: the kernel ties PDEATHSIG to the thread that started the child.
 pub fn preloader(
@@ -92,7 +103,7 @@ pub fn environment(site: &SiteConfig, account: Option<&Account>) -> BTreeMap<OsS
         }
     }
     // What a service manager told the front is not the app's to answer.
-    for name in ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET"] {
+    for name in MANAGERS {
         env.remove(OsStr::new(name));
     }
     for name in ["RACK_ENV", "RAILS_ENV", "APP_ENV"] {

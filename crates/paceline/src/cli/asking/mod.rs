@@ -9,12 +9,14 @@ mod requests;
 mod restart;
 mod status;
 mod text;
+mod upgrade;
 
 use std::{
     ffi::OsString,
     io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -64,6 +66,12 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         about: "Go back to the release that served before the last restart",
         command: || where_it_is(restart::rollback()),
         run: restart::run_rollback,
+    },
+    Subcommand {
+        name: "upgrade",
+        about: "Let a new Paceline take the place of the running one, without refusing a connection",
+        command: || where_it_is(upgrade::command()),
+        run: upgrade::run,
     },
     Subcommand {
         name: "incidents",
@@ -122,6 +130,17 @@ impl Asker {
     /// `body`: None for GET.
     pub fn ask(&self, method: &str, target: &str, body: Option<&Value>) -> Result<Value, Failed> {
         client::ask(&self.socket, method, target, body)
+    }
+
+    /// The same where the answer may take so long.
+    pub fn ask_patiently(
+        &self,
+        method: &str,
+        target: &str,
+        body: Option<&Value>,
+        patience: Duration,
+    ) -> Result<Value, Failed> {
+        client::ask_patiently(&self.socket, method, target, body, patience)
     }
 }
 

@@ -1,0 +1,53 @@
+//! `paceline upgrade`: a new program in the place of the running server's own.
+//! It never installs one.
+
+use std::{process::ExitCode, time::Duration};
+
+use clap::{ArgMatches, Command};
+use serde_json::{json, Value};
+
+use super::{print, switch, Asker};
+use crate::control::client::Failed;
+
+/// The server answers when `upgrade_timeout` is over at the latest.
+const PATIENCE: Duration = Duration::from_secs(86_400);
+
+const AFTER: &str = "\
+The program at the path that the server was started from is started beside it, with the same arguments, in the same directory; it reads the
+settings anew, boots the applications, and takes over listening sockets and page cache. No connection is refused. If it does not get ready,
+the server goes on as it was. Exit status with --wait: 0 when the new program serves, 1 when it does not.
+docs/signals.md tells more.";
+
+pub fn command() -> Command {
+    Command::new("upgrade")
+        .bin_name("paceline upgrade")
+        .about("Lets a new Paceline take the place of the running one")
+        .after_help(AFTER)
+        .arg(switch("wait").help("Wait until it serves, or say why it does not"))
+}
+
+pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
+    let answer =
+        server.ask_patiently("POST", "/upgrade", Some(&json!({ "wait": matches.get_flag("wait") })), PATIENCE)?;
+    print(&told(&answer))
+}
+
+fn told(answer: &Value) -> String {
+    match (answer["restarted"].as_str(), answer["pid"].as_i64()) {
+        (Some(why), _) => format!("{why}\n"),
+        (None, Some(pid)) => format!("upgraded: pid {pid} serves now\n"),
+        (None, None) => "upgrade begun\n".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_became_of_it() {
+        assert_eq!(told(&json!({ "upgrading": true })), "upgrade begun\n");
+        assert_eq!(told(&json!({ "pid": 7 })), "upgraded: pid 7 serves now\n");
+        assert_eq!(told(&json!({ "restarted": "so" })), "so\n");
+    }
+}

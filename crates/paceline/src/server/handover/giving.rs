@@ -1,0 +1,212 @@
+//! The old front's side: it starts the new program, gives it all it has, and goes on serving unless that one has taken over.
+//! It never stops serving by itself.
+
+use std::{
+    future::Future,
+    io,
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    sync::{mpsc, Arc},
+    time::Duration,
+};
+
+use cache::store::{How, Moment};
+use rustix::{
+    io::{fcntl_setfd, FdFlags},
+    process::{kill_process, Pid, Signal},
+};
+use tokio::{sync::oneshot, time::timeout};
+
+use super::{
+    program::Program,
+    wire::{self, Hello, Message, Taken},
+    VARIABLE,
+};
+use crate::{
+    caching::{Disk, Purge},
+    config::{show_duration, CacheDisk},
+    log::Name,
+    server::Server,
+    supervisor::reaper::{Exit, Reaper},
+};
+
+/// How long the exit of a new program is waited for that has nothing more to say.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// A new front that has taken over.
+pub struct Successor {
+    pub pid: i32,
+    pub exit: oneshot::Receiver<Exit>,
+    pub taken: Taken,
+}
+
+/// What the new front is given beside the cache.
+pub struct Estate {
+    pub hello: Hello,
+    /// In the order of `Hello`.
+    pub fds: Vec<OwnedFd>,
+}
+
+/// Starts the new program. Resolves when it has taken over, or with why it has not: then it is gone. Must be called on the main
+/// thread, within its event loop.
+pub fn begin(
+    program: &Program,
+    estate: Estate,
+    reaper: &Reaper,
+    server: &Arc<Server>,
+) -> Result<(i32, impl Future<Output = Result<Successor, String>>), String> {
+    let (pid, socket, mut exit) = start(program, reaper)?;
+    let (told, conducted) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("handover".into()).spawn({
+        let server = server.clone();
+        move || {
+            super::mask::block();
+            conduct(&socket, &estate, &server, told);
+        }
+    });
+    thread.map_err(|error| error.to_string())?;
+    let server = server.clone();
+    let ended = async move {
+        let Failed { why, detached } = match conducted.await {
+            Ok(Ok(taken)) => return Ok(Successor { pid, exit, taken }),
+            Ok(Err(failed)) => failed,
+            Err(_) => Failed { why: Why::Silent, detached: None },
+        };
+        let last = match why {
+            Why::Silent => timeout(LAST_WORDS, &mut exit).await.ok(),
+            _ => None,
+        };
+        kill(pid);
+        if last.is_none() {
+            let _ = timeout(LAST_WORDS, exit).await;
+        }
+        if let Some(since) = detached {
+            let _ = tokio::task::spawn_blocking(move || take_back(&server, since)).await;
+        }
+        Err(match (why, last) {
+            (Why::Silent, Some(Ok(exit))) => format!("it {exit} before it had taken over; the log has what it printed"),
+            (Why::Silent, _) => "it went silent before it had taken over".to_owned(),
+            (Why::Late(patience), _) => {
+                format!("it was not ready within {} (upgrade_timeout)", show_duration(patience))
+            }
+            (Why::Told(why), _) => why,
+        })
+    };
+    Ok((pid, ended))
+}
+
+fn start(program: &Program, reaper: &Reaper) -> Result<(i32, UnixStream, oneshot::Receiver<Exit>), String> {
+    let mut command = program.command()?;
+    let failed = |error: io::Error| format!("{}: {error}", program.path().display());
+    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+    fcntl_setfd(theirs.as_fd(), FdFlags::empty()).map_err(|error| failed(error.into()))?;
+    command.env(VARIABLE, theirs.as_raw_fd().to_string());
+    let child = command.spawn().map_err(failed)?;
+    let pid = child.id() as i32;
+    Ok((pid, ours, reaper.exit_of(pid)))
+}
+
+/// Why nothing came of it.
+enum Why {
+    /// It said nothing that could be understood, or is gone.
+    Silent,
+    Late(Duration),
+    Told(String),
+}
+
+struct Failed {
+    why: Why,
+    /// The disk was closed for it, then.
+    detached: Option<Moment>,
+}
+
+impl From<Why> for Failed {
+    fn from(why: Why) -> Failed {
+        Failed { why, detached: None }
+    }
+}
+
+/// Talks with the new front until it has taken over, and tells of purges until this process ends.
+fn conduct(socket: &UnixStream, estate: &Estate, server: &Server, told: oneshot::Sender<Result<Taken, Failed>>) {
+    let (relay, purges) = mpsc::channel();
+    server.cache.relay(Some(relay));
+    let taken = give(socket, estate, server, &purges);
+    let replaced = taken.is_ok();
+    if !replaced {
+        server.cache.relay(None);
+    }
+    let _ = told.send(taken);
+    if replaced {
+        // Requests in hand may change what the new front keeps.
+        let _ = purges.iter().try_for_each(|(what, how)| wire::send(socket, &Message::Purge(what, how)));
+    }
+}
+
+fn give(
+    socket: &UnixStream,
+    estate: &Estate,
+    server: &Server,
+    purges: &mpsc::Receiver<(Purge, How)>,
+) -> Result<Taken, Failed> {
+    let patience = server.config.upgrade_timeout;
+    let silent = |_| Failed::from(Why::Silent);
+    socket.set_write_timeout(Some(patience)).map_err(silent)?;
+    let fds: Vec<_> = estate.fds.iter().map(AsFd::as_fd).collect();
+    wire::send_hello(socket, &estate.hello, &fds).map_err(silent)?;
+    let taken = match hear(socket, patience)? {
+        Message::Ready(taken) if taken.listeners.len() == estate.hello.listeners.len() => taken,
+        Message::Failed(why) => return Err(Why::Told(why).into()),
+        _ => return Err(Why::Silent.into()),
+    };
+    if taken.cache {
+        let mut sent = Ok(());
+        server.cache.records(|key, record| {
+            let purged =
+                || purges.try_iter().try_for_each(|(what, how)| wire::send(socket, &Message::Purge(what, how)));
+            if sent.is_ok() {
+                sent = purged().and_then(|()| wire::send_record(socket, key, record));
+            }
+        });
+        sent.map_err(silent)?;
+    }
+    let detached = if taken.disk { server.cache.detach() } else { None };
+    let last = wire::send(socket, &Message::Commit).map_err(|_| Why::Silent).and_then(|()| hear(socket, patience));
+    let why = match last {
+        Ok(Message::TookOver) => return Ok(taken),
+        Ok(Message::Failed(why)) => Why::Told(why),
+        Ok(_) => Why::Silent,
+        Err(why) => why,
+    };
+    Err(Failed { why, detached })
+}
+
+fn hear(socket: &UnixStream, patience: Duration) -> Result<Message, Why> {
+    socket.set_read_timeout(Some(patience.max(Duration::from_millis(1)))).map_err(|_| Why::Silent)?;
+    match wire::receive(socket) {
+        Ok(Some(message)) => Ok(message),
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+            Err(Why::Late(patience))
+        }
+        Ok(None) | Err(_) => Err(Why::Silent),
+    }
+}
+
+/// The cache's disk is ours again.
+fn take_back(server: &Server, since: Moment) {
+    let Some(CacheDisk { size, dir }) = &server.config.cache_disk else { return };
+    let log = server.log.clone();
+    let say = Arc::new(move |line| log.event(Name::Cache, line));
+    if let Some(disk) = Disk::open(dir, *size, say) {
+        if let Err(error) = server.cache.attach_again(disk, since) {
+            server.log.event(Name::Cache, format!("The cache keeps nothing on disk: {error}"));
+        }
+    }
+}
+
+fn kill(pid: i32) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}

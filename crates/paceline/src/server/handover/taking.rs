@@ -1,0 +1,54 @@
+//! The new front's side of a handover, on its main thread: the applications boot, the cache comes, and then it serves.
+//! It never accepts a connection itself.
+
+use std::sync::Arc;
+
+use super::Inheritance;
+use crate::{
+    log::Name,
+    server::{
+        signals::{Signals, Told},
+        sites::Sites,
+        Server,
+    },
+};
+
+/// Boots beside the old front until that one lets us serve. Ok(None): told to stop meanwhile. Err: the old one goes on, and why.
+pub async fn boot(
+    mut inheritance: Inheritance,
+    server: &Arc<Server>,
+    sites: &Sites,
+    signals: &mut Signals,
+) -> Result<Option<Inheritance>, String> {
+    let (taking, log) = (server.clone(), server.log.clone());
+    let booted = async move {
+        sites.succeed(inheritance.up()).await?;
+        let took = tokio::task::spawn_blocking(move || {
+            let disk = taking.config.cache_disk.as_ref();
+            let say = Arc::new(move |line| log.event(Name::Cache, line));
+            let kept = inheritance.take(&taking.cache, disk, say)?;
+            Ok::<_, String>((inheritance, kept))
+        });
+        took.await.map_err(|_| "the handover failed: a bug of the server's".to_owned())?
+    };
+    let stopped = async {
+        loop {
+            if let Told::Stop | Told::Halt = signals.next().await {
+                return;
+            }
+        }
+    };
+    let (inheritance, kept) = tokio::select! {
+        booted = booted => booted?,
+        () = stopped => return Ok(None),
+    };
+    server.log.event(
+        Name::Upgrade,
+        format!(
+            "Taking over as part of pid {}, with {kept} cached response{}",
+            inheritance.identity(),
+            if kept == 1 { "" } else { "s" }
+        ),
+    );
+    Ok(Some(inheritance))
+}

@@ -1,0 +1,116 @@
+//! An upgrade as the main thread sees it: asked for, under way, done or given up; and who waits to hear of it.
+//! It never serves, and never ends the server by itself.
+
+use std::{future::Future, pin::Pin, sync::Arc};
+
+use rustix::process::{kill_process, Pid, Signal};
+use tokio::sync::oneshot;
+
+use super::{
+    handover::{giving, wire::Hello, Lineage, Program, Successor},
+    opening::Entered,
+    sites::Sites,
+    Server,
+};
+use crate::{control::Control, listen, log::Name, supervisor::reaper::Reaper};
+
+/// What became of an upgrade: the new front's pid, or why there is none.
+pub type Outcome = Result<i32, String>;
+
+type UnderWay = Pin<Box<dyn Future<Output = Result<Successor, String>> + Send>>;
+
+pub struct Upgrading {
+    program: Result<Program, String>,
+    pub lineage: Lineage,
+    under_way: Option<(i32, UnderWay)>,
+    waiting: Vec<oneshot::Sender<Outcome>>,
+}
+
+/// What the server has that a new front can take.
+pub struct Having<'a> {
+    pub server: &'a Arc<Server>,
+    pub listeners: &'a [Entered],
+    pub control: &'a Control,
+    pub sites: &'a Sites,
+    pub reaper: &'a Reaper,
+}
+
+impl Upgrading {
+    pub fn new(program: Result<Program, String>, lineage: Lineage) -> Upgrading {
+        Upgrading { program, lineage, under_way: None, waiting: Vec::new() }
+    }
+
+    /// Starts the new program, unless one is on its way. `answer`: who wants to know what becomes of it.
+    pub fn begin(&mut self, having: &Having<'_>, answer: Option<oneshot::Sender<Outcome>>) {
+        self.waiting.extend(answer);
+        if self.under_way.is_some() {
+            return;
+        }
+        if let Err(why) = self.start(having) {
+            self.failed(having.server, &why);
+        }
+    }
+
+    fn start(&mut self, having: &Having<'_>) -> Result<(), String> {
+        let program = self.program.as_ref().map_err(Clone::clone)?;
+        let failed = |error: std::io::Error| error.to_string();
+        let mut fds = having.listeners.iter().map(|(listener, _)| listener.fd()).collect::<Result<Vec<_>, _>>();
+        let mut hello = Hello {
+            identity: self.lineage.identity(),
+            parent: std::process::id() as i32,
+            listeners: having.server.config.binds.iter().map(|given| listen::shown(&given.bind)).collect(),
+            secret: having.server.cache.secret(),
+            disk: having.server.cache.disk().and(having.server.config.cache_disk.as_ref()).map(|disk| disk.dir.clone()),
+            up: having.sites.up(),
+            ..Hello::default()
+        };
+        if let (Ok(fds), Some((path, fd, made_folder))) = (&mut fds, having.control.handed()) {
+            (hello.control, hello.control_folder) = (Some(path), made_folder);
+            fds.push(fd);
+        }
+        let mut fds = fds.map_err(failed)?;
+        fds.push(self.lineage.stand_in().map_err(failed)?);
+        let log = &having.server.log;
+        log.event(Name::Upgrade, format!("Upgrading: starting {}", program.path().display()));
+        let (pid, ended) = giving::begin(program, giving::Estate { hello, fds }, having.reaper, having.server)?;
+        self.under_way = Some((pid, Box::pin(ended)));
+        Ok(())
+    }
+
+    /// Resolves when the upgrade that is under way has ended; without one, never.
+    pub async fn ended(&mut self) -> Result<Successor, String> {
+        let Some((_, ended)) = &mut self.under_way else { return std::future::pending().await };
+        let ended = ended.await;
+        self.under_way = None;
+        ended
+    }
+
+    /// The server goes on as it was.
+    pub fn failed(&mut self, server: &Server, why: &str) {
+        server.log.event(Name::Upgrade, format!("The new program does not take over; this one goes on serving: {why}"));
+        self.answer(&Err(why.to_owned()));
+    }
+
+    /// Another front serves.
+    pub fn replaced(&mut self, server: &Server, successor: &Successor) {
+        let pid = successor.pid;
+        server.log.event(Name::Upgrade, format!("Replaced by pid {pid}: requests in hand are finished first"));
+        // The first front becomes the stand-in, and will know it by itself.
+        let _ = self.lineage.tell(pid);
+        self.answer(&Ok(pid));
+    }
+
+    fn answer(&mut self, outcome: &Outcome) {
+        for waiting in self.waiting.drain(..) {
+            let _ = waiting.send(outcome.clone());
+        }
+    }
+
+    /// The server ends: nobody is to take over.
+    pub fn abandon(&mut self) {
+        if let Some(pid) = self.under_way.take().and_then(|(pid, _)| Pid::from_raw(pid)) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        self.answer(&Err("the server was told to stop".into()));
+    }
+}
