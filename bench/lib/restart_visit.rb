@@ -86,7 +86,7 @@ module Bench
       @app.deploy(@way.mode)
       began = now
       @way.tell.call(@server, @app)
-      answered = %w[ok slow].include?(@way.mode) ? wait_for(@app.version) : sleep((@options.boot_ms / 1000.0) + 4)
+      answered = %w[ok slow].include?(@way.mode) ? wait_for(@app.version) : sleep((@options.boot_ms / 500.0) + 5)
       @restarts << [began, @app.version, answered ? began : now]
       @statuses << @server.command_status if @server.command_status
       @told.call("restart #{nth} of #{count}#{" never came to an end" unless answered}", true)
