@@ -1,4 +1,4 @@
-# kill -9 of preloaders and workers at random moments, under load: only what was in a killed worker's hands may fail, and
+# kill -9 of preloaders and workers at random moments, under load, with a restart now and then: only what was in a killed worker's hands may fail, and
 # of that only what must not be asked twice. `bin/chaos` runs it for longer.
 #
 # CHAOS_SECONDS: how long. CHAOS_SEED: when, and who; printed, so that a run can be had again as nearly as time allows.
@@ -58,15 +58,18 @@ class KillTest < Minitest::Test
   private
 
   def kill_for(seconds, server, traffic)
-    random, kills = Random.new(SEED), []
+    random, kills, restarts = Random.new(SEED), [], 0
     while (left = seconds - traffic.clock).positive?
       sleep [random.rand(PAUSES), left].min
+      # Then a generation boots beside the one that serves, or takes over from it, while either is killed.
+      (restarts += 1) && server.signal(:USR1) if random.rand < 0.15
       who, victim = choose(server, random)
       next unless victim
       # Its workers die with it, at once.
       pids = [victim, *server.descendants(victim)]
       kills << Kill.new(traffic.clock, who, pids) if kill(victim)
     end
+    puts "  #{restarts} restarts"
     kills
   end
 
