@@ -47,8 +47,7 @@ class RestartUnderLoadTest < Minitest::Test
 
   WAYS = {
     "restart_txt" => ->(_, dir) { FileUtils.touch(File.join(dir, "tmp/restart.txt")) },
-    "usr1" => ->(server, _) { server.signal(:USR1) },
-    "usr2" => ->(server, _) { server.signal(:USR2) }
+    "usr1" => ->(server, _) { server.signal(:USR1) }
   }.freeze
 
   WAYS.each do |name, restart|
@@ -73,6 +72,21 @@ class RestartUnderLoadTest < Minitest::Test
         out, status = command(dir, "restart", "--wait")
         assert_equal 0, status, out
         assert_equal version.to_s, server.get("/x").body.split[2]
+      end
+    end
+    assert_equal [*0..RESTARTS], versions
+  end
+
+  def test_upgrades_under_load_fail_no_request
+    dir, server = site
+    versions = under_load(server) do
+      1.upto(RESTARTS) do |version|
+        deploy(dir, version)
+        out, status = command(dir, "upgrade", "--wait")
+        assert_equal 0, status, out
+        answers(server, version)
+        # One at a time.
+        eventually("the program before to end") { server.output.scan(/^\* Replaced: all requests are finished$/).size == version }
       end
     end
     assert_equal [*0..RESTARTS], versions
