@@ -166,29 +166,72 @@ class SignalsTest < Minitest::Test
     refute_path_exists path
   end
 
+  # What a service manager is told next that says one of these things, as a Hash.
+  def told(manager, name)
+    Timeout.timeout(PATIENCE) do
+      loop do
+        state = manager.recv(1000).lines(chomp: true).to_h { |line| line.split("=", 2) }
+        return state if state.key?(name)
+      end
+    end
+  end
+
+  def manager(path)
+    Socket.new(:UNIX, :DGRAM).tap { |socket| socket.bind(Addrinfo.unix(path)) }
+  end
+
   def test_a_service_manager_is_told
     dir = app("config.ru" => 'File.read("barrier"); ' + HELLO)
     gate = barrier(dir)
-    path = File.join(dir, "notify")
-    manager = Socket.new(:UNIX, :DGRAM)
-    manager.bind(Addrinfo.unix(path))
+    manager = manager(path = File.join(dir, "notify"))
     server = serve(dir, env: { "NOTIFY_SOCKET" => path }, ready: false)
+    # While the application boots it asks for patience.
+    assert_operator Integer(told(manager, "EXTEND_TIMEOUT_USEC")["EXTEND_TIMEOUT_USEC"]), :>, 10_000_000
     assert_raises(IO::WaitReadable) { manager.recv_nonblock(100) }
 
     gate.open
-    assert_equal "READY=1", Timeout.timeout(PATIENCE) { manager.recv(100) }
+    assert_equal({ "READY" => "1", "STATUS" => "Serving" }, told(manager, "READY"))
     server.signal(:TERM)
-    assert_equal "STOPPING=1", Timeout.timeout(PATIENCE) { manager.recv(100) }
+    assert_equal "1", told(manager, "STOPPING")["STOPPING"]
     assert_equal 0, server.wait.exitstatus
+  end
+
+  def test_a_service_manager_is_told_of_a_restart_and_an_upgrade
+    dir = app("config.ru" => HELLO)
+    manager = manager(path = File.join(dir, "notify"))
+    server = serve(dir, env: { "NOTIFY_SOCKET" => path })
+    told(manager, "READY")
+    before = Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)
+    %i[USR1 USR2].each do |signal|
+      server.signal(signal)
+      reloading = told(manager, "RELOADING")
+      assert_includes before..Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond), Integer(reloading["MONOTONIC_USEC"])
+      assert_equal "Serving", told(manager, "READY")["STATUS"]
+    end
+    write(dir, "config.ru" => "raise 'not today'")
+    server.signal(:USR1)
+    told(manager, "RELOADING")
+    eventually("word of the failure") { told(manager, "READY")["STATUS"] == "Serving; a restart did not succeed" }
+  end
+
+  def test_a_watchdog_hears_of_the_server_as_long_as_each_event_loop_is_alive
+    dir = app("config.ru" => HELLO)
+    manager = manager(path = File.join(dir, "notify"))
+    server = serve(dir, "--front-threads", "2", env: { "NOTIFY_SOCKET" => path, "WATCHDOG_USEC" => "200000" })
+    2.times { told(manager, "WATCHDOG") }
+    other = manager(File.join(dir, "other"))
+    serve(dir, "--control", "off", env: { "NOTIFY_SOCKET" => File.join(dir, "other"), "WATCHDOG_USEC" => "1000", "WATCHDOG_PID" => "1" })
+    told(other, "READY")
+    assert_raises(IO::WaitReadable) { other.recv_nonblock(100) }
+    assert_equal 0, server.stop.exitstatus
   end
 
   def test_a_service_manager_is_told_ready_when_the_app_has_failed
     dir = app("config.ru" => 'raise "broken"')
     path = "\0paceline-test-#{Process.pid}"
-    manager = Socket.new(:UNIX, :DGRAM)
-    manager.bind(Addrinfo.unix(path))
+    manager = manager(path)
     serve(dir, env: { "NOTIFY_SOCKET" => path.tr("\0", "@") }, ready: false)
-    assert_equal "READY=1", Timeout.timeout(PATIENCE) { manager.recv(100) }
+    assert_equal "1", told(manager, "READY")["READY"]
   end
 
   def test_sockets_are_handed_over

@@ -35,7 +35,7 @@ pub enum How {
 /// Readiness goes down; what comes is still served.
 pub fn begin(server: &Server) {
     server.ready.drain();
-    notify::manager("STOPPING=1");
+    notify::manager("STOPPING=1\nSTATUS=Finishing the requests in hand");
     let delay = server.config.shutdown_delay;
     if !delay.is_zero() {
         let delay = crate::config::show_duration(delay);
@@ -46,7 +46,7 @@ pub fn begin(server: &Server) {
 /// Ends it. Its listeners are closed already, but for those of the event loops.
 pub async fn end(how: How, told: Instant, server: &Server, stopping: &Stopping, sites: &Sites, signals: &mut Signals) {
     if how == How::Halted {
-        notify::manager("STOPPING=1");
+        notify::manager("STOPPING=1\nSTATUS=Finishing the requests in hand");
         stopping.at_once();
         return server.log.event(Name::Stopping, "Halted");
     }

@@ -112,6 +112,11 @@ impl Server {
         outcome
     }
 
+    /// The event loops: that of the main thread and those of the front threads.
+    fn loops(&self) -> Vec<Handle> {
+        self.loops.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
     fn know(&self, event_loop: Handle) {
         self.loops.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(event_loop);
     }
@@ -325,12 +330,13 @@ async fn supervise(
 
     tokio::spawn({
         let (started, server) = (sites.started(), server.clone());
-        async move {
+        let up = async move {
             started.await;
             server.ready.ready();
-            notify::manager("READY=1");
-        }
+        };
+        notify::booting(up)
     });
+    tokio::spawn(notify::watch(server.clone(), upgrading.lineage.identity()));
 
     let mut look = tokio::time::interval(LOOK);
     // When listeners close; None: nobody has told us to stop.
@@ -372,7 +378,7 @@ async fn supervise(
                     Some(_) => break End::Stopped(How::AtOnce),
                 },
                 Told::Halt => break End::Stopped(How::Halted),
-                Told::Restart => sites.order(|| Order::Restart(Wish::by(Cause::Told("a signal")))),
+                Told::Restart => drop(tokio::spawn(notify::restarting(sites.restart("a signal")))),
                 Told::Upgrade if server.is_adopted() => {
                     server.log.event(Name::Upgrade, ADOPTED);
                     sites.order(|| Order::Restart(Wish::by(Cause::Told("a signal"))));

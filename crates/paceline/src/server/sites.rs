@@ -23,6 +23,7 @@ use crate::{
     supervisor::{
         actor::{restart::Wish, Popular},
         app::{App, Order, State},
+        attempts::{Cause, Outcome},
         found::Found,
         reaper::Reaper,
     },
@@ -235,6 +236,16 @@ impl Sites {
             }
             Ok(())
         }
+    }
+
+    /// Restarts every application. Told what came of each.
+    pub fn restart(&self, by: &'static str) -> Vec<oneshot::Receiver<Outcome>> {
+        let restarted = self.apps().map(|app| {
+            let (done, ended) = oneshot::channel();
+            app.order(Order::Restart(Wish { done: Some(done), ..Wish::by(Cause::Told(by)) }));
+            ended
+        });
+        restarted.collect()
     }
 
     pub fn order(&self, order: impl Fn() -> Order) {

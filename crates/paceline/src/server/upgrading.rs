@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use super::{
     handover::{giving, wire::Hello, Lineage, Program, Successor},
+    notify,
     opening::Entered,
     sites::Sites,
     Server,
@@ -74,6 +75,7 @@ impl Upgrading {
         log.event(Name::Upgrade, format!("Upgrading: starting {}", program.path().display()));
         let (pid, ended) = giving::begin(program, giving::Estate { hello, fds }, having.reaper, having.server)?;
         self.under_way = Some((pid, Box::pin(ended)));
+        notify::reloading("A new program boots");
         Ok(())
     }
 
@@ -88,6 +90,7 @@ impl Upgrading {
     /// The server goes on as it was.
     pub fn failed(&mut self, server: &Server, why: &str) {
         server.log.event(Name::Upgrade, format!("The new program does not take over; this one goes on serving: {why}"));
+        notify::manager("READY=1\nSTATUS=Serving; an upgrade did not succeed");
         self.answer(&Err(why.to_owned()));
     }
 
@@ -97,6 +100,7 @@ impl Upgrading {
         server.log.event(Name::Upgrade, format!("Replaced by pid {pid}: requests in hand are finished first"));
         // The first front becomes the stand-in, and will know it by itself.
         let _ = self.lineage.tell(pid);
+        notify::manager("READY=1\nSTATUS=Serving");
         self.answer(&Ok(pid));
     }
 
