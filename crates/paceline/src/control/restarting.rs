@@ -1,7 +1,7 @@
 //! Restarts and rollbacks, as they are asked for from outside, and what came of them.
 //! It never waits for a boot.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use http::StatusCode;
 use percent_encoding::percent_decode_str;
@@ -17,15 +17,18 @@ use crate::{
         actor::restart::Wish,
         app::{App, Order},
         attempts::{Cause, Outcome},
+        canary::Plan,
     },
 };
 
-/// POST /restart: `{"site": NAME}`, or `{}` for all. Answers with the number of each site's attempt.
+/// POST /restart: `{"site": NAME}`, or `{}` for all; with `"canary"` (percent), `"for"` (seconds) and `"requests"` as a canary. Answers with the number of each site's attempt.
 pub async fn restart(asked: Asked, server: Arc<Server>) -> Answered {
     let mut sites = Map::new();
-    for (name, app) in applications(&said(&asked.body)?, &server)? {
+    let said = said(&asked.body)?;
+    let canary = plan(&said)?;
+    for (name, app) in applications(&said, &server)? {
         let (begun, number) = oneshot::channel();
-        app.order(Order::Restart(Wish { begun: Some(begun), ..Wish::by(Cause::Told("paceline restart")) }));
+        app.order(Order::Restart(Wish { begun: Some(begun), canary, ..Wish::by(Cause::Told("paceline restart")) }));
         let number = number.await.map_err(|_| stopping(&name))?;
         sites.insert(name, json!({ "attempt": number }));
     }
@@ -79,7 +82,7 @@ fn said(body: &[u8]) -> Result<Value, Refusal> {
         b"" => json!({}),
         body => serde_json::from_slice(body).map_err(|why| Refusal::bad(format!("the body is no JSON: {why}")))?,
     };
-    let known = |key: &String| ["site"].contains(&key.as_str());
+    let known = |key: &String| ["site", "canary", "for", "requests"].contains(&key.as_str());
     match &said {
         Value::Object(object) => match object.keys().find(|key| !known(key)) {
             None => Ok(said),
@@ -87,6 +90,25 @@ fn said(body: &[u8]) -> Result<Value, Refusal> {
         },
         _ => Err(Refusal::bad("the body must be an object")),
     }
+}
+
+/// How a canary is tried. None: the restart is none.
+fn plan(said: &Value) -> Result<Option<Plan>, Refusal> {
+    let number = |key: &str, preset: f64, range: std::ops::RangeInclusive<f64>| match &said[key] {
+        Value::Null => Ok(preset),
+        given => given.as_f64().filter(|number| range.contains(number)).ok_or_else(|| {
+            Refusal::bad(format!("\"{key}\" must be a number from {} to {}, not {given}", range.start(), range.end()))
+        }),
+    };
+    if said["canary"].is_null() {
+        let alone = ["for", "requests"].into_iter().find(|key| !said[*key].is_null());
+        return alone.map_or(Ok(None), |key| Err(Refusal::bad(format!("\"{key}\" means nothing without \"canary\""))));
+    }
+    Ok(Some(Plan {
+        part: (number("canary", 0.0, 0.1..=90.0)? * 100.0).round() as u32,
+        time: Duration::from_secs_f64(number("for", 60.0, 0.1..=86_400.0)?),
+        requests: number("requests", 20.0, 0.0..=1e9)? as u64,
+    }))
 }
 
 /// The applications that are meant, with their sites' names.
@@ -124,6 +146,19 @@ mod tests {
         let text = failed["text"].as_str().unwrap();
         assert!(text.starts_with("shop did not start\n"), "{text}");
         assert!(text.contains("GET /up was answered 500 Internal Server Error\n"), "{text}");
+    }
+
+    #[test]
+    fn a_canary_s_share_and_time() {
+        let plan = |said| plan(&said).map_err(|refusal| refusal.why);
+        assert_eq!(plan(json!({})), Ok(None));
+        let five = Plan { part: 500, time: Duration::from_secs(60), requests: 20 };
+        assert_eq!(plan(json!({ "canary": 5 })), Ok(Some(five)));
+        let other = Plan { part: 1250, time: Duration::from_secs(5), requests: 0 };
+        assert_eq!(plan(json!({ "canary": 12.5, "for": 5, "requests": 0 })), Ok(Some(other)));
+        for said in [json!({ "canary": 0 }), json!({ "canary": "5%" }), json!({ "for": 5 })] {
+            assert!(plan(said.clone()).is_err(), "{said}");
+        }
     }
 
     #[test]

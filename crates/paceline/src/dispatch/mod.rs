@@ -1,6 +1,7 @@
 //! From a request that has been read whole to a worker thread and back: the fair queue and the conversation.
 //! It never starts or stops workers, and it never sees a client's socket.
 
+pub mod comparison;
 pub mod conversation;
 pub mod expectations;
 pub mod queue;
@@ -13,6 +14,7 @@ use http::{request::Parts, Method, Response, Version};
 use tokio::time::sleep;
 
 use self::{
+    comparison::End,
     conversation::{converse, Answer, Conversation, Request},
     queue::WorkerId,
 };
@@ -91,6 +93,7 @@ pub async fn run(
         exchange.timeline.handed_over = clock::now();
         exchange.live.step(Step::App, exchange.timeline.handed_over);
         let worker = (lease.worker, lease.channel().thread);
+        let noted = lease.noted.take();
         let request = Request {
             frame: frame.clone(),
             body: streamed.take(),
@@ -109,6 +112,9 @@ pub async fn run(
             Some(conversation) => converse(conversation).await,
             None => Answer::Unread,
         };
+        if let Some(noted) = noted {
+            noted.note(ended(&answer, exchange.timeline.handed_over));
+        }
         match answer {
             Answer::Response { status, headers, body } => {
                 return response::response(status, &headers, body, head.method == Method::HEAD)
@@ -141,6 +147,20 @@ pub async fn run(
             }
         }
         exchange.live.step(Step::Queued, clock::now());
+    }
+}
+
+/// For the comparison of two generations.
+#[cold]
+fn ended(answer: &Answer, since: clock::Micros) -> End {
+    match answer {
+        Answer::Response { status, .. } => End::Answered(*status, clock::now().saturating_sub(since)),
+        Answer::Hijacked { head, .. } => End::Answered(head.as_ref().map_or(200, |head| head.0), 0),
+        Answer::Raised(_) => End::Raised,
+        Answer::TimedOut => End::TimedOut,
+        // It was draining, and says nothing of the code.
+        Answer::Untaken => End::Answered(200, 0),
+        Answer::Died | Answer::Unread => End::Died,
     }
 }
 

@@ -53,6 +53,8 @@ events! {
     StartFailed => "generation-failed",
     /// The first generation serves, but a page of it that was asked for is not answered well
     NotReady => "not-ready",
+    /// A generation gets a share of the requests, or takes over after that
+    Canary => "canary",
     /// It was asked to go back to the release before
     RollbackAsked => "rollback-asked",
     /// The release before serves again

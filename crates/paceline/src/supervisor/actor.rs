@@ -2,6 +2,7 @@
 //! below hold one decision each. It never touches a request.
 
 mod backtrace;
+mod canary;
 mod frames;
 mod incident;
 mod leave;
@@ -29,6 +30,7 @@ use tokio::{
 };
 
 use self::{
+    canary::Canary,
     measure::{Measuring, Reading},
     refork::Refork,
     rehearse::Rehearsal,
@@ -36,6 +38,7 @@ use self::{
 use super::{
     app::{Order, State},
     attempts::{Attempts, Cause},
+    canary::Plan,
     concurrency::{self, Concurrency},
     generation::{Generation, Phase, Worker},
     processes::Processes,
@@ -93,6 +96,8 @@ pub enum Happened {
     Refork(usize),
     /// The workers' memory has been read.
     Measured(Reading),
+    /// The private memory of a worker has been read, of the old generation's and the canary's, where that is wanted.
+    Weighed(Option<[u64; 2]>),
     /// It has been asked whether it is ready.
     Rehearsed(Result<Rehearsal, Failure>),
 }
@@ -116,6 +121,10 @@ struct Actor {
     next: Option<Generation>,
     /// Finish their last requests.
     leaving: Vec<Generation>,
+    /// Has a share of the requests.
+    canary: Option<Canary>,
+    /// What the generation that boots is to be given first.
+    plan: Option<Plan>,
     /// Its preloader is kept for a rollback, until this moment.
     previous: Option<(Generation, Instant)>,
     /// The release that served before this one.
@@ -127,7 +136,7 @@ struct Actor {
     next_worker: WorkerId,
     workers: usize,
     /// A restart was asked for while a generation was booting, which may have read the files already.
-    once_more: Option<Cause>,
+    once_more: Option<(Cause, Option<Plan>)>,
     /// A preloader that died is started again at this moment.
     start_at: Option<Instant>,
     /// Starts that failed one after another.
@@ -162,6 +171,8 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
         current: None,
         next: None,
         leaving: Vec::new(),
+        canary: None,
+        plan: None,
         previous: None,
         before: None,
         pinned: None,
@@ -279,6 +290,7 @@ impl Actor {
                 }
             }
             (_, Happened::PrintedAll) => self.printed_all(number).await,
+            (_, Happened::Weighed(memory)) => self.weighed(number, memory).await,
             (_, Happened::Rehearsed(result)) => self.rehearsed(number, result).await,
             (None, Happened::Frame(frame, fd)) => self.preloader_says(number, frame, fd).await,
             (None, Happened::Closed) => {
@@ -326,7 +338,8 @@ impl Actor {
 
     fn generations(&mut self) -> impl Iterator<Item = &mut Generation> {
         let previous = self.previous.iter_mut().map(|(previous, _)| previous);
-        self.current.iter_mut().chain(self.next.iter_mut()).chain(self.leaving.iter_mut()).chain(previous)
+        let canary = self.canary.iter_mut().map(|canary| &mut canary.generation);
+        self.current.iter_mut().chain(self.next.iter_mut()).chain(canary).chain(self.leaving.iter_mut()).chain(previous)
     }
 
     fn generation(&mut self, number: u64) -> Option<&mut Generation> {
@@ -335,13 +348,15 @@ impl Actor {
 
     fn next_deadline(&self) -> Option<Instant> {
         let previous = || self.previous.iter().map(|(previous, _)| previous);
-        let generations = || self.current.iter().chain(self.next.iter()).chain(self.leaving.iter()).chain(previous());
+        let others = || previous().chain(self.canary.iter().map(|canary| &canary.generation));
+        let generations = || self.current.iter().chain(self.next.iter()).chain(self.leaving.iter()).chain(others());
         let kills =
             generations().flat_map(|generation| generation.workers.values().filter_map(|worker| worker.kill_at));
         let gone = generations().filter_map(|generation| generation.gone_at);
         let starts = self.next.iter().map(|next| next.deadline);
         let kept = self.previous.iter().map(|(_, until)| *until);
-        let others = self.start_at.into_iter().chain(self.measuring.deadline());
+        let looks = self.canary.iter().map(|canary| canary.look_at);
+        let others = self.start_at.into_iter().chain(looks).chain(self.measuring.deadline());
         kills.chain(gone).chain(starts).chain(kept).chain(others).min()
     }
 
@@ -369,6 +384,9 @@ impl Actor {
         }
         if self.measuring.deadline().is_some_and(|at| at <= now) {
             self.measure();
+        }
+        if self.canary.as_ref().is_some_and(|canary| canary.look_at <= now) {
+            self.look_at_canary();
         }
         if self.previous.as_ref().is_some_and(|(_, until)| *until <= now) {
             self.forget_previous();

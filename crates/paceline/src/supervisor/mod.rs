@@ -4,6 +4,7 @@
 pub mod actor;
 pub mod app;
 pub mod attempts;
+pub mod canary;
 mod concurrency;
 pub mod found;
 pub mod generation;

@@ -16,7 +16,7 @@ pub struct Overview {
     pub workers_wanted: usize,
     /// Restarts that were asked for and have not come to an end.
     pub restarts: usize,
-    /// The one that serves first, then the one that boots, then the one kept for a rollback, then those that finish.
+    /// The one that serves first, then one on trial, the one that boots, the one kept for a rollback, then those that finish.
     pub generations: Vec<GenerationView>,
     /// What runs beside its workers.
     pub processes: Vec<ProcessView>,
@@ -50,6 +50,8 @@ pub enum Role {
     Current,
     /// Boots, or is asked whether it is ready.
     Next,
+    /// Has a share of the requests, on trial.
+    Canary,
     /// Its preloader is kept for a rollback.
     Previous,
     /// Finishes its last requests.
@@ -62,6 +64,7 @@ impl Role {
         match self {
             Role::Current => "current",
             Role::Next => "next",
+            Role::Canary => "canary",
             Role::Previous => "previous",
             Role::Leaving => "leaving",
         }

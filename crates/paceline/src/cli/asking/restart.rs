@@ -36,6 +36,29 @@ pub fn restart() -> Command {
         .after_help(RESTART_AFTER)
         .arg(wait())
         .arg(site().help("This application alone"))
+        .arg(
+            Arg::new("canary")
+                .long("canary")
+                .value_name("SHARE")
+                .value_parser(percent)
+                .help("Give the new code this share of the requests first, like 5%, and compare"),
+        )
+        .arg(
+            Arg::new("for")
+                .long("for")
+                .value_name("TIME")
+                .value_parser(seconds)
+                .requires("canary")
+                .help("For so long, like 5m (60s)"),
+        )
+        .arg(
+            Arg::new("requests")
+                .long("requests")
+                .value_name("N")
+                .value_parser(clap::value_parser!(u64))
+                .requires("canary")
+                .help("Until it has answered so many requests, at least (20)"),
+        )
 }
 
 pub fn rollback() -> Command {
@@ -48,19 +71,44 @@ pub fn rollback() -> Command {
 }
 
 pub fn run_restart(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
-    begun(server, matches, "/restart", "restart begun")
+    let mut wish = of_site(matches);
+    if let Some(percent) = matches.get_one::<f64>("canary") {
+        wish["canary"] = json!(percent);
+        if let Some(seconds) = matches.get_one::<f64>("for") {
+            wish["for"] = json!(seconds);
+        }
+        if let Some(requests) = matches.get_one::<u64>("requests") {
+            wish["requests"] = json!(requests);
+        }
+    }
+    begun(server, matches, ("/restart", "restart begun"), &wish)
 }
 
 pub fn run_rollback(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
-    begun(server, matches, "/rollback", "going back")
+    begun(server, matches, ("/rollback", "going back"), &of_site(matches))
 }
 
-fn begun(server: &Asker, matches: &ArgMatches, target: &str, word: &str) -> Result<ExitCode, Failed> {
-    let wish = match matches.get_one::<String>("site") {
+fn of_site(matches: &ArgMatches) -> Value {
+    match matches.get_one::<String>("site") {
         Some(site) => json!({ "site": site }),
         None => json!({}),
-    };
-    let answer = server.ask("POST", target, Some(&wish))?;
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').and_then(|number| number.trim().parse().ok());
+    number.filter(|number| (0.1..=90.0).contains(number)).ok_or_else(|| "a share from 0.1% to 90%, like 5%".into())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let of_unit = units.into_iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)));
+    let (number, seconds) = of_unit.unwrap_or((text, 1.0));
+    number.trim().parse().map(|number: f64| number * seconds).map_err(|_| "a time like 60s or 5m".into())
+}
+
+fn begun(server: &Asker, matches: &ArgMatches, (target, word): (&str, &str), wish: &Value) -> Result<ExitCode, Failed> {
+    let answer = server.ask("POST", target, Some(wish))?;
     let attempts = attempts(&answer);
     if !matches.get_flag("wait") {
         let lines: String = attempts.iter().map(|(site, _)| format!("{site}: {word}\n")).collect();
@@ -103,6 +151,13 @@ fn shown(site: &str, ended: &Value) -> (String, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_and_times() {
+        assert_eq!((percent("5%"), percent("12.5 %")), (Ok(5.0), Ok(12.5)));
+        assert_eq!((seconds("90"), seconds("5m"), seconds("200ms")), (Ok(90.0), Ok(300.0), Ok(0.2)));
+        assert!(percent("5").is_err() && percent("100%").is_err() && seconds("soon").is_err());
+    }
 
     #[test]
     fn what_is_printed() {

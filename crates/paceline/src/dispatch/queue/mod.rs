@@ -1,7 +1,9 @@
 //! The queue of one app: a free worker thread takes the request that is expected to be done soonest, within the bounds of
 //! `line.rs`, and long ones don't hold the last threads. It never talks to workers: it hands out their channels.
 
+mod figures;
 mod line;
+mod share;
 mod work;
 
 use std::{
@@ -15,9 +17,14 @@ use tokio::{
     time::Instant,
 };
 
-pub use self::work::Done;
+pub use self::{
+    figures::{Depth, Occupied, Tally},
+    share::Noted,
+    work::Done,
+};
 use self::{
     line::{Line, Place},
+    share::Share,
     work::Work,
 };
 use super::expectations::{Expectations, Expected, Route};
@@ -100,6 +107,8 @@ struct Inner {
     members: HashMap<WorkerId, Member>,
     line: Line<Waiter>,
     expectations: Expectations,
+    /// None: all workers are alike.
+    share: Option<Share>,
     /// Channels that are given back go there.
     successor: Option<Arc<Queue>>,
 }
@@ -123,31 +132,8 @@ pub struct Lease {
     request: InHand,
     /// Objects that the process allocated while the request ran, as the worker counted.
     pub allocated: u32,
-}
-
-/// Counts for status and tests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Depth {
-    pub waiting: usize,
-    pub idle: usize,
-    pub busy: usize,
-}
-
-/// What one worker has in hand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Occupied {
-    pub id: WorkerId,
-    pub limit: usize,
-    pub young: usize,
-}
-
-/// What one worker has done and does, also one that leaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tally {
-    pub id: WorkerId,
-    pub answered: u64,
-    pub busy: usize,
-    pub leaving: bool,
+    /// Where its end is noted, while generations are compared.
+    pub noted: Option<Noted>,
 }
 
 impl Queue {
@@ -322,21 +308,26 @@ impl Queue {
         if expected.long && !inner.may_take_long() {
             return None;
         }
-        let candidates = inner
-            .members
-            .iter_mut()
-            .filter(|(id, member)| member.has_thread(expected.long, now) && Some(**id) != avoid);
+        // What has died with one worker already goes to the old side.
+        let share = inner.share.as_ref();
+        let canary = share.is_some_and(|share| avoid.is_none() && share.is_canarys_turn());
+        let is_canary = |id| share.is_some_and(|share| share.is_canary(id));
+        let candidates = inner.members.iter_mut().filter(|(id, member)| {
+            let barred = Some(**id) == avoid || avoid.is_some() && is_canary(**id);
+            member.has_thread(expected.long, now) && !barred
+        });
         let (&worker, member) = candidates.min_by_key(|(id, member)| {
             let alike = member.in_hand.iter().filter(|request| request.long == expected.long).count();
-            (alike, member.in_hand.len(), **id)
+            (is_canary(**id) != canary, alike, member.in_hand.len(), **id)
         })?;
         let channel = member.idle.pop()?;
         let request = InHand { since: now, long: expected.long };
         member.in_hand.push(request);
         let (account, complaints) = (member.account.clone(), member.complaints.clone());
         inner.expectations.begin(route, now);
-        let queue = self.clone();
-        Some(Lease { channel: Some(channel), worker, account, queue, complaints, route, request, allocated: 0 })
+        let noted = inner.share.as_mut().map(|share| share.given(worker, avoid.is_none(), route));
+        let (queue, channel, allocated) = (self.clone(), Some(channel), 0);
+        Some(Lease { channel, worker, account, queue, complaints, route, request, allocated, noted })
     }
 
     /// Gives idle channels to those who wait. `alive`: a worker that has just shown that it lives.

@@ -85,6 +85,10 @@ impl Actor {
                 self.leaving.push(next);
             }
         }
+        if let Some(canary) = self.canary.take() {
+            self.context.queue.share_no_more();
+            self.retire(canary.generation, grace).await;
+        }
         for generation in &mut self.leaving {
             generation.keep = None;
         }

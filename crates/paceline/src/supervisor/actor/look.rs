@@ -27,7 +27,8 @@ impl Actor {
         let next = self.next.iter().map(|generation| (Role::Next, generation));
         let leaving = self.leaving.iter().map(|generation| (Role::Leaving, generation));
         let previous = self.previous.iter().map(|(generation, _)| (Role::Previous, generation));
-        let all = current.chain(next).chain(previous).chain(leaving);
+        let canary = self.canary.iter().map(|canary| (Role::Canary, &canary.generation));
+        let all = current.chain(canary).chain(next).chain(previous).chain(leaving);
         let generations = all.map(|(role, generation)| view(role, generation, &tallies)).collect();
         let (processes, restarts) = (self.context.processes.views(), self.attempts.under_way());
         Overview { state, failure, workers_wanted: self.workers, restarts, generations, processes }

@@ -57,6 +57,7 @@ impl Actor {
             && matches!(self.refork, Refork::Awaited)
             && self.current.is_some()
             && self.next.is_none()
+            && self.canary.is_none()
             && self.stopping.is_none()
     }
 

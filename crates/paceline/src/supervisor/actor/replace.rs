@@ -37,6 +37,9 @@ impl Actor {
                 kill(pid);
             }
         }
+        if self.is_canary(number) {
+            self.give_up_canary(&format!("its preloader {exit}")).await;
+        }
         self.leaving.retain(|generation| generation.number != number);
         self.previous.take_if(|(previous, _)| previous.number == number);
         let Some(current) = self.current.take_if(|current| current.number == number) else { return };
@@ -50,6 +53,9 @@ impl Actor {
         }
         if self.stopping.is_some() {
             return;
+        }
+        if self.canary.is_some() {
+            return self.promote_canary("what it was compared with has ended").await;
         }
         self.context.state.send_replace(State::Starting);
         self.begin_recovery();
@@ -108,6 +114,9 @@ impl Actor {
                     }
                 }
             }
+            Phase::Ready if self.is_canary(number) => {
+                self.give_up_canary(&format!("its worker {} (pid {}) {exit}", worker.index, worker.pid)).await;
+            }
             Phase::Ready => {
                 let asked = worker.kill_at.is_some() && worker.ready && !worker.faulty;
                 let wanted = worker.index <= workers && self.stopping.is_none() && !worker.replaced;
@@ -142,6 +151,11 @@ impl Actor {
     pub(super) async fn hear(&mut self, id: WorkerId, complaint: Complaint) {
         let log = self.context.log.clone();
         let site = self.context.site.clone();
+        if let Complaint::Replace { reason, .. } = &complaint {
+            if self.canary.as_ref().is_some_and(|canary| canary.generation.workers.contains_key(&id)) {
+                return self.give_up_canary(&format!("a worker of it would have to be replaced: {reason}")).await;
+            }
+        }
         let mut serving = self.current.iter_mut().chain(self.leaving.iter_mut());
         let Some(generation) = serving.find(|generation| generation.workers.contains_key(&id)) else { return };
         let Some(worker) = generation.workers.get_mut(&id) else { return };

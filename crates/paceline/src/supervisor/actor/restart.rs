@@ -11,6 +11,7 @@ use crate::{
     supervisor::{
         app::State,
         attempts::{Cause, Outcome},
+        canary::Plan,
         generation::Phase,
     },
 };
@@ -18,6 +19,8 @@ use crate::{
 /// A restart that somebody wants.
 pub struct Wish {
     pub cause: Cause,
+    /// The new generation is tried with a share of the requests first.
+    pub canary: Option<Plan>,
     /// Told the number of the attempt at once.
     pub begun: Option<oneshot::Sender<u64>>,
     /// Told what came of it.
@@ -27,13 +30,13 @@ pub struct Wish {
 impl Wish {
     /// Of one who does not wait.
     pub fn by(cause: Cause) -> Wish {
-        Wish { cause, begun: None, done: None }
+        Wish { cause, canary: None, begun: None, done: None }
     }
 }
 
 impl Actor {
     /// Boots anew beside what serves.
-    pub(super) async fn restart(&mut self, Wish { cause, begun, done }: Wish) {
+    pub(super) async fn restart(&mut self, Wish { cause, canary, begun, done }: Wish) {
         let number = self.attempts.open(done);
         if let Some(begun) = begun {
             let _ = begun.send(number);
@@ -71,12 +74,18 @@ impl Actor {
             format!("{}: {}{}", self.context.site.name, self.shown(&cause), when.unwrap_or_default()),
         );
         self.pinned = None;
+        self.give_up_canary("another restart was asked for").await;
         match (&self.next, pause) {
             // Somebody who waits for it outdoes what happens by itself.
-            (Some(_), _) if self.once_more.is_none() || !cause.is_automatic() => self.once_more = Some(cause),
+            (Some(_), _) if self.once_more.is_none() || !cause.is_automatic() => self.once_more = Some((cause, canary)),
             (Some(_), _) => {}
-            (None, Some(pause)) => self.start_at = Some(Instant::now() + pause),
-            (None, None) => self.start().await,
+            (None, pause) => {
+                self.plan = canary;
+                match pause {
+                    Some(pause) => self.start_at = Some(Instant::now() + pause),
+                    None => self.start().await,
+                }
+            }
         }
     }
 
@@ -109,7 +118,8 @@ impl Actor {
 
     /// What was asked for while a generation booted is done now, or with a pause if that one failed. False: nothing was.
     pub(super) async fn once_more(&mut self) -> bool {
-        let Some(cause) = self.once_more.take() else { return false };
+        let Some((cause, plan)) = self.once_more.take() else { return false };
+        self.plan = plan;
         match self.automatic_pause(Instant::now()).filter(|_| cause.is_automatic()) {
             Some(pause) => self.start_at = Some(Instant::now() + pause),
             None => Box::pin(self.start()).await,

@@ -7,7 +7,7 @@ use super::{leave::end_preloader, Actor};
 use crate::{
     log::Name,
     startup_report::{StartupReport, Step},
-    supervisor::{app::State, generation::Generation},
+    supervisor::{app::State, attempts::Outcome, generation::Generation},
 };
 
 impl Actor {
@@ -49,6 +49,13 @@ impl Actor {
         let name = self.context.site.name.clone();
         if self.stopping.is_some() || matches!(*self.context.state.borrow(), State::Stopped) {
             return Err(format!("{name} is not running"));
+        }
+        if let (Some(canary), Some(current)) = (&self.canary, &self.current) {
+            let (number, generation) = (self.attempts.open(None), current.number);
+            let text = format!("{name}: the canary, generation {}, is taken back", canary.generation.number);
+            self.give_up_canary("paceline rollback").await;
+            self.attempts.end_one(number, &Outcome::Serves { generation, text });
+            return Ok(number);
         }
         if self.next.is_some() {
             return Err(format!(

@@ -145,6 +145,7 @@ impl Actor {
         self.failures += 1;
         self.context.metrics.processes.started(false);
         self.failed_at = Some(Instant::now());
+        self.plan = None;
         let log = self.context.log.clone();
         match self.told.as_ref().filter(|told| told.failure == report.failure && told.output == report.output) {
             // Every reload is an attempt: what has been told already keeps its number, and takes one line.

@@ -16,16 +16,22 @@ impl Actor {
     /// `rehearsal`: how it answered before; None: it was not asked.
     pub(super) async fn switch(&mut self, number: u64, rehearsal: Option<Rehearsal>) {
         let Some(mut generation) = self.next.take_if(|next| next.number == number) else { return };
-        generation.phase = Phase::Ready;
-        let (account, queue) = (generation.account.clone(), self.context.queue.clone());
-        let rehearsed = generation.rehearsal.take();
-        for (id, worker) in generation.workers.iter_mut().filter(|(_, worker)| !worker.draining) {
-            match &rehearsed {
-                Some(rehearsed) => rehearsed.hand_over(*id, &queue),
-                None => queue.join(*id, self.context.site.threads, account.clone(), self.complaints.clone()),
+        let tried = self.current.is_some() && generation.mould.is_none() && !generation.rollback;
+        if let Some(plan) = self.plan.take().filter(|_| tried) {
+            self.begin_canary(generation, plan, rehearsal);
+            if self.once_more.is_some() {
+                self.give_up_canary("another restart was asked for").await;
             }
-            worker.early.drain(..).for_each(|channel| queue.add(*id, channel));
+            return;
         }
+        self.enlist(&mut generation);
+        self.take_over(generation, rehearsal, "").await;
+    }
+
+    /// Every new request goes to it. `more`: what else is told of it.
+    pub(super) async fn take_over(&mut self, mut generation: Generation, rehearsal: Option<Rehearsal>, more: &str) {
+        let number = generation.number;
+        generation.phase = Phase::Ready;
         self.failures = 0;
         self.recovering = None;
         self.pinned = None;
@@ -34,7 +40,7 @@ impl Actor {
         self.refork = Refork::after(&generation);
         self.measuring.soon();
         let (rollback, reforked) = (generation.rollback, generation.mould.is_some());
-        let text = format!("{}{}", self.told_ready(&generation), rehearsal.map(shown).unwrap_or_default());
+        let text = format!("{}{}{more}", self.told_ready(&generation), rehearsal.map(shown).unwrap_or_default());
         self.context.log.event(if rollback { Name::RolledBack } else { Name::Ready }, &text);
         // The pool may have grown or shrunk while this generation booted.
         let threads = self.context.site.threads;
@@ -42,6 +48,7 @@ impl Actor {
             generation.fork(index, threads).await;
         }
         // A mould has loaded nothing anew.
+        let account = generation.account.clone();
         let release = (!reforked).then(|| Release { root: generation.release.clone(), account });
         let old = self.current.replace(generation);
         self.context.state.send_replace(State::Ready);

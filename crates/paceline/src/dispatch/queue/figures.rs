@@ -1,0 +1,28 @@
+//! What a queue tells of itself. It never decides anything.
+
+use super::WorkerId;
+
+/// Counts for status and tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Depth {
+    pub waiting: usize,
+    pub idle: usize,
+    pub busy: usize,
+}
+
+/// What one worker has in hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Occupied {
+    pub id: WorkerId,
+    pub limit: usize,
+    pub young: usize,
+}
+
+/// What one worker has done and does, also one that leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tally {
+    pub id: WorkerId,
+    pub answered: u64,
+    pub busy: usize,
+    pub leaving: bool,
+}
