@@ -117,6 +117,24 @@ class ProcessTest < Minitest::Test
     eventually("all to be gone") { (pids + everything).none? { |pid| alive?(pid) } }
   end
 
+  def test_a_program_that_takes_over_runs_its_own
+    slow = %q(trap "sleep 6; echo finished; exit" TERM; echo "pid=$$"; while :; do sleep 0.05; done)
+    server = serve(jobs_app("[[process]]\ncommand = #{["sh", "-c", slow].inspect}".gsub('\$', "$")))
+    first = server.wait_for(/pid=(\d+)/)[1]
+
+    server.signal(:USR2)
+
+    second = server.wait_for(/pid=(?!#{first}\b)(\d+)/)[1]
+    # It is given its time, though that is more than workers without requests get.
+    server.wait_for(/^\[\S+\.sh\] finished$/)
+    server.wait_for(/Replaced: all requests are finished/)
+    assert_match(/\* \S+\.sh \(pid #{first}\) has ended$/, server.output)
+    assert alive?(second)
+    refute alive?(first)
+    server.kill
+    eventually("all to be gone") { !alive?(second) }
+  end
+
   def test_it_runs_as_the_applications_account
     skip "only root can run it as somebody else" unless Process.uid.zero?
     dir = jobs_app("[[process]]\ncommand = [\"sh\", \"-c\", \"id -un; echo $HOME > /dev/stdout; sleep 1000\"]")

@@ -75,6 +75,8 @@ pub async fn replaced(successor: i32, server: &Server, stopping: &Stopping, site
     server.ready.drain();
     // It was kept for requests that go elsewhere now, where it may change.
     server.cache.forget_all();
+    // The other front runs its own.
+    let processes = sites.stop_processes();
     let grace = server.config.shutdown_timeout;
     let finished = async {
         let clients = async {
@@ -83,6 +85,7 @@ pub async fn replaced(successor: i32, server: &Server, stopping: &Stopping, site
         };
         let _ = tokio::time::timeout(grace, clients).await;
         let _ = tokio::time::timeout(LAST_MOMENTS, sites.stop(LAST_MOMENTS)).await;
+        processes.await;
     };
     let passed_on = async {
         loop {

@@ -184,6 +184,8 @@ fn told_otherwise(exit: Option<Exit>, asked: Signal) -> String {
     match exit {
         None | Some(Exit::Status(0)) => String::new(),
         Some(Exit::Signal(signal)) if signal == asked.as_raw() => String::new(),
+        // So say shells and those who do as they do.
+        Some(Exit::Status(status)) if status == 128 + asked.as_raw() => String::new(),
         Some(exit) => format!(": it {exit}"),
     }
 }
@@ -202,7 +204,7 @@ mod tests {
     #[test]
     fn only_an_unexpected_end_is_described() {
         let told = |exit| told_otherwise(Some(exit), Signal::TERM);
-        assert_eq!([told(Exit::Status(0)), told(Exit::Signal(15))], ["", ""]);
+        assert_eq!([Exit::Status(0), Exit::Signal(15), Exit::Status(143)].map(told), ["", "", ""]);
         assert_eq!(told(Exit::Status(1)), ": it exited with status 1");
         assert_eq!(told(Exit::Signal(9)), ": it was killed by signal 9 (KILL)");
     }
