@@ -15,7 +15,7 @@ pub struct Cgroup {
     /// Its folder below /sys/fs/cgroup.
     pub folder: PathBuf,
     pub limit: u64,
-    /// What is in use and would not be given back when it is needed: files that were read long ago are.
+    /// What is in use and would not be given back when it is needed: pages of files are.
     pub used: u64,
 }
 
@@ -23,12 +23,16 @@ pub struct Cgroup {
 struct Names {
     limit: &'static str,
     used: &'static str,
-    inactive: &'static str,
+    /// Of memory.stat: pages of files, which the kernel can drop.
+    files: [&'static str; 2],
 }
 
-const V2: Names = Names { limit: "memory.max", used: "memory.current", inactive: "inactive_file " };
-const V1: Names =
-    Names { limit: "memory.limit_in_bytes", used: "memory.usage_in_bytes", inactive: "total_inactive_file " };
+const V2: Names = Names { limit: "memory.max", used: "memory.current", files: ["inactive_file ", "active_file "] };
+const V1: Names = Names {
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    files: ["total_inactive_file ", "total_active_file "],
+};
 
 impl Cgroup {
     /// `root` stands for `/`. A group's own limit may be wide and that of one above it narrow.
@@ -61,8 +65,9 @@ impl Names {
         let limit = read(self.limit)?.trim().parse().ok().filter(|limit| (1..NO_LIMIT).contains(limit))?;
         let used: u64 = read(self.used).and_then(|text| text.trim().parse().ok()).unwrap_or(0);
         let stat = read("memory.stat").unwrap_or_default();
-        let inactive = stat.lines().find_map(|line| line.strip_prefix(self.inactive)?.trim().parse().ok());
-        Some(Cgroup { folder: folder.into(), limit, used: used.saturating_sub(inactive.unwrap_or(0)) })
+        let number = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+        let files = self.files.iter().filter_map(|name| number(name)).sum();
+        Some(Cgroup { folder: folder.into(), limit, used: used.saturating_sub(files) })
     }
 }
 

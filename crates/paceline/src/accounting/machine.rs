@@ -111,7 +111,7 @@ SwapFree:         511000 kB
                 ("sys/fs/cgroup/app.slice/shop.service/memory.max", "max\n"),
                 ("sys/fs/cgroup/app.slice/memory.max", "536870912\n"),
                 ("sys/fs/cgroup/app.slice/memory.current", "300000000\n"),
-                ("sys/fs/cgroup/app.slice/memory.stat", "anon 1\ninactive_file 100000000\nactive_file 5\n"),
+                ("sys/fs/cgroup/app.slice/memory.stat", "anon 1\ninactive_file 99999995\nactive_file 5\n"),
             ],
         );
         let cgroup = machine.cgroup.as_ref().unwrap();

@@ -177,8 +177,8 @@ mod tests {
         let folder = Folder::with(&[("config.ru", "")]);
         for (line, told) in [
             ("--worker 2", "unexpected argument '--worker' found; a similar argument exists: '--workers'; see paceline --help"),
-            ("-w", "a value is required for '--workers <NUMBER>' but none was supplied; see paceline --help"),
-            ("-w x", "--workers x: must be a whole number up to 512, or \"auto\" for the number of cores, not \"x\""),
+            ("-w", "a value is required for '--workers <NUMBER|MIN:MAX>' but none was supplied; see paceline --help"),
+            ("-w x", "--workers x: must be a whole number up to 512, \"MIN:MAX\", or \"auto\" for as many as there are cores and memory for, not \"x\""),
             ("-p 99999", "--port 99999: must be a whole number from 0 to 65535, not \"99999\""),
             ("chek", "chek: no such file, directory or command; see paceline --help"),
             ("-C none.toml", "-C none.toml: no such file"),

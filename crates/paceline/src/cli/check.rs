@@ -95,7 +95,7 @@ fn line(site: &SiteConfig) -> Result<(String, Option<AppKind>), String> {
     };
     let ruby = match kind {
         AppKind::Files => String::new(),
-        _ => format!(", {}, {} x {} threads", site.environment, site.workers, site.threads),
+        _ => format!(", {}, {} x {} threads", site.environment, workers(site), site.threads),
     };
     Ok((format!("site    {}: {kind:?} in {}{ruby}, for {hosts}\n", site.name, site.root.display()), Some(kind)))
 }
@@ -106,6 +106,14 @@ fn shown(listening: &Listening) -> String {
         Bind::Tcp(address) => format!("http://{address}"),
         Bind::Unix { path, .. } => format!("unix://{}", path.display()),
         Bind::Fd(fd) => format!("handed over as file descriptor {fd}"),
+    }
+}
+
+/// As many as there are to be: 2, or 1 to 4.
+fn workers(site: &SiteConfig) -> String {
+    match site.workers_max > site.workers {
+        true => format!("{} to {}", site.workers, site.workers_max),
+        false => site.workers.to_string(),
     }
 }
 

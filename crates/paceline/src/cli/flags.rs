@@ -114,7 +114,7 @@ fn value_name(kind: &Kind) -> &'static str {
     match kind {
         Kind::Bool => "true|false",
         Kind::Int { .. } | Kind::Count { .. } => "NUMBER",
-        Kind::Threads { .. } => "NUMBER|MIN:MAX",
+        Kind::Threads { .. } | Kind::Workers { .. } => "NUMBER|MIN:MAX",
         Kind::Bytes { .. } => "SIZE",
         Kind::Duration { .. } => "TIME",
         Kind::Path { .. } => "PATH",

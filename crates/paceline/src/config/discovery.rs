@@ -74,6 +74,7 @@ fn with_own(base: SiteConfig, own: &Layer) -> SiteConfig {
         let left = SiteConfig::with_defaults(&base.root, &base.environment);
         if base.workers == left.workers {
             site.workers = wanted.workers;
+            site.workers_max = wanted.workers_max;
         }
         if base.app_hard_timeout == left.app_hard_timeout {
             site.app_hard_timeout = wanted.app_hard_timeout;
@@ -82,9 +83,27 @@ fn with_own(base: SiteConfig, own: &Layer) -> SiteConfig {
     macro_rules! take {
         ($($key:ident),*) => { $(if own.has(stringify!($key)) { site.$key = wanted.$key; })* };
     }
-    take!(environment, workers, threads, preload, kind, rackup, ruby, on_demand);
+    take!(environment, workers, workers_idle, threads, preload, kind, rackup, ruby, on_demand);
     if own.has("process") {
         site.processes = wanted.processes;
+    }
+    if own.has("workers") {
+        site.workers_max = wanted.workers_max;
+        site.workers_auto = wanted.workers_auto;
+    }
+    for (key, limit, own_limit) in [
+        ("worker_memory", &mut site.limits.worker, wanted.limits.worker),
+        ("worker_memory_hard", &mut site.limits.worker_hard, wanted.limits.worker_hard),
+        ("site_memory", &mut site.limits.site, wanted.limits.site),
+        ("site_memory_hard", &mut site.limits.site_hard, wanted.limits.site_hard),
+        ("max_requests", &mut site.limits.requests, wanted.limits.requests),
+    ] {
+        if own.has(key) {
+            *limit = own_limit;
+        }
+    }
+    if own.has("max_requests_jitter") {
+        site.limits.requests_jitter = wanted.limits.requests_jitter;
     }
     if own.has("threads") {
         site.threads_min = wanted.threads_min;

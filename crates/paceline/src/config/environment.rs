@@ -75,6 +75,7 @@ mod tests {
             (&[("PORT", "1"), ("HTTP_PORT", "2")], "port", Some(Value::Int(1))),
             (&[("WEB_CONCURRENCY", "3")], "workers", Some(Value::Int(3))),
             (&[("WEB_CONCURRENCY", "auto")], "workers", Some(Value::Auto)),
+            (&[("WEB_CONCURRENCY", "1:4")], "workers", Some(Value::Between(1, 4))),
             (&[("WEB_CONCURRENCY", "  ")], "workers", None),
             (&[("RAILS_MAX_THREADS", "4"), ("MAX_THREADS", "9")], "threads", Some(Value::Int(4))),
             (&[("PUMA_MAX_THREADS", "6")], "threads", Some(Value::Int(6))),

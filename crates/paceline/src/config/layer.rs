@@ -96,12 +96,24 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The least and the most of a number that may be given as two; of a single one the least is 1.
+    /// The least and the most of a number that may be given as two.
     pub fn between(&self, key: &str) -> (usize, usize) {
         match self.value(key) {
             Some(Value::Between(least, most)) => (least as usize, most as usize),
-            _ => (1, self.count(key)),
+            _ => (self.count(key), self.count(key)),
         }
+    }
+
+    /// The least of a number that is given as two.
+    pub fn least(&self, key: &str) -> Option<usize> {
+        match self.value(key)? {
+            Value::Between(least, _) => Some(least as usize),
+            _ => None,
+        }
+    }
+
+    pub fn is_auto(&self, key: &str) -> bool {
+        self.value(key) == Some(Value::Auto)
     }
 
     pub fn count(&self, key: &str) -> usize {

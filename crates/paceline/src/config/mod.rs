@@ -36,7 +36,7 @@ pub use options::{Opt, Preset, Scope, GROUPS, OPTIONS};
 pub use process::{ProcessConfig, Restart};
 pub use resolve::OF_FOLDER;
 pub use trusted::TrustedProxies;
-pub use value::{show_duration, Kind, Value};
+pub use value::{show_bytes, show_duration, Kind, Value};
 
 use crate::upstream::Address;
 
@@ -247,6 +247,20 @@ pub enum AppKind {
     Files,
 }
 
+/// When workers are replaced. Bytes of private memory, of one worker or of all of a site. None: never.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WorkerLimits {
+    /// It finishes its requests.
+    pub worker: Option<u64>,
+    /// It is ended at once.
+    pub worker_hard: Option<u64>,
+    pub site: Option<u64>,
+    pub site_hard: Option<u64>,
+    pub requests: Option<u64>,
+    /// So many requests more, at most.
+    pub requests_jitter: u64,
+}
+
 /// How the Ruby of an application is set up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RubyTuning {
@@ -300,6 +314,13 @@ pub struct SiteConfig {
     pub environment: String,
     /// Worker processes, at least 1.
     pub workers: usize,
+    /// As many as it may grow to; not less than `workers`.
+    pub workers_max: usize,
+    /// As many as there are cores and memory for, and `workers` is what there are cores for.
+    pub workers_auto: bool,
+    /// How long the last worker beyond `workers` has to be of no use before it goes.
+    pub workers_idle: Duration,
+    pub limits: WorkerLimits,
     /// Threads of each worker, at least 1.
     pub threads: usize,
     /// Requests that a worker may always have beside each other; more, up to `threads`, only as long as that helps.

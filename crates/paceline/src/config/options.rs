@@ -24,6 +24,7 @@ pub const PROXIES: &str = "Proxies in front";
 pub const APP: &str = "Application";
 pub const RUBY: &str = "Tuning of Ruby";
 pub const RESTARTS: &str = "Restarts";
+pub const MEMORY: &str = "Memory of workers";
 pub const FILES: &str = "Static files and compression";
 pub const CACHE: &str = "Page cache";
 pub const LIMITS: &str = "Queue and time limits";
@@ -33,8 +34,10 @@ pub const LOGS: &str = "Logs";
 pub const PROCESS: &str = "Server process";
 pub const SITES: &str = "Sites";
 
-pub const GROUPS: &[&str] =
-    &[LISTEN, TLS, HTTP2, PROXIES, APP, RUBY, RESTARTS, SITES, FILES, CACHE, LIMITS, BODIES, CLIENTS, LOGS, PROCESS];
+pub const GROUPS: &[&str] = &[
+    LISTEN, TLS, HTTP2, PROXIES, APP, RUBY, RESTARTS, MEMORY, SITES, FILES, CACHE, LIMITS, BODIES, CLIENTS, LOGS,
+    PROCESS,
+];
 
 use Preset::{ByEnvironment, CoresUpTo, Unset};
 use Scope::{OneCertificate, OneSite, Server, Site, SiteByAdmin};
@@ -47,6 +50,9 @@ const fn time_or_off(min_ms: u64, max_s: u64) -> Kind {
 }
 const fn size(min: u64, max: u64) -> Kind {
     Kind::Bytes { min, max, off: false }
+}
+const fn bytes_or_off(min: u64, max: u64) -> Kind {
+    Kind::Bytes { min, max, off: true }
 }
 const fn path(from: From) -> Kind {
     Kind::Path { from, off: false }
@@ -152,8 +158,9 @@ pub static OPTIONS: &[Opt] = &[
         "Environment of the application; it is given RACK_ENV, RAILS_ENV and APP_ENV.")
         .fixed("development").env(&["RAILS_ENV", "APP_ENV", "RACK_ENV"]).common(Some('e'), "environment")
         .risk("In development error pages show source code and settings; never let strangers reach it."),
-    Opt::new(Site, APP, "workers", Kind::Count { max: 512 },
-        "Worker processes. `auto` is one per core; 0 counts as 1, since the app always runs in a worker.")
+    Opt::new(Site, APP, "workers", Kind::Workers { max: 512 },
+        "Worker processes. Of \"MIN:MAX\" there are MIN, and more while requests wait because all threads are busy, as long as there is memory for them; \
+        `auto` is one per core, or as many as there is memory for. 0 counts as 1, since the app always runs in a worker.")
         .preset(CoresUpTo(4)).env(&["WEB_CONCURRENCY"]).common(Some('w'), "workers")
         .risk("Each takes the application's memory once more, less what is shared by preloading."),
     Opt::new(Site, APP, "threads", Kind::Threads { max: 1024 },
@@ -250,6 +257,26 @@ pub static OPTIONS: &[Opt] = &[
         "How long after a restart the preloader of the generation before stays, so that `paceline rollback` needs no boot. Its workers end.")
         .preset(ByEnvironment { development: "off", other: "10m" }).flag("keep-previous")
         .risk("It takes the memory of a loaded application meanwhile."),
+
+    Opt::new(Site, MEMORY, "worker_memory", bytes_or_off(1 << 20, TB),
+        "When a worker has more memory than this for itself (private dirty pages, swapped out ones included; never RSS), another takes its place, and it ends when \
+        it has answered what it has in hand. One at a time, the largest first. See docs/memory.md.").fixed("off").flag("worker-memory")
+        .risk("Less than the application needs makes workers come and go; then the log says what it needs."),
+    Opt::new(Site, MEMORY, "worker_memory_hard", bytes_or_off(1 << 20, TB),
+        "A worker with more than this for itself is ended at once: of its requests GET, HEAD, OPTIONS, TRACE, PUT and DELETE are given to another one, others get 502.")
+        .fixed("off").flag("worker-memory-hard")
+        .risk("Work half done stays half done: let `worker_memory` be well below it."),
+    Opt::new(Site, MEMORY, "site_memory", bytes_or_off(1 << 20, TB),
+        "The same as `worker_memory` for what all workers of the site have together: the largest is replaced first.").fixed("off").flag("site-memory"),
+    Opt::new(Site, MEMORY, "site_memory_hard", bytes_or_off(1 << 20, TB),
+        "The same as `worker_memory_hard` for what all workers of the site have together: the largest is ended.").fixed("off").flag("site-memory-hard"),
+    Opt::new(Site, MEMORY, "max_requests", Kind::Int { min: 0, max: 1_000_000_000 },
+        "When a worker has answered so many requests, another takes its place, and it ends. One at a time. 0: never.").fixed("0").flag("max-requests")
+        .risk("It hides a leak: `paceline memory` names the route."),
+    Opt::new(Site, MEMORY, "max_requests_jitter", Kind::Int { min: 0, max: 1_000_000_000 },
+        "Each worker takes up to so many requests more, by chance, so that they don't all come to their end together.").fixed("0").flag("max-requests-jitter"),
+    Opt::new(Site, MEMORY, "workers_idle", time(100, DAY),
+        "With `workers = \"MIN:MAX\"` one that the others could have done without for so long is taken away.").fixed("1m").flag("workers-idle"),
 
     Opt::new(OneSite, SITES, "name", Kind::Text { check: site_name },
         "Names the site in logs; unique.").preset(Unset("its first host, or the root's folder name")),

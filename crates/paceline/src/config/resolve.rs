@@ -9,7 +9,7 @@ use super::{
     paceline_toml::TomlTable,
     value::Value,
     AccessLogFormat, AcmeConfig, AppKind, Bind, CertificatePair, ClientLimits, ControlConfig, Http2Config, Listening,
-    LogConfig, LogFormat, RubyTuning, SiteConfig, TlsConfig, TrustedProxies,
+    LogConfig, LogFormat, RubyTuning, SiteConfig, TlsConfig, TrustedProxies, WorkerLimits,
 };
 use crate::{
     caching,
@@ -219,9 +219,13 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         user: view.text("user"),
         group: view.text("group"),
         environment: view.environment().to_string(),
-        workers: view.count("workers"),
+        workers: view.between("workers").0,
+        workers_max: view.between("workers").1,
+        workers_auto: view.is_auto("workers"),
+        workers_idle: view.time("workers_idle"),
+        limits: worker_limits(view),
         threads: view.between("threads").1,
-        threads_min: view.between("threads").0,
+        threads_min: view.least("threads").unwrap_or(1),
         preload: view.bool("preload"),
         ruby: view.path("ruby").unwrap_or_else(|| "ruby".into()),
         tuning: tuning(view),
@@ -276,6 +280,17 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         puma_config: puma_config(view.given("puma_config"), &root, view.environment()),
         on_demand: view.bool("on_demand"),
         root,
+    }
+}
+
+fn worker_limits(view: &View) -> WorkerLimits {
+    WorkerLimits {
+        worker: view.number_or_off("worker_memory"),
+        worker_hard: view.number_or_off("worker_memory_hard"),
+        site: view.number_or_off("site_memory"),
+        site_hard: view.number_or_off("site_memory_hard"),
+        requests: view.number_or_off("max_requests").filter(|number| *number > 0),
+        requests_jitter: view.number("max_requests_jitter"),
     }
 }
 

@@ -46,6 +46,31 @@ fn the_table_is_sane() {
 }
 
 #[test]
+fn workers_and_their_limits() {
+    let folder = Folder::with(&[("config.ru", "")]);
+    let site = |text: &str| {
+        let folder = Folder::with(&[("config.ru", ""), ("paceline.toml", text)]);
+        loaded(&folder, &[], &[]).expect("fine").sites.remove(0)
+    };
+    let of = |site: &SiteConfig| (site.workers, site.workers_max, site.workers_auto);
+    assert_eq!(of(&site("workers = \"2:5\"")), (2, 5, false));
+    assert_eq!(of(&site("workers = 3")), (3, 3, false));
+    assert_eq!(of(&site("workers = \"auto\"")), (8, 8, true));
+    let given = loaded(&folder, &[("workers", "1:4")], &[]).expect("fine").sites.remove(0);
+    assert_eq!((of(&given), given.threads_min, given.threads), ((1, 4, false), 1, 3));
+    assert_eq!(given.limits, WorkerLimits::default());
+    let text = "worker_memory = \"200MB\"\nsite_memory_hard = \"1GB\"\nmax_requests = 1000\nmax_requests_jitter = 50\n";
+    let limits = WorkerLimits {
+        worker: Some(200 << 20),
+        site_hard: Some(1 << 30),
+        requests: Some(1000),
+        requests_jitter: 50,
+        ..WorkerLimits::default()
+    };
+    assert_eq!(site(text).limits, limits);
+}
+
+#[test]
 fn defaults_by_environment() {
     let folder = Folder::with(&[("config.ru", "")]);
     for (environment, workers, hard) in [("development", 1, None), ("test", 1, None), ("production", 4, Some(60))] {

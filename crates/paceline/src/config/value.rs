@@ -23,6 +23,10 @@ pub enum Kind {
     Count {
         max: u64,
     },
+    /// A number of processes as `Count`, or `MIN:MAX`.
+    Workers {
+        max: u64,
+    },
     /// A number of threads, or Puma's `MIN:MAX`.
     Threads {
         max: u64,
@@ -112,6 +116,16 @@ impl Kind {
             Kind::Count { max } => {
                 text.parse::<u64>().ok().filter(|n| *n <= max).map(|n| Value::Int(n.max(1))).ok_or_else(wrong)
             }
+            Kind::Workers { max } => match text.split_once(':') {
+                None => Kind::Count { max }.parse(text).map_err(|_| wrong()),
+                Some((least, most)) => match (least.parse::<u64>(), most.parse::<u64>()) {
+                    (Ok(least), Ok(most)) if least <= most && most <= max => Ok(match (least.max(1), most.max(1)) {
+                        (least, most) if least < most => Value::Between(least, most),
+                        (_, most) => Value::Int(most),
+                    }),
+                    _ => Err(wrong()),
+                },
+            },
             Kind::Threads { max } => {
                 let (least, most) = text.split_once(':').unwrap_or((text, text));
                 match (least.parse::<u64>(), most.parse::<u64>()) {
@@ -151,7 +165,7 @@ impl Kind {
         match *self {
             Kind::Bool => item.as_bool().map(Value::Bool).ok_or_else(wrong),
             Kind::Int { .. } => self.parse(&item.as_integer().ok_or_else(wrong)?.to_string()),
-            Kind::Count { .. } | Kind::Threads { .. } | Kind::Bytes { .. } => {
+            Kind::Count { .. } | Kind::Workers { .. } | Kind::Threads { .. } | Kind::Bytes { .. } => {
                 match (item.as_integer(), item.as_str()) {
                     (Some(number), _) => self.parse(&number.to_string()),
                     (None, Some(text)) => self.parse(text),
@@ -203,6 +217,9 @@ impl Kind {
             Kind::Bool => "true or false".into(),
             Kind::Int { min, max } => format!("a whole number from {min} to {max}"),
             Kind::Count { max } => format!("a whole number up to {max}, or \"auto\" for the number of cores"),
+            Kind::Workers { max } => {
+                format!("a whole number up to {max}, \"MIN:MAX\", or \"auto\" for as many as there are cores and memory for")
+            }
             Kind::Threads { max } => format!("a whole number up to {max} (or \"MIN:MAX\")"),
             Kind::Bytes { min, max, off } => {
                 let (min, max) = (show_bytes(min), show_bytes(max));
@@ -326,6 +343,10 @@ mod tests {
             (Kind::Int { min: 0, max: 9 }, "9", Value::Int(9)),
             (Kind::Count { max: 9 }, "auto", Value::Auto),
             (Kind::Count { max: 9 }, "0", Value::Int(1)),
+            (Kind::Workers { max: 9 }, "3", Value::Int(3)),
+            (Kind::Workers { max: 9 }, "1:4", Value::Between(1, 4)),
+            (Kind::Workers { max: 9 }, "0:1", Value::Int(1)),
+            (Kind::Workers { max: 9 }, "auto", Value::Auto),
             (Kind::Threads { max: 9 }, "0:5", Value::Int(5)),
             (Kind::Threads { max: 9 }, "2:5", Value::Between(2, 5)),
             (Kind::Threads { max: 9 }, "0:1", Value::Int(1)),
@@ -357,6 +378,9 @@ mod tests {
             (Kind::Int { min: 1, max: 9 }, "-1"),
             (Kind::Count { max: 9 }, "10"),
             (Kind::Count { max: 9 }, ""),
+            (Kind::Workers { max: 9 }, "4:2"),
+            (Kind::Workers { max: 9 }, "1:10"),
+            (Kind::Workers { max: 9 }, "1:"),
             (Kind::Threads { max: 9 }, "5:3"),
             (Kind::Threads { max: 9 }, ":3"),
             (SIZE, "64XB"),

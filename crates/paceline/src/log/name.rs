@@ -69,6 +69,12 @@ events! {
     WorkerFailed => "worker-failed",
     /// A worker is being replaced, and why
     WorkerReplaced => "worker-replaced",
+    /// A worker has more memory than it may, or its limit can't be kept
+    MemoryLimit => "memory-limit",
+    /// There is no memory for as many workers as are wanted, or a part of them is swapped out
+    MemoryShort => "memory-short",
+    /// A worker has answered as many requests as one may, and is replaced
+    WorkerRetired => "worker-retired",
     /// A preloader has ended that was not told to
     PreloaderEnded => "preloader-ended",
     /// A side process was started

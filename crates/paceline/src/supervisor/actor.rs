@@ -13,8 +13,11 @@ mod refork;
 mod rehearse;
 mod replace;
 pub mod restart;
+mod restrain;
 mod rollback;
+mod size;
 mod start;
+mod succeed;
 mod switch;
 
 use std::{
@@ -34,6 +37,9 @@ use self::{
     measure::{Measuring, Reading},
     refork::Refork,
     rehearse::Rehearsal,
+    restrain::Restraint,
+    size::Size,
+    succeed::Succession,
 };
 use super::{
     app::{Order, State},
@@ -41,6 +47,7 @@ use super::{
     canary::Plan,
     concurrency::{self, Concurrency},
     generation::{Generation, Phase, Worker},
+    pool,
     processes::Processes,
     ready_check::Page,
     reaper::{Exit, Reaper},
@@ -50,7 +57,7 @@ use crate::{
     config::SiteConfig,
     dispatch::queue::{Complaint, Queue, WorkerId},
     incidents::Incidents,
-    log::{Log, Name},
+    log::Log,
     metrics,
     startup_report::{Failure, StartupReport},
     worker::frame::Raw,
@@ -152,6 +159,9 @@ struct Actor {
     recovering: Option<(Instant, u32)>,
     refork: Refork,
     measuring: Measuring,
+    succession: Option<Succession>,
+    restraint: Restraint,
+    size: Size,
     stopping: Option<Vec<oneshot::Sender<()>>>,
     /// None: each worker has one thread, or is to use all it has.
     concurrency: Option<Concurrency>,
@@ -161,7 +171,7 @@ struct Actor {
 pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
     let (events, mut happenings) = mpsc::unbounded_channel();
     let (complaints, mut complaining) = mpsc::unbounded_channel();
-    let workers = context.site.workers;
+    let (size, workers) = Size::of(&context.site);
     let learned = Learned::kept(&context.site);
     let concurrency = Concurrency::new(context.site.threads_min, context.site.threads);
     let mut actor = Actor {
@@ -190,6 +200,9 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
         recovering: None,
         refork: Refork::Awaited,
         measuring: Measuring::new(),
+        succession: None,
+        restraint: Restraint::default(),
+        size,
         stopping: None,
         concurrency,
     };
@@ -197,6 +210,8 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
     counting.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut looking = interval(concurrency::INTERVAL);
     looking.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut pooling = interval(pool::INTERVAL);
+    pooling.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut has_handle = true;
     loop {
         let deadline = actor.next_deadline();
@@ -211,6 +226,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
             Some(event) = happenings.recv() => actor.handle(event).await,
             Some((worker, complaint)) = complaining.recv() => actor.hear(worker, complaint).await,
             _ = looking.tick(), if actor.is_adaptive() => actor.adapt(),
+            _ = pooling.tick(), if actor.is_elastic() => actor.look_at_load().await,
             _ = counting.tick(), if actor.awaits_mould() => actor.look_for_mould().await,
             _ = sleep_until(deadline.unwrap_or_else(Instant::now).into()), if deadline.is_some() => actor.pass(Instant::now()).await,
         }
@@ -238,20 +254,8 @@ impl Actor {
             }
             Order::Restart(wish) => self.restart(wish).await,
             Order::Rollback(answer) => drop(answer.send(self.roll_back().await)),
-            Order::Grow => {
-                self.workers += 1;
-                self.say_workers();
-                let (workers, threads) = (self.workers, self.context.site.threads);
-                if let Some(current) = &mut self.current {
-                    current.fork(workers, threads).await;
-                }
-            }
-            Order::Shrink if self.workers > 1 => {
-                self.workers -= 1;
-                self.say_workers();
-                self.drain_surplus().await;
-            }
-            Order::Shrink => self.say_workers(),
+            Order::Grow => self.grow_as_told().await,
+            Order::Shrink => self.shrink_as_told().await,
         }
     }
 
@@ -271,13 +275,6 @@ impl Actor {
         for (worker, limit) in concurrency.look(waiting, &occupied, pid) {
             queue.limit(worker, limit);
         }
-    }
-
-    fn say_workers(&self) {
-        let plural = if self.workers == 1 { "" } else { "s" };
-        self.context
-            .log
-            .event(Name::Pool, format!("{}: {} worker{plural} wanted now", self.context.site.name, self.workers));
     }
 
     async fn handle(&mut self, event: Event) {
@@ -331,7 +328,7 @@ impl Actor {
             }
             (Some(worker), Happened::Frame(frame, fd)) => self.worker_says(number, worker, frame, fd).await,
             (Some(worker), Happened::Closed) => self.worker_gone(number, worker).await,
-            (_, Happened::Measured(reading)) => self.measured(number, &reading),
+            (_, Happened::Measured(reading)) => self.measured(number, &reading).await,
             (Some(_), Happened::Exited(_)) => {}
         }
     }
@@ -383,7 +380,7 @@ impl Actor {
             }
         }
         if self.measuring.deadline().is_some_and(|at| at <= now) {
-            self.measure();
+            self.measure().await;
         }
         if self.canary.as_ref().is_some_and(|canary| canary.look_at <= now) {
             self.look_at_canary();

@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::{
     actor::{Event, Happened},
     found::Found,
+    limits,
     output::read_lines,
     reaper::Exit,
     spawn::Spawned,
@@ -60,6 +61,10 @@ pub struct Worker {
     pub end_on_backtrace: bool,
     /// What it told last of Ruby's heap.
     pub heap: watch::Sender<Option<RubyHeap>>,
+    /// It is to go after so many requests.
+    pub quota: Option<u64>,
+    /// It was killed for its memory.
+    pub condemned: bool,
 }
 
 /// Where a generation stands.
@@ -333,6 +338,8 @@ impl Generation {
             asked: Vec::new(),
             end_on_backtrace: false,
             heap: watch::Sender::new(None),
+            quota: limits::quota(&site.limits),
+            condemned: false,
         };
         self.workers.insert(id, worker);
         Ok(())

@@ -1,18 +1,24 @@
 //! How workers' own memory has grown since they were forked, and which routes it grew with. A reading tells only how much a
 //! process has; whose requests made the difference is estimated over the last readings: a route that is there when memory
-//! grows, and not when it does not, is blamed. Pure: readings are arguments.
+//! grows, and not when it does not, is blamed. Readings are arguments.
 
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
 };
 
-use crate::dispatch::queue::{Done, WorkerId};
+use crate::{
+    clock,
+    dispatch::queue::{Done, WorkerId},
+    incidents::Sample,
+};
 
 /// Routes that are kept of a worker; those it grew with least make room.
 const MOST_ROUTES: usize = 48;
 /// Readings that are looked at together.
 const MOST_READINGS: usize = 60;
+/// Points of a worker's curve.
+const MOST_SAMPLES: usize = 240;
 /// How often the estimate is refined; it comes closer each time.
 const ROUNDS: usize = 40;
 /// What a request is taken to leave at first: so many bytes, and so many for each object that it allocated.
@@ -37,6 +43,11 @@ pub struct Grown {
     pub now: u64,
     /// As far as it has been put to what was done.
     settled: u64,
+    /// Unix seconds and bytes, over its whole life, ever more sparsely.
+    curve: Vec<(f64, u64)>,
+    /// One reading in so many is kept in it.
+    every: usize,
+    readings: usize,
     last: VecDeque<Interval>,
     /// What came of readings that are no longer looked at.
     before: HashMap<Label, Share>,
@@ -70,6 +81,7 @@ impl Growth {
         let first = || Grown { born: own, now: own, settled: own, ..Grown::default() };
         let grown = self.workers.entry(worker).or_insert_with(first);
         grown.now = own;
+        grown.note(clock::unix_seconds());
         grown.settle(done.into_iter().collect());
     }
 
@@ -86,6 +98,29 @@ impl Growth {
 impl Grown {
     pub fn bytes(&self) -> u64 {
         self.now.saturating_sub(self.born)
+    }
+
+    /// The last reading is always in it.
+    pub fn curve(&self) -> Vec<Sample> {
+        self.curve.iter().map(|(at, bytes)| Sample { at: *at, bytes: *bytes }).collect()
+    }
+
+    fn note(&mut self, at: f64) {
+        let every = self.every.max(1);
+        // Between two that are kept, the newest stands.
+        if self.readings % every != 0 && self.curve.len() > 1 {
+            self.curve.pop();
+        }
+        self.curve.push((at, self.now));
+        self.readings += 1;
+        if self.curve.len() > MOST_SAMPLES {
+            let mut nth = 0;
+            self.curve.retain(|_| {
+                nth += 1;
+                nth % 2 == 1
+            });
+            self.every = every * 2;
+        }
     }
 
     /// What it grew with, the most first.

@@ -54,12 +54,30 @@ impl Learned {
     }
 }
 
-/// A file for each site in the folder that systemd keeps for the service.
+/// What a worker came to have for itself in an earlier run, in bytes.
+pub fn worker_size(site: &SiteConfig) -> Option<u64> {
+    fs::read_to_string(named(site, "worker")?).ok()?.trim().parse().ok()
+}
+
+/// Where it can't be kept, the next run learns anew.
+pub fn keep_worker_size(site: &SiteConfig, bytes: u64) {
+    let Some(path) = named(site, "worker") else { return };
+    let new = path.with_extension("new");
+    let _ = fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))
+        .and_then(|()| fs::write(&new, format!("{bytes}\n")))
+        .and_then(|()| fs::rename(&new, &path));
+}
+
 fn file(site: &SiteConfig) -> Option<PathBuf> {
+    named(site, "heap")
+}
+
+/// A file for each site in the folder that systemd keeps for the service.
+fn named(site: &SiteConfig, what: &str) -> Option<PathBuf> {
     let folders = std::env::var("STATE_DIRECTORY").ok()?;
     let folder = folders.split(':').next().filter(|folder| folder.starts_with('/'))?;
     let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
-    Some(Path::new(folder).join("ruby").join(format!("heap-{}", site.name.chars().map(safe).collect::<String>())))
+    Some(Path::new(folder).join("ruby").join(format!("{what}-{}", site.name.chars().map(safe).collect::<String>())))
 }
 
 /// Puts the variables in place; what could not be done is answered.

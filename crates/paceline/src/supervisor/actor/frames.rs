@@ -119,6 +119,7 @@ impl Actor {
                         early.into_iter().for_each(|channel| queue.add(id, channel));
                         self.measuring.soon();
                         self.stand_in_ready(id, index).await;
+                        self.successor_ready(id, index).await;
                         self.drain_surplus().await;
                     }
                     _ if generation.complete() => self.rehearse(number).await,

@@ -3,11 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::time::{clock_gettime, ClockId, Timespec};
 use tokio::sync::watch;
 
 use super::{Actor, Event, Happened};
 use crate::{
-    accounting::Memory,
+    accounting::{Machine, Memory},
     dispatch::queue::WorkerId,
     supervisor::{
         growth::Growth,
@@ -20,8 +21,12 @@ use crate::{
     },
 };
 
-/// How often memory is read.
+/// How often memory is read ...
 const INTERVAL: Duration = Duration::from_secs(2);
+/// ... and where workers are held to limits.
+const WATCHFUL: Duration = Duration::from_millis(500);
+/// Not more rarely than this, however long it takes, where they are.
+const RAREST: Duration = Duration::from_secs(10);
 /// Reading may take one part in so many of the time: the kernel walks through all pages of a process.
 const SPARING: u32 = 200;
 
@@ -37,6 +42,10 @@ pub struct Measuring {
 /// What was read.
 pub struct Reading {
     pub workers: Vec<(WorkerId, Memory)>,
+    pub preloader: Option<Memory>,
+    pub front: Memory,
+    pub machine: Option<Machine>,
+    /// Of processor time.
     pub took: Duration,
 }
 
@@ -57,31 +66,46 @@ impl Measuring {
 
 impl Actor {
     /// It is time to look.
-    pub(super) fn measure(&mut self) {
+    pub(super) async fn measure(&mut self) {
         self.measuring.next = None;
+        self.keep_limits().await;
         let Some(current) = &self.current else { return };
         let processes: Vec<_> =
             current.workers.iter().filter(|(_, worker)| worker.ready).map(|(id, worker)| (*id, worker.pid)).collect();
-        let answered = self.context.queue.tallies().iter().map(|tally| tally.answered).sum();
+        let tallies = self.context.queue.tallies();
+        let answered = tallies.iter().map(|tally| tally.answered).sum();
         let idle = answered == self.measuring.answered
+            && tallies.iter().all(|tally| tally.busy == 0)
             && processes.iter().all(|(id, _)| self.measuring.growth.of(*id).is_some());
         // What nobody asks anything does not grow.
         if idle || processes.is_empty() {
-            self.measuring.next = Some(Instant::now() + INTERVAL);
+            self.measuring.next = Some(Instant::now() + self.interval(Duration::ZERO));
             return;
         }
         self.measuring.answered = answered;
-        let (events, generation) = (self.events.clone(), current.number);
+        let (events, generation, preloader) = (self.events.clone(), current.number, current.pid);
         tokio::task::spawn_blocking(move || {
-            let began = Instant::now();
+            let began = clock_gettime(ClockId::ThreadCPUTime);
             let workers = processes.into_iter().filter_map(|(id, pid)| Some((id, Memory::of(pid)?))).collect();
-            let reading = Reading { workers, took: began.elapsed() };
+            let preloader = preloader.and_then(Memory::of);
+            let front = Memory::of(std::process::id() as i32).unwrap_or_default();
+            let machine = Machine::now();
+            let reading = Reading { workers, preloader, front, machine, took: since(began) };
             let _ = events.send(Event { generation, worker: None, happened: Happened::Measured(reading) });
         });
     }
 
-    pub(super) fn measured(&mut self, number: u64, reading: &Reading) {
-        self.measuring.next.get_or_insert(Instant::now() + INTERVAL.max(reading.took * SPARING));
+    /// How long after a reading that took so long the next one comes.
+    fn interval(&self, took: Duration) -> Duration {
+        match self.has_limits() {
+            true => WATCHFUL.max(took * SPARING).min(RAREST),
+            false => INTERVAL.max(took * SPARING),
+        }
+    }
+
+    pub(super) async fn measured(&mut self, number: u64, reading: &Reading) {
+        let next = Instant::now() + self.interval(reading.took);
+        self.measuring.next.get_or_insert(next);
         let queue = &self.context.queue;
         let mut work: std::collections::HashMap<_, _> = queue.work().into_iter().collect();
         for (id, memory) in &reading.workers {
@@ -91,6 +115,8 @@ impl Actor {
         }
         if let Some(current) = self.current.as_ref().filter(|current| current.number == number) {
             self.measuring.growth.keep(|id| current.workers.contains_key(&id));
+            self.keep_limits().await;
+            self.look_at_room(reading).await;
         }
     }
 
@@ -111,6 +137,13 @@ impl Actor {
         self.measuring.growth = growth;
         asked
     }
+}
+
+/// Processor time of this thread.
+fn since(began: Timespec) -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    let nanoseconds = (now.tv_sec - began.tv_sec) * 1_000_000_000 + (now.tv_nsec - began.tv_nsec);
+    Duration::from_nanos(nanoseconds.max(0) as u64)
 }
 
 async fn ask(

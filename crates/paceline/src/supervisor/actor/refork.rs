@@ -56,6 +56,7 @@ impl Actor {
         self.context.site.tuning.refork_after.is_some()
             && matches!(self.refork, Refork::Awaited)
             && self.current.is_some()
+            && self.succession.is_none()
             && self.next.is_none()
             && self.canary.is_none()
             && self.stopping.is_none()

@@ -96,6 +96,7 @@ impl Actor {
         let phase = generation.phase;
         if phase == Phase::Ready {
             self.refork_without(id, &worker);
+            self.succession_without(id, &worker);
         }
         match phase {
             Phase::Failing => {}
@@ -124,10 +125,10 @@ impl Actor {
                     true => Duration::ZERO,
                     false => self.pause_after(worker.forked.elapsed()),
                 };
-                if !asked && !worker.faulty {
+                if !asked && !worker.faulty && !worker.condemned {
                     self.context.metrics.processes.restarted(Restart::Crash);
                 }
-                if !asked || exit != Exit::Status(0) {
+                if (!asked || exit != Exit::Status(0)) && !worker.condemned {
                     let (name, pid) = (format!("{}.{}", self.context.site.name, worker.index), worker.pid);
                     let then = match wanted {
                         true => format!("; starting another{}", shown_pause(pause)),

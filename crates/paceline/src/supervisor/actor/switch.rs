@@ -39,6 +39,8 @@ impl Actor {
         self.context.metrics.processes.started(true);
         self.refork = Refork::after(&generation);
         self.measuring.soon();
+        self.succession = None;
+        self.restraint.generation();
         let (rollback, reforked) = (generation.rollback, generation.mould.is_some());
         let text = format!("{}{}{more}", self.told_ready(&generation), rehearsal.map(shown).unwrap_or_default());
         self.context.log.event(if rollback { Name::RolledBack } else { Name::Ready }, &text);
