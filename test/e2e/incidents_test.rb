@@ -125,6 +125,13 @@ class IncidentsTest < Minitest::Test
 
   private
 
+  def page(server)
+    UNIXSocket.open(File.join(server.dir, "tmp/paceline.sock")) do |io|
+      io.write("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+      io.read.force_encoding("UTF-8")
+    end
+  end
+
   # The first incident of this kind with the lines of the log that came a moment later, or nil.
   def settled(server, kind)
     one = control(server, "/incidents")["incidents"].find { |incident| incident["kind"] == kind } or return

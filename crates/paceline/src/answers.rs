@@ -22,12 +22,13 @@ use crate::{
         incoming::{LeftUnread, Unread},
         strict::{BadBody, Refusal},
     },
+    incidents::Failed,
     pages,
     route::Site,
     server::Server,
     static_files,
     supervisor::app::Unavailable,
-    upstream,
+    upstream, worker,
 };
 
 type Answer = Response<ResponseBody>;
@@ -37,6 +38,9 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 /// The app's own response: a file it names (X-Sendfile, X-Accel-Redirect) takes the place of the body.
 pub async fn from_app(site: &Site, head: &Parts, exchange: &mut Exchange, response: Answer) -> Answer {
+    if response.status().is_server_error() {
+        remember(site, head, exchange, Failed { status: response.status().as_u16(), ..Failed::default() });
+    }
     let Some(path) = site.config.x_sendfile.then(|| sendfile_path(site, &response)).flatten() else { return response };
     let (parts, _) = response.into_parts();
     let sending = Box::pin(static_files::send_file(head, Response::from_parts(parts, ()), &path));
@@ -47,6 +51,19 @@ pub async fn from_app(site: &Site, head: &Parts, exchange: &mut Exchange, respon
             status(site, head, exchange, StatusCode::NOT_FOUND, "The file of this page is missing.")
         }
     }
+}
+
+/// A request that failed in the application, for its page in the dashboard.
+#[cold]
+fn remember(site: &Site, head: &Parts, exchange: &Exchange, failed: Failed) {
+    let Some(app) = &site.app else { return };
+    app.incidents.failed(Failed {
+        site: site.config.name.clone(),
+        method: head.method.as_str().into(),
+        path: head.uri.path().into(),
+        request: exchange.id.clone(),
+        ..failed
+    });
 }
 
 /// X-Sendfile names a file by its path; X-Accel-Redirect names one below the site's root.
@@ -235,6 +252,9 @@ pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Fail
         }
         Failure::Raised(error) => {
             exchange.note = Some(format!("raised {}", error.class));
+            let worker::frame::AppError { class, message, file, line, backtrace } = error.clone();
+            let failed = Failed { status: 500, class, message, file, line, backtrace, ..Failed::default() };
+            remember(site, head, exchange, failed);
             if !site.shows_details() {
                 return status(
                     site,

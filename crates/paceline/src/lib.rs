@@ -15,6 +15,7 @@ pub mod compress;
 pub mod config;
 pub mod connection;
 pub mod control;
+pub mod dashboard;
 pub mod dispatch;
 pub mod exchange;
 pub mod finish;

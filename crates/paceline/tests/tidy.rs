@@ -64,6 +64,10 @@ const WALLS: &[(&str, &[&str])] = &[
     ("accounting/", &["config", "dispatch", "supervisor", "worker", "server", "pipeline", "control", "cli"]),
     ("acme/", &["dispatch", "supervisor", "worker", "server", "pipeline", "connection", "route", "answers"]),
     ("control/", &["dispatch", "worker", "pipeline", "connection", "answers", "pages", "cli"]),
+    (
+        "dashboard/",
+        &["config", "dispatch", "supervisor", "worker", "route", "pipeline", "server", "control", "live", "log", "cli"],
+    ),
     ("incidents/", &["config", "dispatch", "supervisor", "worker", "server", "pipeline", "control", "log", "cli"]),
     ("config/", &["dispatch", "supervisor", "worker", "server", "pipeline", "connection"]),
     (

@@ -67,13 +67,7 @@ fn given(matches: &ArgMatches, cwd: &Path) -> Result<Flags, String> {
             _ => return Err(format!("{target}: no such file, directory or command; see paceline --help")),
         }
     }
-    // Puma's name for it, where it means the same.
-    let url = matches.get_many::<String>("control-url").and_then(|mut urls| urls.next_back());
-    let unix = url.and_then(|url| url.strip_prefix("unix://"));
-    if let (Some(path), false) = (unix, given.layer.has("control")) {
-        given.layer.set("control", Value::Path(path.into()));
-    }
-    for (name, _) in flags::WITHOUT_MEANING.iter().filter(|(name, _)| *name != "control-url" || unix.is_none()) {
+    for (name, _) in flags::WITHOUT_MEANING {
         if matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine) {
             given.notices.push(format!("--{name} has no meaning here"));
         }
@@ -152,7 +146,7 @@ mod tests {
         assert!(served(&folder, "-C - --preload=false --preload").sites[0].preload);
         assert_eq!(served(&folder, "-C - --adopt-control-fd 5").adopt_control_fd, Some(5));
         let config = served(&folder, "-C - --prune-bundler -S a.state --fork-worker --control-url auto -v");
-        assert_eq!(config.notices.len(), 4, "{:?}", config.notices);
+        assert_eq!(config.notices.len(), 3, "{:?}", config.notices);
     }
 
     #[test]

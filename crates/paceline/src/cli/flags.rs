@@ -15,8 +15,6 @@ pub const WITHOUT_MEANING: &[(&str, Takes)] = &[
     ("tcp-mode", Takes::Nothing),
     ("fork-worker", Takes::Maybe),
     ("bind-to-activated-sockets", Takes::Maybe),
-    ("control-url", Takes::Value),
-    ("control-token", Takes::Value),
     ("extra-runtime-dependencies", Takes::Value),
     ("include", Takes::Value),
     ("plugin", Takes::Value),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    automatic, environment,
+    automatic, control_web, environment,
     layer::{Layer, View},
     paceline_toml::{self, FromToml, Role},
     proxied,
@@ -182,6 +182,10 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         problems.push(why);
         None
     });
+    let control_web = control_web::settings(&server).unwrap_or_else(|why| {
+        problems.push(why);
+        None
+    });
     if !problems.is_empty() {
         return Err(problems.into());
     }
@@ -198,6 +202,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         proxy_protocol_timeout: server.time("proxy_protocol_timeout"),
         pidfile: server.path("pidfile"),
         control: resolve::control(&server, &sites, sites_dir.as_deref(), &root),
+        control_web,
         incidents_dir: resolve::incidents_dir(&server, &sites, sites_dir.is_some()),
         tag: server.text("tag").or_else(|| Some(resolve::folder_name(&root))),
         front_threads: server.count("front_threads"),
@@ -234,7 +239,7 @@ fn cache_disk(server: &View<'_>, sites: &[SiteConfig], has_sites_dir: bool) -> R
 
 /// Settings by which a file could have root write where its owner may not, or run as whom its owner is not.
 const ROOTS_OWN: &[&str] =
-    &["user", "group", "pidfile", "control", "incidents_dir", "cache_dir", "access_log", "app_log"];
+    &["user", "group", "pidfile", "control", "control_url", "incidents_dir", "cache_dir", "access_log", "app_log"];
 
 /// The file and its owner, where a server that runs as root reads what somebody else wrote.
 fn somebody_elses(file: &Path) -> Option<(&Path, String)> {

@@ -4,6 +4,7 @@
 mod automatic;
 mod bind;
 pub mod cache_rule;
+mod control_web;
 mod detect;
 mod discovery;
 mod docs;
@@ -27,6 +28,7 @@ mod value;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
+pub use control_web::{ControlWeb, Token};
 pub use detect::{detect, DetectError, Detected};
 pub use discovery::{sites_in, Discovered};
 pub use docs::markdown;
@@ -62,6 +64,8 @@ pub struct Config {
     /// File that holds the front's pid while it runs.
     pub pidfile: Option<PathBuf>,
     pub control: ControlConfig,
+    /// The same over TCP. None: nowhere.
+    pub control_web: Option<ControlWeb>,
     /// Where incidents are kept, and whether somebody named it.
     pub incidents_dir: Option<(PathBuf, bool)>,
     /// Shown in the process title.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 pub use super::option::{Opt, Preset, Scope};
 use super::{
-    bind,
+    bind, control_web,
     option_checks::{
         account, directory, email, environment, exact_host, host_name, ready_path, site_name, upstream, warm_up,
     },
@@ -474,6 +474,15 @@ pub static OPTIONS: &[Opt] = &[
         .env(&["PACELINE_CONTROL"]).flag("control")
         .risk("Whoever may open it can empty the cache and see the addresses of what is in it. Its mode is 0600; it belongs to the application's \
         account if there is exactly one, otherwise to the server's."),
+    Opt::new(Server, PROCESS, "control_url", Kind::Text { check: control_web::check_url },
+        "Address of the control listener: tcp://127.0.0.1:9293 serves the dashboard and what the control socket answers, over HTTP. Without `control_token` on \
+        loopback alone, and for reading alone. unix:///PATH means `control`. See docs/dashboard.md.").flag("control-url")
+        .risk("Without a token whoever has an account on this machine can read it: paths of requests, the log's last lines. There is no TLS: from elsewhere go \
+        through ssh -L, or a proxy with TLS."),
+    Opt::new(Server, PROCESS, "control_token", Kind::Text { check: control_web::check_token },
+        "Secret of 16 characters or more that the control listener asks for (Authorization: Bearer), and without which nothing is changed over it.")
+        .env(&["PACELINE_CONTROL_TOKEN"]).flag("control-token")
+        .risk("Whoever has it can read everything there, empty the cache and restart. On the command line other users of the machine see it: use the variable or the file."),
     Opt::new(Server, PROCESS, "incidents_dir", Kind::Path { from: From::Settings, off: true },
         "Folder that post-mortems of crashes, time-outs and failed starts are kept in, the last 50, each a file of JSON with mode 0600; \
         made with mode 0700 when the first is written. `off` keeps them in memory alone. See docs/incidents.md.")

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::{
-    bind, cache_rule,
+    bind, cache_rule, control_web,
     layer::{is_development, Layer, View},
     paceline_toml::TomlTable,
     value::Value,
@@ -161,6 +161,11 @@ pub fn control(view: &View, sites: &[SiteConfig], sites_dir: Option<&Path>, dir:
         (None, [site]) if site.upstream.is_none() => site.root.join("tmp/paceline.sock"),
         _ => dir.join("tmp/paceline.sock"),
     };
+    // Puma's name for it, where it means the same.
+    let url = view.text("control_url");
+    if let (None, Some(path)) = (view.given("control"), url.as_deref().and_then(control_web::unix)) {
+        return ControlConfig { path: Some(dir.join(path)), named: true };
+    }
     match view.given("control") {
         Some(Value::Path(path)) => ControlConfig { path: Some(path.clone()), named: true },
         Some(_) => ControlConfig { path: None, named: true },

@@ -1,12 +1,11 @@
-//! What went wrong with applications' processes, as JSON: all in short, and one with all that is known of it.
+//! What went wrong with applications' processes, as JSON: all in short. One with all that is known of it is the dashboard's.
 //! It never changes anything.
 
 use std::sync::Arc;
 
-use http::StatusCode;
 use serde_json::{json, Value};
 
-use super::router::{Answered, Asked, Refusal};
+use super::router::Answered;
 use crate::server::Server;
 
 /// GET /incidents: the newest first.
@@ -32,9 +31,8 @@ pub async fn all(server: Arc<Server>) -> Answered {
     Ok(json!({ "count": server.incidents.count(), "incidents": incidents }))
 }
 
-/// GET /incidents/ID.
-pub async fn one(asked: Asked, server: Arc<Server>) -> Answered {
-    let id = asked.head.uri.path().rsplit('/').next().unwrap_or_default();
-    let none = || Refusal { status: StatusCode::NOT_FOUND, why: format!("no incident {id}") };
-    server.incidents.get(id).map(|incident| incident.to_json()).ok_or_else(none)
+/// GET /errors: requests that failed in the application, the newest first.
+pub async fn errors(server: Arc<Server>) -> Answered {
+    let errors: Vec<Value> = server.incidents.all_failed().iter().map(|failed| failed.to_json()).collect();
+    Ok(json!({ "errors": errors }))
 }

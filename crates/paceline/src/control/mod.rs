@@ -1,13 +1,16 @@
 //! The control socket: what the server's owner asks of it from outside, as HTTP/1.1 over a Unix socket of mode 0600. It lives on
 //! the main thread's loop, so that it answers however busy the sites are, and so that an app may ask while it has a request in hand.
-//! It never listens on a network.
+//! With `control_url` the same is served on a TCP address, behind a gate; never beyond loopback without a token.
 //!
 //! Reading order: `socket` (its file), `router` (what may be asked), `purging`, `statistics`, `generations`, `restarting`; `client` is the other end, for the
-//! command line.
+//! command line. `web` is the TCP listener, `gate` who may pass there, `relay` the socket for a browser.
 
 pub mod client;
+mod dashboard;
 mod exposition;
+pub mod gate;
 mod generations;
+mod guesses;
 mod health;
 mod incidents;
 mod log;
@@ -16,6 +19,7 @@ mod observed;
 mod prometheus;
 mod puma_stats;
 mod purging;
+pub mod relay;
 mod requests;
 mod restarting;
 mod router;
@@ -23,6 +27,7 @@ mod socket;
 mod statistics;
 mod status;
 mod upgrading;
+pub mod web;
 
 use std::{
     os::{fd::OwnedFd, unix::net::UnixListener},
@@ -35,7 +40,10 @@ use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{sync::Semaphore, task::JoinHandle};
 
-use self::socket::{NoSocket, SocketFile};
+use self::{
+    socket::{NoSocket, SocketFile},
+    web::Web,
+};
 use crate::{
     account::Account,
     config::{self, AppKind, Config},
@@ -65,6 +73,7 @@ pub struct Control {
     serving: Option<JoinHandle<()>>,
     /// For those served at a time.
     places: Arc<Semaphore>,
+    web: Option<Web>,
     /// What is told once there is a log.
     notice: Option<String>,
     tried: Instant,
@@ -72,9 +81,10 @@ pub struct Control {
 
 impl Control {
     /// Opens it, and tells the apps where it is. Err: somebody named a path that can't be had.
-    /// `inherited`: the socket that another front has at a path, and whether it made the folder; it stays that one's until `own`.
+    /// `successor`: another front is taken over from. `inherited`: the socket that another front has at a path, and whether it made the folder; it stays that one's until `own`.
     pub fn open(
         config: &mut Config,
+        successor: bool,
         inherited: impl FnOnce(&Path) -> Option<(UnixListener, bool)>,
     ) -> Result<Control, String> {
         let path = config.control.path.clone().filter(|_| config.control.named || !is_files_alone(config));
@@ -85,6 +95,7 @@ impl Control {
             open: None,
             serving: None,
             places: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
+            web: config.control_web.as_ref().map(|web| Web::open(web, successor)).transpose()?,
             notice: None,
             tried: Instant::now(),
         };
@@ -124,6 +135,13 @@ impl Control {
 
     /// Answers from now on. Must be called within the event loop that is to do it.
     pub fn serve(&mut self, server: &Arc<Server>) {
+        if let Some(web) = &mut self.web {
+            web.serve(server);
+        }
+        self.answer_on_socket(server);
+    }
+
+    fn answer_on_socket(&mut self, server: &Arc<Server>) {
         self.notice.take().into_iter().for_each(|notice| server.log.event(Name::Notice, notice));
         if let Some(serving) = self.serving.take() {
             serving.abort();
@@ -156,6 +174,7 @@ impl Control {
             file.set_foreign(taken);
         }
         self.open = None;
+        self.web = None;
     }
 
     /// Resolves when those have their answers who have asked.
@@ -165,13 +184,16 @@ impl Control {
 
     /// Sees that it is where it is looked for.
     pub fn look(&mut self, server: &Arc<Server>) {
+        if let Some(web) = &mut self.web {
+            web.look(server);
+        }
         let lost = self.open.as_ref().is_none_or(|(_, file)| !file.is_there());
         if !lost || self.path.is_none() || self.tried.elapsed() < TRY_AGAIN {
             return;
         }
         // A failure was told when the server started, or will be by whoever looks for the socket.
         if self.try_open().is_ok() {
-            self.serve(server);
+            self.answer_on_socket(server);
         }
     }
 }

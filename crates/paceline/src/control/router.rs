@@ -10,8 +10,8 @@ use hyper::body::Incoming;
 use serde_json::{json, Value};
 
 use super::{
-    generations, health, incidents, log, memory, prometheus, puma_stats, purging, requests, restarting, statistics,
-    status, upgrading,
+    dashboard, generations, health, incidents, log, memory, prometheus, puma_stats, purging, requests, restarting,
+    statistics, status, upgrading,
 };
 use crate::server::Server;
 
@@ -81,8 +81,15 @@ const ROUTES: &[Route] = &[
     Route { method: "POST", path: "/rollback", answer: |asked, server| json_of(restarting::roll_back(asked, server)) },
     Route { method: "GET", path: "/restarts/*", answer: |asked, server| json_of(restarting::outcome(asked, server)) },
     Route { method: "GET", path: "/incidents", answer: |_, server| json_of(incidents::all(server)) },
-    Route { method: "GET", path: "/incidents/*", answer: |asked, server| json_of(incidents::one(asked, server)) },
     Route { method: "GET", path: "/log", answer: |asked, server| json_of(log::recent(asked, server)) },
+    Route { method: "GET", path: "/incidents/*", answer: |asked, server| Box::pin(dashboard::incident(asked, server)) },
+    Route { method: "GET", path: "/errors", answer: |_, server| json_of(incidents::errors(server)) },
+    Route { method: "GET", path: "/errors/*", answer: |asked, server| Box::pin(dashboard::error(asked, server)) },
+    Route { method: "GET", path: "/", answer: |asked, server| Box::pin(dashboard::page(asked, server)) },
+    Route { method: "GET", path: "/events", answer: |asked, server| Box::pin(dashboard::events(asked, server)) },
+    Route { method: "GET", path: "/icon.svg", answer: |_, _| Box::pin(dashboard::icon()) },
+    Route { method: "GET", path: "/dashboard.css", answer: |_, _| Box::pin(dashboard::style()) },
+    Route { method: "GET", path: "/dashboard.js", answer: |_, _| Box::pin(dashboard::script()) },
 ];
 
 /// An answer of JSON.
@@ -131,7 +138,7 @@ async fn find(request: Request<Incoming>, server: Arc<Server>) -> Result<Respons
     (route.answer)(Asked { head, body }, server).await
 }
 
-fn rendered(status: StatusCode, value: &Value) -> Response<Body> {
+pub fn rendered(status: StatusCode, value: &Value) -> Response<Body> {
     let mut response = whole("application/json", format!("{value}\n"));
     *response.status_mut() = status;
     response

@@ -268,9 +268,14 @@ impl Incident {
 }
 
 /// No more of a text than a file is to hold.
-pub fn cut(mut text: String) -> String {
-    if text.len() > LONGEST_TEXT {
-        let end = (0..=LONGEST_TEXT).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+pub fn cut(text: String) -> String {
+    cut_to(text, LONGEST_TEXT)
+}
+
+/// The first so many bytes of a text.
+pub fn cut_to(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
         text.truncate(end);
         text.push('…');
     }

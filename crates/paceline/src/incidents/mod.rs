@@ -1,7 +1,8 @@
 //! Incidents: what went wrong with an application's processes (a crash, a time-out, a memory limit, a start that failed), each
-//! with what is known of it, for a post-mortem. Bounded in memory, and in a folder if there is one.
+//! with what is known of it, for a post-mortem; and requests that failed in it. Bounded in memory, incidents also in a folder if there is one.
 //! It never decides what an incident is: those who notice one record it.
 
+mod errors;
 mod folder;
 mod incident;
 mod list;
@@ -13,8 +14,11 @@ use std::{
     time::Duration,
 };
 
-pub use self::incident::{Backtrace, InHand, Incident, Kind, Process, Sample};
-use self::{folder::Folder, list::List};
+use self::{errors::Errors, folder::Folder, list::List};
+pub use self::{
+    errors::Failed,
+    incident::{Backtrace, InHand, Incident, Kind, Process, Sample},
+};
 use crate::clock;
 
 /// How long after an incident the log still tells of it; what a process printed last is read a moment after its end.
@@ -28,6 +32,7 @@ type Lines = Box<dyn Fn(&str, usize) -> Vec<String> + Send + Sync>;
 /// The incidents of all sites.
 pub struct Incidents {
     list: Mutex<List>,
+    errors: Mutex<Errors>,
     folder: Option<Folder>,
     lines: Lines,
 }
@@ -43,7 +48,8 @@ impl Incidents {
             Some(Err(why)) => (None, Vec::new(), Some(why)),
             None => (None, Vec::new(), None),
         };
-        let incidents = Incidents { list: Mutex::new(List::new(kept)), folder, lines: Box::new(lines) };
+        let incidents =
+            Incidents { list: Mutex::new(List::new(kept)), errors: Mutex::default(), folder, lines: Box::new(lines) };
         (Arc::new(incidents), trouble)
     }
 
@@ -91,9 +97,39 @@ impl Incidents {
         self.of_worker(site, worker, |incident| incident.after.push(what.into()))
     }
 
+    /// The memory of the process that it is about, where nobody has told it yet.
+    pub fn measured(self: &Arc<Self>, id: &str, samples: impl IntoIterator<Item = Sample>) {
+        let changed = self.list().change(id, |incident| {
+            if incident.memory.is_empty() {
+                *incident = incident.clone().with_memory(samples);
+            }
+        });
+        if changed {
+            self.keep(id.into());
+        }
+    }
+
     fn of_worker(self: &Arc<Self>, site: &str, worker: u64, change: impl FnOnce(&mut Incident)) -> bool {
         let found = self.list().change_of(site, worker, clock::unix_seconds(), change);
         found.into_iter().map(|id| self.keep(id)).count() > 0
+    }
+
+    fn errors(&self) -> MutexGuard<'_, Errors> {
+        self.errors.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// A request failed in the application.
+    pub fn failed(&self, failed: Failed) {
+        self.errors().add(failed, clock::unix_seconds());
+    }
+
+    /// Requests that failed in the application, the newest first.
+    pub fn all_failed(&self) -> Vec<Failed> {
+        self.errors().all()
+    }
+
+    pub fn get_failed(&self, id: &str) -> Option<Failed> {
+        self.errors().get(id)
     }
 
     /// The newest first.

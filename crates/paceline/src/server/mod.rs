@@ -15,6 +15,7 @@ mod signals;
 mod sites;
 mod upgrading;
 mod watched;
+mod watching;
 
 use std::{
     process::ExitCode,
@@ -39,6 +40,7 @@ use self::{
     signals::{Signals, Told},
     sites::Sites,
     upgrading::{Having, Outcome, Upgrading},
+    watching::Watching,
 };
 use crate::{
     acme::{Keeper, Shelf},
@@ -82,6 +84,8 @@ pub struct Server {
     pub metrics: Metrics,
     /// What went wrong with applications' processes.
     pub incidents: Arc<Incidents>,
+    /// What the dashboard shows.
+    pub watching: Watching,
     pub began: SystemTime,
     /// When it was last said that connections were turned away.
     full_said: Mutex<Option<Instant>>,
@@ -222,7 +226,7 @@ fn begin(
     }
     let keeper = config.tls.automatic.as_ref().map(Keeper::open).transpose()?;
     let listeners = open_listeners(&config, keeper.as_ref().map(Keeper::shelf), inheritance.as_mut())?;
-    let control = Control::open(&mut config, |path| inheritance.as_mut()?.control(path))?;
+    let control = Control::open(&mut config, inheritance.is_some(), |path| inheritance.as_mut()?.control(path))?;
     let runtime = event_loop().map_err(|error| format!("event loop: {error}"))?;
     let opened = Opened { listeners, keeper, control, pidfile, program };
     let ended = runtime.block_on(supervise(config, log.clone(), opened, inheritance));
@@ -266,6 +270,7 @@ async fn supervise(
         connections,
         metrics: Metrics::default(),
         incidents,
+        watching: Watching::default(),
         began: SystemTime::now(),
         full_said: Mutex::default(),
         routes: RwLock::default(),
@@ -293,6 +298,7 @@ async fn supervise(
         },
     };
     control.serve(&server);
+    tokio::spawn(watching::run(server.clone()));
 
     let (stopping, stop) = drain::stopping();
     let mut threads = Vec::new();

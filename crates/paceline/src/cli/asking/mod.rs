@@ -2,6 +2,7 @@
 //! has their table, and finds the server. It never starts a server.
 
 mod cache;
+mod dashboard;
 mod incidents;
 mod log;
 mod memory;
@@ -54,6 +55,12 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         about: "`cache stats`: what the page cache of the running server does",
         command: cache::cache,
         run: cache::run_stats,
+    },
+    Subcommand {
+        name: "dashboard",
+        about: "The dashboard of the running server in a browser, until Ctrl-C",
+        command: || where_it_is(dashboard::command()),
+        run: dashboard::run,
     },
     Subcommand {
         name: "restart",

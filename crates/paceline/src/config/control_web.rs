@@ -1,0 +1,110 @@
+//! The control listener's address and token. Beyond loopback there is none without a token.
+//! It never opens a socket.
+
+use std::net::SocketAddr;
+
+use super::{bind, layer::View, Bind};
+
+/// Shorter ones could be guessed.
+const SHORTEST: usize = 16;
+
+/// Where the control routes are served over TCP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ControlWeb {
+    pub address: SocketAddr,
+    /// None: who asks from this machine may read.
+    pub token: Option<Token>,
+}
+
+/// A secret, which is not shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(pub String);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+pub fn check_url(text: &str) -> Result<(), String> {
+    parse(text).map(drop)
+}
+
+pub fn check_token(text: &str) -> Result<(), String> {
+    let fine = text == "none" || text.len() >= SHORTEST && text.bytes().all(|byte| byte.is_ascii_graphic());
+    fine.then_some(())
+        .ok_or_else(|| format!("must have {SHORTEST} characters or more, no spaces: `openssl rand -hex 16` makes one"))
+}
+
+/// The Unix socket that Puma's name for both means.
+pub fn unix(text: &str) -> Option<&str> {
+    text.strip_prefix("unix://")
+}
+
+/// None: a Unix socket, or Puma's `auto`, which is one too.
+fn parse(text: &str) -> Result<Option<SocketAddr>, String> {
+    if text == "auto" || unix(text).is_some_and(|path| !path.is_empty()) {
+        return Ok(None);
+    }
+    let wrong = || format!("must be like tcp://127.0.0.1:9293, or unix:///PATH for the control socket, not {text:?}");
+    let tcp = text.strip_prefix("tcp://").ok_or_else(wrong)?;
+    match bind::parse(&format!("tcp://{tcp}"), "/".as_ref())?.bind {
+        Bind::Tcp(address) => Ok(Some(address)),
+        _ => Err(wrong()),
+    }
+}
+
+/// Err: it would let other machines in.
+pub fn settings(view: &View) -> Result<Option<ControlWeb>, String> {
+    let token = view.text("control_token").filter(|token| token != "none").map(Token);
+    let Some(url) = view.text("control_url") else { return Ok(None) };
+    let Some(address) = parse(&url).map_err(|why| format!("control_url: {why}"))? else { return Ok(None) };
+    if token.is_none() && !address.ip().to_canonical().is_loopback() {
+        return Err(format!(
+            "control_url {url} lets other machines in: set control_token, too (`openssl rand -hex 16` makes one)"
+        ));
+    }
+    Ok(Some(ControlWeb { address, token }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Layer, Value};
+
+    fn web(url: &str, token: Option<&str>) -> Result<Option<ControlWeb>, String> {
+        let mut layer = Layer::default();
+        layer.set("control_url", Value::Text(url.into()));
+        token.into_iter().for_each(|token| layer.set("control_token", Value::Text(token.into())));
+        settings(&View::new(vec![&layer], 1))
+    }
+
+    #[test]
+    fn only_loopback_goes_without_a_token() {
+        let address = |url| web(url, None).unwrap().map(|web| web.address.to_string());
+        assert_eq!(address("tcp://127.0.0.1:9293").unwrap(), "127.0.0.1:9293");
+        assert_eq!(address("tcp://[::1]:0").unwrap(), "[::1]:0");
+        assert_eq!((address("unix:///run/p.sock"), address("auto")), (None, None));
+        for (url, token) in
+            [("tcp://0.0.0.0:9293", None), ("tcp://[::]:9293", None), ("tcp://192.0.2.1:1", Some("none"))]
+        {
+            assert!(web(url, token).unwrap_err().contains("set control_token"), "{url}");
+        }
+        let open = web("tcp://0.0.0.0:9293", Some("0123456789abcdef")).unwrap().unwrap();
+        assert_eq!(format!("{:?}", open.token), "Some(Token)");
+    }
+
+    #[test]
+    fn what_is_refused() {
+        for url in
+            ["ssl://127.0.0.1:1?cert=a&key=b", "127.0.0.1:9293", "tcp://127.0.0.1", "unix://", "http://127.0.0.1:1"]
+        {
+            assert!(check_url(url).is_err(), "{url}");
+        }
+        for (token, fine) in
+            [("none", true), ("0123456789abcdef", true), ("short", false), ("0123456789 abcdef", false)]
+        {
+            assert_eq!(check_token(token).is_ok(), fine, "{token}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+// The dashboard in a browser: what it shows, that it stays up to date by itself, that nothing of an application's runs in it, and
+// how it looks. DASHBOARD_URL is the control listener of a server with an application that can be slow and can die (SITE_URL).
+import assert from "node:assert/strict"
+import { test } from "node:test"
+import { address, browse } from "./browser.mjs"
+
+const { url, options } = address("DASHBOARD_URL")
+const site = process.env.SITE_URL
+const sizes = [["phone", 375, 800], ["desk", 1280, 900]]
+
+const ask = (path, more) => fetch(site + path, more).then(answer => answer.text()).catch(() => "")
+
+test("it shows what the server does, as it does it", options, () => browse(async (page, shot, { complaints }) => {
+  page.on("console", message => message.type() === "error" && complaints.push(message.text()))
+  const answer = await page.goto(url)
+  assert.equal(answer.status(), 200)
+  await page.waitForFunction(() => document.querySelector("#state .badge")?.textContent === "ready")
+  // Requests appear without a reload, also one that is under way; its path is text, whatever it says.
+  const traffic = setInterval(() => { ask("/page"); ask("/private"); ask(`/item/${Math.random()}`) }, 40)
+  const slow = ask("/slow/%3Cimg%20src=x%20onerror=alert(1)%3E/<b>bold")
+  await page.waitForFunction(() => /GET \/slow\//.test(document.querySelector("#live")?.textContent))
+  assert.equal(await page.locator("#live b, #live img").count(), 0)
+  // A worker that dies is there a moment later, with a page of its own, and the mark on the charts.
+  await ask("/die", { method: "POST" })
+  await page.waitForFunction(() => document.querySelector("#troubles a"))
+  await page.waitForFunction(() => document.querySelector("#requests .mark.incident"))
+  await page.waitForFunction(() => document.querySelectorAll("#memory path.line").length > 0 && document.querySelectorAll("#hits path.line").length > 0)
+  await page.waitForTimeout(Number(process.env.DASHBOARD_SECONDS ?? 4) * 1000)
+  for (const [name, width, height] of sizes) {
+    await page.setViewportSize({ width, height })
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme })
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth + 1), `${name}: nothing sticks out`)
+      await shot(`dashboard-${name}-${colorScheme}`)
+    }
+  }
+  clearInterval(traffic)
+  await ask("/go")
+  await slow
+  await page.waitForFunction(() => document.querySelector("#live .empty"))
+  // The post-mortem.
+  await page.emulateMedia({ colorScheme: "light" })
+  await page.locator("#troubles a").first().click()
+  await page.waitForURL(/\/incidents\/[0-9a-f]{8}$/)
+  const words = await page.textContent("main")
+  for (const said of ["POST /die", "killed by signal 9", "answered 502"]) assert.ok(words.includes(said), `“${said}” in ${words.slice(0, 1500)}`)
+  await shot("dashboard-incident-desk")
+  await page.setViewportSize({ width: 375, height: 800 })
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth + 1), "nothing sticks out of a phone")
+  await page.emulateMedia({ colorScheme: "dark" })
+  await shot("dashboard-incident-phone-dark")
+  assert.deepEqual(complaints, [])
+}))
+
+test("words can be read: contrast in light and dark", options, () => browse(async page => {
+  await page.goto(url)
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme })
+    const poor = await page.evaluate(() => {
+      const rgb = text => (text.match(/[\d.]+/g) ?? []).map(Number)
+      const bright = ([r, g, b]) => [r, g, b].map(v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0)
+      const ground = element => {
+        for (let at = element; at; at = at.parentElement) {
+          const colour = getComputedStyle(at).backgroundColor
+          if (!/^rgba\(.*, 0\)$/.test(colour) && colour !== "transparent") return rgb(colour)
+        }
+        return [255, 255, 255]
+      }
+      return [...document.querySelectorAll("main :not(title), header *")].filter(element => [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim()))
+        .map(element => {
+          const style = getComputedStyle(element)
+          const [one, other] = [bright(rgb(element.ownerSVGElement ? style.fill : style.color)), bright(ground(element))].sort((a, b) => b - a)
+          return [element.tagName, element.textContent.slice(0, 30), (one + 0.05) / (other + 0.05)]
+        }).filter(([, , ratio]) => ratio < 4.5)
+    })
+    assert.deepEqual(poor, [], colorScheme)
+  }
+}))
