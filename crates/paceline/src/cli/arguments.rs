@@ -5,8 +5,11 @@ use std::{ffi::OsString, path::Path};
 
 use clap::{error::ErrorKind, ArgMatches};
 
-use super::{asking, flags, CliExit, Command};
-use crate::config::{self, ConfigFile, Flags, Surroundings, Value};
+use super::{asking, flags, systemd, CliExit, Command};
+use crate::{
+    config::{self, ConfigFile, Flags, Surroundings, Value},
+    server::handover::Program,
+};
 
 /// `args` begins with the program's name.
 pub fn parse<I, T>(args: I, around: &Surroundings) -> Result<Command, CliExit>
@@ -19,15 +22,28 @@ where
         let matches = own.command().try_get_matches_from(&args[1..]).map_err(|error| told(&error))?;
         return asking::understood(own, matches, around).map(Command::Ask);
     }
-    let matches = flags::command().try_get_matches_from(args).map_err(|error| told(&error))?;
+    let matches = flags::command().try_get_matches_from(&args).map_err(|error| told(&error))?;
     match matches.subcommand() {
         Some(("config-docs", _)) => Err(CliExit::Print(config::markdown())),
         Some((command, _)) if asking::named(command).is_some() => Err(CliExit::Wrong(vec![format!(
             "{command} comes first: paceline {command} ...; see paceline {command} --help"
         )])),
+        Some(("systemd", own)) => Err(CliExit::Print(unit(own, &args, around)?)),
         Some(("check", own)) => load(own, around).map(Command::Check),
         _ => load(&matches, around).map(Command::Serve),
     }
+}
+
+fn unit(matches: &ArgMatches, args: &[OsString], around: &Surroundings) -> Result<String, CliExit> {
+    let config = load(matches, around)?;
+    let wrong = |why: String| CliExit::Wrong(vec![why]);
+    if matches.get_flag("socket") {
+        return systemd::sockets(&config).map_err(wrong);
+    }
+    let program = Program::own().map_err(|error| wrong(error.to_string()))?;
+    let given =
+        systemd::Given { program: program.path(), arguments: &args[1..], cwd: &around.cwd, variable: around.env };
+    Ok(systemd::service(&config, &given))
 }
 
 fn load(matches: &ArgMatches, around: &Surroundings) -> Result<config::Config, CliExit> {

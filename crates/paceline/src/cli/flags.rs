@@ -44,6 +44,17 @@ pub fn command() -> Command {
         .after_help(AFTER)
         .disable_version_flag(true)
         .disable_help_subcommand(true)
+        .subcommand(
+            Command::new("systemd")
+                .about("Write a systemd unit for this directory and these settings to standard output")
+                .arg(
+                    Arg::new("socket")
+                        .long("socket")
+                        .action(ArgAction::SetTrue)
+                        .help("The unit of its sockets instead"),
+                )
+                .arg(target()),
+        )
         .subcommand(Command::new("check").about("Check configuration and application without serving").arg(target()))
         .subcommands(SUBCOMMANDS.iter().map(|asking| elsewhere(asking.name, asking.about)))
         .subcommand(Command::new("config-docs").hide(true).about("Print docs/configuration.md"))

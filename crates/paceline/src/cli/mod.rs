@@ -5,6 +5,7 @@ mod arguments;
 mod asking;
 mod check;
 mod flags;
+mod systemd;
 
 use std::{
     ffi::OsString,
