@@ -61,7 +61,7 @@ class ReadyCheckTest < Minitest::Test
       assert_match(/\A\S+ did not start\n/, out)
       assert_match(/✗ check    answer a request/, out)
       assert_match(told, out)
-      assert_match(/what served before goes on serving\n\z/, out)
+      assert_match(/what served before, if anything did, goes on\n\z/, out)
       assert_equal "<title>old: 200</title><p>x", server.get("/").body
       eventually("the new generation to go") { server.descendants.sort == before.sort }
 

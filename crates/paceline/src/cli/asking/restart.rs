@@ -32,7 +32,7 @@ fn site() -> Arg {
 pub fn restart() -> Command {
     Command::new("restart")
         .bin_name("paceline restart")
-        .about("Restarts the applications of the running server, one generation after the other")
+        .about("Boots the applications of the running server anew, beside what serves")
         .after_help(RESTART_AFTER)
         .arg(wait())
         .arg(site().help("This application alone"))
@@ -142,7 +142,7 @@ fn shown(site: &str, ended: &Value) -> (String, bool) {
     let text = ended["text"].as_str().unwrap_or_default().trim_end();
     match ended["outcome"].as_str() {
         Some("serves") => (format!("{text}\n"), true),
-        Some("failed") => (format!("{text}\n\n{site}: what served before goes on serving\n"), false),
+        Some("failed") => (format!("{text}\n\n{site}: what served before, if anything did, goes on\n"), false),
         Some("rolled-back") => (format!("{site}: rolled back: {text}\n"), false),
         _ => (format!("{site}: {text}\n"), false),
     }
@@ -163,7 +163,7 @@ mod tests {
     fn what_is_printed() {
         let one = |outcome: &str| shown("shop", &json!({ "outcome": outcome, "text": "told\n" }));
         assert_eq!(one("serves"), ("told\n".into(), true));
-        assert_eq!(one("failed"), ("told\n\nshop: what served before goes on serving\n".into(), false));
+        assert_eq!(one("failed"), ("told\n\nshop: what served before, if anything did, goes on\n".into(), false));
         assert_eq!(one("rolled-back"), ("shop: rolled back: told\n".into(), false));
         assert_eq!(one("refused"), ("shop: told\n".into(), false));
         let answer = json!({ "sites": { "shop": { "attempt": 3 } } });
