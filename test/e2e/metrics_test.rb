@@ -72,7 +72,8 @@ class MetricsTest < Minitest::Test
     found = eventually("all to be counted") do
       found = metrics(server)
       requests = found.sum { |(name, _), value| name == "paceline_requests_total" ? value : 0 }
-      found if requests == 6 && found[["paceline_worker_threads", site.merge("state" => "busy")]] == 1
+      busy = found.values_at(["paceline_worker_threads", site.merge("state" => "busy")], ["paceline_requests_in_flight", site])
+      found if requests == 6 && busy == [1, 1]
     end
     one = ->(name, labels = {}) { found.fetch([name, site.merge(labels)]) }
     answered = ->(kind, code) { one["paceline_requests_total", { "kind" => kind, "code_class" => code }] }

@@ -15,6 +15,7 @@ use crate::{
     http2::Stream,
     live::{self, Listed, EXCHANGES},
     metrics::{self, Kind},
+    traces,
     worker::frame::Counters,
 };
 
@@ -123,6 +124,8 @@ pub struct Exchange {
     pub site: Option<Arc<metrics::Site>>,
     /// Who answers.
     pub kind: Kind,
+    /// Its span, where there are traces.
+    pub trace: Option<traces::Context>,
     /// Where others see it.
     pub live: Listed,
     /// Where interim responses go (RFC 9110 section 15.2). None: the client can't have them.
@@ -155,6 +158,7 @@ impl Exchange {
             counters: Arc::default(),
             site: None,
             kind: Kind::default(),
+            trace: None,
             live: Listed::default(),
             hints,
             upgrade,
@@ -190,6 +194,7 @@ impl Exchange {
             counters: Arc::default(),
             site: self.site.clone(),
             kind: self.kind,
+            trace: self.trace,
             live: self.live.clone(),
             hints: self.hints.clone(),
             upgrade: None,

@@ -17,6 +17,7 @@ use crate::{
     access_log::{self, Ending, Head},
     clock,
     config::AccessLogFormat,
+    dispatch::expectations::label,
     exchange::Exchange,
     http::body::ResponseBody,
     live::{Client, Step},
@@ -24,6 +25,7 @@ use crate::{
     metrics::{self, Answered, Kind},
     route::Site,
     server::Server,
+    traces::{self, Tracer},
 };
 
 /// The response as it goes to the connection.
@@ -68,8 +70,9 @@ pub struct Record {
     /// Counts it where no site does.
     elsewhere: Option<Arc<metrics::Site>>,
     log: Log,
+    tracer: Option<Arc<Tracer>>,
     format: AccessLogFormat,
-    /// None: there is no access log.
+    /// None: nobody wants to know.
     head: Option<Head>,
     status: u16,
     bytes: u64,
@@ -82,9 +85,11 @@ impl Record {
     /// Until there is a response: the client left, which has no status of its own; 499 is what nginx made familiar.
     pub fn begin(exchange: Exchange, head: &Parts, server: &Server) -> Record {
         let (log, format) = (server.log.clone(), server.config.log.access_format);
-        let head = (format != AccessLogFormat::Off).then(|| Head::of(head));
+        let traced = exchange.trace.is_some_and(|trace| trace.sampled);
+        let tracer = server.tracer.clone().filter(|_| traced);
+        let head = (format != AccessLogFormat::Off || traced).then(|| Head::of(head));
         let elsewhere = exchange.site.is_none().then(|| server.metrics.elsewhere.clone());
-        Record { exchange, elsewhere, log, format, head, status: 499, bytes: 0, complete: false, broken: false }
+        Record { exchange, elsewhere, log, tracer, format, head, status: 499, bytes: 0, complete: false, broken: false }
     }
 
     fn count(&self) {
@@ -117,6 +122,11 @@ impl Drop for Record {
         self.count();
         let Some(head) = &self.head else { return };
         let ending = Ending { status: self.status, bytes: self.bytes, complete: self.complete };
+        if let (Some(tracer), Some(context)) = (&self.tracer, &self.exchange.trace) {
+            let is_app = self.exchange.kind == Kind::App;
+            let route = is_app.then(|| label(head.method.as_str(), head.uri.path()));
+            tracer.tell(traces::spans(context, head, &self.exchange, ending, route));
+        }
         if let Some(line) = access_log::line(self.format, head, &self.exchange, ending) {
             self.log.access(line);
         }

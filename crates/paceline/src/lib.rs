@@ -44,5 +44,6 @@ pub mod static_files;
 pub mod striped;
 pub mod supervisor;
 pub mod tls;
+pub mod traces;
 pub mod upstream;
 pub mod worker;

@@ -80,6 +80,7 @@ pub fn run(
     exchange.client = client;
     let (mut head, body) = request.into_parts();
     let body = incoming::Arriving::new(body, || http2::paced(&head.extensions, &server.config.client.patience));
+    exchange.trace = server.tracer.as_ref().map(|tracer| tracer.begin(&mut head.headers));
     let asked = compress::Asked::of(&head.method, &head.headers);
 
     // route

@@ -100,6 +100,10 @@ const WALLS: &[(&str, &[&str])] = &[
             "exchange",
         ],
     ),
+    (
+        "traces/",
+        &["config", "dispatch", "supervisor", "worker", "route", "pipeline", "server", "answers", "connection"],
+    ),
     ("static_files/", &["config", "dispatch", "supervisor", "worker", "route", "pipeline", "server", "answers"]),
     ("startup_report/", &["config", "dispatch", "supervisor", "worker", "route", "pipeline", "server", "answers"]),
     ("pages/", &["config", "dispatch", "supervisor", "worker", "route", "pipeline", "server", "answers"]),

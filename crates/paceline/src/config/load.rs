@@ -212,6 +212,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         shutdown_timeout: server.time("shutdown_timeout"),
         upgrade_timeout: server.time("upgrade_timeout"),
         shutdown_delay: server.time("shutdown_delay"),
+        traces: resolve::traces(&server),
         log: sources.log(),
         client: resolve::client(&server),
         sites,

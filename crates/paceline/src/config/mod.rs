@@ -9,6 +9,7 @@ mod detect;
 mod discovery;
 mod docs;
 mod environment;
+mod groups;
 mod layer;
 mod load;
 mod option;
@@ -84,6 +85,8 @@ pub struct Config {
     pub upgrade_timeout: Duration,
     /// Between readiness going down and listeners closing.
     pub shutdown_delay: Duration,
+    /// Where traces go. None: there are none.
+    pub traces: Option<crate::traces::Settings>,
     pub log: LogConfig,
     pub client: ClientLimits,
     /// Lines to log once at start: settings of config/puma.rb without a meaning here, and the like.

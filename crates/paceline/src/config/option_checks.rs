@@ -2,7 +2,7 @@
 //! It never says what the setting is for.
 
 use super::bind;
-use crate::upstream::Address;
+use crate::{traces, upstream::Address};
 
 pub(super) fn environment(text: &str) -> Result<(), String> {
     let fine = !text.is_empty()
@@ -63,4 +63,12 @@ pub(super) fn host_name(text: &str) -> Result<(), String> {
     let fine = address || !name.is_empty() && name.bytes().all(word) && !name.starts_with('.');
     fine.then_some(())
         .ok_or_else(|| format!("must be a host name without scheme and port like shop.test, not {text:?}"))
+}
+
+pub(super) fn collector(text: &str) -> Result<(), String> {
+    traces::Endpoint::parse(text).map(drop)
+}
+
+pub(super) fn share(text: &str) -> Result<(), String> {
+    traces::share(text).map(drop)
 }

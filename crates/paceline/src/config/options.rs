@@ -3,41 +3,23 @@
 
 use std::time::Duration;
 
-pub use super::option::{Opt, Preset, Scope};
 use super::{
     bind, control_web,
     option_checks::{
-        account, directory, email, environment, exact_host, host_name, ready_path, site_name, upstream, warm_up,
+        account, collector, directory, email, environment, exact_host, host_name, ready_path, share, site_name,
+        upstream, warm_up,
     },
     trusted,
     value::{anything, From, Kind},
+};
+pub use super::{
+    groups::*,
+    option::{Opt, Preset, Scope},
 };
 
 pub fn named(key: &str) -> Option<&'static Opt> {
     OPTIONS.iter().find(|option| option.key == key)
 }
-
-pub const LISTEN: &str = "Listening";
-pub const TLS: &str = "TLS";
-pub const HTTP2: &str = "HTTP/2";
-pub const PROXIES: &str = "Proxies in front";
-pub const APP: &str = "Application";
-pub const RUBY: &str = "Tuning of Ruby";
-pub const RESTARTS: &str = "Restarts";
-pub const MEMORY: &str = "Memory of workers";
-pub const FILES: &str = "Static files and compression";
-pub const CACHE: &str = "Page cache";
-pub const LIMITS: &str = "Queue and time limits";
-pub const BODIES: &str = "Bodies and memory";
-pub const CLIENTS: &str = "Clients";
-pub const LOGS: &str = "Logs";
-pub const PROCESS: &str = "Server process";
-pub const SITES: &str = "Sites";
-
-pub const GROUPS: &[&str] = &[
-    LISTEN, TLS, HTTP2, PROXIES, APP, RUBY, RESTARTS, MEMORY, SITES, FILES, CACHE, LIMITS, BODIES, CLIENTS, LOGS,
-    PROCESS,
-];
 
 use Preset::{ByEnvironment, CoresUpTo, Unset};
 use Scope::{OneCertificate, OneSite, Server, Site, SiteByAdmin};
@@ -488,6 +470,15 @@ pub static OPTIONS: &[Opt] = &[
         made with mode 0700 when the first is written. `off` keeps them in memory alone. See docs/incidents.md.")
         .preset(Unset("tmp/paceline/incidents below the root, with one application; otherwise memory alone")).flag("incidents-dir")
         .risk("They hold paths of requests and the last lines of the log. A server that runs as root writes none where others may write above it."),
+    Opt::new(Server, TRACES, "otlp_endpoint", Kind::Text { check: collector },
+        "OpenTelemetry collector that traces are sent to (OTLP over HTTP, JSON), like http://127.0.0.1:4318. With it each request is a span in its caller's trace \
+        (traceparent), and the application is told of it. See docs/monitoring.md.")
+        .preset(Unset("no traces, and traceparent goes through unchanged")).env(&["OTEL_EXPORTER_OTLP_ENDPOINT"]).flag("otlp-endpoint"),
+    Opt::new(Server, TRACES, "otlp_service_name", TEXT,
+        "What traces call this server.").fixed("paceline").env(&["OTEL_SERVICE_NAME"]),
+    Opt::new(Server, TRACES, "otlp_sample", Kind::Text { check: share },
+        "The share of traces that begin here which is sent, from \"0\" to \"1\". Of others the caller has decided.")
+        .fixed("1").env(&["OTEL_TRACES_SAMPLER_ARG"]),
     Opt::new(Server, PROCESS, "tag", TEXT,
         "Text shown in the process title.").preset(Unset("the root's folder name")).common(None, "tag"),
     Opt::new(Server, PROCESS, "front_threads", Kind::Count { max: 256 },

@@ -18,6 +18,7 @@ use crate::{
     guard::Patience,
     http::strict::Limits,
     rate_limit::Rule,
+    traces,
     upstream::Address,
 };
 
@@ -174,6 +175,13 @@ pub fn control(view: &View, sites: &[SiteConfig], sites_dir: Option<&Path>, dir:
 }
 
 /// Where incidents are kept, and whether it was named.
+pub fn traces(view: &View) -> Option<traces::Settings> {
+    let endpoint = traces::Endpoint::parse(&view.text("otlp_endpoint")?).ok()?;
+    let service = view.text("otlp_service_name").unwrap_or_default();
+    let sample = view.text("otlp_sample").and_then(|share| traces::share(&share).ok()).unwrap_or(1.0);
+    Some(traces::Settings { endpoint, service, sample })
+}
+
 pub fn incidents_dir(view: &View, sites: &[SiteConfig], has_sites_dir: bool) -> Option<(std::path::PathBuf, bool)> {
     match (view.given("incidents_dir"), sites) {
         (Some(Value::Path(path)), _) => Some((path.clone(), true)),

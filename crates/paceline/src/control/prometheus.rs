@@ -29,6 +29,7 @@ pub async fn of_server(server: Arc<Server>) -> Result<Response<Body>, Refusal> {
     let processes = aside(move || measured(processes)).await?;
     let mut text = Exposition::default();
     server_itself(&mut text, &server);
+    traces(&mut text, &server);
     requests(&mut text, &server, &sites);
     queue(&mut text, &sites, &EXCHANGES.all());
     workers(&mut text, &sites);
@@ -55,6 +56,13 @@ fn server_itself(text: &mut Exposition, server: &Server) {
         .sample(&[], BODIES.used());
     text.family("paceline_incidents_total", Type::Counter, "Crashes, time-outs, failed starts and the like.")
         .sample(&[], server.incidents.count());
+}
+
+fn traces(text: &mut Exposition, server: &Server) {
+    if let Some(tracer) = &server.tracer {
+        text.family("paceline_trace_spans_dropped_total", Type::Counter, "Spans for which there was no room.")
+            .sample(&[], tracer.dropped());
+    }
 }
 
 fn requests(text: &mut Exposition, server: &Server, sites: &[Observed]) {

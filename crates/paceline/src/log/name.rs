@@ -97,6 +97,8 @@ events! {
     Output => "output",
     /// A file of the log could not be written, rotated or opened anew, or lines were dropped
     Log => "log",
+    /// A collector does not take traces
+    Traces => "traces",
 }
 
 #[cfg(test)]

@@ -65,6 +65,7 @@ pub async fn end(how: How, told: Instant, server: &Server, stopping: &Stopping, 
         _ = finished => {}
         _ = signals.again(told) => server.log.event(Name::Stopping, "Stopping at once"),
     }
+    server.tracer.iter().for_each(|tracer| tracer.close());
     server.cache.close();
     server.incidents.close();
     server.log.event(Name::Stopped, "Stopped");

@@ -57,6 +57,7 @@ use crate::{
     metrics::Metrics,
     route::Routes,
     supervisor::{actor::restart::Wish, app::Order, attempts::Cause, reaper::Reaper},
+    traces::Tracer,
 };
 
 /// How often files that are watched are looked at.
@@ -87,6 +88,8 @@ pub struct Server {
     /// What the dashboard shows.
     pub watching: Watching,
     pub began: SystemTime,
+    /// None: there are no traces.
+    pub tracer: Option<Arc<Tracer>>,
     /// When it was last said that connections were turned away.
     full_said: Mutex<Option<Instant>>,
     routes: RwLock<Arc<Routes>>,
@@ -258,6 +261,8 @@ async fn supervise(
     let automatic = keeper.as_ref().map(|keeper| keeper.shelf().clone());
     let room = Room::new(&config);
     memory::BODIES.allow(config.buffer_memory);
+    let tracing = config.traces.clone().map(|settings| Tracer::start(settings, log.clone()));
+    let tracer = tracing.transpose().map_err(failed)?.map(Arc::new);
     let connections = Connections::new(config.client.connections, config.client.connections_per_address);
     let incidents = incidents::open(&config, &log);
     let (upgrades, mut upgrades_asked) = mpsc::unbounded_channel();
@@ -272,6 +277,7 @@ async fn supervise(
         incidents,
         watching: Watching::default(),
         began: SystemTime::now(),
+        tracer,
         full_said: Mutex::default(),
         routes: RwLock::default(),
         room,
