@@ -17,9 +17,9 @@ class DashboardTest < Minitest::Test
 
   def test_the_page_shows_the_site_its_workers_and_loads_only_its_own
     server = serve(app("config.ru" => APP), "-w", "2", "--control-url", "tcp://127.0.0.1:0")
-    page = eventually("both workers with their memory") do
+    page = eventually("both workers with their memory, and the look after the app was ready") do
       html = fetch(server, "/")
-      html if html =~ /worker 1 · g1.* MB/ && html =~ /worker 2 · g1.* MB/
+      html if html.include?("badge ready\">ready</b> <strong>") && html =~ /worker 1 · g1.* MB/ && html =~ /worker 2 · g1.* MB/
     end
     assert_match(/<b class="badge ready">ready<\/b> <strong>#{File.basename(server.dir)}</, page)
     assert_equal %w[/dashboard.css /dashboard.js /icon.svg], page.scan(/(?:\bsrc|<link[^>]*\bhref)="?([^" >]+)/).flatten.sort
