@@ -1,12 +1,16 @@
 //! The end of the server: what is in hand is finished, clients are let go, Ruby processes end.
 //! It never decides when.
 
-use std::time::{Duration, Instant};
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
 
 use rustix::process::{kill_process, Pid, Signal};
 
 use super::{
     drain::Stopping,
+    handover::mask,
     notify,
     signals::{Signals, Told},
     sites::Sites,
@@ -19,6 +23,8 @@ const LAST_MOMENTS: Duration = Duration::from_secs(5);
 /// What a client has that is idle, for a request that may be on its way. Longer than a packet is.
 const CHANCE: Duration = Duration::from_secs(1);
 
+/// What those get who are being answered on the control socket.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// The same where nobody waits for the end.
 const LONG_CHANCE: Duration = Duration::from_secs(10);
 
@@ -71,8 +77,16 @@ pub async fn end(how: How, told: Instant, server: &Server, stopping: &Stopping, 
     server.log.event(Name::Stopped, "Stopped");
 }
 
-/// Ends it after another front has taken over: what is in hand is finished, and that front is told what we are told.
-pub async fn replaced(successor: i32, server: &Server, stopping: &Stopping, sites: &Sites, signals: &mut Signals) {
+/// Ends it after another front has taken over: what is in hand is finished, and that front is told what we are told. What we are
+/// told later waits for the stand-in. `answered`: those have their answers who asked on the control socket.
+pub async fn replaced(
+    successor: i32,
+    server: &Server,
+    stopping: &Stopping,
+    sites: &Sites,
+    signals: &mut Signals,
+    answered: impl Future<Output = ()>,
+) {
     server.ready.drain();
     // It was kept for requests that go elsewhere now, where it may change.
     server.cache.forget_all();
@@ -87,6 +101,10 @@ pub async fn replaced(successor: i32, server: &Server, stopping: &Stopping, site
         let _ = tokio::time::timeout(grace, clients).await;
         let _ = tokio::time::timeout(LAST_MOMENTS, sites.stop(LAST_MOMENTS)).await;
         processes.await;
+        let _ = tokio::time::timeout(LAST_ANSWERS, answered).await;
+        mask::block();
+        // What has come before is still passed on.
+        tokio::time::sleep(Duration::from_millis(20)).await;
     };
     let passed_on = async {
         loop {

@@ -65,8 +65,6 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// What tasks beside the event loop get to end.
 const LAST_TASKS: Duration = Duration::from_secs(1);
-/// What those get who are being answered on the control socket.
-const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// Said instead of an upgrade.
 pub const ADOPTED: &str =
     "This server is part of the application's own process, which can't be upgraded: the application is restarted";
@@ -216,7 +214,11 @@ fn begin(
     mut inheritance: Option<Inheritance>,
     program: Result<Program, String>,
 ) -> Result<Ended, String> {
-    let log = Log::open(&config.log).map_err(|error| error.to_string())?;
+    // The log's thread takes none either.
+    handover::mask::block();
+    let log = Log::open(&config.log).map_err(|error| error.to_string());
+    handover::mask::unblock();
+    let log = log?;
     // Of a server that was started by the app's own process the pidfile names that process.
     let pidfile = config.pidfile.as_deref().filter(|_| config.adopt_control_fd.is_none());
     let pidfile = pidfile.map(|path| match &inheritance {
@@ -418,8 +420,7 @@ async fn supervise(
             control.leave(successor.taken.control);
             pidfile.iter_mut().for_each(|pidfile| pidfile.leave(successor.taken.pidfile.as_deref()));
             drop(listeners);
-            ending::replaced(successor.pid, &server, &stopping, &sites, &mut signals).await;
-            let _ = tokio::time::timeout(LAST_ANSWERS, control.answered()).await;
+            ending::replaced(successor.pid, &server, &stopping, &sites, &mut signals, control.answered()).await;
             return Ok(Ended::Replaced(successor, upgrading.lineage));
         }
         End::Stopped(how) => how,
