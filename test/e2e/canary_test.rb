@@ -71,6 +71,8 @@ class CanaryTest < Minitest::Test
       assert_equal 1, status
       assert_match(told, out)
       server.wait_for(/the canary, generation 2, is taken back: /)
+      incident = control(server, "/incidents")["incidents"].find { |one| one["kind"] == "rolled-back" }
+      assert_match(/\Athe canary of \S+, generation 2, was taken back: #{worse == "slow" ? "median" : '\d+ of \d+ requests failed'}/, incident["what"])
       assert_equal ["200 old"], Array.new(30) { server.get("/") }.map { |answer| "#{answer.code} #{answer.body}" }.uniq
     end
   end

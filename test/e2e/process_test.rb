@@ -1,9 +1,11 @@
 # Programs beside the workers: [[process]] in paceline.toml.
 require_relative "support/scenario"
+require_relative "support/control"
 require "json"
 
 class ProcessTest < Minitest::Test
   include Scenario
+  include Control
 
   APP = 'run ->(env) { [200, {}, ["served"]] }'
   # Says what it sees, then waits to be told to end.
@@ -77,6 +79,8 @@ class ProcessTest < Minitest::Test
     jobs, once = processes(server)
     assert_equal ["running", 2, "was killed by signal 9 (KILL)"], jobs.values_at("state", "starts", "last_exit")
     assert_equal ["ended", 1, "exited with status 3", nil], once.values_at("state", "starts", "last_exit", "pid")
+    told = control(server, "/incidents")["incidents"].select { |incident| incident["kind"] == "process-died" }.map { |incident| incident["what"] }
+    assert_equal ["jobs was killed by signal 9 (KILL)", "once exited with status 3"], told.map { |what| what[/(?:jobs|once) .*/] }.sort
   end
 
   def test_one_that_can_not_be_started_is_told_and_tried_again

@@ -109,7 +109,7 @@ impl App {
         let (queue, log) = (Queue::new(site.queue_max), log.of(&site.name));
         let (state_sender, state) = watch::channel(State::Stopped);
         let (orders, receiver) = mpsc::unbounded_channel();
-        let processes = Arc::new(Processes::new(&site, &reaper, &log));
+        let processes = Arc::new(Processes::new(&site, &reaper, &log, &incidents));
         let app = App {
             site: site.clone(),
             queue: queue.clone(),

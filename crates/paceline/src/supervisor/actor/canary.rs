@@ -118,6 +118,7 @@ impl Actor {
         self.context
             .log
             .event(Name::RolledBack, format!("{name}: the canary, generation {number}, is taken back: {why}"));
+        self.tell_taken_back(number, why);
         self.retire(canary.generation, self.context.site.drain_timeout).await;
         self.attempts.end(&Outcome::RolledBack(why.to_owned()));
         self.once_more().await;

@@ -51,6 +51,14 @@ impl Actor {
         incidents.record(Incident::new(Kind::PreloaderDied, &site.name, what, clock::unix_seconds()).of(process));
     }
 
+    pub(super) fn tell_taken_back(&self, canary: u64, why: &str) {
+        let site = &self.context.site.name;
+        let what = format!("the canary of {site}, generation {canary}, was taken back: {why}");
+        let mut incident = Incident::new(Kind::RolledBack, site, what, clock::unix_seconds());
+        incident.after.push("the old generation goes on serving".into());
+        self.context.incidents.record(incident);
+    }
+
     /// A start failed; with a generation that serves it was a restart.
     pub(super) fn tell_start_failed(&self, report: &StartupReport) {
         let kind = if self.current.is_some() { Kind::RestartFailed } else { Kind::StartFailed };

@@ -3,6 +3,7 @@
 
 use std::{
     future::pending,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -21,6 +22,7 @@ use super::{
 use crate::{
     clock,
     config::{show_duration, ProcessConfig, SiteConfig},
+    incidents::{Incident, Incidents, Kind},
     log::{Log, Name},
     supervisor::{
         output::read_lines,
@@ -46,6 +48,7 @@ pub struct Life {
     pub who: String,
     pub reaper: Reaper,
     pub log: Log,
+    pub incidents: Arc<Incidents>,
     pub view: watch::Sender<ProcessView>,
 }
 
@@ -97,6 +100,9 @@ impl Life {
                     self.gone(running.pid);
                     let pause = policy.after(Some(exit), running.since.elapsed());
                     let what = format!("{} (pid {}) {exit}", self.who, running.pid);
+                    if exit != Exit::Status(0) {
+                        self.died(exit);
+                    }
                     start_at = self.told(what, pause);
                     self.show(if pause.is_some() { Standing::Pausing } else { Standing::Ended }, |view| {
                         view.last_exit = Some(exit.to_string());
@@ -168,6 +174,12 @@ impl Life {
         };
         self.log.event(Name::ProcessEnded, format!("{what}; {then}"));
         pause.map(|pause| Instant::now() + pause)
+    }
+
+    /// In words that are the same each time, so that one that dies again and again is one incident.
+    fn died(&self, exit: Exit) {
+        let what = format!("{} {exit}", self.who);
+        self.incidents.record(Incident::new(Kind::ProcessDied, &self.site.name, what, clock::unix_seconds()));
     }
 
     fn show(&self, standing: Standing, more: impl FnOnce(&mut ProcessView)) {

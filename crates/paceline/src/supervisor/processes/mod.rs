@@ -9,7 +9,7 @@ mod guard;
 mod life;
 mod policy;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 pub use child::{become_it, Release, BECOME};
 pub use guard::{run as guard, GUARD};
@@ -20,7 +20,7 @@ use tokio::{
 
 use self::life::{Life, Order};
 use super::reaper::Reaper;
-use crate::{config::SiteConfig, log::Log};
+use crate::{config::SiteConfig, incidents::Incidents, log::Log};
 
 /// One of them at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,7 +74,7 @@ pub struct Processes {
 
 impl Processes {
     /// Makes them known; none is started yet. Must be called on the front's main thread, within its event loop.
-    pub fn new(site: &SiteConfig, reaper: &Reaper, log: &Log) -> Processes {
+    pub fn new(site: &SiteConfig, reaper: &Reaper, log: &Log, incidents: &Arc<Incidents>) -> Processes {
         let mut processes = Processes::default();
         for config in &site.processes {
             for number in 1..=config.count {
@@ -94,7 +94,8 @@ impl Processes {
                 let (view, shown) = watch::channel(view);
                 let (orders, receiver) = mpsc::unbounded_channel();
                 let (config, site) = (config.clone(), site.clone());
-                let life = Life { config, site, who, reaper: reaper.clone(), log: log.clone(), view };
+                let (reaper, log, incidents) = (reaper.clone(), log.clone(), incidents.clone());
+                let life = Life { config, site, who, reaper, log, incidents, view };
                 processes
                     .lives
                     .get_mut()
