@@ -45,6 +45,26 @@ class DrainTest < Minitest::Test
     assert_equal 0, server.wait.exitstatus
   end
 
+  # The parser would add `keep-alive` beside it, by which ab and its like ask once more.
+  def test_a_client_of_http_1_0_is_told_nothing_but_close
+    dir = app("config.ru" => HELD)
+    gate, entered = barrier(dir), barrier(dir, "entered")
+    server = serve(dir, "-w", "1", "-t", "1")
+    server.connect do |socket|
+      keep = ->(path) { socket.write("GET #{path} HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n") }
+      keep.call("/")
+      assert_equal "keep-alive", Wire.response(socket)["connection"]
+      keep.call("/held")
+      entered.wait
+      server.signal(:TERM)
+      server.wait_for(STOPPING)
+      gate.open
+      answer = Wire.response(socket)
+      assert_equal ["/held", "close"], [answer.body, answer["connection"]]
+      assert closed?(socket)
+    end
+  end
+
   def test_an_idle_connection_may_ask_once_more_and_is_told_that_this_is_all
     dir = app("config.ru" => HELD)
     gate, entered = barrier(dir), barrier(dir, "entered")

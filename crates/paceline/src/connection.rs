@@ -14,7 +14,7 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
-use http::{header, HeaderMap, HeaderValue, Response, StatusCode};
+use http::{header, HeaderMap, HeaderValue, Response, StatusCode, Version};
 use http_body::{Body, Frame, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -125,6 +125,7 @@ where
             talk.is_last();
         }
         let asks_for_another_protocol = request.headers().contains_key(header::UPGRADE);
+        let version = request.version();
         async move {
             if let Some(refusal) = refusal {
                 let response = pipeline::refuse(&server, connection, request, refusal);
@@ -139,6 +140,10 @@ where
             }
             if draining.readiness() == Readiness::Draining {
                 tell_to_go(&mut response, &talk);
+            }
+            if version == Version::HTTP_10 && says_close(&response) {
+                // Otherwise the parser adds `keep-alive`, which such clients believe.
+                *response.version_mut() = version;
             }
             Ok::<Response<_>, io::Error>(response.map(|body| Answering { body, _turn: turn }))
         }
@@ -171,6 +176,10 @@ fn tell_to_go<B>(response: &mut Response<B>, talk: &Talk) {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         talk.is_last();
     }
+}
+
+fn says_close<B>(response: &Response<B>) -> bool {
+    response.headers().get(header::CONNECTION).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"))
 }
 
 /// Whether the client closes after the answer (RFC 9112 section 9.3).

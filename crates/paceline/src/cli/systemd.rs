@@ -55,7 +55,7 @@ pub fn service(config: &Config, given: &Given<'_>) -> String {
     );
     let environment = if first.environment == "development" { "production" } else { &first.environment };
     let _ = writeln!(unit, "Environment=RACK_ENV={environment} RAILS_ENV={environment} LANG=C.UTF-8");
-    for name in ["PATH", "PACELINE_GEM_DIR"] {
+    for name in ["PATH", "PACELINE_GEM_DIR", "PACELINE_USER", "PACELINE_GROUP"] {
         if let Some(value) = (given.variable)(name) {
             let _ = writeln!(unit, "Environment={}", quoted(format!("{name}={value}").as_ref()));
         }

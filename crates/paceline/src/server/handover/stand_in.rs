@@ -65,6 +65,8 @@ pub fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         eprintln!("paceline: {FLAG} is how a server starts itself; it is of no use elsewhere");
         return ExitCode::from(2);
     };
+    // Otherwise `ps` and `pkill` know it as `exe`.
+    let _ = rustix::thread::set_name(c"paceline");
     match stand_in(front, fd) {
         Ok(status) => status,
         Err(error) => {
