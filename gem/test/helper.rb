@@ -7,7 +7,7 @@ require "tmpdir"
 require "fake_front"
 
 # Whoever runs the tests in the background ignores these, and so would the processes that are tested.
-%w[INT QUIT].each { |name| trap(name, "DEFAULT") }
+%w[INT QUIT HUP].each { |name| trap(name, "DEFAULT") }
 
 module Paceline
   class Test < Minitest::Test

@@ -151,7 +151,7 @@ class UpgradeTest < Minitest::Test
         assert_match(/\Apaceline: it (exited with status|went silent)/, out)
       end
       assert_equal ["200 GET", "200 POST"], answers.uniq.sort
-      assert_match(/^\* The new program does not take over; this one goes on serving: it /, server.output)
+      server.wait_for(/^\* The new program does not take over; this one goes on serving: it /)
       eventually("it to go") { server.descendants.sort == serving.sort }
       # What is mended is taken the next time.
       replace(path)
@@ -260,7 +260,7 @@ class UpgradeTest < Minitest::Test
         next [200, { "content-type" => "text/event-stream" }, Events.new] unless env["HTTP_UPGRADE"]
         io = env["rack.hijack"].call
         io.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
-        Thread.new { while (line = io.gets) do io.write(line) end }
+        Thread.new { while (line = io.gets) do io.write(line) end; io.close }
         [-1, {}, []]
       end
     RUBY

@@ -66,6 +66,12 @@ impl Memory {
     }
 }
 
+/// Pages of a process in memory, shared ones included, in bytes: what can be had without the kernel looking at each page.
+pub fn resident(pid: i32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| kilobytes(line.strip_prefix("VmRSS:")?))
+}
+
 /// "  12 kB" in bytes.
 fn kilobytes(text: &str) -> Option<u64> {
     text.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)

@@ -4,6 +4,7 @@
 mod backtrace;
 mod canary;
 mod frames;
+mod glance;
 mod incident;
 mod leave;
 mod look;
@@ -34,6 +35,7 @@ use tokio::{
 
 use self::{
     canary::Canary,
+    glance::Glance,
     measure::{Measuring, Reading},
     refork::Refork,
     rehearse::Rehearsal,
@@ -159,6 +161,7 @@ struct Actor {
     recovering: Option<(Instant, u32)>,
     refork: Refork,
     measuring: Measuring,
+    glance: Glance,
     succession: Option<Succession>,
     restraint: Restraint,
     size: Size,
@@ -200,6 +203,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
         recovering: None,
         refork: Refork::Awaited,
         measuring: Measuring::new(),
+        glance: Glance::default(),
         succession: None,
         restraint: Restraint::default(),
         size,
@@ -353,7 +357,8 @@ impl Actor {
         let starts = self.next.iter().map(|next| next.deadline);
         let kept = self.previous.iter().map(|(_, until)| *until);
         let looks = self.canary.iter().map(|canary| canary.look_at);
-        let others = self.start_at.into_iter().chain(looks).chain(self.measuring.deadline());
+        let others =
+            self.start_at.into_iter().chain(looks).chain(self.measuring.deadline()).chain(self.glance.deadline());
         kills.chain(gone).chain(starts).chain(kept).chain(others).min()
     }
 
@@ -378,6 +383,9 @@ impl Actor {
                 leave::kill(worker.pid);
                 worker.kill_at = Some(now + Duration::from_secs(3600));
             }
+        }
+        if self.glance.deadline().is_some_and(|at| at <= now) {
+            self.glance();
         }
         if self.measuring.deadline().is_some_and(|at| at <= now) {
             self.measure().await;

@@ -34,6 +34,8 @@ const SPARING: u32 = 200;
 pub struct Measuring {
     /// None: a reading is under way, or nothing serves.
     next: Option<Instant>,
+    /// Whether anything was asked of the workers or not.
+    at_any_rate: bool,
     /// Requests answered by all workers at the last reading.
     answered: u64,
     pub growth: Growth,
@@ -51,7 +53,7 @@ pub struct Reading {
 
 impl Measuring {
     pub fn new() -> Measuring {
-        Measuring { next: None, answered: 0, growth: Growth::default() }
+        Measuring { next: None, at_any_rate: false, answered: 0, growth: Growth::default() }
     }
 
     pub fn deadline(&self) -> Option<Instant> {
@@ -61,6 +63,12 @@ impl Measuring {
     /// Looks at once: a worker is new.
     pub fn soon(&mut self) {
         self.next = Some(Instant::now());
+    }
+
+    /// The same, and reads whatever it sees: a worker has grown, be it by itself.
+    pub fn at_once(&mut self) {
+        self.at_any_rate = true;
+        self.soon();
     }
 }
 
@@ -74,7 +82,9 @@ impl Actor {
             current.workers.iter().filter(|(_, worker)| worker.ready).map(|(id, worker)| (*id, worker.pid)).collect();
         let tallies = self.context.queue.tallies();
         let answered = tallies.iter().map(|tally| tally.answered).sum();
-        let idle = answered == self.measuring.answered
+        let at_any_rate = std::mem::take(&mut self.measuring.at_any_rate);
+        let idle = !at_any_rate
+            && answered == self.measuring.answered
             && tallies.iter().all(|tally| tally.busy == 0)
             && processes.iter().all(|(id, _)| self.measuring.growth.of(*id).is_some());
         // What nobody asks anything does not grow.
@@ -106,6 +116,7 @@ impl Actor {
     pub(super) async fn measured(&mut self, number: u64, reading: &Reading) {
         let next = Instant::now() + self.interval(reading.took);
         self.measuring.next.get_or_insert(next);
+        self.ground(reading);
         let queue = &self.context.queue;
         let mut work: std::collections::HashMap<_, _> = queue.work().into_iter().collect();
         for (id, memory) in &reading.workers {

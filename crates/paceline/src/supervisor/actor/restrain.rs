@@ -68,8 +68,14 @@ impl Actor {
             );
             self.context.log.event(Name::MemoryLimit, text);
         }
-        match limits::judge(&limits, &seen) {
-            Some(Verdict::End(id, why)) => self.end_at_once(id, why),
+        let mut verdict = limits::judge(&limits, &seen);
+        // All that are over a hard one go at once.
+        for _ in 0..seen.len() {
+            let Some(Verdict::End(id, why)) = verdict else { break };
+            self.end_at_once(id, why);
+            verdict = limits::judge(&limits, &self.seen());
+        }
+        match verdict {
             Some(Verdict::Retire(id, why)) if self.may_succeed() => self.retire_worker(id, why).await,
             _ => {}
         }
