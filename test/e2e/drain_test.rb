@@ -17,13 +17,14 @@ class DrainTest < Minitest::Test
 
   # Asks on one connection until told that it ends, again and again until nobody listens. What came of each request.
   def visit(server)
-    answers = []
+    answers, new = [], true
     loop do
-      socket = server.connect
+      socket, new = server.connect, true
       loop do
         ask(socket)
         answer = Wire.response(socket)
         answers << "#{answer.status} #{answer.body}"
+        new = false
         break unless answer["connection"].nil?
       end
       socket.close
@@ -31,7 +32,10 @@ class DrainTest < Minitest::Test
   rescue Errno::ECONNREFUSED
     answers
   rescue EOFError, SystemCallError => error
-    answers << error.class
+    # The kernel completes connections by itself: one that comes between the last accept and the end of the listener is reset,
+    # which is how it says "refused" then.
+    reset = [Errno::ECONNRESET, Errno::EPIPE].include?(error.class)
+    new && reset ? answers : answers << error.class
   end
 
   def test_no_request_fails_when_the_server_is_told_to_stop
