@@ -2,10 +2,13 @@
 
 # What one request cost, as the front is told with its response. Knows the process's figures before and after; never the request.
 require_relative "frames"
+require_relative "process_times"
 require_relative "spans"
 
 module Paceline
   class Counting
+    include ProcessTimes
+
     def initialize
       @counted = Frames::Counters.new(0, 0, 0, 0, 0, "")
       @gc = @allocated = 0
@@ -29,19 +32,6 @@ module Paceline
       spans = Thread.current[:paceline_spans]
       @counted.spans = spans ? Frames.fields(*spans.flat_map { |name, (total, count)| [name, total.to_i, count] }) : ""
       @counted
-    end
-
-    private
-
-    def now
-      Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)
-    end
-
-    # Whole-process garbage collection in microseconds.
-    if GC.respond_to?(:total_time)
-      def gc_time = GC.total_time / 1000
-    else
-      def gc_time = (GC.stat(:time) || 0) * 1000
     end
   end
 end

@@ -3,8 +3,12 @@
 # What Ruby knows of its own memory: slots of its heap, by size where the Ruby tells it, what C code has asked malloc for, and
 # the share of time that went into garbage collection. Reads figures that Ruby keeps anyway, in some microseconds; never
 # collects garbage and never looks at an object.
+require_relative "process_times"
+
 module Paceline
   class HeapFigures
+    include ProcessTimes
+
     # From now on time in garbage collection counts.
     def initialize
       @began = now
@@ -44,17 +48,6 @@ module Paceline
       stats ? (stats[:code_region_size] || stats[:inline_code_size]).to_i + stats[:yjit_alloc_size].to_i : ""
     rescue StandardError # of a Ruby whose compiler tells it otherwise
       ""
-    end
-
-    def now
-      Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)
-    end
-
-    # Microseconds of the whole process.
-    if GC.respond_to?(:total_time)
-      def gc_time = GC.total_time / 1000
-    else
-      def gc_time = (GC.stat(:time) || 0) * 1000
     end
   end
 end
