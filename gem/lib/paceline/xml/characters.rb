@@ -1,0 +1,54 @@
+# frozen_string_literal: true
+
+module Paceline
+  module XML
+    # Characters as Builder writes them (Builder::XChar): text of any encoding becomes valid UTF-8 that XML 1.0 (section 2.2) allows.
+    # The native part does the same for UTF-8; what it does not take comes here.
+    module Characters
+      # What bytes 0x80 to 0x9F mean to Windows, which is what they nearly always are when they come as C1 characters.
+      # The five that Windows-1252 does not define stay.
+      C1, MEANT = (0x80..0x9F).filter_map do |byte|
+        meant = [byte].pack("C").encode("UTF-8", "Windows-1252", undef: :replace, replace: "")
+        [[byte].pack("U"), meant] unless meant.empty?
+      end.transpose.map { |list| list.join.freeze }
+
+      FORBIDDEN = /[^\u{9}\u{A}\u{D}\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/
+      MARKUP = /[&<>]/
+      REFERENCES = { "&" => "&amp;", "<" => "&lt;", ">" => "&gt;" }.freeze
+      REPLACEMENT = "\uFFFD"
+      private_constant :C1, :MEANT, :FORBIDDEN, :MARKUP, :REFERENCES
+
+      class << self
+        # `string` as valid UTF-8. Binary and UTF-8 strings that are not valid UTF-8 are read as ISO-8859-1.
+        # Raises EncodingError for a string of another encoding that has no meaning in it.
+        def unicode(string)
+          encoding = string.encoding
+          return string.encode(Encoding::UTF_8) unless [Encoding::UTF_8, Encoding::BINARY].include?(encoding)
+          return string if encoding == Encoding::BINARY && string.ascii_only?
+
+          string = string.dup.force_encoding(Encoding::UTF_8) if encoding == Encoding::BINARY
+          string.valid_encoding? ? string : string.encode(Encoding::UTF_8, Encoding::ISO_8859_1)
+        end
+
+        # `string` as text of an element: `&`, `<` and `>` as references, C1 characters read as Windows-1252, characters that XML
+        # does not allow as U+FFFD. Always valid UTF-8.
+        def encode(string)
+          unicode(string).tr(C1, MEANT).gsub(FORBIDDEN, REPLACEMENT).gsub(MARKUP, REFERENCES)
+        end
+
+        # The same in the encoding called `name`; as ASCII with character references where that encoding is unknown, is none that text
+        # can be written in (UTF-7), or lacks a character.
+        def encode_as(name, string)
+          text = encode(string)
+          begin
+            encoding = Encoding.find(name)
+            return text.encode(encoding) unless encoding.dummy?
+          rescue StandardError
+            nil
+          end
+          text.gsub(/[^\u0000-\u007F]/) { |character| "&##{character.ord};" }.force_encoding(Encoding::US_ASCII)
+        end
+      end
+    end
+  end
+end
