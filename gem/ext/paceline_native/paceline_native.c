@@ -1,6 +1,9 @@
 /* Paceline::Native: the steps of a request in the worker that cost most when they are done in Ruby. Each has its twin in
  * Ruby, and must give the same bytes. No thread is started here and no descriptor is kept. */
 #include "paceline_native.h"
+#ifdef PACELINE_XML
+#include "xml.h"
+#endif
 
 __attribute__((visibility("default"))) void Init_paceline_native(void) {
     VALUE paceline = rb_define_module("Paceline");
@@ -9,4 +12,7 @@ __attribute__((visibility("default"))) void Init_paceline_native(void) {
     paceline_init_env(native);
     paceline_init_response(native);
     paceline_init_gather(native);
+#ifdef PACELINE_XML
+    paceline_init_xml(native);
+#endif
 }
