@@ -48,6 +48,11 @@ module Paceline
           end
           text.gsub(/[^\u0000-\u007F]/) { |character| "&##{character.ord};" }.force_encoding(Encoding::US_ASCII)
         end
+
+        # Escaped text for the value of an attribute: line ends, which a parser would turn into spaces, and the quote as references.
+        def attribute(text)
+          text.gsub("\n", "&#10;").gsub("\r", "&#13;").gsub('"', "&quot;")
+        end
       end
     end
   end

@@ -5,6 +5,6 @@ require_relative "replay"
 module Paceline
   module XML
     # What a compiled template calls for each element: Replay's functions, natively if the native part was built.
-    Emit = Replay
+    Emit = Native.respond_to?(:xml_emit) ? Native.xml_emit(Replay) : Replay
   end
 end

@@ -98,9 +98,8 @@ module Paceline
         ::Paceline::XML::Characters.encode_as(@encoding, text)
       end
 
-      # In attributes also line ends, which a parser would turn into spaces, and the quote.
       def _escape_attribute(text)
-        _escape(text).gsub("\n", "&#10;").gsub("\r", "&#13;").gsub('"', "&quot;")
+        ::Paceline::XML::Characters.attribute(_escape(text))
       end
 
       def _newline

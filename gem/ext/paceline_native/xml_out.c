@@ -1,0 +1,98 @@
+/* Bytes into the target: one growing String, escaped text, indentation. The escaping itself is in crates/xml. */
+#include "xml.h"
+
+void xml_open(xml_out *out, VALUE string) {
+    /* Raises if it is frozen; gives it bytes of its own if it shares them, as after a dup. */
+    rb_str_modify(string);
+    out->string = string;
+    RSTRING_GETMEM(string, out->bytes, out->length);
+    out->room = (long)rb_str_capacity(string);
+}
+
+void xml_grow(xml_out *out, long more) {
+    xml_close(out);
+    /* At least twice the size, so that a long document is copied a few times only. */
+    rb_str_modify_expand(out->string, more > out->length ? more : out->length);
+    out->bytes = RSTRING_PTR(out->string);
+    out->room = (long)rb_str_capacity(out->string);
+}
+
+void xml_put_indent(xml_out *out, const xml_builder *builder) {
+    long spaces = builder->level * builder->indent;
+    if (spaces == 0) return;
+    xml_need(out, spaces);
+    memset(out->bytes + out->length, ' ', spaces);
+    out->length += spaces;
+}
+
+static void put_escaped(xml_out *out, VALUE string, bool attribute) {
+    /* What is written to moves when it grows: a target that is written into itself is copied first. */
+    if (string == out->string) string = rb_str_new(out->bytes, out->length);
+    const char *text = RSTRING_PTR(string);
+    long length = RSTRING_LEN(string);
+    while (length > 0) {
+        size_t read = 0;
+        xml_need(out, length < 8 ? 8 : length);
+        out->length += (long)paceline_xml_escape(attribute, (const uint8_t *)text, (size_t)length, (uint8_t *)out->bytes + out->length,
+                                                 (size_t)(out->room - out->length), &read);
+        text += read;
+        length -= (long)read;
+    }
+    RB_GC_GUARD(string);
+}
+
+static void put_digits(xml_out *out, long number) {
+    char digits[24];
+    int at = sizeof digits;
+    unsigned long rest = number < 0 ? 0UL - (unsigned long)number : (unsigned long)number;
+    do digits[--at] = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (number < 0) digits[--at] = '-';
+    xml_put(out, digits + at, (long)sizeof digits - at);
+}
+
+bool xml_is_utf8(VALUE string) {
+    int range = rb_enc_str_coderange(string);
+    return range == ENC_CODERANGE_7BIT || (range == ENC_CODERANGE_VALID && rb_enc_get_index(string) == rb_utf8_encindex());
+}
+
+bool xml_is_simple(const xml_builder *builder, VALUE value) {
+    if (FIXNUM_P(value)) return true;
+    if (!RB_TYPE_P(value, T_STRING)) return false;
+    int range = rb_enc_str_coderange(value);
+    return range == ENC_CODERANGE_7BIT ||
+           (range == ENC_CODERANGE_VALID && builder->utf8 && rb_enc_get_index(value) == rb_utf8_encindex());
+}
+
+void xml_put_value(xml_out *out, VALUE value, bool attribute) {
+    if (FIXNUM_P(value)) put_digits(out, FIX2LONG(value));
+    else put_escaped(out, value, attribute);
+}
+
+static VALUE characters(void) {
+    static ID xml, characters;
+    if (!xml) {
+        xml = rb_intern("XML");
+        characters = rb_intern("Characters");
+    }
+    return rb_const_get(rb_const_get(rb_const_get(rb_cObject, rb_intern("Paceline")), xml), characters);
+}
+
+static VALUE text_by_ruby(const xml_builder *builder, VALUE value) {
+    return rb_funcall(characters(), rb_intern("encode_as"), 2, builder->encoding, value);
+}
+
+VALUE xml_attribute_by_ruby(const xml_builder *builder, VALUE value) {
+    return rb_funcall(characters(), rb_intern("attribute"), 1, text_by_ruby(builder, value));
+}
+
+void xml_append_text(const xml_builder *builder, VALUE value) {
+    if (xml_is_simple(builder, value)) {
+        xml_out out;
+        xml_open(&out, builder->target);
+        xml_put_value(&out, value, false);
+        xml_close(&out);
+    } else {
+        rb_str_concat(builder->target, text_by_ruby(builder, value));
+    }
+}

@@ -1,0 +1,30 @@
+/* The names of elements that have become methods: of a module, Paceline::XML::Tags, which Builder includes. Whatever anybody defines
+ * on Builder goes before them. */
+#include "xml_tags.h"
+
+/* A document's vocabulary is a few dozen names. Names that come from data must not fill the memory: the rest goes on by method_missing. */
+#define TAGS_MAX 1000
+
+static VALUE tags, base, builder;
+static ID id_caching;
+static int count;
+
+void xml_remember_tag(ID name) {
+    if (count >= TAGS_MAX || !RTEST(rb_funcall(base, id_caching, 0))) return;
+    /* A private method of this name stays what it is. */
+    if (rb_method_boundp(builder, name, 0)) return;
+    count++;
+    rb_ext_ractor_safe(true);
+    rb_define_method_id(tags, name, xml_call_tag, -1);
+    rb_ext_ractor_safe(false);
+}
+
+void xml_init_tags(VALUE xml, VALUE builder_class) {
+    builder = builder_class;
+    tags = rb_const_get(xml, rb_intern("Tags"));
+    base = rb_const_get(xml, rb_intern("Base"));
+    rb_gc_register_mark_object(builder);
+    rb_gc_register_mark_object(tags);
+    rb_gc_register_mark_object(base);
+    id_caching = rb_intern("cache_method_calls");
+}

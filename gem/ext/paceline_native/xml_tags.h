@@ -1,0 +1,13 @@
+/* The names of elements that have become methods. */
+#ifndef PACELINE_XML_TAGS_H
+#define PACELINE_XML_TAGS_H
+
+#include "xml.h"
+
+void xml_init_tags(VALUE xml, VALUE builder_class);
+/* Makes a method of the name, so that its next use needs no method_missing. Does nothing when there are many already. */
+void xml_remember_tag(ID name);
+/* xml_builder.c: what those methods do. */
+VALUE xml_call_tag(int argc, VALUE *argv, VALUE self);
+
+#endif
