@@ -6,13 +6,15 @@ require "mkmf"
 
 # The folder of the static library: what `--with-xml-target=DIR` has, if cargo is not here to bring it up to date.
 def xml_library
-  crate = File.expand_path("../xml", __dir__)
+  # In a checkout it is a link into the workspace.
+  crate = File.realpath("../xml", __dir__)
   target = with_config("xml-target") || File.join(Dir.pwd, "xml-target")
   cargo = find_executable("cargo") || [File.expand_path("~/.cargo/bin/cargo")].find { |file| File.executable?(file) }
   if cargo
     env = { "CARGO_TARGET_DIR" => target, "CARGO_PROFILE_RELEASE_DEBUG" => "0", "CARGO_PROFILE_RELEASE_LTO" => "fat",
             "CARGO_PROFILE_RELEASE_CODEGEN_UNITS" => "1", "RUSTFLAGS" => nil }
-    system(env, cargo, "rustc", "--quiet", "--release", "--lib", "--crate-type", "staticlib", "--manifest-path", File.join(crate, "Cargo.toml"))
+    built = system(env, cargo, "rustc", "--quiet", "--release", "--lib", "--crate-type", "staticlib", "--manifest-path", File.join(crate, "Cargo.toml"))
+    return unless built
   end
   folder = File.join(target, "release")
   folder if File.file?(File.join(folder, "libpaceline_xml.a"))
@@ -25,7 +27,7 @@ if (folder = xml_library)
   $LDFLAGS << " -Wl,--exclude-libs,ALL -Wl,--gc-sections" if RbConfig::CONFIG["host_os"].include?("linux")
   $LOCAL_LIBS << " #{File.join(folder, "libpaceline_xml.a")} -lpthread -ldl -lm"
 else
-  message "paceline: no cargo here; XML will be written in Ruby, more slowly\n"
+  message "paceline: no cargo here that builds ext/xml; XML will be written and read in Ruby, more slowly\n"
   $srcs = Dir[File.join(__dir__, "*.c")].map { |file| File.basename(file) }.grep_v(/\Axml_/)
 end
 create_makefile("paceline/paceline_native")

@@ -101,7 +101,7 @@ static void put_start(xml_builder *builder, int argc, const VALUE *argv) {
     xml_close(&out);
 }
 
-static VALUE open(int argc, VALUE *argv, VALUE self) {
+static VALUE open_element(int argc, VALUE *argv, VALUE self) {
     rb_check_arity(argc, 2, UNLIMITED_ARGUMENTS);
     xml_builder *builder = taking_shapes(argv[0]);
     if (!builder) return by_replay("open", argc, argv);
@@ -110,7 +110,7 @@ static VALUE open(int argc, VALUE *argv, VALUE self) {
     return builder->target;
 }
 
-static VALUE close(VALUE self, VALUE xml, VALUE shape) {
+static VALUE close_element(VALUE self, VALUE xml, VALUE shape) {
     xml_builder *builder = taking_shapes(xml);
     if (!builder) return by_replay("close", 2, (VALUE[]){xml, shape});
     xml_out out;
@@ -151,8 +151,8 @@ static VALUE make_emit(VALUE native, VALUE given) {
     rb_gc_register_mark_object(replay);
     rb_ext_ractor_safe(true);
     rb_define_singleton_method(emit, "leaf", leaf, -1);
-    rb_define_singleton_method(emit, "open", open, -1);
-    rb_define_singleton_method(emit, "close", close, 2);
+    rb_define_singleton_method(emit, "open", open_element, -1);
+    rb_define_singleton_method(emit, "close", close_element, 2);
     rb_define_singleton_method(emit, "element", element, -1);
     rb_define_singleton_method(emit, "text", text, 2);
     rb_ext_ractor_safe(false);
