@@ -20,14 +20,19 @@ module Paceline
 
       class << self
         # `string` as valid UTF-8. Binary and UTF-8 strings that are not valid UTF-8 are read as ISO-8859-1.
-        # Raises EncodingError for a string of another encoding that has no meaning in it.
+        # Raises EncodingError for a string of another encoding that has no meaning in it, FrozenError for a frozen binary one that is not
+        # ASCII: as Builder does.
         def unicode(string)
-          encoding = string.encoding
-          return string.encode(Encoding::UTF_8) unless [Encoding::UTF_8, Encoding::BINARY].include?(encoding)
-          return string if encoding == Encoding::BINARY && string.ascii_only?
+          if string.encoding == Encoding::BINARY
+            return string if string.ascii_only?
 
-          string = string.dup.force_encoding(Encoding::UTF_8) if encoding == Encoding::BINARY
-          string.valid_encoding? ? string : string.encode(Encoding::UTF_8, Encoding::ISO_8859_1)
+            string = string.clone.force_encoding(Encoding::UTF_8)
+            string.valid_encoding? ? string : string.encode(Encoding::UTF_8, Encoding::ISO_8859_1)
+          elsif string.encoding == Encoding::UTF_8
+            string.valid_encoding? ? string : string.encode(Encoding::UTF_8, Encoding::ISO_8859_1)
+          else
+            string.encode(Encoding::UTF_8)
+          end
         end
 
         # `string` as text of an element: `&`, `<` and `>` as references, C1 characters read as Windows-1252, characters that XML
@@ -51,7 +56,7 @@ module Paceline
 
         # Escaped text for the value of an attribute: line ends, which a parser would turn into spaces, and the quote as references.
         def attribute(text)
-          text.gsub("\n", "&#10;").gsub("\r", "&#13;").gsub('"', "&quot;")
+          text.gsub("\n", "&#10;").gsub("\r", "&#13;").gsub(/"/, "&quot;")
         end
       end
     end

@@ -32,7 +32,7 @@ module Paceline
       # Raises ArgumentError for text together with a block. Returns the target.
       def tag!(sym, *args, &block)
         text = attributes = nil
-        sym = "#{sym}:#{args.shift}" if ::Symbol === args.first
+        sym = "#{sym}:#{args.shift}" if args.first.kind_of?(::Symbol)
         sym = sym.to_sym unless sym.class == ::Symbol
         args.each do |arg|
           case arg
