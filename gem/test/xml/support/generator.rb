@@ -28,10 +28,13 @@ module XMLPrograms
       @subclasses = classes - %i[markup events]
     end
 
+    # Two of five are tame: only what a well-behaved app does.
     def program
       @depth = 0
+      @tame = chance(40)
       @builders = chance(8) ? 2 : 1
-      { builders: Array.new(@builders) { |index| [klass, options, target(index)] }, ops: ops(2 + @random.rand(7)) }
+      builders = Array.new(@builders) { |index| builder(index) }
+      { builders: builders, ops: ops(2 + @random.rand(7)), cached: chance(50) }
     end
 
     private
@@ -44,6 +47,13 @@ module XMLPrograms
       return :markup if roll < 76
 
       roll < 79 ? :events : pick(@subclasses)
+    end
+
+    def builder(index)
+      return [:markup, chance(50) ? { indent: 2 } : {}, chance(50) ? :none : [:string, "é", "UTF-8"]] if @tame
+
+      klass = self.klass
+      [klass, options, klass.match?(/\Aevents/) && chance(80) ? [:log, :self] : target(index)]
     end
 
     def options
@@ -76,7 +86,7 @@ module XMLPrograms
 
     def op
       roll = @random.rand(200)
-      if roll < 184 then call
+      if @tame || roll < 184 then call
       elsif roll < 188 then private_call
       elsif roll < 191 then set
       elsif roll < 194 then [:def, which, pick(Hooks::ALL.keys)]
@@ -90,16 +100,18 @@ module XMLPrograms
     def call
       name, args, block = arguments
       block = self.block if block && @depth < 4
-      block = self.block if chance(1)
-      args << value if chance(1)
-      args.pop if chance(1)
+      unless @tame
+        block = self.block if chance(1)
+        args << value if chance(1)
+        args.pop if chance(1)
+      end
       keywords = chance(6) ? { pick(%i[a b href]) => value } : {}
-      [:call, which, name, args, keywords, block || nil, chance(30)]
+      [:call, which, name, args, keywords, block || nil, chance(65)]
     end
 
     # The name of a method, what it takes, whether with a block.
     def arguments
-      roll = @random.rand(100)
+      roll = @random.rand(@tame ? 76 : 100)
       if roll < 62 then element(name, [])
       elsif roll < 70 then element(:tag!, [chance(90) ? tag_name : value])
       elsif roll < 76 then [:text!, [chance(85) ? text : value]]
@@ -110,34 +122,35 @@ module XMLPrograms
       elsif roll < 91 then [:instruct!, instruction, chance(4)]
       elsif roll < 94 then [:declare!, declaration, chance(30)]
       elsif roll < 96 then [pick(%i[target! explicit_nil_handling? nil?]), []]
-      elsif roll < 98 then [:method_missing, [pick([:a, :b, "s", :x?])] + (chance(50) ? [text] : []), chance(20)]
+      elsif roll < 98 then [:method_missing, [pick([:a, :b, [:string, "s"], :x?])] + (chance(50) ? [text] : []), chance(20)]
       else [pick(BASIC), [pick([[:builder, 0], 1, nil])].first(@random.rand(2))]
       end
     end
 
-    def name = @random.rand(1000) < 3 ? pick(DANGEROUS) : pick(TAGS)
+    def name = !@tame && @random.rand(1000) < 3 ? pick(DANGEROUS) : pick(TAGS)
     def tag_name = chance(50) ? pick(TAGS) : [:string, pick(NAMES), pick(%w[UTF-8 UTF-8 BINARY ISO-8859-1])]
 
     # namespace, text, attributes, nil, in any order; text seldom with a block.
     def element(name, args)
       block = @depth < 4 && chance(30)
       args << pick(%i[Envelope x]) if chance(8)
-      args << value if chance(block ? 4 : 55)
+      args << value if chance(block ? 4 : 55) && !(block && @tame)
       args << attributes if chance(35)
-      args << value if chance(5)
+      args << value if chance(5) && !(block && @tame)
       args << attributes if chance(4)
       args << nil if chance(4)
       [name, args, block]
     end
 
     def attributes
-      pairs = Array.new(@random.rand(4)) { [chance(92) ? pick([:href, :id, :a, :b, [:string, "rel"], [:string, "xml:lang"]]) : value, attribute_value] }
-      chance(90) ? [:hash, pairs] : [:hash, pairs, pick(%i[subclass identity default frozen])]
+      pairs = Array.new(@random.rand(4)) { [@tame || chance(92) ? pick([:href, :id, :a, :b, [:string, "rel"], [:string, "xml:lang"]]) : value, attribute_value] }
+      @tame || chance(90) ? [:hash, pairs] : [:hash, pairs, pick(%i[subclass identity default frozen])]
     end
 
     def attribute_value = chance(12) ? pick([:"&lt;", :plain, [:symbol, "é\""], [:symbol, "\n<"]]) : value
 
     def value
+      return chance(90) ? text : pick([1, nil, 2.5, true, [:string, "é", "ISO-8859-1"]]) if @tame
       return text if chance(60)
       return pick([0, 1, 65, 300, -5, 2**70, 1.5, true, false, nil, :symbol, [:symbol, "é&"], 10.0e30]) if chance(60)
 
@@ -168,11 +181,11 @@ module XMLPrograms
 
     def text(flags = nil, encodings = nil)
       encoding = if encodings then pick(encodings)
-                 else chance(78) ? "UTF-8" : pick(ENCODINGS)
+                 else @tame || chance(78) ? "UTF-8" : pick(ENCODINGS)
                  end
       whole = Array.new(@random.rand(4)) { pick(PIECES) }.join
       bytes = encoding == "UTF-8" || chance(15) ? whole.b : encoded(whole, encoding)
-      bytes += pick(BROKEN) if chance(6)
+      bytes += pick(BROKEN) if chance(@tame ? 1 : 6)
       flags ||= chance(80) ? [] : [pick(%i[frozen frozen subclass safe long shared singleton])]
       [:string, bytes, encoding, *flags]
     end
@@ -222,6 +235,8 @@ module XMLPrograms
       inner = ops(@random.rand(4))
       roll = @random.rand(100)
       parameters = pick([0, 0, 1, 1, 1, :rest])
+      return [:literal, parameters, inner, nil] if @tame
+
       parameters = pick([2, :keys, :parts, :optional]) if chance(4)
       ending = chance(14) ? pick(%i[raise raise interrupt throw next break return loop]) : nil
       return [:literal, parameters, inner, ending] if roll < 70

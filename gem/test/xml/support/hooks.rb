@@ -41,7 +41,7 @@ module XMLPrograms
       tag: "def tag!(name, *args, &block) = super(name, *args, { 'z' => 1 }, &block)",
       tag_own: "def tag!(name, *args)\n @target << \"[\#{name}\"\n yield self if ::Kernel.block_given?\n @target << ']'\n :own\n end",
       tag_none: "def tag!(name, *args, &block) = nil",
-      text_call: "def text!(text) = super(text.to_s.reverse)",
+      text_call: "def text!(text) = super(\"^\#{text}$\")",
       text_call_raw: "def text!(text) = _text(text)",
       append: "def <<(text) = super(text.to_s.swapcase)",
       append_own: "def <<(text)\n @target << '<<'\n self\n end",
@@ -67,33 +67,33 @@ module XMLPrograms
       to_s: "def to_s = 'a builder'\ndef inspect = to_s",
     }.freeze
 
-    # Classes made of `base` (and of `events`), under the names that programs use.
-    def self.classes(base, events)
-      made = { markup: base, events: events }
+    # Classes made of `markup` (and of `events`), under the names that programs use. `base` is what has cache_method_calls.
+    def self.classes(base, markup, events)
+      made = { base: base, markup: markup, events: events }
       ALL.each do |name, source|
-        made[:"sub_#{name}"] = Class.new(base) { class_eval(source) }
-        made[:"prepended_#{name}"] = Class.new(base) { prepend(Module.new { module_eval(source) }) }
+        made[:"sub_#{name}"] = Class.new(markup) { class_eval(source) }
+        made[:"prepended_#{name}"] = Class.new(markup) { prepend(Module.new { module_eval(source) }) }
       end
       ALL.each_key.each_slice(3).with_index do |names, index|
-        made[:"included_#{index}"] = Class.new(base) { names.each { |name| include(Module.new { module_eval(ALL[name]) }) } }
-        made[:"both_#{index}"] = Class.new(Class.new(base) { class_eval(ALL[names.first]) }) { class_eval(ALL[names.last]) }
+        made[:"included_#{index}"] = Class.new(markup) { names.each { |name| include(Module.new { module_eval(ALL[name]) }) } }
+        made[:"both_#{index}"] = Class.new(Class.new(markup) { class_eval(ALL[names.first]) }) { class_eval(ALL[names.last]) }
         made[:"events_#{index}"] = Class.new(events) { class_eval(ALL[names.first]) }
       end
-      made[:initializing] = Class.new(base) do
+      made[:initializing] = Class.new(markup) do
         def initialize(options = {})
           super({ indent: 1 }.merge(options))
           @encoding = "us-ascii"
         end
       end
-      made[:initializing_late] = Class.new(base) do
+      made[:initializing_late] = Class.new(markup) do
         def initialize(*)
           @mine = 1
           super
           @target << "begun"
         end
       end
-      made[:without] = Class.new(base) { undef_method(:comment!, :nil?) }
-      made[:public_hooks] = Class.new(base) { public(:_escape, :_text, :_indent, :_newline, :_start_tag, :_end_tag, :_special) }
+      made[:without] = Class.new(markup) { undef_method(:comment!, :nil?) }
+      made[:public_hooks] = Class.new(markup) { public(:_escape, :_text, :_indent, :_newline, :_start_tag, :_end_tag, :_special) }
       made
     end
 

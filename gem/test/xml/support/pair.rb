@@ -13,12 +13,13 @@ end
 module XMLPrograms
   # The gem builder and ours, side by side.
   module Pair
-    STOCK = { markup: defined?(::Builder::XmlMarkup) && ::Builder::XmlMarkup, events: defined?(::Builder::XmlEvents) && ::Builder::XmlEvents }.freeze
+    STOCK = (defined?(::Builder::XmlMarkup) ? [::Builder::XmlBase, ::Builder::XmlMarkup, ::Builder::XmlEvents] : []).freeze
+    OURS = [Paceline::XML::Base, Paceline::XML::Builder, Paceline::XML::Events].freeze
 
     class << self
       attr_reader :stock, :ours
 
-      def names = @ours.keys
+      def names = @ours.keys - [:base]
 
       def outcomes(program) = [Run.new(program, @stock).outcome, Run.new(program, @ours).outcome]
 
@@ -32,9 +33,9 @@ module XMLPrograms
       def distinct = @seen.size
     end
 
-    raise "Builder::XmlMarkup is ours already: nothing to compare with" if STOCK[:markup].equal?(Paceline::XML::Builder)
+    raise "Builder::XmlMarkup is ours already: nothing to compare with" if (STOCK & OURS).any?
 
-    @stock = Hooks.classes(STOCK[:markup], STOCK[:events]) if STOCK[:markup]
-    @ours = Hooks.classes(Paceline::XML::Builder, Paceline::XML::Events)
+    @stock = Hooks.classes(*STOCK) if STOCK.any?
+    @ours = Hooks.classes(*OURS)
   end
 end

@@ -5,7 +5,7 @@ require_relative "values"
 module XMLPrograms
   # A *program* is data, so that it can be made at random, made smaller and printed:
   #
-  #   { builders: [[class, {option => value}, target], ...], ops: [op, ...] }
+  #   { builders: [[class, {option => value}, target], ...], ops: [op, ...], cached: true or false, as XmlBase.cache_method_calls }
   #
   # An op is one of
   #   [:call, builder, name, args, keywords, block, rescued]   builder.name(*args, **keywords, &block)
@@ -33,6 +33,8 @@ module XMLPrograms
     end
 
     def outcome
+      base = @classes.fetch(:base)
+      base.cache_method_calls = @program.fetch(:cached, true)
       ended = catch(:out) do
         start
         ops(@program[:ops])
@@ -46,6 +48,8 @@ module XMLPrograms
     rescue Exception => e # rubocop:disable Lint/RescueException
       @trace << raised(e)
       finish
+    ensure
+      base.cache_method_calls = true
     end
 
     def ops(list) = list.each { |op| step(op) }
@@ -132,7 +136,8 @@ module XMLPrograms
       number = @builders.index { |builder| builder.equal?(object) } and return [:builder, number]
       case object
       when String then describe_string(object)
-      when nil, true, false, Numeric, Symbol then object
+      when Symbol then object.name.include?("0x") ? [:symbol, message(object.name)] : object
+      when nil, true, false, Numeric then object
       when Array then object.map { |value| describe(value) }
       when Hash then [:hash, object.map { |pair| describe(pair) }]
       else [:other, message(CLASS.bind_call(object).name.to_s)]
