@@ -1,33 +1,13 @@
 # frozen_string_literal: true
 
 # Writes what `bin/bench cache` found, as Markdown and JSON.
-require "fileutils"
-require "json"
 require_relative "arithmetic"
-require_relative "table"
+require_relative "section_report"
 
 module Bench
-  class CacheReport
-    include Table
-
-    # CLOCK tells the seconds so far; RESULTS: {section => [what its `run` gave, the section]}; nil and the reason instead, when it was not measured.
-    def initialize(results, facts:, versions:, options:, command:, clock:)
-      @results = results
-      @facts = facts
-      @versions = versions
-      @options = options
-      @command = command
-      @clock = clock
-      @began = Time.now.utc
-    end
-
-    def write(directory)
-      FileUtils.mkdir_p(directory)
-      base = File.join(directory, "cache-#{@began.strftime("%Y%m%d-%H%M%S")}")
-      File.write("#{base}.md", markdown)
-      File.write("#{base}.json", "#{JSON.pretty_generate(data)}\n")
-      base
-    end
+  # RESULTS: {section => [what its `run` gave, the section]}; nil and the reason instead, when it was not measured.
+  class CacheReport < SectionReport
+    def kind = "cache"
 
     def markdown
       parts = @results.map { |name, (found, section)| found ? send(name, found, section) : "## #{name}\n\nNot measured: #{section}" }

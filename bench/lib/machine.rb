@@ -14,10 +14,11 @@ module Bench
         "load_before" => File.read("/proc/loadavg").split.first(3).map(&:to_f), "ruby" => RUBY_DESCRIPTION }
     end
 
-    def versions
-      debian = Servers::ALL.filter_map(&:package) + %w[ruby-rack ruby-rails ruby-sqlite3 ruby-builder redmine varnish wrk apache2-utils]
+    # MORE: Debian packages that this benchmark compares with besides.
+    def versions(more = [])
+      debian = Servers::ALL.filter_map(&:package) + %w[ruby-rack ruby-rails ruby-sqlite3 ruby-builder redmine varnish wrk apache2-utils] + more
       installed = IO.popen(["dpkg-query", "-W", "-f", "${Package} ${Version}\n", *debian, { err: File::NULL }], &:read)
-      { "paceline" => "#{output(Servers.paceline, "--version")} (#{commit})" }.merge(installed.lines.to_h(&:split))
+      { "paceline" => "#{output(Servers.paceline, "--version")} (#{commit})" }.merge(installed.lines.map(&:split).select { |words| words.size == 2 }.to_h)
     end
 
     def commit
