@@ -20,7 +20,7 @@ pub struct Progress {
 }
 
 /// Writes `text` (UTF-8) into `room`, escaped. Stops when all is read, or when the room cannot take the next step: call again with
-/// the rest and more room. Room for 8 bytes always gets on.
+/// the rest and more room. Room for 8 bytes always gets on. What lies in the room behind the written bytes is of no meaning.
 pub fn escape(place: Place, text: &[u8], room: &mut [u8]) -> Progress {
     match place {
         Place::Text => escape_in::<false>(text, room),
@@ -29,26 +29,75 @@ pub fn escape(place: Place, text: &[u8], room: &mut [u8]) -> Progress {
 }
 
 fn escape_in<const ATTRIBUTE: bool>(text: &[u8], room: &mut [u8]) -> Progress {
-    let mut at = Progress::default();
-    while at.read < text.len() {
-        let rest = &text[at.read..];
-        let free = room.len() - at.written;
-        let plain = plain_prefix::<ATTRIBUTE>(&rest[..rest.len().min(free)]);
-        room[at.written..at.written + plain].copy_from_slice(&rest[..plain]);
-        at.read += plain;
-        at.written += plain;
-        if plain == rest.len() || plain == free {
+    let references = if ATTRIBUTE { &IN_ATTRIBUTE } else { &IN_TEXT };
+    let (mut read, mut written, mut plain_words) = (0, 0, 0);
+    while read < text.len() {
+        // A step writes up to eight bytes as they are and eight for what follows them.
+        let Some(to) = room[written..].first_chunk_mut::<16>() else {
+            let (taken, instead) = written_for::<ATTRIBUTE>(&text[read..]);
+            let Some(into) = room[written..].get_mut(..instead.len()) else { break };
+            into.copy_from_slice(instead);
+            read += taken;
+            written += instead.len();
+            continue;
+        };
+        let rest = &text[read..];
+        // What is looked at is copied at once; the first special byte and what follows it are then written over.
+        let word = first_word(rest);
+        let hits = special_bytes::<ATTRIBUTE>(word);
+        let plain = (hits.trailing_zeros() as usize / 8).min(rest.len());
+        to[..8].copy_from_slice(&word.to_le_bytes());
+        // Where there is none, NONE is "written": to go round this by a jump would cost more than it saves, nobody can foresee it.
+        let byte = (word >> (8 * (plain & 7))) as u8;
+        let reference = if hits == 0 { NONE } else { byte };
+        if reference > NONE {
+            let (taken, instead) = written_for::<ATTRIBUTE>(&rest[plain..]);
+            to[plain..plain + instead.len()].copy_from_slice(instead);
+            read += plain + taken;
+            written += plain + instead.len();
+            continue;
+        }
+        let reference = &references[usize::from(reference)];
+        to[plain..plain + 8].copy_from_slice(&reference.bytes);
+        read += plain + usize::from(hits != 0);
+        written += plain + reference.length;
+        plain_words = if hits == 0 { plain_words + 1 } else { 0 };
+        if plain_words > 3 {
+            let length = copy_plain::<ATTRIBUTE>(&text[read..], &mut room[written..]);
+            read += length;
+            written += length;
+        }
+    }
+    Progress { read, written }
+}
+
+/// Copies for as long as 32 bytes together need nothing. Returns how many it has copied.
+fn copy_plain<const ATTRIBUTE: bool>(text: &[u8], room: &mut [u8]) -> usize {
+    let mut length = 0;
+    for (from, to) in text.chunks_exact(32).zip(room.chunks_exact_mut(32)) {
+        if from.chunks_exact(8).fold(0, |hits, word| hits | special_bytes::<ATTRIBUTE>(first_word(word))) != 0 {
             break;
         }
-        let (taken, instead) = special::<ATTRIBUTE>(&rest[plain..]);
-        let Some(into) = room.get_mut(at.written..at.written + instead.len()) else {
-            break;
-        };
-        into.copy_from_slice(instead);
-        at.read += taken;
-        at.written += instead.len();
+        to.copy_from_slice(from);
+        length += 32;
     }
-    at
+    length
+}
+
+/// The first eight bytes of `text`, which is not empty, the first one lowest; spaces where it is shorter.
+fn first_word(text: &[u8]) -> u64 {
+    if let Some(word) = text.first_chunk::<8>() {
+        return u64::from_le_bytes(*word);
+    }
+    let (length, at) = (text.len(), |index: usize| u64::from(text[index]) << (8 * index));
+    let bytes = match (text.first_chunk::<4>(), text.last_chunk::<4>()) {
+        // The same bytes twice do no harm.
+        (Some(low), Some(high)) => {
+            u64::from(u32::from_le_bytes(*low)) | u64::from(u32::from_le_bytes(*high)) << (8 * (length - 4))
+        }
+        _ => at(0) | at(length / 2) | at(length - 1),
+    };
+    bytes | (ONES * 0x20) << (8 * length)
 }
 
 const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
@@ -60,52 +109,51 @@ const fn equal(word: u64, byte: u8) -> u64 {
     difference.wrapping_sub(ONES) & !difference & HIGHS
 }
 
-/// How many bytes at the start of `text` are written as they are. Eight are looked at together.
-fn plain_prefix<const ATTRIBUTE: bool>(text: &[u8]) -> usize {
-    let mut at = 0;
-    while let Some(chunk) = text.get(at..at + 8) {
-        let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
-        // `<` and `>` differ in one bit; so do `&` and `"`.
-        let mut hits = equal(word | (ONES * 0x02), b'>');
-        hits |= if ATTRIBUTE { equal(word | (ONES * 0x04), b'&') } else { equal(word, b'&') };
-        hits |= word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
-        if word & HIGHS != 0 {
-            hits |= equal(word, 0xC2) | equal(word, 0xEF);
-        }
-        if hits == 0 {
-            at += 8;
-            continue;
-        }
-        let hit = at + (hits.trailing_zeros() / 8) as usize;
-        if is_plain::<ATTRIBUTE>(&text[hit..]) {
-            at = hit + 1;
-            continue;
-        }
-        return hit;
+/// The high bit of each byte of `word` that may not be written as it is. Here, too, only the lowest is certain.
+fn special_bytes<const ATTRIBUTE: bool>(word: u64) -> u64 {
+    // `<` and `>` differ in one bit; so do `&` and `"`.
+    let mut hits = equal(word | (ONES * 0x02), b'>');
+    hits |= if ATTRIBUTE { equal(word | (ONES * 0x04), b'&') } else { equal(word, b'&') };
+    hits |= word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
+    if word & HIGHS != 0 {
+        // The first bytes of U+0080 to U+009F and of U+FFFE and U+FFFF, among others.
+        hits |= equal(word, 0xC2) | equal(word, 0xEF);
     }
-    while at < text.len() && is_plain::<ATTRIBUTE>(&text[at..]) {
-        at += 1;
-    }
-    at
+    hits
 }
 
-/// Whether the first byte of `text`, which is not empty, is written as it is.
-fn is_plain<const ATTRIBUTE: bool>(text: &[u8]) -> bool {
-    match text[0] {
-        b'&' | b'<' | b'>' => false,
-        b'"' => !ATTRIBUTE,
-        b'\t' => true,
-        b'\n' | b'\r' => !ATTRIBUTE,
-        0..=0x1F => false,
-        // At the end of what fits the next byte is not in sight; then the slow way decides.
-        0xC2 => text.get(1).is_some_and(|byte| !(0x80..=0x9F).contains(byte)),
-        0xEF => text.get(1).is_some_and(|byte| *byte != 0xBF) || text.get(2).is_some_and(|byte| *byte < 0xBE),
-        _ => true,
+/// What is written for a character below `@`, in eight bytes of which `length` count.
+#[derive(Clone, Copy)]
+struct Reference {
+    bytes: [u8; 8],
+    length: usize,
+}
+
+static IN_TEXT: [Reference; 65] = references::<false>();
+static IN_ATTRIBUTE: [Reference; 65] = references::<true>();
+
+/// The place in those tables for no character.
+const NONE: u8 = 64;
+
+const fn references<const ATTRIBUTE: bool>() -> [Reference; 65] {
+    let mut table = [Reference { bytes: [0; 8], length: 0 }; 65];
+    let mut byte = 0;
+    while byte < NONE as usize {
+        let character = [byte as u8];
+        let (_, written) = written_for::<ATTRIBUTE>(&character);
+        let mut at = 0;
+        while at < written.len() {
+            table[byte].bytes[at] = written[at];
+            at += 1;
+        }
+        table[byte].length = written.len();
+        byte += 1;
     }
+    table
 }
 
 /// What is written for the character at the start of `text`, and how many bytes of the text that is.
-fn special<const ATTRIBUTE: bool>(text: &[u8]) -> (usize, &[u8]) {
+const fn written_for<const ATTRIBUTE: bool>(text: &[u8]) -> (usize, &[u8]) {
     match *text {
         [b'&', ..] => (1, b"&amp;"),
         [b'<', ..] => (1, b"&lt;"),
@@ -114,11 +162,12 @@ fn special<const ATTRIBUTE: bool>(text: &[u8]) -> (usize, &[u8]) {
         [b'\n', ..] if ATTRIBUTE => (1, b"&#10;"),
         [b'\r', ..] if ATTRIBUTE => (1, b"&#13;"),
         [0..=0x08 | 0x0B | 0x0C | 0x0E..=0x1F, ..] => (1, "\u{FFFD}".as_bytes()),
-        [0xC2, byte @ 0x80..=0x9F, ..] => (2, WINDOWS_1252[usize::from(byte & 0x1F)].as_bytes()),
+        [0xC2, byte @ 0x80..=0x9F, ..] => (2, WINDOWS_1252[(byte & 0x1F) as usize].as_bytes()),
         [0xEF, 0xBF, 0xBE | 0xBF, ..] => (3, "\u{FFFD}".as_bytes()),
-        [0xC2, ..] => (text.len().min(2), &text[..text.len().min(2)]),
-        [0xEF, ..] => (text.len().min(3), &text[..text.len().min(3)]),
-        _ => (1, &text[..1]),
+        // Whole, so that what follows is not taken for a first byte.
+        [0xC2, _, ..] => (2, text.split_at(2).0),
+        [0xEF, _, _, ..] => (3, text.split_at(3).0),
+        _ => (1, text.split_at(1).0),
     }
 }
 

@@ -24,7 +24,7 @@ $CFLAGS << " -O3 -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter"
 if (folder = xml_library)
   $defs << "-DPACELINE_XML"
   # Nothing of Rust's own is to be seen from outside: another extension may bring the same names.
-  $LDFLAGS << " -Wl,--exclude-libs,ALL -Wl,--gc-sections" if RbConfig::CONFIG["host_os"].include?("linux")
+  $LDFLAGS << " -Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,--strip-debug" if RbConfig::CONFIG["host_os"].include?("linux")
   $LOCAL_LIBS << " #{File.join(folder, "libpaceline_xml.a")} -lpthread -ldl -lm"
 else
   message "paceline: no cargo here that builds ext/xml; XML will be written and read in Ruby, more slowly\n"

@@ -44,6 +44,8 @@ typedef struct {
 
 /* Names of the instance variables and methods that several files use. */
 extern ID xml_id_tag, xml_id_to_s;
+/* The index of UTF-8 among Ruby's encodings. */
+extern int xml_utf8;
 
 void xml_init_state(VALUE builder_class);
 /* Whether an object, any, is a builder all of whose state is here. */

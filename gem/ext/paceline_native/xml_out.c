@@ -32,7 +32,8 @@ static void put_escaped(xml_out *out, VALUE string, bool attribute) {
     long length = RSTRING_LEN(string);
     while (length > 0) {
         size_t read = 0;
-        xml_need(out, length < 8 ? 8 : length);
+        /* Some more than it is long: the quick way wants 16 bytes for each step. */
+        xml_need(out, length + 16);
         out->length += (long)paceline_xml_escape(attribute, (const uint8_t *)text, (size_t)length, (uint8_t *)out->bytes + out->length,
                                                  (size_t)(out->room - out->length), &read);
         text += read;
@@ -51,17 +52,22 @@ static void put_digits(xml_out *out, long number) {
     xml_put(out, digits + at, (long)sizeof digits - at);
 }
 
+/* Ruby keeps what it once found out about a String's bytes. */
+static inline int range_of(VALUE string) {
+    int range = ENC_CODERANGE(string);
+    return range == ENC_CODERANGE_UNKNOWN ? rb_enc_str_coderange(string) : range;
+}
+
 bool xml_is_utf8(VALUE string) {
-    int range = rb_enc_str_coderange(string);
-    return range == ENC_CODERANGE_7BIT || (range == ENC_CODERANGE_VALID && rb_enc_get_index(string) == rb_utf8_encindex());
+    int range = range_of(string);
+    return range == ENC_CODERANGE_7BIT || (range == ENC_CODERANGE_VALID && ENCODING_GET_INLINED(string) == xml_utf8);
 }
 
 bool xml_is_simple(const xml_builder *builder, VALUE value) {
     if (FIXNUM_P(value)) return true;
     if (!RB_TYPE_P(value, T_STRING)) return false;
-    int range = rb_enc_str_coderange(value);
-    return range == ENC_CODERANGE_7BIT ||
-           (range == ENC_CODERANGE_VALID && builder->utf8 && rb_enc_get_index(value) == rb_utf8_encindex());
+    int range = range_of(value);
+    return range == ENC_CODERANGE_7BIT || (range == ENC_CODERANGE_VALID && builder->utf8 && ENCODING_GET_INLINED(value) == xml_utf8);
 }
 
 void xml_put_value(xml_out *out, VALUE value, bool attribute) {

@@ -6,6 +6,7 @@
 #define LEVEL_MAX 1000000000L
 
 ID xml_id_tag, xml_id_to_s;
+int xml_utf8;
 static ID id_target, id_indent, id_level, id_encoding, id_quote, id_nil_handling, id_native_mode, id_hook;
 static ID id_option_indent, id_option_margin, id_option_quote, id_option_target, id_option_nil, id_single;
 static VALUE utf8_name;
@@ -53,7 +54,7 @@ xml_builder *xml_builder_of(VALUE self) {
 }
 
 static bool is_plain_target(VALUE target) {
-    return RB_TYPE_P(target, T_STRING) && RBASIC_CLASS(target) == rb_cString && rb_enc_get_index(target) == rb_utf8_encindex();
+    return RB_TYPE_P(target, T_STRING) && RBASIC_CLASS(target) == rb_cString && ENCODING_GET_INLINED(target) == xml_utf8;
 }
 
 static bool is_small(VALUE number, long max) {
@@ -183,6 +184,7 @@ static VALUE singleton_method_added(VALUE self, VALUE name) {
 }
 
 void xml_init_state(VALUE builder_class) {
+    xml_utf8 = rb_utf8_encindex();
     xml_id_tag = rb_intern("tag!");
     xml_id_to_s = rb_intern("to_s");
     id_target = rb_intern("@target");
