@@ -46,8 +46,12 @@ typedef struct {
 extern ID xml_id_tag, xml_id_to_s;
 /* The index of UTF-8 among Ruby's encodings. */
 extern int xml_utf8;
+/* "utf-8". */
+extern VALUE xml_utf8_name;
 
 void xml_init_state(VALUE builder_class);
+/* Paceline::Native.forget_xml_mode: something was defined on Builder. */
+VALUE xml_forget_mode(VALUE native);
 /* Whether an object, any, is a builder all of whose state is here. */
 bool xml_is_plain(VALUE object);
 xml_builder *xml_builder_of(VALUE self);

@@ -175,11 +175,30 @@ static void put_instruction_attributes(xml_builder *builder, VALUE attributes) {
     xml_close(&to.out);
 }
 
+/* The declaration that nearly every document starts with. */
+static VALUE declare_utf8(VALUE self, xml_builder *builder) {
+    const char quote = builder->quote;
+    xml_set_encoding(self, builder, xml_utf8_name);
+    start_special(builder, "<?xml version=");
+    xml_out out;
+    xml_open(&out, builder->target);
+    xml_put_char(&out, quote);
+    xml_put(&out, "1.0", 3);
+    xml_put_char(&out, quote);
+    xml_put(&out, " encoding=", 10);
+    xml_put_char(&out, quote);
+    xml_put(&out, "UTF-8", 5);
+    xml_put_char(&out, quote);
+    xml_close(&out);
+    return end_special(builder, "?>");
+}
+
 static VALUE instruct(int argc, VALUE *argv, VALUE self) {
     refuse_block();
     rb_check_arity(argc, 0, 2);
     xml_builder *builder = xml_ready(self);
     if (!builder) return rb_call_super(argc, argv);
+    if (argc == 0 || (argc == 1 && argv[0] == ID2SYM(id_xml))) return declare_utf8(self, builder);
     VALUE attributes = argc > 1 ? argv[1] : Qnil;
     bool declaration = argc == 0 || argv[0] == ID2SYM(id_xml);
     VALUE name = Qnil;
@@ -246,6 +265,7 @@ static VALUE take_xml(VALUE native, VALUE xml) {
 }
 
 void paceline_init_xml(VALUE native) {
+    rb_define_singleton_method(native, "forget_xml_mode", xml_forget_mode, 0);
     rb_define_singleton_method(native, "take_xml", take_xml, 1);
     xml_init_emit(native);
 }

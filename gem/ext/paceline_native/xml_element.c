@@ -34,6 +34,8 @@ void xml_put_attribute(xml_builder *builder, xml_out *out, VALUE key, VALUE valu
         xml_close(out);
         if (!RB_TYPE_P(key, T_STRING)) key = rb_obj_as_string(key);
         if (!text && !empty && !FIXNUM_P(value)) value = rb_funcall(value, xml_id_to_s, 0);
+        /* What it is now; in a moment it begins to change. */
+        if (value == builder->target) value = rb_str_dup(value);
         xml_open(out, builder->target);
     }
     if (xml_is_utf8(key) && (empty || (raw ? xml_is_utf8(value) : xml_is_simple(builder, value)))) {

@@ -9,7 +9,10 @@ ID xml_id_tag, xml_id_to_s;
 int xml_utf8;
 static ID id_target, id_indent, id_level, id_encoding, id_quote, id_nil_handling, id_native_mode, id_hook;
 static ID id_option_indent, id_option_margin, id_option_quote, id_option_target, id_option_nil, id_single;
-static VALUE utf8_name;
+VALUE xml_utf8_name;
+/* Builder, and what its native_mode said last; -1 when it has to be asked. Other classes are asked each time. */
+static VALUE builder_class;
+static int builder_mode = -1;
 
 static void mark(void *data) {
     xml_builder *builder = data;
@@ -151,14 +154,26 @@ static bool take_options(VALUE self, xml_builder *builder, VALUE options) {
     builder->indent = FIX2INT(indent);
     builder->level = FIX2LONG(margin);
     builder->quote = quote;
-    take_encoding(self, builder, utf8_name);
+    take_encoding(self, builder, xml_utf8_name);
     return true;
+}
+
+static int mode_of(VALUE klass) {
+    if (klass == builder_class && builder_mode >= 0) return builder_mode;
+    int mode = FIX2INT(rb_funcallv(klass, id_native_mode, 0, NULL));
+    if (klass == builder_class) builder_mode = mode;
+    return mode;
+}
+
+VALUE xml_forget_mode(VALUE native) {
+    builder_mode = -1;
+    return Qnil;
 }
 
 static VALUE initialize(int argc, VALUE *argv, VALUE self) {
     rb_check_arity(argc, 0, 1);
     xml_builder *builder = xml_builder_of(self);
-    int mode = FIX2INT(rb_funcallv(rb_obj_class(self), id_native_mode, 0, NULL));
+    int mode = mode_of(rb_obj_class(self));
     builder->mode = XML_GENERIC;
     if (mode & OWN_HOOKS || !take_options(self, builder, argc == 1 ? argv[0] : Qundef)) return rb_call_super(argc, argv);
     builder->own_tag = mode & OWN_TAG;
@@ -183,7 +198,9 @@ static VALUE singleton_method_added(VALUE self, VALUE name) {
     return Qnil;
 }
 
-void xml_init_state(VALUE builder_class) {
+void xml_init_state(VALUE klass) {
+    builder_class = klass;
+    rb_gc_register_mark_object(klass);
     xml_utf8 = rb_utf8_encindex();
     xml_id_tag = rb_intern("tag!");
     xml_id_to_s = rb_intern("to_s");
@@ -201,8 +218,8 @@ void xml_init_state(VALUE builder_class) {
     id_option_target = rb_intern("target");
     id_option_nil = rb_intern("explicit_nil_handling");
     id_single = rb_intern("single");
-    utf8_name = rb_obj_freeze(rb_utf8_str_new_cstr("utf-8"));
-    rb_gc_register_mark_object(utf8_name);
+    xml_utf8_name = rb_obj_freeze(rb_utf8_str_new_cstr("utf-8"));
+    rb_gc_register_mark_object(xml_utf8_name);
 
     rb_define_alloc_func(builder_class, allocate);
     rb_define_private_method(builder_class, "initialize", initialize, -1);

@@ -46,6 +46,7 @@ module Paceline
           return if @ours.nil?
 
           @epoch += 1
+          Native.forget_xml_mode
           return unless @ours.include?(owner)
 
           @reopened = [*@reopened, name].uniq.freeze
