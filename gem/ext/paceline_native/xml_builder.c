@@ -260,6 +260,10 @@ static VALUE take_xml(VALUE native, VALUE xml) {
     rb_define_method(builder, "instruct!", instruct, -1);
     rb_define_method(builder, "declare!", in_ruby, -1);
     rb_define_method(builder, "cdata_value!", in_ruby, -1);
+    /* Builder's own steps. Nothing here calls them, but a subclass may, or __send__ from outside. */
+    const char *const steps[] = {"_escape", "_escape_attribute", "_newline", "_indent", "_nested_structures", "_text", "_special",
+                                 "_start_tag", "_end_tag", "_insert_attributes", "_attr_value"};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) rb_define_private_method(builder, steps[i], in_ruby, -1);
     rb_ext_ractor_safe(false);
     return Qnil;
 }
