@@ -24,7 +24,8 @@ static VALUE with_block(VALUE self, ID method, int argc, const VALUE *argv, ID f
 /* A Symbol or String as the bytes of a name; false if only Ruby can say what it means. */
 static bool take_name(VALUE given, VALUE *name) {
     if (SYMBOL_P(given)) given = rb_sym2str(given);
-    *name = given;
+    /* App code that runs before the end tag is written must not change it. */
+    *name = given = RB_TYPE_P(given, T_STRING) ? rb_str_new_frozen(given) : given;
     return RB_TYPE_P(given, T_STRING) && xml_is_utf8(given);
 }
 
@@ -46,6 +47,11 @@ static VALUE method_missing(int argc, VALUE *argv, VALUE self) {
     xml_builder *builder = xml_ready(self);
     if (!builder) return rb_call_super(argc, argv);
     if (!SYMBOL_P(argv[0]) || !take_name(argv[0], &name) || (argc > 1 && SYMBOL_P(argv[1]) && !xml_is_utf8(rb_sym2str(argv[1])))) {
+        xml_leave_to_ruby(self, builder);
+        return rb_call_super(argc, argv);
+    }
+    if (xml_is_private(self, SYM2ID(argv[0]))) {
+        /* Builder makes a public method of it, for this builder, and then calls that itself. */
         xml_leave_to_ruby(self, builder);
         return rb_call_super(argc, argv);
     }
@@ -136,7 +142,7 @@ static VALUE cdata(VALUE self, VALUE value) {
     refuse_block();
     xml_builder *builder = xml_ready(self);
     if (!builder) return rb_call_super(1, &value);
-    if (!RB_TYPE_P(value, T_STRING) || RBASIC_CLASS(value) != rb_cString || !xml_is_utf8(value) ||
+    if (!RB_TYPE_P(value, T_STRING) || RBASIC_CLASS(value) != rb_cString || value == builder->target || !xml_is_utf8(value) ||
         rb_memsearch("]]>", 3, RSTRING_PTR(value), RSTRING_LEN(value), rb_utf8_encoding()) >= 0) {
         value = rb_funcall(value, id_gsub, 2, rb_utf8_str_new_cstr("]]>"), rb_utf8_str_new_cstr("]]]]><![CDATA[>"));
     }
@@ -202,7 +208,7 @@ static VALUE instruct(int argc, VALUE *argv, VALUE self) {
     VALUE attributes = argc > 1 ? argv[1] : Qnil;
     bool declaration = argc == 0 || argv[0] == ID2SYM(id_xml);
     VALUE name = Qnil;
-    if ((argc > 0 && !SYMBOL_P(argv[0])) || (argc > 1 && !RB_TYPE_P(attributes, T_HASH))) goto ruby;
+    if ((argc > 0 && !SYMBOL_P(argv[0])) || (argc > 1 && !(RB_TYPE_P(attributes, T_HASH) && RBASIC_CLASS(attributes) == rb_cHash))) goto ruby;
     if (argc > 0 && !xml_is_utf8(rb_sym2str(argv[0]))) goto ruby;
     if (declaration) {
         VALUE all = rb_hash_new();
@@ -249,6 +255,7 @@ static VALUE take_xml(VALUE native, VALUE xml) {
     rb_ext_ractor_safe(true);
     xml_init_state(builder);
     xml_init_tags(xml, builder);
+    xml_init_element();
     rb_define_method(builder, "tag!", tag, -1);
     rb_define_method(builder, "method_missing", method_missing, -1);
     rb_define_method(builder, "text!", text, 1);

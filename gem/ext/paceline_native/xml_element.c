@@ -4,7 +4,12 @@
 typedef struct {
     xml_builder *builder;
     xml_out *out;
+    /* Attributes that are written, and whether one is next for which app code has to run. */
+    long written;
+    bool stopped;
 } writing;
+
+static ID id_level, id_target, id_kind_of;
 
 typedef struct {
     VALUE self, holder;
@@ -22,23 +27,35 @@ static void append_attribute(xml_builder *builder, VALUE key, VALUE value) {
     rb_str_concat(builder->target, piece);
 }
 
+/* Whether `value` is a String that is what it says, and stays so while the target is written to. */
+static bool is_steady(const xml_builder *builder, VALUE value) {
+    return RB_TYPE_P(value, T_STRING) && RBASIC_CLASS(value) == rb_cString && value != builder->target;
+}
+
+/* Whether an attribute is written without running app code. */
+static bool is_ready(const xml_builder *builder, VALUE key, VALUE value) {
+    return (SYMBOL_P(key) || is_steady(builder, key)) &&
+           (NIL_P(value) || FIXNUM_P(value) || SYMBOL_P(value) || is_steady(builder, value));
+}
+
 void xml_put_attribute(xml_builder *builder, xml_out *out, VALUE key, VALUE value) {
     /* A Symbol is written as it is. */
-    bool raw = SYMBOL_P(value), empty = NIL_P(value);
+    bool ready = is_ready(builder, key, value), raw = SYMBOL_P(value), empty = NIL_P(value), no_text = false;
     if (raw) value = rb_sym2str(value);
     if (SYMBOL_P(key)) key = rb_sym2str(key);
-
-    bool text = RB_TYPE_P(value, T_STRING) && (raw || RBASIC_CLASS(value) == rb_cString);
-    bool ready = RB_TYPE_P(key, T_STRING) && (empty || text || FIXNUM_P(value));
     if (!ready) {
         xml_close(out);
-        if (!RB_TYPE_P(key, T_STRING)) key = rb_obj_as_string(key);
-        if (!text && !empty && !FIXNUM_P(value)) value = rb_funcall(value, xml_id_to_s, 0);
+        key = rb_obj_as_string(key);
+        if (!raw && !empty && !FIXNUM_P(value)) {
+            value = rb_funcallv_public(value, xml_id_to_s, 0, NULL);
+            no_text = !RB_TYPE_P(value, T_STRING);
+        }
         /* What it is now; in a moment it begins to change. */
+        if (key == builder->target) key = rb_str_dup(key);
         if (value == builder->target) value = rb_str_dup(value);
         xml_open(out, builder->target);
     }
-    if (xml_is_utf8(key) && (empty || (raw ? xml_is_utf8(value) : xml_is_simple(builder, value)))) {
+    if (!no_text && xml_is_utf8(key) && (empty || (raw ? xml_is_utf8(value) : xml_is_simple(builder, value)))) {
         xml_put_char(out, ' ');
         xml_put_string(out, key);
         xml_put_char(out, '=');
@@ -55,30 +72,77 @@ void xml_put_attribute(xml_builder *builder, xml_out *out, VALUE key, VALUE valu
     RB_GC_GUARD(value);
 }
 
+/* A key that is a String and not frozen is one of a Hash that compares by identity: there the same name may be twice. */
+static bool is_sure(VALUE key) {
+    return SYMBOL_P(key) || OBJ_FROZEN(key);
+}
+
 static int put_pair(VALUE key, VALUE value, VALUE data) {
     writing *to = (writing *)data;
+    if (!is_ready(to->builder, key, value) || !is_sure(key)) {
+        to->stopped = true;
+        return ST_STOP;
+    }
     xml_put_attribute(to->builder, to->out, key, value);
+    to->written++;
     return ST_CONTINUE;
 }
 
-VALUE xml_text_of(VALUE value) {
-    if (FIXNUM_P(value) || (RB_TYPE_P(value, T_STRING) && RBASIC_CLASS(value) == rb_cString)) return value;
-    if (SYMBOL_P(value)) return rb_sym2str(value);
-    value = rb_funcall(value, xml_id_to_s, 0);
-    if (RB_TYPE_P(value, T_STRING)) return value;
-    /* What `<<` makes of it: a character, or TypeError. */
-    return rb_str_concat(rb_utf8_str_new(NULL, 0), value);
+static int put_rest(VALUE key, VALUE value, VALUE data) {
+    writing *to = (writing *)data;
+    if (to->written > 0) to->written--;
+    else xml_put_attribute(to->builder, to->out, key, value);
+    return ST_CONTINUE;
 }
 
-/* `text` and the next argument of text, joined. */
-static VALUE joined(VALUE text, VALUE next) {
-    VALUE both = rb_utf8_str_new(NULL, 0);
-    rb_str_concat(both, FIXNUM_P(text) ? rb_fix2str(text, 10) : text);
-    return rb_str_concat(both, FIXNUM_P(next) ? rb_fix2str(next, 10) : next);
+/* Writes the attributes. As soon as app code has to run for one, everything that is yet to be written is a copy that it can't reach, as
+ * in Builder. */
+static void put_attributes(xml_builder *builder, xml_out *out, VALUE attributes, bool own, VALUE *text) {
+    writing to = {.builder = builder, .out = out};
+    rb_hash_foreach(attributes, put_pair, (VALUE)&to);
+    if (!to.stopped) return;
+
+    xml_close(out);
+    if (RB_TYPE_P(*text, T_STRING)) *text = xml_copy(*text);
+    if (!own) attributes = rb_funcall(rb_hash_new(), rb_intern("merge!"), 1, attributes);
+    xml_open(out, builder->target);
+    rb_hash_foreach(attributes, put_rest, (VALUE)&to);
+    RB_GC_GUARD(attributes);
+}
+
+VALUE xml_copy(VALUE text) {
+    return rb_str_concat(rb_utf8_str_new(NULL, 0), text);
+}
+
+VALUE xml_text_of(const xml_builder *builder, VALUE value) {
+    if (FIXNUM_P(value) || is_steady(builder, value)) return value;
+    if (SYMBOL_P(value)) return rb_sym2str(value);
+    value = rb_funcallv_public(value, xml_id_to_s, 0, NULL);
+    /* Of what is no String `<<` makes a character, or TypeError. */
+    return is_steady(builder, value) ? value : xml_copy(value);
+}
+
+/* Whether an argument is taken for a namespace: a Symbol, or what calls itself one. */
+static bool is_namespace(VALUE value) {
+    if (SYMBOL_P(value)) return true;
+    if (SPECIAL_CONST_P(value) || rb_method_basic_definition_p(CLASS_OF(value), id_kind_of)) return false;
+    return RTEST(rb_funcallv_public(value, id_kind_of, 1, &rb_cSymbol));
 }
 
 static VALUE yield_self(VALUE data) {
     return rb_yield(((nesting *)data)->self);
+}
+
+static VALUE lower_level(VALUE data) {
+    VALUE self = ((nesting *)data)->self;
+    return rb_ivar_set(self, id_level, rb_funcall(rb_ivar_get(self, id_level), '-', 1, INT2FIX(1)));
+}
+
+static VALUE end_by_hooks(VALUE data) {
+    nesting *at = (nesting *)data;
+    rb_funcall(at->self, rb_intern("_indent"), 0);
+    rb_funcall(at->self, rb_intern("_end_tag"), 1, rb_str_intern(rb_str_subseq(at->holder, at->at, at->length)));
+    return rb_funcall(at->self, rb_intern("_newline"), 0);
 }
 
 static VALUE end_nesting(VALUE data) {
@@ -96,11 +160,7 @@ static VALUE end_nesting(VALUE data) {
         xml_close(&out);
     } else {
         /* The block has left the builder to Ruby. */
-        ID level = rb_intern("@level");
-        rb_ivar_set(at->self, level, rb_funcall(rb_ivar_get(at->self, level), '-', 1, INT2FIX(1)));
-        rb_funcall(at->self, rb_intern("_indent"), 0);
-        rb_funcall(at->self, rb_intern("_end_tag"), 1, rb_str_intern(rb_str_subseq(at->holder, at->at, at->length)));
-        rb_funcall(at->self, rb_intern("_newline"), 0);
+        rb_ensure(lower_level, data, end_by_hooks, data);
     }
     return Qnil;
 }
@@ -115,8 +175,8 @@ void xml_nest(VALUE self, xml_builder *builder, VALUE holder, long at, long leng
 VALUE xml_element(VALUE self, xml_builder *builder, VALUE name, int argc, const VALUE *argv) {
     VALUE attributes = Qnil, text = Qnil;
     bool own = false, has_text = false, has_block = rb_block_given_p();
-    if (argc > 0 && SYMBOL_P(argv[0])) {
-        name = rb_str_append(rb_str_cat(rb_str_dup(name), ":", 1), rb_sym2str(argv[0]));
+    if (argc > 0 && is_namespace(argv[0])) {
+        name = rb_str_append(rb_str_cat(rb_str_dup(name), ":", 1), rb_obj_as_string(argv[0]));
         argc--;
         argv++;
     }
@@ -136,8 +196,9 @@ VALUE xml_element(VALUE self, xml_builder *builder, VALUE name, int argc, const 
             if (is_nil) rb_hash_aset(attributes, ID2SYM(rb_intern("nil")), Qtrue);
             else rb_funcall(attributes, rb_intern("merge!"), 1, arg);
         } else {
-            VALUE next = xml_text_of(arg);
-            text = has_text ? joined(text, next) : next;
+            if (has_text) text = xml_copy(FIXNUM_P(text) ? rb_fix2str(text, 10) : text);
+            VALUE next = xml_text_of(builder, arg);
+            text = has_text ? rb_str_concat(text, FIXNUM_P(next) ? rb_fix2str(next, 10) : next) : next;
             has_text = true;
         }
     }
@@ -148,15 +209,13 @@ VALUE xml_element(VALUE self, xml_builder *builder, VALUE name, int argc, const 
     xml_put_indent(&out, builder);
     xml_put_char(&out, '<');
     xml_put_string(&out, name);
-    if (!NIL_P(attributes)) {
-        writing to = {builder, &out};
-        rb_hash_foreach(attributes, put_pair, (VALUE)&to);
-    }
+    if (!NIL_P(attributes)) put_attributes(builder, &out, attributes, own, &text);
     if (has_block) {
         xml_put_char(&out, '>');
         xml_put_newline(&out, builder);
         xml_close(&out);
         xml_nest(self, builder, name, 0, RSTRING_LEN(name));
+        if (builder->mode == XML_GENERIC) return rb_ivar_get(self, id_target);
     } else if (!has_text) {
         xml_put(&out, "/>", 2);
         xml_put_newline(&out, builder);
@@ -167,7 +226,7 @@ VALUE xml_element(VALUE self, xml_builder *builder, VALUE name, int argc, const 
             xml_put_value(&out, text, false);
         } else {
             xml_close(&out);
-            xml_append_text(builder, text);
+            xml_append_text(builder, xml_copy(text));
             xml_open(&out, builder->target);
         }
         xml_put(&out, "</", 2);
@@ -179,4 +238,10 @@ VALUE xml_element(VALUE self, xml_builder *builder, VALUE name, int argc, const 
     RB_GC_GUARD(name);
     RB_GC_GUARD(text);
     return builder->target;
+}
+
+void xml_init_element(void) {
+    id_level = rb_intern("@level");
+    id_target = rb_intern("@target");
+    id_kind_of = rb_intern("kind_of?");
 }

@@ -43,7 +43,7 @@ static const char *put_shape(xml_builder *builder, xml_out *out, VALUE shape, in
         VALUE value = *values++;
         from = to + 1;
         if (NIL_P(value)) continue;
-        if (FIXNUM_P(value) || (RB_TYPE_P(value, T_STRING) && RBASIC_CLASS(value) == rb_cString && xml_is_simple(builder, value))) {
+        if (FIXNUM_P(value) || (RB_TYPE_P(value, T_STRING) && RBASIC_CLASS(value) == rb_cString && value != builder->target && xml_is_simple(builder, value))) {
             xml_put_value(out, value, true);
         } else {
             from = put_slot(builder, out, start, to, value);
@@ -61,7 +61,7 @@ static VALUE leaf(int argc, VALUE *argv, VALUE self) {
         text = argv[first++];
         /* Attributes, or a namespace. */
         if (SYMBOL_P(text) || RB_TYPE_P(text, T_HASH)) return by_replay("leaf", argc, argv);
-        if (!NIL_P(text)) text = xml_text_of(text);
+        if (!NIL_P(text)) text = xml_text_of(builder, text);
     }
 
     xml_out out;
@@ -79,7 +79,7 @@ static VALUE leaf(int argc, VALUE *argv, VALUE self) {
                 xml_put_value(&out, text, false);
             } else {
                 xml_close(&out);
-                xml_append_text(builder, text);
+                xml_append_text(builder, xml_copy(text));
                 xml_open(&out, builder->target);
             }
             xml_put(&out, rest + 1, end - rest - 1);

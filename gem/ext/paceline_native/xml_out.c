@@ -63,11 +63,19 @@ bool xml_is_utf8(VALUE string) {
     return range == ENC_CODERANGE_7BIT || (range == ENC_CODERANGE_VALID && ENCODING_GET_INLINED(string) == xml_utf8);
 }
 
+/* Whether U+FFFD has to be written for one of these bytes of ASCII. */
+static bool has_controls(VALUE string) {
+    const char *at = RSTRING_PTR(string), *end = at + RSTRING_LEN(string);
+    while (at < end && (*at >= ' ' || *at == '\t' || *at == '\n' || *at == '\r')) at++;
+    return at < end;
+}
+
 bool xml_is_simple(const xml_builder *builder, VALUE value) {
     if (FIXNUM_P(value)) return true;
     if (!RB_TYPE_P(value, T_STRING)) return false;
     int range = range_of(value);
-    return range == ENC_CODERANGE_7BIT || (range == ENC_CODERANGE_VALID && builder->utf8 && ENCODING_GET_INLINED(value) == xml_utf8);
+    if (!builder->utf8) return range == ENC_CODERANGE_7BIT && !has_controls(value);
+    return range == ENC_CODERANGE_7BIT || (range == ENC_CODERANGE_VALID && ENCODING_GET_INLINED(value) == xml_utf8);
 }
 
 void xml_put_value(xml_out *out, VALUE value, bool attribute) {

@@ -139,7 +139,7 @@ static bool take_options(VALUE self, xml_builder *builder, VALUE options) {
     VALUE indent = INT2FIX(0), margin = INT2FIX(0), target = Qnil, nil_handling = Qnil, given;
     char quote = '"';
     if (options != Qundef) {
-        if (!RB_TYPE_P(options, T_HASH)) return false;
+        if (!RB_TYPE_P(options, T_HASH) || RBASIC_CLASS(options) != rb_cHash) return false;
         if (RTEST(given = rb_hash_aref(options, ID2SYM(id_option_indent)))) indent = given;
         if (RTEST(given = rb_hash_aref(options, ID2SYM(id_option_margin)))) margin = given;
         if (rb_hash_aref(options, ID2SYM(id_option_quote)) == ID2SYM(id_single)) quote = '\'';

@@ -11,12 +11,18 @@ static int count;
 
 void xml_remember_tag(ID name) {
     if (count >= TAGS_MAX || !RTEST(rb_funcall(base, id_caching, 0))) return;
+    /* No respond_to? and the like, which Ruby would then ask of every builder. */
+    if (!rb_is_local_id(name) && !rb_is_const_id(name)) return;
     /* A private method of this name stays what it is. */
     if (rb_method_boundp(builder, name, 0)) return;
     count++;
     rb_ext_ractor_safe(true);
     rb_define_method_id(tags, name, xml_call_tag, -1);
     rb_ext_ractor_safe(false);
+}
+
+bool xml_is_private(VALUE self, ID name) {
+    return rb_method_boundp(CLASS_OF(self), name, 0) && !rb_method_boundp(CLASS_OF(self), name, 1);
 }
 
 void xml_init_tags(VALUE xml, VALUE builder_class) {

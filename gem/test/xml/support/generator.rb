@@ -21,7 +21,7 @@ module XMLPrograms
     DECLARED = ["UTF-8", "utf-8", "UTF-16", "UTF-16LE", "ISO-8859-1", "iso-8859-15", "US-ASCII", "ascii", "Shift_JIS", "windows-1252", "UTF-7",
                 "ISO-2022-JP", "no-such", "", "binary", "locale", "internal", "UTF8-MAC"].freeze
     PRIVATE = [[:_escape, 1], [:_escape_attribute, 1], [:_text, 1], [:_indent, 0], [:_newline, 0], [:_attr_value, 1], [:_end_tag, 1],
-               [:_start_tag, 3], [:_special, 2], [:_insert_attributes, 1], [:_ensure_no_block, 1], [:cache_method_call, 1]].freeze
+               [:_start_tag, 3], [:_special, 2], [:_insert_attributes, 1], [:_ensure_no_block, 1]].freeze
 
     def initialize(seed, classes)
       @random = Random.new(seed)
@@ -216,7 +216,7 @@ module XMLPrograms
       args = case name
              when :_start_tag then [pick(TAGS), pick([nil, attributes]), pick([true, false])]
              when :_insert_attributes then [pick([nil, attributes])]
-             when :_end_tag, :cache_method_call then [pick(TAGS)]
+             when :_end_tag then [pick(TAGS)]
              else Array.new(count) { text }
              end
       [:private, which, name, args]
