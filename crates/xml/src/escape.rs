@@ -1,6 +1,8 @@
 //! Escapes text as Builder's XChar does: markup as references, C1 characters read as Windows-1252, what XML 1.0 (section 2.2) does not
 //! allow as U+FFFD. Never allocates; never checks that text is UTF-8, and on other bytes does no worse than to copy them.
 
+use crate::scan::{plain_prefix, plain_prefix_of_word, STEP};
+
 /// Where text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -30,39 +32,50 @@ pub fn escape(place: Place, text: &[u8], room: &mut [u8]) -> Progress {
 
 fn escape_in<const ATTRIBUTE: bool>(text: &[u8], room: &mut [u8]) -> Progress {
     let references = if ATTRIBUTE { &IN_ATTRIBUTE } else { &IN_TEXT };
-    let (mut read, mut written, mut plain_words) = (0, 0, 0);
+    let (mut read, mut written, mut plain_steps) = (0, 0, 0);
     while read < text.len() {
-        // A step writes up to eight bytes as they are and eight for what follows them.
-        let Some(to) = room[written..].first_chunk_mut::<16>() else {
-            let (taken, instead) = written_for::<ATTRIBUTE>(&text[read..]);
+        let rest = &text[read..];
+        // A step writes so many bytes as they are, and eight for what follows them.
+        let Some(to) = room[written..].first_chunk_mut::<{ STEP + 8 }>() else {
+            let (taken, instead) = written_for::<ATTRIBUTE>(rest);
             let Some(into) = room[written..].get_mut(..instead.len()) else { break };
             into.copy_from_slice(instead);
             read += taken;
             written += instead.len();
             continue;
         };
-        let rest = &text[read..];
-        // What is looked at is copied at once; the first special byte and what follows it are then written over.
-        let word = first_word(rest);
-        let hits = special_bytes::<ATTRIBUTE>(word);
-        let plain = (hits.trailing_zeros() as usize / 8).min(rest.len());
-        to[..8].copy_from_slice(&word.to_le_bytes());
-        // Where there is none, NONE is "written": to go round this by a jump would cost more than it saves, nobody can foresee it.
-        let byte = (word >> (8 * (plain & 7))) as u8;
-        let reference = if hits == 0 { NONE } else { byte };
+        // All that is looked at is copied; the first special byte and what follows are then written over.
+        let (plain, looked_at) = if let Some(bytes) = rest.first_chunk::<STEP>() {
+            to[..STEP].copy_from_slice(bytes);
+            (plain_prefix::<ATTRIBUTE>(bytes), STEP)
+        } else {
+            let word = first_word(rest);
+            to[..8].copy_from_slice(&word.to_le_bytes());
+            (plain_prefix_of_word::<ATTRIBUTE>(word).min(rest.len()), rest.len().min(8))
+        };
+        // Where there is no special byte, NONE is "written": nobody could foresee a jump round it, and that would cost more.
+        let reference = if plain == looked_at { NONE } else { rest[plain] };
         if reference > NONE {
-            let (taken, instead) = written_for::<ATTRIBUTE>(&rest[plain..]);
-            to[plain..plain + instead.len()].copy_from_slice(instead);
-            read += plain + taken;
-            written += plain + instead.len();
+            match instead_of(&rest[plain..]) {
+                Some((taken, instead)) => {
+                    to[plain..plain + instead.len()].copy_from_slice(instead);
+                    read += plain + taken;
+                    written += plain + instead.len();
+                }
+                // An ordinary character that begins with the same byte, which is there already.
+                None => {
+                    read += plain + 1;
+                    written += plain + 1;
+                }
+            }
             continue;
         }
         let reference = &references[usize::from(reference)];
         to[plain..plain + 8].copy_from_slice(&reference.bytes);
-        read += plain + usize::from(hits != 0);
+        read += plain + reference.taken;
         written += plain + reference.length;
-        plain_words = if hits == 0 { plain_words + 1 } else { 0 };
-        if plain_words > 3 {
+        plain_steps = if reference.taken == 0 { plain_steps + 1 } else { 0 };
+        if plain_steps > 2 {
             let length = copy_plain::<ATTRIBUTE>(&text[read..], &mut room[written..]);
             read += length;
             written += length;
@@ -71,15 +84,15 @@ fn escape_in<const ATTRIBUTE: bool>(text: &[u8], room: &mut [u8]) -> Progress {
     Progress { read, written }
 }
 
-/// Copies for as long as 32 bytes together need nothing. Returns how many it has copied.
+/// Copies for as long as a step needs nothing. Returns how many bytes it has copied.
 fn copy_plain<const ATTRIBUTE: bool>(text: &[u8], room: &mut [u8]) -> usize {
     let mut length = 0;
-    for (from, to) in text.chunks_exact(32).zip(room.chunks_exact_mut(32)) {
-        if from.chunks_exact(8).fold(0, |hits, word| hits | special_bytes::<ATTRIBUTE>(first_word(word))) != 0 {
+    for (from, to) in text.chunks_exact(STEP).zip(room.chunks_exact_mut(STEP)) {
+        if plain_prefix::<ATTRIBUTE>(from.try_into().expect("a step")) < STEP {
             break;
         }
         to.copy_from_slice(from);
-        length += 32;
+        length += STEP;
     }
     length
 }
@@ -97,36 +110,15 @@ fn first_word(text: &[u8]) -> u64 {
         }
         _ => at(0) | at(length / 2) | at(length - 1),
     };
-    bytes | (ONES * 0x20) << (8 * length)
+    bytes | u64::from_ne_bytes([b' '; 8]) << (8 * length)
 }
 
-const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
-const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
-
-/// The high bit of each byte of `word` that equals `byte`. Bytes above a hit may be marked wrongly; the lowest never is.
-const fn equal(word: u64, byte: u8) -> u64 {
-    let difference = word ^ (ONES * byte as u64);
-    difference.wrapping_sub(ONES) & !difference & HIGHS
-}
-
-/// The high bit of each byte of `word` that may not be written as it is. Here, too, only the lowest is certain.
-fn special_bytes<const ATTRIBUTE: bool>(word: u64) -> u64 {
-    // `<` and `>` differ in one bit; so do `&` and `"`.
-    let mut hits = equal(word | (ONES * 0x02), b'>');
-    hits |= if ATTRIBUTE { equal(word | (ONES * 0x04), b'&') } else { equal(word, b'&') };
-    hits |= word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
-    if word & HIGHS != 0 {
-        // The first bytes of U+0080 to U+009F and of U+FFFE and U+FFFF, among others.
-        hits |= equal(word, 0xC2) | equal(word, 0xEF);
-    }
-    hits
-}
-
-/// What is written for a character below `@`, in eight bytes of which `length` count.
+/// What is written for a character below `@`, in eight bytes of which `length` count, and how many bytes of text that is.
 #[derive(Clone, Copy)]
 struct Reference {
     bytes: [u8; 8],
     length: usize,
+    taken: usize,
 }
 
 static IN_TEXT: [Reference; 65] = references::<false>();
@@ -136,7 +128,7 @@ static IN_ATTRIBUTE: [Reference; 65] = references::<true>();
 const NONE: u8 = 64;
 
 const fn references<const ATTRIBUTE: bool>() -> [Reference; 65] {
-    let mut table = [Reference { bytes: [0; 8], length: 0 }; 65];
+    let mut table = [Reference { bytes: [0; 8], length: 0, taken: 0 }; 65];
     let mut byte = 0;
     while byte < NONE as usize {
         let character = [byte as u8];
@@ -147,12 +139,13 @@ const fn references<const ATTRIBUTE: bool>() -> [Reference; 65] {
             at += 1;
         }
         table[byte].length = written.len();
+        table[byte].taken = 1;
         byte += 1;
     }
     table
 }
 
-/// What is written for the character at the start of `text`, and how many bytes of the text that is.
+/// What is written for the character at the start of `text`, which is not empty, and how many bytes of the text that is.
 const fn written_for<const ATTRIBUTE: bool>(text: &[u8]) -> (usize, &[u8]) {
     match *text {
         [b'&', ..] => (1, b"&amp;"),
@@ -162,12 +155,19 @@ const fn written_for<const ATTRIBUTE: bool>(text: &[u8]) -> (usize, &[u8]) {
         [b'\n', ..] if ATTRIBUTE => (1, b"&#10;"),
         [b'\r', ..] if ATTRIBUTE => (1, b"&#13;"),
         [0..=0x08 | 0x0B | 0x0C | 0x0E..=0x1F, ..] => (1, "\u{FFFD}".as_bytes()),
-        [0xC2, byte @ 0x80..=0x9F, ..] => (2, WINDOWS_1252[(byte & 0x1F) as usize].as_bytes()),
-        [0xEF, 0xBF, 0xBE | 0xBF, ..] => (3, "\u{FFFD}".as_bytes()),
-        // Whole, so that what follows is not taken for a first byte.
-        [0xC2, _, ..] => (2, text.split_at(2).0),
-        [0xEF, _, _, ..] => (3, text.split_at(3).0),
-        _ => (1, text.split_at(1).0),
+        _ => match instead_of(text) {
+            Some(written) => written,
+            None => (1, text.split_at(1).0),
+        },
+    }
+}
+
+/// The same for characters beyond ASCII, if it is not what they are.
+const fn instead_of(text: &[u8]) -> Option<(usize, &'static [u8])> {
+    match *text {
+        [0xC2, byte @ 0x80..=0x9F, ..] => Some((2, WINDOWS_1252[(byte & 0x1F) as usize].as_bytes())),
+        [0xEF, 0xBF, 0xBE | 0xBF, ..] => Some((3, "\u{FFFD}".as_bytes())),
+        _ => None,
     }
 }
 

@@ -5,5 +5,6 @@
 mod escape;
 #[allow(unsafe_code)]
 pub mod ffi;
+mod scan;
 
 pub use escape::{escape, Place, Progress};
