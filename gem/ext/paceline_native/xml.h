@@ -37,9 +37,8 @@ typedef struct {
     xml_mode mode;
     /* Whether text is written in UTF-8; if not, all but ASCII goes through Ruby. */
     bool utf8;
-    /* Whether the class has a tag! or a method_missing of its own, to be called for each element. */
+    /* Whether the class has a tag! of its own, to be called for each element. */
     bool own_tag;
-    bool own_missing;
 } xml_builder;
 
 /* Names of the instance variables and methods that several files use. */

@@ -63,7 +63,7 @@ static VALUE method_missing(int argc, VALUE *argv, VALUE self) {
 VALUE xml_call_tag(int argc, VALUE *argv, VALUE self) {
     ID id = rb_frame_this_func();
     xml_builder *builder = xml_ready(self);
-    if (!builder || builder->own_missing) return with_block(self, id_missing, argc, argv, id);
+    if (!builder) return with_block(self, id_missing, argc, argv, id);
     if (builder->own_tag) return with_block(self, xml_id_tag, argc, argv, id);
     if (argc > 0 && SYMBOL_P(argv[0]) && !xml_is_utf8(rb_sym2str(argv[0]))) return with_block(self, id_missing, argc, argv, id);
     return xml_element(self, builder, rb_id2str(id), argc, argv);

@@ -133,7 +133,7 @@ xml_builder *xml_ready(VALUE self) {
 }
 
 /* The bits of Builder.native_mode (builder.rb), which remembers them for the class. */
-enum { OWN_HOOKS = 1, OWN_METHODS = 2, OWN_TAG = 4, OWN_MISSING = 8 };
+enum { OWN_HOOKS = 1, OWN_METHODS = 2, OWN_TAG = 4 };
 
 static bool take_options(VALUE self, xml_builder *builder, VALUE options) {
     VALUE indent = INT2FIX(0), margin = INT2FIX(0), target = Qnil, nil_handling = Qnil, given;
@@ -177,7 +177,6 @@ static VALUE initialize(int argc, VALUE *argv, VALUE self) {
     builder->mode = XML_GENERIC;
     if (mode & OWN_HOOKS || !take_options(self, builder, argc == 1 ? argv[0] : Qundef)) return rb_call_super(argc, argv);
     builder->own_tag = mode & OWN_TAG;
-    builder->own_missing = mode & OWN_MISSING;
     builder->mode = XML_PLAIN;
     if (mode & OWN_METHODS) xml_mirror(self, builder);
     return Qnil;

@@ -13,8 +13,7 @@ module Paceline
       OWN_HOOKS = 1
       OWN_METHODS = 2
       OWN_TAG = 4
-      OWN_MISSING = 8
-      private_constant :HOOKS, :OWN_HOOKS, :OWN_METHODS, :OWN_TAG, :OWN_MISSING
+      private_constant :HOOKS, :OWN_HOOKS, :OWN_METHODS, :OWN_TAG
 
       # For Base's singleton class.
       module Watch
@@ -55,12 +54,12 @@ module Paceline
 
         # What the native part must mind in a builder of this class.
         def native_mode_of(klass)
-          return OWN_HOOKS if HOOKS.any? { |name| changed?(klass, name) }
+          # An own method_missing is asked for a tag's first use on each builder only, and that the Ruby builder keeps account of.
+          return OWN_HOOKS if [*HOOKS, :method_missing].any? { |name| changed?(klass, name) }
 
           mode = 0
           mode |= OWN_METHODS if @reopened.any? || (klass.ancestors - @ours).any? { |owner| methods_of(owner).any? }
           mode |= OWN_TAG if changed?(klass, :tag!)
-          mode |= OWN_MISSING if changed?(klass, :method_missing)
           mode
         end
 

@@ -120,7 +120,8 @@ module Paceline
       # Every method of BasicObject and every tag met before is quicker than method_missing.
       def cache_method_call(sym)
         singleton = class << self; self; end
-        return if singleton.method_defined?(sym)
+        # What is in Tags others have used, on builders that need not know whether they have.
+        return if singleton.method_defined?(sym) && !singleton.instance_method(sym).owner.equal?(Tags)
 
         singleton.class_eval { define_method(sym) { |*args, &block| tag!(sym, *args, &block) } }
       end
