@@ -56,6 +56,8 @@ bool xml_is_plain(VALUE object);
 xml_builder *xml_builder_of(VALUE self);
 /* The builder, if the next step can be done natively; NULL if the Ruby builder has to do it. */
 xml_builder *xml_ready(VALUE self);
+/* Takes over what app code that ran in the middle of a step has done to the instance variables, as far as that is native. */
+void xml_follow(VALUE self, xml_builder *builder);
 /* Writes the instance variables, and keeps them up to date from here on. */
 void xml_mirror(VALUE self, xml_builder *builder);
 /* Hands the builder over to Ruby for good. */
@@ -70,6 +72,8 @@ void xml_set_encoding(VALUE self, xml_builder *builder, VALUE name);
 /* A String being written to. Between open and close no Ruby code runs, and nothing raises but what comes of closing first. */
 typedef struct {
     VALUE string;
+    /* What the String is appended to in the end, with all checks, if it is not the target; else false. */
+    VALUE onto;
     char *bytes;
     long length, room;
 } xml_out;
@@ -78,6 +82,15 @@ void xml_open(xml_out *out, VALUE string);
 void xml_grow(xml_out *out, long more);
 static inline void xml_close(xml_out *out) {
     rb_str_set_len(out->string, out->length);
+    if (RB_UNLIKELY(RTEST(out->onto))) rb_str_concat(out->onto, out->string);
+}
+
+/* Builder appends piece by piece: a target that takes one may refuse the next. */
+static inline void xml_flush(xml_out *out) {
+    if (RB_LIKELY(!RTEST(out->onto))) return;
+    VALUE target = out->onto;
+    xml_close(out);
+    xml_open(out, target);
 }
 
 static inline void xml_need(xml_out *out, long more) {
@@ -112,6 +125,8 @@ bool xml_is_simple(const xml_builder *builder, VALUE value);
 void xml_put_value(xml_out *out, VALUE value, bool attribute);
 /* Writes any value as text, whatever has to run for it. Nothing may be open. `value` is what to_s returned. */
 void xml_append_text(const xml_builder *builder, VALUE value);
+/* ` key="value"` as one String, by Ruby. */
+VALUE xml_pair_by_ruby(VALUE key, VALUE quote, VALUE value);
 /* Its text escaped for an attribute, as a String, by Ruby. */
 VALUE xml_attribute_by_ruby(const xml_builder *builder, VALUE value);
 

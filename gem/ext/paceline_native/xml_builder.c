@@ -50,8 +50,8 @@ static VALUE method_missing(int argc, VALUE *argv, VALUE self) {
         xml_leave_to_ruby(self, builder);
         return rb_call_super(argc, argv);
     }
-    if (xml_is_private(self, SYM2ID(argv[0]))) {
-        /* Builder makes a public method of it, for this builder, and then calls that itself. */
+    if (xml_is_called_by_others(self, SYM2ID(argv[0]))) {
+        /* Builder makes a public method of it, for this builder, which they then find. */
         xml_leave_to_ruby(self, builder);
         return rb_call_super(argc, argv);
     }
@@ -130,18 +130,18 @@ static VALUE end_special(xml_builder *builder, const char *close) {
 }
 
 static VALUE comment(VALUE self, VALUE value) {
-    refuse_block();
     xml_builder *builder = xml_ready(self);
     if (!builder) return rb_call_super(1, &value);
+    refuse_block();
     start_special(builder, "<!-- ");
     if (RTEST(value)) append(builder, value);
     return end_special(builder, " -->");
 }
 
 static VALUE cdata(VALUE self, VALUE value) {
-    refuse_block();
     xml_builder *builder = xml_ready(self);
     if (!builder) return rb_call_super(1, &value);
+    refuse_block();
     if (!RB_TYPE_P(value, T_STRING) || RBASIC_CLASS(value) != rb_cString || value == builder->target || !xml_is_utf8(value) ||
         rb_memsearch("]]>", 3, RSTRING_PTR(value), RSTRING_LEN(value), rb_utf8_encoding()) >= 0) {
         value = rb_funcall(value, id_gsub, 2, rb_utf8_str_new_cstr("]]>"), rb_utf8_str_new_cstr("]]]]><![CDATA[>"));
@@ -200,10 +200,10 @@ static VALUE declare_utf8(VALUE self, xml_builder *builder) {
 }
 
 static VALUE instruct(int argc, VALUE *argv, VALUE self) {
-    refuse_block();
     rb_check_arity(argc, 0, 2);
     xml_builder *builder = xml_ready(self);
     if (!builder) return rb_call_super(argc, argv);
+    refuse_block();
     if (argc == 0 || (argc == 1 && argv[0] == ID2SYM(id_xml))) return declare_utf8(self, builder);
     VALUE attributes = argc > 1 ? argv[1] : Qnil;
     bool declaration = argc == 0 || argv[0] == ID2SYM(id_xml);

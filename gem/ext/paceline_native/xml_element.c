@@ -18,13 +18,7 @@ typedef struct {
 
 /* `name="value"` by Ruby's own means, for what cannot be put natively. As in Builder it is one piece, or nothing if that fails. */
 static void append_attribute(xml_builder *builder, VALUE key, VALUE value) {
-    VALUE piece = rb_utf8_str_new_cstr(" ");
-    rb_str_append(piece, key);
-    rb_str_cat(piece, "=", 1);
-    rb_str_cat(piece, &builder->quote, 1);
-    rb_str_append(piece, value);
-    rb_str_cat(piece, &builder->quote, 1);
-    rb_str_concat(builder->target, piece);
+    rb_str_concat(builder->target, xml_pair_by_ruby(key, rb_utf8_str_new(&builder->quote, 1), value));
 }
 
 /* Whether `value` is a String that is what it says, and stays so while the target is written to. */
@@ -65,6 +59,7 @@ void xml_put_attribute(xml_builder *builder, xml_out *out, VALUE key, VALUE valu
         xml_put_char(out, builder->quote);
     } else {
         xml_close(out);
+        if (FIXNUM_P(value) && !no_text) value = rb_fix2str(value, 10);
         append_attribute(builder, key, raw ? value : xml_attribute_by_ruby(builder, empty ? rb_str_new(NULL, 0) : value));
         xml_open(out, builder->target);
     }
@@ -92,6 +87,7 @@ static int put_rest(VALUE key, VALUE value, VALUE data) {
     writing *to = (writing *)data;
     if (to->written > 0) to->written--;
     else xml_put_attribute(to->builder, to->out, key, value);
+    xml_flush(to->out);
     return ST_CONTINUE;
 }
 
@@ -118,8 +114,9 @@ VALUE xml_text_of(const xml_builder *builder, VALUE value) {
     if (FIXNUM_P(value) || is_steady(builder, value)) return value;
     if (SYMBOL_P(value)) return rb_sym2str(value);
     value = rb_funcallv_public(value, xml_id_to_s, 0, NULL);
+    if (value == builder->target) return rb_str_dup(value);
     /* Of what is no String `<<` makes a character, or TypeError. */
-    return is_steady(builder, value) ? value : xml_copy(value);
+    return RB_TYPE_P(value, T_STRING) ? value : xml_copy(value);
 }
 
 /* Whether an argument is taken for a namespace: a Symbol, or what calls itself one. */
@@ -148,6 +145,11 @@ static VALUE end_by_hooks(VALUE data) {
 static VALUE end_nesting(VALUE data) {
     nesting *at = (nesting *)data;
     xml_builder *builder = xml_ready(at->self);
+    /* A level below 0, after somebody has set it, is Ruby's to complain about. */
+    if (builder && builder->level == 0) {
+        xml_leave_to_ruby(at->self, builder);
+        builder = NULL;
+    }
     if (builder) {
         xml_out out;
         xml_set_level(at->self, builder, builder->level - 1);
@@ -172,11 +174,23 @@ void xml_nest(VALUE self, xml_builder *builder, VALUE holder, long at, long leng
     RB_GC_GUARD(holder);
 }
 
+/* An element whose name is not UTF-8. */
+static VALUE named_by_ruby(VALUE self, xml_builder *builder, VALUE name, int argc, const VALUE *argv) {
+    VALUE stack, *all = ALLOCV_N(VALUE, stack, argc + 1);
+    all[0] = rb_str_intern(name);
+    MEMCPY(all + 1, argv, VALUE, argc);
+    xml_leave_to_ruby(self, builder);
+    VALUE returned = rb_funcall_passing_block(self, xml_id_tag, argc + 1, all);
+    ALLOCV_END(stack);
+    return returned;
+}
+
 VALUE xml_element(VALUE self, xml_builder *builder, VALUE name, int argc, const VALUE *argv) {
     VALUE attributes = Qnil, text = Qnil;
     bool own = false, has_text = false, has_block = rb_block_given_p();
     if (argc > 0 && is_namespace(argv[0])) {
         name = rb_str_append(rb_str_cat(rb_str_dup(name), ":", 1), rb_obj_as_string(argv[0]));
+        if (!xml_is_utf8(name)) return named_by_ruby(self, builder, name, argc - 1, argv + 1);
         argc--;
         argv++;
     }
@@ -203,6 +217,7 @@ VALUE xml_element(VALUE self, xml_builder *builder, VALUE name, int argc, const 
         }
     }
     if (has_block && has_text) rb_raise(rb_eArgError, "XmlMarkup cannot mix a text argument with a block");
+    xml_follow(self, builder);
 
     xml_out out;
     xml_open(&out, builder->target);
@@ -222,6 +237,7 @@ VALUE xml_element(VALUE self, xml_builder *builder, VALUE name, int argc, const 
         xml_close(&out);
     } else {
         xml_put_char(&out, '>');
+        xml_flush(&out);
         if (xml_is_simple(builder, text)) {
             xml_put_value(&out, text, false);
         } else {

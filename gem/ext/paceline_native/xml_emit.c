@@ -112,7 +112,7 @@ static VALUE open_element(int argc, VALUE *argv, VALUE self) {
 
 static VALUE close_element(VALUE self, VALUE xml, VALUE shape) {
     xml_builder *builder = taking_shapes(xml);
-    if (!builder) return by_replay("close", 2, (VALUE[]){xml, shape});
+    if (!builder || builder->level == 0) return by_replay("close", 2, (VALUE[]){xml, shape});
     xml_out out;
     builder->level--;
     xml_open(&out, builder->target);

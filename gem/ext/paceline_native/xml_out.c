@@ -4,13 +4,20 @@
 void xml_open(xml_out *out, VALUE string) {
     /* Raises if it is frozen; gives it bytes of its own if it shares them, as after a dup. */
     rb_str_modify(string);
+    out->onto = Qfalse;
+    if (RB_UNLIKELY(rb_enc_get_index(string) != xml_utf8)) {
+        /* App code has made another encoding of it in the middle of an element. */
+        out->onto = string;
+        string = rb_utf8_str_new(NULL, 0);
+        rb_str_modify(string);
+    }
     out->string = string;
     RSTRING_GETMEM(string, out->bytes, out->length);
     out->room = (long)rb_str_capacity(string);
 }
 
 void xml_grow(xml_out *out, long more) {
-    xml_close(out);
+    rb_str_set_len(out->string, out->length);
     /* At least twice the size, so that a long document is copied a few times only. */
     rb_str_modify_expand(out->string, more > out->length ? more : out->length);
     out->bytes = RSTRING_PTR(out->string);
@@ -19,7 +26,7 @@ void xml_grow(xml_out *out, long more) {
 
 void xml_put_indent(xml_out *out, const xml_builder *builder) {
     long spaces = builder->level * builder->indent;
-    if (spaces == 0) return;
+    if (spaces <= 0) return;
     xml_need(out, spaces);
     memset(out->bytes + out->length, ' ', spaces);
     out->length += spaces;
@@ -94,6 +101,10 @@ static VALUE characters(void) {
 
 static VALUE text_by_ruby(const xml_builder *builder, VALUE value) {
     return rb_funcall(characters(), rb_intern("encode_as"), 2, builder->encoding, value);
+}
+
+VALUE xml_pair_by_ruby(VALUE key, VALUE quote, VALUE value) {
+    return rb_funcall(characters(), rb_intern("pair"), 3, key, quote, value);
 }
 
 VALUE xml_attribute_by_ruby(const xml_builder *builder, VALUE value) {

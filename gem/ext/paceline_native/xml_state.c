@@ -119,6 +119,14 @@ static bool read_mirror(VALUE self, xml_builder *builder) {
     return true;
 }
 
+void xml_follow(VALUE self, xml_builder *builder) {
+    if (RB_LIKELY(builder->mode == XML_PLAIN)) return;
+    VALUE target = rb_ivar_get(self, id_target), indent = rb_ivar_get(self, id_indent), level = rb_ivar_get(self, id_level);
+    if (RB_TYPE_P(target, T_STRING)) RB_OBJ_WRITE(self, &builder->target, target);
+    if (is_small(indent, INDENT_MAX)) builder->indent = FIX2INT(indent);
+    if (is_small(level, LEVEL_MAX)) builder->level = FIX2LONG(level);
+}
+
 xml_builder *xml_ready(VALUE self) {
     xml_builder *builder = xml_builder_of(self);
     if (RB_LIKELY(builder->mode == XML_PLAIN)) {

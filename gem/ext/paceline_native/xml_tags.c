@@ -6,13 +6,13 @@
 #define TAGS_MAX 1000
 
 static VALUE tags, base, builder;
-static ID id_caching;
+static ID id_caching, id_respond_to, id_respond_to_missing;
 static int count;
 
 void xml_remember_tag(ID name) {
     if (count >= TAGS_MAX || !RTEST(rb_funcall(base, id_caching, 0))) return;
-    /* No respond_to? and the like, which Ruby would then ask of every builder. */
-    if (!rb_is_local_id(name) && !rb_is_const_id(name)) return;
+    /* No respond_to?, to_str and the like, which Ruby looks for by itself. */
+    if ((!rb_is_local_id(name) && !rb_is_const_id(name)) || strncmp(rb_id2name(name), "to_", 3) == 0) return;
     /* A private method of this name stays what it is. */
     if (rb_method_boundp(builder, name, 0)) return;
     count++;
@@ -21,7 +21,8 @@ void xml_remember_tag(ID name) {
     rb_ext_ractor_safe(false);
 }
 
-bool xml_is_private(VALUE self, ID name) {
+bool xml_is_called_by_others(VALUE self, ID name) {
+    if (name == id_respond_to || name == id_respond_to_missing) return true;
     return rb_method_boundp(CLASS_OF(self), name, 0) && !rb_method_boundp(CLASS_OF(self), name, 1);
 }
 
@@ -33,4 +34,6 @@ void xml_init_tags(VALUE xml, VALUE builder_class) {
     rb_gc_register_mark_object(tags);
     rb_gc_register_mark_object(base);
     id_caching = rb_intern("cache_method_calls");
+    id_respond_to = rb_intern("respond_to?");
+    id_respond_to_missing = rb_intern("respond_to_missing?");
 }

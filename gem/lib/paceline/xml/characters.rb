@@ -54,6 +54,11 @@ module Paceline
           text.gsub(/[^\u0000-\u007F]/) { |character| "&##{character.ord};" }.force_encoding(Encoding::US_ASCII)
         end
 
+        # An attribute as it is written; what cannot be joined raises Encoding::CompatibilityError.
+        def pair(name, quote, value)
+          %( #{name}=#{quote}#{value}#{quote})
+        end
+
         # Escaped text for the value of an attribute: line ends, which a parser would turn into spaces, and the quote as references.
         def attribute(text)
           text.gsub("\n", "&#10;").gsub("\r", "&#13;").gsub(/"/, "&quot;")

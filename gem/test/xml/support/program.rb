@@ -136,7 +136,7 @@ module XMLPrograms
       number = @builders.index { |builder| builder.equal?(object) } and return [:builder, number]
       case object
       when String then describe_string(object)
-      when Symbol then object.name.include?("0x") ? [:symbol, message(object.name)] : object
+      when Symbol then object.name.b.include?("0x") ? [:symbol, message(object.name)] : object
       when nil, true, false, Numeric then object
       when Array then object.map { |value| describe(value) }
       when Hash then [:hash, object.map { |pair| describe(pair) }]
