@@ -14,5 +14,6 @@ __attribute__((visibility("default"))) void Init_paceline_native(void) {
     paceline_init_gather(native);
 #ifdef PACELINE_XML
     paceline_init_xml(native);
+    paceline_init_xml_read(native);
 #endif
 }

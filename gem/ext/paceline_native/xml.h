@@ -14,6 +14,9 @@ size_t paceline_xml_escape(int32_t attribute, const uint8_t *text, size_t length
 /* xml_builder.c: makes `native` able to take Paceline::XML in hand (lib/paceline/xml/builder.rb calls that once). */
 void paceline_init_xml(VALUE native);
 
+/* xml_read.c */
+void paceline_init_xml_read(VALUE native);
+
 /* xml_state.c: what a builder knows. */
 
 typedef enum {
