@@ -169,6 +169,7 @@ static VALUE end_nesting(VALUE data) {
 
 void xml_nest(VALUE self, xml_builder *builder, VALUE holder, long at, long length) {
     nesting here = {self, holder, at, length};
+    xml_follow(self, builder);
     xml_set_level(self, builder, builder->level + 1);
     rb_ensure(yield_self, (VALUE)&here, end_nesting, (VALUE)&here);
     RB_GC_GUARD(holder);

@@ -82,7 +82,7 @@ void xml_leave_to_ruby(VALUE self, xml_builder *builder) {
 
 void xml_set_level(VALUE self, xml_builder *builder, long level) {
     builder->level = level;
-    if (builder->mode == XML_MIRRORED) rb_ivar_set(self, id_level, LONG2FIX(level));
+    if (builder->mode != XML_PLAIN) rb_ivar_set(self, id_level, LONG2FIX(level));
 }
 
 bool xml_takes_encoding(VALUE name) {

@@ -89,7 +89,7 @@ module XMLPrograms
       if @tame || roll < 184 || @reentrant then call
       elsif roll < 188 then private_call
       elsif roll < 191 then set
-      elsif roll < 194 then [:def, which, pick(Hooks::ALL.keys)]
+      elsif roll < 194 then [:def, which, pick(Hooks::SINGLETON.keys)]
       elsif roll < 197 then [:change, @random.rand(@builders), pick(Changes::ALL.keys)]
       else [:look, @random.rand(@builders)]
       end

@@ -97,6 +97,8 @@ module XMLPrograms
       made
     end
 
-    SINGLETON = ALL
+    # What one builder alone may have. When tags have become methods of it cannot be seen from outside: a method_missing that comes
+    # later is asked for them again.
+    SINGLETON = ALL.reject { |name,| name.match?(/\A(cache|missing)/) }
   end
 end
