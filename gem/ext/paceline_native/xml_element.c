@@ -225,6 +225,7 @@ VALUE xml_element(VALUE self, xml_builder *builder, VALUE name, int argc, const 
     xml_put_indent(&out, builder);
     xml_put_char(&out, '<');
     xml_put_string(&out, name);
+    xml_flush(&out);
     if (!NIL_P(attributes)) put_attributes(builder, &out, attributes, own, &text);
     if (has_block) {
         xml_put_char(&out, '>');
