@@ -1,8 +1,15 @@
 # frozen_string_literal: true
 
-# What Rails gets of the gem: the view helper esi_include. Changes nothing else.
+# What Rails gets of the gem: the view helper esi_include and, with `config.paceline.xml = true`, paceline/xml/rails. Changes nothing else.
 module Paceline
   class Railtie < ::Rails::Railtie
+    config.paceline = ActiveSupport::OrderedOptions.new
+    config.paceline.xml = false
+
+    initializer "paceline.xml" do |app|
+      require_relative "xml/rails" if app.config.paceline.xml
+    end
+
     initializer "paceline.esi" do
       ActiveSupport.on_load(:action_view) { include Paceline::ESI::Helper }
     end

@@ -6,15 +6,17 @@ module Paceline
     # comes here for whatever it does not take: a builder with hooks of its own, another quote or encoding, values that are no text.
     #
     # A *shape* is the markup of one element as a String that is ready but for its values: "\x01" stands where the value of an attribute
-    # goes and "\x02" where text goes: `<link href="\x01" rel="self">\x02</link>`, `<br/>`, `<entry id="\x01">`. Names and values that are
-    # in it are escaped and stand in double quotes. The value of the text comes first, those of attributes follow in their order.
+    # goes and "\x02" where text goes: `<link href="\x01" rel="self">\x02</link>`, `<br/>`, `<b>bold</b>`, `<entry id="\x01">`. Names,
+    # text and values that are in it are escaped, values stand in double quotes. The value of the text comes first, those of attributes
+    # follow in their order. Names of attributes are Symbols wherever that makes a difference.
     module Replay
       ATTRIBUTE = "\x01"
       TEXT = "\x02"
       NAME = /\A<([^\s>\/]+)/
       ATTRIBUTES = / ([^\s=]+)="([^"]*)"/
+      CONTENT = /\A[^>]*>(.*)<\/[^>]*>\z/m
       CHARACTERS = { "&amp;" => "&", "&lt;" => "<", "&gt;" => ">", "&quot;" => '"', "&#10;" => "\n", "&#13;" => "\r" }.freeze
-      private_constant :NAME, :ATTRIBUTES, :CHARACTERS
+      private_constant :NAME, :ATTRIBUTES, :CONTENT, :CHARACTERS
 
       class << self
         # A whole element without a block, `<br/>` or `<b>\x02</b>`. Returns the target, as all of these do.
@@ -62,9 +64,10 @@ module Paceline
         # The arguments of tag! for this shape and these values.
         def element_of(shape, values)
           values = values.dup
-          text = [values.shift] if shape.include?(TEXT)
+          content = shape[CONTENT, 1]
+          text = [content == TEXT ? values.shift : unescape(content)] if content
           start = shape[/\A[^>]*>/]
-          attributes = start.scan(ATTRIBUTES).to_h { |name, value| [name, value == ATTRIBUTE ? values.shift : unescape(value)] }
+          attributes = start.scan(ATTRIBUTES).to_h { |name, value| [name.to_sym, value == ATTRIBUTE ? values.shift : unescape(value)] }
           [start[NAME, 1], *text, *([attributes] unless attributes.empty?)]
         end
 
