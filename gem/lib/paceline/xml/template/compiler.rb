@@ -48,7 +48,6 @@ module Paceline
           return if magic?(node)
 
           names[node.name] = true if node.type == :assign
-          @retries = true if node.type == :jump && %w[retry redo].include?(node.name)
           node.children.each { |child| assigned(child, names) or return }
           names
         end
@@ -70,7 +69,7 @@ module Paceline
           when :list then visit_list(node, scope, void)
           when :branch
             node.children.each { |child| visit(child, scope, void && (child.type == :list || child.name == :continued)) }
-          when :loop then visit_loop(node, scope)
+          when :loop then node.children.each { |child| visit(child, scope, child.type == :list) }
           when :block then visit_block(node, Scope.new(scope))
           when :call then visit_call(node, scope, nil)
           else
@@ -84,12 +83,6 @@ module Paceline
             unused = void || index < node.children.size - 1
             child.type == :call ? visit_call(child, scope, unused ? :void : :value) : visit(child, scope, unused)
           end
-        end
-
-        def visit_loop(node, scope)
-          scope.loops += 1
-          node.children.each { |child| visit(child, scope, child.type == :list) }
-          scope.loops -= 1
         end
 
         def visit_block(node, scope, void = false)
@@ -125,8 +118,8 @@ module Paceline
           visit_block(block, inner, receiver&.builder && yields_builder?(call.name))
           return unless shape
 
-          if statement && !@retries && @inlining.allowed?(call, receiver, inner, parameter)
-            inline(call, shape, receiver, inner, parameter, statement)
+          if statement && @inlining.allowed?(call, receiver, inner, parameter)
+            inline(call, shape, receiver, parameter, statement)
           else
             rewrite(call, shape, receiver)
           end
@@ -148,9 +141,8 @@ module Paceline
           replace(call.start, call.finish, shape, ["#{EMIT}.#{shape.kind}(", receiver], ")")
         end
 
-        def inline(call, shape, receiver, scope, parameter, statement)
+        def inline(call, shape, receiver, parameter, statement)
           parameter.stands_for = receiver if parameter
-          scope.locals.each { |name| scope.parent.assign(name) }
           replace(call.start, call.block.body_start, shape, ["(#{EMIT}.open(", receiver], "); begin;")
           value = statement == :value ? ["; ", receiver, ".target!"] : []
           @pieces << [call.block.body_finish, call.block.finish,

@@ -13,15 +13,13 @@ module Paceline
 
       # A block's scope, or the template's, and what was found in it.
       class Scope
-        attr_reader :parent, :locals, :declared
-        attr_accessor :loops
+        attr_reader :locals, :declared
 
         def initialize(parent = nil)
           @parent = parent
           @variables = {}
           @locals = []
           @declared = []
-          @loops = 0
           @fixed = false
         end
 
@@ -62,10 +60,6 @@ module Paceline
           @fixed
         end
 
-        def in_loop?
-          @loops.positive? || !!@parent&.in_loop?
-        end
-
         def declared_below(name)
           @declared << name
           @parent&.declared_below(name)
@@ -81,18 +75,13 @@ module Paceline
         # `call` is done on the Variable `receiver`; its block has the Scope `scope` and, if it has a parameter, the Variable `parameter`.
         def allowed?(call, receiver, scope, parameter)
           block = call.block
-          return false if !block.plain || block.rescues || scope.fixed?
-          return false unless scope.locals.empty? || (!scope.parent.in_loop? && scope.locals.all? { |name| inside?(name, call) })
+          # A variable of the block's own would be seen outside, if only by an error's suggestions.
+          return false if !block.plain || block.rescues || scope.fixed? || scope.locals.any?
 
           parameter.nil? || parameter.name == receiver.name || replaceable?(block, receiver, scope, parameter)
         end
 
         private
-
-        # The name stands nowhere outside the call.
-        def inside?(name, call)
-          count(name, 0, call.start).zero? && count(name, call.block.finish, @source.bytesize).zero?
-        end
 
         # Wherever the parameter stands it is the receiver of a compiled call, and the other name means there what it means outside.
         def replaceable?(block, receiver, scope, parameter)

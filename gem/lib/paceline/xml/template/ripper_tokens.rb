@@ -102,6 +102,8 @@ module Paceline
               raise Reader::Unreadable unless open.any? && fits?(@tokens[open.last], token)
 
               @tokens[open.pop].closing = index
+              # A lambda ends with its body, not with its parameters.
+              @tokens[open.pop].closing = index if token.type != :rparen && open.any? && @tokens[open.last].type == :tlambda
             elsif %i[nl semicolon].include?(token.type)
               header_over(open)
             end
@@ -111,7 +113,7 @@ module Paceline
 
         def opens?(token, open)
           case token.type
-          when *OPENING.keys, *LITERALS then true
+          when *OPENING.keys, *LITERALS, :tlambda then true
           when :symbeg then token.text != ":"
           when :kw then keyword_opens?(token, open)
           end

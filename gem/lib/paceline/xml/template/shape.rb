@@ -13,7 +13,7 @@ module Paceline
         SYMBOL = /\A:(?:([A-Za-z_]\w*)|"([^"\\]*)"|'([^'\\]*)')\z/
         STRING = /\A(?:"([^"\\]*)"|'([^'\\]*)')\z/
         INTERPOLATION = /\A:?"[^"]*#[{$@]/
-        KEY = /\A(?:([A-Za-z_]\w*):|(["'])([^"'\\]*)\2:|(:?)(["'])([^"'\\]*)\5\s*=>|:([A-Za-z_]\w*)\s*=>)\z/
+        KEY = /\A(?:([[:alpha:]_][[:alnum:]_]*):|(["'])([^"'\\]*)\2:|(:?)(["'])([^"'\\]*)\5\s*=>|:([[:alpha:]_][[:alnum:]_]*)\s*=>)\z/
         WORDS = { "nil" => nil, "true" => true, "false" => false }.freeze
         private_constant :NAME, :REFUSED, :SYMBOL, :STRING, :INTERPOLATION, :KEY, :WORDS
 
@@ -55,6 +55,8 @@ module Paceline
           texts, attributes = arguments.partition { |argument| argument.key_start.nil? }
           refuse if texts.size > 1 || (texts.any? && (@call.block || arguments.first != texts.first))
           text = texts.any? ? text(texts.first) : nil
+          # It might turn out as a Symbol, which would be the namespace if there was none.
+          refuse if @namespace && values.any?
           start = "<#{name}#{attributes(attributes, values.any?)}"
           @kind = @call.block ? :element : :leaf
           @end_tag = "</#{name}>"
@@ -93,6 +95,7 @@ module Paceline
           first = arguments.first
           if first && first.key_start.nil? && (local = constant(first)) && local[0].is_a?(Symbol)
             arguments.shift
+            @namespace = true
             name = "#{name}:#{local[0]}"
           end
           refuse unless NAME.match?(name)
