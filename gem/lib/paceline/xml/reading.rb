@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../native"
+require_relative "native"
 require_relative "reading/parse_error"
 require_relative "reading/encoding"
 
@@ -16,10 +16,9 @@ module Paceline
       # attributes:: of one element (default 1,000)
       # expansion::  bytes of the values of entities that are read where they are referred to, and one for each reference (default 65,536)
       Limits = Struct.new(:bytes, :elements, :attributes, :expansion, keyword_init: true)
-      NATIVE = Native && Native.const_defined?(:XmlReading)
       # Deeper than any document that is within the other limits.
       BOTTOMLESS = 2**30
-      private_constant :NATIVE, :BOTTOMLESS
+      private_constant :BOTTOMLESS
 
       @limits = Limits.new(bytes: 64 << 20, elements: 1_000_000, attributes: 1_000, expansion: 65_536)
 
@@ -47,7 +46,7 @@ module Paceline
 
         # Whether documents are read natively.
         def native?
-          NATIVE ? true : false
+          NATIVE
         end
 
         # What there is to read, as a String. More than a limit of bytes is not read.

@@ -38,10 +38,10 @@ module ReadingHelper
     rescue Paceline::XML::ParseError => e
       "! #{e.message}"
     end
-    # Where a declaration that begins a document type ends is told with other words.
-    return "! the document type" if told.all?(/\A! .*(?:document type|a name is missing|quot|declaration)/m)
-
-    assert_equal told[0], told[1], "in Ruby, of #{document.inspect}"
+    # A document type without an end is one mistake to quick-xml, and many to the reader in Ruby.
+    unless told[0].include?("no end to the document type") && told[1].start_with?("!")
+      assert_equal told[0], told[1], "in Ruby, of #{document.inspect}"
+    end
     told[0]
   end
 
