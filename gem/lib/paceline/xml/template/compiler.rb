@@ -29,6 +29,7 @@ module Paceline
 
           @inlining = Inlining.new(@source)
           scope = Scope.new
+          @locals.each { |name| scope.declare(name.to_s) } if @locals.is_a?(Array)
           scope.declare("xml", builder: true)
           visit(tree, scope, tree.type == :list)
           edits = Edits.new(@source, @pieces.map { |start, finish, parts| Edits::Edit.new(start, finish, text(parts)) })

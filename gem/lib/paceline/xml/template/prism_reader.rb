@@ -70,7 +70,7 @@ module Paceline
           return Node.new(:assign, node.name.to_s, nodes(node)) if type.match?(ASSIGNMENT)
           return Node.new(:loop, nil, nodes(node)) if LOOPS.include?(type)
           return branch(node, type) if BRANCHES.include?(type)
-          return Node.new(:branch, :continued, nodes(node) + opaque(type)) if CONTINUATIONS.include?(type)
+          return Node.new(:branch, :continued, nodes(node) + patterns(node)) if CONTINUATIONS.include?(type)
 
           case type
           when :StatementsNode then list(node)
@@ -78,7 +78,8 @@ module Paceline
           when :CallNode then call_node(node)
           when :ItLocalVariableReadNode then Node.new(:read, "it", [])
           when :LambdaNode, :BlockNode then block_node(node, nil)
-          when :MatchWriteNode, :MatchRequiredNode, :MatchPredicateNode then Node.new(:opaque, nil, nodes(node))
+          when :MatchWriteNode then Node.new(:opaque, nil, nodes(node))
+          when :MatchRequiredNode, :MatchPredicateNode then Node.new(:other, nil, nodes(node) + patterns(node))
           else Node.new(:other, nil, nodes(node))
           end
         end
@@ -92,8 +93,16 @@ module Paceline
           Node.new(:other, nil, [node(node.predicate), *values.flat_map { |statements| statements.body.map { |value| node(value) } }])
         end
 
-        def opaque(type)
-          type == :InNode ? [Node.new(:opaque, nil, [])] : []
+        # What a pattern assigns by its keys.
+        def patterns(node)
+          return [] unless node.respond_to?(:pattern)
+
+          [Node.new(:opaque, nil, keys(node.pattern).map { |name| Node.new(:assign, name, []) })]
+        end
+
+        def keys(node)
+          own = type(node) == :AssocNode && type(node.key) == :SymbolNode ? [node.key.unescaped] : []
+          own + node.compact_child_nodes.flat_map { |child| keys(child) }
         end
 
         def call_node(node)
