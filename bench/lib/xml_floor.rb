@@ -12,10 +12,13 @@ module Bench
       order = Documents.order
       <<~XML
         <?xml version="1.0" encoding="UTF-8"?>
-        <order number="#{order.number}" state="open">
-          <customer>#{CGI.escapeHTML(order.customer)}</customer>
+        <order number="#{order.number}">
+          <to>#{CGI.escapeHTML(order.customer)}</to>
+          <by>#{CGI.escapeHTML(order.seller)}</by>
           <item>#{CGI.escapeHTML(order.item)}</item>
           <crates>#{order.crates}</crates>
+          <at>#{CGI.escapeHTML(order.day)}</at>
+          <cold/>
           <note>#{CGI.escapeHTML(order.note)}</note>
         </order>
       XML

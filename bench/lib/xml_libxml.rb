@@ -13,10 +13,12 @@ module Bench
       written do |xml|
         xml.start_element("order")
         xml.write_attribute("number", order.number.to_s)
-        xml.write_attribute("state", "open")
-        xml.write_element("customer", order.customer)
+        xml.write_element("to", order.customer)
+        xml.write_element("by", order.seller)
         xml.write_element("item", order.item)
         xml.write_element("crates", order.crates.to_s)
+        xml.write_element("at", order.day)
+        empty(xml, "cold")
         xml.write_element("note", order.note)
       end
     end

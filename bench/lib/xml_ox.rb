@@ -11,10 +11,14 @@ module Bench
     def small
       order = Documents.order
       xml = start
-      xml.element("order", number: order.number.to_s, state: "open")
-      leaf(xml, "customer", order.customer)
+      xml.element("order", number: order.number.to_s)
+      leaf(xml, "to", order.customer)
+      leaf(xml, "by", order.seller)
       leaf(xml, "item", order.item)
       leaf(xml, "crates", order.crates.to_s)
+      leaf(xml, "at", order.day)
+      xml.element("cold")
+      xml.pop
       leaf(xml, "note", order.note)
       xml.close
       xml.to_s

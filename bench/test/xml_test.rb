@@ -39,7 +39,7 @@ class XmlBenchTest < Minitest::Test
     seen = []
     silent = Class.new(XmlWriters::Silent) { define_method(:method_missing) { |name, *args, &block| seen << name; super(name, *args, &block) } }
     assert_equal "", XmlWriters::Speaking.new { silent.new }.work("small").call
-    assert_equal %i[instruct! order customer item crates note], seen
+    assert_equal %i[instruct! order to by item crates at cold note], seen
   end
 
   def test_a_difference_is_told_with_its_place

@@ -2,7 +2,7 @@
 
 # What the documents of `bin/bench xml` tell: the same every time. No text has quotes in it, which not every writer leaves alone.
 module Documents
-  Order = Struct.new(:number, :customer, :item, :crates, :note, keyword_init: true)
+  Order = Struct.new(:number, :customer, :seller, :item, :crates, :day, :note, keyword_init: true)
   Entry = Struct.new(:id, :title, :updated, :author, :url, :style, :strength, :summary, keyword_init: true)
   Feed = Struct.new(:id, :title, :updated, :url, :entries, keyword_init: true)
   Post = Struct.new(:number, :author, :text, keyword_init: true)
@@ -14,18 +14,18 @@ module Documents
   STYLES = %w[lager ale wheat stout sour].freeze
   SUMMARIES = ["Smells of fresh bread & honey; lean and quick.", "Dry, pale, 4 < 5 % by volume – a table beer.", "Ripe fruit, a long bitter finish; keep it cool.",
                "Brewed with malt from the house’s own floor."].freeze
-  SENTENCES = ["The kettle came up to the boil <em>a quarter of an hour</em> late, and nobody could tell why.",
-               "We held the mash at 64 °C for an hour and at 72 °C for another twenty minutes.",
-               "After that the wort ran clear, a little darker than in spring – as dark as it <em>should</em> be.",
-               "Whoever has a spare valve of the old kind, please write to the brew house.",
-               "Malt &amp; hops are paid until the end of March; water is <strong>not</strong>.",
-               "It was the year’s first batch with barley of our own, from the field behind the church.",
-               "Ask again when the yeast has settled,<br>it needs a week if the cellar stays &lt; 10 °C."].freeze
+  SENTENCES = ["The kettle came up to the boil <em>a quarter of an hour</em> late &amp; nobody could tell <b>why</b>.",
+               "We held the <b>mash</b> at 64 °C for <em>an hour</em> and at 72 °C for <em>another</em> twenty minutes.",
+               "After that the <b>wort</b> ran clear, a little <em>darker</em> than in spring –<br>as dark as it <em>should</em> be.",
+               "Whoever has a <em>spare valve</em> of the <b>old</b> kind, please write to the <b>brew house</b>.",
+               "<b>Malt</b> &amp; <b>hops</b> are paid until the end of <em>March</em>; water is <strong>not</strong>.",
+               "It was the year’s <em>first</em> batch with <b>barley</b> of our own,<br>from the field behind the <b>church</b>.",
+               "Ask again when the <b>yeast</b> has settled,<br>it needs <em>a week</em> if the cellar stays &lt; 10 °C."].freeze
 
   module_function
 
   def order
-    @order ||= Order.new(number: 4711, customer: "Miller & Sons", item: "Kölsch", crates: 24, note: "Cold, < 8 °C; before Monday")
+    @order ||= Order.new(number: 4711, customer: "Miller & Sons", seller: "Zoë W", item: "Kölsch", crates: 24, day: "Friday", note: "< 8 °C")
   end
 
   def feed
@@ -34,7 +34,7 @@ module Documents
   end
 
   def board
-    @board ||= Board.new(title: "Brew house & cellar", posts: Array.new(20) { |i| Post.new(number: i + 1, author: AUTHORS[i % 5], text: text(i)) })
+    @board ||= Board.new(title: "Brew house & cellar", posts: Array.new(16) { |i| Post.new(number: i + 1, author: AUTHORS[i % 5], text: text(i)) })
   end
 
   # What a view of the document NAME has for its instance variables.
@@ -55,7 +55,7 @@ module Documents
 
   # HTML, as somebody wrote it into a form.
   def text(number)
-    Array.new(5) { |paragraph| "<p>#{Array.new(5 + (number % 3 / 2)) { |i| SENTENCES[(number + (paragraph * 3) + i) % 7] }.join(" ")}</p>" }.join("\n")
+    Array.new(5) { |paragraph| "<p>#{Array.new(4 + (number % 5 / 2 % 2)) { |i| SENTENCES[(number + (paragraph * 3) + i) % 7] }.join(" ")}</p>" }.join("\n")
   end
   private_class_method :entry, :text
 end
