@@ -112,11 +112,31 @@ class ReadingConversionTest < Paceline::Test
     end
   end
 
-  # actionpack-xml_parser's whole doing with a request's body.
+  BODY = "<?xml version=\"1.0\"?><post><title>x</title><published-at type=\"date\">2024-02-29</published-at></post>"
+
+  # What actionpack-xml_parser does with a request's body, here with an IO.
   def test_bodies_of_requests
-    body = "<?xml version=\"1.0\"?><post><title>x</title><published-at type=\"date\">2024-02-29</published-at></post>"
-    params = Hash.from_xml(StringIO.new(body.b).read) || {}
+    params = Hash.from_xml(StringIO.new(BODY.b)) || {}
     assert_equal({ "post" => { "title" => "x", "published_at" => Date.new(2024, 2, 29) } }, params)
-    assert_raises(REXML::ParseException) { Hash.from_xml(body.b.chop) }
+    assert_raises(REXML::ParseException) { Hash.from_xml(BODY.b.chop) }
+  end
+
+  def test_requests_with_actionpack_xml_parser
+    begin
+      require "action_pack/xml_parser"
+    rescue LoadError
+      skip "actionpack-xml_parser is not here"
+    end
+    before = ActionDispatch::Request.parameter_parsers
+    ActionPack::XmlParser.register
+    request = lambda do |body|
+      ActionDispatch::Request.new("REQUEST_METHOD" => "POST", "CONTENT_TYPE" => "application/xml", "CONTENT_LENGTH" => body.bytesize.to_s,
+                                  "rack.input" => StringIO.new(body.b), "action_dispatch.logger" => nil).request_parameters
+    end
+    assert_equal({ "post" => { "title" => "x", "published_at" => Date.new(2024, 2, 29) } }, request.call(BODY).to_h)
+    assert_raises(ActionDispatch::Http::Parameters::ParseError) { request.call(BODY.chop) }
+    assert_raises(ActionDispatch::Http::Parameters::ParseError) { request.call("<!DOCTYPE a [<!ENTITY e '&e;'>]><a>&e;</a>") }
+  ensure
+    ActionDispatch::Request.parameter_parsers = before if before
   end
 end

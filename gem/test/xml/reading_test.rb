@@ -51,7 +51,7 @@ class ReadingTest < Paceline::Test
   end
 
   def test_what_is_not_well_formed
-    ["<a/><b/>", "<a/>x", "x<a/>", " ", "<a>", "<a", "</a>", "<a></b>", "<a b='1' b='2'/>", "<a b/>", "<a b=1/>", "<a b='<'/>", "<a b='1'c='2'/>",
+    ["<a/><b/>", "<a/>x", "x<a/>", "\uFEFF\uFEFF<a/>", " ", "<a>", "<a", "</a>", "<a></b>", "<a b='1' b='2'/>", "<a b/>", "<a b=1/>", "<a b='<'/>", "<a b='1'c='2'/>",
      "<a>&x;</a>", "<a>& </a>", "<a>&#0;</a>", "<a>\u0001</a>", "<a>\uFFFE</a>", "<a>\xFF</a>", "<a>]]></a>", "<a><!-- -- --></a>", "<x:a/>", "<a x:b=''/>",
      "<a xmlns:x='1' xmlns:y='1' x:b='' y:b=''/>", "<a:b:c/>", "<1/>", "<a><?xml version='1.0'?></a>", "<?xml version='2.0'?><a/>", "<a b='1' />\0",
      "<a/><!DOCTYPE a>", "<!DOCTYPE a [%p;]><a/>", "<!DOCTYPE a [<!ENTITY e '<b/>'>]><a>&e;</a>",
@@ -71,6 +71,12 @@ class ReadingTest < Paceline::Test
       assert_equal umlaut, read(document), document.inspect
       assert_equal umlaut, XmlMini.parse(StringIO.new(document)).inspect, document.inspect
     end
+  end
+
+  def test_an_encoding_that_shifts
+    document = "<?xml version='1.0' encoding='ISO-2022-JP'?><a>\u65E5\u672C</a>".encode("ISO-2022-JP")
+    assert_equal({ "a" => { "__content__" => "\u65E5\u672C" } }.inspect, read(document))
+    assert_includes read("<?xml version='1.0' encoding='UTF-7'?><a/>"), "can't be read as UTF-7"
   end
 
   def test_encodings_that_are_wrong

@@ -15,6 +15,8 @@ use super::{
     symbols::{Symbol, Symbols},
 };
 
+const OUTSIDE: &str = "text outside of the root element";
+
 /// Reads a whole document, which has to be UTF-8, with or without a byte order mark. An encoding that it declares is not looked at.
 pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Document, Error> {
     if bytes.len() > limits.bytes.min(Limits::MOST_BYTES) {
@@ -28,6 +30,10 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Document, Error> {
         let character = body[at..].chars().next().map_or(0, u32::from);
         let message = format!("character U+{character:04X} is not allowed");
         return Err(Mistake::new(at, message).place(body.as_bytes()));
+    }
+    // quick-xml would pass over a second one without counting it.
+    if body.starts_with('\u{FEFF}') {
+        return Err(Mistake::new(0, OUTSIDE).place(body.as_bytes()));
     }
     let mut parser = Parser::new(body, limits);
     parser.document.skipped = text.len() - body.len();
@@ -387,7 +393,7 @@ impl<'a> Parser<'a> {
     fn outside(&mut self, start: usize, end: usize) -> Done {
         match skip_space(&self.body.as_bytes()[..end], start) {
             at if at == end => Ok(()),
-            at => Err(Mistake::new(at, "text outside of the root element")),
+            at => Err(Mistake::new(at, OUTSIDE)),
         }
     }
 

@@ -111,6 +111,7 @@ fn what_is_not_well_formed_is_refused_where_it_stands() {
         (" \n", "2:1: the document has no root"),
         ("x<a/>", "1:1: text outside"),
         ("<a/>x", "1:5: text outside"),
+        ("\u{FEFF}\u{FEFF}<a/>", "1:1: text outside"),
         ("<a/>&amp;", "1:5: text outside"),
         ("<a/><![CDATA[]]>", "1:5: a CDATA section outside"),
         ("<a/><b/>", "1:5: a second root"),

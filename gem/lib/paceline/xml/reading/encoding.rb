@@ -54,7 +54,7 @@ module Paceline
             attributes = DECLARATION.match(text.dup.force_encoding(::Encoding::BINARY)) or return
             name = NAME.match(" #{attributes[1]}") or return
             encoding = ::Encoding.find(name[1] || name[2])
-            encoding if encoding.ascii_compatible? && !encoding.equal?(::Encoding::BINARY)
+            encoding unless encoding.equal?(::Encoding::BINARY) || encoding.name.start_with?("UTF-16", "UTF-32")
           rescue ArgumentError
             raise ParseError, "encoding #{(name[1] || name[2]).inspect} is not known"
           end
