@@ -13,7 +13,7 @@ module Bench
     # What Visit wants to know.
     Settings = Struct.new(:connections, :seconds, :full, :warm_up, keyword_init: true)
     COMPILED = { "BENCH_XML" => "paceline" }.freeze
-    BASELINE = "puma, Builder"
+    BASELINE = "paceline, Builder"
 
     attr_reader :summary, :absent
 
@@ -40,7 +40,7 @@ module Bench
     def ways
       @ways ||= begin
         paceline, puma = Servers.named(%w[paceline puma])
-        [[named(paceline, "paceline, Builder"), app({})], [named(paceline, "paceline, compiled"), app(COMPILED)], [named(puma, BASELINE), app({})]]
+        [[named(paceline, BASELINE), app({})], [named(paceline, "paceline, compiled"), app(COMPILED)], [named(puma, "puma, Builder"), app({})]]
       end
     end
 
