@@ -79,6 +79,7 @@ static int put_pair(VALUE key, VALUE value, VALUE data) {
         return ST_STOP;
     }
     xml_put_attribute(to->builder, to->out, key, value);
+    xml_flush(to->out);
     to->written++;
     return ST_CONTINUE;
 }

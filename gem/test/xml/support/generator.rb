@@ -119,7 +119,7 @@ module XMLPrograms
       elsif roll < 84 then [:comment!, [chance(85) ? text : value], chance(4)]
       elsif roll < 87 then [:cdata!, [chance(85) ? text : value], chance(4)]
       elsif roll < 88 then [:cdata_value!, [pick(TAGS), chance(85) ? text : value], chance(4)]
-      elsif roll < 91 then [:instruct!, instruction, chance(4)]
+      elsif roll < 91 && !@reentrant then [:instruct!, instruction, chance(4)]
       elsif roll < 94 then [:declare!, declaration, chance(30)]
       elsif roll < 96 then [pick(%i[target! explicit_nil_handling? nil?]), []]
       elsif roll < 98 then [:method_missing, [pick([:a, :b, [:string, "s"], :x?])] + (chance(50) ? [text] : []), chance(20)]
@@ -144,7 +144,7 @@ module XMLPrograms
 
     def attributes
       pairs = Array.new(@random.rand(4)) { [@tame || chance(92) ? pick([:href, :id, :a, :b, [:string, "rel"], [:string, "xml:lang"]]) : value, attribute_value] }
-      pairs.reject! { |name,| name == [:bare] }
+      pairs.reject! { |name,| %i[bare builder].include?(Array(name).first) }
       @tame || chance(90) ? [:hash, pairs] : [:hash, pairs, pick(%i[subclass identity default frozen])]
     end
 
@@ -170,13 +170,13 @@ module XMLPrograms
       end
     end
 
-    # An object whose to_s writes to the builder that asks for it, or does something to its target; not to the builder's own variables
-    # and hooks: in the middle of an element those are beyond what the native part follows.
+    # An object whose to_s writes to the builder that asks for it, or does something to its target. It does not change the target's
+    # encoding, the declared one, variables or hooks: in the middle of an element those are beyond what the native part follows.
     def reentrant
       return [:odd, :plain, nil] if @depth > 2
 
       outer, @reentrant, @depth = @reentrant, true, @depth + 1
-      made = [:odd, :ops, chance(50) ? ops(1 + @random.rand(2)) : [[:change, @random.rand(@builders), pick(Changes::ALL.keys - %i[binary latin])]]]
+      made = [:odd, :ops, chance(50) ? ops(1 + @random.rand(2)) : [[:change, @random.rand(@builders), pick(Changes::ALL.keys - %i[binary latin freeze])]]]
       @reentrant = outer
       @depth -= 1
       made

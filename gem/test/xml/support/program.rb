@@ -21,9 +21,11 @@ module XMLPrograms
     # What the program did: a list of what each call returned or raised, and of the targets, in terms that do not name the classes.
     attr_reader :trace
 
-    # `classes` maps the names of classes that programs use to those to be tried.
-    def initialize(program, classes)
+    # `classes` maps the names of classes that programs use to those to be tried. `collector` disturbs each call: :stress lets the collector
+    # run at each allocation in it, :compact moves objects before it.
+    def initialize(program, classes, collector: nil)
       @program = program
+      @collector = collector
       @classes = classes
       @builders = []
       @targets = []
@@ -46,16 +48,20 @@ module XMLPrograms
       # How deep it came depends on the frames' size.
       [:stack_overflow]
     rescue Exception => e # rubocop:disable Lint/RescueException
+      return [:stack_overflow] if e.cause.is_a?(SystemStackError)
+
       @trace << raised(e)
       finish
     ensure
       base.cache_method_calls = true
+      GC.stress = false if @collector == :stress
     end
 
     def ops(list) = list.each { |op| step(op) }
 
     # Runs a block's ops and says how the block is to end.
     def body(ops, ending, given)
+      disturb(false)
       @given.push(given)
       given.each { |value| @trace << [:given, describe(value)] }
       self.ops(ops)
@@ -67,6 +73,7 @@ module XMLPrograms
       end
     ensure
       @given.pop
+      disturb(true)
     end
 
     private
@@ -106,13 +113,23 @@ module XMLPrograms
     def call(builder, name, args, keywords, block, rescued)
       args = args.map { |value| make(value) }
       keywords = keywords.transform_values { |value| make(value) }
-      @trace << describe(Calls.dispatch(self, builder, name, args, keywords, block))
+      disturb(true)
+      returned = Calls.dispatch(self, builder, name, args, keywords, block)
+      disturb(false)
+      @trace << describe(returned)
     rescue SystemStackError
       raise
     rescue Exception => e # rubocop:disable Lint/RescueException
-      raise unless rescued
+      disturb(false)
+      raise unless rescued && !e.cause.is_a?(SystemStackError)
 
       @trace << raised(e)
+    end
+
+    # Minor collections: a major one at each allocation takes minutes.
+    def disturb(inside)
+      GC.stress = inside && 1 if @collector == :stress
+      GC.compact if inside && @collector == :compact
     end
 
     CLASS = Kernel.instance_method(:class)
@@ -124,7 +141,7 @@ module XMLPrograms
 
     # Without addresses, without what error_highlight and did_you_mean add.
     def message(text)
-      text = text.dup.force_encoding("UTF-8").scrub.gsub(/0x\h{8,}/, "0x").sub(/\n(\n|Did you mean).*/m, "")
+      text = text.dup.force_encoding("UTF-8").scrub.gsub(/0x\h{8,}/i, "0x").sub(/\n(\n|Did you mean).*/m, "")
       text.gsub("Paceline::XML::Builder", "Builder::XmlMarkup").gsub("Paceline::XML::Events", "Builder::XmlEvents")
     end
 
@@ -237,7 +254,8 @@ module XMLPrograms
       latin: ->(target) { target.force_encoding("ISO-8859-1") },
       broken: ->(target) { target.concat("\xE2\x82".dup.force_encoding(target.encoding)) },
       replace: ->(target) { target.replace("#{target}#{"r" * 100}") },
-      cut: ->(target) { target.slice!(-2..) },
+      # Anew, for slice! leaves it open whether the rest is ASCII.
+      cut: ->(target) { target.replace((target[0...-2] || "").b.force_encoding(target.encoding)) },
       share: ->(target) { target.dup.freeze },
       grow: ->(target) { target << ("g" * 10_000) },
     }.freeze
