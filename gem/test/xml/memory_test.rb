@@ -8,7 +8,7 @@ require "xml/support/generator"
 # The builder under a collector that runs at every allocation and moves what it can, and over many documents.
 class XMLMemoryTest < Paceline::Test
   # More of them: COLLECTED=1000.
-  COUNT = Integer(ENV.fetch("COLLECTED", "40"))
+  COUNT = Integer(ENV.fetch("COLLECTED", "20"))
 
   # Programs whose outcome is known before the collector is let loose.
   def programs(count, seed)
