@@ -41,7 +41,8 @@ class ReadingBackendsTest < Paceline::Test
       next refused += 1 if ours.start_with?("!")
 
       begin
-        assert_equal theirs("REXML", document).inspect, ours, "seed #{seed}: #{document.inspect}"
+        # Without the order of keys: damage makes attributes that differ in their prefix only.
+        assert_equal theirs("REXML", document), XmlMini.parse(document), "seed #{seed}: #{document.inspect}"
       rescue REXML::ParseException
         nil
       end

@@ -59,7 +59,11 @@ class ReadingConversionTest < Paceline::Test
     SEEDS.times do |seed|
       document = RandomDocuments.new(seed, typed: true).document
       assert_like_rails(document, *[[], [[]], [%w[integer array]]][seed % 3])
-      assert_like_rails(RandomDocuments.new(seed, typed: true).damaged) if read(RandomDocuments.new(seed, typed: true).damaged).start_with?("{")
+      damaged = RandomDocuments.new(seed, typed: true).damaged
+      # What REXML refuses for reasons of its own tells nothing.
+      next if [told("REXML", damaged), told("Paceline", damaged)].include?("REXML::ParseException")
+
+      assert_like_rails(damaged)
     end
   end
 

@@ -199,7 +199,7 @@ module Paceline
         end
 
         def instruction(start)
-          inner = @scanner.skip(/<\?(.*?)\?>/m) ? @scanner[1] : wrong(start, "there is no end to a processing instruction")
+          inner = !@scanner.match?(/<\?>/) && @scanner.skip(/<\?(.*?)\?>/m) ? @scanner[1] : wrong(start, "there is no end to a processing instruction")
           return declaration(inner, start) if inner.match?(/\Axml(?:[ \t\r\n]|\z)/)
 
           @begun = true
