@@ -108,9 +108,9 @@ fn run(document: &Document, text: &str, program: &Program) -> Value {
 /// Whether an attribute or an element bears the name that text has.
 fn holds_content_name(value: &Value) -> bool {
     match value {
-        Value::Hash(pairs) => pairs.iter().any(|(key, value)| {
-            key == CONTENT && !matches!(value, Value::Text(_)) || holds_content_name(value)
-        }),
+        Value::Hash(pairs) => pairs
+            .iter()
+            .any(|(key, value)| key == CONTENT && !matches!(value, Value::Text(_)) || holds_content_name(value)),
         Value::Array(values) => values.iter().any(holds_content_name),
         _ => false,
     }
