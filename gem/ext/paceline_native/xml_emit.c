@@ -29,26 +29,22 @@ static const char *put_slot(xml_builder *builder, xml_out *out, const char *shap
     return slot + 2;
 }
 
-/* The markup of `shape` from `at` to the end or to the slot of the text, which is returned. */
-static const char *put_shape(xml_builder *builder, xml_out *out, VALUE shape, int count, const VALUE *values) {
-    const char *start = RSTRING_PTR(shape), *end = start + RSTRING_LEN(shape), *from = start, *to;
-    for (;;) {
-        for (to = from; to < end && (unsigned char)*to > TEXT; to++) {}
-        xml_put(out, from, to - from);
-        if (to == end || *to == TEXT) return to;
-        if (count-- <= 0) {
-            xml_close(out);
-            rb_raise(rb_eArgError, "a shape has more slots than values are given");
-        }
+/* The markup of a shape from `start` up to `end`, with the values of its attributes. */
+static void put_shape(xml_builder *builder, xml_out *out, const char *start, const char *end, int count, const VALUE *values) {
+    const char *from = start, *slot;
+    for (; count > 0 && (slot = memchr(from, ATTRIBUTE, end - from)); count--) {
         VALUE value = *values++;
-        from = to + 1;
+        xml_put(out, from, slot - from);
+        from = slot + 1;
         if (NIL_P(value)) continue;
-        if (FIXNUM_P(value) || (RB_TYPE_P(value, T_STRING) && RBASIC_CLASS(value) == rb_cString && value != builder->target && xml_is_simple(builder, value))) {
+        bool text = RB_TYPE_P(value, T_STRING) && RBASIC_CLASS(value) == rb_cString && value != builder->target;
+        if (FIXNUM_P(value) || (text && xml_is_simple(builder, value))) {
             xml_put_value(out, value, true);
         } else {
-            from = put_slot(builder, out, start, to, value);
+            from = put_slot(builder, out, start, slot, value);
         }
     }
+    xml_put(out, from, end - from);
 }
 
 static VALUE leaf(int argc, VALUE *argv, VALUE self) {
@@ -56,8 +52,9 @@ static VALUE leaf(int argc, VALUE *argv, VALUE self) {
     xml_builder *builder = taking_shapes(argv[0]);
     if (!builder) return by_replay("leaf", argc, argv);
     VALUE shape = argv[1], text = Qundef;
+    const char *start = RSTRING_PTR(shape), *end = start + RSTRING_LEN(shape), *slot = NULL;
     int first = 2;
-    if (memchr(RSTRING_PTR(shape), TEXT, RSTRING_LEN(shape)) && argc > 2) {
+    if (argc > 2 && (slot = memchr(start, TEXT, end - start))) {
         text = argv[first++];
         /* Attributes, or a namespace. */
         if (SYMBOL_P(text) || RB_TYPE_P(text, T_HASH)) return by_replay("leaf", argc, argv);
@@ -67,9 +64,8 @@ static VALUE leaf(int argc, VALUE *argv, VALUE self) {
     xml_out out;
     xml_open(&out, builder->target);
     xml_put_indent(&out, builder);
-    const char *rest = put_shape(builder, &out, shape, argc - first, argv + first);
-    const char *end = RSTRING_PTR(shape) + RSTRING_LEN(shape);
-    if (rest < end) {
+    put_shape(builder, &out, start, slot ? slot : end, argc - first, argv + first);
+    if (slot) {
         if (NIL_P(text)) {
             /* Without text: `<b/>`. */
             out.length--;
@@ -82,7 +78,7 @@ static VALUE leaf(int argc, VALUE *argv, VALUE self) {
                 xml_append_text(builder, xml_copy(text));
                 xml_open(&out, builder->target);
             }
-            xml_put(&out, rest + 1, end - rest - 1);
+            xml_put(&out, slot + 1, end - slot - 1);
         }
     }
     xml_put_newline(&out, builder);
@@ -93,10 +89,11 @@ static VALUE leaf(int argc, VALUE *argv, VALUE self) {
 }
 
 static void put_start(xml_builder *builder, int argc, const VALUE *argv) {
+    const char *start = RSTRING_PTR(argv[1]);
     xml_out out;
     xml_open(&out, builder->target);
     xml_put_indent(&out, builder);
-    put_shape(builder, &out, argv[1], argc - 2, argv + 2);
+    put_shape(builder, &out, start, start + RSTRING_LEN(argv[1]), argc - 2, argv + 2);
     xml_put_newline(&out, builder);
     xml_close(&out);
 }

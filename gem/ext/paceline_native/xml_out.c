@@ -5,7 +5,7 @@ void xml_open(xml_out *out, VALUE string) {
     /* Raises if it is frozen; gives it bytes of its own if it shares them, as after a dup. */
     rb_str_modify(string);
     out->onto = Qfalse;
-    if (RB_UNLIKELY(rb_enc_get_index(string) != xml_utf8)) {
+    if (RB_UNLIKELY(ENCODING_GET_INLINED(string) != xml_utf8)) {
         /* App code has made another encoding of it in the middle of an element. */
         out->onto = string;
         string = rb_utf8_str_new(NULL, 0);
