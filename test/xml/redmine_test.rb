@@ -31,7 +31,7 @@ class XmlRedmineTest < Minitest::Test
     log = File.join(work, "log")
     return if system(environment.transform_keys(&:to_s), RbConfig.ruby, ANSWERS, DIRECTORY, File.join(work, database), way, *more, %i[out err] => log)
 
-    raise "Redmine failed by the way `#{way}`:\n#{File.readlines(log).last(30).join}"
+    raise "Redmine failed by the way `#{way}`:\n#{File.readlines(log).grep_v(/^\s+from .*\/gems\//).first(30).join}"
   end
 
   # What Redmine answers when XML is written by this way; each gets a copy of the same database.

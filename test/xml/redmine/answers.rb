@@ -31,6 +31,10 @@ if way == "late"
   Paceline::XML.replace_builder!
 end
 
+# No mail: jobs would be done by threads beside, which fight for the database.
+ActiveJob::Base.queue_adapter = :test
+ActionMailer::Base.perform_deliveries = false
+
 if way == "fill"
   require_relative "fill"
   Fill.new(File.dirname(database)).run
@@ -43,7 +47,6 @@ require_relative "questions"
 include ActiveSupport::Testing::TimeHelpers # rubocop:disable Style/MixinUsage
 travel_to Time.utc(2026, 11, 20, 9, 30)
 Attachment.storage_path = File.join(File.dirname(database), "files")
-ActionMailer::Base.perform_deliveries = false
 
 # Those of ours that write XML, and Redmine's own JSON beside them.
 templates = []

@@ -10,7 +10,6 @@ class Fill
   def initialize(directory)
     Attachment.storage_path = File.join(directory, "files")
     FileUtils.mkdir_p(Attachment.storage_path)
-    ActionMailer::Base.perform_deliveries = false
     @admin = User.find_by!(login: "admin")
     @project = Project.find("brewhouse")
     User.current = @admin

@@ -22,7 +22,7 @@ module Questions
     [*issues.map { |issue| "/issues/#{issue.id}.xml?include=#{ISSUE}" }, "/issues/#{issues[0].id}.atom", "/issues/#{issues[0].id}/relations.xml",
      "/relations/#{IssueRelation.first.id}.xml", "/versions/#{Version.last.id}.xml", "/issue_categories/#{IssueCategory.last.id}.xml", "/memberships/#{Member.last.id}.xml",
      "/users/#{User.find_by!(login: "zoe").id}.xml?include=memberships,groups", "/groups/#{Group.givable.last.id}.xml?include=users,memberships", "/roles/#{Role.givable.first.id}.xml",
-     "/news/#{News.last.id}.xml?include=comments,attachments", "/time_entries/#{TimeEntry.last.id}.xml", "/attachments/#{Attachment.first.id}.xml",
+     "/news/#{News.last.id}.xml?include=comments,attachments", "/time_entries/#{TimeEntry.last.id}.xml", "/attachments/#{Attachment.find_by!(author: User.find_by!(login: "zoe")).id}.xml",
      "/projects/brewhouse/boards/#{Board.last.id}.atom"]
   end
 
