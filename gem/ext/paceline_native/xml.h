@@ -144,6 +144,8 @@ void xml_put_attribute(xml_builder *builder, xml_out *out, VALUE key, VALUE valu
 void xml_nest(VALUE self, xml_builder *builder, VALUE holder, long at, long length);
 /* What an argument of an element is as text: a String, or an Integer to be written in digits. May run Ruby code. */
 VALUE xml_text_of(const xml_builder *builder, VALUE value);
+/* Whether a first argument is taken for a namespace: a Symbol, or what calls itself one. */
+bool xml_is_namespace(VALUE value);
 /* Text as Builder keeps it from an argument: a String of its own. Raises TypeError for what can't be appended to a String. */
 VALUE xml_copy(VALUE text);
 void xml_init_element(void);

@@ -120,8 +120,7 @@ VALUE xml_text_of(const xml_builder *builder, VALUE value) {
     return RB_TYPE_P(value, T_STRING) ? value : xml_copy(value);
 }
 
-/* Whether an argument is taken for a namespace: a Symbol, or what calls itself one. */
-static bool is_namespace(VALUE value) {
+bool xml_is_namespace(VALUE value) {
     if (SYMBOL_P(value)) return true;
     if (SPECIAL_CONST_P(value) || rb_method_basic_definition_p(CLASS_OF(value), id_kind_of)) return false;
     return RTEST(rb_funcallv_public(value, id_kind_of, 1, &rb_cSymbol));
@@ -190,7 +189,7 @@ static VALUE named_by_ruby(VALUE self, xml_builder *builder, VALUE name, int arg
 VALUE xml_element(VALUE self, xml_builder *builder, VALUE name, int argc, const VALUE *argv) {
     VALUE attributes = Qnil, text = Qnil;
     bool own = false, has_text = false, has_block = rb_block_given_p();
-    if (argc > 0 && is_namespace(argv[0])) {
+    if (argc > 0 && xml_is_namespace(argv[0])) {
         name = rb_str_append(rb_str_cat(rb_str_dup(name), ":", 1), rb_obj_as_string(argv[0]));
         if (!xml_is_utf8(name)) return named_by_ruby(self, builder, name, argc - 1, argv + 1);
         argc--;

@@ -57,8 +57,9 @@ static VALUE leaf(int argc, VALUE *argv, VALUE self) {
     if (argc > 2 && (slot = memchr(start, TEXT, end - start))) {
         text = argv[first++];
         /* Attributes, or a namespace. */
-        if (SYMBOL_P(text) || RB_TYPE_P(text, T_HASH)) return by_replay("leaf", argc, argv);
+        if (xml_is_namespace(text) || RB_TYPE_P(text, T_HASH)) return by_replay("leaf", argc, argv);
         if (!NIL_P(text)) text = xml_text_of(builder, text);
+        xml_follow(argv[0], builder);
     }
 
     xml_out out;
@@ -103,6 +104,7 @@ static VALUE open_element(int argc, VALUE *argv, VALUE self) {
     xml_builder *builder = taking_shapes(argv[0]);
     if (!builder) return by_replay("open", argc, argv);
     put_start(builder, argc, argv);
+    xml_follow(argv[0], builder);
     xml_set_level(argv[0], builder, builder->level + 1);
     return builder->target;
 }

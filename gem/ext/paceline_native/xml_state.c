@@ -3,7 +3,7 @@
 
 /* More than anybody indents; keeps level * indent far from the end of the number. */
 #define INDENT_MAX 1000
-#define LEVEL_MAX 1000000000L
+#define LEVEL_MAX 1000000L
 
 ID xml_id_tag, xml_id_to_s;
 int xml_utf8;

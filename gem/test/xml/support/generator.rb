@@ -127,7 +127,7 @@ module XMLPrograms
       end
     end
 
-    def name = !@tame && @random.rand(1000) < 3 ? pick(DANGEROUS) : pick(TAGS)
+    def name = !@tame && !@reentrant && @random.rand(1000) < 3 ? pick(DANGEROUS) : pick(TAGS)
     def tag_name = chance(50) ? pick(TAGS) : [:string, pick(NAMES), pick(%w[UTF-8 UTF-8 BINARY ISO-8859-1])]
 
     # namespace, text, attributes, nil, in any order; text seldom with a block.
@@ -144,8 +144,8 @@ module XMLPrograms
 
     def attributes
       pairs = Array.new(@random.rand(4)) { [@tame || chance(92) ? pick([:href, :id, :a, :b, [:string, "rel"], [:string, "xml:lang"]]) : value, attribute_value] }
-      pairs.reject! { |name,| %i[bare builder].include?(Array(name).first) }
-      @tame || chance(90) ? [:hash, pairs] : [:hash, pairs, pick(%i[subclass identity default frozen])]
+      pairs.reject! { |name,| !name.is_a?(Symbol) && Array(name).first != :string } if (odd = !@tame && chance(10))
+      odd ? [:hash, pairs, pick(%i[subclass identity default frozen])] : [:hash, pairs]
     end
 
     def attribute_value = chance(12) ? pick([:"&lt;", :plain, [:symbol, "é\""], [:symbol, "\n<"]]) : value
@@ -189,7 +189,8 @@ module XMLPrograms
       whole = Array.new(@random.rand(4)) { pick(PIECES) }.join
       bytes = encoding == "UTF-8" || chance(15) ? whole.b : encoded(whole, encoding)
       bytes += pick(BROKEN) if chance(@tame ? 1 : 6)
-      flags ||= chance(80) ? [] : [pick(%i[frozen frozen subclass safe long shared singleton])]
+      # Ruby 3.1 loses the bytes of some subclasses' strings in wide encodings when it copies them.
+      flags ||= chance(80) || encoding.match?(/\AUTF-(16|32)/) ? [] : [pick(%i[frozen frozen subclass safe long shared singleton])]
       [:string, bytes, encoding, *flags]
     end
 

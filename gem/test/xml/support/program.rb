@@ -167,7 +167,7 @@ module XMLPrograms
     def plain(text)
       text = text.b
       text = text.gsub(/0x\h{16}/i, "0x") if text.include?("0")
-      text = text.gsub("Paceline::XML::Builder", "Builder::XmlMarkup").gsub("Paceline::XML::Events", "Builder::XmlEvents") if text.include?("P")
+      text = text.gsub(/Paceline::XML::Builder|Builder::XmlMarkup/i, "markup").gsub(/Paceline::XML::Events|Builder::XmlEvents/i, "events") if text.match?(/::xml/i)
       text
     end
 

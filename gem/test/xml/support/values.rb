@@ -71,7 +71,7 @@ module XMLPrograms
         when :ops
           @run.ops(@extra)
           "done"
-        else super
+        else "#<Odd>"
         end
       end
 
