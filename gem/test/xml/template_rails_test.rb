@@ -37,7 +37,14 @@ class XMLTemplateRailsTest < Minitest::Test
   end
 
   def test_handler_and_builder_are_ours
-    assert_equal({ "name" => "Paceline::XML::TemplateHandler", "builder" => "Paceline::XML::Builder" }, self.class.rendered("ours")["handler"])
+    handler = self.class.rendered("ours")["handler"]
+    assert_equal "Paceline::XML::TemplateHandler", handler["name"]
+    assert_equal "Paceline::XML::Builder", handler["builder"]
+  end
+
+  # Of ours, in compiling.
+  def test_a_mistake_costs_speed_only
+    assert_equal self.class.rendered("stock")["plain"], self.class.rendered("ours")["handler"]["mistake"]
   end
 
   def test_required_after_action_view

@@ -10,7 +10,7 @@ module Paceline
     # each of its versions is kept; the Builder that it makes is ours by then (Paceline::XML.replace_builder!).
     class TemplateHandler < ::ActionView::Template::Handlers::Builder
       def call(template, source)
-        super(template, Template.compile(source, locals: locals_of(template)))
+        super(template, compiled(template, source))
       end
 
       # For Rails 7.1 and later: `spot` is where ErrorHighlight found a failure in the compiled code. Returns it with the line and the
@@ -23,6 +23,14 @@ module Paceline
       end
 
       private
+
+      # A mistake in here is no reason for a page to fail: what is not compiled writes the same.
+      def compiled(template, source)
+        Template.compile(source, locals: locals_of(template))
+      rescue StandardError => e
+        warn "paceline: #{template.identifier} is not compiled: #{e.message.lines.first&.chomp} (#{e.class}, #{e.backtrace&.first})"
+        source
+      end
 
       # Its local variables: names, or the text of a list of parameters.
       def locals_of(template)

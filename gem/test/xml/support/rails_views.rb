@@ -101,5 +101,10 @@ results.merge!(%w[plain fails_in_value nested].to_h { |name| ["#{name}_frozen", 
 # Outside of views.
 results["outside"] = { text: [{ a: 1, "b" => nil, c: [1, "<"], d: { e: :f } }].to_xml + { g: Time.utc(2024), h: 1.5 }.to_xml(indent: 0) }
 results["handler"] = { name: ActionView::Template.handler_for_extension("builder").class, builder: Builder::XmlMarkup }
+if ARGV[0] == "ours"
+  Paceline::XML::Template.define_singleton_method(:compile) { |*, **| raise "a mistake" }
+  ActionView::LookupContext::DetailsKey.clear
+  results["handler"]["mistake"] = PagesController.outcome(SCENARIOS["plain"])
+end
 puts JSON.generate(results)
 FileUtils.rm_rf(PagesController::ROOT)
