@@ -6,7 +6,8 @@ module Paceline
       # Compiles one template: walks its tree, knows which variables are the builder, and rewrites the calls that have a shape.
       class Compiler
         # What may assign a variable, or give the builder methods, without being seen to.
-        MAGIC = %w[eval instance_eval instance_exec class_eval module_eval local_variable_set local_variables define_singleton_method].freeze
+        MAGIC = %w[eval instance_eval instance_exec class_eval module_eval local_variable_set local_variables
+                   define_singleton_method].freeze
         EMIT = "::Paceline::XML::Emit"
         # Values that need no parentheses around them.
         SIMPLE = /\A@{0,2}[a-z_][\w.]*[?!]?\z/

@@ -239,7 +239,8 @@ module Paceline
             list = []
           end
           list = nil unless selector == receiver + 2
-          [Call.new(offset(@tokens[receiver].start), sexp[3][1], offset(@tokens[selector].finish), list, offset(@tokens[last].finish)), last]
+          start, selector_finish, finish = @tokens[receiver].start, @tokens[selector].finish, @tokens[last].finish
+          [Call.new(offset(start), sexp[3][1], offset(selector_finish), list, offset(finish)), last]
         end
 
         # The index of the last token of a call without parentheses, when `count` tokens had been seen: the last of them ends it.
