@@ -162,12 +162,14 @@ class XMLEmitTest < Paceline::Test
   end
 
   def test_under_a_collector_that_runs_at_every_allocation
-    compare(60, collector: :stress)
+    skip "only the native part can miss a reference" unless Paceline::XML::NATIVE
+    compare(20, collector: :stress)
   end
 
   def test_while_objects_move
+    skip "only the native part can miss a reference" unless Paceline::XML::NATIVE
     skip "this Ruby does not compact" unless GC.respond_to?(:compact)
-    compare(20, collector: :compact)
+    compare(5, collector: :compact)
   end
 
   # A builder that is not plain: with hooks, with singleton methods, after its variables were looked at.

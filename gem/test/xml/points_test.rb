@@ -494,12 +494,4 @@ class XMLPointsTest < Paceline::Test
       assert_equal "<a/>", klass.new(target: false).a
     end
   end
-
-  def test_escaping_alone
-    assert_equal "a &amp; \u20AC\uFFFD \u00e9", Paceline::XML::Characters.encode("a & \u0080\0 \u00e9")
-    assert_equal "caf\u00e9", Paceline::XML::Characters.unicode("caf\xE9")
-    return unless defined?(::Builder::XChar)
-
-    assert_equal ::Builder::XChar.encode("a & \u0080\0 \u00e9"), Paceline::XML::Characters.encode("a & \u0080\0 \u00e9")
-  end
 end

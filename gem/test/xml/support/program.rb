@@ -49,6 +49,7 @@ module XMLPrograms
       [:stack_overflow]
     rescue Exception => e # rubocop:disable Lint/RescueException
       return [:stack_overflow] if e.cause.is_a?(SystemStackError)
+      raise if e.instance_of?(SignalException)
 
       @trace << raised(e)
       finish
@@ -121,7 +122,7 @@ module XMLPrograms
       raise
     rescue Exception => e # rubocop:disable Lint/RescueException
       disturb(false)
-      raise unless rescued && !e.cause.is_a?(SystemStackError)
+      raise if !rescued || e.cause.is_a?(SystemStackError) || e.instance_of?(SignalException)
 
       @trace << raised(e)
     end
