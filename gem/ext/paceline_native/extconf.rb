@@ -1,33 +1,36 @@
 # frozen_string_literal: true
 
 # The native part of the gem. Optional: without it the same is done in Ruby, more slowly (lib/paceline/native.rb, lib/paceline/xml.rb).
-# The XML of it is Rust (ext/xml, linked as a static library): without cargo that part is left out.
+# What of it is Rust (ext/rust: XML, and the store that Paceline::PStore needs) is linked as a static library; without cargo it is left out.
 require "mkmf"
 
-# The folder of the static library: what `--with-xml-target=DIR` has, if cargo is not here to bring it up to date.
-def xml_library
+# C files that call Rust.
+NEED_RUST = /\A(xml_.*|store)\.c\z/
+
+# The folder of the static library: what `--with-rust-target=DIR` has, if cargo is not here to bring it up to date.
+def rust_library
   # In a checkout it is a link into the workspace.
-  crate = File.realpath("../xml", __dir__)
-  target = with_config("xml-target") || File.join(Dir.pwd, "xml-target")
+  crate = File.realpath("../rust/native", __dir__)
+  target = with_config("rust-target") || File.join(Dir.pwd, "rust-target")
   cargo = find_executable("cargo") || [File.expand_path("~/.cargo/bin/cargo")].find { |file| File.executable?(file) }
   if cargo
     env = { "CARGO_TARGET_DIR" => target, "CARGO_PROFILE_RELEASE_DEBUG" => "0", "CARGO_PROFILE_RELEASE_LTO" => "fat",
             "CARGO_PROFILE_RELEASE_CODEGEN_UNITS" => "1", "RUSTFLAGS" => nil }
-    built = system(env, cargo, "rustc", "--quiet", "--release", "--lib", "--crate-type", "staticlib", "--manifest-path", File.join(crate, "Cargo.toml"))
+    built = system(env, cargo, "build", "--quiet", "--release", "--manifest-path", File.join(crate, "Cargo.toml"), "--package", "paceline-native")
     return unless built
   end
   folder = File.join(target, "release")
-  folder if File.file?(File.join(folder, "libpaceline_xml.a"))
+  folder if File.file?(File.join(folder, "libpaceline_native.a"))
 end
 
 $CFLAGS << " -O3 -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter"
-if (folder = xml_library)
-  $defs << "-DPACELINE_XML"
+if (folder = rust_library)
+  $defs << "-DPACELINE_RUST"
   # Nothing of Rust's own is to be seen from outside: another extension may bring the same names.
   $LDFLAGS << " -Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,--strip-debug" if RbConfig::CONFIG["host_os"].include?("linux")
-  $LOCAL_LIBS << " #{File.join(folder, "libpaceline_xml.a")} -lpthread -ldl -lm"
+  $LOCAL_LIBS << " #{File.join(folder, "libpaceline_native.a")} -lpthread -ldl -lm"
 else
-  message "paceline: no cargo here that builds ext/xml; XML will be written and read in Ruby, more slowly\n"
-  $srcs = Dir[File.join(__dir__, "*.c")].map { |file| File.basename(file) }.grep_v(/\Axml_/)
+  message "paceline: no cargo here that builds ext/rust; XML will be written and read in Ruby, more slowly, and there is no Paceline::PStore\n"
+  $srcs = Dir[File.join(__dir__, "*.c")].map { |file| File.basename(file) }.grep_v(NEED_RUST)
 end
 create_makefile("paceline/paceline_native")

@@ -1,7 +1,8 @@
 /* Paceline::Native: the steps of a request in the worker that cost most when they are done in Ruby. Each has its twin in
  * Ruby, and must give the same bytes. No thread is started here and no descriptor is kept. */
 #include "paceline_native.h"
-#ifdef PACELINE_XML
+#ifdef PACELINE_RUST
+#include "store.h"
 #include "xml.h"
 #endif
 
@@ -12,7 +13,8 @@ __attribute__((visibility("default"))) void Init_paceline_native(void) {
     paceline_init_env(native);
     paceline_init_response(native);
     paceline_init_gather(native);
-#ifdef PACELINE_XML
+#ifdef PACELINE_RUST
+    paceline_init_store(native);
     paceline_init_xml(native);
     paceline_init_xml_read(native);
 #endif

@@ -15,7 +15,7 @@ use rustix::{
 
 use super::{
     environment::{Entries, Environment},
-    verify::verify,
+
     Say,
 };
 use crate::account::others_above;

@@ -17,7 +17,6 @@ mod environment;
 mod folder;
 #[cfg(test)]
 mod tests;
-mod verify;
 mod writer;
 
 use std::{

@@ -18,6 +18,8 @@ const BIG: u16 = 0x01;
 const MAGIC: u32 = 0xBEEF_C0DE;
 const DATA_VERSION: u32 = 1;
 const INTEGER_KEY: u16 = 0x08;
+/// How the environment was opened, which LMDB keeps in the same place: as a file instead of a folder.
+const ONE_FILE: u16 = 0x4000;
 const NO_PAGE: u64 = u64::MAX;
 const MOST_DEPTH: u16 = 32;
 
@@ -47,12 +49,33 @@ pub fn verify(file: &File, limit: u64, entry: &mut Entry<'_>) -> Result<(), Dama
     walk.mark(0)?;
     walk.mark(1)?;
     let [free, main] = newer.trees;
-    if free.flags != INTEGER_KEY || main.flags != 0 {
+    if free.flags & !ONE_FILE != INTEGER_KEY || main.flags != 0 {
         return Err("its trees are of another kind");
     }
     walk.tree(&main)?;
     walk.free = true;
     walk.tree(&free)
+}
+
+/// Whether the file is LMDB's at all, sound or not.
+pub fn is_lmdb(file: &File) -> bool {
+    let mut bytes = [0; 24];
+    file.read_exact_at(&mut bytes, 0).is_ok() && u32_at(&bytes, 16) == Some(MAGIC)
+}
+
+/// Looks only at the heads, and whether the file is as long as they say: what can be done for a large file each time.
+pub fn heads(file: &File) -> Result<(), Damage> {
+    let length = file.metadata().map_err(|_| "it cannot be read")?.len();
+    let first = Meta::read(file, 0)?;
+    let second = Meta::read(file, first.page)?;
+    let last = if first.txn < second.txn { second.last } else { first.last };
+    let needed =
+        last.checked_add(1).and_then(|pages| pages.checked_mul(first.page)).ok_or("its head counts too many pages")?;
+    if first.page == second.page && needed <= length {
+        Ok(())
+    } else {
+        Err("it is cut off")
+    }
 }
 
 struct Meta {

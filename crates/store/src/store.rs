@@ -1,0 +1,306 @@
+//! The open file. Each record is kept with the CRC-32 of its key and value in front of its value, and what does not match is an error,
+//! never handed out.
+
+use std::{fs, ops::Bound, path::Path, sync::Mutex};
+
+use heed::{types::Bytes, Database, Env, EnvFlags, EnvOpenOptions, FlagSetMode, RoTxn, WithoutTls};
+
+use crate::{verify, Error, Kind};
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes of address space, and so the most that the store can grow to. Less is taken where the system gives less, down to 1 GiB.
+    pub map_size: usize,
+    /// Threads of all processes that can read at the same time.
+    pub max_readers: u32,
+    /// A file of up to so many bytes is looked at whole before it is used; of a larger one only the head and the length.
+    pub verify_up_to: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { map_size: 1 << 40, max_readers: 1024, verify_up_to: 64 << 20 }
+    }
+}
+
+/// A record to be written, or to be gone (`value` none).
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    pub key: &'a [u8],
+    pub value: Option<&'a [u8]>,
+}
+
+/// An open store. All of it may be called by several threads at once.
+pub struct Store {
+    env: Env<WithoutTls>,
+    records: Database<Bytes, Bytes>,
+    /// Whether commits of this process reach the disk before they return.
+    synced: Mutex<bool>,
+}
+
+/// The store as it was at one moment, for as long as this lives. Meanwhile pages that writers free are not used again.
+pub struct Snapshot {
+    txn: RoTxn<'static, WithoutTls>,
+    records: Database<Bytes, Bytes>,
+}
+
+impl Store {
+    /// Opens the file at `path`, or makes an empty store there. While a large file is looked at nobody may write to it: the caller holds
+    /// whatever lock its writers have.
+    #[allow(unsafe_code)]
+    pub fn open(path: &Path, options: &Options) -> Result<Store, Error> {
+        check(path, options.verify_up_to)?;
+        let mut map_size = options.map_size;
+        let env = loop {
+            let mut settings = EnvOpenOptions::new().read_txn_without_tls();
+            settings.map_size(map_size).max_readers(options.max_readers);
+            // SAFETY: a single file, as its name says; and without the sync of each commit (`commit` sees to that) a file that was
+            // whole stays whole whatever process dies. After a power failure it is looked at again.
+            unsafe { settings.flags(EnvFlags::NO_SUB_DIR | EnvFlags::NO_SYNC | EnvFlags::NO_READ_AHEAD) };
+            // SAFETY: LMDB believes what it maps: that is why it was looked at, and nobody but LMDB writes to it.
+            match unsafe { settings.open(path) } {
+                // ENOMEM: less address space than was asked for.
+                Err(heed::Error::Io(error)) if error.raw_os_error() == Some(12) && map_size > 1 << 30 => map_size /= 2,
+                opened => break opened?,
+            }
+        };
+        env.clear_stale_readers()?;
+        let mut txn = env.write_txn()?;
+        let records = env.create_database(&mut txn, None)?;
+        txn.commit()?;
+        Ok(Store { env, records, synced: Mutex::new(false) })
+    }
+
+    pub fn snapshot(&self) -> Result<Snapshot, Error> {
+        let txn = match self.env.clone().static_read_txn() {
+            // Processes that died left their places.
+            Err(heed::Error::Mdb(heed::MdbError::ReadersFull)) if self.env.clear_stale_readers()? > 0 => {
+                self.env.clone().static_read_txn()?
+            }
+            txn => txn?,
+        };
+        Ok(Snapshot { txn, records: self.records })
+    }
+
+    /// Writes all of `changes` or none. With `sync` they are on the disk when it returns, and so is all that was written before; without,
+    /// they outlive this process, not the machine.
+    #[allow(unsafe_code)]
+    pub fn commit<'a>(&self, changes: impl IntoIterator<Item = Change<'a>>, sync: bool) -> Result<(), Error> {
+        let mut synced = self.synced.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if *synced != sync {
+            let mode = if sync { FlagSetMode::Disable } else { FlagSetMode::Enable };
+            // SAFETY: no other thread of this process changes flags or writes, for it would hold `synced`.
+            unsafe { self.env.set_flags(EnvFlags::NO_SYNC, mode) }?;
+            *synced = sync;
+        }
+        let mut txn = self.env.write_txn()?;
+        for Change { key, value } in changes {
+            match value {
+                Some(value) => {
+                    self.records.put_reserved(&mut txn, key, value.len() + 4, |space| {
+                        use std::io::Write;
+                        space.write_all(&checksum(key, value).to_le_bytes())?;
+                        space.write_all(value)
+                    })?;
+                }
+                None => {
+                    self.records.delete(&mut txn, key)?;
+                }
+            }
+        }
+        Ok(txn.commit()?)
+    }
+
+    /// Brings what was written to the disk.
+    pub fn sync(&self) -> Result<(), Error> {
+        Ok(self.env.force_sync()?)
+    }
+
+    /// Bytes of the file that are in use.
+    pub fn size(&self) -> u64 {
+        let page = 4096;
+        (self.env.info().last_page_number as u64 + 1) * page
+    }
+}
+
+impl Snapshot {
+    pub fn get(&self, key: &[u8]) -> Result<Option<&[u8]>, Error> {
+        // No record has such a key, so nothing is there.
+        if key.is_empty() || key.len() > 511 {
+            return Ok(None);
+        }
+        self.records.get(&self.txn, key)?.map(|sealed| unsealed(key, sealed)).transpose()
+    }
+
+    /// Shows each record from `from` on, by the order of their keys, until `each` says false.
+    pub fn scan(&self, from: &[u8], mut each: impl FnMut(&[u8], &[u8]) -> bool) -> Result<(), Error> {
+        // There is no key of no bytes, so none to begin at either.
+        let from = if from.is_empty() { Bound::Unbounded } else { Bound::Included(from) };
+        for record in self.records.range(&self.txn, &(from, Bound::Unbounded))? {
+            let (key, sealed) = record?;
+            if !each(key, unsealed(key, sealed)?) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many records there are.
+    pub fn len(&self) -> Result<u64, Error> {
+        Ok(self.records.len(&self.txn)?)
+    }
+
+    pub fn is_empty(&self) -> Result<bool, Error> {
+        Ok(self.len()? == 0)
+    }
+}
+
+fn checksum(key: &[u8], value: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&(key.len() as u32).to_le_bytes());
+    hasher.update(key);
+    hasher.update(value);
+    hasher.finalize()
+}
+
+fn unsealed<'a>(key: &[u8], sealed: &'a [u8]) -> Result<&'a [u8], Error> {
+    match sealed.split_first_chunk::<4>() {
+        Some((sum, value)) if u32::from_le_bytes(*sum) == checksum(key, value) => Ok(value),
+        _ => Err(Error::new(Kind::Damaged, "damaged: the checksum of a record does not match")),
+    }
+}
+
+/// Looks at the file before LMDB does. A file that is not there, or empty, is a new store.
+fn check(path: &Path, verify_up_to: u64) -> Result<(), Error> {
+    let file = match fs::File::open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        file => file?,
+    };
+    let length = file.metadata()?.len();
+    if length == 0 {
+        return Ok(());
+    }
+    if !verify::is_lmdb(&file) {
+        return Err(Error::new(Kind::Foreign, "not a store"));
+    }
+    let looked_at =
+        if length <= verify_up_to { verify::verify(&file, u64::MAX, &mut |_, _| {}) } else { verify::heads(&file) };
+    looked_at.map_err(|damage| Error::new(Kind::Damaged, format!("damaged: {damage}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder that goes with the test.
+    struct Folder(std::path::PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("paceline-store-{}-{name}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Folder(path)
+        }
+
+        fn file(&self) -> std::path::PathBuf {
+            self.0.join("records")
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Change<'a> {
+        Change { key, value: Some(value) }
+    }
+
+    #[test]
+    fn records_are_there_after_a_commit_and_as_they_were_in_a_snapshot() {
+        let folder = Folder::new("records");
+        let store = Store::open(&folder.file(), &Options::default()).unwrap();
+        store.commit([put(b"a", b"1"), put(b"b", b"")], false).unwrap();
+        let before = store.snapshot().unwrap();
+        store
+            .commit([put(b"a", b"2"), Change { key: b"b", value: None }, Change { key: b"none", value: None }], true)
+            .unwrap();
+        let after = store.snapshot().unwrap();
+        let all = |snapshot: &Snapshot, from: &[u8]| {
+            let mut found = Vec::new();
+            snapshot
+                .scan(from, |key, value| {
+                    found.push((key.to_vec(), value.to_vec()));
+                    true
+                })
+                .unwrap();
+            found
+        };
+        assert_eq!(
+            (before.get(b"a").unwrap(), before.get(b"b").unwrap(), before.len().unwrap()),
+            (Some(&b"1"[..]), Some(&b""[..]), 2)
+        );
+        assert_eq!(
+            (after.get(b"a").unwrap(), after.get(b"b").unwrap(), after.len().unwrap()),
+            (Some(&b"2"[..]), None, 1)
+        );
+        assert_eq!(all(&before, b""), [(b"a".to_vec(), b"1".to_vec()), (b"b".to_vec(), Vec::new())]);
+        assert_eq!(all(&before, b"aa"), [(b"b".to_vec(), Vec::new())]);
+        assert_eq!((after.get(b"").unwrap(), after.get(&[b'k'; 600]).unwrap()), (None, None));
+    }
+
+    #[test]
+    fn a_key_that_is_too_long_changes_nothing() {
+        let folder = Folder::new("keys");
+        let store = Store::open(&folder.file(), &Options::default()).unwrap();
+        let error = store.commit([put(b"a", b"1"), put(&[b'k'; 600], b"2")], false).unwrap_err();
+        assert_eq!(error.kind, Kind::Key);
+        assert!(store.snapshot().unwrap().is_empty().unwrap());
+    }
+
+    #[test]
+    fn a_store_that_has_no_room_says_so_and_keeps_what_it_has() {
+        let folder = Folder::new("room");
+        let store = Store::open(&folder.file(), &Options { map_size: 1 << 20, ..Options::default() }).unwrap();
+        store.commit([put(b"a", b"1")], false).unwrap();
+        let error = store.commit([put(b"b", &vec![0; 2 << 20])], false).unwrap_err();
+        assert_eq!(error.kind, Kind::Full);
+        store.commit([put(b"c", b"3")], false).unwrap();
+        assert_eq!(store.snapshot().unwrap().get(b"a").unwrap(), Some(&b"1"[..]));
+        assert_eq!(store.snapshot().unwrap().get(b"b").unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_damaged_is_named_and_stays() {
+        let folder = Folder::new("damaged");
+        let options = Options::default();
+        let store = Store::open(&folder.file(), &options).unwrap();
+        store.commit([put(b"key", b"a value that can be found in the file"), put(b"other", b"sound")], true).unwrap();
+        drop(store);
+        let sound = fs::read(folder.file()).unwrap();
+        let at = sound.windows(7).rposition(|bytes| bytes == b"a value").unwrap();
+
+        let mut flipped = sound.clone();
+        flipped[at] ^= 1;
+        fs::write(folder.file(), &flipped).unwrap();
+        let store = Store::open(&folder.file(), &options).unwrap();
+        let snapshot = store.snapshot().unwrap();
+        assert_eq!(snapshot.get(b"key").unwrap_err().kind, Kind::Damaged);
+        assert_eq!(snapshot.get(b"other").unwrap(), Some(&b"sound"[..]));
+        drop((snapshot, store));
+
+        for (damaged, verify_up_to) in
+            [(&sound[..sound.len() - 4096], u64::MAX), (&sound[..sound.len() - 4096], 0), (&sound[..5000], 0)]
+        {
+            fs::write(folder.file(), damaged).unwrap();
+            let error = Store::open(&folder.file(), &Options { verify_up_to, ..options.clone() }).err().unwrap();
+            assert_eq!(error.kind, Kind::Damaged, "{} bytes: {error}", damaged.len());
+            assert_eq!(fs::read(folder.file()).unwrap(), damaged);
+        }
+
+        fs::write(folder.file(), b"\x04\x08{\x00 and some more that is no store").unwrap();
+        assert_eq!(Store::open(&folder.file(), &options).err().unwrap().kind, Kind::Foreign);
+    }
+}

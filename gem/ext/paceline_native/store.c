@@ -1,0 +1,255 @@
+/* Paceline::Native::Store and its snapshots: records in a file (crates/store), for lib/paceline/records.rb. Knows nothing of what the
+ * records mean. A store that was opened before a fork is of no use after it: records.rb opens it again. */
+#include "store.h"
+
+#include <ruby/encoding.h>
+#include <ruby/thread.h>
+#include <stdint.h>
+#include <unistd.h>
+
+/* crates/store/src/ffi.rs */
+typedef struct {
+    int32_t kind, code;
+    char message[256];
+} failure;
+typedef struct native_store native_store;
+typedef struct native_snapshot native_snapshot;
+native_store *paceline_store_open(const uint8_t *path, size_t length, uint64_t verify_up_to, failure *);
+void paceline_store_free(native_store *);
+int32_t paceline_store_commit(const native_store *, const uint8_t *batch, size_t length, int32_t sync, failure *);
+uint64_t paceline_store_size(const native_store *);
+native_snapshot *paceline_store_snapshot(const native_store *, failure *);
+void paceline_snapshot_free(native_snapshot *);
+int32_t paceline_snapshot_get(const native_snapshot *, const uint8_t *key, size_t length, const uint8_t **value, size_t *value_length, failure *);
+int64_t paceline_snapshot_count(const native_snapshot *, failure *);
+int32_t paceline_snapshot_scan(const native_snapshot *, const uint8_t *from, size_t length,
+                               int32_t (*each)(void *, const uint8_t *, size_t, const uint8_t *, size_t), void *context, failure *);
+
+typedef struct {
+    native_store *store;
+    pid_t pid;
+} open_store;
+
+typedef struct {
+    native_snapshot *snapshot;
+    /* Kept alive by this. */
+    VALUE store;
+    pid_t pid;
+} open_snapshot;
+
+static VALUE error_class, snapshot_class;
+
+/* Raises Paceline::Native::StoreError.new(kind, code, message). */
+static void fail(const failure *why) {
+    VALUE arguments[] = {INT2FIX(why->kind), INT2FIX(why->code), rb_utf8_str_new_cstr(why->message)};
+    rb_exc_raise(rb_class_new_instance(3, arguments, error_class));
+}
+
+static void free_store(void *data) {
+    open_store *opened = data;
+    if (opened->store) paceline_store_free(opened->store);
+    xfree(opened);
+}
+
+static void free_snapshot(void *data) {
+    open_snapshot *opened = data;
+    /* Its place in the table of readers is the parent's: a child leaves it alone. */
+    if (opened->snapshot && opened->pid == getpid()) paceline_snapshot_free(opened->snapshot);
+    xfree(opened);
+}
+
+static void mark_snapshot(void *data) {
+    rb_gc_mark(((open_snapshot *)data)->store);
+}
+
+static const rb_data_type_t store_type = {
+    .wrap_struct_name = "Paceline::Native::Store",
+    .function = {.dfree = free_store},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+static const rb_data_type_t snapshot_type = {
+    .wrap_struct_name = "Paceline::Native::Snapshot",
+    .function = {.dmark = mark_snapshot, .dfree = free_snapshot},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+typedef struct {
+    const native_store *store;
+    const uint8_t *bytes;
+    size_t length;
+    uint64_t verify_up_to;
+    int32_t sync;
+    failure why;
+    void *result;
+} call;
+
+static void *call_open(void *data) {
+    call *call = data;
+    call->result = paceline_store_open(call->bytes, call->length, call->verify_up_to, &call->why);
+    return NULL;
+}
+
+static void *call_commit(void *data) {
+    call *call = data;
+    call->result = paceline_store_commit(call->store, call->bytes, call->length, call->sync, &call->why) ? call : NULL;
+    return NULL;
+}
+
+/* Native::Store.open(path, verify_up_to): a file of up to so many bytes is looked at whole. Raises StoreError. */
+static VALUE open_at(VALUE klass, VALUE path, VALUE verify_up_to) {
+    open_store *opened;
+    StringValueCStr(path);
+    VALUE self = TypedData_Make_Struct(klass, open_store, &store_type, opened);
+    /* Nobody else changes these bytes while other threads run. */
+    path = rb_str_new_frozen(path);
+    call call = {.bytes = (const uint8_t *)RSTRING_PTR(path), .length = RSTRING_LEN(path), .verify_up_to = NUM2ULL(verify_up_to)};
+    rb_thread_call_without_gvl(call_open, &call, NULL, NULL);
+    RB_GC_GUARD(path);
+    if (!call.result) fail(&call.why);
+    opened->store = call.result;
+    opened->pid = getpid();
+    return self;
+}
+
+static native_store *store_of(VALUE self) {
+    open_store *opened;
+    TypedData_Get_Struct(self, open_store, &store_type, opened);
+    if (!opened->store) rb_raise(rb_eIOError, "closed store");
+    if (opened->pid != getpid()) rb_raise(rb_eIOError, "a store that was opened before a fork");
+    return opened->store;
+}
+
+/* Gives its file and memory back now. No snapshot may be left. */
+static VALUE store_close(VALUE self) {
+    open_store *opened;
+    TypedData_Get_Struct(self, open_store, &store_type, opened);
+    native_store *store = opened->store;
+    opened->store = NULL;
+    if (store) paceline_store_free(store);
+    return Qnil;
+}
+
+/* commit(batch, sync): writes all changes of the batch (crates/store/src/ffi.rs) or none. Other threads run meanwhile. */
+static VALUE commit(VALUE self, VALUE batch, VALUE sync) {
+    StringValue(batch);
+    batch = rb_str_new_frozen(batch);
+    call call = {.store = store_of(self), .bytes = (const uint8_t *)RSTRING_PTR(batch), .length = RSTRING_LEN(batch), .sync = RTEST(sync)};
+    rb_thread_call_without_gvl(call_commit, &call, NULL, NULL);
+    RB_GC_GUARD(batch);
+    RB_GC_GUARD(self);
+    if (!call.result) fail(&call.why);
+    return Qnil;
+}
+
+static VALUE store_size(VALUE self) {
+    return ULL2NUM(paceline_store_size(store_of(self)));
+}
+
+/* The store as it is now, until `release`. */
+static VALUE snapshot(VALUE self) {
+    failure why;
+    open_snapshot *opened;
+    VALUE made = TypedData_Make_Struct(snapshot_class, open_snapshot, &snapshot_type, opened);
+    opened->store = self;
+    opened->pid = getpid();
+    opened->snapshot = paceline_store_snapshot(store_of(self), &why);
+    if (!opened->snapshot) fail(&why);
+    return made;
+}
+
+static native_snapshot *snapshot_of(VALUE self) {
+    open_snapshot *opened;
+    TypedData_Get_Struct(self, open_snapshot, &snapshot_type, opened);
+    if (!opened->snapshot) rb_raise(rb_eIOError, "released snapshot");
+    if (opened->pid != getpid()) rb_raise(rb_eIOError, "a snapshot from before a fork");
+    return opened->snapshot;
+}
+
+static VALUE release(VALUE self) {
+    open_snapshot *opened;
+    TypedData_Get_Struct(self, open_snapshot, &snapshot_type, opened);
+    native_snapshot *snapshot = opened->snapshot;
+    opened->snapshot = NULL;
+    if (snapshot && opened->pid == getpid()) paceline_snapshot_free(snapshot);
+    return Qnil;
+}
+
+static VALUE binary(const uint8_t *bytes, size_t length) {
+    return rb_str_new((const char *)bytes, (long)length);
+}
+
+/* The value of a key as a binary String, or nil. */
+static VALUE get(VALUE self, VALUE key) {
+    failure why;
+    const uint8_t *value;
+    size_t length;
+    StringValue(key);
+    int32_t found = paceline_snapshot_get(snapshot_of(self), (const uint8_t *)RSTRING_PTR(key), RSTRING_LEN(key), &value, &length, &why);
+    if (found < 0) fail(&why);
+    VALUE returned = found ? binary(value, length) : Qnil;
+    RB_GC_GUARD(self);
+    RB_GC_GUARD(key);
+    return returned;
+}
+
+static VALUE count(VALUE self) {
+    failure why;
+    int64_t count = paceline_snapshot_count(snapshot_of(self), &why);
+    if (count < 0) fail(&why);
+    return LL2NUM(count);
+}
+
+typedef struct {
+    VALUE found;
+    long limit;
+    const uint8_t *key, *value;
+    size_t key_length, value_length;
+    int state;
+} scanning;
+
+static VALUE take_record(VALUE data) {
+    scanning *at = (scanning *)data;
+    return rb_ary_push(at->found, rb_assoc_new(binary(at->key, at->key_length), binary(at->value, at->value_length)));
+}
+
+/* What Ruby raises waits until Rust has returned. */
+static int32_t each(void *context, const uint8_t *key, size_t key_length, const uint8_t *value, size_t value_length) {
+    scanning *at = context;
+    at->key = key;
+    at->key_length = key_length;
+    at->value = value;
+    at->value_length = value_length;
+    rb_protect(take_record, (VALUE)at, &at->state);
+    return at->state == 0 && RARRAY_LEN(at->found) < at->limit;
+}
+
+/* scan(from, limit): up to `limit` pairs of key and value, from the key `from` on. */
+static VALUE scan(VALUE self, VALUE from, VALUE limit) {
+    failure why;
+    StringValue(from);
+    scanning at = {.found = rb_ary_new(), .limit = NUM2LONG(limit)};
+    if (at.limit <= 0) return at.found;
+    int32_t done = paceline_snapshot_scan(snapshot_of(self), (const uint8_t *)RSTRING_PTR(from), RSTRING_LEN(from), each, &at, &why);
+    if (at.state) rb_jump_tag(at.state);
+    if (!done) fail(&why);
+    RB_GC_GUARD(self);
+    RB_GC_GUARD(from);
+    return at.found;
+}
+
+void paceline_init_store(VALUE native) {
+    error_class = rb_define_class_under(native, "StoreError", rb_eStandardError);
+    VALUE store = rb_define_class_under(native, "Store", rb_cObject);
+    snapshot_class = rb_define_class_under(native, "Snapshot", rb_cObject);
+    rb_undef_alloc_func(store);
+    rb_undef_alloc_func(snapshot_class);
+    rb_define_singleton_method(store, "open", open_at, 2);
+    rb_define_method(store, "close", store_close, 0);
+    rb_define_method(store, "commit", commit, 2);
+    rb_define_method(store, "size", store_size, 0);
+    rb_define_method(store, "snapshot", snapshot, 0);
+    rb_define_method(snapshot_class, "release", release, 0);
+    rb_define_method(snapshot_class, "get", get, 1);
+    rb_define_method(snapshot_class, "count", count, 0);
+    rb_define_method(snapshot_class, "scan", scan, 2);
+}
