@@ -107,7 +107,7 @@ pub unsafe extern "C" fn paceline_store_commit(
     // SAFETY: as promised.
     let (store, batch) = unsafe { (&*store, bytes(batch, length)) };
     // SAFETY: as promised.
-    unsafe { caught(failure, || store.commit(changes(batch)?, sync != 0)) }.is_some().into()
+    unsafe { caught(failure, || store.commit(&changes(batch)?, sync != 0)) }.is_some().into()
 }
 
 fn changes(mut batch: &[u8]) -> Result<Vec<Change<'_>>, Error> {

@@ -1,16 +1,22 @@
 //! The open file. Each record is kept with the CRC-32 of its key and value in front of its value, and what does not match is an error,
 //! never handed out.
 
-use std::{fs, ops::Bound, path::Path, sync::Mutex};
+use std::{
+    fs,
+    ops::Bound,
+    path::Path,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use heed::{types::Bytes, Database, Env, EnvFlags, EnvOpenOptions, FlagSetMode, RoTxn, WithoutTls};
+use heed::{types::Bytes, Database, Env, EnvFlags, EnvOpenOptions, FlagSetMode, MdbError, RoTxn, WithoutTls};
 
 use crate::{verify, Error, Kind};
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of address space, and so the most that the store can grow to. Less is taken where the system gives less, down to 1 GiB.
+    /// Bytes of address space to begin with. It doubles whenever the store has filled it.
     pub map_size: usize,
     /// Threads of all processes that can read at the same time.
     pub max_readers: u32,
@@ -20,7 +26,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { map_size: 1 << 40, max_readers: 1024, verify_up_to: 64 << 20 }
+        Options { map_size: 1 << 30, max_readers: 1024, verify_up_to: 64 << 20 }
     }
 }
 
@@ -37,12 +43,39 @@ pub struct Store {
     records: Database<Bytes, Bytes>,
     /// Whether commits of this process reach the disk before they return.
     synced: Mutex<bool>,
+    readers: Arc<Readers>,
 }
+
+/// The snapshots of this process. While there are any the file cannot be mapped anew.
+#[derive(Default)]
+struct Readers {
+    count: Mutex<usize>,
+    changed: Condvar,
+}
+
+/// How long a commit that needs more address space waits for this process's snapshots to end.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// The store as it was at one moment, for as long as this lives. Meanwhile pages that writers free are not used again.
 pub struct Snapshot {
+    // Ends before it is counted as ended.
     txn: RoTxn<'static, WithoutTls>,
     records: Database<Bytes, Bytes>,
+    _counted: Counted,
+}
+
+/// One of the snapshots that [`Readers`] counts.
+struct Counted(Arc<Readers>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        *lock(&self.0.count) -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Store {
@@ -51,49 +84,91 @@ impl Store {
     #[allow(unsafe_code)]
     pub fn open(path: &Path, options: &Options) -> Result<Store, Error> {
         check(path, options.verify_up_to)?;
-        let mut map_size = options.map_size;
-        let env = loop {
-            let mut settings = EnvOpenOptions::new().read_txn_without_tls();
-            settings.map_size(map_size).max_readers(options.max_readers);
-            // SAFETY: a single file, as its name says; and without the sync of each commit (`commit` sees to that) a file that was
-            // whole stays whole whatever process dies. After a power failure it is looked at again.
-            unsafe { settings.flags(EnvFlags::NO_SUB_DIR | EnvFlags::NO_SYNC | EnvFlags::NO_READ_AHEAD) };
-            // SAFETY: LMDB believes what it maps: that is why it was looked at, and nobody but LMDB writes to it.
-            match unsafe { settings.open(path) } {
-                // ENOMEM: less address space than was asked for.
-                Err(heed::Error::Io(error)) if error.raw_os_error() == Some(12) && map_size > 1 << 30 => map_size /= 2,
-                opened => break opened?,
-            }
-        };
+        let length = fs::metadata(path).map_or(0, |file| file.len() as usize);
+        let map_size = options.map_size.max(length.next_power_of_two().saturating_mul(2));
+        let mut settings = EnvOpenOptions::new().read_txn_without_tls();
+        settings.map_size(map_size).max_readers(options.max_readers);
+        // SAFETY: a single file, as its name says; and without the sync of each commit (`commit` sees to that) a file that was whole
+        // stays whole whatever process dies. After a power failure it is looked at again.
+        unsafe { settings.flags(EnvFlags::NO_SUB_DIR | EnvFlags::NO_SYNC | EnvFlags::NO_READ_AHEAD) };
+        // SAFETY: LMDB believes what it maps: that is why it was looked at, and nobody but LMDB writes to it.
+        let env = unsafe { settings.open(path) }?;
         env.clear_stale_readers()?;
         let mut txn = env.write_txn()?;
         let records = env.create_database(&mut txn, None)?;
         txn.commit()?;
-        Ok(Store { env, records, synced: Mutex::new(false) })
+        Ok(Store { env, records, synced: Mutex::new(false), readers: Arc::default() })
     }
 
     pub fn snapshot(&self) -> Result<Snapshot, Error> {
-        let txn = match self.env.clone().static_read_txn() {
-            // Processes that died left their places.
-            Err(heed::Error::Mdb(heed::MdbError::ReadersFull)) if self.env.clear_stale_readers()? > 0 => {
-                self.env.clone().static_read_txn()?
+        loop {
+            let mut count = lock(&self.readers.count);
+            let error = match self.env.clone().static_read_txn() {
+                Ok(txn) => {
+                    *count += 1;
+                    return Ok(Snapshot { txn, records: self.records, _counted: Counted(self.readers.clone()) });
+                }
+                Err(error) => error,
+            };
+            drop(count);
+            match error {
+                // Processes that died left their places.
+                heed::Error::Mdb(MdbError::ReadersFull) if self.env.clear_stale_readers()? > 0 => {}
+                heed::Error::Mdb(MdbError::MapResized) => self.map(None)?,
+                error => return Err(error.into()),
             }
-            txn => txn?,
-        };
-        Ok(Snapshot { txn, records: self.records })
+        }
+    }
+
+    /// Maps the file anew, in so many bytes or in as many as another process has taken, once no snapshot is left.
+    #[allow(unsafe_code)]
+    fn map(&self, size: Option<usize>) -> Result<(), Error> {
+        let count = lock(&self.readers.count);
+        let (count, waited) = self
+            .readers
+            .changed
+            .wait_timeout_while(count, LONGEST_WAIT, |count| *count > 0)
+            .unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            return Err(Error::new(
+                Kind::Full,
+                "the store has to grow, but a transaction of this process has been reading it for 10 seconds",
+            ));
+        }
+        // SAFETY: there is no transaction, and as long as `count` is held none begins; writers hold `synced`, and so does who calls this.
+        unsafe { self.env.resize(size.unwrap_or(0)) }?;
+        drop(count);
+        Ok(())
     }
 
     /// Writes all of `changes` or none. With `sync` they are on the disk when it returns, and so is all that was written before; without,
     /// they outlive this process, not the machine.
+    pub fn commit(&self, changes: &[Change<'_>], sync: bool) -> Result<(), Error> {
+        let mut synced = lock(&self.synced);
+        self.set_sync(&mut synced, sync)?;
+        loop {
+            match self.write(changes) {
+                Err(heed::Error::Mdb(MdbError::MapFull)) => {
+                    self.map(Some(self.env.info().map_size.saturating_mul(2)))?
+                }
+                Err(heed::Error::Mdb(MdbError::MapResized)) => self.map(None)?,
+                done => return Ok(done?),
+            }
+        }
+    }
+
     #[allow(unsafe_code)]
-    pub fn commit<'a>(&self, changes: impl IntoIterator<Item = Change<'a>>, sync: bool) -> Result<(), Error> {
-        let mut synced = self.synced.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    fn set_sync(&self, synced: &mut bool, sync: bool) -> Result<(), Error> {
         if *synced != sync {
             let mode = if sync { FlagSetMode::Disable } else { FlagSetMode::Enable };
             // SAFETY: no other thread of this process changes flags or writes, for it would hold `synced`.
             unsafe { self.env.set_flags(EnvFlags::NO_SYNC, mode) }?;
             *synced = sync;
         }
+        Ok(())
+    }
+
+    fn write(&self, changes: &[Change<'_>]) -> Result<(), heed::Error> {
         let mut txn = self.env.write_txn()?;
         for Change { key, value } in changes {
             match value {
@@ -109,7 +184,7 @@ impl Store {
                 }
             }
         }
-        Ok(txn.commit()?)
+        txn.commit()
     }
 
     /// Brings what was written to the disk.
@@ -222,10 +297,10 @@ mod tests {
     fn records_are_there_after_a_commit_and_as_they_were_in_a_snapshot() {
         let folder = Folder::new("records");
         let store = Store::open(&folder.file(), &Options::default()).unwrap();
-        store.commit([put(b"a", b"1"), put(b"b", b"")], false).unwrap();
+        store.commit(&[put(b"a", b"1"), put(b"b", b"")], false).unwrap();
         let before = store.snapshot().unwrap();
         store
-            .commit([put(b"a", b"2"), Change { key: b"b", value: None }, Change { key: b"none", value: None }], true)
+            .commit(&[put(b"a", b"2"), Change { key: b"b", value: None }, Change { key: b"none", value: None }], true)
             .unwrap();
         let after = store.snapshot().unwrap();
         let all = |snapshot: &Snapshot, from: &[u8]| {
@@ -255,21 +330,28 @@ mod tests {
     fn a_key_that_is_too_long_changes_nothing() {
         let folder = Folder::new("keys");
         let store = Store::open(&folder.file(), &Options::default()).unwrap();
-        let error = store.commit([put(b"a", b"1"), put(&[b'k'; 600], b"2")], false).unwrap_err();
+        let error = store.commit(&[put(b"a", b"1"), put(&[b'k'; 600], b"2")], false).unwrap_err();
         assert_eq!(error.kind, Kind::Key);
         assert!(store.snapshot().unwrap().is_empty().unwrap());
     }
 
     #[test]
-    fn a_store_that_has_no_room_says_so_and_keeps_what_it_has() {
-        let folder = Folder::new("room");
-        let store = Store::open(&folder.file(), &Options { map_size: 1 << 20, ..Options::default() }).unwrap();
-        store.commit([put(b"a", b"1")], false).unwrap();
-        let error = store.commit([put(b"b", &vec![0; 2 << 20])], false).unwrap_err();
-        assert_eq!(error.kind, Kind::Full);
-        store.commit([put(b"c", b"3")], false).unwrap();
+    fn a_store_grows_by_itself_and_others_follow() {
+        let folder = Folder::new("growth");
+        let small = Options { map_size: 1 << 20, ..Options::default() };
+        let store = Arc::new(Store::open(&folder.file(), &small).unwrap());
+        store.commit(&[put(b"a", b"1")], false).unwrap();
+        let reading = store.snapshot().unwrap();
+        let writer = std::thread::spawn({
+            let store = store.clone();
+            // Waits for the snapshot to end.
+            move || store.commit(&[put(b"b", &vec![7; 5 << 20])], false)
+        });
+        assert_eq!(reading.get(b"a").unwrap(), Some(&b"1"[..]));
+        drop(reading);
+        writer.join().unwrap().unwrap();
+        assert_eq!(store.snapshot().unwrap().get(b"b").unwrap().map(<[u8]>::len), Some(5 << 20));
         assert_eq!(store.snapshot().unwrap().get(b"a").unwrap(), Some(&b"1"[..]));
-        assert_eq!(store.snapshot().unwrap().get(b"b").unwrap(), None);
     }
 
     #[test]
@@ -277,7 +359,7 @@ mod tests {
         let folder = Folder::new("damaged");
         let options = Options::default();
         let store = Store::open(&folder.file(), &options).unwrap();
-        store.commit([put(b"key", b"a value that can be found in the file"), put(b"other", b"sound")], true).unwrap();
+        store.commit(&[put(b"key", b"a value that can be found in the file"), put(b"other", b"sound")], true).unwrap();
         drop(store);
         let sound = fs::read(folder.file()).unwrap();
         let at = sound.windows(7).rposition(|bytes| bytes == b"a value").unwrap();

@@ -1,0 +1,61 @@
+# frozen_string_literal: true
+
+require_relative "import"
+require_relative "table"
+require_relative "trust"
+
+module Paceline
+  class PStore
+    # A PStore in Records: the file is one of LMDB, with a record for each root. A transaction that writes has the file for itself, as
+    # with Ruby's PStore; one that reads sees it as it was when it began, and neither waits nor is waited for.
+    class RecordFile
+      def initialize(store, path, trust:)
+        @store = store
+        @path = path
+        @trust = trust
+      end
+
+      # Yields the table. Saves it if the block returns true.
+      def transaction(read_only, &block)
+        return yield({}) if read_only && !File.exist?(@path)
+
+        take_over unless read_only && Import.marshal?(@path)
+        return read_plain(&block) if Import.marshal?(@path)
+
+        Trust.check(@path, File.stat(@path)) if File.exist?(@path) && !@trust
+        records = Records.at(@path)
+        read_only ? read(records, &block) : write(records, &block)
+      end
+
+      private
+
+      # A file of Ruby's PStore.
+      def take_over
+        Import.call(@path, trust: @trust) if Import.marshal?(@path)
+      end
+
+      # Who only reads changes no file, be it one that could be taken over.
+      def read_plain(&block)
+        PlainFile.new(@store, @path, trust: @trust).transaction(true, &block)
+      end
+
+      def read(records)
+        records.snapshot { |now| yield Table.new(now) }
+      end
+
+      def write(records)
+        records.exclusively do
+          changes = records.snapshot do |now|
+            table = Table.new(now)
+            table.changes if yield(table)
+          end
+          records.commit(changes, sync: @store.ultra_safe) if changes
+        end
+      rescue ThreadError
+        # This thread has it already, by another PStore of the same file.
+        raise Error, "nested transaction"
+      end
+    end
+    private_constant :RecordFile
+  end
+end

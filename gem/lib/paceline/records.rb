@@ -1,0 +1,178 @@
+# frozen_string_literal: true
+
+require_relative "native" unless defined?(Paceline::Native)
+
+module Paceline
+  # Records by key in one file that many processes and threads use at once (crates/store: LMDB). What PStore, the session store and the
+  # cache store are made of; of no use to anybody else. One of these for each file and process, whoever asks: `Records.at(path)`.
+  #
+  # Keys have 1 to 511 bytes; keys and values are binary Strings. Reading never waits. Who writes what depends on what was read holds
+  # `exclusively` meanwhile; a lone `commit` needs no lock.
+  class Records
+    # Why a store can't be used, in words for whoever runs the application.
+    class Error < StandardError; end
+    # The file, or a record in it, is not what was written. Nothing was changed.
+    class Damaged < Error; end
+    # The file is something else.
+    class Foreign < Error; end
+    # There is no room on the disk. Nothing was changed.
+    class Full < Error; end
+    # The key is longer than 511 bytes.
+    class LongKey < Error; end
+
+    # By the numbers of crates/store/src/ffi.rs.
+    KINDS = [nil, Damaged, Foreign, Full, LongKey, Error, Error].freeze
+    # A file of up to so many bytes is looked at whole when it is opened.
+    VERIFY_UP_TO = 64 * 1024 * 1024
+    GONE = 0xFFFF_FFFF
+    private_constant :KINDS, :VERIFY_UP_TO, :GONE
+
+    @open = {}
+    @mutex = Thread::Mutex.new
+
+    class << self
+      # The records of this file, which is made if it is not there. Raises Error.
+      def at(path)
+        path = File.join(File.realpath(File.dirname(path)), File.basename(path))
+        path = File.realpath(path) if File.symlink?(path)
+        @mutex.synchronize { @open[path] ||= new(path) }
+      end
+
+      def forget(path)
+        @mutex.synchronize { @open.delete(path) }
+      end
+    end
+    private_class_method :new
+
+    attr_reader :path
+
+    def initialize(path)
+      unless Native.is_a?(Module) && Native.const_defined?(:Store)
+        raise Error, "this needs the native part of the gem paceline, which is not built for this Ruby: install cargo, then the gem again (in a checkout: bin/native)"
+      end
+      @path = path
+      @mutex = Thread::Mutex.new
+      @writing = Thread::Mutex.new
+    end
+
+    # The value of a key now, or nil.
+    def [](key)
+      snapshot { |now| now.get(key) }
+    end
+
+    # Yields a view of the records as they are now: `get(key)`, `count`, `scan(from, limit)` (pairs of key and value, in the order of keys).
+    # It stays the same until the block ends, which should not be long: the file grows meanwhile.
+    def snapshot
+      now = store.snapshot
+      begin
+        yield now
+      ensure
+        now.release
+      end
+    rescue Native::StoreError => e
+      raise wrapped(e)
+    end
+
+    # Writes all of these or none: a Hash of keys to values, or nil for what is to go. They outlive any process from here on; with `sync`
+    # also a power failure. Raises Full when there is no room.
+    def commit(changes, sync: false)
+      return if changes.empty?
+
+      batch = String.new(capacity: 64, encoding: Encoding::BINARY)
+      changes.each do |key, value|
+        batch << [key.bytesize, value ? value.bytesize : GONE].pack("VV") << key
+        batch << value if value
+      end
+      store.commit(batch, sync)
+    rescue Native::StoreError => e
+      raise wrapped(e)
+    end
+
+    # While the block runs nobody else, of this or another process, is in such a block for this file. Raises ThreadError if this thread
+    # is already.
+    def exclusively
+      @writing.synchronize do
+        store
+        file = @file
+        file.flock(File::LOCK_EX)
+        begin
+          yield
+        ensure
+          # A process that was forked within the block has the same lock, which goes with whoever unlocks first: not the child.
+          file.flock(File::LOCK_UN) if @pid == Process.pid
+        end
+      end
+    end
+
+    # Bytes that the records take.
+    def size
+      store.size
+    end
+
+    # Gives file and memory back. The next use opens it again.
+    def close
+      @mutex.synchronize do
+        @store&.close if @pid == Process.pid
+        @file&.close
+        @store = @file = nil
+      end
+    end
+
+    private
+
+    # Also after a fork, since what the parent opened is the parent's; and when the file was exchanged or deleted.
+    def store
+      return @store if current?
+
+      @mutex.synchronize { current? ? @store : open_store }
+    end
+
+    def current?
+      return false unless @store && @pid == Process.pid
+
+      now = File.stat(@path)
+      now.ino == @inode && now.dev == @device
+    rescue Errno::ENOENT
+      false
+    end
+
+    def open_store
+      @store&.close
+      @file&.close
+      @store = nil
+      @file = File.open(@path, File::RDWR | File::CREAT | File::BINARY)
+      # Whoever may use the file may use LMDB's beside it, which LMDB would make for its owner alone.
+      File.open("#{@path}-lock", File::RDWR | File::CREAT, @file.stat.mode & 0o777).close
+      @file.flock(File::LOCK_EX)
+      begin
+        @store = Native::Store.open(@path, VERIFY_UP_TO)
+      ensure
+        @file.flock(File::LOCK_UN)
+      end
+      @inode, @device = @file.stat.ino, @file.stat.dev
+      @pid = Process.pid
+      @store
+    rescue Native::StoreError => e
+      raise wrapped(e)
+    end
+
+    def wrapped(error)
+      kind = KINDS[error.kind]
+      return SystemCallError.new(@path, error.code) if kind.nil? && error.code != 0
+
+      (kind || Error).new("#{@path}: #{error.message}")
+    end
+  end
+
+  if Native.is_a?(Module) && Native.const_defined?(:StoreError)
+    class Native::StoreError
+      attr_reader :kind, :code
+
+      def initialize(kind, code, message)
+        @kind = kind
+        @code = code
+        super(message)
+      end
+    end
+  end
+end
