@@ -142,7 +142,9 @@ module Paceline
       @store = nil
       @file = File.open(@path, File::RDWR | File::CREAT | File::BINARY)
       # Whoever may use the file may use LMDB's beside it, which LMDB would make for its owner alone.
-      File.open("#{@path}-lock", File::RDWR | File::CREAT, @file.stat.mode & 0o777).close
+      beside = "#{@path}-lock"
+      fresh = !File.exist?(beside)
+      File.open(beside, File::RDWR | File::CREAT, @file.stat.mode & 0o777).close
       @file.flock(File::LOCK_EX)
       begin
         @store = Native::Store.open(@path, VERIFY_UP_TO)
@@ -153,6 +155,7 @@ module Paceline
       @pid = Process.pid
       @store
     rescue Native::StoreError => e
+      File.unlink(beside) if fresh && File.exist?(beside)
       raise wrapped(e)
     end
 
