@@ -17,26 +17,38 @@ module Paceline
 
       # Yields the table. Saves it if the block returns true.
       def transaction(read_only, &block)
-        return yield({}) if read_only && !File.exist?(@path)
+        stat = stat_of_file
+        return yield({}) if read_only && stat.nil?
 
-        take_over unless read_only && Import.marshal?(@path)
-        return read_plain(&block) if Import.marshal?(@path)
+        unless known?(stat)
+          # Who only reads changes no file, be it one that could be taken over.
+          return PlainFile.new(@store, @path, trust: @trust).transaction(true, &block) if read_only && Import.marshal?(@path)
 
-        Trust.check(@path, File.stat(@path)) if File.exist?(@path) && !@trust
-        records = Records.at(@path)
-        read_only ? read(records, &block) : write(records, &block)
+          recognise
+        end
+        read_only ? read(@records, &block) : write(@records, &block)
       end
 
       private
 
-      # A file of Ruby's PStore.
-      def take_over
-        Import.call(@path, trust: @trust) if Import.marshal?(@path)
+      def stat_of_file
+        File.stat(@path)
+      rescue Errno::ENOENT
+        nil
       end
 
-      # Who only reads changes no file, be it one that could be taken over.
-      def read_plain(&block)
-        PlainFile.new(@store, @path, trust: @trust).transaction(true, &block)
+      # Whether this is the file that was looked at before, still its owner's.
+      def known?(stat)
+        stat && @known == [stat.ino, stat.dev, stat.uid, stat.mode]
+      end
+
+      # Takes over a file of Ruby's PStore, and makes sure that the file may be loaded.
+      def recognise
+        Import.call(@path, trust: @trust) if Import.marshal?(@path)
+        stat = stat_of_file
+        Trust.check(@path, stat) if stat && !@trust
+        @records = Records.at(@path)
+        @known = stat && [stat.ino, stat.dev, stat.uid, stat.mode]
       end
 
       def read(records)
