@@ -84,6 +84,18 @@ pub unsafe extern "C" fn paceline_store_open(
         .map_or(ptr::null_mut(), |store| Box::into_raw(Box::new(store)))
 }
 
+/// Looks at the whole structure of the file, without opening it. 1, or 0 and a failure.
+///
+/// # Safety
+/// `path` must have `length` bytes to read, and `failure` be writable.
+#[no_mangle]
+pub unsafe extern "C" fn paceline_store_verify(path: *const u8, length: usize, failure: *mut Failure) -> i32 {
+    // SAFETY: as promised.
+    let path = Path::new(OsStr::from_bytes(unsafe { bytes(path, length) }));
+    // SAFETY: as promised.
+    unsafe { caught(failure, || Store::verify(path)) }.is_some().into()
+}
+
 /// # Safety
 /// `store` must be from `paceline_store_open`, is not used any more, and no snapshot of it in this process either.
 #[no_mangle]

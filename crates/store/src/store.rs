@@ -100,6 +100,11 @@ impl Store {
         Ok(Store { env, records, synced: Mutex::new(false), readers: Arc::default() })
     }
 
+    /// Looks at the whole structure of the file at `path`. Nobody may write to it meanwhile.
+    pub fn verify(path: &Path) -> Result<(), Error> {
+        check(path, u64::MAX)
+    }
+
     pub fn snapshot(&self) -> Result<Snapshot, Error> {
         loop {
             let mut count = lock(&self.readers.count);

@@ -15,6 +15,7 @@ typedef struct {
 typedef struct native_store native_store;
 typedef struct native_snapshot native_snapshot;
 native_store *paceline_store_open(const uint8_t *path, size_t length, uint64_t verify_up_to, failure *);
+int32_t paceline_store_verify(const uint8_t *path, size_t length, failure *);
 void paceline_store_free(native_store *);
 int32_t paceline_store_commit(const native_store *, const uint8_t *batch, size_t length, int32_t sync, failure *);
 uint64_t paceline_store_size(const native_store *);
@@ -93,6 +94,23 @@ static void *call_commit(void *data) {
     call *call = data;
     call->result = paceline_store_commit(call->store, call->bytes, call->length, call->sync, &call->why) ? call : NULL;
     return NULL;
+}
+
+static void *call_verify(void *data) {
+    call *call = data;
+    call->result = paceline_store_verify(call->bytes, call->length, &call->why) ? call : NULL;
+    return NULL;
+}
+
+/* Native::Store.verify(path): looks at the whole structure. Nobody may write meanwhile. Raises StoreError. */
+static VALUE verify(VALUE klass, VALUE path) {
+    StringValueCStr(path);
+    path = rb_str_new_frozen(path);
+    call call = {.bytes = (const uint8_t *)RSTRING_PTR(path), .length = RSTRING_LEN(path)};
+    rb_thread_call_without_gvl(call_verify, &call, NULL, NULL);
+    RB_GC_GUARD(path);
+    if (!call.result) fail(&call.why);
+    return Qnil;
 }
 
 /* Native::Store.open(path, verify_up_to): a file of up to so many bytes is looked at whole. Raises StoreError. */
@@ -244,6 +262,7 @@ void paceline_init_store(VALUE native) {
     rb_undef_alloc_func(store);
     rb_undef_alloc_func(snapshot_class);
     rb_define_singleton_method(store, "open", open_at, 2);
+    rb_define_singleton_method(store, "verify", verify, 1);
     rb_define_method(store, "close", store_close, 0);
     rb_define_method(store, "commit", commit, 2);
     rb_define_method(store, "size", store_size, 0);

@@ -38,6 +38,16 @@ module Paceline
         @mutex.synchronize { @open[path] ||= new(path) }
       end
 
+      # Reads the whole structure of the file, however large it is. Raises Damaged or Foreign.
+      def verify(path)
+        File.open(path, File::RDONLY | File::BINARY) do |file|
+          file.flock(File::LOCK_EX)
+          Native::Store.verify(path)
+        end
+      rescue Native::StoreError => e
+        raise KINDS[e.kind] || Error, "#{path}: #{e.message}"
+      end
+
       def forget(path)
         @mutex.synchronize { @open.delete(path) }
       end

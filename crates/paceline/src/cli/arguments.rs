@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::Path};
 
 use clap::{error::ErrorKind, ArgMatches};
 
-use super::{asking, flags, systemd, CliExit, Command};
+use super::{asking, flags, in_ruby, systemd, CliExit, Command};
 use crate::{
     config::{self, ConfigFile, Flags, Surroundings, Value},
     server::handover::Program,
@@ -25,9 +25,11 @@ where
     let matches = flags::command().try_get_matches_from(&args).map_err(|error| told(&error))?;
     match matches.subcommand() {
         Some(("config-docs", _)) => Err(CliExit::Print(config::markdown())),
-        Some((command, _)) if asking::named(command).is_some() => Err(CliExit::Wrong(vec![format!(
-            "{command} comes first: paceline {command} ...; see paceline {command} --help"
-        )])),
+        Some((command, _)) if asking::named(command).is_some() || in_ruby::named(command).is_some() => {
+            Err(CliExit::Wrong(vec![format!(
+                "{command} comes first: paceline {command} ...; see paceline {command} --help"
+            )]))
+        }
         Some(("systemd", own)) => Err(CliExit::Print(unit(own, &args, around)?)),
         Some(("check", own)) => load(own, around).map(Command::Check),
         _ => load(&matches, around).map(Command::Serve),

@@ -3,7 +3,7 @@
 
 use clap::{builder::ArgAction, value_parser, Arg, Command};
 
-use super::asking::SUBCOMMANDS;
+use super::{asking::SUBCOMMANDS, in_ruby};
 use crate::config::{Kind, Opt, OPTIONS};
 
 const HELP_WIDTH: usize = 88;
@@ -57,6 +57,7 @@ pub fn command() -> Command {
         )
         .subcommand(Command::new("check").about("Check configuration and application without serving").arg(target()))
         .subcommands(SUBCOMMANDS.iter().map(|asking| elsewhere(asking.name, asking.about)))
+        .subcommands(in_ruby::COMMANDS.iter().map(|(name, _, about)| elsewhere(name, about)))
         .subcommand(Command::new("config-docs").hide(true).about("Print docs/configuration.md"))
         .arg(target())
         .arg(Arg::new("version").short('V').long("version").action(ArgAction::Version).help("Print the version"));

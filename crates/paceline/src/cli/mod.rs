@@ -5,6 +5,7 @@ mod arguments;
 mod asking;
 mod check;
 mod flags;
+mod in_ruby;
 mod systemd;
 
 use std::{
@@ -53,6 +54,9 @@ pub fn main() -> ExitCode {
         Some(first) if first == processes::BECOME => return processes::become_it(arguments),
         Some(first) if first == processes::GUARD => return processes::guard(),
         Some(first) if first == stand_in::FLAG => return stand_in::run(arguments),
+        Some(first) if first.to_str().is_some_and(|name| in_ruby::named(name).is_some()) => {
+            return in_ruby::run(in_ruby::named(&first.to_string_lossy()).unwrap_or_default(), arguments)
+        }
         _ => {}
     }
     let Some(cwd) = current_dir() else {

@@ -18,6 +18,6 @@ mod pool;
 pub mod processes;
 pub mod ready_check;
 pub mod reaper;
-mod spawn;
+pub mod spawn;
 pub mod trial;
 mod tuning;

@@ -15,9 +15,10 @@ use rustix::{
 
 use super::{
     environment::{Entries, Environment},
-
     Say,
 };
+use paceline_store::verify;
+
 use crate::account::others_above;
 
 /// LMDB's names for its files.

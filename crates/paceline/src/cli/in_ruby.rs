@@ -1,0 +1,32 @@
+//! Commands that are Ruby's: `paceline pstore`. It finds the gem's file and becomes `ruby` with it, and knows nothing of what it does.
+
+use std::{
+    ffi::OsString,
+    os::unix::process::CommandExt,
+    process::{Command, ExitCode},
+};
+
+use crate::supervisor::spawn::gem_dir;
+
+/// Names, the files below lib/paceline, and what the help says of them.
+pub const COMMANDS: [(&str, &str, &str); 1] =
+    [("pstore", "pstore/command.rb", "Import, export or check the file of a Paceline::PStore")];
+
+/// The file of the command of this name.
+pub fn named(name: &str) -> Option<&'static str> {
+    COMMANDS.iter().find(|command| command.0 == name).map(|command| command.1)
+}
+
+/// Becomes Ruby with this file. Returns only if that can't be.
+pub fn run(file: &str, arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let why = match gem_dir() {
+        Ok(dir) => {
+            let ruby = std::env::var_os("RUBY").unwrap_or_else(|| "ruby".into());
+            let error = Command::new(&ruby).arg(dir.join("lib/paceline").join(file)).args(arguments).exec();
+            format!("{}: {error}", ruby.display())
+        }
+        Err(error) => error.to_string(),
+    };
+    eprintln!("paceline: {why}");
+    ExitCode::FAILURE
+}
