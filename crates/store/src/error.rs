@@ -57,7 +57,7 @@ impl From<heed::Error> for Error {
         match error {
             heed::Error::Io(error) => error.into(),
             heed::Error::EnvAlreadyOpened => {
-                Error::new(Kind::Forked, "this process was forked while a transaction was open in another thread")
+                Error::new(Kind::Forked, "a transaction of this process, or of the one that it was forked from, is still reading the file that was here")
             }
             heed::Error::Mdb(MapFull) => Error::new(Kind::Full, "no address space left for a larger store"),
             heed::Error::Mdb(ReadersFull) => Error::new(Kind::Readers, "too many processes and threads read at once"),

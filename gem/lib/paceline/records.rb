@@ -24,10 +24,13 @@ module Paceline
     KINDS = [nil, Damaged, Foreign, Full, LongKey, Error, Error].freeze
     # A file of up to so many bytes is looked at whole when it is opened.
     VERIFY_UP_TO = 64 * 1024 * 1024
+    # Files that one process has open at once, four descriptors each, unless more are in use.
+    MOST_OPEN = 64
     GONE = 0xFFFF_FFFF
-    private_constant :KINDS, :VERIFY_UP_TO, :GONE
+    private_constant :KINDS, :VERIFY_UP_TO, :MOST_OPEN, :GONE
 
-    @open = {}
+    @all = {}
+    @open = []
     @mutex = Thread::Mutex.new
 
     class << self
@@ -35,7 +38,7 @@ module Paceline
       def at(path)
         path = File.join(File.realpath(File.dirname(path)), File.basename(path))
         path = File.realpath(path) if File.symlink?(path)
-        @mutex.synchronize { @open[path] ||= new(path) }
+        @mutex.synchronize { @all[path] ||= new(path) }
       end
 
       # Reads the whole structure of the file, however large it is. Raises Damaged or Foreign.
@@ -49,7 +52,17 @@ module Paceline
       end
 
       def forget(path)
-        @mutex.synchronize { @open.delete(path) }
+        @mutex.synchronize { @all.delete(path) }
+      end
+
+      # These have just been opened: of too many the oldest go that nobody uses.
+      def opened(records)
+        others = @mutex.synchronize do
+          @open.delete(records)
+          @open << records
+          @open.first([@open.size - MOST_OPEN, 0].max)
+        end
+        others.each { |other| @mutex.synchronize { @open.delete(other) } if other.close_if_idle }
       end
     end
     private_class_method :new
@@ -63,6 +76,7 @@ module Paceline
       @path = path
       @mutex = Thread::Mutex.new
       @writing = Thread::Mutex.new
+      @users = 0
     end
 
     # The value of a key now, or nil.
@@ -73,11 +87,13 @@ module Paceline
     # Yields a view of the records as they are now: `get(key)`, `count`, `scan(from, limit)` (pairs of key and value, in the order of keys).
     # It stays the same until the block ends, which should not be long: the file grows meanwhile.
     def snapshot
-      now = store.snapshot
-      begin
-        yield now
-      ensure
-        now.release
+      using do |store|
+        now = store.snapshot
+        begin
+          yield now
+        ensure
+          now.release
+        end
       end
     rescue Native::StoreError => e
       raise wrapped(e)
@@ -93,7 +109,7 @@ module Paceline
         batch << [key.bytesize, value ? value.bytesize : GONE].pack("VV") << key
         batch << value if value
       end
-      store.commit(batch, sync)
+      using { |store| store.commit(batch, sync) }
     rescue Native::StoreError => e
       raise wrapped(e)
     end
@@ -102,41 +118,65 @@ module Paceline
     # is already.
     def exclusively
       @writing.synchronize do
-        store
-        file = @file
-        file.flock(File::LOCK_EX)
-        begin
-          yield
-        ensure
-          # A process that was forked within the block has the same lock, which goes with whoever unlocks first: not the child.
-          file.flock(File::LOCK_UN) if @pid == Process.pid
+        using do
+          file = @file
+          file.flock(File::LOCK_EX)
+          begin
+            yield
+          ensure
+            # A process that was forked within the block has the same lock, which goes with whoever unlocks first: not the child.
+            file.flock(File::LOCK_UN) if @pid == Process.pid
+          end
         end
       end
     end
 
     # Bytes that the records take.
     def size
-      store.size
+      using(&:size)
     end
 
     # Gives file and memory back. The next use opens it again.
     def close
-      @mutex.synchronize do
-        @store&.close if @pid == Process.pid
-        @file&.close
-        @store = @file = nil
+      @mutex.synchronize { close_store }
+    end
+
+    # The same, unless somebody is using it right now. Returns whether it is closed.
+    def close_if_idle
+      return unless @mutex.try_lock
+
+      begin
+        return unless @users.zero?
+
+        close_store
+        true
+      ensure
+        @mutex.unlock
       end
     end
 
     private
 
-    # Also after a fork, since what the parent opened is the parent's; and when the file was exchanged or deleted.
-    def store
-      return @store if current?
-
-      @mutex.synchronize { current? ? @store : open_store }
+    # Yields the open store. It stays open meanwhile, whatever is opened besides.
+    def using
+      store = @mutex.synchronize do
+        @users += 1 if (opened = current? ? @store : open_store)
+        opened
+      end
+      begin
+        yield store
+      ensure
+        @mutex.synchronize { @users -= 1 }
+      end
     end
 
+    def close_store
+      @store&.close if @pid == Process.pid
+      @file&.close
+      @store = @file = nil
+    end
+
+    # Also after a fork, since what the parent opened is the parent's; and when the file was exchanged or deleted.
     def current?
       return false unless @store && @pid == Process.pid
 
@@ -147,6 +187,8 @@ module Paceline
     end
 
     def open_store
+      # The threads that used it stayed with the parent.
+      @users = 0 unless @pid == Process.pid
       @store&.close
       @file&.close
       @store = nil
@@ -163,6 +205,7 @@ module Paceline
       end
       @inode, @device = @file.stat.ino, @file.stat.dev
       @pid = Process.pid
+      Records.opened(self)
       @store
     rescue Native::StoreError => e
       File.unlink(beside) if fresh && File.exist?(beside)

@@ -220,6 +220,14 @@ class PStoreTest < Minitest::Test
     end
   end
 
+  def test_descriptors_are_bounded_however_many_stores_are_used
+    stores = Array.new(150) { |i| Paceline::PStore.new("#{@file}#{i}") }
+    2.times { stores.each_with_index { |store, i| store.transaction { |s| s[:n] = (s[:n] || i) + 1 } } }
+    assert_equal Array.new(150) { |i| i + 2 }, stores.map { |store| store.transaction(true) { |s| s[:n] } }
+    ours = Dir["/proc/self/fd/*"].count { |fd| File.readlink(fd).start_with?(@folder) rescue false }
+    assert_operator ours, :<=, 4 * 64
+  end
+
   def test_replace_gives_it_the_name
     code = 'require "pstore"; require "paceline/pstore"; Paceline::PStore.replace!; Paceline::PStore.replace!
             require "yaml/store"; y = YAML::Store.new(ARGV[0] + ".yml"); y.transaction { y["a"] = { "b" => 1 } }
