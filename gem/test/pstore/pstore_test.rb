@@ -62,7 +62,8 @@ class PStoreTest < Minitest::Test
     gone = PStoreTest.send(:remove_const, :Missing)
     store.transaction do |s|
       assert_equal [1, 3, %i[good bad also]], [s[:good], s[:also], s.roots]
-      assert_match(/undefined class\/module PStoreTest::Missing/, assert_raises(ArgumentError) { s[:bad] }.message)
+      # Marshal's ArgumentError, or what ActiveSupport makes of it where that is loaded.
+      assert_match(/PStoreTest::Missing/, assert_raises(ArgumentError, NameError) { s[:bad] }.message)
       s[:good] = 2
     end
     PStoreTest.const_set(:Missing, gone)
