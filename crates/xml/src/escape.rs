@@ -1,7 +1,7 @@
 //! Escapes text as Builder's XChar does: markup as references, C1 characters read as Windows-1252, what XML 1.0 (section 2.2) does not
 //! allow as U+FFFD. Never allocates; never checks that text is UTF-8, and on other bytes does no worse than to copy them.
 
-use crate::scan::{plain_prefix, plain_prefix_of_word, STEP};
+use crate::scan::{plain_prefix, plain_prefix_of_word, special_bytes, STEP};
 
 /// Where text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,8 @@ pub fn escape(place: Place, text: &[u8], room: &mut [u8]) -> Progress {
 
 fn escape_in<const ATTRIBUTE: bool>(text: &[u8], room: &mut [u8]) -> Progress {
     let references = if ATTRIBUTE { &IN_ATTRIBUTE } else { &IN_TEXT };
-    let (mut read, mut written, mut plain_steps) = (0, 0, 0);
+    let Progress { mut read, mut written } = escape_long::<ATTRIBUTE>(text, room);
+    let mut plain_steps = 0;
     while read < text.len() {
         let rest = &text[read..];
         // A step writes so many bytes as they are, and eight for what follows them.
@@ -80,6 +81,50 @@ fn escape_in<const ATTRIBUTE: bool>(text: &[u8], room: &mut [u8]) -> Progress {
             read += length;
             written += length;
         }
+    }
+    Progress { read, written }
+}
+
+/// Text that is longer than what a step looks ahead.
+const LONG: usize = 4 * STEP;
+/// What a step writes at most: sixteen references of six bytes, and the bytes behind the last that are copied with it.
+const MOST: usize = STEP * 6 + STEP + 8;
+
+/// Escapes all but the end of long text, where there is room for anything that may come. Which bytes of a step are special is known
+/// before the first of them is written, so that the steps need not wait for each other.
+fn escape_long<const ATTRIBUTE: bool>(text: &[u8], room: &mut [u8]) -> Progress {
+    let references = if ATTRIBUTE { &IN_ATTRIBUTE } else { &IN_TEXT };
+    let (mut read, mut written) = (0, 0);
+    // At the end of a step sixteen bytes behind it are copied, and a character may reach into them.
+    while let (Some(ahead), Some(to)) = (text[read..].first_chunk::<LONG>(), room[written..].first_chunk_mut::<MOST>())
+    {
+        let bytes = ahead.first_chunk::<STEP>().expect("it is longer");
+        to[..STEP].copy_from_slice(bytes);
+        let mut specials = special_bytes::<ATTRIBUTE>(bytes);
+        // Of the step's bytes and of what is written for them: how many are dealt with.
+        let (mut from, mut at) = (0, 0);
+        while specials != 0 {
+            let special = specials.trailing_zeros() as usize;
+            specials &= specials - 1;
+            at += special - from;
+            let byte = bytes[special];
+            let (taken, length) = if byte < NONE {
+                let reference = &references[usize::from(byte)];
+                to[at..at + 8].copy_from_slice(&reference.bytes);
+                (1, reference.length)
+            } else if let Some((taken, instead)) = instead_of(&ahead[special..]) {
+                to[at..at + instead.len()].copy_from_slice(instead);
+                (taken, instead.len())
+            } else {
+                from = special;
+                continue;
+            };
+            at += length;
+            from = special + taken;
+            to[at..at + STEP].copy_from_slice(&ahead[from..from + STEP]);
+        }
+        read += from.max(STEP);
+        written += at + STEP.saturating_sub(from);
     }
     Progress { read, written }
 }

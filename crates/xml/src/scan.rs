@@ -4,17 +4,24 @@
 /// Bytes that are looked at together.
 pub const STEP: usize = 16;
 
-/// How many bytes come before the first that may need something else than to be copied; [`STEP`] if none does. `<`, `>` and `&`, control
+/// How many bytes come before the first that may need something else than to be copied; [`STEP`] if none does.
+#[inline(always)]
+pub fn plain_prefix<const ATTRIBUTE: bool>(bytes: &[u8; STEP]) -> usize {
+    // One bit behind them for none.
+    (special_bytes::<ATTRIBUTE>(bytes) | 1 << STEP).trailing_zeros() as usize
+}
+
+/// A bit for each byte, the first one lowest, that may need something else than to be copied: `<`, `>` and `&`, control
 /// characters (in text but tab and line ends), in attributes `"`; and 0xC2 and 0xEF, which begin U+0080 to U+009F, U+FFFE and U+FFFF.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[allow(unsafe_code)]
 // Newer compilers take most of these for safe.
 #[allow(unused_unsafe)]
-pub fn plain_prefix<const ATTRIBUTE: bool>(bytes: &[u8; STEP]) -> usize {
+pub fn special_bytes<const ATTRIBUTE: bool>(bytes: &[u8; STEP]) -> u32 {
     use std::arch::x86_64::*;
     // SAFETY: every x86-64 has SSE2, and the load is of exactly the sixteen bytes that are there, at any alignment.
-    let special = unsafe {
+    unsafe {
         let bytes = _mm_loadu_si128(bytes.as_ptr().cast());
         let is = |byte: u8| _mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8));
         let is_but_for = |bit: u8, byte: u8| {
@@ -30,20 +37,16 @@ pub fn plain_prefix<const ATTRIBUTE: bool>(bytes: &[u8; STEP]) -> usize {
             _mm_or_si128(is(b'&'), _mm_andnot_si128(space, control))
         };
         _mm_movemask_epi8(_mm_or_si128(markup, here)) as u32
-    };
-    // One bit for each byte, and one behind them for none.
-    (special | 1 << STEP).trailing_zeros() as usize
+    }
 }
 
-/// On machines without SSE2.
+/// On machines without SSE2. Here tabs and line ends in text count as special, too.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-pub fn plain_prefix<const ATTRIBUTE: bool>(bytes: &[u8; STEP]) -> usize {
-    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-    match plain_prefix_of_word::<ATTRIBUTE>(word(0)) {
-        8 => 8 + plain_prefix_of_word::<ATTRIBUTE>(word(8)),
-        plain => plain,
-    }
+pub fn special_bytes<const ATTRIBUTE: bool>(bytes: &[u8; STEP]) -> u32 {
+    let is_special =
+        |byte: u8| matches!(byte, 0..=0x1F | b'&' | b'<' | b'>' | 0xC2 | 0xEF) || ATTRIBUTE && byte == b'"';
+    (0..STEP).filter(|at| is_special(bytes[*at])).fold(0, |specials, at| specials | 1 << at)
 }
 
 const ONES: u64 = u64::from_ne_bytes([0x01; 8]);

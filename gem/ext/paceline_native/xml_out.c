@@ -1,6 +1,11 @@
 /* Bytes into the target: one growing String, escaped text, indentation. The escaping itself is in crates/xml. */
 #include "xml.h"
 
+/* How long a String that has just been made its own may become without being moved. */
+static long room_of(VALUE string) {
+    return FL_TEST_RAW(string, RSTRING_NOEMBED) ? RSTRING(string)->as.heap.aux.capa : (long)rb_str_capacity(string);
+}
+
 void xml_open(xml_out *out, VALUE string) {
     /* Raises if it is frozen; gives it bytes of its own if it shares them, as after a dup. */
     rb_str_modify(string);
@@ -13,7 +18,7 @@ void xml_open(xml_out *out, VALUE string) {
     }
     out->string = string;
     RSTRING_GETMEM(string, out->bytes, out->length);
-    out->room = (long)rb_str_capacity(string);
+    out->room = room_of(string);
 }
 
 void xml_grow(xml_out *out, long more) {
@@ -21,7 +26,7 @@ void xml_grow(xml_out *out, long more) {
     /* At least twice the size, so that a long document is copied a few times only. */
     rb_str_modify_expand(out->string, more > out->length ? more : out->length);
     out->bytes = RSTRING_PTR(out->string);
-    out->room = (long)rb_str_capacity(out->string);
+    out->room = room_of(out->string);
 }
 
 void xml_put_indent(xml_out *out, const xml_builder *builder) {
@@ -39,8 +44,8 @@ static void put_escaped(xml_out *out, VALUE string, bool attribute) {
     long length = RSTRING_LEN(string);
     while (length > 0) {
         size_t read = 0;
-        /* Some more than it is long: the quick way wants 16 bytes for each step. */
-        xml_need(out, length + 16);
+        /* Some more than it is long, for each step of the quick ways wants room for the most that it may write. */
+        xml_need(out, length + (length < 64 ? 24 : 128));
         out->length += (long)paceline_xml_escape(attribute, (const uint8_t *)text, (size_t)length, (uint8_t *)out->bytes + out->length,
                                                  (size_t)(out->room - out->length), &read);
         text += read;
