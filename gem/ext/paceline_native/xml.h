@@ -72,6 +72,8 @@ void xml_set_encoding(VALUE self, xml_builder *builder, VALUE name);
 
 /* xml_out.c: bytes into the target. */
 
+void xml_init_out(VALUE native);
+
 /* A String being written to. Between open and close no Ruby code runs, and nothing raises but what comes of closing first. */
 typedef struct {
     VALUE string;

@@ -38,7 +38,10 @@ module Paceline
         # `string` as text of an element: `&`, `<` and `>` as references, C1 characters read as Windows-1252, characters that XML
         # does not allow as U+FFFD. Always valid UTF-8.
         def encode(string)
-          unicode(string).tr(C1, MEANT).gsub(FORBIDDEN, REPLACEMENT).gsub(MARKUP, REFERENCES)
+          text = unicode(string)
+          return Native.xml_escape(text) if NATIVE
+
+          text.tr(C1, MEANT).gsub(FORBIDDEN, REPLACEMENT).gsub(MARKUP, REFERENCES)
         end
 
         # The same in the encoding called `name`; as ASCII with character references where that encoding is unknown, is none that text
