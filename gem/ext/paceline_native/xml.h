@@ -128,6 +128,8 @@ bool xml_is_utf8(VALUE string);
 bool xml_is_simple(const xml_builder *builder, VALUE value);
 /* Writes a simple value, escaped for an attribute or for text. */
 void xml_put_value(xml_out *out, VALUE value, bool attribute);
+/* Writes the text of an element. `out` is open before and after; it is not while Ruby code runs. */
+void xml_put_text(const xml_builder *builder, xml_out *out, VALUE text);
 /* Writes any value as text, whatever has to run for it. Nothing may be open. `value` is what to_s returned. */
 void xml_append_text(const xml_builder *builder, VALUE value);
 /* ` key="value"` as one String, by Ruby. */

@@ -240,13 +240,7 @@ VALUE xml_element(VALUE self, xml_builder *builder, VALUE name, int argc, const 
     } else {
         xml_put_char(&out, '>');
         xml_flush(&out);
-        if (xml_is_simple(builder, text)) {
-            xml_put_value(&out, text, false);
-        } else {
-            xml_close(&out);
-            xml_append_text(builder, xml_copy(text));
-            xml_open(&out, builder->target);
-        }
+        xml_put_text(builder, &out, text);
         xml_put(&out, "</", 2);
         xml_put_string(&out, name);
         xml_put_char(&out, '>');

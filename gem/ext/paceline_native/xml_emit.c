@@ -72,13 +72,7 @@ static VALUE leaf(int argc, VALUE *argv, VALUE self) {
             out.length--;
             xml_put(&out, "/>", 2);
         } else {
-            if (xml_is_simple(builder, text)) {
-                xml_put_value(&out, text, false);
-            } else {
-                xml_close(&out);
-                xml_append_text(builder, xml_copy(text));
-                xml_open(&out, builder->target);
-            }
+            xml_put_text(builder, &out, text);
             xml_put(&out, slot + 1, end - slot - 1);
         }
     }

@@ -127,6 +127,16 @@ void xml_append_text(const xml_builder *builder, VALUE value) {
     }
 }
 
+void xml_put_text(const xml_builder *builder, xml_out *out, VALUE text) {
+    if (xml_is_simple(builder, text)) {
+        xml_put_value(out, text, false);
+    } else {
+        xml_close(out);
+        xml_append_text(builder, xml_copy(text));
+        xml_open(out, builder->target);
+    }
+}
+
 /* Paceline::Native.xml_escape(string): text that is UTF-8 or ASCII as text of an element, for lib/paceline/xml/characters.rb. What stays
  * ASCII keeps its encoding. Unlike Ruby's regular expressions in 3.1 this may be called in several Ractors at once. */
 static VALUE escape_string(VALUE native, VALUE string) {

@@ -7,6 +7,8 @@ module Paceline
     module Template
       # Reads a template by Prism (0.19, which Ruby 3.3 has, and 1.x).
       class PrismReader
+        include Reader
+
         JUMPS = { NextNode: "next", BreakNode: "break", RedoNode: "redo", RetryNode: "retry", ReturnNode: "return", YieldNode: "yield",
                   SuperNode: "super", ForwardingSuperNode: "super" }.freeze
         BRANCHES = %i[IfNode UnlessNode CaseNode CaseMatchNode BeginNode].freeze
@@ -16,21 +18,6 @@ module Paceline
                      PreExecutionNode PostExecutionNode].freeze
         ASSIGNMENT = /\ALocalVariable(Write|Target|OperatorWrite|OrWrite|AndWrite)Node\z/
         private_constant :JUMPS, :BRANCHES, :CONTINUATIONS, :LOOPS, :REFUSED, :ASSIGNMENT
-
-        # The tree of `source`. Raises Reader::Unreadable.
-        def self.read(source, locals)
-          new(source, locals).read
-        end
-
-        # Whether `source` is Ruby.
-        def self.valid?(source, locals)
-          new(source, locals).valid?
-        end
-
-        def initialize(source, locals)
-          @head = Reader.head(locals)
-          @text = "#{@head}#{source}#{Reader::TAIL}"
-        end
 
         def read
           result = Prism.parse(@text)

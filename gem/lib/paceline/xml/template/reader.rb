@@ -34,6 +34,28 @@ module Paceline
         end
 
         TAIL = "\nend\n"
+
+        # What both readers are made of: `read` and `valid?` of a template, for a class that has them for its instances.
+        module Reading
+          # The tree of `source`. Raises Unreadable.
+          def read(source, locals)
+            new(source, locals).read
+          end
+
+          # Whether `source` is Ruby.
+          def valid?(source, locals)
+            new(source, locals).valid?
+          end
+        end
+
+        def initialize(source, locals)
+          @head = Reader.head(locals)
+          @text = "#{@head}#{source}#{TAIL}"
+        end
+
+        def self.included(reader)
+          reader.extend(Reading)
+        end
       end
     end
   end

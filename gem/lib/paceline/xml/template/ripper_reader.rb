@@ -7,6 +7,8 @@ module Paceline
     module Template
       # Reads a template by Ripper. Ripper tells what belongs together but not where it ends: that is found by the tokens.
       class RipperReader
+        include Reader
+
         # Keeps all tokens, and for each call without parentheses how many there were when it was complete.
         class Parser < Ripper::SexpBuilderPP
           attr_reader :tokens
@@ -38,21 +40,6 @@ module Paceline
         CONTINUATIONS = %i[elsif else when in bodystmt rescue ensure].freeze
         REFUSED = %i[def defs class module sclass alias var_alias undef BEGIN END].freeze
         private_constant :Parser, :JUMPS, :BRANCHES, :CONTINUATIONS, :REFUSED
-
-        # The tree of `source`. Raises Reader::Unreadable.
-        def self.read(source, locals)
-          new(source, locals).read
-        end
-
-        # Whether `source` is Ruby.
-        def self.valid?(source, locals)
-          new(source, locals).valid?
-        end
-
-        def initialize(source, locals)
-          @head = Reader.head(locals)
-          @text = "#{@head}#{source}#{Reader::TAIL}"
-        end
 
         def read
           parser = Parser.new(@text)
