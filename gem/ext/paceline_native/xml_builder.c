@@ -183,20 +183,18 @@ static void put_instruction_attributes(xml_builder *builder, VALUE attributes) {
 
 /* The declaration that nearly every document starts with. */
 static VALUE declare_utf8(VALUE self, xml_builder *builder) {
-    const char quote = builder->quote;
-    xml_set_encoding(self, builder, xml_utf8_name);
-    start_special(builder, "<?xml version=");
+    const char *const parts[] = {"<?xml version=", "1.0", " encoding=", "UTF-8", "?>"};
     xml_out out;
+    xml_set_encoding(self, builder, xml_utf8_name);
     xml_open(&out, builder->target);
-    xml_put_char(&out, quote);
-    xml_put(&out, "1.0", 3);
-    xml_put_char(&out, quote);
-    xml_put(&out, " encoding=", 10);
-    xml_put_char(&out, quote);
-    xml_put(&out, "UTF-8", 5);
-    xml_put_char(&out, quote);
+    xml_put_indent(&out, builder);
+    for (int i = 0; i < 5; i++) {
+        if (i > 0) xml_put_char(&out, builder->quote);
+        xml_put(&out, parts[i], (long)strlen(parts[i]));
+    }
+    xml_put_newline(&out, builder);
     xml_close(&out);
-    return end_special(builder, "?>");
+    return builder->indent > 0 ? builder->target : Qnil;
 }
 
 static VALUE instruct(int argc, VALUE *argv, VALUE self) {
