@@ -4,6 +4,9 @@
 RACK = %w[bodies input hijack websocket streaming headers queue sendfile serve faults restart handlers].freeze
 ELSEWHERE = %w[redmine brewery acme].freeze
 
+# Whoever runs the tests in the background ignores these, and so would what is started here.
+%w[INT QUIT HUP].each { |name| trap(name, "DEFAULT") }
+
 all = Dir[File.join(__dir__, "*_test.rb")].to_h { |path| [File.basename(path, "_test.rb"), path] }
 asked = ARGV.take_while { |word| !word.start_with?("-") }
 names = asked.empty? ? all.keys - ELSEWHERE : asked.flat_map { |name| name == "rack" ? RACK & all.keys : [name] }
