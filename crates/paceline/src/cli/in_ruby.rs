@@ -23,7 +23,7 @@ pub fn run(file: &str, arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(dir) => {
             let ruby = std::env::var_os("RUBY").unwrap_or_else(|| "ruby".into());
             let error = Command::new(&ruby).arg(dir.join("lib/paceline").join(file)).args(arguments).exec();
-            format!("{}: {error}", ruby.display())
+            format!("{}: {error}", ruby.to_string_lossy())
         }
         Err(error) => error.to_string(),
     };

@@ -27,13 +27,19 @@ module Paceline
             return string if string.ascii_only?
 
             string = string.clone.force_encoding(Encoding::UTF_8)
-            string.valid_encoding? ? string : string.encode(Encoding::UTF_8, Encoding::ISO_8859_1)
+            string.valid_encoding? ? string : latin1(string)
           elsif string.encoding == Encoding::UTF_8
-            string.valid_encoding? ? string : string.encode(Encoding::UTF_8, Encoding::ISO_8859_1)
+            string.valid_encoding? ? string : latin1(string)
           else
             string.encode(Encoding::UTF_8)
           end
         end
+
+        # The bytes as ISO-8859-1, each of which is the character of its number. (To have them transcoded fails now and then in several Ractors.)
+        def latin1(string)
+          string.unpack("C*").pack("U*")
+        end
+        private :latin1
 
         # `string` as text of an element: `&`, `<` and `>` as references, C1 characters read as Windows-1252, characters that XML
         # does not allow as U+FFFD. Always valid UTF-8.
