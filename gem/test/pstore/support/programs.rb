@@ -73,7 +73,8 @@ module PStorePrograms
 
   def mutate(object)
     case object
-    when Array, String then object << "more"
+    # A frozen one is no object of its own to us (docs/pstore.md).
+    when Array, String then object << +"more"
     when Hash then object[:more] = [object.size]
     when Point then object.y = [object.y]
     when Thing then object.parts << object.name
