@@ -100,25 +100,26 @@ class TuningTest < Paceline::Test
     @left&.kill
   end
 
+  # How often it collects.
   def collections(io, others_rest: true)
     collector = Paceline::OutOfBandGC.new
     GC.start
-    count = GC.count
-    20.times do
+    20.times.sum do
       Array.new(GC.stat(:heap_free_slots) / 10) { Object.new }
+      before = GC.count
       collector.run(io) { others_rest }
+      GC.count - before
     end
-    runs = GC.count - count
-    [runs, GC.latest_gc_info(:gc_by)]
   end
 
   def test_garbage_is_collected_while_nobody_waits
     reading, writing = IO.pipe
-    assert_equal :method, collections(reading).last, "the last collection was asked for"
+    # By itself Ruby would collect sooner in a heap whose slots are of several sizes; who asks for it gets it also now.
     GC.disable
-    assert_equal 0, collections(reading, others_rest: false).first
+    assert_operator collections(reading), :>, 0
+    assert_equal 0, collections(reading, others_rest: false)
     writing << "x"
-    assert_equal 0, collections(reading).first
+    assert_equal 0, collections(reading)
   ensure
     GC.enable
   end
