@@ -141,6 +141,8 @@ VALUE xml_attribute_by_ruby(const xml_builder *builder, VALUE value);
 
 /* The element `name` (a String) with what Builder's tag! takes, and the block of this call. */
 VALUE xml_element(VALUE self, xml_builder *builder, VALUE name, int argc, const VALUE *argv);
+/* Whether `value` is a String that is what it says, and stays so while the target is written to. */
+bool xml_is_steady(const xml_builder *builder, VALUE value);
 /* Writes one attribute. `out` is open before and after; it is not while Ruby code runs. */
 void xml_put_attribute(xml_builder *builder, xml_out *out, VALUE key, VALUE value);
 /* Yields self one level deeper and then writes the end tag, however the block ends. The name is `length` bytes of the String `holder`,

@@ -21,15 +21,14 @@ static void append_attribute(xml_builder *builder, VALUE key, VALUE value) {
     rb_str_concat(builder->target, xml_pair_by_ruby(key, rb_utf8_str_new(&builder->quote, 1), value));
 }
 
-/* Whether `value` is a String that is what it says, and stays so while the target is written to. */
-static bool is_steady(const xml_builder *builder, VALUE value) {
+bool xml_is_steady(const xml_builder *builder, VALUE value) {
     return RB_TYPE_P(value, T_STRING) && RBASIC_CLASS(value) == rb_cString && value != builder->target;
 }
 
 /* Whether an attribute is written without running app code. */
 static bool is_ready(const xml_builder *builder, VALUE key, VALUE value) {
-    return (SYMBOL_P(key) || is_steady(builder, key)) &&
-           (NIL_P(value) || FIXNUM_P(value) || SYMBOL_P(value) || is_steady(builder, value));
+    return (SYMBOL_P(key) || xml_is_steady(builder, key)) &&
+           (NIL_P(value) || FIXNUM_P(value) || SYMBOL_P(value) || xml_is_steady(builder, value));
 }
 
 void xml_put_attribute(xml_builder *builder, xml_out *out, VALUE key, VALUE value) {
@@ -112,7 +111,7 @@ VALUE xml_copy(VALUE text) {
 }
 
 VALUE xml_text_of(const xml_builder *builder, VALUE value) {
-    if (FIXNUM_P(value) || is_steady(builder, value)) return value;
+    if (FIXNUM_P(value) || xml_is_steady(builder, value)) return value;
     if (SYMBOL_P(value)) return rb_sym2str(value);
     value = rb_funcallv_public(value, xml_id_to_s, 0, NULL);
     if (value == builder->target) return rb_str_dup(value);

@@ -37,8 +37,7 @@ static void put_shape(xml_builder *builder, xml_out *out, const char *start, con
         xml_put(out, from, slot - from);
         from = slot + 1;
         if (NIL_P(value)) continue;
-        bool text = RB_TYPE_P(value, T_STRING) && RBASIC_CLASS(value) == rb_cString && value != builder->target;
-        if (FIXNUM_P(value) || (text && xml_is_simple(builder, value))) {
+        if (FIXNUM_P(value) || (xml_is_steady(builder, value) && xml_is_simple(builder, value))) {
             xml_put_value(out, value, true);
         } else {
             from = put_slot(builder, out, start, slot, value);

@@ -168,14 +168,5 @@ module Paceline
     def load(content)
       Marshal.load(content)
     end
-
-    def empty_marshal_data
-      Marshal.dump({})
-    end
-
-    def empty_marshal_checksum
-      require "digest"
-      Digest::SHA256.digest(empty_marshal_data)
-    end
   end
 end

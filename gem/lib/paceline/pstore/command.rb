@@ -29,6 +29,8 @@ module Paceline
           err.puts(parser.help)
           return 2
         end
+        raise Error, "#{file} is not there" unless File.file?(file)
+
         out.puts(send(name, file, *rest, trust: trust))
         0
       rescue OptionParser::ParseError => e
@@ -40,7 +42,6 @@ module Paceline
       end
 
       def import(file, trust:)
-        raise Error, "#{file} is not there" unless File.file?(file)
         return "#{file}: is one of Paceline's already" unless Import.marshal?(file)
 
         Import.call(file, trust: trust)
@@ -48,7 +49,6 @@ module Paceline
       end
 
       def export(file, to, trust:)
-        raise Error, "#{file} is not there" unless File.file?(file)
         raise Error, "#{to} is there already" if File.exist?(to)
 
         table = PStore.new(file, trust: trust).transaction(true) { |store| store.roots.to_h { |name| [name, store[name]] } }
@@ -57,8 +57,6 @@ module Paceline
       end
 
       def check(file, trust:)
-        raise Error, "#{file} is not there" unless File.file?(file)
-
         told(file, trust)
       end
 

@@ -53,7 +53,6 @@ module Paceline
           roots.changes
         end
         fresh.each_slice(SLICE) { |slice| records.commit(slice.to_h) }
-        records.commit({}, sync: true)
       ensure
         Records.forget(path)&.close
       end

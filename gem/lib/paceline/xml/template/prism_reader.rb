@@ -183,10 +183,6 @@ module Paceline
           own = node.respond_to?(:name) && node.name ? [node.name.to_s] : []
           own + node.compact_child_nodes.flat_map { |child| names(child) }
         end
-
-        def offset(position)
-          position - @head.bytesize
-        end
       end
     end
   end

@@ -53,6 +53,12 @@ module Paceline
           @text = "#{@head}#{source}#{TAIL}"
         end
 
+        # Where a place of what was read is in the template.
+        def offset(position)
+          position - @head.bytesize
+        end
+        private :offset
+
         def self.included(reader)
           reader.extend(Reading)
         end

@@ -333,10 +333,6 @@ module Paceline
 
           sexp.flat_map { |part| names(part) }
         end
-
-        def offset(position)
-          position - @head.bytesize
-        end
       end
     end
   end
