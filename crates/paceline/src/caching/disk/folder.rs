@@ -28,8 +28,19 @@ const READERS: &str = "lock.mdb";
 const OWNER: &str = "server.lock";
 const DAMAGED: &str = "data.mdb.damaged";
 
+/// What a folder is held by.
+#[derive(Debug)]
+pub struct Lock(pub(super) File);
+
+impl Drop for Lock {
+    /// Closing alone would not do while a child that is being started has the same open file, until its exec.
+    fn drop(&mut self) {
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
 /// The environment in the folder, and what it is held by. Err: a reason why there is none.
-pub fn open(folder: &Path, size: u64, say: &Say) -> Result<(Environment, File), String> {
+pub fn open(folder: &Path, size: u64, say: &Say) -> Result<(Environment, Lock), String> {
     make(folder)?;
     let lock = lock(folder)?;
     let entries = prepare(folder, size, say)?;
@@ -70,12 +81,12 @@ fn make(folder: &Path) -> Result<(), String> {
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(said)
 }
 
-fn lock(folder: &Path) -> Result<File, String> {
+fn lock(folder: &Path) -> Result<Lock, String> {
     let mut options = OpenOptions::new();
     let file = options.create(true).truncate(false).write(true).mode(0o600).open(folder.join(OWNER));
     let file = file.map_err(|error| error.to_string())?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(Lock(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Err("another server has it".into()),
         Err(error) => Err(error.to_string()),
     }

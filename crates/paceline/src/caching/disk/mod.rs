@@ -61,7 +61,7 @@ pub struct Disk {
     say: Say,
     counts: Counts,
     /// Held as long as the files are ours.
-    _lock: std::fs::File,
+    _lock: folder::Lock,
 }
 
 #[derive(Default)]

@@ -33,9 +33,8 @@ impl Folder {
     fn open(&self) -> (Disk, Arc<Mutex<Vec<String>>>) {
         let said = Arc::new(Mutex::new(Vec::new()));
         let say = said.clone();
-        let disk =
-            Disk::open(&self.0, SIZE, Arc::new(move |line| say.lock().unwrap().push(line))).expect("a folder of ours");
-        (disk, said)
+        let disk = Disk::open(&self.0, SIZE, Arc::new(move |line| say.lock().unwrap().push(line)));
+        (disk.unwrap_or_else(|| panic!("{:?}", said.lock().unwrap())), said)
     }
 }
 
@@ -380,6 +379,17 @@ fn a_damaged_body_is_dropped_and_counted() {
     let usage = disk.usage();
     assert_eq!((usage.damaged, usage.responses, usage.hits), (1, 1, 1));
     assert_eq!(said.lock().unwrap().len(), 0);
+}
+
+/// A child that is being started has a copy of every descriptor until its exec.
+#[test]
+fn a_closed_folder_is_free_at_once() {
+    let folder = Folder::new();
+    let (disk, _) = folder.open();
+    let of_a_child = disk._lock.0.try_clone().unwrap();
+    drop(disk);
+    folder.open();
+    drop(of_a_child);
 }
 
 /// Writers, an evictor and readers at the same keys: nobody sees what had been replaced, dropped or purged when he began to look.
