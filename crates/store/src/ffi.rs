@@ -65,7 +65,7 @@ unsafe fn bytes<'a>(bytes: *const u8, length: usize) -> &'a [u8] {
     }
 }
 
-/// Opens or makes the store of this path; NULL and a failure if that can't be.
+/// Opens or makes the store of this path, whose file may grow to `most` bytes (0: to any size); NULL and a failure if that can't be.
 ///
 /// # Safety
 /// `path` must have `length` bytes to read, and `failure` be writable.
@@ -74,11 +74,12 @@ pub unsafe extern "C" fn paceline_store_open(
     path: *const u8,
     length: usize,
     verify_up_to: u64,
+    most: u64,
     failure: *mut Failure,
 ) -> *mut Store {
     // SAFETY: as promised.
     let path = Path::new(OsStr::from_bytes(unsafe { bytes(path, length) }));
-    let options = Options { verify_up_to, ..Options::default() };
+    let options = Options { verify_up_to, most: (most > 0).then_some(most), ..Options::default() };
     // SAFETY: as promised.
     unsafe { caught(failure, || Store::open(path, &options)) }
         .map_or(ptr::null_mut(), |store| Box::into_raw(Box::new(store)))
@@ -226,6 +227,18 @@ pub unsafe extern "C" fn paceline_snapshot_count(snapshot: *const Snapshot, fail
     let snapshot = unsafe { &*snapshot };
     // SAFETY: as promised.
     unsafe { caught(failure, || snapshot.len()) }.map_or(-1, |count| count as i64)
+}
+
+/// Bytes of the pages that the records fill, or -1 and a failure.
+///
+/// # Safety
+/// `snapshot` must not be freed, and `failure` be writable.
+#[no_mangle]
+pub unsafe extern "C" fn paceline_snapshot_used(snapshot: *const Snapshot, failure: *mut Failure) -> i64 {
+    // SAFETY: as promised.
+    let snapshot = unsafe { &*snapshot };
+    // SAFETY: as promised.
+    unsafe { caught(failure, || snapshot.used()) }.map_or(-1, |bytes| bytes as i64)
 }
 
 /// Bytes of the file that are in use.

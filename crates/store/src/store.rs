@@ -22,11 +22,13 @@ pub struct Options {
     pub max_readers: u32,
     /// A file of up to so many bytes is looked at whole before it is used; of a larger one only the head and the length.
     pub verify_up_to: u64,
+    /// Bytes that the file may grow to, be there room on the disk or not: a commit that needs more fails as if the disk were full.
+    pub most: Option<u64>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { map_size: 1 << 30, max_readers: 1024, verify_up_to: 64 << 20 }
+        Options { map_size: 1 << 30, max_readers: 1024, verify_up_to: 64 << 20, most: None }
     }
 }
 
@@ -44,6 +46,8 @@ pub struct Store {
     /// Whether commits of this process reach the disk before they return.
     synced: Mutex<bool>,
     readers: Arc<Readers>,
+    /// Bytes of address space that are never exceeded.
+    most: Option<usize>,
 }
 
 /// The snapshots of this process. While there are any the file cannot be mapped anew.
@@ -52,6 +56,9 @@ struct Readers {
     count: Mutex<usize>,
     changed: Condvar,
 }
+
+/// Bytes of a page of the file.
+const PAGE: usize = 4096;
 
 /// How long a commit that needs more address space waits for this process's snapshots to end.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
@@ -85,7 +92,9 @@ impl Store {
     pub fn open(path: &Path, options: &Options) -> Result<Store, Error> {
         check(path, options.verify_up_to)?;
         let length = fs::metadata(path).map_or(0, |file| file.len() as usize);
-        let map_size = options.map_size.max(length.next_power_of_two().saturating_mul(2));
+        let most = options.most.map(|most| most as usize / PAGE * PAGE);
+        let map_size =
+            most.map_or(options.map_size.max(length.next_power_of_two().saturating_mul(2)), |most| most.max(length));
         let mut settings = EnvOpenOptions::new().read_txn_without_tls();
         settings.map_size(map_size).max_readers(options.max_readers);
         // SAFETY: a single file, as its name says; and without the sync of each commit (`commit` sees to that) a file that was whole
@@ -97,7 +106,7 @@ impl Store {
         let mut txn = env.write_txn()?;
         let records = env.create_database(&mut txn, None)?;
         txn.commit()?;
-        Ok(Store { env, records, synced: Mutex::new(false), readers: Arc::default() })
+        Ok(Store { env, records, synced: Mutex::new(false), readers: Arc::default(), most })
     }
 
     /// Looks at the whole structure of the file at `path`. Nobody may write to it meanwhile.
@@ -153,8 +162,14 @@ impl Store {
         self.set_sync(&mut synced, sync)?;
         loop {
             match self.write(changes) {
+                // What a process that was killed was reading is kept for nobody: perhaps that is room enough.
+                Err(heed::Error::Mdb(MdbError::MapFull)) if self.env.clear_stale_readers()? > 0 => {}
                 Err(heed::Error::Mdb(MdbError::MapFull)) => {
-                    self.map(Some(self.env.info().map_size.saturating_mul(2)))?
+                    let map_size = self.env.info().map_size;
+                    if self.most.is_some_and(|most| map_size >= most) {
+                        return Err(Error::new(Kind::Full, "the file has the size that it may have"));
+                    }
+                    self.map(Some(map_size.saturating_mul(2)))?
                 }
                 Err(heed::Error::Mdb(MdbError::MapResized)) => self.map(None)?,
                 done => return Ok(done?),
@@ -199,8 +214,7 @@ impl Store {
 
     /// Bytes of the file that are in use.
     pub fn size(&self) -> u64 {
-        let page = 4096;
-        (self.env.info().last_page_number as u64 + 1) * page
+        (self.env.info().last_page_number as u64 + 1) * PAGE as u64
     }
 }
 
@@ -229,6 +243,12 @@ impl Snapshot {
     /// How many records there are.
     pub fn len(&self) -> Result<u64, Error> {
         Ok(self.records.len(&self.txn)?)
+    }
+
+    /// Bytes of the pages that the records fill.
+    pub fn used(&self) -> Result<u64, Error> {
+        let stat = self.records.stat(&self.txn)?;
+        Ok((stat.branch_pages + stat.leaf_pages + stat.overflow_pages) as u64 * u64::from(stat.page_size))
     }
 
     pub fn is_empty(&self) -> Result<bool, Error> {
@@ -357,6 +377,31 @@ mod tests {
         writer.join().unwrap().unwrap();
         assert_eq!(store.snapshot().unwrap().get(b"b").unwrap().map(<[u8]>::len), Some(5 << 20));
         assert_eq!(store.snapshot().unwrap().get(b"a").unwrap(), Some(&b"1"[..]));
+    }
+
+    #[test]
+    fn a_file_stays_below_its_bound_and_what_is_freed_is_used_again() {
+        let folder = Folder::new("bound");
+        let store = Store::open(&folder.file(), &Options { most: Some(1 << 20), ..Options::default() }).unwrap();
+        let value = vec![7; 4000];
+        let mut written = 0u32;
+        let full = loop {
+            match store.commit(&[put(&written.to_be_bytes(), &value)], false) {
+                Ok(()) => written += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(full.kind, Kind::Full);
+        let used = store.snapshot().unwrap().used().unwrap();
+        assert!(written > 200 && used > u64::from(written) * 4096 && used < 1 << 20, "{written} in {used}");
+        for number in 0..100u32 {
+            store.commit(&[Change { key: &number.to_be_bytes(), value: None }], false).unwrap();
+        }
+        assert!(store.snapshot().unwrap().used().unwrap() <= used - 100 * 4096);
+        for number in 0..50u32 {
+            store.commit(&[put(&number.to_be_bytes(), &value)], false).unwrap();
+        }
+        assert!(fs::metadata(folder.file()).unwrap().len() <= 1 << 20);
     }
 
     #[test]

@@ -14,7 +14,7 @@ typedef struct {
 } failure;
 typedef struct native_store native_store;
 typedef struct native_snapshot native_snapshot;
-native_store *paceline_store_open(const uint8_t *path, size_t length, uint64_t verify_up_to, failure *);
+native_store *paceline_store_open(const uint8_t *path, size_t length, uint64_t verify_up_to, uint64_t most, failure *);
 int32_t paceline_store_verify(const uint8_t *path, size_t length, failure *);
 void paceline_store_free(native_store *);
 int32_t paceline_store_commit(const native_store *, const uint8_t *batch, size_t length, int32_t sync, failure *);
@@ -23,6 +23,7 @@ native_snapshot *paceline_store_snapshot(const native_store *, failure *);
 void paceline_snapshot_free(native_snapshot *);
 int32_t paceline_snapshot_get(const native_snapshot *, const uint8_t *key, size_t length, const uint8_t **value, size_t *value_length, failure *);
 int64_t paceline_snapshot_count(const native_snapshot *, failure *);
+int64_t paceline_snapshot_used(const native_snapshot *, failure *);
 int32_t paceline_snapshot_scan(const native_snapshot *, const uint8_t *from, size_t length,
                                int32_t (*each)(void *, const uint8_t *, size_t, const uint8_t *, size_t), void *context, failure *);
 
@@ -78,7 +79,7 @@ typedef struct {
     const native_store *store;
     const uint8_t *bytes;
     size_t length;
-    uint64_t verify_up_to;
+    uint64_t verify_up_to, most;
     int32_t sync;
     failure why;
     void *result;
@@ -86,7 +87,7 @@ typedef struct {
 
 static void *call_open(void *data) {
     call *call = data;
-    call->result = paceline_store_open(call->bytes, call->length, call->verify_up_to, &call->why);
+    call->result = paceline_store_open(call->bytes, call->length, call->verify_up_to, call->most, &call->why);
     return NULL;
 }
 
@@ -113,14 +114,15 @@ static VALUE verify(VALUE klass, VALUE path) {
     return Qnil;
 }
 
-/* Native::Store.open(path, verify_up_to): a file of up to so many bytes is looked at whole. Raises StoreError. */
-static VALUE open_at(VALUE klass, VALUE path, VALUE verify_up_to) {
+/* Native::Store.open(path, verify_up_to, most): a file of up to so many bytes is looked at whole, and may grow to `most` (0: to any size).
+ * Raises StoreError. */
+static VALUE open_at(VALUE klass, VALUE path, VALUE verify_up_to, VALUE most) {
     open_store *opened;
     StringValueCStr(path);
     VALUE self = TypedData_Make_Struct(klass, open_store, &store_type, opened);
     /* Nobody else changes these bytes while other threads run. */
     path = rb_str_new_frozen(path);
-    call call = {.bytes = (const uint8_t *)RSTRING_PTR(path), .length = RSTRING_LEN(path), .verify_up_to = NUM2ULL(verify_up_to)};
+    call call = {.bytes = (const uint8_t *)RSTRING_PTR(path), .length = RSTRING_LEN(path), .verify_up_to = NUM2ULL(verify_up_to), .most = NUM2ULL(most)};
     rb_thread_call_without_gvl(call_open, &call, NULL, NULL);
     RB_GC_GUARD(path);
     if (!call.result) fail(&call.why);
@@ -217,6 +219,14 @@ static VALUE count(VALUE self) {
     return LL2NUM(count);
 }
 
+/* Bytes of the pages that the records fill. */
+static VALUE used(VALUE self) {
+    failure why;
+    int64_t bytes = paceline_snapshot_used(snapshot_of(self), &why);
+    if (bytes < 0) fail(&why);
+    return LL2NUM(bytes);
+}
+
 typedef struct {
     VALUE found;
     long limit;
@@ -261,7 +271,7 @@ void paceline_init_store(VALUE native) {
     snapshot_class = rb_define_class_under(native, "Snapshot", rb_cObject);
     rb_undef_alloc_func(store);
     rb_undef_alloc_func(snapshot_class);
-    rb_define_singleton_method(store, "open", open_at, 2);
+    rb_define_singleton_method(store, "open", open_at, 3);
     rb_define_singleton_method(store, "verify", verify, 1);
     rb_define_method(store, "close", store_close, 0);
     rb_define_method(store, "commit", commit, 2);
@@ -270,5 +280,6 @@ void paceline_init_store(VALUE native) {
     rb_define_method(snapshot_class, "release", release, 0);
     rb_define_method(snapshot_class, "get", get, 1);
     rb_define_method(snapshot_class, "count", count, 0);
+    rb_define_method(snapshot_class, "used", used, 0);
     rb_define_method(snapshot_class, "scan", scan, 2);
 }

@@ -34,11 +34,12 @@ module Paceline
     @mutex = Thread::Mutex.new
 
     class << self
-      # The records of this file, which is made if it is not there. Raises Error.
-      def at(path)
+      # The records of this file, which is made if it is not there. `most`: bytes that the file may grow to, by whoever asks first in this
+      # process; default: as large as it gets. Raises Error.
+      def at(path, most: nil)
         path = File.join(File.realpath(File.dirname(path)), File.basename(path))
         path = File.realpath(path) if File.symlink?(path)
-        @mutex.synchronize { @all[path] ||= new(path) }
+        @mutex.synchronize { @all[path] ||= new(path, most) }
       end
 
       # Reads the whole structure of the file, however large it is. Raises Damaged or Foreign.
@@ -69,11 +70,12 @@ module Paceline
 
     attr_reader :path
 
-    def initialize(path)
+    def initialize(path, most)
       unless Native.is_a?(Module) && Native.const_defined?(:Store)
         raise Error, "this needs the native part of the gem paceline, which is not built for this Ruby: install cargo, then the gem again (in a checkout: bin/native)"
       end
       @path = path
+      @most = most
       @mutex = Thread::Mutex.new
       @writing = Thread::Mutex.new
       @users = 0
@@ -84,8 +86,8 @@ module Paceline
       snapshot { |now| now.get(key) }
     end
 
-    # Yields a view of the records as they are now: `get(key)`, `count`, `scan(from, limit)` (pairs of key and value, in the order of keys).
-    # It stays the same until the block ends, which should not be long: the file grows meanwhile.
+    # Yields a view of the records as they are now: `get(key)`, `count`, `used` (bytes of the pages that they fill),
+    # `scan(from, limit)` (pairs of key and value, in the order of keys). It stays the same until the block ends, which should not be long: the file grows meanwhile.
     def snapshot
       using do |store|
         now = store.snapshot
@@ -199,7 +201,7 @@ module Paceline
       File.open(beside, File::RDWR | File::CREAT, @file.stat.mode & 0o777).close
       @file.flock(File::LOCK_EX)
       begin
-        @store = Native::Store.open(@path, VERIFY_UP_TO)
+        @store = Native::Store.open(@path, VERIFY_UP_TO, @most || 0)
       ensure
         @file.flock(File::LOCK_UN)
       end
