@@ -53,8 +53,15 @@ pub struct Store {
 /// The snapshots of this process. While there are any the file cannot be mapped anew.
 #[derive(Default)]
 struct Readers {
-    count: Mutex<usize>,
+    count: Mutex<Count>,
     changed: Condvar,
+}
+
+#[derive(Default)]
+struct Count {
+    snapshots: usize,
+    /// Threads that want to be told that there are none. To tell nobody is a system call, too.
+    waiting: usize,
 }
 
 /// Bytes of a page of the file.
@@ -76,8 +83,11 @@ struct Counted(Arc<Readers>);
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        *lock(&self.0.count) -= 1;
-        self.0.changed.notify_all();
+        let mut count = lock(&self.0.count);
+        count.snapshots -= 1;
+        if count.snapshots == 0 && count.waiting > 0 {
+            self.0.changed.notify_all();
+        }
     }
 }
 
@@ -119,7 +129,7 @@ impl Store {
             let mut count = lock(&self.readers.count);
             let error = match self.env.clone().static_read_txn() {
                 Ok(txn) => {
-                    *count += 1;
+                    count.snapshots += 1;
                     return Ok(Snapshot { txn, records: self.records, _counted: Counted(self.readers.clone()) });
                 }
                 Err(error) => error,
@@ -137,12 +147,14 @@ impl Store {
     /// Maps the file anew, in so many bytes or in as many as another process has taken, once no snapshot is left.
     #[allow(unsafe_code)]
     fn map(&self, size: Option<usize>) -> Result<(), Error> {
-        let count = lock(&self.readers.count);
-        let (count, waited) = self
+        let mut count = lock(&self.readers.count);
+        count.waiting += 1;
+        let (mut count, waited) = self
             .readers
             .changed
-            .wait_timeout_while(count, LONGEST_WAIT, |count| *count > 0)
+            .wait_timeout_while(count, LONGEST_WAIT, |count| count.snapshots > 0)
             .unwrap_or_else(PoisonError::into_inner);
+        count.waiting -= 1;
         if waited.timed_out() {
             return Err(Error::new(
                 Kind::Full,

@@ -3,6 +3,7 @@
 #include "store.h"
 
 #include <ruby/encoding.h>
+#include <pthread.h>
 #include <ruby/thread.h>
 #include <stdint.h>
 #include <unistd.h>
@@ -41,6 +42,13 @@ typedef struct {
 
 static VALUE error_class, snapshot_class;
 
+/* This process. Asking the system each time costs more than what it is asked for. */
+static pid_t here;
+
+static void forked(void) {
+    here = getpid();
+}
+
 /* Raises Paceline::Native::StoreError.new(kind, code, message). */
 static void fail(const failure *why) {
     VALUE arguments[] = {INT2FIX(why->kind), INT2FIX(why->code), rb_utf8_str_new_cstr(why->message)};
@@ -56,7 +64,7 @@ static void free_store(void *data) {
 static void free_snapshot(void *data) {
     open_snapshot *opened = data;
     /* Its place in the table of readers is the parent's: a child leaves it alone. */
-    if (opened->snapshot && opened->pid == getpid()) paceline_snapshot_free(opened->snapshot);
+    if (opened->snapshot && opened->pid == here) paceline_snapshot_free(opened->snapshot);
     xfree(opened);
 }
 
@@ -127,7 +135,7 @@ static VALUE open_at(VALUE klass, VALUE path, VALUE verify_up_to, VALUE most) {
     RB_GC_GUARD(path);
     if (!call.result) fail(&call.why);
     opened->store = call.result;
-    opened->pid = getpid();
+    opened->pid = here;
     return self;
 }
 
@@ -135,7 +143,7 @@ static native_store *store_of(VALUE self) {
     open_store *opened;
     TypedData_Get_Struct(self, open_store, &store_type, opened);
     if (!opened->store) rb_raise(rb_eIOError, "closed store");
-    if (opened->pid != getpid()) rb_raise(rb_eIOError, "a store that was opened before a fork");
+    if (opened->pid != here) rb_raise(rb_eIOError, "a store that was opened before a fork");
     return opened->store;
 }
 
@@ -147,6 +155,13 @@ static VALUE store_close(VALUE self) {
     opened->store = NULL;
     if (store) paceline_store_free(store);
     return Qnil;
+}
+
+/* Whether this process has opened it, and not closed it since: after a fork it is its parent's. */
+static VALUE store_ours(VALUE self) {
+    open_store *opened;
+    TypedData_Get_Struct(self, open_store, &store_type, opened);
+    return opened->store && opened->pid == here ? Qtrue : Qfalse;
 }
 
 /* commit(batch, sync): writes all changes of the batch (crates/store/src/ffi.rs) or none. Other threads run meanwhile. */
@@ -171,7 +186,7 @@ static VALUE snapshot(VALUE self) {
     open_snapshot *opened;
     VALUE made = TypedData_Make_Struct(snapshot_class, open_snapshot, &snapshot_type, opened);
     opened->store = self;
-    opened->pid = getpid();
+    opened->pid = here;
     opened->snapshot = paceline_store_snapshot(store_of(self), &why);
     if (!opened->snapshot) fail(&why);
     return made;
@@ -181,7 +196,7 @@ static native_snapshot *snapshot_of(VALUE self) {
     open_snapshot *opened;
     TypedData_Get_Struct(self, open_snapshot, &snapshot_type, opened);
     if (!opened->snapshot) rb_raise(rb_eIOError, "released snapshot");
-    if (opened->pid != getpid()) rb_raise(rb_eIOError, "a snapshot from before a fork");
+    if (opened->pid != here) rb_raise(rb_eIOError, "a snapshot from before a fork");
     return opened->snapshot;
 }
 
@@ -190,7 +205,7 @@ static VALUE release(VALUE self) {
     TypedData_Get_Struct(self, open_snapshot, &snapshot_type, opened);
     native_snapshot *snapshot = opened->snapshot;
     opened->snapshot = NULL;
-    if (snapshot && opened->pid == getpid()) paceline_snapshot_free(snapshot);
+    if (snapshot && opened->pid == here) paceline_snapshot_free(snapshot);
     return Qnil;
 }
 
@@ -266,6 +281,8 @@ static VALUE scan(VALUE self, VALUE from, VALUE limit) {
 }
 
 void paceline_init_store(VALUE native) {
+    here = getpid();
+    pthread_atfork(NULL, NULL, forked);
     error_class = rb_define_class_under(native, "StoreError", rb_eStandardError);
     VALUE store = rb_define_class_under(native, "Store", rb_cObject);
     snapshot_class = rb_define_class_under(native, "Snapshot", rb_cObject);
@@ -274,6 +291,7 @@ void paceline_init_store(VALUE native) {
     rb_define_singleton_method(store, "open", open_at, 3);
     rb_define_singleton_method(store, "verify", verify, 1);
     rb_define_method(store, "close", store_close, 0);
+    rb_define_method(store, "ours?", store_ours, 0);
     rb_define_method(store, "commit", commit, 2);
     rb_define_method(store, "size", store_size, 0);
     rb_define_method(store, "snapshot", snapshot, 0);

@@ -87,9 +87,10 @@ module Paceline
     end
 
     # Yields a view of the records as they are now: `get(key)`, `count`, `used` (bytes of the pages that they fill),
-    # `scan(from, limit)` (pairs of key and value, in the order of keys). It stays the same until the block ends, which should not be long: the file grows meanwhile.
-    def snapshot
-      using do |store|
+    # `scan(from, limit)` (pairs of key and value, in the order of keys). It stays the same until the block ends, which should not be long:
+    # the file grows meanwhile. `stat`: the file's, if the caller has it.
+    def snapshot(stat = nil)
+      using(stat) do |store|
         now = store.snapshot
         begin
           yield now
@@ -108,7 +109,7 @@ module Paceline
 
       batch = String.new(capacity: 64, encoding: Encoding::BINARY)
       changes.each do |key, value|
-        batch << [key.bytesize, value ? value.bytesize : GONE].pack("VV") << key
+        [key.bytesize, value ? value.bytesize : GONE].pack("VV", buffer: batch) << key
         batch << value if value
       end
       using { |store| store.commit(batch, sync) }
@@ -116,19 +117,27 @@ module Paceline
       raise wrapped(e)
     end
 
-    # While the block runs nobody else, of this or another process, is in such a block for this file. Raises ThreadError if this thread
-    # is already.
-    def exclusively
+    # While the block runs nobody else, of this or another process, is in such a block for this file, which stays the one that is read and
+    # written. Raises ThreadError if this thread is already. `stat`: the file's, if the caller has it.
+    def exclusively(stat = nil)
       @writing.synchronize do
-        using do
-          file = @file
-          file.flock(File::LOCK_EX)
-          begin
-            yield
-          ensure
-            # A process that was forked within the block has the same lock, which goes with whoever unlocks first: not the child.
-            file.flock(File::LOCK_UN) if @pid == Process.pid
+        loop do
+          using(stat) do |store|
+            file = @file
+            file.flock(File::LOCK_EX)
+            begin
+              # Another may have taken its place while this waited.
+              if current? && file.equal?(@file)
+                @held = store
+                return yield
+              end
+            ensure
+              @held = nil
+              # A process that was forked within the block has the same lock, which goes with whoever unlocks first: not the child.
+              file.flock(File::LOCK_UN) if store.ours?
+            end
           end
+          stat = nil
         end
       end
     end
@@ -160,9 +169,13 @@ module Paceline
     private
 
     # Yields the open store. It stays open meanwhile, whatever is opened besides.
-    def using
+    def using(stat = nil)
+      # Within `exclusively` it is open, and the file is looked at already.
+      held = @held
+      return yield(held) if held && @writing.owned? && held.ours?
+
       store = @mutex.synchronize do
-        @users += 1 if (opened = current? ? @store : open_store)
+        @users += 1 if (opened = current?(stat) ? @store : open_store)
         opened
       end
       begin
@@ -173,17 +186,17 @@ module Paceline
     end
 
     def close_store
-      @store&.close if @pid == Process.pid
+      @store.close if @store&.ours?
       @file&.close
       @store = @file = nil
     end
 
     # Also after a fork, since what the parent opened is the parent's; and when the file was exchanged or deleted.
-    def current?
-      return false unless @store && @pid == Process.pid
+    def current?(stat = nil)
+      return false unless @store&.ours?
 
-      now = File.stat(@path)
-      now.ino == @inode && now.dev == @device
+      stat ||= File.stat(@path)
+      stat.ino == @inode && stat.dev == @device
     rescue Errno::ENOENT
       false
     end

@@ -37,6 +37,14 @@ class PStoreTest < Minitest::Test
     assert_equal [[9], [1, 2, 3]], read { |s| [s[:one], s[:other]] }
   end
 
+  def test_a_name_stays_as_it_was_first_written
+    store.transaction { |s| s["name".encode("US-ASCII")] = 1 }
+    store.transaction { |s| s["name"] += 1 }
+    assert_equal [["name", Encoding::US_ASCII, 2]], read { |s| s.keys.map { |name| [name, name.encoding, s[name]] } }
+    store.transaction { |s| s["name"] = s["other"] = [1] }
+    assert_equal [Encoding::US_ASCII, Encoding::UTF_8], read { |s| s.keys.map(&:encoding) }
+  end
+
   def test_what_is_not_changed_is_not_written
     store.transaction { |s| s[:a] = { list: ["x"] * 100 } }
     before = File.mtime(@file)

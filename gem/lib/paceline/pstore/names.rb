@@ -28,7 +28,7 @@ module Paceline
 
       # Bytes and encoding. Text in ASCII is equal in every encoding that ASCII is a part of.
       def text(string)
-        (string.ascii_only? ? "" : string.encoding.name).b << "\0" << string.b
+        string.ascii_only? ? "\0#{string}" : "#{string.encoding.name}\0".b << string.b
       end
 
       def shortened(key)

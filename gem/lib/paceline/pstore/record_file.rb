@@ -24,9 +24,9 @@ module Paceline
           # Who only reads changes no file, be it one that could be taken over.
           return PlainFile.new(@store, @path, trust: @trust).transaction(true, &block) if read_only && Import.marshal?(@path)
 
-          recognise
+          stat = recognise
         end
-        read_only ? read(@records, &block) : write(@records, &block)
+        read_only ? read(@records, stat, &block) : write(@records, stat, &block)
       end
 
       private
@@ -39,7 +39,7 @@ module Paceline
 
       # Whether this is the file that was looked at before, still its owner's.
       def known?(stat)
-        stat && @known == [stat.ino, stat.dev, stat.uid, stat.mode]
+        stat && @known && stat.ino == @known.ino && stat.dev == @known.dev && stat.uid == @known.uid && stat.mode == @known.mode
       end
 
       # Takes over a file of Ruby's PStore, and makes sure that the file may be loaded.
@@ -48,15 +48,15 @@ module Paceline
         stat = stat_of_file
         Trust.check(@path, stat) if stat && !@trust
         @records = Records.at(@path)
-        @known = stat && [stat.ino, stat.dev, stat.uid, stat.mode]
+        @known = stat
       end
 
-      def read(records)
-        records.snapshot { |now| yield Table.new(now) }
+      def read(records, stat)
+        records.snapshot(stat) { |now| yield Table.new(now) }
       end
 
-      def write(records)
-        records.exclusively do
+      def write(records, stat)
+        records.exclusively(stat) do
           changes = records.snapshot do |now|
             table = Table.new(now)
             table.changes if yield(table)

@@ -16,15 +16,17 @@ module Paceline
     #
     # Numbers are big-endian and grow, so that roots are listed in the order in which they came. Names and values are in Marshal's format.
     class Table
-      ALONE = "\0".b
-      GROUPED = "\1".b
+      ALONE = 0
+      GROUPED = 1
+      # Bytes in front of a name.
+      HEAD = 13
       # Records that are looked at together when all names are wanted.
       SLICE = 1000
       NEXT = "n"
-      private_constant :ALONE, :GROUPED, :SLICE, :NEXT
+      private_constant :ALONE, :GROUPED, :HEAD, :SLICE, :NEXT
 
-      # A root as it is stored: its record's key and number; its bytes, or its group's number.
-      Stored = Struct.new(:key, :number, :name, :bytes, :group)
+      # A root as it is stored: its record's key and number; what is in front of the bytes of its value; these, or its group's number.
+      Stored = Struct.new(:key, :number, :name, :head, :bytes, :group)
       private_constant :Stored
 
       def initialize(records)
@@ -77,7 +79,7 @@ module Paceline
         @numbers = {}
         drop_deleted(changes)
         # In the order in which they were set, whatever is stored first.
-        @values.each_key { |name| @numbers[name] = @stored[name] ? @stored[name].number : next_number }
+        @values.each_key { |name| @numbers[name] = next_number unless @stored[name] }
         Sharing.groups(@values).each do |names|
           names.size == 1 ? save_alone(names.first, changes) : save_group(names, changes)
         end
@@ -89,15 +91,20 @@ module Paceline
       private
 
       def stored(name)
-        @stored.fetch(name) { @stored[name.instance_of?(String) ? name.dup.freeze : name] = look_up(name) }
+        @stored.fetch(name) do
+          name = name.dup.freeze if name.instance_of?(String) && !name.frozen?
+          @stored[name] = look_up(name)
+        end
       end
 
       def look_up(name)
         key = Names.key_of(name)
         return unusual[name] unless key
 
-        bytes = @records.get("r#{key}")
-        bytes && parse("r#{key}", bytes)
+        key = "r#{key}"
+        bytes = @records.get(key)
+        # Whatever is stored under its key has this name, which need not be loaded.
+        bytes && parse(key, bytes) { name }
       end
 
       # Roots whose names have no key. There are seldom any.
@@ -123,11 +130,12 @@ module Paceline
       end
 
       def parse(key, bytes)
-        number, kind, length = bytes.unpack("Q>a1N")
-        name = Marshal.load(bytes.byteslice(13, length))
+        start = HEAD + bytes.unpack1("N", offset: HEAD - 4)
+        name = block_given? ? yield : Marshal.load(bytes.byteslice(HEAD, start - HEAD))
         name.freeze if name.is_a?(String)
-        rest = bytes.byteslice(13 + length, bytes.bytesize)
-        kind == GROUPED ? Stored.new(key, number, name, nil, rest.unpack1("Q>")) : Stored.new(key, number, name, rest, nil)
+        grouped = bytes.getbyte(8) == GROUPED
+        Stored.new(key, bytes.unpack1("Q>"), name, bytes.byteslice(0, start), grouped ? nil : bytes.byteslice(start, bytes.bytesize),
+                   grouped ? bytes.unpack1("Q>", offset: start) : nil)
       end
 
       def load_value(found)
@@ -186,10 +194,12 @@ module Paceline
       end
 
       def write(name, found, kind, rest, changes)
+        return changes[found.key] = found.head.tap { |head| head.setbyte(8, kind) } << rest if found
+
         number = @numbers[name]
-        key = found&.key || (Names.key_of(name) ? "r#{Names.key_of(name)}" : "x#{[number].pack("Q>")}").b
+        key = (Names.key_of(name) ? "r#{Names.key_of(name)}" : "x#{[number].pack("Q>")}").b
         named = Marshal.dump(name)
-        changes[key] = [number, kind, named.bytesize].pack("Q>a1N") << named << rest
+        changes[key] = [number, kind, named.bytesize].pack("Q>CN") << named << rest
       end
 
       # Groups all of whose roots are elsewhere now.
