@@ -23,6 +23,10 @@ pub enum Kind {
     Readers,
     /// This process has it open in a way that it cannot be opened again: it was forked in the middle of a read.
     Forked,
+    /// Another process has made it larger than what this one has mapped: ask again, and wait.
+    Grown,
+    /// LMDB could not write the head of the file, and has given up what it has open: open it again.
+    Closed,
     /// What the system says.
     System(i32),
 }
@@ -65,7 +69,9 @@ impl From<heed::Error> for Error {
             heed::Error::Mdb(Invalid | VersionMismatch) => {
                 Error::new(Kind::Foreign, "not a store, or one of another version")
             }
-            heed::Error::Mdb(Corrupted | PageNotFound | Panic) => {
+            heed::Error::Mdb(MapResized) => Error::new(Kind::Grown, "the store has grown"),
+            heed::Error::Mdb(Panic) => Error::new(Kind::Closed, "the head of the file could not be written"),
+            heed::Error::Mdb(Corrupted | PageNotFound) => {
                 Error::new(Kind::Damaged, format!("damaged: {error}"))
             }
             heed::Error::Mdb(Other(code)) => io::Error::from_raw_os_error(code).into(),

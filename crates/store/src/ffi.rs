@@ -1,5 +1,6 @@
 //! What the C of the gem's native part calls: the functions of this crate with C's types. A panic becomes a failure, and never leaves
-//! through C. Which thread calls is of no importance; nothing here may be used in a process that was forked since, but `*_free`.
+//! through C. Which thread calls is of no importance; nothing here may be used in a process that was forked since,
+//! but `paceline_store_abandon`.
 
 use std::{
     ffi::{c_char, c_void, OsStr},
@@ -43,6 +44,8 @@ unsafe fn caught<T>(to: *mut Failure, work: impl FnOnce() -> Result<T, Error>) -
         Kind::Key => (4, 0),
         Kind::Readers => (5, 0),
         Kind::Forked => (6, 0),
+        Kind::Grown => (7, 0),
+        Kind::Closed => (8, 0),
     };
     let mut message = [0; 256];
     // A character that is cut in two at the end does no harm to a message.
@@ -85,16 +88,39 @@ pub unsafe extern "C" fn paceline_store_open(
         .map_or(ptr::null_mut(), |store| Box::into_raw(Box::new(store)))
 }
 
-/// Looks at the whole structure of the file, without opening it. 1, or 0 and a failure.
+/// Looks at the whole structure of the file; whoever writes waits meanwhile. 1, or 0 and a failure.
 ///
 /// # Safety
-/// `path` must have `length` bytes to read, and `failure` be writable.
+/// `store` must be open, and `failure` be writable.
 #[no_mangle]
-pub unsafe extern "C" fn paceline_store_verify(path: *const u8, length: usize, failure: *mut Failure) -> i32 {
+pub unsafe extern "C" fn paceline_store_verify(store: *const Store, failure: *mut Failure) -> i32 {
     // SAFETY: as promised.
-    let path = Path::new(OsStr::from_bytes(unsafe { bytes(path, length) }));
+    let store = unsafe { &*store };
     // SAFETY: as promised.
-    unsafe { caught(failure, || Store::verify(path)) }.is_some().into()
+    unsafe { caught(failure, || store.verify()) }.is_some().into()
+}
+
+/// Device and number of the file that is open. 1, or 0 and a failure.
+///
+/// # Safety
+/// `store` must be open, and the others be writable.
+#[no_mangle]
+pub unsafe extern "C" fn paceline_store_identity(
+    store: *const Store,
+    device: *mut u64,
+    number: *mut u64,
+    failure: *mut Failure,
+) -> i32 {
+    // SAFETY: as promised.
+    let store = unsafe { &*store };
+    // SAFETY: as promised.
+    let Some(found) = (unsafe { caught(failure, || store.identity()) }) else { return 0 };
+    // SAFETY: as promised.
+    unsafe {
+        device.write(found.0);
+        number.write(found.1);
+    }
+    1
 }
 
 /// # Safety
@@ -103,6 +129,16 @@ pub unsafe extern "C" fn paceline_store_verify(path: *const u8, length: usize, f
 pub unsafe extern "C" fn paceline_store_free(store: *mut Store) {
     // SAFETY: as promised.
     drop(unsafe { Box::from_raw(store) });
+}
+
+/// The same in a process that was forked since it was opened; there may be snapshots of the parent's, which stay.
+///
+/// # Safety
+/// `store` must be from `paceline_store_open` of the parent, and is not used any more, nor its snapshots.
+#[no_mangle]
+pub unsafe extern "C" fn paceline_store_abandon(store: *mut Store) {
+    // SAFETY: as promised.
+    unsafe { Box::from_raw(store) }.abandon();
 }
 
 /// Commits a batch: for each change the lengths of key and value (u32, little-endian; 2^32 - 1 deletes), key, value. 1, or 0 and a failure.
@@ -143,16 +179,20 @@ fn changes(mut batch: &[u8]) -> Result<Vec<Change<'_>>, Error> {
     Ok(changes)
 }
 
-/// The store as it is now; NULL and a failure if that can't be.
+/// The store as it is now; NULL and a failure if that can't be. `wait`: whether it may take a while.
 ///
 /// # Safety
 /// `store` must be open, and `failure` writable.
 #[no_mangle]
-pub unsafe extern "C" fn paceline_store_snapshot(store: *const Store, failure: *mut Failure) -> *mut Snapshot {
+pub unsafe extern "C" fn paceline_store_snapshot(
+    store: *const Store,
+    wait: i32,
+    failure: *mut Failure,
+) -> *mut Snapshot {
     // SAFETY: as promised.
     let store = unsafe { &*store };
     // SAFETY: as promised.
-    unsafe { caught(failure, || store.snapshot()) }
+    unsafe { caught(failure, || store.snapshot(wait != 0)) }
         .map_or(ptr::null_mut(), |snapshot| Box::into_raw(Box::new(snapshot)))
 }
 

@@ -6,6 +6,7 @@
 mod error;
 #[allow(unsafe_code)]
 pub mod ffi;
+mod opening;
 mod store;
 mod verify;
 

@@ -2,33 +2,46 @@
 //! never handed out.
 
 use std::{
-    fs,
     ops::Bound,
+    os::{fd::AsRawFd, unix::fs::MetadataExt},
     path::Path,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        atomic::{AtomicUsize, Ordering::Relaxed},
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+    },
     time::Duration,
 };
 
 use heed::{types::Bytes, Database, Env, EnvFlags, EnvOpenOptions, FlagSetMode, MdbError, RoTxn, WithoutTls};
 
-use crate::{verify, Error, Kind};
+use crate::{
+    opening::{self, InUse},
+    Error, Kind,
+};
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of address space to begin with. It doubles whenever the store has filled it.
+    /// Bytes of address space to begin with, or less if there is less. It doubles whenever the store has filled it, for which this
+    /// process has to stop reading: it costs nothing, so better take enough.
     pub map_size: usize,
     /// Threads of all processes that can read at the same time.
     pub max_readers: u32,
-    /// A file of up to so many bytes is looked at whole before it is used; of a larger one only the head and the length.
+    /// A file of up to so many bytes is looked at whole whenever it is opened and nobody else has it open. A larger one is the first time
+    /// since the machine was started; after that only its head and length are.
     pub verify_up_to: u64,
     /// Bytes that the file may grow to, be there room on the disk or not: a commit that needs more fails as if the disk were full.
     pub most: Option<u64>,
 }
 
+/// 64 GiB of address space, where there is.
+const MOST_MAPPED: usize = 1 << 36;
+/// With less than 1 GiB of address space nothing goes.
+const LEAST_MAPPED: usize = 1 << 30;
+
 impl Default for Options {
     fn default() -> Options {
-        Options { map_size: 1 << 30, max_readers: 1024, verify_up_to: 64 << 20, most: None }
+        Options { map_size: MOST_MAPPED, max_readers: 1024, verify_up_to: 64 << 20, most: None }
     }
 }
 
@@ -43,18 +56,37 @@ pub struct Change<'a> {
 pub struct Store {
     env: Env<WithoutTls>,
     records: Database<Bytes, Bytes>,
-    /// Whether commits of this process reach the disk before they return.
-    synced: Mutex<bool>,
+    writing: Mutex<Writing>,
     readers: Arc<Readers>,
     /// Bytes of address space that are never exceeded.
     most: Option<usize>,
 }
 
+/// What the one who writes knows.
+struct Writing {
+    /// Whether commits of this process reach the disk before they return.
+    synced: bool,
+    /// Pages that the file had when dead readers were last looked for.
+    pages: usize,
+}
+
+/// So many pages that the file has grown by are worth a look for dead readers: 4 MiB.
+const PAGES_BETWEEN_LOOKS: usize = 1024;
+
 /// The snapshots of this process. While there are any the file cannot be mapped anew.
-#[derive(Default)]
 struct Readers {
     count: Mutex<Count>,
     changed: Condvar,
+    /// The same number, for who must not wait.
+    begun: AtomicUsize,
+    /// Outlives the last of them.
+    in_use: InUse,
+}
+
+impl Readers {
+    fn new(in_use: InUse) -> Arc<Readers> {
+        Arc::new(Readers { count: Mutex::default(), changed: Condvar::new(), begun: AtomicUsize::new(0), in_use })
+    }
 }
 
 #[derive(Default)]
@@ -85,6 +117,7 @@ impl Drop for Counted {
     fn drop(&mut self) {
         let mut count = lock(&self.0.count);
         count.snapshots -= 1;
+        self.0.begun.fetch_sub(1, Relaxed);
         if count.snapshots == 0 && count.waiting > 0 {
             self.0.changed.notify_all();
         }
@@ -95,41 +128,112 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Store {
-    /// Opens the file at `path`, or makes an empty store there. While a large file is looked at nobody may write to it: the caller holds
-    /// whatever lock its writers have.
-    #[allow(unsafe_code)]
-    pub fn open(path: &Path, options: &Options) -> Result<Store, Error> {
-        check(path, options.verify_up_to)?;
-        let length = fs::metadata(path).map_or(0, |file| file.len() as usize);
-        let most = options.most.map(|most| most as usize / PAGE * PAGE);
-        let map_size =
-            most.map_or(options.map_size.max(length.next_power_of_two().saturating_mul(2)), |most| most.max(length));
-        let mut settings = EnvOpenOptions::new().read_txn_without_tls();
-        settings.map_size(map_size).max_readers(options.max_readers);
-        // SAFETY: a single file, as its name says; and without the sync of each commit (`commit` sees to that) a file that was whole
-        // stays whole whatever process dies. After a power failure it is looked at again.
-        unsafe { settings.flags(EnvFlags::NO_SUB_DIR | EnvFlags::NO_SYNC | EnvFlags::NO_READ_AHEAD) };
+/// LMDB's view of a file that was looked at.
+#[allow(unsafe_code)]
+fn environment(
+    path: &Path,
+    options: &Options,
+    in_use: &InUse,
+) -> Result<(Env<WithoutTls>, Database<Bytes, Bytes>), Error> {
+    let length = in_use.file().metadata()?.len() as usize;
+    let (needed, mut map_size) = match whole_pages(options.most) {
+        Some(most) => (most.max(length), most.max(length)),
+        None => {
+            let needed = length.next_power_of_two().saturating_mul(2);
+            (needed, options.map_size.max(needed))
+        }
+    };
+    let mut settings = EnvOpenOptions::new().read_txn_without_tls();
+    settings.max_readers(options.max_readers);
+    let flags = match in_use.read_only {
+        false => EnvFlags::NO_SYNC,
+        true => EnvFlags::READ_ONLY | EnvFlags::NO_LOCK,
+    };
+    // SAFETY: a single file, as its name says; and without the sync of each commit (`commit` sees to that) a file that was whole
+    // stays whole whatever process dies. After a power failure it is looked at again. Where there are no locks nobody writes.
+    unsafe { settings.flags(flags | EnvFlags::NO_SUB_DIR | EnvFlags::NO_READ_AHEAD) };
+    let env = loop {
+        settings.map_size(map_size);
         // SAFETY: LMDB believes what it maps: that is why it was looked at, and nobody but LMDB writes to it.
-        let env = unsafe { settings.open(path) }?;
-        env.clear_stale_readers()?;
-        let mut txn = env.write_txn()?;
-        let records = env.create_database(&mut txn, None)?;
-        txn.commit()?;
-        Ok(Store { env, records, synced: Mutex::new(false), readers: Arc::default(), most })
+        match unsafe { settings.open(path) } {
+            Err(heed::Error::Io(error))
+                if error.raw_os_error() == Some(libc::ENOMEM) && map_size / 4 >= needed.max(LEAST_MAPPED) =>
+            {
+                map_size /= 4;
+            }
+            // Snapshots of this process still have it, or the file that was here before: their threads are let go on.
+            Err(heed::Error::EnvAlreadyOpened) if closed(path) => {}
+            env => break env?,
+        }
+    };
+    if in_use.read_only {
+        let txn = env.read_txn()?;
+        let records = env.open_database(&txn, None)?.ok_or_else(|| Error::new(Kind::Foreign, "not a store"))?;
+        drop(txn);
+        return Ok((env, records));
+    }
+    env.clear_stale_readers()?;
+    let mut txn = env.write_txn()?;
+    let records = env.create_database(&mut txn, None)?;
+    txn.commit()?;
+    Ok((env, records))
+}
+
+fn whole_pages(bytes: Option<u64>) -> Option<usize> {
+    bytes.map(|bytes| bytes as usize / PAGE * PAGE)
+}
+
+/// Waits until this process has closed what it has open there. False if that takes too long.
+fn closed(path: &Path) -> bool {
+    path.canonicalize()
+        .is_ok_and(|path| heed::env_closing_event(path).is_none_or(|event| event.wait_timeout(LONGEST_WAIT)))
+}
+
+impl Store {
+    /// Opens the file at `path`, or makes an empty store there. Waits for others that are just opening it, never for those who use it.
+    pub fn open(path: &Path, options: &Options) -> Result<Store, Error> {
+        let ((env, records), in_use) = opening::open(path, options, |in_use| environment(path, options, in_use))?;
+        let pages = env.info().last_page_number;
+        let writing = Mutex::new(Writing { synced: false, pages });
+        Ok(Store { env, records, writing, readers: Readers::new(in_use), most: whole_pages(options.most) })
     }
 
-    /// Looks at the whole structure of the file at `path`. Nobody may write to it meanwhile.
-    pub fn verify(path: &Path) -> Result<(), Error> {
-        check(path, u64::MAX)
+    /// In a process that was forked since: gives back what it has of the store, and leaves alone what it shares with its parent.
+    #[allow(unsafe_code)]
+    pub fn abandon(self) {
+        // The snapshots of the parent are never dropped here, so that what they hold is let go in their place.
+        for _ in 0..self.readers.begun.load(Relaxed) {
+            // SAFETY: each of these snapshots has one reference of either, and nothing uses it any more.
+            unsafe {
+                drop(std::ptr::read(&self.env));
+                drop(std::ptr::read(&self.readers));
+            }
+        }
     }
 
-    pub fn snapshot(&self) -> Result<Snapshot, Error> {
+    /// Looks at the whole structure of the file, however large it is. Whoever writes waits meanwhile.
+    pub fn verify(&self) -> Result<(), Error> {
+        let alone = if self.readers.in_use.read_only { None } else { Some(self.env.write_txn()?) };
+        let looked_at = opening::check(self.readers.in_use.file(), u64::MAX);
+        drop(alone);
+        looked_at
+    }
+
+    /// Device and number of the file that is open.
+    pub fn identity(&self) -> Result<(u64, u64), Error> {
+        let file = self.readers.in_use.file().metadata()?;
+        Ok((file.dev(), file.ino()))
+    }
+
+    /// The store as it is now. It may have grown too large for what this process has mapped: that is an error of the kind `Grown`, unless
+    /// it can `wait` for the snapshots of this process to end.
+    pub fn snapshot(&self, wait: bool) -> Result<Snapshot, Error> {
         loop {
             let mut count = lock(&self.readers.count);
             let error = match self.env.clone().static_read_txn() {
                 Ok(txn) => {
                     count.snapshots += 1;
+                    self.readers.begun.fetch_add(1, Relaxed);
                     return Ok(Snapshot { txn, records: self.records, _counted: Counted(self.readers.clone()) });
                 }
                 Err(error) => error,
@@ -138,7 +242,12 @@ impl Store {
             match error {
                 // Processes that died left their places.
                 heed::Error::Mdb(MdbError::ReadersFull) if self.env.clear_stale_readers()? > 0 => {}
-                heed::Error::Mdb(MdbError::MapResized) => self.map(None)?,
+                heed::Error::Mdb(MdbError::MapResized) if wait => self.map(None)?,
+                // LMDB knows processes by their numbers.
+                heed::Error::Io(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
+                    let why = "a process of the same number uses it: in another container, with numbers of its own";
+                    return Err(Error::new(Kind::Readers, why));
+                }
                 error => return Err(error.into()),
             }
         }
@@ -161,7 +270,8 @@ impl Store {
                 "the store has to grow, but a transaction of this process has been reading it for 10 seconds",
             ));
         }
-        // SAFETY: there is no transaction, and as long as `count` is held none begins; writers hold `synced`, and so does who calls this.
+        // SAFETY: there is no snapshot, and as long as `count` is held none begins. What is written meanwhile is written by who calls this, or
+        // LMDB refuses.
         unsafe { self.env.resize(size.unwrap_or(0)) }?;
         drop(count);
         Ok(())
@@ -170,8 +280,9 @@ impl Store {
     /// Writes all of `changes` or none. With `sync` they are on the disk when it returns, and so is all that was written before; without,
     /// they outlive this process, not the machine.
     pub fn commit(&self, changes: &[Change<'_>], sync: bool) -> Result<(), Error> {
-        let mut synced = lock(&self.synced);
-        self.set_sync(&mut synced, sync)?;
+        let mut writing = lock(&self.writing);
+        self.set_sync(&mut writing, sync)?;
+        let mut room_was_made = false;
         loop {
             match self.write(changes) {
                 // What a process that was killed was reading is kept for nobody: perhaps that is room enough.
@@ -184,18 +295,58 @@ impl Store {
                     self.map(Some(map_size.saturating_mul(2)))?
                 }
                 Err(heed::Error::Mdb(MdbError::MapResized)) => self.map(None)?,
-                done => return Ok(done?),
+                // What LMDB says when less was written than it asked for.
+                Err(heed::Error::Io(error)) if error.raw_os_error() == Some(libc::EIO) && !room_was_made => {
+                    self.make_room(changes)?;
+                    room_was_made = true;
+                }
+                done => {
+                    done?;
+                    return self.look_at_readers(&mut writing);
+                }
             }
         }
     }
 
+    /// Takes room on the disk for these behind the end of the file, so that where there is none that is said.
     #[allow(unsafe_code)]
-    fn set_sync(&self, synced: &mut bool, sync: bool) -> Result<(), Error> {
-        if *synced != sync {
+    fn make_room(&self, changes: &[Change<'_>]) -> Result<(), Error> {
+        let file = self.readers.in_use.file();
+        let bytes: usize = changes.iter().map(|change| change.value.map_or(0, <[u8]>::len) + 4096).sum();
+        let (from, bytes) = (file.metadata()?.len(), bytes as u64 + (256 << 10));
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: `limit` is writable.
+        if unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0 && from + bytes > limit.rlim_cur {
+            return Err(std::io::Error::from_raw_os_error(libc::EFBIG).into());
+        }
+        // SAFETY: the file is open.
+        let done = unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, from as _, bytes as _) };
+        match std::io::Error::last_os_error() {
+            error if done != 0 && matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG)) => {
+                Err(error.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Processes that died while they were reading keep pages from being used again: where the file grows they are looked for.
+    fn look_at_readers(&self, writing: &mut Writing) -> Result<(), Error> {
+        let pages = self.env.info().last_page_number;
+        if pages > writing.pages + PAGES_BETWEEN_LOOKS {
+            writing.pages = pages;
+            // It is written: whatever this fails with is no failure of that.
+            let _ = self.env.clear_stale_readers();
+        }
+        Ok(())
+    }
+
+    #[allow(unsafe_code)]
+    fn set_sync(&self, writing: &mut Writing, sync: bool) -> Result<(), Error> {
+        if writing.synced != sync {
             let mode = if sync { FlagSetMode::Disable } else { FlagSetMode::Enable };
-            // SAFETY: no other thread of this process changes flags or writes, for it would hold `synced`.
+            // SAFETY: no other thread of this process changes flags or writes, for it would hold `writing`.
             unsafe { self.env.set_flags(EnvFlags::NO_SYNC, mode) }?;
-            *synced = sync;
+            writing.synced = sync;
         }
         Ok(())
     }
@@ -283,27 +434,10 @@ fn unsealed<'a>(key: &[u8], sealed: &'a [u8]) -> Result<&'a [u8], Error> {
     }
 }
 
-/// Looks at the file before LMDB does. A file that is not there, or empty, is a new store.
-fn check(path: &Path, verify_up_to: u64) -> Result<(), Error> {
-    let file = match fs::File::open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        file => file?,
-    };
-    let length = file.metadata()?.len();
-    if length == 0 {
-        return Ok(());
-    }
-    if !verify::is_lmdb(&file) {
-        return Err(Error::new(Kind::Foreign, "not a store"));
-    }
-    let looked_at =
-        if length <= verify_up_to { verify::verify(&file, u64::MAX, &mut |_, _| {}) } else { verify::heads(&file) };
-    looked_at.map_err(|damage| Error::new(Kind::Damaged, format!("damaged: {damage}")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     /// A folder that goes with the test.
     struct Folder(std::path::PathBuf);
@@ -335,11 +469,11 @@ mod tests {
         let folder = Folder::new("records");
         let store = Store::open(&folder.file(), &Options::default()).unwrap();
         store.commit(&[put(b"a", b"1"), put(b"b", b"")], false).unwrap();
-        let before = store.snapshot().unwrap();
+        let before = store.snapshot(true).unwrap();
         store
             .commit(&[put(b"a", b"2"), Change { key: b"b", value: None }, Change { key: b"none", value: None }], true)
             .unwrap();
-        let after = store.snapshot().unwrap();
+        let after = store.snapshot(true).unwrap();
         let all = |snapshot: &Snapshot, from: &[u8]| {
             let mut found = Vec::new();
             snapshot
@@ -369,7 +503,7 @@ mod tests {
         let store = Store::open(&folder.file(), &Options::default()).unwrap();
         let error = store.commit(&[put(b"a", b"1"), put(&[b'k'; 600], b"2")], false).unwrap_err();
         assert_eq!(error.kind, Kind::Key);
-        assert!(store.snapshot().unwrap().is_empty().unwrap());
+        assert!(store.snapshot(true).unwrap().is_empty().unwrap());
     }
 
     #[test]
@@ -378,7 +512,7 @@ mod tests {
         let small = Options { map_size: 1 << 20, ..Options::default() };
         let store = Arc::new(Store::open(&folder.file(), &small).unwrap());
         store.commit(&[put(b"a", b"1")], false).unwrap();
-        let reading = store.snapshot().unwrap();
+        let reading = store.snapshot(true).unwrap();
         let writer = std::thread::spawn({
             let store = store.clone();
             // Waits for the snapshot to end.
@@ -387,8 +521,8 @@ mod tests {
         assert_eq!(reading.get(b"a").unwrap(), Some(&b"1"[..]));
         drop(reading);
         writer.join().unwrap().unwrap();
-        assert_eq!(store.snapshot().unwrap().get(b"b").unwrap().map(<[u8]>::len), Some(5 << 20));
-        assert_eq!(store.snapshot().unwrap().get(b"a").unwrap(), Some(&b"1"[..]));
+        assert_eq!(store.snapshot(true).unwrap().get(b"b").unwrap().map(<[u8]>::len), Some(5 << 20));
+        assert_eq!(store.snapshot(true).unwrap().get(b"a").unwrap(), Some(&b"1"[..]));
     }
 
     #[test]
@@ -404,12 +538,12 @@ mod tests {
             }
         };
         assert_eq!(full.kind, Kind::Full);
-        let used = store.snapshot().unwrap().used().unwrap();
+        let used = store.snapshot(true).unwrap().used().unwrap();
         assert!(written > 200 && used > u64::from(written) * 4096 && used < 1 << 20, "{written} in {used}");
         for number in 0..100u32 {
             store.commit(&[Change { key: &number.to_be_bytes(), value: None }], false).unwrap();
         }
-        assert!(store.snapshot().unwrap().used().unwrap() <= used - 100 * 4096);
+        assert!(store.snapshot(true).unwrap().used().unwrap() <= used - 100 * 4096);
         for number in 0..50u32 {
             store.commit(&[put(&number.to_be_bytes(), &value)], false).unwrap();
         }
@@ -430,7 +564,7 @@ mod tests {
         flipped[at] ^= 1;
         fs::write(folder.file(), &flipped).unwrap();
         let store = Store::open(&folder.file(), &options).unwrap();
-        let snapshot = store.snapshot().unwrap();
+        let snapshot = store.snapshot(true).unwrap();
         assert_eq!(snapshot.get(b"key").unwrap_err().kind, Kind::Damaged);
         assert_eq!(snapshot.get(b"other").unwrap(), Some(&b"sound"[..]));
         drop((snapshot, store));

@@ -13,14 +13,17 @@ typedef struct {
     int32_t kind, code;
     char message[256];
 } failure;
+enum { GROWN = 7 };
 typedef struct native_store native_store;
 typedef struct native_snapshot native_snapshot;
 native_store *paceline_store_open(const uint8_t *path, size_t length, uint64_t verify_up_to, uint64_t most, failure *);
-int32_t paceline_store_verify(const uint8_t *path, size_t length, failure *);
+int32_t paceline_store_verify(const native_store *, failure *);
+int32_t paceline_store_identity(const native_store *, uint64_t *device, uint64_t *number, failure *);
 void paceline_store_free(native_store *);
+void paceline_store_abandon(native_store *);
 int32_t paceline_store_commit(const native_store *, const uint8_t *batch, size_t length, int32_t sync, failure *);
 uint64_t paceline_store_size(const native_store *);
-native_snapshot *paceline_store_snapshot(const native_store *, failure *);
+native_snapshot *paceline_store_snapshot(const native_store *, int32_t wait, failure *);
 void paceline_snapshot_free(native_snapshot *);
 int32_t paceline_snapshot_get(const native_snapshot *, const uint8_t *key, size_t length, const uint8_t **value, size_t *value_length, failure *);
 int64_t paceline_snapshot_count(const native_snapshot *, failure *);
@@ -55,10 +58,18 @@ static void fail(const failure *why) {
     rb_exc_raise(rb_class_new_instance(3, arguments, error_class));
 }
 
+/* What was opened before a fork is the parent's, and so are its snapshots. */
+static void give_back(open_store *opened) {
+    native_store *store = opened->store;
+    opened->store = NULL;
+    if (!store) return;
+    if (opened->pid == here) paceline_store_free(store);
+    else paceline_store_abandon(store);
+}
+
 static void free_store(void *data) {
-    open_store *opened = data;
-    if (opened->store) paceline_store_free(opened->store);
-    xfree(opened);
+    give_back(data);
+    xfree(data);
 }
 
 static void free_snapshot(void *data) {
@@ -83,6 +94,7 @@ static const rb_data_type_t snapshot_type = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 
+/* What is opened goes into an object of Ruby's at once: another thread may have something raised here when the call returns. */
 typedef struct {
     const native_store *store;
     const uint8_t *bytes;
@@ -91,11 +103,20 @@ typedef struct {
     int32_t sync;
     failure why;
     void *result;
+    open_store *opened;
+    open_snapshot *begun;
 } call;
 
 static void *call_open(void *data) {
     call *call = data;
-    call->result = paceline_store_open(call->bytes, call->length, call->verify_up_to, call->most, &call->why);
+    call->opened->pid = here;
+    call->opened->store = paceline_store_open(call->bytes, call->length, call->verify_up_to, call->most, &call->why);
+    return NULL;
+}
+
+static void *call_snapshot(void *data) {
+    call *call = data;
+    call->begun->snapshot = paceline_store_snapshot(call->store, 1, &call->why);
     return NULL;
 }
 
@@ -107,19 +128,8 @@ static void *call_commit(void *data) {
 
 static void *call_verify(void *data) {
     call *call = data;
-    call->result = paceline_store_verify(call->bytes, call->length, &call->why) ? call : NULL;
+    call->result = paceline_store_verify(call->store, &call->why) ? call : NULL;
     return NULL;
-}
-
-/* Native::Store.verify(path): looks at the whole structure. Nobody may write meanwhile. Raises StoreError. */
-static VALUE verify(VALUE klass, VALUE path) {
-    StringValueCStr(path);
-    path = rb_str_new_frozen(path);
-    call call = {.bytes = (const uint8_t *)RSTRING_PTR(path), .length = RSTRING_LEN(path)};
-    rb_thread_call_without_gvl(call_verify, &call, NULL, NULL);
-    RB_GC_GUARD(path);
-    if (!call.result) fail(&call.why);
-    return Qnil;
 }
 
 /* Native::Store.open(path, verify_up_to, most): a file of up to so many bytes is looked at whole, and may grow to `most` (0: to any size).
@@ -130,12 +140,11 @@ static VALUE open_at(VALUE klass, VALUE path, VALUE verify_up_to, VALUE most) {
     VALUE self = TypedData_Make_Struct(klass, open_store, &store_type, opened);
     /* Nobody else changes these bytes while other threads run. */
     path = rb_str_new_frozen(path);
-    call call = {.bytes = (const uint8_t *)RSTRING_PTR(path), .length = RSTRING_LEN(path), .verify_up_to = NUM2ULL(verify_up_to), .most = NUM2ULL(most)};
+    call call = {.bytes = (const uint8_t *)RSTRING_PTR(path), .length = RSTRING_LEN(path), .verify_up_to = NUM2ULL(verify_up_to), .most = NUM2ULL(most),
+                 .opened = opened};
     rb_thread_call_without_gvl(call_open, &call, NULL, NULL);
     RB_GC_GUARD(path);
-    if (!call.result) fail(&call.why);
-    opened->store = call.result;
-    opened->pid = here;
+    if (!opened->store) fail(&call.why);
     return self;
 }
 
@@ -151,9 +160,7 @@ static native_store *store_of(VALUE self) {
 static VALUE store_close(VALUE self) {
     open_store *opened;
     TypedData_Get_Struct(self, open_store, &store_type, opened);
-    native_store *store = opened->store;
-    opened->store = NULL;
-    if (store) paceline_store_free(store);
+    give_back(opened);
     return Qnil;
 }
 
@@ -162,6 +169,23 @@ static VALUE store_ours(VALUE self) {
     open_store *opened;
     TypedData_Get_Struct(self, open_store, &store_type, opened);
     return opened->store && opened->pid == here ? Qtrue : Qfalse;
+}
+
+/* Looks at the whole structure of the file; whoever writes waits meanwhile. Raises StoreError. */
+static VALUE verify(VALUE self) {
+    call call = {.store = store_of(self)};
+    rb_thread_call_without_gvl(call_verify, &call, NULL, NULL);
+    RB_GC_GUARD(self);
+    if (!call.result) fail(&call.why);
+    return Qnil;
+}
+
+/* Device and number of the file that is open. */
+static VALUE identity(VALUE self) {
+    failure why;
+    uint64_t device, number;
+    if (!paceline_store_identity(store_of(self), &device, &number, &why)) fail(&why);
+    return rb_assoc_new(ULL2NUM(device), ULL2NUM(number));
 }
 
 /* commit(batch, sync): writes all changes of the batch (crates/store/src/ffi.rs) or none. Other threads run meanwhile. */
@@ -182,13 +206,15 @@ static VALUE store_size(VALUE self) {
 
 /* The store as it is now, until `release`. */
 static VALUE snapshot(VALUE self) {
-    failure why;
     open_snapshot *opened;
     VALUE made = TypedData_Make_Struct(snapshot_class, open_snapshot, &snapshot_type, opened);
     opened->store = self;
     opened->pid = here;
-    opened->snapshot = paceline_store_snapshot(store_of(self), &why);
-    if (!opened->snapshot) fail(&why);
+    call call = {.store = store_of(self), .begun = opened};
+    opened->snapshot = paceline_store_snapshot(call.store, 0, &call.why);
+    /* Others have made it larger: until this process can follow, its threads have to go on. */
+    if (!opened->snapshot && call.why.kind == GROWN) rb_thread_call_without_gvl(call_snapshot, &call, NULL, NULL);
+    if (!opened->snapshot) fail(&call.why);
     return made;
 }
 
@@ -289,12 +315,13 @@ void paceline_init_store(VALUE native) {
     rb_undef_alloc_func(store);
     rb_undef_alloc_func(snapshot_class);
     rb_define_singleton_method(store, "open", open_at, 3);
-    rb_define_singleton_method(store, "verify", verify, 1);
     rb_define_method(store, "close", store_close, 0);
     rb_define_method(store, "ours?", store_ours, 0);
     rb_define_method(store, "commit", commit, 2);
     rb_define_method(store, "size", store_size, 0);
     rb_define_method(store, "snapshot", snapshot, 0);
+    rb_define_method(store, "verify", verify, 0);
+    rb_define_method(store, "identity", identity, 0);
     rb_define_method(snapshot_class, "release", release, 0);
     rb_define_method(snapshot_class, "get", get, 1);
     rb_define_method(snapshot_class, "count", count, 0);
