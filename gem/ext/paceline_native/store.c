@@ -13,7 +13,7 @@ typedef struct {
     int32_t kind, code;
     char message[256];
 } failure;
-enum { GROWN = 7 };
+enum { GROWN = 7, CLOSED = 8 };
 typedef struct native_store native_store;
 typedef struct native_snapshot native_snapshot;
 native_store *paceline_store_open(const uint8_t *path, size_t length, uint64_t verify_up_to, uint64_t most, failure *);
@@ -34,6 +34,8 @@ int32_t paceline_snapshot_scan(const native_snapshot *, const uint8_t *from, siz
 typedef struct {
     native_store *store;
     pid_t pid;
+    /* Calls during which other threads run. The last of them gives back what has been closed meanwhile. */
+    int calls, closed;
 } open_store;
 
 typedef struct {
@@ -61,11 +63,16 @@ static void fail(const failure *why) {
 /* What was opened before a fork is the parent's, and so are its snapshots. */
 static void give_back(open_store *opened) {
     native_store *store = opened->store;
+    opened->closed = 1;
+    /* In a child the threads of its parent call nothing. */
+    if (!store || (opened->calls && opened->pid == here)) return;
     opened->store = NULL;
-    if (!store) return;
     if (opened->pid == here) paceline_store_free(store);
     else paceline_store_abandon(store);
 }
+
+/* Another thread has closed it: it has to be opened again. */
+static const failure closed = {.kind = CLOSED, .message = "closed store"};
 
 static void free_store(void *data) {
     give_back(data);
@@ -103,6 +110,7 @@ typedef struct {
     int32_t sync;
     failure why;
     void *result;
+    int done;
     open_store *opened;
     open_snapshot *begun;
 } call;
@@ -111,25 +119,41 @@ static void *call_open(void *data) {
     call *call = data;
     call->opened->pid = here;
     call->opened->store = paceline_store_open(call->bytes, call->length, call->verify_up_to, call->most, &call->why);
+    call->done = 1;
     return NULL;
 }
 
 static void *call_snapshot(void *data) {
     call *call = data;
     call->begun->snapshot = paceline_store_snapshot(call->store, 1, &call->why);
+    call->done = 1;
     return NULL;
 }
 
 static void *call_commit(void *data) {
     call *call = data;
     call->result = paceline_store_commit(call->store, call->bytes, call->length, call->sync, &call->why) ? call : NULL;
+    call->done = 1;
     return NULL;
 }
 
 static void *call_verify(void *data) {
     call *call = data;
     call->result = paceline_store_verify(call->store, &call->why) ? call : NULL;
+    call->done = 1;
     return NULL;
+}
+
+/* Does `work` while other threads run. What is raised by them waits: it must be known what became of the work. */
+static void run(open_store *opened, void *(*work)(void *), call *call) {
+    while (!call->done) {
+        if (opened->closed) fail(&closed);
+        opened->calls++;
+        rb_thread_call_without_gvl2(work, call, NULL, NULL);
+        opened->calls--;
+        if (opened->closed) give_back(opened);
+        if (!call->done) rb_thread_check_ints();
+    }
 }
 
 /* Native::Store.open(path, verify_up_to, most): a file of up to so many bytes is looked at whole, and may grow to `most` (0: to any size).
@@ -142,18 +166,22 @@ static VALUE open_at(VALUE klass, VALUE path, VALUE verify_up_to, VALUE most) {
     path = rb_str_new_frozen(path);
     call call = {.bytes = (const uint8_t *)RSTRING_PTR(path), .length = RSTRING_LEN(path), .verify_up_to = NUM2ULL(verify_up_to), .most = NUM2ULL(most),
                  .opened = opened};
-    rb_thread_call_without_gvl(call_open, &call, NULL, NULL);
+    run(opened, call_open, &call);
     RB_GC_GUARD(path);
     if (!opened->store) fail(&call.why);
     return self;
 }
 
-static native_store *store_of(VALUE self) {
+static open_store *opened_by(VALUE self) {
     open_store *opened;
     TypedData_Get_Struct(self, open_store, &store_type, opened);
-    if (!opened->store) rb_raise(rb_eIOError, "closed store");
+    if (opened->closed) fail(&closed);
     if (opened->pid != here) rb_raise(rb_eIOError, "a store that was opened before a fork");
-    return opened->store;
+    return opened;
+}
+
+static native_store *store_of(VALUE self) {
+    return opened_by(self)->store;
 }
 
 /* Gives its file and memory back now. No snapshot may be left. */
@@ -168,13 +196,14 @@ static VALUE store_close(VALUE self) {
 static VALUE store_ours(VALUE self) {
     open_store *opened;
     TypedData_Get_Struct(self, open_store, &store_type, opened);
-    return opened->store && opened->pid == here ? Qtrue : Qfalse;
+    return !opened->closed && opened->pid == here ? Qtrue : Qfalse;
 }
 
 /* Looks at the whole structure of the file; whoever writes waits meanwhile. Raises StoreError. */
 static VALUE verify(VALUE self) {
-    call call = {.store = store_of(self)};
-    rb_thread_call_without_gvl(call_verify, &call, NULL, NULL);
+    open_store *opened = opened_by(self);
+    call call = {.store = opened->store};
+    run(opened, call_verify, &call);
     RB_GC_GUARD(self);
     if (!call.result) fail(&call.why);
     return Qnil;
@@ -192,8 +221,9 @@ static VALUE identity(VALUE self) {
 static VALUE commit(VALUE self, VALUE batch, VALUE sync) {
     StringValue(batch);
     batch = rb_str_new_frozen(batch);
-    call call = {.store = store_of(self), .bytes = (const uint8_t *)RSTRING_PTR(batch), .length = RSTRING_LEN(batch), .sync = RTEST(sync)};
-    rb_thread_call_without_gvl(call_commit, &call, NULL, NULL);
+    open_store *opened = opened_by(self);
+    call call = {.store = opened->store, .bytes = (const uint8_t *)RSTRING_PTR(batch), .length = RSTRING_LEN(batch), .sync = RTEST(sync)};
+    run(opened, call_commit, &call);
     RB_GC_GUARD(batch);
     RB_GC_GUARD(self);
     if (!call.result) fail(&call.why);
@@ -213,7 +243,7 @@ static VALUE snapshot(VALUE self) {
     call call = {.store = store_of(self), .begun = opened};
     opened->snapshot = paceline_store_snapshot(call.store, 0, &call.why);
     /* Others have made it larger: until this process can follow, its threads have to go on. */
-    if (!opened->snapshot && call.why.kind == GROWN) rb_thread_call_without_gvl(call_snapshot, &call, NULL, NULL);
+    if (!opened->snapshot && call.why.kind == GROWN) run(opened_by(self), call_snapshot, &call);
     if (!opened->snapshot) fail(&call.why);
     return made;
 }

@@ -21,35 +21,33 @@ module Paceline
     class LongKey < Error; end
 
     # By the numbers of crates/store/src/ffi.rs.
-    KINDS = [nil, Damaged, Foreign, Full, LongKey, Error, Error].freeze
-    # A file of up to so many bytes is looked at whole when it is opened.
+    KINDS = [nil, Damaged, Foreign, Full, LongKey, Error, Error, Error, Error].freeze
+    # LMDB has given up what it has open, and it has to be opened again.
+    CLOSED = 8
+    # A file of up to so many bytes is looked at whole when it is opened and nobody else has it open; a larger one once, after the machine
+    # was started.
     VERIFY_UP_TO = 64 * 1024 * 1024
-    # Files that one process has open at once, four descriptors each, unless more are in use.
+    # Files that one process has open at once, five descriptors each, unless more are in use.
     MOST_OPEN = 64
     GONE = 0xFFFF_FFFF
-    private_constant :KINDS, :VERIFY_UP_TO, :MOST_OPEN, :GONE
+    private_constant :KINDS, :CLOSED, :VERIFY_UP_TO, :MOST_OPEN, :GONE
 
     @all = {}
     @open = []
     @mutex = Thread::Mutex.new
+    @opening = Thread::Mutex.new
 
     class << self
       # The records of this file, which is made if it is not there. `most`: bytes that the file may grow to, by whoever asks first in this
       # process; default: as large as it gets. Raises Error.
       def at(path, most: nil)
-        path = File.join(File.realpath(File.dirname(path)), File.basename(path))
-        path = File.realpath(path) if File.symlink?(path)
+        path = File.realdirpath(path)
         @mutex.synchronize { @all[path] ||= new(path, most) }
       end
 
-      # Reads the whole structure of the file, however large it is. Raises Damaged or Foreign.
+      # Reads the whole structure of the file, however large it is. Whoever writes waits. Raises Damaged or Foreign.
       def verify(path)
-        File.open(path, File::RDONLY | File::BINARY) do |file|
-          file.flock(File::LOCK_EX)
-          Native::Store.verify(path)
-        end
-      rescue Native::StoreError => e
-        raise KINDS[e.kind] || Error, "#{path}: #{e.message}"
+        at(path).verify
       end
 
       def forget(path)
@@ -65,6 +63,24 @@ module Paceline
         end
         others.each { |other| @mutex.synchronize { @open.delete(other) } if other.close_if_idle }
       end
+
+      # While a file is opened nobody forks: the child would have locks for ever of which nobody knows. A signal's handler may not wait.
+      def opening
+        alone = begin
+          @opening.lock
+        rescue ThreadError
+          nil
+        end
+        yield
+      ensure
+        alone&.unlock
+      end
+
+      # In a new child: what the parent has open is of no use here, and would stay in use when the parent has died.
+      def forked
+        @all.each_value(&:forget_parents)
+        @open.clear
+      end
     end
     private_class_method :new
 
@@ -79,6 +95,7 @@ module Paceline
       @mutex = Thread::Mutex.new
       @writing = Thread::Mutex.new
       @users = 0
+      @forks = 0
     end
 
     # The value of a key now, or nil.
@@ -90,7 +107,7 @@ module Paceline
     # `scan(from, limit)` (pairs of key and value, in the order of keys). It stays the same until the block ends, which should not be long:
     # the file grows meanwhile. `stat`: the file's, if the caller has it.
     def snapshot(stat = nil)
-      using(stat) do |store|
+      with_store(stat) do |store|
         now = store.snapshot
         begin
           yield now
@@ -98,8 +115,6 @@ module Paceline
           now.release
         end
       end
-    rescue Native::StoreError => e
-      raise wrapped(e)
     end
 
     # Writes all of these or none: a Hash of keys to values, or nil for what is to go. They outlive any process from here on; with `sync`
@@ -112,9 +127,12 @@ module Paceline
         [key.bytesize, value ? value.bytesize : GONE].pack("VV", buffer: batch) << key
         batch << value if value
       end
-      using { |store| store.commit(batch, sync) }
-    rescue Native::StoreError => e
-      raise wrapped(e)
+      with_store do |store|
+        raise Error, "#{@path}: this process was forked within a transaction, which is its parent's" if @turn == :parents && @writing.owned?
+
+        enter_in_folder if sync && !@entered
+        store.commit(batch, sync)
+      end
     end
 
     # While the block runs nobody else, of this or another process, is in such a block for this file, which stays the one that is read and
@@ -123,19 +141,7 @@ module Paceline
       @writing.synchronize do
         loop do
           using(stat) do |store|
-            file = @file
-            file.flock(File::LOCK_EX)
-            begin
-              # Another may have taken its place while this waited.
-              if current? && file.equal?(@file)
-                @held = store
-                return yield
-              end
-            ensure
-              @held = nil
-              # A process that was forked within the block has the same lock, which goes with whoever unlocks first: not the child.
-              file.flock(File::LOCK_UN) if store.ours?
-            end
+            in_turn(store) { return yield }
           end
           stat = nil
         end
@@ -145,6 +151,11 @@ module Paceline
     # Bytes that the records take.
     def size
       using(&:size)
+    end
+
+    # Looks at the whole structure of the file. Raises Damaged.
+    def verify
+      with_store(&:verify)
     end
 
     # Gives file and memory back. The next use opens it again.
@@ -166,34 +177,88 @@ module Paceline
       end
     end
 
+    # In a new child: what it has of what its parent had open.
+    def forget_parents
+      return if @store.nil? || @store.ours?
+
+      @turn &&= :parents
+      @held = nil
+      @store.close
+      @file&.close
+      @store = @file = nil
+      @users = 0
+      @forks += 1
+    end
+
     private
 
-    # Yields the open store. It stays open meanwhile, whatever is opened besides.
+    # Yields the open store, and a second time if LMDB has given up the first.
+    def with_store(stat = nil)
+      used = again = nil
+      begin
+        using(stat) do |store|
+          again = used
+          used = store
+          yield store
+        end
+      rescue Native::StoreError => e
+        raise wrapped(e) unless e.kind == CLOSED && !again
+
+        @mutex.synchronize { close_store if used.equal?(@store) }
+        retry
+      end
+    end
+
+    # Yields the open store. It stays open meanwhile, whatever is opened besides, and whenever this thread is ended.
     def using(stat = nil)
       # Within `exclusively` it is open, and the file is looked at already.
       held = @held
       return yield(held) if held && @writing.owned? && held.ours?
 
-      store = @mutex.synchronize do
-        @users += 1 if (opened = current?(stat) ? @store : open_store)
-        opened
-      end
+      store = forks = nil
       begin
+        @mutex.synchronize do
+          store = current?(stat) ? @store : open_store
+          @users += 1
+          forks = @forks
+        end
         yield store
       ensure
-        @mutex.synchronize { @users -= 1 }
+        @mutex.synchronize { @users -= 1 if forks == @forks } if forks
       end
     end
 
+    # Yields when the lock of the file is ours, and not at all if another has taken the file's place while this waited. Whatever is raised
+    # here, and whenever, the lock is given back: to give back what is not ours does no harm. A child has the lock of its parent, too, and it
+    # goes with whoever unlocks first: not the child.
+    def in_turn(store)
+      file = @file
+      forks = @forks
+      @turn = file
+      file.flock(File::LOCK_EX)
+      return unless current? && file.equal?(@file)
+
+      @held = store
+      yield
+    ensure
+      @turn = @held = nil
+      if forks == @forks
+        file.flock(File::LOCK_UN)
+        file.close unless file.equal?(@file)
+      end
+    end
+
+    # The lock that this process holds on the file stays.
     def close_store
-      @store.close if @store&.ours?
-      @file&.close
-      @store = @file = nil
+      @store&.close
+      @store = nil
+      @file&.close unless @turn
+      @file = nil unless @turn
     end
 
     # Also after a fork, since what the parent opened is the parent's; and when the file was exchanged or deleted.
     def current?(stat = nil)
-      return false unless @store&.ours?
+      return false unless @file && @store&.ours?
 
       stat ||= File.stat(@path)
       stat.ino == @inode && stat.dev == @device
@@ -202,29 +267,32 @@ module Paceline
     end
 
     def open_store
-      # The threads that used it stayed with the parent.
-      @users = 0 unless @pid == Process.pid
+      forget_parents
       @store&.close
-      @file&.close
-      @store = nil
-      @file = File.open(@path, File::RDWR | File::CREAT | File::BINARY)
-      # Whoever may use the file may use LMDB's beside it, which LMDB would make for its owner alone.
-      beside = "#{@path}-lock"
-      fresh = !File.exist?(beside)
-      File.open(beside, File::RDWR | File::CREAT, @file.stat.mode & 0o777).close
-      @file.flock(File::LOCK_EX)
-      begin
-        @store = Native::Store.open(@path, VERIFY_UP_TO, @most || 0)
-      ensure
-        @file.flock(File::LOCK_UN)
-      end
-      @inode, @device = @file.stat.ino, @file.stat.dev
-      @pid = Process.pid
+      @store = Records.opening { Native::Store.open(@path, VERIFY_UP_TO, @most || 0) }
+      @device, @inode = @store.identity
+      take_file
+      @entered = false
       Records.opened(self)
       @store
     rescue Native::StoreError => e
-      File.unlink(beside) if fresh && File.exist?(beside)
       raise wrapped(e)
+    end
+
+    # The file for the lock of `exclusively`. Who has that of the file that was here before, or waits for it, closes it.
+    def take_file
+      return if @file && (stat = @file.stat).ino == @inode && stat.dev == @device
+
+      old = @file
+      @file = nil
+      old&.close unless old.equal?(@turn)
+      @file = File.open(@path, File::RDONLY | File::BINARY)
+    end
+
+    # A power failure must not take the file from its folder either.
+    def enter_in_folder
+      File.open(File.dirname(@path), &:fsync)
+      @entered = true
     end
 
     def wrapped(error)
@@ -232,6 +300,17 @@ module Paceline
       return SystemCallError.new(@path, error.code) if kind.nil? && error.code != 0
 
       (kind || Error).new("#{@path}: #{error.message}")
+    end
+  end
+
+  class Records
+    # Around every fork.
+    module Forks
+      def _fork
+        pid = Records.opening { super }
+        Records.forked if pid.zero?
+        pid
+      end
     end
   end
 
@@ -247,3 +326,5 @@ module Paceline
     end
   end
 end
+
+Process.singleton_class.prepend(Paceline::Records::Forks)
