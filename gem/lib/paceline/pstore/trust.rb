@@ -1,17 +1,18 @@
 # frozen_string_literal: true
 
+require_relative "../trust"
+
 module Paceline
   class PStore
-    # Marshal data runs code of whoever wrote it, so it is loaded only from files that nobody else writes.
+    # Whether a file may be loaded, in PStore's errors.
     module Trust
       module_function
 
       # Raises Error if the file (a File::Stat) belongs to somebody else or is everybody's to write.
       def check(path, stat)
-        return if stat.owned? && !stat.world_writable?
+        why = Paceline::Trust.doubt(stat) or return
 
-        whose = stat.owned? ? "everybody may write to it" : "it belongs to user #{stat.uid}, not to #{Process.euid}, whom this process runs as"
-        raise Error, "#{path} is not loaded, since #{whose}: loading it could run their code. Change its owner, or pass `trust: true`"
+        raise Error, "#{path} is not loaded, since #{why}: loading it could run their code. Change its owner, or pass `trust: true`"
       end
     end
     private_constant :Trust

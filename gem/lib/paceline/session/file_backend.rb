@@ -1,0 +1,207 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require_relative "../records"
+require_relative "../trust"
+
+module Paceline
+  module Session
+    # Sessions in Records: one record for each, and one without a value that lists it by when it expires. Both change in one commit, in which also
+    # some go that have expired.
+    class FileBackend
+      # Expired sessions that go with each write.
+      SWEPT = 4
+      # What is in the file besides, so that no other store is taken for this one.
+      HEAD = ["f", "paceline sessions 1"].freeze
+      # Sessions by the SHA-256 of their ids; the list by 8 bytes of the time and that.
+      SESSION = "s"
+      EXPIRY = "x"
+      private_constant :HEAD, :SESSION, :EXPIRY
+
+      attr_reader :max_size, :path
+
+      # Raises Unavailable without the native part of the gem.
+      def initialize(path, max_size:, sync: false, trust: false)
+        @path = File.expand_path(path)
+        @max_size = max_size
+        @sync = sync
+        @trust = trust
+        unless Native.is_a?(Module) && Native.const_defined?(:Store)
+          raise Unavailable, "sessions in a file (#{path}) need the native part of the gem paceline, which is not built for this Ruby: install cargo, " \
+                             "then the gem again (in a checkout: bin/native); or keep them in Redis (store: \"redis://…\")"
+        end
+      end
+
+      def read(key)
+        packed = using { |records| records && records["#{SESSION}#{key}"] }
+        packed && Packed.unpack(packed)
+      end
+
+      def create(key, record, now)
+        write(now) do |_, changes|
+          changes["#{SESSION}#{key}"] = Packed.pack(record)
+          changes[expiry(record.expires, key)] = ""
+        end
+      end
+
+      # Returns whether there still is such a session.
+      def update(key, _loaded, changed, expires, now)
+        write(now) do |view, changes|
+          packed = view.get("#{SESSION}#{key}") or next false
+
+          record = Packed.unpack(packed)
+          record.fields = record.changed(changed)
+          TooLarge.check(record.fields, @max_size) unless changed.empty?
+          if expires && expires != record.expires
+            changes[expiry(record.expires, key)] = nil
+            changes[expiry(expires, key)] = ""
+            record.expires = expires
+          end
+          changes["#{SESSION}#{key}"] = Packed.pack(record)
+          true
+        end
+      end
+
+      # Removes it, and returns what it was.
+      def take(key)
+        taken = nil
+        write(nil) do |view, changes|
+          packed = view.get("#{SESSION}#{key}") or next
+
+          taken = Packed.unpack(packed)
+          changes["#{SESSION}#{key}"] = nil
+          changes[expiry(taken.expires, key)] = nil
+        end
+        taken
+      end
+
+      # Removes all that have expired, in commits of some. Returns how many.
+      def sweep(now)
+        total = 0
+        loop do
+          swept = write(nil) { |view, changes| expired(view, changes, now, 500) }
+          total += swept
+          return total if swept.zero?
+        end
+      end
+
+      # Removes all. Returns how many.
+      def clear
+        sweep(1 << 62)
+      end
+
+      # How many there are, and how many of them have expired; bytes that they take.
+      def statistics(now)
+        using do |records|
+          next { sessions: 0, expired: 0, bytes: 0 } unless records
+
+          count = expired = 0
+          records.snapshot do |view|
+            each_expiry(view) do |at, _|
+              count += 1
+              expired += 1 if at <= now
+            end
+          end
+          { sessions: count, expired: expired, bytes: records.size }
+        end
+      end
+
+      private
+
+      def expiry(at, key)
+        [at].pack("Q>").prepend(EXPIRY.b) << key
+      end
+
+      # Yields a view of the records and the Hash of changes that are committed after it, unless they are none. Returns what the block returned.
+      def write(now)
+        using(make: true) do |records|
+          records.exclusively do
+            changes = {}
+            returned = records.snapshot do |view|
+              returned = yield view, changes
+              expired(view, changes, now - Store::GRACE, SWEPT) if now && !changes.empty?
+              returned
+            end
+            records.commit(changes, sync: @sync)
+            returned
+          end
+        end
+      end
+
+      # Adds the removal of up to so many that expired before `now`. Returns how many.
+      def expired(view, changes, now, most)
+        swept = 0
+        view.scan(EXPIRY, most).each do |listed, _|
+          break unless listed.start_with?(EXPIRY) && listed.unpack1("Q>", offset: 1) < now
+
+          # What is being written is not expired any more.
+          key = "#{SESSION}#{listed.byteslice(9, 32)}"
+          next if changes[key]
+
+          changes[listed] = changes[key] = nil
+          swept += 1
+        end
+        swept
+      end
+
+      def each_expiry(view)
+        from = EXPIRY
+        loop do
+          found = view.scan(from, 1000)
+          found.each { |listed, _| yield listed.unpack1("Q>", offset: 1), listed }
+          return if found.size < 1000
+
+          from = "#{found.last.first}\0"
+        end
+      end
+
+      # Yields the Records, or nil if there is no file and none is to be made.
+      def using(make: false)
+        stat = stat_of_file
+        return yield(nil) unless stat || make
+
+        stat ||= make_file
+        known = @known
+        recognise(stat) unless known && known[0] == stat.ino && known[1] == stat.dev && known[2] == stat.uid && known[3] == stat.mode
+        yield @records
+      rescue Records::Error, SystemCallError => e
+        raise Unavailable, e.message.include?(@path) ? "sessions: #{e.message}" : "sessions in #{@path}: #{e.message}"
+      end
+
+      def stat_of_file
+        File.stat(@path)
+      rescue Errno::ENOENT
+        nil
+      end
+
+      # Makes sure that the file may be loaded, and holds sessions.
+      def recognise(stat)
+        why = @trust ? nil : Paceline::Trust.doubt(stat)
+        raise Unavailable, "sessions in #{@path} are not loaded, since #{why}: loading them could run their code. Change its owner, or pass `trust: true`" if why
+
+        @records = Records.at(@path)
+        head = @records.snapshot { |view| [view.get(HEAD[0]), view.count] }
+        unless head[0] == HEAD[1]
+          raise Unavailable, "#{@path} is not a file of sessions" unless head[1].zero?
+
+          @records.commit([HEAD].to_h)
+        end
+        stat = File.stat(@path)
+        @known = [stat.ino, stat.dev, stat.uid, stat.mode].freeze
+      end
+
+      # For the owner alone.
+      def make_file
+        folder = File.dirname(@path)
+        begin
+          Dir.mkdir(folder) unless File.directory?(folder)
+        rescue Errno::ENOENT
+          raise Unavailable, "sessions in #{@path}: there is no folder #{File.dirname(folder)}"
+        end
+        # Somebody else may have made it meanwhile.
+        File.open(@path, File::WRONLY | File::CREAT, 0o600, &:stat)
+      end
+    end
+    private_constant :FileBackend
+  end
+end

@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+module Paceline
+  module Session
+    # A session as it is kept: the mark of its serializer, when it began and when it expires (milliseconds since 1970), and the bytes of each
+    # of its values by name. What a request has loaded of it is what its changes are told by.
+    Record = Struct.new(:format, :created, :expires, :fields) do
+      # Of a session that is not kept yet.
+      def self.none
+        new(nil, nil, nil, {})
+      end
+
+      def kept?
+        !created.nil?
+      end
+
+      # The fields with these changes (bytes, or nil for what is gone).
+      def changed(changes)
+        fields.merge(changes).compact
+      end
+    end
+
+    # A Record as one String.
+    #
+    #     version, format (1 byte each), created, expires (8 each), number of fields, sizes of name and value of each (4 each), names and values
+    module Packed
+      VERSION = 1
+      HEAD = "CaQ<Q<V"
+      HEAD_SIZE = 22
+      private_constant :VERSION, :HEAD, :HEAD_SIZE
+
+      module_function
+
+      def pack(record)
+        sizes = []
+        record.fields.each { |name, bytes| sizes << name.bytesize << bytes.bytesize }
+        packed = [VERSION, record.format, record.created, record.expires, record.fields.size, *sizes].pack("#{HEAD}V*")
+        record.fields.each { |name, bytes| packed << name.b << bytes }
+        packed
+      end
+
+      # Raises Unavailable for what is of another version.
+      def unpack(packed)
+        version, format, created, expires, count = packed.unpack(HEAD)
+        raise Unavailable, "a session of format #{version.inspect}, which this version of the gem paceline doesn't know" unless version == VERSION
+
+        at = HEAD_SIZE + (count * 8)
+        fields = {}
+        packed.unpack("V#{count * 2}", offset: HEAD_SIZE).each_slice(2) do |name, value|
+          fields[packed.byteslice(at, name).force_encoding(Encoding::UTF_8)] = packed.byteslice(at + name, value)
+          at += name + value
+        end
+        Record.new(format, created, expires, fields)
+      end
+
+      # When it expires, without a look at the rest.
+      def expires(packed)
+        packed.unpack1("Q<", offset: 10)
+      end
+    end
+  end
+end
