@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# What Rails gets of the gem: the view helper esi_include and, with `config.paceline.xml = true`, paceline/xml/rails. Changes nothing else.
+# What Rails gets of the gem: the view helper esi_include, the session store :paceline_store by its name and, with `config.paceline.xml = true`,
+# paceline/xml/rails. Changes nothing else.
 module Paceline
   class Railtie < ::Rails::Railtie
     config.paceline = ActiveSupport::OrderedOptions.new
@@ -8,6 +9,11 @@ module Paceline
 
     initializer "paceline.xml" do |app|
       require_relative "xml/rails" if app.config.paceline.xml
+    end
+
+    initializer "paceline.session" do
+      require "action_dispatch"
+      ActionDispatch::Session.autoload :PacelineStore, "action_dispatch/middleware/session/paceline_store"
     end
 
     initializer "paceline.esi" do

@@ -153,12 +153,11 @@ module Paceline
       def milliseconds(name, seconds)
         return if seconds.nil?
 
-        milliseconds = (seconds.to_f * 1000).to_i
-        raise ArgumentError, "#{name}: seconds, more than none; not #{seconds.inspect}" unless milliseconds.positive?
+        # A Duration of Rails is no Numeric.
+        milliseconds = seconds.respond_to?(:to_f) && !seconds.is_a?(String) ? (seconds.to_f * 1000).to_i : 0
+        raise ArgumentError, "#{name}: seconds, more than 0, not #{seconds.inspect}" unless milliseconds.positive?
 
         milliseconds
-      rescue NoMethodError
-        raise ArgumentError, "#{name}: seconds, not #{seconds.inspect}"
       end
     end
   end
