@@ -9,7 +9,7 @@ class SessionApp < Rails::Application
   config.root = ENV.fetch("FOLDER")
   config.eager_load = false
   config.consider_all_requests_local = true
-  config.action_dispatch.show_exceptions = false if ENV["RAISE"]
+  config.action_dispatch.show_exceptions = Rails::VERSION::STRING < "7.1" ? false : :none if ENV["RAISE"]
   config.hosts.clear if config.respond_to?(:hosts) && config.hosts
   config.secret_key_base = "0" * 128
   config.logger = Logger.new(File.join(ENV.fetch("FOLDER"), "rails.log"))
@@ -61,7 +61,7 @@ class SessionController < ActionController::Base
     head :ok
   end
 
-  def notice
+  def flash_notice
     flash[:notice] = "Prost"
     head :ok
   end
@@ -86,6 +86,6 @@ end
 
 SessionApp.initialize!
 SessionApp.routes.draw do
-  %w[count show id nothing set forget large odd token login logout reset renew notice flashed slow whole thing].each { |action| get action, to: "session##{action}" }
+  %w[count show id nothing set forget large odd token login logout reset renew flash_notice flashed slow whole thing].each { |action| get action, to: "session##{action}" }
   post "post", to: "session#post"
 end

@@ -89,7 +89,7 @@ class RailsCases < ActionDispatch::IntegrationTest
   end
 
   def test_flash
-    get "/notice"
+    get "/flash_notice"
     assert_equal '"Prost"', shown("/flashed")
     assert_equal "nil", shown("/flashed")
   end
