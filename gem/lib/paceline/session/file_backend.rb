@@ -33,7 +33,7 @@ module Paceline
       end
 
       def read(key)
-        packed = using { |records| records && records["#{SESSION}#{key}"] }
+        packed = using { |records, stat| records&.snapshot(stat) { |view| view.get("#{SESSION}#{key}") } }
         packed && Packed.unpack(packed)
       end
 
@@ -114,8 +114,8 @@ module Paceline
 
       # Yields a view of the records and the Hash of changes that are committed after it, unless they are none. Returns what the block returned.
       def write(now)
-        using(make: true) do |records|
-          records.exclusively do
+        using(make: true) do |records, stat|
+          records.exclusively(stat) do
             changes = {}
             returned = records.snapshot do |view|
               returned = yield view, changes
@@ -155,7 +155,7 @@ module Paceline
         end
       end
 
-      # Yields the Records, or nil if there is no file and none is to be made.
+      # Yields the Records and the file's File::Stat, or nil if there is no file and none is to be made.
       def using(make: false)
         stat = stat_of_file
         return yield(nil) unless stat || make
@@ -163,7 +163,7 @@ module Paceline
         stat ||= make_file
         known = @known
         recognise(stat) unless known && known[0] == stat.ino && known[1] == stat.dev && known[2] == stat.uid && known[3] == stat.mode
-        yield @records
+        yield @records, stat
       rescue Records::Error, SystemCallError => e
         raise Unavailable, e.message.include?(@path) ? "sessions: #{e.message}" : "sessions in #{@path}: #{e.message}"
       end

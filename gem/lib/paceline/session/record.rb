@@ -44,18 +44,18 @@ module Paceline
         version, format, created, expires, count = packed.unpack(HEAD)
         raise Unavailable, "a session of format #{version.inspect}, which this version of the gem paceline doesn't know" unless version == VERSION
 
+        sizes = packed.unpack("V#{count * 2}", offset: HEAD_SIZE)
         at = HEAD_SIZE + (count * 8)
         fields = {}
-        packed.unpack("V#{count * 2}", offset: HEAD_SIZE).each_slice(2) do |name, value|
-          fields[packed.byteslice(at, name).force_encoding(Encoding::UTF_8)] = packed.byteslice(at + name, value)
-          at += name + value
+        nth = 0
+        while nth < sizes.size
+          name = packed.byteslice(at, sizes[nth]).force_encoding(Encoding::UTF_8)
+          at += sizes[nth]
+          fields[name] = packed.byteslice(at, sizes[nth + 1])
+          at += sizes[nth + 1]
+          nth += 2
         end
         Record.new(format, created, expires, fields)
-      end
-
-      # When it expires, without a look at the rest.
-      def expires(packed)
-        packed.unpack1("Q<", offset: 10)
       end
     end
   end
