@@ -112,7 +112,9 @@ class SessionRackTest < Minitest::Test
   on_each("renews_also_what_nobody_looked_at") do |store|
     cookie = client(store).get("/")["Set-Cookie"]
     renew = ->(env) { env["rack.session.options"][:renew] = true and NOTHING.call(env) }
-    fresh = client(store, renew).get("/", "HTTP_COOKIE" => cookie)["Set-Cookie"]
+    # Rack::Lint would look at it.
+    plain = Rack::MockRequest.new(Rack::Session::Paceline.new(renew, store: store))
+    fresh = plain.get("/", "HTTP_COOKIE" => cookie)["Set-Cookie"]
     refute_equal cookie[ID], fresh[ID]
     assert_equal inspected(counter: 2), client(store).get("/", "HTTP_COOKIE" => fresh).body
     assert_nil client(store, renew).get("/")["Set-Cookie"]
@@ -132,17 +134,36 @@ class SessionRackTest < Minitest::Test
     assert_equal 0, count(store)
   end
 
-  # Destroyed, although the app asked for a new id as well: nothing of it is kept.
+  # Destroyed, although the app asked for a new id as well: nothing of it is kept, nor of what another request has put into it.
   on_each("what_is_destroyed_is_not_renewed") do |store|
-    both = lambda do |env|
-      env["rack.session.options"][:renew] = true
-      env["rack.session"].destroy
-      env["rack.session"]["new"] = 1
-      READ.call(env)
+    [true, false].each do |to_the_end|
+      cookie = nil
+      both = lambda do |env|
+        env["rack.session"]["counter"]
+        client(store, ->(other) { (other["rack.session"]["other"] = 1) && READ.call(other) }).get("/", "HTTP_COOKIE" => cookie)
+        env["rack.session.options"][:renew] = true
+        env["rack.session"].destroy
+        env["rack.session.options"][:renew] = to_the_end
+        env["rack.session"]["new"] = 1
+        READ.call(env)
+      end
+      cookie = client(store).get("/")["Set-Cookie"]
+      fresh = client(store, both).get("/", "HTTP_COOKIE" => cookie)["Set-Cookie"]
+      assert_equal inspected(new: 1), client(store, READ).get("/", "HTTP_COOKIE" => fresh).body
     end
-    cookie = client(store).get("/")["Set-Cookie"]
-    fresh = client(store, both).get("/", "HTTP_COOKIE" => cookie)["Set-Cookie"]
-    assert_equal inspected(new: 1), client(store, READ).get("/", "HTTP_COOKIE" => fresh).body
+  end
+
+  # By whoever calls the store himself.
+  on_each("an_id_that_nobody_made_is_not_written") do |store|
+    rack = Rack::Session::Paceline.new(COUNT, store: store)
+    unknown = Rack::Session::SessionId.new("f" * 64)
+    assert_equal false, rack.write_session(Rack::Request.new({}), unknown, { "a" => 1 }, {})
+    assert_equal 0, count(store)
+    known = Rack::Session::SessionId.new(client(store).get("/")["Set-Cookie"][ID, 1])
+    assert_equal known, rack.write_session(Rack::Request.new({}), known, { "a" => 1 }, {})
+    assert_equal [known, { "a" => 1 }], rack.find_session(Rack::Request.new({}), known)
+    assert_nil rack.delete_session({}, known, { drop: true })
+    assert_equal 0, count(store)
   end
 
   on_each("omits_cookie_with_defer_option") do |store|

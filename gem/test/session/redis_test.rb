@@ -81,6 +81,15 @@ class SessionRedisTest < Minitest::Test
     assert_equal ["shop:#{Digest::SHA256.hexdigest("id")}"], raw(@server.url) { |redis| redis.keys("*") }
   end
 
+  def test_connections_of_before_a_fork_are_the_parents
+    sessions = sessions(@server.url, redis: { reconnect_attempts: 0 })
+    sessions.create("id", { "n" => 0 })
+    pid = fork { exit!(sessions.find("id") ? 0 : 1) }
+    Process.wait(pid)
+    assert_equal 0, $?.exitstatus
+    assert sessions.find("id")
+  end
+
   # Threads that wait for each other have a connection each, which the next ones use again.
   def test_as_many_connections_as_threads_at_once
     sessions = sessions(@server.url)

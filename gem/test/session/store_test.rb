@@ -223,7 +223,13 @@ class SessionStoreTest < Minitest::Test
     error = assert_raises(Paceline::Session::TooLarge) { sessions.update(ID, slow, sessions.values(slow).merge("c" => "z" * 3000)) }
     assert_match(/"a" 60\d\d, "[bc]" 30\d\d, "[bc]" 30\d\d\z/, error.message)
     assert_equal before, everything(store)
-    # To the byte: what replaces is not counted twice, what goes is not counted.
+    # To the byte: what replaces is not counted twice, what goes is not counted, and nothing that is kept besides.
+    sessions = sessions(store, max_size: 10_000, serializer: :marshal)
+    sessions.create("exact", { "a" => "x" })
+    room = (9_000..10_000).bsearch { |bytes| "a".bytesize + Marshal.dump("x" * bytes).bytesize > 10_000 } - 1
+    assert(change(sessions, "exact") { |now| now["a"] = "x" * room })
+    assert_raises(Paceline::Session::TooLarge) { change(sessions, "exact") { |now| now["a"] << "x" } }
+    sessions = sessions(store, max_size: 10_000)
     assert change(sessions, ID) { |now| now["a"] = "x" * 6900 }
     assert change(sessions, ID) { |now| now.update("c" => "z" * 6900).delete("a") }
   end
