@@ -5,26 +5,24 @@ module Paceline
     # Which roots hold a common object, so that they have to be stored together: what is one object in a transaction is one in the next, too,
     # as when the whole table is stored at once.
     module Sharing
-      # What is the same by its value: to be one object or two makes no difference.
-      PLAIN = [NilClass, TrueClass, FalseClass, Integer, Float, Symbol, Module].freeze
-      private_constant :PLAIN
-
       module_function
 
       # The names of `values` (a Hash) in groups: those that share something together, the others alone.
       def groups(values)
         return values.keys.map { |name| [name] } if values.size < 2
 
+        names = values.keys
         group_of = {}
-        seen = {}.compare_by_identity
-        values.each do |name, value|
+        # Objects, and the number of the root in which they were met first.
+        met = {}.compare_by_identity
+        names.each_with_index do |name, index|
           group_of[name] = [name]
-          each_object(value) do |object|
-            seen.key?(object) ? join(group_of, seen[object], name) : seen[object] = name
-          end
+          visit(values[name], index, met) { |other| join(group_of, names[other], name) }
         end
-        order = values.keys.each_with_index.to_h
-        group_of.values.uniq(&:object_id).map { |names| names.sort_by { |name| order[name] } }
+        order = names.each_with_index.to_h
+        all = {}.compare_by_identity
+        group_of.each_value { |group| all[group] ||= group.size == 1 ? group : group.sort_by { |name| order[name] } }
+        all.values
       end
 
       def join(group_of, one, other)
@@ -35,19 +33,23 @@ module Paceline
         first.concat(second)
       end
 
-      # Yields each object that can be reached, once: elements, members and instance variables. What a class's own marshal_dump makes of it is
-      # not looked into.
-      def each_object(value)
-        met = {}.compare_by_identity
+      # Goes to each object that can be reached: elements, members and instance variables. Yields the number of the other root in which one was
+      # met, whose own objects then are known. What a class's own marshal_dump makes of an object is not looked into.
+      def visit(value, index, met)
         open = [value]
         until open.empty?
           object = open.pop
-          next if PLAIN.any? { |plain| plain === object } || met.key?(object)
+          # What is the same by its value: to be one object or two makes no difference.
+          case object
+          when String then next if object.frozen? && object.instance_variables.empty?
+          when nil, true, false, Integer, Float, Symbol, Module then next
+          end
+          if (first = met[object])
+            yield first unless first == index
+            next
+          end
 
-          met[object] = true
-          next if object.is_a?(String) && object.frozen? && object.instance_variables.empty?
-
-          yield object
+          met[object] = index
           case object
           when Array then open.concat(object)
           when Hash then object.each { |key, element| open << key << element }
