@@ -129,11 +129,13 @@ module Bench
       end
 
       def fill(count)
-        @db.execute("CREATE TABLE sessions (id TEXT PRIMARY KEY, data BLOB) WITHOUT ROWID")
+        @db.execute("PRAGMA journal_mode = OFF")
+        @db.execute("CREATE TABLE sessions (id TEXT PRIMARY KEY, data BLOB)")
         insert = @db.prepare("INSERT INTO sessions VALUES (?, ?)")
         names = (0...count).map { |i| [PStoreSession.name(i), i] }.sort
         @db.transaction { names.each { |name, i| insert.execute(name, SQLite3::Blob.new(PStoreSession.dumped(i))) } }
         insert.close
+        @db.execute("PRAGMA journal_mode = WAL")
       end
 
       def read(name)

@@ -1,0 +1,109 @@
+# frozen_string_literal: true
+
+# `bin/bench pstore`: its sums, its visitors, and that its stores do what they are measured by. Nothing is measured.
+require "minitest/autorun"
+require "tmpdir"
+require_relative "../lib/pstore_contest"
+require_relative "../lib/pstore_report"
+require_relative "../lib/pstore_visitors"
+
+class PStoreBenchTest < Minitest::Test
+  include Bench
+
+  def test_a_record_is_as_large_as_is_said
+    assert_in_delta 1074, Marshal.dump(PStoreSession.make(1)).bytesize, 10
+    assert_equal PStoreSession.make(7), Marshal.load(PStoreSession.dumped(1_007))
+    refute_equal PStoreSession.name(7), PStoreSession.name(1_007)
+  end
+
+  def test_updates_are_added_up_as_a_process_makes_them
+    assert_equal({ 5 => 3, 6 => 2, 7 => 1 }, PStoreContest.tally([5, 6, 5, 7], 6))
+    assert_equal({ 5 => 1 }, PStoreContest.tally([5, 6, 5, 7], 1))
+    assert_equal PStoreMeasured.numbers(100, 3), PStoreMeasured.numbers(100, 3)
+    refute_equal PStoreMeasured.numbers(100, 3), PStoreMeasured.numbers(100, 4)
+    assert_equal [0], PStoreMeasured.numbers(1, 3).uniq
+  end
+
+  def test_what_counters_lack_is_lost
+    loss = PStoreContest.loss("redis", 10, { 1 => 5, 3 => 7 }, [5, 4])
+    assert_equal [12, 3], [loss.updates, loss.lost]
+  end
+
+  def test_rounds_become_medians
+    one = ->(count, wall, cpu) { { "count" => count, "wall" => wall, "cpu" => cpu } }
+    row = PStoreContest.row("files", 10, "read", alone: [one[10, 1.0, 0.5], one[10, 3.0, 0.6], one[20, 4.0, 2.0]],
+                                                 together: [[one[10, 1.0, 0.5], one[30, 2.0, 0.5]], [one[50, 1.0, 0.5]]])
+    assert_equal [200_000.0, 60_000.0, 37.5], [row.us, row.cpu, row.together]
+    assert_nil PStoreContest.row("tokyo", 10, "read", alone: [one[10, 1.0, 0.5]], together: []).together
+  end
+
+  def test_flatness_is_of_the_most_to_the_fewest_records
+    row = ->(records, what, us) { PStoreContest::Row.new(way: "paceline", records: records, what: what, us: us) }
+    rows = [row[100, "read", 1.0], row[1, "read", 40.0], row[1_000, "read", 50.0], row[1, "update", 100.0], row[1_000, "update", 110.0]]
+    assert_equal({ "paceline" => [1.25, 1.1] }, PStoreReport.flatness(rows))
+    assert_equal({ "paceline" => [nil, nil] }, PStoreReport.flatness([row[1, "read", 40.0], row[1, "update", 40.0]]))
+  end
+
+  def test_stores_read_what_was_filled_and_count_what_was_updated
+    Dir.mktmpdir do |folder|
+      PStoreWays.named(%w[paceline pstore files]).each do |way|
+        FileUtils.mkdir_p(File.join(folder, way.name))
+        store = way.make.call(File.join(folder, way.name))
+        store.fill(5)
+      rescue LoadError, StandardError => e
+        raise unless way.name == "paceline" && e.message.include?("native part")
+      else
+        2.times { store.update(PStoreSession.name(3)) }
+        again = way.make.call(File.join(folder, way.name))
+        assert_equal PStoreSession.make(4), again.read(PStoreSession.name(4)), way.name
+        assert_equal [0, 2], again.counters([4, 3].map { |number| PStoreSession.name(number) }), way.name
+      end
+    end
+  end
+
+  def test_a_process_answers_and_says_what_it_can_not_do
+    process = PStoreProcess.new("pstore")
+    Dir.mktmpdir do |folder|
+      place = { records: 3, folder: folder, index: 0 }
+      process.ask(:fill, **place)
+      process.ask(:prepare, seed: 1, **place)
+      found = process.ask(:go, what: "update", seconds: 0)
+      assert_equal 1, found["count"]
+      assert_equal [1], process.ask(:counters, numbers: PStoreMeasured.numbers(3, 1).first(1), **place)["counters"]
+    end
+    assert_match(/Errno::ENOENT|PStore::Error/, assert_raises(PStoreProcess::Failed) { process.ask(:fill, records: 4, folder: "/nowhere", index: 0) }.message)
+  ensure
+    process&.close
+  end
+
+  def test_a_visitor_sends_its_own_cookie_and_counts_its_visits
+    visitor = Visitor.new
+    refute_includes visitor.bytes(true), "Cookie"
+    visitor.take("HTTP/1.1 200 OK\r\nset-cookie: _visit=abc%3D; path=/; HttpOnly\r\n")
+    assert_includes visitor.bytes(true), "\r\nCookie: _visit=abc%3D\r\n"
+    visitor.take("HTTP/1.1 200 OK\r\n")
+    assert_includes visitor.bytes(true), "_visit=abc%3D"
+    page = ->(count) { "<h1>Visit #{count}</h1><ul></ul>" }
+    assert_nil visitor.wrong(0, page[3])
+    assert_nil visitor.wrong(0, page[4])
+    assert_equal "counts 4 after 4", visitor.wrong(0, page[4])
+    assert_equal "the page is another", visitor.wrong(0, "<h1>Error</h1>")
+    visitor.begin_anew
+    assert_nil visitor.wrong(0, page[9])
+  end
+
+  def test_a_report_tells_figures_losses_and_what_was_not_run
+    contest = PStoreContest.allocate
+    rows = %w[paceline pstore].product([1, 1_000], %w[read update]).map { |way, records, what| PStoreContest::Row.new(way: way, records: records, what: what, us: 50.0, cpu: 40.0, together: 30_000.0) }
+    { rows: rows, losses: [PStoreContest::Loss.new(way: "pstore", records: 1, updates: 100, lost: 72)], bytes: { "paceline" => { 1 => 36_864 } }, absent: { "redis" => "none" }, fsync: 0.0002 }
+      .each { |name, value| contest.instance_variable_set("@#{name}", value) }
+    options = Struct.new(:rounds, :records, :processes, :ways).new(1, [1, 1_000_000], 4, PStoreWays.named(%w[paceline pstore redis]))
+    facts = { "date" => "today", "processors" => 2, "processor" => "P", "ruby" => "ruby", "kernel" => "k", "memory_mb" => 1, "load_before" => [0.1] }
+    text = PStoreReport.new({ "stores" => contest }, facts: facts, versions: {}, options: options, command: "bin/bench pstore", clock: Struct.new(:seconds).new(60)).markdown
+    assert_match(/\| Paceline::PStore +\| +1 \| +50 \| +40 \| +20,000 \| +30,000 \|/, text)
+    assert_match(/\| Ruby's PStore +\| +1 \| +100 \| +72 \|/, text)
+    assert_includes text, "takes 200 µs"
+    assert_includes text, "- stores, redis: none"
+    assert_includes text, "- Ruby's PStore, more than 10,000 records: not run"
+  end
+end
