@@ -280,6 +280,9 @@ impl Store {
     /// Writes all of `changes` or none. With `sync` they are on the disk when it returns, and so is all that was written before; without,
     /// they outlive this process, not the machine.
     pub fn commit(&self, changes: &[Change<'_>], sync: bool) -> Result<(), Error> {
+        if self.readers.in_use.read_only {
+            return Err(std::io::Error::from_raw_os_error(libc::EROFS).into());
+        }
         let mut writing = lock(&self.writing);
         self.set_sync(&mut writing, sync)?;
         let mut room_was_made = false;

@@ -157,7 +157,7 @@ static void run(open_store *opened, void *(*work)(void *), call *call) {
 }
 
 /* Native::Store.open(path, verify_up_to, most): a file of up to so many bytes is looked at whole, and may grow to `most` (0: to any size).
- * Raises StoreError. */
+ * Yields the store before it is opened, for who has to close it however this ends. Raises StoreError. */
 static VALUE open_at(VALUE klass, VALUE path, VALUE verify_up_to, VALUE most) {
     open_store *opened;
     StringValueCStr(path);
@@ -166,6 +166,7 @@ static VALUE open_at(VALUE klass, VALUE path, VALUE verify_up_to, VALUE most) {
     path = rb_str_new_frozen(path);
     call call = {.bytes = (const uint8_t *)RSTRING_PTR(path), .length = RSTRING_LEN(path), .verify_up_to = NUM2ULL(verify_up_to), .most = NUM2ULL(most),
                  .opened = opened};
+    rb_yield(self);
     run(opened, call_open, &call);
     RB_GC_GUARD(path);
     if (!opened->store) fail(&call.why);
@@ -175,7 +176,7 @@ static VALUE open_at(VALUE klass, VALUE path, VALUE verify_up_to, VALUE most) {
 static open_store *opened_by(VALUE self) {
     open_store *opened;
     TypedData_Get_Struct(self, open_store, &store_type, opened);
-    if (opened->closed) fail(&closed);
+    if (opened->closed || !opened->store) fail(&closed);
     if (opened->pid != here) rb_raise(rb_eIOError, "a store that was opened before a fork");
     return opened;
 }

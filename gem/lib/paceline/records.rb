@@ -232,20 +232,25 @@ module Paceline
     # here, and whenever, the lock is given back: to give back what is not ours does no harm. A child has the lock of its parent, too, and it
     # goes with whoever unlocks first: not the child.
     def in_turn(store)
-      file = @file
       forks = @forks
-      @turn = file
+      file = @mutex.synchronize { @turn = @file }
+      return if file.nil?
+
       file.flock(File::LOCK_EX)
       return unless current? && file.equal?(@file)
 
       @held = store
       yield
     ensure
-      @turn = @held = nil
-      if forks == @forks
-        file.flock(File::LOCK_UN)
-        file.close unless file.equal?(@file)
-      end
+      @held = nil
+      give_turn_back if forks == @forks
+      @turn = nil
+    end
+
+    def give_turn_back
+      @turn&.flock(File::LOCK_UN)
+    ensure
+      @mutex.synchronize { @turn.close unless @turn.nil? || @turn.equal?(@file) }
     end
 
     # The lock that this process holds on the file stays.
@@ -269,7 +274,8 @@ module Paceline
     def open_store
       forget_parents
       @store&.close
-      @store = Records.opening { Native::Store.open(@path, VERIFY_UP_TO, @most || 0) }
+      # Whenever this thread is ended, what it has opened is known: it could not be opened a second time.
+      Records.opening { Native::Store.open(@path, VERIFY_UP_TO, @most || 0) { |store| @store = store } }
       @device, @inode = @store.identity
       take_file
       @entered = false

@@ -113,7 +113,7 @@ static ssize_t write_at(int fd, const struct iovec *parts, int count, off_t at) 
     case KILL_BEFORE: die();
     case SHORT:
     case SHORT_ON:
-    case KILL_WITHIN: most = length > 4096 ? length / 2 / 4096 * 4096 : act == KILL_WITHIN ? length : length / 2;
+    case KILL_WITHIN: most = length >= 8192 ? length / 2 / 4096 * 4096 : act == KILL_WITHIN || length < 2 ? length : length / 2;
     }
     for (size_t left = most; some_count < count && some_count < 66 && left > 0; some_count++) {
         some[some_count] = parts[some_count];
