@@ -1,4 +1,4 @@
-//! Commands that are Ruby's: `paceline pstore`. It finds the gem's file and becomes `ruby` with it, and knows nothing of what it does.
+//! Commands that are Ruby's: `paceline pstore`, `paceline sessions`. It finds the gem's file and becomes `ruby` with it, and knows nothing of what it does.
 
 use std::{
     ffi::OsString,
@@ -9,8 +9,10 @@ use std::{
 use crate::supervisor::spawn::gem_dir;
 
 /// Names, the files below lib/paceline, and what the help says of them.
-pub const COMMANDS: [(&str, &str, &str); 1] =
-    [("pstore", "pstore/command.rb", "Import, export or check the file of a Paceline::PStore")];
+pub const COMMANDS: [(&str, &str, &str); 2] = [
+    ("pstore", "pstore/command.rb", "Import, export or check the file of a Paceline::PStore"),
+    ("sessions", "session/command.rb", "Count, sweep or clear the sessions in a file"),
+];
 
 /// The file of the command of this name.
 pub fn named(name: &str) -> Option<&'static str> {
