@@ -108,6 +108,26 @@ class SessionRedisTest < Minitest::Test
     assert_equal kept, values(sessions, "id")
   end
 
+  # Over TLS, with a password and a database of its own.
+  def test_tls_and_password
+    Dir.mktmpdir do |folder|
+      key, crt = %w[key crt].map { |name| File.join(folder, name) }
+      made = system("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+        "-keyout", key, "-out", crt, out: File::NULL, err: File::NULL)
+      skip "there is no openssl" unless made
+      port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+      SessionBackends::Server.new(SessionBackends::SERVERS.first, "--tls-port", port.to_s, "--tls-cert-file", crt, "--tls-key-file", key, "--tls-ca-cert-file", crt,
+        "--tls-auth-clients", "no", "--requirepass", "secret")
+      store = "rediss://:secret@localhost:#{port}/2"
+      sessions = sessions(store, redis: { ssl_params: { ca_file: crt } })
+      sessions.create("id", { "a" => 1 })
+      assert_equal({ "a" => 1 }, values(sessions, "id"))
+      # A certificate that nobody vouches for, and a wrong password.
+      refute_includes unavailable(store), "secret"
+      refute_includes unavailable(store.sub("secret", "wrong"), redis: { ssl_params: { ca_file: crt } }), "wrong@"
+    end
+  end
+
   def test_valkeys_own_urls
     port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
     assert_includes unavailable("valkey://127.0.0.1:#{port}"), "redis://127.0.0.1:#{port}"
