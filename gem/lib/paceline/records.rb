@@ -50,6 +50,13 @@ module Paceline
         at(path).verify
       end
 
+      # Raises Error where there is no native part.
+      def needed
+        return if Native.is_a?(Module) && Native.const_defined?(:Store)
+
+        raise Error, "this needs the native part of the gem paceline, which is not built for this Ruby: install cargo, then the gem again (in a checkout: bin/native)"
+      end
+
       def forget(path)
         @mutex.synchronize { @all.delete(path) }
       end
@@ -87,9 +94,7 @@ module Paceline
     attr_reader :path
 
     def initialize(path, most)
-      unless Native.is_a?(Module) && Native.const_defined?(:Store)
-        raise Error, "this needs the native part of the gem paceline, which is not built for this Ruby: install cargo, then the gem again (in a checkout: bin/native)"
-      end
+      Records.needed
       @path = path
       @most = most
       @mutex = Thread::Mutex.new

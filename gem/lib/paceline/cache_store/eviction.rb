@@ -1,0 +1,132 @@
+# frozen_string_literal: true
+
+require_relative "entry"
+
+module Paceline
+  class CacheStore
+    # Makes room: first what has expired goes, then what was not used since it was last looked at, by SIEVE (Zhang et al., NSDI 2024): a hand goes
+    # through the queue from the oldest entry to the newest, lets those live that were used and takes their mark, and removes the others.
+    #
+    # Room is counted in pages that the records fill. From three quarters of the file on each write removes about as much as it brings, and the
+    # more the less is left: the last quarter is for what LMDB keeps beside, and for pages that others still read.
+    class Eviction
+      # Entries that a single commit removes, and entries with a mark that it passes.
+      MOST_REMOVED = 256
+      MOST_PASSED = 128
+      SLICE = 16
+      # What is removed at least, in bytes.
+      LEAST = 512
+      HAND = "p"
+      private_constant :MOST_PASSED, :SLICE, :LEAST, :HAND
+
+      def initialize(changes, size)
+        @changes = changes
+        @now = changes.now
+        @size = size
+        @freed = 0
+        @removed = 0
+        @passed = 0
+      end
+
+      # Whether marks matter yet.
+      def near?
+        @now.used > @size / 2
+      end
+
+      # Removes what the changes need. Before the file is three quarters full it is nothing.
+      def make_room
+        soft = @size / 4 * 3
+        over = @now.used + @changes.growth - soft
+        return if over <= 0
+
+        free([@changes.growth, LEAST].max * (1 + 4.0 * over / (@size - soft)))
+      end
+
+      # Removes entries of so many bytes, but not more than MOST_REMOVED. Returns how many.
+      def free(bytes)
+        @wanted = bytes
+        expire
+        sweep if hungry?
+        @removed
+      end
+
+      # Removes what has expired, up to MOST_REMOVED. Returns how many.
+      def expire_all
+        @wanted = Float::INFINITY
+        expire
+        @removed
+      end
+
+      private
+
+      def hungry?
+        @freed < @wanted && @removed < MOST_REMOVED
+      end
+
+      def expire
+        time = Time.now.to_f
+        from = "x"
+        while hungry? && (slice = listed(from, "x")).any?
+          slice.each do |name, _|
+            expires, number = name.unpack("xGQ>")
+            return if expires > time
+            return unless hungry?
+
+            queue = "q#{name.byteslice(9, 8)}"
+            queued = @changes.queued(queue, number, nil)
+            queued = @now.get(queue) if queued.nil? && !@changes.records.key?(queue)
+            remove(Entry.queued(number, queued)) if queued
+          end
+          from = "#{slice.last[0]}\0"
+        end
+      end
+
+      # Twice through the queue at most: then nothing is marked any more.
+      def sweep
+        hand = @now.get(HAND) || "\0".b * 8
+        turns = 0
+        while hungry?
+          slice = listed("q#{hand}", "q")
+          if slice.empty?
+            break if (turns += 1) > 2
+
+            hand = "\0".b * 8
+            next
+          end
+          slice.each do |name, value|
+            hand = following(name)
+            look_at(name, value)
+            break unless hungry?
+          end
+        end
+        @changes.records[HAND] = hand
+      end
+
+      def look_at(name, value)
+        number = name.unpack1("xQ>")
+        queued = @changes.queued(name, number, value) or return
+        if queued.getbyte(0) == 1 && @passed < MOST_PASSED
+          @passed += 1
+          @changes.records[name] = "\0".b << queued.byteslice(1, queued.bytesize)
+        else
+          remove(Entry.queued(number, queued))
+        end
+      end
+
+      def remove(entry)
+        @changes.remove(entry)
+        @freed += entry.weight
+        @removed += 1
+      end
+
+      def listed(from, kind)
+        @now.scan(from, SLICE).select { |name, _| name.start_with?(kind) }
+      end
+
+      def following(name)
+        [name.unpack1("xQ>") + 1].pack("Q>")
+      end
+    end
+    private_constant :Eviction
+  end
+end
