@@ -68,13 +68,31 @@ class PacelineFileStoreTest < ActiveSupport::TestCase
 
   private
 
-  # The file can't be used: it is somebody else's.
-  def emulating_unavailability
+  # The file can't be used: it is none of ours.
+  def emulating_unavailability(**options)
     folder = Dir.mktmpdir
     file = File.join(folder, "cache.paceline")
     File.write(file, "something else")
-    yield ActiveSupport::Cache.lookup_store(:paceline_file_store, file)
+    yield ActiveSupport::Cache.lookup_store(:paceline_file_store, file, **options)
   ensure
     FileUtils.rm_rf(folder)
+  end
+end
+
+if defined?(FailureRaisingBehavior)
+  # Whose error is meant to come through.
+  module Redis
+    BaseError = Paceline::Records::Foreign
+  end
+
+  class PacelineFileStoreRaisingTest < PacelineFileStoreTest
+    public_instance_methods.grep(/\Atest_/).each { |name| undef_method(name) }
+    include FailureRaisingBehavior
+
+    private
+
+    def emulating_unavailability
+      super(error_handler: ->(method:, returning:, exception:) { raise exception })
+    end
   end
 end

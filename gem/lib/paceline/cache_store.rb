@@ -22,7 +22,7 @@ module Paceline
     # Entries of which it is known in this process, and nowhere else yet, that they were used; and of those, how many are told with a write.
     MOST_USED = 512
     USED_PER_WRITE = 128
-    # Entries that are written, or looked at, together.
+    # Entries that are written, or looked at, together at most.
     SLICE = 100
     # Times that room is made anew for one commit.
     MOST_TRIES = 4
@@ -39,6 +39,7 @@ module Paceline
       @path = path
       @size = size
       @file = CacheFile.new(path, size, log)
+      @slice = Eviction.most(size, SLICE)
       @used = {}
     end
 
@@ -68,7 +69,7 @@ module Paceline
       large.each { |key, _| delete(key) }
       until small.empty?
         room = @size / LARGEST_PART
-        slice = small.take_while.with_index { |(key, (value, _)), n| n < SLICE && (n.zero? || (room -= Entry.size_of(key, value)).positive?) }
+        slice = small.take_while.with_index { |(key, (value, _)), n| n < @slice && (n.zero? || (room -= Entry.size_of(key, value)).positive?) }
         small.shift(slice.size)
         change { |changes| slice.each { |key, (value, expires)| changes.put(key, value, expires) } }
       end
@@ -109,7 +110,7 @@ module Paceline
       # Nobody waits for the sake of what is not there.
       there = using { |records| records.snapshot { |now| keys.uniq.select { |key| Entry.find(now, key) } } }
       time = Time.now.to_f
-      there.each_slice(SLICE).sum do |slice|
+      there.each_slice(@slice).sum do |slice|
         change do |changes|
           found = slice.filter_map { |key| Entry.find(changes.now, key) }
           found.each { |entry| changes.remove(entry) }
@@ -186,12 +187,18 @@ module Paceline
         end
         returned
       rescue Records::Full
-        # Few free pages may be those that others still read.
         raise if (tries += 1) > MOST_TRIES
 
-        commit { |changes| Eviction.new(changes, @size).free([growth, @size / 64].max * tries) }
+        relieve([growth, @size / 64].max * tries)
         retry
       end
+    end
+
+    # What few pages are free may be those that others still read: they don't do so for long.
+    def relieve(bytes)
+      commit { |changes| Eviction.new(changes, @size).free(bytes) }
+    rescue Records::Full
+      sleep(0.001)
     end
 
     def commit
@@ -239,10 +246,9 @@ module Paceline
       tries = 0
       begin
         yield @file.records
-      rescue Records::Damaged => e
-        raise if (tries += 1) > 1
+      rescue Records::Damaged, Records::Foreign => e
+        raise unless (tries += 1) == 1 && @file.set_aside(e)
 
-        @file.set_aside(e)
         retry
       rescue Errno::ENOENT, IOError, Records::Error => e
         # Another thread or process has just begun it anew, and somebody still reads the old one.

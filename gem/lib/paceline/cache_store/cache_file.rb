@@ -34,14 +34,19 @@ module Paceline
         @records
       end
 
-      # A damaged file is kept as FILE.damaged, for whoever wants to know why. The next use makes a new one.
+      # A damaged file is kept as FILE.damaged, for whoever wants to know why. The next use makes a new one. Returns false if the file was never one
+      # of a cache.
       def set_aside(error)
-        exchange do |file|
-          next unless @known && @known[0] == file.stat.ino
+        return false unless @known
 
+        exchange do |file|
+          next unless @known[0] == file.stat.ino
+
+          FileUtils.rm_f("#{@path}-lock")
           File.rename(@path, "#{@path}.damaged")
-          @log.call("#{error.message.delete_prefix("#{@path}: ")}: #{@path} is begun anew, the old file is #{@path}.damaged")
+          @log.call("#{error.message}; it is begun anew, and the old file kept as #{@path}.damaged")
         end
+        true
       end
 
       # Whoever has it exclusively makes it go. The next use makes a new one.
@@ -103,7 +108,6 @@ module Paceline
           next unless now && now.ino == file.stat.ino && now.dev == file.stat.dev
 
           yield file
-          FileUtils.rm_f("#{@path}-lock")
         end
       rescue Errno::ENOENT
         # Somebody else has.

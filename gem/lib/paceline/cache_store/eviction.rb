@@ -7,22 +7,37 @@ module Paceline
     # Makes room: first what has expired goes, then what was not used since it was last looked at, by SIEVE (Zhang et al., NSDI 2024): a hand goes
     # through the queue from the oldest entry to the newest, lets those live that were used and takes their mark, and removes the others.
     #
-    # Room is counted in pages that the records fill. From three quarters of the file on each write removes about as much as it brings, and the
-    # more the less is left: the last quarter is for what LMDB keeps beside, and for pages that others still read.
+    # Room is counted in pages that the records fill. Where they fill all but an eighth of the file, each write removes about as much as it
+    # brings, and the more the less is left: that eighth is for what LMDB keeps beside, and for pages that others still read.
     class Eviction
-      # Entries that a single commit removes, and entries with a mark that it passes.
+      # Entries that a single commit removes, if the file is not small, and entries with a mark that it passes.
       MOST_REMOVED = 256
       MOST_PASSED = 128
       SLICE = 16
       # What is removed at least, in bytes.
       LEAST = 512
       HAND = "p"
-      private_constant :MOST_PASSED, :SLICE, :LEAST, :HAND
+      # Bytes of a small file that are left free.
+      RESERVE = 512 * 1024
+      private_constant :MOST_REMOVED, :MOST_PASSED, :SLICE, :LEAST, :HAND, :RESERVE
+
+      # Bytes that are left free of a file of this size.
+      def self.reserve(size)
+        [size / 8, RESERVE].max
+      end
+
+      # How many entries may come or go in a commit, but not more than `most`: each may change a page, and what two commits change is not free
+      # yet when the third one comes.
+      def self.most(size, most)
+        (reserve(size) / Entry::PAGE / 8).clamp(1, most)
+      end
 
       def initialize(changes, size)
         @changes = changes
         @now = changes.now
         @size = size
+        @reserve = Eviction.reserve(size)
+        @most = Eviction.most(size, MOST_REMOVED)
         @freed = 0
         @removed = 0
         @passed = 0
@@ -33,16 +48,15 @@ module Paceline
         @now.used > @size / 2
       end
 
-      # Removes what the changes need. Before the file is three quarters full it is nothing.
+      # Removes what the changes need, if anything.
       def make_room
-        soft = @size / 4 * 3
-        over = @now.used + @changes.growth - soft
+        over = @now.used + @changes.growth - (@size - @reserve)
         return if over <= 0
 
-        free([@changes.growth, LEAST].max * (1 + 4.0 * over / (@size - soft)))
+        free([@changes.growth, LEAST].max * (1 + 4.0 * over / @reserve))
       end
 
-      # Removes entries of so many bytes, but not more than MOST_REMOVED. Returns how many.
+      # Removes entries of so many bytes, but not more than a commit may. Returns how many.
       def free(bytes)
         @wanted = bytes
         expire
@@ -50,7 +64,7 @@ module Paceline
         @removed
       end
 
-      # Removes what has expired, up to MOST_REMOVED. Returns how many.
+      # Removes what has expired, as much as a commit may. Returns how many.
       def expire_all
         @wanted = Float::INFINITY
         expire
@@ -60,7 +74,7 @@ module Paceline
       private
 
       def hungry?
-        @freed < @wanted && @removed < MOST_REMOVED
+        @freed < @wanted && @removed < @most
       end
 
       def expire
