@@ -26,7 +26,9 @@ module Paceline
     SLICE = 100
     # Times that room is made anew for one commit.
     MOST_TRIES = 4
-    private_constant :LARGEST_PART, :MOST_USED, :USED_PER_WRITE, :SLICE, :MOST_TRIES
+    # What LMDB says where there is no room: EIO where there was some, but too little.
+    NO_ROOM = [Records::Full, Errno::EIO].freeze
+    private_constant :LARGEST_PART, :MOST_USED, :USED_PER_WRITE, :SLICE, :MOST_TRIES, :NO_ROOM
 
     attr_reader :path, :size
 
@@ -38,6 +40,7 @@ module Paceline
 
       @path = path
       @size = size
+      @log = log
       @file = CacheFile.new(path, size, log)
       @slice = Eviction.most(size, SLICE)
       @used = {}
@@ -90,11 +93,11 @@ module Paceline
         false
       end
       written && !large
-    rescue Records::Full
+    rescue *NO_ROOM
       # What was to be replaced is not to be found any more, at least.
       begin
         delete(key)
-      rescue Records::Full
+      rescue *NO_ROOM
         nil
       end
       raise
@@ -166,7 +169,7 @@ module Paceline
       numbers = @used.keys
       @used.clear
       change(marks: false) { |changes| changes.used(numbers) if Eviction.new(changes, @size).near? }
-    rescue Records::Full
+    rescue *NO_ROOM
       nil
     end
 
@@ -186,19 +189,23 @@ module Paceline
           eviction.make_room if growth.positive?
         end
         returned
-      rescue Records::Full
+      rescue *NO_ROOM
         raise if (tries += 1) > MOST_TRIES
 
-        relieve([growth, @size / 64].max * tries)
+        relieve(growth, tries)
         retry
       end
     end
 
-    # What few pages are free may be those that others still read: they don't do so for long.
-    def relieve(bytes)
-      commit { |changes| Eviction.new(changes, @size).free(bytes) }
-    rescue Records::Full
-      sleep(0.001)
+    # Removes something, for a commit that found no room. To remove takes pages, too, and those that are free may be what others still read, which
+    # nobody does for long. Where the disk is full there may be none: then all goes, also for the sake of whoever else needs the disk.
+    def relieve(growth, tries)
+      commit { |changes| Eviction.new(changes, @size).free([growth, changes.now.used / 64].max * tries) }
+    rescue *NO_ROOM
+      return sleep(0.001) unless tries == MOST_TRIES && File.size(@path).between?(LEAST_SIZE, @size - Eviction.reserve(@size))
+
+      clear
+      @log.call("#{@path} is begun anew, since the disk is full")
     end
 
     def commit

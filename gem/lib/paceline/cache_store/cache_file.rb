@@ -67,17 +67,22 @@ module Paceline
         File.open("#{@path}-boot", File::RDWR | File::CREAT, 0o600) do |boot|
           boot.flock(File::LOCK_EX)
           stat = stat_of_file
-          check(stat, boot.read) if stat
+          said = boot.read
+          check(stat, said) if stat
+          # Before there is a file, whoever is killed in between.
+          tell(boot) unless said == BOOT
           File.open(@path, File::RDWR | File::CREAT, 0o600) {}
           trust(File.stat(@path))
-          boot.rewind
-          boot.truncate(0)
-          boot.write(BOOT)
-          boot.fsync
         end
         @records = Records.at(@path, most: @size)
         stat = File.stat(@path)
         @known = [stat.ino, stat.dev, stat.uid, stat.mode]
+      end
+
+      def tell(boot)
+        boot.pwrite(BOOT, 0)
+        boot.truncate(BOOT.bytesize)
+        boot.fsync
       end
 
       # Makes room for a new file if this one is of no use.

@@ -1,6 +1,8 @@
 # frozen_string_literal: true
 
 require "helper"
+require "logger"
+require "stringio"
 require "timeout"
 require "tmpdir"
 require "paceline/cache_store"
