@@ -48,15 +48,15 @@ module Paceline
 
     # The entry (`value`, `expires`) of a key, also for some time after it has expired; or nil.
     def read(key)
-      found = using { |records| records.snapshot { |now| Entry.find(now, key) } }
+      found = using { |records, stat| records.snapshot(stat) { |now| Entry.find(now, key) } }
       note_use(found) if found
       found
     end
 
     # The same for many keys, all at one moment: a Hash without those that are not there.
     def read_many(keys)
-      found = using do |records|
-        records.snapshot { |now| keys.to_h { |key| [key, Entry.find(now, key)] } }
+      found = using do |records, stat|
+        records.snapshot(stat) { |now| keys.to_h { |key| [key, Entry.find(now, key)] } }
       end
       found.compact.each_value { |entry| note_use(entry) }
     end
@@ -111,7 +111,7 @@ module Paceline
     # Returns how many there were.
     def delete_many(keys)
       # Nobody waits for the sake of what is not there.
-      there = using { |records| records.snapshot { |now| keys.uniq.select { |key| Entry.find(now, key) } } }
+      there = using { |records, stat| records.snapshot(stat) { |now| keys.uniq.select { |key| Entry.find(now, key) } } }
       time = Time.now.to_f
       there.each_slice(@slice).sum do |slice|
         change do |changes|
@@ -147,12 +147,12 @@ module Paceline
 
     # Deletes everything: the file is begun anew.
     def clear
-      using { |records| records.exclusively { @file.remove } }
+      using { |records, stat| records.exclusively(stat) { @file.remove } }
     end
 
     # Bytes that the entries fill.
     def used
-      using { |records| records.snapshot(&:used) }
+      using { |records, stat| records.snapshot(stat, &:used) }
     end
 
     private
@@ -209,8 +209,8 @@ module Paceline
     end
 
     def commit
-      using do |records|
-        records.exclusively do
+      using do |records, stat|
+        records.exclusively(stat) do
           records.commit(records.snapshot { |now| Changes.new(now).tap { |changes| yield changes }.records })
         end
       end
@@ -240,7 +240,7 @@ module Paceline
       from = "q"
       last = Process.clock_gettime(Process::CLOCK_REALTIME, :microsecond)
       loop do
-        slice = using { |records| records.snapshot { |now| now.scan(from, SLICE) } }.select { |name, _| name.start_with?("q") }
+        slice = using { |records, stat| records.snapshot(stat) { |now| now.scan(from, SLICE) } }.select { |name, _| name.start_with?("q") }
         return if slice.empty? || slice[0][0].unpack1("xQ>") > last
 
         from = "#{slice.last[0]}\0"
@@ -248,11 +248,11 @@ module Paceline
       end
     end
 
-    # Yields the Records. A damaged file is set aside, and it is tried again with a new one.
+    # Yields the Records, and what is known of the file. A damaged file is set aside, and it is tried again with a new one.
     def using
       tries = 0
       begin
-        yield @file.records
+        yield(*@file.records)
       rescue Records::Damaged, Records::Foreign => e
         raise unless (tries += 1) == 1 && @file.set_aside(e)
 

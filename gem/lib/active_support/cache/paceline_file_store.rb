@@ -234,7 +234,7 @@ module ActiveSupport
 
       # What a Regexp can be matched with: keys are whatever bytes somebody has made them of.
       def text(key)
-        key.force_encoding(Encoding::UTF_8).scrub
+        key.dup.force_encoding(Encoding::UTF_8).scrub
       end
 
       def failsafe(method, returning: nil)

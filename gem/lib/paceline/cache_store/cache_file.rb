@@ -27,11 +27,11 @@ module Paceline
         @log = log
       end
 
-      # Its Records. Raises Records::Error, SystemCallError.
+      # Its Records, and the file's File::Stat. Raises Records::Error, SystemCallError.
       def records
         stat = stat_of_file
-        recognise unless stat && @known == [stat.ino, stat.dev, stat.uid, stat.mode]
-        @records
+        stat = recognise unless stat && @known == [stat.ino, stat.dev, stat.uid, stat.mode]
+        [@records, stat]
       end
 
       # A damaged file is kept as FILE.damaged, for whoever wants to know why. The next use makes a new one. Returns false if the file was never one
@@ -42,7 +42,6 @@ module Paceline
         exchange do |file|
           next unless @known[0] == file.stat.ino
 
-          FileUtils.rm_f("#{@path}-lock")
           File.rename(@path, "#{@path}.damaged")
           @log.call("#{error.message}; it is begun anew, and the old file kept as #{@path}.damaged")
         end
@@ -51,7 +50,7 @@ module Paceline
 
       # Whoever has it exclusively makes it go. The next use makes a new one.
       def remove
-        FileUtils.rm_f(["#{@path}-lock", @path])
+        FileUtils.rm_f(@path)
       end
 
       private
@@ -77,6 +76,7 @@ module Paceline
         @records = Records.at(@path, most: @size)
         stat = File.stat(@path)
         @known = [stat.ino, stat.dev, stat.uid, stat.mode]
+        stat
       end
 
       def tell(boot)
@@ -105,7 +105,7 @@ module Paceline
         raise Untrusted, "#{@path} is not used, since #{why}: what is in it could run their code. Delete it, or change its owner"
       end
 
-      # Yields the file, unless another is in its place by then. Nobody writes to it, or opens it, meanwhile.
+      # Yields the file, unless another is in its place by then. Nobody writes to it meanwhile.
       def exchange
         File.open(@path, File::RDWR) do |file|
           file.flock(File::LOCK_EX)

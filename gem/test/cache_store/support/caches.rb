@@ -8,6 +8,7 @@ require "tmpdir"
 require "paceline/cache_store"
 begin
   require "active_support"
+  require "active_support/core_ext/object/blank"
   require "active_support/core_ext/numeric/bytes"
   require "active_support/core_ext/numeric/time"
   require "active_support/cache"
