@@ -131,9 +131,8 @@ module Bench
         next unless measured?(way, records)
 
         figures = @processes.key?(way.name) && trying(way) do
-          WHATS.map do |what|
-            [what, alone(way, records, what, round), way.alone || @options.processes == 1 ? nil : together(way, records, what, round)]
-          end
+          alone, together = use([@processes[way.name].first], way, records).map(&:first), several?(way) ? use(@processes[way.name], way, records) : []
+          WHATS.zip(alone, together)
         end
         figures&.each do |what, alone, together|
           found[[way.name, records, what]][:alone] << alone
@@ -143,24 +142,29 @@ module Bench
       end
     end
 
-    def alone(way, records, what, round) = go([@processes[way.name].first], way, records, what, round * 100).first
-    def together(way, records, what, round) = go(@processes[way.name], way, records, what, round * 100 + 50)
+    def several?(way) = !way.alone && @options.processes > 1
 
-    def go(processes, way, records, what, seed)
-      processes.each_with_index { |process, i| process.ask(:prepare, seed: seed + i, **place(way, records)) }
+    # What each of these did, reading and updating. A process has its own records, the same each time.
+    def use(processes, way, records)
+      processes.each_with_index { |process, seed| process.tell(:prepare, seed: seed, **place(way, records)) }
+      processes.each(&:answer)
+      WHATS.map { |what| go(processes, way, records, what) }
+    end
+
+    def go(processes, way, records, what)
       server = @redis[way.name]
       cpu = server&.cpu
       processes.each { |process| process.tell(:go, what: what, seconds: @options.seconds) }
       answers = processes.map(&:answer)
       answers.first["cpu"] += server.cpu - cpu if server && processes.size == 1
-      expect(way, records, answers, seed) if what == "update" && way.folder
+      expect(way, records, answers) if what == "update" && way.folder
       answers
     end
 
-    def expect(way, records, answers, seed)
+    def expect(way, records, answers)
       expected = @expected[[way.folder, records]]
-      answers.each_with_index do |answer, i|
-        self.class.tally(PStoreMeasured.numbers(records, seed + i), answer["count"]).each { |number, times| expected[number] += times }
+      answers.each_with_index do |answer, seed|
+        self.class.tally(PStoreMeasured.numbers(records, seed), answer["count"]).each { |number, times| expected[number] += times }
       end
     end
 
