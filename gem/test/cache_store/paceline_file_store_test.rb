@@ -59,6 +59,8 @@ class PacelineFileStoreTest < CacheTestCase
     assert_equal [nil, 0, 0, 0], [store.clear, store.cleanup, store.delete_matched(/a/), store.delete_multi(["a"])]
     assert_equal 1, log.string.lines.size, log.string
     assert_match(/PacelineFileStore: read_entry failed, returned nil: Paceline::Records::Foreign: .*not a cache/, log.string)
+    store.logger = nil
+    assert_output(nil, /PacelineFileStore: read_entry failed/) { rails_store(error_handler: nil).read("a") }
     handled = []
     rails_store(error_handler: ->(method:, returning:, exception:) { handled << [method, returning, exception.class] }).read("a")
     assert_equal [[:read_entry, nil, Paceline::Records::Foreign]], handled

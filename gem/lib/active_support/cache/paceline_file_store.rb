@@ -36,7 +36,7 @@ module ActiveSupport
         raise ArgumentError, "#{@cache_path} is a folder: name a file, tmp/cache.paceline" if File.directory?(@cache_path)
 
         @error_handler = error_handler || method(:tell)
-        @store = Paceline::CacheStore.new(@cache_path, size: size, log: ->(line) { logger&.warn("PacelineFileStore: #{line}") })
+        @store = Paceline::CacheStore.new(@cache_path, size: size, log: ->(line) { say(:warn, line) })
       end
 
       # Deletes all entries, whatever their namespace.
@@ -248,12 +248,18 @@ module ActiveSupport
         @error_handler.call(method: method, exception: error, returning: returning)
       end
 
+      # Rails gives its stores no logger of their own.
+      def say(severity, line)
+        to = logger || (::Rails.logger if defined?(::Rails.logger))
+        to ? to.public_send(severity, "PacelineFileStore: #{line}") : warn("PacelineFileStore: #{line}")
+      end
+
       def tell(method:, returning:, exception:)
         now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
         return if @told && now - @told < BETWEEN_LINES
 
         @told = now
-        logger&.error("PacelineFileStore: #{method} failed, returned #{returning.inspect}: #{exception.class}: #{exception.message}")
+        say(:error, "#{method} failed, returned #{returning.inspect}: #{exception.class}: #{exception.message}")
         ActiveSupport.error_reporter&.report(exception, handled: true, severity: :warning, source: "paceline_file_store.active_support") if ActiveSupport.respond_to?(:error_reporter)
       end
     end
