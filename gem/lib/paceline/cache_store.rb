@@ -26,9 +26,7 @@ module Paceline
     SLICE = 100
     # Times that room is made anew for one commit.
     MOST_TRIES = 4
-    # What LMDB says where there is no room: EIO where there was some, but too little.
-    NO_ROOM = [Records::Full, Errno::EIO].freeze
-    private_constant :LARGEST_PART, :MOST_USED, :USED_PER_WRITE, :SLICE, :MOST_TRIES, :NO_ROOM
+    private_constant :LARGEST_PART, :MOST_USED, :USED_PER_WRITE, :SLICE, :MOST_TRIES
 
     attr_reader :path, :size
 
@@ -93,11 +91,11 @@ module Paceline
         false
       end
       written && !large
-    rescue *NO_ROOM
+    rescue Records::Full
       # What was to be replaced is not to be found any more, at least.
       begin
         delete(key)
-      rescue *NO_ROOM
+      rescue Records::Full
         nil
       end
       raise
@@ -169,7 +167,7 @@ module Paceline
       numbers = @used.keys
       @used.clear
       change(marks: false) { |changes| changes.used(numbers) if Eviction.new(changes, @size).near? }
-    rescue *NO_ROOM
+    rescue Records::Full
       nil
     end
 
@@ -189,7 +187,7 @@ module Paceline
           eviction.make_room if growth.positive?
         end
         returned
-      rescue *NO_ROOM
+      rescue Records::Full
         raise if (tries += 1) > MOST_TRIES
 
         relieve(growth, tries)
@@ -201,7 +199,7 @@ module Paceline
     # nobody does for long. Where the disk is full there may be none: then all goes, also for the sake of whoever else needs the disk.
     def relieve(growth, tries)
       commit { |changes| Eviction.new(changes, @size).free([growth, changes.now.used / 64].max * tries) }
-    rescue *NO_ROOM
+    rescue Records::Full
       return sleep(0.001) unless tries == MOST_TRIES && File.size(@path).between?(LEAST_SIZE, @size - Eviction.reserve(@size))
 
       clear
