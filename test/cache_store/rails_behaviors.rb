@@ -32,6 +32,8 @@ end
 ActiveSupport::Cache.format_version = 7.1 if ActiveSupport.gem_version >= Gem::Version.new("7.1")
 
 class PacelineFileStoreTest < ActiveSupport::TestCase
+  # All that there are, but LocalCacheBehavior and ConnectionPoolBehavior: there is no cache of the request in front of this store (Rails' FileStore has
+  # had none since 7.0), and no connection.
   BEHAVIORS = %i[CacheStoreBehavior CacheStoreVersionBehavior CacheStoreCoderBehavior CacheStoreCompressionBehavior CacheStoreSerializerBehavior
                  CacheStoreFormatVersionBehavior CacheDeleteMatchedBehavior CacheIncrementDecrementBehavior CacheInstrumentationBehavior
                  CacheLoggingBehavior EncodedKeyCacheBehavior AutoloadingCacheBehavior FailureSafetyBehavior].freeze
