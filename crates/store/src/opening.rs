@@ -23,6 +23,8 @@ pub(crate) struct InUse {
     file: File,
     /// Nobody can write to this file system, and there are no locks.
     pub(crate) read_only: bool,
+    /// Who closes any descriptor of a file loses all locks that its process has on it, LMDB's too: so this one is closed after LMDB's.
+    locks_kept: Option<File>,
 }
 
 impl InUse {
@@ -40,7 +42,7 @@ pub(crate) fn open<T>(
     let file = loop {
         let file = match OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o666).open(path) {
             Err(error) if error.raw_os_error() == Some(libc::EROFS) => {
-                let in_use = InUse { file: File::open(path)?, read_only: true };
+                let in_use = InUse { file: File::open(path)?, read_only: true, locks_kept: None };
                 check(&in_use.file, u64::MAX)?;
                 return Ok((open(&in_use)?, in_use));
             }
@@ -55,9 +57,11 @@ pub(crate) fn open<T>(
         let why = "it has another name (a hard link), under which it would have other locks: make that a copy, or a symbolic link";
         return Err(Error::new(Kind::System(0), why));
     }
-    let in_use = InUse { file, read_only: false };
+    let mut in_use = InUse { file, read_only: false, locks_kept: None };
     let opened = if lock(&in_use.file, libc::F_WRLCK, USERS, false)? {
-        first(path, options, &in_use, open)?
+        let (opened, locks) = first(path, options, &in_use, open)?;
+        in_use.locks_kept = Some(locks);
+        opened
     } else {
         if !beside(path).exists() {
             let why = format!("{} was deleted while others use it: end them first", beside(path).display());
@@ -76,7 +80,7 @@ fn first<T>(
     options: &Options,
     in_use: &InUse,
     open: impl FnOnce(&InUse) -> Result<T, Error>,
-) -> Result<T, Error> {
+) -> Result<(T, File), Error> {
     let file = &in_use.file;
     let making = Mark::of(file, Mark::MAKING)?;
     let looked_at = Mark::of(file, Mark::LOOKED_AT)?;
@@ -92,14 +96,17 @@ fn first<T>(
     let opened = write(&locks, making.filter(|_| fresh))
         .and_then(|()| open(in_use))
         .and_then(|opened| write(&locks, looked_at).map(|()| opened));
-    if opened.is_err() {
-        // What LMDB began is not to be taken for damage.
-        if fresh {
-            let _ = file.set_len(0);
+    match opened {
+        Ok(opened) => Ok((opened, locks)),
+        Err(error) => {
+            // What LMDB began is not to be taken for damage.
+            if fresh {
+                let _ = file.set_len(0);
+            }
+            let _ = fs::remove_file(beside(path));
+            Err(error)
         }
-        let _ = fs::remove_file(beside(path));
     }
-    opened
 }
 
 fn write(locks: &File, mark: Option<Mark>) -> Result<(), Error> {

@@ -27,7 +27,7 @@ module Paceline
     # A file of up to so many bytes is looked at whole when it is opened and nobody else has it open; a larger one once, after the machine
     # was started.
     VERIFY_UP_TO = 64 * 1024 * 1024
-    # Files that one process has open at once, five descriptors each, unless more are in use.
+    # Files that one process has open at once, six descriptors each, unless more are in use.
     MOST_OPEN = 64
     GONE = 0xFFFF_FFFF
     private_constant :KINDS, :CLOSED, :VERIFY_UP_TO, :MOST_OPEN, :GONE

@@ -147,6 +147,14 @@ class PStoreProcessesTest < Minitest::Test
     assert_equal "3", stranger("print store.transaction { |s| s[:a] }")
   end
 
+  # A process loses LMDB's lock when it closes any descriptor of that file, and the next one to open it would begin the table of readers and the
+  # writers' lock anew.
+  def test_its_table_of_readers_stays_locked
+    skip "no /proc/locks" unless File.readable?("/proc/locks")
+    store.transaction { |s| s[:a] = 1 }
+    assert_match(/POSIX +ADVISORY +READ +#{Process.pid} \S+:#{File.stat("#{@file}-lock").ino} 0 0$/, File.read("/proc/locks"))
+  end
+
   def test_by_whatever_name_it_is_one_store
     Dir.mkdir("#{@folder}/elsewhere")
     File.symlink(@file, "#{@folder}/elsewhere/link")
