@@ -28,7 +28,9 @@ class CacheDifferentialTest < CacheTestCase
   def test_the_same_answers_as_the_memory_store
     random = Random.new(SEED)
     COUNT.times do |number|
-      program = Array.new(random.rand(5..60)) { [STEPS.sample(random: random), *Array.new(2) { NAMES.sample(random: random) }, VALUES.sample(random: random), options(random)] }
+      program = Array.new(random.rand(5..60)) do
+        [STEPS.sample(random: random), *Array.new(2) { NAMES.sample(random: random) }, VALUES.sample(random: random), options(random)]
+      end
       settings = random.rand(3).zero? ? { namespace: "ns", expires_in: 20 } : {}
       stock = run_program(program, ActiveSupport::Cache.lookup_store(:memory_store, settings))
       ours = run_program(program, rails_store(**settings))

@@ -18,7 +18,8 @@ class PacelineFileStoreTest < CacheTestCase
 
   def test_without_the_native_part_there_is_one_error_that_says_what_to_do
     skip "there is no Rails here" unless defined?(ActiveSupport::Cache)
-    code = "require 'active_support'; require 'active_support/cache'; begin; ActiveSupport::Cache.lookup_store(:paceline_file_store, 'c'); rescue => e; print e.message; end"
+    code = "require 'active_support'; require 'active_support/cache'
+            begin; ActiveSupport::Cache.lookup_store(:paceline_file_store, 'c'); rescue => e; print e.message; end"
     said = IO.popen([{ "PACELINE_NATIVE" => "0" }, RbConfig.ruby, "-W0", "-I#{File.expand_path("../../lib", __dir__)}", "-e", code], &:read)
     assert_match(/needs the native part of the gem paceline.*install cargo/, said)
   end
@@ -75,7 +76,10 @@ class PacelineFileStoreTest < CacheTestCase
     store.write("b", 2)
     gone = self.class.send(:remove_const, :Gone)
     assert_equal [:new, 2], [store.fetch("a") { :new }, store.read("b")]
-    assert_equal({ "b" => 2 }, rails_store(error_handler: ->(**) {}).tap { |it| self.class.const_set(:Gone, gone); it.write("a", gone.new(1)); self.class.send(:remove_const, :Gone) }.read_multi("a", "b"))
+    self.class.const_set(:Gone, gone)
+    store.write("a", gone.new(1))
+    self.class.send(:remove_const, :Gone)
+    assert_equal({ "b" => 2 }, store.read_multi("a", "b"))
   ensure
     self.class.const_set(:Gone, gone) if gone && !self.class.const_defined?(:Gone)
   end

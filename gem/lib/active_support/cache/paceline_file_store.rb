@@ -164,7 +164,9 @@ module ActiveSupport
         entry = loaded(stale.value) or return
         entry.expires_at = time + ttl
         payload = dumped(entry, options)
-        first = @store.update(key.b) { |now| [payload, entry.expires_at] if now && now.number == stale.number && now.expires == stale.expires && now.value == stale.value }
+        first = @store.update(key.b) do |now|
+          [payload, entry.expires_at] if now && now.number == stale.number && now.expires == stale.expires && now.value == stale.value
+        end
         first ? nil : read_entry(key, **options)
       end
 
@@ -260,7 +262,9 @@ module ActiveSupport
 
         @told = now
         say(:error, "#{method} failed, returned #{returning.inspect}: #{exception.class}: #{exception.message}")
-        ActiveSupport.error_reporter&.report(exception, handled: true, severity: :warning, source: "paceline_file_store.active_support") if ActiveSupport.respond_to?(:error_reporter)
+        return unless ActiveSupport.respond_to?(:error_reporter)
+
+        ActiveSupport.error_reporter&.report(exception, handled: true, severity: :warning, source: "paceline_file_store.active_support")
       end
     end
   end
