@@ -119,6 +119,19 @@ class SessionFileTest < Minitest::Test
     assert_equal({ "a" => 3 }, values(sessions, "new"))
   end
 
+  def test_whether_a_write_waits_for_the_disk
+    waited = []
+    [false, true].each do |sync|
+      sessions(@store, sync: sync).create("id", { "a" => 1 })
+      records = Paceline::Records.at(@store)
+      records.define_singleton_method(:commit) { |changes, sync: false| waited << sync; super(changes, sync: sync) }
+      change(sessions(@store, sync: sync), "id") { |now| now["a"] = sync }
+      sessions(@store, sync: sync).take("id")
+      records.singleton_class.remove_method(:commit)
+    end
+    assert_equal [false, false, true, true], waited
+  end
+
   def test_for_its_owner_alone
     sessions(@store).create("id", {})
     assert_equal [0o600, 0o600], [@store, "#{@store}-lock"].map { |path| File.stat(path).mode & 0o777 }
