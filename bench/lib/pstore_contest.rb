@@ -134,7 +134,7 @@ module Bench
           alone, together = use([@processes[way.name].first], way, records).map(&:first), several?(way) ? use(@processes[way.name], way, records) : []
           WHATS.zip(alone, together)
         end
-        figures&.each do |what, alone, together|
+        (figures || []).each do |what, alone, together|
           found[[way.name, records, what]][:alone] << alone
           found[[way.name, records, what]][:together] << together if together
         end

@@ -194,12 +194,17 @@ module Bench
         require "action_dispatch"
         require "activerecord/session_store"
         require_relative "sqlite_as_in_rails_7"
-        ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: File.join(folder, "production.sqlite3"))
-        @model = ActiveRecord::SessionStore::Session
+        # A connection belongs to a class with a name; a process has several of these stores.
+        @model = self.class.const_set("Session#{self.class.constants.size}", Class.new(ActiveRecord::SessionStore::Session))
+        @model.table_name = "sessions"
+        settings = { adapter: "sqlite3", database: File.join(folder, "production.sqlite3") }
+        # Which is asked what it knows of the class above.
+        ActiveRecord::Base.establish_connection(settings) if self.class.constants.size == 1
+        @model.establish_connection(settings)
       end
 
       def fill(count)
-        database = ActiveRecord::Base.connection
+        database = @model.connection
         database.execute("CREATE TABLE sessions (id INTEGER PRIMARY KEY, session_id VARCHAR NOT NULL, data TEXT, created_at DATETIME, updated_at DATETIME)")
         database.raw_connection.transaction do |raw|
           insert = raw.prepare("INSERT INTO sessions (session_id, data, created_at, updated_at) VALUES (?, ?, '2026-11-22', '2026-11-22')")

@@ -61,6 +61,22 @@ class PStoreBenchTest < Minitest::Test
     end
   end
 
+  def test_two_stores_in_one_process_are_two
+    Dir.mktmpdir do |folder|
+      PStoreWays.named(%w[pstore files sqlite activerecord]).each do |way|
+        stores = %w[one other].map do |name|
+          place = File.join(folder, way.name, name)
+          FileUtils.mkdir_p(place)
+          way.make.call(place).tap { |store| store.fill(2) }
+        end
+        stores.first.update(PStoreSession.name(1))
+        assert_equal [[1], [0]], stores.map { |store| store.counters([PStoreSession.name(1)]) }, way.name
+      rescue LoadError
+        # It is compared with where bin/setup bench has been.
+      end
+    end
+  end
+
   def test_a_process_answers_and_says_what_it_can_not_do
     process = PStoreProcess.new("pstore")
     Dir.mktmpdir do |folder|
