@@ -18,7 +18,7 @@ module Bench
 
     def initialize(arguments)
       @command = ["bin/bench pstore", *arguments].join(" ")
-      @options = Options.new(rounds: 3, seconds: 0.25, request_seconds: 2.0, records: [1, 100, 1_000, 10_000, 1_000_000], processes: 4, ways: PStoreWays::ALL,
+      @options = Options.new(rounds: 3, seconds: 0.2, request_seconds: 2.0, records: [1, 100, 1_000, 10_000, 1_000_000], processes: 4, ways: PStoreWays::ALL,
                              clients: 10, sessions: 1_000, place: File.join(Servers::HERE, "tmp/bench"), output: File.join(Servers::HERE, "bench/results"))
       rest = parser.parse(arguments)
       @names = rest.empty? ? SECTIONS : rest
@@ -75,7 +75,7 @@ module Bench
           @options.output = File.join(Servers::HERE, "tmp/bench/results")
         end
         it.on("--rounds N", Integer, "In which all take turns (3)") { |n| @options.rounds = n }
-        it.on("--seconds N", Float, "Of each measurement of a store (0.25)") { |n| @options.seconds = n }
+        it.on("--seconds N", Float, "Of each measurement of a store (0.2)") { |n| @options.seconds = n }
         it.on("--request-seconds N", Float, "Of each load of requests (2)") { |n| @options.request_seconds = n }
         it.on("--records N,N", Array, "Records in the stores (1,100,1000,10000,1000000)") { |list| @options.records = list.map { |n| Integer(n) } }
         it.on("--processes N", Integer, "At once, besides one (4)") { |n| @options.processes = n }
