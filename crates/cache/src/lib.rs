@@ -3,7 +3,7 @@
 //!
 //! Reading order: `fields` and `directives` (how the fields are read), `storing` (may it be kept), `freshness` (for how long),
 //! `key` and `vary` (which request it answers), `stored` (what is kept), `reusing` (may it be used now), `validating` and
-//! `updating` (304 and HEAD), `partial` (ranges), `invalidating`, `record` (as bytes), `stubborn` (an owner's rules against the app's word), `status`.
+//! `updating` (304 and HEAD), `partial` (ranges), `invalidating`, `private` (a cache for one user), `record` (as bytes), `stubborn` (an owner's rules against the app's word), `status`.
 
 pub mod directives;
 pub mod fields;
@@ -12,6 +12,7 @@ pub mod groups;
 pub mod invalidating;
 pub mod key;
 pub mod partial;
+pub mod private;
 pub mod record;
 pub mod reusing;
 pub mod search;
