@@ -8,6 +8,8 @@ use crate::{
     config::AccessLogFormat,
     exchange::Exchange,
     local_time::{local_time, RFC_3339},
+    outbound_advice::{CALLS, OPENED, OWN},
+    worker::frame::Counters,
 };
 use http::{header, request::Parts, HeaderMap, Method, Uri, Version};
 
@@ -91,6 +93,9 @@ fn combined(head: &Head, exchange: &Exchange, ending: Ending) -> String {
     if let Some(counters) = exchange.counters.get() {
         let _ = write!(line, " chunks={} gc={}", counters.chunks, millis(counters.gc.into()));
     }
+    if let Some((calls, opened, time)) = exchange.counters.get().and_then(outbound) {
+        let _ = write!(line, " outbound={calls} new_conn={opened} outbound_ms={:.0}", time as f64 / 1000.0);
+    }
     if let Some(fragments) = &exchange.fragments {
         let _ = write!(line, " fragments={}", fragments.load(Relaxed));
     }
@@ -139,12 +144,25 @@ fn json(head: &Head, exchange: &Exchange, ending: Ending) -> String {
         object.insert("chunks".into(), counters.chunks.into());
         object.insert("gc_ms".into(), ms(counters.gc.into()).into());
         object.insert("allocated".into(), counters.allocated.into());
-        for (name, total, count) in &counters.spans {
+        if let Some((calls, opened, time)) = outbound(counters) {
+            object.insert("outbound".into(), calls.into());
+            object.insert("new_conn".into(), opened.into());
+            object.insert("outbound_ms".into(), ms(time).into());
+        }
+        let own = |name: &str| name == CALLS || name == OPENED || name.starts_with(OWN);
+        for (name, total, count) in counters.spans.iter().filter(|(name, ..)| !own(name)) {
             object.insert(format!("{name}_ms"), ms(*total).into());
             object.insert(format!("{name}_count"), (*count).into());
         }
     }
     object.to_string()
+}
+
+/// Outbound calls, connections opened for them, and microseconds in them. None: there were none.
+fn outbound(counters: &Counters) -> Option<(u32, u32, Micros)> {
+    let named = |wanted: &str| counters.spans.iter().find(|(name, ..)| name == wanted);
+    let (_, time, calls) = named(CALLS)?;
+    Some((*calls, named(OPENED).map_or(0, |(.., count)| *count), *time))
 }
 
 /// The `Server-Timing` value of an exchange (W3C Server Timing): durations in milliseconds.

@@ -21,8 +21,9 @@ use crate::{
     exchange::Exchange,
     http::body::ResponseBody,
     live::{Client, Step},
-    log::Log,
+    log::{Log, Name},
     metrics::{self, Answered, Kind},
+    outbound_advice::Advice,
     route::Site,
     server::Server,
     traces::{self, Tracer},
@@ -71,6 +72,7 @@ pub struct Record {
     elsewhere: Option<Arc<metrics::Site>>,
     log: Log,
     tracer: Option<Arc<Tracer>>,
+    advice: Arc<Advice>,
     format: AccessLogFormat,
     /// None: nobody wants to know.
     head: Option<Head>,
@@ -88,8 +90,21 @@ impl Record {
         let traced = exchange.trace.is_some_and(|trace| trace.sampled);
         let tracer = server.tracer.clone().filter(|_| traced);
         let head = (format != AccessLogFormat::Off || traced).then(|| Head::of(head));
+        let advice = server.outbound_advice.clone();
         let elsewhere = exchange.site.is_none().then(|| server.metrics.elsewhere.clone());
-        Record { exchange, elsewhere, log, tracer, format, head, status: 499, bytes: 0, complete: false, broken: false }
+        Record {
+            exchange,
+            elsewhere,
+            log,
+            tracer,
+            advice,
+            format,
+            head,
+            status: 499,
+            bytes: 0,
+            complete: false,
+            broken: false,
+        }
     }
 
     fn count(&self) {
@@ -126,6 +141,13 @@ impl Drop for Record {
             let is_app = self.exchange.kind == Kind::App;
             let route = is_app.then(|| label(head.method.as_str(), head.uri.path()));
             tracer.tell(traces::spans(context, head, &self.exchange, ending, route));
+        }
+        if let Some(counters) = self.exchange.counters.get().filter(|counters| !counters.spans.is_empty()) {
+            let route = || label(head.method.as_str(), head.uri.path());
+            if let Some(said) = self.advice.of(counters, self.exchange.timeline.total(), route) {
+                let log = self.exchange.site.as_ref().map_or_else(|| self.log.clone(), |site| self.log.of(&site.name));
+                log.event(Name::Outbound, said);
+            }
         }
         if let Some(line) = access_log::line(self.format, head, &self.exchange, ending) {
             self.log.access(line);

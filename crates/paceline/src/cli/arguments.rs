@@ -60,7 +60,7 @@ fn given(matches: &ArgMatches, cwd: &Path) -> Result<Flags, String> {
         None if matches.get_flag("no-config") => ConfigFile::None,
         path => config_file(path.map(String::as_str), cwd)?,
     };
-    for option in config::OPTIONS.iter().filter(|option| !option.long.is_empty()) {
+    for option in config::all_options().filter(|option| !option.long.is_empty()) {
         let Some(texts) = matches.get_many::<String>(option.key) else { continue };
         let mut list = Vec::new();
         for text in texts {

@@ -4,7 +4,7 @@
 use clap::{builder::ArgAction, value_parser, Arg, Command};
 
 use super::{asking::SUBCOMMANDS, in_ruby};
-use crate::config::{Kind, Opt, OPTIONS};
+use crate::config::{all_options, Kind, Opt};
 
 const HELP_WIDTH: usize = 88;
 
@@ -61,7 +61,7 @@ pub fn command() -> Command {
         .subcommand(Command::new("config-docs").hide(true).about("Print docs/configuration.md"))
         .arg(target())
         .arg(Arg::new("version").short('V').long("version").action(ArgAction::Version).help("Print the version"));
-    for option in OPTIONS.iter().filter(|option| !option.long.is_empty()) {
+    for option in all_options().filter(|option| !option.long.is_empty()) {
         command = command.arg(argument(option));
     }
     command.args(fixed())

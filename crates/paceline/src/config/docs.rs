@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::options::{Opt, Scope, GROUPS, OPTIONS};
+use super::options::{all, Opt, Scope, GROUPS};
 
 const INTRODUCTION: &str = include_str!("introduction.md");
 
@@ -11,7 +11,7 @@ pub fn markdown() -> String {
     let mut page = String::from(INTRODUCTION);
     for group in GROUPS {
         let _ = write!(page, "\n## {group}\n");
-        for option in OPTIONS.iter().filter(|option| option.group == *group) {
+        for option in all().filter(|option| option.group == *group) {
             page.push_str(&described(option));
         }
     }

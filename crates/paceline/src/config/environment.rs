@@ -1,7 +1,7 @@
 //! Settings from environment variables: the conventions of Puma, Rails, Thruster and systemd.
 //! It never reads the process's own environment; it is given one.
 
-use super::{bind, layer::Layer, options::OPTIONS, Bind, Surroundings};
+use super::{bind, layer::Layer, options, Bind, Surroundings};
 
 /// What the environment says.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ const FIRST_HANDED_OVER_FD: i32 = 3;
 pub fn read(around: &Surroundings) -> FromEnvironment {
     let mut read = FromEnvironment::default();
     let variable = |name: &str| (around.env)(name).map(|text| text.trim().to_string()).filter(|text| !text.is_empty());
-    for option in OPTIONS {
+    for option in options::all() {
         let Some((name, text)) = option.env.iter().find_map(|name| Some((*name, variable(name)?))) else { continue };
         // Some shells export HOST as the machine's name, which must not open the server to the network.
         if name == "HOST" && bind::address(&text).is_none() {

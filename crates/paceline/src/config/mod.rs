@@ -15,6 +15,7 @@ mod load;
 mod option;
 mod option_checks;
 mod options;
+mod options_outbound;
 mod paceline_toml;
 mod process;
 mod proxied;
@@ -35,7 +36,7 @@ pub use discovery::{sites_in, Discovered};
 pub use docs::markdown;
 pub use layer::Layer;
 pub use load::{load, ConfigError, ConfigFile, Flags, Surroundings};
-pub use options::{Opt, Preset, Scope, GROUPS, OPTIONS};
+pub use options::{all as all_options, Opt, Preset, Scope, GROUPS};
 pub use process::{ProcessConfig, Restart};
 pub use resolve::OF_FOLDER;
 pub use trusted::TrustedProxies;
@@ -390,6 +391,8 @@ pub struct SiteConfig {
     pub cache: Option<crate::caching::Settings>,
     /// How pages are put together from fragments. None: they are not.
     pub esi: Option<crate::fragments::Settings>,
+    /// What its processes may call through the front. None: nothing.
+    pub egress: Option<crate::egress::Policy>,
     /// How often one address may ask for what.
     pub rate_limits: Vec<crate::rate_limit::Rule>,
     /// Send a `Server-Timing` header.

@@ -1,6 +1,8 @@
 //! What a setting's text has to look like, where its type does not say it all.
 //! It never says what the setting is for.
 
+use ipnet::IpNet;
+
 use super::bind;
 use crate::{traces, upstream::Address};
 
@@ -63,6 +65,17 @@ pub(super) fn host_name(text: &str) -> Result<(), String> {
     let fine = address || !name.is_empty() && name.bytes().all(word) && !name.starts_with('.');
     fine.then_some(())
         .ok_or_else(|| format!("must be a host name without scheme and port like shop.test, not {text:?}"))
+}
+
+pub(super) fn network(text: &str) -> Result<(), String> {
+    parse_network(text)
+        .map(drop)
+        .ok_or_else(|| format!("must be a network like 10.1.0.0/16 or an address, not {text:?}"))
+}
+
+/// A network, or a single address.
+pub(super) fn parse_network(text: &str) -> Option<IpNet> {
+    text.parse().ok().or_else(|| text.parse::<std::net::IpAddr>().ok().map(IpNet::from))
 }
 
 pub(super) fn collector(text: &str) -> Result<(), String> {

@@ -9,6 +9,7 @@ use super::{
         account, collector, directory, email, environment, exact_host, host_name, ready_path, share, site_name,
         upstream, warm_up,
     },
+    options_outbound::OUTBOUND_OPTIONS,
     trusted,
     value::{anything, From, Kind},
 };
@@ -17,8 +18,13 @@ pub use super::{
     option::{Opt, Preset, Scope},
 };
 
+/// Every setting.
+pub fn all() -> impl Iterator<Item = &'static Opt> {
+    OPTIONS.iter().chain(OUTBOUND_OPTIONS)
+}
+
 pub fn named(key: &str) -> Option<&'static Opt> {
-    OPTIONS.iter().find(|option| option.key == key)
+    all().find(|option| option.key == key)
 }
 
 use Preset::{ByEnvironment, CoresUpTo, Unset};
@@ -44,7 +50,7 @@ const DAY: u64 = 86_400;
 const TB: u64 = 1 << 40;
 
 #[rustfmt::skip]
-pub static OPTIONS: &[Opt] = &[
+static OPTIONS: &[Opt] = &[
     Opt::new(Server, LISTEN, "bind", Kind::List { check: bind::check },
         "Address to listen on: tcp://HOST:PORT, https://HOST:PORT with the certificates of [[tls]], ssl://HOST:PORT?cert=FILE&key=FILE, \
         h2c://HOST:PORT for nothing but HTTP/2 without TLS, \

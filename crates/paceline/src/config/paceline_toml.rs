@@ -7,7 +7,7 @@ use toml_edit::{Document, Item, TableLike};
 
 use super::{
     layer::Layer,
-    options::{named, Opt, Scope, OPTIONS},
+    options::{all, named, Opt, Scope},
 };
 
 /// What the file says.
@@ -205,8 +205,7 @@ impl Reader<'_> {
 /// The nearest key, if one is near.
 fn suggestion(key: &str, allowed: impl Fn(&Opt) -> bool) -> Option<&'static str> {
     let wanted = key.replace('-', "_").to_ascii_lowercase();
-    OPTIONS
-        .iter()
+    all()
         .filter(|option| allowed(option))
         .map(|option| (strsim::damerau_levenshtein(&wanted, option.key), option.key))
         .filter(|(distance, key)| *distance <= 1 + key.len() / 4)

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::{
     bind, cache_rule, control_web,
     layer::{is_development, Layer, View},
+    option_checks::parse_network,
     paceline_toml::TomlTable,
     value::Value,
     AccessLogFormat, AcmeConfig, AppKind, Bind, CertificatePair, ClientLimits, ControlConfig, Http2Config, Listening,
@@ -14,6 +15,7 @@ use super::{
 use crate::{
     caching,
     compress::{Effort, Settings},
+    egress::Policy,
     fragments,
     guard::Patience,
     http::strict::Limits,
@@ -288,11 +290,25 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         esi: (view.bool("page_cache") && view.bool("esi")).then(|| fragments::Settings {
             hosts: view.list("esi_hosts").iter().map(|host| host.to_ascii_lowercase()).collect(),
         }),
+        egress: view.bool("egress").then(|| egress(view)),
         rate_limits: view.list("rate_limit").iter().filter_map(|rule| Rule::parse(rule).ok()).collect(),
         server_timing: view.bool("server_timing"),
         puma_config: puma_config(view.given("puma_config"), &root, view.environment()),
         on_demand: view.bool("on_demand"),
         root,
+    }
+}
+
+fn egress(view: &View) -> Policy {
+    Policy {
+        connections: view.count("egress_connections"),
+        breaker: u32::try_from(view.count("egress_breaker")).unwrap_or(u32::MAX),
+        cancel: view.bool("egress_cancel"),
+        cache: view.number_or_off("egress_cache").unwrap_or(0),
+        guard: view.bool("egress_guard"),
+        guard_allow: view.list("egress_guard_allow").iter().filter_map(|text| parse_network(text)).collect(),
+        allow: view.list("egress_allow").to_vec(),
+        deny: view.list("egress_deny").to_vec(),
     }
 }
 

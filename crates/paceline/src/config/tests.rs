@@ -12,7 +12,7 @@ use super::{
 fn flags(settings: &[(&str, &str)]) -> Flags {
     let mut flags = Flags::default();
     for (key, text) in settings {
-        let option = OPTIONS.iter().find(|option| option.key == *key).expect(key);
+        let option = all_options().find(|option| option.key == *key).expect(key);
         flags.layer.set(option.key, option.kind.parse(text).expect(text));
     }
     flags
@@ -25,7 +25,7 @@ fn loaded(folder: &Folder, given: &[(&str, &str)], env: &[(&str, &str)]) -> Resu
 #[test]
 fn the_table_is_sane() {
     let (mut keys, mut long, mut short, mut env) = (vec![], vec![], vec![], vec![]);
-    for option in OPTIONS {
+    for option in all_options() {
         keys.push(option.key);
         long.extend(
             Some(option.long).filter(|long| !long.is_empty()).into_iter().chain(option.aliases.iter().copied()),

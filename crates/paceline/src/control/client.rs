@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::socket;
+use crate::private_socket;
 
 /// How long the server may be silent.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ pub fn ask_patiently(
     body: Option<&Value>,
     patience: Duration,
 ) -> Result<Value, Failed> {
-    let mut stream = socket::connect(path).map_err(|error| match error.kind() {
+    let mut stream = private_socket::connect(path).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => Failed::Forbidden,
         _ => Failed::NoServer(error),
     })?;

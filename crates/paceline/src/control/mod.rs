@@ -2,7 +2,7 @@
 //! the main thread's loop, so that it answers however busy the sites are, and so that an app may ask while it has a request in hand.
 //! With `control_url` the same is served on a TCP address, behind a gate; never beyond loopback without a token.
 //!
-//! Reading order: `socket` (its file), `router` (what may be asked), `purging`, `statistics`, `generations`, `restarting`; `client` is the other end, for the
+//! Reading order: `router` (what may be asked), `purging`, `statistics`, `generations`, `restarting`; `client` is the other end, for the
 //! command line. `web` is the TCP listener, `gate` who may pass there, `relay` the socket for a browser.
 
 pub mod client;
@@ -23,7 +23,6 @@ pub mod relay;
 mod requests;
 mod restarting;
 mod router;
-mod socket;
 mod statistics;
 mod status;
 mod upgrading;
@@ -40,14 +39,12 @@ use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{sync::Semaphore, task::JoinHandle};
 
-use self::{
-    socket::{NoSocket, SocketFile},
-    web::Web,
-};
+use self::web::Web;
 use crate::{
     account::Account,
     config::{self, AppKind, Config},
     log::Name,
+    private_socket::{self, NoSocket, SocketFile},
     server::Server,
     supervisor::found::Found,
 };
@@ -125,7 +122,7 @@ impl Control {
         else {
             return Ok(());
         };
-        self.open = Some(socket::listen(path, self.account.as_deref(), self.named)?);
+        self.open = Some(private_socket::listen(path, self.account.as_deref(), self.named)?);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! All that is counted, for Prometheus. docs/monitoring.md has a row for each name, which a test holds it to.
 //! It never counts itself; memory is read away from the event loop.
 
-use std::{sync::Arc, time::UNIX_EPOCH};
+use std::{collections::BTreeMap, sync::Arc, time::UNIX_EPOCH};
 
 use http::Response;
 
@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     accounting::Memory,
+    egress::Told,
     live::{Entry, EXCHANGES},
     memory::BODIES,
     metrics::{Kind, Restart, Snapshot},
@@ -34,6 +35,7 @@ pub async fn of_server(server: Arc<Server>) -> Result<Response<Body>, Refusal> {
     queue(&mut text, &sites, &EXCHANGES.all());
     workers(&mut text, &sites);
     cache(&mut text, &server, &sites);
+    outbound(&mut text, &server.egress.told());
     memory(&mut text, &processes);
     Ok(whole(CONTENT_TYPE, text.text()))
 }
@@ -217,6 +219,42 @@ fn cache(text: &mut Exposition, server: &Server, sites: &[Observed]) {
     for (site, counts) in &counters {
         let stored = counts.iter().find(|(name, _)| name == "stored").map_or(0, |(_, count)| *count);
         family.sample(&[("site", site)], stored);
+    }
+}
+
+fn outbound(text: &mut Exposition, sites: &[(String, BTreeMap<String, Told>)]) {
+    let each = || sites.iter().flat_map(|(site, all)| all.iter().map(move |(to, told)| (&**site, &**to, told)));
+    type Count = fn(&Told) -> u64;
+    let counts: [(&'static str, &str, Count); 3] = [
+        ("paceline_outbound_calls_total", "Calls that processes made through the front.", |told| told.calls),
+        ("paceline_outbound_connections_total", "Connections that were opened for them.", |told| told.connections),
+        ("paceline_outbound_repeated_total", "Calls that were sent a second time.", |told| told.repeated),
+    ];
+    for (name, help, count) in counts {
+        let mut family = text.family(name, Type::Counter, help);
+        each().for_each(|(site, to, told)| family.sample(&[("site", site), ("upstream", to)], count(told)));
+    }
+    let help = "Calls without a response, by why (docs/egress-protocol.md).";
+    let mut family = text.family("paceline_outbound_failures_total", Type::Counter, help);
+    for (site, to, told) in each() {
+        for (kind, count) in &told.failures {
+            family.sample(&[("site", site), ("upstream", to), ("kind", kind)], count);
+        }
+    }
+    let help = "Time in them, by what for: DNS, connecting and TLS of new connections, waiting for a place, until the head of the response, in all.";
+    let mut family = text.family("paceline_outbound_seconds_total", Type::Counter, help);
+    for (site, to, told) in each() {
+        let phases = [
+            ("dns", told.dns),
+            ("connect", told.connect),
+            ("tls", told.tls),
+            ("wait", told.waited),
+            ("first_byte", told.first),
+            ("total", told.total),
+        ];
+        for (phase, time) in phases {
+            family.sample(&[("site", site), ("upstream", to), ("phase", phase)], time.as_secs_f64());
+        }
     }
 }
 

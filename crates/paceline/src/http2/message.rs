@@ -4,7 +4,7 @@
 use http::{header, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::ext::Protocol;
 
-use crate::http::strict::Limits;
+use crate::http::{base64, strict::Limits};
 
 /// What a field line of HTTP/1.1 has beside name and value: colon, space, line end.
 const FIELD_LINE: usize = 4;
@@ -80,31 +80,9 @@ fn strip(headers: &mut HeaderMap) {
     HANDSHAKE.iter().for_each(|name| drop(headers.remove(name)));
 }
 
-/// RFC 4648 section 4.
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let at = |index: usize| u32::from(three.get(index).copied().unwrap_or(0));
-        let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for index in 0..4 {
-            let letter = LETTERS[(bits >> (18 - 6 * index)) as usize & 63];
-            text.push(if index <= three.len() { letter as char } else { '=' });
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn base64_as_rfc_4648_shows_it() {
-        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
-            assert_eq!(base64(bytes.as_bytes()), text);
-        }
-    }
 
     fn admitted(
         method: &str,

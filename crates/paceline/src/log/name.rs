@@ -91,6 +91,8 @@ events! {
     Cache => "cache",
     /// A fragment of a page could not be included
     Esi => "esi",
+    /// A request opened several connections to one upstream by itself (docs/outbound.md)
+    Outbound => "outbound",
     /// A certificate was got, renewed, read again, or could not be
     Certificate => "certificate",
     /// A line that a process of an application printed

@@ -8,6 +8,7 @@ pub mod handover;
 mod incidents;
 mod notify;
 mod opening;
+mod outbound;
 mod pidfile;
 mod popular;
 mod room;
@@ -50,11 +51,13 @@ use crate::{
     connection,
     control::Control,
     dispatch::queue::Depth,
+    egress,
     http::spool,
     incidents::Incidents,
     log::{Log, Name},
     memory,
     metrics::Metrics,
+    outbound_advice::Advice,
     route::Routes,
     supervisor::{actor::restart::Wish, app::Order, attempts::Cause, reaper::Reaper},
     traces::Tracer,
@@ -86,6 +89,10 @@ pub struct Server {
     /// What the dashboard shows.
     pub watching: Watching,
     pub began: SystemTime,
+    /// What their processes call.
+    pub egress: Arc<egress::Sites>,
+    /// What was said of requests that open connections by themselves.
+    pub outbound_advice: Arc<Advice>,
     /// None: there are no traces.
     pub tracer: Option<Arc<Tracer>>,
     /// When it was last said that connections were turned away.
@@ -279,6 +286,8 @@ async fn supervise(
         incidents,
         watching: Watching::default(),
         began: SystemTime::now(),
+        egress: Arc::default(),
+        outbound_advice: Arc::default(),
         tracer,
         full_said: Mutex::default(),
         routes: RwLock::default(),

@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{popular, watched::Watched, Server};
+use super::{outbound::Outbound, popular, watched::Watched, Server};
 use crate::{
     account,
     caching::SiteCache,
@@ -52,11 +52,13 @@ pub struct Sites {
     reaper: Reaper,
     adopted: Option<UnixStream>,
     known: HashMap<String, Known>,
+    outbound: Outbound,
 }
 
 impl Sites {
     pub fn new(server: Arc<Server>, reaper: Reaper, adopted: Option<UnixStream>) -> Sites {
-        Sites { server, reaper, adopted, known: HashMap::new() }
+        let egress = server.egress.clone();
+        Sites { server, reaper, adopted, known: HashMap::new(), outbound: Outbound::new(egress) }
     }
 
     /// Makes the routes what the configuration and the folder of sites say now.
@@ -129,6 +131,7 @@ impl Sites {
         for name in gone {
             if let Some(known) = self.known.remove(&name) {
                 changed = true;
+                self.outbound.close(&name);
                 self.server.log.of(&name).event(Name::Site, format!("Site {name} is gone"));
                 stop_app(&known.site);
             }
@@ -157,6 +160,9 @@ impl Sites {
         let is_files = kind == Some(AppKind::Files);
         // Where the app may not run as root, its start says so.
         let account = Found::at(&site).ok().and_then(|found| found.account(&site).ok()).flatten();
+        if !is_files {
+            self.outbound.open(&mut site, account.as_deref());
+        }
         let folder = Folder::new(files_of(&site, is_files), site.static_max_age);
         let folder = match is_files {
             true => Some(folder),
@@ -194,6 +200,7 @@ impl Sites {
     /// Looks for sites that came, went or changed, and at what asks for a restart of an app.
     pub fn look(&mut self) {
         self.update();
+        self.outbound.look();
         for known in self.known.values_mut() {
             let cause = known.watched.look(&known.wanted.root, Instant::now());
             known.say_always();

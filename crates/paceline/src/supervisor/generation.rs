@@ -240,6 +240,8 @@ impl Generation {
             let host = site.hosts.iter().find(|host| !host.starts_with('*'));
             fields::put_pair(out, "host", host.map_or("localhost", String::as_str));
             fields::put_pair(out, "refork", yes(tuning.refork_after.is_some()));
+            let patience = site.app_hard_timeout.map_or(String::new(), |time| time.as_secs_f64().to_string());
+            fields::put_pair(out, "app_hard_timeout", patience);
             fields::put_pair(out, "front", std::process::id().to_string());
         });
         self.send(&frame).await;

@@ -3,7 +3,6 @@
 
 mod address;
 mod failure;
-mod fields;
 mod outgoing;
 mod pool;
 mod request;
@@ -24,7 +23,7 @@ use self::{
 use crate::{
     clock,
     exchange::{Exchange, Hints},
-    http::{body::ResponseBody, incoming::RequestBody},
+    http::{body::ResponseBody, hop, incoming::RequestBody},
     live::Step,
 };
 
@@ -145,7 +144,7 @@ fn relay_interim(request: &mut Request<Outgoing>, told: UnboundedSender<(StatusC
     hyper::ext::on_informational(request, move |interim| {
         if interim.status() != StatusCode::CONTINUE {
             let mut headers = interim.headers().clone();
-            fields::keep_end_to_end(&mut headers);
+            hop::keep_end_to_end(&mut headers);
             headers.remove(header::CONTENT_LENGTH);
             let _ = told.send((interim.status(), headers));
         }

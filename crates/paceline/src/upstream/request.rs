@@ -7,15 +7,13 @@ use http::{
     header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
 };
 
-use super::{
-    address::Address,
-    fields::{connection_has, keep_end_to_end, members},
-};
+use super::address::Address;
 use crate::{
     exchange::Exchange,
     http::{
         body::ResponseBody,
         env,
+        hop::{connection_has, keep_end_to_end, members},
         incoming::{announced, RequestBody},
     },
 };

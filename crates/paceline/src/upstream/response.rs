@@ -16,12 +16,11 @@ use hyper_util::rt::TokioIo;
 
 use super::{
     failure::Failure,
-    fields::keep_end_to_end,
     pool::{Connection, Pool},
 };
 use crate::{
     exchange::Upgrade,
-    http::{body::ResponseBody, hijack},
+    http::{body::ResponseBody, hijack, hop::keep_end_to_end},
 };
 
 /// The response to a request with this method. `upgrade`: the client's connection, if the upstream was offered one.

@@ -1,7 +1,9 @@
 //! Fields that speak of one connection and go no further (RFC 9110 section 7.6.1), for messages in either direction.
 //! It never adds a field.
 
-use http::{header, HeaderMap, HeaderName};
+use std::time::Duration;
+
+use http::{header, HeaderMap, HeaderName, Version};
 
 const OF_THE_CONNECTION: [HeaderName; 9] = [
     header::CONNECTION,
@@ -37,6 +39,23 @@ pub fn members(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &s
     lines.flat_map(|line| line.split(',')).map(str::trim).filter(|member| !member.is_empty())
 }
 
+/// For how long the other side says that it keeps the connection: zero, or until it says more; None: it does not say.
+pub fn kept_for(headers: &HeaderMap, version: Version) -> Option<Duration> {
+    let stays = match version {
+        Version::HTTP_10 => connection_has(headers, "keep-alive"),
+        _ => !connection_has(headers, "close"),
+    };
+    if !stays {
+        return Some(Duration::ZERO);
+    }
+    let timeout = members(headers, HeaderName::from_static("keep-alive")).find_map(|member| {
+        let (name, value) = member.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("timeout").then(|| value.trim().trim_matches('"').parse::<u64>().ok())?
+    })?;
+    // Its clock began before ours.
+    Some(Duration::from_secs(timeout.saturating_sub(1)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +87,23 @@ mod tests {
         left.sort_unstable();
         // A line that is no text names nothing.
         assert_eq!(left, ["cookie", "x-mine", "x-other"]);
+    }
+
+    #[test]
+    fn how_long_a_connection_is_kept() {
+        let of = |fields: &[(&'static str, &'static str)], version| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in fields {
+                headers.append(*name, HeaderValue::from_static(value));
+            }
+            kept_for(&headers, version)
+        };
+        assert_eq!(of(&[], Version::HTTP_11), None);
+        assert_eq!(of(&[], Version::HTTP_10), Some(Duration::ZERO));
+        assert_eq!(of(&[("connection", "x, Close")], Version::HTTP_11), Some(Duration::ZERO));
+        assert_eq!(of(&[("connection", "keep-alive")], Version::HTTP_10), None);
+        assert_eq!(of(&[("keep-alive", "max=100, Timeout=5")], Version::HTTP_11), Some(Duration::from_secs(4)));
+        assert_eq!(of(&[("keep-alive", "timeout=0")], Version::HTTP_11), Some(Duration::ZERO));
+        assert_eq!(of(&[("keep-alive", "timeout=soon")], Version::HTTP_11), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The control socket's file: made with mode 0600 from its first moment, by the account that is to use it, and removed in the end.
+//! The file of a private Unix socket (control, egress): made with mode 0600 from its first moment, by the account that is to use it, and removed in the end.
 //! It never takes the place of a living server's, nor of any other file, and never follows a link as root.
 
 use std::{

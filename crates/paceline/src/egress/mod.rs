@@ -1,0 +1,268 @@
+//! Outbound calls: processes of the machine ask the front over a private socket (docs/egress-protocol.md), and the front has the connections,
+//! which are warm when a worker is born and stay when it goes. It never decides what is asked, and never follows a redirect.
+//!
+//! Reading order: `serve` (the socket), `wanted` (what a call asks for), `call`, `origin` (connections to one upstream), `opening` (a new one:
+//! `resolver`, `public`, `dial`, `proxy`, `trust`), `connection` (HTTP on it), `receiving` (the response), `keeping` (those that are kept), `leaving` (clients that are gone), `failure` (why there is no response).
+
+mod breaker;
+mod call;
+mod connection;
+mod dial;
+mod failure;
+mod figures;
+mod keeping;
+mod leaving;
+mod opening;
+mod origin;
+mod proxy;
+mod public;
+mod receiving;
+mod resolver;
+mod serve;
+mod trust;
+mod wanted;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
+};
+
+use http::{request::Parts, uri::Scheme};
+use ipnet::IpNet;
+
+use self::{
+    failure::Failure,
+    keeping::Keeping,
+    opening::Opening,
+    origin::{Limits, Origin},
+    resolver::Resolver,
+    trust::Trusts,
+    wanted::{Wanted, Way},
+};
+pub use self::{figures::Told, serve::serve};
+
+/// How often connections that nobody uses are looked for.
+const SWEEP: Duration = Duration::from_secs(5);
+/// Upstreams in memory, as calls that want different things see them.
+const MOST_ORIGINS: usize = 4096;
+
+/// What a site's owner allows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// Connections to each upstream at a time.
+    pub connections: usize,
+    /// Failures to connect in a row after which an upstream is left alone for a while; 0: never.
+    pub breaker: u32,
+    /// Public addresses only, for all calls.
+    pub guard: bool,
+    /// Addresses that the guard lets pass.
+    pub guard_allow: Vec<IpNet>,
+    /// Hosts that may be asked, `*.example.com` among them; empty: all.
+    pub allow: Vec<String>,
+    /// Hosts that may not.
+    pub deny: Vec<String>,
+    /// Calls that only read end when the client has left who they are made for.
+    pub cancel: bool,
+    /// Bytes of responses that are kept; 0: none are.
+    pub cache: u64,
+}
+
+/// A site's outbound calls.
+pub struct Egress {
+    policy: RwLock<Arc<Policy>>,
+    origins: Mutex<HashMap<(Destination, Way, bool), Arc<Origin>>>,
+    resolver: Arc<Resolver>,
+    trusts: Arc<Trusts>,
+    keeping: RwLock<Option<Arc<Keeping>>>,
+}
+
+/// The outbound calls of all sites, for whoever tells of them.
+#[derive(Default)]
+pub struct Sites(Mutex<BTreeMap<String, Arc<Egress>>>);
+
+impl Sites {
+    pub fn put(&self, site: &str, egress: Arc<Egress>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(site.to_owned(), egress);
+    }
+
+    pub fn remove(&self, site: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(site);
+    }
+
+    /// By site, and by `host:port`.
+    pub fn told(&self) -> Vec<(String, BTreeMap<String, Told>)> {
+        let sites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sites.iter().map(|(site, egress)| (site.clone(), egress.told())).collect()
+    }
+}
+
+/// Whom a call is for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Destination {
+    https: bool,
+    host: String,
+    port: u16,
+}
+
+impl Destination {
+    /// Of a target in absolute-form.
+    fn of(head: &Parts) -> Result<Destination, Failure> {
+        let nonsense = |why: &str| Err(Failure::Request(why.into()));
+        let https = match head.uri.scheme() {
+            Some(scheme) if *scheme == Scheme::HTTPS => true,
+            Some(scheme) if *scheme == Scheme::HTTP => false,
+            Some(_) => return nonsense("the target is neither http nor https"),
+            None => return nonsense("the target is not in absolute-form"),
+        };
+        let Some(authority) = head.uri.authority().filter(|authority| !authority.host().is_empty()) else {
+            return nonsense("the target has no host");
+        };
+        let host = authority.host().to_ascii_lowercase();
+        let port = authority.port_u16().unwrap_or(if https { 443 } else { 80 });
+        Ok(Destination { https, host, port })
+    }
+}
+
+impl Egress {
+    pub fn new(policy: Policy) -> Arc<Egress> {
+        Arc::new(Egress {
+            keeping: RwLock::new(keeping(&policy)),
+            policy: RwLock::new(Arc::new(policy)),
+            origins: Mutex::default(),
+            resolver: Arc::default(),
+            trusts: Arc::default(),
+        })
+    }
+
+    /// What the owner allows from now on.
+    pub fn change(&self, policy: Policy) {
+        if policy.cache != self.policy().cache {
+            *self.keeping.write().unwrap_or_else(PoisonError::into_inner) = keeping(&policy);
+        }
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+        self.origins.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn keeping(&self) -> Option<Arc<Keeping>> {
+        self.keeping.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn policy(&self) -> Arc<Policy> {
+        self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn cancels(&self) -> bool {
+        self.policy().cancel
+    }
+
+    /// Whether the owner allows calls to this host.
+    fn may_ask(&self, host: &str) -> Result<(), Failure> {
+        let policy = self.policy();
+        let named = |list: &[String]| list.iter().any(|pattern| matches(pattern, host));
+        let forbidden = named(&policy.deny) || !(policy.allow.is_empty() || named(&policy.allow));
+        match forbidden {
+            true => Err(Failure::Denied { address: None, message: format!("calls to {host} are not allowed here") }),
+            false => Ok(()),
+        }
+    }
+
+    fn origin(&self, destination: Destination, wanted: &Wanted) -> Arc<Origin> {
+        let policy = self.policy();
+        let guarded = wanted.guard || policy.guard;
+        let mut origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (destination, wanted.way.clone(), guarded);
+        if let Some(origin) = origins.get(&key) {
+            return origin.clone();
+        }
+        if origins.len() >= MOST_ORIGINS {
+            origins.retain(|_, origin| origin.sweep());
+        }
+        let opening = Opening {
+            https: key.0.https,
+            host: key.0.host.clone(),
+            port: key.0.port,
+            way: wanted.way.clone(),
+            guard: guarded.then(|| policy.guard_allow.clone()),
+            resolver: self.resolver.clone(),
+            trusts: self.trusts.clone(),
+        };
+        let limits = Limits { connections: policy.connections.max(1), breaker: policy.breaker };
+        origins.entry(key).or_insert(Origin::new(opening, limits)).clone()
+    }
+
+    /// What is counted of each upstream, by `host:port`.
+    pub fn told(&self) -> BTreeMap<String, Told> {
+        let origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = BTreeMap::new();
+        for ((to, ..), origin) in origins.iter() {
+            let told: &mut Told = all.entry(format!("{}:{}", to.host, to.port)).or_default();
+            told.add(&origin.figures.told());
+        }
+        all
+    }
+
+    /// Closes what nobody has used for long.
+    fn sweep(&self) {
+        self.origins.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|origin| {
+            origin.sweep();
+        });
+    }
+}
+
+fn keeping(policy: &Policy) -> Option<Arc<Keeping>> {
+    (policy.cache > 0).then(|| Keeping::new(policy.cache))
+}
+
+/// Whether a host is meant by a name of a list: the same name, or by `*.` one below it.
+fn matches(pattern: &str, host: &str) -> bool {
+    match pattern.strip_prefix("*.") {
+        Some(parent) => {
+            let (parent, host) = (parent.as_bytes(), host.as_bytes());
+            let Some(at) = host.len().checked_sub(parent.len()) else { return false };
+            host[at..].eq_ignore_ascii_case(parent) && at > 1 && host[at - 1] == b'.'
+        }
+        None => pattern.eq_ignore_ascii_case(host),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_in_lists() {
+        assert!(matches("api.example", "API.example") && !matches("api.example", "x.api.example"));
+        assert!(matches("*.example", "a.b.example") && matches("*.example", "a.EXAMPLE"));
+        assert!(
+            !matches("*.example", "example") && !matches("*.example", ".example") && !matches("*.example", "aexample")
+        );
+    }
+
+    #[test]
+    fn who_may_be_asked() {
+        let egress = |allow: &[&str], deny: &[&str]| {
+            let list = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
+            Egress::new(Policy { allow: list(allow), deny: list(deny), ..Policy::default() })
+        };
+        assert!(egress(&[], &[]).may_ask("x").is_ok());
+        assert!(egress(&["x"], &[]).may_ask("x").is_ok() && egress(&["x"], &[]).may_ask("y").is_err());
+        assert!(
+            egress(&["*.x"], &["b.x"]).may_ask("a.x").is_ok() && egress(&["*.x"], &["b.x"]).may_ask("b.x").is_err()
+        );
+    }
+
+    #[test]
+    fn a_target_says_whom() {
+        let of = |target: &str| {
+            let head = http::Request::builder().uri(target).body(()).unwrap().into_parts().0;
+            Destination::of(&head)
+        };
+        let to = of("https://API.example/x").unwrap();
+        assert_eq!((to.https, to.host.as_str(), to.port), (true, "api.example", 443));
+        assert_eq!(of("http://[::1]:81").unwrap().port, 81);
+        assert!(matches!(of("/x"), Err(Failure::Request(_))));
+        assert!(matches!(of("ftp://x/"), Err(Failure::Request(_))));
+        assert!(matches!(of("x:1"), Err(Failure::Request(_))));
+    }
+}

@@ -1,0 +1,115 @@
+//! A new connection to an upstream: its name resolved, its addresses judged, connected to, through a proxy if one is asked for, TLS, and HTTP
+//! begun. It never keeps one.
+
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use ipnet::IpNet;
+use rustls_pki_types::ServerName;
+use tokio::{
+    net::TcpStream,
+    time::{timeout_at, Instant},
+};
+use tokio_rustls::TlsConnector;
+
+use super::{
+    connection::{Connection, Opened},
+    dial::dial,
+    failure::{with_causes, Failure},
+    public::is_public,
+    resolver::Resolver,
+    trust::Trusts,
+    wanted::Way,
+};
+
+/// Where to, and how.
+pub struct Opening {
+    pub https: bool,
+    pub host: String,
+    pub port: u16,
+    pub way: Way,
+    /// Addresses that are forbidden but for these; None: none are.
+    pub guard: Option<Vec<IpNet>>,
+    pub resolver: Arc<Resolver>,
+    pub trusts: Arc<Trusts>,
+}
+
+impl fmt::Display for Opening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+impl Opening {
+    pub async fn open(&self, until: Instant) -> Result<Connection, Failure> {
+        timeout_at(until, self.try_open()).await.unwrap_or(Err(Failure::OpenTimeout(None)))
+    }
+
+    async fn try_open(&self) -> Result<Connection, Failure> {
+        let mut opened = Opened::default();
+        let began = Instant::now();
+        let (host, port) = match &self.way.proxy {
+            Some(proxy) => (proxy.host.as_str(), proxy.port),
+            None => (self.host.as_str(), self.port),
+        };
+        let addresses = match self.way.address {
+            Some(address) => [address].into(),
+            None => self.resolver.resolve(host).await?,
+        };
+        opened.dns = began.elapsed();
+        let allowed = match (&self.guard, &self.way.proxy) {
+            (None, _) => addresses.to_vec(),
+            (Some(but), None) => self.judged(but, &addresses)?,
+            // The proxy is whoever it is; whom it is asked for is judged by what we know of the name.
+            (Some(but), Some(_)) => {
+                self.judged(but, &self.resolver.resolve(&self.host).await?)?;
+                addresses.to_vec()
+            }
+        };
+        let began = Instant::now();
+        let (mut stream, address) = dial(&allowed, port).await?;
+        if let Some(proxy) = self.way.proxy.as_ref().filter(|_| self.https) {
+            proxy.tunnel(&mut stream, &self.to_string()).await?;
+        }
+        opened.connect = began.elapsed();
+        match self.https {
+            true => self.secure(stream, address, opened).await,
+            false => Connection::speak(stream, false, address, opened).await,
+        }
+    }
+
+    /// Those of the upstream's addresses that the guard lets pass, and at least one.
+    fn judged(&self, but: &[IpNet], addresses: &[IpAddr]) -> Result<Vec<IpAddr>, Failure> {
+        let passes = |address: &IpAddr| is_public(*address) || but.iter().any(|net| net.contains(address));
+        let allowed: Vec<_> = addresses.iter().copied().filter(passes).collect();
+        match addresses.first() {
+            Some(&address) if allowed.is_empty() => {
+                let message = format!("{} is not public: its address is {address}", self.host);
+                Err(Failure::Denied { address: Some(address), message })
+            }
+            _ => Ok(allowed),
+        }
+    }
+
+    async fn secure(&self, stream: TcpStream, address: SocketAddr, mut opened: Opened) -> Result<Connection, Failure> {
+        let began = Instant::now();
+        let config = self.trusts.config(&self.way.trust, self.way.only_http1)?;
+        let name = self.way.trust.sni.as_deref().unwrap_or(&self.host);
+        let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let name = ServerName::try_from(name).map_err(|_| Failure::Tls("the name can be no server's".into()))?;
+        let failed = |error: std::io::Error| match error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
+            true => Failure::Tls(with_causes(&error)),
+            false => match Failure::of(&error, false) {
+                Failure::Closed { .. } => Failure::Tls("the connection was closed within the handshake".into()),
+                other => other,
+            },
+        };
+        let stream = TlsConnector::from(config).connect(name, stream).await.map_err(failed)?;
+        opened.tls = began.elapsed();
+        let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        Connection::speak(stream, http2, address, opened).await
+    }
+}

@@ -1,0 +1,308 @@
+//! The connections to one upstream, and the calls that wait for one. A call takes an open connection, or has one opened, or
+//! waits until there is a place. It never looks at a message.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::Notify,
+    time::{timeout_at, Instant},
+};
+
+use super::{
+    breaker::Breaker,
+    connection::{Connection, Speaks, Stream},
+    failure::Failure,
+    figures::Figures,
+    opening::Opening,
+};
+
+/// How long a connection of HTTP/1.1 is kept without a call; an upstream that says less in its Keep-Alive field is believed.
+const KEEP: Duration = Duration::from_secs(60);
+/// A request that must not be repeated gets none that has been idle for longer: many servers close theirs after 5 s, and the request might
+/// meet that.
+const SURE: Duration = Duration::from_secs(4);
+/// How long one of HTTP/2 is kept without a call. Its upstream can say that it closes.
+const KEEP_HTTP2: Duration = Duration::from_secs(300);
+/// Calls that wait for one upstream.
+const MOST_WAITING: usize = 1024;
+
+/// What is allowed for each upstream.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections at a time.
+    pub connections: usize,
+    /// Failures to connect in a row after which it is left alone for a while; 0: never.
+    pub breaker: u32,
+}
+
+/// One upstream, as calls that want the same see it.
+pub struct Origin {
+    opening: Opening,
+    limits: Limits,
+    state: Mutex<State>,
+    /// A connection or a place may be there.
+    changed: Notify,
+    pub figures: Figures,
+}
+
+#[derive(Default)]
+struct State {
+    /// The oldest first.
+    idle: Vec<Connection>,
+    /// Of HTTP/2, those in use among them.
+    shared: Vec<Connection>,
+    /// Of HTTP/1.1, those in use.
+    busy: usize,
+    /// Being opened now.
+    opening: usize,
+    waiting: usize,
+    /// What it spoke when last asked: whether calls that want a connection at the same time need one each.
+    http2: Option<bool>,
+    /// How many have been opened, or not.
+    attempts: u64,
+    /// Which of them was the last to fail, and why.
+    failed: Option<(u64, Failure)>,
+    breaker: Breaker,
+}
+
+/// A connection that one call has. It goes back when it is told to.
+pub struct Lease {
+    pub connection: Connection,
+    pub waited: Duration,
+    origin: Arc<Origin>,
+    /// None: HTTP/1.1.
+    _stream: Option<Stream>,
+    /// None: HTTP/2.
+    place: Option<Place>,
+}
+
+/// A place among the busy ones.
+struct Place(Arc<Origin>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.lock().busy -= 1;
+        self.0.changed.notify_one();
+    }
+}
+
+/// What a call that wants a connection is to do.
+enum Next {
+    /// It is counted as busy, if it is one of HTTP/1.1.
+    Take(Connection),
+    Open,
+    Wait(Waiting),
+}
+
+/// A call that is counted among those that wait.
+struct Waiting(Arc<Origin>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.lock().waiting -= 1;
+    }
+}
+
+impl Lease {
+    /// It has failed: nobody is to have it any more.
+    pub fn discard(self) {
+        if let Speaks::Http2(failed) = &self.connection.speaks {
+            let is_other = |one: &Connection| match &one.speaks {
+                Speaks::Http2(shared) => !Arc::ptr_eq(&shared.streams, &failed.streams),
+                Speaks::Http1(_) => true,
+            };
+            self.origin.lock().shared.retain(is_other);
+        }
+    }
+
+    /// The call is done with it, and its response complete. `keep`: for how long the upstream says that it keeps it, if it does.
+    pub fn give_back(mut self, keep: Option<Duration>) {
+        let Some(place) = self.place.take() else { return };
+        if self.connection.is_closed() || keep.is_some_and(|keep| keep.is_zero()) {
+            return;
+        }
+        self.connection.since = Instant::now();
+        self.connection.reused = true;
+        let mut state = self.origin.lock();
+        if let Some(keep) = keep.filter(|keep| *keep < KEEP) {
+            // As if it had lain there for the rest.
+            self.connection.since = self.connection.since.checked_sub(KEEP - keep).unwrap_or(self.connection.since);
+        }
+        state.idle.push(self.connection);
+        drop(state);
+        drop(place);
+    }
+}
+
+impl Origin {
+    pub fn new(opening: Opening, limits: Limits) -> Arc<Origin> {
+        Arc::new(Origin {
+            opening,
+            limits,
+            state: Mutex::default(),
+            changed: Notify::new(),
+            figures: Figures::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection for a call. `fresh`: none that has been used. `sure`: none that might be about to be closed.
+    pub async fn lease(self: &Arc<Self>, fresh: bool, sure: bool, until: Instant) -> Result<Lease, Failure> {
+        let began = Instant::now();
+        // Of the attempts after this one a failure is told to us, too.
+        let mut since = None;
+        let mut opened = None;
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // From here on no change is missed.
+            changed.as_mut().enable();
+            match self.next(&mut opened, fresh, sure, &mut since)? {
+                Next::Take(connection) => return Ok(self.leased(connection, began)),
+                Next::Open => opened = self.open(until).await?,
+                Next::Wait(_waiting) => timeout_at(until, changed).await.map_err(|_| Failure::OpenTimeout(None))?,
+            }
+        }
+    }
+
+    /// What a call that wants a connection is to do now.
+    fn next(
+        self: &Arc<Self>,
+        opened: &mut Option<Connection>,
+        fresh: bool,
+        sure: bool,
+        since: &mut Option<u64>,
+    ) -> Result<Next, Failure> {
+        let mut state = self.lock();
+        state.drop_old();
+        let taken = match opened.take() {
+            Some(own) => {
+                state.busy += 1;
+                Some(own)
+            }
+            None => state.take(fresh, sure),
+        };
+        if let Some(connection) = taken {
+            return Ok(Next::Take(connection));
+        }
+        if let (Some(since), Some((attempt, failure))) = (*since, &state.failed) {
+            if *attempt > since {
+                return Err(failure.clone());
+            }
+        }
+        if self.may_open(&mut state) {
+            state.breaker.check(Instant::now())?;
+            state.opening += 1;
+            return Ok(Next::Open);
+        }
+        if state.waiting >= MOST_WAITING {
+            return Err(Failure::Full(format!("{MOST_WAITING} calls wait for {}", self.opening)));
+        }
+        since.get_or_insert(state.attempts);
+        state.waiting += 1;
+        Ok(Next::Wait(Waiting(self.clone())))
+    }
+
+    /// Whether one more connection is to be opened now.
+    fn may_open(&self, state: &mut State) -> bool {
+        if state.busy + state.idle.len() + state.shared.len() + state.opening >= self.limits.connections {
+            // One that nobody may use as things are makes room.
+            if !state.idle.is_empty() {
+                state.idle.remove(0);
+            }
+        }
+        let all = state.busy + state.idle.len() + state.shared.len() + state.opening;
+        // Until it is known to speak HTTP/1.1 only, one is opened at a time: the others may be able to share it.
+        all < self.limits.connections && (state.opening == 0 || state.http2 == Some(false))
+    }
+
+    /// Opens one, whoever gets it: it goes on when the call that wanted it is gone. None: it is for all.
+    async fn open(self: &Arc<Self>, until: Instant) -> Result<Option<Connection>, Failure> {
+        let origin = self.clone();
+        let opened = tokio::spawn(async move {
+            let opened = origin.opening.open(until).await;
+            let mut state = origin.lock();
+            state.opening -= 1;
+            state.attempts += 1;
+            let now = Instant::now();
+            origin.figures.opened(&opened);
+            let opened = match opened {
+                Ok(connection) => {
+                    state.breaker.succeeded();
+                    state.http2 = Some(matches!(connection.speaks, Speaks::Http2(_)));
+                    match connection.speaks {
+                        Speaks::Http1(_) => Ok(Some(connection)),
+                        Speaks::Http2(_) => {
+                            // Whoever takes it first has opened it.
+                            state.shared.push(connection);
+                            Ok(None)
+                        }
+                    }
+                }
+                Err(failure) => {
+                    state.breaker.failed(origin.limits.breaker, now);
+                    state.failed = Some((state.attempts, failure.clone()));
+                    Err(failure)
+                }
+            };
+            drop(state);
+            origin.changed.notify_waiters();
+            opened
+        });
+        opened.await.unwrap_or_else(|_| Err(Failure::Protocol("a mistake in Paceline; please report it".into())))
+    }
+
+    fn leased(self: &Arc<Self>, connection: Connection, began: Instant) -> Lease {
+        let stream = match &connection.speaks {
+            Speaks::Http2(shared) => Some(shared.begin()),
+            Speaks::Http1(_) => None,
+        };
+        let place = stream.is_none().then(|| Place(self.clone()));
+        Lease { connection, waited: began.elapsed(), origin: self.clone(), _stream: stream, place }
+    }
+
+    /// Closes what nobody has used for long. Whether anything is left.
+    pub fn sweep(&self) -> bool {
+        let mut state = self.lock();
+        state.drop_old();
+        state.busy + state.idle.len() + state.shared.len() + state.opening + state.waiting > 0
+    }
+}
+
+impl State {
+    fn drop_old(&mut self) {
+        let now = Instant::now();
+        self.idle.retain(|one| !one.is_closed() && now - one.since < KEEP);
+        self.shared.retain(|one| {
+            let Speaks::Http2(shared) = &one.speaks else { return false };
+            let unused = shared.streams.load(std::sync::atomic::Ordering::Relaxed) == 0;
+            !(one.is_closed() || unused && now - one.since > KEEP_HTTP2)
+        });
+    }
+
+    /// One that is open, as far as is known; of HTTP/1.1 the one used last, and none if it is to be `fresh`: one of HTTP/2 that failed is not here
+    /// any more.
+    fn take(&mut self, fresh: bool, sure: bool) -> Option<Connection> {
+        let now = Instant::now();
+        if let Some(shared) = self.shared.iter_mut().find(|one| one.is_ready()) {
+            shared.since = now;
+            let mut taken = shared.share()?;
+            taken.reused = shared.reused;
+            shared.reused = true;
+            return Some(taken);
+        }
+        if fresh {
+            return None;
+        }
+        // One that is not ready is still being sent a body that its answer did not wait for.
+        let index = self.idle.iter().rposition(|one| one.is_ready() && !(sure && now - one.since > SURE))?;
+        self.busy += 1;
+        Some(self.idle.remove(index))
+    }
+}

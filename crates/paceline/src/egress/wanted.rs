@@ -1,0 +1,289 @@
+//! What a call asks for beside HTTP's own: the field `Paceline-Egress` of its request (docs/egress-protocol.md). What can't be
+//! understood is refused, never left out. It decides nothing.
+
+use std::{net::IpAddr, path::PathBuf, time::Duration};
+
+use http::HeaderMap;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use sfv::{BareItem, Dictionary, ListEntry, Parser};
+
+use super::{failure::Failure, proxy::Proxy};
+
+/// The request's field, and the response's.
+pub const FIELD: &str = "paceline-egress";
+/// The response's, in place of a response.
+pub const ERROR_FIELD: &str = "paceline-egress-error";
+
+/// What Net::HTTP allows for a connection, and what we do unless told otherwise.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
+/// A longer time means for ever.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
+/// What one call asks for.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    /// From the call's arrival to a connection that can be used.
+    pub open_timeout: Duration,
+    /// From the call's arrival to the last byte of the response.
+    pub deadline: Option<Duration>,
+    pub way: Way,
+    /// Public addresses only.
+    pub guard: bool,
+    /// The id of the exchange that it is made for.
+    pub exchange: Option<String>,
+    /// A response that was kept may answer.
+    pub cache: bool,
+}
+
+/// What a connection has to be like. Calls that want different ones never share any.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub struct Way {
+    pub trust: Trust,
+    /// In place of asking DNS.
+    pub address: Option<IpAddr>,
+    pub proxy: Option<Proxy>,
+    /// HTTP/2 is not offered.
+    pub only_http1: bool,
+}
+
+impl Way {
+    /// Different for calls that must not share an answer; empty for what is usual.
+    pub fn name(&self) -> String {
+        match *self == Way::default() {
+            true => String::new(),
+            false => format!("{self:?}"),
+        }
+    }
+}
+
+/// How a TLS server proves who it is, and how we do.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub struct Trust {
+    pub verify: Verify,
+    pub ca_file: Option<PathBuf>,
+    pub ca_path: Option<PathBuf>,
+    /// Certificates one after another.
+    pub ca: Vec<u8>,
+    /// Our certificates one after another, and the private key; both or none.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+    pub sni: Option<String>,
+    pub min: Option<TlsVersion>,
+    pub max: Option<TlsVersion>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verify {
+    /// The chain and the name.
+    #[default]
+    All,
+    /// The chain only.
+    Chain,
+    Nothing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TlsVersion {
+    Tls12,
+    Tls13,
+}
+
+impl Wanted {
+    /// What the request's fields say.
+    pub fn of(headers: &HeaderMap) -> Result<Wanted, Failure> {
+        let mut wanted = Wanted { open_timeout: OPEN_TIMEOUT, cache: true, ..Wanted::default() };
+        let mut lines = headers.get_all(FIELD).iter();
+        let Some(line) = lines.next() else { return Ok(wanted) };
+        let refused = |why: String| Err(Failure::Unsupported(why));
+        if lines.next().is_some() {
+            return refused("several fields Paceline-Egress".into());
+        }
+        let Ok(members) = Parser::new(line.as_bytes()).parse::<Dictionary>() else {
+            return refused("Paceline-Egress is no dictionary (RFC 9651)".into());
+        };
+        let (mut certificate, mut key, mut verify_host) = (None, None, true);
+        for (name, entry) in &members {
+            let ListEntry::Item(item) = entry else { return refused(format!("{name} is a list")) };
+            let taken = Taken(&item.bare_item);
+            let way = &mut wanted.way;
+            let trust = &mut way.trust;
+            let understood = match name.as_str() {
+                "open_timeout" => taken.seconds().map(|time| wanted.open_timeout = time),
+                "deadline" => taken.seconds().map(|time| wanted.deadline = Some(time)),
+                "verify" => taken.boolean().map(|yes| {
+                    if !yes {
+                        trust.verify = Verify::Nothing;
+                    }
+                }),
+                "verify_host" => taken.boolean().map(|yes| verify_host = yes),
+                "ca_file" => taken.text().map(|path| trust.ca_file = Some(path.into())),
+                "ca_path" => taken.text().map(|path| trust.ca_path = Some(path.into())),
+                "ca" => taken.bytes().map(|bytes| trust.ca = bytes),
+                "cert" => taken.bytes().map(|bytes| certificate = Some(bytes)),
+                "key" => taken.bytes().map(|bytes| key = Some(bytes)),
+                "sni" => taken.text().map(|name| trust.sni = Some(name.to_owned())),
+                "address" => taken.text().and_then(|text| text.parse().ok()).map(|address| way.address = Some(address)),
+                "proxy" => taken.text().and_then(Proxy::parse).map(|proxy| way.proxy = Some(proxy)),
+                "http" => (taken.text() == Some("1.1")).then(|| way.only_http1 = true),
+                "tls_min" => taken.version().map(|version| trust.min = Some(version)),
+                "tls_max" => taken.version().map(|version| trust.max = Some(version)),
+                "exchange" => taken.text().map(|id| wanted.exchange = Some(id.to_owned())),
+                "cache" => taken.boolean().map(|yes| wanted.cache = yes),
+                "guard" => taken.boolean().map(|yes| wanted.guard = yes),
+                _ => None,
+            };
+            if understood.is_none() {
+                return refused(format!("{name} can't be honoured as it stands"));
+            }
+        }
+        if !verify_host && wanted.way.trust.verify == Verify::All {
+            wanted.way.trust.verify = Verify::Chain;
+        }
+        wanted.way.trust.identity = match (certificate, key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => return refused("cert and key go together".into()),
+        };
+        Ok(wanted)
+    }
+}
+
+/// A member's value.
+struct Taken<'a>(&'a BareItem);
+
+impl<'a> Taken<'a> {
+    fn seconds(&self) -> Option<Duration> {
+        let thousandths = match self.0 {
+            BareItem::Decimal(number) => i64::from(number.as_integer_scaled_1000()),
+            BareItem::Integer(number) => i64::from(*number).checked_mul(1000)?,
+            _ => return None,
+        };
+        Some(Duration::from_millis(u64::try_from(thousandths).ok()?).min(LONGEST))
+    }
+
+    fn boolean(&self) -> Option<bool> {
+        self.0.as_boolean()
+    }
+
+    fn text(&self) -> Option<&'a str> {
+        match self.0 {
+            BareItem::String(text) => Some(text.as_str()),
+            _ => None,
+        }
+    }
+
+    fn bytes(&self) -> Option<Vec<u8>> {
+        self.0.as_byte_sequence().filter(|bytes| !bytes.is_empty()).map(<[u8]>::to_vec)
+    }
+
+    fn version(&self) -> Option<TlsVersion> {
+        match self.text()? {
+            "1.2" => Some(TlsVersion::Tls12),
+            "1.3" => Some(TlsVersion::Tls13),
+            _ => None,
+        }
+    }
+}
+
+/// Certificates in DER that lie one after another; None if they do not.
+pub fn certificates(mut bytes: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
+    let mut found = Vec::new();
+    while !bytes.is_empty() {
+        // A SEQUENCE of definite length (X.690 sections 8.1.3, 8.9).
+        let (&[0x30, first], rest) = bytes.split_first_chunk::<2>()? else { return None };
+        let (head, length) = match first {
+            0..=0x7f => (2, first as usize),
+            0x81..=0x84 => {
+                let count = (first & 0x7f) as usize;
+                let length = rest.get(..count)?.iter().fold(0_usize, |sum, byte| sum << 8 | *byte as usize);
+                (2 + count, length)
+            }
+            _ => return None,
+        };
+        let (one, others) = bytes.split_at_checked(head.checked_add(length)?)?;
+        found.push(CertificateDer::from(one.to_vec()));
+        bytes = others;
+    }
+    Some(found)
+}
+
+/// A private key in DER, of whichever format.
+pub fn private_key(bytes: &[u8]) -> Option<PrivateKeyDer<'static>> {
+    PrivateKeyDer::try_from(bytes.to_vec()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn of(value: &'static str) -> Result<Wanted, Failure> {
+        let mut headers = HeaderMap::new();
+        headers.insert(FIELD, HeaderValue::from_static(value));
+        Wanted::of(&headers)
+    }
+
+    #[test]
+    fn nothing_asked_for_is_what_net_http_does() {
+        let wanted = Wanted::of(&HeaderMap::new()).unwrap();
+        assert_eq!((wanted.open_timeout, wanted.deadline, wanted.guard), (Duration::from_secs(60), None, false));
+        assert_eq!(wanted.way, Way::default());
+        assert_eq!(wanted.way.trust.verify, Verify::All);
+    }
+
+    #[test]
+    fn each_member_is_understood() {
+        let wanted = of(
+            r#"open_timeout=2.5, deadline=3, verify_host=?0, ca_file="/a", ca_path="/b", ca=:MAA=:, cert=:MAA=:, key=:MAA=:, sni="x", address="::1", proxy="http://me:pw@proxy:3128", http="1.1", tls_min="1.2", tls_max="1.3", guard"#,
+        )
+        .unwrap();
+        assert_eq!(wanted.open_timeout, Duration::from_millis(2500));
+        assert_eq!(wanted.deadline, Some(Duration::from_secs(3)));
+        assert!(wanted.guard && wanted.way.only_http1 && wanted.way.proxy.is_some());
+        assert_eq!(wanted.way.address, Some("::1".parse().unwrap()));
+        let trust = wanted.way.trust;
+        assert_eq!(trust.verify, Verify::Chain);
+        assert_eq!((trust.ca_file, trust.ca_path, trust.ca), (Some("/a".into()), Some("/b".into()), vec![0x30, 0]));
+        assert_eq!(trust.identity, Some((vec![0x30, 0], vec![0x30, 0])));
+        assert_eq!((trust.min, trust.max), (Some(TlsVersion::Tls12), Some(TlsVersion::Tls13)));
+        assert_eq!(of("verify=?0, verify_host=?0").unwrap().way.trust.verify, Verify::Nothing);
+        assert_eq!(of("verify, verify_host").unwrap().way.trust.verify, Verify::All);
+    }
+
+    #[test]
+    fn what_can_not_be_honoured_is_refused() {
+        for value in [
+            "verfy=?0",
+            "verify=0",
+            "verify=(?0)",
+            "open_timeout=-1",
+            "open_timeout=\"2\"",
+            "address=\"host\"",
+            "http=\"2\"",
+            "tls_min=\"1.0\"",
+            "cert=:MAA=:",
+            "ca=::",
+            "proxy=\"socks5://x\"",
+            "=",
+        ] {
+            assert!(matches!(of(value), Err(Failure::Unsupported(_))), "{value}");
+        }
+    }
+
+    #[test]
+    fn certificates_are_told_apart_by_their_lengths() {
+        let long = [&[0x30, 0x81, 0x80][..], &[1; 0x80]].concat();
+        let both = [&[0x30, 1, 7][..], &long].concat();
+        let found = certificates(&both).unwrap();
+        assert_eq!(found.iter().map(|one| one.len()).collect::<Vec<_>>(), [3, 0x83]);
+        for damaged in [
+            &[0x30][..],
+            &[0x31, 0],
+            &[0x30, 2, 1],
+            &[0x30, 0x80],
+            &[0x30, 0x84, 255, 255, 255, 255],
+            &[0x30, 0x85, 0, 0, 0, 0, 0],
+        ] {
+            assert!(certificates(damaged).is_none(), "{damaged:?}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The sockets on which sites' processes ask for outbound calls, and the thread that makes these. A socket is opened again when its file is lost,
+//! or when the front that had it has ended. It never makes a call itself.
+
+use std::{
+    collections::HashMap,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::{runtime::Handle, task::JoinHandle};
+
+use super::{event_loop, handover};
+use crate::{
+    account::Account,
+    config::SiteConfig,
+    egress::{self, Egress},
+    private_socket::{self, SocketFile},
+};
+
+/// How apps learn where it is.
+const VARIABLE: &str = "PACELINE_EGRESS";
+/// How they learn that they are to tell whom they ask for.
+const CANCEL: &str = "PACELINE_EGRESS_CANCEL";
+/// Stands there where there is none.
+const OFF: &str = "off";
+/// Below a site's root.
+const SOCKET: &str = "tmp/paceline-egress.sock";
+/// How often it is tried to have a socket that could not be had.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// What all sites ask with.
+pub struct Outbound {
+    /// Whom those see who tell of them.
+    told: Arc<egress::Sites>,
+    /// The thread's event loop. None: nobody has needed it.
+    event_loop: Option<Handle>,
+    sites: HashMap<String, Asking>,
+}
+
+/// One site's.
+struct Asking {
+    path: PathBuf,
+    account: Option<Account>,
+    egress: Arc<Egress>,
+    open: Option<(SocketFile, JoinHandle<()>)>,
+    tried: Instant,
+}
+
+impl Outbound {
+    pub fn new(told: Arc<egress::Sites>) -> Outbound {
+        Outbound { told, event_loop: None, sites: HashMap::new() }
+    }
+
+    /// Lets a site's processes ask, and tells them where. What they may do is changed if it did before.
+    pub fn open(&mut self, site: &mut SiteConfig, account: Option<&Account>) {
+        let Some(policy) = site.egress.clone() else {
+            self.close(&site.name);
+            site.env.entry(VARIABLE.into()).or_insert_with(|| OFF.into());
+            return;
+        };
+        if policy.cancel {
+            site.env.entry(CANCEL.into()).or_insert_with(|| "1".into());
+        }
+        let path = site.root.join(SOCKET);
+        site.env.entry(VARIABLE.into()).or_insert_with(|| path.display().to_string());
+        if let Some(asking) = self.sites.get(&site.name).filter(|asking| asking.is_at(&path, account)) {
+            return asking.egress.change(policy);
+        }
+        let Ok(event_loop) = self.event_loop() else { return };
+        let mut asking =
+            Asking { path, account: account.cloned(), egress: Egress::new(policy), open: None, tried: Instant::now() };
+        asking.try_open(&event_loop);
+        self.told.put(&site.name, asking.egress.clone());
+        self.sites.insert(site.name.clone(), asking);
+    }
+
+    pub fn close(&mut self, site: &str) {
+        self.told.remove(site);
+        self.sites.remove(site);
+    }
+
+    /// Sees that the sockets are where they are looked for.
+    pub fn look(&mut self) {
+        let Some(event_loop) = self.event_loop.clone() else { return };
+        for asking in self.sites.values_mut() {
+            let lost = asking.open.as_ref().is_none_or(|(file, _)| !file.is_there());
+            if lost && asking.tried.elapsed() >= TRY_AGAIN {
+                asking.try_open(&event_loop);
+            }
+        }
+    }
+
+    fn event_loop(&mut self) -> io::Result<Handle> {
+        if let Some(event_loop) = &self.event_loop {
+            return Ok(event_loop.clone());
+        }
+        let runtime = event_loop()?;
+        let handle = runtime.handle().clone();
+        // The thread takes no signals of the server's, and ends with the process.
+        handover::mask::block();
+        let thread = std::thread::Builder::new().name("egress".into());
+        let began = thread.spawn(move || runtime.block_on(std::future::pending::<()>()));
+        handover::mask::unblock();
+        began?;
+        self.event_loop = Some(handle.clone());
+        Ok(handle)
+    }
+}
+
+impl Asking {
+    fn is_at(&self, path: &Path, account: Option<&Account>) -> bool {
+        self.path == path && self.account.as_ref() == account
+    }
+
+    /// What can't be opened now is tried again later: those who ask make their calls by themselves meanwhile.
+    fn try_open(&mut self, event_loop: &Handle) {
+        self.tried = Instant::now();
+        self.stop();
+        let Ok((listener, file)) = private_socket::listen(&self.path, self.account.as_ref(), false) else { return };
+        let _within = event_loop.enter();
+        let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
+        self.open = Some((file, event_loop.spawn(egress::serve(listener, self.egress.clone()))));
+    }
+
+    fn stop(&mut self) {
+        if let Some((_, serving)) = self.open.take() {
+            serving.abort();
+        }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
