@@ -1,0 +1,113 @@
+# frozen_string_literal: true
+
+# Outbound calls through the server's front: HTTP/1.1 over its Unix socket, with absolute-form targets (docs/egress-protocol.md). Connections to it
+# are kept as those to upstreams are. It decides nothing about the call: what the front can't do is made from this process.
+require "socket"
+
+module Paceline
+  module HTTP
+    module Front
+      SOCKET = "tmp/paceline-egress.sock"
+      # How long it is before a socket that was not there is looked for again (s). A worker's, which PACELINE_EGRESS names, is looked for each time.
+      LOOKED = 1
+      private_constant :SOCKET, :LOOKED
+
+      @looked = nil
+
+      class << self
+        # A connection to the front, or nil if there is none.
+        def wire
+          path = self.path or return
+          HTTP.pool.take(path, true) || open(path)
+        end
+
+        # The path of the socket, or nil: PACELINE_EGRESS, or in the application's folder.
+        def path
+          given = ENV["PACELINE_EGRESS"]
+          return (given unless given == "off" || given.empty?) if given
+
+          @found = nil if defined?(@from) && @from != Dir.pwd
+          @found ||= File.join(root, SOCKET)
+        end
+
+        private
+
+        def root
+          @from = Dir.pwd
+          defined?(::Rails.root) && ::Rails.root ? ::Rails.root.to_s : @from
+        end
+
+        def open(path)
+          return if @missing == path && HTTP.now - @looked < LOOKED
+
+          owner = File.stat(path).uid
+          # What another user listens on is not told our secrets.
+          return missing(path) unless [Process.euid, 0].include?(owner) || Process.euid.zero?
+
+          @missing = nil
+          FrontWire.new(UNIXSocket.new(path), path)
+        rescue SystemCallError, ArgumentError # a path that is too long for a socket
+          missing(path)
+        end
+
+        def missing(path)
+          @missing = (path unless ENV["PACELINE_EGRESS"])
+          @looked = HTTP.now
+          nil
+        end
+      end
+    end
+
+    class FrontWire < Wire
+      FIELD = "paceline-egress"
+      ERROR = "paceline-egress-error"
+      private_constant :FIELD, :ERROR
+
+      # A call begins. `line`: its field, to be sent behind the request line; `destination`: whom its failures are about; `open_timeout`: s or nil.
+      def announce(line, destination, open_timeout)
+        @line = (line unless line.empty?)
+        @destination = destination
+        @open_timeout = open_timeout
+      end
+
+      def write(*strings)
+        if @line
+          first = strings[0]
+          stop = first.index("\n") + 1
+          strings[0] = first.byteslice(0, stop) << @line << first.byteslice(stop..)
+          @line = nil
+        end
+        super
+      end
+
+      # The response without what the front says of it; raises what stands in place of one.
+      def judge(response)
+        fields = response.instance_variable_get(:@header)
+        if (failure = fields.delete(ERROR))
+          raise Failures.of(failure[0], @destination)
+        end
+
+        report = fields.delete(FIELD)
+        if report && (account = Account.current)
+          account.reported(@destination, report[0])
+        end
+        @report = report && report[0]
+        response
+      end
+
+      # Where the last call went to: "192.0.2.7:443", or nil.
+      def address
+        @report && @report[/address="([^"]*)"/, 1]
+      end
+
+      private
+
+      # Until the first byte the front may have to open a connection, and it is the one to say that this takes too long.
+      def patience
+        return @read_timeout if received? || @read_timeout.nil? || @open_timeout.nil? || @read_timeout < @open_timeout
+
+        [@read_timeout, @open_timeout + 1].max
+      end
+    end
+  end
+end

@@ -1,0 +1,208 @@
+# frozen_string_literal: true
+
+# What is hooked in Net::HTTP, before the class itself. A Net::HTTP that rides gets its @socket lent (`connect`), gives it back when it is done
+# (`do_finish`), and changes it between two requests for one that is surely alive (`begin_transport`); how requests are written, responses read,
+# errors raised and repeated stays Net::HTTP's. One that does not ride is left alone, but counted and held to the deadline.
+module Paceline
+  module HTTP
+    module Riding
+      # What a connection that was closed by its other end while it waited looks like.
+      STALE = [EOFError, Errno::ECONNRESET, Errno::ECONNABORTED, Errno::EPIPE, OpenSSL::SSL::SSLError].freeze
+      IDEMPOTENT = %w[GET HEAD PUT DELETE OPTIONS TRACE].to_h { |name| [name, true] }.freeze
+      # Net::HTTP's own, within which a started session uses its connection again (s). Any other was set by somebody who wants it.
+      KEEP_ALIVE_TIMEOUT = 2
+      private_constant :STALE, :IDEMPOTENT, :KEEP_ALIVE_TIMEOUT
+
+      def request(req, body = nil, &block)
+        return super if started? || !(@paceline_next = paceline_destination)
+
+        # As Net::HTTP does it, but without `Connection: close`.
+        @paceline_request = req
+        start { return request(req, body, &block) }
+      ensure
+        @paceline_next = nil
+      end
+
+      # The certificate that the front has seen is not told by it: from here on the connection is of this process.
+      def peer_cert
+        paceline_leave_front
+        super
+      end
+
+      def ipaddr
+        paceline_leave_front if started?
+        super
+      end
+
+      private
+
+      # Where this goes to with a connection that can be lent; nil: it does not ride.
+      def paceline_destination
+        return unless paceline_rides?
+        # Where connections are looked at as they are made, or made in a way of their own, nobody else's will do. (TLS to a proxy is net-http 0.5's.)
+        return if @debug_output || @local_host || @local_port || @proxy_use_ssl
+
+        Destination.of(self, @address, @port, @use_ssl, @ipaddr)
+      end
+
+      def paceline_rides?
+        Hosts.ride?(@address)
+      end
+
+      def paceline_counts?
+        true
+      end
+
+      def connect
+        destination = @paceline_next || paceline_destination
+        return paceline_by_itself { super } unless destination
+
+        @paceline_next = nil
+        req, @paceline_request = @paceline_request, nil
+        fresh, @paceline_fresh = @paceline_fresh, nil
+        timeout = Deadline.shrink(@open_timeout)
+        within = @keep_alive_timeout unless @keep_alive_timeout == KEEP_ALIVE_TIMEOUT
+        wire = (Front.wire if paceline_front?(destination, req)) ||
+               destination.wire(repeatable: req.nil? || IDEMPOTENT[req.method], within: within, fresh: fresh, open_timeout: timeout, read_timeout: @read_timeout)
+        @socket = wire.lend(@read_timeout, @write_timeout, @continue_timeout)
+        @paceline_at = destination
+        @last_communicated = nil
+        on_connect
+      end
+
+      def paceline_by_itself
+        timeout, began = @open_timeout, HTTP.now
+        @open_timeout = Deadline.shrink(timeout)
+        account = (Account.current if paceline_counts?)
+        account&.connecting = true
+        yield
+        account&.connected(@address, use_ssl?, HTTP.now - began, own: true)
+      ensure
+        @open_timeout = timeout
+        account&.connecting = false
+      end
+
+      # Whether this is for the front. What goes beyond its protocol is not.
+      def paceline_front?(destination, req)
+        return false if @paceline_left_front || @continue_timeout || destination.front_members.nil? || destination.declined?
+
+        req.nil? || (req.path.start_with?("/") && req["upgrade"].nil? && req.method != "CONNECT" && (req.body_stream.nil? || req.body_stream.respond_to?(:rewind)))
+      end
+
+      def paceline_leave_front
+        return unless @socket.is_a?(FrontWire)
+
+        @paceline_left_front = true
+        HTTP.pool.give(@socket)
+        connect
+      end
+
+      def begin_transport(req)
+        unless @socket.is_a?(Wire)
+          @paceline_wire = nil
+          super
+          @socket.read_timeout = Deadline.shrink(@read_timeout) if Deadline.current
+          return
+        end
+        paceline_fit(req)
+        @last_communicated = nil
+        wire = @paceline_wire = @socket
+        wire.deadline = Deadline.current
+        wire.begin
+        wire.announce(paceline_line, @paceline_at, @open_timeout) if wire.is_a?(FrontWire)
+        super
+      end
+
+      # Sees to it that the connection is good for this request.
+      def paceline_fit(req)
+        Deadline.shrink(nil)
+        failed = @socket.closed?
+        # One that has answered already is looked at as any that is taken.
+        return unless failed || @last_communicated || !paceline_fits?(req)
+
+        HTTP.pool.give(@socket) unless failed
+        @paceline_request = req
+        # After one that has failed none is tried that may fail, too.
+        @paceline_fresh = failed
+        connect
+      end
+
+      def paceline_fits?(req)
+        return paceline_front?(@paceline_at, req) if @socket.is_a?(FrontWire)
+
+        !@socket.used? || IDEMPOTENT[req.method] || HTTP.pool.fit?(@socket, false)
+      end
+
+      # The field Paceline-Egress, which says nothing that the front takes for granted.
+      def paceline_line
+        members = @paceline_at.front_members
+        timeout = @open_timeout
+        left = Deadline.current&.-(HTTP.now)
+        exchange = Thread.current.thread_variable_get(:paceline_exchange)
+        return @paceline_at.front_line if left.nil? && timeout == 60 && exchange.nil?
+
+        words = []
+        words << "open_timeout=#{format("%.3f", timeout)}" if timeout && timeout != 60
+        # Net::HTTP's nil is for ever; the front's longest time is a day.
+        words << "open_timeout=86400.0" if timeout.nil?
+        words << "deadline=#{format("%.3f", left)}" if left
+        words << "exchange=\"#{exchange.delete("^ !#-[]-~")}\"" if exchange
+        words << members unless members.empty?
+        "Paceline-Egress: #{words.join(", ")}\r\n"
+      end
+
+      def edit_path(path)
+        @socket.is_a?(FrontWire) ? "#{@use_ssl ? "https" : "http"}://#{addr_port}#{path}" : super
+      end
+
+      def transport_request(req, &block)
+        account = (Account.current if paceline_counts?)
+        return paceline_transport(req) { super } unless account
+
+        account.call(@address) { paceline_transport(req) { super } }
+      end
+
+      # Sends it once more where that is right: the front can't do it; or the connection was closed while it waited, or the front was stopped, no byte
+      # of a response has come, and the request may be sent twice.
+      def paceline_transport(req)
+        repeated = false
+        begin
+          yield
+        rescue Declined
+          raise if @paceline_left_front
+
+          @paceline_at.declined
+          @paceline_left_front = true
+          paceline_rewind(req) or raise
+          retry
+        rescue *STALE
+          wire = @paceline_wire
+          raise if repeated || !wire.is_a?(Wire) || wire.received? || !(wire.used? || wire.is_a?(FrontWire)) || !IDEMPOTENT[req.method] || !paceline_rewind(req)
+
+          repeated = true
+          retry
+        end
+      end
+
+      def paceline_rewind(req)
+        stream = req.body_stream or return true
+        stream.respond_to?(:rewind) && stream.rewind
+        stream.respond_to?(:rewind)
+      end
+
+      def end_transport(req, res)
+        super
+        @socket.rest(res) if @last_communicated && @socket.is_a?(Wire)
+      end
+
+      def do_finish
+        wire = @socket
+        return super unless wire.is_a?(Wire)
+
+        @started = false
+        @socket = nil
+        HTTP.pool.give(wire)
+      end
+    end
+  end
+end
