@@ -27,6 +27,11 @@ module Paceline
 
     attr_reader :worker, :number, :io
 
+    # Seconds that a request may take before its worker is given up, or nil.
+    def patience
+      @worker.patience
+    end
+
     def initialize(worker, number, io)
       @worker = worker
       @number = number

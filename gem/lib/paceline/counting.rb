@@ -2,6 +2,7 @@
 
 # What one request cost, as the front is told with its response. Knows the process's figures before and after; never the request.
 require_relative "frames"
+require_relative "outbound_calls"
 require_relative "process_times"
 require_relative "spans"
 
@@ -9,15 +10,18 @@ module Paceline
   class Counting
     include ProcessTimes
 
-    def initialize
+    # `patience`: seconds that a request may take, or nil.
+    def initialize(patience = nil)
+      @outbound = OutboundCalls.new(patience)
       @counted = Frames::Counters.new(0, 0, 0, 0, 0, "")
       @gc = @allocated = 0
     end
 
     # The app is about to be called.
-    def start
+    def start(env)
       Thread.current[:paceline_spans] = nil
       @counted.chunks = 0
+      @outbound.start(env)
       @gc = gc_time
       @allocated = GC.stat(:total_allocated_objects)
       @counted.started = now
@@ -30,6 +34,8 @@ module Paceline
       @counted.allocated = GC.stat(:total_allocated_objects) - @allocated
       @counted.gc = gc_time - @gc
       spans = Thread.current[:paceline_spans]
+      outbound = @outbound.spans
+      spans = spans ? spans.merge(outbound) : outbound if outbound
       @counted.spans = spans ? Frames.fields(*spans.flat_map { |name, (total, count)| [name, total.to_i, count] }) : ""
       @counted
     end

@@ -19,7 +19,7 @@ module Paceline
     def initialize(channel)
       @channel = channel
       @headers = Headers.new
-      @counting = Counting.new
+      @counting = Counting.new(channel.patience)
     end
 
     # Serves one request, from the call of the app to the last callback.
@@ -254,7 +254,7 @@ module Paceline
       @env = env
       @status = @app_headers = @body = @error = @gatherer = nil
       @begun = @flagged = false
-      @counting.start
+      @counting.start(env)
     end
   end
 end

@@ -50,6 +50,12 @@ module Paceline
       @settings["root"]
     end
 
+    # Seconds that a request may take (app_hard_timeout), or nil.
+    def patience
+      time = @settings["app_hard_timeout"].to_s
+      time.empty? ? nil : time.to_f
+    end
+
     def draining?
       @draining
     end
