@@ -24,7 +24,7 @@ class BreweryTest < Minitest::Test
   end
 
   def test_every_page_is_there
-    %w[/ /breweries /breweries/1 /breweries?region=Kent /beers /beers?page=3 /beers/1 /search?q=pils /slow?ms=1 /tasting-room /ticker /up].each do |path|
+    %w[/ /breweries /breweries/1 /breweries?region=Kent /beers /beers?page=3 /beers/1 /search?q=pils /slow?ms=1 /provision /tasting-room /ticker /up].each do |path|
       answer = @visitor.get(path)
       assert_equal "200", answer.code, path
       assert_equal "text/html", answer["content-type"][/\A[^;]+/], path

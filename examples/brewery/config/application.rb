@@ -19,6 +19,8 @@ module BreweryGuide
     # "X-Sendfile" or "X-Accel-Redirect": the server sends the label pictures, not Ruby.
     config.action_dispatch.x_sendfile_header = ENV["SENDFILE_HEADER"]
 
+    $LOAD_PATH.unshift(root.join("lib").to_s)
+
     config.generators.system_tests = nil
   end
 end

@@ -10,6 +10,7 @@ Rails.application.routes.draw do
   get "search", to: "pages#search"
   get "feed", to: "feeds#show", defaults: { format: "xml" }
   get "slow", to: "pages#slow"
+  get "provision", to: "pages#provision"
   get "oops", to: "pages#oops"
 
   get "tasting-room", to: "live#room", as: :tasting_room

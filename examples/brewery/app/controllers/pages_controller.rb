@@ -1,3 +1,6 @@
+require "net/http"
+require "suppliers"
+
 class PagesController < ApplicationController
   LONGEST = 60_000
 
@@ -19,6 +22,19 @@ class PagesController < ApplicationController
     @asked = params.fetch(:ms, 500).to_i.clamp(0, LONGEST)
     started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     sleep @asked / 1000.0
+    @took = ((Process.clock_gettime(Process::CLOCK_MONOTONIC) - started) * 1000).round
+  end
+
+  # A page that has to ask others for each of its lines.
+  def provision
+    suppliers = Suppliers.place
+    started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    @prices = Suppliers::GOODS.each_with_index.to_h do |goods, number|
+      http = Net::HTTP.new("localhost", URI(suppliers.url).port)
+      http.use_ssl = true
+      http.ca_file = suppliers.ca_file
+      [goods, http.get("/prices/#{number}").body]
+    end
     @took = ((Process.clock_gettime(Process::CLOCK_MONOTONIC) - started) * 1000).round
   end
 
