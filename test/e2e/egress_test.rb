@@ -369,9 +369,21 @@ class EgressTest < Minitest::Test
     refute_match(/one line would reuse/, @server.output)
   end
 
+  def test_the_trace_of_a_request_goes_on
+    traces = Queue.new
+    to = answering { |head, _| traces << [head["traceparent"], head["tracestate"]]; OK }
+    @dir = app
+    write(@dir, "config.ru" => "require 'openssl'; #{INSTALLED}\nrun ->(_) { [200, {}, [Net::HTTP.get(URI('#{to.url}/'))]] }")
+    @server = serve(@dir)
+    parent = "00-#{"a" * 32}-#{"b" * 16}-01"
+    @server.get("/", "traceparent" => parent, "tracestate" => "x=y")
+    @server.get("/")
+    assert_equal [[parent, "x=y"], [nil, nil]], [take(traces), take(traces)]
+  end
+
   def test_calls_get_no_longer_than_the_request_has
-    _, authority = calling(INSTALLED)
     silent = origin { |link, _| link.head && link.io.read }
+    @dir = app
     write(@dir, "config.ru" => "#{INSTALLED}\nrun ->(_) { [200, {}, [begin Net::HTTP.get(URI('#{silent.url}/')); rescue Paceline::HTTP::DeadlineExceeded => e then e.class.name end]] }")
     @server = serve(@dir, "--app-hard-timeout", "2s")
     assert_equal "Paceline::HTTP::DeadlineExceeded", @server.get("/").body
@@ -442,6 +454,7 @@ class EgressTest < Minitest::Test
     good = secure(ours, "localhost", "127.0.0.1", &serving_ok)
     trusting = %(ca_file="#{file}")
     assert_equal "ok", call("https://localhost:#{good.port}/", trusting).body
+    assert_equal "ok", call("https://localhost:#{good.port}/", "#{trusting}, system").body
     assert_equal "ok", call("https://127.0.0.1:#{good.port}/", trusting).body
     assert_equal %(tls;message="invalid peer certificate: UnknownIssuer"), error(call("https://localhost:#{good.port}/"))
     stranger = secure(theirs, "localhost", &serving_ok)

@@ -64,6 +64,12 @@ module Paceline
         Deadline.within(seconds, &block)
       end
 
+      # The trace that this thread's calls belong to (W3C Trace Context): fields of requests that have none of their own. Nil: none. Under Paceline each
+      # request sets its own.
+      def trace(parent, state)
+        Thread.current.thread_variable_set(:paceline_trace, (parent && [parent, state]))
+      end
+
       # Closes the connections that nobody uses right now, as before a fork that is not to inherit any.
       def close
         @pool.close_all

@@ -22,6 +22,7 @@ module Paceline
         @counted = true
       end
       HTTP::Account.open
+      HTTP.trace(env["HTTP_TRACEPARENT"], env["HTTP_TRACESTATE"]) if HTTP.respond_to?(:trace)
       Thread.current.thread_variable_set(:paceline_exchange, env["HTTP_X_REQUEST_ID"]) if ENV["PACELINE_EGRESS_CANCEL"]
       HTTP::Deadline.current = Process.clock_gettime(Process::CLOCK_MONOTONIC) + @patience if @patience && defined?(HTTP::Deadline)
     end

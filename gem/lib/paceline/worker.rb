@@ -224,6 +224,7 @@ module Paceline
     def obstacle_to_fork
       @hooks&.run_hooks(:before_refork)
       Database.disconnect
+      HTTP.close if defined?(HTTP) && HTTP.respond_to?(:close)
       obstacles = ForkSafety.new(threads: [@flusher.thread].compact, shared: @shared,
                                  descriptors: [@control.io, @wake, @waker].map(&:fileno)).obstacles
       more = obstacles.size - NAMED

@@ -46,10 +46,27 @@ class OutboundFrontTest < OutboundTest
     assert_equal({ "ca" => Certificates.authority.certificate.to_der },
                  told.call { |http| http.cert_store = OpenSSL::X509::Store.new.tap { |store| store.add_cert(Certificates.authority.certificate) } })
     assert_equal({}, told.call { |http| http.cert_store = OpenSSL::X509::Store.new.tap(&:set_default_paths) })
+    system = -> { OpenSSL::X509::Store.new.tap(&:set_default_paths) }
+    assert_equal({ "system" => true, "ca_file" => "/a" }, told.call { |http| http.cert_store = system.call; http.ca_file = "/a" })
+    assert_equal({ "system" => true, "ca" => Certificates.authority.certificate.to_der },
+                 told.call { |http| http.cert_store = system.call.tap { |store| store.add_cert(Certificates.authority.certificate) } })
     ENV["SSL_CERT_FILE"] = Certificates.ca_file
     assert_equal({ "ca_file" => Certificates.ca_file, "ca_path" => OpenSSL::X509::DEFAULT_CERT_DIR }, told.call { |http| http.verify_hostname = true })
     ENV.delete("SSL_CERT_FILE")
     assert_equal({ "proxy" => "http://me%40x:a%20%3Ab@proxy.test:3128" }, told.call(true, "proxy.test", 3128, "me@x", "a :b"))
+  end
+
+  def test_the_trace_goes_on
+    egress = front
+    Paceline::HTTP.trace("00-#{"a" * 32}-#{"b" * 16}-01", "x=y")
+    get("/plain")
+    get("/plain", "traceparent" => "own")
+    Paceline::HTTP.trace(nil, nil)
+    get("/plain")
+    traces = egress.calls.map { |_, fields,| %w[Traceparent Tracestate].map { |name| fields.assoc(name)&.last } }
+    assert_equal [["00-#{"a" * 32}-#{"b" * 16}-01", "x=y"], ["own", nil], [nil, nil]], traces
+  ensure
+    Paceline::HTTP.trace(nil, nil)
   end
 
   def test_for_whom_a_call_is_made
@@ -69,7 +86,8 @@ class OutboundFrontTest < OutboundTest
       ->(http) { http.ciphers = "ECDHE" },
       ->(http) { http.min_version = :TLS1_1 },
       ->(http) { http.verify_depth = 5 },
-      ->(http) { http.cert_store = OpenSSL::X509::Store.new.tap(&:set_default_paths) }
+      # Two files.
+      ->(http) { http.cert_store = OpenSSL::X509::Store.new.tap { |store| store.add_file(OpenSSL::X509::DEFAULT_CERT_FILE.then { |file| File.exist?(file) ? file : "/etc/ssl/certs/ca-certificates.crt" }) } }
     ].each do |setting|
       http = Net::HTTP.new("localhost", https.port)
       http.use_ssl = true

@@ -106,6 +106,7 @@ impl Trusts {
             let mut system = self.system.lock().unwrap_or_else(PoisonError::into_inner);
             return Ok(system.get_or_insert_with(|| Roots::of(rustls_native_certs::load_native_certs().certs)).clone());
         }
+        let system = if trust.system { rustls_native_certs::load_native_certs().certs } else { Vec::new() };
         let bad = |why: String| Failure::Tls(why);
         let mut found =
             certificates(&trust.ca).ok_or_else(|| bad("the certificates to be trusted can't be read".into()))?;
@@ -116,6 +117,7 @@ impl Trusts {
             }
             found.extend(read.certs);
         }
+        found.extend(system);
         Ok(Roots::of(found))
     }
 }

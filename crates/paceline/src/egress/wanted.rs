@@ -64,6 +64,8 @@ pub struct Trust {
     pub ca_path: Option<PathBuf>,
     /// Certificates one after another.
     pub ca: Vec<u8>,
+    /// These besides the system's.
+    pub system: bool,
     /// Our certificates one after another, and the private key; both or none.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
     pub sni: Option<String>,
@@ -117,6 +119,7 @@ impl Wanted {
                 "verify_host" => taken.boolean().map(|yes| verify_host = yes),
                 "ca_file" => taken.text().map(|path| trust.ca_file = Some(path.into())),
                 "ca_path" => taken.text().map(|path| trust.ca_path = Some(path.into())),
+                "system" => taken.boolean().map(|yes| trust.system = yes),
                 "ca" => taken.bytes().map(|bytes| trust.ca = bytes),
                 "cert" => taken.bytes().map(|bytes| certificate = Some(bytes)),
                 "key" => taken.bytes().map(|bytes| key = Some(bytes)),

@@ -58,19 +58,23 @@ module Paceline
           nil
         end
 
-        # The protocol knows the system's certificates, or one file, or one folder, or certificates in their place.
+        # The protocol knows a file, a folder, and certificates; in place of the system's or besides.
         def store(content, wanted, members)
-          raise Unspoken if content.nil? || wanted[:ca_file] || wanted[:ca_path]
+          raise Unspoken if content.nil?
 
-          kinds = content.map(&:first).uniq
-          raise Unspoken if kinds.size != 1 || (kinds != [:certificate] && content.size > 1)
+          content += [[:file, wanted[:ca_file]], [:path, wanted[:ca_path]]].select(&:last)
+          of = content.uniq.group_by(&:first)
+          return system(members) if of.keys == [:defaults]
+          raise Unspoken if content.empty? || of.values_at(:file, :path).compact.any? { |found| found.size > 1 }
 
-          case kinds[0]
-          when :defaults then system(members)
-          when :file then members << ["ca_file", text(File.expand_path(content[0][1]))]
-          when :path then members << ["ca_path", text(File.expand_path(content[0][1]))]
-          when :certificate then members << ["ca", bytes(content.map(&:last).join)]
+          if of.key?(:defaults)
+            system(others = [])
+            raise Unspoken unless others.empty?
+
+            members << ["system", true]
           end
+          { file: "ca_file", path: "ca_path" }.each { |kind, name| members << [name, text(File.expand_path(of[kind][0][1]))] if of.key?(kind) }
+          members << ["ca", bytes(of[:certificate].map(&:last).join)] if of.key?(:certificate)
         end
 
         def private_key(key)

@@ -105,12 +105,21 @@ module Paceline
           return
         end
         paceline_fit(req)
+        paceline_trace(req)
         @last_communicated = nil
         wire = @paceline_wire = @socket
         wire.deadline = Deadline.current
         wire.begin
         wire.announce(paceline_line, @paceline_at, @open_timeout) if wire.is_a?(FrontWire)
         super
+      end
+
+      def paceline_trace(req)
+        parent, state = Thread.current.thread_variable_get(:paceline_trace)
+        return if parent.nil? || req.key?("traceparent")
+
+        req["traceparent"] = parent
+        req["tracestate"] = state if state
       end
 
       # Sees to it that the connection is good for this request.
