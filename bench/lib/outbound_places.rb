@@ -8,19 +8,29 @@ require_relative "processes"
 
 module Bench
   module OutboundPlaces
-    # No delay: 127.0.0.1.
+    # What to put before a command that shall not wait for the processor while others work: real-time priority, LEVEL above each other. Nothing where it is forbidden.
+    def self.before_others(level)
+      words = ["chrt", "--fifo", level.to_s]
+      system(*words, "true", %i[out err] => File::NULL) ? words : []
+    end
+
+    # No delay: 127.0.0.1. FIRST: callers and upstream go before all else on the machine.
     class Local
+      def initialize(first: false)
+        @first = first ? OutboundPlaces.before_others(1) : []
+      end
+
       def start = self
       def stop = nil
       def name = "local"
       def title = "on loopback"
       def pids = []
       def upstream_address = "127.0.0.1"
-      def for_callers = []
-      def for_upstream = []
+      def for_callers = @first
+      def for_upstream = @first
     end
 
-    # MILLISECONDS from one to the other and back.
+    # MILLISECONDS from one to the other and back. FIRST as above.
     class Delayed
       RELAY = File.join(__dir__, "outbound_relay.rb")
       CALLERS, UPSTREAM = %w[10.251.0.1 10.251.0.2].freeze
@@ -31,16 +41,17 @@ module Bench
 
       attr_reader :pids
 
-      def initialize(milliseconds)
+      def initialize(milliseconds, first: false)
         @milliseconds = milliseconds
+        @first = first ? OutboundPlaces.before_others(1) : []
         @pids = []
       end
 
       def name = "delayed"
       def title = "with #{@milliseconds.round} ms of round-trip time"
       def upstream_address = UPSTREAM
-      def for_callers = enter(@callers)
-      def for_upstream = enter(@upstream)
+      def for_callers = enter(@callers) + @first
+      def for_upstream = enter(@upstream) + @first
 
       def start
         raise Failed, "only root can make network namespaces" unless Process.uid.zero?
@@ -89,12 +100,11 @@ module Bench
         pid
       end
 
-      # It has a claim on the processor before others, as a wire would not wait for one.
+      # A wire waits for no processor.
       def wire(ends)
         reading, writing = IO.pipe
         input, @input = IO.pipe
-        first = system("chrt", "--fifo", "1", "true", %i[out err] => File::NULL) ? %w[chrt --fifo 1] : []
-        @pids << Process.spawn(*Processes.ending_with_us("KILL"), *first, RbConfig.ruby, RELAY, (@milliseconds / 2.0).to_s, *ends.map { |name, pid| "#{name}=#{pid}" },
+        @pids << Process.spawn(*Processes.ending_with_us("KILL"), *OutboundPlaces.before_others(2), RbConfig.ruby, RELAY, (@milliseconds / 2.0).to_s, *ends.map { |name, pid| "#{name}=#{pid}" },
                                in: input, out: writing, close_others: true)
         [input, writing].each(&:close)
         reading.gets or raise Failed, "the delaying relay failed"

@@ -69,7 +69,7 @@ module Bench
     def busy(found)
       return if found.elsewhere.nil? || found.elsewhere < Table::QUIET
 
-      "**Other work took #{found.elsewhere.round(1)} of #{@facts["processors"]} processors meanwhile: don't rely on times.**"
+      "**Other work took #{found.elsewhere.round(1)} of #{@facts["processors"]} processors meanwhile: #{@options.realtime ? "caches were not the clients' own" : "don't rely on times"}.**"
     end
 
     def absent = "Not measured:\n\n#{missing.map { |what, why| "- #{what}: #{why}" }.join("\n")}"
