@@ -90,14 +90,15 @@ impl Trusts {
     }
 
     fn verifier(&self, trust: &Trust, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, Failure> {
+        let any_name = trust.verify != Verify::All;
         if trust.verify == Verify::Nothing {
-            return Ok(Arc::new(Credulous(provider)));
+            return Ok(Arc::new(AsNetHttp { strict: None, any_name, provider }));
         }
         let roots = self.roots(trust)?;
-        let strict = WebPkiServerVerifier::builder_with_provider(roots.store.clone(), provider)
+        let strict = WebPkiServerVerifier::builder_with_provider(roots.store.clone(), provider.clone())
             .build()
             .map_err(|error| Failure::Tls(format!("no trusted certificates: {error}")))?;
-        Ok(Arc::new(AsNetHttp { strict, roots, any_name: trust.verify == Verify::Chain }))
+        Ok(Arc::new(AsNetHttp { strict: Some((strict, roots)), any_name, provider }))
     }
 
     fn roots(&self, trust: &Trust) -> Result<Arc<Roots>, Failure> {
@@ -149,9 +150,10 @@ fn versions(trust: &Trust) -> Result<Vec<&'static SupportedProtocolVersion>, Fai
 /// among those trusted is good although it is an authority's (as of development servers).
 #[derive(Debug)]
 struct AsNetHttp {
-    strict: Arc<WebPkiServerVerifier>,
-    roots: Arc<Roots>,
+    /// None: any certificate will do (VERIFY_NONE), of somebody who has its key.
+    strict: Option<(Arc<WebPkiServerVerifier>, Arc<Roots>)>,
     any_name: bool,
+    provider: Arc<CryptoProvider>,
 }
 
 impl std::fmt::Debug for Roots {
@@ -160,17 +162,16 @@ impl std::fmt::Debug for Roots {
     }
 }
 
-impl AsNetHttp {
-    fn is_trusted_itself(&self, certificate: &CertificateDer<'_>, error: &CertificateError) -> bool {
-        // Its time has been looked at before this (webpki's `check_issuer_independent_properties`).
-        let is_authority = match error {
-            CertificateError::Other(other) => {
-                matches!(other.0.downcast_ref::<webpki::Error>(), Some(webpki::Error::CaUsedAsEndEntity))
-            }
-            _ => false,
-        };
-        is_authority && self.roots.der.iter().any(|root| root == certificate)
-    }
+/// Whether webpki refuses it because it is an authority's, which is one of those trusted.
+fn is_trusted_itself(certificate: &CertificateDer<'_>, error: &CertificateError, roots: &Roots) -> bool {
+    // Its time has been looked at before this (webpki's `check_issuer_independent_properties`).
+    let is_authority = match error {
+        CertificateError::Other(other) => {
+            matches!(other.0.downcast_ref::<webpki::Error>(), Some(webpki::Error::CaUsedAsEndEntity))
+        }
+        _ => false,
+    };
+    is_authority && roots.der.iter().any(|root| root == certificate)
 }
 
 impl ServerCertVerifier for AsNetHttp {
@@ -182,13 +183,13 @@ impl ServerCertVerifier for AsNetHttp {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let verified = self.strict.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
-        match verified {
+        let Some((strict, roots)) = &self.strict else { return Ok(ServerCertVerified::assertion()) };
+        match strict.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
             // The name comes last, when the chain has been found good.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if self.any_name => Ok(ServerCertVerified::assertion()),
-            Err(Error::InvalidCertificate(error)) if self.is_trusted_itself(end_entity, &error) => {
+            Err(Error::InvalidCertificate(error)) if is_trusted_itself(end_entity, &error, roots) => {
                 let parsed = webpki::EndEntityCert::try_from(end_entity);
                 let named = parsed.and_then(|parsed| parsed.verify_is_valid_for_subject_name(server_name));
                 match named {
@@ -206,7 +207,8 @@ impl ServerCertVerifier for AsNetHttp {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.strict.verify_tls12_signature(message, certificate, signed)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -215,49 +217,11 @@ impl ServerCertVerifier for AsNetHttp {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.strict.verify_tls13_signature(message, certificate, signed)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.strict.supported_verify_schemes()
-    }
-}
-
-/// VERIFY_NONE: any certificate, but of somebody who has its key.
-#[derive(Debug)]
-struct Credulous(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Credulous {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
