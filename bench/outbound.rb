@@ -13,7 +13,7 @@ require_relative "lib/progress"
 
 module Bench
   class Outbound
-    Options = Struct.new(:ways, :rounds, :delay_ms, :calls, :realtime, :output, keyword_init: true)
+    Options = Struct.new(:ways, :rounds, :delay_ms, :congestion, :calls, :realtime, :output, keyword_init: true)
     SECTIONS = %w[local delayed pages workers].freeze
     PACKAGES = %w[ruby-faraday ruby-net-http-persistent ruby-excon ruby-typhoeus libcurl4 openssl nginx].freeze
 
@@ -60,15 +60,15 @@ module Bench
     def section(name)
       told = ->(what, done) { @progress.told(name, what, done) }
       case name
-      when "local" then OutboundContest.new(local, ways, @processes, rounds: @options.rounds || 5, warm: 10, slow: 3, &told)
-      when "delayed" then OutboundContest.new(delayed, ways, @processes, rounds: @options.rounds || 3, warm: 2, slow: 1, &told)
-      when "pages" then OutboundPages.new(delayed, ways(OutboundPages::WAYS), @processes, rounds: @options.rounds || 3, warm: 2, &told)
+      when "local" then OutboundContest.new(local, ways, @processes, rounds: @options.rounds || 5, warm: 10, slow: 3, together: 10, &told)
+      when "delayed" then OutboundContest.new(delayed, ways, @processes, rounds: @options.rounds || 3, warm: 2, slow: 1, together: 10, &told)
+      when "pages" then OutboundPages.new(delayed, ways(OutboundPages::WAYS), @processes, rounds: @options.rounds || 3, warm: 2, together: 10, &told)
       else OutboundWorkers.new(local, ways(OutboundWorkers::WAYS), @processes, calls: @options.calls, &told)
       end
     end
 
     def local = OutboundPlaces::Local.new(first: @options.realtime)
-    def delayed = OutboundPlaces::Delayed.new(@options.delay_ms, first: @options.realtime)
+    def delayed = OutboundPlaces::Delayed.new(@options.delay_ms, first: @options.realtime, congestion: @options.congestion)
     def ways(some = @options.ways) = OutboundWays.named(@options.ways & some)
 
     def parser
@@ -83,6 +83,7 @@ module Bench
         it.on("--ways A,B", Array, "Only these") { |names| @options.ways = names }
         it.on("--rounds N", Integer, "In which all take turns (5; with a delay 3)") { |n| @options.rounds = n }
         it.on("--delay MS", Float, "Of the wire, there and back (30)") { |n| @options.delay_ms = n }
+        it.on("--congestion NAME", "How TCP controls it on the wire, as cubic (as the machine does)") { |name| @options.congestion = name }
         it.on("--calls N", Integer, "Over the workers (10,000)") { |n| @options.calls = n }
         it.on("--realtime", "What is measured does not wait for the processor while others work") { @options.realtime = true }
         it.on("--output DIR", "Where the JSON and Markdown go (bench/results)") { |directory| @options.output = directory }

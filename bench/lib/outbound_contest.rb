@@ -18,13 +18,14 @@ module Bench
 
     attr_reader :absent, :elsewhere, :place, :rounds, :wire
 
-    # PLACE: where; WARM: batches after the first one in a process, and SLOW those of ways that are slow.
-    def initialize(place, ways, processes, rounds:, warm:, slow:, &told)
+    # PLACE: where; WARM: batches after the first one in a process; SLOW those of ways that are slow, TOGETHER of those that make their calls at once.
+    def initialize(place, ways, processes, rounds:, warm:, slow:, together:, &told)
       @place = place
       @ways = ways
       @rounds = rounds
       @warm = warm
       @slow = slow
+      @together = together
       @scene = OutboundScene.new(place, processes)
       @told = told
       @visits = []
@@ -48,7 +49,7 @@ module Bench
     def rows = self.class.rows(@ways, @visits)
 
     def data
-      { place: @place.title, rounds: @rounds, warm_batches: [@warm, @slow], wire: @wire.to_h, elsewhere: @elsewhere, rows: rows.map { |row| row.to_h.compact },
+      { place: @place.title, rounds: @rounds, warm_batches: { slow: @slow, together: @together, others: @warm }, wire: @wire.to_h, elsewhere: @elsewhere, rows: rows.map { |row| row.to_h.compact },
         visits: @visits.map { |visit| visit.to_h.merge(way: visit.way.name) } }
     end
 
@@ -95,7 +96,7 @@ module Bench
     end
 
     def visit(way, process, server)
-      count = way.slow ? @slow : @warm
+      count = way.slow ? @slow : (way.together ? @together : @warm)
       first, opening = @scene.upstream.watching(OutboundCallers::CALLS) { process.ask("batches" => 1)["batches"][0] }
       used = server.front_cpu_ms
       warm, opened = @scene.upstream.watching(OutboundCallers::CALLS * count) { process.ask("batches" => count)["batches"] }

@@ -15,11 +15,13 @@ module Bench
 
     attr_reader :absent, :elsewhere, :place, :rounds
 
-    def initialize(place, ways, processes, rounds:, warm:, &told)
+    # WARM: pages after the first one; TOGETHER those of ways that make their calls at once.
+    def initialize(place, ways, processes, rounds:, warm:, together:, &told)
       @place = place
       @ways = ways
       @rounds = rounds
       @warm = warm
+      @together = together
       @scene = OutboundScene.new(place, processes)
       @told = told
       @pages = []
@@ -74,7 +76,7 @@ module Bench
     def turn(way, server, round)
       server.renew_workers
       look(way, server, "newborn", round)
-      @warm.times { look(way, server, "warm", round) }
+      (way.together ? @together : @warm).times { look(way, server, "warm", round) }
       @told.call("round #{round}, #{way.name}: #{format("%.0f", @pages.reverse.find { |page| page.kind == "newborn" }.calls_ms)} ms by a newborn worker", true)
     end
 

@@ -30,10 +30,10 @@ module Bench
       def for_upstream = @first
     end
 
-    # MILLISECONDS from one to the other and back. FIRST as above.
+    # MILLISECONDS from one to the other and back. FIRST as above. CONGESTION: how TCP controls it; nil: as the machine does.
     class Delayed
       RELAY = File.join(__dir__, "outbound_relay.rb")
-      CALLERS, UPSTREAM = %w[10.251.0.1 10.251.0.2].freeze
+      NETWORK, CALLERS, UPSTREAM = %w[10.251.0.0/24 10.251.0.1 10.251.0.2].freeze
       PATIENCE = 10
 
       # The network can't be made.
@@ -41,14 +41,15 @@ module Bench
 
       attr_reader :pids
 
-      def initialize(milliseconds, first: false)
+      def initialize(milliseconds, first: false, congestion: nil)
         @milliseconds = milliseconds
+        @congestion = congestion
         @first = first ? OutboundPlaces.before_others(1) : []
         @pids = []
       end
 
       def name = "delayed"
-      def title = "with #{@milliseconds.round} ms of round-trip time"
+      def title = "with #{@milliseconds.round} ms of round-trip time (TCP: #{@congestion || File.read("/proc/sys/net/ipv4/tcp_congestion_control").strip})"
       def upstream_address = UPSTREAM
       def for_callers = enter(@callers) + @first
       def for_upstream = enter(@upstream) + @first
@@ -64,6 +65,7 @@ module Bench
           inside(pid, "ip", "link", "set", "lo", "up")
           inside(pid, "ip", "address", "add", "#{address}/24", "dev", device)
           inside(pid, "ip", "link", "set", device, "up")
+          inside(pid, "ip", "route", "replace", NETWORK, "dev", device, "src", address, "congctl", @congestion) if @congestion
         end
         self
       end
