@@ -78,6 +78,9 @@ module Bench
       look(way, server, "newborn", round)
       (way.together ? @together : @warm).times { look(way, server, "warm", round) }
       @told.call("round #{round}, #{way.name}: #{format("%.0f", @pages.reverse.find { |page| page.kind == "newborn" }.calls_ms)} ms by a newborn worker", true)
+    rescue RunningServer::Failed, OutboundUpstream::Failed => e
+      @absent[way.name] = e.message.lines.first.strip
+      @told.call("#{way.name}: #{@absent[way.name]}", true)
     end
 
     def look(way, server, kind, round)

@@ -33,6 +33,9 @@ module Bench
         @ways.each do |way|
           @scene.serving(workers: WORKERS, threads: THREADS) { |server| @rows << row(way, server) }
           @told.call("#{way.name}: #{@rows.last.opened} connections", true)
+        rescue RunningServer::Failed, OutboundUpstream::Failed => e
+          @absent[way.name] = e.message.lines.first.strip
+          @told.call("#{way.name}: #{@absent[way.name]}", true)
         end
       end
       self
