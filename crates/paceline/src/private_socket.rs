@@ -19,7 +19,8 @@ use crate::account::{acting, Account};
 
 /// The longest path that fits into a socket's address.
 const LONGEST: usize = 107;
-const BACKLOG: i32 = 128;
+/// Who finds it full waits, and comes again: Ruby 3.1 takes it for a connection (`http/front.rb`).
+const BACKLOG: i32 = 1024;
 const OTHERS_WRITE: u32 = 0o022;
 
 /// The file of a socket that we listen on.

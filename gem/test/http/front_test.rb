@@ -98,6 +98,27 @@ class OutboundFrontTest < OutboundTest
     assert_empty egress.calls
   end
 
+  def test_where_many_want_to_connect_at_once
+    path = File.join(Dir.mktmpdir, "socket")
+    listener = UNIXServer.new(path)
+    listener.listen(1)
+    crowd = []
+    loop do
+      crowd << Socket.new(:UNIX, :STREAM)
+      crowd.last.connect_nonblock(Socket.pack_sockaddr_un(path))
+    rescue Errno::EAGAIN
+      break
+    end
+    ENV["PACELINE_EGRESS"] = path
+    accepted = []
+    accepting = Thread.new { loop { accepted << listener.accept } }
+    assert Paceline::HTTP::Front.wire.io.getpeername
+  ensure
+    accepting&.kill&.join
+    [listener, *crowd, *accepted].each(&:close)
+    FileUtils.rm_rf(File.dirname(path))
+  end
+
   def test_connections_to_the_front_are_kept
     egress = front
     10.times { get("/plain") }

@@ -10,7 +10,9 @@ module Paceline
       SOCKET = "tmp/paceline-egress.sock"
       # How long it is before a socket that was not there is looked for again (s). A worker's, which PACELINE_EGRESS names, is looked for each time.
       LOOKED = 1
-      private_constant :SOCKET, :LOOKED
+      # For how long it is tried to connect to a front that many connect to (s).
+      CROWDED = 1
+      private_constant :SOCKET, :LOOKED, :CROWDED
 
       @looked = nil
 
@@ -45,9 +47,25 @@ module Paceline
           return missing(path) unless [Process.euid, 0].include?(owner) || Process.euid.zero?
 
           @missing = nil
-          FrontWire.new(UNIXSocket.new(path), path)
+          FrontWire.new(connect(path), path)
         rescue SystemCallError, ArgumentError # a path that is too long for a socket
           missing(path)
+        end
+
+        # Where too many want to connect at the same time the kernel says EAGAIN, which Ruby takes for a connection.
+        def connect(path)
+          limit = HTTP.now + CROWDED
+          begin
+            socket = UNIXSocket.new(path)
+            socket.getpeername
+            socket
+          rescue Errno::ENOTCONN
+            socket.close
+            raise if HTTP.now > limit
+
+            sleep(0.002)
+            retry
+          end
         end
 
         def missing(path)
