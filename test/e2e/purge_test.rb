@@ -266,7 +266,7 @@ class PurgeTest < Minitest::Test
     assert_equal ["0 responses purged\n", 0], command(Dir.tmpdir, "purge", "--all", "--control", File.join(server.dir, "run.sock"))
     assert_equal ["0 responses purged\n", 0], command(Dir.tmpdir, "purge", "--all", env: { "PACELINE_CONTROL" => File.join(server.dir, "run.sock") })
     assert_equal [server.dir, "run.sock"].join("/").inspect, ruby(server, "ENV['PACELINE_CONTROL']")
-    refute_path_exists File.join(server.dir, "tmp")
+    refute_path_exists File.join(server.dir, "tmp/paceline.sock")
 
     off = serve_app({ "paceline.toml" => "control = \"off\"\n" })
     out, status = command(off.dir, "purge", "--all")
