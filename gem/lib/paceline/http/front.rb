@@ -58,7 +58,7 @@ module Paceline
           begin
             socket = UNIXSocket.new(path)
             socket.getpeername
-            socket
+            socket.extend(WithoutTCP)
           rescue Errno::ENOTCONN
             socket.close
             raise if HTTP.now > limit
@@ -73,6 +73,17 @@ module Paceline
           @looked = HTTP.now
           nil
         end
+      end
+    end
+
+    # What lies under a connection to the front. Libraries set TCP's options on what they take for a connection to the upstream; whose connections
+    # those are, the front, has set its own.
+    module WithoutTCP
+      TCP = [Socket::IPPROTO_TCP, :TCP, :IPPROTO_TCP, "TCP", "IPPROTO_TCP"].freeze
+      private_constant :TCP
+
+      def setsockopt(option, *)
+        TCP.include?(option.is_a?(Socket::Option) ? option.level : option) ? 0 : super
       end
     end
 

@@ -12,7 +12,7 @@ class FakeEgress
   # By the proxy.
   class Refused < StandardError; end
   HOP = %w[connection keep-alive proxy-connection te trailer transfer-encoding upgrade].freeze
-  KNOWN = %w[open_timeout deadline verify verify_host ca_file ca_path ca cert key sni address proxy http tls_min tls_max exchange cache guard].freeze
+  KNOWN = %w[open_timeout deadline verify verify_host ca_file ca_path ca system cert key sni address proxy http tls_min tls_max exchange cache guard].freeze
 
   # [request line, fields, {member => value}] of each call.
   attr_reader :calls, :path
@@ -176,6 +176,7 @@ class FakeEgress
     wanted[:ca_file] = members["ca_file"] if members["ca_file"]
     if members["ca"]
       store = OpenSSL::X509::Store.new
+      store.set_default_paths if members["system"]
       store.add_cert(OpenSSL::X509::Certificate.new(members["ca"]))
       wanted[:cert_store] = store
     end
