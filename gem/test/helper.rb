@@ -8,6 +8,7 @@ require "fake_front"
 
 # Whoever runs the tests in the background ignores these, and so would the processes that are tested.
 %w[INT QUIT HUP].each { |name| trap(name, "DEFAULT") }
+require "hang_watch"
 
 module Paceline
   class Test < Minitest::Test
