@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# Ends a run in which a test hangs, and says which one it is and where it hangs. A process of its own looks on, since a test may hang where no
-# thread of Ruby's gets to run; and the tests' process has no thread more than without it.
 require "io/wait"
 require "minitest"
 
+# Ends a run in which a test hangs, and says which one it is and where it hangs. A process of its own looks on, since a test may hang where no
+# thread of Ruby's gets to run; and the tests' process has no thread more than without it.
 module HangWatch
   # How long a test may take (s). The longest takes 10 s when nothing else runs.
   LIMIT = Float(ENV.fetch("TEST_LIMIT", "180"))
