@@ -70,7 +70,9 @@ module Paceline
 
         # Escaped text for the value of an attribute: line ends, which a parser would turn into spaces, and the quote as references.
         def attribute(text)
-          text.gsub("\n", "&#10;").gsub("\r", "&#13;").gsub(/"/, "&quot;")
+          text = text.gsub("\n", "&#10;").gsub("\r", "&#13;")
+          # Builder's is a regular expression, and Ruby 3.1 crashes where Ractors use the same one. It makes a difference for what is no text: an error.
+          text.valid_encoding? && text.encoding.ascii_compatible? ? text.gsub('"', "&quot;") : text.gsub(/"/, "&quot;")
         end
       end
     end
