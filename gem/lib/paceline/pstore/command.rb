@@ -67,8 +67,8 @@ module Paceline
         count = PStore.new(file, trust: trust).transaction(true) do |store|
           store.roots.each do |name|
             store[name]
-          rescue ArgumentError => e
-            broken << "#{name.inspect}: #{e.message}"
+          rescue ArgumentError, NameError, TypeError => e # a class that is not there (with Rails a NameError), or is another by now
+            broken << "#{name.inspect}: #{e.message[/.*/]}"
           end.size
         end
         ["#{file}: sound, #{counted(count)}, #{(File.size(file) / 1024.0).ceil} KB", *broken.map { |line| "  not loaded: #{line}" }].join("\n")
