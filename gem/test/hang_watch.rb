@@ -57,8 +57,8 @@ module HangWatch
         if from.wait_readable(0.5)
           test = from.readpartial(65_536).split("\n", -1)[-2].to_s
           since = now
-        elsif test != "" && now - since > LIMIT
-          stop(test)
+        elsif now - since > LIMIT
+          stop(test.empty? ? "What comes between tests, or after the last," : test)
         end
       end
     rescue EOFError
