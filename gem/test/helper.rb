@@ -3,6 +3,7 @@
 # What every test needs: minitest, the fake front, and one running app for the tests that only send requests.
 ENV["MT_NO_PLUGINS"] = "1" # plugins of gems that happen to be installed
 require "minitest/autorun"
+require "open3"
 require "tmpdir"
 require "fake_front"
 
@@ -39,6 +40,20 @@ module Paceline
         end
         yield dir
       end
+    end
+
+    # First in a test: runs it in a process of its own, and returns true; or false in that process. For what the libraries that other tests have
+    # loaded don't bear: not all of their extensions know that objects may move.
+    def apart
+      return false if ENV["TEST_APART"]
+
+      file, = method(name).source_location
+      out, status = Open3.capture2e({ "TEST_APART" => "1" }, "timeout", "-s", "KILL", "150", RbConfig.ruby, "-I#{File.expand_path("../lib", __dir__)}",
+                                    "-I#{__dir__}", file, "-n", "/\\A#{Regexp.escape(name)}\\z/", "-v")
+      assert_predicate status, :success?, out
+      skip(out[/Skipped:\n.*\n(.*)/, 1] || out) if out.include?(" 1 skips")
+      assert_match(/^1 runs, [1-9]/, out)
+      true
     end
 
     # Starts an app given as files, yields the front, and stops it whatever happens.

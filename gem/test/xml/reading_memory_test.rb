@@ -46,6 +46,8 @@ class ReadingMemoryTest < Paceline::Test
   end
 
   def test_while_objects_move
+    return if apart
+
     skip "no compaction here" unless GC.respond_to?(:compact)
     parsing = XmlMini::PARSING
     before = parsing["integer"]
@@ -60,7 +62,7 @@ class ReadingMemoryTest < Paceline::Test
   rescue NotImplementedError
     skip "no compaction here"
   ensure
-    parsing["integer"] = before
+    parsing["integer"] = before if parsing
   end
 
   # An exception in the midst of building, while objects are alive that nobody else holds.
