@@ -103,6 +103,7 @@ class XMLConcurrencyTest < Paceline::Test
   end
 
   def test_ractors
+    skip "several Ractors at once crash Ruby 3.1 now and then, whatever they do" if RUBY_VERSION < "3.2"
     out = ractors(<<~'RUBY')
       ractors = Array.new(4) do |number|
         Ractor.new(number) do |name|
