@@ -93,12 +93,10 @@ class OutboundCallsTest < OutboundTest
   [false, true].each do |by_front|
     define_method("test_all_at_once#{"_through_the_front" if by_front}") do
       egress = (front if by_front)
-      # Each is answered only when all are there.
-      together = Queue.new
       count = 15
+      together = barrier(count)
       @server.define_singleton_method(:on_together) do |asked|
-        together << asked
-        Thread.pass until together.size >= count
+        together.call
         with("200 OK", asked.target)
       end
       responses = H.all { |calls| count.times { |number| assert_equal number, calls.get(@server_url ||= @server.url("/together"), params: { number: number }) } }
@@ -139,8 +137,9 @@ class OutboundCallsTest < OutboundTest
   # No handshake is answered before both have connected.
   def test_all_open_their_connections_at_once
     https = server(tls: :yes)
+    together = barrier(2)
     https.define_singleton_method(:serve) do |plain|
-      Thread.pass until connections >= 2
+      together.call
       super(plain)
     end
     responses = H.all { |calls| 2.times { calls.get https.url("/plain"), ca_file: Certificates.ca_file, timeout: 5 } }

@@ -90,10 +90,9 @@ class OutboundFaradayTest < OutboundTest
   [false, true].each do |by_front|
     define_method("test_in_parallel#{"_through_the_front" if by_front}") do
       front if by_front
-      together = Queue.new
+      together = barrier(15)
       @server.define_singleton_method(:on_together) do |asked|
-        together << asked
-        Thread.pass until together.size >= 15
+        together.call
         with("200 OK", asked.target)
       end
       faraday = connection(:paceline) { |builder| builder.use(Exclaiming) }

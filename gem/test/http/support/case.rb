@@ -42,4 +42,14 @@ class OutboundTest < Paceline::Test
       ENV["PACELINE_EGRESS"] = one.path
     end
   end
+
+  # Whoever calls it goes on when so many have called it.
+  def barrier(count)
+    came, go = Queue.new, Queue.new
+    lambda do
+      came << 1
+      count.times { go << 1 } if came.size == count
+      go.pop
+    end
+  end
 end
