@@ -6,7 +6,7 @@ require "minitest"
 # Ends a run in which a test hangs, and says which one it is and where it hangs. A process of its own looks on, since a test may hang where no
 # thread of Ruby's gets to run; and the tests' process has no thread more than without it.
 module HangWatch
-  # How long a test may take (s). The longest takes 10 s when nothing else runs.
+  # How long a test may take (s). The gem's longest takes 10 s when nothing else runs.
   LIMIT = Float(ENV.fetch("TEST_LIMIT", "180"))
   # Sent to the tests' process so that it tells what its threads are at.
   TELL = "PWR"
@@ -27,7 +27,6 @@ module HangWatch
 
       @pid = Process.pid
       from, @to = IO.pipe
-      @to.sync = true
       trap(TELL) { tell_threads }
       # Twice, so that it is nobody's child whom a test waits for.
       Process.wait(fork do

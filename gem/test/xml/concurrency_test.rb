@@ -103,7 +103,7 @@ class XMLConcurrencyTest < Paceline::Test
   end
 
   def test_ractors
-    skip "several Ractors at once crash Ruby 3.1 now and then, whatever they do" if RUBY_VERSION < "3.2"
+    skip "Ractors are for Ruby 3.2 and later: several at once have crashed Ruby 3.1" if RUBY_VERSION < "3.2"
     out = ractors(<<~'RUBY')
       ractors = Array.new(4) do |number|
         Ractor.new(number) do |name|
