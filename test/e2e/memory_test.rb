@@ -137,7 +137,7 @@ class MemoryTest < Minitest::Test
     assert_equal ["200"], visitors.flat_map { |visitor| visitor.value.keys }.uniq
     line = server.wait_for(/^\* \S+\.(\d) \(pid (\d+)\) has ([\d.]+) MB for itself, more than worker_memory = 60MB; it grew by [\d.]+ MB, most with GET \/objects \([^)]+\); another takes its place/)
     assert_includes first, line[2].to_i
-    assert_operator line[3].to_f, :>, 60
+    assert_operator line[3].to_f, :>=, 60 # written with one decimal: 60.04 is over the limit
     assert_equal 2, eventually("two workers again") { (now = server.workers).size == 2 && now.size }
     refute_match(/killed by|worker-ended/, server.output)
   end
@@ -208,7 +208,7 @@ class MemoryTest < Minitest::Test
     first = server.workers
     pids = ask_until(server, "/leak?#{4 * MB}") { server.output.include?("site_memory") }
     line = server.wait_for(/\.\d \(pid (\d+)\) has most, ([\d.]+) MB, of the ([\d.]+) MB that all workers have for themselves, more than site_memory = 120MB/)
-    assert_operator line[3].to_f, :>, 120
+    assert_operator line[3].to_f, :>=, 120 # rounded likewise
     largest = pids.tally.select { |pid, _| first.include?(pid) }.max_by(&:last)[0]
     assert_equal largest, line[1].to_i
     eventually("the largest to go") { !server.workers.include?(largest) }
