@@ -144,8 +144,8 @@ class PumaConfigTest < Minitest::Test
 
   def test_dump
     out, = dump("puts 'noise'\ntag \"a\\tb\\nc\"\nbind 'tcp://:1'\nbind 'tcp://:2'\nprune_bundler")
-    assert_equal "tag\ta\\tb\\nc\nbind\ttcp://:1\nbind\ttcp://:2\nignored\tprune_bundler\n", out
-    assert_equal ["threads\t3\n", "", 0], dump("threads 3 if get(:environment) == 'staging'", "staging")
+    assert_equal "tag\ta\\tb\\nc\nbind\ttcp://:1\nbind\ttcp://:2\nignored\tprune_bundler\n\0", out
+    assert_equal ["threads\t3\n\0", "", 0], dump("threads 3 if get(:environment) == 'staging'", "staging")
   end
 
   def test_dump_tells_a_mistake_in_one_line

@@ -242,7 +242,7 @@ module Paceline
       end
     end
 
-    # Prints `key<TAB>value` lines, or one line that says what is wrong and where.
+    # Prints `key<TAB>value` lines and a NUL, or one line that says what is wrong and where.
     class Dump
       ESCAPES = { "\\" => "\\\\", "\n" => "\\n", "\r" => "\\r", "\t" => "\\t" }.freeze
 
@@ -256,6 +256,7 @@ module Paceline
         out = $stdout.dup
         $stdout.reopen($stderr) # what the file prints is not part of the answer
         lines(load).each { |key, value| out.write("#{key}\t#{value.to_s.gsub(/[\\\n\r\t]/, ESCAPES)}\n") }
+        out.write("\0") # nothing is missing
         out.flush
         0
       rescue Exception => e # a file may raise anything, `exit` and syntax errors among it

@@ -15,8 +15,13 @@ use crate::account;
 
 /// Read by `ruby -`, so that it is found wherever the program is installed.
 const SCRIPT: &str = include_str!("../../../../gem/lib/paceline/puma_config.rb");
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(3);
+/// How long each part of what Ruby wrote is waited for once it has ended. A process that the file left behind may keep the
+/// pipes open for ever.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+/// The script's last byte: all settings stand before it.
+const END: char = '\0';
 
 /// What the file says.
 #[derive(Debug, Default, PartialEq)]
@@ -46,7 +51,9 @@ pub fn read(path: &Path, asking: &Asking) -> Result<FromPuma, String> {
         let last = || errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no word").to_string();
         return Err(told.unwrap_or_else(|| format!("{shown}: Ruby failed to read it ({status}): {}", last())));
     }
-    let mut read = understood(&out, &shown)?;
+    let settings =
+        out.strip_suffix(END).ok_or_else(|| format!("{shown}: what Ruby said of it broke off; try again"))?;
+    let mut read = understood(settings, &shown)?;
     read.directory = read.directory.map(|path| asking.dir.join(path));
     read.layer.anchor(read.directory.as_deref().unwrap_or(asking.dir));
     Ok(read)
@@ -134,22 +141,35 @@ fn run(path: &Path, shown: &str, asking: &Asking) -> Result<(ExitStatus, String,
             Err(why) => return Err(format!("{shown}: {why}")),
         }
     };
-    // A process that the file left behind may keep the pipes open for ever.
-    let text = |from: mpsc::Receiver<Vec<u8>>| from.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
-    let [out, errors] = [text(out), text(errors)].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    // What it prints itself matters only when it failed.
+    let out = heard(&out, status.success().then_some(END));
+    let errors = if status.success() { String::new() } else { heard(&errors, None) };
     Ok((status, out, errors))
 }
 
+/// What comes from `pipe`, in parts as they come.
 fn collect(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
     let (to, from) = mpsc::channel();
     thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            let _ = pipe.read_to_end(&mut bytes);
+        let Some(mut pipe) = pipe else { return };
+        let mut bytes = vec![0; 4096];
+        while let Ok(read) = pipe.read(&mut bytes) {
+            if read == 0 || to.send(bytes[..read].to_vec()).is_err() {
+                break;
+            }
         }
-        let _ = to.send(bytes);
     });
     from
+}
+
+/// All that came up to the end, or up to `last`.
+fn heard(from: &mpsc::Receiver<Vec<u8>>, last: Option<char>) -> String {
+    let mut bytes = Vec::new();
+    while last.is_none_or(|last| bytes.last() != Some(&(last as u8))) {
+        let Ok(part) = from.recv_timeout(LAST_WORDS) else { break };
+        bytes.extend(part);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

@@ -227,6 +227,18 @@ fn config_puma_rb() {
     }
 }
 
+/// It holds the pipes open on which Ruby answers.
+#[test]
+fn config_puma_rb_that_leaves_a_process_behind() {
+    let text = "threads 2\nFile.write('left', fork { sleep })\nworkers 3";
+    let folder = Folder::with(&[("config/puma.rb", text)]);
+    let config = loaded(&folder, &[], &[]);
+    let left = std::fs::read_to_string(folder.0.join("left")).expect("a pid");
+    assert!(std::process::Command::new("kill").arg(left).status().expect("kill").success());
+    let site = &config.expect("fine").sites[0];
+    assert_eq!((site.threads, site.workers), (2, 3));
+}
+
 #[test]
 fn config_puma_rb_of_one_environment_and_its_mistakes() {
     let folder = Folder::with(&[("config/puma.rb", "threads 1"), ("config/puma/staging.rb", "threads 2")]);
