@@ -80,15 +80,18 @@ mod tests {
     fn a_leftover_is_replaced_and_our_own_is_removed() {
         let dir = std::env::temp_dir().join(format!("paceline-pidfile-{}", std::process::id()));
         let path = dir.join("tmp/pids/server.pid");
-        for leftover in ["", "x", "0", "-1", "4194304999", "1"] {
+        // Alive, and no server.
+        let mut alive = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        for leftover in ["", "x", "0", "-1", "4194304999", &alive.id().to_string()] {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(&path, leftover).unwrap();
-            // Pid 1 is alive, and no server.
             let pidfile = Pidfile::write(&path).unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
             drop(pidfile);
             assert!(!path.exists());
         }
+        alive.kill().unwrap();
+        alive.wait().unwrap();
         let pidfile = Pidfile::write(&path).unwrap();
         std::fs::write(&path, "1").unwrap();
         drop(pidfile);

@@ -118,12 +118,16 @@ mod tests {
     #[test]
     fn this_process_has_run() {
         let pid = std::process::id() as i32;
-        let before = runnable(pid).unwrap();
-        let began = Instant::now();
-        while began.elapsed() < Duration::from_millis(20) {
-            std::hint::spin_loop();
-        }
-        assert!(runnable(pid).unwrap() > before);
+        // Threads of other tests that end meanwhile take their time with them.
+        let grew = || {
+            let before = runnable(pid).unwrap();
+            let began = Instant::now();
+            while began.elapsed() < Duration::from_millis(20) {
+                std::hint::spin_loop();
+            }
+            runnable(pid).unwrap() > before
+        };
+        assert!((0..50).any(|_| grew()));
         assert!(runnable(-1).is_none());
     }
 }

@@ -51,7 +51,9 @@ async fn fresh_and_strange_times() {
     ] {
         public.set_time("a.txt", time);
         let answer = public.get("/a.txt", &[]).await.unwrap();
-        assert_eq!(answer.field("etag").starts_with("W/"), weak, "{answer:?}");
+        // On a slow machine it may have settled meanwhile.
+        let settled = weak && time.elapsed().is_ok_and(|age| age >= Duration::from_secs(1));
+        assert!(settled || answer.field("etag").starts_with("W/") == weak, "{answer:?}");
         assert_eq!(!answer.field("last-modified").is_empty(), dated, "{answer:?}");
         let again = public.get("/a.txt", &[("if-none-match", answer.field("etag"))]).await.unwrap();
         assert_eq!(again.status(), 304);
