@@ -58,7 +58,7 @@ class AccessLogTest < Minitest::Test
     entered.wait
     @server.connect do |socket|
       socket.write("GET /late HTTP/1.1\r\nHost: test\r\n\r\n")
-      refute IO.select([socket], nil, nil, 0.05)
+      refute IO.select([socket], nil, nil, 0.5)
       gate.open
       Wire.response(socket)
     end

@@ -90,7 +90,7 @@ class BreweryTest < Minitest::Test
   def test_a_stream_comes_as_it_is_made
     times = []
     Net::HTTP.start(URI(URL).host, URI(URL).port) do |http|
-      http.request_get("/stream?n=4&ms=250") do |answer|
+      http.request_get("/stream?n=4&ms=1000") do |answer|
         assert_equal "text/event-stream", answer["content-type"][/\A[^;]+/]
         answer.read_body { |part| times << Process.clock_gettime(Process::CLOCK_MONOTONIC) if part.include?("data:") }
       end

@@ -92,7 +92,7 @@ class CacheDiskTest < Minitest::Test
   end
 
   def test_age_goes_on_and_what_is_stale_is_validated
-    @pages["/old"] = ["Cache-Control: max-age=100\r\nAge: 90\r\n", "old"]
+    @pages["/old"] = ["Cache-Control: max-age=1000\r\nAge: 90\r\n", "old"]
     @pages["/stale"] = lambda do |head|
       @condition = head["if-none-match"]
       ["Cache-Control: max-age=0\r\nETag: \"1\"\r\n", "stale"]

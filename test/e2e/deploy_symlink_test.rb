@@ -37,7 +37,7 @@ class DeploySymlinkTest < Minitest::Test
     release(dir, 2)
     switch(dir, 2)
     server.wait_for(/the release is \S*releases\/2 now\n(?:.*\n)*.* is ready: /)
-    assert_equal "v2 from 2", server.get("/").body
+    eventually("the new release") { server.get("/").body == "v2 from 2" }
     eventually("the first generation to go") { numbers(server) == [["current", 2]] }
     assert_equal File.join(dir, "releases/2"), generations(server)["generations"][0]["release"]
   end
@@ -86,6 +86,6 @@ class DeploySymlinkTest < Minitest::Test
     release(dir, 2)
     switch(dir, 2)
     server.wait_for(/the release is \S*releases\/2 now\n(?:.*\n)*.* is ready: /)
-    assert_equal "v2 from 2", server.get("/").body
+    eventually("the new release") { server.get("/").body == "v2 from 2" }
   end
 end

@@ -19,7 +19,8 @@ class DrainTest < Minitest::Test
   def visit(server)
     answers, new = [], true
     loop do
-      socket, new = server.connect, true
+      new = true
+      socket = server.connect
       loop do
         ask(socket)
         answer = Wire.response(socket)
@@ -83,8 +84,8 @@ class DrainTest < Minitest::Test
 
     server.signal(:TERM)
     server.wait_for(STOPPING)
+    sockets.first(2).each { |socket| ask(socket, "/again") }
     sockets.first(2).each do |socket|
-      ask(socket, "/again")
       answer = Wire.response(socket)
       assert_equal ["/again", "close"], [answer.body, answer["connection"]]
       assert closed?(socket)

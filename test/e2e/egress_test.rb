@@ -148,7 +148,7 @@ class EgressTest < Minitest::Test
     first.ask("#{to.url}/1")
     take(@asked)
     second.ask("#{to.url}/2")
-    refute second.io.wait_readable(0.2)
+    refute second.io.wait_readable(1)
     2.times { go << true }
     assert_equal "ok", first.response.body
     answer = second.response
@@ -209,9 +209,9 @@ class EgressTest < Minitest::Test
   def test_a_deadline_holds_for_head_and_body
     front
     to = origin { |link, _| link.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf") if link.head.line.include?("/body"); link.io.read }
-    answer = call("#{to.url}/head", "deadline=0.1")
+    answer = call("#{to.url}/head", "deadline=0.5")
     assert_equal [504, "deadline"], [answer.status, error(answer)]
-    assert_raises(EOFError) { caller_.call("#{to.url}/body", "deadline=0.3") }
+    assert_raises(EOFError) { caller_.call("#{to.url}/body", "deadline=2") }
   end
 
   def test_an_upstream_that_can_not_be_reached_is_left_alone_for_a_while

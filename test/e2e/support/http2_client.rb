@@ -45,7 +45,7 @@ class Http2Client
   end
 
   # The next frame; pings and settings are acknowledged on the way. nil when the server has closed.
-  def read(timeout: 10)
+  def read(timeout: 30)
     Timeout.timeout(timeout) do
       loop do
         head = @io.read(9) or return nil

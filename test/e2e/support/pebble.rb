@@ -8,10 +8,16 @@ require "tmpdir"
 require_relative "certificates"
 
 class Pebble
-  # Ports that were free a moment ago.
+  # Ports that were free a moment ago; none is given twice.
   def self.ports(count)
-    sockets = Array.new(count) { TCPServer.new("127.0.0.1", 0) }
-    sockets.map { |socket| socket.addr[1] }
+    @given ||= []
+    sockets, fresh = [], []
+    until fresh.size == count
+      sockets << TCPServer.new("127.0.0.1", 0)
+      fresh = sockets.map { |socket| socket.addr[1] } - @given
+    end
+    @given.concat(fresh)
+    fresh
   ensure
     sockets&.each(&:close)
   end

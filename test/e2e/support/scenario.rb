@@ -95,11 +95,12 @@ module Scenario
     def wait_for(pattern, within: PATIENCE, from: 0)
       limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + within
       loop do
+        over = ended?
         if (match = output[from..].to_s.match(pattern))
           yield match if block_given?
           return match
         end
-        raise Minitest::Assertion, "the server ended (#{@status}) and never printed #{pattern.inspect}:\n#{output}" if ended?
+        raise Minitest::Assertion, "the server ended (#{@status}) and never printed #{pattern.inspect}:\n#{output}" if over
         raise Minitest::Assertion, "waited #{within} s for #{pattern.inspect} in:\n#{output}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > limit
         sleep 0.01
       end

@@ -125,10 +125,11 @@ fn times(old: &Side, new: &Side) -> Option<Times> {
     (all > 0.0).then(|| Times { median: median.map(|sum| sum / all), worst: worst.map(|sum| sum / all) })
 }
 
+/// By the nearest rank: of twenty the 95th percentile is the second longest, and one that was slow by chance decides nothing.
 fn percentile(times: &[Micros], part: f64) -> f64 {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
-    let at = ((sorted.len() as f64 * part) as usize).min(sorted.len().saturating_sub(1));
+    let at = ((sorted.len() as f64 * part).ceil() as usize).saturating_sub(1);
     sorted.get(at).copied().unwrap_or(0) as f64
 }
 
@@ -176,6 +177,17 @@ mod tests {
         let elsewhere = Side { requests: 20, errors: 0, times: [(2, vec![900_000; 20])].into() };
         let both = [side(100, 0, 1000), elsewhere];
         assert!(matches!(judge(&PLAN, MINUTE, &both, None), Verdict::Promote(_)), "another route is no comparison");
+    }
+
+    #[test]
+    fn one_that_was_slow_by_chance_decides_nothing() {
+        let with = |slow: usize| {
+            let mut new = side(20, 0, 20_000);
+            new.times.values_mut().for_each(|times| times[..slow].fill(400_000));
+            judge(&PLAN, MINUTE, &[side(100, 0, 20_000), new], None)
+        };
+        assert!(matches!(with(1), Verdict::Promote(_)));
+        assert!(matches!(with(2), Verdict::RollBack(_)));
     }
 
     #[test]
