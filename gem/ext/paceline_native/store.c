@@ -101,7 +101,8 @@ static const rb_data_type_t snapshot_type = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 
-/* What is opened goes into an object of Ruby's at once: another thread may have something raised here when the call returns. */
+/* What is opened goes into an object of Ruby's at once, and whoever has to close it has that object already: another thread may have something
+ * raised here whenever a call returns, also the call of a method that is written in C. */
 typedef struct {
     const native_store *store;
     const uint8_t *bytes;
@@ -193,11 +194,11 @@ static VALUE store_close(VALUE self) {
     return Qnil;
 }
 
-/* Whether this process has opened it, and not closed it since: after a fork it is its parent's. */
+/* Whether this process has it open: after a fork it is its parent's. */
 static VALUE store_ours(VALUE self) {
     open_store *opened;
     TypedData_Get_Struct(self, open_store, &store_type, opened);
-    return !opened->closed && opened->pid == here ? Qtrue : Qfalse;
+    return opened->store && !opened->closed && opened->pid == here ? Qtrue : Qfalse;
 }
 
 /* Looks at the whole structure of the file; whoever writes waits meanwhile. Raises StoreError. */
@@ -235,12 +236,13 @@ static VALUE store_size(VALUE self) {
     return ULL2NUM(paceline_store_size(store_of(self)));
 }
 
-/* The store as it is now, until `release`. */
+/* The store as it is now, until `release`. Yields the snapshot before it is begun, for who has to release it however this ends. */
 static VALUE snapshot(VALUE self) {
     open_snapshot *opened;
     VALUE made = TypedData_Make_Struct(snapshot_class, open_snapshot, &snapshot_type, opened);
     opened->store = self;
     opened->pid = here;
+    rb_yield(made);
     call call = {.store = store_of(self), .begun = opened};
     opened->snapshot = paceline_store_snapshot(call.store, 0, &call.why);
     /* Others have made it larger: until this process can follow, its threads have to go on. */

@@ -112,8 +112,11 @@ module Paceline
     # the block returned. Raises Error within another transaction of this store, and Records::Error if the file can't be used.
     def transaction(read_only = false)
       value = nil
-      lock
+      nested = @lock.owned?
+      locked = false
       begin
+        lock
+        locked = true
         @rdonly = read_only
         @abort = false
         @backend.transaction(read_only) do |table|
@@ -122,8 +125,11 @@ module Paceline
           !@abort && !read_only
         end
       ensure
-        @table = nil
-        @lock.unlock
+        # Timeout may raise when `lock` has just returned.
+        if locked || (!nested && @lock.owned?)
+          @table = nil
+          @lock.unlock
+        end
       end
       value
     end

@@ -30,7 +30,10 @@ module Paceline
     # Files that one process has open at once, six descriptors each, unless more are in use.
     MOST_OPEN = 64
     GONE = 0xFFFF_FFFF
-    private_constant :KINDS, :CLOSED, :VERIFY_UP_TO, :MOST_OPEN, :GONE
+    # For Thread.handle_interrupt. A thread may be ended, or have something raised (Timeout), whenever a method that is written in C returns,
+    # also within `ensure`: what belongs together is done with this.
+    NOTHING = { Object => :never }.freeze
+    private_constant :KINDS, :CLOSED, :VERIFY_UP_TO, :MOST_OPEN, :GONE, :NOTHING
 
     @all = {}
     @open = []
@@ -73,14 +76,16 @@ module Paceline
 
       # While a file is opened nobody forks: the child would have locks for ever of which nobody knows. A signal's handler may not wait.
       def opening
-        alone = begin
-          @opening.lock
+        alone = false
+        begin
+          @opening.synchronize do
+            alone = true
+            return yield
+          end
         rescue ThreadError
-          nil
+          raise if alone
         end
         yield
-      ensure
-        alone&.unlock
       end
 
       # In a new child: what the parent has open is of no use here, and would stay in use when the parent has died.
@@ -113,11 +118,12 @@ module Paceline
     # the file grows meanwhile. `stat`: the file's, if the caller has it.
     def snapshot(stat = nil)
       with_store(stat) do |store|
-        now = store.snapshot
+        now = nil
         begin
+          store.snapshot { |begun| now = begun }
           yield now
         ensure
-          now.release
+          now&.release
         end
       end
     end
@@ -170,15 +176,17 @@ module Paceline
 
     # The same, unless somebody is using it right now. Returns whether it is closed.
     def close_if_idle
-      return unless @mutex.try_lock
+      Thread.handle_interrupt(NOTHING) do
+        next unless @mutex.try_lock
 
-      begin
-        return unless @users.zero?
+        begin
+          next unless @users.zero?
 
-        close_store
-        true
-      ensure
-        @mutex.unlock
+          close_store
+          true
+        ensure
+          @mutex.unlock
+        end
       end
     end
 
@@ -229,7 +237,8 @@ module Paceline
         end
         yield store
       ensure
-        @mutex.synchronize { @users -= 1 if forks == @forks } if forks
+        # No method is called here, so that no other thread runs in between.
+        @users -= 1 if forks && forks == @forks
       end
     end
 
@@ -247,9 +256,11 @@ module Paceline
       @held = store
       yield
     ensure
-      @held = nil
-      give_turn_back if forks == @forks
-      @turn = nil
+      Thread.handle_interrupt(NOTHING) do
+        @held = nil
+        give_turn_back if forks == @forks
+        @turn = nil
+      end
     end
 
     def give_turn_back
@@ -260,10 +271,14 @@ module Paceline
 
     # The lock that this process holds on the file stays.
     def close_store
-      @store&.close
-      @store = nil
-      @file&.close unless @turn
-      @file = nil unless @turn
+      Thread.handle_interrupt(NOTHING) do
+        @store&.close
+        @store = nil
+        next if @turn
+
+        @file&.close
+        @file = nil
+      end
     end
 
     # Also after a fork, since what the parent opened is the parent's; and when the file was exchanged or deleted.
@@ -277,15 +292,16 @@ module Paceline
     end
 
     def open_store
-      forget_parents
-      @store&.close
-      # Whenever this thread is ended, what it has opened is known: it could not be opened a second time.
-      Records.opening { Native::Store.open(@path, VERIFY_UP_TO, @most || 0) { |store| @store = store } }
-      @device, @inode = @store.identity
-      take_file
-      @entered = false
-      Records.opened(self)
-      @store
+      Thread.handle_interrupt(NOTHING) do
+        forget_parents
+        @store&.close
+        Records.opening { Native::Store.open(@path, VERIFY_UP_TO, @most || 0) { |store| @store = store } }
+        @device, @inode = @store.identity
+        take_file
+        @entered = false
+        Records.opened(self)
+        @store
+      end
     rescue Native::StoreError => e
       raise wrapped(e)
     end

@@ -109,16 +109,46 @@ class PStoreProcessesTest < Minitest::Test
   def test_threads_are_ended_at_any_moment
     store.transaction { |s| s[:n] = s[:twin] = 0 }
     random = Random.new(seed = Random.new_seed % 1_000_000)
-    40.times do
+    200.times do
       thread = Thread.new { loop { Paceline::PStore.new(@file).transaction { |s| s[:n] += 1; s[:twin] = s[:n] } } }
       other = Thread.new { loop { Paceline::Records.at(@file).close } } if random.rand(4).zero?
       random.rand(12).times { Thread.pass }
       [thread, other].compact.each(&:kill).each(&:join)
-      Timeout.timeout(0.0005) { Paceline::PStore.new(@file).transaction { |s| s[:n] += 1; s[:twin] = s[:n] } } rescue Timeout::Error
+      begin
+        Timeout.timeout([0.0005, 0.002, 0.01].sample(random: random)) { Paceline::PStore.new(@file).transaction { |s| s[:n] += 1; s[:twin] = s[:n] } }
+      rescue Timeout::Error
+        nil # nothing else may come of it
+      end
     end
     # Whoever comes next is let in, and finds nothing half done.
     assert_equal "true", child { Paceline::PStore.new(@file).transaction { |s| s[:n] == s[:twin] && s[:n].positive? } }, "seed #{seed}"
     assert_equal 0, Paceline::Records.at(@file).instance_variable_get(:@users)
+  end
+
+  def test_threads_are_ended_at_any_moment_with_a_plain_file
+    shared = Paceline::PStore.new(@file, true, format: :marshal)
+    shared.transaction { |s| s[:n] = s[:twin] = 0 }
+    random = Random.new(seed = Random.new_seed % 1_000_000)
+    100.times do
+      threads = Array.new(2) { Thread.new { loop { shared.transaction { |s| s[:n] += 1; s[:twin] = s[:n] } } } }
+      random.rand(30).times { Thread.pass }
+      threads.each(&:kill).each(&:join)
+      begin
+        Timeout.timeout([0.0005, 0.002].sample(random: random)) { shared.transaction { |s| s[:n] += 1; s[:twin] = s[:n] } }
+      rescue Timeout::Error
+        nil
+      end
+    end
+    assert_equal "true", child { shared.transaction { |s| s[:n] == s[:twin] && s[:n].positive? } }, "seed #{seed}"
+    assert_equal [File.basename(@file)], Dir.children(File.dirname(@file)).grep(/\A#{Regexp.escape(File.basename(@file))}/)
+  end
+
+  def test_what_a_killed_writer_of_a_plain_file_left_is_no_obstacle
+    File.write("#{@file}.pstore-tmp", "half")
+    plain = Paceline::PStore.new(@file, true, format: :marshal)
+    plain.transaction { |s| s[:a] = 1 }
+    refute File.exist?("#{@file}.pstore-tmp")
+    assert_equal 1, plain.transaction(true) { |s| s[:a] }
   end
 
   def test_in_the_handler_of_a_signal_there_are_no_transactions_but_at_exit

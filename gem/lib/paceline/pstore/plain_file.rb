@@ -14,41 +14,39 @@ module Paceline
         @trust = trust
       end
 
-      def transaction(read_only)
-        file = locked(read_only)
-        return yield({}) if file.nil?
+      def transaction(read_only, &block)
+        loop do
+          file = open_file(read_only)
+          return yield({}) if file.nil?
 
-        begin
-          Trust.check(@path, file.stat) unless @trust || file.stat.size.zero?
-          content = file.read
-          table = content.empty? ? {} : @store.__send__(:load, content)
-          raise Error, "PStore file seems to be corrupted." unless table.is_a?(Hash)
-          return unless yield(table)
-
-          written = @store.__send__(:dump, table)
-          replace(file, written) unless written == content
-        ensure
-          file.close
+          begin
+            file.flock(read_only ? File::LOCK_SH : File::LOCK_EX)
+            return use(file, &block) if same?(file)
+          ensure
+            file.close
+          end
         end
       end
 
       private
 
-      # The file with its lock, shared for reading; nil if there is none to be read.
-      def locked(read_only)
-        loop do
-          file = File.new(@path, (read_only ? File::RDONLY : File::RDWR | File::CREAT) | File::BINARY)
-          begin
-            file.flock(read_only ? File::LOCK_SH : File::LOCK_EX)
-            return file if same?(file)
-          rescue Exception
-            file.close
-            raise
-          end
-          file.close
-        end
+      # Nil if there is none to be read.
+      def open_file(read_only)
+        File.new(@path, (read_only ? File::RDONLY : File::RDWR | File::CREAT) | File::BINARY)
       rescue Errno::ENOENT
         raise unless read_only
+      end
+
+      # Yields the table of the locked file, and saves it if the block returns true.
+      def use(file)
+        Trust.check(@path, file.stat) unless @trust || file.stat.size.zero?
+        content = file.read
+        table = content.empty? ? {} : @store.__send__(:load, content)
+        raise Error, "PStore file seems to be corrupted." unless table.is_a?(Hash)
+        return unless yield(table)
+
+        written = @store.__send__(:dump, table)
+        replace(file, written) unless written == content
       end
 
       # Whether it was not replaced while the lock was waited for.
@@ -61,7 +59,9 @@ module Paceline
 
       def replace(file, content)
         path = File.symlink?(@path) ? File.realpath(@path) : @path
-        temporary = "#{path}.tmp.#{Process.pid}.#{Thread.current.object_id}"
+        # Whoever has the lock is alone here; who was killed in between has left it.
+        temporary = "#{path}.pstore-tmp"
+        remove(temporary)
         stat = file.stat
         File.open(temporary, File::WRONLY | File::CREAT | File::EXCL | File::BINARY, stat.mode & 0o777) do |new|
           new.chmod(stat.mode & 0o777)
@@ -69,11 +69,18 @@ module Paceline
           new.write(content)
           new.fsync if @store.ultra_safe
         end
-        File.rename(temporary, path)
+        # From then on the next one has the lock.
+        Thread.handle_interrupt(Object => :never) { File.rename(temporary, path) && temporary = nil }
         File.open(File.dirname(path), &:fsync) if @store.ultra_safe
-      rescue Exception
-        File.unlink(temporary) if temporary && File.exist?(temporary)
-        raise
+      ensure
+        # Neither an end of the thread nor Timeout is an exception that could be rescued.
+        remove(temporary) if temporary
+      end
+
+      def remove(path)
+        File.unlink(path)
+      rescue Errno::ENOENT
+        nil
       end
     end
     private_constant :PlainFile
