@@ -208,9 +208,10 @@ module Paceline
     def fail_with(error)
       @error = error
       gone = error.is_a?(ClientGone)
+      # What was gathered must not leave while the error is written: an error page takes its place.
+      @gatherer&.finish
       report(error) unless gone
       return if @channel.surrendered?
-      @gatherer&.finish
       return end_stream(Frames::ABORT) if @gatherer&.sent?
       return @channel.write(Frames.ending(Frames::ABORT, busy, @counting.stop(0))) if @begun
       failure = Failure.new(error, step: "request", root: @channel.worker.root).to_h
