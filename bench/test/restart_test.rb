@@ -44,7 +44,7 @@ class RestartBenchTest < Minitest::Test
       end
       listener.close
     end
-    load = Bench::SteadyLoad.new(port: listener.addr[1], clients: 1, think: 0.05).start
+    load = Bench::SteadyLoad.new(port: listener.addr[1], clients: 1, think: 0.5).start
     told = Array.new(2) { load.versions.gets.to_i }
     serving.join
     result = load.stop
@@ -59,7 +59,7 @@ class RestartBenchTest < Minitest::Test
   def test_a_refused_connection_is_a_failure
     port = TCPServer.open("127.0.0.1", 0) { |listener| listener.addr[1] }
     load = Bench::SteadyLoad.new(port: port, clients: 2, think: 0.01).start
-    sleep 0.3
+    sleep 2
     failures = load.stop.requests.map(&:failure)
     assert_operator failures.size, :>, 2
     assert_match(/ECONNREFUSED/, failures.uniq.join)

@@ -60,8 +60,12 @@ test("the tasting room hears and echoes, and comes back after the line was cut",
   await page.waitForSelector(".talk .echo")
   await shot("brewery-tasting-room")
 
-  await page.evaluate(() => cable.socket.close())
-  await page.waitForSelector("[data-room][data-state=away]", { state: "attached" })
+  // "away" lasts a quarter of a second, which a poll may miss.
+  await page.evaluate(() => new Promise(resolve => {
+    const room = document.querySelector("[data-room]")
+    new MutationObserver(() => room.dataset.state === "away" && resolve()).observe(room, { attributes: true })
+    cable.socket.close()
+  }))
   await page.waitForSelector("[data-room][data-state=seated]")
   await page.click("[data-echo]")
   await page.waitForFunction(() => document.querySelectorAll(".talk .echo").length === 2)

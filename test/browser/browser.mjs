@@ -15,9 +15,9 @@ export async function browse(visit, options = {}) {
   const profile = mkdtempSync(join(tmpdir(), "paceline-browser-"))
   mkdirSync(screenshots, { recursive: true })
   const context = await chromium.launchPersistentContext(profile, {
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: quiet, headless: true, viewport: { width: 1200, height: 800 }, ...options
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: quiet, headless: true, timeout: 120_000, viewport: { width: 1200, height: 800 }, ...options
   })
-  context.setDefaultTimeout(15_000)
+  context.setDefaultTimeout(60_000)
   try {
     const page = context.pages()[0] ?? await context.newPage()
     const complaints = []
@@ -33,5 +33,5 @@ export async function browse(visit, options = {}) {
 /** The base address in environment variable `name`, or a reason to skip. */
 export function address(name) {
   const url = process.env[name]?.replace(/\/$/, "")
-  return { url, options: { skip: url ? false : `${name} is not set`, timeout: 90_000 } }
+  return { url, options: { skip: url ? false : `${name} is not set`, timeout: 300_000 } }
 }

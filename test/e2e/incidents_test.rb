@@ -75,7 +75,7 @@ class IncidentsTest < Minitest::Test
     server = serve(dir, "-w", "1")
     asking = Thread.new { server.request(Net::HTTP::Post.new("/slow")).code }
     eventually("the request in hand") { server.state[:busy] == 1 }
-    from = server.output.bytesize
+    from = server.output.size
     Process.kill(:KILL, server.preloaders.first)
     assert_equal "502", asking.value
     server.wait_for(/ is ready: /, from: from)

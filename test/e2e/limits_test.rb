@@ -56,14 +56,14 @@ class LimitsTest < Minitest::Test
 
   # Progress counts, not the whole: this body takes several times its time-out.
   def test_a_slow_body_that_goes_on_is_taken
-    server = serve(app(ECHO), "--body-timeout", "250ms", "--body-progress", "1KB")
+    server = serve(app(ECHO), "--body-timeout", "1s", "--body-progress", "1KB")
     server.connect do |socket|
-      socket.write("POST / HTTP/1.1\r\n#{HOST}Connection: close\r\nContent-Length: 20480\r\n\r\n")
-      10.times do
+      socket.write("POST / HTTP/1.1\r\n#{HOST}Connection: close\r\nContent-Length: 24576\r\n\r\n")
+      12.times do
         socket.write("x" * 2048)
-        sleep 0.1 # the slowness itself is what is tried
+        sleep 0.25 # the slowness itself is what is tried
       end
-      assert_match(/read 20480\z/, rest(socket))
+      assert_match(/read 24576\z/, rest(socket))
     end
   end
 

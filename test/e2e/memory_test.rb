@@ -107,10 +107,10 @@ class MemoryTest < Minitest::Test
   end
 
   # Asks until the block is true; every answer has to be 200. The pids that answered.
-  def ask_until(server, path)
+  def ask_until(server, path, within: PATIENCE)
     pids = []
     Net::HTTP.start("127.0.0.1", server.port, read_timeout: PATIENCE) do |http|
-      eventually(path) do
+      eventually(path, within: within) do
         answer = http.get(path)
         assert_equal "200", answer.code, answer.body
         pids << answer.body.to_i
@@ -218,7 +218,7 @@ class MemoryTest < Minitest::Test
     # Each worker has 80 MB as soon as it has answered one request, and never more.
     bloat = { "config.ru" => 'run ->(env) { $bloat ||= "x" * 80_000_000; [200, {}, [Process.pid.to_s]] }' }
     server = limited("--worker-memory", "50MB", workers: 1, files: bloat)
-    ask_until(server, "/") { server.output.match?(/3 workers one after another have reached worker_memory within a minute/) }
+    ask_until(server, "/", within: 120) { server.output.match?(/3 workers one after another have reached worker_memory within a minute/) }
     replaced = server.output.scan("another takes its place").size
     assert_equal 3, replaced
     # The next one is left alone for half a minute.

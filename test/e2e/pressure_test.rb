@@ -20,7 +20,7 @@ class PressureTest < Minitest::Test
     until connections.size == 200
       connections << server.connect
       connections.last.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-      break unless connections.last.wait_readable(connections.size > 60 ? 0.5 : PATIENCE)
+      break unless connections.last.wait_readable(connections.size > 60 ? 3 : PATIENCE)
       assert_equal 200, Wire.response(connections.last).status
       served << connections.last
     end
@@ -114,16 +114,16 @@ class PressureTest < Minitest::Test
     idle = [10_000, hard - 2_000].min
     Process.setrlimit(:NOFILE, hard)
     dir = app("config.ru" => 'large = "x" * 500_000; run ->(env) { [200, {}, [env["PATH_INFO"] == "/large" ? large : "hello"]] }')
-    server = serve(dir, "-w", "2", "-t", "3", "--buffer-memory", "32MB", "-q")
+    server = serve(dir, "-w", "2", "-t", "3", "--buffer-memory", "32MB", "--keepalive-timeout", "10m", "--body-timeout", "5m", "-q")
     Crowd.around(server.port) do |crowd|
       crowd.tell("measure 25 1 / hello") # warm
       before = server.private_memory
       quiet = crowd.tell("measure 25 4 / hello")
       settled = server.private_memory
-      assert_equal({ opened: idle, failed: 0 }, crowd.tell("idle #{idle} /"))
+      assert_equal({ opened: idle, failed: 0 }, crowd.tell("idle #{idle} /", within: 100))
       eventually("all of them to rest") { server.state[:resting] == idle }
       each = (server.private_memory - settled) / idle
-      assert_equal({ opened: 500, failed: 0 }, crowd.tell("readers 500 /large"))
+      assert_equal({ opened: 500, failed: 0 }, crowd.tell("readers 500 /large", within: 60))
       assert_equal({ opened: 500, failed: 0 }, crowd.tell("writers 500 /"))
       state = server.state
       crowded = crowd.tell("measure 25 4 / hello")

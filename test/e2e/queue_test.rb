@@ -13,7 +13,7 @@ class QueueTest < Minitest::Test
       path = env["PATH_INFO"]
       case path
       when "/order" then next [200, { "content-type" => "text/plain" }, [$order.join(" ")]]
-      when "/report" then sleep 0.2
+      when "/report" then sleep 0.5
       when /hold/ then File.write("entered", Process.pid.to_s); File.read(path.delete_prefix("/"))
       end
       $order << path
@@ -125,7 +125,7 @@ class QueueTest < Minitest::Test
   end
 
   def test_a_request_that_waited_too_long_is_refused
-    start("-t", "1", "--queue-timeout", "50ms")
+    start("-t", "1", "--queue-timeout", "1s")
     held = hold
     refused = Wire.response(ask("/late"))
     assert_equal [503, "1"], [refused.status, refused["retry-after"]]

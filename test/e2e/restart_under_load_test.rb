@@ -132,7 +132,7 @@ class RestartUnderLoadTest < Minitest::Test
     dir, server = site
     versions = under_load(server) do
       1.upto(RESTARTS) do |version|
-        from = server.output.bytesize
+        from = server.output.size
         deploy(dir, version, "raise")
         server.signal(:USR1)
         server.wait_for(/the old one goes on serving$/, from: from)

@@ -15,6 +15,12 @@ class SitesTest < Minitest::Test
   # A folder with one more folder for each site.
   def sites(**files) = app(files.to_h { |name, content| [name.to_s, content] })
 
+  # A folder that is there with all its files at once: none is a site while its name begins with a dot.
+  def whole(dir, name, files)
+    write(dir, files.transform_keys { |file| ".#{name}/#{file}" })
+    File.rename(File.join(dir, ".#{name}"), File.join(dir, name))
+  end
+
   def test_sites_of_the_configuration_are_chosen_by_host
     dir = app("a/config.ru" => says("exact"), "b/config.ru" => says("wildcard"), "c/config.ru" => says("longer wildcard"), "d/config.ru" => says("fallback"),
       "files/index.html" => "plain files", "paceline.toml" => <<~TOML)
@@ -75,7 +81,7 @@ class SitesTest < Minitest::Test
     assert_equal "404", listed.code
     assert_equal %w[manual shop], listed.body.scan(%r{href="http://(\w+)\.localhost:#{server.port}/"}).flatten.sort
 
-    write(dir, "blog/config.ru" => says("blog"))
+    whole(dir, "blog", "config.ru" => says("blog"))
     server.wait_for(/^\* Site blog: /)
     assert_equal "blog development", body(server, "blog.localhost")
 
@@ -85,7 +91,7 @@ class SitesTest < Minitest::Test
     assert_equal "404", ask(server, "shop.localhost").code
     eventually("the shop's processes to go") { server.workers.size < ruby }
     assert_equal "blog development", body(server, "blog.localhost")
-    write(dir, "late/config.ru" => says("late"))
+    whole(dir, "late", "config.ru" => says("late"))
     server.wait_for(/^\* Site late: /)
     server.signal(:USR1)
     server.wait_for(/blog is ready: .*blog is ready: /m)
@@ -99,8 +105,8 @@ class SitesTest < Minitest::Test
     server = serve(dir, "--sites", dir, ready: false)
     assert_equal "soon", body(server, "shop.localhost")
 
-    File.delete(File.join(dir, "shop/index.html"))
     write(dir, "shop/config.ru" => says("open"))
+    File.delete(File.join(dir, "shop/index.html"))
     server.wait_for(/^\* shop: its settings or files have changed; starting it anew$/)
     assert_equal "open development", body(server, "shop.localhost")
   end
@@ -161,7 +167,7 @@ class SitesTest < Minitest::Test
     dir = app
     server = serve(dir, "--sites", dir, ready: false)
     assert_match(/no sites yet/, ask(server, "shop.localhost", "/", "Accept" => "text/html").body)
-    write(dir, "shop/index.html" => "first")
+    whole(dir, "shop", "index.html" => "first")
     server.wait_for(/^\* Site shop: /)
     assert_equal "first", body(server, "shop.localhost")
   end

@@ -133,8 +133,8 @@ class StartupErrorsTest < Minitest::Test
   end
 
   def test_the_start_up_time_out_shows_where_the_app_hung
-    dir = app("config.ru" => "def waiting = sleep\nwaiting\n#{HELLO}", "paceline.toml" => "start_timeout = \"1s\"\n")
-    server = fails(dir, "boot", "not ready after 1.00 s", "config.ru:1:in `waiting'", "start_timeout")
+    dir = app("config.ru" => "def waiting = sleep\nwaiting\n#{HELLO}", "paceline.toml" => "start_timeout = \"5s\"\n")
+    server = fails(dir, "boot", "not ready after 5.00 s", "config.ru:1:in `waiting'", "start_timeout")
     eventually("the stuck preloader to go") { server.descendants.empty? }
     write(dir, "config.ru" => HELLO)
     mended(server)

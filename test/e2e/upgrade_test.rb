@@ -293,7 +293,7 @@ class UpgradeTest < Minitest::Test
     end
     # The second learns within a moment whose child it is now.
     eventually("it to be tied to the stand-in") { File.read("/proc/#{front(server)}/status")[/^PPid:\s+(\d+)/, 1].to_i == server.pid }
-    sleep 1
+    sleep 3
     all = server.descendants
     server.kill
     gone(all)

@@ -237,7 +237,7 @@ class UpstreamTest < Minitest::Test
         head = Wire.head(socket)
         assert_equal "half", head["content-length"] ? Wire.exactly(socket, 4) : Wire.chunk(socket), field
         seen << :go
-        rest = begin socket.read rescue Errno::ECONNRESET && "" end
+        rest = begin socket.read; rescue Errno::ECONNRESET then "" end
         assert_equal "", rest, "#{field} #{ending}"
       end
       @server.wait_for(/" 200 4 .* cut=1/)
@@ -299,7 +299,8 @@ class UpstreamTest < Minitest::Test
     answer = get("/", "Accept: text/html\r\n")
     assert_equal [502, "<p>back soon"], [answer.status, answer.body]
     @server.wait_for(%r{502 .*note="upstream http://127\.0\.0\.1:#{port}: no connection: Connection refused})
-    front("http://no-such-host.invalid:81")
+    # A name server that loses a question is asked again after five seconds.
+    front("http://no-such-host.invalid:81", toml: "upstream_connect_timeout = \"25s\"\n")
     assert_equal 502, get.status
     @server.wait_for(%r{note="upstream http://no-such-host\.invalid:81: no connection: })
   end

@@ -66,8 +66,8 @@ class OutboundCallsTest < OutboundTest
   def test_errors_are_net_http_s
     assert_raises(Errno::ECONNREFUSED) { H.get("http://127.0.0.1:1/") }
     assert_raises(EOFError) { H.get(@server.url("/empty")) }
-    assert_raises(Net::ReadTimeout) { H.get(@server.url("/stall"), timeout: 0.05) }
-    assert_raises(H::DeadlineExceeded) { H.get(@server.url("/stall-body"), deadline: 0.05) }
+    assert_raises(Net::ReadTimeout) { H.get(@server.url("/stall"), timeout: 0.05, open_timeout: 10) }
+    assert_raises(H::DeadlineExceeded) { H.get(@server.url("/stall-body"), deadline: 0.5) }
     error = assert_raises(ArgumentError) { H.get(@server.url, time_out: 1) }
     assert_includes error.message, "unknown option :time_out"
     assert_raises(ArgumentError) { H.get("ftp://x.test/") }
@@ -110,7 +110,7 @@ class OutboundCallsTest < OutboundTest
         calls.get @server.url("/plain")
         calls.get "http://127.0.0.1:1/"
         calls.post @server.url("/empty"), body: "x"
-        calls.get @server.url("/stall"), timeout: 0.05
+        calls.get @server.url("/stall"), timeout: 0.05, open_timeout: 10
         calls.get @server.url("/big")
       end
       assert_equal [nil, Errno::ECONNREFUSED, EOFError, Net::ReadTimeout, nil], responses.map { |response| response.error&.class }
@@ -128,7 +128,7 @@ class OutboundCallsTest < OutboundTest
 
   def test_all_that_is_left_leaves_nothing_behind
     assert_raises(Timeout::Error) do
-      Timeout.timeout(0.2) { H.all { |calls| 3.times { calls.get @server.url("/stall") } } }
+      Timeout.timeout(1) { H.all { |calls| 3.times { calls.get @server.url("/stall") } } }
     end
     assert_equal 0, H.pool.size
     assert_equal "plain", H.get(@server.url("/plain")).body

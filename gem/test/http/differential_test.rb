@@ -96,9 +96,9 @@ class OutboundDifferentialTest < OutboundTest
     http.continue_timeout = 5
     http.post("/refuse", "never sent", "Expect" => "100-continue", "Content-Type" => "text/plain")
   end
-  same(:a_read_that_takes_too_long) { |http| http.read_timeout = 0.1; http.max_retries = 0; http.get("/stall") }
-  same(:a_body_that_takes_too_long) { |http| http.read_timeout = 0.1; http.max_retries = 0; http.get("/stall-body") }
-  same(:repeated_after_a_time_out) { |http| http.read_timeout = 0.1; http.get("/stall") }
+  same(:a_read_that_takes_too_long) { |http| http.read_timeout = 0.5; http.max_retries = 0; http.get("/stall") }
+  same(:a_body_that_takes_too_long) { |http| http.read_timeout = 0.5; http.max_retries = 0; http.get("/stall-body") }
+  same(:repeated_after_a_time_out) { |http| http.read_timeout = 0.5; http.get("/stall") }
   same(:not_repeated_after_a_close) { |http| http.max_retries = 0; http.get("/empty") }
   same(:repeated_three_times) { |http| http.max_retries = 3; http.get("/reset") }
   same(:left_within_the_body) { |http| catch(:left) { http.request_get("/big") { |response| response.read_body { throw :left, "left" } } } }

@@ -58,7 +58,7 @@ class OutboundFaradayTest < OutboundTest
   end
 
   def test_options
-    assert_equal "Faraday::TimeoutError", same { |faraday| faraday.get("/stall") { |request| request.options.timeout = 0.05 } }[0]
+    assert_equal "Faraday::TimeoutError", same { |faraday| faraday.get("/stall") { |request| request.options.timeout = 0.05; request.options.open_timeout = 10 } }[0]
     assert_equal "Faraday::ConnectionFailed", same { |faraday| faraday.get("http://127.0.0.1:1/") }[0]
     same { |faraday| faraday.get("http://api.test/echo") { |request| request.options.proxy = Faraday::ProxyOptions.from(@server.url) } }
     https = server(tls: :client)

@@ -26,7 +26,7 @@ class PStoreExchangeTest < Minitest::Test
     File.open(@file) do |old|
       old.flock(File::LOCK_EX)
       pid = fork { Paceline::PStore.new(@file).transaction { |s| tell.write([s[:from], locked?].join(" ")) && s[:to] = 1 } && exit!(true) }
-      Timeout.timeout(10) { Thread.pass until waiting?(pid) }
+      Timeout.timeout(60) { Thread.pass until waiting?(pid) }
       File.rename(@fresh, @file)
       FileUtils.mv("#{@fresh}-lock", "#{@file}-lock")
       # The child has the same file open, so that to close it is not enough.

@@ -114,7 +114,7 @@ module Scenario
 
     # What the front holds at this moment: its own counts, and those of its only application.
     def state
-      from = output.bytesize
+      from = output.size
       signal(:PWR)
       pairs = wait_for(/State: (.*)\n(?:.*\n)*?\* State of .*: (waiting=.*)/, from: from)
       pairs.captures.join(" ").scan(/(\w+)=(\d+)/).to_h { |name, number| [name.to_sym, number.to_i] }

@@ -68,7 +68,7 @@ class CacheTestCase < Minitest::Test
       [pid, reader]
     end
     readers.map do |pid, reader|
-      told = Timeout.timeout(60) { reader.read }
+      told = Timeout.timeout(150) { reader.read }
       assert Process.wait2(pid)[1].success?, "a process failed"
       Marshal.load(told)
     end
