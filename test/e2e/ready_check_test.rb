@@ -74,11 +74,11 @@ class ReadyCheckTest < Minitest::Test
   def test_no_answer_within_start_timeout_is_a_failure
     dir = shop
     barrier(dir)
-    production(dir, "--start-timeout", "8s")
+    production(dir, "--start-timeout", "5s")
     write(dir, "version" => "new", "answers" => '{ "/" => :wait }')
     out, status = command(dir, "restart", "--wait")
     assert_equal 1, status
-    assert_match(/GET \/ was not answered within 8/, out)
+    assert_match(/GET \/ was not answered within 5/, out)
   end
 
   def test_another_path_and_none
