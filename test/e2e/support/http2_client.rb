@@ -45,37 +45,26 @@ class Http2Client
   end
 
   # The next frame; pings and settings are acknowledged on the way. nil when the server has closed.
-  def read(timeout: 30)
-    Timeout.timeout(timeout) do
-      loop do
-        head = @io.read(9) or return nil
-        return nil if head.bytesize < 9
-        length, type, flags, stream = [("\0".b + head[0, 3]).unpack1("N"), *head[3..].unpack("CCN")]
-        payload = length.zero? ? "".b : @io.read(length)
-        next frame(PING, ACK, 0, payload) if type == PING && flags & ACK == 0
-        next if type == WINDOW_UPDATE || (type == SETTINGS && flags & ACK == ACK)
-        return Frame.new(type, flags, stream & 0x7fff_ffff, payload)
-      end
-    end
-  rescue Errno::ECONNRESET
-    nil
-  end
+  def read(timeout: 30) = Timeout.timeout(timeout) { following }
 
   # [status, body] of the stream; a reset is [:reset, code], the end of the connection [:closed].
   def response(stream)
     status, body = nil, +"".b
-    while (one = read)
-      next unless one.stream == stream
-      case one.type
-      when HEADERS then status ||= status_of(one.payload)
-      when DATA
-        body << one.payload
-        unless one.payload.empty?
-          make_room(one.payload.bytesize, 0, stream)
+    # One for all frames: each is a thread.
+    Timeout.timeout(60) do
+      while (one = following)
+        next unless one.stream == stream
+        case one.type
+        when HEADERS then status ||= status_of(one.payload)
+        when DATA
+          body << one.payload
+          unless one.payload.empty?
+            make_room(one.payload.bytesize, 0, stream)
+          end
+        when RST_STREAM then return [:reset, one.payload.unpack1("N")]
         end
-      when RST_STREAM then return [:reset, one.payload.unpack1("N")]
+        return [status, body] if one.flags & END_STREAM == END_STREAM
       end
-      return [status, body] if one.flags & END_STREAM == END_STREAM
     end
     [:closed]
   end
@@ -104,6 +93,20 @@ class Http2Client
   def close = @io.close
 
   private
+
+  def following
+    loop do
+      head = @io.read(9) or return nil
+      return nil if head.bytesize < 9
+      length, type, flags, stream = [("\0".b + head[0, 3]).unpack1("N"), *head[3..].unpack("CCN")]
+      payload = length.zero? ? "".b : @io.read(length)
+      next frame(PING, ACK, 0, payload) if type == PING && flags & ACK == 0
+      next if type == WINDOW_UPDATE || (type == SETTINGS && flags & ACK == ACK)
+      return Frame.new(type, flags, stream & 0x7fff_ffff, payload)
+    end
+  rescue Errno::ECONNRESET
+    nil
+  end
 
   # A server that is done may have closed already.
   def make_room(bytes, *streams)
