@@ -40,7 +40,8 @@ class UpgradeTest < Minitest::Test
     File.read("/proc/#{server.pid}/cmdline").include?("--stand-in-for") ? children(server.pid).first : server.pid
   end
 
-  def children(pid) = Dir["/proc/#{pid}/task/*/children"].flat_map { |path| File.read(path).split.map(&:to_i) }
+  # A thread may end meanwhile.
+  def children(pid) = Dir["/proc/#{pid}/task/*/children"].flat_map { |path| File.read(path).split.map(&:to_i) rescue [] }
 
   # Asks with GET and POST, on connections that are kept and on new ones, until told to stop. What came of each request.
   def visitors(server, count = 6)
