@@ -6,6 +6,7 @@ class StreamingTest < Minitest::Test
   include Scenario
 
   APP = <<~'RUBY'
+    require "timeout"
     require "uri"
     CLOSED = Hash.new(0)
     CALLS = Hash.new(0)
@@ -49,6 +50,13 @@ class StreamingTest < Minitest::Test
       when "/waits" then File.write("entered", "x"); File.read("barrier"); [200, TEXT.dup, ["waited"]]
       when "/large" then [200, TEXT.dup, Array.new(20) { "x" * (1 << 20) }]
       when "/large_each" then [200, TEXT.dup, Events.new("large") { |send| 320.times { send.call("x" * (1 << 16)) } }]
+      when "/timed"
+        body = Events.new("timed") do |send|
+          Timeout.timeout(0.3) { send.call("x" * (8 << 20)) }
+        rescue Timeout::Error
+          send.call("late")
+        end
+        [200, TEXT.dup, body]
       when "/large_file"
         [200, TEXT.dup, Events.new("file") {}.tap { |body| def body.to_path = File.expand_path("large.bin") }]
       when "/hints"
@@ -167,6 +175,24 @@ class StreamingTest < Minitest::Test
     impatient = open_request("/")
     refute IO.select([impatient], nil, nil, 0.2), "the thread was free although the response is neither read nor kept"
     assert_equal 20 << 20, Array.new(320) { Wire.chunk(slow) }.sum(&:bytesize)
+    assert_equal "plain", Wire.response(impatient).body
+  end
+
+  # An application that gives up a client that takes nothing: what was begun to be sent is sent whole, or all that follows would be taken
+  # for a part of it.
+  def test_a_time_out_while_the_worker_waits_tears_nothing
+    start("--response-memory", "64KB", "--response-spool", "1MB")
+    slow = open_request("/timed")
+    Wire.head(slow)
+    impatient = open_request("/")
+    refute IO.select([impatient], nil, nil, 1), "the time-out has passed, and the thread still waits"
+    body = +""
+    Timeout.timeout(PATIENCE) do
+      while (chunk = Wire.chunk(slow))
+        body << chunk
+      end
+    end
+    assert_match(/\Ax+late\z/, body)
     assert_equal "plain", Wire.response(impatient).body
   end
 

@@ -8,6 +8,10 @@
 
 #define ON_STACK (16 * 1024)
 
+/* Thread.handle_interrupt(Object => :never) */
+static ID handle_interrupt;
+static VALUE nothing;
+
 struct receiving {
     int fd;
     char *into;
@@ -76,30 +80,47 @@ static int send_some(int fd, struct iovec **pieces, int *count) {
     return 0;
 }
 
-/* While this thread waits, others may change, free or move the memory that the pieces lie in. */
-static void send_later(int fd, struct iovec *pieces, int count) {
+struct sending {
+    int fd;
+    struct iovec *left;
+    int pieces_left;
+};
+
+/* Waits until something could be sent. */
+static void send_more(struct sending *sending) {
+    for (;;) {
+        rb_thread_fd_writable(sending->fd);
+        int error = send_some(sending->fd, &sending->left, &sending->pieces_left);
+        if (error == 0) return;
+        if (error != EAGAIN && error != EWOULDBLOCK && error != EINTR) rb_syserr_fail(error, "send");
+    }
+}
+
+static VALUE send_rest(RB_BLOCK_CALL_FUNC_ARGLIST(_, data)) {
+    struct sending *sending = (struct sending *)data;
+    while (sending->pieces_left > 0) send_more(sending);
+    return Qnil;
+}
+
+/* While this thread waits, others may change, free or move the memory that the pieces lie in. What they raise here (Timeout) comes before
+ * anything of this is sent, or when all of it is: after half a frame nobody would know where the next one begins. */
+static void send_later(int fd, struct iovec *pieces, int count, int begun) {
     VALUE rest = rb_str_buf_new(0);
     for (int index = 0; index < count; index++) rb_str_buf_cat(rest, pieces[index].iov_base, pieces[index].iov_len);
     rb_str_freeze(rest);
-    struct iovec piece = {RSTRING_PTR(rest), RSTRING_LEN(rest)}, *left = &piece;
-    int pieces_left = 1;
-    while (pieces_left > 0) {
-        rb_thread_fd_writable(fd);
-        int error = send_some(fd, &left, &pieces_left);
-        if (error != 0 && error != EAGAIN && error != EWOULDBLOCK && error != EINTR) rb_syserr_fail(error, "send");
-    }
+    struct iovec piece = {RSTRING_PTR(rest), RSTRING_LEN(rest)};
+    struct sending sending = {fd, &piece, 1};
+    if (!begun) send_more(&sending);
+    if (sending.pieces_left > 0) rb_block_call(rb_cThread, handle_interrupt, 1, &nothing, send_rest, (VALUE)&sending);
     RB_GC_GUARD(rest);
 }
 
 void paceline_send(int fd, struct iovec *pieces, int count) {
-    while (count > 0) {
+    for (int begun = 0; count > 0;) {
         int error = send_some(fd, &pieces, &count);
-        if (error == EAGAIN || error == EWOULDBLOCK) return send_later(fd, pieces, count);
-        if (error == EINTR) {
-            rb_thread_check_ints();
-        } else if (error != 0) {
-            rb_syserr_fail(error, "send");
-        }
+        if (error == EAGAIN || error == EWOULDBLOCK) return send_later(fd, pieces, count, begun);
+        if (error == 0) begun = 1;
+        else if (error != EINTR) rb_syserr_fail(error, "send");
     }
 }
 
@@ -113,6 +134,10 @@ static VALUE send_bytes(VALUE self, VALUE fd, VALUE bytes) {
 }
 
 void paceline_init_socket(VALUE native) {
+    handle_interrupt = rb_intern("handle_interrupt");
+    nothing = rb_hash_new();
+    rb_hash_aset(nothing, rb_cObject, ID2SYM(rb_intern("never")));
+    rb_gc_register_mark_object(rb_obj_freeze(nothing));
     rb_define_module_function(native, "receive", receive, 2);
     rb_define_module_function(native, "send_all", send_bytes, 2);
 }

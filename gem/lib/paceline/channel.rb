@@ -16,9 +16,10 @@ module Paceline
     SHUT_RD = 0
     PENDING_MAX = 1024 * 1024
     WHOLE = "\0"
+    WHOLE_FRAMES = { Object => :never }.freeze
     F_GETFL = 3
     F_SETFL = 4
-    private_constant :EMPTY, :READ_SIZE, :LARGE_READ, :PENDING_MAX, :WHOLE, :SHUT_RD, :F_GETFL, :F_SETFL
+    private_constant :EMPTY, :READ_SIZE, :LARGE_READ, :PENDING_MAX, :WHOLE, :WHOLE_FRAMES, :SHUT_RD, :F_GETFL, :F_SETFL
 
     # Ruby makes pipes and sockets non-blocking.
     def self.make_blocking(io)
@@ -110,17 +111,20 @@ module Paceline
       !@buffer.empty? || !IO.select(@alone, nil, nil, 0).nil?
     end
 
-    # All of it. Raises Errno::*.
+    # All of it. Raises Errno::*. What another thread raises here (Timeout) never comes after half a frame: nobody would know where the next
+    # one begins.
     def write(bytes)
       return Native.send_all(@fd, bytes) if Native
-      size = bytes.bytesize
-      return if (written = @io.syswrite(bytes)) == size
-      @io.write(bytes.byteslice(written, size))
+      Thread.handle_interrupt(WHOLE_FRAMES) do
+        size = bytes.bytesize
+        written = @io.syswrite(bytes)
+        @io.write(bytes.byteslice(written, size)) unless written == size
+      end
     end
 
     # Two pieces in one system call.
     def write_both(head, body)
-      @io.write(head, body)
+      Thread.handle_interrupt(WHOLE_FRAMES) { @io.write(head, body) }
     end
 
     # Whether some frames can be written without waiting for the front.
@@ -157,7 +161,7 @@ module Paceline
     # True when the front has said that the client is gone. Looks, but never waits.
     def cancelled?
       while !@cancelled && readable? && (@input.nil? || @input.pending_bytes < PENDING_MAX)
-        receive
+        Thread.handle_interrupt(WHOLE_FRAMES) { receive }
       end
       @cancelled
     end
@@ -165,7 +169,9 @@ module Paceline
     # Waits for the next frame of this request's body.
     def receive_body(input)
       raise IOError, "this request's body belongs to the hijacker" unless input.equal?(@input) && !@surrendered
-      receive
+      # What another thread raises here comes before a frame, or after it.
+      IO.select(@alone) if @buffer.empty?
+      Thread.handle_interrupt(WHOLE_FRAMES) { receive }
     end
 
     private
