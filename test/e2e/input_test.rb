@@ -11,6 +11,7 @@ class InputTest < Minitest::Test
     require "uri"
     require "json"
     require "digest"
+    require "timeout"
     $calls = 0
     use Rack::Lint
     run lambda { |env|
@@ -31,6 +32,13 @@ class InputTest < Minitest::Test
         first = input.read(5)
         File.write("first", first)
         told.update("first" => first, "rest" => input.read.bytesize)
+      when "/impatient"
+        begin
+          Timeout.timeout(0.2) { input.read(10) }
+        rescue Timeout::Error
+          File.write("first", "nothing more came")
+        end
+        told.update("body" => input.read)
       when "/upload"
         begin
           told["size"] = input.read.bytesize
@@ -169,6 +177,18 @@ class InputTest < Minitest::Test
         assert_equal ["hello", 199_995], JSON.parse(Wire.response(socket).body).values_at("first", "rest")
         assert_equal 2, JSON.parse(post(socket, "/read", "ok", "Content-Length: 2").body)["size"]
       end
+    end
+  end
+
+  def test_without_buffering_an_app_that_waits_no_longer_has_lost_nothing
+    server = start("--buffer-requests=false")
+    first = barrier(@dir, "first")
+    server.connect do |socket|
+      socket.write("POST /impatient HTTP/1.1\r\nHost: test\r\nContent-Length: 200000\r\n\r\nhello")
+      assert_equal "nothing more came", first.wait
+      socket.write("x" * 199_995)
+      assert_equal "hello#{"x" * 199_995}", JSON.parse(Wire.response(socket).body)["body"]
+      assert_equal 2, JSON.parse(post(socket, "/read", "ok", "Content-Length: 2").body)["size"]
     end
   end
 

@@ -160,17 +160,20 @@ module Paceline
 
     private
 
-    # Takes from the source until `length` bytes (nil: all) lie ahead of the reading position.
+    # Takes from the source until `length` bytes (nil: all) lie ahead of the reading position. Who is interrupted while he waits (Timeout) may
+    # read again, and nothing is missing.
     def fill(length)
       return if @whole
       position = @kept.pos
       ahead = @kept.size - position
-      begin
-        ahead += keep(@source.readpartial(MEMORY)) until length && ahead >= length
-      rescue EOFError
-        @whole = true
+      until length && ahead >= length
+        @source.eof? # waits
+        ahead += Thread.handle_interrupt(Object => :never) { keep(@source.readpartial(MEMORY)) }
       end
-      @kept.pos = position
+    rescue EOFError
+      @whole = true
+    ensure
+      @kept.pos = position if position
     end
 
     def keep(bytes)
