@@ -7,6 +7,7 @@ require_relative "frames"
 require_relative "request_env"
 require_relative "response"
 require_relative "hijack"
+require_relative "uninterrupted"
 
 module Paceline
   class Channel
@@ -16,10 +17,9 @@ module Paceline
     SHUT_RD = 0
     PENDING_MAX = 1024 * 1024
     WHOLE = "\0"
-    WHOLE_FRAMES = { Object => :never }.freeze
     F_GETFL = 3
     F_SETFL = 4
-    private_constant :EMPTY, :READ_SIZE, :LARGE_READ, :PENDING_MAX, :WHOLE, :WHOLE_FRAMES, :SHUT_RD, :F_GETFL, :F_SETFL
+    private_constant :EMPTY, :READ_SIZE, :LARGE_READ, :PENDING_MAX, :WHOLE, :SHUT_RD, :F_GETFL, :F_SETFL
 
     # Ruby makes pipes and sockets non-blocking.
     def self.make_blocking(io)
@@ -115,7 +115,7 @@ module Paceline
     # one begins.
     def write(bytes)
       return Native.send_all(@fd, bytes) if Native
-      Thread.handle_interrupt(WHOLE_FRAMES) do
+      Thread.handle_interrupt(UNINTERRUPTED) do
         size = bytes.bytesize
         written = @io.syswrite(bytes)
         @io.write(bytes.byteslice(written, size)) unless written == size
@@ -124,7 +124,7 @@ module Paceline
 
     # Two pieces in one system call.
     def write_both(head, body)
-      Thread.handle_interrupt(WHOLE_FRAMES) { @io.write(head, body) }
+      Thread.handle_interrupt(UNINTERRUPTED) { @io.write(head, body) }
     end
 
     # Whether some frames can be written without waiting for the front.
@@ -161,7 +161,7 @@ module Paceline
     # True when the front has said that the client is gone. Looks, but never waits.
     def cancelled?
       while !@cancelled && readable? && (@input.nil? || @input.pending_bytes < PENDING_MAX)
-        Thread.handle_interrupt(WHOLE_FRAMES) { receive }
+        Thread.handle_interrupt(UNINTERRUPTED) { receive }
       end
       @cancelled
     end
@@ -171,7 +171,7 @@ module Paceline
       raise IOError, "this request's body belongs to the hijacker" unless input.equal?(@input) && !@surrendered
       # What another thread raises here comes before a frame, or after it.
       IO.select(@alone) if @buffer.empty?
-      Thread.handle_interrupt(WHOLE_FRAMES) { receive }
+      Thread.handle_interrupt(UNINTERRUPTED) { receive }
     end
 
     private

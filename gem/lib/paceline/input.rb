@@ -168,7 +168,7 @@ module Paceline
       ahead = @kept.size - position
       until length && ahead >= length
         @source.eof? # waits
-        ahead += Thread.handle_interrupt(Object => :never) { keep(@source.readpartial(MEMORY)) }
+        ahead += Thread.handle_interrupt(UNINTERRUPTED) { keep(@source.readpartial(MEMORY)) }
       end
     rescue EOFError
       @whole = true

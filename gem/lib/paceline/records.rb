@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "native" unless defined?(Paceline::Native)
+require_relative "uninterrupted"
 
 module Paceline
   # Records by key in one file that many processes and threads use at once (crates/store: LMDB). What PStore, the session store and the
@@ -30,10 +31,7 @@ module Paceline
     # Files that one process has open at once, six descriptors each, unless more are in use.
     MOST_OPEN = 64
     GONE = 0xFFFF_FFFF
-    # For Thread.handle_interrupt. A thread may be ended, or have something raised (Timeout), whenever a method that is written in C returns,
-    # also within `ensure`: what belongs together is done with this.
-    NOTHING = { Object => :never }.freeze
-    private_constant :KINDS, :CLOSED, :VERIFY_UP_TO, :MOST_OPEN, :GONE, :NOTHING
+    private_constant :KINDS, :CLOSED, :VERIFY_UP_TO, :MOST_OPEN, :GONE
 
     @all = {}
     @open = []
@@ -176,7 +174,7 @@ module Paceline
 
     # The same, unless somebody is using it right now. Returns whether it is closed.
     def close_if_idle
-      Thread.handle_interrupt(NOTHING) do
+      Thread.handle_interrupt(UNINTERRUPTED) do
         next unless @mutex.try_lock
 
         begin
@@ -256,7 +254,7 @@ module Paceline
       @held = store
       yield
     ensure
-      Thread.handle_interrupt(NOTHING) do
+      Thread.handle_interrupt(UNINTERRUPTED) do
         @held = nil
         give_turn_back if forks == @forks
         @turn = nil
@@ -271,7 +269,7 @@ module Paceline
 
     # The lock that this process holds on the file stays.
     def close_store
-      Thread.handle_interrupt(NOTHING) do
+      Thread.handle_interrupt(UNINTERRUPTED) do
         @store&.close
         @store = nil
         next if @turn
@@ -292,7 +290,7 @@ module Paceline
     end
 
     def open_store
-      Thread.handle_interrupt(NOTHING) do
+      Thread.handle_interrupt(UNINTERRUPTED) do
         forget_parents
         @store&.close
         Records.opening { Native::Store.open(@path, VERIFY_UP_TO, @most || 0) { |store| @store = store } }

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "trust"
+require_relative "../uninterrupted"
 
 module Paceline
   class PStore
@@ -70,7 +71,7 @@ module Paceline
           new.fsync if @store.ultra_safe
         end
         # From then on the next one has the lock.
-        Thread.handle_interrupt(Object => :never) { File.rename(temporary, path) && temporary = nil }
+        Thread.handle_interrupt(UNINTERRUPTED) { File.rename(temporary, path) && temporary = nil }
         File.open(File.dirname(path), &:fsync) if @store.ultra_safe
       ensure
         # Neither an end of the thread nor Timeout is an exception that could be rescued.
