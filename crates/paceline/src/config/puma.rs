@@ -43,16 +43,16 @@ pub struct Asking<'a> {
 
 pub fn read(path: &Path, asking: &Asking) -> Result<FromPuma, String> {
     let shown = path.strip_prefix(asking.dir).unwrap_or(path).display().to_string();
-    let (status, out, errors) = run(path, &shown, asking)?;
+    let (status, text) = run(path, &shown, asking)?;
     if !status.success() {
         let path = path.display().to_string();
         // The script's own last word follows a NUL; before it stands what the file printed.
-        let told = errors.rsplit_once('\0').map(|(_, told)| told.trim().replace(&path, &shown));
-        let last = || errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no word").to_string();
+        let told = text.rsplit_once('\0').map(|(_, told)| told.trim().replace(&path, &shown));
+        let last = || text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no word").to_string();
         return Err(told.unwrap_or_else(|| format!("{shown}: Ruby failed to read it ({status}): {}", last())));
     }
     let settings =
-        out.strip_suffix(END).ok_or_else(|| format!("{shown}: what Ruby said of it broke off; try again"))?;
+        text.strip_suffix(END).ok_or_else(|| format!("{shown}: what Ruby said of it broke off; try again"))?;
     let mut read = understood(settings, &shown)?;
     read.directory = read.directory.map(|path| asking.dir.join(path));
     read.layer.anchor(read.directory.as_deref().unwrap_or(asking.dir));
@@ -106,7 +106,8 @@ fn unescaped(text: &str) -> String {
     plain
 }
 
-fn run(path: &Path, shown: &str, asking: &Asking) -> Result<(ExitStatus, String, String), String> {
+/// How Ruby ended, and the settings it told or, if it failed, what it printed.
+fn run(path: &Path, shown: &str, asking: &Asking) -> Result<(ExitStatus, String), String> {
     let ruby = asking.ruby.display();
     // Never as root what somebody else can write.
     let account = account::of_file(path).map_err(|why| format!("{shown}: {why}"))?;
@@ -141,10 +142,8 @@ fn run(path: &Path, shown: &str, asking: &Asking) -> Result<(ExitStatus, String,
             Err(why) => return Err(format!("{shown}: {why}")),
         }
     };
-    // What it prints itself matters only when it failed.
-    let out = heard(&out, status.success().then_some(END));
-    let errors = if status.success() { String::new() } else { heard(&errors, None) };
-    Ok((status, out, errors))
+    let text = if status.success() { heard(&out, Some(END)) } else { heard(&errors, None) };
+    Ok((status, text))
 }
 
 /// What comes from `pipe`, in parts as they come.
