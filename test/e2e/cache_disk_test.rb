@@ -41,12 +41,7 @@ class CacheDiskTest < Minitest::Test
     @server = serve(dir, ready: false)
   end
 
-  def wire(bytes, to: "GET")
-    @server.connect do |socket|
-      socket.write(bytes)
-      Wire.response(socket, to: to)
-    end
-  end
+  def wire(...) = @server.wire(...)
 
   def get(path, fields = "") = wire("GET #{path} HTTP/1.1\r\nHost: shop.test\r\n#{fields}\r\n")
 

@@ -168,12 +168,18 @@ class StreamingTest < Minitest::Test
     end
   end
 
-  def test_a_worker_waits_when_memory_and_file_are_full
+  # One who has read no more than the head of this page, and one who waits for the only thread: in so many seconds nothing comes.
+  def held_up(path, seconds)
     start("--response-memory", "64KB", "--response-spool", "1MB")
-    slow = open_request("/large_each")
+    slow = open_request(path)
     Wire.head(slow)
     impatient = open_request("/")
-    refute IO.select([impatient], nil, nil, 0.2), "the thread was free although the response is neither read nor kept"
+    refute IO.select([impatient], nil, nil, seconds), "the thread was free although the response is neither read nor kept"
+    [slow, impatient]
+  end
+
+  def test_a_worker_waits_when_memory_and_file_are_full
+    slow, impatient = held_up("/large_each", 0.2)
     assert_equal 20 << 20, Array.new(320) { Wire.chunk(slow) }.sum(&:bytesize)
     assert_equal "plain", Wire.response(impatient).body
   end
@@ -181,11 +187,8 @@ class StreamingTest < Minitest::Test
   # An application that gives up a client that takes nothing: what was begun to be sent is sent whole, or all that follows would be taken
   # for a part of it.
   def test_a_time_out_while_the_worker_waits_tears_nothing
-    start("--response-memory", "64KB", "--response-spool", "1MB")
-    slow = open_request("/timed")
-    Wire.head(slow)
-    impatient = open_request("/")
-    refute IO.select([impatient], nil, nil, 1), "the time-out has passed, and the thread still waits"
+    # The time-out passes meanwhile.
+    slow, impatient = held_up("/timed", 1)
     body = +""
     Timeout.timeout(PATIENCE) do
       while (chunk = Wire.chunk(slow))

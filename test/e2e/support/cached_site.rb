@@ -94,8 +94,6 @@ module CachedSite
   # Without the seconds left, which the machine's speed decides.
   def words(response) = status(response)&.gsub(/(; )?ttl=-?\d+/, "")
 
-  def take(queue) = Timeout.timeout(PATIENCE) { queue.pop }
-
   # Waits until that many requests have come to the application.
   def reached(number) = eventually("#{number} calls of the app, not #{calls}") { calls >= number }
 end

@@ -61,8 +61,6 @@ module EgressScenario
 
   def serving_ok = ->(link, *) { link.write(OK) while (head = link.head) && link.body(head) }
 
-  def take(queue) = Timeout.timeout(PATIENCE) { queue.pop }
-
   def error(response) = response["paceline-egress-error"]
 
   def told(response) = response["paceline-egress"].split(", ").to_h { |member| member.split("=", 2) }

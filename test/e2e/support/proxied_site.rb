@@ -35,16 +35,9 @@ module ProxiedSite
     @server = serve(app({ "paceline.toml" => config }.merge(files)), *arguments, ready: false)
   end
 
-  def wire(bytes, to: "GET")
-    @server.connect do |socket|
-      socket.write(bytes)
-      Wire.response(socket, to: to)
-    end
-  end
+  def wire(...) = @server.wire(...)
 
   def get(path = "/", fields = "") = wire("GET #{path} HTTP/1.1\r\nHost: shop.test\r\n#{fields}\r\n")
-
-  def take(queue) = Timeout.timeout(PATIENCE) { queue.pop }
 
   OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".freeze
 end

@@ -74,6 +74,9 @@ module Scenario
     result
   end
 
+  # What a thread of the test puts there.
+  def take(queue) = Timeout.timeout(PATIENCE) { queue.pop }
+
   # A running server.
   class Server
     attr_reader :pid, :dir
@@ -140,6 +143,14 @@ module Scenario
         Timeout.timeout(PATIENCE) { yield socket }
       ensure
         socket.close
+      end
+    end
+
+    # Sends bytes, reads one response.
+    def wire(bytes, to: "GET")
+      connect do |socket|
+        socket.write(bytes)
+        Wire.response(socket, to: to)
       end
     end
 

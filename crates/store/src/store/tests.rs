@@ -1,3 +1,5 @@
+//! A store alone: what is written and read, how it grows and how far, and what becomes of one that is damaged.
+
 use super::*;
 use std::fs;
 
