@@ -171,4 +171,81 @@ class SitesTest < Minitest::Test
     server.wait_for(/^\* Site shop: /)
     assert_equal "first", body(server, "shop.localhost")
   end
+
+  APPLICATION = { "config.ru" => "run ->(env) { [200, {}, [Process.ppid.to_s]] }\n", "Gemfile.txt" => "", "secret.key" => "secret", "config/master.key" => "secret" }.freeze
+
+  # Looks at the folder of sites until it has looked at it twice more.
+  def looked_at(server, dir)
+    2.times do |time|
+      whole(dir, "look-#{time}", "index.html" => "")
+      server.wait_for(/^\* Site look-#{time}: /)
+      FileUtils.rm_rf(File.join(dir, "look-#{time}"))
+    end
+  end
+
+  def test_an_application_whose_rackup_file_is_away_for_a_moment_never_becomes_a_folder_of_files
+    dir = app(APPLICATION.to_h { |name, text| ["shop/#{name}", text] })
+    server = serve(dir, "--sites", dir, ready: false)
+    preloader = body(server, "shop")
+    File.rename(File.join(dir, "shop/config.ru"), File.join(dir, "config.ru.away"))
+    FileUtils.rm_rf(File.join(dir, "shop/config"))
+    looked_at(server, dir)
+    assert_equal preloader, ask(server, "shop", "/secret.key").body
+    File.rename(File.join(dir, "config.ru.away"), File.join(dir, "shop/config.ru"))
+    looked_at(server, dir)
+    assert_equal preloader, body(server, "shop")
+    refute_match(/shop: its settings or files have changed/, server.output)
+  end
+
+  def test_a_restart_without_a_rackup_file_fails_and_the_old_generation_goes_on
+    dir = app("config.ru" => "run ->(env) { [200, {}, ['up']] }\n", "secret.key" => "secret", "tmp/.keep" => "")
+    server = serve(dir, "-w", "1")
+    File.rename(File.join(dir, "config.ru"), File.join(dir, "config.away"))
+    server.signal(:USR1)
+    server.wait_for(/has no config\.ru, no config\/environment\.rb and no file that requires Sinatra(?:.*\n)*.*the old one goes on serving/)
+    assert_equal "up", server.get("/secret.key").body
+  end
+
+  def test_an_application_whose_folder_is_away_for_a_moment_goes_on
+    dir = app(APPLICATION.to_h { |name, text| ["shop/#{name}", text] }.merge("blog/releases/1/config.ru" => APPLICATION["config.ru"], "blog/shared/secret" => "secret"))
+    current = File.join(dir, "blog/current")
+    File.symlink("releases/1", current)
+    server = serve(dir, "--sites", dir, ready: false)
+    shop, blog = %w[shop blog].map { |host| body(server, host) }
+    File.rename(File.join(dir, "shop"), File.join(dir, ".shop"))
+    File.delete(current)
+    looked_at(server, dir)
+    assert_equal [shop, blog, blog], [body(server, "shop"), body(server, "blog"), ask(server, "blog", "/shared/secret").body]
+    File.symlink("releases/none", current)
+    looked_at(server, dir)
+    assert_equal blog, ask(server, "blog", "/shared/secret").body
+    File.rename(File.join(dir, ".shop"), File.join(dir, "shop"))
+    File.delete(current)
+    File.symlink("releases/1", current)
+    looked_at(server, dir)
+    assert_equal [shop, blog], [body(server, "shop"), body(server, "blog")]
+    refute_match(/its settings or files have changed|is gone/, server.output.gsub(/Site look-\d is gone/, ""))
+  end
+
+  def test_a_site_whose_current_leads_nowhere_publishes_no_releases
+    dir = app("shop/releases/1/config/master.key" => "secret")
+    server = serve(dir, "--sites", dir, ready: false)
+    refute_includes ask(server, "shop", "/releases/1/config/master.key").body, "secret"
+  end
+
+  def test_a_rackup_file_of_another_name_is_served_as_an_application
+    files = { "shop.ru" => "run ->(env) { [200, {}, ['shop']] }\n", "config/database.yml" => "secret" }
+    assert_equal "shop", serve(app(files), "shop.ru").get("/config/database.yml").body
+    assert_equal "shop", serve(app(files.merge("paceline.toml" => "rackup = \"shop.ru\"\n"))).get("/config/database.yml").body
+  end
+
+  def test_a_folder_that_looks_like_an_application_is_no_folder_of_files
+    dir = app("Gemfile" => "", "config/database.yml" => "secret")
+    server = serve(dir, ready: false)
+    answer = server.get("/config/database.yml", "Accept" => "text/html")
+    assert_equal "503", answer.code
+    assert_match(/has Gemfile, but no config\.ru/, answer.body)
+    write(dir, "paceline.toml" => "kind = \"files\"\n")
+    assert_equal "secret", serve(dir, ready: false).get("/config/database.yml").body
+  end
 end

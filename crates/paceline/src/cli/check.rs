@@ -89,10 +89,7 @@ fn line(site: &SiteConfig) -> Result<(String, Option<AppKind>), String> {
         };
         return Ok((format!("site    {}: {upstream}{files}, for {hosts}\n", site.name), None));
     }
-    let kind = match site.kind {
-        Some(kind) => kind,
-        None => config::detect(&site.root).map_err(|why| why.to_string())?.kind,
-    };
+    let kind = config::detect_site(site, &site.root).map_err(|why| why.to_string())?.kind;
     let ruby = match kind {
         AppKind::Files => String::new(),
         _ => format!(", {}, {} x {} threads", site.environment, workers(site), site.threads),

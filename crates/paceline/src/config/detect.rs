@@ -2,11 +2,16 @@
 //! It never runs any of it.
 
 use std::{
+    ffi::OsString,
     fmt, fs, io,
     path::{Path, PathBuf},
 };
 
-use super::AppKind;
+use super::{AppKind, SiteConfig};
+
+/// What an application's root has and a folder of plain files has not; also every `*.ru`, and a folder `config`. Source, keys and the
+/// database lie beside these.
+const MARKS: [&str; 2] = ["Gemfile", "gems.rb"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Detected {
@@ -18,9 +23,22 @@ pub struct Detected {
 
 #[derive(Debug)]
 pub enum DetectError {
-    Unreadable { root: PathBuf, cause: io::Error },
-    NotAFolder { root: PathBuf },
-    Empty { root: PathBuf },
+    Unreadable {
+        root: PathBuf,
+        cause: io::Error,
+    },
+    NotAFolder {
+        root: PathBuf,
+    },
+    Empty {
+        root: PathBuf,
+    },
+    /// It looks like an application, and nothing in it says how to start one.
+    NoEntry {
+        root: PathBuf,
+        /// What makes it look like one.
+        mark: String,
+    },
 }
 
 impl fmt::Display for DetectError {
@@ -36,13 +54,41 @@ impl fmt::Display for DetectError {
                 root.display(),
                 root.display()
             ),
+            DetectError::NoEntry { root, mark } => write!(
+                out,
+                "{}: has {mark}, but no config.ru, no config/environment.rb and no file that requires Sinatra; name its rackup file \
+                 (`paceline my.ru`, or `rackup = \"my.ru\"`), or set `kind = \"files\"` to publish every file of this folder",
+                root.display()
+            ),
         }
     }
 }
 
 impl std::error::Error for DetectError {}
 
-pub fn detect(root: &Path) -> Result<Detected, DetectError> {
+/// What a site's root holds, where the site's settings leave that open. A rackup file that they name is an application's, wherever it lies.
+pub fn detect_site(site: &SiteConfig, root: &Path) -> Result<Detected, DetectError> {
+    let detected = detect(root);
+    match (site.kind, &site.rackup) {
+        (Some(AppKind::Files), _) => {
+            Ok(Detected { kind: AppKind::Files, entry: files_of(root, detected, &site.public) })
+        }
+        (Some(kind), rackup) => match detected {
+            Ok(detected) if detected.kind == kind => Ok(detected),
+            _ => Ok(Detected { kind, entry: rackup.clone().unwrap_or_else(|| root.join("config.ru")) }),
+        },
+        (None, Some(rackup)) => match detected {
+            Ok(detected) if matches!(detected.kind, AppKind::Rails | AppKind::Rack) => Ok(detected),
+            Err(error @ (DetectError::Unreadable { .. } | DetectError::NotAFolder { .. })) => Err(error),
+            _ if requires_sinatra(rackup) => Ok(Detected { kind: AppKind::Sinatra, entry: rackup.clone() }),
+            _ => Ok(Detected { kind: AppKind::Rack, entry: rackup.clone() }),
+        },
+        (None, None) => detected,
+    }
+}
+
+/// What a folder holds, by its files alone.
+fn detect(root: &Path) -> Result<Detected, DetectError> {
     let unreadable = |cause| DetectError::Unreadable { root: root.to_path_buf(), cause };
     if !fs::metadata(root).map_err(unreadable)?.is_dir() {
         return Err(DetectError::NotAFolder { root: root.to_path_buf() });
@@ -69,9 +115,37 @@ pub fn detect(root: &Path) -> Result<Detected, DetectError> {
     if names.is_empty() {
         return Err(DetectError::Empty { root: root.to_path_buf() });
     }
+    if let Some(mark) = mark_of_application(&names, has_folder(root, "config")) {
+        return Err(DetectError::NoEntry { root: root.to_path_buf(), mark });
+    }
+    found(AppKind::Files, folder_with_index(root))
+}
+
+/// The files of a root that is to be a folder of files whatever it holds. Of an application those that it publishes anyway.
+fn files_of(root: &Path, detected: Result<Detected, DetectError>, public: &Path) -> PathBuf {
+    match detected {
+        Ok(Detected { kind: AppKind::Files, entry }) => entry,
+        Err(DetectError::NoEntry { .. }) => folder_with_index(root),
+        _ => root.join(public),
+    }
+}
+
+fn folder_with_index(root: &Path) -> PathBuf {
     let public = root.join("public");
-    let folder = if !has("index.html") && public.join("index.html").is_file() { public } else { root.to_path_buf() };
-    found(AppKind::Files, folder)
+    match !root.join("index.html").is_file() && public.join("index.html").is_file() {
+        true => public,
+        false => root.to_path_buf(),
+    }
+}
+
+fn has_folder(root: &Path, name: &str) -> bool {
+    fs::metadata(root.join(name)).is_ok_and(|found| found.is_dir())
+}
+
+fn mark_of_application(names: &[OsString], has_config: bool) -> Option<String> {
+    let is_mark = |name: &str| MARKS.contains(&name) || name.ends_with(".ru");
+    let named = names.iter().filter_map(|name| name.to_str()).find(|name| is_mark(name)).map(str::to_owned);
+    named.or_else(|| has_config.then(|| "config/".to_owned()))
 }
 
 /// A line `require "sinatra"` (not sinatra/base: its classes are started by a config.ru).
@@ -106,6 +180,51 @@ mod tests {
             let found = detect(&folder.0).expect("detected");
             assert_eq!((found.kind, found.entry), (kind, folder.0.join(entry)), "{files:?}");
         }
+    }
+
+    #[test]
+    fn an_application_without_an_entry_is_no_folder_of_files() {
+        for (files, mark) in [
+            (&[("Gemfile", ""), ("index.html", "")][..], "Gemfile"),
+            (&[("gems.rb", "")], "gems.rb"),
+            (&[("config/database.yml", ""), ("public/index.html", "")], "config/"),
+            (&[("app.ru", ""), ("data.sqlite3", "")], "app.ru"),
+        ] {
+            let folder = Folder::with(files);
+            let why = detect(&folder.0).unwrap_err().to_string();
+            assert!(why.contains(&format!("has {mark}, but no config.ru")), "{why}");
+            let mut site = SiteConfig::with_defaults(&folder.0, "production");
+            site.kind = Some(AppKind::Files);
+            assert_eq!(detect_site(&site, &folder.0).expect("said so").kind, AppKind::Files);
+        }
+        let folder = Folder::with(&[("config", "a file"), ("page.html", "")]);
+        assert_eq!(detect(&folder.0).expect("files").kind, AppKind::Files);
+    }
+
+    #[test]
+    fn a_rackup_file_that_is_named_is_an_application() {
+        let folder = Folder::with(&[("app.ru", ""), ("guide.rb", "require 'sinatra'"), ("index.html", "")]);
+        let kind = |rackup: &str| {
+            let mut site = SiteConfig::with_defaults(&folder.0, "production");
+            site.rackup = Some(folder.0.join(rackup));
+            detect_site(&site, &folder.0).expect("an application").kind
+        };
+        assert_eq!(kind("app.ru"), AppKind::Rack);
+        assert_eq!(kind("missing.ru"), AppKind::Rack);
+        std::fs::remove_file(folder.0.join("guide.rb")).unwrap();
+        assert_eq!(kind("app.ru"), AppKind::Rack);
+        let rails = Folder::with(&[("config/environment.rb", ""), ("other.ru", "")]);
+        let mut site = SiteConfig::with_defaults(&rails.0, "production");
+        site.rackup = Some(rails.0.join("other.ru"));
+        assert_eq!(detect_site(&site, &rails.0).expect("an application").kind, AppKind::Rails);
+    }
+
+    #[test]
+    fn files_of_an_application_are_those_in_public() {
+        let app = Folder::with(&[("config.ru", ""), ("public/a.html", "")]);
+        let mut site = SiteConfig::with_defaults(&app.0, "production");
+        site.kind = Some(AppKind::Files);
+        assert_eq!(detect_site(&site, &app.0).expect("files").entry, app.0.join("public"));
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! The sites of a directory of applications: each folder is one, named by its folder.
 //! It never watches the directory; whoever does calls it again.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use super::{
     layer::{Layer, View},
@@ -20,7 +23,7 @@ pub struct Discovered {
 pub fn sites_in(dir: &Path, defaults: &SiteConfig) -> io::Result<Discovered> {
     let mut names: Vec<String> =
         fs::read_dir(dir)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
-    names.retain(|name| !name.starts_with('.') && dir.join(name).is_dir());
+    names.retain(|name| !name.starts_with('.') && may_be_folder(&dir.join(name)));
     names.sort();
     let mut found = Discovered::default();
     for name in names {
@@ -37,8 +40,26 @@ pub fn sites_in(dir: &Path, defaults: &SiteConfig) -> io::Result<Discovered> {
     Ok(found)
 }
 
+/// A folder, or one that can't be seen at the moment, as on a file system that does not answer.
+fn may_be_folder(path: &Path) -> bool {
+    match fs::metadata(path) {
+        Ok(found) => found.is_dir(),
+        Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+    }
+}
+
+/// Where an application lies in its site's folder: in `current`, where a deployment makes that lead to the newest of its releases, also
+/// while the link is away or leads nowhere. The folder itself would publish all releases as files.
+fn root_in(folder: &Path) -> PathBuf {
+    let current = folder.join("current");
+    match current.is_dir() || current.is_symlink() || folder.join("releases").is_dir() {
+        true => current,
+        false => folder.to_path_buf(),
+    }
+}
+
 fn base(folder: &Path, name: &str, defaults: &SiteConfig) -> SiteConfig {
-    let root = Some(folder.join("current")).filter(|current| current.is_dir()).unwrap_or_else(|| folder.to_path_buf());
+    let root = root_in(folder);
     let rackup = defaults.rackup.as_ref().map(|path| root.join(path.strip_prefix(&defaults.root).unwrap_or(path)));
     SiteConfig { name: name.into(), hosts: hosts(name), root, rackup, on_demand: true, ..defaults.clone() }
 }

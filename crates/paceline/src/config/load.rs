@@ -14,7 +14,7 @@ use super::{
     puma::{self, Asking, FromPuma},
     resolve::{self, Sources},
     value::Value,
-    CacheDisk, Config, Listening, SiteConfig,
+    AppKind, CacheDisk, Config, Listening, SiteConfig,
 };
 use crate::account;
 
@@ -158,8 +158,8 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
     }
     problems.append(&mut proxied::settle(&sources, &toml.sites, &mut sites, sites_dir.is_some()));
     // The process that started us has loaded the app as itself; what follows it runs as the same.
-    if flags.adopt_control_fd.is_some() && rustix::process::geteuid().is_root() {
-        sites.iter_mut().for_each(|site| site.user = Some("root".into()));
+    if flags.adopt_control_fd.is_some() {
+        sites.iter_mut().for_each(adopt);
     }
     problems.append(&mut resolve::check_sites(&mut sites, &toml.sites));
     if let Some(dir) = sites_dir.as_ref().filter(|dir| !dir.is_dir()) {
@@ -221,6 +221,15 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         notices,
         adopt_control_fd: flags.adopt_control_fd,
     })
+}
+
+/// Settles what the process that started us has decided already: that there is an application, whatever lies in its folder, and as whom it runs.
+fn adopt(site: &mut SiteConfig) {
+    let detected = super::detect_site(site, &site.root).map_or(AppKind::Rack, |detected| detected.kind);
+    site.kind = Some(if detected == AppKind::Files { AppKind::Rack } else { detected });
+    if rustix::process::geteuid().is_root() {
+        site.user = Some("root".into());
+    }
 }
 
 /// Bytes and folder of what the page cache keeps on disk.

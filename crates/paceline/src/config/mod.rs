@@ -31,7 +31,7 @@ mod value;
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use control_web::{ControlWeb, Token};
-pub use detect::{detect, DetectError, Detected};
+pub use detect::{detect_site, DetectError, Detected};
 pub use discovery::{sites_in, Discovered};
 pub use docs::markdown;
 pub use layer::Layer;

@@ -197,10 +197,7 @@ impl Control {
 
 /// A server of nothing but files has nothing to be asked, and is not to put anything among them.
 fn is_files_alone(config: &Config) -> bool {
-    let kind = |site: &config::SiteConfig| match site.kind {
-        Some(kind) => Some(kind),
-        None => config::detect(&site.root).ok().map(|found| found.kind),
-    };
+    let kind = |site: &config::SiteConfig| config::detect_site(site, &site.root).ok().map(|found| found.kind);
     let is_files = |site: &config::SiteConfig| site.upstream.is_none() && kind(site) == Some(AppKind::Files);
     config.sites_dir.is_none() && config.sites.iter().all(is_files)
 }

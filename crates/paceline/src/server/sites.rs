@@ -29,6 +29,9 @@ use crate::{
     },
 };
 
+/// How long a site's folder may be away before the site ends: a rename, a deployment, a mount that comes back.
+const GONE_AFTER: Duration = Duration::from_secs(5);
+
 /// A site that is served, and what is watched of it.
 struct Known {
     site: Arc<Site>,
@@ -38,6 +41,8 @@ struct Known {
     problem: Option<String>,
     looks: Looks,
     watched: Watched,
+    /// Since when its folder is away; None: it is there.
+    away: Option<Instant>,
 }
 
 impl Known {
@@ -81,8 +86,13 @@ impl Sites {
             }
         }
         let mut changed = self.server.routes().all().is_empty();
-        let names: Vec<String> = wanted.iter().map(|(site, _)| site.name.clone()).collect();
+        let mut names: Vec<String> = wanted.iter().map(|(site, _)| site.name.clone()).collect();
+        names.extend(self.away(&names));
         for (site, problem) in wanted {
+            // What serves goes on while its root can't be seen: nothing that is read there now says anything.
+            if self.known.contains_key(&site.name) && !site.root.is_dir() {
+                continue;
+            }
             let looks = match self.known.get_mut(&site.name) {
                 Some(known) if problem.is_some() => {
                     if known.problem != problem {
@@ -108,9 +118,9 @@ impl Sites {
                 }
             };
             changed = true;
-            let made = self.make(site.clone(), looks.kind, problem.as_deref());
+            let made = self.make(site.clone(), looks.content, problem.as_deref());
             let watched = Watched::at(&site.root);
-            let known = Known { site: Arc::new(made), wanted: site.clone(), problem, looks, watched };
+            let known = Known { site: Arc::new(made), wanted: site.clone(), problem, looks, watched, away: None };
             known.say_always();
             match self.known.insert(site.name.clone(), known) {
                 Some(old) => {
@@ -144,8 +154,21 @@ impl Sites {
         }
     }
 
-    fn make(&mut self, mut site: SiteConfig, kind: Option<AppKind>, problem: Option<&str>) -> Site {
-        site.kind = kind;
+    /// Sites whose folder is not there, and that are not given up yet.
+    fn away(&mut self, there: &[String]) -> Vec<String> {
+        let now = Instant::now();
+        let mut away = Vec::new();
+        for (name, known) in &mut self.known {
+            known.away = (!there.contains(name)).then(|| known.away.unwrap_or(now));
+            if known.away.is_some_and(|since| now.saturating_duration_since(since) < GONE_AFTER) {
+                away.push(name.clone());
+            }
+        }
+        away.sort();
+        away
+    }
+
+    fn make(&mut self, mut site: SiteConfig, content: Content, problem: Option<&str>) -> Site {
         let metrics = self.server.metrics.site(&site.name);
         if let Some(why) = problem {
             let app = App::broken(site.clone(), "read the site's settings", why);
@@ -157,7 +180,10 @@ impl Sites {
             let cache = self.cache_of(&site);
             return Site::new(site, folder.map(Folder::glancing), None, account, cache, metrics);
         }
-        let is_files = kind == Some(AppKind::Files);
+        let is_files = content == Content::Files;
+        if is_files {
+            site.kind = Some(AppKind::Files);
+        }
         // Where the app may not run as root, its start says so.
         let account = Found::at(&site).ok().and_then(|found| found.account(&site).ok()).flatten();
         if !is_files {
@@ -231,11 +257,17 @@ impl Sites {
 
     /// Starts what is up elsewhere, too. Resolves when all that starts is ready or has failed. Err: one of those that are up has, and how.
     pub fn succeed(&self, up: &[String]) -> impl std::future::Future<Output = Result<(), String>> + use<> {
+        let missing = up.iter().find(|name| self.known.get(*name).is_some_and(|known| known.site.app.is_none()));
+        let missing = missing
+            .map(|name| format!("site {name}: the old server runs an application there, and its root has none now"));
         let awaited = self.known.values().filter(|known| !known.wanted.on_demand || up.contains(&known.wanted.name));
         let with_need = |known: &Known| Some((known.site.app.clone()?, up.contains(&known.wanted.name)));
         let apps: Vec<_> = awaited.filter_map(with_need).collect();
         apps.iter().for_each(|(app, _)| app.order(Order::Start));
         async move {
+            if let Some(missing) = missing {
+                return Err(missing);
+            }
             for (app, needed) in apps {
                 if let (false, true, State::Failed { report, .. }) = (app.started().await, needed, app.state()) {
                     return Err(startup_report::text::render(&report, false));
@@ -299,11 +331,20 @@ fn stop_app(site: &Site) {
     }
 }
 
+/// What a site's root holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// Of which kind is found out at each start.
+    Application,
+    Files,
+    /// Nothing is recognised, which the start-up page will explain.
+    Unknown,
+}
+
 /// What was seen in a site's folder, and when it had last changed: a look at two dates spares reading the folder.
 #[derive(Clone, Copy)]
 struct Looks {
-    /// None when nothing is recognised, which the start-up page will explain.
-    kind: Option<AppKind>,
+    content: Content,
     changed: [Option<SystemTime>; 2],
     /// Owners of the files that decide who the app runs as, where that is asked.
     owners: [Option<u32>; 4],
@@ -312,9 +353,13 @@ struct Looks {
 impl Looks {
     fn at(site: &SiteConfig) -> Looks {
         let (changed, owners) = (Looks::dates(site), Looks::owners(site));
-        let detected = || config::detect(&site.root).ok().map(|detected| detected.kind);
-        let kind = site.kind.or_else(detected).filter(|_| site.upstream.is_none());
-        Looks { kind, changed, owners }
+        let detected = || config::detect_site(site, &site.root).ok().map(|detected| detected.kind);
+        let content = match (&site.upstream, site.upstream.is_none().then(detected).flatten()) {
+            (Some(_), _) | (None, None) => Content::Unknown,
+            (None, Some(AppKind::Files)) => Content::Files,
+            (None, Some(_)) => Content::Application,
+        };
+        Looks { content, changed, owners }
     }
 
     fn again(&self, site: &SiteConfig) -> Looks {
@@ -323,7 +368,11 @@ impl Looks {
             true => *self,
             false => Looks::at(site),
         };
-        // A file that is being replaced is away for a moment.
+        // A file that is being replaced is away for a moment. What was an application stays one, so that a release that is half
+        // unpacked, or without its config.ru for a moment, never becomes a folder of files.
+        if self.content == Content::Application {
+            now.content = Content::Application;
+        }
         now.owners = std::array::from_fn(|index| owners[index].or(self.owners[index]));
         now
     }
@@ -333,7 +382,7 @@ impl Looks {
         let given_away =
             std::iter::zip(self.owners, other.owners).any(|pair| matches!(pair, (Some(old), Some(new)) if old != new));
         let appeared = self.owners[0].is_none() && other.owners[0].is_some();
-        self.kind != other.kind || given_away || appeared
+        self.content != other.content || given_away || appeared
     }
 
     fn dates(site: &SiteConfig) -> [Option<SystemTime>; 2] {
@@ -353,6 +402,6 @@ impl Looks {
 
 /// The folder that files are served from: `public`, or what a site of plain files consists of.
 fn files_of(site: &SiteConfig, is_files: bool) -> PathBuf {
-    let found = is_files.then(|| config::detect(&site.root).ok()).flatten();
+    let found = is_files.then(|| config::detect_site(site, &site.root).ok()).flatten();
     found.filter(|found| found.kind == AppKind::Files).map_or_else(|| site.root.join(&site.public), |found| found.entry)
 }

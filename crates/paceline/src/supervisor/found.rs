@@ -34,16 +34,23 @@ impl Found {
             Ok(below) if release != site.root => root.join(below),
             _ => path.clone(),
         };
-        let detected = config::detect(&root);
-        let kind = match site.kind {
-            Some(kind) => kind,
-            None => detected.as_ref().map_err(|error| error.to_string())?.kind,
-        };
-        let entry = detected.ok().filter(|detected| detected.kind == kind).map(|detected| detected.entry);
-        let rackup = site.rackup.as_ref().map(inside).or(entry);
-        let rackup = rackup.filter(|path| path.is_file() || site.rackup.is_some());
+        let settings = SiteConfig { rackup: site.rackup.as_ref().map(inside), ..site.clone() };
+        let detected = config::detect_site(&settings, &root).map_err(|error| error.to_string())?;
+        let kind = detected.kind;
+        let rackup = settings.rackup.or_else(|| Some(detected.entry).filter(|path| path.is_file()));
         let puma_config = site.puma_config.as_ref().map(inside);
         Ok(Found { root, kind, rackup, puma_config })
+    }
+
+    /// Err: nothing in it starts an application, as in a release that is not unpacked yet.
+    pub fn that_starts(self) -> Result<Found, String> {
+        match self.kind {
+            AppKind::Files => Err(format!(
+                "{}: has no config.ru, no config/environment.rb and no file that requires Sinatra",
+                self.root.display()
+            )),
+            _ => Ok(self),
+        }
     }
 
     /// Who its processes run as; None: as we do.

@@ -42,10 +42,11 @@ impl Actor {
             report.fail(Failure::System { doing, error });
             report
         };
-        let found = match Found::in_release(&site, pinned.as_ref().unwrap_or(&site.root)) {
+        let found_in = pinned.as_ref().unwrap_or(&site.root);
+        let found = match Found::in_release(&site, found_in).and_then(Found::that_starts) {
             Ok(found) => found,
             Err(error) => {
-                let doing = format!("find an application in {}", site.root.display());
+                let doing = format!("find an application in {}", found_in.display());
                 return self.failed(fail(report, doing, error)).await;
             }
         };
