@@ -90,4 +90,47 @@ class ForwardedTest < Minitest::Test
       assert_match(/\AHTTP\/1.1 200 .*^strict-transport-security: max-age=31536000/m, socket.read)
     end
   end
+
+  # What a client sends through a proxy that passes it on, as nginx does with fields that it does not set itself.
+  def through_a_socket(dir, *lines)
+    UNIXSocket.open(File.join(dir, "app.sock")) do |socket|
+      socket.write(["GET / HTTP/1.1", "Host: shop.test", *lines, "Connection: close", "", ""].join("\r\n").b)
+      socket.read
+    end
+  end
+
+  def test_a_byte_that_is_no_text_does_not_hide_the_address_a_proxy_appends
+    dir = app("config.ru" => ECHO)
+    serve(dir, "-b", "unix://app.sock", port: false)
+    assert through_a_socket(dir, "X-Forwarded-For: \xFF, 192.0.2.9").end_with?("192.0.2.9|http||shop.test|80|shop.test|192.0.2.9||")
+    assert through_a_socket(dir, "Forwarded: for=\"", "Forwarded: for=192.0.2.9").end_with?("192.0.2.9|http||shop.test|80|shop.test|||for=192.0.2.9")
+  end
+
+  def test_clients_without_an_address_share_one_rate_limit
+    dir = app("config.ru" => ECHO, "paceline.toml" => "[[rate_limit]]\npath = \"/\"\nrate = \"3/h\"\n")
+    serve(dir, "-b", "unix://app.sock", port: false)
+    codes = ["X-Forwarded-For: \xFF", "X-Forwarded-For: unknown", "Accept: a", "Accept: b"].map { |line| through_a_socket(dir, line)[/\AHTTP\/1.1 (\d+)/, 1] }
+    assert_equal %w[200 200 200 429], codes
+  end
+
+  def test_no_forwarded_field_poisons_the_page_cache
+    page = <<~'RUBY'
+      require "rack"
+      run ->(env) { [200, { "cache-control" => "public, max-age=60", "content-type" => "text/plain" }, [Rack::Request.new(env).base_url, " ", *env.values_at("HTTP_FORWARDED", "HTTP_X_FORWARDED_PROTO", "HTTP_X_FORWARDED_SSL").inspect]] }
+    RUBY
+    clean = serve(app("config.ru" => page)).get("/", "Host" => "shop.test", "X-Forwarded-For" => "192.0.2.9").body
+    [{ "Forwarded" => "host=\"evil.com/\"" }, { "X-Forwarded-Proto" => "ws" }, { "X-Forwarded-Proto" => "javascript" }, { "Forwarded" => "proto=gopher" },
+     { "X-Forwarded-SSL" => "on", "X-Forwarded-Proto" => "http" }, { "X-Forwarded-Host" => "evil.com/" }].each do |fields|
+      server = serve(app("config.ru" => page))
+      poisoned = server.get("/", { "Host" => "shop.test" }.merge(fields)).body
+      assert poisoned.start_with?("http://shop.test "), [fields, poisoned].inspect
+      refute_match(/evil|gopher|javascript|ws"/, poisoned)
+      assert_equal clean, server.get("/", "Host" => "shop.test", "X-Forwarded-For" => "192.0.2.9").body, fields.inspect
+    end
+  end
+
+  def test_a_stranger_is_no_surrogate
+    dir = app("config.ru" => "run ->(env) { [200, {}, [env['HTTP_SURROGATE_CAPABILITY'].to_s]] }\n", "paceline.toml" => "trusted_proxies = \"none\"\n")
+    assert_equal "paceline=\"Surrogate/1.0 ESI/1.0\"", serve(dir).get("/", "Surrogate-Capability" => "evil=\"ESI/1.0\"").body
+  end
 end

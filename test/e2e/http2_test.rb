@@ -268,4 +268,20 @@ class Http2Test < Minitest::Test
     end
     refute_match(/HTTP\/1/, answer)
   end
+
+  def test_what_http_1_refuses_in_a_request_is_refused_here
+    dir = app("a/config.ru" => "run ->(env) { [200, {}, [env['HTTP_HOST'].inspect]] }", "paceline.toml" => "[[site]]\nroot = \"a\"\nhost = [\"*.example.org\", \"shop.test\"]\n")
+    connection = client(serve(dir))
+    status = ->(headers = {}, **pseudo) { connection.response(connection.request(headers, **pseudo)).first }
+    assert_equal 200, status.call
+    assert_equal 200, status.call({ "host" => "x.example.org" }, authority: nil)
+    assert_equal 400, status.call({ "host" => "evil.com/x.example.org" }, authority: nil)
+    assert_equal 400, status.call({ "host" => %w[x.example.org y.example.org] }, authority: nil)
+    assert_equal 400, status.call({ "host" => "x.example.org:abc" }, authority: nil)
+    assert_equal 400, status.call({ "host" => "other.test" })
+    assert_equal 400, status.call(path: "*")
+    assert_equal 501, status.call(method: "X" * 40)
+    ["/\"", "/<b>", "/?\"", "/\u00e9"].each { |path| assert_includes [400, :reset], status.call(path: path), path }
+    assert_equal 200, status.call
+  end
 end

@@ -196,11 +196,9 @@ async fn steps(
     exchange: &mut Exchange,
 ) -> Response<ResponseBody> {
     // rate limit
-    if let Some(address) = exchange.client.address {
-        let now = Duration::from_micros(exchange.timeline.head_read);
-        if let Err(wait) = site.rate_limits.admit(address, head.uri.path(), now) {
-            return answers::too_often(site, head, exchange, wait);
-        }
+    let now = Duration::from_micros(exchange.timeline.head_read);
+    if let Err(wait) = site.rate_limits.admit(exchange.client.address, head.uri.path(), now) {
+        return answers::too_often(site, head, exchange, wait);
     }
 
     let response = from_site(site, head, Some(body), looked, exchange).await;

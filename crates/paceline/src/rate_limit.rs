@@ -49,7 +49,7 @@ impl Rule {
 pub struct RateLimits {
     rules: Vec<Rule>,
     /// When each bucket will be full again.
-    full_at: Mutex<HashMap<(usize, IpAddr), Duration>>,
+    full_at: Mutex<HashMap<(usize, Option<IpAddr>), Duration>>,
 }
 
 impl RateLimits {
@@ -63,12 +63,12 @@ impl RateLimits {
     }
 
     /// Takes a token for each rule that the path falls under. Err: none is left; so long until there is one. `now` is the
-    /// time since any fixed moment.
-    pub fn admit(&self, address: IpAddr, path: &str, now: Duration) -> Result<(), Duration> {
+    /// time since any fixed moment. All clients without an address (on a Unix socket, with no proxy's word) share their buckets.
+    pub fn admit(&self, address: Option<IpAddr>, path: &str, now: Duration) -> Result<(), Duration> {
         if self.rules.is_empty() {
             return Ok(());
         }
-        let (path, address) = (as_routed(path), admission::client(address));
+        let (path, address) = (as_routed(path), address.map(admission::client));
         let mut full_at = self.full_at.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut taken = Vec::new();
         for (number, rule) in self.rules.iter().enumerate().filter(|(_, rule)| path.starts_with(&rule.path)) {
@@ -124,43 +124,51 @@ mod tests {
     fn a_burst_is_let_in_and_then_as_many_as_the_rate_says() {
         let limits = limits(&["/login 5/s 3"]);
         for _ in 0..3 {
-            assert_eq!(limits.admit(A, "/login", at(0)), Ok(()));
+            assert_eq!(limits.admit(Some(A), "/login", at(0)), Ok(()));
         }
-        assert_eq!(limits.admit(A, "/login", at(0)), Err(Duration::from_millis(200)));
+        assert_eq!(limits.admit(Some(A), "/login", at(0)), Err(Duration::from_millis(200)));
         // Being refused costs nothing.
-        assert_eq!(limits.admit(A, "/login", at(150)), Err(Duration::from_millis(50)));
-        assert_eq!(limits.admit(A, "/login", at(200)), Ok(()));
-        assert!(limits.admit(A, "/login", at(200)).is_err());
-        assert_eq!(limits.admit(B, "/login", at(200)), Ok(()), "another client has its own");
-        assert_eq!(limits.admit(A, "/", at(200)), Ok(()), "another path has none");
+        assert_eq!(limits.admit(Some(A), "/login", at(150)), Err(Duration::from_millis(50)));
+        assert_eq!(limits.admit(Some(A), "/login", at(200)), Ok(()));
+        assert!(limits.admit(Some(A), "/login", at(200)).is_err());
+        assert_eq!(limits.admit(Some(B), "/login", at(200)), Ok(()), "another client has its own");
+        assert_eq!(limits.admit(Some(A), "/", at(200)), Ok(()), "another path has none");
         for _ in 0..3 {
-            assert_eq!(limits.admit(A, "/login", at(5000)), Ok(()));
+            assert_eq!(limits.admit(Some(A), "/login", at(5000)), Ok(()));
         }
-        assert!(limits.admit(A, "/login", at(5000)).is_err());
+        assert!(limits.admit(Some(A), "/login", at(5000)).is_err());
+    }
+
+    #[test]
+    fn clients_without_an_address_share_a_bucket() {
+        let limits = limits(&["/ 1/h"]);
+        assert_eq!(limits.admit(None, "/", at(0)), Ok(()));
+        assert!(limits.admit(None, "/", at(0)).is_err());
+        assert_eq!(limits.admit(Some(A), "/", at(0)), Ok(()));
     }
 
     #[test]
     fn other_spellings_are_the_same_path() {
         for path in ["/login", "/login.json", "/login/", "/%6cogin", "//login", "/%2Flogin", "/login?x"] {
             let limits = limits(&["/login 1/h"]);
-            assert_eq!(limits.admit(A, path, at(0)), Ok(()));
-            assert!(limits.admit(A, path, at(0)).is_err(), "{path}");
+            assert_eq!(limits.admit(Some(A), path, at(0)), Ok(()));
+            assert!(limits.admit(Some(A), path, at(0)).is_err(), "{path}");
         }
     }
 
     #[test]
     fn all_rules_of_a_path_count() {
         let limits = limits(&["/ 100/s", "/login 1/m"]);
-        assert_eq!(limits.admit(A, "/login", at(0)), Ok(()));
-        assert_eq!(limits.admit(A, "/login", at(0)), Err(Duration::from_secs(60)));
-        assert_eq!((0..200).filter(|_| limits.admit(A, "/x", at(0)).is_ok()).count(), 99);
+        assert_eq!(limits.admit(Some(A), "/login", at(0)), Ok(()));
+        assert_eq!(limits.admit(Some(A), "/login", at(0)), Err(Duration::from_secs(60)));
+        assert_eq!((0..200).filter(|_| limits.admit(Some(A), "/x", at(0)).is_ok()).count(), 99);
     }
 
     #[test]
     fn memory_is_bounded_whatever_the_number_of_clients() {
         let limits = limits(&["/ 1/h"]);
         for client in 0..120_000u32 {
-            assert_eq!(limits.admit(IpAddr::V4(client.into()), "/", at(client.into())), Ok(()));
+            assert_eq!(limits.admit(Some(IpAddr::V4(client.into())), "/", at(client.into())), Ok(()));
         }
         assert!(limits.full_at.lock().unwrap().len() <= BUCKETS);
     }

@@ -323,6 +323,10 @@ fn partition(visitor: Option<Visitor>, head: &Parts, exchange: &Exchange) -> Vec
         fields.map(|(name, value)| [name.as_str().as_bytes(), b"\0", value.as_bytes(), b"\0"].concat()).collect();
     said.sort();
     bytes.extend(said.concat());
+    // What these say is in the target; that they are there an app can see as well.
+    let present =
+        [header::FORWARDED, HeaderName::from_static("x-forwarded-host"), HeaderName::from_static("x-forwarded-proto")];
+    bytes.extend(present.map(|name| u8::from(head.headers.contains_key(name))));
     bytes
 }
 

@@ -4,7 +4,10 @@
 use http::{header, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::ext::Protocol;
 
-use crate::http::{base64, strict::Limits};
+use crate::http::{
+    base64,
+    strict::{self, Limits, Refusal},
+};
 
 /// What a field line of HTTP/1.1 has beside name and value: colon, space, line end.
 const FIELD_LINE: usize = 4;
@@ -12,6 +15,12 @@ const FIELD_LINE: usize = 4;
 /// A request that is refused before anybody looks at what it asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused(pub StatusCode, pub &'static str);
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Refused {
+        Refused(StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST), refusal.reason)
+    }
+}
 
 /// A WebSocket that was asked for by extended CONNECT; marks its request.
 #[derive(Clone, Copy)]
@@ -30,19 +39,13 @@ pub fn admit<B>(request: &mut Request<B>, limits: &Limits) -> Result<(), Refused
     if request.headers().iter().map(measure).sum::<usize>() > limits.fields_bytes {
         return Err(Refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "The header fields are too large."));
     }
-    let host = request.headers().get(header::HOST);
-    match (request.uri().authority(), host) {
-        (None, None) => return Err(Refused(StatusCode::BAD_REQUEST, "This request names no host.")),
-        // RFC 9113 section 8.3.1: the two must not differ.
-        (Some(authority), Some(host)) if !authority.as_str().as_bytes().eq_ignore_ascii_case(host.as_bytes()) => {
-            return Err(Refused(StatusCode::BAD_REQUEST, "This request names two hosts."));
-        }
-        _ => {}
-    }
+    let protocol = request.extensions().get::<Protocol>();
+    let method = if protocol.is_some() { &Method::GET } else { request.method() };
+    strict::check_parsed(method, request.uri(), request.headers()).map_err(Refused::from)?;
     if request.method() != Method::CONNECT {
         return Ok(());
     }
-    match request.extensions().get::<Protocol>().map(Protocol::as_str) {
+    match protocol.map(Protocol::as_str) {
         Some("websocket") => {}
         Some(_) => return Err(Refused(StatusCode::NOT_IMPLEMENTED, "This server speaks no such protocol.")),
         // A tunnel, which the pipeline refuses in every version.
@@ -128,6 +131,9 @@ mod tests {
         assert_eq!(status("GET", "/", None, None), Some(400));
         assert_eq!(status("CONNECT", "a.test:443", None, None), None);
         assert_eq!(status("CONNECT", "https://a.test/", None, Some("connect-udp")), Some(501));
+        assert_eq!(status("GET", "/", Some("evil.com/x.example.org"), None), Some(400));
+        assert_eq!(status("GET", "*", Some("a.test"), None), Some(400));
+        assert_eq!(status("CONNECT", "https://a.test/\"", None, Some("websocket")), Some(400));
     }
 
     #[test]

@@ -126,12 +126,7 @@ impl HeadScan {
             return Err(Refusal::bad("The request line has no target and no version"));
         };
         let (method, rest) = (&line[..space], &line[space + 1..]);
-        if !bytes::is_token(method) {
-            return Err(Refusal::bad("The method is not valid"));
-        }
-        if method.len() > METHOD {
-            return Err(Refusal::new(501, "The method is too long"));
-        }
+        check_method(method)?;
         let Some(space) = memchr(b' ', rest) else {
             return Err(if rest.len() > limits.uri {
                 TARGET_TOO_LONG
@@ -168,11 +163,9 @@ impl HeadScan {
             4 if name.eq_ignore_ascii_case(b"host") => {
                 let trimmed = bytes::trim(value);
                 if self.host.is_some() {
-                    return Err(Refusal::bad("The request has more than one Host field"));
+                    return Err(SEVERAL_HOSTS);
                 }
-                if !target::is_host(trimmed) {
-                    return Err(Refusal::bad("The Host field is not valid"));
-                }
+                target::check_host(trimmed)?;
                 let leading = value.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
                 let at = start + name.len() + 1 + if trimmed.is_empty() { 0 } else { leading };
                 self.host = Some(at..at + trimmed.len());
@@ -194,12 +187,12 @@ impl HeadScan {
     fn complete(&self, head: &[u8]) -> Result<Head, Refusal> {
         match &self.host {
             // RFC 9112 section 3.2: "MUST respond with a 400 (Bad Request)".
-            None if !self.http_1_0 => return Err(Refusal::bad("The request has no Host field")),
+            None if !self.http_1_0 => return Err(NO_HOST),
             Some(host) => {
                 let target = &head[self.target.clone()];
                 let differs = |authority| !target::same_host(target, authority, &head[host.clone()]);
                 if self.authority.clone().is_some_and(differs) {
-                    return Err(Refusal::bad("The Host field names another host than the request target"));
+                    return Err(OTHER_HOST);
                 }
             }
             None => {}
@@ -222,6 +215,20 @@ impl HeadScan {
     }
 }
 
+/// RFC 9110 section 9.1: a token, here of bounded length.
+pub fn check_method(method: &[u8]) -> Result<(), Refusal> {
+    if !bytes::is_token(method) {
+        return Err(Refusal::bad("The method is not valid"));
+    }
+    if method.len() > METHOD {
+        return Err(Refusal::new(501, "The method is too long"));
+    }
+    Ok(())
+}
+
+pub const NO_HOST: Refusal = Refusal::bad("The request has no Host field");
+pub const SEVERAL_HOSTS: Refusal = Refusal::bad("The request has more than one Host field");
+pub const OTHER_HOST: Refusal = Refusal::bad("The Host field names another host than the request target");
 const BARE_CR: Refusal = Refusal::bad("A CR is not followed by LF");
 const TARGET_TOO_LONG: Refusal = Refusal::new(414, "The request target is too long");
 pub const TOO_MANY_BYTES: Refusal = Refusal::new(431, "The header fields are too large");

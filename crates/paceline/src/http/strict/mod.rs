@@ -5,7 +5,10 @@
 mod bytes;
 mod chunked;
 mod head;
+mod parsed;
 mod target;
+
+pub use parsed::{check_parsed, is_host};
 
 #[cfg(test)]
 mod mutations;

@@ -55,6 +55,14 @@ fn scheme_of(target: &[u8]) -> Option<usize> {
     [&b"http://"[..], b"https://"].into_iter().find(|scheme| is(scheme)).map(<[u8]>::len)
 }
 
+/// A Host field, or the authority of HTTP/2.
+pub fn check_host(host: &[u8]) -> Result<(), Refusal> {
+    match is_host(host) {
+        true => Ok(()),
+        false => Err(Refusal::bad("The Host field is not valid")),
+    }
+}
+
 /// `uri-host [ ":" port ]` (RFC 9110 section 7.2); empty is allowed.
 pub fn is_host(host: &[u8]) -> bool {
     let (name_is_valid, port) = match host {
@@ -82,10 +90,15 @@ pub fn is_host(host: &[u8]) -> bool {
 /// Whether a Host field names the authority of the absolute-form `target` (RFC 9112 section 3.2.2): letter case and the
 /// scheme's own port do not count.
 pub fn same_host(target: &[u8], authority: Range<usize>, host: &[u8]) -> bool {
-    let own_port: &[u8] = if authority.start == b"https://".len() { b":443" } else { b":80" };
+    same_authority(&target[authority.clone()], host, authority.start == b"https://".len())
+}
+
+/// Whether two authorities of one scheme are the same.
+pub fn same_authority(one: &[u8], other: &[u8], https: bool) -> bool {
+    let own_port: &[u8] = if https { b":443" } else { b":80" };
     let bare = |host: &[u8]| -> Vec<u8> {
         let host = host.strip_suffix(b":").or_else(|| host.strip_suffix(own_port)).unwrap_or(host);
         host.to_ascii_lowercase()
     };
-    bare(&target[authority]) == bare(host)
+    bare(one) == bare(other)
 }
