@@ -379,4 +379,11 @@ class UpstreamTest < Minitest::Test
     out = IO.popen([BIN, "check", "--upstream", upstream.url], chdir: app, err: %i[child out], &:read)
     assert_match(/^site    \S+: #{upstream.url}, for every host\nall is well/, out)
   end
+
+  def test_a_body_that_breaks_in_its_first_piece_is_a_bad_gateway
+    head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    front(scripted("#{head}zz\r\nabc\r\n0\r\n\r\n", "#{head}-1\r\n", OK))
+    2.times { assert_equal 502, get("/").status }
+    assert_equal "ok", get("/").body
+  end
 end

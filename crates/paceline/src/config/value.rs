@@ -104,6 +104,9 @@ impl Kind {
     pub fn parse(&self, text: &str) -> Result<Value, String> {
         let wrong = || self.refusal(&format!("{text:?}"));
         match *self {
+            Kind::Workers { .. } | Kind::Threads { .. } if is_backwards(text) => {
+                Err(format!("must be MIN:MAX with a MIN that is not above MAX, not {text:?}"))
+            }
             Kind::Bool => match text.to_ascii_lowercase().as_str() {
                 "true" | "1" | "yes" | "on" => Ok(Value::Bool(true)),
                 "false" | "0" | "no" | "off" => Ok(Value::Bool(false)),
@@ -326,6 +329,12 @@ pub fn show_duration(time: Duration) -> String {
     }
 }
 
+/// `5:4`: two numbers, the larger one first.
+fn is_backwards(range: &str) -> bool {
+    let Some((min, max)) = range.split_once(':') else { return false };
+    matches!((min.parse::<u64>(), max.parse::<u64>()), (Ok(min), Ok(max)) if min > max)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -405,6 +414,14 @@ mod tests {
         }
         for text in ["1ms", "5s", "2m", "3h", "7d"] {
             assert_eq!(duration(text).map(show_duration).as_deref(), Some(text));
+        }
+    }
+
+    #[test]
+    fn a_range_that_is_backwards_is_told_so() {
+        for kind in [Kind::Workers { max: 9 }, Kind::Threads { max: 9 }] {
+            assert_eq!(kind.parse("5:4").unwrap_err(), "must be MIN:MAX with a MIN that is not above MAX, not \"5:4\"");
+            assert!(kind.parse("5:x").unwrap_err().contains("a whole number up to 9"));
         }
     }
 }

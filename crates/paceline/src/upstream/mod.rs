@@ -69,7 +69,7 @@ pub async fn run(
     exchange.timeline.app_finished = clock::now();
     let (answer, connection, offered) = answered?;
     let upgrade = exchange.upgrade.take().filter(|_| offered);
-    response::response(answer, &head.method, connection, &upstream.pool, upgrade)
+    response::response(answer, &head.method, connection, &upstream.pool, upgrade).await
 }
 
 /// The answer, the connection it came on, and whether the upstream was offered another protocol.

@@ -2,10 +2,12 @@
 //! as it comes, or a connection that goes on with another protocol. It never changes a body.
 
 use std::{
+    future::poll_fn,
     io,
     pin::Pin,
     sync::Arc,
     task::{ready, Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -23,8 +25,12 @@ use crate::{
     http::{body::ResponseBody, hijack, hop::keep_end_to_end},
 };
 
+/// How long a response's head waits for the first piece of its body. One that is broken from the start is answered with 502; the client
+/// would get nothing at all if its head had gone out before.
+const FIRST_PIECE: Duration = Duration::from_millis(1);
+
 /// The response to a request with this method. `upgrade`: the client's connection, if the upstream was offered one.
-pub fn response(
+pub async fn response(
     mut answer: Response<Incoming>,
     method: &Method,
     connection: Connection,
@@ -46,7 +52,9 @@ pub fn response(
     keep_end_to_end(&mut headers);
     settle_length(&mut headers, status);
     let body = if has_body {
-        ResponseBody::Relayed(Box::new(Relayed::new(body, connection, pool.clone())))
+        let mut relayed = Box::new(Relayed::new(body, connection, pool.clone()));
+        relayed.await_first().await.map_err(|error| broken(&error.to_string()))?;
+        ResponseBody::Relayed(relayed)
     } else {
         drop(body);
         pool.keep(connection);
@@ -115,6 +123,8 @@ fn switch(mut answer: Response<Incoming>, upgrade: Upgrade) -> Response<Response
 
 /// A response body as it comes from the upstream, read no faster than it is taken. One that is cut off is an error.
 pub struct Relayed {
+    /// What came together with the head.
+    first: Option<Frame<Bytes>>,
     body: Incoming,
     /// Until the body is complete.
     connection: Option<Connection>,
@@ -123,9 +133,22 @@ pub struct Relayed {
 
 impl Relayed {
     fn new(body: Incoming, connection: Connection, pool: Arc<Pool>) -> Relayed {
-        let mut relayed = Relayed { body, connection: Some(connection), pool };
+        let mut relayed = Relayed { first: None, body, connection: Some(connection), pool };
         relayed.look();
         relayed
+    }
+
+    /// Err: the body is broken before its first piece.
+    async fn await_first(&mut self) -> io::Result<()> {
+        if self.body.is_end_stream() {
+            return Ok(());
+        }
+        if let Ok(Some(first)) =
+            tokio::time::timeout(FIRST_PIECE, poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx))).await
+        {
+            self.first = Some(first?);
+        }
+        Ok(())
     }
 
     /// Gives the connection back when there is no more to come.
@@ -147,6 +170,9 @@ impl Body for Relayed {
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(first)));
+        }
         loop {
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 None => {
@@ -168,11 +194,16 @@ impl Body for Relayed {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.first.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let taken = self.first.as_ref().and_then(Frame::data_ref).map_or(0, |first| first.len() as u64);
+        let left = self.body.size_hint();
+        match left.exact() {
+            Some(left) => SizeHint::with_exact(left + taken),
+            None => SizeHint::default(),
+        }
     }
 }
 
