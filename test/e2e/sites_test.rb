@@ -248,4 +248,14 @@ class SitesTest < Minitest::Test
     write(dir, "paceline.toml" => "kind = \"files\"\n")
     assert_equal "secret", serve(dir, ready: false).get("/config/database.yml").body
   end
+
+  def test_every_setting_of_a_folder_is_obeyed
+    page = "run ->(env) { [200, { 'content-type' => 'text/plain' }, ['x' * 5000]] }\n"
+    dir = app("shop/config.ru" => page, "blog/config.ru" => page, "blog/paceline.toml" => "compress = false\n[[rate_limit]]\npath = \"/once\"\nrate = \"1/h\"\n")
+    server = serve(dir, "--sites", dir, ready: false)
+    coding = ->(host) { ask(server, host, "/", "Accept-Encoding" => "gzip")["content-encoding"] }
+    assert_equal ["gzip", nil], [coding["shop"], coding["blog"]]
+    assert_equal %w[200 429], Array.new(2) { ask(server, "blog", "/once").code }
+    assert_equal %w[200 200], Array.new(2) { ask(server, "shop", "/once").code }
+  end
 end

@@ -27,7 +27,8 @@ pub fn run(config: &Config, out: &mut dyn Write, boot: Boot) -> ExitCode {
         let (hosts, dir) = (automatic.hosts.join(" "), automatic.dir.display());
         report.push_str(&format!("tls     auto for {hosts}, from {}, kept in {dir}\n", automatic.directory));
     }
-    let discovered = config.sites_dir.as_ref().map(|dir| config::sites_in(dir, &config.site_defaults));
+    let discovered =
+        config.sites_dir.as_ref().map(|dir| config::sites_in(dir, &config.inherited, &config.site_defaults));
     let discovered = match discovered {
         Some(Ok(found)) => found,
         Some(Err(why)) => {

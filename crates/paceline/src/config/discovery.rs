@@ -20,21 +20,47 @@ pub struct Discovered {
     pub broken: Vec<(SiteConfig, String)>,
 }
 
-pub fn sites_in(dir: &Path, defaults: &SiteConfig) -> io::Result<Discovered> {
+/// What the sites of a directory inherit.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Inherited {
+    /// The settings of each source, the strongest first.
+    pub layers: Vec<Layer>,
+    /// Of this machine, which some defaults follow.
+    pub cores: usize,
+}
+
+impl Inherited {
+    /// A folder's site: its own settings stand above all others, and what none of them says follows from its environment.
+    fn site(&self, folder: &Path, name: &str, own: &Layer, defaults: &SiteConfig) -> SiteConfig {
+        let layers = std::iter::once(own).chain(&self.layers).collect();
+        let view = View::new(layers, self.cores);
+        let mut site = resolve::site(&view, &root_in(folder));
+        site.name = name.into();
+        site.hosts = hosts(name);
+        // Not all of a directory is started with the server, unless somebody wants that.
+        site.on_demand = view.given("on_demand").is_none() || site.on_demand;
+        for (variable, text) in &defaults.env {
+            site.env.entry(variable.clone()).or_insert_with(|| text.clone());
+        }
+        site
+    }
+}
+
+/// `defaults`: a site of which nothing is said, with the variables that the server adds for its applications.
+pub fn sites_in(dir: &Path, inherited: &Inherited, defaults: &SiteConfig) -> io::Result<Discovered> {
     let mut names: Vec<String> =
         fs::read_dir(dir)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
     names.retain(|name| !name.starts_with('.') && may_be_folder(&dir.join(name)));
     names.sort();
     let mut found = Discovered::default();
     for name in names {
-        let base = base(&dir.join(&name), &name, defaults);
-        match own_settings(&base.root) {
-            Ok(own) => {
-                let mut site = with_own(base, &own);
-                site.puma_config = resolve::puma_config(own.get("puma_config"), &site.root, &site.environment);
-                found.sites.push(site);
+        let folder = dir.join(&name);
+        match own_settings(&root_in(&folder)) {
+            Ok(own) => found.sites.push(inherited.site(&folder, &name, &own, defaults)),
+            Err(problems) => {
+                let site = inherited.site(&folder, &name, &Layer::default(), defaults);
+                found.broken.push((site, problems.join("\n")));
             }
-            Err(problems) => found.broken.push((base, problems.join("\n"))),
         }
     }
     Ok(found)
@@ -58,12 +84,6 @@ fn root_in(folder: &Path) -> PathBuf {
     }
 }
 
-fn base(folder: &Path, name: &str, defaults: &SiteConfig) -> SiteConfig {
-    let root = root_in(folder);
-    let rackup = defaults.rackup.as_ref().map(|path| root.join(path.strip_prefix(&defaults.root).unwrap_or(path)));
-    SiteConfig { name: name.into(), hosts: hosts(name), root, rackup, on_demand: true, ..defaults.clone() }
-}
-
 /// `shop` answers shop, shop.localhost and shop.test; a name with a dot is a domain already.
 fn hosts(name: &str) -> Vec<String> {
     let allowed = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c.to_ascii_lowercase() } else { '-' };
@@ -85,64 +105,19 @@ fn own_settings(root: &Path) -> Result<Layer, Vec<String>> {
     paceline_toml::read(&text, &shown, root, Role::Folder).map(|read| read.layer)
 }
 
-/// The inherited settings with the folder's own in their place. Where the folder chooses another environment, settings
-/// that were left to the defaults follow it.
-fn with_own(base: SiteConfig, own: &Layer) -> SiteConfig {
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    let wanted = resolve::site(&View::new(vec![own], cores), &base.root);
-    let mut site = base.clone();
-    if own.has("environment") {
-        let left = SiteConfig::with_defaults(&base.root, &base.environment);
-        if base.workers == left.workers {
-            site.workers = wanted.workers;
-            site.workers_max = wanted.workers_max;
-        }
-        if base.app_hard_timeout == left.app_hard_timeout {
-            site.app_hard_timeout = wanted.app_hard_timeout;
-        }
-    }
-    macro_rules! take {
-        ($($key:ident),*) => { $(if own.has(stringify!($key)) { site.$key = wanted.$key; })* };
-    }
-    take!(environment, workers, workers_idle, threads, preload, kind, rackup, ruby, on_demand);
-    if own.has("process") {
-        site.processes = wanted.processes;
-    }
-    if own.has("workers") {
-        site.workers_max = wanted.workers_max;
-        site.workers_auto = wanted.workers_auto;
-    }
-    for (key, limit, own_limit) in [
-        ("worker_memory", &mut site.limits.worker, wanted.limits.worker),
-        ("worker_memory_hard", &mut site.limits.worker_hard, wanted.limits.worker_hard),
-        ("site_memory", &mut site.limits.site, wanted.limits.site),
-        ("site_memory_hard", &mut site.limits.site_hard, wanted.limits.site_hard),
-        ("max_requests", &mut site.limits.requests, wanted.limits.requests),
-    ] {
-        if own.has(key) {
-            *limit = own_limit;
-        }
-    }
-    if own.has("max_requests_jitter") {
-        site.limits.requests_jitter = wanted.limits.requests_jitter;
-    }
-    if own.has("threads") {
-        site.threads_min = wanted.threads_min;
-    }
-    take!(redirect_https, hsts, hsts_subdomains);
-    take!(public, static_files, static_max_age, x_sendfile);
-    take!(queue_max, queue_timeout, app_soft_timeout, app_hard_timeout, start_timeout);
-    take!(max_body, body_memory, buffer_requests, response_memory, response_spool, early_hints, server_timing);
-    site.env.extend(wanted.env);
-    site
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::test_folder::Folder;
+    use crate::config::{
+        load,
+        option::{Opt, Preset, Scope},
+        options::all,
+        test_folder::{around, Folder},
+        value::{Kind, Value},
+        Flags,
+    };
 
     #[test]
     fn each_folder_is_a_site() {
@@ -161,7 +136,7 @@ mod tests {
         std::os::unix::fs::symlink(folder.0.join("Shop"), folder.0.join("linked")).expect("symlink");
         let mut defaults = SiteConfig::with_defaults(Path::new("/elsewhere"), "development");
         defaults.env = [("A", "all"), ("B", "all")].map(|(key, text)| (key.to_string(), text.to_string())).into();
-        let found = sites_in(&folder.0, &defaults).expect("readable");
+        let found = sites_in(&folder.0, &Inherited { layers: Vec::new(), cores: 8 }, &defaults).expect("readable");
         let names: Vec<_> = found.sites.iter().map(|site| site.name.as_str()).collect();
         assert_eq!(names, ["Shop", "blog.example.org", "linked", "own"]);
         let [shop, blog, linked, own] = &found.sites[..] else { panic!("four sites") };
@@ -177,5 +152,78 @@ mod tests {
         assert_eq!((own.env["A"].as_str(), own.env["B"].as_str()), ("own", "all"));
         assert_eq!(found.broken.len(), 1);
         assert!(found.broken[0].1.contains("wrong/paceline.toml:1:1: \"port\" cannot be set"), "{:?}", found.broken);
+    }
+
+    /// A value of the option that is none of its defaults.
+    fn sample(option: &Opt) -> String {
+        let default = match option.preset {
+            Preset::Unset(_) => "",
+            Preset::Fixed(text) | Preset::ByEnvironment { development: text, .. } => text,
+            Preset::CoresUpTo(_) => "1",
+        };
+        match (option.key, option.kind) {
+            ("ready_path" | "warm_up", _) => "\"/health\"".into(),
+            ("esi_hosts", _) => "[\"cart.test\"]".into(),
+            ("egress_guard_allow", _) => "[\"10.0.0.0/8\"]".into(),
+            ("egress_allow" | "egress_deny", _) => "[\"api.test\"]".into(),
+            ("puma_config", _) => "\"config/other.rb\"".into(),
+            (_, Kind::Bool) => (default != "true").to_string(),
+            (_, Kind::Int { min, max } | Kind::Bytes { min, max, .. }) => (min + (max - min).min(4321)).to_string(),
+            (_, Kind::Count { .. }) => "7".into(),
+            (_, Kind::Workers { .. } | Kind::Threads { .. }) => "\"3:7\"".into(),
+            (_, Kind::Duration { min, .. }) => format!("\"{}ms\"", min.as_millis() + 777),
+            (_, Kind::Enum(words)) => {
+                let other = words.iter().find(|word| **word != default).expect("two words");
+                format!("\"{other}\"")
+            }
+            (_, Kind::Path { .. } | Kind::Text { .. } | Kind::List { .. }) => "\"sample\"".into(),
+            (_, Kind::Map) => "{ A = \"1\" }".into(),
+            (_, Kind::Rates) => "[{ path = \"/login\", rate = \"5/s\" }]".into(),
+            (_, Kind::CacheRules) => "[{ path = \"/*\", ttl = \"5s\" }]".into(),
+            (_, Kind::Processes) => "[{ name = \"jobs\", command = \"work\" }]".into(),
+        }
+    }
+
+    #[test]
+    fn a_folder_s_own_settings_are_those_of_a_site_table() {
+        let may_be_set = |option: &&Opt| option.scope == Scope::Site && option.key != "tls";
+        let mut without_effect = Vec::new();
+        for option in all().filter(may_be_set) {
+            let setting = format!("{} = {}\n", option.key, sample(option));
+            let folder = Folder::with(&[("apps/shop/paceline.toml", setting.as_str()), ("apps/plain/", "")]);
+            let root = folder.0.join("apps/shop");
+            folder.write("server/paceline.toml", &format!("[[site]]\nroot = {root:?}\n{setting}"));
+            let server = folder.0.join("server");
+            let table = around(&server, &[], |around| load(Flags::default(), around)).expect(&setting).sites.remove(0);
+            let inherited = Inherited { layers: Vec::new(), cores: 8 };
+            let defaults = SiteConfig::with_defaults(&folder.0, "development");
+            let found = sites_in(&folder.0.join("apps"), &inherited, &defaults).expect("readable");
+            let [plain, shop] = &found.sites[..] else { panic!("{setting}{:?}", found.broken) };
+            let as_one =
+                |site: &SiteConfig| SiteConfig { name: "".into(), hosts: vec![], root: "".into(), ..site.clone() };
+            let table = SiteConfig { on_demand: option.key != "on_demand" || table.on_demand, ..as_one(&table) };
+            assert_eq!(as_one(shop), table, "{setting}");
+            if as_one(plain) == table {
+                without_effect.push(option.key);
+            }
+        }
+        // They count together with another setting, or are the same in a folder.
+        assert_eq!(without_effect, ["on_demand"]);
+    }
+
+    #[test]
+    fn a_folder_s_own_settings_win_and_the_rest_is_inherited() {
+        let folder = Folder::with(&[
+            ("paceline.toml", "sites = \"apps\"\ncompress = true\negress_guard = false\nqueue_max = 9\nenvironment = \"production\"\n"),
+            ("apps/shop/paceline.toml", "compress = false\negress_guard = true\nyjit = \"on\"\n"),
+        ]);
+        let mut flags = Flags::default();
+        flags.layer.set("threads", Value::Int(4));
+        let config = around(&folder.0, &[], |around| load(flags, around)).expect("fine");
+        let found = sites_in(&folder.0.join("apps"), &config.inherited, &config.site_defaults).expect("readable");
+        let shop = &found.sites[0];
+        assert!(shop.compress.is_none() && shop.egress.as_ref().expect("on").guard);
+        assert_eq!((shop.tuning.yjit.as_str(), shop.queue_max, shop.threads), ("on", 9, 4));
+        assert_eq!(shop.environment, "production");
     }
 }

@@ -217,6 +217,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         client: resolve::client(&server),
         sites,
         sites_dir,
+        inherited: sources.inherited(),
         site_defaults,
         notices,
         adopt_control_fd: flags.adopt_control_fd,

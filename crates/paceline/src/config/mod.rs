@@ -32,7 +32,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration}
 
 pub use control_web::{ControlWeb, Token};
 pub use detect::{detect_site, DetectError, Detected};
-pub use discovery::{sites_in, Discovered};
+pub use discovery::{sites_in, Discovered, Inherited};
 pub use docs::markdown;
 pub use layer::Layer;
 pub use load::{load, ConfigError, ConfigFile, Flags, Surroundings};
@@ -59,9 +59,11 @@ pub struct Config {
     pub proxy_protocol_timeout: Duration,
     /// Sites with their own settings, in the order given. One site without hosts answers every host.
     pub sites: Vec<SiteConfig>,
-    /// `--sites DIR`: each subfolder is a site; watched while running. New sites take their settings from `site_defaults`.
+    /// `--sites DIR`: each subfolder is a site; watched while running.
     pub sites_dir: Option<PathBuf>,
-    /// What a discovered site inherits.
+    /// What such a site has below its own settings.
+    pub inherited: Inherited,
+    /// A site of which nothing is said.
     pub site_defaults: SiteConfig,
     /// File that holds the front's pid while it runs.
     pub pidfile: Option<PathBuf>,

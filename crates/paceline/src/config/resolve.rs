@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::{
     bind, cache_rule, control_web,
+    discovery::Inherited,
     layer::{is_development, Layer, View},
     option_checks::parse_network,
     paceline_toml::TomlTable,
@@ -41,6 +42,12 @@ impl Sources<'_> {
     /// The view of one site, whose own table stands above the file's top level.
     pub fn site<'a>(&'a self, own: &'a Layer) -> View<'a> {
         View::new(vec![self.flags, self.environment, own, self.toml, self.puma], self.cores)
+    }
+
+    /// What the sites of a directory have below their own settings.
+    pub fn inherited(&self) -> Inherited {
+        let layers = [self.flags, self.environment, self.toml, self.puma].map(Layer::clone).into();
+        Inherited { layers, cores: self.cores }
     }
 
     /// The strongest source that names an address or a port decides; `address` is looked up on its own.

@@ -71,7 +71,7 @@ impl Sites {
         let config = &self.server.config;
         let mut wanted: Vec<_> = config.sites.iter().map(|site| (site.clone(), None)).collect();
         if let Some(dir) = &config.sites_dir {
-            match config::sites_in(dir, &config.site_defaults) {
+            match config::sites_in(dir, &config.inherited, &config.site_defaults) {
                 Ok(found) => {
                     // A name or host of the configuration's own sites is theirs.
                     let free = |site: &SiteConfig| config.sites.iter().all(|own| own.name != site.name);
