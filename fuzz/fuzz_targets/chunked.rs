@@ -32,14 +32,19 @@ fuzz_target!(|data: &[u8]| {
     for pieces in cuts(data) {
         assert_eq!(decode(&pieces), (ended, decoded.clone()));
     }
+    // What is not encoded passes unchanged.
+    if ended == Ok(false) {
+        assert_eq!(decoded, data);
+    }
     if let (Ok(true), Some((expected, _))) = (ended, chunked::decode(data)) {
         assert_eq!(decoded, expected);
     }
 });
 
-/// Whether the last chunk has come (Err: the coding is broken), and the data up to there.
+/// Whether it was encoded (Err: the coding is broken, or has no end), and the data up to there.
 fn decode(pieces: &[&[u8]]) -> (Result<bool, ()>, Vec<u8>) {
     let (mut decoder, mut output) = (Decoder::default(), BytesMut::new());
     let read = pieces.iter().try_for_each(|piece| decoder.decode(Bytes::copy_from_slice(piece), &mut output));
+    let read = read.and_then(|()| decoder.finish(&mut output));
     (read.map(|()| decoder.is_done()).map_err(|_| ()), output.to_vec())
 }

@@ -78,6 +78,15 @@ module ResponseRules
     assert_equal %w[each close], events
   end
 
+  # The front takes the coding off, by the header: it has to have both, also when the body is whole.
+  def test_body_that_the_app_has_chunked_keeps_its_coding_and_its_header
+    %w[/chunked-by-app /chunked-array].each do |path|
+      answer = get(path)
+      assert_equal "3\r\nabc\r\n0\r\n\r\n", answer.body, path
+      assert_includes answer.headers, %w[transfer-encoding chunked], path
+    end
+  end
+
   # The body waits for a file that the test makes when it has seen the first piece.
   def test_piece_of_a_body_that_waits_is_sent
     answer = waiting("/each-waits")

@@ -40,6 +40,16 @@ class HijackTest < Minitest::Test
         io.write("HTTP/1.1 201 Created\r\nContent-Length: 5\r\nX-Own: yes\r\n\r\nhello")
         io.close
         [200, { "content-type" => "text/plain" }, []]
+      when "/coded"
+        io = full(env)
+        io.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 99\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+        io.close
+        [200, { "content-type" => "text/plain" }, []]
+      when "/identity"
+        io = full(env)
+        io.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nas it is")
+        io.close
+        [200, { "content-type" => "text/plain" }, []]
       when "/garbage"
         io = full(env)
         io.write("this is no response\r\n\r\n")
@@ -116,6 +126,11 @@ class HijackTest < Minitest::Test
       socket.write("GET /sized HTTP/1.1\r\nHost: test\r\n\r\n")
       answer = Wire.response(socket)
       assert_equal ["HTTP/1.1 201 Created", "5", "yes", "hello"], [answer.line, answer["content-length"], answer["x-own"], answer.body]
+      %w[/coded hello /identity as\ it\ is].each_slice(2) do |path, body|
+        socket.write("GET #{path} HTTP/1.1\r\nHost: test\r\n\r\n")
+        answer = Wire.response(socket)
+        assert_equal [200, nil, body], [answer.status, answer["content-length"], answer.body], path
+      end
       socket.write("GET /other HTTP/1.1\r\nHost: test\r\n\r\n")
       assert_equal "plain", Wire.response(socket).body
     end

@@ -1,7 +1,7 @@
 # Runs the end-to-end scenarios in one process: `ruby test/e2e/run.rb [WHICH ...] [minitest's options]`.
 # WHICH: names without `_test` (`hijack`), or `rack` for those that hold on every Ruby and Rack. Tests that need a real
 # application served elsewhere (Redmine, the brewery), or an ACME server, are run by bin/test.
-RACK = %w[bodies input hijack websocket streaming headers queue sendfile serve faults restart handlers sessions].freeze
+RACK = %w[bodies chunked_by_app input hijack websocket streaming headers queue sendfile serve faults restart handlers sessions].freeze
 ELSEWHERE = %w[redmine brewery acme].freeze
 
 # Whoever runs the tests in the background ignores these, and so would what is started here.

@@ -21,8 +21,8 @@ use tokio::{
 
 use super::{
     body::ResponseBody,
-    dechunk::Decoder,
-    response::{header_map, Unsendable},
+    dechunk::{take_coding, Decoder},
+    response::{header_map, unknown_coding, Unsendable},
 };
 use crate::{clock, exchange::Upgrade, live::Step, worker::frame::HeaderPairs};
 
@@ -51,8 +51,10 @@ pub async fn respond(
         return Ok(response);
     }
     headers.remove(header::CONNECTION);
-    let chunked = headers.remove(header::TRANSFER_ENCODING).is_some();
-    let decoder = chunked.then(Decoder::default);
+    let decoder = take_coding(&mut headers).map_err(unknown_coding)?.then(Decoder::default);
+    if decoder.is_some() {
+        headers.remove(header::CONTENT_LENGTH);
+    }
     let mut response = Response::new(ResponseBody::Raw(RawBody { stream, received, decoder }));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
@@ -152,12 +154,14 @@ impl Body for RawBody {
             let bytes = ready!(self.poll_bytes(cx))?;
             match &mut self.decoder {
                 None => return Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes)))),
-                Some(_) if bytes.is_empty() => return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into()))),
                 Some(decoder) => {
-                    let mut data = BytesMut::new();
-                    decoder.decode(bytes, &mut data)?;
-                    if !data.is_empty() {
-                        return Poll::Ready(Some(Ok(Frame::data(data.freeze()))));
+                    let (ended, mut data) = (bytes.is_empty(), BytesMut::new());
+                    match ended {
+                        true => decoder.finish(&mut data)?,
+                        false => decoder.decode(bytes, &mut data)?,
+                    }
+                    if ended || !data.is_empty() {
+                        return Poll::Ready((!data.is_empty()).then(|| Ok(Frame::data(data.freeze()))));
                     }
                 }
             }

@@ -1,9 +1,12 @@
 //! A worker's answer as an HTTP response (RFC 9110 sections 6 and 15, RFC 9112 section 6).
-//! It never changes a body; framing is hyper's.
+//! It never changes a body, but for a transfer coding that the app has applied; framing is hyper's.
 
 use http::{header, HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
-use super::{body::ResponseBody, dechunk::Dechunked};
+use super::{
+    body::ResponseBody,
+    dechunk::{self, Dechunked},
+};
 use crate::{
     dispatch::conversation::AnswerBody,
     worker::frame::{HeaderPairs, MOST_HEADERS},
@@ -38,12 +41,16 @@ pub fn response(
         // RFC 9110 section 8.6.
         headers.remove(header::CONTENT_LENGTH);
     }
-    let chunked = headers
-        .remove(header::TRANSFER_ENCODING)
-        .is_some_and(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked"));
-    let bodiless = matches!(status.as_u16(), 204 | 304);
+    let coding = dechunk::take_coding(&mut headers);
+    let bodiless = head_only || matches!(status.as_u16(), 204 | 304);
+    let chunked = !bodiless && coding.map_err(unknown_coding)?;
     let body = match body {
-        _ if bodiless || head_only => ResponseBody::Empty,
+        _ if bodiless => ResponseBody::Empty,
+        AnswerBody::Whole(bytes) if chunked => {
+            let bytes = dechunk::whole(bytes).map_err(|error| Unsendable(error.to_string()))?;
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes.len()));
+            ResponseBody::Whole(bytes)
+        }
         AnswerBody::Whole(bytes) => {
             headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes.len()));
             ResponseBody::Whole(bytes)
@@ -51,6 +58,10 @@ pub fn response(
         AnswerBody::File { length, file } => {
             headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
             ResponseBody::File(file)
+        }
+        AnswerBody::Spooled { length, body } if chunked => {
+            headers.remove(header::CONTENT_LENGTH);
+            ResponseBody::Dechunked(Dechunked::new(body.promise(length)))
         }
         AnswerBody::Spooled { length, body } => {
             headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
@@ -69,6 +80,11 @@ pub fn response(
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     Ok(response)
+}
+
+/// Refuses a transfer coding that the front can't take off.
+pub fn unknown_coding(given: String) -> Unsendable {
+    Unsendable(format!("Transfer-Encoding: {given}; the app may use `chunked` alone"))
 }
 
 /// The Content-Length that the app gave, if it is one.
@@ -97,7 +113,9 @@ pub fn header_map(pairs: &HeaderPairs) -> Result<HeaderMap, Unsendable> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dispatch::response_buffer::{buffer, Reader};
     use bytes::Bytes;
+    use http_body_util::BodyExt;
 
     fn pairs(list: &[(&'static str, &'static str)]) -> HeaderPairs {
         list.iter()
@@ -130,6 +148,54 @@ mod tests {
     fn fields_of_the_connection_stay_with_the_app() {
         let response = whole(200, &[("connection", "keep-alive"), ("transfer-encoding", "chunked"), ("x", "y")], false);
         assert_eq!(response.headers().keys().map(|name| name.as_str()).collect::<Vec<_>>(), ["x", "content-length"]);
+    }
+
+    /// The body's bytes; Err: it broke off.
+    fn read(response: Response<ResponseBody>) -> Result<Bytes, String> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let collected = runtime.block_on(response.into_body().collect());
+        collected.map(|body| body.to_bytes()).map_err(|error| error.to_string())
+    }
+
+    const CODED: &[u8] = b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+
+    fn coded(body: AnswerBody, head_only: bool) -> Result<Response<ResponseBody>, Unsendable> {
+        let pairs = pairs(&[("transfer-encoding", "chunked"), ("trailer", "x-sum"), ("content-length", "5")]);
+        response(200, &pairs, body, head_only)
+    }
+
+    /// As a body lies in memory or a file that the worker has ended.
+    fn arrived(bytes: &'static [u8]) -> Reader {
+        let (mut writer, reader) = buffer(1 << 20, 1 << 20);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(writer.write(Bytes::from_static(bytes))).unwrap();
+        reader
+    }
+
+    #[test]
+    fn the_chunked_coding_of_an_app_ends_here_however_the_body_comes() {
+        let whole = coded(AnswerBody::Whole(Bytes::from_static(CODED)), false).unwrap();
+        let fields = whole.headers().iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap()));
+        assert_eq!(fields.collect::<Vec<_>>(), [("content-length", "5")]);
+        assert_eq!(read(whole).unwrap(), "abcde");
+
+        let spooled = AnswerBody::Spooled { length: CODED.len() as u64, body: arrived(CODED) };
+        for body in [AnswerBody::Arriving(arrived(CODED)), spooled] {
+            let response = coded(body, false).unwrap();
+            assert!(response.headers().is_empty());
+            assert_eq!(read(response).unwrap(), "abcde");
+        }
+    }
+
+    #[test]
+    fn a_broken_chunked_coding_is_no_body() {
+        let cut = &CODED[..10];
+        assert!(coded(AnswerBody::Whole(Bytes::from_static(cut)), false).is_err());
+        assert!(read(coded(AnswerBody::Arriving(arrived(cut)), false).unwrap()).is_err());
+        let spooled = AnswerBody::Spooled { length: cut.len() as u64, body: arrived(cut) };
+        assert!(read(coded(spooled, false).unwrap()).is_err());
+        let head = coded(AnswerBody::Whole(Bytes::new()), true).unwrap();
+        assert_eq!(head.headers()["content-length"], "5");
     }
 
     #[test]

@@ -121,6 +121,8 @@ ROUTES = {
   "/each-fails" => ->(_) { ok(TellingBody.new("a", "b", fail_after: 1)) },
   "/each-waits" => ->(env) { ok(WaitingBody.new(env["QUERY_STRING"])) },
   "/each-waits-and-fails" => ->(env) { ok(WaitingBody.new(env["QUERY_STRING"], fail_after: 1)) },
+  "/chunked-by-app" => ->(_) { ok(TellingBody.new("3\r\nabc\r\n", "0\r\n", "\r\n"), "transfer-encoding" => "chunked") },
+  "/chunked-array" => ->(_) { ok(["3\r\nabc\r\n", "0\r\n\r\n"], "transfer-encoding" => "chunked") },
   "/each-not-strings" => ->(_) { ok(TellingBody.new(:a, 1)) },
   "/events-stream" => ->(_) { ok(TellingBody.new("a", "b"), "content-type" => "text/event-stream") },
   "/unbuffered" => ->(_) { ok(TellingBody.new("a", "b"), "x-accel-buffering" => "no") },
