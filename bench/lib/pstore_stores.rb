@@ -187,7 +187,7 @@ module Bench
     # locked lets other threads run.
     class ActiveRecordStore
       def initialize(folder)
-        raise LoadError, "activerecord-session_store is not there: run bin/setup bench" unless File.directory?(SESSION_STORE)
+        raise LoadError, "activerecord-session_store is not there: `bin/setup bench` says how it is brought" unless File.directory?(SESSION_STORE)
 
         $LOAD_PATH.unshift(SESSION_STORE)
         require "active_record"
