@@ -112,7 +112,10 @@ impl Case<'_> {
         let mut symptoms: Vec<Symptom> = output.iter().rev().filter_map(|line| printed(line)).collect();
         for line in output.iter().rev() {
             let class = match line.trim() {
-                line if line.starts_with("Could not find gem") || line.contains("in locally installed gems") => {
+                line if line.starts_with("Could not find gem")
+                    || line.contains("in locally installed gems")
+                    || line.ends_with(".gem for installation") =>
+                {
                     "Bundler::GemNotFound"
                 }
                 line if line.starts_with("Your Ruby version is") => "Bundler::RubyVersionMismatch",

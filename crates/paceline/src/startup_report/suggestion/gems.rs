@@ -36,6 +36,13 @@ const ONCE_STDLIB: [&str; 26] = [
     "webrick",
 ];
 
+/// Where Debian's packages of gems tell RubyGems about themselves.
+const DEBIAN_GEMS: &str = "/usr/share/rubygems-integration";
+
+/// Makes the empty directory of each of Debian's gems that lacks it, and prints it.
+const MAKE_DIRECTORIES: &str =
+    "ruby -e 'puts Gem::Specification.map(&:full_gem_path).grep(/rubygems-integration/)' | sudo xargs mkdir -pv";
+
 /// Shared libraries of native gems, and Debian's package of each.
 const LIBRARIES: [(&str, &str); 11] = [
     ("libpq.so", "libpq5"),
@@ -54,6 +61,7 @@ const LIBRARIES: [(&str, &str); 11] = [
 pub fn rule(s: &Symptom, case: &Case) -> Option<Suggestion> {
     gemfile(s, case)
         .or_else(|| bundler(s))
+        .or_else(|| directory_of_debian(s, case))
         .or_else(|| missing_gem(s, case))
         .or_else(|| native(s, case))
         .or_else(|| load_error(s, case))
@@ -107,6 +115,20 @@ fn bundler(s: &Symptom) -> Option<Suggestion> {
     )
 }
 
+/// Some Bundlers (2.3.27, which Debian's Ruby 3.1.7 comes with) take an installed gem for deleted if its directory is missing. Many of Debian's gems have none,
+/// as all their files are elsewhere.
+fn directory_of_debian(s: &Symptom, case: &Case) -> Option<Suggestion> {
+    let (before, _) = s.message.split_once(".gem for installation")?;
+    let gem = before.rsplit_once("Could not find ")?.1;
+    if !case.has(DEBIAN_GEMS) {
+        return None;
+    }
+    Suggestion::run(
+        format!("Bundler takes {gem} for deleted. If it is one of Debian's gems, it only lacks a directory below {DEBIAN_GEMS}, which may be empty: make those that are missing. Otherwise run `bundle install` without --local."),
+        MAKE_DIRECTORIES,
+    )
+}
+
 fn missing_gem(s: &Symptom, case: &Case) -> Option<Suggestion> {
     if let Some(gem) =
         s.message.split_once(" is not part of the bundle").and_then(|(before, _)| before.split_whitespace().last())
@@ -144,7 +166,10 @@ fn missing_gem(s: &Symptom, case: &Case) -> Option<Suggestion> {
         .after("Could not find gem '", &['\''])
         .or_else(|| s.after("Could not find '", &['\'']))
         .or_else(|| s.after("can't find gem ", &[' ']))
-        .or_else(|| s.after("Could not find ", &['\n']).map(|text| text.split(" in ").next().unwrap_or(text)));
+        .or_else(|| {
+            s.after("Could not find ", &['\n'])
+                .map(|text| text.split(" in ").next().unwrap_or(text).trim_end_matches(" for installation"))
+        });
     let name = gems.unwrap_or("A gem");
     let plural = if name.contains(", ") { "are" } else { "is" };
     if case.has("Gemfile") || s.class.starts_with("Bundler::") {
@@ -248,7 +273,10 @@ fn gem_of(file: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{row, BUNDLED, RACK, RAILS};
+    use super::{
+        super::testing::{row, BUNDLED, DEBIAN, RACK, RAILS},
+        MAKE_DIRECTORIES,
+    };
 
     #[test]
     #[rustfmt::skip]
@@ -273,6 +301,9 @@ mod tests {
             (&RAILS, "LoadError", "libpq.so.5: cannot open shared object file: No such file or directory - /x/pg_ext.so", "libpq.so.5", "apt-get install libpq5"),
             (&RAILS, "LoadError", "cannot load such file -- sqlite3/sqlite3_native", "built for another Ruby", "bundle pristine"),
             (&RAILS, "LoadError", "incompatible library version - /x/bcrypt_ext.so", "built for another Ruby", "bundle pristine"),
+            (&DEBIAN, "Bundler::GemNotFound", "Could not find rotp-6.2.0.gem for installation", "Bundler takes rotp-6.2.0 for deleted", MAKE_DIRECTORIES),
+            (&DEBIAN, "Bundler::InstallError", "Bundler::GemNotFound: Could not find rotp-6.2.0.gem for installation\nAn error occurred", "Bundler takes rotp-6.2.0 for deleted", MAKE_DIRECTORIES),
+            (&RAILS, "Bundler::GemNotFound", "Could not find rotp-6.2.0.gem for installation", "rotp-6.2.0.gem is in the Gemfile", "bundle install"),
             (&RAILS, "Bundler::GitError", "The git source https://example.org/x is not yet checked out.", "not checked out", "bundle install"),
         ] {
             row(machine, class, message, text, command);

@@ -139,6 +139,7 @@ mod tests {
             (Some(3), None, "", "printed nothing", "-"),
             (Some(127), None, "", "not found", "ruby --version"),
             (Some(1), None, "/srv/app/x.rb:3:in `require': cannot load such file -- roda (LoadError)", "roda", "bundle add roda"),
+            (Some(5), None, "Bundler::GemNotFound: Could not find rotp-6.2.0.gem for installation", "rotp-6.2.0.gem is in the Gemfile", "bundle install"),
             (Some(1), None, "Could not find rack-2.2.4 in locally installed gems", "rack-2.2.4 is in the Gemfile", "bundle install"),
         ] {
             let mut report = report("production", Failure::Exited { status, signal, who: "preloader".into() });

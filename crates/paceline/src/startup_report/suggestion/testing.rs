@@ -5,7 +5,7 @@ use super::{suggest_with, Suggestion, Surroundings};
 use crate::startup_report::{Failure, StartupReport};
 use std::path::Path;
 
-/// Files that exist below /srv/app, or programs as `$name`.
+/// Files that exist (below /srv/app if they are not absolute), or programs as `$name`.
 pub struct Machine(pub &'static [&'static str]);
 
 impl Surroundings for Machine {
@@ -37,6 +37,7 @@ impl Surroundings for Machine {
 pub const RAILS: Machine = Machine(&["bin/rails", "config/application.rb", "Gemfile", "config/database.yml"]);
 pub const RACK: Machine = Machine(&["config.ru"]);
 pub const BUNDLED: Machine = Machine(&["config.ru", "Gemfile"]);
+pub const DEBIAN: Machine = Machine(&["config.ru", "Gemfile", "/usr/share/rubygems-integration"]);
 
 pub fn report(environment: &str, failure: Failure) -> StartupReport {
     let mut report = StartupReport::new("app", "/srv/app", environment);
