@@ -1,40 +1,34 @@
 # frozen_string_literal: true
 
-# `bin/bench serve`: starts Paceline and its peers one after another, round by round (A B C A B C), on the same applications,
-# loads them, and reports medians with ratios to Puma.
+# `bin/bench serve`: Paceline and its peers serve the same applications, all up at once, and are loaded in turn (A B C A B C in each round); reports
+# medians, and medians of each round's ratio to Puma. `--combine` puts the results of several runs together.
 require_relative "lib/apps"
+require_relative "lib/combined"
+require_relative "lib/contest"
 require_relative "lib/machine"
 require_relative "lib/options"
-require_relative "lib/processes"
 require_relative "lib/progress"
 require_relative "lib/report"
 require_relative "lib/summary"
-require_relative "lib/visit"
 
 module Bench
   class Serve
-    def initialize(arguments)
-      @command = ["bin/bench serve", *arguments].join(" ")
-      @options = Options.parse(arguments.dup)
-      @processes = Processes.new
-      @cells = []
-      @visits = {}
-      @traces = {}
-      @absent = {}
+    def initialize(options, command)
+      @command = command
+      @options = options
+      @contests = {}
     end
 
     def run
       unless File.executable?(Servers.paceline) || @options.servers.none? { |server| server.name == "paceline" }
         abort "bin/bench serve: there is no #{Servers.paceline}: run `cargo build --release --locked`, or set PACELINE_BIN"
       end
-      @processes.adopt_orphans
       %w[TERM HUP].each { |signal| trap(signal) { raise Interrupt } }
       facts, versions = Machine.facts, Machine.versions
       apps = @options.scenarios.map(&:app).uniq
-      @progress = Progress.new(apps.sum { |app| @options.servers.sum { |server| loads(app, server) } } * @options.rounds)
+      @progress = Progress.new(apps.sum { |app| entries(app).sum { |_, scenarios| loads(scenarios) } } * @options.rounds)
       apps.each { |app| compare(app) }
-      report = Report.new(summary: Summary.new(@cells, @visits), traces: @traces, absent: @absent, facts: facts, versions: versions, options: @options,
-                          command: @command, seconds: @progress.seconds)
+      report = Report.new(contests: @contests, summary: Summary.of(@contests), facts: facts, versions: versions, options: @options, command: @command, seconds: @progress.seconds)
       @progress.say ""
       puts report.markdown
       base = report.write(@options.output)
@@ -45,41 +39,33 @@ module Bench
 
     def compare(name)
       @progress.say "Preparing #{name}"
-      app = Apps.prepare(name)
-      (1..@options.rounds).each do |round|
-        @options.servers.each { |server| visit(app, server, round) }
+      @contests[name] = Contest.new(Apps.prepare(name), entries(name), @options) { |who, what, done| @progress.told(who, what, done) }.run
+    end
+
+    # Pairs of a server and the scenarios of that application that it takes part in.
+    def entries(app)
+      @options.servers.filter_map do |server|
+        scenarios = @options.scenarios.select { |scenario| scenario.app == app && server.serves?(scenario.name) }
+        [server, scenarios] if scenarios.any?
       end
     end
 
-    def visit(app, server, round)
-      scenarios = scenarios_of(app.name, server)
-      who = "#{app.name}, #{server.name}"
-      return if scenarios.empty?
-      return @progress.skip(loads(app.name, server)) if @absent.key?(who)
-
-      seen = Visit.new(server, app, scenarios, @processes, @options, traces: round == 1) do |what, done|
-        @progress.told("round #{round}, #{who}", what, done)
-      end.run(round)
-      @cells.concat(seen[:cells])
-      ((@visits[app.name] ||= {})[server.name] ||= []) << seen
-      (@traces[server.name] ||= {}).merge!(seen[:traces]) if round == 1
-    rescue RunningServer::Failed, Errno::ENOENT => e
-      @absent[who] = e.message
-      @progress.say "#{who}: not measured: #{e.message}"
-    end
-
-    def scenarios_of(app, server)
-      @options.scenarios.select { |scenario| scenario.app == app && server.serves?(scenario.name) }
-    end
-
-    def loads(app, server)
-      scenarios_of(app, server).sum { |scenario| Scenarios.shapes(scenario, @options.connections, @options.full).size }
+    def loads(scenarios)
+      scenarios.sum { |scenario| Scenarios.shapes(scenario, @options.connections, @options.full).size }
     end
   end
 end
 
 begin
-  Bench::Serve.new(ARGV).run
+  options = Bench::Options.parse(ARGV.dup)
+  if options.combine
+    puts Bench::Combined.read(options.combine).markdown
+  else
+    Bench::Serve.new(options, ["bin/bench serve", *ARGV].join(" ")).run
+  end
+rescue Bench::Combined::Unusable => e
+  warn "bin/bench serve: #{e.message}"
+  exit 65
 rescue Interrupt
   warn "\nInterrupted; every server is stopped."
   exit 130

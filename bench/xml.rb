@@ -30,11 +30,9 @@ module Bench
       if @names.include?("responses") && !File.executable?(Servers.paceline)
         abort "bin/bench xml: there is no #{Servers.paceline}: run `cargo build --release --locked`, or set PACELINE_BIN"
       end
-      processes = Processes.new
-      processes.adopt_orphans
       %w[TERM HUP].each { |signal| trap(signal) { raise Interrupt } }
       facts, versions, found = Machine.facts, Machine.versions(PACKAGES), {}
-      sections = @names.to_h { |name| [name, section(name, processes)] }
+      sections = @names.to_h { |name| [name, section(name)] }
       @progress = Progress.new(sections.values.sum(&:steps))
       report = XmlReport.new(found, facts: facts, versions: versions, options: @options, command: @command, clock: @progress)
       base = nil
@@ -50,8 +48,8 @@ module Bench
 
     private
 
-    def section(name, processes)
-      return XmlResponses.new(processes, @options) { |what, done| @progress.told(name, what, done) } if name == "responses"
+    def section(name)
+      return XmlResponses.new(@options) { |what, done| @progress.told(name, what, done) } if name == "responses"
 
       XmlSections.contest(name, @options) { |what, done| @progress.told(name, what, done) }
     end

@@ -12,7 +12,7 @@ module Bench
 
     # What ab printed, and its table of percentiles (CSV: percentage, milliseconds).
     def self.parse(output, percentiles)
-      completed = output[/^Complete requests: +(\d+)/, 1] or raise "ab gave no result:\n#{output}"
+      completed = output[/^Complete requests: +(\d+)/, 1] or raise NoResult, "ab gave no result: #{output.strip.lines.last}"
       failures = { "Failed requests" => "other length, or none", "Non-2xx responses" => "status", "Write errors" => "write errors" }.filter_map do |line, what|
         count = output[/^#{line}: +(\d+)/, 1].to_i
         ["ab: #{what}", count] if count.positive?
@@ -51,7 +51,7 @@ module Bench
     def told(numbers, own_cpu)
       length = numbers.delete(:length)
       numbers[:failures] << ["ab: #{length} bytes instead of #{@length}", numbers[:completed]] if @length && length != @length
-      Wrk::Result.new(**numbers, own_cpu: own_cpu)
+      Wrk::Result.new(**numbers, timely: numbers[:completed], own_cpu: own_cpu)
     end
   end
 end

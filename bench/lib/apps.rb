@@ -3,6 +3,7 @@
 # Prepares the applications that are served, in tmp/bench of the checkout: done once, then found there.
 require "digest"
 require "fileutils"
+require_relative "scenarios"
 
 module Bench
   App = Struct.new(:name, :directory, :environment, keyword_init: true)
@@ -30,8 +31,11 @@ module Bench
 
     def brewery
       directory = File.join(WORK, "brewery")
-      once(directory, Dir[File.join(HERE, "examples/brewery/{app,config,db}/**/*.{rb,erb,builder,yml}")] + [File.join(HERE, "test/brewery/prepare")]) do
+      more = File.join(HERE, "bench/apps/brewery")
+      sources = Dir[File.join(HERE, "examples/brewery/{app,config,db}/**/*.{rb,erb,builder,yml}"), File.join(more, "**/*.rb")]
+      once(directory, sources + [File.join(HERE, "test/brewery/prepare")]) do
         command("test/brewery/prepare", directory, "production")
+        FileUtils.cp_r("#{more}/.", directory)
       end
       App.new(name: :brewery, directory: directory, environment: {})
     end

@@ -27,6 +27,11 @@ module Bench
       value.to_f / base if value && base && base.positive?
     end
 
+    # Those of rounds in which both were measured. VALUES, BASES: {round => figure}.
+    def ratios(values, bases)
+      values.filter_map { |round, value| ratio(value, bases[round]) }
+    end
+
     # Microseconds of CPU for each of REQUESTS.
     def cpu_per_request(seconds, requests)
       seconds * 1_000_000 / requests if requests.positive?

@@ -70,7 +70,7 @@ module Bench
     def cell(server, scenario, shape, round, generator, counts: true)
       measured = Measurement.of(generator, @processes)
       result = measured.result
-      failures = result.failures + (block_given? ? yield : [])
+      failures = measured.failures + (block_given? ? yield : [])
       @told.call("#{scenario}, #{server.name}, #{shape}: #{failures.empty? ? "#{measured.rate.round} requests/s" : failures}", counts)
       Visit::Cell.new(server: server.name, scenario: scenario, shape: shape, round: round, rate: measured.rate, p50: result.p50, p99: result.p99,
                       cpu: Arithmetic.cpu_per_request(measured.cpu, result.completed), requests: result.completed, failures: failures,

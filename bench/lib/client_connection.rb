@@ -18,7 +18,7 @@ module Bench
       @keep_alive = keep_alive
     end
 
-    # BEGAN: when the request was due, which is where its latency starts.
+    # BEGAN: when the request was due, which is where its latency starts. A refused connection is a failure like others.
     def start(kind, began)
       @kind = kind
       @began = began
@@ -29,6 +29,8 @@ module Bench
       @in = String.new(capacity: 16 * 1024)
       @length = 0
       write
+    rescue SystemCallError => e
+      fail_with("#{e.class} while connecting")
     end
 
     def writing?

@@ -2,17 +2,19 @@
 
 # A load generator in a process of its own: one thread, sockets that don't block, every response checked. After the time is
 # over it sends nothing more and waits for what is under way, so the server's work and the answers counted are the same; the
-# rate is that of all requests until the last answer.
+# rate is that of the answers within the time.
 #
 # Good for some thousands of requests a second; wrk is used where servers are faster (see Wrk). Its latencies include
 # connecting.
 require_relative "client_connection"
+require_relative "measurement"
 
 module Bench
   class Load
     # Seconds without any answer after which the run is given up.
     PATIENCE = 30
-    Result = Struct.new(:completed, :seconds, :failures, :latencies, :own_cpu, keyword_init: true)
+    # COMPLETED: right answers, also those that came after the time; TIMELY: those within SECONDS.
+    Result = Struct.new(:completed, :timely, :seconds, :failures, :latencies, :own_cpu, keyword_init: true)
 
     # MIX: pairs of a Kind and its share of the requests. COUNT ends the run after so many requests instead of SECONDS. With RATE
     # requests are sent at fixed times (open loop), however long the answers take.
@@ -29,6 +31,7 @@ module Bench
       @failures = Hash.new(0)
       @latencies = @mix.to_h { |kind, _| [kind.name, []] }
       @sent = 0
+      @timely = 0
     end
 
     # Runs in a child process, whose pid is given to the block while it works.
@@ -43,7 +46,7 @@ module Bench
       writing.close
       answer = yield(pid, reading)
       Process.waitpid(pid)
-      raise "the load generator failed" if answer.empty?
+      raise NoResult, "the load generator failed" if answer.empty?
 
       Marshal.load(answer) # rubocop:disable Security/MarshalLoad -- our own child wrote it
     ensure
@@ -58,7 +61,7 @@ module Bench
       @busy.each_value { |connection| @failures["#{connection.kind.path}: no answer for #{PATIENCE} s"] += 1 }
       used = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
       completed = @latencies.sum { |_, values| values.size }
-      Result.new(completed: completed, seconds: @progressed - @began, failures: @failures.to_a, latencies: @latencies, own_cpu: used)
+      Result.new(completed: completed, timely: @timely, seconds: @seconds || @progressed - @began, failures: @failures.to_a, latencies: @latencies, own_cpu: used)
     end
 
     private
@@ -87,6 +90,7 @@ module Bench
         @failures["#{connection.kind.path}: #{connection.failure}"] += 1
       else
         @latencies[connection.kind.name] << @progressed - connection.began
+        @timely += 1 unless @deadline && @progressed > @deadline
       end
       @idle << connection
     end

@@ -4,6 +4,9 @@
 require_relative "processes"
 
 module Bench
+  # A load generator that gave no result: the server ended, most likely.
+  class NoResult < StandardError; end
+
   # RESULT is the generator's; CPU in seconds, of all of the server's processes; the rest in processors.
   Measurement = Struct.new(:result, :cpu, :generator_busy, :elsewhere, keyword_init: true) do
     def self.of(generator, processes)
@@ -27,9 +30,14 @@ module Bench
 
     def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-    # Requests a second.
+    # Pairs of what was wrong and how often. A load that nobody answered is one, too.
+    def failures
+      result.completed.zero? && result.failures.empty? ? [["no answer at all", 1]] : result.failures
+    end
+
+    # Answers a second, of those that came within the time. What came later would make a server slow that lets a few wait.
     def rate
-      result.seconds.positive? ? result.completed / result.seconds : 0.0
+      result.seconds.positive? ? result.timely / result.seconds.to_f : 0.0
     end
   end
 end

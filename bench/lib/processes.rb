@@ -12,6 +12,7 @@ module Bench
     Stat = Struct.new(:pid, :parent, :state, :ticks, :reaped_ticks)
     Memory = Struct.new(:private_dirty, :proportional, :resident)
     TICKS = Etc.sysconf(Etc::SC_CLK_TCK).to_f
+    PR_SET_PDEATHSIG = 1
     PR_SET_CHILD_SUBREAPER = 36
     SYS_PRCTL = { "x86_64" => 157, "aarch64" => 167 }.freeze
 
@@ -49,11 +50,12 @@ module Bench
 
     # Orphans of descendants become children of this process.
     def adopt_orphans
-      number = SYS_PRCTL[RbConfig::CONFIG["host_cpu"]] or raise "no number of prctl known for this machine"
-      verbose, $VERBOSE = $VERBOSE, nil
-      syscall(number, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    ensure
-      $VERBOSE = verbose
+      prctl(PR_SET_CHILD_SUBREAPER, 1)
+    end
+
+    # This process gets SIGTERM when its parent ends.
+    def end_with_parent
+      prctl(PR_SET_PDEATHSIG, Signal.list.fetch("TERM"))
     end
 
     # PIDS, and what they start, are not the server's while the block runs: a load generator, an origin, an application.
@@ -107,6 +109,14 @@ module Bench
     end
 
     private
+
+    def prctl(option, value)
+      number = SYS_PRCTL[RbConfig::CONFIG["host_cpu"]] or raise "no number of prctl known for this machine"
+      verbose, $VERBOSE = $VERBOSE, nil
+      syscall(number, option, value, 0, 0, 0)
+    ensure
+      $VERBOSE = verbose
+    end
 
     def everybody
       Dir.children("/proc").grep(/\A\d+\z/).filter_map do |pid|

@@ -76,7 +76,7 @@ module Bench
       result = measured.result
       @told.call("round #{round}, #{name}: #{measured.rate.round} requests/s", true)
       Visit::Cell.new(server: name, scenario: "visit", shape: Shape.new(@options.clients, true), round: round, rate: measured.rate, requests: result.completed,
-                      cpu: Arithmetic.cpu_per_request(measured.cpu + cpu_of_redis, result.completed), failures: result.failures,
+                      cpu: Arithmetic.cpu_per_request(measured.cpu + cpu_of_redis, result.completed), failures: measured.failures,
                       latencies: result.latencies["visit"], generator_busy: measured.generator_busy, elsewhere: [measured.elsewhere - cpu_of_redis / result.seconds, 0].max)
     end
   end

@@ -15,6 +15,12 @@ module Bench
 
     class Failed < StandardError; end
 
+    class << self
+      # Seconds of wrong answers after which no right one is expected any more.
+      attr_accessor :wrong_limit
+    end
+    self.wrong_limit = 10
+
     attr_reader :server, :port, :pid, :boot_seconds
 
     # READY is the path whose 200 tells that it serves.
@@ -33,7 +39,7 @@ module Bench
     # with many threads would get more of them than one with few.
     def start
       began = now
-      @pid = Process.spawn(environment, *Processes.ending_with_us("TERM"), "setsid", *command, chdir: @app.directory, in: File::NULL, %i[out err] => log)
+      @pid = launch
       wait_for("an answer from #{@ready}", began) { answers? }
       @boot_seconds = now - began
       # Passenger serves with its first worker while it still starts the second.
@@ -76,20 +82,45 @@ module Bench
 
     private
 
+    # The pid of the command.
+    def launch
+      Process.spawn(*arguments)
+    end
+
+    # What Process.spawn is given.
+    def arguments
+      [environment, *Processes.ending_with_us("TERM"), "setsid", *command, { chdir: @app.directory, in: File::NULL, %i[out err] => log }]
+    end
+
+    def ended?
+      Process.waitpid(@pid, Process::WNOHANG)
+    end
+
     def environment
       { "RAILS_ENV" => "production", "RACK_ENV" => "production", "BENCH_WORKERS" => Servers::WORKERS.to_s,
         "RAILS_MAX_THREADS" => server.threads.to_s, "PACELINE_GEM_DIR" => File.join(Servers::HERE, "gem") }.merge(@app.environment)
     end
 
     def answers?
-      Net::HTTP.start("127.0.0.1", @port, open_timeout: 5, read_timeout: 60) { |http| http.get(@ready).is_a?(Net::HTTPOK) }
-    rescue SystemCallError, IOError, Timeout::Error
+      status = Net::HTTP.start("127.0.0.1", @port, open_timeout: 5, read_timeout: 60) { |http| http.get(@ready).code.to_i }
+      status == 200 || wrong("with status #{status}")
+    rescue SystemCallError, Timeout::Error
+      false
+    rescue IOError, Net::HTTPBadResponse
+      wrong("without an HTTP response")
+    end
+
+    # Servers may answer so while they start; not for long.
+    def wrong(how)
+      @wrong_since ||= now
+      raise Failed, "#{server.name} answers #{@ready} #{how}" if now - @wrong_since > RunningServer.wrong_limit
+
       false
     end
 
     def wait_for(what, began)
       until yield
-        raise Failed, "#{server.name} ended before there was #{what}\n#{last_words}" if Process.waitpid(@pid, Process::WNOHANG)
+        raise Failed, "#{server.name} ended before there was #{what}\n#{last_words}" if ended?
         raise Failed, "#{server.name}: #{START_LIMIT} s without #{what}\n#{last_words}" if now - began > START_LIMIT
 
         sleep 0.01

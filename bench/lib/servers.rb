@@ -4,10 +4,15 @@
 # mode, with the same number of workers, the application loaded before the fork, and no access log.
 module Bench
   # WORKER tells a worker by its process title, WORKERS how many there must be (Servers::WORKERS); PACKAGE is the Debian package whose
-  # version is noted; HIT a header of its answers from a cache, as it writes it, and a Lua pattern for the value.
-  Server = Struct.new(:name, :package, :worker, :workers, :hit, :threads, :only, :note, :command, keyword_init: true) do
+  # version is noted; PROGRAMS must be installed; HIT a header of its answers from a cache, as it writes it, and a Lua pattern for the value.
+  Server = Struct.new(:name, :package, :worker, :workers, :programs, :hit, :threads, :only, :note, :command, keyword_init: true) do
     def serves?(scenario)
       only.nil? || only.include?(scenario)
+    end
+
+    # The first of its programs that is not there.
+    def missing
+      (programs || []).find { |program| [*ENV["PATH"].split(":"), "/usr/sbin"].none? { |folder| File.executable?(File.join(folder, program)) } }
     end
   end
 
@@ -18,6 +23,8 @@ module Bench
     WORKERS = Integer(ENV.fetch("BENCH_WORKERS", 2))
     THREADS = 5
     BASELINE = "puma"
+    # In which they take turns. Fewer make a ratio a first impression, and reports say so.
+    ROUNDS = 5
 
     # The checkout may be root's own, and the peers run it as root without asking.
     AS_ROOT = Process.uid.zero? ? %w[--user root] : []
@@ -33,24 +40,24 @@ module Bench
         command: ->(port, _) { [paceline, "-C", "-", "-b", "tcp://127.0.0.1:#{port}", "-e", "production", "-w", WORKERS, "-t", THREADS, "-q", *AS_ROOT] }
       ),
       Server.new(
-        name: "puma", package: "puma", worker: /cluster worker/, threads: THREADS, note: "#{WORKERS} x #{THREADS} threads, preloaded",
+        name: "puma", package: "puma", programs: %w[puma], worker: /cluster worker/, threads: THREADS, note: "#{WORKERS} x #{THREADS} threads, preloaded",
         command: ->(port, _) { ["puma", "-C", "-", "-b", "tcp://127.0.0.1:#{port}", "-e", "production", "-w", WORKERS, "-t", "#{THREADS}:#{THREADS}", "--preload", "-q"] }
       ),
       Server.new(
-        name: "nginx+puma", package: "nginx", worker: /cluster worker/, threads: THREADS, only: %w[upload download],
+        name: "nginx+puma", package: "nginx", programs: %w[nginx puma], worker: /cluster worker/, threads: THREADS, only: %w[upload download],
         note: "2 nginx workers before Puma as above, Unix socket with keep-alive",
         command: ->(port, work) { [File.join(PEERS, "nginx-puma"), port, WORKERS, THREADS, work] }
       ),
       Server.new(
-        name: "unicorn", package: "unicorn", worker: /unicorn worker\[/, threads: 1, note: "#{WORKERS} processes, preloaded; knows no keep-alive",
+        name: "unicorn", package: "unicorn", programs: %w[unicorn], worker: /unicorn worker\[/, threads: 1, note: "#{WORKERS} processes, preloaded; knows no keep-alive",
         command: ->(port, _) { ["unicorn", "-c", File.join(PEERS, "unicorn.rb"), "-l", "127.0.0.1:#{port}", "-E", "production", "--no-default-middleware"] }
       ),
       Server.new(
-        name: "thin", package: "thin", worker: /\Aforked worker/, threads: 1, note: "#{WORKERS} processes on one socket, preloaded (bench/peers/forked.rb)",
+        name: "thin", package: "thin", programs: %w[thin], worker: /\Aforked worker/, threads: 1, note: "#{WORKERS} processes on one socket, preloaded (bench/peers/forked.rb)",
         command: ->(port, _) { ["ruby", File.join(PEERS, "forked.rb"), "thin", port, WORKERS] }
       ),
       Server.new(
-        name: "passenger", package: "passenger", worker: /Passenger RubyApp/, threads: 1, note: "standalone, builtin engine, pool of #{WORKERS}, smart spawning",
+        name: "passenger", package: "passenger", programs: %w[passenger], worker: /Passenger RubyApp/, threads: 1, note: "standalone, builtin engine, pool of #{WORKERS}, smart spawning",
         command: lambda do |port, work|
           ["passenger", "start", "--engine", "builtin", "-a", "127.0.0.1", "-p", port, "-e", "production", "--max-pool-size", WORKERS,
            "--min-instances", WORKERS, "--max-request-queue-size", 1000, "--disable-security-update-check",

@@ -128,13 +128,8 @@ module Bench
     def send_what_is_due
       due, @idle = @idle.partition { |client| client.due <= now }
       due.each do |client|
-        begin
-          client.connection.start(Version.new, now)
-          client.connection.failure ? finished(client) : @busy[client.connection.socket] = client
-        rescue SystemCallError => e # refused at once
-          client.connection.close
-          finished(client, "#{e.class} while connecting")
-        end
+        client.connection.start(Version.new, now)
+        client.connection.failure ? finished(client) : @busy[client.connection.socket] = client
       end
     end
 

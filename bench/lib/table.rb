@@ -7,6 +7,8 @@ module Bench
   module Table
     # Processors; more than that elsewhere is told.
     QUIET = 0.25
+    # The part of a processor from which the load generator may be what limits a server.
+    BUSY = 0.85
 
     private
 
@@ -24,6 +26,16 @@ module Bench
       line = ->(cells) { "| #{cells.each_with_index.map { |cell, i| texts.include?(i) ? cell.ljust(widths[i]) : cell.rjust(widths[i]) }.join(" | ")} |" }
       rule = "|#{widths.each_with_index.map { |width, i| texts.include?(i) ? "-" * (width + 2) : "#{"-" * (width + 1)}:" }.join("|")}|"
       [line[head], rule, *rows.map(&line)].join("\n")
+    end
+
+    # In place of COUNT figures: why there are none.
+    def refused(why, count)
+      ["no figure: #{why.gsub("|", "/")}", *["-"] * (count - 1)]
+    end
+
+    # A median with the least and the most that it comes from.
+    def spread(ratio, range)
+      [factor(ratio), *("(#{range.map { |one| factor(one) }.uniq.join("-")})" if range)].join(" ")
     end
 
     def rounded(number)

@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
-# One server serving one application once: started, its answers checked, warmed up, measured under each load, stopped.
+# One server serving one application: started, its answers checked, warmed up; measured and counted under loads as often as wanted; stopped.
 require "net/http"
+require_relative "apps"
 require_relative "arithmetic"
+require_relative "kernel_counts"
 require_relative "load"
 require_relative "measurement"
-require_relative "running_server"
+require_relative "reaped_server"
 require_relative "trace"
 require_relative "wrk"
 
@@ -14,36 +16,48 @@ module Bench
     # A figure for one load in one round. FAILURES: pairs of what was wrong and how often; LATENCIES in seconds, when all are known.
     Cell = Struct.new(:server, :scenario, :shape, :round, :rate, :p50, :p99, :slow_p99, :latencies, :slow_latencies, :cpu, :requests, :failures,
                       :generator_busy, :elsewhere, keyword_init: true)
+    # Of each request of a load, in all processes; nil what could not be counted.
+    Counted = Struct.new(:server, :scenario, :shape, :calls, :switches, :failures, keyword_init: true)
     WARM_UP_CONNECTIONS = 10
 
-    # TRACES: whether to count system calls too. The block is told of each step.
-    def initialize(server, app, scenarios, processes, options, traces:, &told)
+    attr_reader :server, :scenarios
+
+    # The block is told of each step, and whether a load was measured.
+    def initialize(server, app, scenarios, options, &told)
+      @server = server
       @scenarios = scenarios
-      @processes = processes
       @options = options
-      @traces = traces
       @told = told
-      @running = RunningServer.new(server, app, processes, File.join(Apps::WORK, "servers"), scenarios[0].kinds[0].method == "GET" ? scenarios[0].kinds[0].path : "/hello")
+      @running = ReapedServer.new(server, app, File.join(Apps::WORK, "servers"), ready(scenarios[0].kinds[0]))
     end
 
-    # {cells:, boot:, memory:, traces:}
+    # From its start to its end: what it gives in each load once.
     def run(round)
+      start
+      cells = @scenarios.flat_map { |scenario| shapes(scenario).map { |shape| measure(scenario, shape, round) } }
+      check
+      cells
+    ensure
+      close
+    end
+
+    # Starts, checks and warms up the server: {boot:, memory:}.
+    def start
       @told.call("starts")
       @running.start
       check
       @told.call("warms up")
       @scenarios.each { |scenario| warm_up(scenario) }
-      memory = @running.memory
-      cells = @scenarios.flat_map do |scenario|
-        Scenarios.shapes(scenario, @options.connections, @options.full).map { |shape| measure(scenario, shape, round) }
-      end
-      check
-      { cells: cells, boot: @running.boot_seconds, memory: memory, traces: @traces ? trace : {} }
-    ensure
+      { boot: @running.boot_seconds, memory: @running.memory }
+    end
+
+    def close
       @running.stop
     end
 
-    private
+    def shapes(scenario)
+      Scenarios.shapes(scenario, @options.connections, @options.full)
+    end
 
     # Asks with another client than the load generators: the answer is the one that the scenario promises, from every server.
     def check
@@ -52,32 +66,61 @@ module Bench
           kind.known_encoding = nil
           answer = http.send_request(kind.method, kind.path, kind.body, "Host" => "bench.test", "Accept-Encoding" => "identity")
           wrong = kind.learn(answer.code.to_i, answer.body.to_s.b)
-          raise RunningServer::Failed, "#{@running.server.name} answers #{kind.path} wrongly: #{wrong}" if wrong
+          raise RunningServer::Failed, "#{server.name} answers #{kind.path} wrongly: #{wrong}" if wrong
         end
       end
-    rescue SystemCallError, IOError, Timeout::Error => e
-      raise RunningServer::Failed, "#{@running.server.name} doesn't answer: #{e.class}"
-    end
-
-    def warm_up(scenario)
-      kind = scenario.kinds[0]
-      load = Load.new(port: @running.port, mix: [[kind, 1.0]], connections: WARM_UP_CONNECTIONS, keep_alive: true, count: @options.warm_up || scenario.warm_up)
-      result = Measurement.generate(load, @processes)
-      raise RunningServer::Failed, "#{@running.server.name}, warm-up: #{tell(result.failures)}" if result.failures.any?
+    rescue SystemCallError, IOError, Timeout::Error, Net::HTTPBadResponse => e
+      raise RunningServer::Failed, "#{server.name} doesn't answer: #{e.class}"
     end
 
     def measure(scenario, shape, round)
       @told.call("#{scenario.name}, #{shape}")
-      seconds = (@options.seconds * scenario.longer).round(2)
-      generator = generator(scenario, shape, seconds, round)
-      measured = Measurement.of(generator, @processes)
+      measured = Measurement.of(generator(scenario, shape, seconds(scenario), round), @running.measured_processes)
       result = measured.result
-      cell = Cell.new(server: @running.server.name, scenario: scenario.name, shape: shape, round: round, rate: measured.rate,
-                      cpu: Arithmetic.cpu_per_request(measured.cpu, result.completed), requests: result.completed, failures: result.failures,
+      cell = Cell.new(server: server.name, scenario: scenario.name, shape: shape, round: round, rate: measured.rate,
+                      cpu: Arithmetic.cpu_per_request(measured.cpu, result.completed), requests: result.completed, failures: measured.failures,
                       generator_busy: measured.generator_busy, elsewhere: measured.elsewhere)
       with_latencies(cell, scenario, result)
       @told.call("#{scenario.name}, #{shape}: #{cell.failures.empty? ? "#{cell.rate.round} requests/s" : "wrong: #{tell(cell.failures)}"}", true)
       cell
+    rescue NoResult => e
+      Cell.new(server: server.name, scenario: scenario.name, shape: shape, round: round, failures: [[e.message, 1]])
+    end
+
+    # Half of the time is enough to count.
+    def count(scenario, shape, round)
+      @told.call("#{scenario.name}, #{shape}: counting")
+      processes = @running.measured_processes
+      generator = generator(scenario, shape, (seconds(scenario) / 2).round(2), round)
+      result, counts = KernelCounts.new(processes.tree.keys).during { Measurement.generate(generator, processes) }
+      each = ->(count) { count / result.completed.to_f if count && result.completed.positive? }
+      Counted.new(server: server.name, scenario: scenario.name, shape: shape, calls: each[counts.calls], switches: each[counts.switches], failures: result.failures)
+    rescue NoResult => e
+      Counted.new(server: server.name, scenario: scenario.name, shape: shape, failures: [[e.message, 1]])
+    end
+
+    # {scenario => what strace saw}
+    def trace
+      @scenarios.to_h do |scenario|
+        @told.call("#{scenario.name}, under strace")
+        [scenario.name, Trace.new(@running, @running.measured_processes).run(scenario.kinds[0])]
+      end
+    end
+
+    private
+
+    # What tells that it serves.
+    def ready(kind) = kind.method == "GET" ? kind.path : "/hello"
+
+    def seconds(scenario) = (@options.seconds * scenario.longer).round(2)
+
+    def warm_up(scenario)
+      kind = scenario.kinds[0]
+      load = Load.new(port: @running.port, mix: [[kind, 1.0]], connections: WARM_UP_CONNECTIONS, keep_alive: true, count: @options.warm_up || scenario.warm_up)
+      result = Measurement.generate(load, @running.measured_processes)
+      raise RunningServer::Failed, "#{server.name}, warm-up: #{tell(result.failures)}" if result.failures.any?
+    rescue NoResult => e
+      raise RunningServer::Failed, "#{server.name}, warm-up: #{e.message}"
     end
 
     def with_latencies(cell, scenario, result)
@@ -95,13 +138,6 @@ module Bench
       return Wrk.new(port: @running.port, kind: scenario.kinds[0], connections: shape.connections, keep_alive: shape.keep_alive, seconds: seconds) if scenario.generator == :wrk
 
       Load.new(port: @running.port, mix: scenario.mix, connections: shape.connections, keep_alive: shape.keep_alive, rate: shape.rate, seconds: seconds, seed: round)
-    end
-
-    def trace
-      @scenarios.to_h do |scenario|
-        @told.call("#{scenario.name}, under strace")
-        [scenario.name, Trace.new(@running, @processes).run(scenario.kinds[0])]
-      end
     end
 
     def tell(failures)

@@ -12,7 +12,7 @@ local function now()
 end
 
 local bytes, expected, deadline, seconds, field, pattern, order, keys
-sent, completed, micros, wrong, why = 0, 0, 0, 0, ""
+sent, completed, timely, micros, wrong, why = 0, 0, 0, 0, 0, ""
 
 function init(args)
   seconds = tonumber(args[1])
@@ -66,6 +66,7 @@ end
 function response(status, headers, body)
   local time = now()
   completed = completed + 1
+  if time <= deadline then timely = timely + 1 end
   micros = math.floor((time - deadline + seconds) * 1e6)
   if status ~= 200 or body ~= expected then
     wrong = wrong + 1
@@ -85,8 +86,8 @@ end
 function done(summary, latency, requests)
   local thread = threads[1]
   local errors = summary.errors
-  io.write(string.format("result sent=%d completed=%d micros=%d wrong=%d connect=%d read=%d write=%d timeout=%d p50=%d p99=%d\n",
-    thread:get("sent"), thread:get("completed"), thread:get("micros"), thread:get("wrong"), errors.connect, errors.read, errors.write,
-    errors.timeout, latency:percentile(50), latency:percentile(99)))
+  io.write(string.format("result sent=%d completed=%d timely=%d micros=%d wrong=%d connect=%d read=%d write=%d timeout=%d p50=%d p99=%d\n",
+    thread:get("sent"), thread:get("completed"), thread:get("timely"), thread:get("micros"), thread:get("wrong"), errors.connect, errors.read,
+    errors.write, errors.timeout, latency:percentile(50), latency:percentile(99)))
   io.write("why " .. thread:get("why") .. "\n")
 end

@@ -1,19 +1,21 @@
 # frozen_string_literal: true
 
 # Drives wrk, the load generator for servers that answer faster than a generator in Ruby can ask. Its latencies leave
-# connecting out.
+# connecting out. It takes responses that end with their connection, as Unicorn and Thin send those without a Content-Length, for errors.
 require "tempfile"
+require_relative "measurement"
 require_relative "processes"
 
 module Bench
   class Wrk
-    Result = Struct.new(:completed, :seconds, :failures, :p50, :p99, :own_cpu, keyword_init: true)
+    # COMPLETED: answers, also those that came after the time; TIMELY: those within SECONDS.
+    Result = Struct.new(:completed, :timely, :seconds, :failures, :p50, :p99, :own_cpu, keyword_init: true)
     SCRIPT = File.join(__dir__, "wrk.lua")
     DRAIN_LIMIT = 60
 
     # What wrk.lua printed, as numbers and a list of failures with their counts.
     def self.parse(output)
-      line = output[/^result (.*)$/, 1] or raise "wrk gave no result:\n#{output}"
+      line = output[/^result (.*)$/, 1] or raise NoResult, "wrk gave no result: #{output.strip.lines.last}"
       numbers = line.scan(/(\w+)=(\d+)/).to_h { |name, number| [name.to_sym, number.to_i] }
       failures = %i[connect read write timeout].filter_map { |name| ["wrk: #{name} errors", numbers[name]] if numbers[name].positive? }
       failures << ["wrong: #{output[/^why (.*)$/, 1]}", numbers[:wrong]] if numbers[:wrong].positive?
@@ -45,7 +47,8 @@ module Bench
       Process.waitpid(pid)
       after = Process.times
       numbers, failures = self.class.parse(text)
-      Result.new(completed: numbers[:completed], seconds: numbers[:micros] / 1e6, failures: failures,
+      timely, seconds = @keys[0] == "each" ? [numbers[:completed], numbers[:micros] / 1e6] : [numbers[:timely], @seconds]
+      Result.new(completed: numbers[:completed], timely: timely, seconds: seconds, failures: failures,
                  p50: numbers[:p50] / 1e6, p99: numbers[:p99] / 1e6, own_cpu: after.cutime + after.cstime - before.cutime - before.cstime)
     ensure
       output&.close

@@ -18,8 +18,7 @@ module Bench
     attr_reader :summary, :absent
 
     # The block is told of each step and whether a load is done.
-    def initialize(processes, options, &told)
-      @processes = processes
+    def initialize(options, &told)
       @options = options
       @told = told
       @absent = {}
@@ -58,7 +57,7 @@ module Bench
     def visit(server, app, round)
       return [] if @absent.key?(server.name)
 
-      Visit.new(server, app, scenarios, @processes, @settings, traces: false) { |what, done| @told.call("round #{round}, #{server.name}: #{what}", done) }.run(round)[:cells]
+      Visit.new(server, app, scenarios, @settings) { |what, done| @told.call("round #{round}, #{server.name}: #{what}", done) }.run(round)
     rescue RunningServer::Failed, Errno::ENOENT => e
       @absent[server.name] = e.message.lines.first.strip
       []

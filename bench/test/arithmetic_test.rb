@@ -32,16 +32,57 @@ class ArithmeticTest < Minitest::Test
     assert_nil Arithmetic.ratio(nil, 1)
   end
 
+  def test_ratios_are_those_of_one_round
+    assert_equal [2.0, 0.5], Arithmetic.ratios({ 1 => 4, 2 => 5, 3 => 9 }, { 1 => 2, 2 => 10 })
+    assert_empty Arithmetic.ratios({ 1 => 4 }, { 1 => 0 })
+  end
+
   def test_cpu_per_request
     assert_in_delta 40.0, Arithmetic.cpu_per_request(0.8, 20_000)
     assert_nil Arithmetic.cpu_per_request(0.8, 0)
   end
 
-  def test_rounds_become_medians_with_ratios_to_puma
-    summary = Summary.new([cell("puma", 1, 100.0, 80.0), cell("puma", 2, 300.0, 60.0), cell("puma", 3, 200.0, 70.0), cell("paceline", 1, 400.0, 35.0)], {})
+  # The machine is three times as fast in the second round: what a round's servers have in common is not in its ratio.
+  def test_rounds_become_medians_with_each_rounds_ratio_to_puma
+    summary = Summary.new([cell("puma", 1, 100.0, 80.0), cell("puma", 2, 300.0, 60.0), cell("puma", 3, 200.0, 70.0),
+                           cell("paceline", 1, 90.0, 40.0), cell("paceline", 2, 240.0, 45.0), cell("paceline", 3, 170.0, 42.0)], {})
     puma, paceline = summary.groups[0].rows
-    assert_equal [200.0, 70.0, 1.0], [puma.rate, puma.cpu, puma.rate_ratio]
-    assert_equal [2.0, 0.5], [paceline.rate_ratio, paceline.cpu_ratio]
+    assert_equal [200.0, 70.0, 1.0, [1.0, 1.0]], [puma.rate, puma.cpu, puma.rate_ratio, puma.rate_spread]
+    assert_equal [170.0, 0.85, [0.8, 0.9]], [paceline.rate, paceline.rate_ratio, paceline.rate_spread]
+    assert_equal [0.6, [0.5, 0.75]], [paceline.cpu_ratio, paceline.cpu_spread]
+  end
+
+  def test_without_puma_there_are_no_ratios
+    row = Summary.new([cell("paceline", 1, 90.0, 40.0)], {}).groups[0].rows[0]
+    assert_equal [90.0, nil, nil], [row.rate, row.rate_ratio, row.rate_spread]
+  end
+
+  def test_nothing_is_compared_with_wrong_answers
+    bad = cell("puma", 2, 900.0, 1.0)
+    bad.failures = [["/hello: status 500", 2]]
+    puma, paceline = Summary.new([cell("puma", 1, 100.0, 80.0), bad, cell("paceline", 1, 90.0, 40.0)], {}).groups[0].rows
+    assert_equal "2 x /hello: status 500", puma.wrong
+    assert_equal [90.0, nil], [paceline.rate, paceline.rate_ratio]
+  end
+
+  def test_calls_and_switches_are_medians_of_what_was_counted
+    counted = [[12.0, 2.0], [14.0, 4.0], [13.0, 3.0]].map do |calls, switches|
+      Visit::Counted.new(server: "puma", scenario: "hello", shape: Shape.new(25, true), calls: calls, switches: switches, failures: [])
+    end
+    row = Summary.new([cell("puma", 1, 1.0, 1.0)], {}, counted: counted).groups[0].rows[0]
+    assert_equal [13.0, 3.0], [row.calls, row.switches]
+    counted[1].failures = [["/hello: status 500", 1]]
+    assert_equal "1 x /hello: status 500", Summary.new([cell("puma", 1, 1.0, 1.0)], {}, counted: counted).groups[0].rows[0].wrong
+  end
+
+  def test_rates_are_of_answers_within_the_time
+    late = Load::Result.new(completed: 110, timely: 100, seconds: 2, failures: [])
+    assert_equal 50.0, Measurement.new(result: late).rate
+  end
+
+  def test_a_load_without_any_answer_is_wrong
+    none = Measurement.new(result: Load::Result.new(completed: 0, timely: 0, seconds: 2, failures: []))
+    assert_equal [["no answer at all", 1]], none.failures
   end
 
   def test_percentiles_pool_the_rounds_when_every_latency_is_known

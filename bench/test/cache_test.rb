@@ -30,7 +30,7 @@ class CacheTest < Minitest::Test
   def test_ab_tells_every_failure
     failing = AB.sub("Failed requests:        0", "Failed requests:        7\n   (Connect: 0, Receive: 0, Length: 7, Exceptions: 0)\nNon-2xx responses:      3")
     assert_equal [["ab: other length, or none", 7], ["ab: status", 3]], Ab.parse(failing, TABLE)[:failures]
-    assert_raises(RuntimeError) { Ab.parse("apr_socket_connect(): Connection refused (111)", "") }
+    assert_raises(NoResult) { Ab.parse("apr_socket_connect(): Connection refused (111)", "") }
   end
 
   def test_an_authors_requests_are_compared_with_the_same_without_load

@@ -2,7 +2,9 @@
 
 # CPU and memory as /proc tells them, and what strace's lines amount to.
 require "minitest/autorun"
+require_relative "../lib/kernel_counts"
 require_relative "../lib/processes"
+require_relative "../lib/reaper"
 require_relative "../lib/trace"
 
 class ProcessesTest < Minitest::Test
@@ -59,6 +61,76 @@ class ProcessesTest < Minitest::Test
   ensure
     [reading, writing].each(&:close)
     Process.kill("KILL", -shell) && Process.wait(shell)
+  end
+
+  # A daemon: its parent ends, and it has a session of its own.
+  def test_a_reaper_keeps_orphans_apart_from_other_servers
+    first, second = Array.new(2) { Reaper.new("sh", "-c", "setsid sleep 30 & exec sleep 30") }
+    trees = [first, second].map { |reaper| Processes.new(reaper.pid) }
+    trees.each { |tree| sleep 0.01 until tree.tree.size == 2 }
+    Process.kill("KILL", first.child)
+    sleep 0.01 until first.ended?
+    left, others = trees.map { |tree| tree.tree.keys }
+    assert_equal [1, 2], [left.size, others.size]
+    assert_empty left & others
+    refute_predicate second, :ended?
+  ensure
+    trees.each { |tree| tree.tree.each_key { |pid| Process.kill("KILL", pid) } }
+    [first, second].each(&:wait)
+  end
+
+  def test_a_reaper_tells_what_can_not_be_started
+    assert_match(/No such file/, assert_raises(Reaper::Failed) { Reaper.new("no-such-program") }.message)
+    Process.waitall
+  end
+
+  PERF = "# started on Mon\n\n4711,,raw_syscalls:sys_enter,1000,100.00,,\n<not counted>,,context-switches,0,100.00,,\n"
+
+  def test_perf_tells_what_it_counted
+    assert_equal({ "raw_syscalls:sys_enter" => 4711 }, KernelCounts.parse(PERF))
+  end
+
+  def test_switches_are_those_between_two_looks
+    assert_equal 45, KernelCounts.switches_of("Name:\tx\nvoluntary_ctxt_switches:\t42\nnonvoluntary_ctxt_switches:\t3\n")
+    # 2 has ended, 3 is new.
+    assert_equal 15, KernelCounts.difference({ 1 => 100, 2 => 50 }, { 1 => 110, 3 => 5 })
+  end
+
+  def test_counts_are_of_the_processes_asked_for
+    reading, writing = IO.pipe
+    pid = fork do
+      writing.close
+      reading.read
+      exit!(0)
+    end
+    reading.close
+    value, counts = KernelCounts.new([pid]).during do
+      writing.close
+      Process.wait(pid)
+    end
+    assert_equal pid, value
+    assert_operator counts.calls, :>=, 1 unless KernelCounts.missing
+  end
+
+  # A process that sleeps until something comes, three times.
+  def test_without_perf_switches_come_from_proc
+    before, KernelCounts.missing = KernelCounts.missing, "perf is not installed"
+    (reading, asking), (answers, writing) = Array.new(2) { IO.pipe }
+    pid = Process.spawn("cat", in: reading, out: writing)
+    asleep = -> { sleep 0.01 until Processes.parse_stat(File.read("/proc/#{pid}/stat")).state == "S" }
+    echo = lambda do
+      asking.write("x")
+      answers.readpartial(1)
+      asleep.call
+    end
+    echo.call
+    _, counts = KernelCounts.new([pid]).during { 3.times { echo.call } }
+    assert_nil counts.calls
+    assert_operator counts.switches, :>=, 2
+  ensure
+    KernelCounts.missing = before
+    asking.close
+    Process.wait(pid)
   end
 
   TRACE = [

@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+# What several runs of `bin/bench serve` amount to.
+require "json"
+require "minitest/autorun"
+require "tmpdir"
+require_relative "../lib/combined"
+
+class CombinedTest < Minitest::Test
+  include Bench
+
+  def test_the_least_and_the_most_of_the_runs
+    combined = Combined.new("a" => result(0.83, 1.29), "b" => result(0.91, 1.2), "c" => result(0.8, 1.31))
+    assert_equal [[0.8, 0.91], []], combined.range(%w[hello kept], "paceline", "rate_ratio")
+    text = combined.markdown
+    assert_match(/^\| hello, kept: requests\/s +\| +10,000 \| +0\.80-0\.91x \|$/, text)
+    assert_match(/^\| hello, kept: CPU µs a request +\| +80 \| +1\.20-1\.31x \|$/, text)
+    assert_match(/^\| hello, kept: system calls a request +\| +5\.00 \| +12\.50 \|$/, text)
+    assert_includes text, "3 runs of `bin/bench serve`"
+    refute_includes text, "**"
+  end
+
+  def test_a_wrong_answer_in_one_run_leaves_no_figure
+    wrong = result(0.83, 1.29)
+    wrong["results"][0]["servers"][1] = { "server" => "paceline", "wrong" => "3 x /hello: status 500" }
+    assert_match(/^\| hello, kept: requests\/s +\| +10,000 \| no figure: 3 x \/hello: status 500 \|$/, Combined.new("a" => result(0.83, 1.29), "b" => wrong, "c" => result(1, 1)).markdown)
+  end
+
+  def test_a_load_generator_that_limits_is_told
+    limited = result(1.9, 0.5)
+    limited["results"][0]["servers"][1]["generator_busy"] = 0.9
+    text = Combined.new("a" => result(2.0, 0.5), "b" => limited).markdown
+    assert_match(/requests\/s +\| +10,000 \| +1\.90-2\.00x\* \|$/, text)
+    assert_includes text, "\\* The load generator was busy for more than 85 % of the time"
+    refute_includes Combined.new("a" => result(2.0, 0.5)).markdown, "load generator"
+  end
+
+  def test_what_makes_runs_doubtful_is_told
+    few = result(0.83, 1.29).merge("rounds" => 2, "versions" => { "paceline" => "another" })
+    text = Combined.new("a" => few, "b" => result(1, 1)).markdown
+    ["Fewer than 3 runs", "fewer than 5 rounds", "Different versions"].each { |what| assert_includes text, what }
+  end
+
+  def test_results_of_servers_that_did_not_take_turns_are_refused
+    assert_raises(Combined::Unusable) { Combined.new("old" => result(1, 1).reject { |name, _| name == "paired" }) }
+  end
+
+  def test_files_that_are_no_results_are_refused
+    assert_raises(Combined::Unusable) { Combined.read([]) }
+    assert_raises(Combined::Unusable) { Combined.read(["/no/such/file.json"]) }
+    assert_raises(Combined::Unusable) { Combined.read([__FILE__]) }
+  end
+
+  private
+
+  def result(rate, cpu)
+    servers = [{ "server" => "puma", "rate" => 10_000.0, "rate_ratio" => 1.0, "cpu" => 80.0, "cpu_ratio" => 1.0, "p99" => 0.05, "p99_ratio" => 1.0, "calls" => 5.0, "switches" => 2.0 },
+               { "server" => "paceline", "rate" => 9_000.0, "rate_ratio" => rate, "cpu" => 99.0, "cpu_ratio" => cpu, "p99" => 0.01, "p99_ratio" => 0.2, "calls" => 12.5, "switches" => 2.7 }]
+    { "command" => "bin/bench serve", "paired" => true, "rounds" => 5, "machine" => { "date" => "today", "processor" => "one", "processors" => 2, "kernel" => "6" },
+      "versions" => { "paceline" => "1" }, "results" => [{ "scenario" => "hello", "load" => "kept", "servers" => servers }] }
+  end
+end

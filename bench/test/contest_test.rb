@@ -1,0 +1,92 @@
+# frozen_string_literal: true
+
+# Servers that take turns, and what is said of those whose answers are wrong: whole contests of small servers, which answer as they are told to.
+require "minitest/autorun"
+require "tmpdir"
+require_relative "../lib/contest"
+require_relative "../lib/report"
+require_relative "../lib/summary"
+
+class ContestTest < Minitest::Test
+  include Bench
+
+  SCRIPT = File.expand_path("support/scripted_server.rb", __dir__)
+  Settings = Struct.new(:connections, :seconds, :rounds, :warm_up, :full, :servers, keyword_init: true)
+
+  def setup
+    @patience, RunningServer.wrong_limit = RunningServer.wrong_limit, 0.05
+  end
+
+  def teardown
+    RunningServer.wrong_limit = @patience
+  end
+
+  def test_wrong_answers_leave_no_figure
+    text = report("puma" => "right", "unicorn" => "500", "thin" => "404", "passenger" => "empty", "webrick" => "long", "paceline" => "sometimes")
+    assert_match(/\| puma +\| +[\d,.]+ \| +1\.00 \(1\.00\) \|/, text)
+    { "unicorn" => "unicorn answers /hello with status 500", "thin" => "thin answers /hello with status 404",
+      "passenger" => "passenger answers /hello wrongly: 0 bytes instead of 6", "webrick" => "webrick answers /hello wrongly: 12 bytes instead of 6",
+      "paceline" => '\d+ x /hello: status 500' }.each { |server, why| assert_match(/\| #{server} +\| +no figure: #{why} \| +- \| +- \| +- \| +- \| +- \| +- \| +- \| +- \|/, text) }
+  end
+
+  def test_a_server_that_ends_leaves_no_figure
+    text = report("puma" => "right", "paceline" => "ends")
+    assert_match(/\| puma +\| +[\d,.]+ \| +1\.00/, text)
+    assert_match(/\| paceline +\| +no figure: /, text)
+  end
+
+  def test_nothing_is_compared_with_a_server_without_figures
+    text = report("puma" => "sometimes", "paceline" => "right")
+    assert_match(/\| puma +\| +no figure: \d+ x/, text)
+    assert_match(/\| paceline +\| +[\d,.]+ \| +\|/, text)
+  end
+
+  def test_what_is_not_installed_is_left_out
+    text = report({ "puma" => "right", "thin" => "right" }, "thin" => %w[no-such-program])
+    refute_match(/\| thin/, text)
+    assert_includes text, "- rack, thin: not installed: there is no `no-such-program`"
+  end
+
+  def test_system_calls_and_context_switches_are_counted
+    contest = contest("puma" => "right")
+    counted = contest.counted.first
+    assert_operator counted.switches, :>, 0
+    assert_operator counted.calls, :>=, 2, "a request is read and written" unless KernelCounts.missing
+  end
+
+  def test_each_round_begins_with_another_server
+    assert_equal [%i[a b c], %i[b c a], %i[c a b], %i[a b c]], (1..4).map { |round| Contest.order(%i[a b c], round) }
+  end
+
+  def test_servers_take_turns_in_each_load
+    contest = contest("puma" => "right", "paceline" => "right")
+    assert_equal [["puma", 1], ["paceline", 1], ["paceline", 2], ["puma", 2]], contest.cells.map { |cell| [cell.server, cell.round] }
+  end
+
+  def test_nothing_of_the_servers_stays
+    contest("puma" => "right", "paceline" => "500")
+    assert_empty Processes.new.tree.keys
+  end
+
+  private
+
+  def contest(modes, programs = {})
+    kind = Kind.new("hello", "/hello", expected: "hello\n")
+    scenario = Scenarios.new("page", "a test", :rack, [kind], warm_up: 20)
+    entries = modes.map { |name, mode| [server(name, mode, programs[name]), [scenario]] }
+    Contest.new(App.new(name: :rack, directory: Dir.tmpdir, environment: {}), entries, settings(entries)) { |*| nil }.run
+  end
+
+  def settings(entries = [])
+    Settings.new(connections: [2], seconds: 0.2, rounds: 2, warm_up: nil, full: false, servers: entries.map(&:first))
+  end
+
+  def server(name, mode, programs)
+    Server.new(name: name, worker: /scripted worker/, workers: 1, threads: 1, programs: programs, command: ->(port, _) { ["ruby", SCRIPT, port, mode] })
+  end
+
+  def report(modes, programs = {})
+    contests = { rack: contest(modes, programs) }
+    Report.new(contests: contests, summary: Summary.of(contests), facts: { "processors" => 2, "load_before" => [] }, versions: {}, options: settings, command: "a test", seconds: 1).markdown
+  end
+end
