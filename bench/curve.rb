@@ -62,6 +62,8 @@ module Bench
     end
 
     def line(workers, connections, server)
+      return "| #{[workers, connections, server["server"], "no figure: #{server["wrong"]}", "-", "-", "-"].join(" | ")} |" if server["wrong"]
+
       figures = [["%d", server["rate"]], ["%.2f", server["p50"]&.*(1000)], ["%.2f", server["p99"]&.*(1000)], ["%.1f", server["cpu"]]]
       figures = figures.map { |how, figure| figure ? format(how, figure) : "not reported" }
       "| #{[workers, connections, server["server"], *figures].join(" | ")} |"
@@ -69,4 +71,4 @@ module Bench
   end
 end
 
-Bench::Curve.new(ARGV).run
+Bench::Curve.new(ARGV).run if $PROGRAM_NAME == __FILE__

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # `bin/bench tuning`: what settings of Paceline do to memory and CPU time. Each ARGUMENT is one way to serve: flags of
-# Paceline, with variables before them, or `puma`. They are served one after another, each after the same requests.
+# Paceline, with variables before them, or `puma`. They are served one after another, each after the same requests. A way that gives a wrong answer
+# gets no figures.
 #
 #   bin/bench tuning --app redmine --requests 3000 -- puma "" "--gc app --malloc-arenas 0" "--warm-up / --warm-up /issues/1"
 #   bin/bench tuning --app brewery --rate 10 -- "--oob-gc=false" "--oob-gc=true"
@@ -23,6 +24,10 @@ module Bench
     }.freeze
     MB = 1024.0 * 1024
     PATIENCE = 120
+    # Pages differ by their tokens and times; by more they are others.
+    VARIES = 0.2
+
+    class Wrong < StandardError; end
 
     def initialize(app, requests, rate, workers)
       @app = Apps.prepare(app)
@@ -32,6 +37,7 @@ module Bench
       @workers = workers
       @processes = Processes.new
       @processes.adopt_orphans
+      @lengths = {}
     end
 
     def measure(way)
@@ -41,13 +47,25 @@ module Bench
         port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
         pid = start(way, port, log)
         sleep 0.02 until answers?(port) || now - began > PATIENCE
+        raise Wrong, "#{PATIENCE} s without an answer of 200 from #{@paths.first}" unless answers?(port)
+
         boot = now - began
         cpu = cpu_seconds
         seconds = load(port)
         report(way, boot: boot, cpu_ms: (cpu_seconds - cpu) * 1000 / @requests, rate: @requests / seconds, collecting: collecting(log))
+      rescue Wrong, SystemCallError, IOError, Timeout::Error => e
+        puts format("%-60s no figure: %s", title(way), e.message)
       ensure
         finish(pid) if pid
       end
+    end
+
+    # What is wrong with an answer of so many BYTES, where the path's first one had USUAL.
+    def self.wrong(status, bytes, usual)
+      return "status #{status}" unless status == 200
+      return "an empty page" if bytes.zero?
+
+      "#{bytes} bytes instead of about #{usual}" if (bytes - usual).abs > usual * VARIES
     end
 
     private
@@ -76,13 +94,16 @@ module Bench
       lock, sent, began = Mutex.new, -1, now
       Array.new(10) do
         Thread.new do
+          Thread.current.report_on_exception = false
           Net::HTTP.start("127.0.0.1", port) do |http|
             while (number = lock.synchronize { sent += 1 }) < @requests
               wait = @rate ? began + (number / @rate) - now : 0
               sleep wait if wait.positive?
               path = @paths[number % @paths.size]
               answer = http.get(path)
-              raise "#{path}: #{answer.code}" unless answer.code == "200"
+              bytes = answer.body.to_s.bytesize
+              wrong = self.class.wrong(answer.code.to_i, bytes, @lengths[path] ||= bytes)
+              raise Wrong, "#{path}: #{wrong}" if wrong
             end
           end
         end
@@ -90,13 +111,15 @@ module Bench
       now - began
     end
 
+    def title(way) = way.empty? ? "(defaults)" : way
+
     def cpu_seconds = @processes.tree.values.sum(&:ticks) / Processes::TICKS
 
     def report(way, boot:, cpu_ms:, rate:, collecting:)
       workers, others = @processes.tree.keys.partition { |pid| @processes.title(pid).match?(/\Apaceline worker|cluster worker/) }
       own, shares = workers.map { |pid| @processes.memory(pid) }, others.sum { |pid| @processes.memory(pid).proportional }
       puts format("%-60s worker %6.1f MB private dirty, all %6.1f MB, %6.2f ms CPU a request, %5.1f requests/s, boot %.1f s%s",
-                  way.empty? ? "(defaults)" : way, own.sum(&:private_dirty) / MB / own.size, (shares + own.sum(&:proportional)) / MB, cpu_ms, rate, boot, collecting)
+                  title(way), own.sum(&:private_dirty) / MB / own.size, (shares + own.sum(&:proportional)) / MB, cpu_ms, rate, boot, collecting)
     end
 
     # What of Ruby's collections fell into requests.
@@ -115,14 +138,16 @@ module Bench
   end
 end
 
-app, requests, rate, workers, rounds = :redmine, 1000, nil, 2, 1
-OptionParser.new do |it|
-  it.banner = "Usage: bin/bench tuning [options] -- WAY ...   (WAY: flags of Paceline, variables before them; or puma)"
-  it.on("--app NAME", %w[redmine brewery]) { |name| app = name.to_sym }
-  it.on("--requests N", Integer, "Before memory is read (1000)") { |n| requests = n }
-  it.on("--rate N", Float, "Requests a second at fixed times, instead of ten clients that wait for each answer") { |n| rate = n }
-  it.on("--workers N", Integer, "(2)") { |n| workers = n }
-  it.on("--rounds N", Integer, "A B A B (1)") { |n| rounds = n }
-end.parse!
-bench = Bench::Tuning.new(app, requests, rate, workers)
-rounds.times { (ARGV.empty? ? ["puma", ""] : ARGV).each { |way| bench.measure(way) } }
+if $PROGRAM_NAME == __FILE__
+  app, requests, rate, workers, rounds = :redmine, 1000, nil, 2, 1
+  OptionParser.new do |it|
+    it.banner = "Usage: bin/bench tuning [options] -- WAY ...   (WAY: flags of Paceline, variables before them; or puma)"
+    it.on("--app NAME", %w[redmine brewery]) { |name| app = name.to_sym }
+    it.on("--requests N", Integer, "Before memory is read (1000)") { |n| requests = n }
+    it.on("--rate N", Float, "Requests a second at fixed times, instead of ten clients that wait for each answer") { |n| rate = n }
+    it.on("--workers N", Integer, "(2)") { |n| workers = n }
+    it.on("--rounds N", Integer, "A B A B (1)") { |n| rounds = n }
+  end.parse!
+  bench = Bench::Tuning.new(app, requests, rate, workers)
+  rounds.times { (ARGV.empty? ? ["puma", ""] : ARGV).each { |way| bench.measure(way) } }
+end

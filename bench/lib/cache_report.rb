@@ -48,19 +48,19 @@ module Bench
         beside = summary.groups.find { |group| group.scenario == CacheBesideMisses::BESIDE && group.shape == alone.shape }
         alone.rows.map do |row|
           other = beside.rows.find { |one| one.server == row.server }
-          [alone.shape.to_s, row.server, *[row, other].flat_map { |one| [rounded(one.rate), milliseconds(one.p50), milliseconds(one.p99)] },
-           factor(Arithmetic.ratio(other.p99, row.p99)), [row.wrong, other.wrong].compact.join("; ")]
+          [alone.shape.to_s, row.server, *[row, other].flat_map { |one| one.wrong ? refused(one.wrong, 3) : [rounded(one.rate), milliseconds(one.p50), milliseconds(one.p99)] },
+           factor(Arithmetic.ratio(other.p99, row.p99))]
         end
       end
       "## Hits beside misses\n\nMeanwhile #{CacheBesideMisses::CLIENTS} other clients ask for a page that takes 5 ms and may not be kept.\n\n" +
-        align(["hits by", "server", "alone/s", "p50 ms", "p99 ms", "beside/s", "p50 ms", "p99 ms", "p99 x", ""], rows, texts: [0, 1, 9])
+        align(["hits by", "server", "alone/s", "p50 ms", "p99 ms", "beside/s", "p50 ms", "p99 ms", "p99 x"], rows, texts: [0, 1])
     end
 
     def keys((summary, memory), _)
       base = summary.groups.first&.rows&.first
       rows = summary.groups.map do |group|
         row = group.rows.first
-        next [group.scenario, *[""] * 6, row.wrong] if row.wrong
+        next [group.scenario, *refused(row.wrong, 6), ""] if row.wrong
 
         [group.scenario, rounded(row.rate), milliseconds(row.p50), milliseconds(row.p99), rounded(row.cpu), factor(Arithmetic.ratio(row.cpu, base.cpu)),
          rounded(memory[group.scenario.to_i]), noted(row)]
@@ -78,12 +78,14 @@ module Bench
       rows = all.group_by(&:server).map do |server, rounds|
         idle, busy = %i[idle busy].map { |which| together(rounds.map(&which)) }
         slow = self.class.slowdown(idle, busy)
-        results = rounds.flat_map { |round| [round.idle, round.busy] }
+        failures = rounds.flat_map { |round| [round.idle, round.busy] }.filter_map(&:failure).uniq
+        next [server, *refused(failures.join("; "), 9)] if failures.any?
+
         [server, busy.values.sum(&:size).to_s, milliseconds(Arithmetic.median(idle.values.flatten)), milliseconds(Arithmetic.median(busy.values.flatten)),
          factor(slow[:median]), factor(slow[:worst_step]), factor(slow[:worst]), factor(slow[:idle_worst]),
-         *%i[idle busy].map { |which| rounds.sum { |round| round[which].stale.size }.to_s }, results.filter_map(&:failure).uniq.join("; ")]
+         *%i[idle busy].map { |which| rounds.sum { |round| round[which].stale.size }.to_s }]
       end
-      align(["server", "requests", "idle p50 ms", "busy p50 ms", "x", "worst step x", "worst x", "worst x idle", "stale idle", "stale busy", ""], rows, texts: [0, 10])
+      align(["server", "requests", "idle p50 ms", "busy p50 ms", "x", "worst step x", "worst x", "worst x idle", "stale idle", "stale busy"], rows, texts: [0])
     end
 
     def together(results)
@@ -98,7 +100,7 @@ module Bench
     end
 
     def figures(row)
-      return [row.server, *[""] * 6, "refused: #{row.wrong}"] if row.wrong
+      return [row.server, *refused(row.wrong, 6), ""] if row.wrong
 
       [row.server, rounded(row.rate), factor(row.rate_ratio), milliseconds(row.p50), milliseconds(row.p99), rounded(row.cpu), factor(row.cpu_ratio), noted(row)]
     end

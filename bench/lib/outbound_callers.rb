@@ -24,10 +24,23 @@ module Bench
       end
     end
 
-    # Fifteen calls, and whether all were answered as they should be.
+    # Makes fifteen calls; what is wrong with the answers, nil if nothing.
     def self.batch(caller)
       answers = caller.call(Array.new(CALLS) { |number| "/orders/#{number}" })
-      answers.size == CALLS && answers.all? { |status, body| status == 200 && body.bytesize == BYTES }
+      return "#{answers.size} answers instead of #{CALLS}" unless answers.size == CALLS
+
+      answers.filter_map { |status, body| wrong(status, body.to_s.bytesize) }.tally.map { |what, times| "#{times} x #{what}" }.join("; ").then { |all| all unless all.empty? }
+    end
+
+    # What was wrong with the first of SOME with which something was.
+    def self.wrongs(some, &of)
+      some.filter_map(&(of || :wrong)).first
+    end
+
+    def self.wrong(status, bytes)
+      return "status #{status}" unless status == 200
+
+      "#{bytes} bytes instead of #{BYTES}" unless bytes == BYTES
     end
 
     def self.install(base)

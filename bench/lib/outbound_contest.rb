@@ -8,8 +8,8 @@ require_relative "outbound_scene"
 module Bench
   class OutboundContest
     # Of one way in one round. MS and CPU (ms of the Ruby process) of the first batch and of each warm one; FRONT: ms of the front's for a warm batch; OPENED: connections, by the
-    # first batch, and by all warm ones; VERSIONS: of HTTP, as the upstream saw them; GOOD: every answer was right.
-    Visit = Struct.new(:way, :first_ms, :first_cpu, :ms, :cpu, :front, :first_opened, :opened, :resumed, :versions, :good, keyword_init: true)
+    # first batch, and by all warm ones; VERSIONS: of HTTP, as the upstream saw them; WRONG: what of the answers was, if anything.
+    Visit = Struct.new(:way, :first_ms, :first_cpu, :ms, :cpu, :front, :first_opened, :opened, :resumed, :versions, :wrong, keyword_init: true)
     # Medians. LEAST, MOST: of the warm batches. FLOOR: warm median to the floor's; TIMES: so many times quicker than the baseline; both medians of the rounds' ratios.
     Row = Struct.new(:way, :title, :first_ms, :first_cpu, :ms, :least, :most, :floor, :times, :cpu, :front, :first_opened, :opened, :versions, :wrong, keyword_init: true)
     # The wire alone, ms.
@@ -56,20 +56,20 @@ module Bench
     # What VISITS say, a Row for each way.
     def self.rows(ways, visits)
       by_way = visits.group_by(&:way)
-      medians = by_way.to_h { |way, some| [way.name, some.map { |visit| Arithmetic.median(visit.ms) }] }
+      medians = by_way.reject { |_, some| some.any?(&:wrong) }.to_h { |way, some| [way.name, some.map { |visit| Arithmetic.median(visit.ms) }] }
       ways.select { |way| by_way[way] }.map { |way| row(way, by_way[way], medians) }
     end
 
     def self.row(way, visits, medians)
       warm = visits.flat_map(&:ms)
-      own = medians[way.name]
+      own = medians.fetch(way.name, [])
       floor = medians[OutboundWays::FLOOR]&.zip(own)&.map { |one, it| Arithmetic.ratio(it, one) }
       times = medians[OutboundWays::BASELINE]&.zip(own)&.map { |one, it| Arithmetic.ratio(one, it) }
       Row.new(way: way.name, title: way.title, first_ms: Arithmetic.median(visits.map(&:first_ms)), first_cpu: Arithmetic.median(visits.map(&:first_cpu)),
               ms: Arithmetic.median(warm), least: warm.min, most: warm.max, floor: floor && Arithmetic.median(floor), times: times && Arithmetic.median(times),
               cpu: Arithmetic.median(visits.flat_map(&:cpu)), front: (Arithmetic.median(visits.map(&:front)) if way.front),
               first_opened: Arithmetic.median(visits.map(&:first_opened)), opened: visits.sum(&:opened) / warm.size.to_f,
-              versions: visits.flat_map { |visit| visit.versions.keys }.uniq.sort, wrong: (true unless visits.all?(&:good)))
+              versions: visits.flat_map { |visit| visit.versions.keys }.uniq.sort, wrong: OutboundCallers.wrongs(visits))
     end
     private_class_method :row
 
@@ -102,7 +102,7 @@ module Bench
       warm, opened = @scene.upstream.watching(OutboundCallers::CALLS * count) { process.ask("batches" => count)["batches"] }
       Visit.new(way: way, first_ms: first["ms"], first_cpu: first["cpu_ms"], ms: warm.map { |batch| batch["ms"] }, cpu: warm.map { |batch| batch["cpu_ms"] },
                 front: (server.front_cpu_ms - used) / count, first_opened: opening.opened, opened: opened.opened, resumed: opening.resumed + opened.resumed,
-                versions: opening.versions.merge(opened.versions) { |_, one, other| one + other }, good: [first, *warm].all? { |batch| batch["good"] })
+                versions: opening.versions.merge(opened.versions) { |_, one, other| one + other }, wrong: [first, *warm].filter_map { |batch| batch["wrong"] }.first)
     end
   end
 end

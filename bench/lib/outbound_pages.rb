@@ -10,7 +10,7 @@ module Bench
   class OutboundPages
     WAYS = %w[faraday persistent install paceline all parallel].freeze
     # KIND: "cold" (the front has just started), "newborn" (a worker's first page) or "warm". SECONDS: of the whole request, seen by its client; CALLS_MS: of the calls in it.
-    Page = Struct.new(:way, :kind, :round, :seconds, :calls_ms, :cpu_ms, :opened, :good, keyword_init: true)
+    Page = Struct.new(:way, :kind, :round, :seconds, :calls_ms, :cpu_ms, :opened, :wrong, keyword_init: true)
     Row = Struct.new(:way, :title, :newborn, :newborn_calls, :newborn_cpu, :newborn_opened, :warm, :warm_calls, :warm_cpu, :warm_opened, :times, :wrong, keyword_init: true)
 
     attr_reader :absent, :elsewhere, :place, :rounds
@@ -51,13 +51,13 @@ module Bench
 
     def self.rows(ways, pages)
       by_way = pages.reject { |page| page.kind == "cold" }.group_by(&:way)
-      baseline = median(by_way[OutboundWays::BASELINE], "warm", :calls_ms)
+      baseline = median(by_way[OutboundWays::BASELINE], "warm", :calls_ms) unless by_way[OutboundWays::BASELINE]&.any?(&:wrong)
       ways.select { |way| by_way[way.name] }.map do |way|
         some = by_way[way.name]
         calls = median(some, "warm", :calls_ms)
         Row.new(way: way.name, title: way.title, newborn: median(some, "newborn", :seconds), newborn_calls: median(some, "newborn", :calls_ms), newborn_cpu: median(some, "newborn", :cpu_ms),
                 newborn_opened: median(some, "newborn", :opened), warm: median(some, "warm", :seconds), warm_calls: calls, warm_cpu: median(some, "warm", :cpu_ms),
-                warm_opened: median(some, "warm", :opened), times: Arithmetic.ratio(baseline, calls), wrong: (true unless some.all?(&:good)))
+                warm_opened: median(some, "warm", :opened), times: Arithmetic.ratio(baseline, calls), wrong: OutboundCallers.wrongs(some))
       end
     end
 
@@ -86,7 +86,7 @@ module Bench
     def look(way, server, kind, round)
       page, seen = @scene.upstream.watching(OutboundCallers::CALLS) { server.page(way) }
       @pages << Page.new(way: way.name, kind: kind, round: round, seconds: page.seconds, calls_ms: page.answer["ms"], cpu_ms: page.answer["cpu_ms"],
-                         opened: seen.opened, good: page.answer["good"])
+                         opened: seen.opened, wrong: page.answer["wrong"])
     end
   end
 end

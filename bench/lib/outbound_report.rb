@@ -40,8 +40,10 @@ module Bench
     def contest(found)
       head = ["way", "first", "CPU", "opened", "warm", "least", "most", "x floor", "times", "CPU", "front", "opened", "", ""]
       rows = found.rows.map do |row|
+        next [row.way, *refused(row.wrong, 12), row.title] if row.wrong
+
         [row.way, ms(row.first_ms), ms(row.first_cpu), count(row.first_opened), ms(row.ms), ms(row.least), ms(row.most), factor(row.floor), factor(row.times), ms(row.cpu), ms(row.front),
-         count(row.opened), row.versions.map { |version| version.delete_prefix("HTTP/").delete_suffix(".0") }.join(" "), row.wrong ? "wrong answers" : row.title]
+         count(row.opened), row.versions.map { |version| version.delete_prefix("HTTP/").delete_suffix(".0") }.join(" "), row.title]
       end
       "## Calls #{found.place.title}\n\n#{found.rounds} round#{"s" if found.rounds > 1}, in each a fresh process for each way. The wire alone: #{ms(found.wire.connect)} ms to connect, " \
         "#{ms(found.wire.single)} ms for a single call of `#{OutboundWays::FLOOR}`.\n\n#{align(head, rows, texts: [0, 12, 13])}"
@@ -50,8 +52,10 @@ module Bench
     def pages(found)
       head = ["way", "newborn: page", "calls", "CPU", "opened", "warm: page", "calls", "CPU", "opened", "times", ""]
       rows = found.rows.map do |row|
+        next [row.way, *refused(row.wrong, 9), row.title] if row.wrong
+
         [row.way, milliseconds(row.newborn), ms(row.newborn_calls), ms(row.newborn_cpu), count(row.newborn_opened), milliseconds(row.warm), ms(row.warm_calls), ms(row.warm_cpu), count(row.warm_opened),
-         factor(row.times), row.wrong ? "wrong answers" : row.title]
+         factor(row.times), row.title]
       end
       cold = found.cold_page
       "## Pages #{found.place.title}\n\nServed by Paceline, which is told SIGUSR1 each time; newborn: the first page of the new worker. Page: the whole request as its client sees it; " \
@@ -60,7 +64,9 @@ module Bench
 
     def workers(found)
       rows = found.rows.map do |row|
-        [row.way, rounded(row.calls), row.workers.to_s, rounded(row.opened), format("%.1f", row.seconds), row.versions.join(" "), row.wrong ? "wrong answers" : row.title]
+        next [row.way, *refused(row.wrong, 5), row.title] if row.wrong
+
+        [row.way, rounded(row.calls), row.workers.to_s, rounded(row.opened), format("%.1f", row.seconds), row.versions.join(" "), row.title]
       end
       "## #{OutboundWorkers::WORKERS} workers #{found.place.title}\n\n#{OutboundWorkers::THREADS} threads each; #{OutboundWorkers::CLIENTS} clients ask for pages at once.\n\n" +
         align(["way", "calls", "workers", "connections", "s", "", ""], rows, texts: [0, 5, 6])

@@ -50,7 +50,7 @@ module Bench
       began = now
       answers, seen = @scene.upstream.watching(pages * OutboundCallers::CALLS) { ask(way, server, pages) }
       Row.new(way: way.name, title: way.title, calls: seen.calls, seconds: now - began, opened: seen.opened, workers: answers.map { |answer| answer["pid"] }.uniq.size,
-              versions: seen.versions.keys.sort, wrong: (true unless answers.all? { |answer| answer["good"] }))
+              versions: seen.versions.keys.sort, wrong: OutboundCallers.wrongs(answers) { |answer| answer["wrong"] })
     end
 
     def ask(way, server, pages)

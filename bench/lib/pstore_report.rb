@@ -96,7 +96,7 @@ module Bench
     end
 
     def figures(row)
-      return [row.server, *[""] * 6, "wrong: #{row.wrong}"] if row.wrong
+      return [row.server, *refused(row.wrong, 6), ""] if row.wrong
 
       [row.server, rounded(row.rate), factor(row.rate_ratio), rounded(row.cpu), factor(row.cpu_ratio), milliseconds(row.p50), milliseconds(row.p99),
        row.elsewhere > QUIET ? "#{row.elsewhere.round(1)} processors busy elsewhere" : ""]

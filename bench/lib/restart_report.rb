@@ -47,7 +47,7 @@ module Bench
 
         #{@options.clients} clients, half of them on kept connections, #{@options.think_ms} ms between an answer and the next request. The application takes
         #{@options.boot_ms} ms of processor time to load and #{@options.work_ms} ms to answer. Failed: of all requests, those without the right answer; k + n: on kept and on new
-        connections. Milliseconds of the others, without a restart and during one; x: p99 during to p99 without. New code: seconds until
+        connections. Milliseconds without a restart and during one, where none failed; x: p99 during to p99 without. New code: seconds until
         it answered first, median and longest. Memory of all processes, before and at most: private dirty, and proportional shares (Pss).
       TEXT
     end
@@ -67,8 +67,13 @@ module Bench
       failed = one.failed_kept + one.failed_new
       switched = one.switched.empty? ? "-" : format("%.1f, %.1f", Arithmetic.median(one.switched), one.switched.max)
       [one.server, one.title, one.restarts.to_s, rounded(quiet.requests + during.requests + failed), failed.to_s, "#{one.failed_kept} + #{one.failed_new}",
-       milliseconds(quiet.p50), milliseconds(quiet.p99), milliseconds(during.p50), milliseconds(during.p99), milliseconds(during.max),
-       factor(Arithmetic.ratio(during.p99, quiet.p99)), switched, *one.memory_before.zip(one.memory_peak).flatten.map { |bytes| megabytes(bytes) }]
+       *times([quiet.p50, quiet.p99], one.failed_quiet), *times([during.p50, during.p99, during.max], failed - one.failed_quiet),
+       failed.zero? ? factor(Arithmetic.ratio(during.p99, quiet.p99)) : "-", switched, *one.memory_before.zip(one.memory_peak).flatten.map { |bytes| megabytes(bytes) }]
+    end
+
+    # Where requests failed, times of those that did not would tell half of it.
+    def times(seconds, failed)
+      failed.zero? ? seconds.map { |one| milliseconds(one) } : ["#{failed} failed", *["-"] * (seconds.size - 1)]
     end
 
     def failures

@@ -37,11 +37,11 @@ class OutboundBenchTest < Minitest::Test
 
   def test_one_wrong_answer_is_told
     ways = OutboundWays.named(%w[raw])
-    assert OutboundContest.rows(ways, [visit(ways[0], [1], 1), visit(ways[0], [1], 1, good: false)]).first.wrong
+    assert_equal "1 x status 500", OutboundContest.rows(ways, [visit(ways[0], [1], 1), visit(ways[0], [1], 1, wrong: "1 x status 500")]).first.wrong
   end
 
   def test_pages_of_newborn_and_warm_workers_are_told_apart
-    page = ->(way, kind, ms) { OutboundPages::Page.new(way: way, kind: kind, round: 1, seconds: (ms + 1) / 1000.0, calls_ms: ms, cpu_ms: 2, opened: 0, good: true) }
+    page = ->(way, kind, ms) { OutboundPages::Page.new(way: way, kind: kind, round: 1, seconds: (ms + 1) / 1000.0, calls_ms: ms, cpu_ms: 2, opened: 0) }
     pages = [page["install", "cold", 900], page["faraday", "newborn", 1700], page["faraday", "warm", 1600], page["install", "newborn", 470],
              page["install", "warm", 460], page["install", "warm", 450], page["install", "newborn", 480]]
     baseline, install = OutboundPages.rows(OutboundWays.named(%w[faraday install]), pages)
@@ -51,11 +51,19 @@ class OutboundBenchTest < Minitest::Test
     assert_in_delta 0.476, install.newborn
   end
 
-  def test_a_batch_is_good_only_if_every_answer_is
+  def test_nothing_is_compared_with_wrong_answers
+    floor, baseline, all = OutboundWays.named(%w[raw faraday all])
+    rows = OutboundContest.rows([floor, baseline, all], [visit(floor, [1], 1, wrong: "1 x status 500"), visit(baseline, [9], 9), visit(all, [3], 3)])
+    assert_equal [nil, nil, nil], rows.map(&:floor)
+    assert_equal [nil, 1.0, 3.0], rows.map(&:times)
+  end
+
+  def test_a_batch_is_right_only_if_every_answer_is
     whole = [200, "x" * OutboundCallers::BYTES]
     answering = ->(answers) { Struct.new(:answers) { def call(_paths) = answers }.new(answers) }
-    assert OutboundCallers.batch(answering[[whole] * 15])
-    [[whole] * 14, [whole] * 14 << [500, whole[1]], [whole] * 14 << [200, "x"]].each { |answers| refute OutboundCallers.batch(answering[answers]) }
+    assert_nil OutboundCallers.batch(answering[[whole] * 15])
+    { [whole] * 14 => "14 answers instead of 15", ([whole] * 13) + ([[500, whole[1]]] * 2) => "2 x status 500", [whole] * 14 << [200, ""] => "1 x 0 bytes instead of 1024" }
+      .each { |answers, why| assert_equal why, OutboundCallers.batch(answering[answers]) }
   end
 
   def test_every_way_has_a_name_of_its_own_and_a_caller
@@ -84,9 +92,9 @@ class OutboundBenchTest < Minitest::Test
 
   private
 
-  def visit(way, ms, first, good: true)
+  def visit(way, ms, first, wrong: nil)
     OutboundContest::Visit.new(way: way, first_ms: first, first_cpu: 1, ms: ms, cpu: [1], front: 0.5, first_opened: 15, opened: ms.size, resumed: 0,
-                               versions: { "HTTP/1.1" => 15 }, good: good)
+                               versions: { "HTTP/1.1" => 15 }, wrong: wrong)
   end
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

@@ -6,7 +6,7 @@
 #   OUTBOUND_H2, _H1         the API: with HTTP/2, and without
 #   OUTBOUND_CERTIFICATES    which are trusted
 #
-# /page?CALLER,SERVER answers with JSON: `ms`, `cpu_ms`, `good`, and `pid` of the worker. / answers with the pid alone.
+# /page?CALLER,SERVER answers with JSON: `ms`, `cpu_ms`, `wrong` (null, or what), and `pid` of the worker. / answers with the pid alone.
 require "json"
 $LOAD_PATH.unshift(ENV.fetch("OUTBOUND_GEM"))
 require File.join(ENV.fetch("OUTBOUND_LIB"), "outbound_callers")
@@ -24,7 +24,7 @@ run lambda { |env|
   answer = { "pid" => Process.pid }
   if env["PATH_INFO"] == "/page"
     began = clock.call
-    answer["good"] = Bench::OutboundCallers.batch(callers[env["QUERY_STRING"].split(",")])
+    answer["wrong"] = Bench::OutboundCallers.batch(callers[env["QUERY_STRING"].split(",")])
     answer["ms"], answer["cpu_ms"] = clock.call.zip(began).map { |now, before| (now - before) * 1000 }
   end
   body = JSON.generate(answer)
