@@ -113,7 +113,7 @@ module Bench
     # Servers may answer so while they start; not for long.
     def wrong(how)
       @wrong_since ||= now
-      raise Failed, "#{server.name} answers #{@ready} #{how}" if now - @wrong_since > RunningServer.wrong_limit
+      raise Failed, "#{server.name} answers #{@ready} #{how}\n#{last_words}" if now - @wrong_since > RunningServer.wrong_limit
 
       false
     end
