@@ -3,6 +3,7 @@
 # The results of several runs of `bin/bench serve` as one table: of each ratio the least and the most that a run found, so nothing is the best of
 # several. A server that gave a wrong answer in one run has no figures.
 require "json"
+require_relative "scenarios"
 require_relative "servers"
 require_relative "table"
 
@@ -67,8 +68,12 @@ module Bench
 
     # A line of LINES for each load: the baseline's own figures, and the others' ratios to it.
     def table(lines)
-      rows = loads.flat_map { |load| lines.map { |line| ["#{load.join(", ")}: #{line.title}", *servers.map { |server| cell(load, server, line) }] } }
+      rows = loads.flat_map { |load| lines.map { |line| ["#{title(load)}: #{line.title}", *servers.map { |server| cell(load, server, line) }] } }
       align(["", *servers], rows, texts: [0])
+    end
+
+    def title((scenario, load))
+      [Scenarios.all.find { |one| one.name == scenario }&.title || scenario, load].join(", ")
     end
 
     def cell(load, server, line)
@@ -118,7 +123,7 @@ module Bench
 
     def busy
       most = @runs.values.map { |run| Arithmetic.median(run["results"].flat_map { |group| group["servers"].map { |row| row["elsewhere"] } }) || 0 }.max
-      most < QUIET ? [] : ["In one run other work took #{most.round(1)} processors (median)."]
+      most < QUIET ? [] : ["In one run other work took #{most.round(1)} processors (median): rely on no ratio of requests/s."]
     end
 
     def sources

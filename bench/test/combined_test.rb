@@ -13,9 +13,9 @@ class CombinedTest < Minitest::Test
     combined = Combined.new("a" => result(0.83, 1.29), "b" => result(0.91, 1.2), "c" => result(0.8, 1.31))
     assert_equal [[0.8, 0.91], []], combined.range(%w[hello kept], "paceline", "rate_ratio")
     text = combined.markdown
-    assert_match(/^\| hello, kept: requests\/s +\| +10,000 \| +0\.80-0\.91x \|$/, text)
-    assert_match(/^\| hello, kept: CPU µs a request +\| +80 \| +1\.20-1\.31x \|$/, text)
-    assert_match(/^\| hello, kept: system calls a request +\| +5\.00 \| +12\.50 \|$/, text)
+    assert_match(/^\| Rack, 27 bytes, kept: requests\/s +\| +10,000 \| +0\.80-0\.91x \|$/, text)
+    assert_match(/^\| Rack, 27 bytes, kept: CPU µs a request +\| +80 \| +1\.20-1\.31x \|$/, text)
+    assert_match(/^\| Rack, 27 bytes, kept: system calls a request +\| +5\.00 \| +12\.50 \|$/, text)
     assert_includes text, "3 runs of `bin/bench serve`"
     refute_includes text, "**"
   end
@@ -23,7 +23,7 @@ class CombinedTest < Minitest::Test
   def test_a_wrong_answer_in_one_run_leaves_no_figure
     wrong = result(0.83, 1.29)
     wrong["results"][0]["servers"][1] = { "server" => "paceline", "wrong" => "3 x /hello: status 500" }
-    assert_match(/^\| hello, kept: requests\/s +\| +10,000 \| no figure: 3 x \/hello: status 500 \|$/, Combined.new("a" => result(0.83, 1.29), "b" => wrong, "c" => result(1, 1)).markdown)
+    assert_match(/^\| Rack, 27 bytes, kept: requests\/s +\| +10,000 \| no figure: 3 x \/hello: status 500 \|$/, Combined.new("a" => result(0.83, 1.29), "b" => wrong, "c" => result(1, 1)).markdown)
   end
 
   def test_a_load_generator_that_limits_is_told
