@@ -43,6 +43,7 @@ module Bench
     private
 
     def adopt(telling, arguments)
+      Process.setproctitle("bin/bench: reaper")
       processes, child = Processes.new, nil
       # The terminal's signals are for the benchmark, which stops the servers. Blocks, unlike IGNORE, are not inherited.
       %w[INT HUP].each { |signal| trap(signal) { nil } }
