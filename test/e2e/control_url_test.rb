@@ -87,6 +87,12 @@ class ControlUrlTest < Minitest::Test
     end
   end
 
+  def test_no_application_is_given_the_token
+    app = "run ->(env) { [200, {}, [ENV.key?('PACELINE_CONTROL_TOKEN').to_s, ENV.values.grep(/sesame-open/).size.to_s, File.binread('/proc/self/environ').include?('sesame-open').to_s]] }"
+    server = serve(app("config.ru" => app, "config/puma.rb" => "ENV.key?('PACELINE_CONTROL_TOKEN') and raise 'it is there'\n"), env: { "PACELINE_CONTROL_TOKEN" => "sesame-open-0123456789" })
+    assert_equal "false0false", server.get("/").body
+  end
+
   private
 
   def port(server) = server.wait_for(/control listener is http:\/\/127\.0\.0\.1:(\d+)\//)[1].to_i

@@ -400,6 +400,14 @@ class EsiTest < Minitest::Test
     refute_match(%r{GET /n/1}, @server.output)
   end
 
+  def test_fragments_are_held_to_the_rate_limit_of_their_path
+    rule = "[[rate_limit]]\npath = \"/n\"\nrate = \"1/h\"\n"
+    start(toml: rule, "/page": "#{include("/n", "onerror='continue'")}|", "/free": include("/kept"))
+    assert_equal ["<1>|", "|"], Array.new(2) { body("/page") }
+    assert_equal 1, count("/n")
+    assert_equal "<kept 1>", body("/free")
+  end
+
   private
 
   def origin(...) = Origin.new(...).tap { |origin| (@origins ||= []) << origin }

@@ -98,6 +98,16 @@ class LogTest < Minitest::Test
     end
   end
 
+  def test_what_an_exception_says_commands_no_terminal
+    odd = "\\e]0;title\\a\\e[2J\\u009b31m"
+    dir = app("config.ru" => "run ->(env) { warn \"said #{odd}\"; raise \"raised #{odd} #{'#'}{env['QUERY_STRING']}\" }\n")
+    server = serve(dir)
+    assert_equal "500", server.get("/?x").code
+    server.wait_for(/raised/)
+    server.wait_for(/said/)
+    refute_match(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/, server.output.gsub(/\e\[[\d;]*m/, ""))
+  end
+
   private
 
   def log(server, *arguments, ends: 0)

@@ -254,10 +254,15 @@ async fn from_site(
     Given::Cached(response)
 }
 
-/// How a fragment is asked for: as a page of its site, from static file to cache.
+/// How a fragment is asked for: as a page of its site, from rate limit to cache.
 fn include() -> fragments::Ask {
     Arc::new(|site, head, mut exchange| {
         Box::pin(async move {
+            let now = Duration::from_micros(clock::now());
+            if let Err(wait) = site.rate_limits.admit(exchange.client.address, head.uri.path(), now) {
+                let response = answers::too_often(&site, &head, &mut exchange, wait);
+                return (response, exchange.note);
+            }
             let (Given::Finished(response) | Given::Cached(response)) =
                 from_site(&site, &head, None, None, &mut exchange).await;
             (response, exchange.note)

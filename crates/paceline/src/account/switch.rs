@@ -24,9 +24,13 @@ const MARK: u8 = b'+';
 /// As shells say that a program can't be run.
 const CAN_NOT_RUN: u8 = 126;
 
-/// The front's own variables, with the home and name of the account.
+/// Secrets that the front is given by its environment, and that no application is to have.
+const SECRETS: [&str; 1] = ["PACELINE_CONTROL_TOKEN"];
+
+/// The front's own variables without its secrets, with the home and name of the account.
 pub fn env(account: Option<&Account>) -> BTreeMap<OsString, OsString> {
-    let mut env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    let mut env: BTreeMap<OsString, OsString> =
+        std::env::vars_os().filter(|(name, _)| !SECRETS.iter().any(|secret| name == secret)).collect();
     let Some(account) = account else { return env };
     for name in ["HOME", "USER", "LOGNAME", "MAIL", "XDG_RUNTIME_DIR"] {
         env.remove(OsStr::new(name));

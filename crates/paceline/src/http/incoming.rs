@@ -12,7 +12,7 @@ use http::{header, HeaderMap};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWriteExt, BufWriter};
 
 use super::spool::NamedSpool;
 use crate::{http2::Paced, memory::BODIES};
@@ -149,6 +149,9 @@ pub fn announced(headers: &HeaderMap) -> bool {
         || headers.get(header::CONTENT_LENGTH).is_some_and(|length| length.as_bytes() != b"0")
 }
 
+/// Bytes of a body that go to its file at once.
+const GATHERED: usize = 64 << 10;
+
 /// Reads `body` whole.
 pub async fn read(mut body: Arriving, limits: Limits) -> Result<RequestBody, Unread> {
     let length = body.size_hint().exact();
@@ -162,7 +165,7 @@ pub async fn read(mut body: Arriving, limits: Limits) -> Result<RequestBody, Unr
     }
     let mut memory = BytesMut::new();
     let mut held = BODIES.take(0);
-    let mut spooled: Option<(NamedSpool, tokio::fs::File)> = None;
+    let mut spooled: Option<(NamedSpool, BufWriter<tokio::fs::File>)> = None;
     let mut total = 0;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(Unread::from)?.into_data() else { continue };
@@ -177,7 +180,9 @@ pub async fn read(mut body: Arriving, limits: Limits) -> Result<RequestBody, Unr
             memory.extend_from_slice(&data);
         } else {
             let named = NamedSpool::create().map_err(Unread::Spool)?;
-            let mut file = tokio::fs::OpenOptions::new().write(true).open(named.path()).await.map_err(Unread::Spool)?;
+            let file = tokio::fs::OpenOptions::new().write(true).open(named.path()).await.map_err(Unread::Spool)?;
+            // Each write is a task of another thread: small pieces are gathered.
+            let mut file = BufWriter::with_capacity(GATHERED, file);
             file.write_all(&memory).await.map_err(Unread::Spool)?;
             file.write_all(&data).await.map_err(Unread::Spool)?;
             memory = BytesMut::new();

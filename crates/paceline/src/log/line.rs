@@ -1,7 +1,7 @@
 //! One line of the log that is no access line: an event of the server, or what an app printed.
 //! It never decides where it goes.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use super::Name;
 use crate::local_time::{local_time, RFC_3339};
@@ -24,12 +24,14 @@ pub struct Line {
 }
 
 impl Line {
-    /// As it has always looked: events begin with `* `, output with who printed it.
+    /// As it has always looked: events begin with `* `, output with who printed it. Of control characters only colours, tabs and line ends are
+    /// left: a message of an application's exception may hold what somebody has sent to it.
     pub fn as_text(&self) -> String {
+        let text = printable(&self.text);
         match &self.from {
-            Some(from) => format!("[{from}] {}", self.text),
-            None if self.plain => self.text.clone(),
-            None => format!("* {}", self.text),
+            Some(from) => format!("[{from}] {text}"),
+            None if self.plain => text.into_owned(),
+            None => format!("* {text}"),
         }
     }
 
@@ -63,6 +65,37 @@ impl Line {
         }
         Line { text, ..self.clone() }
     }
+}
+
+/// Text that a terminal shows and nothing more: other control characters than tab, line end and colours (SGR, ECMA-48 section 8.3.117) are
+/// replaced.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_odd = |char: char| char.is_control() && char != '\n' && char != '\t';
+    if !text.contains(is_odd) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(is_odd) {
+        shown.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let length = colour(rest).unwrap_or(0);
+        if length == 0 {
+            shown.push(char::REPLACEMENT_CHARACTER);
+        }
+        shown.push_str(&rest[..length]);
+        let taken = if length > 0 { length } else { rest.chars().next().map_or(0, char::len_utf8) };
+        rest = &rest[taken..];
+    }
+    shown.push_str(rest);
+    Cow::Owned(shown)
+}
+
+/// The bytes of the colour sequence that the text begins with.
+fn colour(text: &str) -> Option<usize> {
+    let numbers = text.strip_prefix("\x1b[")?;
+    let end = numbers.find(|char: char| !char.is_ascii_digit() && char != ';')?;
+    numbers[end..].starts_with('m').then_some("\x1b[".len() + end + 1)
 }
 
 /// Leaves out what an escape character begins: ECMA-48's control sequences whole, of others the character alone.
@@ -119,5 +152,19 @@ mod tests {
         assert_eq!(line("\x1b[1;31mred\x1b[0m and \x1bcbare\x1b[").bare(100).text, "red and cbare");
         assert_eq!(line("grün").bare(3).text, "gr ...");
         assert_eq!(line("grün").bare(5).text, "grün");
+    }
+
+    #[test]
+    fn a_terminal_is_told_nothing_but_colours() {
+        for (text, shown) in [
+            ("plain\ttext\n", "plain\ttext\n"),
+            ("\x1b[1;31mred\x1b[0m \x1b[m", "\x1b[1;31mred\x1b[0m \x1b[m"),
+            ("\x1b]0;title\x07", "\u{fffd}]0;title\u{fffd}"),
+            ("\x1b[2J\x1b[H\x1b[31", "\u{fffd}[2J\u{fffd}[H\u{fffd}[31"),
+            ("a\rb\u{9b}31mc\x00", "a\u{fffd}b\u{fffd}31mc\u{fffd}"),
+        ] {
+            assert_eq!(printable(text), shown);
+            assert_eq!(Line { plain: true, ..line(text) }.as_text(), shown);
+        }
     }
 }
