@@ -44,6 +44,27 @@ class XMLReplacementTest < Paceline::Test
     assert_equal "true\ntrue\ntrue\n#{WRITTEN}", out
   end
 
+  # Code that assigns the one constant by itself, and code that has kept the class of Builder's error.
+  def test_an_error_is_builders_where_builder_is_loaded_before
+    installed
+    out = ruby <<~RUBY
+      require "builder"
+      kept = Builder::IllegalBlockError
+      require "paceline/xml"
+      Builder.send(:remove_const, :XmlMarkup)
+      Builder::XmlMarkup = Paceline::XML::Builder
+      2.times do
+        begin
+          Builder::XmlMarkup.new.comment!("x") { }
+        rescue kept => e
+          puts e.message, e.class == Builder::IllegalBlockError
+        end
+        Paceline::XML.replace_builder!
+      end
+    RUBY
+    assert_equal "Blocks are not allowed on XML instructions\ntrue\n" * 2, out
+  end
+
   def test_builder_is_required_afterwards
     installed
     out = ruby <<~RUBY

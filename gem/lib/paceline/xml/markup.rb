@@ -2,8 +2,9 @@
 
 module Paceline
   module XML
-    # A block was given to comment!, instruct!, cdata! or cdata_value!, which take none.
-    class IllegalBlockError < RuntimeError; end
+    # A block was given to comment!, instruct!, cdata! or cdata_value!, which take none. Builder's own class where that is loaded already, so that code
+    # that rescues it need not know whose builder it has.
+    IllegalBlockError = defined?(::Builder::IllegalBlockError) ? ::Builder::IllegalBlockError : Class.new(::RuntimeError)
 
     # The Builder in Ruby: what each call means, in Builder's own words (its private hooks are there to be overridden by subclasses).
     # Paceline::XML::Builder does the same natively where a subclass has changed none of these.
