@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Runs a library's own tests twice: as they are, and with Paceline's in the library's place. Every test has to end the same way, but for those that the
-# suite names with a reason. It knows Minitest and test-unit, and fetches nothing (debian_source.rb does that).
+# suite names with a reason. It knows Minitest, test-unit and RSpec, and fetches nothing (debian_source.rb does that).
 #
 #   suite = Suites::BothWays.new("Builder", exceptions: { "TestX#test_y" => "why it ends otherwise" })
 #   suite.run(DIR, "test/test_x.rb", flags: %w[-Ilib], both: ["require 'builder'"], ours: ["..."])
@@ -28,7 +28,7 @@ module Suites
           end
         end)
       RUBY
-      test_unit: <<~RUBY
+      test_unit: <<~RUBY,
         require "test/unit"
         require "test/unit/testresult"
         require "test/unit/testcase"
@@ -44,6 +44,18 @@ module Suites
             super
           ensure
             File.write(ENV.fetch("SUITE_OUTCOMES"), [self.class.name, "#", method_name, " ", result.faults_of_test.fetch(name, "."), "\\n"].join, mode: "a")
+          end
+        end)
+      RUBY
+      # Examples are known by their place in the file, since several may have one description.
+      rspec: <<~RUBY
+        require "rspec/core"
+        RSpec::Core::Example.prepend(Module.new do
+          private def finish(reporter)
+            super.tap do
+              code = { passed: ".", failed: "F", pending: "P" }.fetch(execution_result.status)
+              File.write(ENV.fetch("SUITE_OUTCOMES"), [id, " ", full_description.tr("\n", " "), " ", code, "\n"].join, mode: "a")
+            end
           end
         end)
       RUBY
@@ -92,7 +104,8 @@ module Suites
         FileUtils.mkdir_p(File.join(work, "bundler"))
         File.write(File.join(work, "bundler/setup.rb"), "")
         noted = File.join(work, "outcomes")
-        program = [NOTING.fetch(runner), *first, "load #{File.expand_path(file, folder).inspect}"].join("\n")
+        start = runner == :rspec ? "exit RSpec::Core::Runner.run([#{file.inspect}, '--seed', '1'])" : "load #{File.expand_path(file, folder).inspect}"
+        program = [NOTING.fetch(runner), *first, start].join("\n")
         seed = runner == :minitest ? %w[--seed 1] : []
         environment = { "MT_NO_PLUGINS" => "1", "SUITE_OUTCOMES" => noted, "PARALLEL_WORKERS" => "1", "RAILS_ENV" => nil, "RUBYOPT" => nil, "TMPDIR" => work }
         output, = Open3.capture2e(environment, "timeout", "-k", "5", @within.to_s, RbConfig.ruby, "-I#{work}", *flags, "-e", program, "--", *seed, chdir: folder)
