@@ -39,7 +39,7 @@ Settings count in this order: flags, environment variables, paceline.toml, confi
 
 pub fn command() -> Command {
     let mut command = Command::new("paceline")
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(env!("PACELINE_VERSION"))
         .about(ABOUT)
         .after_help(AFTER)
         .disable_version_flag(true)
