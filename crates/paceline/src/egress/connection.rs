@@ -3,19 +3,18 @@
 
 use std::{
     future::{poll_fn, Future},
-    io,
     net::SocketAddr,
     pin::Pin,
     sync::{
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicUsize, Ordering::Relaxed},
         Arc,
     },
-    task::{ready, Context, Poll},
+    task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::{
     body::Incoming,
@@ -23,15 +22,20 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite},
     time::Instant,
 };
 
-use super::failure::Failure;
+use super::{
+    failure::Failure,
+    stream::{ResponseStream, StreamState},
+};
 
 /// Bytes of a response that are read ahead of who takes it, by HTTP/1.1; a longer head is refused.
 const BUFFER: usize = 256 << 10;
-/// The same by HTTP/2, for each stream and for all of a connection.
+/// Fields of a response by HTTP/1.1; one with more is refused.
+const MAX_FIELDS: usize = 1024;
+/// Bytes that are read ahead by HTTP/2, for each stream and for all of a connection.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 8 << 20;
 /// An HTTP/2 connection is probed as often while nobody uses it, and has as long to answer.
@@ -55,7 +59,7 @@ pub struct Connection {
     pub reused: bool,
     /// When it was last used.
     pub since: Instant,
-    heard: Arc<AtomicBool>,
+    state: Arc<StreamState>,
 }
 
 pub enum Speaks {
@@ -114,8 +118,8 @@ impl Connection {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let heard = Arc::new(AtomicBool::new(false));
-        let io = TokioIo::new(Noted { stream, heard: heard.clone() });
+        let state = Arc::new(StreamState::default());
+        let io = TokioIo::new(ResponseStream::new(stream, state.clone()));
         let failed = |error: hyper::Error| Failure::of(&error, false);
         let speaks = if http2 {
             let mut builder = http2::Builder::new(TokioExecutor::new());
@@ -139,12 +143,12 @@ impl Connection {
             Speaks::Http2(Shared { sender, streams: Arc::default(), most })
         } else {
             let mut builder = http1::Builder::new();
-            builder.max_buf_size(BUFFER).preserve_header_case(true);
+            builder.max_buf_size(BUFFER).max_headers(MAX_FIELDS).preserve_header_case(true);
             let (sender, connection) = builder.handshake(io).await.map_err(failed)?;
             tokio::spawn(async move { drop(connection.await) });
             Speaks::Http1(sender)
         };
-        Ok(Connection { speaks, address, opened, reused: false, since: Instant::now(), heard })
+        Ok(Connection { speaks, address, opened, reused: false, since: Instant::now(), state })
     }
 
     /// The same connection for one more, which only HTTP/2 allows.
@@ -157,7 +161,7 @@ impl Connection {
                 opened: self.opened,
                 reused: true,
                 since: Instant::now(),
-                heard: self.heard.clone(),
+                state: self.state.clone(),
             }),
         }
     }
@@ -165,7 +169,7 @@ impl Connection {
     /// Whether it is known to be of no use any more.
     pub fn is_closed(&self) -> bool {
         match &self.speaks {
-            Speaks::Http1(sender) => sender.is_closed(),
+            Speaks::Http1(sender) => sender.is_closed() || self.state.is_ended(),
             Speaks::Http2(shared) => shared.is_closed(),
         }
     }
@@ -182,7 +186,7 @@ impl Connection {
     pub async fn ask(&mut self, request: Request<Sending>) -> Result<Response<Incoming>, Unanswered> {
         let asked = match &mut self.speaks {
             Speaks::Http1(sender) => {
-                self.heard.store(false, Relaxed);
+                self.state.begin(request.method() == Method::HEAD);
                 sender.try_send_request(request).await
             }
             Speaks::Http2(shared) => shared.sender.try_send_request(request).await,
@@ -194,7 +198,7 @@ impl Connection {
         let unsent = error.take_message();
         let error = error.into_error();
         let (untouched, broken) = match self.speaks {
-            Speaks::Http1(_) => (!self.heard.load(Relaxed), true),
+            Speaks::Http1(_) => (!self.state.is_heard(), true),
             Speaks::Http2(_) => of_stream(&error),
         };
         Unanswered {
@@ -250,48 +254,5 @@ impl Body for Sending {
             Sending::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Sending::Arriving(body) => body.size_hint(),
         }
-    }
-}
-
-/// A stream that notes when something has come.
-struct Noted<S> {
-    stream: S,
-    heard: Arc<AtomicBool>,
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
-        if buffer.filled().len() > before {
-            self.heard.store(true, Relaxed);
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

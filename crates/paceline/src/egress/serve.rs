@@ -13,6 +13,8 @@ use super::{call::call, Egress, SWEEP};
 const MOST_CONNECTIONS: usize = 1024;
 /// A longer head of a request is refused: certificates may be in it.
 const BUFFER: usize = 256 << 10;
+/// So is one with more fields.
+const MAX_FIELDS: usize = 1024;
 
 /// Serves for as long as it is not dropped.
 pub async fn serve(listener: UnixListener, egress: Arc<Egress>) {
@@ -45,6 +47,7 @@ pub async fn serve(listener: UnixListener, egress: Arc<Egress>) {
                 .timer(TokioTimer::new())
                 .header_read_timeout(None)
                 .max_buf_size(BUFFER)
+                .max_headers(MAX_FIELDS)
                 .preserve_header_case(true)
                 .auto_date_header(false);
             let _ = connection.serve_connection(TokioIo::new(stream), service).await;
