@@ -98,10 +98,9 @@ class EgressTlsTest < Minitest::Test
     end
     assert_equal "false", call("https://localhost:#{to.port}/", trusting)["x-resumed"]
     assert_equal "true", call("https://localhost:#{to.port}/", trusting)["x-resumed"]
-    assert_match(/\Atls;/, error(call("https://localhost:#{to.port}/", %(#{trusting}, tls_min="1.3"))))
+    # OpenSSL may find another version.
+    assert_match(/\Aunsupported;/, error(call("https://localhost:#{to.port}/", %(#{trusting}, tls_min="1.3"))))
   end
-
-  # --- proxies
 
   # --- proxies
 

@@ -2,14 +2,16 @@
 //! which are warm when a worker is born and stay when it goes. It never decides what is asked, and never follows a redirect.
 //!
 //! Reading order: `serve` (the socket), `wanted` (what a call asks for), `call`, `origin` (connections to one upstream), `opening` (a new one:
-//! `resolver`, `public`, `dial`, `proxy`, `trust`), `connection` and `stream` (HTTP on it), `receiving` (the response), `keeping` (those that are kept), `leaving` (clients that are gone), `failure` (why there is no response).
+//! `resolver`, `public`, `dial`, `proxy`, `trust`, `verifier`, `certificate`, `handshake`), `connection` and `stream` (HTTP on it), `receiving` (the response), `keeping` (those that are kept), `leaving` (clients that are gone), `failure` (why there is no response).
 
 mod breaker;
 mod call;
+mod certificate;
 mod connection;
 mod dial;
 mod failure;
 mod figures;
+mod handshake;
 mod keeping;
 mod leaving;
 mod opening;
@@ -21,6 +23,7 @@ mod resolver;
 mod serve;
 mod stream;
 mod trust;
+mod verifier;
 mod wanted;
 
 use std::{

@@ -18,7 +18,8 @@ use tokio_rustls::TlsConnector;
 use super::{
     connection::{Connection, Opened},
     dial::dial,
-    failure::{with_causes, Failure},
+    failure::Failure,
+    handshake,
     public::is_public,
     resolver::Resolver,
     trust::Trusts,
@@ -99,15 +100,15 @@ impl Opening {
         let config = self.trusts.config(&self.way.trust, self.way.only_http1)?;
         let name = self.way.trust.sni.as_deref().unwrap_or(&self.host);
         let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let name = ServerName::try_from(name).map_err(|_| Failure::Tls("the name can be no server's".into()))?;
-        let failed = |error: std::io::Error| match error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
-            true => Failure::Tls(with_causes(&error)),
-            false => match Failure::of(&error, false) {
-                Failure::Closed { .. } => Failure::Tls("the connection was closed within the handshake".into()),
-                other => other,
-            },
-        };
-        let stream = TlsConnector::from(config).connect(name, stream).await.map_err(failed)?;
+        let name =
+            ServerName::try_from(name).map_err(|_| Failure::Unsupported("the name can be no server's".into()))?;
+        let stream = TlsConnector::from(config).connect(name, stream).await.map_err(|error| {
+            match handshake::failure(&error) {
+                // On a connection of its own the process would not be held to the guard.
+                Failure::Unsupported(why) if self.guard.is_some() => Failure::Tls(why),
+                failure => failure,
+            }
+        })?;
         opened.tls = began.elapsed();
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         Connection::speak(stream, http2, address, opened).await

@@ -246,7 +246,11 @@ impl Origin {
                     }
                 }
                 Err(failure) => {
-                    state.breaker.failed(origin.limits.breaker, now);
+                    match failure {
+                        // It was reached, and the process that asked may well call it.
+                        Failure::Unsupported(_) => state.breaker.succeeded(),
+                        _ => state.breaker.failed(origin.limits.breaker, now),
+                    }
                     state.failed = Some((state.attempts, failure.clone()));
                     Err(failure)
                 }

@@ -9,19 +9,19 @@ use std::{
 };
 
 use rustls::{
-    client::{
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-        WebPkiServerVerifier,
-    },
     crypto::CryptoProvider,
     version::{TLS12, TLS13},
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-    SupportedProtocolVersion,
+    ClientConfig, SupportedProtocolVersion,
 };
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+
+use rustls_pki_types::{
+    pem::{self, PemObject},
+    CertificateDer,
+};
 
 use super::{
     failure::Failure,
+    verifier::{Roots, Verifier},
     wanted::{certificates, private_key, TlsVersion, Trust, Verify},
 };
 
@@ -40,12 +40,6 @@ struct Made {
     config: Arc<ClientConfig>,
     /// When the file of certificates was changed.
     changed: Option<SystemTime>,
-}
-
-struct Roots {
-    store: Arc<RootCertStore>,
-    /// The certificates themselves.
-    der: Vec<CertificateDer<'static>>,
 }
 
 impl Trusts {
@@ -89,46 +83,68 @@ impl Trusts {
         }
     }
 
-    fn verifier(&self, trust: &Trust, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, Failure> {
-        let any_name = trust.verify != Verify::All;
-        if trust.verify == Verify::Nothing {
-            return Ok(Arc::new(AsNetHttp { strict: None, any_name, provider }));
-        }
-        let roots = self.roots(trust)?;
-        let strict = WebPkiServerVerifier::builder_with_provider(roots.store.clone(), provider.clone())
-            .build()
-            .map_err(|error| Failure::Tls(format!("no trusted certificates: {error}")))?;
-        Ok(Arc::new(AsNetHttp { strict: Some((strict, roots)), any_name, provider }))
+    fn verifier(&self, trust: &Trust, provider: Arc<CryptoProvider>) -> Result<Arc<Verifier>, Failure> {
+        let roots = match trust.verify {
+            Verify::Nothing => None,
+            Verify::All | Verify::Chain => Some(self.roots(trust)?),
+        };
+        Ok(Arc::new(Verifier { roots, any_name: trust.verify != Verify::All, provider }))
     }
 
     fn roots(&self, trust: &Trust) -> Result<Arc<Roots>, Failure> {
         let (file, folder) = (trust.ca_file.as_deref(), trust.ca_path.as_deref());
         if file.is_none() && folder.is_none() && trust.ca.is_empty() {
-            let mut system = self.system.lock().unwrap_or_else(PoisonError::into_inner);
-            return Ok(system.get_or_insert_with(|| Roots::of(rustls_native_certs::load_native_certs().certs)).clone());
+            let mut known = self.system.lock().unwrap_or_else(PoisonError::into_inner);
+            return Ok(known.get_or_insert_with(|| Arc::new(Roots::new(system()))).clone());
         }
-        let system = if trust.system { rustls_native_certs::load_native_certs().certs } else { Vec::new() };
-        let bad = |why: String| Failure::Tls(why);
-        let mut found =
-            certificates(&trust.ca).ok_or_else(|| bad("the certificates to be trusted can't be read".into()))?;
-        if file.is_some() || folder.is_some() {
-            let read = rustls_native_certs::load_certs_from_paths(file, folder);
-            if let Some(error) = read.errors.first() {
-                return Err(bad(error.to_string()));
-            }
-            found.extend(read.certs);
+        let mut found = certificates(&trust.ca)
+            .ok_or_else(|| Failure::Tls("the certificates to be trusted can't be read".into()))?;
+        if let Some(file) = file {
+            let unreadable =
+                |error| Failure::Tls(format!("the certificates of {} can't be read: {error}", file.display()));
+            found.extend(in_file(file).map_err(unreadable)?);
         }
-        found.extend(system);
-        Ok(Roots::of(found))
+        if let Some(folder) = folder {
+            found.extend(std::env::split_paths(folder).flat_map(|folder| in_folder(&folder)));
+        }
+        if trust.system {
+            found.extend(system());
+        }
+        Ok(Arc::new(Roots::new(found)))
     }
 }
 
-impl Roots {
-    fn of(der: Vec<CertificateDer<'static>>) -> Arc<Roots> {
-        let mut store = RootCertStore::empty();
-        store.add_parsable_certificates(der.iter().cloned());
-        Arc::new(Roots { store: Arc::new(store), der })
-    }
+/// The certificates that OpenSSL trusts unless told otherwise.
+fn system() -> Vec<CertificateDer<'static>> {
+    let found = openssl_probe::probe();
+    let mut all = found.cert_file.and_then(|file| in_file(&file).ok()).unwrap_or_default();
+    all.extend(found.cert_dir.iter().flat_map(|folder| in_folder(folder)));
+    all.sort_unstable_by(|one, other| one.as_ref().cmp(other.as_ref()));
+    all.dedup();
+    all
+}
+
+fn in_file(path: &Path) -> Result<Vec<CertificateDer<'static>>, pem::Error> {
+    CertificateDer::pem_file_iter(path)?.collect()
+}
+
+/// The certificates of a folder as OpenSSL finds them, by the hash of their subject (`openssl rehash`): files of other names are not looked at, and
+/// may be anything.
+fn in_folder(path: &Path) -> Vec<CertificateDer<'static>> {
+    let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
+    let named = entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_hash));
+    named.filter_map(|entry| in_file(&entry.path()).ok()).flatten().collect()
+}
+
+/// Whether this is a name as `openssl rehash` gives it: `8cb5ee0f.0`.
+fn is_hash(name: &str) -> bool {
+    let is_lower_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    name.split_once('.').is_some_and(|(hash, number)| {
+        hash.len() == 8
+            && hash.bytes().all(is_lower_hex)
+            && !number.is_empty()
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 fn changed(path: &Path) -> Option<SystemTime> {
@@ -146,82 +162,16 @@ fn versions(trust: &Trust) -> Result<Vec<&'static SupportedProtocolVersion>, Fai
     }
 }
 
-/// webpki's verification, and where it is stricter than OpenSSL's in what people rely on, OpenSSL's: a self-signed certificate that is itself
-/// among those trusted is good although it is an authority's (as of development servers).
-#[derive(Debug)]
-struct AsNetHttp {
-    /// None: any certificate will do (VERIFY_NONE), of somebody who has its key.
-    strict: Option<(Arc<WebPkiServerVerifier>, Arc<Roots>)>,
-    any_name: bool,
-    provider: Arc<CryptoProvider>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl std::fmt::Debug for Roots {
-    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(to, "{} certificates", self.der.len())
-    }
-}
-
-/// Whether webpki refuses it because it is an authority's, which is one of those trusted.
-fn is_trusted_itself(certificate: &CertificateDer<'_>, error: &CertificateError, roots: &Roots) -> bool {
-    // Its time has been looked at before this (webpki's `check_issuer_independent_properties`).
-    let is_authority = match error {
-        CertificateError::Other(other) => {
-            matches!(other.0.downcast_ref::<webpki::Error>(), Some(webpki::Error::CaUsedAsEndEntity))
+    #[test]
+    fn only_names_of_rehash_are_certificates() {
+        assert!(is_hash("8cb5ee0f.0") && is_hash("00000000.12"));
+        for name in ["8cb5ee0f.r0", "8cb5ee0f", "8cb5ee0f.", "8CB5EE0F.0", "8cb5ee0.0", "server.pem", "8cb5ee0f.0.pem"]
+        {
+            assert!(!is_hash(name), "{name}");
         }
-        _ => false,
-    };
-    is_authority && roots.der.iter().any(|root| root == certificate)
-}
-
-impl ServerCertVerifier for AsNetHttp {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let Some((strict, roots)) = &self.strict else { return Ok(ServerCertVerified::assertion()) };
-        match strict.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            // The name comes last, when the chain has been found good.
-            Err(Error::InvalidCertificate(
-                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) if self.any_name => Ok(ServerCertVerified::assertion()),
-            Err(Error::InvalidCertificate(error)) if is_trusted_itself(end_entity, &error, roots) => {
-                let parsed = webpki::EndEntityCert::try_from(end_entity);
-                let named = parsed.and_then(|parsed| parsed.verify_is_valid_for_subject_name(server_name));
-                match named {
-                    Err(_) if !self.any_name => Err(Error::InvalidCertificate(CertificateError::NotValidForName)),
-                    _ => Ok(ServerCertVerified::assertion()),
-                }
-            }
-            verified => verified,
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
