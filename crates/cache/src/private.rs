@@ -41,7 +41,7 @@ pub fn request(headers: &HeaderMap) -> HeaderMap {
 /// Who asks, for the key.
 pub fn partition(headers: &HeaderMap) -> Vec<u8> {
     let mut who = Vec::new();
-    for name in [header::AUTHORIZATION, header::COOKIE] {
+    for name in [header::AUTHORIZATION, header::PROXY_AUTHORIZATION, header::COOKIE] {
         for value in headers.get_all(&name) {
             who.extend_from_slice(name.as_str().as_bytes());
             who.push(0);

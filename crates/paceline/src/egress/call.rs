@@ -20,7 +20,7 @@ use super::{
     wanted::{Wanted, FIELD},
     Destination, Egress,
 };
-use crate::http::hop::keep_end_to_end;
+use crate::http::hop::keep_end_to_end_and_proxy;
 
 /// A request body of up to so many bytes is read whole before it is sent, so that it can be sent again.
 const SHORT: u64 = 64 << 10;
@@ -34,11 +34,19 @@ pub async fn call(egress: &Egress, request: Request<Incoming>) -> Response<Recei
 async fn answer(egress: &Egress, request: Request<Incoming>, began: Instant) -> Result<Response<Receiving>, Failure> {
     let (mut head, body) = request.into_parts();
     let destination = Destination::of(&head)?;
-    let wanted = Wanted::of(&head.headers)?;
-    if names_a_connection(&head.headers) {
-        return Err(Failure::Unsupported("who logs in by connection needs one of his own".into()));
-    }
     egress.may_ask(&destination.host)?;
+    let guard = egress.policy().guard;
+    let wanted = Wanted::of(&head.headers).map_err(|failure| guarded(failure, guard))?;
+    let guard = guard || wanted.guard;
+    if wanted.own {
+        return Err(guarded(Failure::Unsupported("the process makes this call by itself".into()), guard));
+    }
+    if names_a_connection(&head.headers) {
+        return Err(guarded(
+            Failure::Unsupported("NTLM and Negotiate need a connection of the process's own".into()),
+            guard,
+        ));
+    }
     let origin = egress.origin(destination, &wanted);
     let counted = Counted { origin: origin.clone(), began };
     prepare(&mut head);
@@ -60,7 +68,18 @@ async fn answer(egress: &Egress, request: Request<Incoming>, began: Instant) -> 
         Some(deadline) => timeout_at(deadline, answered).await.unwrap_or(Err(Failure::Deadline)),
         None => answered.await,
     };
-    answered.inspect_err(|failure| origin.figures.failed(failure.kind()))
+    answered.map_err(|failure| guarded(failure, guard)).inspect_err(|failure| origin.figures.failed(failure.kind()))
+}
+
+/// What the front can't do the process does by itself, but for where it has to be guarded: nobody would look at its addresses.
+fn guarded(failure: Failure, guard: bool) -> Failure {
+    match failure {
+        Failure::Unsupported(why) if guard => Failure::Denied {
+            address: None,
+            message: format!("egress_guard allows calls through the front only: {why}"),
+        },
+        failure => failure,
+    }
 }
 
 /// The response that was kept, if there is one that may answer; otherwise the upstream's, which may be kept.
@@ -224,7 +243,8 @@ impl Source {
 
 /// Whether it is by NTLM or Negotiate that somebody says who he is: for the connection, and not for the request (RFC 4559).
 fn names_a_connection(headers: &HeaderMap) -> bool {
-    headers.get_all(header::AUTHORIZATION).iter().any(|line| {
+    let named = [header::AUTHORIZATION, header::PROXY_AUTHORIZATION];
+    named.iter().flat_map(|name| headers.get_all(name)).any(|line| {
         let scheme = line.as_bytes().split(|byte| *byte == b' ').next().unwrap_or_default();
         [&b"ntlm"[..], b"negotiate"].iter().any(|one| scheme.eq_ignore_ascii_case(one))
     })
@@ -232,7 +252,7 @@ fn names_a_connection(headers: &HeaderMap) -> bool {
 
 /// What speaks of the connection to us, and what was for us, stays behind.
 fn prepare(head: &mut Parts) {
-    keep_end_to_end(&mut head.headers);
+    keep_end_to_end_and_proxy(&mut head.headers);
     head.headers.remove(FIELD);
     // It has been met here.
     head.headers.remove(header::EXPECT);

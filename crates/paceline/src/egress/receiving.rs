@@ -21,7 +21,7 @@ use super::{
     origin::{Lease, Origin},
     wanted::{ERROR_FIELD, FIELD},
 };
-use crate::http::hop::{keep_end_to_end, kept_for};
+use crate::http::hop::{keep_end_to_end_and_proxy, kept_for};
 
 /// An answer of the upstream.
 pub struct Answer {
@@ -74,7 +74,7 @@ pub fn passed_on(
     let (mut head, body) = response.into_parts();
     let kept_for = kept_for(&head.headers, head.version);
     let told = told(&lease, head.version, first);
-    keep_end_to_end(&mut head.headers);
+    keep_end_to_end_and_proxy(&mut head.headers);
     head.headers.remove(ERROR_FIELD);
     head.headers.insert(HeaderName::from_static(FIELD), told);
     let has_body =

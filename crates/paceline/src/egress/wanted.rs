@@ -33,6 +33,8 @@ pub struct Wanted {
     pub exchange: Option<String>,
     /// A response that was kept may answer.
     pub cache: bool,
+    /// The process is about to make the call by itself, and asks whether it may.
+    pub own: bool,
 }
 
 /// What a connection has to be like. Calls that want different ones never share any.
@@ -131,6 +133,7 @@ impl Wanted {
                 "tls_max" => taken.version().map(|version| trust.max = Some(version)),
                 "exchange" => taken.text().map(|id| wanted.exchange = Some(id.to_owned())),
                 "cache" => taken.boolean().map(|yes| wanted.cache = yes),
+                "own" => taken.boolean().map(|yes| wanted.own = yes),
                 "guard" => taken.boolean().map(|yes| wanted.guard = yes),
                 _ => None,
             };
@@ -236,12 +239,12 @@ mod tests {
     #[test]
     fn each_member_is_understood() {
         let wanted = of(
-            r#"open_timeout=2.5, deadline=3, verify_host=?0, ca_file="/a", ca_path="/b", ca=:MAA=:, cert=:MAA=:, key=:MAA=:, sni="x", address="::1", proxy="http://me:pw@proxy:3128", http="1.1", tls_min="1.2", tls_max="1.3", guard"#,
+            r#"open_timeout=2.5, deadline=3, verify_host=?0, ca_file="/a", ca_path="/b", ca=:MAA=:, cert=:MAA=:, key=:MAA=:, sni="x", address="::1", proxy="http://me:pw@proxy:3128", http="1.1", tls_min="1.2", tls_max="1.3", own, guard"#,
         )
         .unwrap();
         assert_eq!(wanted.open_timeout, Duration::from_millis(2500));
         assert_eq!(wanted.deadline, Some(Duration::from_secs(3)));
-        assert!(wanted.guard && wanted.way.only_http1 && wanted.way.proxy.is_some());
+        assert!(wanted.guard && wanted.own && wanted.way.only_http1 && wanted.way.proxy.is_some());
         assert_eq!(wanted.way.address, Some("::1".parse().unwrap()));
         let trust = wanted.way.trust;
         assert_eq!(trust.verify, Verify::Chain);

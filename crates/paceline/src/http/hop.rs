@@ -24,6 +24,15 @@ pub fn keep_end_to_end(headers: &mut HeaderMap) {
     named.iter().chain(&OF_THE_CONNECTION).for_each(|name| drop(headers.remove(name)));
 }
 
+/// The same for a process that we speak for: what it and its proxy say to each other goes through.
+pub fn keep_end_to_end_and_proxy(headers: &mut HeaderMap) {
+    let names = [header::PROXY_AUTHENTICATE, header::PROXY_AUTHORIZATION];
+    let said =
+        names.map(|name| headers.get_all(&name).iter().cloned().map(|value| (name.clone(), value)).collect::<Vec<_>>());
+    keep_end_to_end(headers);
+    headers.extend(said.into_iter().flatten());
+}
+
 /// Whether the Connection field has this option.
 pub fn connection_has(headers: &HeaderMap, wanted: &str) -> bool {
     options(headers).any(|option| option.eq_ignore_ascii_case(wanted))
@@ -87,6 +96,17 @@ mod tests {
         left.sort_unstable();
         // A line that is no text names nothing.
         assert_eq!(left, ["cookie", "x-mine", "x-other"]);
+    }
+
+    #[test]
+    fn what_is_said_to_a_proxy_may_stay() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [("proxy-authenticate", "Basic"), ("proxy-authenticate", "Digest"), ("te", "trailers")] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        keep_end_to_end_and_proxy(&mut headers);
+        let left: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        assert_eq!(left, [("proxy-authenticate", &b"Basic"[..]), ("proxy-authenticate", b"Digest")]);
     }
 
     #[test]
