@@ -179,6 +179,60 @@ class OutboundFrontTest < OutboundTest
     end
   end
 
+  # A refusal without the front's field is its parser's: the upstream has not been asked.
+  ODD = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+  def test_what_the_front_does_not_take_for_http_is_sent_from_here
+    egress = front
+    [ODD, ODD.sub("400 Bad Request", "414 URI Too Long"), ODD.sub("400 Bad Request", "431 Request Header Fields Too Large")].each do |answer|
+      egress.answers = [answer]
+      http = Net::HTTP.new("127.0.0.1", @server.port)
+      assert_equal "plain", http.get("/plain").body
+      assert_equal 1, @server.asked.size
+      # The first was refused, the second asks whether it may be made from here.
+      assert_equal [{}, { "own" => true }], egress.calls.map { |_, _, members| members }
+      assert_equal "GET http://127.0.0.1:#{@server.port}/ HTTP/1.1", egress.calls[1][0]
+      # The next request is for the front again.
+      http.get("/plain")
+      assert_equal 3, egress.calls.size
+      egress.calls.clear
+      @server.asked
+    end
+  end
+
+  def test_what_an_upstream_refuses_is_its_answer
+    egress = front
+    egress.answers = [ODD.sub("\r\n\r\n", "\r\nPaceline-Egress: version=\"1.1\"\r\n\r\n")]
+    assert_equal "400", get("/plain").code
+    assert_equal 1, egress.calls.size
+  end
+
+  def test_a_fragment_is_not_lost
+    egress = front
+    get("/echo#part")
+    assert_equal ["GET /echo#part HTTP/1.1"], @server.asked.map(&:line)
+    assert_equal [{ "own" => true }], egress.calls.map { |_, _, members| members }
+  end
+
+  def test_nothing_is_sent_from_here_that_is_forbidden
+    egress = front
+    egress.answers = [ODD, failure('denied; message="not allowed"')]
+    error = assert_raises(Paceline::HTTP::Denied) { get("/plain") }
+    assert_equal "127.0.0.1: not allowed", error.message
+    assert_empty @server.asked
+  end
+
+  # Net::HTTP repeats requests, but not its attempt to connect.
+  def test_a_connection_that_can_not_be_made_is_not_tried_again
+    egress = front
+    ['tls; message="invalid peer certificate: UnknownIssuer"', 'connect; errno=110; address="192.0.2.1:81"; message="Connection timed out"', "open_timeout"].each do |field|
+      egress.answers = [failure(field)]
+      assert_raises(OpenSSL::SSL::SSLError, Errno::ETIMEDOUT, Net::OpenTimeout) { Net::HTTP.new("api.test", 81).get("/") }
+      assert_equal 1, egress.calls.size
+      egress.calls.clear
+    end
+  end
+
   def test_each_failure_is_net_http_s_own
     egress = front
     {

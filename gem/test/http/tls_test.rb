@@ -192,6 +192,16 @@ class OutboundTLSTest < OutboundTest
     assert_equal [["/CN=localhost", "plain", "/CN=localhost"]] * 3, subjects
   end
 
+  # That of another connection, since the one that the response comes on is the front's.
+  def test_peer_cert_while_a_response_is_read
+    each_way(server(tls: :yes)) do |http|
+      http.ca_file = Certificates.ca_file
+      seen = []
+      http.request_get("/big") { |response| seen << http.peer_cert.subject.to_s << response.read_body.bytesize }
+      assert_equal ["/CN=localhost", HostileServer::BIG.bytesize], seen
+    end
+  end
+
   # The system's certificates are read when a store is used, and not before; but then they are, whoever uses it.
   def test_reading_the_system_s_certificates_is_put_off
     Paceline::HTTP.install!

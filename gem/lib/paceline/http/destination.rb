@@ -45,6 +45,16 @@ module Paceline
         (HTTP.pool.take(@key, repeatable, within) unless fresh) || open(open_timeout, read_timeout)
       end
 
+      # The certificate of the server, as a connection from this process sees it; nil without TLS.
+      def peer_cert(open_timeout, read_timeout)
+        return unless tls?
+
+        wire = wire(open_timeout: open_timeout, read_timeout: read_timeout)
+        wire.io.peer_cert
+      ensure
+        HTTP.pool.give(wire) if wire
+      end
+
       # What the front is told of this destination in the field Paceline-Egress; nil: it can't be asked.
       def front_members
         return @front_members if defined?(@front_members)
@@ -55,6 +65,16 @@ module Paceline
       # The whole field, or "": there is nothing to say.
       def front_line
         @front_line ||= front_members.empty? ? "" : "Paceline-Egress: #{front_members}\r\n"
+      end
+
+      # "https://api.example:8443/".
+      def url
+        "http#{"s" if tls?}://#{authority}/"
+      end
+
+      # "api.example:8443".
+      def authority
+        "#{@address.include?(":") ? "[#{@address}]" : @address}:#{@port}"
       end
 
       # The front has said that it can't do this.

@@ -28,6 +28,20 @@ module Paceline
 
     # The front can't make this call as it is asked for. Nobody outside sees it: the call is made from here.
     class Declined < StandardError; end
-    private_constant :Declined
+
+    # The front does not take this request for HTTP, and has not looked whom it is for.
+    class Odd < Declined; end
+
+    # The front has no connection for a call. Net::HTTP raises such failures before it sends a request, so that it does not repeat it.
+    class Unopened < StandardError
+      # The exception that Net::HTTP#connect would have raised.
+      attr_reader :failure
+
+      def initialize(failure)
+        super(failure.message)
+        @failure = failure
+      end
+    end
+    private_constant :Declined, :Odd, :Unopened
   end
 end

@@ -7,12 +7,21 @@ module Paceline
       PARAMETER = /;\s*([a-z_]+)=("(?:[^"\\]|\\.)*"|[^;\s]+)/
       # Since net-http 0.3 a connection is opened by TCPSocket.open, whose errors name the address in another way.
       QUOTED = Net::HTTP::VERSION >= "0.3"
-      private_constant :PARAMETER, :QUOTED
+      # Those of a connection that is not there yet.
+      OPENING = %w[resolve connect open_timeout tls proxy].freeze
+      private_constant :PARAMETER, :QUOTED, :OPENING
 
       class << self
         # What to raise for this value of Paceline-Egress-Error.
         def of(field, destination)
           kind = field[/\A[a-z_]+/]
+          failure = exception(kind, field, destination)
+          OPENING.include?(kind) ? Unopened.new(failure) : failure
+        end
+
+        private
+
+        def exception(kind, field, destination)
           facts = field.scan(PARAMETER).to_h { |name, value| [name, plain(value)] }
           message = facts["message"]
           case kind
@@ -33,8 +42,6 @@ module Paceline
           else Declined.new(message)
           end
         end
-
-        private
 
         def plain(value)
           value.start_with?('"') ? value[1..-2].gsub(/\\(.)/, '\1') : value

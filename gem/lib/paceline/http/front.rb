@@ -12,7 +12,9 @@ module Paceline
       LOOKED = 1
       # For how long it is tried to connect to a front that many connect to (s).
       CROWDED = 1
-      private_constant :SOCKET, :LOOKED, :CROWDED
+      # How long it has to say whether a call may be made (s).
+      ASKED = 5
+      private_constant :SOCKET, :LOOKED, :CROWDED, :ASKED
 
       @looked = nil
 
@@ -21,6 +23,21 @@ module Paceline
         def wire
           path = self.path or return
           HTTP.pool.take(path, true) || open(path)
+        end
+
+        # Asks whether this process may make a call to there by itself. Raises Denied if not; without a front it may.
+        def permit(destination)
+          wire = self.wire or return
+          wire.lend(ASKED, ASKED, nil)
+          wire.deadline = Deadline.current
+          wire.begin
+          wire.announce("Paceline-Egress: own\r\n", destination, nil)
+          wire.write("GET #{destination.url} HTTP/1.1\r\nHost: #{destination.authority}\r\n\r\n")
+          Net::HTTPResponse.read_new(wire)
+        rescue Declined, EOFError, SystemCallError
+          nil
+        ensure
+          wire&.close
         end
 
         # The path of the socket, or nil: PACELINE_EGRESS, or in the application's folder.
@@ -109,7 +126,8 @@ module Paceline
         super
       end
 
-      # The response without what the front says of it; raises what stands in place of one.
+      # The response without what the front says of it; raises what stands in place of one. A refusal without a word of the front is that of its
+      # parser, and not the upstream's.
       def judge(response)
         fields = response.instance_variable_get(:@header)
         if (failure = fields.delete(ERROR))
@@ -117,6 +135,8 @@ module Paceline
         end
 
         report = fields.delete(FIELD)
+        raise Odd, "the front refuses this request with #{response.code}" if report.nil? && response.code.start_with?("4")
+
         if report && (account = Account.current)
           account.reported(@destination, report[0])
         end

@@ -23,8 +23,12 @@ module Paceline
         @paceline_next = nil
       end
 
-      # The certificate that the front has seen is not told by it: from here on the connection is of this process.
+      # The certificate that the front has seen is not told by it: from here on the connection is of this process. While a response is being read
+      # it is that of another connection to the same server.
       def peer_cert
+        return super unless @socket.is_a?(FrontWire)
+        return @paceline_at.peer_cert(@open_timeout, @read_timeout) if @socket.busy?
+
         paceline_leave_front
         super
       end
@@ -110,7 +114,11 @@ module Paceline
         wire = @paceline_wire = @socket
         wire.deadline = Deadline.current
         wire.begin
-        wire.announce(paceline_line, @paceline_at, @open_timeout) if wire.is_a?(FrontWire)
+        if wire.is_a?(FrontWire)
+          raise Odd, "a path with a fragment" if req.path.include?("#")
+
+          wire.announce(paceline_line, @paceline_at, @open_timeout)
+        end
         super
       end
 
@@ -174,13 +182,16 @@ module Paceline
       # Sends it once more where that is right: the front can't do it; or the connection was closed while it waited, or the front was stopped, no byte
       # of a response has come, and the request may be sent twice.
       def paceline_transport(req)
-        repeated = false
+        repeated = odd = false
         begin
           yield
-        rescue Declined
+        rescue Unopened => e
+          raise e.failure, cause: nil
+        rescue Declined => e
           raise if @paceline_left_front
 
-          @paceline_at.declined
+          # It is this request alone that the front does not understand.
+          (odd = e.is_a?(Odd)) ? Front.permit(@paceline_at) : @paceline_at.declined
           @paceline_left_front = true
           paceline_rewind(req) or raise
           retry
@@ -191,6 +202,8 @@ module Paceline
           repeated = true
           retry
         end
+      ensure
+        @paceline_left_front = nil if odd
       end
 
       def paceline_rewind(req)

@@ -56,6 +56,11 @@ module Paceline
         @used
       end
 
+      # Whether a request was begun on it whose response is not complete.
+      def busy?
+        @busy
+      end
+
       # Whether a byte has come since the request began.
       def received?
         @received

@@ -12,7 +12,7 @@ class FakeEgress
   # By the proxy.
   class Refused < StandardError; end
   HOP = %w[connection keep-alive proxy-connection te trailer transfer-encoding upgrade].freeze
-  KNOWN = %w[open_timeout deadline verify verify_host ca_file ca_path ca system cert key sni address proxy http tls_min tls_max exchange cache guard].freeze
+  KNOWN = %w[open_timeout deadline verify verify_host ca_file ca_path ca system cert key sni address proxy http tls_min tls_max exchange cache own guard].freeze
 
   # [request line, fields, {member => value}] of each call.
   attr_reader :calls, :path
@@ -81,6 +81,8 @@ class FakeEgress
         socket.write(scripted)
       elsif !(unknown = members.keys - KNOWN).empty?
         fail_with(socket, 502, %(unsupported; message="#{unknown[0]}"))
+      elsif members["own"]
+        fail_with(socket, 502, "unsupported")
       else
         break if call(socket, line, fields, body, members) == :close
       end
