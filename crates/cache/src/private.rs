@@ -89,6 +89,7 @@ mod tests {
         };
         assert_eq!(of(&[("accept", "x")]), b"");
         assert_ne!(of(&[("authorization", "a")]), of(&[("cookie", "a")]));
+        assert_ne!(of(&[("proxy-authorization", "a")]), of(&[("authorization", "a")]));
         assert_ne!(of(&[("cookie", "a"), ("cookie", "b")]), of(&[("cookie", "ab")]));
     }
 }
