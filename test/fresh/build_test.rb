@@ -48,7 +48,7 @@ end
 class BuildTest < Minitest::Test
   CRATES = <<~'RUBY'
     20.times do |i|
-      $stderr.print "    Building [=> ] #{i}/20: tokio, hyper(build)\r"
+      $stderr.print "    Building [=> ] #{i}/20: tokio, hyper(build)   \r"
       puts %({"reason":"compiler-artifact","package_id":"registry+x#c@1","target":{"name":"c#{i}"},"fresh":false})
     end
   RUBY
