@@ -4,10 +4,11 @@
 use std::{
     io,
     net::SocketAddr,
-    os::fd::{FromRawFd, OwnedFd, RawFd},
+    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
     path::{Path, PathBuf},
 };
 
+use rustix::fs::{FileType, Mode, OFlags};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
 use crate::config::Bind;
@@ -74,7 +75,14 @@ fn unix(path: &Path, umask: Option<u32>) -> io::Result<Listener> {
     }
     let listener = std::os::unix::net::UnixListener::bind(path)?;
     let mode = umask.map_or(0o600, |umask| 0o777 & !umask);
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    // The socket itself, whatever somebody has put in its place since.
+    let entry = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let found = rustix::fs::fstat(&entry)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    let entry = format!("/proc/self/fd/{}", entry.as_raw_fd());
+    std::fs::set_permissions(entry, std::fs::Permissions::from_mode(mode))?;
     listener.set_nonblocking(true)?;
     Ok(Listener::Unix { listener, path: Some(path.to_path_buf()) })
 }
