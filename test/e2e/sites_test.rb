@@ -163,6 +163,57 @@ class SitesTest < Minitest::Test
     eventually("the mended site") { body(server, "blog") == "mended development" }
   end
 
+  # Whatever lies in a folder, its reader does not wait for it, and takes no more of it than a bound.
+  def test_one_folder_that_makes_its_reader_wait_stops_nobody
+    dir = app("shop/config.ru" => says("shop"), "large/index.html" => "large", "queue/index.html" => "", "errors/index.html" => "errors", "slow/x" => "")
+    %w[slow/a.rb queue/paceline.toml].each { |name| File.mkfifo(File.join(dir, name)) }
+    FileUtils.mkdir(File.join(dir, "errors/public"))
+    File.mkfifo(File.join(dir, "errors/public/404.html"))
+    File.open(File.join(dir, "large/paceline.toml"), "w") { |file| file.truncate(700 << 20) }
+    File.symlink("/dev/zero", File.join(dir, "slow/b.rb"))
+    server = serve(dir, "--sites", dir, ready: false)
+
+    assert_equal "shop development", body(server, "shop")
+    server.wait_for(/large\/paceline\.toml: cannot be read: it is larger than 1024 KB/)
+    server.wait_for(/queue\/paceline\.toml: cannot be read: it is no regular file/)
+    assert_equal "404", ask(server, "errors", "/none", "Accept" => "text/html").code
+    assert_operator File.read("/proc/#{server.pid}/status")[/VmHWM:\s+(\d+)/, 1].to_i, :<, 300 << 10
+    assert_equal 0, server.stop.exitstatus
+  end
+
+  # The server is root, and the folders are of several accounts.
+  def test_folders_of_several_accounts
+    skip "only root serves several accounts" unless Process.uid.zero?
+    evil = "#{Dir.tmpdir}/paceline-evil-sites-#{$$}"
+    dir = app("unknown/public/x" => "", "files/index.html" => "files", "files/up/theirs.txt" => "theirs", "victim/any" => "run ->(e) { [200, {}, []] }",
+      "thief/evil.sh" => "#!/bin/sh\nid -u > #{evil}\n", "thief/paceline.toml" => %(rackup = "../victim/any"\nruby = "./evil.sh"\nkind = "rack"\n),
+      "linked/evil.sh" => "#!/bin/sh\nid -u > #{evil}\n", "linked/paceline.toml" => %(ruby = "./evil.sh"\n),
+      "shelf/paceline.toml" => %(public = "/root"\n), "shelf/config.ru" => says("shelf"))
+    { "unknown/config.ru" => "/etc/hostname", "unknown/public/secret.txt" => "/etc/shadow", "files/up/secret.txt" => "/etc/shadow",
+      "linked/config.ru" => "#{dir}/victim/any" }.each { |name, to| File.symlink(to, File.join(dir, name)) }
+    FileUtils.mkdir(File.join(dir, "stolen"))
+    File.symlink("#{dir}/victim", File.join(dir, "stolen/current"))
+    File.chmod(0o755, dir, *Dir["#{dir}/*/evil.sh"])
+    %w[unknown thief linked stolen].each { |name| system("chown", "-hR", "nobody:nogroup", File.join(dir, name), exception: true) }
+    system("chown", "-hR", "nobody:nogroup", File.join(dir, "files/up"), exception: true)
+    FileUtils.chown_R("daemon", nil, File.join(dir, "victim"))
+    gem = ENV["PACELINE_TEST_GEM"] || File.join(CHECKOUT, "gem")
+    server = serve(dir, "--sites", dir, ready: false, env: { "PACELINE_USER" => nil, "PACELINE_GEM_DIR" => gem })
+
+    refute_includes ask(server, "unknown", "/secret.txt").body, "root:"
+    assert_equal %w[files theirs], ["/", "/up/theirs.txt"].map { |path| ask(server, "files", path).body }
+    assert_equal "404", ask(server, "files", "/up/secret.txt").code
+    assert_match(/any is outside of \S+thief/, ask(server, "thief").body)
+    assert_equal "404", ask(server, "stolen", "/any").code
+    server.wait_for(/Site stolen: no files are served: \S+stolen\/current belongs to daemon, but others can write in \S+stolen/)
+    assert_equal "503", ask(server, "linked").code
+    # As the folder's own account, not as the owner of what the link leads to.
+    assert_equal Etc.getpwnam("nobody").uid.to_s, File.read(evil).strip
+    assert_equal "503", ask(server, "shelf").code
+  ensure
+    FileUtils.rm_f(evil) if evil
+  end
+
   def test_an_empty_folder_of_sites
     dir = app
     server = serve(dir, "--sites", dir, ready: false)

@@ -12,7 +12,7 @@ use std::{
 use http::{header, request::Parts, HeaderValue, Response, StatusCode};
 
 use crate::{
-    account::{acting, Acting},
+    account::{self, acting, Acting, RunAs},
     config::show_duration,
     dispatch::{queue::Refused, Failure},
     exchange::Exchange,
@@ -44,7 +44,11 @@ pub async fn from_app(site: &Site, head: &Parts, exchange: &mut Exchange, respon
     let Some(path) = site.config.x_sendfile.then(|| sendfile_path(site, &response)).flatten() else { return response };
     let (parts, _) = response.into_parts();
     let sending = Box::pin(static_files::send_file(head, Response::from_parts(parts, ()), &path));
-    match Acting::new(site.account.clone(), sending).await {
+    let sent = match site.read_as.clone() {
+        Some(run_as) => Acting::new(run_as, sending).await,
+        None => Err(std::io::ErrorKind::PermissionDenied.into()),
+    };
+    match sent {
         Ok(response) => response.map(ResponseBody::File),
         Err(error) => {
             exchange.note = Some(format!("the app sent {}: {error}", path.display()));
@@ -83,8 +87,11 @@ fn sendfile_path(site: &Site, response: &Answer) -> Option<PathBuf> {
 pub fn status(site: &Site, head: &Parts, exchange: &Exchange, status: StatusCode, sentence: &str) -> Answer {
     let accept = accept(head);
     let wants_html = accept.is_some_and(|accept| accept.contains("text/html"));
-    let page = || pages::public_page(&site.config.root.join(&site.config.public), status.as_u16());
-    let own = wants_html.then(|| acting(site.account.as_deref(), page)).flatten();
+    let page = |run_as: &RunAs| {
+        let public = site.config.root.join(&site.config.public);
+        acting(run_as, || pages::public_page(account::open_at(run_as), &public, status.as_u16()))
+    };
+    let own = site.read_as.as_ref().filter(|_| wants_html).and_then(page);
     match own {
         Some(page) => page_response(status, "text/html; charset=utf-8", page),
         None => {
@@ -213,8 +220,7 @@ pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Fail
         Failure::Unavailable(Unavailable::Failed(report)) => {
             exchange.note = Some(format!("app did not start: {}", report.id));
             let (content_type, body) = match site.shows_details() {
-                // The excerpts are of files that the app has named.
-                true => acting(site.account.as_deref(), || pages::startup(&report, accept(head))),
+                true => pages::startup(&report, accept(head)),
                 false => pages::startup_in_production(&report.id, accept(head)),
             };
             let mut answer = page_response(StatusCode::SERVICE_UNAVAILABLE, content_type, body);
@@ -272,10 +278,12 @@ pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Fail
                 line: error.line.parse().ok(),
                 backtrace: &error.backtrace,
                 root: &site.config.root,
+                // The app has named the file.
+                read_as: site.read_as.as_ref(),
                 request_line: &request_line,
                 id: &exchange.id,
             };
-            let (content_type, body) = acting(site.account.as_deref(), || pages::exception(&exception, accept(head)));
+            let (content_type, body) = pages::exception(&exception, accept(head));
             page_response(StatusCode::INTERNAL_SERVER_ERROR, content_type, body)
         }
     }

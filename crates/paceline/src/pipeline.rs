@@ -229,12 +229,13 @@ async fn from_site(
     exchange: &mut Exchange,
 ) -> Given {
     // static file
-    if let Some(folder) = site.folder.as_ref().filter(|folder| !folder.lacks(head.uri.path())) {
-        if let Some(response) = Acting::new(site.account.clone(), Box::pin(folder.answer(head))).await {
+    let folder = site.folder.as_ref().filter(|folder| !folder.lacks(head.uri.path()));
+    if let (Some(folder), Some(read_as)) = (folder, &site.read_as) {
+        if let Some(response) = Acting::new(read_as.clone(), Box::pin(folder.answer(head))).await {
             exchange.kind = Kind::Static;
             return Given::Finished(response.map(ResponseBody::File));
         }
-        let not_allowed = || acting(site.account.as_deref(), || folder.method_not_allowed(head));
+        let not_allowed = || acting(read_as, || folder.method_not_allowed(head));
         if let Some(response) = site.is_files().then(not_allowed).flatten() {
             exchange.kind = Kind::Static;
             return Given::Finished(response.map(ResponseBody::File));

@@ -15,7 +15,7 @@ use std::{
 use rustix::fs::{chownat, fchmod, fstat, open, AtFlags, Gid, Mode, OFlags, Uid};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::account::{acting, Account};
+use crate::account::{acting, others_than_root, Account, RunAs};
 
 /// The longest path that fits into a socket's address.
 const LONGEST: usize = 107;
@@ -29,8 +29,7 @@ pub struct SocketFile {
     /// Device and inode.
     made: (u64, u64),
     made_folder: bool,
-    /// Who made it; None: we ourselves.
-    maker: Option<Account>,
+    maker: RunAs,
     /// Another server's: it is not removed.
     foreign: bool,
 }
@@ -61,21 +60,21 @@ impl std::fmt::Display for NoSocket {
     }
 }
 
-/// Opens the socket, as the account if there is one. `named`: somebody asked for this very path; otherwise its folder is made,
+/// Opens the socket, as `run_as` says. `named`: somebody asked for this very path; otherwise its folder is made,
 /// and has to be one that nobody else can write in.
-pub fn listen(path: &Path, account: Option<&Account>, named: bool) -> Result<(UnixListener, SocketFile), NoSocket> {
+pub fn listen(path: &Path, run_as: &RunAs, named: bool) -> Result<(UnixListener, SocketFile), NoSocket> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let (opened, made_folder) = acting(account, || {
+    let (opened, made_folder) = acting(run_as, || {
         let made_folder = !named && !folder.exists() && fs::create_dir(folder).is_ok();
         if !named {
             trusted(folder)?;
         }
         Ok::<_, NoSocket>((bind(path, path), made_folder))
     })?;
-    let mut maker = account;
-    let listener = match (opened, account) {
+    let mut maker = run_as.clone();
+    let listener = match (opened, run_as.account()) {
         (Err(NoSocket::Failed(error)), Some(account)) if named && error.kind() == io::ErrorKind::PermissionDenied => {
-            maker = None;
+            maker = RunAs::Root(None);
             for_account(folder, path, account)?
         }
         (opened, _) => opened?,
@@ -83,13 +82,7 @@ pub fn listen(path: &Path, account: Option<&Account>, named: bool) -> Result<(Un
     let found = fs::symlink_metadata(path)?;
     Ok((
         listener,
-        SocketFile {
-            path: path.to_path_buf(),
-            made: (found.dev(), found.ino()),
-            made_folder,
-            maker: maker.cloned(),
-            foreign: false,
-        },
+        SocketFile { path: path.to_path_buf(), made: (found.dev(), found.ino()), made_folder, maker, foreign: false },
     ))
 }
 
@@ -111,6 +104,9 @@ fn for_account(folder: &Path, path: &Path, account: &Account) -> Result<UnixList
 
 /// The folder is ours, and ours alone.
 fn trusted(folder: &Path) -> Result<(), NoSocket> {
+    if let Some(by) = others_than_root(folder)? {
+        return Err(NoSocket::Unsafe(by));
+    }
     let found = fs::metadata(folder)?;
     match found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o002 == 0 {
         true => Ok(()),
@@ -175,13 +171,13 @@ fn through(folder: &impl AsFd, name: &OsStr) -> PathBuf {
 
 impl SocketFile {
     /// That of a socket which another front has made, and which stays its own for now. `made_folder`: so it did.
-    pub fn of_another(path: &Path, account: Option<&Account>, made_folder: bool) -> io::Result<SocketFile> {
+    pub fn of_another(path: &Path, run_as: &RunAs, made_folder: bool) -> io::Result<SocketFile> {
         let found = fs::symlink_metadata(path)?;
         if !found.file_type().is_socket() {
             return Err(io::ErrorKind::NotFound.into());
         }
         let made = (found.dev(), found.ino());
-        Ok(SocketFile { path: path.to_path_buf(), made, made_folder, maker: account.cloned(), foreign: true })
+        Ok(SocketFile { path: path.to_path_buf(), made, made_folder, maker: run_as.clone(), foreign: true })
     }
 
     pub fn set_foreign(&mut self, foreign: bool) {
@@ -203,7 +199,7 @@ impl Drop for SocketFile {
         if self.foreign {
             return;
         }
-        acting(self.maker.as_ref(), || {
+        acting(&self.maker, || {
             if self.is_there() {
                 let _ = fs::remove_file(&self.path);
             }
@@ -241,14 +237,14 @@ mod tests {
     fn a_leftover_is_replaced_and_a_living_one_is_not() {
         let folder = Folder::new("leftover");
         let path = folder.0.join("tmp/paceline.sock");
-        let (listener, file) = listen(&path, None, false).unwrap();
+        let (listener, file) = listen(&path, &RunAs::own(), false).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(matches!(listen(&path, None, false), Err(NoSocket::Taken)));
+        assert!(matches!(listen(&path, &RunAs::own(), false), Err(NoSocket::Taken)));
         assert!(connect(&path).is_ok() && file.is_there());
         // Killed: nobody listens, and the file stays.
         drop(listener);
         std::mem::forget(file);
-        let (_listener, file) = listen(&path, None, false).unwrap();
+        let (_listener, file) = listen(&path, &RunAs::own(), false).unwrap();
         assert!(file.is_there());
         drop(file);
         assert!(!path.exists());
@@ -259,15 +255,15 @@ mod tests {
     fn what_it_made_it_removes_and_nothing_else() {
         let folder = Folder::new("made");
         let path = folder.0.join("tmp/paceline.sock");
-        drop(listen(&path, None, false).unwrap());
+        drop(listen(&path, &RunAs::own(), false).unwrap());
         assert!(!folder.0.join("tmp").exists());
-        let (_listener, file) = listen(&path, None, false).unwrap();
+        let (_listener, file) = listen(&path, &RunAs::own(), false).unwrap();
         fs::remove_file(&path).unwrap();
         fs::write(&path, "somebody's").unwrap();
         assert!(!file.is_there());
         drop(file);
         assert!(path.exists());
-        assert!(listen(&path, None, true).is_err(), "a file is no socket");
+        assert!(listen(&path, &RunAs::own(), true).is_err(), "a file is no socket");
         assert_eq!(fs::read_to_string(&path).unwrap(), "somebody's");
     }
 
@@ -277,9 +273,9 @@ mod tests {
         let long = folder.0.join("x".repeat(120));
         fs::create_dir(&long).unwrap();
         let path = long.join("paceline.sock");
-        let (_listener, file) = listen(&path, None, true).unwrap();
+        let (_listener, file) = listen(&path, &RunAs::own(), true).unwrap();
         assert!(connect(&path).is_ok() && file.is_there());
-        assert!(matches!(listen(&path, None, true), Err(NoSocket::Taken)));
+        assert!(matches!(listen(&path, &RunAs::own(), true), Err(NoSocket::Taken)));
     }
 
     #[test]
@@ -287,8 +283,8 @@ mod tests {
         let folder = Folder::new("open");
         fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).unwrap();
         let path = folder.0.join("paceline.sock");
-        assert!(matches!(listen(&path, None, false), Err(NoSocket::Unsafe(_))));
-        assert!(listen(&path, None, true).is_ok());
+        assert!(matches!(listen(&path, &RunAs::own(), false), Err(NoSocket::Unsafe(_))));
+        assert!(listen(&path, &RunAs::own(), true).is_ok());
     }
 
     #[test]
@@ -297,10 +293,11 @@ mod tests {
             return eprintln!("only root can make it for somebody else");
         }
         let account = Account { uid: 65534, gid: 65534, groups: vec![65534], name: None, home: "/".into() };
+        let account = RunAs::Account(account.into());
         let folder = Folder::new("account");
         let path = folder.0.join("paceline.sock");
         // In root's own folder.
-        let (_listener, file) = listen(&path, Some(&account), true).unwrap();
+        let (_listener, file) = listen(&path, &account, true).unwrap();
         let found = fs::metadata(&path).unwrap();
         assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (65534, 65534, 0o600));
         drop(file);
@@ -309,10 +306,10 @@ mod tests {
         fs::create_dir(&own).unwrap();
         std::os::unix::fs::symlink("/etc", own.join("tmp")).unwrap();
         std::os::unix::fs::chown(&own, Some(65534), Some(65534)).unwrap();
-        let refused = listen(&own.join("tmp/paceline.sock"), Some(&account), false);
+        let refused = listen(&own.join("tmp/paceline.sock"), &account, false);
         assert!(refused.is_err() && !Path::new("/etc/paceline.sock").exists());
         fs::remove_file(own.join("tmp")).unwrap();
-        let (_listener, _file) = listen(&own.join("tmp/paceline.sock"), Some(&account), false).unwrap();
+        let (_listener, _file) = listen(&own.join("tmp/paceline.sock"), &account, false).unwrap();
         assert_eq!(fs::metadata(own.join("tmp/paceline.sock")).unwrap().uid(), 65534);
     }
 }

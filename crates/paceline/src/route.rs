@@ -4,7 +4,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
-    account::Account,
+    account::RunAs,
     caching::SiteCache,
     config::{AppKind, SiteConfig},
     metrics,
@@ -26,8 +26,8 @@ pub struct Site {
     pub upstream: Option<Upstream>,
     /// None: it keeps no pages.
     pub cache: Option<Arc<SiteCache>>,
-    /// Whose eyes its files are read with; None: ours.
-    pub account: Option<Arc<Account>>,
+    /// With whose rights its files are read. None: that could not be determined, so none are.
+    pub read_as: Option<RunAs>,
     pub metrics: Arc<metrics::Site>,
 }
 
@@ -36,7 +36,7 @@ impl Site {
         config: SiteConfig,
         folder: Option<Folder>,
         app: Option<Arc<App>>,
-        account: Option<Arc<Account>>,
+        read_as: Option<RunAs>,
         cache: Option<Arc<SiteCache>>,
         metrics: Arc<metrics::Site>,
     ) -> Site {
@@ -46,7 +46,7 @@ impl Site {
             .clone()
             .filter(|_| app.is_none())
             .map(|address| Upstream::new(address, config.upstream_connect_timeout, config.app_hard_timeout));
-        Site { config, rate_limits, folder, app, upstream, cache, account, metrics }
+        Site { config, rate_limits, folder, app, upstream, cache, read_as, metrics }
     }
 
     /// Whether the site is made of files alone.

@@ -4,8 +4,8 @@
 
 use std::{
     future::Future,
+    io,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -14,12 +14,28 @@ use rustix::{
     thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid},
 };
 
-use super::Account;
+use super::{Account, RunAs};
 
-/// Calls `act` as the account, or as ourselves where there is none.
-pub fn acting<T>(account: Option<&Account>, act: impl FnOnce() -> T) -> T {
-    let _back = account.map(As::new);
-    act()
+/// Calls `act` with the rights of an account, or with our own where it is to be as us.
+pub fn acting<T>(run_as: &RunAs, act: impl FnOnce() -> T) -> T {
+    match run_as {
+        RunAs::Ourselves | RunAs::Root(_) => act(),
+        RunAs::Account(account) => {
+            let _back = As::new(account).unwrap_or_else(|_| give_up());
+            act()
+        }
+    }
+}
+
+/// The same as an account that the kernel may refuse us; it has not been called then.
+pub(super) fn try_acting<T>(account: &Account, act: impl FnOnce() -> T) -> io::Result<T> {
+    let _back = As::new(account)?;
+    Ok(act())
+}
+
+/// Whether threads of ours can become the account. Root can't in a container without the capabilities for it.
+pub(super) fn is_possible(account: &Account) -> io::Result<()> {
+    try_acting(account, || ())
 }
 
 struct As {
@@ -29,16 +45,15 @@ struct As {
 
 impl As {
     /// The kernel keeps identities for each thread; the real and the saved ones stay root's, for the way back.
-    fn new(account: &Account) -> As {
-        let back = As { gid: getegid(), groups: getgroups().unwrap_or_default() };
+    fn new(account: &Account) -> io::Result<As> {
+        let (gid, before) = (getegid(), getgroups()?);
         let groups: Vec<Gid> = account.groups.iter().map(|group| Gid::from_raw(*group)).collect();
-        let taken = set_thread_groups(&groups)
-            .and_then(|()| set_thread_res_gid(None, Gid::from_raw(account.gid), None))
-            .and_then(|()| set_thread_res_uid(None, Uid::from_raw(account.uid), None));
-        if taken.is_err() {
-            give_up();
-        }
-        back
+        set_thread_groups(&groups)?;
+        // From here on it is dropped, also by an error, and with it what has been taken.
+        let back = As { gid, groups: before };
+        set_thread_res_gid(None, Gid::from_raw(account.gid), None)?;
+        set_thread_res_uid(None, Uid::from_raw(account.uid), None)?;
+        Ok(back)
     }
 }
 
@@ -61,13 +76,13 @@ fn give_up() -> ! {
 
 /// A future that acts as the account whenever it is polled.
 pub struct Acting<F> {
-    account: Option<Arc<Account>>,
+    run_as: RunAs,
     future: F,
 }
 
 impl<F: Future + Unpin> Acting<F> {
-    pub fn new(account: Option<Arc<Account>>, future: F) -> Acting<F> {
-        Acting { account, future }
+    pub fn new(run_as: RunAs, future: F) -> Acting<F> {
+        Acting { run_as, future }
     }
 }
 
@@ -75,8 +90,8 @@ impl<F: Future + Unpin> Future for Acting<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let account = self.account.clone();
-        acting(account.as_deref(), || Pin::new(&mut self.future).poll(cx))
+        let Acting { run_as, future } = &mut *self;
+        acting(run_as, || Pin::new(future).poll(cx))
     }
 }
 
@@ -93,9 +108,10 @@ mod tests {
         let nobody = Account { uid: 65534, gid: 65534, groups: vec![65534], name: None, home: PathBuf::from("/") };
         let read = || std::fs::read("/etc/shadow").map(|_| ()).map_err(|error| error.kind());
         let groups = getgroups().unwrap();
-        assert_eq!(acting(Some(&nobody), read), Err(std::io::ErrorKind::PermissionDenied));
-        let panicked = std::panic::catch_unwind(|| acting(Some(&nobody), || panic!("in the middle")));
+        let nobody = RunAs::Account(nobody.into());
+        assert_eq!(acting(&nobody, read), Err(io::ErrorKind::PermissionDenied));
+        let panicked = std::panic::catch_unwind(|| acting(&nobody, || panic!("in the middle")));
         assert!(panicked.is_err());
-        assert_eq!((acting(None, read), getegid(), getgroups().unwrap()), (Ok(()), Gid::ROOT, groups));
+        assert_eq!((acting(&RunAs::Root(None), read), getegid(), getgroups().unwrap()), (Ok(()), Gid::ROOT, groups));
     }
 }

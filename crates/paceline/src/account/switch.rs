@@ -15,7 +15,7 @@ use rustix::{
     thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid, set_thread_uid},
 };
 
-use super::Account;
+use super::RunAs;
 
 /// The first argument of a program that is to become another one.
 pub const SWITCH: &str = "--switch-user";
@@ -28,10 +28,10 @@ const CAN_NOT_RUN: u8 = 126;
 const SECRETS: [&str; 1] = ["PACELINE_CONTROL_TOKEN"];
 
 /// The front's own variables without its secrets, with the home and name of the account.
-pub fn env(account: Option<&Account>) -> BTreeMap<OsString, OsString> {
+pub fn env(run_as: &RunAs) -> BTreeMap<OsString, OsString> {
     let mut env: BTreeMap<OsString, OsString> =
         std::env::vars_os().filter(|(name, _)| !SECRETS.iter().any(|secret| name == secret)).collect();
-    let Some(account) = account else { return env };
+    let Some(account) = run_as.account() else { return env };
     for name in ["HOME", "USER", "LOGNAME", "MAIL", "XDG_RUNTIME_DIR"] {
         env.remove(OsStr::new(name));
     }
@@ -42,17 +42,18 @@ pub fn env(account: Option<&Account>) -> BTreeMap<OsString, OsString> {
     env
 }
 
-/// A command that runs `program` with these variables alone: as the account, or as ourselves where there is none.
-pub fn command(account: Option<&Account>, program: &Path, env: BTreeMap<OsString, OsString>) -> Command {
-    let Some(account) = account else {
+/// A command that runs `program` in the directory `dir` with these variables alone: as `run_as` says. An account enters the
+/// directory by itself, so that it must be able to.
+pub fn command(run_as: &RunAs, program: &Path, dir: &Path, env: BTreeMap<OsString, OsString>) -> Command {
+    let Some(account) = run_as.account() else {
         let mut command = Command::new(program);
-        command.env_clear().envs(env);
+        command.current_dir(dir).env_clear().envs(env);
         return command;
     };
     let groups: Vec<String> = account.groups.iter().map(u32::to_string).collect();
     let mut command = Command::new("/proc/self/exe");
     command.arg(SWITCH).arg(account.uid.to_string()).arg(account.gid.to_string()).arg(groups.join(","));
-    command.arg(account.shown()).arg(program);
+    command.arg(account.shown()).arg(dir).arg(program);
     command.env_clear().envs(env.into_iter().map(|(name, value)| (marked(&name), value)));
     command
 }
@@ -65,7 +66,7 @@ fn marked(name: &OsStr) -> OsString {
 /// `arguments`: those after SWITCH.
 pub fn obey(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let [uid, gid, groups, name, program, rest @ ..] = &arguments[..] else { return failed("wrong arguments") };
+    let [uid, gid, groups, name, dir, program, rest @ ..] = &arguments[..] else { return failed("wrong arguments") };
     let number = |text: &OsStr| text.to_str().and_then(|text| text.parse::<u32>().ok());
     let groups: Option<Vec<u32>> =
         groups.to_str().map(|text| text.split(',').filter_map(|group| group.parse().ok()).collect());
@@ -75,6 +76,9 @@ pub fn obey(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let name = name.to_string_lossy();
     if let Err(why) = become_for_good(uid, gid, &groups) {
         return failed(&format!("can't become {name}: {why}"));
+    }
+    if let Err(why) = std::env::set_current_dir(dir) {
+        return failed(&format!("{name} can't enter {}: {why}", Path::new(dir).display()));
     }
     // The server's own script, which the account must be able to read.
     if let Some(script) = rest.first().map(Path::new).filter(|path| path.is_absolute()) {

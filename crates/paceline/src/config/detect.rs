@@ -8,10 +8,14 @@ use std::{
 };
 
 use super::{AppKind, SiteConfig};
+use crate::account::{self, Wanted};
 
 /// What an application's root has and a folder of plain files has not; also every `*.ru`, and a folder `config`. Source, keys and the
 /// database lie beside these.
 const MARKS: [&str; 2] = ["Gemfile", "gems.rb"];
+
+/// Bytes of a Ruby file that are looked at: what it requires stands above all else.
+const LOOKED_AT: u64 = 256 << 10;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Detected {
@@ -80,7 +84,7 @@ pub fn detect_site(site: &SiteConfig, root: &Path) -> Result<Detected, DetectErr
         (None, Some(rackup)) => match detected {
             Ok(detected) if matches!(detected.kind, AppKind::Rails | AppKind::Rack) => Ok(detected),
             Err(error @ (DetectError::Unreadable { .. } | DetectError::NotAFolder { .. })) => Err(error),
-            _ if requires_sinatra(rackup) => Ok(Detected { kind: AppKind::Sinatra, entry: rackup.clone() }),
+            _ if requires_sinatra(root, rackup) => Ok(Detected { kind: AppKind::Sinatra, entry: rackup.clone() }),
             _ => Ok(Detected { kind: AppKind::Rack, entry: rackup.clone() }),
         },
         (None, None) => detected,
@@ -109,7 +113,7 @@ fn detect(root: &Path) -> Result<Detected, DetectError> {
     names.sort_by_key(|name| (name != "app.rb", name.clone()));
     let mut ruby_files =
         names.iter().map(|name| root.join(name)).filter(|path| path.extension().is_some_and(|end| end == "rb"));
-    if let Some(file) = ruby_files.find(|path| requires_sinatra(path)) {
+    if let Some(file) = ruby_files.find(|path| requires_sinatra(root, path)) {
         return found(AppKind::Sinatra, file);
     }
     if names.is_empty() {
@@ -149,8 +153,12 @@ fn mark_of_application(names: &[OsString], has_config: bool) -> Option<String> {
 }
 
 /// A line `require "sinatra"` (not sinatra/base: its classes are started by a config.ru).
-fn requires_sinatra(path: &Path) -> bool {
-    let Ok(text) = fs::read(path) else { return false };
+fn requires_sinatra(root: &Path, path: &Path) -> bool {
+    let beginning = || {
+        let run_as = account::of_files(&Wanted::default(), root).ok()?;
+        account::beginning(&run_as, path, LOOKED_AT).ok()
+    };
+    let Some(text) = beginning() else { return false };
     String::from_utf8_lossy(&text).lines().any(|line| {
         let mut words = line.split(|c: char| c.is_whitespace() || "\"'();".contains(c)).filter(|word| !word.is_empty());
         words.next() == Some("require") && words.next() == Some("sinatra")

@@ -8,9 +8,11 @@ use std::{
 
 use super::{
     layer::{Layer, View},
+    load::toml_text,
     paceline_toml::{self, Role},
     resolve, SiteConfig,
 };
+use crate::account::{self, Provenance};
 
 #[derive(Debug, Default)]
 pub struct Discovered {
@@ -42,28 +44,49 @@ impl Inherited {
         for (variable, text) in &defaults.env {
             site.env.entry(variable.clone()).or_insert_with(|| text.clone());
         }
+        site.provenance = Provenance { only: false, discovered: true, ..defaults.provenance };
         site
     }
 }
 
 /// `defaults`: a site of which nothing is said, with the variables that the server adds for its applications.
 pub fn sites_in(dir: &Path, inherited: &Inherited, defaults: &SiteConfig) -> io::Result<Discovered> {
+    let mut found = Discovered::default();
+    for name in folders_in(dir)? {
+        match site_in(dir, &name, inherited, defaults) {
+            Ok(site) => found.sites.push(*site),
+            Err(broken) => found.broken.push(*broken),
+        }
+    }
+    Ok(found)
+}
+
+/// The names of the sites of a directory, in order.
+pub fn folders_in(dir: &Path) -> io::Result<Vec<String>> {
     let mut names: Vec<String> =
         fs::read_dir(dir)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
     names.retain(|name| !name.starts_with('.') && may_be_folder(&dir.join(name)));
     names.sort();
-    let mut found = Discovered::default();
-    for name in names {
-        let folder = dir.join(&name);
-        match own_settings(&root_in(&folder)) {
-            Ok(own) => found.sites.push(inherited.site(&folder, &name, &own, defaults)),
-            Err(problems) => {
-                let site = inherited.site(&folder, &name, &Layer::default(), defaults);
-                found.broken.push((site, problems.join("\n")));
-            }
+    Ok(names)
+}
+
+/// One of the sites. Err: its own paceline.toml is wrong; the site as it would be without it, and what is wrong.
+pub fn site_in(
+    dir: &Path,
+    name: &str,
+    inherited: &Inherited,
+    defaults: &SiteConfig,
+) -> Result<Box<SiteConfig>, Box<(SiteConfig, String)>> {
+    let folder = dir.join(name);
+    let base = inherited.site(&folder, name, &Layer::default(), defaults);
+    match own_settings(&base) {
+        Ok((own, written_by)) => {
+            let mut site = inherited.site(&folder, name, &own, defaults);
+            site.provenance.written_by = written_by.or(site.provenance.written_by);
+            Ok(Box::new(site))
         }
+        Err(problems) => Err(Box::new((base, problems.join("\n")))),
     }
-    Ok(found)
 }
 
 /// A folder, or one that can't be seen at the moment, as on a file system that does not answer.
@@ -95,14 +118,17 @@ fn hosts(name: &str) -> Vec<String> {
     hosts
 }
 
-fn own_settings(root: &Path) -> Result<Layer, Vec<String>> {
-    let path = root.join("paceline.toml");
-    if !path.is_file() {
-        return Ok(Layer::default());
+/// The folder's own settings, read with the rights of who may have written them, and that account. None: root alone.
+fn own_settings(site: &SiteConfig) -> Result<(Layer, Option<u32>), Vec<String>> {
+    let path = site.root.join("paceline.toml");
+    if fs::symlink_metadata(&path).is_err() {
+        return Ok(Default::default());
     }
     let shown = path.display().to_string();
-    let text = fs::read_to_string(&path).map_err(|why| vec![format!("{shown}: cannot be read: {why}")])?;
-    paceline_toml::read(&text, &shown, root, Role::Folder).map(|read| read.layer)
+    let author = account::author(&path, site.user.as_deref()).map_err(|why| vec![format!("{shown}: {why}")])?;
+    let text = toml_text(&path, &shown, &author.run_as()).map_err(|why| vec![why])?;
+    let read = paceline_toml::read(&text, &shown, &site.root, Role::Folder)?;
+    Ok((read.layer, author.account().map(|account| account.uid)))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::{
     value::Value,
     AppKind, CacheDisk, Config, Listening, SiteConfig,
 };
-use crate::account;
+use crate::account::{self, Author, Provenance, RunAs};
 
 /// What is around the program, as data, so that tests can make it up.
 pub struct Surroundings<'a> {
@@ -87,25 +87,42 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         ConfigFile::None => (None, None),
     };
     let mut problems = read.problems;
+    let said = View::new(vec![&flag_layer, &read.layer], around.cores);
+    let user = said.text("user");
+    let authors = [toml.as_deref(), puma_file.as_deref()].map(|path| author(path, &dir, user.as_deref()));
+    let [toml_author, puma_author] = authors.map(|author| {
+        author.unwrap_or_else(|wrong| {
+            problems.push(wrong);
+            None
+        })
+    });
     let toml_path = toml.clone();
-    let toml = toml.map_or_else(|| Ok(FromToml::default()), |path| toml_file(&path, &around.cwd)).unwrap_or_else(
-        |mut wrong| {
-            problems.append(&mut wrong);
-            FromToml::default()
+    let toml = toml
+        .zip(toml_author.as_ref())
+        .map_or_else(|| Ok(FromToml::default()), |(path, author)| toml_file(&path, &around.cwd, &author.run_as()));
+    let toml = toml.unwrap_or_else(|mut wrong| {
+        problems.append(&mut wrong);
+        FromToml::default()
+    });
+    let puma = puma_file.as_ref().zip(puma_author.as_ref()).map_or_else(
+        || Ok(FromPuma::default()),
+        |(path, author)| {
+            let asking = Asking {
+                ruby: &said.path("ruby").unwrap_or_else(|| "ruby".into()),
+                dir: &dir,
+                environment: said.given("environment").map(|_| said.environment()),
+                run_as: author.evaluates_as(user.as_deref()).map_err(|why| why.to_string())?,
+            };
+            puma::read(path, &asking)
         },
     );
-    let said = View::new(vec![&flag_layer, &read.layer], around.cores);
-    let asking = Asking {
-        ruby: &said.path("ruby").unwrap_or_else(|| "ruby".into()),
-        dir: &dir,
-        environment: said.given("environment").map(|_| said.environment()),
-    };
-    let puma = puma_file.as_ref().map_or_else(|| Ok(FromPuma::default()), |path| puma::read(path, &asking));
     let mut puma = puma.unwrap_or_else(|wrong| {
         problems.push(wrong);
         FromPuma::default()
     });
-    if let Some((path, owner)) = toml_path.as_deref().and_then(somebody_elses) {
+    let somebody_elses =
+        |path: &Option<PathBuf>, author: &Option<Author>| Some((path.clone()?, author.as_ref()?.account()?.shown()));
+    if let Some((path, owner)) = somebody_elses(&toml_path, &toml_author) {
         for key in
             ROOTS_OWN.iter().filter(|key| toml.layer.has(key) || toml.sites.iter().any(|site| site.layer.has(key)))
         {
@@ -115,7 +132,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
             ));
         }
     }
-    if let Some((path, owner)) = puma_file.as_deref().and_then(somebody_elses) {
+    if let Some((path, owner)) = somebody_elses(&puma_file, &puma_author) {
         for key in ROOTS_OWN.iter().filter(|key| puma.layer.has(key)).collect::<Vec<_>>() {
             puma.layer.remove(key);
             notices.push(format!(
@@ -145,7 +162,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
     };
     let server = sources.server();
     let nothing = Layer::default();
-    let site_defaults = resolve::site(&sources.site(&nothing), &root);
+    let mut site_defaults = resolve::site(&sources.site(&nothing), &root);
     let sites_dir = server.path("sites");
     let mut sites: Vec<_> = toml.sites.iter().map(|own| resolve::site(&sources.site(&own.layer), &root)).collect();
     if flag_layer.has("rackup") && (!sites.is_empty() || sites_dir.is_some()) {
@@ -160,6 +177,11 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
     // The process that started us has loaded the app as itself; what follows it runs as the same.
     if flags.adopt_control_fd.is_some() {
         sites.iter_mut().for_each(adopt);
+    }
+    let written_by = [&toml_author, &puma_author].into_iter().flatten().find_map(Author::account).map(|own| own.uid);
+    let only = sites.len() == 1 && sites_dir.is_none();
+    for site in sites.iter_mut().chain([&mut site_defaults]) {
+        site.provenance = Provenance { only, discovered: false, written_by };
     }
     problems.append(&mut resolve::check_sites(&mut sites, &toml.sites));
     if let Some(dir) = sites_dir.as_ref().filter(|dir| !dir.is_dir()) {
@@ -248,14 +270,31 @@ fn cache_disk(server: &View<'_>, sites: &[SiteConfig], has_sites_dir: bool) -> R
     Ok(Some(CacheDisk { size, dir }))
 }
 
-/// Settings by which a file could have root write where its owner may not, or run as whom its owner is not.
-const ROOTS_OWN: &[&str] =
-    &["user", "group", "pidfile", "control", "control_url", "incidents_dir", "cache_dir", "access_log", "app_log"];
+/// Bytes of a paceline.toml, at most.
+const LARGEST_TOML: u64 = 1 << 20;
 
-/// The file and its owner, where a server that runs as root reads what somebody else wrote.
-fn somebody_elses(file: &Path) -> Option<(&Path, String)> {
-    let owner = account::of_file(file).ok()??;
-    Some((file, owner.shown()))
+/// Settings by which a file could have root write where its owner may not, or run as whom its owner is not.
+const ROOTS_OWN: &[&str] = &[
+    "user",
+    "group",
+    "pidfile",
+    "control",
+    "control_url",
+    "incidents_dir",
+    "cache_dir",
+    "acme_dir",
+    "access_log",
+    "app_log",
+];
+
+/// Who may have written a settings file, or anything in the directory that it is evaluated in. None: there is no such file.
+fn author(file: Option<&Path>, dir: &Path, user: Option<&str>) -> Result<Option<Author>, String> {
+    let Some(file) = file else { return Ok(None) };
+    let of = |path: &Path| account::author(path, user).map_err(|why| why.to_string());
+    match of(file)? {
+        Author::Trusted => of(dir).map(Some),
+        author => Ok(Some(author)),
+    }
 }
 
 /// Without `.` and a slash at the end; where there is a `..`, what it leads to.
@@ -275,11 +314,17 @@ fn usual_puma(flags: &Layer, environment: &Layer, dir: &Path, cores: usize) -> O
 }
 
 /// Messages name the file as somebody in `cwd` would.
-pub fn toml_file(path: &Path, cwd: &Path) -> Result<FromToml, Vec<String>> {
+fn toml_file(path: &Path, cwd: &Path, run_as: &RunAs) -> Result<FromToml, Vec<String>> {
     let shown = path.strip_prefix(cwd).unwrap_or(path).display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|why| vec![format!("{shown}: cannot be read: {why}")])?;
+    let text = toml_text(path, &shown, run_as).map_err(|why| vec![why])?;
     let base = path.parent().unwrap_or(cwd);
     paceline_toml::read(&text, &shown, base, Role::Server)
+}
+
+/// What a paceline.toml holds. Err: one line that says why it can't be read.
+pub fn toml_text(path: &Path, shown: &str, run_as: &RunAs) -> Result<String, String> {
+    let bytes = account::read(run_as, path, LARGEST_TOML).map_err(|why| format!("{shown}: cannot be read: {why}"))?;
+    String::from_utf8(bytes).map_err(|_| format!("{shown}: cannot be read: it is not UTF-8"))
 }
 
 impl super::SiteConfig {

@@ -32,7 +32,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration}
 
 pub use control_web::{ControlWeb, Token};
 pub use detect::{detect_site, DetectError, Detected};
-pub use discovery::{sites_in, Discovered, Inherited};
+pub use discovery::{folders_in, site_in, sites_in, Discovered, Inherited};
 pub use docs::markdown;
 pub use layer::Layer;
 pub use load::{load, ConfigError, ConfigFile, Flags, Surroundings};
@@ -316,7 +316,7 @@ pub struct SiteConfig {
     pub kind: Option<AppKind>,
     /// The rackup file when it is not `root/config.ru`.
     pub rackup: Option<PathBuf>,
-    /// Account its processes run as. None: the owner of its main file, where the front is root.
+    /// Account its processes run as. None: the owner of its directory, where the front is root.
     pub user: Option<String>,
     /// Their group. None: the account's own.
     pub group: Option<String>,
@@ -403,4 +403,6 @@ pub struct SiteConfig {
     pub puma_config: Option<PathBuf>,
     /// Start when the first request comes, not with the server.
     pub on_demand: bool,
+    /// Who has written this, and whether it is all that the server serves.
+    pub provenance: crate::account::Provenance,
 }

@@ -170,9 +170,9 @@ static OPTIONS: &[Opt] = &[
         "The Ruby to run: a path, or a name to look up in PATH.")
         .fixed("ruby").flag("ruby"),
     Opt::new(SiteByAdmin, APP, "user", Kind::Text { check: account },
-        "User the application runs as, when the server is started as root. Without it that is the owner of config/environment.rb, config.ru or the Sinatra file; \
-        if that is root, the application is not started. `root` means it.")
-        .preset(Unset("the owner of the application's files")).env(&["PACELINE_USER"]).flag("user")
+        "User the application runs as, when the server is started as root. Without it that is the owner of the application's directory; \
+        if that is root, only the server's single application is started, with a warning. `root` means it.")
+        .preset(Unset("the owner of the application's directory")).env(&["PACELINE_USER"]).flag("user")
         .risk("With `root` a hole in the application is a hole in the machine."),
     Opt::new(SiteByAdmin, APP, "group", Kind::Text { check: account },
         "Group the application runs as, when the server is started as root.")

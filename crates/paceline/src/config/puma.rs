@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{bind, layer::Layer, options::named, value::Value};
-use crate::account;
+use crate::account::{self, RunAs};
 
 /// Read by `ruby -`, so that it is found wherever the program is installed.
 const SCRIPT: &str = include_str!("../../../../gem/lib/paceline/puma_config.rb");
@@ -39,6 +39,8 @@ pub struct Asking<'a> {
     pub dir: &'a Path,
     /// The environment if flags or variables name one; otherwise the file may.
     pub environment: Option<&'a str>,
+    /// Who Ruby runs as. It is never root where others could have written what it reads.
+    pub run_as: RunAs,
 }
 
 pub fn read(path: &Path, asking: &Asking) -> Result<FromPuma, String> {
@@ -109,15 +111,13 @@ fn unescaped(text: &str) -> String {
 /// How Ruby ended, and the settings it told or, if it failed, what it printed.
 fn run(path: &Path, shown: &str, asking: &Asking) -> Result<(ExitStatus, String), String> {
     let ruby = asking.ruby.display();
-    // Never as root what somebody else can write.
-    let account = account::of_file(path).map_err(|why| format!("{shown}: {why}"))?;
-    let mut env = account::env(account.as_deref());
+    let mut env = account::env(&asking.run_as);
     if let Some(environment) = asking.environment {
         env.extend(["RAILS_ENV", "RACK_ENV", "APP_ENV"].map(|name| (name.into(), environment.into())));
     }
-    let mut command = account::command(account.as_deref(), asking.ruby, env);
+    let mut command = account::command(&asking.run_as, asking.ruby, asking.dir, env);
     command.args(["-", "--dump"]).arg(path).arg(asking.environment.unwrap_or(""));
-    command.current_dir(asking.dir).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|why| match why.kind() {
         ErrorKind::NotFound => {
             format!("{ruby}: not found, but {shown} needs Ruby; install it, name it with --ruby, or do without the file with -C -")

@@ -302,6 +302,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         server_timing: view.bool("server_timing"),
         puma_config: puma_config(view.given("puma_config"), &root, view.environment()),
         on_demand: view.bool("on_demand"),
+        provenance: Default::default(),
         root,
     }
 }

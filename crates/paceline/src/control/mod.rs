@@ -41,7 +41,7 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 
 use self::web::Web;
 use crate::{
-    account::Account,
+    account::{self, RunAs, Wanted},
     config::{self, AppKind, Config},
     log::Name,
     private_socket::{self, NoSocket, SocketFile},
@@ -65,7 +65,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(5);
 pub struct Control {
     path: Option<PathBuf>,
     named: bool,
-    account: Option<Arc<Account>>,
+    run_as: RunAs,
     open: Option<(UnixListener, SocketFile)>,
     serving: Option<JoinHandle<()>>,
     /// For those served at a time.
@@ -88,7 +88,7 @@ impl Control {
         let mut control = Control {
             path,
             named: config.control.named,
-            account: account(config),
+            run_as: run_as(config),
             open: None,
             serving: None,
             places: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
@@ -98,7 +98,7 @@ impl Control {
         };
         if let Some(path) = &control.path {
             control.open = inherited(path).and_then(|(listener, made_folder)| {
-                let file = SocketFile::of_another(path, control.account.as_deref(), made_folder).ok()?;
+                let file = SocketFile::of_another(path, &control.run_as, made_folder).ok()?;
                 Some((listener, file))
             });
         }
@@ -122,7 +122,7 @@ impl Control {
         else {
             return Ok(());
         };
-        self.open = Some(private_socket::listen(path, self.account.as_deref(), self.named)?);
+        self.open = Some(private_socket::listen(path, &self.run_as, self.named)?);
         Ok(())
     }
 
@@ -203,15 +203,20 @@ fn is_files_alone(config: &Config) -> bool {
 }
 
 /// Who may use it, beside root: the account of all applications, if they have one and the same.
-fn account(config: &Config) -> Option<Arc<Account>> {
-    let of_site = |site: &config::SiteConfig| Found::at(site).ok().and_then(|found| found.account(site).ok()).flatten();
+fn run_as(config: &Config) -> RunAs {
+    common(config).unwrap_or_else(RunAs::own)
+}
+
+fn common(config: &Config) -> Option<RunAs> {
+    let of_site = |site: &config::SiteConfig| Found::at(site).ok()?.run_as(site).ok();
     let mut applications = config.sites.iter().filter(|site| site.upstream.is_none());
     let first = match (&config.sites_dir, applications.next()) {
         (None, Some(first)) => of_site(first)?,
         // Those that are yet to come run as it too.
         (Some(_), first) if config.site_defaults.user.is_some() => {
             let own = &config.site_defaults;
-            let all = crate::account::of_app(own.user.as_deref(), own.group.as_deref(), &own.root).ok().flatten()?;
+            let (user, group) = (own.user.as_deref(), own.group.as_deref());
+            let all = account::of_app(&Wanted { user, group, ..Wanted::default() }, &own.root, &[]).ok()?;
             first.is_none_or(|first| of_site(first).as_ref() == Some(&all)).then_some(all)?
         }
         _ => return None,

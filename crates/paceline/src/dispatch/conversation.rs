@@ -347,8 +347,8 @@ impl Conversation {
         let opened = match self.next().await {
             Ok(FromWorker::File(path)) => {
                 // As the worker's own account could: it names whatever it likes.
-                let account = self.lease.account.clone();
-                let opening = Acting::new(account, Box::pin(static_files::plain_file(&path)));
+                let run_as = self.lease.run_as.clone();
+                let opening = Acting::new(run_as, Box::pin(static_files::plain_file(&path)));
                 opening.await.map_err(|error| unopened(&path, &error))
             }
             Ok(_) => return Answer::Died,

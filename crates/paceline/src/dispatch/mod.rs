@@ -84,7 +84,7 @@ pub async fn run(
         let mut lease =
             app.lease((head.method.as_str(), head.uri.path()), avoid).await.map_err(Failure::Unavailable)?;
         avoid = Some(lease.worker);
-        if let (Some(file), Some(account)) = (&spooled, &lease.account) {
+        if let (Some(file), Some(account)) = (&spooled, lease.run_as.account()) {
             if let Err(error) = file.give_to(account.uid) {
                 lease.give_back();
                 return Err(Failure::Spool(error));

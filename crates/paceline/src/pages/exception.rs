@@ -5,12 +5,15 @@ use super::{
     accept::{form, Form},
     Page,
 };
-use crate::startup_report::{
-    backtrace,
-    html::{self, escape},
-    phrases::{plain, plain_lines},
-    place::Root,
-    Failure,
+use crate::{
+    account::RunAs,
+    startup_report::{
+        backtrace,
+        html::{self, escape},
+        phrases::{plain, plain_lines},
+        place::Root,
+        Failure,
+    },
 };
 use std::{fmt::Write, path::Path};
 
@@ -24,6 +27,8 @@ pub struct AppException<'a> {
     pub backtrace: &'a [String],
     /// The app's directory.
     pub root: &'a Path,
+    /// With whose rights its source is read. None: it is not shown.
+    pub read_as: Option<&'a RunAs>,
     /// `GET /beers/7`
     pub request_line: &'a str,
     /// The request's id, as in the log.
@@ -63,7 +68,7 @@ pub fn exception_page(error: &AppException) -> String {
         cause: None,
         detail: None,
     };
-    let root = Root::of(error.root);
+    let root = Root::of(error.root).read_as(error.read_as.cloned());
     main.push_str(&html::exception("", &failure, &root));
     main.push_str(&html::backtrace_section(&backtrace::frames(error.backtrace, &root)));
     main.push_str(&html::footer(&[error.root.display().to_string(), format!("id {}", error.id)]));
@@ -94,6 +99,7 @@ mod tests {
             file: Some("/srv/app/<b>.rb".as_ref()),
             line: Some(3),
             backtrace: &backtrace,
+            read_as: None,
             root: "/srv/app".as_ref(),
             request_line: "GET /<img src=x>",
             id: "\"id'",

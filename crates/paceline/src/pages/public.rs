@@ -2,26 +2,28 @@
 //! It never follows a page out of a bound, and reads anew each time: the app may change them.
 
 use bytes::Bytes;
-use std::{fs::File, io::Read, path::Path};
+use std::{io::Read, path::Path};
+
+use crate::account::Reader;
 
 const LARGEST: u64 = 1024 * 1024;
 
-/// `public_dir/<status>.html`, when it is a readable file of at most 1 MiB. Reads synchronously: errors are rare.
-pub fn public_page(public_dir: &Path, status: u16) -> Option<Bytes> {
-    let path = public_dir.join(format!("{status}.html"));
-    // Asked before opening, which would wait on a FIFO.
-    let found = std::fs::metadata(&path).ok()?;
+/// `public_dir/<status>.html`, when it is a file of at most 1 MiB that `reader` opens. Reads synchronously: errors are rare.
+pub fn public_page(reader: Reader, public_dir: &Path, status: u16) -> Option<Bytes> {
+    let file = reader(&public_dir.join(format!("{status}.html"))).ok()?;
+    let found = file.metadata().ok()?;
     if !found.is_file() || found.len() > LARGEST {
         return None;
     }
     let mut page = Vec::with_capacity(found.len() as usize);
-    File::open(path).ok()?.take(LARGEST + 1).read_to_end(&mut page).ok()?;
+    file.take(LARGEST + 1).read_to_end(&mut page).ok()?;
     (page.len() as u64 <= LARGEST).then(|| page.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::plain;
 
     #[test]
     fn only_small_regular_files_are_pages() {
@@ -29,9 +31,9 @@ mod tests {
         std::fs::create_dir_all(public.join("503.html")).unwrap();
         std::fs::write(public.join("500.html"), "<h1>Sorry</h1>").unwrap();
         std::fs::write(public.join("502.html"), vec![b'x'; LARGEST as usize + 1]).unwrap();
-        assert_eq!(public_page(&public, 500).as_deref(), Some(&b"<h1>Sorry</h1>"[..]));
+        assert_eq!(public_page(plain, &public, 500).as_deref(), Some(&b"<h1>Sorry</h1>"[..]));
         for status in [404, 502, 503] {
-            assert_eq!(public_page(&public, status), None, "{status}");
+            assert_eq!(public_page(plain, &public, status), None, "{status}");
         }
         std::fs::remove_dir_all(public).unwrap();
     }

@@ -14,6 +14,7 @@ mod popular;
 mod room;
 mod signals;
 mod sites;
+mod survey;
 mod upgrading;
 mod watched;
 mod watching;
@@ -305,7 +306,9 @@ async fn supervise(
     left_out(&server.config, &listeners).iter().for_each(|line| server.log.event(Name::Notice, line));
 
     let mut sites = Sites::new(server.clone(), reaper.clone(), opening::adopted(&server.config));
-    sites.update();
+    sites.look();
+    let scan = sites.looked().await;
+    sites.update(scan);
 
     let inheritance = match inheritance {
         None => None,
@@ -380,6 +383,7 @@ async fn supervise(
                     tokio::task::spawn_blocking(memory::give_back);
                 }
             }
+            scan = sites.looked() => sites.update(scan),
             Some(answer) = upgrades_asked.recv() => {
                 let having = Having { server: &server, listeners: &listeners, control: &control, sites: &sites, reaper: &reaper };
                 upgrading.begin(&having, Some(answer));

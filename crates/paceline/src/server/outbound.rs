@@ -13,7 +13,7 @@ use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::{event_loop, handover};
 use crate::{
-    account::Account,
+    account::RunAs,
     config::SiteConfig,
     egress::{self, Egress},
     private_socket::{self, SocketFile},
@@ -42,7 +42,7 @@ pub struct Outbound {
 /// One site's.
 struct Asking {
     path: PathBuf,
-    account: Option<Account>,
+    run_as: RunAs,
     egress: Arc<Egress>,
     open: Option<(SocketFile, JoinHandle<()>)>,
     tried: Instant,
@@ -53,9 +53,9 @@ impl Outbound {
         Outbound { told, event_loop: None, sites: HashMap::new() }
     }
 
-    /// Lets a site's processes ask, and tells them where. What they may do is changed if it did before.
-    pub fn open(&mut self, site: &mut SiteConfig, account: Option<&Account>) {
-        let Some(policy) = site.egress.clone() else {
+    /// Lets a site's processes ask, which run as `run_as`, and tells them where. None: it is not known as whom, so none may. What they may do is changed if it did before.
+    pub fn open(&mut self, site: &mut SiteConfig, run_as: Option<&RunAs>) {
+        let (Some(policy), Some(run_as)) = (site.egress.clone(), run_as) else {
             self.close(&site.name);
             site.env.entry(VARIABLE.into()).or_insert_with(|| OFF.into());
             return;
@@ -65,12 +65,12 @@ impl Outbound {
         }
         let path = site.root.join(SOCKET);
         site.env.entry(VARIABLE.into()).or_insert_with(|| path.display().to_string());
-        if let Some(asking) = self.sites.get(&site.name).filter(|asking| asking.is_at(&path, account)) {
+        if let Some(asking) = self.sites.get(&site.name).filter(|asking| asking.is_at(&path, run_as)) {
             return asking.egress.change(policy);
         }
         let Ok(event_loop) = self.event_loop() else { return };
         let mut asking =
-            Asking { path, account: account.cloned(), egress: Egress::new(policy), open: None, tried: Instant::now() };
+            Asking { path, run_as: run_as.clone(), egress: Egress::new(policy), open: None, tried: Instant::now() };
         asking.try_open(&event_loop);
         self.told.put(&site.name, asking.egress.clone());
         self.sites.insert(site.name.clone(), asking);
@@ -110,15 +110,15 @@ impl Outbound {
 }
 
 impl Asking {
-    fn is_at(&self, path: &Path, account: Option<&Account>) -> bool {
-        self.path == path && self.account.as_ref() == account
+    fn is_at(&self, path: &Path, run_as: &RunAs) -> bool {
+        self.path == path && self.run_as == *run_as
     }
 
     /// What can't be opened now is tried again later: those who ask make their calls by themselves meanwhile.
     fn try_open(&mut self, event_loop: &Handle) {
         self.tried = Instant::now();
         self.stop();
-        let Ok((listener, file)) = private_socket::listen(&self.path, self.account.as_ref(), false) else { return };
+        let Ok((listener, file)) = private_socket::listen(&self.path, &self.run_as, false) else { return };
         let _within = event_loop.enter();
         let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
         self.open = Some((file, event_loop.spawn(egress::serve(listener, self.egress.clone()))));

@@ -3,19 +3,25 @@
 
 use std::{
     collections::HashMap,
-    os::unix::{fs::MetadataExt, net::UnixStream},
+    os::unix::net::UnixStream,
     path::PathBuf,
     sync::Arc,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, task::JoinHandle};
 
-use super::{outbound::Outbound, popular, watched::Watched, Server};
+use super::{
+    outbound::Outbound,
+    popular,
+    survey::{Before, Content, Looks, Prepared, Scan, Survey, Surveyor},
+    watched::Watched,
+    Server,
+};
 use crate::{
-    account,
+    account::{self, RunAs},
     caching::SiteCache,
-    config::{self, AppKind, SiteConfig},
+    config::{AppKind, Config, SiteConfig},
     log::{Log, Name},
     route::{Routes, Site},
     startup_report,
@@ -24,7 +30,6 @@ use crate::{
         actor::{restart::Wish, Popular},
         app::{App, Order, State},
         attempts::{Cause, Outcome},
-        found::Found,
         reaper::Reaper,
     },
 };
@@ -46,6 +51,11 @@ struct Known {
 }
 
 impl Known {
+    fn before(&self) -> Before {
+        let unknown = self.problem.is_none() && self.site.read_as.is_none();
+        Before { wanted: self.wanted.clone(), problem: self.problem.clone(), looks: self.looks, unknown }
+    }
+
     fn say_always(&self) {
         self.site.app.iter().for_each(|app| app.load_always(self.watched.always));
     }
@@ -58,84 +68,55 @@ pub struct Sites {
     adopted: Option<UnixStream>,
     known: HashMap<String, Known>,
     outbound: Outbound,
+    surveyor: Surveyor,
+    /// The look at the folders that is under way.
+    scan: Option<JoinHandle<Scan>>,
+    config: Arc<Config>,
 }
 
 impl Sites {
     pub fn new(server: Arc<Server>, reaper: Reaper, adopted: Option<UnixStream>) -> Sites {
         let egress = server.egress.clone();
-        Sites { server, reaper, adopted, known: HashMap::new(), outbound: Outbound::new(egress) }
+        let config = Arc::new(server.config.clone());
+        let (known, outbound) = (HashMap::new(), Outbound::new(egress));
+        Sites { server, reaper, adopted, known, outbound, surveyor: Surveyor::default(), scan: None, config }
     }
 
-    /// Makes the routes what the configuration and the folder of sites say now.
-    pub fn update(&mut self) {
-        let config = &self.server.config;
-        let mut wanted: Vec<_> = config.sites.iter().map(|site| (site.clone(), None)).collect();
-        if let Some(dir) = &config.sites_dir {
-            match config::sites_in(dir, &config.inherited, &config.site_defaults) {
-                Ok(found) => {
-                    // A name or host of the configuration's own sites is theirs.
-                    let free = |site: &SiteConfig| config.sites.iter().all(|own| own.name != site.name);
-                    wanted.extend(found.sites.into_iter().filter(&free).map(|site| (site, None)));
-                    wanted.extend(
-                        found.broken.into_iter().filter(|(site, _)| free(site)).map(|(site, why)| (site, Some(why))),
-                    );
-                }
-                // The folder is away for a moment (a mount, a rename): what is served goes on being served.
-                Err(_) if !self.known.is_empty() => return,
-                Err(error) => self.server.log.event(Name::Site, format!("{}: {error}", dir.display())),
+    /// Begins to look at the folders, unless somebody does.
+    pub fn look(&mut self) {
+        self.outbound.look();
+        if self.scan.is_some() {
+            return;
+        }
+        let before = self.known.iter().map(|(name, known)| (name.clone(), known.before())).collect();
+        self.scan = Some(tokio::spawn(self.surveyor.clone().scan(self.config.clone(), before)));
+    }
+
+    /// Resolves when a look at the folders has come to its end; never where none is under way.
+    pub async fn looked(&mut self) -> Scan {
+        loop {
+            let Some(scan) = &mut self.scan else { return std::future::pending().await };
+            let ended = scan.await;
+            self.scan = None;
+            if let Ok(scan) = ended {
+                return scan;
             }
         }
+    }
+
+    /// Makes the routes what the configuration and the folder of sites say now, and restarts what asks for it.
+    pub fn update(&mut self, scan: Scan) {
+        match scan.failed {
+            // The folder is away for a moment (a mount, a rename): what is served goes on being served.
+            Some(_) if !self.known.is_empty() => return,
+            Some(why) => self.server.log.event(Name::Site, why),
+            None => {}
+        }
         let mut changed = self.server.routes().all().is_empty();
-        let mut names: Vec<String> = wanted.iter().map(|(site, _)| site.name.clone()).collect();
+        let mut names: Vec<String> = scan.sites.iter().map(|(name, _)| name.clone()).collect();
         names.extend(self.away(&names));
-        for (site, problem) in wanted {
-            // What serves goes on while its root can't be seen: nothing that is read there now says anything.
-            if self.known.contains_key(&site.name) && !site.root.is_dir() {
-                continue;
-            }
-            let looks = match self.known.get_mut(&site.name) {
-                Some(known) if problem.is_some() => {
-                    if known.problem != problem {
-                        say_problem(&self.server.log, &site, &problem);
-                    }
-                    // What was served before its paceline.toml was broken goes on being served.
-                    if known.problem.is_none() || known.problem == problem {
-                        continue;
-                    }
-                    Looks::at(&site)
-                }
-                Some(known) => {
-                    let looks = known.looks.again(&site);
-                    if known.problem.is_none() && known.wanted == site && !known.looks.differs(&looks) {
-                        known.looks = looks;
-                        continue;
-                    }
-                    looks
-                }
-                None => {
-                    say_problem(&self.server.log, &site, &problem);
-                    Looks::at(&site)
-                }
-            };
-            changed = true;
-            let made = self.make(site.clone(), looks.content, problem.as_deref());
-            let watched = Watched::at(&site.root);
-            let known = Known { site: Arc::new(made), wanted: site.clone(), problem, looks, watched, away: None };
-            known.say_always();
-            match self.known.insert(site.name.clone(), known) {
-                Some(old) => {
-                    self.server.log.of(&site.name).event(
-                        Name::Site,
-                        format!("{}: its settings or files have changed; starting it anew", site.name),
-                    );
-                    stop_app(&old.site);
-                }
-                None if self.server.config.sites_dir.is_some() => {
-                    let text = format!("Site {}: {}", site.name, site.root.display());
-                    self.server.log.of(&site.name).event(Name::Site, text);
-                }
-                None => {}
-            }
+        for survey in scan.sites.into_iter().filter_map(|(_, survey)| survey) {
+            changed |= self.take(*survey);
         }
         let gone: Vec<_> = self.known.keys().filter(|name| !names.contains(name)).cloned().collect();
         for name in gone {
@@ -168,31 +149,85 @@ impl Sites {
         away
     }
 
-    fn make(&mut self, mut site: SiteConfig, content: Content, problem: Option<&str>) -> Site {
+    /// Takes what was found of a site. Whether it is served otherwise now.
+    fn take(&mut self, survey: Survey) -> bool {
+        let Survey { wanted: site, problem, looks, seen, prepared } = survey;
+        if let Some(known) = self.known.get_mut(&site.name) {
+            let cause = known.watched.take(seen.clone(), Instant::now());
+            known.say_always();
+            let app = known.site.app.as_ref().filter(|app| !matches!(app.state(), State::Stopped));
+            if let (Some(app), Some(cause)) = (app, cause) {
+                app.order(Order::Restart(Wish::by(cause)));
+            }
+            if problem.is_some() && known.problem != problem {
+                say_problem(&self.server.log, &site, &problem);
+            }
+            let found_out = known.site.read_as.is_none() && prepared.as_ref().is_some_and(|now| now.run_as.is_some());
+            let same = match &problem {
+                // What was served before its paceline.toml was broken goes on being served.
+                Some(_) => known.problem.is_none() || known.problem == problem,
+                None => known.problem.is_none() && known.wanted == site && !known.looks.differs(&looks) && !found_out,
+            };
+            if same {
+                if problem.is_none() {
+                    known.looks = looks;
+                }
+                return false;
+            }
+        } else {
+            say_problem(&self.server.log, &site, &problem);
+        }
+        let Some(prepared) = prepared else { return false };
+        let made = self.make(site.clone(), looks.content, prepared, problem.as_deref());
+        let watched = Watched::new(seen);
+        let known = Known { site: Arc::new(made), wanted: site.clone(), problem, looks, watched, away: None };
+        known.say_always();
+        match self.known.insert(site.name.clone(), known) {
+            Some(old) => {
+                self.server
+                    .log
+                    .of(&site.name)
+                    .event(Name::Site, format!("{}: its settings or files have changed; starting it anew", site.name));
+                stop_app(&old.site);
+            }
+            None if self.server.config.sites_dir.is_some() => {
+                let text = format!("Site {}: {}", site.name, site.root.display());
+                self.server.log.of(&site.name).event(Name::Site, text);
+            }
+            None => {}
+        }
+        true
+    }
+
+    fn make(&mut self, mut site: SiteConfig, content: Content, prepared: Prepared, problem: Option<&str>) -> Site {
+        let Prepared { run_as, refused, files } = prepared;
+        // Of an application its start says so.
+        if let Some(why) = refused.filter(|_| content == Content::Files || site.upstream.is_some()) {
+            let text = format!("Site {}: no files are served: {why}", site.name);
+            self.server.log.of(&site.name).event(Name::Site, text);
+        }
+        let is_files = content == Content::Files;
+        if is_files {
+            site.kind = Some(AppKind::Files);
+        }
         let metrics = self.server.metrics.site(&site.name);
         if let Some(why) = problem {
             let app = App::broken(site.clone(), "read the site's settings", why);
             return Site::new(site, None, Some(app), None, None, metrics);
         }
         if site.upstream.is_some() {
-            let account = account::of_app(site.user.as_deref(), site.group.as_deref(), &site.root).ok().flatten();
-            let folder = site.static_files.then(|| Folder::new(site.root.join(&site.public), site.static_max_age));
+            let folder = run_as.as_ref().filter(|_| site.static_files).map(|run_as| folder(files, run_as, &site));
             let cache = self.cache_of(&site);
-            return Site::new(site, folder.map(Folder::glancing), None, account, cache, metrics);
+            return Site::new(site, folder.map(Folder::glancing), None, run_as, cache, metrics);
         }
-        let is_files = content == Content::Files;
-        if is_files {
-            site.kind = Some(AppKind::Files);
-        }
-        // Where the app may not run as root, its start says so.
-        let account = Found::at(&site).ok().and_then(|found| found.account(&site).ok()).flatten();
         if !is_files {
-            self.outbound.open(&mut site, account.as_deref());
+            self.warn_of_root(&site, run_as.as_ref());
+            self.outbound.open(&mut site, run_as.as_ref());
         }
-        let folder = Folder::new(files_of(&site, is_files), site.static_max_age);
+        let folder = run_as.as_ref().map(|run_as| folder(files, run_as, &site));
         let folder = match is_files {
-            true => Some(folder),
-            false => site.static_files.then(|| folder.glancing()),
+            true => folder,
+            false => folder.filter(|_| site.static_files).map(Folder::glancing),
         };
         let app = (!is_files).then(|| {
             let app = App::new(
@@ -210,7 +245,7 @@ impl Sites {
             app
         });
         let cache = self.cache_of(&site).filter(|_| app.is_some());
-        Site::new(site, folder, app, account, cache, metrics)
+        Site::new(site, folder, app, run_as, cache, metrics)
     }
 
     fn popular(&self, site: &str) -> Popular {
@@ -223,18 +258,16 @@ impl Sites {
         Some(Arc::new(SiteCache::new(self.server.cache.clone(), settings, self.server.log.of(&site.name))))
     }
 
-    /// Looks for sites that came, went or changed, and at what asks for a restart of an app.
-    pub fn look(&mut self) {
-        self.update();
-        self.outbound.look();
-        for known in self.known.values_mut() {
-            let cause = known.watched.look(&known.wanted.root, Instant::now());
-            known.say_always();
-            if let (Some(app), Some(cause)) = (&known.site.app, cause) {
-                if !matches!(app.state(), State::Stopped) {
-                    app.order(Order::Restart(Wish::by(cause)));
-                }
-            }
+    /// That an application runs as root is said once, where nobody has asked for it.
+    fn warn_of_root(&self, site: &SiteConfig, run_as: Option<&RunAs>) {
+        if site.user.is_none() && matches!(run_as, Some(RunAs::Root(_))) {
+            let text = format!(
+                "WARNING: {} runs as root, the owner of {}: whoever gets into it has this machine. \
+                 Set `user = \"deploy\"` (--user deploy); `user = \"root\"` silences this",
+                site.name,
+                site.root.display()
+            );
+            self.server.log.of(&site.name).event(Name::Notice, text);
         }
     }
 
@@ -325,83 +358,12 @@ fn say_problem(log: &Log, site: &SiteConfig, problem: &Option<String>) {
     }
 }
 
+fn folder(files: PathBuf, run_as: &RunAs, site: &SiteConfig) -> Folder {
+    Folder::new(files, account::open_at(run_as), site.static_max_age)
+}
+
 fn stop_app(site: &Site) {
     if let Some(app) = &site.app {
         app.order(Order::Stop { grace: Duration::from_secs(30), done: oneshot::channel().0 });
     }
-}
-
-/// What a site's root holds.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Content {
-    /// Of which kind is found out at each start.
-    Application,
-    Files,
-    /// Nothing is recognised, which the start-up page will explain.
-    Unknown,
-}
-
-/// What was seen in a site's folder, and when it had last changed: a look at two dates spares reading the folder.
-#[derive(Clone, Copy)]
-struct Looks {
-    content: Content,
-    changed: [Option<SystemTime>; 2],
-    /// Owners of the files that decide who the app runs as, where that is asked.
-    owners: [Option<u32>; 4],
-}
-
-impl Looks {
-    fn at(site: &SiteConfig) -> Looks {
-        let (changed, owners) = (Looks::dates(site), Looks::owners(site));
-        let detected = || config::detect_site(site, &site.root).ok().map(|detected| detected.kind);
-        let content = match (&site.upstream, site.upstream.is_none().then(detected).flatten()) {
-            (Some(_), _) | (None, None) => Content::Unknown,
-            (None, Some(AppKind::Files)) => Content::Files,
-            (None, Some(_)) => Content::Application,
-        };
-        Looks { content, changed, owners }
-    }
-
-    fn again(&self, site: &SiteConfig) -> Looks {
-        let owners = Looks::owners(site);
-        let mut now = match self.changed == Looks::dates(site) {
-            true => *self,
-            false => Looks::at(site),
-        };
-        // A file that is being replaced is away for a moment. What was an application stays one, so that a release that is half
-        // unpacked, or without its config.ru for a moment, never becomes a folder of files.
-        if self.content == Content::Application {
-            now.content = Content::Application;
-        }
-        now.owners = std::array::from_fn(|index| owners[index].or(self.owners[index]));
-        now
-    }
-
-    /// Whether it would be served otherwise.
-    fn differs(&self, other: &Looks) -> bool {
-        let given_away =
-            std::iter::zip(self.owners, other.owners).any(|pair| matches!(pair, (Some(old), Some(new)) if old != new));
-        let appeared = self.owners[0].is_none() && other.owners[0].is_some();
-        self.content != other.content || given_away || appeared
-    }
-
-    fn dates(site: &SiteConfig) -> [Option<SystemTime>; 2] {
-        [site.root.clone(), site.root.join("config")]
-            .map(|dir| std::fs::metadata(dir).and_then(|found| found.modified()).ok())
-    }
-
-    fn owners(site: &SiteConfig) -> [Option<u32>; 4] {
-        if !rustix::process::geteuid().is_root() || site.user.is_some() {
-            return [None; 4];
-        }
-        let rackup = site.rackup.clone().unwrap_or_else(|| site.root.join("config.ru"));
-        [site.root.clone(), site.root.join("config/environment.rb"), rackup, site.root.join("app.rb")]
-            .map(|path| std::fs::metadata(path).map(|found| found.uid()).ok())
-    }
-}
-
-/// The folder that files are served from: `public`, or what a site of plain files consists of.
-fn files_of(site: &SiteConfig, is_files: bool) -> PathBuf {
-    let found = is_files.then(|| config::detect_site(site, &site.root).ok()).flatten();
-    found.filter(|found| found.kind == AppKind::Files).map_or_else(|| site.root.join(&site.public), |found| found.entry)
 }

@@ -11,10 +11,30 @@ use crate::supervisor::attempts::Cause;
 /// A deployment that switches `current` touches tmp/restart.txt within so long of it: both are one wish.
 const ONE_DEPLOYMENT: Duration = Duration::from_secs(5);
 
+/// What is seen of a site's folder at a moment.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// The real path of the root.
+    release: Option<PathBuf>,
+    restart: Option<SystemTime>,
+    always: bool,
+}
+
+impl Seen {
+    /// Looks at the disk, which may take long.
+    pub fn at(root: &Path) -> Seen {
+        let touched = std::fs::metadata(root.join("tmp/restart.txt")).and_then(|found| found.modified());
+        Seen {
+            release: root.canonicalize().ok(),
+            restart: touched.ok(),
+            always: root.join("tmp/always_restart.txt").exists(),
+        }
+    }
+}
+
 /// How a site's folder looked last.
 #[derive(Debug, Clone)]
 pub struct Watched {
-    /// The real path of the root.
     release: Option<PathBuf>,
     restart: Option<SystemTime>,
     /// When the root was seen to lead elsewhere, until the touch that goes with it.
@@ -23,18 +43,12 @@ pub struct Watched {
 }
 
 impl Watched {
-    pub fn at(root: &Path) -> Watched {
-        Watched {
-            release: root.canonicalize().ok(),
-            restart: touched(root),
-            switched: None,
-            always: root.join("tmp/always_restart.txt").exists(),
-        }
+    pub fn new(seen: Seen) -> Watched {
+        Watched { release: seen.release, restart: seen.restart, switched: None, always: seen.always }
     }
 
-    /// Looks again. Some: a restart is wanted.
-    pub fn look(&mut self, root: &Path, now: Instant) -> Option<Cause> {
-        let seen = Watched::at(root);
+    /// Takes what is seen now. Some: a restart is wanted.
+    pub fn take(&mut self, seen: Seen, now: Instant) -> Option<Cause> {
         self.always = seen.always;
         // A link that is being replaced leads nowhere for a moment, and a file is away: neither says anything.
         if seen.release.is_some() && seen.release != self.release {
@@ -50,10 +64,6 @@ impl Watched {
         let switched = self.switched.take().is_some_and(|at| now.saturating_duration_since(at) < ONE_DEPLOYMENT);
         Some(Cause::RestartTxt { with_release: switched })
     }
-}
-
-fn touched(root: &Path) -> Option<SystemTime> {
-    std::fs::metadata(root.join("tmp/restart.txt")).and_then(|found| found.modified()).ok()
 }
 
 #[cfg(test)]
@@ -85,29 +95,29 @@ mod tests {
         let current = dir.join("current");
         symlink(dir.join("releases/1"), &current).unwrap();
         let start = Instant::now();
-        let mut watched = Watched::at(&current);
-        assert_eq!(watched.look(&current, start), None);
+        let mut watched = Watched::new(Seen::at(&current));
+        assert_eq!(watched.take(Seen::at(&current), start), None);
         touch(&current.join("tmp/restart.txt"));
-        assert_eq!(watched.look(&current, start), Some(Cause::RestartTxt { with_release: false }));
-        assert_eq!(watched.look(&current, start), None);
+        assert_eq!(watched.take(Seen::at(&current), start), Some(Cause::RestartTxt { with_release: false }));
+        assert_eq!(watched.take(Seen::at(&current), start), None);
 
         fs::remove_file(&current).unwrap();
-        assert_eq!(watched.look(&current, start), None);
+        assert_eq!(watched.take(Seen::at(&current), start), None);
         symlink(dir.join("releases/2"), &current).unwrap();
-        assert_eq!(watched.look(&current, start), Some(Cause::Release));
+        assert_eq!(watched.take(Seen::at(&current), start), Some(Cause::Release));
         touch(&current.join("tmp/restart.txt"));
-        assert_eq!(watched.look(&current, start), Some(Cause::RestartTxt { with_release: true }));
+        assert_eq!(watched.take(Seen::at(&current), start), Some(Cause::RestartTxt { with_release: true }));
         touch(&current.join("tmp/restart.txt"));
-        assert_eq!(watched.look(&current, start), Some(Cause::RestartTxt { with_release: false }));
+        assert_eq!(watched.take(Seen::at(&current), start), Some(Cause::RestartTxt { with_release: false }));
 
         fs::remove_file(&current).unwrap();
         symlink(dir.join("releases/1"), &current).unwrap();
-        assert_eq!(watched.look(&current, start), Some(Cause::Release));
+        assert_eq!(watched.take(Seen::at(&current), start), Some(Cause::Release));
         touch(&current.join("tmp/restart.txt"));
         let later = start + ONE_DEPLOYMENT;
-        assert_eq!(watched.look(&current, later), Some(Cause::RestartTxt { with_release: false }));
+        assert_eq!(watched.take(Seen::at(&current), later), Some(Cause::RestartTxt { with_release: false }));
         touch(&current.join("tmp/always_restart.txt"));
-        assert_eq!((watched.look(&current, later), watched.always), (None, true));
+        assert_eq!((watched.take(Seen::at(&current), later), watched.always), (None, true));
         fs::remove_dir_all(&dir).unwrap();
     }
 }

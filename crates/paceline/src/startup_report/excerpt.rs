@@ -2,10 +2,11 @@
 //! It never reads more than a bounded part of a regular file, and never fails: a file it can't show has no excerpt.
 
 use std::{
-    fs::File,
     io::{BufRead, BufReader, Read},
     path::Path,
 };
+
+use crate::account::{self, RunAs};
 
 const READ_BYTES: u64 = 2 * 1024 * 1024;
 const LINE_CHARS: usize = 400;
@@ -19,16 +20,19 @@ pub struct SourceLine {
 }
 
 /// The lines from `around` before to `around` after `line` (1-based). Empty when there is nothing to show.
-pub fn read(file: &Path, line: u32, around: u32) -> Vec<SourceLine> {
-    read_lines(file, line, around).unwrap_or_default()
+pub fn read(run_as: &RunAs, file: &Path, line: u32, around: u32) -> Vec<SourceLine> {
+    read_lines(run_as, file, line, around).unwrap_or_default()
 }
 
-fn read_lines(file: &Path, line: u32, around: u32) -> Option<Vec<SourceLine>> {
-    // Asked before opening: opening a FIFO would wait, a device could do anything.
-    if line == 0 || !std::fs::metadata(file).ok()?.is_file() {
+fn read_lines(run_as: &RunAs, file: &Path, line: u32, around: u32) -> Option<Vec<SourceLine>> {
+    if line == 0 {
         return None;
     }
-    let mut source = BufReader::new(File::open(file).ok()?.take(READ_BYTES));
+    let file = account::open(run_as, file).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut source = BufReader::new(file.take(READ_BYTES));
     let (first, last) = (line.saturating_sub(around).max(1), line.saturating_add(around));
     let mut lines = Vec::new();
     let mut raw = Vec::new();
@@ -65,6 +69,10 @@ fn shown(raw: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(file: &Path, line: u32, around: u32) -> Vec<SourceLine> {
+        super::read(&RunAs::own(), file, line, around)
+    }
 
     fn file(name: &str, content: &[u8]) -> std::path::PathBuf {
         let path = std::env::temp_dir().join(format!("paceline-excerpt-{}-{name}", std::process::id()));

@@ -3,7 +3,6 @@
 
 use super::{
     backtrace::{self, Frame, Origin},
-    excerpt,
     phrases::{beyond, cause_beyond, duration, plain, plain_lines},
     place::{place, Place, Root},
     record::Mark,
@@ -16,7 +15,7 @@ const STYLE: &str = include_str!("page.css");
 
 /// The development page, looking at this machine.
 pub fn development_html(report: &StartupReport) -> String {
-    development_html_with(report, &suggestion::Here { root: report.root.clone() })
+    development_html_with(report, &suggestion::Here::of(report))
 }
 
 pub fn development_html_with(report: &StartupReport, seen: &dyn Surroundings) -> String {
@@ -127,7 +126,7 @@ fn steps(report: &StartupReport) -> String {
 }
 
 fn what_failed(report: &StartupReport, failure: &Failure) -> String {
-    let root = Root::of(&report.root);
+    let root = report.place();
     let Failure::Exception { class, .. } = failure else {
         let headline = failure.headline(&root);
         let mut letters = headline.chars();
@@ -167,7 +166,7 @@ fn source(place: &Place, root: &Root) -> String {
     let name = place.shown(root);
     let number = place.line.map(|line| format!(":{line}")).unwrap_or_default();
     let mut out = format!("<figure><figcaption>{}<b>{number}</b></figcaption>", escape(&name));
-    let lines = excerpt::read(&root.full(&place.file), place.line.unwrap_or(0), 5);
+    let lines = root.excerpt(place);
     if place.of_app && !lines.is_empty() {
         out.push_str("<pre class=source tabindex=0><div>");
         for line in &lines {

@@ -16,6 +16,8 @@ pub use suggestion::{suggest, Suggestion};
 
 use std::{path::PathBuf, time::Duration};
 
+use crate::account::RunAs;
+
 /// The steps of a start, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
@@ -75,4 +77,6 @@ pub struct StartupReport {
     pub output: Vec<String>,
     /// The Ruby that was started, and versions when known: "ruby 3.1.2, rails 6.1.7".
     pub versions: String,
+    /// With whose rights the files are read that it shows parts of. None: none are.
+    pub read_as: Option<RunAs>,
 }

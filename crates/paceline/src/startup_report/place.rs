@@ -1,7 +1,12 @@
 //! Where an exception points: the app's root under both its names, and the file and line worth showing.
-//! It never reads a file's content.
+//! It finds no file by itself.
 
-use super::{backtrace, Failure};
+use super::{
+    backtrace,
+    excerpt::{self, SourceLine},
+    Failure,
+};
+use crate::account::RunAs;
 use std::path::{Path, PathBuf};
 
 /// The app's directory as it was named and, when that is a symlink (Capistrano's `current`), as Ruby sees it.
@@ -9,12 +14,24 @@ use std::path::{Path, PathBuf};
 pub struct Root {
     named: PathBuf,
     real: Option<PathBuf>,
+    read_as: Option<RunAs>,
 }
 
 impl Root {
     pub fn of(root: &Path) -> Root {
         let real = std::fs::canonicalize(root).ok().filter(|real| real != root);
-        Root { named: root.to_path_buf(), real }
+        Root { named: root.to_path_buf(), real, read_as: RunAs::unless_root() }
+    }
+
+    /// The same, of which source is read with these rights. None: none is.
+    pub fn read_as(self, read_as: Option<RunAs>) -> Root {
+        Root { read_as, ..self }
+    }
+
+    /// The lines around a place. Empty where there are none, or where they may not be read.
+    pub fn excerpt(&self, place: &Place) -> Vec<SourceLine> {
+        let lines = |run_as| excerpt::read(run_as, &self.full(&place.file), place.line.unwrap_or(0), 5);
+        self.read_as.as_ref().map_or_else(Vec::new, lines)
     }
 
     /// The path below the root; None for what is elsewhere. Relative paths are below it: Ruby runs there.

@@ -6,6 +6,7 @@ use super::{
     place::{place, Root},
     Failure, StartupReport, Step, StepRecord,
 };
+use crate::account::RunAs;
 use std::{path::PathBuf, time::Duration};
 
 /// What is kept of the app's output.
@@ -69,7 +70,13 @@ impl StartupReport {
             failure: None,
             output: Vec::new(),
             versions: String::new(),
+            read_as: RunAs::unless_root(),
         }
+    }
+
+    /// The application's directory, and with whose rights its files are shown.
+    pub fn place(&self) -> Root {
+        Root::of(&self.root).read_as(self.read_as.clone())
     }
 
     /// A step begins, `at` since the start began. Beginning a step again (a second worker) keeps the first time.

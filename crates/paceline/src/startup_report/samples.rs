@@ -2,6 +2,7 @@
 //! It is never part of the program.
 
 use super::{html, suggestion::testing::RAILS, text, Failure, StartupReport, Step};
+use crate::account::RunAs;
 use crate::pages;
 use std::{path::Path, time::Duration};
 
@@ -11,6 +12,7 @@ pub fn failed(root: &Path) -> StartupReport {
     let routes = "Rails.application.routes.draw do\n  root \"breweries#index\"\n\n  resources :breweries do\n    resources :beers, only: %i[show new create]\n  end\n\n  mount Sidekick::Web => \"/sidekick\" if ENV[\"SIDEKICK\"] != \"<off>\" # the queue's own pages, for the staff only, behind the proxy's password\n\n  get \"/live\", to: \"live#show\"\n  get \"/feed\", to: \"feed#show\", defaults: { format: :xml }\nend\n";
     std::fs::write(root.join("config/routes.rb"), routes).unwrap();
     let mut report = StartupReport::new("brewery", root, "development");
+    report.read_as = Some(RunAs::own());
     report.id = "3f9a01bc".into();
     report.versions = "ruby 3.1.2, rails 6.1.7".into();
     let ms = Duration::from_millis;
@@ -185,7 +187,9 @@ fn write_samples() {
         detail: None,
     });
     let Some(Failure::Exception { class, message, file, line, backtrace, .. }) = &report.failure else { return };
+    let read_as = Some(&RunAs::own());
     let error = pages::AppException {
+        read_as,
         class,
         message,
         file: file.as_deref(),

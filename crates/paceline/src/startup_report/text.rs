@@ -19,7 +19,7 @@ const WIDTH: usize = 96;
 
 /// The record as text, looking at this machine.
 pub fn render(report: &StartupReport, colour: bool) -> String {
-    render_with(report, colour, &suggestion::Here { root: report.root.clone() })
+    render_with(report, colour, &suggestion::Here::of(report))
 }
 
 pub fn render_with(report: &StartupReport, colour: bool, seen: &dyn Surroundings) -> String {
@@ -113,7 +113,7 @@ impl Page {
     }
 
     fn failure(&mut self, report: &StartupReport, failure: &Failure) {
-        let root = Root::of(&report.root);
+        let root = report.place();
         let Failure::Exception { class, message, cause, detail, .. } = failure else {
             let headline = self.paint(RED, &plain(&failure.headline(&root)));
             self.line("");
@@ -134,7 +134,7 @@ impl Page {
             let shown = self.paint(BOLD, &plain(&format!("{}{line}", place.shown(&root))));
             self.line(&format!("at {shown}"));
             if place.of_app {
-                self.source(&excerpt::read(&root.full(&place.file), place.line.unwrap_or(0), 5));
+                self.source(&root.excerpt(&place));
             }
         }
     }

@@ -9,6 +9,8 @@ use std::{
 
 use http::{header, request, HeaderName, Method, Response, StatusCode};
 
+use crate::account::plain;
+
 use super::{
     body::{self, FileBody, Segment},
     conditional::Validators,
@@ -30,7 +32,7 @@ pub async fn send_file(
 ) -> io::Result<Response<FileBody>> {
     let mut head = app_response;
     let (method, status) = (&request_head.method, head.status());
-    let file = open_file::open(path)?;
+    let file = open_file::open(plain, path)?;
     let fields = head.headers_mut();
     for name in [X_SENDFILE, X_ACCEL_REDIRECT, header::CONTENT_LENGTH, header::TRANSFER_ENCODING] {
         fields.remove(name);
@@ -66,7 +68,7 @@ pub async fn send_file(
 ///
 /// The error is `NotFound` where `path` is no regular file.
 pub async fn plain_file(path: &Path) -> io::Result<(u64, FileBody)> {
-    let file = open_file::open(path)?;
+    let file = open_file::open(plain, path)?;
     let body = body::assemble(&file.file, vec![Segment::Span(0..file.length)]).await?;
     Ok((file.length, body))
 }

@@ -9,7 +9,10 @@ use std::{
 };
 
 use super::open_file::{self, OpenFile};
-use crate::http::coding::{AcceptEncoding, ContentCoding};
+use crate::{
+    account::Reader,
+    http::coding::{AcceptEncoding, ContentCoding},
+};
 
 fn extension(coding: ContentCoding) -> &'static str {
     match coding {
@@ -41,6 +44,7 @@ pub(super) fn twins(path: &Path, original: &OpenFile) -> Vec<Twin> {
 
 /// The twin to send, opened. None: the original.
 pub(super) fn open_twin(
+    reader: Reader,
     twins: Vec<Twin>,
     accepted: &AcceptEncoding,
     original: &OpenFile,
@@ -48,7 +52,7 @@ pub(super) fn open_twin(
     let Some(twin) = accepted.choose(twins.into_iter().map(|twin| (twin.coding, twin.length, twin))) else {
         return Ok(None);
     };
-    let opened = open_file::open_if_present(&twin.path)?;
+    let opened = open_file::open_if_present(reader, &twin.path)?;
     Ok(opened.filter(|opened| !is_older(opened.modified, original.modified)).map(|opened| (twin.coding, opened)))
 }
 

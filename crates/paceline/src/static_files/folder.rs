@@ -19,7 +19,7 @@ use super::{
     path, response,
     top::Top,
 };
-use crate::http::coding::AcceptEncoding;
+use crate::{account::Reader, http::coding::AcceptEncoding};
 
 /// How often a file is looked up again when it shrank between being opened and being read.
 const ATTEMPTS: usize = 3;
@@ -31,15 +31,16 @@ pub struct Folder {
     cache_control: Option<HeaderValue>,
     /// None: each name is looked for.
     top: Option<Top>,
+    reader: Reader,
 }
 
 impl Folder {
     /// `max_age` is for files without a fingerprint in their name. None: no Cache-Control. `public` may be a symlink; it
-    /// is followed anew for each request, and need not exist.
-    pub fn new(public: PathBuf, max_age: Option<Duration>) -> Folder {
+    /// is followed anew for each request, and need not exist. `reader` opens the files.
+    pub fn new(public: PathBuf, reader: Reader, max_age: Option<Duration>) -> Folder {
         let cache_control =
             max_age.and_then(|age| HeaderValue::try_from(format!("public, max-age={}", age.as_secs())).ok());
-        Folder { public, cache_control, top: None }
+        Folder { public, cache_control, top: None, reader }
     }
 
     /// For a folder beside an app, where most requests mean no file: what is not there is known without a look at the disk,
@@ -90,7 +91,7 @@ impl Folder {
 
     fn find<'c>(&self, candidates: &'c [PathBuf]) -> io::Result<Option<(&'c Path, OpenFile)>> {
         for relative in candidates {
-            if let Some(file) = open_file::open_if_present(&self.public.join(relative))? {
+            if let Some(file) = open_file::open_if_present(self.reader, &self.public.join(relative))? {
                 return Ok(Some((relative, file)));
             }
         }
@@ -117,7 +118,7 @@ impl Folder {
         if !twins.is_empty() {
             fields.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
             let accepted = AcceptEncoding::from_headers(asked);
-            if let Some((coding, twin)) = encoding::open_twin(twins, &accepted, &selected)? {
+            if let Some((coding, twin)) = encoding::open_twin(self.reader, twins, &accepted, &selected)? {
                 fields.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
                 selected = twin;
             }

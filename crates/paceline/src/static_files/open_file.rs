@@ -13,12 +13,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use rustix::{
-    fs::{Mode, OFlags},
-    io::Errno,
-};
+use rustix::io::Errno;
 
 use super::{conditional::Validators, entity_tag::EntityTag};
+use crate::account::Reader;
 
 /// Within this time after a change the next one might leave the modification time as it is (the kernel's clock tick,
 /// whole seconds on some file systems), so the validators are not strong yet (RFC 9110 section 8.8.1).
@@ -32,10 +30,9 @@ pub(super) struct OpenFile {
     inode: u64,
 }
 
-/// O_NONBLOCK, so that a FIFO or a device can't make the open wait; symlinks are followed (Capistrano's shared folders).
-pub(super) fn open(path: &Path) -> io::Result<OpenFile> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+/// What `reader` opens, which waits for no FIFO and no device, and follows symlinks (Capistrano's shared folders).
+pub(super) fn open(reader: Reader, path: &Path) -> io::Result<OpenFile> {
+    let file = reader(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "not a regular file"));
@@ -44,8 +41,8 @@ pub(super) fn open(path: &Path) -> io::Result<OpenFile> {
 }
 
 /// As `open`; None where nothing servable has this name.
-pub(super) fn open_if_present(path: &Path) -> io::Result<Option<OpenFile>> {
-    match open(path) {
+pub(super) fn open_if_present(reader: Reader, path: &Path) -> io::Result<Option<OpenFile>> {
+    match open(reader, path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if is_absent(&error) => Ok(None),
         Err(error) => Err(error),

@@ -1,13 +1,10 @@
 //! What a site's root holds, looked at anew for each start: what to run, and as whom.
 //! It never runs it.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::path::{Path, PathBuf};
 
 use crate::{
-    account::{self, Account, Refused},
+    account::{self, Refused, RunAs, Wanted},
     config::{self, AppKind, SiteConfig},
 };
 
@@ -15,6 +12,8 @@ use crate::{
 pub struct Found {
     /// The real path of the root (Capistrano's `current` is a symlink).
     pub root: PathBuf,
+    /// The same as it is named.
+    named: PathBuf,
     pub kind: AppKind,
     /// Its rackup or Sinatra file.
     pub rackup: Option<PathBuf>,
@@ -31,15 +30,15 @@ impl Found {
     pub fn in_release(site: &SiteConfig, release: &Path) -> Result<Found, String> {
         let root = release.canonicalize().map_err(|error| error.to_string())?;
         let inside = |path: &PathBuf| match path.strip_prefix(&site.root) {
-            Ok(below) if release != site.root => root.join(below),
-            _ => path.clone(),
+            Ok(below) => root.join(below),
+            Err(_) => path.clone(),
         };
         let settings = SiteConfig { rackup: site.rackup.as_ref().map(inside), ..site.clone() };
         let detected = config::detect_site(&settings, &root).map_err(|error| error.to_string())?;
         let kind = detected.kind;
         let rackup = settings.rackup.or_else(|| Some(detected.entry).filter(|path| path.is_file()));
         let puma_config = site.puma_config.as_ref().map(inside);
-        Ok(Found { root, kind, rackup, puma_config })
+        Ok(Found { root, named: release.to_path_buf(), kind, rackup, puma_config })
     }
 
     /// Err: nothing in it starts an application, as in a release that is not unpacked yet.
@@ -53,16 +52,31 @@ impl Found {
         }
     }
 
-    /// Who its processes run as; None: as we do.
-    pub fn account(&self, site: &SiteConfig) -> Result<Option<Arc<Account>>, Refused> {
-        account::of_app(site.user.as_deref(), site.group.as_deref(), &self.main_file())
+    /// Who its processes run as.
+    pub fn run_as(&self, site: &SiteConfig) -> Result<RunAs, Refused> {
+        let wanted = Wanted { user: site.user.as_deref(), group: site.group.as_deref(), provenance: site.provenance };
+        let files = self.first_files(site);
+        let by_name = account::of_app(&wanted, &self.named, &files)?;
+        // What the name leads to by now may be another directory.
+        match account::of_app(&wanted, &self.root, &files)? {
+            same if same == by_name => {
+                let ruby = Some(site.ruby.clone()).filter(|ruby| ruby.is_absolute() && site.user.is_none());
+                if let (RunAs::Root(_), Some(ruby)) = (&same, ruby) {
+                    account::root_alone(&[ruby])?;
+                }
+                Ok(same)
+            }
+            _ => Err(Refused::Other(format!("{} has just been given to somebody else", self.named.display()))),
+        }
     }
 
-    /// The file whose owner it is run as.
-    fn main_file(&self) -> PathBuf {
-        let environment = (self.kind == AppKind::Rails).then(|| self.root.join("config/environment.rb"));
-        let candidates = [environment, self.rackup.clone(), Some(self.root.join("config.ru"))];
-        candidates.into_iter().flatten().find(|path| path.is_file()).unwrap_or_else(|| self.root.clone())
+    /// What its processes run before anything else.
+    fn first_files(&self, site: &SiteConfig) -> Vec<PathBuf> {
+        // What an account puts into its own environment does no harm to others.
+        let gemfile = self.gemfile(site).filter(|_| site.provenance.written_by.is_none());
+        let given = [self.rackup.clone(), self.puma_config.clone(), gemfile];
+        let usual = ["config.ru", "config", "config/environment.rb", "config/application.rb", "config/boot.rb"];
+        given.into_iter().flatten().chain(usual.map(|file| self.root.join(file))).collect()
     }
 
     /// The app's own Gemfile; one named by the environment if it belongs to the app, as one of several in `gemfiles/`.

@@ -21,7 +21,7 @@ use super::{
     spawn::Spawned,
 };
 use crate::{
-    account::Account,
+    account::RunAs,
     config::{AppKind, SiteConfig},
     dispatch::queue::{Queue, WorkerId},
     startup_report::{Failure, StartupReport, Step},
@@ -112,8 +112,8 @@ pub struct Generation {
     pub forking: usize,
     /// When it has to be ready; of one that failed, when its failure is told.
     pub deadline: Instant,
-    /// Who its processes run as; None: as we do.
-    pub account: Option<Arc<Account>>,
+    /// Who its processes run as.
+    pub run_as: RunAs,
     /// Pipes on which somebody may still print.
     pub pipes: usize,
     /// The preloader's exit, which may come before its last frames.
@@ -166,7 +166,7 @@ impl Generation {
             release: PathBuf::new(),
             forking: 0,
             deadline: began + site.start_timeout,
-            account: None,
+            run_as: RunAs::own(),
             pipes: 0,
             exit: None,
             gone_at: None,

@@ -11,14 +11,13 @@ use std::{
     },
     path::{Path, PathBuf},
     process::Stdio,
-    sync::Arc,
 };
 
 use rustix::io::{fcntl_setfd, FdFlags};
 
 use super::tuning::{self, Learned};
 use crate::{
-    account::{self, Account},
+    account::{self, RunAs},
     config::SiteConfig,
 };
 
@@ -28,8 +27,7 @@ pub struct Spawned {
     pub control: UnixStream,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
-    /// Who it runs as; None: as we do.
-    pub account: Option<Arc<Account>>,
+    pub run_as: RunAs,
     /// What was asked for and could not be done.
     pub notice: Option<String>,
 }
@@ -63,39 +61,34 @@ const MANAGERS: [&str; 7] = [
     "PACELINE_HANDOVER_FD",
 ];
 
-/// Starts the preloader of `site` in `root` (the real path of its root), as `account` if that is another than ours.
+/// Starts the preloader of `site` in `root` (the real path of its root), as `run_as` says.
 /// Must be called on the main thread: the kernel ties PDEATHSIG to the thread that started the child.
-pub fn preloader(
-    site: &SiteConfig,
-    root: &Path,
-    account: Option<Arc<Account>>,
-    learned: &Learned,
-) -> io::Result<Spawned> {
+pub fn preloader(site: &SiteConfig, root: &Path, run_as: RunAs, learned: &Learned) -> io::Result<Spawned> {
     let script = gem_dir()?.join("lib/paceline/preloader.rb");
     let (ours, theirs) = UnixStream::pair()?;
     fcntl_setfd(theirs.as_fd(), FdFlags::empty())?;
-    let mut env = environment(site, account.as_deref());
+    let mut env = environment(site, &run_as);
     env.insert("PACELINE_CONTROL_FD".into(), theirs.as_raw_fd().to_string().into());
     let notice = tuning::apply(&site.tuning, learned, &mut env);
-    let mut command = account::command(account.as_deref(), &site.ruby, env);
+    let mut command = account::command(&run_as, &site.ruby, root, env);
     command.arg(script);
-    command.current_dir(root).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child =
         command.spawn().map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", site.ruby.display())))?;
     let missing = || io::Error::other("no pipe to the preloader");
     let stdout = child.stdout.take().ok_or_else(missing)?;
     let stderr = child.stderr.take().ok_or_else(missing)?;
-    if let Some(account) = &account {
+    if let Some(account) = run_as.account() {
         // So that the app may open its /dev/stdout.
         std::os::unix::fs::fchown(&stdout, Some(account.uid), None)?;
         std::os::unix::fs::fchown(&stderr, Some(account.uid), None)?;
     }
-    Ok(Spawned { pid: child.id() as i32, control: ours, stdout: stdout.into(), stderr: stderr.into(), account, notice })
+    Ok(Spawned { pid: child.id() as i32, control: ours, stdout: stdout.into(), stderr: stderr.into(), run_as, notice })
 }
 
 /// What the processes of a site find in their environment.
-pub fn environment(site: &SiteConfig, account: Option<&Account>) -> BTreeMap<OsString, OsString> {
-    let mut env = account::env(account);
+pub fn environment(site: &SiteConfig, run_as: &RunAs) -> BTreeMap<OsString, OsString> {
+    let mut env = account::env(run_as);
     // Bundler run for the server itself says nothing about the app's own bundle.
     if env.contains_key(OsStr::new("BUNDLE_BIN_PATH")) {
         for name in ["RUBYOPT", "RUBYLIB"] {

@@ -28,7 +28,7 @@ use self::{
     work::Work,
 };
 use super::expectations::{Expectations, Expected, Route};
-use crate::{account::Account, clock::Micros, worker::channel::Channel};
+use crate::{account::RunAs, clock::Micros, worker::channel::Channel};
 
 /// Ruby gives a thread that computes its lock for 100 ms before it lets another one have it. So a request that is younger holds
 /// back one that would come beside it; an older one must not.
@@ -70,7 +70,7 @@ struct Member {
     /// Requests it has answered.
     answered: u64,
     work: Work,
-    account: Option<Arc<Account>>,
+    run_as: RunAs,
     complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
 }
 
@@ -124,8 +124,8 @@ pub struct Queue {
 pub struct Lease {
     channel: Option<Channel>,
     pub worker: WorkerId,
-    /// Who the worker runs as; None: as we do.
-    pub account: Option<Arc<Account>>,
+    /// Who the worker runs as.
+    pub run_as: RunAs,
     queue: Arc<Queue>,
     complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
     route: Route,
@@ -150,16 +150,16 @@ impl Queue {
         self.epoch.elapsed().as_micros() as Micros
     }
 
-    /// Makes a worker known, which runs as `account`; complaints about it go to `complaints`. `limit`: see there.
+    /// Makes a worker known, which runs as `run_as`; complaints about it go to `complaints`. `limit`: see there.
     pub fn join(
         &self,
         worker: WorkerId,
         limit: usize,
-        account: Option<Arc<Account>>,
+        run_as: RunAs,
         complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
     ) {
         let (idle, in_hand, work) = (Vec::new(), Vec::new(), Work::default());
-        let member = Member { idle, in_hand, limit, leaving: false, answered: 0, work, account, complaints };
+        let member = Member { idle, in_hand, limit, leaving: false, answered: 0, work, run_as, complaints };
         self.lock().members.insert(worker, member);
     }
 
@@ -177,9 +177,9 @@ impl Queue {
         let mut inner = self.lock();
         inner.successor = Some(to.clone());
         let Some(member) = inner.members.get_mut(&worker) else { return };
-        let (account, complaints) = (member.account.clone(), member.complaints.clone());
+        let (run_as, complaints) = (member.run_as.clone(), member.complaints.clone());
         let idle: Vec<_> = member.idle.drain(..).collect();
-        to.join(worker, member.limit, account, complaints);
+        to.join(worker, member.limit, run_as, complaints);
         drop(inner);
         idle.into_iter().for_each(|channel| to.add(worker, channel));
     }
@@ -323,11 +323,11 @@ impl Queue {
         let channel = member.idle.pop()?;
         let request = InHand { since: now, long: expected.long };
         member.in_hand.push(request);
-        let (account, complaints) = (member.account.clone(), member.complaints.clone());
+        let (run_as, complaints) = (member.run_as.clone(), member.complaints.clone());
         inner.expectations.begin(route, now);
         let noted = inner.share.as_mut().map(|share| share.given(worker, avoid.is_none(), route));
         let (queue, channel, allocated) = (self.clone(), Some(channel), 0);
-        Some(Lease { channel, worker, account, queue, complaints, route, request, allocated, noted })
+        Some(Lease { channel, worker, run_as, queue, complaints, route, request, allocated, noted })
     }
 
     /// Gives idle channels to those who wait. `alive`: a worker that has just shown that it lives.

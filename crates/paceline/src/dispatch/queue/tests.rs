@@ -1,6 +1,7 @@
 //! The queue with channels that nobody answers, on a clock that stands still.
 
 use super::*;
+use crate::account::RunAs;
 use std::os::{fd::OwnedFd, unix::net::UnixStream};
 
 const PAGE: (&str, &str) = ("GET", "/page");
@@ -17,7 +18,7 @@ fn queue(max: usize, workers: &[(WorkerId, usize)]) -> (Arc<Queue>, mpsc::Unboun
     let (sender, receiver) = mpsc::unbounded_channel();
     let queue = Queue::new(max);
     for &(worker, threads) in workers {
-        queue.join(worker, threads, None, sender.clone());
+        queue.join(worker, threads, RunAs::own(), sender.clone());
         (1..=threads).for_each(|thread| queue.add(worker, channel(thread)));
     }
     (queue, receiver)
@@ -105,7 +106,7 @@ fn a_retried_request_takes_no_channel_that_its_dead_worker_left() {
         tokio::task::yield_now().await;
         assert_eq!(queue.depth(), Depth { waiting: 1, idle: 1, busy: 0 });
         let (sender, _receiver) = mpsc::unbounded_channel();
-        queue.join(2, 1, None, sender);
+        queue.join(2, 1, RunAs::own(), sender);
         queue.add(2, channel(1));
         assert_eq!(retried.await.unwrap(), 2);
     });

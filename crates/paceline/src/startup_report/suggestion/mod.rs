@@ -45,7 +45,7 @@ const RULES: [Rule; 7] =
 
 /// What to do about the failure, looking at this machine.
 pub fn suggest(report: &StartupReport) -> Option<Suggestion> {
-    suggest_with(report, &Here { root: report.root.clone() })
+    suggest_with(report, &Here::of(report))
 }
 
 /// The same, with the machine as an argument.

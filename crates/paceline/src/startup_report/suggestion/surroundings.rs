@@ -7,6 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::super::StartupReport;
+use crate::account::{self, RunAs};
+
+/// Bytes of a small file, at most.
+const SMALL: u64 = 4096;
+
 pub trait Surroundings {
     fn exists(&self, path: &Path) -> bool;
     /// Name (or number) of the file's owner.
@@ -23,7 +29,15 @@ pub trait Surroundings {
 
 /// This machine.
 pub struct Here {
-    pub root: PathBuf,
+    root: PathBuf,
+    read_as: Option<RunAs>,
+}
+
+impl Here {
+    /// For the application of a report.
+    pub fn of(report: &StartupReport) -> Here {
+        Here { root: report.root.clone(), read_as: report.read_as.clone() }
+    }
 }
 
 impl Surroundings for Here {
@@ -51,9 +65,8 @@ impl Surroundings for Here {
 
     fn first_line(&self, path: &Path) -> Option<String> {
         let path = self.root.join(path);
-        let small = fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() < 4096);
-        let text = small.then(|| fs::read_to_string(path).ok()).flatten()?;
-        Some(text.lines().next()?.trim().to_string())
+        let text = account::read(self.read_as.as_ref()?, &path, SMALL).ok()?;
+        Some(String::from_utf8(text).ok()?.lines().next()?.trim().to_string())
     }
 }
 
@@ -123,7 +136,7 @@ mod tests {
 
     #[test]
     fn files_and_users_have_names() {
-        let here = Here { root: "/etc".into() };
+        let here = Here { root: "/etc".into(), read_as: None };
         assert!(here.exists("passwd".as_ref()) && !here.exists("nonexistent".as_ref()));
         assert_eq!(here.owner("passwd".as_ref()).as_deref(), Some("root"));
         assert!(here.program("sh") && !here.program("no-such-program"));

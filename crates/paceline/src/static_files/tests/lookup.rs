@@ -5,6 +5,7 @@ use std::os::unix::net::UnixListener;
 use rustix::fs::{mknodat, FileType, Mode, CWD};
 
 use super::*;
+use crate::account::plain;
 
 #[tokio::test]
 async fn answers_with_the_file() {
@@ -64,7 +65,7 @@ async fn finds_files_as_rails_does() {
         let answer = public.get(url, &[]).await;
         assert_eq!(answer.as_ref().map(Answer::text), expected, "{url}");
     }
-    assert!(Folder::new(public.path("nowhere"), None).answer(&request(Method::GET, "/", &[])).await.is_none());
+    assert!(Folder::new(public.path("nowhere"), plain, None).answer(&request(Method::GET, "/", &[])).await.is_none());
 }
 
 #[tokio::test]
@@ -75,7 +76,7 @@ async fn never_leaves_the_folder_or_shows_what_is_hidden() {
         ("public/.git/config", "secret"),
         ("public/dir/a.txt", "a"),
     ]);
-    let folder = Folder::new(public.path("public"), None);
+    let folder = Folder::new(public.path("public"), plain, None);
     let long = format!("/{}", "a".repeat(300));
     let longer = format!("/{}", "a/".repeat(3000));
     for url in [
@@ -123,7 +124,7 @@ async fn follows_symlinks_to_regular_files_only() {
         assert_eq!(public.get(url, &[]).await.as_ref().map(Answer::text), expected, "{url}");
     }
     // Capistrano's `current` moves while the server runs.
-    let folder = Folder::new(public.path("current"), None);
+    let folder = Folder::new(public.path("current"), plain, None);
     for (release, expected) in [("releases/1", "one"), ("releases/2", "two")] {
         let _ = fs::remove_file(public.path("current"));
         public.link(release, "current");
@@ -149,7 +150,7 @@ async fn leaves_other_methods_to_the_caller() {
 #[tokio::test]
 async fn cache_control() {
     let public = Public::with(&[("a.txt", "a"), ("assets/app-0123abcd.css", "b")]);
-    let folder = Folder::new(public.root.clone(), Some(Duration::from_secs(60)));
+    let folder = Folder::new(public.root.clone(), plain, Some(Duration::from_secs(60)));
     for (url, expected) in
         [("/a.txt", "public, max-age=60"), ("/assets/app-0123abcd.css", "public, max-age=31536000, immutable")]
     {
@@ -176,8 +177,11 @@ async fn a_glance_knows_what_is_not_there_and_is_never_wrong_about_what_is() {
         assert!(folder.lacks(url), "{url}");
     }
     assert!(!public.folder().lacks("/hello"), "a folder that does not glance looks for each name");
-    assert!(Folder::new(public.path("nowhere"), None).glancing().lacks("/"));
-    assert!(!Folder::new(public.path("index.html"), None).glancing().lacks("/x"), "what can't be read is not known");
+    assert!(Folder::new(public.path("nowhere"), plain, None).glancing().lacks("/"));
+    assert!(
+        !Folder::new(public.path("index.html"), plain, None).glancing().lacks("/x"),
+        "what can't be read is not known"
+    );
 }
 
 #[test]

@@ -21,6 +21,7 @@ use http::{request::Parts, HeaderName, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 
 use super::{FileBody, Folder};
+use crate::account::plain;
 
 /// 2001-09-09T01:46:40Z, the time of every file that a test writes.
 const LONG_AGO: u64 = 1_000_000_000;
@@ -68,7 +69,7 @@ impl Public {
     }
 
     fn folder(&self) -> Folder {
-        Folder::new(self.root.clone(), None)
+        Folder::new(self.root.clone(), plain, None)
     }
 
     async fn get(&self, url: &str, fields: &[(&str, &str)]) -> Option<Answer> {

@@ -85,7 +85,7 @@ impl Actor {
         let (queue, log, name) = (self.context.queue.clone(), self.context.log.clone(), self.context.site.name.clone());
         let threads = self.context.site.threads;
         let Some(generation) = self.generation(number) else { return };
-        let (phase, account) = (generation.phase, generation.account.clone());
+        let (phase, run_as) = (generation.phase, generation.run_as.clone());
         let rehearsal = generation.rehearsal.clone();
         let Some(worker) = generation.workers.get_mut(&id) else { return };
         let texts = fields::texts(&frame.payload);
@@ -115,7 +115,7 @@ impl Actor {
                     Phase::Ready => {
                         let early = std::mem::take(&mut worker.early);
                         let index = worker.index;
-                        queue.join(id, threads, account, self.complaints.clone());
+                        queue.join(id, threads, run_as, self.complaints.clone());
                         early.into_iter().for_each(|channel| queue.add(id, channel));
                         self.measuring.soon();
                         self.stand_in_ready(id, index).await;

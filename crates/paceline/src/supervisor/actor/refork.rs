@@ -152,7 +152,7 @@ impl Actor {
         };
         let Some(worker) = generation.workers.remove(&id) else { return };
         generation.release(worker.pid).await;
-        let (account, release) = (generation.account.clone(), generation.release.clone());
+        let (run_as, release) = (generation.run_as.clone(), generation.release.clone());
         self.context.queue.remove(id);
         self.refork = Refork::Over;
         let began = Instant::now();
@@ -163,13 +163,14 @@ impl Actor {
         report.begin(Step::Found, Duration::ZERO);
         let found = Found::in_release(&site, &release).map_err(std::io::Error::other);
         report.done(Step::Found, began.elapsed());
+        report.read_as = Some(run_as.clone());
         let begun = found.and_then(|found| {
             Ok((found, Generation::new(next, report, began, UnixStream::from(socket), None, &site, &self.events)?))
         });
         match begun {
             Ok((found, mut generation)) => {
                 generation.pid = Some(worker.pid);
-                generation.account = account;
+                generation.run_as = run_as;
                 generation.mould = Some(Mould { index: worker.index, requests });
                 generation.start(&site, &found).await;
                 self.await_exit(next, worker.pid);

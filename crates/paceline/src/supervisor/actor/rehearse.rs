@@ -42,9 +42,9 @@ impl Actor {
         next.phase = Phase::Checking;
         next.deadline = std::time::Instant::now() + site.start_timeout + MARGIN;
         let queue = Queue::new(1);
-        let account = next.account.clone();
+        let run_as = next.run_as.clone();
         for (id, worker) in next.workers.iter_mut().filter(|(_, worker)| !worker.draining) {
-            queue.join(*id, site.threads, account.clone(), complaints.clone());
+            queue.join(*id, site.threads, run_as.clone(), complaints.clone());
             worker.early.drain(..).for_each(|channel| queue.add(*id, channel));
         }
         next.rehearsal = Some(queue.clone());

@@ -2,12 +2,14 @@
 //! It never touches what serves already, but to let it go when its successor is ready.
 
 use std::{
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use super::{leave::kill, replace::shown_pause, Actor, Event, Happened};
 use crate::{
+    account::{Refused, RunAs},
     config::SiteConfig,
     log::Name,
     startup_report::{self, Failure, StartupReport, Step},
@@ -16,8 +18,7 @@ use crate::{
         attempts::Outcome,
         found::Found,
         generation::{Generation, Phase},
-        spawn::{self, Spawned},
-        tuning::Learned,
+        spawn,
     },
 };
 
@@ -42,26 +43,30 @@ impl Actor {
             report.fail(Failure::System { doing, error });
             report
         };
-        let found_in = pinned.as_ref().unwrap_or(&site.root);
-        let found = match Found::in_release(&site, found_in).and_then(Found::that_starts) {
+        let (found, run_as) = match look(&site, pinned).await {
             Ok(found) => found,
-            Err(error) => {
-                let doing = format!("find an application in {}", found_in.display());
-                return self.failed(fail(report, doing, error)).await;
-            }
+            Err((doing, error)) => return self.failed(fail(report, doing, error)).await,
         };
-        let (account, (socket, process)) = match self.context.adopted.take() {
-            Some(socket) => (None, (socket, None)),
-            None => match start_as_whom(&site, &found, &self.learned) {
+        let (run_as, (socket, process)) = match (self.context.adopted.take(), run_as) {
+            (Some(socket), _) => (RunAs::own(), (socket, None)),
+            (None, Err(refused)) => {
+                let doing = "choose a user for the application".into();
+                return self.failed(fail(report, doing, refused.to_string())).await;
+            }
+            (None, Ok(run_as)) => match spawn::preloader(&site, &found.root, run_as, &self.learned) {
                 Ok(spawned) => {
                     if let Some(notice) = &spawned.notice {
                         self.context.log.event(Name::Notice, format!("{}: {notice}", site.name));
                     }
-                    (spawned.account.clone(), spawned.into())
+                    (spawned.run_as.clone(), spawned.into())
                 }
-                Err((doing, error)) => return self.failed(fail(report, doing, error)).await,
+                Err(error) => {
+                    let doing = format!("start {}", site.ruby.display());
+                    return self.failed(fail(report, doing, error.to_string())).await;
+                }
             },
         };
+        report.read_as = Some(run_as.clone());
         report.done(Step::Found, began.elapsed());
         let number = self.next_generation;
         self.next_generation += 1;
@@ -70,7 +75,7 @@ impl Actor {
         }
         match Generation::new(number, report.clone(), began, socket, process, &site, &self.events) {
             Ok(mut generation) => {
-                generation.account = account;
+                generation.run_as = run_as;
                 generation.start(&site, &found).await;
                 self.next = Some(generation);
             }
@@ -183,10 +188,17 @@ impl Actor {
     }
 }
 
-/// Starts the preloader as whom it may be started; or says what could not be done, and why.
-fn start_as_whom(site: &SiteConfig, found: &Found, learned: &Learned) -> Result<Spawned, (String, String)> {
-    let account =
-        found.account(site).map_err(|refused| ("choose a user for the application".into(), refused.to_string()))?;
-    spawn::preloader(site, &found.root, account, learned)
-        .map_err(|error| (format!("start {}", site.ruby.display()), error.to_string()))
+/// What is to be started, and as whom, looked at away from the event loop: the files are the application's. Err: what could not be done, and why.
+async fn look(
+    site: &SiteConfig,
+    release: Option<PathBuf>,
+) -> Result<(Found, Result<RunAs, Refused>), (String, String)> {
+    let doing = format!("find an application in {}", site.root.display());
+    let site = site.clone();
+    let looked = tokio::task::spawn_blocking(move || {
+        let found = Found::in_release(&site, release.as_ref().unwrap_or(&site.root))?.that_starts()?;
+        let run_as = found.run_as(&site);
+        Ok((found, run_as))
+    });
+    looked.await.unwrap_or_else(|error| Err(error.to_string())).map_err(|error| (doing, error))
 }

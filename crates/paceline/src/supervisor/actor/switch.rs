@@ -50,8 +50,8 @@ impl Actor {
             generation.fork(index, threads).await;
         }
         // A mould has loaded nothing anew.
-        let account = generation.account.clone();
-        let release = (!reforked).then(|| Release { root: generation.release.clone(), account });
+        let run_as = generation.run_as.clone();
+        let release = (!reforked).then(|| Release { root: generation.release.clone(), run_as });
         let old = self.current.replace(generation);
         self.context.state.send_replace(State::Ready);
         release.iter().for_each(|release| self.context.processes.took_over(release));

@@ -7,13 +7,12 @@ use std::{
     os::{fd::OwnedFd, unix::process::CommandExt},
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
-    sync::Arc,
 };
 
 use rustix::process::{getpid, getppid, set_parent_process_death_signal, Pid, Signal};
 
 use crate::{
-    account::{self, Account},
+    account::{self, RunAs},
     config::{ProcessConfig, SiteConfig},
     supervisor::spawn::environment,
 };
@@ -30,8 +29,7 @@ const CAN_NOT_RUN: u8 = 126;
 pub struct Release {
     /// The real path of the application's root.
     pub root: PathBuf,
-    /// Who it runs as; None: as we do.
-    pub account: Option<Arc<Account>>,
+    pub run_as: RunAs,
 }
 
 /// One that was started. Its process group has its pid as number.
@@ -42,24 +40,28 @@ pub struct Started {
 
 /// Starts it. `who`: its name in the log. Must be called on the main thread: the kernel ties PDEATHSIG to it.
 pub fn start(config: &ProcessConfig, who: &str, site: &SiteConfig, release: &Release) -> io::Result<Started> {
-    let account = release.account.as_deref();
-    let mut env = environment(site, account);
+    let run_as = &release.run_as;
+    let mut env = environment(site, run_as);
     env.insert(VARIABLE.into(), who.into());
     env.extend(config.env.iter().map(|(name, value)| (name.into(), value.into())));
     let dir = config.dir.as_ref().map_or_else(|| release.root.clone(), |dir| release.root.join(dir));
     if !dir.is_dir() {
         return Err(io::Error::other(format!("{} is no directory", dir.display())));
     }
-    let mut command = account::command(account, "/proc/self/exe".as_ref(), env);
+    if let (RunAs::Root(_), None) = (run_as, &site.user) {
+        let files = [dir.clone(), dir.join(program(&config.command[0], &dir))];
+        account::root_alone(&files).map_err(io::Error::other)?;
+    }
+    let mut command = account::command(run_as, "/proc/self/exe".as_ref(), &dir, env);
     command.arg(BECOME).arg(getpid().as_raw_nonzero().to_string());
     command.arg(program(&config.command[0], &dir)).args(&config.command[1..]);
-    command.current_dir(dir).process_group(0);
+    command.process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
     let missing = || io::Error::other("no pipe to it");
     let output: [OwnedFd; 2] =
         [child.stdout.take().ok_or_else(missing)?.into(), child.stderr.take().ok_or_else(missing)?.into()];
-    if let Some(account) = account {
+    if let Some(account) = run_as.account() {
         // So that it may open its /dev/stdout.
         output.iter().try_for_each(|pipe| std::os::unix::fs::fchown(pipe, Some(account.uid), None))?;
     }
