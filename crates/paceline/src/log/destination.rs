@@ -12,6 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::account;
+
 /// Bytes after which lines are written at once.
 const ONE_WRITE: usize = 64 << 10;
 /// Bytes that may wait for a disk that is full.
@@ -175,10 +177,11 @@ impl Destination {
         }
         fs::rename(path, old(path, 1))?;
         let mode = held.mode() & 0o777;
-        let file = OpenOptions::new().create(true).append(true).mode(mode).open(path).inspect_err(|_| {
-            // Its lines go on where they were.
-            let _ = fs::rename(old(path, 1), path);
-        })?;
+        let file =
+            account::writing(path, OpenOptions::new().create(true).append(true).mode(mode)).inspect_err(|_| {
+                // Its lines go on where they were.
+                let _ = fs::rename(old(path, 1), path);
+            })?;
         let _ = fchown(&file, Some(held.uid()), Some(held.gid()));
         self.file = file;
         Ok(())
@@ -186,7 +189,7 @@ impl Destination {
 }
 
 fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+    account::writing(path, OpenOptions::new().create(true).append(true))
 }
 
 fn old(path: &Path, number: usize) -> PathBuf {

@@ -1,7 +1,13 @@
 //! The file with the front's pid.
 //! It never signals the process it finds there.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::OpenOptions,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use crate::account;
 
 /// The file with our pid, removed in the end.
 pub struct Pidfile {
@@ -16,10 +22,9 @@ impl Pidfile {
             return Err(format!("{command} (pid {pid}) is running already, says {}; stop it first", path.display()));
         }
         if let Some(parent) = path.parent() {
-            let _ = std::fs::create_dir_all(parent);
+            let _ = account::make_dirs(parent);
         }
-        std::fs::write(path, format!("{}\n", std::process::id()))
-            .map_err(|error| format!("pidfile {}: {error}", path.display()))?;
+        write(path, std::process::id()).map_err(|error| format!("pidfile {}: {error}", path.display()))?;
         Ok(Pidfile { path: path.to_path_buf(), pid: std::process::id(), ours: true })
     }
 
@@ -36,7 +41,7 @@ impl Pidfile {
     /// Makes it ours, to be removed in the end.
     pub fn own(&mut self) {
         self.ours = true;
-        let _ = std::fs::write(&self.path, format!("{}\n", self.pid));
+        let _ = write(&self.path, self.pid);
     }
 
     /// Leaves it to who has taken over, if it is the same there.
@@ -56,6 +61,12 @@ impl Drop for Pidfile {
             let _ = std::fs::remove_file(&self.path);
         }
     }
+}
+
+fn write(path: &Path, pid: u32) -> io::Result<()> {
+    let mut file = account::writing(path, OpenOptions::new().write(true).create(true))?;
+    file.set_len(0)?;
+    file.write_all(format!("{pid}\n").as_bytes())
 }
 
 /// The running server that the file names. A pid that now belongs to something else makes it a leftover.

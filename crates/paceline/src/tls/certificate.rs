@@ -9,7 +9,13 @@ use rustls_pki_types::{
     CertificateDer, PrivateKeyDer,
 };
 
-use crate::config::CertificatePair;
+use crate::{
+    account::{self, RunAs},
+    config::CertificatePair,
+};
+
+/// Bytes of a file, at most.
+const LARGEST: u64 = 4 << 20;
 
 /// What a server shows and signs with.
 #[derive(Debug)]
@@ -48,7 +54,8 @@ pub fn is_exposed(key: &Path) -> bool {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("{}: cannot be read: {error}", path.display()))
+    account::read(&RunAs::Ourselves, path, LARGEST)
+        .map_err(|error| format!("{}: cannot be read: {error}", path.display()))
 }
 
 fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {

@@ -19,7 +19,7 @@ use super::{
 };
 use paceline_store::verify;
 
-use crate::account::others_above;
+use crate::account::{make_dirs, others_above};
 
 /// LMDB's names for its files.
 pub const FILE: &str = "data.mdb";
@@ -59,7 +59,7 @@ pub fn open(folder: &Path, size: u64, say: &Say) -> Result<(Environment, Lock), 
 fn make(folder: &Path) -> Result<(), String> {
     let said = |error: io::Error| error.to_string();
     if let Some(parent) = folder.parent() {
-        DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(said)?;
+        make_dirs(parent).map_err(said)?;
     }
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(said(error)),
