@@ -2,13 +2,19 @@
 //! It decides nothing.
 
 use std::{
+    collections::BTreeMap,
     ffi::OsStr,
     io,
     path::PathBuf,
     process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use super::{Account, Refused};
+
+/// How old an answer may be.
+const FRESH: Duration = Duration::from_secs(2);
 
 /// The account's name, or its number where it has none.
 pub fn shown(uid: u32) -> String {
@@ -38,8 +44,21 @@ pub fn of_owner(uid: u32, gid: u32) -> Result<Account, Refused> {
     Ok(account(&uid.to_string())?.unwrap_or_else(unnamed))
 }
 
-/// By name or number.
+/// By name or number. A server of many sites asks for the same account many times in a moment.
 fn account(key: &str) -> Result<Option<Account>, Refused> {
+    static KNOWN: Mutex<BTreeMap<String, (Instant, Option<Account>)>> = Mutex::new(BTreeMap::new());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, account)) = known().get(key).filter(|(at, _)| at.elapsed() < FRESH) {
+        return Ok(account.clone());
+    }
+    let found = looked_up(key)?;
+    let mut known = known();
+    known.retain(|_, (at, _)| at.elapsed() < FRESH);
+    known.insert(key.to_owned(), (Instant::now(), found.clone()));
+    Ok(found)
+}
+
+fn looked_up(key: &str) -> Result<Option<Account>, Refused> {
     let Some(fields) = entry("passwd", key)? else { return Ok(None) };
     let number = |index: usize| fields.get(index).and_then(|field| field.parse().ok());
     let (Some(uid), Some(gid)) = (number(2), number(3)) else { return Ok(None) };

@@ -240,3 +240,40 @@ fn files_of(site: &SiteConfig, is_files: bool) -> PathBuf {
     let found = (is_files && site.upstream.is_none()).then(|| config::detect_site(site, &site.root).ok()).flatten();
     found.filter(|found| found.kind == AppKind::Files).map_or_else(|| site.root.join(&site.public), |found| found.entry)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{
+        load,
+        test_folder::{around, Folder},
+        Flags,
+    };
+
+    #[tokio::test]
+    async fn a_folder_that_is_still_looked_at_keeps_nobody_waiting() {
+        let folder = Folder::with(&[
+            ("paceline.toml", "sites = \"all\""),
+            ("all/slow/index.html", ""),
+            ("all/shop/config.ru", ""),
+            ("all/wrong/paceline.toml", "x = 1"),
+        ]);
+        let config = Arc::new(around(&folder.0, &[], |around| load(Flags::default(), around)).expect("fine"));
+        let surveyor = Surveyor::default();
+        let slow = surveyor.enter("slow").then(|| Left(surveyor.clone(), "slow".into()));
+        let scan = surveyor.clone().scan(config.clone(), HashMap::new()).await;
+        let seen = |scan: &Scan| {
+            let kind = |survey: &Survey| (survey.looks.kind, survey.problem.is_some());
+            scan.sites.iter().map(|(name, survey)| (name.clone(), survey.as_deref().map(kind))).collect::<Vec<_>>()
+        };
+        let files = Some(AppKind::Files);
+        let expected = |slow| {
+            let shop = Some((Some(AppKind::Rack), false));
+            [("shop", shop), ("slow", slow), ("wrong", Some((files, true)))]
+                .map(|(name, seen)| (name.to_string(), seen))
+        };
+        assert_eq!(seen(&scan), expected(None));
+        drop(slow);
+        assert_eq!(seen(&surveyor.scan(config, HashMap::new()).await), expected(Some((files, false))));
+    }
+}

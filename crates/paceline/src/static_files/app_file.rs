@@ -9,14 +9,13 @@ use std::{
 
 use http::{header, request, HeaderName, Method, Response, StatusCode};
 
-use crate::account::plain;
-
 use super::{
     body::{self, FileBody, Segment},
     conditional::Validators,
     content_type::content_type,
     open_file, response,
 };
+use crate::account::plain;
 
 const X_SENDFILE: HeaderName = HeaderName::from_static("x-sendfile");
 const X_ACCEL_REDIRECT: HeaderName = HeaderName::from_static("x-accel-redirect");
