@@ -242,6 +242,19 @@ class EgressTest < Minitest::Test
     assert_match(/\Adenied;address="127.0.0.1"/, error(call("http://public.example:#{to.port}/", %(address="127.0.0.1"))))
   end
 
+  def test_a_folder_of_sites_sets_the_guard_for_itself
+    to = answering
+    dir = app("guarded/config.ru" => APP["config.ru"], "guarded/paceline.toml" => "egress_guard = true\n", "open/config.ru" => APP["config.ru"])
+    server = serve(dir, "--sites", dir, ready: false)
+    told = %w[guarded open].map do |site|
+      socket = server.get("/", "Host" => site).body
+      caller = EgressCaller.new(socket).tap { |made| (@callers ||= []) << made }
+      caller.call("#{to.url}/")
+    end
+    assert_match(/\Adenied;address="127.0.0.1"/, error(told.first))
+    assert_equal "ok", told.last.body
+  end
+
   def test_a_call_may_ask_for_the_guard_itself
     front
     to = answering

@@ -59,7 +59,8 @@ pub fn run(config: &Config, out: &mut dyn Write, boot: Boot) -> ExitCode {
         problems += 1;
         report.push_str(&format!("WRONG   site {}: {why}\n", site.name));
     }
-    let rules = config.sites.iter().filter_map(|site| site.cache.as_ref()).flat_map(|cache| &cache.rules);
+    let sites = config.sites.iter().chain(&discovered.sites);
+    let rules = sites.filter_map(|site| site.cache.as_ref()).flat_map(|cache| &cache.rules);
     for warning in rules.filter_map(config::cache_rule::warning) {
         report.push_str(&format!("warning {warning}\n"));
     }
@@ -139,6 +140,7 @@ mod tests {
             ("shop/config.ru", ""),
             ("more/blog/config.ru", ""),
             ("more/manual/index.html", ""),
+            ("more/manual/paceline.toml", "[[cache]]\npath = \"/*\"\nttl = \"5s\""),
             ("more/wrong/paceline.toml", "x = 1"),
         ]);
         let told = checked(&folder, &|site| {
@@ -155,6 +157,7 @@ mod tests {
             "WRONG   site blog: blog does not start",
             "site    manual: Files in DIR/more/manual, for manual manual.localhost manual.test",
             "WRONG   site wrong: DIR/more/wrong/paceline.toml:1:1: unknown key \"x\"",
+            "warning [[cache]] path = \"/*\" names no cookies: every visitor gets the same page there. If the app knows its visitors, add cookies = [\"its_session\"]",
             "3 problems",
         ];
         assert_eq!(told.lines().collect::<Vec<_>>(), lines);

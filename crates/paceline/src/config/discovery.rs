@@ -142,7 +142,7 @@ mod tests {
         options::all,
         test_folder::{around, Folder},
         value::{Kind, Value},
-        Flags,
+        ConfigFile, Flags,
     };
 
     #[test]
@@ -251,5 +251,34 @@ mod tests {
         assert!(shop.compress.is_none() && shop.egress.as_ref().expect("on").guard);
         assert_eq!((shop.tuning.yjit.as_str(), shop.queue_max, shop.threads), ("on", 9, 4));
         assert_eq!(shop.environment, "production");
+    }
+
+    #[test]
+    fn defaults_follow_the_environment_that_a_folder_chooses() {
+        let folder = Folder::with(&[
+            ("paceline.toml", "sites = \"apps\"\nqueue_max = 7\ngc = \"app\""),
+            ("apps/shop/paceline.toml", "environment = \"production\""),
+        ]);
+        let config = around(&folder.0, &[], |around| load(Flags::default(), around)).expect("fine");
+        let found = sites_in(&folder.0.join("apps"), &config.inherited, &config.site_defaults).expect("readable");
+        let shop = &found.sites[0];
+        assert_eq!((shop.workers, shop.app_hard_timeout), (4, Some(Duration::from_secs(60))));
+        assert!(shop.tuning.oob_gc && !shop.ready_paths.is_empty());
+        assert_eq!((shop.queue_max, shop.tuning.gc), (7, false), "what the server's file sets stays");
+    }
+
+    #[test]
+    fn hooks_of_the_server_s_own_puma_rb_are_not_a_folder_s() {
+        let folder = Folder::with(&[("server.rb", "threads 7"), ("apps/shop/config/puma.rb", ""), ("apps/blog/", "")]);
+        let hooks = |config_file| {
+            let mut flags = Flags { config_file, ..Flags::default() };
+            flags.layer.set("sites", Value::Path("apps".into()));
+            let config = around(&folder.0, &[], |around| load(flags, around)).expect("fine");
+            let found = sites_in(&folder.0.join("apps"), &config.inherited, &config.site_defaults).expect("readable");
+            found.sites.into_iter().map(|site| (site.threads, site.puma_config)).collect::<Vec<_>>()
+        };
+        let own = folder.0.join("apps/shop/config/puma.rb");
+        assert_eq!(hooks(ConfigFile::Puma("server.rb".into())), [(7, None), (7, Some(own.clone()))]);
+        assert_eq!(hooks(ConfigFile::None), [(3, None), (3, Some(own))]);
     }
 }

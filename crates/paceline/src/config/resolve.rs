@@ -46,7 +46,10 @@ impl Sources<'_> {
 
     /// What the sites of a directory have below their own settings.
     pub fn inherited(&self) -> Inherited {
-        let layers = [self.flags, self.environment, self.toml, self.puma].map(Layer::clone).into();
+        let mut puma = self.puma.clone();
+        // The server's own file is named there; each folder looks for hooks of its own.
+        puma.remove("puma_config");
+        let layers = [self.flags, self.environment, self.toml].map(Layer::clone).into_iter().chain([puma]).collect();
         Inherited { layers, cores: self.cores }
     }
 
