@@ -53,7 +53,7 @@ pub struct Ending {
     pub status: u16,
     /// Body bytes handed to the connection.
     pub bytes: u64,
-    /// The response was cut off: by the client, or by an app that broke off.
+    /// The client was handed the whole response. false: it was cut off, by the client or by an app that broke off.
     pub complete: bool,
 }
 

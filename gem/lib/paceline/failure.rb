@@ -95,7 +95,7 @@ module Paceline
     end
 
     def detail
-      [detailed, suggestions, bundler, load_path, native].compact.reject(&:empty?).uniq.join("\n")
+      [detailed, suggestions, bundler, load_path, exit_status].compact.reject(&:empty?).uniq.join("\n")
     rescue StandardError
       ""
     end
@@ -127,8 +127,8 @@ module Paceline
       "cannot load: #{missing}" if missing
     end
 
-    # ActiveRecord::PendingMigrationError and its kind tell the command in their message; name what they hold beside it.
-    def native
+    # With which status the application ended the process (`exit 3` while it loads): SystemExit's message is only "exit".
+    def exit_status
       return unless @error.is_a?(SystemExit)
       "exit status #{@error.status}"
     end

@@ -49,7 +49,7 @@ module Scenario
     server
   end
 
-  # A point in the app that the test opens: in the app `Barrier.at(PATH)`, which is `File.read(PATH)` on a FIFO.
+  # A point where the app waits for the test: the app calls `File.read(PATH)` on this FIFO, and the test calls `open`.
   def barrier(dir, name = "barrier")
     Barrier.new(File.join(dir, name))
   end
