@@ -204,10 +204,10 @@ static VALUE instruct(int argc, VALUE *argv, VALUE self) {
     refuse_block();
     if (argc == 0 || (argc == 1 && argv[0] == ID2SYM(id_xml))) return declare_utf8(self, builder);
     VALUE attributes = argc > 1 ? argv[1] : Qnil;
-    bool declaration = argc == 0 || argv[0] == ID2SYM(id_xml);
+    bool declaration = argv[0] == ID2SYM(id_xml);
     VALUE name = Qnil;
-    if ((argc > 0 && !SYMBOL_P(argv[0])) || (argc > 1 && !(RB_TYPE_P(attributes, T_HASH) && RBASIC_CLASS(attributes) == rb_cHash))) goto ruby;
-    if (argc > 0 && !xml_is_utf8(rb_sym2str(argv[0]))) goto ruby;
+    if (!SYMBOL_P(argv[0]) || (argc > 1 && !(RB_TYPE_P(attributes, T_HASH) && RBASIC_CLASS(attributes) == rb_cHash))) goto ruby;
+    if (!xml_is_utf8(rb_sym2str(argv[0]))) goto ruby;
     if (declaration) {
         VALUE all = rb_hash_new();
         rb_hash_aset(all, ID2SYM(id_version), rb_utf8_str_new_cstr("1.0"));
@@ -220,7 +220,7 @@ static VALUE instruct(int argc, VALUE *argv, VALUE self) {
         xml_set_encoding(self, builder, name);
     }
     start_special(builder, "<?");
-    append(builder, declaration ? rb_sym2str(ID2SYM(id_xml)) : rb_sym2str(argv[0]));
+    append(builder, rb_sym2str(argv[0]));
     if (!NIL_P(attributes)) put_instruction_attributes(builder, attributes);
     return end_special(builder, "?>");
 

@@ -365,6 +365,7 @@ class XMLPointsTest < Paceline::Test
     assert_writes('<?xml version="1.1" encoding="utf-8" standalone="yes" a="1"?>') { |xml| xml.instruct!(:xml, a: 1, standalone: "yes", version: "1.1", encoding: "utf-8") }
     assert_writes('<?style href="a.css" type="x"?>') { |xml| xml.instruct!(:style, href: "a.css", type: "x") }
     assert_writes("<?php?>") { |xml| xml.instruct!(:php) }
+    assert_writes("<?php?>") { |xml| xml.instruct!("php") }
     assert_writes('<?a version="2" b="1"?>') { |xml| xml.instruct!(:a, b: 1, version: 2, encoding: nil) }
     assert_refuses(NoMethodError) { |xml| xml.instruct!(:xml, encoding: nil) }
   end
