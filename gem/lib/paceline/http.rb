@@ -17,12 +17,14 @@ module Paceline
   end
 end
 
+require_relative "uninterrupted"
 require_relative "http/errors"
 require_relative "http/together"
 require_relative "http/deadline"
 require_relative "http/counting"
 require_relative "http/wire"
 require_relative "http/head"
+require_relative "http/keep_alive"
 require_relative "http/pool"
 require_relative "http/stores"
 require_relative "http/trust"

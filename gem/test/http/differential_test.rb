@@ -101,6 +101,24 @@ class OutboundDifferentialTest < OutboundTest
   same(:repeated_after_a_time_out) { |http| http.read_timeout = 0.5; http.get("/stall") }
   same(:not_repeated_after_a_close) { |http| http.max_retries = 0; http.get("/empty") }
   same(:repeated_three_times) { |http| http.max_retries = 3; http.get("/reset") }
+  %w[/until-close /plain /chunked].each do |path|
+    same("broken_off_#{path}") { |http| http.request_get(path) { |response| response.read_body { break } } }
+  end
+  # Where it is broken off depends on how it comes, and not what comes before and after that.
+  same(:broken_off_a_big_one) do |http|
+    first = nil
+    response = http.request_get("/big") { |incoming| incoming.read_body { |piece| break first = piece } }
+    first + response.body == HostileServer::BIG
+  end
+  same(:broken_off_and_not_ignored) { |http| http.ignore_eof = false; http.request_get("/plain") { |response| response.read_body { break } } } if Net::HTTP.method_defined?(:ignore_eof=)
+  same(:broken_out_of_the_request) { |http| http.request_get("/big") { |response| response.read_body && break } }
+  same(:not_read_at_all) { |http| http.request_get("/big") { break } }
+  same(:finished_within_the_body) { |http| http.start { http.request_get("/big") { |response| response.read_body { http.finish } } } }
+  same(:finished_before_the_body) { |http| http.start { http.request_get("/big") { http.finish } } }
+  same(:finished_after_the_body) { |http| http.start { http.request_get("/big") { |response| response.body && http.finish } } }
+  same(:asked_within_a_response) { |http| http.start { http.request_get("/plain") { |response| response.body && http.get("/echo") } } }
+  same(:a_time_out_of_the_caller_s) { |http| http.start { Timeout.timeout(0.5) { http.get("/stall-body") } } }
+  same(:an_end_to_the_thread) { |http| Thread.new { http.request_get("/big") { |response| response.read_body { Thread.current.kill } } }.value.inspect }
   same(:left_within_the_body) { |http| catch(:left) { http.request_get("/big") { |response| response.read_body { throw :left, "left" } } } }
   same(:an_error_within_the_body) { |http| http.request_get("/big") { |response| response.read_body { raise ArgumentError, "mine" } } }
   same(:the_body_into_a_string) { |http| http.get("/plain", nil, +"before ") }
@@ -148,6 +166,24 @@ class OutboundDifferentialTest < OutboundTest
     outcomes = WAYS.to_h { |way| [way, by(way) { outcome { Net::HTTP.new("nobody.invalid", 80).get("/") } }] }
     assert_includes outcomes[:plain][0], "Error"
     assert_alike outcomes
+  end
+
+  # What remains is read as if a chunk began there, and is none. The front frames it anew.
+  def test_broken_off_within_a_chunk
+    outcomes = %i[plain lent].map do |way|
+      by(way) do
+        run_once do |http, server|
+          http.request_get("/half-chunk") do |response|
+            response.read_body do
+              server.go_on
+              break
+            end
+          end
+        end
+      end
+    end
+    assert_equal ["EOFError", "end of file reached"], outcomes[0][0]
+    assert_equal(*outcomes.map { |result, asked| [result, asked.size] })
   end
 
   private

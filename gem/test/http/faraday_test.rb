@@ -145,6 +145,22 @@ class OutboundFaradayTest < OutboundTest
     end
   end
 
+  # As faraday-net_http does it where Net::HTTP can (net-http 0.5).
+  def test_tls_to_the_proxy
+    kind = Struct.new(:host, :port, :proxy, :proxy_port, :user, :password, :no_proxy, :proxy_use_ssl) do
+      def self.proxy_use_ssl = nil
+    end
+    asked = lambda do |url|
+      env = Faraday::Env.from(url: URI("http://api.test/"), request: Faraday::RequestOptions.from(proxy: Faraday::ProxyOptions.from(url)))
+      Paceline::HTTP::FaradayAdapter.new(nil).send(:net_http_connection, env)
+    end
+    Paceline::HTTP::Session.stub(:now, kind) do
+      assert_equal ["proxy.test", 3128, true], asked.call("https://me:secret@proxy.test:3128").to_a.values_at(2, 3, 7)
+      assert_nil asked.call("http://proxy.test:3128").proxy_use_ssl
+    end
+    assert_equal "proxy.test", asked.call("https://proxy.test:3128").proxy_address
+  end
+
   private
 
   def connection(adapter)

@@ -117,34 +117,12 @@ class LendingTest < OutboundTest
     assert_equal 2, @server.connections
   end
 
-  def test_a_post_takes_no_connection_that_has_waited_for_long
-    get("/plain")
-    wire = Paceline::HTTP.pool.take(Paceline::HTTP.pool.instance_variable_get(:@waiting).keys[0], true)
-    wire.instance_variable_set(:@idle_since, Paceline::HTTP.now - 10)
-    Paceline::HTTP.pool.give(wire)
-    get("/plain")
-    assert_equal 1, @server.connections
-    wire.instance_variable_set(:@idle_since, Paceline::HTTP.now - 10)
-    post("/plain")
-    assert_equal 2, @server.connections
-  end
-
-  # What a session began with was chosen before anybody knew what it is for.
-  def test_nor_does_a_post_in_a_session
-    get("/plain")
-    Paceline::HTTP.pool.instance_variable_get(:@waiting).values[0][0].instance_variable_set(:@idle_since, Paceline::HTTP.now - 10)
-    Net::HTTP.start("127.0.0.1", @server.port) do |http|
-      assert_equal 1, @server.connections
-      http.post("/plain", "x", "Content-Type" => "text/plain")
-      assert_equal 2, @server.connections
-    end
-  end
-
   def test_an_answer_that_came_before_the_body_was_taken
     ours, theirs = UNIXSocket.pair
     theirs.write("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
     theirs.shutdown(Socket::SHUT_RD)
     wire = Paceline::HTTP::Wire.new(ours, :key)
+    wire.begin
     wire.write("POST / HTTP/1.1\r\n\r\nbody")
     assert_equal "413", Net::HTTPResponse.read_new(wire).code
   ensure
@@ -207,10 +185,10 @@ class LendingTest < OutboundTest
   def test_a_request_with_its_body_leaves_in_one_write
     io = Class.new { attr_reader :written; def write_nonblock(string, **) = (@written ||= []) << string && string.bytesize }.new
     wire = Paceline::HTTP::Wire.new(io, :key)
+    wire.begin
     request = Net::HTTP::Post.new("/", "Content-Type" => "text/plain")
     request.body = "body"
     request.exec(wire, "1.1", "/")
-    wire.flush
     assert_equal 1, io.written.size
     assert io.written[0].end_with?("\r\n\r\nbody")
   end

@@ -30,19 +30,22 @@ module Paceline
       attr_reader :key
       # `proxy`: [address, port, user, password] or nil; `trust`: a Trust, or nil without TLS.
       attr_reader :address, :port, :ipaddr, :proxy, :trust
+      # What is known of how long its server keeps connections.
+      attr_reader :keep_alive
 
       def initialize(key, address, port, ipaddr, proxy, trust)
         @key = key.freeze
         @address, @port, @ipaddr, @proxy, @trust = address, port, ipaddr, proxy, trust
+        @keep_alive = KeepAlive.new
       end
 
       def tls?
         !@trust.nil?
       end
 
-      # A connection from this process; `fresh`: one that nobody has used. Raises as Net::HTTP#connect does. Times in s or nil.
+      # A connection from this process. `repeatable`: the request may be sent twice; `fresh`: one that nobody has used. Raises as Net::HTTP#connect does. Times in s or nil.
       def wire(repeatable: true, within: nil, fresh: false, open_timeout: 60, read_timeout: 60)
-        (HTTP.pool.take(@key, repeatable, within) unless fresh) || open(open_timeout, read_timeout)
+        (HTTP.pool.take(@key, repeatable, within, @keep_alive) unless fresh) || open(open_timeout, read_timeout)
       end
 
       # The certificate of the server, as a connection from this process sees it; nil without TLS.

@@ -74,11 +74,17 @@ module Paceline
         url, proxy = env[:url], env[:request][:proxy]
         port = url.port || (url.scheme == "https" ? 443 : 80)
         kind = Session.now
-        if proxy then kind.new(url.hostname, port, proxy[:uri].hostname, proxy[:uri].port, proxy[:user], proxy[:password])
+        if proxy then through(kind, url.hostname, port, proxy)
         # Faraday 1 leaves the environment's proxy to Net::HTTP, too.
         elsif ::Faraday::VERSION.start_with?("1.") then kind.new(url.hostname, port)
         else kind.new(url.hostname, port, nil)
         end
+      end
+
+      # TLS to the proxy itself is net-http 0.5's, and faraday-net_http's as of 3.4.
+      def through(kind, host, port, proxy)
+        tls = [nil, true] if proxy[:uri].scheme == "https" && kind.respond_to?(:proxy_use_ssl)
+        kind.new(host, port, proxy[:uri].hostname, proxy[:uri].port, proxy[:user], proxy[:password], *tls)
       end
 
       # Nobody has to read the system's certificates for each Faraday::Connection.

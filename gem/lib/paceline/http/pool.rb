@@ -8,11 +8,9 @@ module Paceline
       # Connections that wait: to one destination, and to all of them.
       MOST_OF_ONE = 32
       MOST = 256
-      # What a connection has waited longer than (s) is not used, unless its other end has said for how long it keeps it. Some servers close after
-      # 5 s, and who must not repeat a request does not come near that.
+      # What a connection has waited longer than (s) is not used, unless its other end has said for how long it keeps it.
       LONGEST = 55
-      LONGEST_UNLESS_REPEATABLE = 4
-      private_constant :MOST_OF_ONE, :MOST, :LONGEST, :LONGEST_UNLESS_REPEATABLE
+      private_constant :MOST_OF_ONE, :MOST, :LONGEST
 
       def initialize
         @mutex = Thread::Mutex.new
@@ -20,21 +18,31 @@ module Paceline
         forget
       end
 
-      # A connection that can be used, or nil. `repeatable`: the request may be sent again if the connection was closed in this very moment.
-      # `within`: one that has waited for at most so many seconds.
-      def take(key, repeatable, within = nil)
+      # A connection that can be used, or nil. `repeatable`: the request may be sent again if the connection was closed in this very moment; if not,
+      # only one that `keep_alive` trusts will do. `within`: one that has waited for at most so many seconds.
+      def take(key, repeatable, within = nil, keep_alive = nil)
+        spared = []
         while (wire = pop(key))
-          return wire if fit?(wire, repeatable, within) && !wire.stale?
-
-          close(wire)
+          if !good?(wire, within, keep_alive) then close(wire)
+          elsif repeatable then return wire
+          else spared.unshift(wire)
+          end
         end
+        taken = spared.reverse_each.find { |one| keep_alive&.trusts?(one.idle) }
+      ensure
+        put_back(spared, taken) unless spared.empty?
       end
 
-      # Whether a connection has not waited too long for this request.
-      def fit?(wire, repeatable, within = nil)
-        longest = wire.kept_for ? wire.kept_for - 1 : (repeatable ? LONGEST : LONGEST_UNLESS_REPEATABLE)
+      # Whether the next request may take a connection: it has not waited too long, and its other end has not closed it.
+      def good?(wire, within = nil, keep_alive = nil)
+        idle = wire.idle
+        longest = wire.kept_for ? wire.kept_for - 1 : LONGEST
         longest = within if within && within < longest
-        HTTP.now - wire.idle_since < longest
+        return false if idle >= longest
+
+        closed = wire.stale?
+        closed ? keep_alive&.found_closed(idle) : keep_alive&.found_open(idle)
+        !closed
       end
 
       # This one is needed no longer.
@@ -42,8 +50,7 @@ module Paceline
         return wire.abandon if wire.foreign?
         return close(wire) unless wire.clean?
 
-        leaving = @mutex.synchronize do
-          own
+        leaving = locked do
           waiting = (@waiting[wire.key] ||= [])
           waiting.push(wire)
           @count += 1
@@ -54,23 +61,31 @@ module Paceline
 
       # Closes all that wait.
       def close_all
-        leaving = @mutex.synchronize do
-          own
+        leaving = locked do
           @waiting.values.flatten.tap { forget }
         end
         leaving.each { |wire| close(wire) }
       end
 
       def size
-        @mutex.synchronize { own; @count }
+        locked { @count }
       end
 
       private
 
+      # Whoever is interrupted here leaves the count right.
+      def locked
+        Thread.handle_interrupt(UNINTERRUPTED) do
+          @mutex.synchronize do
+            own
+            yield
+          end
+        end
+      end
+
       # The one that was used last: so those that are not needed grow old.
       def pop(key)
-        @mutex.synchronize do
-          own
+        locked do
           waiting = @waiting[key] or return
           wire = waiting.pop
           @waiting.delete(key) if waiting.empty?
@@ -79,10 +94,16 @@ module Paceline
         end
       end
 
+      # Those that were looked at and not taken, oldest first.
+      def put_back(wires, taken)
+        wires.each { |wire| give(wire) unless wire.equal?(taken) }
+      end
+
       def too_many(waiting)
         if waiting.size > MOST_OF_ONE
           @count -= 1
-          [waiting.shift]
+          # The oldest stays: it shows for how long the server keeps connections.
+          [waiting.delete_at(waiting[0].idle < LONGEST ? 1 : 0)]
         elsif @count > MOST
           oldest = @waiting.values.flatten.sort_by(&:idle_since).first(MOST / 4)
           oldest.each { |wire| @waiting[wire.key].delete(wire) }

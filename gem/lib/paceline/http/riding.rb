@@ -97,11 +97,19 @@ module Paceline
         return unless @socket.is_a?(FrontWire)
 
         @paceline_left_front = true
-        HTTP.pool.give(@socket)
+        paceline_change
+      end
+
+      # Another connection in place of this one, which is the pool's from here on: if no other can be had it is not to be given back twice. A response
+      # that is being read keeps the one that it comes from.
+      def paceline_change
+        wire, @socket = @socket, nil
+        HTTP.pool.give(wire) unless wire.nil? || wire.busy?
         connect
       end
 
       def begin_transport(req)
+        paceline_change if @socket.nil?
         unless @socket.is_a?(Wire)
           @paceline_wire = nil
           super
@@ -113,7 +121,7 @@ module Paceline
         @last_communicated = nil
         wire = @paceline_wire = @socket
         wire.deadline = Deadline.current
-        wire.begin
+        wire.begin(streamed: !req.body_stream.nil? || req.chunked?)
         if wire.is_a?(FrontWire)
           raise Odd, "a path with a fragment" if req.path.include?("#")
 
@@ -133,21 +141,28 @@ module Paceline
       # Sees to it that the connection is good for this request.
       def paceline_fit(req)
         Deadline.shrink(nil)
-        failed = @socket.closed?
-        # One that has answered already is looked at as any that is taken.
-        return unless failed || @last_communicated || !paceline_fits?(req)
+        wire = @socket
+        return if !wire.closed? && wire.clean? && paceline_fits?(wire, req)
 
-        HTTP.pool.give(@socket) unless failed
         @paceline_request = req
         # After one that has failed none is tried that may fail, too.
-        @paceline_fresh = failed
-        connect
+        @paceline_fresh = wire.closed?
+        paceline_change
       end
 
-      def paceline_fits?(req)
-        return paceline_front?(@paceline_at, req) if @socket.is_a?(FrontWire)
+      # Whether this connection will do. One that has answered already is looked at as any that is taken.
+      def paceline_fits?(wire, req)
+        keep_alive = @paceline_at.keep_alive
+        within = @keep_alive_timeout unless @keep_alive_timeout == KEEP_ALIVE_TIMEOUT
+        if wire.is_a?(FrontWire) then paceline_front?(@paceline_at, req) && (@last_communicated.nil? || HTTP.pool.good?(wire, within))
+        elsif !wire.used? || (@last_communicated.nil? && IDEMPOTENT[req.method]) then true
+        else HTTP.pool.good?(wire, within, keep_alive) && (IDEMPOTENT[req.method] || paceline_once?(wire, keep_alive))
+        end
+      end
 
-        !@socket.used? || IDEMPOTENT[req.method] || HTTP.pool.fit?(@socket, false)
+      # Whether a request that must not be sent twice may take a connection that was used before: Net::HTTP's own rule for those of a session.
+      def paceline_once?(wire, keep_alive)
+        keep_alive.trusts?(wire.idle) || (@last_communicated && wire.idle < @keep_alive_timeout && !keep_alive.distrusted?)
       end
 
       # The field Paceline-Egress, which says nothing that the front takes for granted.
@@ -173,10 +188,25 @@ module Paceline
       end
 
       def transport_request(req, &block)
+        outer, @paceline_wire = @paceline_wire, nil
         account = (Account.current if paceline_counts?)
-        return paceline_transport(req) { super } unless account
+        block &&= paceline_reading(block)
+        res = account ? account.call(@address) { paceline_transport(req) { super(req, &block) } } : paceline_transport(req) { super(req, &block) }
+        complete = true
+        res
+      ensure
+        # Whoever leaves by `break`, `throw`, Timeout or Thread#kill leaves half a response on it; and what a request within the block has
+        # replaced belongs to nobody.
+        wire, @paceline_wire = @paceline_wire, outer
+        wire.close if wire.is_a?(Wire) && !wire.closed? && !(complete && wire.equal?(@socket))
+      end
 
-        account.call(@address) { paceline_transport(req) { super } }
+      # The block that is given a response, and what it means when it has left the body half-way.
+      def paceline_reading(block)
+        lambda do |res|
+          wire = @paceline_wire
+          block.call(res).tap { wire.leave(res) if wire.is_a?(Wire) && !res.instance_variable_get(:@read) }
+        end
       end
 
       # Sends it once more where that is right: the front can't do it; or the connection was closed while it waited, or the front was stopped, no byte
@@ -197,7 +227,10 @@ module Paceline
           retry
         rescue *STALE
           wire = @paceline_wire
-          raise if repeated || !wire.is_a?(Wire) || wire.received? || !(wire.used? || wire.is_a?(FrontWire)) || !IDEMPOTENT[req.method] || !paceline_rewind(req)
+          raise if !wire.is_a?(Wire) || wire.received?
+
+          @paceline_at.keep_alive.found_closed(wire.idle_before) if wire.used? && !wire.is_a?(FrontWire)
+          raise if repeated || !(wire.used? || wire.is_a?(FrontWire)) || !IDEMPOTENT[req.method] || !paceline_rewind(req)
 
           repeated = true
           retry

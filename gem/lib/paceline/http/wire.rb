@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# One connection as Net::HTTP sees it (Net::BufferedIO's interface), to an upstream or to the front's socket. It holds small writes back until
-# somebody reads, so that a request leaves in one; and it knows what a pool has to know of it. It never opens a connection.
+# One connection as Net::HTTP sees it (Net::BufferedIO's interface), to an upstream or to the front's socket. It holds a request's head back until
+# its body is there, so that both leave in one write; and it knows what a pool has to know of it. It never opens a connection.
 require "net/http"
 
 module Paceline
@@ -14,6 +14,8 @@ module Paceline
       attr_reader :key
       # When it was last used (monotonic s), and for how long its other end says that it will keep it (s), if it does.
       attr_reader :idle_since, :kept_for
+      # For how long it was idle before the request that is under way (s).
+      attr_reader :idle_before
       # Monotonic seconds after which nobody waits any longer; or nil.
       attr_writer :deadline
 
@@ -23,7 +25,8 @@ module Paceline
         @in = String.new(capacity: PIECE, encoding: Encoding::BINARY)
         @at = 0
         @held = String.new(encoding: Encoding::BINARY)
-        @used = @received = @ended = @busy = false
+        @taken = 0
+        @used = @received = @ended = @busy = @holding = false
         @idle_since = HTTP.now
         @pid = Process.pid
       end
@@ -36,10 +39,18 @@ module Paceline
         self
       end
 
-      # A request begins.
-      def begin
+      # A request begins. `streamed`: its body comes from somewhere that may keep it waiting, and its head doesn't wait for it.
+      def begin(streamed: false)
+        @idle_before = idle
         @busy = true
         @received = false
+        @holding = !streamed
+        @piece_end = nil
+      end
+
+      # For how long it has been idle (s).
+      def idle
+        HTTP.now - @idle_since
       end
 
       # The response is complete.
@@ -56,7 +67,7 @@ module Paceline
         @used
       end
 
-      # Whether a request was begun on it whose response is not complete.
+      # Whether a request is under way whose response is not complete.
       def busy?
         @busy
       end
@@ -86,6 +97,18 @@ module Paceline
         true
       end
 
+      # Somebody has left this response's body half-way, and Net::HTTP will read what remains of it as if it were the whole. There it ends with the
+      # connection, which the server closes; here it ends where the piece ends that was being read.
+      def leave(response)
+        return if @piece_end.nil? || (response.chunked? && @taken == @piece_end + 2)
+
+        @ended = true
+        @left = [@piece_end - @taken, 0].max
+        there = @in.bytesize - @at
+        @in = @in.byteslice(0, @at + @left) if there > @left
+        @left -= [there, @left].min
+      end
+
       # Gives the descriptor back, and says nothing to the other end: it is another process that speaks with it.
       def abandon
         @io.to_io.close
@@ -109,8 +132,10 @@ module Paceline
         found
       end
 
-      def read(length, dest = "".b, ignore_eof = false)
+      def read(length, dest = nil, ignore_eof = false)
         left = length
+        # Only parts of a body have a destination.
+        dest ? @piece_end = @taken + length : dest = "".b
         begin
           while (there = @in.bytesize - @at) < left
             if there.positive?
@@ -153,10 +178,11 @@ module Paceline
       end
 
       def write(*strings)
-        strings.sum do |string|
+        # Who waits for `100 Continue` looks at the socket itself.
+        holding, @holding = @holding && !@continue_timeout, false
+        length = strings.sum do |string|
           string = string.b unless string.encoding == Encoding::BINARY || string.ascii_only?
-          # Who waits for `100 Continue` looks at the socket itself.
-          if @continue_timeout || @held.bytesize + string.bytesize > PIECE
+          if @held.bytesize + string.bytesize > PIECE
             flush
             put(string)
           else
@@ -164,6 +190,8 @@ module Paceline
           end
           string.bytesize
         end
+        flush unless holding
+        length
       end
       alias << write
 
@@ -183,6 +211,7 @@ module Paceline
       private
 
       def take(length)
+        @taken += length
         if @at.zero? && length == @in.bytesize
           taken = @in
           @in = String.new(capacity: PIECE, encoding: Encoding::BINARY)
@@ -203,13 +232,15 @@ module Paceline
           # Nothing can be there yet; but TLS may have read ahead.
           await(:read, patience) if @io.is_a?(BasicSocket)
         end
+        raise EOFError, "end of file reached" if @left&.zero?
+
         into = nil
         if @at == @in.bytesize
           into = @in.clear
           @at = 0
         end
         while true
-          case got = @io.read_nonblock(PIECE, into, exception: false)
+          case got = @io.read_nonblock(@left ? [PIECE, @left].min : PIECE, into, exception: false)
           when :wait_readable then await(:read, patience)
           when :wait_writable then await(:write, patience)
           when nil
@@ -217,6 +248,7 @@ module Paceline
             raise EOFError, "end of file reached"
           else
             @received = true
+            @left -= got.bytesize if @left
             @in << got unless got.equal?(into)
             return
           end

@@ -19,8 +19,9 @@ class HostileServer
 
   attr_reader :port, :requests, :resumed
 
-  # `tls`: :yes, :elsewhere (a certificate of another name), :client (asks for a certificate).
-  def initialize(tls: nil, host: "127.0.0.1")
+  # `limit`: how many requests of a connection are answered before it is closed, which nobody is told; `tls`: :yes, :elsewhere (a certificate of another name), :client (asks for a certificate).
+  def initialize(tls: nil, host: "127.0.0.1", limit: nil)
+    @limit = limit
     @server = TCPServer.new(host, 0)
     @port = @server.addr[1]
     @context = context(tls) if tls
@@ -54,8 +55,18 @@ class HostileServer
     end
   end
 
+  # Nobody is accepted from here on; those that are connected stay.
+  def refuse
+    @server.close
+    @thread.join
+  end
+
+  # Lets a response go on that waits.
+  def go_on
+    @stalled << true
+  end
+
   def stop
-    @stopped = true
     @server.close
     hang_up
     @thread.join
@@ -99,9 +110,11 @@ class HostileServer
       socket.accept
       @mutex.synchronize { @resumed += 1 if socket.session_reused? }
     end
+    answered = 0
     while (asked = read(socket))
       @mutex.synchronize { @requests << asked }
-      break if answer(socket, asked, plain) == :close
+      answered += 1
+      break if answer(socket, asked, plain) == :close || answered == @limit || asked["Connection"] == "close"
     end
   rescue SystemCallError, IOError, OpenSSL::SSL::SSLError
     nil
@@ -142,6 +155,10 @@ class HostileServer
     when "stall_body"
       socket.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
       @stalled.pop
+    when "half_chunk" # the other half when `go_on` is called
+      socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\nhello")
+      @stalled.pop
+      socket.write("world\r\n0\r\n\r\n")
     when "race" # answers, and is gone when the next request comes
       socket.write("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nrace")
       :close
