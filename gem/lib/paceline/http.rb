@@ -33,6 +33,7 @@ require_relative "http/front_members"
 require_relative "http/failures"
 require_relative "http/front"
 require_relative "http/hosts"
+require_relative "http/own_connect"
 require_relative "http/riding"
 require_relative "http/session"
 require_relative "http/response"
@@ -41,6 +42,8 @@ require_relative "http/calls"
 module Paceline
   module HTTP
     Stock.prepend(Riding)
+    Stock.singleton_class.prepend(OwnConnect::Noticing)
+    OwnConnect.look
     @pool = Pool.new
 
     class << self

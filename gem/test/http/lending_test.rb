@@ -38,6 +38,29 @@ class LendingTest < OutboundTest
     assert_includes error.message, "is no host"
   end
 
+  # Who lets it connect to another address, as socksify does, is not passed over.
+  def test_where_it_connects_may_be_another_s_business
+    kind = Class.new(Net::HTTP) { define_method(:conn_address) { "127.0.0.1" } }
+    2.times { assert_equal "200", kind.new("nobody.invalid", @server.port).get("/plain").code }
+    assert_equal [2, 0], [@server.connections, Paceline::HTTP.pool.size]
+  end
+
+  def test_a_connect_that_was_replaced_makes_its_own_connections
+    return if apart
+
+    rubys = Net::HTTP.instance_method(:connect).super_method
+    seen = 0
+    Net::HTTP.define_method(:connect) do
+      seen += 1
+      rubys.bind_call(self)
+    end
+    2.times { get("/plain") }
+    assert_equal [2, 2], [@server.connections, seen]
+    Net::HTTP.define_method(:connect, rubys)
+    2.times { get("/plain") }
+    assert_equal 3, @server.connections
+  end
+
   def test_threads_share_what_is_not_in_use
     Array.new(4) { Thread.new { 10.times { get("/plain") } } }.each(&:join)
     assert_operator @server.connections, :<=, 4

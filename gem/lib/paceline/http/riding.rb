@@ -44,7 +44,7 @@ module Paceline
       def paceline_destination
         return unless paceline_rides?
         # Where connections are looked at as they are made, or made in a way of their own, nobody else's will do. (TLS to a proxy is net-http 0.5's.)
-        return if @debug_output || @local_host || @local_port || @proxy_use_ssl
+        return if @debug_output || @local_host || @local_port || @proxy_use_ssl || !OwnConnect.rubys?(self)
 
         Destination.of(self, @address, @port, @use_ssl, @ipaddr)
       end
