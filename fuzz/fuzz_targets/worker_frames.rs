@@ -10,7 +10,7 @@ use paceline::{
     http::response::header_map,
     worker::{
         fields,
-        frame::{self, encode, kind, Counters, FromWorker, HeadKind, HeaderPairs, Malformed, Raw},
+        frame::{self, encode, kind, Counters, FromWorker, HeadKind, HeaderPairs, Malformed, Raw, Reply},
     },
 };
 use paceline_fuzz::{cuts, memory};
@@ -34,13 +34,18 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(frame::take(&mut BytesMut::from(&written[..])), Ok(Some(raw.clone())));
         check_fields(&raw.payload);
         let length = raw.payload.len();
-        let (decoded, largest) = memory::largest_of(|| FromWorker::try_from(raw));
+        let (decoded, largest) = memory::largest_of(|| Reply::try_from(raw));
         assert!(largest <= SMALL + GROWTH * length, "{largest} bytes for a frame of {length}");
         let Ok(decoded) = decoded else { continue };
         let mut again = write(&decoded);
         let raw = frame::take(&mut again).expect("a frame").expect("whole");
         assert!(again.is_empty());
-        assert_eq!(FromWorker::try_from(raw), Ok(decoded));
+        assert_eq!(Reply::try_from(raw.clone()), Ok(decoded.clone()));
+        // Another number is another request's, and nothing else of the frame depends on it.
+        let mut damaged = raw.payload.to_vec();
+        damaged[data.len() % 8] ^= 1 << (data.len() / 8 % 8);
+        let other = Reply::try_from(Raw { kind: raw.kind, payload: damaged.into() }).expect("as good a frame");
+        assert!(other.number != decoded.number && other.frame == decoded.frame);
     }
 });
 
@@ -72,9 +77,15 @@ fn check_fields(payload: &[u8]) {
 }
 
 /// As a worker writes it (gem/lib/paceline/frames.rb).
-fn write(frame: &FromWorker) -> BytesMut {
-    match frame {
-        FromWorker::Response { status, busy, counters, headers, body } => encode(kind::RESPONSE, |out| {
+fn write(reply: &Reply) -> BytesMut {
+    let encode = |kind, fill: &dyn Fn(&mut BytesMut)| {
+        encode(kind, |out| {
+            out.put_u64(reply.number);
+            fill(out);
+        })
+    };
+    match &reply.frame {
+        FromWorker::Response { status, busy, counters, headers, body } => encode(kind::RESPONSE, &|out| {
             out.put_u16(*status);
             out.put_u8((*busy).into());
             put_counters(out, counters);
@@ -84,7 +95,7 @@ fn write(frame: &FromWorker) -> BytesMut {
             out.put_slice(&pairs);
             out.put_slice(body);
         }),
-        FromWorker::Head { status, kind, headers } => encode(kind::HEAD, |out| {
+        FromWorker::Head { status, kind, headers } => encode(kind::HEAD, &|out| {
             out.put_u16(*status);
             out.put_u8(match kind {
                 HeadKind::Chunks => 0,
@@ -93,20 +104,20 @@ fn write(frame: &FromWorker) -> BytesMut {
             });
             put_headers(out, headers);
         }),
-        FromWorker::Chunk(body) => encode(kind::CHUNK, |out| out.put_slice(body)),
-        FromWorker::File(path) => encode(kind::FILE, |out| out.put_slice(path.as_os_str().as_bytes())),
-        FromWorker::End { busy, counters } => encode(kind::END, |out| {
+        FromWorker::Chunk(body) => encode(kind::CHUNK, &|out| out.put_slice(body)),
+        FromWorker::File(path) => encode(kind::FILE, &|out| out.put_slice(path.as_os_str().as_bytes())),
+        FromWorker::End { busy, counters } => encode(kind::END, &|out| {
             out.put_u8((*busy).into());
             put_counters(out, counters);
         }),
-        FromWorker::EarlyHints(headers) => encode(kind::EARLY_HINTS, |out| put_headers(out, headers)),
-        FromWorker::Hijack => encode(kind::HIJACK, |_| {}),
-        FromWorker::Abort { busy, counters } => encode(kind::ABORT, |out| {
+        FromWorker::EarlyHints(headers) => encode(kind::EARLY_HINTS, &|out| put_headers(out, headers)),
+        FromWorker::Hijack => encode(kind::HIJACK, &|_| {}),
+        FromWorker::Abort { busy, counters } => encode(kind::ABORT, &|out| {
             out.put_u8((*busy).into());
             put_counters(out, counters);
         }),
-        FromWorker::Idle => encode(kind::IDLE, |_| {}),
-        FromWorker::Error { busy, counters, error } => encode(kind::ERROR, |out| {
+        FromWorker::Idle => encode(kind::IDLE, &|_| {}),
+        FromWorker::Error { busy, counters, error } => encode(kind::ERROR, &|out| {
             out.put_u8((*busy).into());
             put_counters(out, counters);
             fields::put_pair(out, "class", &error.class);

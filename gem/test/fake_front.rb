@@ -12,7 +12,13 @@ class FakeFront
   PRELOADER = File.expand_path("../lib/paceline/preloader.rb", __dir__)
   LIMIT = 30
 
-  Frame = Struct.new(:type, :payload, :fd) do
+  # `number`: of the request that a frame on a channel answers; it is no part of `payload` here.
+  Frame = Struct.new(:type, :payload, :fd, :number) do
+    def self.of(type, payload, fd)
+      return new(type, payload, fd) unless type.between?(F::RESPONSE, F::ERROR)
+      new(type, payload.byteslice(F::NUMBER..), fd, payload.unpack1("Q>"))
+    end
+
     def fields = F.parse_fields(payload)
     def pairs = F.parse_pairs(payload)
   end
@@ -21,13 +27,15 @@ class FakeFront
   class Wire
     WITH_FD = [F::FORKED, F::CHANNEL, F::OUTPUT, F::MOULDED].freeze
 
-    attr_reader :io
+    # `number`: of the last request that was sent here.
+    attr_reader :io, :number
 
     def initialize(io)
       @io = io
     end
 
     def send(type, payload = "")
+      @number = payload.unpack1("Q>") if type == F::REQUEST
       @io.write(F.frame(type, payload))
     end
 
@@ -36,7 +44,7 @@ class FakeFront
         head = @io.read(5) or return
         length, type = head.unpack("NC")
         payload = length.zero? ? "".b : @io.read(length)
-        Frame.new(type, payload, WITH_FD.include?(type) ? receive_fd(type) : nil)
+        Frame.of(type, payload, WITH_FD.include?(type) ? receive_fd(type) : nil)
       end
     end
 
@@ -66,7 +74,7 @@ class FakeFront
         head = exactly(5) or return
         length, type = head.unpack("NC")
         payload = exactly(length)
-        Frame.new(type, payload, WITH_FD.include?(type) ? receive_fd(type) : nil)
+        Frame.of(type, payload, WITH_FD.include?(type) ? receive_fd(type) : nil)
       end
     rescue Errno::ECONNRESET
       nil
@@ -162,9 +170,10 @@ class FakeFront
     "paceline.hijack" => "1", "paceline.early_hints" => "1"
   }.freeze
 
-  def self.request(env = {}, flags: F::INLINE, body: "")
+  # The payload of a REQUEST, each with a number of its own.
+  def self.request(env = {}, flags: F::INLINE, body: "", number: @number = (@number || 0) + 1)
     pairs = F.pairs(ENV_PAIRS.merge(env))
-    [flags, pairs.bytesize].pack("CN") << pairs << body.b
+    [number, flags, pairs.bytesize].pack("Q>CN") << pairs << body.b
   end
 
   # What the frames of one response say: status, header pairs, body, flags, frame types, counters.
@@ -180,6 +189,7 @@ class FakeFront
     loop do
       frame = wire.read or raise "the channel ended in a response, after #{got.types}"
       got.types << frame.type
+      raise "a frame of type #{frame.type} for request #{frame.number} in the answer to #{wire.number}" unless frame.number == wire.number
       case frame.type
       when F::EARLY_HINTS then got.hints << frame.pairs
       when F::HEAD
@@ -213,7 +223,7 @@ class FakeFront
     end
     if got.busy?
       frame = wire.read
-      raise "IDLE wanted, #{frame.inspect} came" unless frame&.type == F::IDLE
+      raise "IDLE wanted, #{frame.inspect} came" unless frame&.type == F::IDLE && frame.number == wire.number
       got.types << F::IDLE
     end
     got

@@ -21,7 +21,7 @@ class GathererTest < Paceline::Test
   end
 
   def gatherer(channel = Channel.new, immediate: false)
-    Paceline::Gatherer.new(channel, "HEAD".b, immediate: immediate)
+    Paceline::Gatherer.new(channel, 7, "HEAD".b, immediate: immediate)
   end
 
   def flusher_thread = Thread.list.select { |thread| thread.name == "paceline flusher" }.last
@@ -31,11 +31,11 @@ class GathererTest < Paceline::Test
     gathered = gatherer(channel)
     gathered.add("a")
     gathered.add("b")
-    assert_equal "HEAD".b + F.frame(F::CHUNK, "ab"), channel.written.pop
+    assert_equal "HEAD".b + F.answer(F::CHUNK, 7, "ab"), channel.written.pop
     gathered.add("c")
     gathered.finish
     gathered.conclude("END")
-    assert_equal F.frame(F::CHUNK, "c") + "END", channel.written.pop
+    assert_equal F.answer(F::CHUNK, 7, "c") + "END", channel.written.pop
     assert gathered.sent?
   end
 
@@ -48,7 +48,7 @@ class GathererTest < Paceline::Test
     assert_operator gathered.flush_late, :>, 0
     assert_empty channel.written
     channel.writable = true
-    assert_equal "HEAD".b + F.frame(F::CHUNK, "a"), channel.written.pop
+    assert_equal "HEAD".b + F.answer(F::CHUNK, 7, "a"), channel.written.pop
   end
 
   # A thousand bodies that end at once leave nothing behind that would wake the flusher again and again.

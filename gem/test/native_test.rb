@@ -30,8 +30,8 @@ class NativeTest < Paceline::Test
   end
 
   def test_env_of_broken_and_of_huge_frames_is_left_to_ruby
-    [frame({}).byteslice(0, 8), "\0\0\0\5\x21\1\xff\xff\xff\xff".b, F.frame(F::REQUEST, "\1\0\0\0\3a\0b"),
-     F.frame(F::REQUEST, "\1\0\0\0\2a\0"), frame(Array.new(300) { |n| ["HTTP_#{n}", "1"] }.to_h)].each do |odd|
+    [frame({}).byteslice(0, 16), "\0\0\0\x0d\x21\0\0\0\0\0\0\0\1\1\xff\xff\xff\xff".b, F.frame(F::REQUEST, "\0\0\0\0\0\0\0\1\1\0\0\0\3a\0b"),
+     F.frame(F::REQUEST, "\0\0\0\0\0\0\0\1\1\0\0\0\2a\0"), frame(Array.new(300) { |n| ["HTTP_#{n}", "1"] }.to_h)].each do |odd|
       assert_nil N.env(odd, [].freeze)
     end
   end
@@ -49,10 +49,10 @@ class NativeTest < Paceline::Test
     counted = F::Counters.new(2, 3, 4, 5, 2**40, "render\x0012\x001\0")
     headers = { "content-type" => "text/plain", "x-a" => "1" }
     [[], ["one", "", "two"], ["x" * 70_000, "y"], Array.new(200) { "z" * 5000 }, Array.new(5000) { "m" }].each do |parts|
-      expected = F.response_head(201, F::BUSY, counted, Paceline::Headers.new.encode(headers), parts.sum(&:bytesize)) + parts.join
+      expected = F.response_head(2**63 + 9, 201, F::BUSY, counted, Paceline::Headers.new.encode(headers), parts.sum(&:bytesize)) + parts.join
       ours, theirs = UNIXSocket.pair
       reader = Thread.new { theirs.read }
-      assert_equal true, N.respond(ours.fileno, 201, F::BUSY, counted, headers, parts)
+      assert_equal true, N.respond(ours.fileno, 2**63 + 9, 201, F::BUSY, counted, headers, parts)
       ours.close
       assert_equal expected, reader.value
     ensure
@@ -64,7 +64,7 @@ class NativeTest < Paceline::Test
     counted = F::Counters.new(0, 0, 0, 0, 0, "")
     ours, theirs = UNIXSocket.pair
     [[{ "a" => 1 }, ["x"]], [{}, [:x]], [{}, ["x" * (F::MAX_RESPONSE + 1)]]].each do |headers, parts|
-      assert_equal false, N.respond(ours.fileno, 200, 0, counted, headers, parts)
+      assert_equal false, N.respond(ours.fileno, 1, 200, 0, counted, headers, parts)
     end
     ours.close
     assert_equal "", theirs.read

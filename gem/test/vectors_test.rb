@@ -18,6 +18,7 @@ class VectorsTest < Paceline::Test
     def frame = [one("hex")].pack("H*")
     def payload = frame.byteslice(5..)
     def flags = Integer(one("flags"))
+    def request = Integer(one("number"))
     def status = Integer(one("status"))
 
     def counters
@@ -56,16 +57,19 @@ class VectorsTest < Paceline::Test
     case vector.type
     when "REQUEST"
       env = F.fields(*vector.all("pair"))
-      F.frame(F::REQUEST, [vector.flags, env.bytesize].pack("CN") << env << vector.one("body").to_s)
+      F.frame(F::REQUEST, [vector.request, vector.flags, env.bytesize].pack("Q>CN") << env << vector.one("body").to_s)
     when "RESPONSE"
       headers = F.fields(*vector.all("pair"))
       body = vector.one("body")
-      F.response_head(vector.status, vector.flags, vector.counters, headers, body.bytesize) + body
-    when "HEAD" then F.head(vector.status, vector.flags, F.fields(*vector.all("pair")))
-    when "END", "ABORT" then F.ending(vector.number, vector.flags, vector.counters)
-    when "ERROR" then F.error(vector.flags, vector.counters, F.fields(*vector.all("pair")))
+      F.response_head(vector.request, vector.status, vector.flags, vector.counters, headers, body.bytesize) + body
+    when "HEAD" then F.head(vector.request, vector.status, vector.flags, F.fields(*vector.all("pair")))
+    when "END", "ABORT" then F.ending(vector.number, vector.request, vector.flags, vector.counters)
+    when "ERROR" then F.error(vector.request, vector.flags, vector.counters, F.fields(*vector.all("pair")))
     when "BODY_END" then F.frame(vector.number, vector.flags.chr)
-    when "BODY", "CHUNK", "FILE" then F.frame(vector.number, vector.one("body"))
+    when "BODY" then F.frame(vector.number, vector.one("body"))
+    when "CHUNK" then F.chunk_head(vector.request, vector.one("body").bytesize) + vector.one("body")
+    when "FILE" then F.answer(vector.number, vector.request, vector.one("body"))
+    when "EARLY_HINTS", "HIJACK", "IDLE" then F.answer(vector.number, vector.request, F.fields(*vector.all("pair")))
     else F.frame(vector.number, F.fields(*vector.all("field"), *vector.all("pair")))
     end
   end
@@ -74,12 +78,14 @@ class VectorsTest < Paceline::Test
     if vector.type == "REQUEST"
       flags, env, inline = F.parse_request(vector.frame)
       assert_equal vector.flags, flags
+      assert_equal vector.request, F.request_number(vector.frame)
       assert_equal vector.all("pair").each_slice(2).to_h, env
       vector.one("body").nil? ? assert_nil(inline) : assert_equal(vector.one("body"), inline)
     elsif vector.all("field").any?
       assert_equal vector.all("field"), F.parse_fields(vector.payload)
     elsif %w[START LOADED FAILED WORKER_FAILED EARLY_HINTS MEMORY].include?(vector.type)
-      assert_equal vector.all("pair").each_slice(2).to_h, F.parse_pairs(vector.payload)
+      payload = vector.type == "EARLY_HINTS" ? vector.payload.byteslice(F::NUMBER..) : vector.payload
+      assert_equal vector.all("pair").each_slice(2).to_h, F.parse_pairs(payload)
     end
   end
 end

@@ -237,6 +237,11 @@ pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Fail
                 "The application's worker ended in the middle of this request.",
             )
         }
+        Failure::Misdirected => {
+            exchange.note = Some("the worker answered another request".into());
+            let sentence = "The application's worker did not answer this request.";
+            status(site, head, exchange, StatusCode::BAD_GATEWAY, sentence)
+        }
         Failure::TimedOut => {
             exchange.note = Some("app_hard_timeout".into());
             status(site, head, exchange, StatusCode::GATEWAY_TIMEOUT, "The application took too long to answer.")

@@ -44,16 +44,16 @@ static VALUE env(VALUE self, VALUE frame, VALUE defaults) {
     Check_Type(defaults, T_ARRAY);
     const uint8_t *bytes = (const uint8_t *)RSTRING_PTR(frame);
     size_t size = (size_t)RSTRING_LEN(frame);
-    if (size < 10) return Qnil;
-    uint32_t length = paceline_u32(bytes + 6);
-    if (length > size - 10) return Qnil;
+    if (size < PACELINE_REQUEST_HEAD) return Qnil;
+    uint32_t length = paceline_u32(bytes + PACELINE_REQUEST_HEAD - 4);
+    if (length > size - PACELINE_REQUEST_HEAD) return Qnil;
 
     VALUE all[2 * MOST_PAIRS];
     long count = RARRAY_LEN(defaults);
     if (count > MOST_PAIRS) return Qnil;
     for (long index = 0; index < count; index++) all[index] = RARRAY_AREF(defaults, index);
 
-    const char *at = (const char *)bytes + 10, *end = at + length;
+    const char *at = (const char *)bytes + PACELINE_REQUEST_HEAD, *end = at + length;
     while (at < end) {
         const char *stop = memchr(at, 0, (size_t)(end - at));
         const char *value = stop == NULL ? end : stop + 1;

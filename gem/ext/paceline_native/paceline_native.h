@@ -18,6 +18,9 @@ void paceline_init_env(VALUE native);
 void paceline_init_response(VALUE native);
 void paceline_init_gather(VALUE native);
 
+/* Bytes of a REQUEST frame before its env: length, type, number, flags, length of the env. */
+#define PACELINE_REQUEST_HEAD 18
+
 static inline void paceline_put_u16(uint8_t *at, uint16_t value) {
     at[0] = value >> 8;
     at[1] = value & 255;

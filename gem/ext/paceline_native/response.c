@@ -89,20 +89,21 @@ static uint8_t *put_counters(uint8_t *at, VALUE counted) {
     return at + 28;
 }
 
-/* respond(fd, status, flags, counted, headers, parts): sends a whole response, in one system call if the socket takes it. False when
+/* respond(fd, number, status, flags, counted, headers, parts): sends the whole response to request `number`, in one system call if the socket takes it. False when
  * nothing was sent, because there is something for the twin to look at. Raises Errno::*. */
-static VALUE respond(VALUE self, VALUE fd, VALUE status, VALUE flags, VALUE counted, VALUE headers, VALUE parts) {
+static VALUE respond(VALUE self, VALUE fd, VALUE number, VALUE status, VALUE flags, VALUE counted, VALUE headers, VALUE parts) {
     Check_Type(parts, T_ARRAY);
     long size = size_of_body(parts);
     VALUE spans = RSTRUCT_GET(counted, 5);
     if (size < 0 || !RB_TYPE_P(spans, T_STRING) || RSTRING_LEN(spans) > 4096) return Qfalse;
 
     VALUE out = rb_str_buf_new(512 + (size <= COPIED ? size : 0));
-    uint8_t fixed[8 + 28 + 2] = {0};
+    uint8_t fixed[5 + 8 + 3 + 28 + 2] = {0};
     fixed[4] = RESPONSE;
-    paceline_put_u16(fixed + 5, (uint16_t)NUM2UINT(status));
-    fixed[7] = (uint8_t)NUM2UINT(flags);
-    paceline_put_u16(put_counters(fixed + 8, counted), (uint16_t)RSTRING_LEN(spans));
+    paceline_put_u64(fixed + 5, NUM2ULL(number));
+    paceline_put_u16(fixed + 13, (uint16_t)NUM2UINT(status));
+    fixed[15] = (uint8_t)NUM2UINT(flags);
+    paceline_put_u16(put_counters(fixed + 16, counted), (uint16_t)RSTRING_LEN(spans));
     rb_str_buf_cat(out, (char *)fixed, sizeof fixed);
     rb_str_buf_cat(out, RSTRING_PTR(spans), RSTRING_LEN(spans));
     long length_at = RSTRING_LEN(out);
@@ -142,5 +143,5 @@ void paceline_init_response(VALUE native) {
     rb_gc_register_address(&header_classes);
     rb_define_module_function(native, "header_pairs", header_pairs, 1);
     rb_define_module_function(native, "header_classes=", set_header_classes, 1);
-    rb_define_module_function(native, "respond", respond, 6);
+    rb_define_module_function(native, "respond", respond, 7);
 }

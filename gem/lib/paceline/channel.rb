@@ -3,6 +3,7 @@
 # One worker thread and its channel: takes a request, runs the app, writes the response, again. Never knows how a
 # response is put into frames (response.rb) or an env is made (request_env.rb).
 require_relative "native"
+require_relative "forked_child"
 require_relative "frames"
 require_relative "request_env"
 require_relative "response"
@@ -28,6 +29,9 @@ module Paceline
 
     attr_reader :worker, :number, :io
 
+    # The number of the request in hand, which each frame of its answer repeats.
+    attr_reader :request
+
     # Seconds that a request may take before its worker is given up, or nil.
     def patience
       @worker.patience
@@ -38,6 +42,7 @@ module Paceline
       @number = number
       @busy = false
       @surrendered = @cancelled = false
+      @request = 0
       @input = nil
       attach(io)
       @request_env = RequestEnv.new(self, worker.rack3)
@@ -81,6 +86,14 @@ module Paceline
       nil
     end
 
+    # In a child that the application has forked: nothing is read from here and nothing written any more.
+    def let_go
+      @cancelled = true
+      @buffer = EMPTY
+      @fd = -1
+      @io.close
+    end
+
     # Reads one whole frame and answers its type; nil at the end of the channel. The frame stays until the next.
     def next_frame
       data = @buffer
@@ -114,7 +127,8 @@ module Paceline
     # All of it. Raises Errno::*. What another thread raises here (Timeout) never comes after half a frame: nobody would know where the next
     # one begins.
     def write(bytes)
-      return Native.send_all(@fd, bytes) if Native
+      return Native.send_all(fd, bytes) if Native
+      not_forked
       Thread.handle_interrupt(UNINTERRUPTED) do
         size = bytes.bytesize
         written = @io.syswrite(bytes)
@@ -124,6 +138,7 @@ module Paceline
 
     # Two pieces in one system call.
     def write_both(head, body)
+      not_forked
       Thread.handle_interrupt(UNINTERRUPTED) { @io.write(head, body) }
     end
 
@@ -132,8 +147,11 @@ module Paceline
       !IO.select(nil, @alone, nil, 0).nil?
     end
 
-    # The descriptor, for the native part.
-    attr_reader :fd
+    # The descriptor, for the native part to write to.
+    def fd
+      not_forked
+      @fd
+    end
 
     # Gives the socket away to the app; this thread goes on with a new one.
     def surrender
@@ -147,15 +165,16 @@ module Paceline
       @surrendered
     end
 
-    # Full hijack: from here on the app speaks to the client itself.
-    def hijack
+    # Full hijack of request `number`: from here on the app speaks to the client itself.
+    def hijack(number)
+      raise IOError, "this request is over" unless number == @request && @serving
       raise IOError, "this request was hijacked already" if @surrendered
-      write(Frames.frame(Frames::HIJACK))
+      write(Frames.answer(Frames::HIJACK, number))
       surrender
     end
 
-    def early_hints(headers)
-      @response.early_hints(headers)
+    def early_hints(number, headers)
+      @response.early_hints(headers) if number == @request
     end
 
     # True when the front has said that the client is gone. Looks, but never waits.
@@ -176,6 +195,11 @@ module Paceline
 
     private
 
+    # The socket is the other process's.
+    def not_forked
+      raise ClientGone, "this process was forked from the one that answers the request" if ForkedChild.here?
+    end
+
     # A blocking socket: one system call for each read, none to ask first.
     def attach(io)
       @buffer = EMPTY
@@ -193,12 +217,15 @@ module Paceline
 
     def serve
       @surrendered = @cancelled = false
+      @serving = true
+      @request = Frames.request_number(@frame)
       env = @request_env.build(@frame)
       @input = @request_env.streamed
       problem = @request_env.problem
       problem ? @response.refuse(env, problem) : @response.answer(@worker.app, env)
       @request_env.finish
       @input = nil
+      @serving = false
     end
 
     # Takes a frame that belongs to the request in hand.

@@ -58,6 +58,12 @@ module Paceline
     RAW = 2
     FILE_FOLLOWS = 4
 
+    # Bytes of a REQUEST frame before its env: length, type, number, flags, length of the env.
+    REQUEST_HEAD = 18
+
+    # Bytes of a request's number, with which the payload of each frame of its answer begins.
+    NUMBER = 8
+
     MAX_PAYLOAD = 16 * 1024 * 1024
     MAX_RESPONSE = 1024 * 1024
     MAX_CHUNK = 64 * 1024
@@ -103,11 +109,26 @@ module Paceline
     # flags, env (pairs) and inline body of a whole REQUEST frame (length and type included).
     def parse_request(frame)
       size = frame.bytesize
-      raise ProtocolError, "REQUEST of #{size} bytes" if size < 10
-      flags, length = frame.unpack("@5CN")
-      raise ProtocolError, "REQUEST env of #{length} bytes in a frame of #{size}" if length > size - 10
-      env = parse_env(frame.byteslice(10, length))
-      [flags, env, flags == INLINE ? frame.byteslice(10 + length, size) : nil]
+      raise ProtocolError, "REQUEST of #{size} bytes" if size < REQUEST_HEAD
+      flags, length = request_head(frame)
+      raise ProtocolError, "REQUEST env of #{length} bytes in a frame of #{size}" if length > size - REQUEST_HEAD
+      env = parse_env(frame.byteslice(REQUEST_HEAD, length))
+      [flags, env, flags == INLINE ? inline_body(frame, length) : nil]
+    end
+
+    # The flags of a whole REQUEST frame, and the bytes of its env.
+    def request_head(frame)
+      frame.unpack("@13CN")
+    end
+
+    # What follows an env of `length` bytes.
+    def inline_body(frame, length)
+      frame.byteslice(REQUEST_HEAD + length, frame.bytesize)
+    end
+
+    # The number of the request in a whole REQUEST frame.
+    def request_number(frame)
+      frame.unpack1("@5Q>") || raise(ProtocolError, "REQUEST of #{frame.bytesize} bytes")
     end
 
     # As parse_pairs, and faster: for each request.
@@ -123,16 +144,26 @@ module Paceline
        spans.bytesize, spans].pack("NNNQ>Q>na*")
     end
 
-    # A whole response but for its body's bytes, which follow this string.
-    def response_head(status, flags, counted, headers, body_size)
-      spans = counted.spans
-      [37 + spans.bytesize + headers.bytesize + body_size, RESPONSE, status, flags,
-       counted.chunks, counted.gc, counted.allocated, counted.started, counted.finished,
-       spans.bytesize, spans, headers.bytesize, headers].pack("NCnCNNNQ>Q>na*Na*")
+    # A frame of the answer to request `number`.
+    def answer(type, number, payload = "")
+      [NUMBER + payload.bytesize, type, number, payload].pack("NCQ>a*")
     end
 
-    def head(status, flags, headers)
-      [3 + headers.bytesize, HEAD, status, flags, headers].pack("NCnCa*")
+    # A whole response but for its body's bytes, which follow this string.
+    def response_head(number, status, flags, counted, headers, body_size)
+      spans = counted.spans
+      [NUMBER + 37 + spans.bytesize + headers.bytesize + body_size, RESPONSE, number, status, flags,
+       counted.chunks, counted.gc, counted.allocated, counted.started, counted.finished,
+       spans.bytesize, spans, headers.bytesize, headers].pack("NCQ>nCNNNQ>Q>na*Na*")
+    end
+
+    def head(number, status, flags, headers)
+      [NUMBER + 3 + headers.bytesize, HEAD, number, status, flags, headers].pack("NCQ>nCa*")
+    end
+
+    # What stands before the SIZE bytes of a CHUNK.
+    def chunk_head(number, size)
+      [NUMBER + size, CHUNK, number].pack("NCQ>")
     end
 
     # Yields the size and the bytes of each CHUNK that BYTES take.
@@ -146,12 +177,12 @@ module Paceline
       end
     end
 
-    def ending(type, flags, counted)
-      frame(type, [flags].pack("C") << counters(counted))
+    def ending(type, number, flags, counted)
+      answer(type, number, [flags].pack("C") << counters(counted))
     end
 
-    def error(flags, counted, pairs)
-      frame(ERROR, [flags].pack("C") << counters(counted) << pairs)
+    def error(number, flags, counted, pairs)
+      answer(ERROR, number, [flags].pack("C") << counters(counted) << pairs)
     end
   end
 end

@@ -17,9 +17,10 @@ module Paceline
     NONE = "".b.freeze
     private_constant :NONE
 
-    # HEAD is the encoded HEAD frame; IMMEDIATE bodies (event streams) wait for nothing.
-    def initialize(channel, head, immediate:)
+    # HEAD is the encoded HEAD frame of request NUMBER; IMMEDIATE bodies (event streams) wait for nothing.
+    def initialize(channel, number, head, immediate:)
       @channel = channel
+      @number = number
       @head = head
       @limit = immediate ? 1 : LIMIT
       @lock = Mutex.new
@@ -50,6 +51,7 @@ module Paceline
     def add(bytes)
       size = bytes.bytesize
       return 0 if size.zero?
+      not_ended
       @count += 1
       begin_pending if @pending.empty?
       enough = @lock.synchronize { (@pending << (bytes.ascii_only? ? bytes : bytes.b)).bytesize >= @limit }
@@ -59,6 +61,7 @@ module Paceline
 
     # Sends what there is. Raises ClientGone.
     def flush
+      not_ended
       raise ClientGone, "the client is gone" if @channel.cancelled?
       @lock.synchronize { send_pending }
     rescue SystemCallError
@@ -112,6 +115,11 @@ module Paceline
 
     private
 
+    # An app may keep the stream of a response that is complete; by now the channel may be another request's.
+    def not_ended
+      raise ClientGone, "this response is over" if @ended
+    end
+
     def now
       Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
@@ -127,7 +135,7 @@ module Paceline
       @due = nil
       frames = @head || String.new(encoding: Encoding::BINARY)
       @head = nil
-      Frames.each_chunk(gathered) { |size, bytes| frames << [size, Frames::CHUNK].pack("NC") << bytes }
+      Frames.each_chunk(gathered) { |size, bytes| frames << Frames.chunk_head(@number, size) << bytes }
       frames
     end
   end

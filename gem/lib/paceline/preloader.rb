@@ -5,6 +5,7 @@
 require_relative "control"
 require_relative "database"
 require_relative "failure"
+require_relative "forked_child"
 require_relative "heap_figures"
 require_relative "parent_death"
 require_relative "app_loader"
@@ -20,7 +21,6 @@ module Paceline
       @hooks = hooks
       @mould = mould
       @adopted = !app.nil? && !mould
-      @pid = Process.pid
       @figures = HeapFigures.new
       @workers = {}
       @lock = Mutex.new
@@ -44,21 +44,29 @@ module Paceline
 
     # The same in a process that has a life of its own; returns when the front is gone.
     def run_adopted
+      ForkedChild.guard(self)
       start && serve
     rescue ProtocolError, Control::Gone => e
       warn "paceline preloader: #{e.class}: #{e.message}"
     ensure
-      kill_workers unless @forked
+      kill_workers unless @forked || ForkedChild.here?
+    end
+
+    # In a child that the application has forked.
+    def let_go
+      @control.close
     end
 
     private
 
     def live
+      ForkedChild.guard(self)
       start && serve
     rescue Exception => e # nothing may pass silently by the end of the process
+      ForkedChild.leave(e) if ForkedChild.here? && !@forked
       warn "paceline preloader: #{e.class}: #{e.message}", *e.backtrace.first(5)
     ensure
-      unless @forked
+      unless @forked || ForkedChild.here?
         kill_workers
         exit!(0)
       end
@@ -84,7 +92,7 @@ module Paceline
     end
 
     def load
-      @loader = AppLoader.new(@settings) { |name, edge| @forked || tell_step(name, edge) }
+      @loader = AppLoader.new(@settings) { |name, edge| @forked || ForkedChild.here? || tell_step(name, edge) }
       watch_front_while do
         if @mould
           Tuning.new(@settings).settle(young: true)
@@ -98,6 +106,7 @@ module Paceline
         end
         load_hooks unless @mould
       end
+      ForkedChild.leave if ForkedChild.here?
       @control.send(Frames::LOADED, Frames.pairs(@loader.versions.merge("pid" => Process.pid, "heap" => heap)))
     rescue Control::Gone
       raise
@@ -125,7 +134,7 @@ module Paceline
     end
 
     def fail_with(error, step = @loader.current_step)
-      exit!(error.is_a?(SystemExit) ? error.status : 1) unless Process.pid == @pid # a child that the app forked
+      ForkedChild.leave(error) if ForkedChild.here?
       failure = Failure.new(error, step: step, root: @settings["root"])
       @control.send(Frames::FAILED, Frames.pairs(failure.to_h)) # the front tells the terminal and the browser
       raise error if @adopted
@@ -199,8 +208,8 @@ module Paceline
     end
 
     # A machine short of memory or processes may have them again in a moment; while others serve, that can be waited for.
-    def fork_process(&)
-      Process.fork(&)
+    def fork_process(&block)
+      ForkedChild.deliberately { Process.fork(&block) }
     rescue Errno::EAGAIN, Errno::ENOMEM => e
       fail_with(e, "fork") if @lock.synchronize { @workers.empty? }
       warn "paceline: a worker could not be forked: #{e.message}; trying again"

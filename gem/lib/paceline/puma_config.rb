@@ -69,6 +69,7 @@ module Paceline
     def run_hooks(name, *args)
       name = OLD_NAMES.fetch(name, name)
       @hooks.fetch(name, []).each { |block, key| key ? block.call(*args, @data[key]) : block.call(*args) }
+      ForkedChild.leave if defined?(ForkedChild) && ForkedChild.here?
     end
 
     # The words of the configuration file.

@@ -17,8 +17,6 @@ module Paceline
       @channel = channel
       @rack3 = rack3
       @constants = constants
-      @hints = ->(headers) { channel.early_hints(headers) }
-      @hijack = -> { @env["rack.hijack_io"] = channel.hijack }
       @defaults = @constants.flatten.freeze
     end
 
@@ -33,31 +31,38 @@ module Paceline
       @problem = @input = @streamed = nil
       env = Native&.env(frame, @defaults)
       if env
-        flags, length = frame.unpack("@5CN")
-        inline = frame.byteslice(10 + length, frame.bytesize) if flags == Frames::INLINE
+        flags, length = Frames.request_head(frame)
+        inline = Frames.inline_body(frame, length) if flags == Frames::INLINE
       else
         flags, env, inline = Frames.parse_request(frame)
         env.update(@constants)
       end
       env["rack.input"] = body(flags, env, inline)
       offer_hijack(env) if env["paceline.hijack"] == "1"
-      env["rack.early_hints"] = @hints if env["paceline.early_hints"] == "1"
+      offer_hints(env) if env["paceline.early_hints"] == "1"
       env["rack.after_reply"] = []
       env["rack.response_finished"] = [] if @rack3
-      @env = env
+      env
     end
 
     # After the response: nothing of this request's body may be taken for the next request.
     def finish
       @input&.finish unless @streamed && @channel.surrendered?
-      @env = @input = @streamed = nil
+      @input = @streamed = nil
     end
 
     private
 
+    # An app may keep an env, and what is in it: each of these works for its own request alone.
     def offer_hijack(env)
+      number = @channel.request
       env["rack.hijack?"] = true
-      env["rack.hijack"] = @hijack
+      env["rack.hijack"] = -> { env["rack.hijack_io"] = @channel.hijack(number) }
+    end
+
+    def offer_hints(env)
+      number = @channel.request
+      env["rack.early_hints"] = ->(headers) { @channel.early_hints(number, headers) }
     end
 
     # The same for each request of this thread.

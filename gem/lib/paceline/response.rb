@@ -3,6 +3,7 @@
 # Calls the app and puts its answer into frames: one frame when the body is known or comes at once, chunks when it streams
 # (gatherer.rb). Closes each body exactly once, and never lets an exception of the app reach the channel's loop.
 require_relative "counting"
+require_relative "forked_child"
 require_relative "frames"
 require_relative "gatherer"
 require_relative "headers"
@@ -27,8 +28,10 @@ module Paceline
       start(env)
       begin
         status, @app_headers, @body = app.call(env)
+        leave_fork
         @channel.surrendered? || respond(status)
       rescue Exception => e # an app may raise anything; the thread and the client must live on
+        leave_fork(e)
         fail_with(e)
       end
       conclude
@@ -44,11 +47,23 @@ module Paceline
     def early_hints(headers)
       return if @begun || @gatherer&.sent?
       pairs = Headers.new.encode(headers)
-      @channel.write(Frames.frame(Frames::EARLY_HINTS, pairs)) unless pairs.empty?
+      @channel.write(Frames.answer(Frames::EARLY_HINTS, number, pairs)) unless pairs.empty?
       nil
     end
 
     private
+
+    def number
+      @channel.request
+    end
+
+    # The application's code has returned, maybe in a process that it has forked.
+    def leave_fork(error = nil)
+      return unless ForkedChild.here?
+      error = nil if error.is_a?(ClientGone)
+      report(error) unless error.nil? || error.is_a?(SystemExit)
+      ForkedChild.leave(error)
+    end
 
     def respond(status)
       @status = status.to_i
@@ -75,7 +90,7 @@ module Paceline
     def respond_at_once
       parts = bodiless? ? NO_PARTS : @body
       counted = @counting.stop(parts.size)
-      @begun = Native.respond(@channel.fd, @status, busy, counted, @app_headers, parts)
+      @begun = Native.respond(@channel.fd, number, @status, busy, counted, @app_headers, parts)
     end
 
     def bodiless?
@@ -117,7 +132,7 @@ module Paceline
       size = body.bytesize
       return in_pieces(headers, body, chunks) if size > Frames::MAX_RESPONSE
       @begun = true
-      head = Frames.response_head(@status, busy, @counting.stop(chunks), headers, size)
+      head = Frames.response_head(number, @status, busy, @counting.stop(chunks), headers, size)
       if size.zero?
         @channel.write(head)
       elsif size < SMALL && body.ascii_only?
@@ -131,12 +146,12 @@ module Paceline
     def in_pieces(headers, body, chunks)
       headers << "content-length\0" << body.bytesize.to_s << "\0" unless says_length?
       @begun = true
-      @channel.write(Frames.head(@status, 0, headers))
+      @channel.write(Frames.head(number, @status, 0, headers))
       Frames.each_chunk(body) do |size, slice|
         raise ClientGone, "the client is gone" if @channel.cancelled?
-        @channel.write_both([size, Frames::CHUNK].pack("NC"), slice)
+        @channel.write_both(Frames.chunk_head(number, size), slice)
       end
-      @channel.write(Frames.ending(Frames::END_, busy, @counting.stop(chunks)))
+      @channel.write(Frames.ending(Frames::END_, number, busy, @counting.stop(chunks)))
     end
 
     def says_length?
@@ -145,14 +160,14 @@ module Paceline
 
     def send_file(headers, path)
       @begun = true
-      @channel.write(Frames.head(@status, Frames::FILE_FOLLOWS, headers) << Frames.frame(Frames::FILE, path) <<
-                     Frames.ending(Frames::END_, busy, @counting.stop(0)))
+      @channel.write(Frames.head(number, @status, Frames::FILE_FOLLOWS, headers) << Frames.answer(Frames::FILE, number, path) <<
+                     Frames.ending(Frames::END_, number, busy, @counting.stop(0)))
     end
 
     def stream(headers)
       each = @body.respond_to?(:each)
       raise InvalidResponse, "a body that is no Array and has neither each nor call" unless each || callable?
-      @gatherer = Gatherer.new(@channel, Frames.head(@status, 0, headers), immediate: immediate?(headers))
+      @gatherer = Gatherer.new(@channel, number, Frames.head(number, @status, 0, headers), immediate: immediate?(headers))
       if each
         @gatherer.add_all(@body)
       else
@@ -179,13 +194,13 @@ module Paceline
 
     def end_stream(type)
       @begun = true
-      @gatherer.conclude(Frames.ending(type, busy, @counting.stop(@gatherer.count)))
+      @gatherer.conclude(Frames.ending(type, number, busy, @counting.stop(@gatherer.count)))
     end
 
     # Hands the channel itself to the app, right after the head.
     def raw(headers)
       @begun = true
-      @channel.write(Frames.head(@status, Frames::RAW, headers))
+      @channel.write(Frames.head(number, @status, Frames::RAW, headers))
       io = @channel.surrender
       begin
         yield io
@@ -213,11 +228,11 @@ module Paceline
       report(error) unless gone
       return if @channel.surrendered?
       return end_stream(Frames::ABORT) if @gatherer&.sent?
-      return @channel.write(Frames.ending(Frames::ABORT, busy, @counting.stop(0))) if @begun
+      return @channel.write(Frames.ending(Frames::ABORT, number, busy, @counting.stop(0))) if @begun
       failure = Failure.new(error, step: "request", root: @channel.worker.root).to_h
       pairs = Frames.pairs(failure.slice("class", "message", "file", "line", "backtrace"))
       @begun = true
-      @channel.write(Frames.error(busy, @counting.stop(@gatherer ? @gatherer.count : 0), pairs))
+      @channel.write(Frames.error(number, busy, @counting.stop(@gatherer ? @gatherer.count : 0), pairs))
     rescue SystemCallError, IOError
       nil # the front is gone
     end
@@ -238,16 +253,18 @@ module Paceline
         guard { callback.call(@env, @status, @app_headers, @error) }
       end
       callbacks("rack.after_reply").each { |callback| guard { callback.call } }
-      @channel.write(Frames.frame(Frames::IDLE)) if @flagged
+      @channel.write(Frames.answer(Frames::IDLE, number)) if @flagged
     ensure
       @body = @env = @app_headers = @error = @gatherer = nil
     end
 
     def guard
       yield
-    rescue ClientGone
-      nil
+      leave_fork
+    rescue ClientGone => e
+      leave_fork(e)
     rescue Exception => e
+      leave_fork(e)
       report(e)
     end
 

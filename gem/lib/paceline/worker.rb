@@ -7,6 +7,7 @@ require_relative "control"
 require_relative "channel"
 require_relative "database"
 require_relative "failure"
+require_relative "forked_child"
 require_relative "fork_safety"
 require_relative "heap_figures"
 require_relative "out_of_band_gc"
@@ -39,6 +40,7 @@ module Paceline
       @hooks = hooks
       @parent = parent
       @draining = false
+      @channels = []
       @busy_longer = []
     end
 
@@ -60,7 +62,6 @@ module Paceline
       @draining
     end
 
-
     # Returns when it has drained, or with a new control socket when it is to be a mould; otherwise the process ends here.
     def run
       Process.setproctitle("paceline worker #{@index} [#{@settings["site"]}]")
@@ -69,6 +70,7 @@ module Paceline
       @shared = @settings["refork"] == "1" ? ForkSafety.open_ends : []
       @figures = HeapFigures.new
       @wake, @waker = IO.pipe
+      ForkedChild.guard(self)
       set_traps
       redirect
       srand
@@ -78,8 +80,17 @@ module Paceline
       shut_down
       nil
     rescue Exception => e # nothing may unwind into the preloader's frames
+      ForkedChild.leave(e) if ForkedChild.here?
       warn "paceline worker #{@index}: #{e.class}: #{e.message}"
       exit!(1)
+    end
+
+    # In a child that the application has forked.
+    def let_go
+      @channels.compact.each(&:let_go)
+      [@control, @wake, @waker].each(&:close)
+      term = trap("TERM", "DEFAULT")
+      trap("TERM", term) unless term.equal?(@on_term) # the application's own
     end
 
     # A thread has answered and is about to wait for its next request.
@@ -106,7 +117,7 @@ module Paceline
     def set_traps
       IGNORED.each { |name| trap(name) {} } # "IGNORE" would pass to the app's children
       trap("CHLD", "DEFAULT")
-      trap("TERM") { @waker.write_nonblock("T", exception: false) }
+      trap("TERM", @on_term = ->(_) { @waker.write_nonblock("T", exception: false) })
     end
 
     # What the app prints goes to the front, which knows which worker it came from.
@@ -125,6 +136,7 @@ module Paceline
 
     def boot
       @app ||= @loader.load
+      ForkedChild.leave if ForkedChild.here?
       @rack3 = @loader.rack_release.to_i >= 3
       @flusher = Flusher.new
       Native.header_classes = Headers.plain_hashes if Native
@@ -140,6 +152,7 @@ module Paceline
     end
 
     def report(error)
+      ForkedChild.leave(error) if ForkedChild.here?
       failure = Failure.new(error, step: "ready", root: @settings["root"])
       @control.send(Frames::WORKER_FAILED, Frames.pairs(failure.to_h))
       exit!(1)
@@ -148,10 +161,11 @@ module Paceline
     # A thread that the app kills is replaced; the front sees its channel end and a new one come.
     def start_thread(number)
       channel = Channel.new(self, number, open_channel(number))
+      @channels[number - 1] = channel
       thread = Thread.new do
         channel.run
       ensure
-        start_thread(number) unless @draining || (channel.ended? && !@busy_longer.delete(number))
+        start_thread(number) unless @draining || ForkedChild.here? || (channel.ended? && !@busy_longer.delete(number))
       end
       thread.name = "paceline #{number}"
       thread[:paceline_channel] = channel
@@ -239,6 +253,7 @@ module Paceline
       @flusher.thread&.kill&.join
       ours, theirs = UNIXSocket.pair
       @control.send(Frames::MOULDED, fd: theirs)
+      @channels.clear
       [theirs, @control, @wake, @waker].each(&:close)
       @successor = Control.new(ours)
     end

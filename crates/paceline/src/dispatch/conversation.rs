@@ -13,7 +13,7 @@ use std::{
 
 use bytes::{BufMut, Bytes};
 use http::{Method, StatusCode, Uri};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::Limited;
 use tokio::{
     net::UnixStream,
     runtime::Handle,
@@ -22,6 +22,7 @@ use tokio::{
 
 use super::{
     queue::{Complaint, Lease},
+    request_body::{next_piece, Piece},
     response_buffer::{buffer, Reader, Writer},
 };
 use crate::{
@@ -32,8 +33,8 @@ use crate::{
     memory::BODIES,
     static_files::{self, FileBody},
     worker::{
-        channel::Progress,
-        frame::{encode, kind, AppError, Counters, FromWorker, HeadKind, HeaderPairs},
+        channel::{Misdirected, Progress},
+        frame::{encode, kind, AppError, Counters, FromWorker, HeadKind, HeaderPairs, RequestNumber},
     },
 };
 
@@ -42,7 +43,9 @@ const SMALL: usize = 16 << 10;
 
 /// What a worker is asked, and how patiently.
 pub struct Request {
-    /// The encoded REQUEST frame.
+    /// Each frame of the answer repeats it.
+    pub number: RequestNumber,
+    /// The encoded REQUEST frame, with that number.
     pub frame: Bytes,
     /// A body that is passed on as it comes (REQUEST flag STREAMED).
     pub body: Option<Limited<Arriving>>,
@@ -87,6 +90,8 @@ pub enum Answer {
     },
     /// The worker went away without an answer.
     Died,
+    /// What came is the answer to another request; the worker is being replaced.
+    Misdirected,
     /// The worker had closed its end before a byte of the request was sent: it was draining, and knows nothing of it.
     Untaken,
     /// The worker went away before it had read the whole request: the app knows nothing of it, whatever its method.
@@ -188,7 +193,7 @@ impl Conversation {
     /// On the heap, since it changes hands. None: the channel is of no use.
     pub fn begin(mut lease: Lease, mut request: Request) -> Option<Box<Conversation>> {
         lease.channel().attach().ok()?;
-        lease.channel().queue(request.frame.clone());
+        lease.channel().request(request.number, request.frame.clone());
         let started = Instant::now();
         let soft = request.soft_timeout.map(|after| started + after);
         let hard = request.hard_timeout.map(|after| started + after);
@@ -234,6 +239,7 @@ impl Conversation {
     fn unanswered(&mut self, error: &io::Error) -> Answer {
         let unsent = self.lease.channel().unsent();
         match error.kind() {
+            _ if is_misdirected(error) => Answer::Misdirected,
             _ if unsent == self.request.frame.len() => Answer::Untaken,
             // A Unix socket says so when the other end was closed with bytes in it that nobody had read (unix(7)). A worker
             // reads a request's frame to its end before the app sees any of it.
@@ -456,9 +462,12 @@ impl Conversation {
     /// The channel failed. EOF means that the worker is gone, which the supervisor learns by itself.
     fn broken(&mut self, error: &io::Error) {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
-        if matches!(error.kind(), UnexpectedEof | BrokenPipe | ConnectionReset) {
-            self.lease.disarm();
+        if !matches!(error.kind(), UnexpectedEof | BrokenPipe | ConnectionReset) {
+            let reason = format!("its channel is broken: {error}");
+            let thread = self.lease.channel().thread;
+            self.lease.complain(Complaint::Replace { thread, reason });
         }
+        self.lease.disarm();
     }
 }
 
@@ -467,32 +476,10 @@ fn unopened(path: &Path, error: &io::Error) -> AppError {
     AppError { class: "Paceline::InvalidResponse".into(), message, ..AppError::default() }
 }
 
+fn is_misdirected(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Misdirected>())
+}
+
 async fn progress(lease: &mut Lease) -> io::Result<Progress> {
     lease.channel().progress().await
-}
-
-enum Piece {
-    Data(Bytes),
-    End,
-    CutOff,
-}
-
-async fn next_piece(body: &mut Option<Limited<Arriving>>) -> Piece {
-    let Some(open) = body else { return std::future::pending().await };
-    loop {
-        match open.frame().await {
-            Some(Ok(frame)) => match frame.into_data() {
-                Ok(data) => return Piece::Data(data),
-                Err(_trailers) => continue,
-            },
-            Some(Err(_)) => {
-                *body = None;
-                return Piece::CutOff;
-            }
-            None => {
-                *body = None;
-                return Piece::End;
-            }
-        }
-    }
 }

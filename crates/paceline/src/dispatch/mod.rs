@@ -6,6 +6,7 @@ pub mod conversation;
 pub mod expectations;
 pub mod queue;
 pub mod replay;
+mod request_body;
 pub mod response_buffer;
 
 use std::time::Duration;
@@ -25,7 +26,7 @@ use crate::{
     incidents::InHand,
     live::Step,
     supervisor::app::{App, Unavailable},
-    worker::frame::AppError,
+    worker::frame::{next_number, AppError},
 };
 
 /// Why the app gave no response.
@@ -34,6 +35,8 @@ pub enum Failure {
     Unavailable(Unavailable),
     /// The worker went away with the request in its hands.
     WorkerDied,
+    /// The worker answered another request in place of this one.
+    Misdirected,
     /// The app took longer than `app_hard_timeout`.
     TimedOut,
     /// The app raised.
@@ -64,6 +67,7 @@ pub async fn run(
         received: exchange.received,
         // HTTP/2 has no connection to give away, but a stream that was asked to be a WebSocket.
         may_hijack: head.version != Version::HTTP_2 || exchange.upgrade.is_some(),
+        number: next_number(),
         early_hints: app.site.early_hints,
     };
     let frame = env::request_frame(head, &facts, &body).freeze();
@@ -95,6 +99,7 @@ pub async fn run(
         let worker = (lease.worker, lease.channel().thread);
         let noted = lease.noted.take();
         let request = Request {
+            number: facts.number,
             frame: frame.clone(),
             body: streamed.take(),
             spooled: spooled.clone(),
@@ -131,6 +136,11 @@ pub async fn run(
                 lost(app, worker, head, exchange, "answered 504");
                 return Err(Failure::TimedOut);
             }
+            // Who sent it can't be known; nor whether this request was answered to somebody else.
+            Answer::Misdirected => {
+                lost(app, worker, head, exchange, "answered 502");
+                return Err(Failure::Misdirected);
+            }
             Answer::Untaken if !streamed_once => {}
             Answer::Untaken => return Err(Failure::WorkerDied),
             Answer::Unread | Answer::Died => {
@@ -160,7 +170,7 @@ fn ended(answer: &Answer, since: clock::Micros) -> End {
         Answer::TimedOut => End::TimedOut,
         // It was draining, and says nothing of the code.
         Answer::Untaken => End::Answered(200, 0),
-        Answer::Died | Answer::Unread => End::Died,
+        Answer::Died | Answer::Unread | Answer::Misdirected => End::Died,
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     exchange::{Connection, Exchange},
     http::{env, incoming::RequestBody, response},
-    worker::frame::AppError,
+    worker::frame::{next_number, AppError},
 };
 
 /// Bytes of an answer's body that are read.
@@ -74,11 +74,13 @@ pub async fn replay(queue: &Arc<Queue>, asked: &Replay<'_>) -> Result<Replayed, 
         request_id: &exchange.id,
         received: exchange.received,
         may_hijack: false,
+        number: next_number(),
         early_hints: false,
     };
     let frame = env::request_frame(&head, &facts, &RequestBody::Memory(Bytes::new())).freeze();
     let lease = queue.checkout(("GET", head.uri.path()), asked.patience, None).await.map_err(|_| NoAnswer::TimedOut)?;
     let request = conversation::Request {
+        number: facts.number,
         frame,
         body: None,
         spooled: None,
@@ -105,7 +107,7 @@ pub async fn replay(queue: &Arc<Queue>, asked: &Replay<'_>) -> Result<Replayed, 
         Answer::Raised(error) => Err(NoAnswer::Raised(error)),
         Answer::TimedOut => Err(NoAnswer::TimedOut),
         Answer::Hijacked { .. } => Err(NoAnswer::Unsendable),
-        Answer::Died | Answer::Untaken | Answer::Unread => Err(NoAnswer::Died),
+        Answer::Died | Answer::Untaken | Answer::Unread | Answer::Misdirected => Err(NoAnswer::Died),
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Facts<'a> {
     /// Seconds since the Unix epoch at which the head was read.
     pub received: f64,
     pub may_hijack: bool,
+    /// See the worker protocol.
+    pub number: frame::RequestNumber,
     /// `rack.early_hints` is offered; HTTP/1.0 knows no interim responses (RFC 9110 section 15.2), on HTTP/2 they are not sent.
     pub early_hints: bool,
 }
@@ -35,7 +37,7 @@ pub fn request_frame(head: &Parts, facts: &Facts, body: &RequestBody) -> BytesMu
         RequestBody::Spooled { .. } => (SPOOLED, b""),
         RequestBody::Streamed { .. } => (STREAMED, b""),
     };
-    frame::request(flags, |out| put_env(out, head, facts, body), inline)
+    frame::request(facts.number, flags, |out| put_env(out, head, facts, body), inline)
 }
 
 fn put_env(out: &mut BytesMut, head: &Parts, facts: &Facts, body: &RequestBody) {
@@ -191,6 +193,7 @@ mod tests {
 
     fn env_of(request: http::Request<()>, body: &'static [u8], client: &Client) -> HashMap<String, String> {
         let facts = Facts {
+            number: 1,
             client,
             local: Some("127.0.0.1:3000".parse().unwrap()),
             request_id: "id-1",

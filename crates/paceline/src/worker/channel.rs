@@ -16,7 +16,7 @@ use tokio::{
     net::UnixStream,
 };
 
-use super::frame::{self, FromWorker};
+use super::frame::{self, FromWorker, Reply, RequestNumber};
 
 /// Sockets are registered with the event loop of the thread that uses them; a channel moves between threads.
 static NEXT_LOOP: AtomicU64 = AtomicU64::new(1);
@@ -44,11 +44,28 @@ pub enum Progress {
     Sent,
 }
 
+/// A frame that answers another request than the one in hand: none that follows can be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Misdirected {
+    pub number: RequestNumber,
+    pub in_hand: RequestNumber,
+}
+
+impl std::fmt::Display for Misdirected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a frame for request {} in the answer to request {}", self.number, self.in_hand)
+    }
+}
+
+impl std::error::Error for Misdirected {}
+
 /// One channel, used by one exchange at a time.
 pub struct Channel {
     socket: Socket,
     received: BytesMut,
     outgoing: Bytes,
+    /// The request that frames have to answer.
+    in_hand: RequestNumber,
     /// Index of the thread inside its worker, from 1.
     pub thread: usize,
 }
@@ -58,7 +75,8 @@ impl Channel {
     pub fn new(fd: OwnedFd, thread: usize) -> io::Result<Channel> {
         let socket = StdUnixStream::from(fd);
         socket.set_nonblocking(true)?;
-        Ok(Channel { socket: Socket::Detached(socket), received: BytesMut::new(), outgoing: Bytes::new(), thread })
+        let (received, outgoing) = (BytesMut::new(), Bytes::new());
+        Ok(Channel { socket: Socket::Detached(socket), received, outgoing, in_hand: 0, thread })
     }
 
     /// Registers the socket with the calling thread's event loop.
@@ -74,6 +92,12 @@ impl Channel {
         };
         self.socket = Socket::Attached(here, UnixStream::from_std(socket)?);
         Ok(())
+    }
+
+    /// Begins with a request: `frame` is its REQUEST. From now on only frames that answer it are good.
+    pub fn request(&mut self, number: RequestNumber, frame: Bytes) {
+        self.in_hand = number;
+        self.queue(frame);
     }
 
     /// Appends an encoded frame to what `progress` will send.
@@ -95,19 +119,27 @@ impl Channel {
     }
 
     /// Sends and receives at once, so that neither side can block the other, until a frame has arrived or all that was
-    /// queued is sent. EOF is `UnexpectedEof`; bytes that are no frame are `InvalidData`. Cancel-safe.
+    /// queued is sent. EOF is `UnexpectedEof`; bytes that are no frame, and frames that answer another request (`Misdirected`), are
+    /// `InvalidData`. Cancel-safe.
     pub async fn progress(&mut self) -> io::Result<Progress> {
         std::future::poll_fn(|cx| self.poll_progress(cx)).await
     }
 
     fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Progress>> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-        let Channel { socket: Socket::Attached(_, stream), received, outgoing, .. } = self else {
+        let Channel { socket: Socket::Attached(_, stream), received, outgoing, in_hand, .. } = self else {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
         };
         loop {
             if let Some(raw) = frame::take(received).map_err(invalid)? {
-                return Poll::Ready(FromWorker::try_from(raw).map(Progress::Received).map_err(invalid));
+                let Reply { number, frame } = Reply::try_from(raw).map_err(invalid)?;
+                return Poll::Ready(match number == *in_hand {
+                    true => Ok(Progress::Received(frame)),
+                    false => {
+                        let misdirected = Misdirected { number, in_hand: *in_hand };
+                        Err(io::Error::new(io::ErrorKind::InvalidData, misdirected))
+                    }
+                });
             }
             if !outgoing.is_empty() {
                 match write(stream, outgoing) {
@@ -156,4 +188,61 @@ fn poll_read(stream: &mut UnixStream, received: &mut BytesMut, cx: &mut Context<
         received.extend_from_slice(buffer.filled());
         Poll::Ready(Ok(buffer.filled().len()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use bytes::BufMut;
+
+    use super::*;
+    use crate::worker::frame::{encode, kind};
+
+    fn pair() -> (Channel, StdUnixStream) {
+        let (ours, theirs) = StdUnixStream::pair().unwrap();
+        let mut channel = Channel::new(ours.into(), 1).unwrap();
+        channel.attach().unwrap();
+        (channel, theirs)
+    }
+
+    fn chunk(number: RequestNumber) -> BytesMut {
+        encode(kind::CHUNK, |out| {
+            out.put_u64(number);
+            out.put_slice(b"piece");
+        })
+    }
+
+    async fn next(channel: &mut Channel) -> io::Result<FromWorker> {
+        loop {
+            if let Progress::Received(frame) = channel.progress().await? {
+                return Ok(frame);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn frames_that_answer_another_request_are_refused() {
+        let (mut channel, mut worker) = pair();
+        channel.request(7, Bytes::from_static(b"request"));
+        worker.write_all(&chunk(7)).unwrap();
+        assert_eq!(next(&mut channel).await.unwrap(), FromWorker::Chunk(Bytes::from_static(b"piece")));
+        for other in [6, 8, 0, 7 << 32] {
+            worker.write_all(&chunk(other)).unwrap();
+            let error = next(&mut channel).await.unwrap_err();
+            let misdirected = error.get_ref().and_then(|inner| inner.downcast_ref::<Misdirected>());
+            assert_eq!(misdirected, Some(&Misdirected { number: other, in_hand: 7 }));
+        }
+    }
+
+    /// What a forked child of the application wrote after the answer lies there when the next request comes.
+    #[tokio::test]
+    async fn what_was_left_of_the_request_before_is_no_answer() {
+        let (mut channel, mut worker) = pair();
+        channel.request(7, Bytes::from_static(b"request"));
+        worker.write_all(&[&chunk(7)[..], &chunk(7)[..]].concat()).unwrap();
+        next(&mut channel).await.unwrap();
+        channel.request(8, Bytes::from_static(b"request"));
+        assert_eq!(next(&mut channel).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
 }

@@ -1,7 +1,10 @@
 //! The frames of the worker protocol, decoded and encoded (docs/worker-protocol.md).
 //! It never reads or writes a socket; bad bytes give an error, never a panic.
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -111,9 +114,19 @@ pub fn encode(kind: u8, fill: impl FnOnce(&mut BytesMut)) -> BytesMut {
     out
 }
 
+/// A request's number, which each frame of its answer repeats: what was meant for another request is seen to be.
+pub type RequestNumber = u64;
+
+/// A number that no other request has within the front's life.
+pub fn next_number() -> RequestNumber {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// Encodes a REQUEST: `env` writes the pairs, `body` is that of an INLINE one.
-pub fn request(flags: u8, env: impl FnOnce(&mut BytesMut), body: &[u8]) -> BytesMut {
+pub fn request(number: RequestNumber, flags: u8, env: impl FnOnce(&mut BytesMut), body: &[u8]) -> BytesMut {
     encode(kind::REQUEST, |out| {
+        out.put_u64(number);
         out.put_u8(flags);
         let length_at = out.len();
         out.put_u32(0);
@@ -163,7 +176,15 @@ pub enum HeadKind {
     Raw,
 }
 
-/// A frame from a worker thread's channel.
+/// A frame of the answer to a request, as it came from a worker thread's channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// The request that it answers.
+    pub number: RequestNumber,
+    pub frame: FromWorker,
+}
+
+/// What a frame from a worker thread's channel says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromWorker {
     Response { status: u16, busy: bool, counters: Counters, headers: HeaderPairs, body: Bytes },
@@ -178,12 +199,22 @@ pub enum FromWorker {
     Error { busy: bool, counters: Counters, error: AppError },
 }
 
-impl TryFrom<Raw> for FromWorker {
+impl TryFrom<Raw> for Reply {
     type Error = Malformed;
 
-    fn try_from(raw: Raw) -> Result<FromWorker, Malformed> {
+    fn try_from(raw: Raw) -> Result<Reply, Malformed> {
         let mut payload = raw.payload;
-        Ok(match raw.kind {
+        if !(kind::RESPONSE..=kind::ERROR).contains(&raw.kind) {
+            return Err(Malformed("unknown type on a channel"));
+        }
+        let number = take_u64(&mut payload)?;
+        Ok(Reply { number, frame: FromWorker::decode(raw.kind, payload)? })
+    }
+}
+
+impl FromWorker {
+    fn decode(kind: u8, mut payload: Bytes) -> Result<FromWorker, Malformed> {
+        Ok(match kind {
             kind::RESPONSE => {
                 let status = take_u16(&mut payload)?;
                 let flags = take_u8(&mut payload)?;
@@ -304,7 +335,7 @@ mod tests {
         let mut two = BytesMut::from(&[&frame[..], &frame[..]].concat()[..]);
         for _ in 0..2 {
             let raw = take(&mut two).unwrap().unwrap();
-            assert_eq!(FromWorker::try_from(raw), Ok(FromWorker::Chunk(Bytes::from_static(b"abc"))));
+            assert_eq!(FromWorker::decode(raw.kind, raw.payload), Ok(FromWorker::Chunk(Bytes::from_static(b"abc"))));
         }
         assert!(two.is_empty());
     }
@@ -334,7 +365,7 @@ mod tests {
 
     #[test]
     fn more_fields_than_any_response_has_are_not_kept() {
-        let raw = |kind, payload: Vec<u8>| FromWorker::try_from(Raw { kind, payload: payload.into() });
+        let raw = |kind, payload: Vec<u8>| FromWorker::decode(kind, payload.into());
         match raw(kind::EARLY_HINTS, vec![0; 1 << 20]) {
             Ok(FromWorker::EarlyHints(pairs)) => assert_eq!(pairs.len(), MOST_HEADERS + 1),
             other => panic!("{other:?}"),
@@ -349,6 +380,7 @@ mod tests {
     #[test]
     fn a_payload_that_ends_early_is_an_error() {
         let whole = encode(kind::RESPONSE, |out| {
+            out.put_u64(7);
             out.put_u16(200);
             out.put_u8(0);
             out.put_slice(&[0; 28]);
@@ -357,10 +389,11 @@ mod tests {
             out.put_slice(b"a\0b\0");
         });
         let payload = Bytes::copy_from_slice(&whole[PREFIX..]);
-        assert!(FromWorker::try_from(Raw { kind: kind::RESPONSE, payload: payload.clone() }).is_ok());
+        let reply = Reply::try_from(Raw { kind: kind::RESPONSE, payload: payload.clone() });
+        assert_eq!(reply.map(|reply| reply.number), Ok(7));
         for end in 0..payload.len() {
             let raw = Raw { kind: kind::RESPONSE, payload: payload.slice(..end) };
-            assert_eq!(FromWorker::try_from(raw), Err(SHORT), "{end} bytes");
+            assert_eq!(Reply::try_from(raw), Err(SHORT), "{end} bytes");
         }
     }
 }

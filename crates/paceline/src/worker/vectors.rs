@@ -7,7 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{
     fields,
-    frame::{self, encode, kind, Counters, FromWorker, HeadKind, Raw},
+    frame::{self, encode, kind, Counters, FromWorker, HeadKind, Raw, Reply},
 };
 
 struct Vector {
@@ -101,7 +101,7 @@ fn put_all(out: &mut BytesMut, vector: &Vector) {
 fn encoded(vector: &Vector) -> Option<BytesMut> {
     let body = vector.one("body").unwrap_or_default();
     Some(match vector.text("type").as_str() {
-        "REQUEST" => frame::request(vector.flags(), |out| put_all(out, vector), body),
+        "REQUEST" => frame::request(vector.number("number"), vector.flags(), |out| put_all(out, vector), body),
         "BODY" => encode(kind::BODY, |out| out.put_slice(body)),
         "BODY_END" => encode(kind::BODY_END, |out| out.put_u8(vector.flags())),
         "CANCEL" => encode(kind::CANCEL, |_| {}),
@@ -151,7 +151,7 @@ fn check_received(vector: &Vector, raw: Raw) {
         "HIJACK" => FromWorker::Hijack,
         "ABORT" => FromWorker::Abort { busy: vector.busy(), counters: vector.counters() },
         "IDLE" => FromWorker::Idle,
-        "ERROR" => match FromWorker::try_from(raw.clone()).unwrap() {
+        "ERROR" => match Reply::try_from(raw.clone()).unwrap().frame {
             FromWorker::Error { error, .. } => {
                 let told = [&error.class, &error.message, &error.file, &error.line, &error.backtrace.join("\n")];
                 let values: Vec<_> = vector.all("pair").into_iter().skip(1).step_by(2).collect();
@@ -162,7 +162,8 @@ fn check_received(vector: &Vector, raw: Raw) {
         },
         other => panic!("{name}: a frame the front does not know: {other}"),
     };
-    assert_eq!(FromWorker::try_from(raw), Ok(expected), "{name}");
+    let expected = Reply { number: vector.number("number"), frame: expected };
+    assert_eq!(Reply::try_from(raw), Ok(expected), "{name}");
 }
 
 #[test]
