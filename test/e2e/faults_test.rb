@@ -264,6 +264,33 @@ class FaultsTest < Minitest::Test
     assert_equal ["200", server.workers.first.to_s], asking.value.then { |answer| [answer.code, answer.body] }
   end
 
+  def test_a_preloader_that_does_not_fork_is_replaced
+    server = serve(app("config.ru" => HELLO, "paceline.toml" => "start_timeout = \"4s\"\n"), "-w", "1")
+    preloader = server.preloaders.first
+    Process.kill(:STOP, preloader)
+    Process.kill(:KILL, server.workers.first)
+
+    assert_equal "hello", server.get("/").body
+    server.wait_for(/\.1 \(pid \d+\) has closed its sockets, and its preloader does not tell how it ended; starting another$/)
+    server.wait_for(/: the preloader \(pid #{preloader}\) has not forked a worker within 4s; killing it$/)
+    all_gone([preloader])
+    assert_equal 0, server.stop.exitstatus
+  end
+
+  def test_a_preloader_that_does_not_fork_is_replaced_while_its_other_workers_serve
+    dir = app("config.ru" => 'run ->(env) { [200, {}, [Process.pid.to_s]] }', "paceline.toml" => "start_timeout = \"4s\"\n")
+    server = serve(dir, "-w", "2", "-t", "1")
+    preloader, (killed, left) = server.preloaders.first, server.workers
+    Process.kill(:STOP, preloader)
+    Process.kill(:KILL, killed)
+
+    server.wait_for(/: the preloader \(pid #{preloader}\) has not forked a worker within 4s; starting another beside it$/)
+    server.wait_for(/ is ready: .* is ready: /m)
+    refute_includes [killed, left].map(&:to_s), server.get("/").body
+    all_gone([preloader, left])
+    assert_equal 0, server.stop.exitstatus
+  end
+
   def test_a_boot_hook_that_raises_in_a_replacement_is_reported_and_tried_again
     dir = app("config.ru" => HELLO, "config/puma.rb" => <<~RUBY)
       workers 1

@@ -7,6 +7,71 @@ class ForkedChildrenTest < Minitest::Test
   CLIENTS = 6
   REQUESTS = 60
 
+  def teardown
+    super
+    Array(@children).each do |pid|
+      Process.kill(:KILL, pid)
+    rescue Errno::ESRCH
+      nil
+    end
+  end
+
+  # Forks as a C library does that knows nothing of Ruby: the child keeps all that the worker has open, and the worker's death is no EOF.
+  HOLDING = <<~RUBY.freeze
+    require "fiddle"
+    LIBC_FORK = Fiddle::Function.new(Fiddle.dlopen(nil)["fork"], [], Fiddle::TYPE_INT, need_gvl: true)
+    run(lambda do |env|
+      case env["PATH_INFO"]
+      when "/fork" then (child = LIBC_FORK.call).zero? ? exec("sleep", "1000", close_others: false, **KEPT.call) : [200, {}, [child.to_s]]
+      when "/wait" then File.write("entered", Process.pid.to_s); File.read("barrier"); [200, {}, [Process.pid.to_s]]
+      else [200, {}, [Process.pid.to_s]]
+      end
+    end)
+    # What closes at exec is kept.
+    KEPT = -> { Dir.children("/proc/self/fd").map(&:to_i).to_h { |number| [number, number] }.select { |number, _| number > 2 && File.exist?("/proc/self/fd/\#{number}") } }
+  RUBY
+
+  def child_that_holds_on(server)
+    Integer(server.get("/fork").body).tap { |pid| (@children ||= []) << pid }
+  end
+
+  def test_a_dead_worker_is_noticed_though_a_child_holds_its_sockets
+    server = serve(app("config.ru" => HOLDING), "-w", "1", "-t", "2")
+    child = child_that_holds_on(server)
+    first = server.workers.first
+    eventually("the child to be another program") { server.title(child).include?("sleep") }
+    Process.kill(:KILL, first)
+
+    refute_equal first.to_s, server.get("/").body
+    server.wait_for(/\.1 \(pid #{first}\) was killed by signal 9 \(KILL\); starting another$/)
+    assert_includes server.title(child), "sleep"
+  end
+
+  def test_what_a_dead_worker_had_in_hand_is_asked_again_though_a_child_holds_its_sockets
+    dir = app("config.ru" => HOLDING)
+    gate, entered = barrier(dir), barrier(dir, "entered")
+    server = serve(dir, "-w", "1", "-t", "2")
+    child = child_that_holds_on(server)
+    asking = Thread.new { server.get("/wait") }
+    first = entered.wait
+    Process.kill(:KILL, Integer(first))
+
+    second = entered.wait
+    gate.open
+    assert_equal ["200", second], asking.value.then { |answer| [answer.code, answer.body] }
+    refute_equal first, second
+    assert_includes server.title(child), "sleep"
+  end
+
+  def test_a_worker_that_becomes_another_program_is_replaced
+    server = serve(app("config.ru" => 'run ->(env) { env["PATH_INFO"] == "/exec" ? exec("sleep", "1000") : [200, {}, [Process.pid.to_s]] }'), "-w", "1", "-t", "1")
+    first = server.get("/").body
+
+    assert_equal "502", server.request(Net::HTTP::Post.new("/exec")).code
+    refute_equal first, server.get("/").body
+    eventually("the program to be killed") { server.title(first).empty? }
+  end
+
   # As many visitors as there are threads and more; each notes whether an answer was his own.
   def visit(server)
     Array.new(CLIENTS) do |client|

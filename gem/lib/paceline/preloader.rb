@@ -213,6 +213,7 @@ module Paceline
     rescue Errno::EAGAIN, Errno::ENOMEM => e
       fail_with(e, "fork") if @lock.synchronize { @workers.empty? }
       warn "paceline: a worker could not be forked: #{e.message}; trying again"
+      tell_step("fork", "begin") # or the front takes this process for stuck
       sleep 1
       retry
     end

@@ -77,6 +77,8 @@ events! {
     WorkerRetired => "worker-retired",
     /// A preloader has ended that was not told to
     PreloaderEnded => "preloader-ended",
+    /// A preloader does not fork a worker that it is asked for
+    PreloaderStuck => "preloader-stuck",
     /// A side process was started
     ProcessStarted => "process-started",
     /// A side process has ended that was not told to, or could not be started

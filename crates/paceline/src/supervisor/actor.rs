@@ -3,6 +3,7 @@
 
 mod backtrace;
 mod canary;
+mod fork_overdue;
 mod frames;
 mod glance;
 mod incident;
@@ -347,19 +348,34 @@ impl Actor {
         self.generations().find(|generation| generation.number == number)
     }
 
+    /// Buries the workers whose end is told by one sign, when the other has not come in time.
+    async fn wait_for_exits_no_longer(&mut self, now: Instant) {
+        let over = |(id, worker): (&WorkerId, &Worker)| worker.gone_at.filter(|at| *at <= now).map(|_| *id);
+        let gone: Vec<_> = self
+            .generations()
+            .flat_map(|one| one.workers.iter().filter_map(over).map(|id| (one.number, id)).collect::<Vec<_>>())
+            .collect();
+        for (number, id) in gone {
+            self.wait_no_longer(number, id).await;
+        }
+    }
+
     fn next_deadline(&self) -> Option<Instant> {
         let previous = || self.previous.iter().map(|(previous, _)| previous);
         let others = || previous().chain(self.canary.iter().map(|canary| &canary.generation));
         let generations = || self.current.iter().chain(self.next.iter()).chain(self.leaving.iter()).chain(others());
         let kills =
             generations().flat_map(|generation| generation.workers.values().filter_map(|worker| worker.kill_at));
-        let gone = generations().filter_map(|generation| generation.gone_at);
+        let workers_gone =
+            generations().flat_map(|generation| generation.workers.values().filter_map(|worker| worker.gone_at));
+        let gone = generations().filter_map(|generation| generation.gone_at).chain(workers_gone);
+        let forks = self.current.iter().filter_map(|current| current.fork_due);
         let starts = self.next.iter().map(|next| next.deadline);
         let kept = self.previous.iter().map(|(_, until)| *until);
         let looks = self.canary.iter().map(|canary| canary.look_at);
         let others =
             self.start_at.into_iter().chain(looks).chain(self.measuring.deadline()).chain(self.glance.deadline());
-        kills.chain(gone).chain(starts).chain(kept).chain(others).min()
+        kills.chain(gone).chain(forks).chain(starts).chain(kept).chain(others).min()
     }
 
     /// Time has passed: kill what did not end, give up what did not start, start what was to wait.
@@ -377,6 +393,10 @@ impl Actor {
             .collect();
         for (number, exit) in gone {
             self.preloader_gone(number, exit).await;
+        }
+        self.wait_for_exits_no_longer(now).await;
+        if self.current.as_ref().is_some_and(|current| current.fork_due.is_some_and(|due| due <= now)) {
+            self.fork_overdue().await;
         }
         for generation in self.generations() {
             for worker in generation.workers.values_mut().filter(|worker| worker.kill_at.is_some_and(|at| at <= now)) {

@@ -34,6 +34,10 @@ use crate::{
     },
 };
 
+/// How long a fork may take, with the hooks before it; or as long as a start may, if that is less. A preloader that finds no memory for it
+/// says so all the while.
+const FORK_TIME: Duration = Duration::from_secs(10);
+
 /// One worker process.
 pub struct Worker {
     pub index: usize,
@@ -49,6 +53,8 @@ pub struct Worker {
     pub exit: Option<Exit>,
     /// Its control socket is closed: the process is gone.
     pub gone: bool,
+    /// One of EOF and EXITED has come; when the other is not waited for any more.
+    pub gone_at: Option<Instant>,
     /// It was complained of.
     pub faulty: bool,
     /// Its successor has been asked for, or it is to have none: it was one too many.
@@ -110,6 +116,10 @@ pub struct Generation {
     pub release: PathBuf,
     /// Its workers' indexes that have been asked for and not come yet.
     pub forking: usize,
+    /// Within this time the preloader forks, or says why not.
+    pub fork_time: Duration,
+    /// When it has to have forked what it was asked for.
+    pub fork_due: Option<Instant>,
     /// When it has to be ready; of one that failed, when its failure is told.
     pub deadline: Instant,
     /// Who its processes run as.
@@ -165,6 +175,8 @@ impl Generation {
             began_at: crate::clock::unix_seconds() - began.elapsed().as_secs_f64(),
             release: PathBuf::new(),
             forking: 0,
+            fork_time: FORK_TIME.min(site.start_timeout),
+            fork_due: None,
             deadline: began + site.start_timeout,
             run_as: RunAs::own(),
             pipes: 0,
@@ -250,11 +262,17 @@ impl Generation {
     /// Asks the preloader for a worker.
     pub async fn fork(&mut self, index: usize, threads: usize) {
         self.forking += 1;
+        self.fork_due.get_or_insert_with(|| Instant::now() + self.fork_time);
         let frame = encode(kind::FORK, |out| {
             fields::put(out, index.to_string());
             fields::put(out, threads.to_string());
         });
         self.send(&frame).await;
+    }
+
+    /// The preloader has said something: it lives, and has its time again for what it was asked.
+    pub fn heard(&mut self) {
+        self.fork_due = (self.forking > 0).then(|| Instant::now() + self.fork_time);
     }
 
     /// Asks a preloader that loads where it is; it prints the answer.
@@ -334,6 +352,7 @@ impl Generation {
             early: Vec::new(),
             exit: None,
             gone: false,
+            gone_at: None,
             faulty: false,
             replaced: false,
             draining: false,

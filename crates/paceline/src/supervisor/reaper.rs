@@ -18,6 +18,8 @@ use tokio::{
 pub enum Exit {
     Status(i32),
     Signal(i32),
+    /// It is gone, and who should tell how does not.
+    Untold,
 }
 
 impl Exit {
@@ -32,6 +34,7 @@ impl std::fmt::Display for Exit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Exit::Status(status) => write!(f, "exited with status {status}"),
+            Exit::Untold => write!(f, "has closed its sockets, and its preloader does not tell how it ended"),
             Exit::Signal(9) => write!(f, "was killed by signal 9 (KILL)"),
             Exit::Signal(11) => write!(f, "was killed by signal 11 (SEGV)"),
             Exit::Signal(signal) => write!(f, "was killed by signal {signal}"),

@@ -16,7 +16,10 @@ use tokio::{
     net::UnixStream,
 };
 
-use super::frame::{self, FromWorker, Reply, RequestNumber};
+use super::{
+    frame::{self, FromWorker, Reply, RequestNumber},
+    hang_up::HangUp,
+};
 
 /// Sockets are registered with the event loop of the thread that uses them; a channel moves between threads.
 static NEXT_LOOP: AtomicU64 = AtomicU64::new(1);
@@ -66,6 +69,7 @@ pub struct Channel {
     outgoing: Bytes,
     /// The request that frames have to answer.
     in_hand: RequestNumber,
+    hang_up: HangUp,
     /// Index of the thread inside its worker, from 1.
     pub thread: usize,
 }
@@ -76,7 +80,14 @@ impl Channel {
         let socket = StdUnixStream::from(fd);
         socket.set_nonblocking(true)?;
         let (received, outgoing) = (BytesMut::new(), Bytes::new());
-        Ok(Channel { socket: Socket::Detached(socket), received, outgoing, in_hand: 0, thread })
+        Ok(Channel {
+            socket: Socket::Detached(socket),
+            received,
+            outgoing,
+            in_hand: 0,
+            hang_up: HangUp::default(),
+            thread,
+        })
     }
 
     /// Registers the socket with the calling thread's event loop.
@@ -108,6 +119,11 @@ impl Channel {
         };
     }
 
+    /// The way to end it when its worker is known to be gone.
+    pub fn hang_up(&self) -> HangUp {
+        self.hang_up.clone()
+    }
+
     /// Nothing waits to be sent.
     pub fn drained(&self) -> bool {
         self.outgoing.is_empty()
@@ -127,7 +143,7 @@ impl Channel {
 
     fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Progress>> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-        let Channel { socket: Socket::Attached(_, stream), received, outgoing, in_hand, .. } = self else {
+        let Channel { socket: Socket::Attached(_, stream), received, outgoing, in_hand, hang_up, .. } = self else {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
         };
         loop {
@@ -155,7 +171,12 @@ impl Channel {
                     Err(_) => {}
                 }
             }
-            if ready!(poll_read(stream, received, cx))? == 0 {
+            let read = match poll_read(stream, received, cx) {
+                // Nobody is there to send more, whoever else holds the other end.
+                Poll::Pending if hang_up.is_done(cx.waker()) => read_rest(stream, received),
+                read => ready!(read),
+            };
+            if read? == 0 {
                 return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
             }
         }
@@ -187,6 +208,20 @@ fn poll_read(stream: &mut UnixStream, received: &mut BytesMut, cx: &mut Context<
         ready!(Pin::new(stream).poll_read(cx, &mut buffer))?;
         received.extend_from_slice(buffer.filled());
         Poll::Ready(Ok(buffer.filled().len()))
+    })
+}
+
+/// What the other side has left when it is gone; 0 at the end. The event loop may not know yet that there is something to read.
+fn read_rest(stream: &UnixStream, received: &mut BytesMut) -> io::Result<usize> {
+    SCRATCH.with_borrow_mut(|scratch| {
+        match rustix::net::recv(stream, &mut scratch[..], rustix::net::RecvFlags::DONTWAIT) {
+            Ok((_, count)) => {
+                received.extend_from_slice(&scratch[..count]);
+                Ok(count)
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
     })
 }
 
@@ -233,6 +268,27 @@ mod tests {
             let misdirected = error.get_ref().and_then(|inner| inner.downcast_ref::<Misdirected>());
             assert_eq!(misdirected, Some(&Misdirected { number: other, in_hand: 7 }));
         }
+    }
+
+    #[tokio::test]
+    async fn a_channel_that_is_hung_up_ends_when_what_it_holds_is_read() {
+        let (mut channel, mut worker) = pair();
+        // As a child of the application holds it.
+        let held = worker.try_clone().unwrap();
+        channel.request(7, Bytes::from_static(b"request"));
+        let hang_up = channel.hang_up();
+        let waiting = tokio::spawn(async move {
+            let first = next(&mut channel).await;
+            (first, next(&mut channel).await)
+        });
+        tokio::task::yield_now().await;
+        worker.write_all(&chunk(7)).unwrap();
+        drop(worker);
+        hang_up.hang_up();
+        let (first, second) = waiting.await.unwrap();
+        assert_eq!(first.unwrap(), FromWorker::Chunk(Bytes::from_static(b"piece")));
+        assert_eq!(second.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        drop(held);
     }
 
     /// What a forked child of the application wrote after the answer lies there when the next request comes.

@@ -5,6 +5,7 @@ pub mod channel;
 pub mod control;
 pub mod fields;
 pub mod frame;
+pub mod hang_up;
 pub mod ruby_heap;
 
 #[cfg(test)]

@@ -28,7 +28,11 @@ use self::{
     work::Work,
 };
 use super::expectations::{Expectations, Expected, Route};
-use crate::{account::RunAs, clock::Micros, worker::channel::Channel};
+use crate::{
+    account::RunAs,
+    clock::Micros,
+    worker::{channel::Channel, hang_up::HangUp},
+};
 
 /// Ruby gives a thread that computes its lock for 100 ms before it lets another one have it. So a request that is younger holds
 /// back one that would come beside it; an older one must not.
@@ -61,6 +65,8 @@ pub enum Complaint {
 
 struct Member {
     idle: Vec<Channel>,
+    /// The ends of its threads' channels, idle or not.
+    hang_ups: HashMap<usize, HangUp>,
     /// The requests of its busy threads.
     in_hand: Vec<InHand>,
     /// Of those that are not long, how many may be young at once.
@@ -158,8 +164,8 @@ impl Queue {
         run_as: RunAs,
         complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
     ) {
-        let (idle, in_hand, work) = (Vec::new(), Vec::new(), Work::default());
-        let member = Member { idle, in_hand, limit, leaving: false, answered: 0, work, run_as, complaints };
+        let (idle, hang_ups, in_hand, work) = (Vec::new(), HashMap::new(), Vec::new(), Work::default());
+        let member = Member { idle, hang_ups, in_hand, limit, leaving: false, answered: 0, work, run_as, complaints };
         self.lock().members.insert(worker, member);
     }
 
@@ -167,6 +173,7 @@ impl Queue {
     pub fn add(self: &Arc<Self>, worker: WorkerId, channel: Channel) {
         let mut inner = self.lock();
         if let Some(member) = inner.members.get_mut(&worker).filter(|member| !member.leaving) {
+            member.hang_ups.insert(channel.thread, channel.hang_up());
             member.idle.push(channel);
             self.settle(&mut inner, Some(worker));
         }
@@ -179,8 +186,12 @@ impl Queue {
         let Some(member) = inner.members.get_mut(&worker) else { return };
         let (run_as, complaints) = (member.run_as.clone(), member.complaints.clone());
         let idle: Vec<_> = member.idle.drain(..).collect();
+        let hang_ups = member.hang_ups.clone();
         to.join(worker, member.limit, run_as, complaints);
         drop(inner);
+        if let Some(member) = to.lock().members.get_mut(&worker) {
+            member.hang_ups = hang_ups;
+        }
         idle.into_iter().for_each(|channel| to.add(worker, channel));
     }
 
@@ -229,10 +240,11 @@ impl Queue {
         self.lock().expectations.label(route)
     }
 
-    /// Forgets a worker that has gone.
+    /// Forgets a worker that has gone. Its channels are at their end, though a process that it has forked may hold them open.
     pub fn remove(self: &Arc<Self>, worker: WorkerId) {
         let mut inner = self.lock();
-        inner.members.remove(&worker);
+        let gone = inner.members.remove(&worker);
+        gone.iter().flat_map(|member| member.hang_ups.values()).for_each(HangUp::hang_up);
         self.settle(&mut inner, None);
     }
 

@@ -167,6 +167,7 @@ fn send(pid: i32, signal: Signal) {
 /// As shells tell it.
 fn status(exit: Exit) -> ExitCode {
     ExitCode::from(match exit {
+        Exit::Untold => 1,
         Exit::Status(status) => u8::try_from(status).unwrap_or(1),
         Exit::Signal(signal) => u8::try_from(128 + signal).unwrap_or(1),
     })

@@ -1,7 +1,10 @@
 //! What preloaders and workers say on their control sockets, and what follows from it.
 //! It never reads a socket.
 
-use std::os::fd::OwnedFd;
+use std::{
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
 
 use super::{leave::kill, Actor};
 use crate::{
@@ -20,6 +23,9 @@ use crate::{
         ruby_heap::RubyHeap,
     },
 };
+
+/// How long the last frames of a process that has ended are waited for.
+const LAST_FRAMES: Duration = Duration::from_millis(500);
 
 impl Actor {
     pub(super) async fn preloader_says(&mut self, number: u64, frame: Raw, fd: Option<OwnedFd>) {
@@ -67,8 +73,12 @@ impl Actor {
                 let found = generation.workers.iter_mut().find(|(_, worker)| text(0).parse() == Ok(worker.pid));
                 let Some((&id, worker)) = found else { return self.mould_exited(text(0), exit) };
                 worker.exit = exit;
-                if worker.gone {
-                    self.bury(number, id).await;
+                // The sockets of a process that has ended may still be held open by one that it forked. One that did not become ready
+                // may have said why: that is waited for.
+                if worker.gone || worker.ready {
+                    self.worker_gone(number, id).await;
+                } else {
+                    worker.gone_at = Some(Instant::now() + LAST_FRAMES);
                 }
             }
             kind::MEMORY => drop(generation.heap.send_replace(Some(RubyHeap::parse(&frame.payload)))),
@@ -77,6 +87,9 @@ impl Actor {
                 self.generation_failed(number, step, failure).await;
             }
             _ => {}
+        }
+        if let Some(generation) = self.generation(number) {
+            generation.heard();
         }
     }
 

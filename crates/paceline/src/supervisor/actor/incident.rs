@@ -51,6 +51,12 @@ impl Actor {
         incidents.record(Incident::new(Kind::PreloaderDied, &site.name, what, clock::unix_seconds()).of(process));
     }
 
+    pub(super) fn tell_preloader_stuck(&self, what: &str) {
+        let Context { site, incidents, .. } = &self.context;
+        let what = format!("{}: {what}", site.name);
+        incidents.record(Incident::new(Kind::PreloaderDied, &site.name, what, clock::unix_seconds()));
+    }
+
     pub(super) fn tell_taken_back(&self, canary: u64, why: &str) {
         let site = &self.context.site.name;
         let what = format!("the canary of {site}, generation {canary}, was taken back: {why}");

@@ -19,7 +19,8 @@ impl Actor {
         pause(self.crashes, self.serves())
     }
 
-    fn serves(&self) -> bool {
+    /// Whether a worker takes requests.
+    pub(super) fn serves(&self) -> bool {
         let workers = self.current.iter().flat_map(|current| current.workers.values());
         workers.filter(|worker| worker.ready && worker.kill_at.is_none() && !worker.gone).count() > 0
     }

@@ -20,6 +20,9 @@ use crate::{
     },
 };
 
+/// How long the preloader may take to tell how a worker ended whose socket is closed.
+const EXIT_TOLD: Duration = Duration::from_secs(1);
+
 impl Actor {
     pub(super) async fn preloader_gone(&mut self, number: u64, exit: Exit) {
         let booting = |next: &&mut crate::supervisor::generation::Generation| next.number == number;
@@ -82,9 +85,22 @@ impl Actor {
         let Some(worker) = generation.workers.get_mut(&id) else { return };
         worker.gone = true;
         // The preloader tells how it ended, now or in a moment. One that is gone itself takes its workers along.
-        if worker.exit.is_some() {
-            self.bury(number, id).await;
+        match worker.exit {
+            Some(_) => self.bury(number, id).await,
+            None => worker.gone_at = Some(Instant::now() + EXIT_TOLD),
         }
+    }
+
+    /// The other sign of a worker's end has not come: its preloader does not tell, or what closed its sockets still runs.
+    pub(super) async fn wait_no_longer(&mut self, number: u64, id: WorkerId) {
+        let Some(worker) = self.generation(number).and_then(|generation| generation.workers.get_mut(&id)) else {
+            return;
+        };
+        if worker.exit.is_none() {
+            kill(worker.pid);
+        }
+        worker.exit = worker.exit.or(Some(Exit::Untold));
+        self.worker_gone(number, id).await;
     }
 
     /// A worker is gone and its exit known: replace it, or count it off.
@@ -196,6 +212,7 @@ impl Actor {
 
 fn exited(exit: Exit, who: String) -> Failure {
     match exit {
+        Exit::Untold => Failure::Exited { status: None, signal: None, who },
         Exit::Status(status) => Failure::Exited { status: Some(status), signal: None, who },
         Exit::Signal(signal) => Failure::Exited { status: None, signal: Some(signal), who },
     }
