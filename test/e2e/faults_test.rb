@@ -156,27 +156,81 @@ class FaultsTest < Minitest::Test
     server.wait_for(/was killed by signal 9 \(SIGKILL\).*: starting it again$/m)
   end
 
-  def test_a_request_that_kills_its_worker_is_tried_four_times_and_workers_are_replaced_ever_more_slowly
-    dir = app("config.ru" => <<~RUBY)
-      run ->(env) do
-        next [200, {}, ["well"]] if env["PATH_INFO"] == "/well"
-        File.open("tries", "a") { |file| file.puts env["REQUEST_METHOD"] }
-        Process.kill(:KILL, Process.pid)
-        sleep
-      end
-    RUBY
+  # Notes each try; `/held` waits at the barrier, `/well` is well.
+  KILLING = <<~RUBY.freeze
+    run ->(env) do
+      next [200, {}, [Process.pid.to_s]] if env["PATH_INFO"] == "/well"
+      File.open("tries", "a") { |file| file.puts "\#{env["REQUEST_METHOD"]} \#{Process.pid}" }
+      (File.write("entered", "x"); File.read("barrier")) if env["PATH_INFO"] == "/held"
+      Process.kill(:KILL, Process.pid)
+      sleep
+    end
+  RUBY
+
+  def tries(dir) = File.readlines(File.join(dir, "tries"), chomp: true).map(&:split)
+
+  def test_a_request_that_kills_its_worker_is_tried_twice_and_then_refused_for_a_while
+    dir = app("config.ru" => KILLING)
     server = serve(dir, "-w", "1")
 
     assert_equal "502", server.get("/").code
-    assert_equal %w[GET] * 4, File.readlines(File.join(dir, "tries"), chomp: true)
-    assert_equal "502", post(server).code
-    assert_equal [*%w[GET] * 4, "POST"], File.readlines(File.join(dir, "tries"), chomp: true)
+    assert_equal %w[GET GET], tries(dir).map(&:first)
+    refute_equal(*tries(dir).map(&:last))
+    refused = server.get("/")
+    assert_equal "503", refused.code
+    assert_includes 1..10, Integer(refused["retry-after"])
+    assert_equal 2, tries(dir).size
+    server.wait_for(/"GET \/ HTTP\/1\.1" 502 .*note="two workers died with this request"$/)
+    server.wait_for(/"GET \/ HTTP\/1\.1" 503 .*note="refused: workers died with this request"$/)
 
-    assert_equal "well", server.get("/well").body
-    server.wait_for(/(?:KILL\); starting another in 1\.0 s$.*){2}/m)
-    pauses = server.output.scan(/KILL\); starting another(?: in (\S+) s)?$/).flatten
-    assert_equal [nil, "0.4", "0.8", "1.0", "1.0"], pauses
+    # What must not be asked twice has one try each time; another request is not refused.
+    assert_equal(%w[502 502 503], Array.new(3) { post(server).code })
+    assert_equal %w[GET GET POST POST], tries(dir).map(&:first)
+    assert_equal "200", server.get("/well").code
     assert_equal 0, server.stop.exitstatus
+  end
+
+  def test_a_request_that_kills_its_worker_kills_no_other_request_when_it_is_asked_again
+    dir = app("config.ru" => <<~RUBY)
+      run ->(env) do
+        if env["PATH_INFO"] == "/kill"
+          File.write("entered", Process.pid.to_s)
+          File.read("barrier")
+          Process.kill(:KILL, Process.pid)
+          sleep
+        end
+        [200, {}, [Process.pid.to_s]]
+      end
+    RUBY
+    gate, entered = barrier(dir), barrier(dir, "entered")
+    server = serve(dir, "-w", "2", "-t", "3")
+    killing = Thread.new { server.get("/kill") }
+    first = entered.wait
+    gate.open
+    second = entered.wait
+    # It is there alone: nobody else is given to that worker.
+    assert_equal [false], Array.new(6) { server.get("/").body == second }.uniq
+    gate.open
+    assert_equal "502", killing.value.code
+    refute_equal first, second
+  end
+
+  def test_workers_that_have_served_are_replaced_without_a_pause
+    server = serve(app("config.ru" => KILLING), "-w", "1")
+    6.times do |n|
+      assert_equal "200", server.get("/well").code
+      assert_equal "502", server.get("/?#{n}").code
+    end
+    server.wait_for(/(?:KILL\); starting another.*){12}/m)
+    assert_equal [nil], server.output.scan(/KILL\); starting another(?: in (\S+) s)?$/).flatten.uniq
+  end
+
+  # Nothing is known of one that has not served: it may be the first of many.
+  def test_workers_that_die_before_they_served_are_replaced_ever_more_slowly
+    server = serve(app("config.ru" => KILLING), "-w", "1")
+    4.times { |n| assert_equal "502", post(server, "/?#{n}").code }
+    server.wait_for(/KILL\); starting another in 1\.0 s$/)
+    assert_equal [nil, "0.4", "0.8", "1.0"], server.output.scan(/KILL\); starting another(?: in (\S+) s)?$/).flatten
   end
 
   def test_requests_wait_for_an_app_that_boots_slowly

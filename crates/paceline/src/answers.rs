@@ -14,7 +14,7 @@ use http::{header, request::Parts, HeaderValue, Response, StatusCode};
 use crate::{
     account::{self, acting, Acting, RunAs},
     config::show_duration,
-    dispatch::{queue::Refused, Failure},
+    dispatch::{queue::Refused, Failure, GivenUp},
     exchange::Exchange,
     guard::SLOW_BODY,
     http::{
@@ -227,8 +227,12 @@ pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Fail
             answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
             answer
         }
-        Failure::WorkerDied => {
-            exchange.note = Some("worker died".into());
+        Failure::WorkerDied(why) => {
+            exchange.note = Some(match why {
+                GivenUp::NotRepeatable => "worker died".into(),
+                GivenUp::TwoDied => "two workers died with this request".into(),
+                GivenUp::NoneLeft => "worker died; too many requests were asked again lately".into(),
+            });
             status(
                 site,
                 head,
@@ -236,6 +240,13 @@ pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Fail
                 StatusCode::BAD_GATEWAY,
                 "The application's worker ended in the middle of this request.",
             )
+        }
+        Failure::Refused(time) => {
+            exchange.note = Some("refused: workers died with this request".into());
+            let sentence = "The application's workers died with this request. It is not tried again for a while.";
+            let mut answer = status(site, head, exchange, StatusCode::SERVICE_UNAVAILABLE, sentence);
+            answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(time.as_secs_f64().ceil() as u64));
+            answer
         }
         Failure::Misdirected => {
             exchange.note = Some("the worker answered another request".into());

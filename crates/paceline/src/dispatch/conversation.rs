@@ -100,6 +100,13 @@ pub enum Answer {
     TimedOut,
 }
 
+impl Answer {
+    /// The app has said something: it lives.
+    pub fn is_the_apps(&self) -> bool {
+        matches!(self, Answer::Response { .. } | Answer::Raised(_) | Answer::Hijacked { .. })
+    }
+}
+
 /// A response body: whole, arriving, or in a file.
 pub enum AnswerBody {
     Whole(Bytes),

@@ -8,16 +8,14 @@ pub mod queue;
 pub mod replay;
 mod request_body;
 pub mod response_buffer;
+pub mod suspects;
 
 use std::time::Duration;
-
-use http::{request::Parts, Method, Response, Version};
-use tokio::time::sleep;
 
 use self::{
     comparison::End,
     conversation::{converse, Answer, Conversation, Request},
-    queue::WorkerId,
+    queue::{Again, WorkerId},
 };
 use crate::{
     clock,
@@ -28,13 +26,17 @@ use crate::{
     supervisor::app::{App, Unavailable},
     worker::frame::{next_number, AppError},
 };
+use bytes::Bytes;
+use http::{request::Parts, Method, Response, Version};
 
 /// Why the app gave no response.
 pub enum Failure {
     /// No worker thread was to be had.
     Unavailable(Unavailable),
-    /// The worker went away with the request in its hands.
-    WorkerDied,
+    /// The worker went away with the request in its hands; why it is not given to another.
+    WorkerDied(GivenUp),
+    /// Workers died with requests like this one: it is given to none for so long.
+    Refused(Duration),
     /// The worker answered another request in place of this one.
     Misdirected,
     /// The app took longer than `app_hard_timeout`.
@@ -47,13 +49,22 @@ pub enum Failure {
     Unsendable(response::Unsendable),
 }
 
-/// How long to wait before a request is given to another worker when one has died with it in its hands: the first time at
-/// once, since most often that was not the request's doing; whoever kills workers one after another is done by the last. Then
-/// the request is given up, since it may be what kills them.
-const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(250), Duration::from_secs(1)];
+/// Why a request is not asked again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GivenUp {
+    /// It may have had its effect (RFC 9110 section 9.2.2), or its body is gone.
+    NotRepeatable,
+    /// Another worker died with it before.
+    TwoDied,
+    /// Too many have been asked again lately.
+    NoneLeft,
+}
 
-/// Asks a worker of `app`. A request whose worker dies is asked again if it is idempotent (RFC 9110 section 9.2.2), or if the worker
-/// had not read it.
+/// How often a request is given to another worker that none has read.
+const UNREAD: u32 = 3;
+
+/// Asks a worker of `app`. A request whose worker dies is asked again, once and alone in a worker, if it is idempotent (RFC 9110 section
+/// 9.2.2); and a few times if no worker had read it, since then it killed none.
 pub async fn run(
     app: &App,
     head: &Parts,
@@ -70,6 +81,19 @@ pub async fn run(
         number: next_number(),
         early_hints: app.site.early_hints,
     };
+    let in_memory = match &body {
+        RequestBody::Memory(bytes) => bytes.clone(),
+        _ => Bytes::new(),
+    };
+    let mut fingerprint = None;
+    let suspects = &app.suspects;
+    if suspects.any() {
+        let known = suspects.fingerprint(head, &in_memory);
+        if let Some(time) = suspects.refuses(known, clock::now()) {
+            return Err(Failure::Refused(time));
+        }
+        fingerprint = Some(known);
+    }
     let frame = env::request_frame(head, &facts, &body).freeze();
     // A spooled body's file has to outlive the conversation; a streamed one can't be sent twice.
     let (streamed, spooled) = match body {
@@ -78,16 +102,16 @@ pub async fn run(
         RequestBody::Memory(_) => (None, None),
     };
     let idempotent = is_idempotent(&head.method);
-    let mut pauses = PAUSES.into_iter();
+    let (mut deaths, mut unread) = (0, 0);
     let streamed_once = streamed.is_some();
     let mut streamed = streamed;
-    let mut avoid = None;
+    let mut again = None;
     exchange.timeline.queued = clock::now();
     exchange.live.step(Step::Queued, exchange.timeline.queued);
     loop {
         let mut lease =
-            app.lease((head.method.as_str(), head.uri.path()), avoid).await.map_err(Failure::Unavailable)?;
-        avoid = Some(lease.worker);
+            app.lease((head.method.as_str(), head.uri.path()), again).await.map_err(Failure::Unavailable)?;
+        again = Some(Again { worker: lease.worker, alone: false });
         if let (Some(file), Some(account)) = (&spooled, lease.run_as.account()) {
             if let Err(error) = file.give_to(account.uid) {
                 lease.give_back();
@@ -120,6 +144,9 @@ pub async fn run(
         if let Some(noted) = noted {
             noted.note(ended(&answer, exchange.timeline.handed_over));
         }
+        if let Some(known) = fingerprint.filter(|_| answer.is_the_apps()) {
+            suspects.answered(known, exchange.timeline.handed_over);
+        }
         match answer {
             Answer::Response { status, headers, body } => {
                 return response::response(status, &headers, body, head.method == Method::HEAD)
@@ -142,18 +169,31 @@ pub async fn run(
                 return Err(Failure::Misdirected);
             }
             Answer::Untaken if !streamed_once => {}
-            Answer::Untaken => return Err(Failure::WorkerDied),
-            Answer::Unread | Answer::Died => {
-                let may_retry = !streamed_once && (idempotent || matches!(answer, Answer::Unread));
-                let Some(pause) = pauses.next().filter(|_| may_retry) else {
-                    lost(app, worker, head, exchange, "answered 502");
-                    return Err(Failure::WorkerDied);
-                };
+            Answer::Untaken => return Err(Failure::WorkerDied(GivenUp::NotRepeatable)),
+            Answer::Unread if !streamed_once && unread < UNREAD => {
+                unread += 1;
                 lost(app, worker, head, exchange, "given to another worker");
-                if !pause.is_zero() {
-                    // On the heap, so that other requests have no room for it.
-                    Box::pin(sleep(pause)).await;
+            }
+            Answer::Unread | Answer::Died => {
+                let known = fingerprint.unwrap_or_else(|| suspects.fingerprint(head, &in_memory));
+                fingerprint = Some(known);
+                if matches!(answer, Answer::Died) {
+                    suspects.died(known, exchange.timeline.handed_over, clock::now());
+                    deaths += 1;
                 }
+                let given_up = if streamed_once || !idempotent {
+                    Some(GivenUp::NotRepeatable)
+                } else if deaths != 1 || suspects.refuses(known, clock::now()).is_some() {
+                    Some(GivenUp::TwoDied)
+                } else {
+                    (!suspects.may_ask_again(clock::now())).then_some(GivenUp::NoneLeft)
+                };
+                if let Some(why) = given_up {
+                    lost(app, worker, head, exchange, "answered 502");
+                    return Err(Failure::WorkerDied(why));
+                }
+                lost(app, worker, head, exchange, "given to another worker");
+                again = Some(Again { worker: worker.0, alone: true });
             }
         }
         exchange.live.step(Step::Queued, clock::now());

@@ -167,7 +167,7 @@ fn prepared(site: &SiteConfig, content: Content) -> Prepared {
 }
 
 /// What a site's root holds.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     /// Of which kind is found out at each start.
     Application,
@@ -263,12 +263,12 @@ mod tests {
         let slow = surveyor.enter("slow").then(|| Left(surveyor.clone(), "slow".into()));
         let scan = surveyor.clone().scan(config.clone(), HashMap::new()).await;
         let seen = |scan: &Scan| {
-            let kind = |survey: &Survey| (survey.looks.kind, survey.problem.is_some());
+            let kind = |survey: &Survey| (survey.looks.content, survey.problem.is_some());
             scan.sites.iter().map(|(name, survey)| (name.clone(), survey.as_deref().map(kind))).collect::<Vec<_>>()
         };
-        let files = Some(AppKind::Files);
+        let files = Content::Files;
         let expected = |slow| {
-            let shop = Some((Some(AppKind::Rack), false));
+            let shop = Some((Content::Application, false));
             [("shop", shop), ("slow", slow), ("wrong", Some((files, true)))]
                 .map(|(name, seen)| (name.to_string(), seen))
         };

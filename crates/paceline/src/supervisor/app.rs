@@ -23,7 +23,8 @@ use crate::{
     config::SiteConfig,
     dispatch::{
         expectations::label,
-        queue::{Lease, Queue, Refused, WorkerId},
+        queue::{Again, Lease, Queue, Refused, WorkerId},
+        suspects::Suspects,
     },
     incidents::Incidents,
     log::Log,
@@ -87,6 +88,8 @@ pub struct App {
     pub queue: Arc<Queue>,
     /// Where it is told what went wrong with its processes.
     pub incidents: Arc<Incidents>,
+    /// What its workers died with.
+    pub suspects: Suspects,
     /// What runs beside its workers.
     pub processes: Arc<Processes>,
     state: watch::Receiver<State>,
@@ -114,6 +117,7 @@ impl App {
             site: site.clone(),
             queue: queue.clone(),
             incidents: incidents.clone(),
+            suspects: Suspects::new(site.workers.saturating_mul(site.threads)),
             processes: processes.clone(),
             state,
             orders,
@@ -136,7 +140,8 @@ impl App {
         let (orders, mut receiver) = mpsc::unbounded_channel();
         tokio::spawn(async move { while receiver.recv().await.is_some() {} });
         let (queue, incidents, always) = (Queue::new(site.queue_max), Incidents::forgetful(), AtomicBool::new(false));
-        Arc::new(App { queue, site, incidents, processes: Arc::default(), state, orders, always })
+        let suspects = Suspects::new(0);
+        Arc::new(App { queue, site, incidents, suspects, processes: Arc::default(), state, orders, always })
     }
 
     pub fn order(&self, order: Order) {
@@ -202,14 +207,14 @@ impl App {
     }
 
     /// A worker thread for a request of this method and path: at once if one is idle for it, else in its turn. An app that is not up is started; one
-    /// that failed to start is tried again, so that a reload in the browser is all it takes after mending it. `avoid`: the
-    /// worker that had the request and died.
-    pub async fn lease(&self, request: (&str, &str), avoid: Option<WorkerId>) -> Result<Lease, Unavailable> {
+    /// that failed to start is tried again, so that a reload in the browser is all it takes after mending it. `again`: of a request
+    /// whose worker has died.
+    pub async fn lease(&self, request: (&str, &str), again: Option<Again>) -> Result<Lease, Unavailable> {
         let mut state = self.state.clone();
         let mut patience = self.site.queue_timeout;
         let now = state.borrow_and_update().clone();
         match now {
-            State::Ready if avoid.is_none() && self.always.load(Relaxed) => self.anew().await?,
+            State::Ready if again.is_none() && self.always.load(Relaxed) => self.anew().await?,
             State::Ready => {}
             State::Starting => patience = patience.max(self.site.start_timeout + Duration::from_secs(1)),
             State::Failed { report, retry_at } if Instant::now() < retry_at => return Err(Unavailable::Failed(report)),
@@ -224,7 +229,7 @@ impl App {
         }
         tokio::select! {
             biased;
-            lease = self.queue.checkout(request, patience, avoid) => lease.map_err(Unavailable::Refused),
+            lease = self.queue.checkout(request, patience, again) => lease.map_err(Unavailable::Refused),
             failed = state.wait_for(|state| matches!(state, State::Failed { .. } | State::Stopped)) => match failed.as_deref() {
                 Ok(State::Failed { report, .. }) => Err(Unavailable::Failed(report.clone())),
                 _ => Err(Unavailable::Refused(Refused::TooOld)),

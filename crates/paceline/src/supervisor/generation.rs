@@ -55,6 +55,8 @@ pub struct Worker {
     pub gone: bool,
     /// One of EOF and EXITED has come; when the other is not waited for any more.
     pub gone_at: Option<Instant>,
+    /// It has answered requests, or died with one that was known to be dangerous: its end says nothing against the next one.
+    pub served: bool,
     /// It was complained of.
     pub faulty: bool,
     /// Its successor has been asked for, or it is to have none: it was one too many.
@@ -353,6 +355,7 @@ impl Generation {
             exit: None,
             gone: false,
             gone_at: None,
+            served: false,
             faulty: false,
             replaced: false,
             draining: false,

@@ -2,6 +2,7 @@
 //! `line.rs`, and long ones don't hold the last threads. It never talks to workers: it hands out their channels.
 
 mod figures;
+mod lease;
 mod line;
 mod share;
 mod work;
@@ -19,14 +20,11 @@ use tokio::{
 
 pub use self::{
     figures::{Depth, Occupied, Tally},
+    lease::Lease,
     share::Noted,
     work::Done,
 };
-use self::{
-    line::{Line, Place},
-    share::Share,
-    work::Work,
-};
+use self::{lease::Waiting, line::Line, share::Share, work::Work};
 use super::expectations::{Expectations, Expected, Route};
 use crate::{
     account::RunAs,
@@ -41,6 +39,12 @@ const YOUNG: Micros = 100_000;
 const LOOK: Duration = Duration::from_millis(20);
 /// One thread in so many, and at least one of several, is kept from long requests.
 const KEPT: usize = 5;
+
+/// A request that is to be alone is so for this time: what kills a worker mostly does it at once, and others must not wait for one
+/// that is only slow.
+const ALONE: Micros = 1_000_000;
+/// How long it waits for a worker that has nothing else in hand; then it takes any.
+const LONGEST_WAIT: Micros = 5_000_000;
 
 /// Numbers a worker process uniquely within the front's life.
 pub type WorkerId = u64;
@@ -63,6 +67,15 @@ pub enum Complaint {
     Replace { thread: usize, reason: String },
 }
 
+/// A request that was handed over before.
+#[derive(Debug, Clone, Copy)]
+pub struct Again {
+    /// The worker that had it, and died.
+    pub worker: WorkerId,
+    /// It may be what that one died of: nothing else is to be in its next worker's hands.
+    pub alone: bool,
+}
+
 struct Member {
     idle: Vec<Channel>,
     /// The ends of its threads' channels, idle or not.
@@ -75,6 +88,8 @@ struct Member {
     leaving: bool,
     /// Requests it has answered.
     answered: u64,
+    /// It was given a request that another worker had died with.
+    tested: bool,
     work: Work,
     run_as: RunAs,
     complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
@@ -84,6 +99,7 @@ struct Member {
 struct InHand {
     since: Micros,
     long: bool,
+    alone: bool,
 }
 
 impl Member {
@@ -93,7 +109,13 @@ impl Member {
 
     /// Most long requests wait for something else than Ruby: they neither hold back others nor are held back.
     fn has_thread(&self, long: bool, now: Micros) -> bool {
-        !self.leaving && !self.idle.is_empty() && (long || self.young(now) < self.limit)
+        let held = self.in_hand.iter().any(|request| request.alone && now.saturating_sub(request.since) < ALONE);
+        !self.leaving && !held && !self.idle.is_empty() && (long || self.young(now) < self.limit)
+    }
+
+    /// Whether one that is to be alone would be, but for what has been there for long.
+    fn is_free(&self, now: Micros) -> bool {
+        self.in_hand.iter().all(|request| now.saturating_sub(request.since) >= ALONE)
     }
 
     fn young(&self, now: Micros) -> usize {
@@ -104,7 +126,8 @@ impl Member {
 struct Waiter {
     route: Route,
     expected: Expected,
-    avoid: Option<WorkerId>,
+    again: Option<Again>,
+    since: Micros,
     give: oneshot::Sender<Lease>,
 }
 
@@ -124,22 +147,6 @@ pub struct Queue {
     inner: Mutex<Inner>,
     max: usize,
     epoch: Instant,
-}
-
-/// A channel on loan. Dropped without `give_back` or `take`, its worker is reported as broken.
-pub struct Lease {
-    channel: Option<Channel>,
-    pub worker: WorkerId,
-    /// Who the worker runs as.
-    pub run_as: RunAs,
-    queue: Arc<Queue>,
-    complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
-    route: Route,
-    request: InHand,
-    /// Objects that the process allocated while the request ran, as the worker counted.
-    pub allocated: u32,
-    /// Where its end is noted, while generations are compared.
-    pub noted: Option<Noted>,
 }
 
 impl Queue {
@@ -165,7 +172,18 @@ impl Queue {
         complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
     ) {
         let (idle, hang_ups, in_hand, work) = (Vec::new(), HashMap::new(), Vec::new(), Work::default());
-        let member = Member { idle, hang_ups, in_hand, limit, leaving: false, answered: 0, work, run_as, complaints };
+        let member = Member {
+            idle,
+            hang_ups,
+            in_hand,
+            limit,
+            leaving: false,
+            answered: 0,
+            tested: false,
+            work,
+            run_as,
+            complaints,
+        };
         self.lock().members.insert(worker, member);
     }
 
@@ -241,11 +259,13 @@ impl Queue {
     }
 
     /// Forgets a worker that has gone. Its channels are at their end, though a process that it has forked may hold them open.
-    pub fn remove(self: &Arc<Self>, worker: WorkerId) {
+    /// True if it had served, so that its end says nothing against the next one: it had answered, or was given what another had died with.
+    pub fn remove(self: &Arc<Self>, worker: WorkerId) -> bool {
         let mut inner = self.lock();
         let gone = inner.members.remove(&worker);
         gone.iter().flat_map(|member| member.hang_ups.values()).for_each(HangUp::hang_up);
         self.settle(&mut inner, None);
+        gone.is_some_and(|member| member.answered > 0 || member.tested)
     }
 
     /// How many young requests each worker may have, and has.
@@ -275,13 +295,12 @@ impl Queue {
     }
 
     /// Waits for a worker thread for a request of `method` and `path`. A request that was handed over before, and whose worker
-    /// died, names that worker: it goes to the head, and takes none of the channels that worker left behind. Dropping the
-    /// future leaves the queue.
+    /// died, comes `again`: it goes to the head, and takes none of the channels that worker left behind. Dropping the future leaves the queue.
     pub async fn checkout(
         self: &Arc<Self>,
         (method, path): (&str, &str),
         patience: Duration,
-        avoid: Option<WorkerId>,
+        again: Option<Again>,
     ) -> Result<Lease, Refused> {
         let receive = {
             let now = self.now();
@@ -289,19 +308,21 @@ impl Queue {
             let route = inner.expectations.know(method, path);
             let expected = inner.expectations.expected(route, now);
             if inner.line.is_free(expected.long) {
-                if let Some(lease) = self.idle_channel(&mut inner, route, expected, avoid, now) {
+                if let Some(lease) = self.idle_channel(&mut inner, route, expected, again, now) {
                     return Ok(lease);
                 }
             }
-            if inner.line.len() >= self.max && avoid.is_none() {
+            if inner.line.len() >= self.max && again.is_none() {
                 return Err(Refused::Full);
             }
             let (give, receive) = oneshot::channel();
-            let waiter = Waiter { route, expected, avoid, give };
-            let place = match avoid {
+            let waiter = Waiter { route, expected, again, since: now, give };
+            let place = match again {
                 Some(_) => inner.line.rejoin(waiter),
                 None => inner.line.join(expected, now, waiter),
             };
+            // Those at the head may wait to be alone, and hold back nobody.
+            self.settle(&mut inner, None);
             Waiting { queue: self.clone(), place, receive }
         };
         receive.lease(patience).await
@@ -314,7 +335,7 @@ impl Queue {
         inner: &mut Inner,
         route: Route,
         expected: Expected,
-        avoid: Option<WorkerId>,
+        again: Option<Again>,
         now: Micros,
     ) -> Option<Lease> {
         if expected.long && !inner.may_take_long() {
@@ -322,10 +343,11 @@ impl Queue {
         }
         // What has died with one worker already goes to the old side.
         let share = inner.share.as_ref();
-        let canary = share.is_some_and(|share| avoid.is_none() && share.is_canarys_turn());
+        let canary = share.is_some_and(|share| again.is_none() && share.is_canarys_turn());
         let is_canary = |id| share.is_some_and(|share| share.is_canary(id));
         let candidates = inner.members.iter_mut().filter(|(id, member)| {
-            let barred = Some(**id) == avoid || avoid.is_some() && is_canary(**id);
+            let barred = again
+                .is_some_and(|again| **id == again.worker || is_canary(**id) || again.alone && !member.is_free(now));
             member.has_thread(expected.long, now) && !barred
         });
         let (&worker, member) = candidates.min_by_key(|(id, member)| {
@@ -333,11 +355,13 @@ impl Queue {
             (is_canary(**id) != canary, alike, member.in_hand.len(), **id)
         })?;
         let channel = member.idle.pop()?;
-        let request = InHand { since: now, long: expected.long };
+        let alone = again.is_some_and(|again| again.alone);
+        let request = InHand { since: now, long: expected.long, alone };
+        member.tested |= alone;
         member.in_hand.push(request);
         let (run_as, complaints) = (member.run_as.clone(), member.complaints.clone());
         inner.expectations.begin(route, now);
-        let noted = inner.share.as_mut().map(|share| share.given(worker, avoid.is_none(), route));
+        let noted = inner.share.as_mut().map(|share| share.given(worker, again.is_none(), route));
         let (queue, channel, allocated) = (self.clone(), Some(channel), 0);
         Some(Lease { channel, worker, run_as, queue, complaints, route, request, allocated, noted })
     }
@@ -345,16 +369,24 @@ impl Queue {
     /// Gives idle channels to those who wait. `alive`: a worker that has just shown that it lives.
     fn settle(self: &Arc<Self>, inner: &mut Inner, alive: Option<WorkerId>) {
         let now = self.now();
+        let mut held = Vec::new();
         loop {
             let has_thread = |long| inner.members.values().any(|member| member.has_thread(long, now));
             let (short, long) = (has_thread(false), has_thread(true) && inner.may_take_long());
-            let Some((place, waiter)) = inner.line.next(short, long) else { return };
+            let Some((place, waiter)) = inner.line.next(short, long) else { break };
             if waiter.give.is_closed() {
                 continue;
             }
-            let avoid = waiter.avoid.filter(|avoided| Some(*avoided) != alive);
-            let Some(lease) = self.idle_channel(inner, waiter.route, waiter.expected, avoid, now) else {
-                return inner.line.put_back(place, waiter);
+            let alone = |again: Again| again.alone && now.saturating_sub(waiter.since) < LONGEST_WAIT;
+            let again = waiter.again.filter(|again| Some(again.worker) != alive || again.alone);
+            let again = again.map(|again| Again { alone: alone(again), ..again });
+            let Some(lease) = self.idle_channel(inner, waiter.route, waiter.expected, again, now) else {
+                held.push((place, waiter));
+                // The next ones don't ask for as much.
+                if again.is_some_and(|again| again.alone) {
+                    continue;
+                }
+                break;
             };
             // The request may have left in this very moment: then the channel is idle again, and the next one gets it.
             if let Err(mut lease) = waiter.give.send(lease) {
@@ -364,6 +396,7 @@ impl Queue {
                 }
             }
         }
+        held.into_iter().rev().for_each(|(place, waiter)| inner.line.put_back(place, waiter));
     }
 
     fn end(self: &Arc<Self>, lease: &Lease) {
@@ -391,96 +424,6 @@ impl Inner {
             if let Some(at) = member.in_hand.iter().position(|request| *request == lease.request) {
                 member.in_hand.swap_remove(at);
             }
-        }
-    }
-}
-
-/// A place in the queue; dropped, it is given up.
-struct Waiting {
-    queue: Arc<Queue>,
-    place: Place,
-    receive: oneshot::Receiver<Lease>,
-}
-
-impl Waiting {
-    async fn lease(mut self, patience: Duration) -> Result<Lease, Refused> {
-        let end = Instant::now() + patience;
-        loop {
-            match tokio::time::timeout_at(end.min(Instant::now() + LOOK), &mut self.receive).await {
-                Ok(Ok(lease)) => return Ok(lease),
-                Err(_) if Instant::now() < end => self.queue.settle(&mut self.queue.lock(), None),
-                // The sender lives in the queue, which lives as long as this.
-                Ok(Err(_)) | Err(_) => return Err(Refused::TooOld),
-            }
-        }
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.queue.lock().line.leave(self.place);
-        // A lease that was given at the last moment goes back unused.
-        self.receive.close();
-        if let Ok(lease) = self.receive.try_recv() {
-            lease.give_back();
-        }
-    }
-}
-
-impl Lease {
-    /// The channel on loan.
-    pub fn channel(&mut self) -> &mut Channel {
-        self.channel.as_mut().expect("a lease holds its channel until it is given up")
-    }
-
-    /// The thread is idle: its channel takes the next request.
-    pub fn give_back(mut self) {
-        if let Some(channel) = self.channel.take() {
-            let now = self.queue.now();
-            let mut inner = self.queue.lock();
-            inner.end(&self, Some(now - self.request.since), now);
-            let successor = inner.successor.clone();
-            if let Some(member) = inner.members.get_mut(&self.worker) {
-                member.answered += 1;
-                member.work.add(self.route, self.allocated);
-                match successor {
-                    Some(successor) => {
-                        drop(inner);
-                        return successor.add(self.worker, channel);
-                    }
-                    None if !member.leaving => member.idle.push(channel),
-                    None => {}
-                }
-            }
-            self.queue.clone().settle(&mut inner, Some(self.worker));
-        }
-    }
-
-    /// Keeps the channel (a hijack): the worker thread opens a new one.
-    pub fn take(mut self) -> Channel {
-        let channel = self.channel.take().expect("a lease holds its channel until it is given up");
-        self.queue.end(&self);
-        channel
-    }
-
-    /// Tells the supervisor something about this worker.
-    pub fn complain(&self, complaint: Complaint) {
-        let _ = self.complaints.send((self.worker, complaint));
-    }
-
-    /// Gives the lease up without a report: the supervisor already knows that the worker is gone.
-    pub fn disarm(&mut self) {
-        if self.channel.take().is_some() {
-            self.queue.end(self);
-        }
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if let Some(channel) = self.channel.take() {
-            self.complain(Complaint::Replace { thread: channel.thread, reason: "its channel is broken".into() });
-            self.queue.end(self);
         }
     }
 }

@@ -2,10 +2,16 @@
 
 use super::*;
 use crate::account::RunAs;
-use std::os::{fd::OwnedFd, unix::net::UnixStream};
+use std::{
+    future::Future,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    pin::Pin,
+    task::Poll,
+};
 
 const PAGE: (&str, &str) = ("GET", "/page");
 const REPORT: (&str, &str) = ("GET", "/report");
+const AGAIN: Again = Again { worker: 1, alone: false };
 const LONG: Duration = Duration::from_secs(60);
 
 fn channel(thread: usize) -> Channel {
@@ -76,10 +82,10 @@ fn a_retried_request_goes_to_the_head() {
         let lease = queue.checkout(PAGE, LONG, None).await.unwrap();
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();
-        for (name, avoid) in [("new", None), ("retried", Some(9))] {
+        for (name, again) in [("new", None), ("retried", Some(Again { worker: 9, alone: false }))] {
             let (queue, order) = (queue.clone(), order.clone());
             tasks.push(tokio::spawn(async move {
-                let lease = queue.checkout(PAGE, LONG, avoid).await.unwrap();
+                let lease = queue.checkout(PAGE, LONG, again).await.unwrap();
                 order.lock().unwrap().push(name);
                 lease.give_back();
             }));
@@ -101,7 +107,7 @@ fn a_retried_request_takes_no_channel_that_its_dead_worker_left() {
         lease.disarm();
         let retried = tokio::spawn({
             let queue = queue.clone();
-            async move { queue.checkout(PAGE, LONG, Some(1)).await.unwrap().worker }
+            async move { queue.checkout(PAGE, LONG, Some(AGAIN)).await.unwrap().worker }
         });
         tokio::task::yield_now().await;
         assert_eq!(queue.depth(), Depth { waiting: 1, idle: 1, busy: 0 });
@@ -283,5 +289,69 @@ fn no_more_requests_of_a_worker_are_young_than_may_be() {
         assert_eq!(queue.depth(), Depth { waiting: 0, idle: 2, busy: 2 });
         lease.give_back();
         second.give_back();
+    });
+}
+
+async fn waits<F: Future>(future: &mut Pin<Box<F>>) -> bool {
+    std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
+}
+
+const ALONE_AGAIN: Again = Again { worker: 9, alone: true };
+
+#[test]
+fn what_a_worker_died_with_is_alone_in_the_next_one() {
+    run(async {
+        let (queue, _complaints) = queue(10, &[(1, 2), (2, 2)]);
+        let held = queue.checkout(PAGE, LONG, None).await.unwrap();
+        let suspect = queue.checkout(PAGE, LONG, Some(ALONE_AGAIN)).await.unwrap();
+        assert_eq!((held.worker, suspect.worker), (1, 2));
+        let beside = queue.checkout(PAGE, LONG, None).await.unwrap();
+        assert_eq!(beside.worker, 1);
+        let mut waiting = Box::pin(queue.checkout(PAGE, LONG, None));
+        assert!(waits(&mut waiting).await);
+        suspect.give_back();
+        assert_eq!(waiting.await.unwrap().worker, 2);
+    });
+}
+
+#[test]
+fn while_it_waits_to_be_alone_it_holds_back_nobody_and_what_comes_free_is_its_own() {
+    run(async {
+        let (queue, _complaints) = queue(10, &[(1, 2)]);
+        let held = queue.checkout(PAGE, LONG, None).await.unwrap();
+        let mut suspect = Box::pin(queue.checkout(PAGE, LONG, Some(ALONE_AGAIN)));
+        assert!(waits(&mut suspect).await);
+        let other = queue.checkout(PAGE, LONG, None).await.unwrap();
+        let mut late = Box::pin(queue.checkout(PAGE, LONG, None));
+        assert!(waits(&mut late).await);
+        held.give_back();
+        let third = late.await.unwrap();
+        third.give_back();
+        other.give_back();
+        assert_eq!(suspect.await.unwrap().worker, 1);
+    });
+}
+
+#[test]
+fn it_waits_for_no_request_that_is_slow_and_holds_nobody_back_when_it_is_slow_itself() {
+    run(async {
+        let (queue, _complaints) = queue(10, &[(1, 3)]);
+        let _slow = queue.checkout(PAGE, LONG, None).await.unwrap();
+        let came = Instant::now();
+        let _suspect = queue.checkout(PAGE, LONG, Some(ALONE_AGAIN)).await.unwrap();
+        let _other = queue.checkout(PAGE, LONG, None).await.unwrap();
+        let waited = came.elapsed();
+        assert!(waited >= Duration::from_secs(2) && waited < Duration::from_millis(2_100), "{waited:?}");
+    });
+}
+
+#[test]
+fn a_worker_that_served_or_was_given_what_killed_another_has_done_no_wrong() {
+    run(async {
+        let (queue, _complaints) = queue(10, &[(1, 1), (2, 1), (3, 1)]);
+        queue.checkout(PAGE, LONG, None).await.unwrap().give_back();
+        drop(queue.checkout(PAGE, LONG, None).await.unwrap());
+        drop(queue.checkout(PAGE, LONG, Some(ALONE_AGAIN)).await.unwrap());
+        assert_eq!([1, 2, 3, 4].map(|worker| queue.remove(worker)), [true, true, false, false]);
     });
 }

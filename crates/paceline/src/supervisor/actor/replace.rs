@@ -79,10 +79,13 @@ impl Actor {
 
     pub(super) async fn worker_gone(&mut self, number: u64, id: WorkerId) {
         self.context.queue.leave(id);
-        self.context.queue.remove(id);
+        let served = self.context.queue.remove(id);
         let Some(generation) = self.generation(number) else { return };
-        generation.rehearsal.iter().for_each(|queue| queue.remove(id));
+        if let Some(rehearsal) = &generation.rehearsal {
+            rehearsal.remove(id);
+        }
         let Some(worker) = generation.workers.get_mut(&id) else { return };
+        worker.served |= served;
         worker.gone = true;
         // The preloader tells how it ended, now or in a moment. One that is gone itself takes its workers along.
         match worker.exit {
@@ -137,7 +140,7 @@ impl Actor {
             Phase::Ready => {
                 let asked = worker.kill_at.is_some() && worker.ready && !worker.faulty;
                 let wanted = worker.index <= workers && self.stopping.is_none() && !worker.replaced;
-                let pause = match asked {
+                let pause = match asked || worker.served {
                     true => Duration::ZERO,
                     false => self.pause_after(worker.forked.elapsed()),
                 };
