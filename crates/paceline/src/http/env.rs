@@ -202,9 +202,9 @@ mod tests {
             early_hints: false,
         };
         let frame = request_frame(&request.into_parts().0, &facts, &RequestBody::Memory(Bytes::from_static(body)));
-        let length = u32::from_be_bytes(frame[6..10].try_into().unwrap()) as usize;
-        assert_eq!(&frame[10 + length..], body);
-        let texts = fields::texts(&frame[10..10 + length]);
+        let length = u32::from_be_bytes(frame[14..18].try_into().unwrap()) as usize;
+        assert_eq!(&frame[18 + length..], body);
+        let texts = fields::texts(&frame[18..18 + length]);
         texts.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
     }
 
