@@ -152,3 +152,59 @@ fn uses(text: &str, room: &str) -> bool {
             .any(|line| line.trim().starts_with(&format!("{room}::")) || line.trim().trim_end_matches(',') == room)
     })
 }
+
+/// A crate that nothing uses still has to be downloaded, compiled and trusted.
+#[test]
+fn every_dependency_is_used() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut unused = Vec::new();
+    let mut seen = 0;
+    for entry in fs::read_dir(&crates).unwrap() {
+        let dir = entry.unwrap().path();
+        let Ok(manifest) = fs::read_to_string(dir.join("Cargo.toml")) else { continue };
+        let mut files = Vec::new();
+        for folder in ["src", "tests", "benches"].map(|name| dir.join(name)).iter().filter(|folder| folder.is_dir()) {
+            sources(folder, &mut files);
+        }
+        let code: Vec<_> = files.iter().map(|path| without_comments(&fs::read_to_string(path).unwrap())).collect();
+        for name in dependencies(&manifest) {
+            seen += 1;
+            let named = library_of(&name);
+            if !code.iter().any(|text| has_path(text, &named)) {
+                unused.push(format!("{}/Cargo.toml: nothing uses \"{name}\": remove it", dir.display()));
+            }
+        }
+    }
+    assert!(seen > 30, "the manifests are not where this test looks");
+    assert!(unused.is_empty(), "{}", unused.join("\n"));
+}
+
+fn dependencies(manifest: &str) -> Vec<String> {
+    let manifest: toml_edit::DocumentMut = manifest.parse().unwrap();
+    let tables = ["dependencies", "dev-dependencies", "build-dependencies"].map(|name| manifest.get(name));
+    let tables = tables.into_iter().flatten().filter_map(|item| item.as_table_like());
+    tables.flat_map(|table| table.iter().map(|(name, _)| name.to_owned())).collect()
+}
+
+/// What code calls the crate.
+fn library_of(name: &str) -> String {
+    match name {
+        "rustls-webpki" => "webpki".into(),
+        _ => name.replace('-', "_"),
+    }
+}
+
+fn without_comments(text: &str) -> String {
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a path begins with this crate: `name::...`, but not `crate::name::...`, or `use name`.
+fn has_path(text: &str, name: &str) -> bool {
+    text.match_indices(name).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + name.len()..]);
+        let is_word = |char: char| char.is_alphanumeric() || char == '_';
+        let own = before.ends_with("crate::") || before.ends_with("self::") || before.ends_with("super::");
+        let begins = !before.ends_with(is_word) && (!before.ends_with("::") || before.ends_with(" ::")) && !own;
+        begins && (after.starts_with("::") || before.ends_with("use ") && !after.starts_with(is_word))
+    })
+}
