@@ -84,6 +84,7 @@ class QueueTest < Minitest::Test
     learn
     held = hold
     waiting = ["/report", "/1", "/2"].map { |path| ask(path) }
+    eventually("all to wait") { @server.state[:waiting] == 3 }
     held.gate.open
     [held.socket, *waiting].each { |socket| assert_equal 200, Wire.response(socket).status }
     assert_equal %w[/hold /1 /2 /report], @server.get("/order").body.split.last(4)
