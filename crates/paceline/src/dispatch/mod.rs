@@ -111,7 +111,7 @@ pub async fn run(
     loop {
         let mut lease =
             app.lease((head.method.as_str(), head.uri.path()), again).await.map_err(Failure::Unavailable)?;
-        again = Some(Again { worker: lease.worker, alone: false });
+        again = Some(Again { worker: lease.worker, alone: deaths > 0 });
         if let (Some(file), Some(account)) = (&spooled, lease.run_as.account()) {
             if let Err(error) = file.give_to(account.uid) {
                 lease.give_back();
@@ -193,7 +193,7 @@ pub async fn run(
                     return Err(Failure::WorkerDied(why));
                 }
                 lost(app, worker, head, exchange, "given to another worker");
-                again = Some(Again { worker: worker.0, alone: true });
+                again = Some(Again { worker: worker.0, alone: deaths > 0 });
             }
         }
         exchange.live.step(Step::Queued, clock::now());
