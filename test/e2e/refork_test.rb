@@ -84,7 +84,7 @@ class ReforkTest < Minitest::Test
     assert_equal ["200"], answers.map(&:first).uniq
     assert_includes before, mould
     assert_equal [mould], server.preloaders
-    assert_equal server.pid, parent(mould)
+    eventually("the mould to be the front's own child") { parent(mould) == server.pid }
     assert_equal [mould] * 2, server.workers.map { |pid| parent(pid) }
     pids = Array.new(20) { ask(server) }
     assert_equal [mould], pids.map(&:first).uniq, "what the mould's first request left is there"

@@ -31,9 +31,10 @@ module Paceline
         @owner = owner
       end
 
-      # Whether the application has forked this process. Asks the kernel: a C library may have forked without a word to Ruby.
+      # Whether the application has forked this process. Asks the kernel: a C library may have forked without a word to Ruby, which remembers its
+      # own number from 3.3 on, and its parent's never.
       def here?
-        !@pid.nil? && Process.pid != @pid
+        !@pid.nil? && (Process.pid != @pid || Process.ppid == @pid)
       end
 
       def let_go

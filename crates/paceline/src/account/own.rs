@@ -75,6 +75,7 @@ pub fn writing(path: &Path, options: &OpenOptions) -> io::Result<File> {
 pub fn make_dirs(dir: &Path) -> io::Result<()> {
     let there = dir.ancestors().find(|above| above.is_dir());
     match there {
+        Some(there) if there == dir => Ok(()),
         Some(there) if rustix::process::geteuid().is_root() => {
             let run_as = run_as(&walk(&std::path::absolute(there)?)?)?;
             acting(&run_as, || fs::create_dir_all(dir))

@@ -4,7 +4,10 @@
 use std::{
     cell::RefCell,
     io,
-    os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::net::UnixStream as StdUnixStream,
+    },
     pin::Pin,
     sync::atomic::{AtomicU64, Ordering},
     task::{ready, Context, Poll},
@@ -211,6 +214,15 @@ fn poll_read(stream: &mut UnixStream, received: &mut BytesMut, cx: &mut Context<
     })
 }
 
+/// Whether something that was sent has not been read by the other side (SIOCOUTQ, unix(7)).
+#[allow(unsafe_code)]
+fn is_unread(stream: &UnixStream) -> bool {
+    let mut unread: libc::c_int = 0;
+    // SAFETY: the request writes one int to the address given, and the descriptor is open while `stream` is borrowed.
+    let done = unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &mut unread) };
+    done == 0 && unread > 0
+}
+
 /// What the other side has left when it is gone; 0 at the end. The event loop may not know yet that there is something to read.
 fn read_rest(stream: &UnixStream, received: &mut BytesMut) -> io::Result<usize> {
     SCRATCH.with_borrow_mut(|scratch| {
@@ -219,6 +231,8 @@ fn read_rest(stream: &UnixStream, received: &mut BytesMut) -> io::Result<usize> 
                 received.extend_from_slice(&scratch[..count]);
                 Ok(count)
             }
+            // As the kernel says it where nobody else holds the other end.
+            Err(rustix::io::Errno::WOULDBLOCK) if is_unread(stream) => Err(io::ErrorKind::ConnectionReset.into()),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(0),
             Err(error) => Err(error.into()),
         }
@@ -282,12 +296,28 @@ mod tests {
             (first, next(&mut channel).await)
         });
         tokio::task::yield_now().await;
+        io::Read::read_exact(&mut worker, &mut [0; b"request".len()]).unwrap();
         worker.write_all(&chunk(7)).unwrap();
         drop(worker);
         hang_up.hang_up();
         let (first, second) = waiting.await.unwrap();
         assert_eq!(first.unwrap(), FromWorker::Chunk(Bytes::from_static(b"piece")));
         assert_eq!(second.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        drop(held);
+    }
+
+    /// A worker that had not taken its request: as the kernel says it where no child holds the other end.
+    #[tokio::test]
+    async fn a_channel_that_is_hung_up_tells_whether_its_request_was_read() {
+        let (mut channel, worker) = pair();
+        let held = worker.try_clone().unwrap();
+        channel.request(7, Bytes::from_static(b"request"));
+        let hang_up = channel.hang_up();
+        let waiting = tokio::spawn(async move { next(&mut channel).await });
+        tokio::task::yield_now().await;
+        drop(worker);
+        hang_up.hang_up();
+        assert_eq!(waiting.await.unwrap().unwrap_err().kind(), io::ErrorKind::ConnectionReset);
         drop(held);
     }
 
