@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # Runs a library's own tests twice: as they are, and with Paceline's in the library's place. Every test has to end the same way, but for those that the
-# suite names with a reason. It knows Minitest, test-unit and RSpec, and fetches nothing (debian_source.rb does that).
+# suite names with a reason. It knows Minitest, test-unit (also Ruby's
+# own), RSpec and MSpec (a file may be a folder for the last two), and fetches nothing (debian_source.rb does that).
 #
 #   suite = Suites::BothWays.new("Builder", exceptions: { "TestX#test_y" => "why it ends otherwise" })
 #   suite.run(DIR, "test/test_x.rb", flags: %w[-Ilib], both: ["require 'builder'"], ours: ["..."])
@@ -47,18 +48,42 @@ module Suites
           end
         end)
       RUBY
-      # Examples are known by their place in the file, since several may have one description.
-      rspec: <<~RUBY
-        require "rspec/core"
-        RSpec::Core::Example.prepend(Module.new do
-          private def finish(reporter)
-            super.tap do
-              code = { passed: ".", failed: "F", pending: "P" }.fetch(execution_result.status)
-              File.write(ENV.fetch("SUITE_OUTCOMES"), [id, " ", full_description.tr("\n", " "), " ", code, "\n"].join, mode: "a")
-            end
+      # The one that Ruby's own tests bring with them.
+      ruby: <<~RUBY,
+        require "test/unit"
+        Test::Unit::Runner.prepend(Module.new do
+          def record(suite, method, assertions, time, error)
+            how = { NilClass => ".", Test::Unit::PendedError => "P", Test::Unit::AssertionFailedError => "F" }.fetch(error.class, "E")
+            File.write(ENV.fetch("SUITE_OUTCOMES"), [suite.name, "#", method, " ", how, "\n"].join, mode: "a")
+            super
           end
         end)
       RUBY
+      rspec: <<~RUBY,
+        require "rspec/core"
+        noting = Object.new
+        { example_passed: ".", example_failed: "F", example_pending: "P" }.each do |event, how|
+          noting.define_singleton_method(event) do |notification|
+            example = notification.example
+            File.write(ENV.fetch("SUITE_OUTCOMES"), [example.id, " ", example.full_description.split.join(" "), " ", how, "\n"].join, mode: "a")
+          end
+        end
+        RSpec.configuration.reporter.register_listener(noting, :example_passed, :example_failed, :example_pending)
+      RUBY
+      mspec: <<~RUBY
+        ENV["MSPEC_RUNNER"] = "1"
+        require "mspec"
+        noting = Object.new
+        def noting.before(_state) = @how = "."
+        def noting.exception(failure) = @how = failure.failure? ? "F" : "E"
+        def noting.after(state) = File.write(ENV.fetch("SUITE_OUTCOMES"), [state.description, " ", @how, "\n"].join, mode: "a")
+        %i[before exception after].each { |event| MSpec.register(event, noting) }
+      RUBY
+    }.freeze
+    # How a file is run, if not by loading it.
+    RUNNING = {
+      rspec: ->(file) { "exit RSpec::Core::Runner.run([#{file.dump}, '--seed', '1', '--options', File::NULL])" },
+      mspec: ->(file) { "MSpec.register_files(Dir.glob([#{file.dump}, #{"#{file}/**/*_spec.rb".dump}]).select { |one| File.file?(one) }.sort); MSpec.process" }
     }.freeze
 
     # `exceptions`: {"TestClass#test_name" => why it ends otherwise}. `within`: seconds for one file.
@@ -104,8 +129,8 @@ module Suites
         FileUtils.mkdir_p(File.join(work, "bundler"))
         File.write(File.join(work, "bundler/setup.rb"), "")
         noted = File.join(work, "outcomes")
-        start = runner == :rspec ? "exit RSpec::Core::Runner.run([#{file.inspect}, '--seed', '1'])" : "load #{File.expand_path(file, folder).inspect}"
-        program = [NOTING.fetch(runner), *first, start].join("\n")
+        path = File.expand_path(file, folder)
+        program = [NOTING.fetch(runner), *first, RUNNING.key?(runner) ? RUNNING[runner].call(path) : "load #{path.dump}"].join("\n")
         seed = runner == :minitest ? %w[--seed 1] : []
         environment = { "MT_NO_PLUGINS" => "1", "SUITE_OUTCOMES" => noted, "PARALLEL_WORKERS" => "1", "RAILS_ENV" => nil, "RUBYOPT" => nil, "TMPDIR" => work }
         output, = Open3.capture2e(environment, "timeout", "-k", "5", @within.to_s, RbConfig.ruby, "-I#{work}", *flags, "-e", program, "--", *seed, chdir: folder)

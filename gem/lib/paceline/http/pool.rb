@@ -94,8 +94,11 @@ module Paceline
         end
       end
 
-      # Those that were looked at and not taken, oldest first.
+      # Those that were looked at, oldest first. If the only one was not taken it is closed: a device that serves one connection at a time would not
+      # answer on another.
       def put_back(wires, taken)
+        return close(wires[0]) if wires.size == 1 && taken.nil?
+
         wires.each { |wire| give(wire) unless wire.equal?(taken) }
       end
 
