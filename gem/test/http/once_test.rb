@@ -127,6 +127,20 @@ class OnceTest < OutboundTest
     http.finish
   end
 
+  # A server's time-out is met a bit sooner by one connection than by another.
+  def test_time_outs_are_never_equally_long
+    known = Paceline::HTTP::KeepAlive.new
+    known.found_open(5.02)
+    assert known.trusts?(4)
+    known.found_closed(4.98)
+    refute_predicate known, :distrusted?
+    assert known.trusts?(3.9)
+    refute known.trusts?(4)
+    known.found_closed(2)
+    assert_predicate known, :distrusted?
+    refute known.trusts?(0)
+  end
+
   private
 
   def get(at = @server)

@@ -26,11 +26,13 @@ module Paceline
         @longest = idle if idle > @longest
       end
 
-      # The server has closed one that was idle for at most so long (s).
+      # The server has closed one that was idle for at most so long (s). No two connections last equally long: what matters is whether one like that
+      # would have been trusted, or has had no time to be idle at all.
       def found_closed(idle)
-        return if idle > [@longest, MARGIN].max || distrusted?
+        expected = trusts?(idle) || idle < MARGIN
+        @longest = idle if idle < @longest
+        return if !expected || distrusted?
 
-        @longest = 0
         @until = HTTP.now + @distrust
         @distrust = [@distrust * 2, DISTRUST_MAX].min
       end
