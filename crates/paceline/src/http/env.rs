@@ -4,9 +4,9 @@
 use std::{borrow::Cow, net::SocketAddr};
 
 use bytes::{BufMut, BytesMut};
-use http::{header, request::Parts, HeaderMap, HeaderName, Version};
+use http::{header, request::Parts, HeaderMap, Version};
 
-use super::incoming::RequestBody;
+use super::{incoming::RequestBody, withheld::is_withheld};
 use crate::{
     exchange::Client,
     worker::{fields, frame},
@@ -108,25 +108,8 @@ fn put_server(out: &mut BytesMut, host: &str, facts: &Facts) {
     }
 }
 
-/// Headers that the server sets itself, or that would deceive the app.
-fn withheld(name: &HeaderName) -> bool {
-    const OURS: [HeaderName; 4] =
-        [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, HeaderName::from_static("x-request-start")];
-    OURS.contains(name)
-        || name == "x-request-id"
-        // Instructions of a proxy to Rack::Sendfile: whoever sets them chooses files.
-        || name == "x-sendfile-type"
-        || name == "x-accel-mapping"
-        // The app's outbound HTTP client would take it for the environment variable (httpoxy, CVE-2016-5385).
-        || name == "proxy"
-        // HTTP_VERSION is CGI's other name of SERVER_PROTOCOL (Rack SPEC).
-        || name == "version"
-        // `X_Forwarded_For` would be the same variable as `X-Forwarded-For`.
-        || name.as_str().contains('_')
-}
-
 fn put_headers(out: &mut BytesMut, headers: &HeaderMap) {
-    for name in headers.keys().filter(|name| !withheld(name)) {
+    for name in headers.keys().filter(|name| !is_withheld(name)) {
         if name == header::CONTENT_TYPE {
             out.put_slice(b"CONTENT_TYPE");
         } else {
@@ -255,6 +238,14 @@ mod tests {
         assert_eq!(env["HTTP_X_REQUEST_START"], "t=1.500000");
         for name in ["HTTP_X_FORWARDED_FOR", "HTTP_PROXY", "HTTP_TRANSFER_ENCODING"] {
             assert!(!env.contains_key(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_withheld_is_in_no_variable() {
+        for &(name, withheld) in crate::http::withheld::EXAMPLES {
+            let env = env(http::Request::builder().uri("/").header(name, "of-the-client").body(()).unwrap(), b"");
+            assert_eq!(env.values().any(|value| value == "of-the-client"), !withheld, "{name}");
         }
     }
 

@@ -12,5 +12,6 @@ pub mod incoming;
 pub mod response;
 pub mod spool;
 pub mod strict;
+pub mod withheld;
 
 pub use self::base64::base64;

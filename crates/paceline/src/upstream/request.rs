@@ -15,6 +15,7 @@ use crate::{
         env,
         hop::{connection_has, keep_end_to_end, members},
         incoming::{announced, RequestBody},
+        withheld::is_withheld,
     },
 };
 
@@ -52,7 +53,9 @@ pub fn head(head: &Parts, framing: Framing, exchange: &Exchange, address: &Addre
     let upgrade = protocols(head, exchange);
     let mut headers = head.headers.clone();
     keep_end_to_end(&mut headers);
-    let withheld: Vec<HeaderName> = headers.keys().filter(|name| is_withheld(name)).cloned().collect();
+    // The front has met the expectation itself.
+    let withheld: Vec<HeaderName> =
+        headers.keys().filter(|&name| is_withheld(name) || name == header::EXPECT).cloned().collect();
     withheld.iter().for_each(|name| drop(headers.remove(name)));
 
     let host = env::host(head);
@@ -97,19 +100,6 @@ fn via(version: Version) -> &'static str {
         Version::HTTP_2 => "2.0 paceline",
         _ => "1.1 paceline",
     }
-}
-
-/// Fields of the client that this server has dealt with, or that would deceive an application behind the upstream.
-fn is_withheld(name: &HeaderName) -> bool {
-    *name == header::EXPECT
-        || *name == header::CONTENT_LENGTH
-        // Instructions of a proxy to Rack::Sendfile: whoever sets them chooses files.
-        || name == "x-sendfile-type"
-        || name == "x-accel-mapping"
-        // An outbound HTTP client would take it for the environment variable (httpoxy, CVE-2016-5385).
-        || name == "proxy"
-        // `X_Forwarded_For` would be the same variable as `X-Forwarded-For` (CGI, WSGI, Rack).
-        || name.as_str().contains('_')
 }
 
 /// The protocols that the client offers to go on with. HTTP once more would pass by everything that is decided here.
@@ -251,6 +241,14 @@ mod tests {
                 "x-request-start: t=1.500000",
             ]
         );
+    }
+
+    #[test]
+    fn what_is_withheld_goes_to_no_upstream() {
+        for &(name, withheld) in crate::http::withheld::EXAMPLES {
+            let request = sent(&asked("GET", "/", &[(name, "of-the-client")]), &exchange(None, Client::default()));
+            assert_eq!(request.headers().values().any(|value| value == "of-the-client"), !withheld, "{name}");
+        }
     }
 
     #[test]
