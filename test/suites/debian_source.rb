@@ -89,7 +89,9 @@ module Suites
       raise Error, "#{fetched} can't be unpacked: #{said}" unless status.success?
 
       File.rename(half, folder)
-      File.delete(fetched)
+    ensure
+      # apt-get names no tarball that is there already.
+      FileUtils.rm_f(fetched) if fetched
     end
 
     def unpacked_before(home, package, release)

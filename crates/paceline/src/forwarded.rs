@@ -8,7 +8,7 @@ use http::{header, HeaderMap, HeaderName};
 use crate::{
     config::TrustedProxies,
     exchange::{Client, Connection},
-    http::strict::is_host,
+    http::strict,
 };
 
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -137,8 +137,8 @@ fn forwarded(headers: &mut HeaderMap, client: &mut Client, trusted: &TrustedProx
         IpAddr::V6(address) => format!("for=\"[{address}]\""),
     });
     let proto = https.map(|https| format!("proto={}", scheme(https)));
-    // A host with a port is no token, and one without may stand in quotes as well (RFC 7239 section 4).
-    let host = client.host.as_ref().map(|host| match host.contains([':', '[', ',', ';', '=', '(', ')']) {
+    // A host with a port is no token (RFC 7239 section 4).
+    let host = client.host.as_ref().map(|host| match host.contains([':', '[']) {
         true => format!("host=\"{host}\""),
         false => format!("host={host}"),
     });
@@ -170,6 +170,12 @@ fn address_of(node: &str) -> Option<IpAddr> {
     let with_port = || node.parse::<SocketAddr>().ok().map(|address| address.ip());
     let bracketed = || node.strip_prefix('[')?.strip_suffix(']')?.parse::<IpAddr>().ok();
     bare().or_else(with_port).or_else(bracketed).map(|address| address.to_canonical())
+}
+
+/// A host that an app may build links with: of what RFC 3986 allows in a name nothing that means something elsewhere.
+fn is_host(host: &str) -> bool {
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    strict::is_host(host) && host.bytes().all(fine)
 }
 
 /// All lines of a field as one. What is no text stands there as such, and means nothing.
@@ -392,6 +398,7 @@ mod tests {
                 &[("forwarded", "for=\"[2001:DB8::1]:99\";proto=WSS;host=\"a.test:81\";by=_x;secret=1")][..],
                 &[("forwarded", "for=\"[2001:db8::1]\";proto=https;host=\"a.test:81\"")][..],
             ),
+            (&[("x-forwarded-host", "a.t;host=evil.test")], &[]),
             (&[("forwarded", "host=\"evil.com/\"")], &[]),
             (&[("forwarded", "proto=ws")], &[("forwarded", "proto=http")]),
             (&[("x-forwarded-proto", "ws")], &[("x-forwarded-proto", "http")]),
