@@ -64,6 +64,11 @@ pub struct ResponseDirectives {
     pub stale_if_error: Delta,
 }
 
+/// `no-transform` in Cache-Control (section 5.2.2.6).
+pub fn forbids_transforming(headers: &HeaderMap) -> bool {
+    members(headers, header::CACHE_CONTROL).any(|member| member.eq_ignore_ascii_case(b"no-transform"))
+}
+
 impl ResponseDirectives {
     /// From Cache-Control alone. (`targeted` knows what goes before it.)
     pub fn of(headers: &HeaderMap) -> ResponseDirectives {
@@ -75,6 +80,11 @@ impl ResponseDirectives {
             }
         }
         read
+    }
+
+    /// Whether the response is to be given to one client alone, or to nobody before the origin has been asked.
+    pub fn restricts_reuse(&self) -> bool {
+        self.private != Listed::Absent || self.no_cache != Listed::Absent
     }
 
     /// One directive; unknown ones are ignored (section 5.2.3).
@@ -191,6 +201,22 @@ mod tests {
     fn names_have_no_case_and_lines_are_one_list() {
         let read = response(&["MaX-aGe=3600, foobar, PUBLIC", "s-maxage=\"10\""]);
         assert_eq!((read.max_age, read.s_maxage, read.public), (Delta::Seconds(3600), Delta::Seconds(10), true));
+    }
+
+    #[test]
+    fn a_directive_counts_beside_what_is_no_text_and_not_within_quotes() {
+        let of = |line: &str| HeaderMap::from_iter([(header::CACHE_CONTROL, line.parse().unwrap())]);
+        for (line, forbids, restricts) in [
+            ("no-transform, \u{fc}", true, false),
+            ("\u{fc}, private", false, true),
+            (r#"x="a, no-transform, private""#, false, false),
+            (r#"x="\", no-transform", no-cache"#, false, true),
+            (r#"private="x-a, x-b", No-Transform"#, true, true),
+            ("privately, no-cached, no-transformation", false, false),
+        ] {
+            let read = (forbids_transforming(&of(line)), ResponseDirectives::of(&of(line)).restricts_reuse());
+            assert_eq!(read, (forbids, restricts), "{line}");
+        }
     }
 
     #[test]

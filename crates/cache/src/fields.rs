@@ -13,6 +13,19 @@ pub fn members(headers: &HeaderMap, name: impl AsHeaderName) -> impl Iterator<It
     headers.get_all(name).iter().flat_map(|line| split(line.as_bytes(), b',')).filter(|member| !member.is_empty())
 }
 
+/// The members of a list whose grammar has no quoted strings, as `members` otherwise: Connection, Upgrade, Vary, Accept-Encoding. There a `"` is a
+/// mistake, and what comes after it counts all the same: who took it for the beginning of a quoted string would overlook fields that
+/// Connection takes back, and see another message than those before and behind it.
+pub fn tokens(headers: &HeaderMap, name: impl AsHeaderName) -> impl Iterator<Item = &[u8]> {
+    let parts = headers.get_all(name).iter().flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
+    parts.map(trim).filter(|member| !member.is_empty())
+}
+
+/// Those of `tokens` that are ASCII, as text: all that can be a token, a coding or an address.
+pub fn text_tokens(headers: &HeaderMap, name: impl AsHeaderName) -> impl Iterator<Item = &str> {
+    tokens(headers, name).filter(|member| member.is_ascii()).filter_map(|member| std::str::from_utf8(member).ok())
+}
+
 /// Parts at `separator`, but not within quoted strings; trimmed.
 pub fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(text);
@@ -103,6 +116,24 @@ mod tests {
         let all = |text: &'static str| split(text.as_bytes(), b',').map(String::from_utf8_lossy).collect::<Vec<_>>();
         assert_eq!(all(r#"a, b="1,2" ,c="\",", ,d"#), ["a", r#"b="1,2""#, r#"c="\",""#, "", "d"]);
         assert_eq!(all(r#"a="never closed, b"#), [r#"a="never closed, b"#]);
+    }
+
+    #[test]
+    fn quotes_count_only_where_the_grammar_has_them() {
+        for (line, as_members, as_tokens) in [
+            ("a, b", &["a", "b"][..], &["a", "b"][..]),
+            (",a ,\t b,,", &["a", "b"], &["a", "b"]),
+            (r#"x="a, no-store", b"#, &[r#"x="a, no-store""#, "b"], &[r#"x="a"#, r#"no-store""#, "b"]),
+            (r#"x="\", close", b"#, &[r#"x="\", close""#, "b"], &[r#"x="\""#, r#"close""#, "b"]),
+            (r#"", cookie"#, &[r#"", cookie"#], &["\"", "cookie"]),
+            ("a, \u{fc}", &["a", "\u{fc}"], &["a", "\u{fc}"]),
+        ] {
+            let headers = HeaderMap::from_iter([("x".parse().unwrap(), line.parse().unwrap())]);
+            let text = |member: &[u8]| String::from_utf8(member.to_vec()).unwrap();
+            let name = http::HeaderName::from_static("x");
+            assert_eq!(members(&headers, &name).map(text).collect::<Vec<_>>(), as_members, "{line}");
+            assert_eq!(tokens(&headers, &name).map(text).collect::<Vec<_>>(), as_tokens, "{line}");
+        }
     }
 
     #[test]

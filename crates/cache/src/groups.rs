@@ -6,6 +6,8 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName};
 use sfv::{BareItem, List, ListEntry, Parser};
 
+use crate::fields::text_tokens;
+
 static CACHE_GROUPS: HeaderName = HeaderName::from_static("cache-groups");
 static CACHE_GROUP_INVALIDATION: HeaderName = HeaderName::from_static("cache-group-invalidation");
 static SURROGATE_KEY: HeaderName = HeaderName::from_static("surrogate-key");
@@ -32,7 +34,7 @@ pub fn tags(headers: &HeaderMap, origin: &str) -> Vec<Arc<str>> {
         groups(headers, &CACHE_GROUPS).map(|group| group_tag(origin, &group).into()).collect();
     let lines = |name: &HeaderName| headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
     tags.extend(lines(&SURROGATE_KEY).flat_map(str::split_ascii_whitespace).filter(fits).map(Arc::from));
-    tags.extend(lines(&CACHE_TAG).flat_map(|line| line.split(',')).map(str::trim).filter(fits).map(Arc::from));
+    tags.extend(text_tokens(headers, &CACHE_TAG).filter(fits).map(Arc::from));
     tags.truncate(MOST_TAGS);
     tags
 }

@@ -4,6 +4,7 @@ use http::{header, request, response, HeaderMap, HeaderName, HeaderValue, Method
 
 use crate::{
     directives::{Listed, RequestDirectives},
+    fields::tokens,
     freshness::{is_heuristically_cacheable, Exchanged, Freshness},
     status::Reason,
     stubborn::sessions_set,
@@ -155,10 +156,8 @@ const NOT_KEPT: [HeaderName; 11] = [
 /// a slice of the whole read buffer.
 pub fn kept(headers: &HeaderMap) -> HeaderMap {
     let mut kept = headers.clone();
-    for line in headers.get_all(header::CONNECTION) {
-        for name in line.to_str().unwrap_or_default().split(',') {
-            kept.remove(name.trim());
-        }
+    for name in tokens(headers, header::CONNECTION).filter_map(|name| HeaderName::from_bytes(name).ok()) {
+        kept.remove(name);
     }
     NOT_KEPT.iter().for_each(|name| drop(kept.remove(name)));
     targeted::consume(&mut kept);
@@ -174,6 +173,17 @@ pub fn kept(headers: &HeaderMap) -> HeaderMap {
 mod tests {
     use super::*;
     use http::{Request, Response};
+
+    /// RFC 9111 section 3.1.
+    #[test]
+    fn what_connection_names_is_not_kept() {
+        for connection in ["x-secret", "close, X-Secret", r#"", x-secret"#, "\u{fc}, x-secret"] {
+            let fields = [("connection", connection), ("x-secret", "1"), ("x-other", "1")];
+            let headers = fields.map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+            let kept = kept(&HeaderMap::from_iter(headers));
+            assert_eq!(kept.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-other"], "{connection}");
+        }
+    }
 
     #[test]
     fn what_is_kept_leaves_the_read_buffer_free() {

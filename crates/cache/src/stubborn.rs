@@ -6,7 +6,7 @@ use http::{header, request, response, HeaderMap, HeaderName, Method};
 
 use crate::{
     directives::Listed,
-    fields::{is_token, split},
+    fields::{is_token, split, tokens},
     freshness::{Exchanged, Freshness},
     status::Reason,
     storing::{kept, Storable},
@@ -203,7 +203,7 @@ fn authenticates(name: &HeaderName) -> bool {
 
 /// Takes a name out of Vary.
 fn strike(headers: &mut HeaderMap, name: HeaderName) {
-    let left: Vec<Vec<u8>> = crate::fields::members(headers, header::VARY)
+    let left: Vec<Vec<u8>> = tokens(headers, header::VARY)
         .filter(|member| !member.eq_ignore_ascii_case(name.as_str().as_bytes()))
         .map(<[u8]>::to_vec)
         .collect();

@@ -3,7 +3,7 @@
 
 use http::{header, HeaderMap, HeaderName};
 
-use crate::fields::{members, pair, split, trim};
+use crate::fields::{members, pair, split, tokens, trim};
 
 /// The names in a response's Vary, in order, each once. Responses with the same names are found by one lookup.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -13,7 +13,7 @@ impl Nominated {
     /// None: `*` is among them, and nothing but the origin can tell (section 4.1).
     pub fn of(headers: &HeaderMap) -> Option<Nominated> {
         let mut names = Vec::new();
-        for member in members(headers, header::VARY) {
+        for member in tokens(headers, header::VARY) {
             // What is no name of a field can't be compared: as good as `*`, which is none either.
             names.push(HeaderName::from_bytes(member).ok().filter(|_| member != b"*")?);
         }

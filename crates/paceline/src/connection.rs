@@ -23,7 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use crate::{
     exchange::{self, Connection},
     guard::{Guarded, Talk, Turn},
-    http::{body::ResponseBody, incoming::LeftUnread},
+    http::{body::ResponseBody, hop::connection_has, incoming::LeftUnread},
     pipeline,
     server::{
         drain::{Readiness, Stop},
@@ -184,12 +184,7 @@ fn says_close<B>(response: &Response<B>) -> bool {
 
 /// Whether the client closes after the answer (RFC 9112 section 9.3).
 fn is_last<B>(request: &http::Request<B>) -> bool {
-    let says = |word: &str| {
-        let mut lines = request.headers().get_all(header::CONNECTION).iter();
-        lines.any(|line| {
-            line.to_str().is_ok_and(|line| line.split(',').any(|one| one.trim().eq_ignore_ascii_case(word)))
-        })
-    };
+    let says = |word: &str| connection_has(request.headers(), word);
     says("close") || request.version() < http::Version::HTTP_11 && !says("keep-alive")
 }
 

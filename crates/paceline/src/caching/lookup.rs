@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use cache::{
     directives::RequestDirectives,
-    fields::members,
+    fields::tokens,
     groups,
     key::Target,
     reusing::{self, Use},
@@ -334,7 +334,7 @@ fn partition(visitor: Option<Visitor>, head: &Parts, exchange: &Exchange) -> Vec
 /// stand all the same.
 fn takes_back(request: &HeaderMap) -> bool {
     const USUAL: [&[u8]; 6] = [b"keep-alive", b"close", b"te", b"upgrade", b"http2-settings", b"proxy-connection"];
-    members(request, header::CONNECTION).any(|option| {
+    tokens(request, header::CONNECTION).any(|option| {
         !USUAL.iter().any(|usual| option.eq_ignore_ascii_case(usual))
             && HeaderName::from_bytes(option).is_ok_and(|name| request.contains_key(name))
     })
@@ -364,5 +364,31 @@ impl Wanted {
     /// Whether a stored response is whole.
     pub(super) fn has_whole(&self) -> bool {
         self.stored.as_ref().is_some_and(|stored| stored.whole().is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::hop::keep_end_to_end;
+
+    /// A page that the origin makes without a field must not be kept as the page for requests with it.
+    #[test]
+    fn what_connection_takes_from_the_origin_is_not_in_the_key() {
+        for (connection, takes) in [
+            ("close, cookie", true),
+            ("Cookie", true),
+            (r#"", cookie"#, true),
+            (r#"a="1, cookie, 2""#, true),
+            ("\u{fc}, cookie", true),
+            ("keep-alive, x-absent", false),
+            (r#""cookie""#, false),
+        ] {
+            let fields = [("connection", connection), ("cookie", "a=b")];
+            let mut headers = HeaderMap::from_iter(fields.map(|(n, v)| (n.parse().unwrap(), v.parse().unwrap())));
+            assert_eq!(takes_back(&headers), takes, "{connection}");
+            keep_end_to_end(&mut headers);
+            assert_eq!(!headers.contains_key("cookie"), takes, "{connection}");
+        }
     }
 }

@@ -4,9 +4,9 @@
 use std::io::Read;
 
 use bytes::Bytes;
-use cache::{fields::members, storing::Storable};
+use cache::{directives::forbids_transforming, fields::tokens, storing::Storable};
 use flate2::read::MultiGzDecoder;
-use http::{header, HeaderMap};
+use http::header;
 
 /// Larger bodies would hold up the event loop while they are decoded.
 const AT_ONCE: usize = 512 << 10;
@@ -14,10 +14,10 @@ const AT_ONCE: usize = 512 << 10;
 /// What is to be kept in place of a response whose coding was chosen for one client: `most` bytes when decoded. None: as it is.
 pub fn identity(storable: &Storable, body: &Bytes, most: u64) -> Option<(Storable, Bytes)> {
     let chosen = storable.nominated.names().contains(&header::ACCEPT_ENCODING);
-    if !chosen || body.len() > AT_ONCE || forbids(&storable.headers) {
+    if !chosen || body.len() > AT_ONCE || forbids_transforming(&storable.headers) {
         return None;
     }
-    let mut codings = members(&storable.headers, header::CONTENT_ENCODING);
+    let mut codings = tokens(&storable.headers, header::CONTENT_ENCODING);
     let body = match (codings.next(), codings.next()) {
         (None, _) => body.clone(),
         (Some(coding), None) if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") => {
@@ -26,10 +26,6 @@ pub fn identity(storable: &Storable, body: &Bytes, most: u64) -> Option<(Storabl
         _ => return None,
     };
     Some((storable.clone().for_all_codings(), body))
-}
-
-fn forbids(headers: &HeaderMap) -> bool {
-    members(headers, header::CACHE_CONTROL).any(|member| member.eq_ignore_ascii_case(b"no-transform"))
 }
 
 /// None: it is damaged, or larger than `most`.

@@ -1,6 +1,7 @@
 //! Which responses are worth compressing, and may be.
 //! It never looks at the request.
 
+use cache::directives::forbids_transforming;
 use http::{header, HeaderMap, HeaderName, Response, StatusCode};
 use http_body::Body;
 
@@ -52,7 +53,7 @@ pub fn eligible(response: &Response<ResponseBody>, min: u64) -> bool {
         && !DIGESTS.iter().any(|name| headers.contains_key(name))
         && is_compressible(headers)
         && length(response).is_none_or(|length| length >= min)
-        && !forbidden(headers)
+        && !forbids_transforming(headers)
 }
 
 fn length(response: &Response<ResponseBody>) -> Option<u64> {
@@ -70,12 +71,4 @@ fn is_compressible(headers: &HeaderMap) -> bool {
         || essence.ends_with("+json")
         || essence.ends_with("+xml")
         || TYPES.contains(&essence.as_str())
-}
-
-/// `no-transform` (RFC 9111 section 5.2.2.6).
-fn forbidden(headers: &HeaderMap) -> bool {
-    headers.get_all(header::CACHE_CONTROL).iter().any(|line| {
-        let mut directives = line.to_str().unwrap_or_default().split(',').map(str::trim);
-        directives.any(|directive| directive.eq_ignore_ascii_case("no-transform"))
-    })
 }

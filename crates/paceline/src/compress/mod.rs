@@ -11,6 +11,7 @@ mod tests;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cache::fields::tokens;
 use http::{header, HeaderMap, HeaderValue, Method, Response, StatusCode};
 
 pub use body::CompressedBody;
@@ -165,11 +166,7 @@ fn not_modified(asked: &Asked, mut response: Response<ResponseBody>) -> Response
 }
 
 fn vary(headers: &mut HeaderMap) {
-    let named = |line: &HeaderValue| {
-        let members = line.to_str().unwrap_or_default().split(',').map(str::trim);
-        members.into_iter().any(|member| member == "*" || member.eq_ignore_ascii_case("accept-encoding"))
-    };
-    if !headers.get_all(header::VARY).iter().any(named) {
+    if !tokens(headers, header::VARY).any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding")) {
         headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
     }
 }

@@ -1,6 +1,7 @@
 //! Content codings and which of them a client accepts (RFC 9110 section 12.5.3).
 //! It never compresses anything.
 
+use cache::fields::text_tokens;
 use http::{header, HeaderMap};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,12 +37,8 @@ impl AcceptEncoding {
     /// Without the field any coding would be allowed; nothing but identity is then taken as understood.
     pub fn from_headers(headers: &HeaderMap) -> AcceptEncoding {
         let mut accepted = AcceptEncoding::default();
-        for line in headers.get_all(header::ACCEPT_ENCODING) {
-            // Members that are no text are no codings either.
-            for member in line.to_str().unwrap_or_default().split(',') {
-                accepted.add(member);
-            }
-        }
+        // Members that are no text are no codings either.
+        text_tokens(headers, header::ACCEPT_ENCODING).for_each(|member| accepted.add(member));
         accepted
     }
 
@@ -116,6 +113,14 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(value));
         AcceptEncoding::from_headers(&headers)
+    }
+
+    #[test]
+    fn a_member_that_is_no_coding_hides_no_other() {
+        for value in ["gzip, \u{fc}", r#"", gzip"#, r#"a="1, gzip, 2""#] {
+            let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, value.parse().unwrap())]);
+            assert_eq!(AcceptEncoding::from_headers(&headers).weight(Gzip), 1000, "{value}");
+        }
     }
 
     /// RFC 9110 section 12.5.3.

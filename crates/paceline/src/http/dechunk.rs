@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytes::{Buf, Bytes, BytesMut};
+use cache::fields::tokens;
 use http::{header, HeaderMap};
 use http_body::{Body, Frame};
 
@@ -148,11 +149,12 @@ pub fn take_coding(headers: &mut HeaderMap) -> Result<bool, String> {
     }
     let given: Vec<_> = headers.get_all(header::TRANSFER_ENCODING).iter().map(|value| value.as_bytes()).collect();
     let given = String::from_utf8_lossy(&given.join(&b", "[..])).into_owned();
+    let codings = tokens(headers, header::TRANSFER_ENCODING).filter(|coding| !coding.eq_ignore_ascii_case(b"identity"));
+    let are_chunked: Vec<bool> = codings.map(|coding| coding.eq_ignore_ascii_case(b"chunked")).collect();
     headers.remove(header::TRANSFER_ENCODING);
-    let mut codings = given.split(',').map(str::trim).filter(|coding| !coding.is_empty() && *coding != "identity");
-    match (codings.next(), codings.next()) {
-        (None, _) => Ok(false),
-        (Some(coding), None) if coding.eq_ignore_ascii_case("chunked") => {
+    match are_chunked[..] {
+        [] => Ok(false),
+        [true] => {
             // The fields that it announces are not sent.
             headers.remove(header::TRAILER);
             Ok(true)
@@ -272,7 +274,7 @@ mod tests {
             assert!(headers.is_empty());
             taken
         };
-        assert_eq!((take(&[]), take(&["identity"]), take(&["Chunked"])), (Ok(false), Ok(false), Ok(true)));
+        assert_eq!((take(&[]), take(&["Identity"]), take(&["Chunked"])), (Ok(false), Ok(false), Ok(true)));
         assert_eq!(take(&["gzip, chunked"]), Err("gzip, chunked".into()));
         assert_eq!(take(&["gzip", "chunked"]), Err("gzip, chunked".into()));
     }

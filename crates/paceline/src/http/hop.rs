@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use cache::fields::{members, tokens};
 use http::{header, HeaderMap, HeaderName, Version};
 
 const OF_THE_CONNECTION: [HeaderName; 9] = [
@@ -20,7 +21,7 @@ const OF_THE_CONNECTION: [HeaderName; 9] = [
 /// Removes them, and those that the Connection field names.
 pub fn keep_end_to_end(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> =
-        options(headers).filter_map(|option| HeaderName::from_bytes(option.as_bytes()).ok()).collect();
+        tokens(headers, header::CONNECTION).filter_map(|option| HeaderName::from_bytes(option).ok()).collect();
     named.iter().chain(&OF_THE_CONNECTION).for_each(|name| drop(headers.remove(name)));
 }
 
@@ -35,17 +36,7 @@ pub fn keep_end_to_end_and_proxy(headers: &mut HeaderMap) {
 
 /// Whether the Connection field has this option.
 pub fn connection_has(headers: &HeaderMap, wanted: &str) -> bool {
-    options(headers).any(|option| option.eq_ignore_ascii_case(wanted))
-}
-
-fn options(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    members(headers, header::CONNECTION)
-}
-
-/// The members of a list field, over all its lines (RFC 9110 section 5.6.1).
-pub fn members(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
-    let lines = headers.get_all(name).into_iter().filter_map(|line| line.to_str().ok());
-    lines.flat_map(|line| line.split(',')).map(str::trim).filter(|member| !member.is_empty())
+    tokens(headers, header::CONNECTION).any(|option| option.eq_ignore_ascii_case(wanted.as_bytes()))
 }
 
 /// For how long the other side says that it keeps the connection: zero, or until it says more; None: it does not say.
@@ -58,7 +49,7 @@ pub fn kept_for(headers: &HeaderMap, version: Version) -> Option<Duration> {
         return Some(Duration::ZERO);
     }
     let timeout = members(headers, HeaderName::from_static("keep-alive")).find_map(|member| {
-        let (name, value) = member.split_once('=')?;
+        let (name, value) = std::str::from_utf8(member).ok()?.split_once('=')?;
         name.trim().eq_ignore_ascii_case("timeout").then(|| value.trim().trim_matches('"').parse::<u64>().ok())?
     })?;
     // Its clock began before ours.
@@ -94,8 +85,19 @@ mod tests {
         keep_end_to_end(&mut headers);
         let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         left.sort_unstable();
-        // A line that is no text names nothing.
-        assert_eq!(left, ["cookie", "x-mine", "x-other"]);
+        // A member that is no name leaves the others what they are.
+        assert_eq!(left, ["cookie", "x-mine"]);
+    }
+
+    #[test]
+    fn a_quote_hides_no_option_of_the_connection() {
+        for connection in [r#"", x-own, close"#, r#"a="1, x-own, close, 2""#, "\u{fc}, x-own, close"] {
+            let fields = [("connection", connection), ("x-own", "1"), ("x-mine", "1")];
+            let mut headers = HeaderMap::from_iter(fields.map(|(n, v)| (n.parse().unwrap(), v.parse().unwrap())));
+            assert!(connection_has(&headers, "close"), "{connection}");
+            keep_end_to_end(&mut headers);
+            assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-mine"], "{connection}");
+        }
     }
 
     #[test]
@@ -123,6 +125,10 @@ mod tests {
         assert_eq!(of(&[("connection", "x, Close")], Version::HTTP_11), Some(Duration::ZERO));
         assert_eq!(of(&[("connection", "keep-alive")], Version::HTTP_10), None);
         assert_eq!(of(&[("keep-alive", "max=100, Timeout=5")], Version::HTTP_11), Some(Duration::from_secs(4)));
+        assert_eq!(
+            of(&[("keep-alive", r#"x="a, timeout=9", timeout=5"#)], Version::HTTP_11),
+            Some(Duration::from_secs(4))
+        );
         assert_eq!(of(&[("keep-alive", "timeout=0")], Version::HTTP_11), Some(Duration::ZERO));
         assert_eq!(of(&[("keep-alive", "timeout=soon")], Version::HTTP_11), None);
     }

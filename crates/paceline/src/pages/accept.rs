@@ -1,6 +1,8 @@
 //! Which form of a page a client wants, by its Accept header (RFC 9110 12.5.1).
 //! It never refuses: what can't be had is answered as text.
 
+use cache::fields::split;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Html,
@@ -22,8 +24,8 @@ impl Form {
 /// Of several, the one with the highest weight; of equals, the first.
 pub fn form(accept: Option<&str>) -> Form {
     let mut best = (Form::Text, 0);
-    for range in accept.unwrap_or_default().split(',').take(32) {
-        let mut parts = range.split(';').map(str::trim);
+    for range in split(accept.unwrap_or_default().as_bytes(), b',').take(32) {
+        let mut parts = split(range, b';').filter_map(|part| std::str::from_utf8(part).ok());
         let media = parts.next().unwrap_or_default().to_ascii_lowercase();
         let form = match media.as_str() {
             "text/html" | "application/xhtml+xml" => Form::Html,
@@ -67,6 +69,8 @@ mod tests {
             ("application/json;q=0, text/html;q=0.1", Form::Html),
             ("TEXT/HTML ; q=1.0", Form::Html),
             ("text/html;q=NaN", Form::Text),
+            (r#"image/png;x="a,text/html,b""#, Form::Text),
+            (r#"text/html;x=";q=0;", application/json;q=0.5"#, Form::Html),
             (";;;,,,q=,\u{0}", Form::Text),
         ] {
             assert_eq!(form(Some(accept)), expected, "{accept}");

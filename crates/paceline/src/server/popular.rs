@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use cache::stored::{Kept, Stored};
+use cache::{
+    directives::ResponseDirectives,
+    stored::{Kept, Stored},
+};
 use http::{header, StatusCode, Uri};
 
 use super::Server;
@@ -37,11 +40,7 @@ pub fn of_site(server: &Weak<Server>, site: &str, most: usize) -> Vec<Page> {
 fn is_for_everybody(stored: &Stored) -> bool {
     // Tags of single visitors begin with a control character.
     let own = stored.tags.iter().any(|tag| tag.starts_with(char::is_control));
-    let said = stored.headers.get_all(header::CACHE_CONTROL).iter().filter_map(|value| value.to_str().ok());
-    let private = said.flat_map(|value| value.split(',')).any(|word| {
-        let word = word.trim().to_ascii_lowercase();
-        word.starts_with("private") || word.starts_with("no-cache")
-    });
+    let private = ResponseDirectives::of(&stored.headers).restricts_reuse();
     stored.status == StatusCode::OK && !own && !private && !stored.headers.contains_key(header::SET_COOKIE)
 }
 

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use cache::fields::text_tokens;
 use http::{
     header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
 };
@@ -13,7 +14,7 @@ use crate::{
     http::{
         body::ResponseBody,
         env,
-        hop::{connection_has, keep_end_to_end, members},
+        hop::{connection_has, keep_end_to_end},
         incoming::{announced, RequestBody},
         withheld::is_withheld,
     },
@@ -113,7 +114,7 @@ fn protocols(head: &Parts, exchange: &Exchange) -> Option<HeaderValue> {
         let name = protocol.split('/').next().unwrap_or_default();
         ["h2c", "h2", "http", "tls"].iter().any(|own| name.eq_ignore_ascii_case(own))
     };
-    let others: Vec<&str> = members(&head.headers, header::UPGRADE).filter(|protocol| !is_http(protocol)).collect();
+    let others: Vec<&str> = text_tokens(&head.headers, header::UPGRADE).filter(|protocol| !is_http(protocol)).collect();
     HeaderValue::from_str(&others.join(", ")).ok().filter(|others| !others.is_empty())
 }
 
@@ -148,7 +149,7 @@ fn tell_of_client(headers: &mut HeaderMap, exchange: &Exchange, host: &str) {
     let client = &exchange.client;
     let peer = exchange.connection.remote.map(|remote| remote.ip().to_canonical());
     if let Some(peer) = peer {
-        let mut chain: Vec<String> = members(headers, FORWARDED_FOR).map(str::to_owned).collect();
+        let mut chain: Vec<String> = text_tokens(headers, FORWARDED_FOR).map(str::to_owned).collect();
         if chain.is_empty() {
             chain.extend(client.address.filter(|address| *address != peer).map(|address| address.to_string()));
         }
