@@ -24,6 +24,15 @@ module Bench
       Stat.new(pid, fields[1].to_i, fields[0], utime + stime, cutime + cstime)
     end
 
+    # To each of these processes, of which some may have ended.
+    def self.signal(name, pids)
+      pids.each do |pid|
+        Process.kill(name, pid)
+      rescue Errno::ESRCH
+        next
+      end
+    end
+
     # What /proc/PID/smaps_rollup says, in bytes.
     def self.parse_memory(text)
       Memory.new(*%w[Private_Dirty Pss Rss].map { |name| text[/^#{name}:\s+(\d+) kB/, 1].to_i * 1024 })

@@ -62,17 +62,9 @@ module Bench
 
     # The benchmark is gone: so must be the server.
     def stop(processes, child)
-      signal("TERM", [*child])
+      Processes.signal("TERM", [*child])
       sleep STOP_LIMIT
-      signal("KILL", processes.tree.keys)
-    end
-
-    def signal(name, pids)
-      pids.each do |pid|
-        Process.kill(name, pid)
-      rescue Errno::ESRCH
-        next
-      end
+      Processes.signal("KILL", processes.tree.keys)
     end
   end
 end

@@ -36,7 +36,7 @@ module Bench
       return unless @pid
 
       command_status
-      signal("TERM", [main, *@processes.children(Process.pid)].uniq & @processes.tree.keys)
+      Processes.signal("TERM", [main, *@processes.children(Process.pid)].uniq & @processes.tree.keys)
       @pid = nil if gone_within(STOP_LIMIT)
       super
     end

@@ -51,8 +51,8 @@ module Bench
     def stop
       return unless @pid
 
-      signal("TERM", [@pid])
-      gone_within(STOP_LIMIT) || signal("KILL", @processes.tree.keys)
+      Processes.signal("TERM", [@pid])
+      gone_within(STOP_LIMIT) || Processes.signal("KILL", @processes.tree.keys)
       gone_within(STOP_LIMIT) || raise(Failed, "#{server.name} can't be stopped: #{@processes.tree.keys.map { |pid| @processes.title(pid) }}")
       @pid = nil
     end
@@ -148,14 +148,6 @@ module Bench
       nil while Process.waitpid(-1, Process::WNOHANG)
     rescue Errno::ECHILD
       nil
-    end
-
-    def signal(name, pids)
-      pids.each do |pid|
-        Process.kill(name, pid)
-      rescue Errno::ESRCH
-        next
-      end
     end
 
     def now
