@@ -16,6 +16,10 @@ module Paceline
     end
     Process.singleton_class.prepend(Hook)
 
+    # Before Ruby 3.3 Process.pid asks the kernel each time, and once is enough for each answer.
+    REMEMBERS_PID = (RUBY_VERSION.split(".").map(&:to_i) <=> [3, 3]) >= 0
+    private_constant :REMEMBERS_PID
+
     class << self
       # From now on this process talks to the front, and nobody that it forks does. A child calls OWNER's `let_go`.
       def guard(owner)
@@ -34,7 +38,7 @@ module Paceline
       # Whether the application has forked this process. Asks the kernel: a C library may have forked without a word to Ruby, which remembers its
       # own number from 3.3 on, and its parent's never.
       def here?
-        !@pid.nil? && (Process.pid != @pid || Process.ppid == @pid)
+        !@pid.nil? && (Process.pid != @pid || (REMEMBERS_PID && Process.ppid == @pid))
       end
 
       def let_go
