@@ -9,17 +9,16 @@ use tokio::{
 };
 
 use crate::{
-    acme::Shelf,
     admission::Pass,
     clock,
     config::{CertificatePair, Config, Listening},
     connection,
     exchange::Connection,
+    front::{drain::Stop, Front},
     http2,
     preface::Prefixed,
     proxy_protocol,
-    server::{drain::Stop, Server},
-    tls,
+    tls::{self, CertificateStore},
 };
 
 /// For the end of a connection that was only a handshake.
@@ -37,7 +36,11 @@ pub struct Entrance {
 
 impl Entrance {
     /// Err: one line that says why there can't be TLS. `automatic`: the certificates that the server gets by itself.
-    pub fn new(listening: &Listening, automatic: Option<&Arc<Shelf>>, config: &Config) -> Result<Entrance, String> {
+    pub fn new(
+        listening: &Listening,
+        automatic: Option<&Arc<CertificateStore>>,
+        config: &Config,
+    ) -> Result<Entrance, String> {
         let certificates = listening.tls.clone().unwrap_or_default();
         let tls = listening.tls.as_ref().map(|pairs| {
             tls::Acceptor::new(pairs, automatic.cloned(), config.tls.handshake_timeout, config.http2.enabled)
@@ -72,7 +75,7 @@ impl Entrance {
 pub type Peers = (Option<SocketAddr>, Option<SocketAddr>);
 
 /// Serves what was accepted until it is closed, or until `stop` says so and the exchanges in hand are done.
-pub async fn serve<S>(stream: S, peers: Peers, entrance: Entrance, server: Arc<Server>, stop: Stop)
+pub async fn serve<S>(stream: S, peers: Peers, entrance: Entrance, server: Arc<Front>, stop: Stop)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -91,7 +94,7 @@ async fn begin<S>(
     stream: S,
     peers: Peers,
     entrance: Entrance,
-    server: Arc<Server>,
+    server: Arc<Front>,
     mut stop: Stop,
 ) -> Option<(Pass, Serving)>
 where
@@ -137,7 +140,7 @@ async fn plain<S>(
     mut stream: Prefixed<S>,
     facts: Connection,
     h2c: bool,
-    server: Arc<Server>,
+    server: Arc<Front>,
     mut stop: Stop,
 ) -> Option<Serving>
 where
@@ -162,7 +165,7 @@ async fn encrypted<S>(
     stream: Prefixed<S>,
     facts: Connection,
     tls: &tls::Acceptor,
-    server: Arc<Server>,
+    server: Arc<Front>,
     mut stop: Stop,
 ) -> Option<Serving>
 where

@@ -16,6 +16,7 @@ use crate::{
     config::show_duration,
     dispatch::{queue::Refused, Failure, GivenUp},
     exchange::Exchange,
+    front::Front,
     guard::SLOW_BODY,
     http::{
         body::ResponseBody,
@@ -25,7 +26,6 @@ use crate::{
     incidents::Failed,
     pages,
     route::Site,
-    server::Server,
     static_files,
     supervisor::app::Unavailable,
     upstream, worker,
@@ -116,7 +116,7 @@ pub fn refused(head: &Parts, exchange: &mut Exchange, status: StatusCode, senten
 }
 
 /// A host that no site answers. In development a list of those there are.
-pub fn unknown_host(server: &Server, head: &Parts, host: &str, exchange: &mut Exchange) -> Answer {
+pub fn unknown_host(server: &Front, head: &Parts, host: &str, exchange: &mut Exchange) -> Answer {
     exchange.note = Some(format!("no site for host {host}"));
     let routes = server.routes();
     if server.config.site_defaults.environment == "production" {

@@ -22,13 +22,13 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::{
     exchange::{self, Connection},
+    front::{
+        drain::{Readiness, Stop},
+        Front,
+    },
     guard::{Guarded, Talk, Turn},
     http::{body::ResponseBody, hop::connection_has, incoming::LeftUnread},
     pipeline,
-    server::{
-        drain::{Readiness, Stop},
-        Server,
-    },
 };
 
 /// The parser's buffer, at least: what it writes at once, and reads of a body at once.
@@ -47,7 +47,7 @@ const LINGER: Duration = Duration::from_secs(3);
 pub fn serve<S>(
     stream: S,
     connection: Connection,
-    server: Arc<Server>,
+    server: Arc<Front>,
     mut stop: Stop,
 ) -> impl Future<Output = ()> + Send
 where
@@ -102,7 +102,7 @@ impl Drop for Rest {
 #[derive(Clone)]
 struct Served {
     connection: Arc<Connection>,
-    server: Arc<Server>,
+    server: Arc<Front>,
     talk: Arc<Talk>,
     interim: Interim,
 }

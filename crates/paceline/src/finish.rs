@@ -19,13 +19,13 @@ use crate::{
     config::AccessLogFormat,
     dispatch::expectations::label,
     exchange::Exchange,
+    front::Front,
     http::body::ResponseBody,
     live::{Client, Step},
     log::{Log, Name},
     metrics::{self, Answered, Kind},
     outbound_advice::Advice,
     route::Site,
-    server::Server,
     traces::{self, Tracer},
 };
 
@@ -85,7 +85,7 @@ pub struct Record {
 
 impl Record {
     /// Until there is a response: the client left, which has no status of its own; 499 is what nginx made familiar.
-    pub fn begin(exchange: Exchange, head: &Parts, server: &Server) -> Record {
+    pub fn begin(exchange: Exchange, head: &Parts, server: &Front) -> Record {
         let (log, format) = (server.log.clone(), server.config.log.access_format);
         let traced = exchange.trace.is_some_and(|trace| trace.sampled);
         let tracer = server.tracer.clone().filter(|_| traced);

@@ -22,6 +22,7 @@ pub mod exchange;
 pub mod finish;
 pub mod forwarded;
 pub mod fragments;
+pub mod front;
 pub mod guard;
 pub mod http;
 pub mod http2;

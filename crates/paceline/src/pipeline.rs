@@ -24,6 +24,7 @@ use crate::{
     exchange::{Connection, Exchange, Hints, Upgrade},
     finish::{self, Record},
     forwarded, fragments,
+    front::Front,
     http::{
         body::ResponseBody,
         env,
@@ -34,7 +35,6 @@ use crate::{
     live::{Listed, Step},
     metrics::Kind,
     route::Site,
-    server::Server,
     upstream,
 };
 
@@ -60,7 +60,7 @@ impl Future for Running {
 
 /// Answers one request. Always: whatever goes wrong is an answer too.
 pub fn run(
-    server: Arc<Server>,
+    server: Arc<Front>,
     connection: Arc<Connection>,
     mut request: Request<Incoming>,
     hints: Option<Hints>,
@@ -146,7 +146,7 @@ fn has_body(body: Option<&incoming::Arriving>) -> bool {
 
 /// What is answered before the site is asked.
 fn at_once(
-    server: &Server,
+    server: &Front,
     admitted: Result<(), http2::Refused>,
     head: &Parts,
     host: &str,
@@ -176,7 +176,7 @@ fn at_once(
 
 /// Answers what was no request beyond doubt; `request` only stands in its place.
 pub fn refuse(
-    server: &Server,
+    server: &Front,
     connection: Arc<Connection>,
     request: Request<Incoming>,
     refusal: Refusal,
@@ -188,7 +188,7 @@ pub fn refuse(
 }
 
 async fn steps(
-    server: &Arc<Server>,
+    server: &Arc<Front>,
     site: &Arc<Site>,
     head: &Parts,
     body: incoming::Arriving,

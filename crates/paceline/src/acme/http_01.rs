@@ -3,15 +3,14 @@
 
 use http::{header, request::Parts, HeaderValue, Method, Response};
 
-use super::Shelf;
-use crate::http::body::ResponseBody;
+use crate::{http::body::ResponseBody, tls::CertificateStore};
 
 const FOLDER: &str = "/.well-known/acme-challenge/";
 
 /// None: this is none of ours.
-pub fn answer(shelf: Option<&Shelf>, head: &Parts) -> Option<Response<ResponseBody>> {
+pub fn answer(certificates: Option<&CertificateStore>, head: &Parts) -> Option<Response<ResponseBody>> {
     let token = head.uri.path().strip_prefix(FOLDER).filter(|_| matches!(head.method, Method::GET | Method::HEAD))?;
-    let proof = shelf?.http_proof(token)?;
+    let proof = certificates?.http_proof(token)?;
     let mut response = Response::new(ResponseBody::from(proof));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     Some(response)
@@ -25,8 +24,8 @@ mod tests {
 
     #[test]
     fn known_tokens_only() {
-        let shelf = Arc::new(Shelf::new(&[]));
-        let _offered = shelf.offer_http("abc", "abc.thumb");
+        let certificates = Arc::new(CertificateStore::new(&[]));
+        let _offered = certificates.offer_http("abc", "abc.thumb");
         for (method, path, answered) in [
             ("GET", "/.well-known/acme-challenge/abc", true),
             ("GET", "/.well-known/acme-challenge/abc?x", true),
@@ -36,7 +35,7 @@ mod tests {
             ("GET", "/abc", false),
         ] {
             let (head, ()) = http::Request::builder().method(method).uri(path).body(()).unwrap().into_parts();
-            assert_eq!(answer(Some(&shelf), &head).is_some(), answered, "{method} {path}");
+            assert_eq!(answer(Some(&certificates), &head).is_some(), answered, "{method} {path}");
             assert!(answer(None, &head).is_none());
         }
     }

@@ -12,13 +12,14 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{
-    authority::Authority, order, schedule, storage::Storage, trouble::Failure, validity::Validity, Proof, Shelf,
-};
+use super::{authority::Authority, order, schedule, storage::Storage, trouble::Failure, validity::Validity};
 use crate::{
     config::{show_duration, AcmeConfig},
     log::{Log, Name},
-    tls::certificate::{self, Certificate},
+    tls::{
+        certificate::{self, Certificate},
+        CertificateStore, Proof,
+    },
 };
 
 /// One attempt, with all that an authority may take.
@@ -29,7 +30,7 @@ const NAP: Duration = Duration::from_secs(600);
 const STAGGER: Duration = Duration::from_millis(100);
 
 pub struct Keeper {
-    shelf: Arc<Shelf>,
+    certificates: Arc<CertificateStore>,
     storage: Storage,
     authority: Authority,
     provider: CryptoProvider,
@@ -40,7 +41,7 @@ impl Keeper {
     /// Takes up what is on disk. Err: one line.
     pub fn open(config: &AcmeConfig) -> Result<Keeper, String> {
         let mut keeper = Keeper {
-            shelf: Arc::new(Shelf::new(&config.hosts)),
+            certificates: Arc::new(CertificateStore::new(&config.hosts)),
             storage: Storage::open(&config.dir, &config.directory)?,
             authority: Authority::new(config),
             provider: rustls::crypto::ring::default_provider(),
@@ -48,15 +49,15 @@ impl Keeper {
         };
         let kept = |host: &String| {
             let (key, validity) = keeper.load(host).ok().filter(|(_, validity)| validity.until > now())?;
-            keeper.shelf.put(host, key);
+            keeper.certificates.put(host, key);
             Some(validity)
         };
         keeper.hosts = config.hosts.iter().map(|host| (host.clone(), kept(host))).collect();
         Ok(keeper)
     }
 
-    pub fn shelf(&self) -> &Arc<Shelf> {
-        &self.shelf
+    pub fn certificates(&self) -> &Arc<CertificateStore> {
+        &self.certificates
     }
 
     /// Keeps on until the server ends, or until the tasks are told to. `proofs`: those there are listeners for, the likeliest first.
@@ -115,14 +116,14 @@ impl Keeper {
 
     async fn attempt(&self, host: &str, proof: Proof) -> Result<Validity, Failure> {
         let account = self.authority.account(&self.storage).await?;
-        let text = order::obtain(&account, host, proof, &self.shelf).await?;
+        let text = order::obtain(&account, host, proof, &self.certificates).await?;
         let unusable = |why: String| Failure::Unusable(format!("the certificate can't be used: {why}"));
         // What is kept was seen to be usable.
         let (key, validity) = usable(certificate::parse(&text, &self.provider), host).map_err(unusable)?;
         self.storage
             .save_certificate(host, &text)
             .map_err(|error| Failure::Unusable(format!("it can't be kept: {error}")))?;
-        self.shelf.put(host, key);
+        self.certificates.put(host, key);
         Ok(validity)
     }
 

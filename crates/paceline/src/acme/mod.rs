@@ -6,21 +6,10 @@ pub mod http_01;
 mod keeper;
 mod order;
 mod schedule;
-mod shelf;
 mod storage;
 mod tls_alpn_01;
 mod trouble;
 mod validity;
 
+pub use crate::tls::Proof;
 pub use keeper::Keeper;
-pub use shelf::Shelf;
-pub use tls_alpn_01::PROTOCOL as VALIDATION_PROTOCOL;
-
-/// How a host proves to the authority that it is served here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
-    /// A file over http, port 80.
-    Http01,
-    /// A certificate in a TLS handshake, port 443.
-    TlsAlpn01,
-}

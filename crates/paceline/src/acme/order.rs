@@ -7,18 +7,24 @@ use instant_acme::{
     Account, AuthorizationStatus, ChallengeType, Identifier, NewOrder, Order, OrderStatus, RetryPolicy,
 };
 
-use super::{shelf::Offered, tls_alpn_01, trouble::Failure, Proof, Shelf};
+use super::{tls_alpn_01, trouble::Failure};
+use crate::tls::{CertificateStore, Offered, Proof};
 
 /// How often the authority is asked how far it is, and for how long.
 const ASKING: RetryPolicy =
     RetryPolicy::new().initial_delay(Duration::from_millis(250)).backoff(1.5).timeout(Duration::from_secs(120));
 
 /// The private key and the certificate with its chain, PEM.
-pub async fn obtain(account: &Account, host: &str, proof: Proof, shelf: &Arc<Shelf>) -> Result<String, Failure> {
+pub async fn obtain(
+    account: &Account,
+    host: &str,
+    proof: Proof,
+    certificates: &Arc<CertificateStore>,
+) -> Result<String, Failure> {
     let identifiers = [Identifier::Dns(host.into())];
     let mut order = account.new_order(&NewOrder::new(&identifiers)).await?;
     // Held until the authority has looked.
-    let offered = offer(&mut order, host, proof, shelf).await?;
+    let offered = offer(&mut order, host, proof, certificates).await?;
     let ready = order.poll_ready(&ASKING).await;
     drop(offered);
     if !matches!(ready, Ok(OrderStatus::Ready)) {
@@ -30,8 +36,13 @@ pub async fn obtain(account: &Account, host: &str, proof: Proof, shelf: &Arc<She
     Ok(format!("{key}{chain}"))
 }
 
-/// Puts the proofs on the shelf and asks the authority to look.
-async fn offer(order: &mut Order, host: &str, proof: Proof, shelf: &Arc<Shelf>) -> Result<Vec<Offered>, Failure> {
+/// Puts the proofs on the certificates and asks the authority to look.
+async fn offer(
+    order: &mut Order,
+    host: &str,
+    proof: Proof,
+    certificates: &Arc<CertificateStore>,
+) -> Result<Vec<Offered>, Failure> {
     let mut offered = Vec::new();
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
@@ -47,11 +58,11 @@ async fn offer(order: &mut Order, host: &str, proof: Proof, shelf: &Arc<Shelf>) 
         let mut challenge = authorization.challenge(kind).ok_or(Failure::NoWay)?;
         let agreed = challenge.key_authorization();
         offered.push(match proof {
-            Proof::Http01 => shelf.offer_http(&challenge.token, agreed.as_str()),
+            Proof::Http01 => certificates.offer_http(&challenge.token, agreed.as_str()),
             Proof::TlsAlpn01 => {
                 let certificate =
                     tls_alpn_01::certificate(host, agreed.digest().as_ref()).map_err(Failure::Unusable)?;
-                shelf.offer_tls(host, certificate)
+                certificates.offer_tls(host, certificate)
             }
         });
         challenge.set_ready().await?;

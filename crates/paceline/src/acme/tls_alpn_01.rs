@@ -7,9 +7,6 @@ use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 use rustls::{crypto::ring::sign::any_ecdsa_type, sign::CertifiedKey};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// The protocol (ALPN) such a connection, and no other, asks for.
-pub const PROTOCOL: &[u8] = b"acme-tls/1";
-
 /// The certificate that proves the host. `digest`: SHA-256 of the key authorization.
 pub fn certificate(host: &str, digest: &[u8]) -> Result<Arc<CertifiedKey>, String> {
     let failed = |error: rcgen::Error| format!("no certificate could be made as a proof: {error}");

@@ -26,7 +26,7 @@ use tokio::{
 use super::router::{rendered, whole, Asked, Body, Refusal};
 use crate::{
     dashboard::{self, history::Span},
-    server::Server,
+    front::Front,
 };
 
 type Answered = Result<Response<Body>, Refusal>;
@@ -38,9 +38,9 @@ const EACH: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// GET /.
-pub async fn page(asked: Asked, server: Arc<Server>) -> Answered {
+pub async fn page(asked: Asked, server: Arc<Front>) -> Answered {
     let (site, span) = wanted(&asked.head);
-    Ok(whole(HTML, server.watching.view(&server, site.as_deref(), span, dashboard::dashboard)))
+    Ok(whole(HTML, server.samples.view(&server, site.as_deref(), span, dashboard::dashboard)))
 }
 
 /// GET /dashboard.css, /dashboard.js and /icon.svg.
@@ -57,8 +57,8 @@ pub async fn icon() -> Answered {
 }
 
 /// GET /events.
-pub async fn events(asked: Asked, server: Arc<Server>) -> Answered {
-    let Some(place) = server.watching.place() else {
+pub async fn events(asked: Asked, server: Arc<Front>) -> Answered {
+    let Some(place) = server.samples.place() else {
         let why = "too many watch the dashboard already".into();
         return Err(Refusal { status: StatusCode::SERVICE_UNAVAILABLE, why });
     };
@@ -74,7 +74,7 @@ pub async fn events(asked: Asked, server: Arc<Server>) -> Answered {
 }
 
 /// GET /incidents/ID: a page for a browser, else JSON.
-pub async fn incident(asked: Asked, server: Arc<Server>) -> Answered {
+pub async fn incident(asked: Asked, server: Arc<Front>) -> Answered {
     let id = last_step(&asked.head);
     let incident = server.incidents.get(id).ok_or_else(|| none("incident", id))?;
     Ok(match wants_html(&asked.head) {
@@ -84,7 +84,7 @@ pub async fn incident(asked: Asked, server: Arc<Server>) -> Answered {
 }
 
 /// GET /errors/ID: the same of a request that failed.
-pub async fn error(asked: Asked, server: Arc<Server>) -> Answered {
+pub async fn error(asked: Asked, server: Arc<Front>) -> Answered {
     let id = last_step(&asked.head);
     let failed = server.incidents.get_failed(id).ok_or_else(|| none("error", id))?;
     Ok(match wants_html(&asked.head) {
@@ -122,7 +122,7 @@ fn wanted(head: &Parts) -> (Option<String>, Span) {
 
 /// A stream of events, each with the parts of the page that have changed.
 struct Events {
-    server: Arc<Server>,
+    server: Arc<Front>,
     site: Option<String>,
     span: Span,
     ticks: Interval,
@@ -146,7 +146,7 @@ impl http_body::Body for Events {
                 return Poll::Ready(None);
             }
             let Events { server, site, span, .. } = &*self;
-            let parts = server.watching.view(server, site.as_deref(), *span, |view| view.parts());
+            let parts = server.samples.view(server, site.as_deref(), *span, |view| view.parts());
             if let Some(event) = event(parts, &mut self.sent) {
                 return Poll::Ready(Some(Ok(Frame::data(event.into()))));
             }

@@ -7,7 +7,7 @@ use serde_json::{json, Map, Value};
 
 use super::router::Answered;
 use crate::{
-    server::Server,
+    front::Front,
     supervisor::{
         overview::{GenerationView, Overview, WorkerView},
         processes::ProcessView,
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// GET /generations.
-pub async fn all(server: Arc<Server>) -> Answered {
+pub async fn all(server: Arc<Front>) -> Answered {
     let mut sites = Map::new();
     for site in server.routes().all() {
         if let Some(app) = &site.app {

@@ -10,13 +10,13 @@ use super::{
     status,
 };
 use crate::{
+    front::{drain::Readiness, Front},
     route::Site,
-    server::{drain::Readiness, Server},
     supervisor::app::State,
 };
 
 /// GET /healthz, of the server or, with `?site=NAME`, of one site.
-pub async fn ready(asked: Asked, server: Arc<Server>) -> Result<Response<Body>, Refusal> {
+pub async fn ready(asked: Asked, server: Arc<Front>) -> Result<Response<Body>, Refusal> {
     let name = asked.head.uri.query().and_then(|query| query.strip_prefix("site="));
     let routes = server.routes();
     let of_site = |site: &&Arc<Site>| name.is_none_or(|name| site.config.name == name);

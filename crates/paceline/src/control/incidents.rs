@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde_json::{json, Value};
 
 use super::router::Answered;
-use crate::server::Server;
+use crate::front::Front;
 
 /// GET /incidents: the newest first.
-pub async fn all(server: Arc<Server>) -> Answered {
+pub async fn all(server: Arc<Front>) -> Answered {
     let incidents: Vec<Value> = server
         .incidents
         .all()
@@ -32,7 +32,7 @@ pub async fn all(server: Arc<Server>) -> Answered {
 }
 
 /// GET /errors: requests that failed in the application, the newest first.
-pub async fn errors(server: Arc<Server>) -> Answered {
+pub async fn errors(server: Arc<Front>) -> Answered {
     let errors: Vec<Value> = server.incidents.all_failed().iter().map(|failed| failed.to_json()).collect();
     Ok(json!({ "errors": errors }))
 }

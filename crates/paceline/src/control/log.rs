@@ -8,9 +8,9 @@ use serde_json::{json, Value};
 
 use super::router::{Answered, Asked, Refusal};
 use crate::{
+    front::Front,
     local_time::{local_time, RFC_3339},
     log::{Line, Name},
-    server::Server,
 };
 
 /// What is wanted of them.
@@ -26,7 +26,7 @@ struct Wanted {
 }
 
 /// GET /log?after=NUMBER&most=NUMBER&event=NAME&site=NAME, each of which may be left out and `event` repeated.
-pub async fn recent(asked: Asked, server: Arc<Server>) -> Answered {
+pub async fn recent(asked: Asked, server: Arc<Front>) -> Answered {
     let wanted = Wanted::of(asked.head.uri.query().unwrap_or_default())?;
     let lines = server.log.recent(wanted.after, usize::MAX);
     let last = lines.last().cloned().or_else(|| server.log.recent(0, 1).pop());

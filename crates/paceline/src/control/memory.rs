@@ -8,8 +8,8 @@ use serde_json::{json, Map, Value};
 use super::router::{aside, Answered};
 use crate::{
     accounting::{Machine, Memory},
+    front::Front,
     memory::BODIES,
-    server::Server,
     supervisor::{
         memory::{GrowthView, RubyHeap, Told},
         overview::{GenerationView, Overview},
@@ -25,7 +25,7 @@ const MOST_ROUTES: usize = 5;
 type Read = HashMap<i32, Memory>;
 
 /// GET /memory.
-pub async fn all(server: Arc<Server>) -> Answered {
+pub async fn all(server: Arc<Front>) -> Answered {
     let asking: Vec<_> = server
         .routes()
         .all()

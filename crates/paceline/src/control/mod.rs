@@ -43,9 +43,9 @@ use self::web::Web;
 use crate::{
     account::{self, RunAs, Wanted},
     config::{self, AppKind, Config},
+    front::Front,
     log::Name,
     private_socket::{self, NoSocket, SocketFile},
-    server::Server,
     supervisor::found::Found,
 };
 
@@ -131,14 +131,14 @@ impl Control {
     }
 
     /// Answers from now on. Must be called within the event loop that is to do it.
-    pub fn serve(&mut self, server: &Arc<Server>) {
+    pub fn serve(&mut self, server: &Arc<Front>) {
         if let Some(web) = &mut self.web {
             web.serve(server);
         }
         self.answer_on_socket(server);
     }
 
-    fn answer_on_socket(&mut self, server: &Arc<Server>) {
+    fn answer_on_socket(&mut self, server: &Arc<Front>) {
         self.notice.take().into_iter().for_each(|notice| server.log.event(Name::Notice, notice));
         if let Some(serving) = self.serving.take() {
             serving.abort();
@@ -180,7 +180,7 @@ impl Control {
     }
 
     /// Sees that it is where it is looked for.
-    pub fn look(&mut self, server: &Arc<Server>) {
+    pub fn look(&mut self, server: &Arc<Front>) {
         if let Some(web) = &mut self.web {
             web.look(server);
         }
@@ -224,7 +224,7 @@ fn common(config: &Config) -> Option<RunAs> {
     applications.all(|site| of_site(site).as_ref() == Some(&first)).then_some(first)
 }
 
-async fn accept(listener: tokio::net::UnixListener, server: Arc<Server>, places: Arc<Semaphore>) {
+async fn accept(listener: tokio::net::UnixListener, server: Arc<Front>, places: Arc<Semaphore>) {
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {

@@ -7,10 +7,10 @@ use std::{
 };
 
 use crate::{
+    front::Front,
     live::{Entry, EXCHANGES},
     metrics::{Lately, Snapshot},
     route::Site,
-    server::Server,
     supervisor::overview::Overview,
 };
 
@@ -39,7 +39,7 @@ pub struct Threads {
 }
 
 /// All sites, in the order of the configuration.
-pub async fn sites(server: &Server) -> Vec<Observed> {
+pub async fn sites(server: &Front) -> Vec<Observed> {
     let routes = server.routes();
     let telling: Vec<_> = routes
         .all()

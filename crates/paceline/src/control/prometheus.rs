@@ -13,10 +13,10 @@ use super::{
 use crate::{
     accounting::Memory,
     egress::Told,
+    front::{drain::Readiness, Front},
     live::{Entry, EXCHANGES},
     memory::BODIES,
     metrics::{Kind, Restart, Snapshot},
-    server::{drain::Readiness, Server},
     supervisor::overview::{Overview, Role, Standing},
 };
 
@@ -24,7 +24,7 @@ use crate::{
 const NOWHERE: &str = "";
 
 /// GET /metrics.
-pub async fn of_server(server: Arc<Server>) -> Result<Response<Body>, Refusal> {
+pub async fn of_server(server: Arc<Front>) -> Result<Response<Body>, Refusal> {
     let sites = observed::sites(&server).await;
     let processes = processes(&sites);
     let processes = aside(move || measured(processes)).await?;
@@ -40,7 +40,7 @@ pub async fn of_server(server: Arc<Server>) -> Result<Response<Body>, Refusal> {
     Ok(whole(CONTENT_TYPE, text.text()))
 }
 
-fn server_itself(text: &mut Exposition, server: &Server) {
+fn server_itself(text: &mut Exposition, server: &Front) {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     text.family("paceline_build_info", Type::Gauge, "Always 1; the label is the version.").sample(&version, 1);
     let began = server.began.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
@@ -60,14 +60,14 @@ fn server_itself(text: &mut Exposition, server: &Server) {
         .sample(&[], server.incidents.count());
 }
 
-fn traces(text: &mut Exposition, server: &Server) {
+fn traces(text: &mut Exposition, server: &Front) {
     if let Some(tracer) = &server.tracer {
         text.family("paceline_trace_spans_dropped_total", Type::Counter, "Spans for which there was no room.")
             .sample(&[], tracer.dropped());
     }
 }
 
-fn requests(text: &mut Exposition, server: &Server, sites: &[Observed]) {
+fn requests(text: &mut Exposition, server: &Front, sites: &[Observed]) {
     let elsewhere = server.metrics.elsewhere.snapshot();
     let of_sites = sites.iter().map(|one| (one.site.config.name.as_str(), &one.counts));
     let all: Vec<(&str, &Snapshot)> = of_sites.chain([(NOWHERE, &elsewhere)]).collect();
@@ -184,7 +184,7 @@ fn workers_of(app: &Overview) -> impl Iterator<Item = &'static str> + '_ {
     })
 }
 
-fn cache(text: &mut Exposition, server: &Server, sites: &[Observed]) {
+fn cache(text: &mut Exposition, server: &Front, sites: &[Observed]) {
     let used = server.cache.store().usage();
     for (name, help, value) in [
         ("paceline_cache_bytes", "What the page cache holds in memory.", used.bytes),

@@ -14,12 +14,12 @@ use super::{
     router::Answered,
 };
 use crate::{
-    server::Server,
+    front::Front,
     supervisor::overview::{GenerationView, Role, WorkerView},
 };
 
 /// GET /stats.
-pub async fn of_server(server: Arc<Server>) -> Answered {
+pub async fn of_server(server: Arc<Front>) -> Answered {
     let sites = observed::sites(&server).await;
     Ok(Value::Object(cluster(server.began, &sites)))
 }

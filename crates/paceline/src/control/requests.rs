@@ -12,15 +12,15 @@ use super::{
 };
 use crate::{
     clock::{self, Micros},
+    front::Front,
     live::{Client, Entry, Step, EXCHANGES},
-    server::Server,
 };
 
 /// How long a worker may take to tell where it is.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// GET /requests: the oldest first.
-pub async fn all(server: Arc<Server>) -> Answered {
+pub async fn all(server: Arc<Front>) -> Answered {
     let entries = EXCHANGES.all();
     let workers = match entries.iter().any(|entry| entry.held().is_some()) {
         true => workers(&server).await,
@@ -32,7 +32,7 @@ pub async fn all(server: Arc<Server>) -> Answered {
 }
 
 /// GET /requests/NUMBER/backtrace.
-pub async fn backtrace(asked: Asked, server: Arc<Server>) -> Answered {
+pub async fn backtrace(asked: Asked, server: Arc<Front>) -> Answered {
     let named = asked.head.uri.path().split('/').nth(2).unwrap_or_default();
     let gone = || refused(StatusCode::NOT_FOUND, format!("request {named} is not under way (any more)"));
     let number = named.parse().map_err(|_| Refusal::bad(format!("no number of a request: {named}")))?;
@@ -75,7 +75,7 @@ struct Worker {
 /// By site and the worker's number, which is of its site.
 type Workers = HashMap<(String, u64), Worker>;
 
-async fn workers(server: &Server) -> Workers {
+async fn workers(server: &Front) -> Workers {
     let mut workers = HashMap::new();
     for one in observed::sites(server).await {
         for generation in one.overview.iter().flat_map(|overview| &overview.generations) {
@@ -88,7 +88,7 @@ async fn workers(server: &Server) -> Workers {
     workers
 }
 
-fn told(entry: &Entry, server: &Server, workers: &Workers, now: Micros) -> Value {
+fn told(entry: &Entry, server: &Front, workers: &Workers, now: Micros) -> Value {
     let site = entry.site.as_ref().map(|site| site.name.clone());
     let (step, stepped) = entry.step();
     // Who has a connection of his own has had an answer.

@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 
 use super::router::{Answered, Asked, Refusal};
 use crate::{
+    front::Front,
     route::Site,
-    server::Server,
     startup_report::text,
     supervisor::{
         actor::restart::Wish,
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// POST /restart: `{"site": NAME}`, or `{}` for all; with `"canary"` (percent), `"for"` (seconds) and `"requests"` as a canary. Answers with the number of each site's attempt.
-pub async fn restart(asked: Asked, server: Arc<Server>) -> Answered {
+pub async fn restart(asked: Asked, server: Arc<Front>) -> Answered {
     let mut sites = Map::new();
     let said = said(&asked.body)?;
     let canary = plan(&said)?;
@@ -36,7 +36,7 @@ pub async fn restart(asked: Asked, server: Arc<Server>) -> Answered {
 }
 
 /// POST /rollback: `{"site": NAME}`, or `{}` where there is one application.
-pub async fn roll_back(asked: Asked, server: Arc<Server>) -> Answered {
+pub async fn roll_back(asked: Asked, server: Arc<Front>) -> Answered {
     let applications = applications(&said(&asked.body)?, &server)?;
     let [(name, app)] = &*applications else {
         let names: Vec<_> = applications.iter().map(|(name, _)| name.as_str()).collect();
@@ -50,7 +50,7 @@ pub async fn roll_back(asked: Asked, server: Arc<Server>) -> Answered {
 }
 
 /// GET /restarts/NUMBER-SITE: what came of the attempt.
-pub async fn outcome(asked: Asked, server: Arc<Server>) -> Answered {
+pub async fn outcome(asked: Asked, server: Arc<Front>) -> Answered {
     let step = asked.head.uri.path().rsplit('/').next().unwrap_or_default();
     let mut parts = step.splitn(2, '-');
     let unknown = || Refusal { status: StatusCode::NOT_FOUND, why: "no such restart is known (any more)".into() };
@@ -112,7 +112,7 @@ fn plan(said: &Value) -> Result<Option<Plan>, Refusal> {
 }
 
 /// The applications that are meant, with their sites' names.
-fn applications(said: &Value, server: &Server) -> Result<Vec<(String, Arc<App>)>, Refusal> {
+fn applications(said: &Value, server: &Front) -> Result<Vec<(String, Arc<App>)>, Refusal> {
     let routes = server.routes();
     let all = routes.all().iter().filter_map(|site: &Arc<Site>| Some((site.config.name.clone(), site.app.clone()?)));
     let found: Vec<_> = match &said["site"] {

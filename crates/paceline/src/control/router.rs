@@ -13,7 +13,7 @@ use super::{
     dashboard, generations, health, incidents, log, memory, prometheus, puma_stats, purging, requests, restarting,
     statistics, status, upgrading,
 };
-use crate::server::Server;
+use crate::front::Front;
 
 /// Bytes of a request's body, at most.
 const LONGEST_BODY: usize = 64 << 10;
@@ -50,7 +50,7 @@ struct Route {
     method: &'static str,
     /// `*` stands for any one step.
     path: &'static str,
-    answer: fn(Asked, Arc<Server>) -> Answering,
+    answer: fn(Asked, Arc<Front>) -> Answering,
 }
 
 impl Route {
@@ -97,7 +97,7 @@ fn json_of(answered: impl Future<Output = Answered> + Send + 'static) -> Answeri
     Box::pin(async { answered.await.map(|value| rendered(StatusCode::OK, &value)) })
 }
 
-pub async fn answer(request: Request<Incoming>, server: Arc<Server>) -> Response<Body> {
+pub async fn answer(request: Request<Incoming>, server: Arc<Front>) -> Response<Body> {
     find(request, server).await.unwrap_or_else(refused)
 }
 
@@ -106,7 +106,7 @@ pub fn refused(refusal: Refusal) -> Response<Body> {
     rendered(refusal.status, &json!({ "error": refusal.why }))
 }
 
-async fn find(request: Request<Incoming>, server: Arc<Server>) -> Result<Response<Body>, Refusal> {
+async fn find(request: Request<Incoming>, server: Arc<Front>) -> Result<Response<Body>, Refusal> {
     let (head, body) = request.into_parts();
     if head.method.as_str() == "PURGE" {
         return json_of(purging::by_method(Asked { head, body: Bytes::new() }, server)).await;

@@ -9,7 +9,7 @@ use serde_json::{json, Map, Value};
 use super::router::{aside, Answered};
 use crate::{
     caching::{Counters, DiskUsage, SiteCache},
-    server::Server,
+    front::Front,
 };
 
 /// URLs and paths that are shown.
@@ -18,7 +18,7 @@ const MOST: usize = 10;
 const LOOKED_AT: usize = 256;
 
 /// GET /cache/stats.
-pub async fn of_cache(server: Arc<Server>) -> Answered {
+pub async fn of_cache(server: Arc<Front>) -> Answered {
     aside(move || {
         let sites: Vec<_> = server
             .routes()

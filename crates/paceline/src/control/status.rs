@@ -7,13 +7,13 @@ use serde_json::{json, Map, Value};
 
 use super::{generations, observed, observed::Observed, puma_stats, router::Answered};
 use crate::{
+    front::{drain::Readiness, Front},
     live::EXCHANGES,
     metrics::{Histogram, Kind, Lately, Restart, Snapshot},
-    server::{drain::Readiness, Server},
 };
 
 /// GET /status.
-pub async fn of_server(server: Arc<Server>) -> Answered {
+pub async fn of_server(server: Arc<Front>) -> Answered {
     let sites = observed::sites(&server).await;
     let (accepted, refused) = server.connections.counted();
     let mut status = puma_stats::cluster(server.began, &sites);

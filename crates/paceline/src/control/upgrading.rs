@@ -8,12 +8,12 @@ use serde_json::{json, Value};
 
 use super::router::{Answered, Asked, Refusal};
 use crate::{
-    server::{Server, ADOPTED},
+    front::{Front, ADOPTED},
     supervisor::{actor::restart::Wish, app::Order, attempts::Cause},
 };
 
 /// POST /upgrade: `{"wait": true}` answers when it is known what became of it, else it answers at once.
-pub async fn begin(asked: Asked, server: Arc<Server>) -> Answered {
+pub async fn begin(asked: Asked, server: Arc<Front>) -> Answered {
     let wish: Value = match asked.body.is_empty() {
         true => json!({}),
         false => serde_json::from_slice(&asked.body).map_err(|error| Refusal::bad(format!("no JSON: {error}")))?,

@@ -20,7 +20,7 @@ use super::{
     router::{self, Body},
     HEAD_TIMEOUT, MOST_CONNECTIONS,
 };
-use crate::{config::ControlWeb, log::Name, server::Server};
+use crate::{config::ControlWeb, front::Front, log::Name};
 
 /// What a browser is told of everything that it gets here: nothing of it is kept, framed, guessed at or sent on, and only the
 /// page's own script runs.
@@ -59,7 +59,7 @@ impl Web {
     }
 
     /// Answers from now on. Must be called within the event loop that is to do it.
-    pub fn serve(&mut self, server: &Arc<Server>) {
+    pub fn serve(&mut self, server: &Arc<Front>) {
         let Some(listener) = &self.listener else { return };
         let listening = listener
             .set_nonblocking(true)
@@ -86,7 +86,7 @@ impl Web {
     }
 
     /// Tries again to have the address.
-    pub fn look(&mut self, server: &Arc<Server>) {
+    pub fn look(&mut self, server: &Arc<Front>) {
         if self.listener.is_none() {
             self.listener = TcpListener::bind(self.config.address).ok();
             self.serve(server);

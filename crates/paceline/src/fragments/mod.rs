@@ -26,8 +26,8 @@ use esi::{Assembler, Facts, Limits};
 use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
 use crate::{
-    answers, compress::Memo, exchange::Exchange, http::body::ResponseBody, http::env, log::Log, log::Name, route::Site,
-    server::Server,
+    answers, compress::Memo, exchange::Exchange, front::Front, http::body::ResponseBody, http::env, log::Log,
+    log::Name, route::Site,
 };
 
 pub use body::AssembledBody;
@@ -68,7 +68,7 @@ pub fn asks(headers: &mut HeaderMap) -> bool {
 
 /// What all documents of a page share.
 pub struct Page {
-    server: Arc<Server>,
+    server: Arc<Front>,
     log: Log,
     /// The client's request.
     head: Parts,
@@ -98,7 +98,7 @@ impl Page {
 
 /// The page that the template makes for this request. Comes when the page's first bytes are known.
 pub async fn answer(
-    server: &Arc<Server>,
+    server: &Arc<Front>,
     site: &Arc<Site>,
     head: &Parts,
     exchange: &mut Exchange,

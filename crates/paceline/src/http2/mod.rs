@@ -30,9 +30,9 @@ use self::{
 use crate::{
     config::Http2Config,
     exchange::Connection,
+    front::{drain::Stop, Front},
     guard::Patience,
     pipeline,
-    server::{drain::Stop, Server},
 };
 
 /// How long a client that was told to go (GOAWAY) may stay without an exchange.
@@ -46,7 +46,7 @@ const SEND_BUFFER: usize = 64 << 10;
 const RECEIVE_WINDOW: u32 = 1 << 20;
 
 /// Serves a connection until it is closed, or until `stop` says so and the exchanges in hand are done.
-pub async fn serve<S>(stream: S, connection: Connection, server: Arc<Server>, mut stop: Stop)
+pub async fn serve<S>(stream: S, connection: Connection, server: Arc<Front>, mut stop: Stop)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use super::{drain::Stop, Server};
+use crate::front::{drain::Stop, Front};
 use crate::{
     accepted::{self, Entrance},
     listen::Listener,
@@ -15,7 +15,7 @@ use crate::{
 const LAST_ACCEPTED: usize = 4096;
 
 /// One thread's event loop: accepts and serves until told to stop, then until its connections are closed.
-pub fn all(listeners: Vec<(Listener, Entrance)>, server: Arc<Server>, stop: Stop) {
+pub fn all(listeners: Vec<(Listener, Entrance)>, server: Arc<Front>, stop: Stop) {
     // Signals are the main thread's.
     super::handover::mask::block();
     let Ok(runtime) = super::event_loop() else { return };
@@ -34,7 +34,7 @@ pub fn all(listeners: Vec<(Listener, Entrance)>, server: Arc<Server>, stop: Stop
     });
 }
 
-async fn accept(listener: Listener, entrance: Entrance, server: Arc<Server>, stop: Stop) {
+async fn accept(listener: Listener, entrance: Entrance, server: Arc<Front>, stop: Stop) {
     macro_rules! serve_from {
         ($own:expr, $accepting:expr, $of:ty, $address:expr) => {{
             let serve = |stream: $of, peer, place| {
@@ -49,7 +49,7 @@ async fn accept(listener: Listener, entrance: Entrance, server: Arc<Server>, sto
             loop {
                 // Without room nothing is accepted: the kernel keeps new clients waiting, and those being served go on.
                 let place = tokio::select! {
-                    place = server.room.place(&server.log) => place,
+                    place = server.slots.place(&server.log) => place,
                     _ = stopped.told() => break,
                 };
                 tokio::select! {
@@ -65,7 +65,7 @@ async fn accept(listener: Listener, entrance: Entrance, server: Arc<Server>, sto
             for _ in 0..LAST_ACCEPTED {
                 let Ok((stream, peer)) = $own.accept() else { break };
                 let Ok(stream) = stream.set_nonblocking(true).and_then(|()| stream.try_into()) else { continue };
-                serve(stream, peer.into(), server.room.free_place());
+                serve(stream, peer.into(), server.slots.free_place());
             }
         }};
     }

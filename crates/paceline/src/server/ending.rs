@@ -9,13 +9,12 @@ use std::{
 use rustix::process::{kill_process, Pid, Signal};
 
 use super::{
-    drain::Stopping,
     handover::mask,
     notify,
     signals::{Signals, Told},
     sites::Sites,
-    Server,
 };
+use crate::front::{drain::Stopping, Front};
 use crate::{http::hijack, log::Name};
 
 /// What Ruby processes get to end after the last request.
@@ -39,7 +38,7 @@ pub enum How {
 }
 
 /// Readiness goes down; what comes is still served.
-pub fn begin(server: &Server) {
+pub fn begin(server: &Front) {
     server.ready.drain();
     notify::manager("STOPPING=1\nSTATUS=Finishing the requests in hand");
     let delay = server.config.shutdown_delay;
@@ -50,7 +49,7 @@ pub fn begin(server: &Server) {
 }
 
 /// Ends it. Its listeners are closed already, but for those of the event loops.
-pub async fn end(how: How, told: Instant, server: &Server, stopping: &Stopping, sites: &Sites, signals: &mut Signals) {
+pub async fn end(how: How, told: Instant, server: &Front, stopping: &Stopping, sites: &Sites, signals: &mut Signals) {
     if how == How::Halted {
         notify::manager("STOPPING=1\nSTATUS=Finishing the requests in hand");
         stopping.at_once();
@@ -81,7 +80,7 @@ pub async fn end(how: How, told: Instant, server: &Server, stopping: &Stopping, 
 /// told later waits for the stand-in. `answered`: those have their answers who asked on the control socket.
 pub async fn replaced(
     successor: i32,
-    server: &Server,
+    server: &Front,
     stopping: &Stopping,
     sites: &Sites,
     signals: &mut Signals,

@@ -2,7 +2,6 @@
 //! It never handles a request itself.
 
 mod accept;
-pub mod drain;
 mod ending;
 pub mod handover;
 mod incidents;
@@ -11,13 +10,11 @@ mod opening;
 mod outbound;
 mod pidfile;
 mod popular;
-mod room;
 mod signals;
 mod sites;
 mod survey;
 mod upgrading;
 mod watched;
-mod watching;
 
 use std::{
     process::ExitCode,
@@ -25,41 +22,29 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use tokio::{
-    runtime::Handle,
-    sync::{mpsc, oneshot},
-    task::AbortHandle,
-    time::sleep_until,
-};
+use tokio::{runtime::Handle, sync::mpsc, task::AbortHandle, time::sleep_until};
 
 use self::{
-    drain::{Readiness, Ready},
     ending::How,
     handover::{Inheritance, Lineage, Program, Successor},
     opening::{left_out, open_listeners, proofs, shared, Entered},
     pidfile::Pidfile,
-    room::Room,
     signals::{Signals, Told},
     sites::Sites,
-    upgrading::{Having, Outcome, Upgrading},
-    watching::Watching,
+    upgrading::{Having, Upgrading},
 };
 use crate::{
-    acme::{Keeper, Shelf},
-    admission::{Connections, Full},
-    caching::Cache,
+    acme::Keeper,
+    admission::Connections,
     config::{Bind, Config},
     connection,
     control::Control,
     dispatch::queue::Depth,
-    egress,
+    front::{drain, sampling, ConnectionSlots, Front, ADOPTED},
     http::spool,
-    incidents::Incidents,
     log::{Log, Name},
     memory,
     metrics::Metrics,
-    outbound_advice::Advice,
-    route::Routes,
     supervisor::{actor::restart::Wish, app::Order, attempts::Cause, reaper::Reaper},
     traces::Tracer,
 };
@@ -69,120 +54,6 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// What tasks beside the event loop get to end.
 const LAST_TASKS: Duration = Duration::from_secs(1);
-/// Said instead of an upgrade.
-pub const ADOPTED: &str =
-    "This server is part of the application's own process, which can't be upgraded: the application is restarted";
-
-/// What all connections share.
-pub struct Server {
-    /// What all sites keep of what their apps said.
-    pub cache: Arc<Cache>,
-    pub config: Config,
-    pub log: Log,
-    /// Certificates that the server gets by itself, and the proofs for them.
-    pub automatic: Option<Arc<Shelf>>,
-    /// Where we serve TLS, for those who come without.
-    pub https_port: Option<u16>,
-    pub connections: Arc<Connections>,
-    pub metrics: Metrics,
-    /// What went wrong with applications' processes.
-    pub incidents: Arc<Incidents>,
-    /// What the dashboard shows.
-    pub watching: Watching,
-    pub began: SystemTime,
-    /// What their processes call.
-    pub egress: Arc<egress::Sites>,
-    /// What was said of requests that open connections by themselves.
-    pub outbound_advice: Arc<Advice>,
-    /// None: there are no traces.
-    pub tracer: Option<Arc<Tracer>>,
-    /// When it was last said that connections were turned away.
-    full_said: Mutex<Option<Instant>>,
-    routes: RwLock<Arc<Routes>>,
-    room: Room,
-    ready: Ready,
-    /// Who asks for an upgrade.
-    upgrades: mpsc::UnboundedSender<oneshot::Sender<Outcome>>,
-    /// The event loops, for the count of their tasks.
-    loops: Mutex<Vec<Handle>>,
-}
-
-impl Server {
-    /// Whether requests should be sent here.
-    pub fn readiness(&self) -> Readiness {
-        self.ready.get()
-    }
-
-    /// Whether the server belongs to the process that has loaded the application (`rackup -s paceline`).
-    pub fn is_adopted(&self) -> bool {
-        self.config.adopt_control_fd.is_some()
-    }
-
-    /// Asks for an upgrade; what became of it is answered when it is known.
-    pub fn upgrade(&self) -> oneshot::Receiver<Outcome> {
-        let (sender, outcome) = oneshot::channel();
-        let _ = self.upgrades.send(sender);
-        outcome
-    }
-
-    /// The event loops: that of the main thread and those of the front threads.
-    fn loops(&self) -> Vec<Handle> {
-        self.loops.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
-    }
-
-    fn know(&self, event_loop: Handle) {
-        self.loops.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(event_loop);
-    }
-
-    /// What is held at this moment, in a line for each part: after all clients have left it is what it was before they came.
-    fn tell(&self) {
-        let tasks: usize = {
-            let loops = self.loops.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            loops.iter().map(|event_loop| event_loop.metrics().num_alive_tasks()).sum()
-        };
-        let (taken, room) = self.room.taken();
-        // The one that reads them is not counted.
-        let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, |open| open.count().saturating_sub(1));
-        self.log.event(
-            Name::State,
-            format!(
-                "State: places={taken}/{room} resting={} tasks={tasks} descriptors={descriptors} buffered={}",
-                connection::resting(),
-                memory::BODIES.used()
-            ),
-        );
-        for site in self.routes().all() {
-            let Some(app) = &site.app else { continue };
-            let Depth { waiting, idle, busy } = app.queue.depth();
-            self.log.of(&site.config.name).event(
-                Name::State,
-                format!("State of {}: waiting={waiting} idle={idle} busy={busy}", site.config.name),
-            );
-        }
-    }
-
-    /// Says so in the log, but not each time: this happens by the thousand.
-    pub fn turned_away(&self, full: Full) {
-        let mut said = self.full_said.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if said.is_none_or(|said| said.elapsed() >= Duration::from_secs(10)) {
-            *said = Some(Instant::now());
-            self.log.event(
-                Name::Full,
-                match full {
-                    Full::InAll => "Connections are turned away: there are max_connections".to_string(),
-                    Full::Address(address) => {
-                        format!("Connections from {address} are turned away: there are max_connections_per_address")
-                    }
-                },
-            );
-        }
-    }
-
-    pub fn routes(&self) -> Arc<Routes> {
-        self.routes.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
-    }
-}
-
 /// Why a front leaves its main loop.
 enum End {
     Stopped(How),
@@ -238,7 +109,7 @@ fn begin(
         inheritance.taken().pidfile = Some(pidfile.path().to_path_buf());
     }
     let keeper = config.tls.automatic.as_ref().map(Keeper::open).transpose()?;
-    let listeners = open_listeners(&config, keeper.as_ref().map(Keeper::shelf), inheritance.as_mut())?;
+    let listeners = open_listeners(&config, keeper.as_ref().map(Keeper::certificates), inheritance.as_mut())?;
     let control = Control::open(&mut config, inheritance.is_some(), |path| inheritance.as_mut()?.control(path))?;
     let runtime = event_loop().map_err(|error| format!("event loop: {error}"))?;
     let opened = Opened { listeners, keeper, control, pidfile, program };
@@ -257,6 +128,33 @@ fn event_loop() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().on_thread_start(handover::mask::block).build()
 }
 
+/// What is held at this moment, in a line for each part: after all clients have left it is what it was before they came.
+fn log_state(server: &Front) {
+    let tasks: usize = {
+        let loops = server.loops.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        loops.iter().map(|event_loop| event_loop.metrics().num_alive_tasks()).sum()
+    };
+    let (taken, slots) = server.slots.taken();
+    // The one that reads them is not counted.
+    let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, |open| open.count().saturating_sub(1));
+    server.log.event(
+        Name::State,
+        format!(
+            "State: places={taken}/{slots} resting={} tasks={tasks} descriptors={descriptors} buffered={}",
+            connection::resting(),
+            memory::BODIES.used()
+        ),
+    );
+    for site in server.routes().all() {
+        let Some(app) = &site.app else { continue };
+        let Depth { waiting, idle, busy } = app.queue.depth();
+        server
+            .log
+            .of(&site.config.name)
+            .event(Name::State, format!("State of {}: waiting={waiting} idle={idle} busy={busy}", site.config.name));
+    }
+}
+
 async fn supervise(
     config: Config,
     log: Log,
@@ -268,15 +166,15 @@ async fn supervise(
     let reaper = Reaper::start().map_err(failed)?;
     let mut signals = Signals::new().map_err(failed)?;
     let https_port = listeners.iter().filter(|(_, entrance)| entrance.scheme() == "https").find_map(|one| one.0.port());
-    let automatic = keeper.as_ref().map(|keeper| keeper.shelf().clone());
-    let room = Room::new(&config);
+    let automatic = keeper.as_ref().map(|keeper| keeper.certificates().clone());
+    let slots = ConnectionSlots::new(&config);
     memory::BODIES.allow(config.buffer_memory);
     let tracing = config.traces.clone().map(|settings| Tracer::start(settings, log.clone()));
     let tracer = tracing.transpose().map_err(failed)?.map(Arc::new);
     let connections = Connections::new(config.client.connections, config.client.connections_per_address);
     let incidents = incidents::open(&config, &log);
     let (upgrades, mut upgrades_asked) = mpsc::unbounded_channel();
-    let server = Arc::new(Server {
+    let server = Arc::new(Front {
         cache: opening::cache(&config, &log, inheritance.as_mut()).map_err(failed)?,
         config,
         log,
@@ -285,15 +183,15 @@ async fn supervise(
         connections,
         metrics: Metrics::default(),
         incidents,
-        watching: Watching::default(),
+        samples: Default::default(),
         began: SystemTime::now(),
         egress: Arc::default(),
         outbound_advice: Arc::default(),
         tracer,
         full_said: Mutex::default(),
         routes: RwLock::default(),
-        room,
-        ready: Ready::default(),
+        slots,
+        ready: Default::default(),
         upgrades,
         loops: Mutex::default(),
     });
@@ -318,7 +216,7 @@ async fn supervise(
         },
     };
     control.serve(&server);
-    tokio::spawn(watching::run(server.clone()));
+    tokio::spawn(sampling::run(server.clone()));
 
     let (stopping, stop) = drain::stopping();
     let mut threads = Vec::new();
@@ -416,7 +314,7 @@ async fn supervise(
                     upgrading.begin(&having, None);
                 }
                 Told::Reopen => server.log.reopen(),
-                Told::Tell => server.tell(),
+                Told::Tell => log_state(&server),
                 Told::Grow => sites.order(|| Order::Grow),
                 Told::Shrink => sites.order(|| Order::Shrink),
             }

@@ -16,7 +16,7 @@ use std::{
 
 use tokio::{sync::oneshot, time::timeout};
 
-use super::Server;
+use crate::front::Front;
 use crate::{clock, supervisor::attempts::Outcome};
 
 /// How often the manager is asked for patience while applications boot, and for how much: more than until the next time.
@@ -68,7 +68,7 @@ fn watchdog(identity: i32, variable: impl Fn(&str) -> Option<String>) -> Option<
 
 /// Tells the manager at half the time that it allows that the server is alive: if every event loop has done a task since it was asked to.
 /// Nothing else counts.
-pub async fn watch(server: Arc<Server>, identity: i32) {
+pub async fn watch(server: Arc<Front>, identity: i32) {
     let Some(allowed) = watchdog(identity, |name| std::env::var(name).ok()) else { return };
     let mut interval = tokio::time::interval(allowed / 2);
     loop {

@@ -12,12 +12,12 @@ use std::{
 use super::handover::Inheritance;
 use crate::{
     accepted::Entrance,
-    acme::{Proof, Shelf},
     caching::{Cache, Disk},
     config::{Bind, CacheDisk, Config, Listening},
     listen::{self, Listener, Unbound},
     log::{Log, Name},
     startup_report::{self, Failure, StartupReport, Step},
+    tls::{CertificateStore, Proof},
 };
 
 /// A socket and what its connections begin with.
@@ -25,7 +25,7 @@ pub type Entered = (Listener, Entrance);
 
 pub fn open_listeners(
     config: &Config,
-    automatic: Option<&Arc<Shelf>>,
+    automatic: Option<&Arc<CertificateStore>>,
     mut inheritance: Option<&mut Inheritance>,
 ) -> Result<Vec<Entered>, String> {
     let open = |listening: &Listening| {

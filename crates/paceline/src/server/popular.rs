@@ -12,11 +12,11 @@ use cache::{
 };
 use http::{header, StatusCode, Uri};
 
-use super::Server;
+use crate::front::Front;
 use crate::supervisor::ready_check::Page;
 
 /// The most requested first, `most` at most. Looks through all that is kept.
-pub fn of_site(server: &Weak<Server>, site: &str, most: usize) -> Vec<Page> {
+pub fn of_site(server: &Weak<Front>, site: &str, most: usize) -> Vec<Page> {
     let Some(server) = server.upgrade() else { return Vec::new() };
     let routes = server.routes();
     let mut hits: HashMap<Arc<str>, u64> = HashMap::new();

@@ -16,8 +16,8 @@ use super::{
     popular,
     survey::{Before, Content, Looks, Prepared, Scan, Survey, Surveyor},
     watched::Watched,
-    Server,
 };
+use crate::front::Front;
 use crate::{
     account::{self, RunAs},
     caching::SiteCache,
@@ -63,7 +63,7 @@ impl Known {
 
 /// The sites that are served.
 pub struct Sites {
-    server: Arc<Server>,
+    server: Arc<Front>,
     reaper: Reaper,
     adopted: Option<UnixStream>,
     known: HashMap<String, Known>,
@@ -75,7 +75,7 @@ pub struct Sites {
 }
 
 impl Sites {
-    pub fn new(server: Arc<Server>, reaper: Reaper, adopted: Option<UnixStream>) -> Sites {
+    pub fn new(server: Arc<Front>, reaper: Reaper, adopted: Option<UnixStream>) -> Sites {
         let egress = server.egress.clone();
         let config = Arc::new(server.config.clone());
         let (known, outbound) = (HashMap::new(), Outbound::new(egress));

@@ -11,12 +11,9 @@ use super::{
     notify,
     opening::Entered,
     sites::Sites,
-    Server,
 };
+use crate::front::{Front, UpgradeOutcome};
 use crate::{control::Control, listen, log::Name, supervisor::reaper::Reaper};
-
-/// What became of an upgrade: the new front's pid, or why there is none.
-pub type Outcome = Result<i32, String>;
 
 type UnderWay = Pin<Box<dyn Future<Output = Result<Successor, String>> + Send>>;
 
@@ -24,12 +21,12 @@ pub struct Upgrading {
     program: Result<Program, String>,
     pub lineage: Lineage,
     under_way: Option<(i32, UnderWay)>,
-    waiting: Vec<oneshot::Sender<Outcome>>,
+    waiting: Vec<oneshot::Sender<UpgradeOutcome>>,
 }
 
 /// What the server has that a new front can take.
 pub struct Having<'a> {
-    pub server: &'a Arc<Server>,
+    pub server: &'a Arc<Front>,
     pub listeners: &'a [Entered],
     pub control: &'a Control,
     pub sites: &'a Sites,
@@ -42,7 +39,7 @@ impl Upgrading {
     }
 
     /// Starts the new program, unless one is on its way. `answer`: who wants to know what becomes of it.
-    pub fn begin(&mut self, having: &Having<'_>, answer: Option<oneshot::Sender<Outcome>>) {
+    pub fn begin(&mut self, having: &Having<'_>, answer: Option<oneshot::Sender<UpgradeOutcome>>) {
         self.waiting.extend(answer);
         if self.under_way.is_some() {
             return;
@@ -88,14 +85,14 @@ impl Upgrading {
     }
 
     /// The server goes on as it was.
-    pub fn failed(&mut self, server: &Server, why: &str) {
+    pub fn failed(&mut self, server: &Front, why: &str) {
         server.log.event(Name::Upgrade, format!("The new program does not take over; this one goes on serving: {why}"));
         notify::manager("READY=1\nSTATUS=Serving; an upgrade did not succeed");
         self.answer(&Err(why.to_owned()));
     }
 
     /// Another front serves.
-    pub fn replaced(&mut self, server: &Server, successor: &Successor) {
+    pub fn replaced(&mut self, server: &Front, successor: &Successor) {
         let pid = successor.pid;
         server.log.event(Name::Upgrade, format!("Replaced by pid {pid}: requests in hand are finished first"));
         // The first front becomes the stand-in, and will know it by itself.
@@ -104,7 +101,7 @@ impl Upgrading {
         self.answer(&Ok(pid));
     }
 
-    fn answer(&mut self, outcome: &Outcome) {
+    fn answer(&mut self, outcome: &UpgradeOutcome) {
         for waiting in self.waiting.drain(..) {
             let _ = waiting.send(outcome.clone());
         }

@@ -9,8 +9,8 @@ use tokio_rustls::{server::TlsStream, TlsAcceptor};
 
 use super::Store;
 use crate::{
-    acme::{Shelf, VALIDATION_PROTOCOL},
     config::CertificatePair,
+    tls::{CertificateStore, VALIDATION_PROTOCOL},
 };
 
 const HTTP2: &[u8] = b"h2";
@@ -28,7 +28,7 @@ impl Acceptor {
     /// Err: one line that says which certificate is wrong.
     pub fn new(
         pairs: &[CertificatePair],
-        automatic: Option<Arc<Shelf>>,
+        automatic: Option<Arc<CertificateStore>>,
         timeout: Duration,
         http2: bool,
     ) -> Result<Acceptor, String> {

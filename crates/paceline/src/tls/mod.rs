@@ -2,9 +2,11 @@
 //! It never reads a request, and it serves nothing older than TLS 1.2.
 
 pub mod certificate;
+mod certificate_store;
 pub mod handshake;
 mod names;
 mod store;
 
+pub use certificate_store::{CertificateStore, Offered, Proof, VALIDATION_PROTOCOL};
 pub use handshake::Acceptor;
 pub use store::Store;

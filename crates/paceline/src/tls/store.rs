@@ -18,8 +18,8 @@ use super::{
     names::Names,
 };
 use crate::{
-    acme::{Shelf, VALIDATION_PROTOCOL},
     config::CertificatePair,
+    tls::{CertificateStore, VALIDATION_PROTOCOL},
 };
 
 type ByName = Names<Arc<CertifiedKey>>;
@@ -31,7 +31,7 @@ pub struct Store {
     by_name: RwLock<Arc<ByName>>,
     watched: Mutex<Vec<Watched>>,
     /// The certificates that the server gets by itself.
-    automatic: Option<Arc<Shelf>>,
+    automatic: Option<Arc<CertificateStore>>,
 }
 
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Store {
     /// Loads all pairs. Err: one line.
     pub fn load(
         pairs: &[CertificatePair],
-        automatic: Option<Arc<Shelf>>,
+        automatic: Option<Arc<CertificateStore>>,
         provider: Arc<CryptoProvider>,
     ) -> Result<Store, String> {
         let load = |pair: &CertificatePair| {
@@ -67,7 +67,7 @@ impl Store {
     /// Reads again what has changed; returns what to log. Every connection made from now on gets the new certificate.
     pub fn look(&self) -> Vec<String> {
         let mut watched = self.watched.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut told = self.automatic.as_ref().map_or_else(Vec::new, |shelf| shelf.told());
+        let mut told = self.automatic.as_ref().map_or_else(Vec::new, |certificates| certificates.told());
         let mut changed = false;
         for one in watched.iter_mut() {
             let now = stamp(&one.pair);
@@ -108,24 +108,24 @@ impl ResolvesServerCert for Store {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let by_name = self.by_name.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
         let name = hello.server_name().map(str::to_ascii_lowercase);
-        let Some(shelf) = &self.automatic else { return by_name.find(name.as_deref()).cloned() };
+        let Some(certificates) = &self.automatic else { return by_name.find(name.as_deref()).cloned() };
         // RFC 8737 section 3: this protocol and no other. A client that offers it among others is none that validates.
         if hello
             .alpn()
             .is_some_and(|mut offered| offered.next() == Some(VALIDATION_PROTOCOL) && offered.next().is_none())
         {
-            return name.and_then(|name| shelf.tls_proof(&name));
+            return name.and_then(|name| certificates.tls_proof(&name));
         }
         match name {
-            Some(name) if shelf.has_host(&name) => {
-                let found = shelf.certificate(&name).or_else(|| by_name.named(&name).cloned());
+            Some(name) if certificates.has_host(&name) => {
+                let found = certificates.certificate(&name).or_else(|| by_name.named(&name).cloned());
                 if found.is_none() {
-                    shelf.refuse(&name);
+                    certificates.refuse(&name);
                 }
                 found
             }
             Some(name) => by_name.find(Some(&name)).cloned(),
-            None => by_name.find(None).cloned().or_else(|| shelf.first()),
+            None => by_name.find(None).cloned().or_else(|| certificates.first()),
         }
     }
 }

@@ -27,8 +27,8 @@ use super::{
 use crate::{
     caching::{Disk, Purge},
     config::{show_duration, CacheDisk},
+    front::Front,
     log::Name,
-    server::Server,
     supervisor::reaper::{Exit, Reaper},
 };
 
@@ -55,7 +55,7 @@ pub fn begin(
     program: &Program,
     estate: Estate,
     reaper: &Reaper,
-    server: &Arc<Server>,
+    server: &Arc<Front>,
 ) -> Result<(i32, impl Future<Output = Result<Successor, String>>), String> {
     let (pid, socket, mut exit) = start(program, reaper)?;
     let (told, conducted) = oneshot::channel();
@@ -129,7 +129,7 @@ impl From<Why> for Failed {
 }
 
 /// Talks with the new front until it has taken over, and tells of purges until this process ends.
-fn conduct(socket: &UnixStream, estate: &Estate, server: &Server, told: oneshot::Sender<Result<Taken, Failed>>) {
+fn conduct(socket: &UnixStream, estate: &Estate, server: &Front, told: oneshot::Sender<Result<Taken, Failed>>) {
     let (relay, purges) = mpsc::channel();
     server.cache.relay(Some(relay));
     let taken = give(socket, estate, server, &purges);
@@ -147,7 +147,7 @@ fn conduct(socket: &UnixStream, estate: &Estate, server: &Server, told: oneshot:
 fn give(
     socket: &UnixStream,
     estate: &Estate,
-    server: &Server,
+    server: &Front,
     purges: &mpsc::Receiver<(Purge, How)>,
 ) -> Result<Taken, Failed> {
     let patience = server.config.upgrade_timeout;
@@ -194,7 +194,7 @@ fn hear(socket: &UnixStream, patience: Duration) -> Result<Message, Why> {
 }
 
 /// The cache's disk is ours again.
-fn take_back(server: &Server, since: Moment) {
+fn take_back(server: &Front, since: Moment) {
     let Some(CacheDisk { size, dir }) = &server.config.cache_disk else { return };
     let log = server.log.clone();
     let say = Arc::new(move |line| log.event(Name::Cache, line));

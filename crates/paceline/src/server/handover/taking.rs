@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use super::Inheritance;
 use crate::{
+    front::Front,
     log::Name,
     server::{
         signals::{Signals, Told},
         sites::Sites,
-        Server,
     },
 };
 
 /// Boots beside the old front until that one lets us serve. Ok(None): told to stop meanwhile. Err: the old one goes on, and why.
 pub async fn boot(
     mut inheritance: Inheritance,
-    server: &Arc<Server>,
+    server: &Arc<Front>,
     sites: &Sites,
     signals: &mut Signals,
 ) -> Result<Option<Inheritance>, String> {

@@ -24,15 +24,15 @@ const OWN: usize = 64;
 const SAY_AGAIN: Duration = Duration::from_secs(10);
 
 /// Places for connections.
-pub struct Room {
+pub struct ConnectionSlots {
     places: Arc<Semaphore>,
     limit: usize,
     said: AtomicBool,
 }
 
-impl Room {
+impl ConnectionSlots {
     /// Takes what the machine allows (the hard limit), less what the front and its workers' channels need.
-    pub fn new(config: &Config) -> Room {
+    pub fn new(config: &Config) -> ConnectionSlots {
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
         let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok();
         let allowed = if raised { maximum } else { current };
@@ -40,13 +40,13 @@ impl Room {
         let room = allowed.min(1 << 24);
         // A request to an upstream has a connection of its own there.
         let each = if config.sites.iter().any(|site| site.upstream.is_some()) { 2 } else { 1 };
-        Room::within(room / each, reserve(config) / each)
+        ConnectionSlots::within(room / each, reserve(config) / each)
     }
 
     /// Of a few descriptors half go to connections, whatever is to be kept.
-    fn within(allowed: usize, reserve: usize) -> Room {
+    fn within(allowed: usize, reserve: usize) -> ConnectionSlots {
         let limit = allowed.saturating_sub(reserve).max(allowed / 2).max(1);
-        Room { places: Arc::new(Semaphore::new(limit)), limit, said: AtomicBool::new(false) }
+        ConnectionSlots { places: Arc::new(Semaphore::new(limit)), limit, said: AtomicBool::new(false) }
     }
 
     /// A place for one connection; waits for one, and says so.
@@ -99,10 +99,10 @@ mod tests {
     #[test]
     fn a_full_house_waits_until_somebody_leaves() {
         let log = Log::open(&LogConfig::nowhere()).unwrap();
-        assert_eq!(Room::within(1000, 100).taken(), (0, 900));
-        assert_eq!(Room::within(100, 90).taken(), (0, 50));
+        assert_eq!(ConnectionSlots::within(1000, 100).taken(), (0, 900));
+        assert_eq!(ConnectionSlots::within(100, 90).taken(), (0, 50));
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-            let room = Arc::new(Room::within(2, 0));
+            let room = Arc::new(ConnectionSlots::within(2, 0));
             let (first, second) = (room.place(&log).await, room.place(&log).await);
             let third = tokio::spawn({
                 let (room, log) = (room.clone(), log.clone());

@@ -5,24 +5,24 @@ use std::collections::HashMap;
 
 use cache::status::{Forward, Reason};
 
-use super::Watching;
+use super::Samples;
 use crate::{
     clock,
     dashboard::{
         history::{Memories, Span},
-        CacheState, Front, Live, SiteState, Trouble, View, Worker,
+        CacheState, Front as FrontState, Live, SiteState, Trouble, View, Worker,
     },
+    front::Front,
     live::EXCHANGES,
-    server::Server,
     supervisor::overview::{GenerationView, Overview, Role, WorkerView},
 };
 
 /// Requests under way that are handed over for showing.
 const MOST_LIVE: usize = 50;
 
-impl Watching {
+impl Samples {
     /// Hands the view of a site, or of all, to what renders it. A site that is not there is all of them.
-    pub fn view<T>(&self, server: &Server, site: Option<&str>, span: Span, render: impl FnOnce(&View) -> T) -> T {
+    pub fn view<T>(&self, server: &Front, site: Option<&str>, span: Span, render: impl FnOnce(&View) -> T) -> T {
         let routes = server.routes();
         let incidents = server.incidents.all();
         let seen = self.seen();
@@ -102,7 +102,7 @@ impl Watching {
             history,
             memories: &seen.memories,
             workers,
-            front: Front {
+            front: FrontState {
                 version: env!("CARGO_PKG_VERSION"),
                 pid: std::process::id(),
                 up: self.began.elapsed().as_secs_f64(),

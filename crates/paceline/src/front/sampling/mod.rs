@@ -14,7 +14,7 @@ use tokio::{
     time::{interval, timeout, MissedTickBehavior},
 };
 
-use super::Server;
+use super::Front;
 use crate::{
     accounting::Memory,
     clock,
@@ -36,7 +36,7 @@ const WATCHERS: usize = 16;
 const SITES: usize = 64;
 
 /// What was seen.
-pub struct Watching {
+pub struct Samples {
     seen: Mutex<Seen>,
     watchers: Arc<Semaphore>,
     began: Instant,
@@ -56,13 +56,13 @@ struct Seen {
     marked: f64,
 }
 
-impl Default for Watching {
-    fn default() -> Watching {
-        Watching { seen: Mutex::default(), watchers: Arc::new(Semaphore::new(WATCHERS)), began: Instant::now() }
+impl Default for Samples {
+    fn default() -> Samples {
+        Samples { seen: Mutex::default(), watchers: Arc::new(Semaphore::new(WATCHERS)), began: Instant::now() }
     }
 }
 
-impl Watching {
+impl Samples {
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -74,11 +74,11 @@ impl Watching {
 }
 
 /// Looks until the server ends.
-pub async fn run(server: Arc<Server>) {
+pub async fn run(server: Arc<Front>) {
     let mut ticks = interval(EACH);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut looks = 0;
-    server.watching.seen().marked = clock::unix_seconds();
+    server.samples.seen().marked = clock::unix_seconds();
     loop {
         ticks.tick().await;
         look(&server).await;
@@ -89,7 +89,7 @@ pub async fn run(server: Arc<Server>) {
     }
 }
 
-async fn look(server: &Server) {
+async fn look(server: &Front) {
     let routes = server.routes();
     let mut overviews = HashMap::new();
     for site in routes.all() {
@@ -101,7 +101,7 @@ async fn look(server: &Server) {
     }
     let now = clock::unix_seconds();
     let mut all = Counts::default();
-    let mut seen = server.watching.seen();
+    let mut seen = server.samples.seen();
     for site in routes.all().iter().take(SITES) {
         let counts = counts_of(site, &server.metrics.site(&site.config.name));
         all.add(&counts);
@@ -187,9 +187,9 @@ fn counts_of(site: &Site, metrics: &metrics::Site) -> Counts {
 }
 
 /// Reading what processes really use makes the kernel walk their pages: not on this thread.
-async fn look_at_memory(server: &Server) {
+async fn look_at_memory(server: &Front) {
     let processes: Vec<Who> = {
-        let seen = server.watching.seen();
+        let seen = server.samples.seen();
         let generations = seen
             .overviews
             .iter()
@@ -210,7 +210,7 @@ async fn look_at_memory(server: &Server) {
         (front, processes)
     });
     if let Ok((front, processes)) = looked.await {
-        let mut seen = server.watching.seen();
+        let mut seen = server.samples.seen();
         seen.front = front;
         seen.memories.look(clock::unix_seconds(), processes);
     }

@@ -8,11 +8,21 @@ use std::{
 
 use rustls::sign::CertifiedKey;
 
-use super::Proof;
+/// The protocol (ALPN) of a connection that validates a host, and of no other (RFC 8737 section 4).
+pub const VALIDATION_PROTOCOL: &[u8] = b"acme-tls/1";
+
+/// How a host proves to the authority that it is served here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// A file over http, port 80.
+    Http01,
+    /// A certificate in a TLS handshake, port 443.
+    TlsAlpn01,
+}
 
 /// Shared by all connections.
 #[derive(Debug)]
-pub struct Shelf {
+pub struct CertificateStore {
     hosts: Vec<String>,
     certificates: RwLock<HashMap<String, Arc<CertifiedKey>>>,
     proofs: Mutex<Proofs>,
@@ -34,9 +44,9 @@ struct Refused {
     untold: Vec<String>,
 }
 
-impl Shelf {
-    pub fn new(hosts: &[String]) -> Shelf {
-        Shelf {
+impl CertificateStore {
+    pub fn new(hosts: &[String]) -> CertificateStore {
+        CertificateStore {
             hosts: hosts.to_vec(),
             certificates: RwLock::default(),
             proofs: Mutex::default(),
@@ -73,15 +83,15 @@ impl Shelf {
     }
 
     /// Answers the token until what is returned is dropped.
-    pub fn offer_http(self: &Arc<Shelf>, token: &str, authorization: &str) -> Offered {
+    pub fn offer_http(self: &Arc<CertificateStore>, token: &str, authorization: &str) -> Offered {
         self.proofs().http.insert(token.into(), authorization.into());
-        Offered { shelf: self.clone(), proof: Proof::Http01, key: token.into() }
+        Offered { certificates: self.clone(), proof: Proof::Http01, key: token.into() }
     }
 
     /// Shows the certificate until what is returned is dropped.
-    pub fn offer_tls(self: &Arc<Shelf>, host: &str, key: Arc<CertifiedKey>) -> Offered {
+    pub fn offer_tls(self: &Arc<CertificateStore>, host: &str, key: Arc<CertifiedKey>) -> Offered {
         self.proofs().tls.insert(host.into(), key);
-        Offered { shelf: self.clone(), proof: Proof::TlsAlpn01, key: host.into() }
+        Offered { certificates: self.clone(), proof: Proof::TlsAlpn01, key: host.into() }
     }
 
     /// Notes that a handshake for the host had to be refused.
@@ -104,17 +114,17 @@ impl Shelf {
     }
 }
 
-/// A proof that is on the shelf as long as this lives.
+/// A proof that is on the certificates as long as this lives.
 #[must_use]
 pub struct Offered {
-    shelf: Arc<Shelf>,
+    certificates: Arc<CertificateStore>,
     proof: Proof,
     key: String,
 }
 
 impl Drop for Offered {
     fn drop(&mut self) {
-        let mut proofs = self.shelf.proofs();
+        let mut proofs = self.certificates.proofs();
         match self.proof {
             Proof::Http01 => drop(proofs.http.remove(&self.key)),
             Proof::TlsAlpn01 => drop(proofs.tls.remove(&self.key)),
@@ -128,21 +138,21 @@ mod tests {
 
     #[test]
     fn a_proof_is_offered_for_a_while() {
-        let shelf = Arc::new(Shelf::new(&["a.test".into()]));
-        let offered = shelf.offer_http("token", "token.thumb");
-        assert_eq!(shelf.http_proof("token").as_deref(), Some("token.thumb"));
-        assert_eq!(shelf.http_proof("other"), None);
+        let certificates = Arc::new(CertificateStore::new(&["a.test".into()]));
+        let offered = certificates.offer_http("token", "token.thumb");
+        assert_eq!(certificates.http_proof("token").as_deref(), Some("token.thumb"));
+        assert_eq!(certificates.http_proof("other"), None);
         drop(offered);
-        assert_eq!(shelf.http_proof("token"), None);
+        assert_eq!(certificates.http_proof("token"), None);
     }
 
     #[test]
     fn a_refused_host_is_told_once() {
-        let shelf = Shelf::new(&["a.test".into()]);
-        shelf.refuse("a.test");
-        shelf.refuse("a.test");
-        assert_eq!(shelf.told().len(), 1);
-        shelf.refuse("a.test");
-        assert!(shelf.told().is_empty());
+        let certificates = CertificateStore::new(&["a.test".into()]);
+        certificates.refuse("a.test");
+        certificates.refuse("a.test");
+        assert_eq!(certificates.told().len(), 1);
+        certificates.refuse("a.test");
+        assert!(certificates.told().is_empty());
     }
 }
