@@ -5,57 +5,11 @@ use std::{fmt::Write, sync::atomic::Ordering::Relaxed};
 
 use crate::{
     clock::Micros,
-    config::AccessLogFormat,
-    exchange::Exchange,
+    exchange::{Counters, Ending, Exchange, Head},
     local_time::{local_time, RFC_3339},
+    log::AccessLogFormat,
     outbound_advice::{CALLS, OPENED, OWN},
-    worker::frame::Counters,
 };
-use http::{header, request::Parts, HeaderMap, Method, Uri, Version};
-
-/// What the line needs of the request head.
-#[derive(Debug, Clone)]
-pub struct Head {
-    pub method: Method,
-    pub uri: Uri,
-    pub version: Version,
-    pub referer: Option<String>,
-    pub user_agent: Option<String>,
-}
-
-impl Head {
-    pub fn of(parts: &Parts) -> Head {
-        Head {
-            method: parts.method.clone(),
-            uri: asked(parts),
-            version: parts.version,
-            referer: text(&parts.headers, header::REFERER),
-            user_agent: text(&parts.headers, header::USER_AGENT),
-        }
-    }
-}
-
-/// The request target as the client wrote it; of HTTP/2's pseudo-header fields only the path.
-fn asked(parts: &Parts) -> Uri {
-    match parts.uri.path_and_query() {
-        Some(path) if parts.version == Version::HTTP_2 => Uri::from(path.clone()),
-        _ => parts.uri.clone(),
-    }
-}
-
-fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
-    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
-}
-
-/// How an exchange ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ending {
-    pub status: u16,
-    /// Body bytes handed to the connection.
-    pub bytes: u64,
-    /// The client was handed the whole response. false: it was cut off, by the client or by an app that broke off.
-    pub complete: bool,
-}
 
 /// The line, without its line end. `Off` has none.
 pub fn line(format: AccessLogFormat, head: &Head, exchange: &Exchange, ending: Ending) -> Option<String> {
@@ -197,11 +151,12 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use http::{Method, Version};
+
     use super::*;
     use crate::{
-        exchange::{Connection, Timeline},
+        exchange::{Connection, Counters, Timeline},
         metrics,
-        worker::frame::Counters,
     };
     use std::sync::Arc;
 

@@ -13,8 +13,7 @@ use http::{header, request::Parts, HeaderValue, Response, StatusCode};
 
 use crate::{
     account::{self, acting, Acting, RunAs},
-    config::show_duration,
-    dispatch::{queue::Refused, Failure, GivenUp},
+    dispatch::{origin::Unavailable, queue::Refused, Failure, GivenUp},
     exchange::Exchange,
     front::Front,
     guard::SLOW_BODY,
@@ -27,7 +26,7 @@ use crate::{
     pages,
     route::Site,
     static_files,
-    supervisor::app::Unavailable,
+    units::show_duration,
     upstream, worker,
 };
 
@@ -49,7 +48,7 @@ pub async fn from_app(site: &Site, head: &Parts, exchange: &mut Exchange, respon
         None => Err(std::io::ErrorKind::PermissionDenied.into()),
     };
     match sent {
-        Ok(response) => response.map(ResponseBody::File),
+        Ok(response) => response.map(ResponseBody::stream),
         Err(error) => {
             exchange.note = Some(format!("the app sent {}: {error}", path.display()));
             status(site, head, exchange, StatusCode::NOT_FOUND, "The file of this page is missing.")

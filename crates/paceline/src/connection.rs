@@ -28,7 +28,7 @@ use crate::{
     },
     guard::{Guarded, Talk, Turn},
     http::{body::ResponseBody, hop::connection_has, incoming::LeftUnread},
-    pipeline,
+    pipeline::{self, Link},
 };
 
 /// The parser's buffer, at least: what it writes at once, and reads of a body at once.
@@ -133,7 +133,8 @@ where
                 return Ok(response.map(|body| Answering { body, _turn: turn }));
             }
             let draining = server.clone();
-            let mut response = pipeline::run(server, connection, request, Some(interim.0.clone())).await;
+            let link = Link { hints: Some(interim.0.clone()), hold: None, pace: None };
+            let mut response = pipeline::run(server, connection, request, link).await;
             interim.lock().still_sending = response.extensions().get::<LeftUnread>().is_some();
             if asks_for_another_protocol {
                 talk.protocol(response.status() == StatusCode::SWITCHING_PROTOCOLS);

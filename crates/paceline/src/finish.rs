@@ -14,15 +14,13 @@ use http::{request::Parts, HeaderValue, Response};
 use http_body::{Body, Frame, SizeHint};
 
 use crate::{
-    access_log::{self, Ending, Head},
-    clock,
-    config::AccessLogFormat,
+    access_log, clock,
     dispatch::expectations::label,
-    exchange::Exchange,
+    exchange::{Ending, Exchange, Head},
     front::Front,
     http::body::ResponseBody,
     live::{Client, Step},
-    log::{Log, Name},
+    log::{AccessLogFormat, Log, Name},
     metrics::{self, Answered, Kind},
     outbound_advice::Advice,
     route::Site,
@@ -56,7 +54,7 @@ pub fn response(mut response: Outgoing, mut record: Record, site: Option<&Site>)
             return response;
         }
     }
-    response.map(|body| ResponseBody::Logged(Box::new(Logged { body, record })))
+    response.map(|body| ResponseBody::stream(Logged { body, record }))
 }
 
 /// A body whose end is counted and logged.

@@ -5,15 +5,12 @@ use std::time::Duration;
 
 use http::{header, request::Parts, HeaderMap, HeaderValue, Method, Response, StatusCode};
 
-use crate::{
-    exchange::Client,
-    http::{body::ResponseBody, env},
-};
+use crate::{exchange::Client, http::body::ResponseBody, http::host};
 
 /// The redirect to the same address over https. `port`: of our own TLS listener, for clients that speak with us directly.
 /// None: the request names no host to go to.
 pub fn redirect(head: &Parts, host: &str, client: &Client, port: Option<u16>) -> Option<Response<ResponseBody>> {
-    let (name, _) = env::split_host(host);
+    let (name, _) = host::split_host(host);
     let port = port.filter(|port| !client.proxied && *port != 443);
     let port = port.map_or_else(String::new, |port| format!(":{port}"));
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());

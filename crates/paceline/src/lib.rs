@@ -49,5 +49,6 @@ pub mod striped;
 pub mod supervisor;
 pub mod tls;
 pub mod traces;
+pub mod units;
 pub mod upstream;
 pub mod worker;

@@ -6,7 +6,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use crate::worker::frame::Counters;
+use crate::exchange::Counters;
 
 /// Calls of the request, and how long they took.
 pub const CALLS: &str = "outbound";

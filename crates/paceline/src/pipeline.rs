@@ -21,17 +21,17 @@ use crate::{
     answers,
     caching::{Fetch, Fetched, Looked, SiteCache},
     clock, compress, dispatch,
-    exchange::{Connection, Exchange, Hints, Upgrade},
+    exchange::{Connection, Exchange, Hints, Hold, Upgrade},
     finish::{self, Record},
     forwarded, fragments,
     front::Front,
     http::{
         body::ResponseBody,
-        env,
-        incoming::{self, RequestBody},
+        host, http2_message,
+        incoming::{self, BodyPace, RequestBody},
         strict::Refusal,
     },
-    http2, https_only,
+    https_only,
     live::{Listed, Step},
     metrics::Kind,
     route::Site,
@@ -58,34 +58,40 @@ impl Future for Running {
     }
 }
 
+/// What a connection lends to an exchange.
+pub struct Link {
+    /// Where interim responses go. None: they can't be sent.
+    pub hints: Option<Hints>,
+    /// Counts as a request in flight for as long as it is held.
+    pub hold: Option<Hold>,
+    /// The time that the request's body has, where the connection does not know it by itself.
+    pub pace: Option<Box<dyn BodyPace>>,
+}
+
 /// Answers one request. Always: whatever goes wrong is an answer too.
-pub fn run(
-    server: Arc<Front>,
-    connection: Arc<Connection>,
-    mut request: Request<Incoming>,
-    hints: Option<Hints>,
-) -> Running {
+pub fn run(server: Arc<Front>, connection: Arc<Connection>, mut request: Request<Incoming>, link: Link) -> Running {
+    let Link { hints, hold, pace } = link;
     let client = forwarded::client(request.headers_mut(), &connection, &server.config.trusted_proxies);
     let is_http2 = request.version() == Version::HTTP_2;
-    let admitted = if is_http2 { http2::admit(&mut request, &server.config.client.heads) } else { Ok(()) };
+    let admitted = if is_http2 { http2_message::admit(&mut request, &server.config.client.heads) } else { Ok(()) };
     // HTTP/1.0 knows no interim responses (RFC 9110 section 15.2).
     let hints = hints.filter(|_| request.version() == Version::HTTP_11);
-    let web_socket = http2::is_web_socket(request.extensions());
+    let web_socket = http2_message::is_web_socket(request.extensions());
     let upgrade = request.headers().contains_key(header::UPGRADE).then(|| Upgrade {
         on: hyper::upgrade::on(&mut request),
-        stream: request.extensions().get().cloned(),
+        stream: hold,
         live: Listed::default(),
     });
     let mut exchange = Exchange::begin(connection, request.headers().get("x-request-id"), hints, upgrade);
     exchange.client = client;
     let (mut head, body) = request.into_parts();
-    let body = incoming::Arriving::new(body, || http2::paced(&head.extensions, &server.config.client.patience));
+    let body = incoming::Arriving::new(body, pace);
     exchange.trace = server.tracer.as_ref().map(|tracer| tracer.begin(&mut head.headers));
     let asked = compress::Asked::of(&head.method, &head.headers);
 
     // route
-    let host = exchange.client.host.clone().unwrap_or_else(|| env::host(&head).into_owned());
-    let site = server.routes().find(env::split_host(&host).0).cloned();
+    let host = exchange.client.host.clone().unwrap_or_else(|| host::host(&head).into_owned());
+    let site = server.routes().find(host::split_host(&host).0).cloned();
     exchange.site = site.as_ref().map(|site| site.metrics.clone());
     if let Some(capability) = site.as_deref().and_then(fragments::capability) {
         head.headers.append(fragments::SURROGATE_CAPABILITY, capability);
@@ -113,7 +119,7 @@ pub fn run(
 
         // write, log
         if is_http2 {
-            http2::answer(&mut response, web_socket);
+            http2_message::answer(&mut response, web_socket);
         }
         finish::response(response, record, site.as_deref())
     };
@@ -147,7 +153,7 @@ fn has_body(body: Option<&incoming::Arriving>) -> bool {
 /// What is answered before the site is asked.
 fn at_once(
     server: &Front,
-    admitted: Result<(), http2::Refused>,
+    admitted: Result<(), http2_message::Refused>,
     head: &Parts,
     host: &str,
     site: Option<&Site>,
@@ -233,12 +239,12 @@ async fn from_site(
     if let (Some(folder), Some(read_as)) = (folder, &site.read_as) {
         if let Some(response) = Acting::new(read_as.clone(), Box::pin(folder.answer(head))).await {
             exchange.kind = Kind::Static;
-            return Given::Finished(response.map(ResponseBody::File));
+            return Given::Finished(response.map(ResponseBody::stream));
         }
         let not_allowed = || acting(read_as, || folder.method_not_allowed(head));
         if let Some(response) = site.is_files().then(not_allowed).flatten() {
             exchange.kind = Kind::Static;
-            return Given::Finished(response.map(ResponseBody::File));
+            return Given::Finished(response.map(ResponseBody::stream));
         }
     }
     if site.is_files() {
@@ -364,7 +370,7 @@ async fn ask(
         (None, None) => Kind::Front,
     };
     match (&site.app, &site.upstream) {
-        (Some(app), _) => match dispatch::run(app, head, body, exchange).await {
+        (Some(app), _) => match dispatch::run(app.as_ref(), head, body, exchange).await {
             Ok(response) => answers::from_app(site, head, exchange, response).await,
             Err(failure) => answers::failure(site, head, exchange, failure),
         },

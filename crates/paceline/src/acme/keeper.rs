@@ -14,12 +14,13 @@ use tokio::{
 
 use super::{authority::Authority, order, schedule, storage::Storage, trouble::Failure, validity::Validity};
 use crate::{
-    config::{show_duration, AcmeConfig},
+    config::AcmeConfig,
     log::{Log, Name},
     tls::{
         certificate::{self, Certificate},
         CertificateStore, Proof,
     },
+    units::show_duration,
 };
 
 /// One attempt, with all that an authority may take.

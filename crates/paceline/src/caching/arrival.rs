@@ -218,7 +218,7 @@ impl SiteCache {
         let said = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let length = body.size_hint().exact().or(said);
         match body {
-            ResponseBody::Raw(_) => Err(Reason::Upgrade),
+            ResponseBody::Hijacked(_) => Err(Reason::Upgrade),
             _ if length.is_some_and(|length| length > self.settings.object) => Err(Reason::Size),
             _ => Ok(decided),
         }
@@ -374,7 +374,7 @@ impl SiteCache {
                 if let Some(length) = length {
                     parts.headers.insert(header::CONTENT_LENGTH, length.into());
                 }
-                let body = reader.map_or(ResponseBody::Empty, ResponseBody::Shared);
+                let body = reader.map_or(ResponseBody::Empty, ResponseBody::stream);
                 let mut response = Response::from_parts(parts, body);
                 response.extensions_mut().insert(wanted.status);
                 response

@@ -172,7 +172,7 @@ impl SiteCache {
                     answer::stored(&answering)?
                 } else {
                     let mut response = answer::stored(&answering)?;
-                    *response.body_mut() = ResponseBody::Shared(body.reader()?);
+                    *response.body_mut() = ResponseBody::stream(body.reader()?);
                     response.extensions_mut().remove::<crate::compress::Memo>();
                     response
                 }

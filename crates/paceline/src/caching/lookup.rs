@@ -26,10 +26,7 @@ use super::{
     sessions::Visitor,
     SiteCache,
 };
-use crate::{
-    exchange::Exchange,
-    http::{body::ResponseBody, env},
-};
+use crate::{exchange::Exchange, http::body::ResponseBody, http::host};
 
 /// What is to be done with a request.
 pub enum Looked {
@@ -118,7 +115,7 @@ impl SiteCache {
             rule.is_some_and(|rule| rule.admits(head).is_err() || self.brings_unnamed_session(rule, &head.headers));
         let rule = rule.filter(|_| !own);
         let visitor = rule.map(|rule| self.cache.visitor(rule, &head.headers));
-        let host = exchange.client.host.as_deref().map_or_else(|| env::host(head), Cow::Borrowed);
+        let host = exchange.client.host.as_deref().map_or_else(|| host::host(head), Cow::Borrowed);
         let full = head.uri.path_and_query().map_or(path, |full| full.as_str());
         let canonical = self.canonical(exchange.client.scheme(), &host, full);
         let target =

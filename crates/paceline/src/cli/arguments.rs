@@ -129,9 +129,12 @@ fn told(error: &clap::Error) -> CliExit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{
-        test_folder::{around, Folder},
-        AccessLogFormat, Config,
+    use crate::{
+        config::{
+            test_folder::{around, Folder},
+            Config,
+        },
+        log::AccessLogFormat,
     };
 
     fn run(folder: &Folder, line: &str) -> Result<Command, CliExit> {

@@ -45,7 +45,7 @@ pub fn eligible(response: &Response<ResponseBody>, min: u64) -> bool {
     let (status, headers) = (response.status(), response.headers());
     let has_content = !status.is_informational()
         && ![StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::PARTIAL_CONTENT].contains(&status);
-    let is_ours = !matches!(response.body(), ResponseBody::Raw(_) | ResponseBody::Empty | ResponseBody::Compressed(_));
+    let is_ours = !matches!(response.body(), ResponseBody::Hijacked(_) | ResponseBody::Empty);
     has_content
         && is_ours
         && !headers.contains_key(header::CONTENT_ENCODING)

@@ -132,7 +132,7 @@ pub fn response(asked: &Asked, settings: Settings, response: Response<ResponseBo
                 ResponseBody::Whole(bytes)
             }
         },
-        body => ResponseBody::Compressed(Box::new(CompressedBody::new(body, encoder))),
+        body => ResponseBody::stream(CompressedBody::new(body, encoder)),
     };
     Response::from_parts(head, body)
 }

@@ -76,7 +76,7 @@ fn what_the_app_flushed_can_be_decoded_before_more_comes() {
     for coding in ["gzip", "br", "zstd"] {
         run(async {
             let (mut writer, reader) = response_buffer::buffer(1 << 20, 0);
-            let arriving = answer(200, &[("content-type", "text/plain")], ResponseBody::Arriving(reader));
+            let arriving = answer(200, &[("content-type", "text/plain")], ResponseBody::stream(reader));
             let asked = asked(Method::GET, &[("accept-encoding", coding)]);
             let mut body = response(&asked, SETTINGS, arriving).into_body();
             let mut sent = Vec::new();
@@ -111,7 +111,7 @@ fn decode_beginning(coding: &str, bytes: &[u8], length: usize) -> Vec<u8> {
 fn a_body_that_breaks_off_does_not_end_well() {
     run(async {
         let (mut writer, reader) = response_buffer::buffer(1 << 20, 0);
-        let arriving = answer(200, &[("content-type", "text/plain")], ResponseBody::Arriving(reader));
+        let arriving = answer(200, &[("content-type", "text/plain")], ResponseBody::stream(reader));
         writer.write(Bytes::from("some")).await.unwrap();
         writer.abort();
         let body = response(&asked(Method::GET, &[("accept-encoding", "gzip")]), SETTINGS, arriving).into_body();
@@ -242,7 +242,7 @@ fn pieces_that_are_there_at_once_are_compressed_together() {
             writer.write(piece.into()).await.unwrap();
         }
         drop(writer);
-        let arriving = answer(200, &[("content-type", "text/plain")], ResponseBody::Arriving(reader));
+        let arriving = answer(200, &[("content-type", "text/plain")], ResponseBody::stream(reader));
         let mut body = response(&asked(Method::GET, &[("accept-encoding", "gzip")]), SETTINGS, arriving).into_body();
         let (mut frames, mut sent) = (0, Vec::new());
         while let Some(frame) = body.frame().await {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use cache::stubborn::{Rule, SetCookie};
 use toml_edit::{Item, TableLike};
 
-use super::value::{duration, tables_of};
+use super::value::tables_of;
+use crate::units::parse_duration;
 
 /// The keys of the table, in the order of the text.
 const KEYS: [&str; 7] =
@@ -25,7 +26,7 @@ pub fn parse(text: &str) -> Result<Rule, String> {
     for word in words {
         let (key, value) = word.split_once('=').ok_or_else(|| format!("has {word:?}, which is no KEY=VALUE"))?;
         let time = || {
-            let time = duration(value).filter(|time| *time <= YEAR);
+            let time = parse_duration(value).filter(|time| *time <= YEAR);
             let time = time.ok_or_else(|| format!("must have a {key} like \"5s\" or \"10m\", not {value:?}"))?;
             Ok::<u64, String>(time.as_millis() as u64)
         };

@@ -40,7 +40,7 @@ pub use options::{all as all_options, Opt, Preset, Scope, GROUPS};
 pub use process::{ProcessConfig, Restart};
 pub use resolve::OF_FOLDER;
 pub use trusted::TrustedProxies;
-pub use value::{show_bytes, show_duration, Kind, Value};
+pub use value::{Kind, Value};
 
 use crate::upstream::Address;
 
@@ -90,7 +90,7 @@ pub struct Config {
     pub shutdown_delay: Duration,
     /// Where traces go. None: there are none.
     pub traces: Option<crate::traces::Settings>,
-    pub log: LogConfig,
+    pub log: crate::log::LogConfig,
     pub client: ClientLimits,
     /// Lines to log once at start: settings of config/puma.rb without a meaning here, and the like.
     pub notices: Vec<String>,
@@ -134,6 +134,13 @@ impl From<Bind> for Listening {
     fn from(bind: Bind) -> Listening {
         Listening { bind, tls: None, proxy_protocol: false, h2c: false }
     }
+}
+
+/// How a site puts pages together.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EsiConfig {
+    /// Other sites of this server that its pages may include, by their hosts, in small letters.
+    pub hosts: Vec<String>,
 }
 
 /// Files of a certificate chain and its private key, PEM.
@@ -181,51 +188,6 @@ pub struct Http2Config {
     pub ping_timeout: Duration,
     /// How long a connection may be without a request.
     pub idle_timeout: Duration,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AccessLogFormat {
-    /// Apache combined, followed by `queue=0.2ms app=12.4ms ...`.
-    Combined,
-    Json,
-    Off,
-}
-
-/// How the server's events and the output of applications are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    Text,
-    /// One object a line.
-    Json,
-}
-
-#[derive(Debug, Clone)]
-pub struct LogConfig {
-    pub format: LogFormat,
-    pub access_format: AccessLogFormat,
-    /// None: standard output.
-    pub access_path: Option<PathBuf>,
-    /// The app's own output and the server's events. None: standard error.
-    pub app_path: Option<PathBuf>,
-    /// Bytes after which a file becomes an old one. None: they grow.
-    pub max_size: Option<u64>,
-    /// Old files that stay.
-    pub keep: usize,
-}
-
-impl LogConfig {
-    /// Nothing is written.
-    pub fn nowhere() -> LogConfig {
-        let nowhere = || Some(PathBuf::from("/dev/null"));
-        LogConfig {
-            format: LogFormat::Text,
-            access_format: AccessLogFormat::Off,
-            access_path: nowhere(),
-            app_path: nowhere(),
-            max_size: None,
-            keep: 1,
-        }
-    }
 }
 
 /// Where the control socket is.
@@ -392,7 +354,7 @@ pub struct SiteConfig {
     /// None: it keeps no pages.
     pub cache: Option<crate::caching::Settings>,
     /// How pages are put together from fragments. None: they are not.
-    pub esi: Option<crate::fragments::Settings>,
+    pub esi: Option<EsiConfig>,
     /// What its processes may call through the front. None: nothing.
     pub egress: Option<crate::egress::Policy>,
     /// How often one address may ask for what.

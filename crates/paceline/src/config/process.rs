@@ -6,7 +6,8 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use rustix::process::Signal;
 use toml_edit::{Item, TableLike, Value as TomlValue};
 
-use super::value::{duration, tables_of};
+use super::value::tables_of;
+use crate::units::parse_duration;
 
 /// A program beside the workers of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,7 +99,7 @@ fn process(table: &dyn TableLike) -> Result<ProcessConfig, String> {
     };
     let stop_timeout = match text("stop_timeout")? {
         None => STOP_TIMEOUT,
-        Some(text) => duration(text)
+        Some(text) => parse_duration(text)
             .filter(|time| *time <= LONGEST_STOP)
             .ok_or_else(|| format!("must have a stop_timeout like \"30s\", at most 1h, not {text:?}"))?,
     };

@@ -10,16 +10,16 @@ use super::{
     option_checks::parse_network,
     paceline_toml::TomlTable,
     value::Value,
-    AccessLogFormat, AcmeConfig, AppKind, Bind, CertificatePair, ClientLimits, ControlConfig, Http2Config, Listening,
-    LogConfig, LogFormat, RubyTuning, SiteConfig, TlsConfig, TrustedProxies, WorkerLimits,
+    AcmeConfig, AppKind, Bind, CertificatePair, ClientLimits, ControlConfig, EsiConfig, Http2Config, Listening,
+    RubyTuning, SiteConfig, TlsConfig, TrustedProxies, WorkerLimits,
 };
 use crate::{
     caching,
     compress::{Effort, Settings},
     egress::Policy,
-    fragments,
     guard::Patience,
     http::strict::Limits,
+    log::{AccessLogFormat, LogConfig, LogFormat},
     rate_limit::Rule,
     traces,
     upstream::Address,
@@ -297,7 +297,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
             recode: view.bool("compress"),
             rules: view.list("cache").iter().filter_map(|rule| cache_rule::parse(rule).ok()).collect(),
         }),
-        esi: (view.bool("page_cache") && view.bool("esi")).then(|| fragments::Settings {
+        esi: (view.bool("page_cache") && view.bool("esi")).then(|| EsiConfig {
             hosts: view.list("esi_hosts").iter().map(|host| host.to_ascii_lowercase()).collect(),
         }),
         egress: view.bool("egress").then(|| egress(view)),

@@ -9,7 +9,10 @@ use super::{
     cache_rule,
     process::{self, ProcessConfig},
 };
-use crate::rate_limit::Rule;
+use crate::{
+    rate_limit::Rule,
+    units::{parse_bytes, parse_duration, show_bytes, show_duration},
+};
 
 /// What a setting's value may be.
 #[derive(Clone, Copy)]
@@ -142,10 +145,10 @@ impl Kind {
             }
             Kind::Bytes { off: true, .. } if matches!(text, "off" | "0") => Ok(Value::Off),
             Kind::Bytes { min, max, .. } => {
-                bytes(text).filter(|n| (min..=max).contains(n)).map(Value::Int).ok_or_else(wrong)
+                parse_bytes(text).filter(|n| (min..=max).contains(n)).map(Value::Int).ok_or_else(wrong)
             }
             Kind::Duration { off: true, .. } if text == "off" => Ok(Value::Off),
-            Kind::Duration { min, max, .. } => duration(text)
+            Kind::Duration { min, max, .. } => parse_duration(text)
                 .or_else(|| text.parse().ok().map(Duration::from_secs))
                 .filter(|d| (min..=max).contains(d))
                 .map(Value::Duration)
@@ -279,56 +282,6 @@ fn described(item: &Item) -> String {
     }
 }
 
-/// 1024 bytes are both 1KB and 1KiB.
-fn bytes(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
-    let factor: u64 = match text[digits.len()..].trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" | "kb" | "kib" => 1 << 10,
-        "m" | "mb" | "mib" => 1 << 20,
-        "g" | "gb" | "gib" => 1 << 30,
-        "t" | "tb" | "tib" => 1 << 40,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(factor)
-}
-
-pub(super) fn duration(text: &str) -> Option<Duration> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
-    let millis: u64 = match text[digits.len()..].trim() {
-        "ms" => 1,
-        "s" => 1000,
-        "m" | "min" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        "y" => 365 * 86_400_000,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(millis).map(Duration::from_millis)
-}
-
-pub fn show_bytes(count: u64) -> String {
-    match count {
-        0 => "0".into(),
-        n if n % (1 << 40) == 0 => format!("{}TB", n >> 40),
-        n if n % (1 << 30) == 0 => format!("{}GB", n >> 30),
-        n if n % (1 << 20) == 0 => format!("{}MB", n >> 20),
-        n if n % (1 << 10) == 0 => format!("{}KB", n >> 10),
-        n => format!("{n}B"),
-    }
-}
-
-pub fn show_duration(time: Duration) -> String {
-    match time.as_millis() {
-        0 => "0s".into(),
-        n if n % 86_400_000 == 0 => format!("{}d", n / 86_400_000),
-        n if n % 3_600_000 == 0 => format!("{}h", n / 3_600_000),
-        n if n % 60_000 == 0 => format!("{}m", n / 60_000),
-        n if n % 1000 == 0 => format!("{}s", n / 1000),
-        n => format!("{n}ms"),
-    }
-}
-
 /// `5:4`: two numbers, the larger one first.
 fn is_backwards(range: &str) -> bool {
     let Some((min, max)) = range.split_once(':') else { return false };
@@ -410,10 +363,10 @@ mod tests {
     #[test]
     fn sizes_and_times_are_shown_as_they_are_read() {
         for text in ["1B", "64KB", "3MB", "1GB", "2TB"] {
-            assert_eq!(bytes(text).map(show_bytes).as_deref(), Some(text));
+            assert_eq!(parse_bytes(text).map(show_bytes).as_deref(), Some(text));
         }
         for text in ["1ms", "5s", "2m", "3h", "7d"] {
-            assert_eq!(duration(text).map(show_duration).as_deref(), Some(text));
+            assert_eq!(parse_duration(text).map(show_duration).as_deref(), Some(text));
         }
     }
 

@@ -27,14 +27,15 @@ use super::{
 };
 use crate::{
     account::Acting,
-    exchange::Hints,
-    http::{incoming::Arriving, response::header_map, spool::NamedSpool},
+    dispatch::rack::response::header_map,
+    exchange::{Counters, Hints},
+    http::{incoming::Arriving, spool::NamedSpool},
     live::{Held, Listed},
     memory::BODIES,
     static_files::{self, FileBody},
     worker::{
         channel::{Misdirected, Progress},
-        frame::{encode, kind, AppError, Counters, FromWorker, HeadKind, HeaderPairs, RequestNumber},
+        frame::{encode, kind, AppError, FromWorker, HeadKind, HeaderPairs, RequestNumber},
     },
 };
 

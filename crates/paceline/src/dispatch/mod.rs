@@ -4,7 +4,9 @@
 pub mod comparison;
 pub mod conversation;
 pub mod expectations;
+pub mod origin;
 pub mod queue;
+pub mod rack;
 pub mod replay;
 mod request_body;
 pub mod response_buffer;
@@ -15,15 +17,16 @@ use std::time::Duration;
 use self::{
     comparison::End,
     conversation::{converse, Answer, Conversation, Request},
+    origin::{Limits, Origin, Unavailable},
     queue::{Again, WorkerId},
 };
 use crate::{
     clock,
+    dispatch::rack::{env, hijack, response},
     exchange::Exchange,
-    http::{body::ResponseBody, env, hijack, incoming::RequestBody, response},
+    http::{body::ResponseBody, incoming::RequestBody},
     incidents::InHand,
     live::Step,
-    supervisor::app::{App, Unavailable},
     worker::frame::{next_number, AppError},
 };
 use bytes::Bytes;
@@ -66,11 +69,12 @@ const UNREAD: u32 = 3;
 /// Asks a worker of `app`. A request whose worker dies is asked again, once and alone in a worker, if it is idempotent (RFC 9110 section
 /// 9.2.2); and a few times if no worker had read it, since then it killed none.
 pub async fn run(
-    app: &App,
+    app: &impl Origin,
     head: &Parts,
     body: RequestBody,
     exchange: &mut Exchange,
 ) -> Result<Response<ResponseBody>, Failure> {
+    let Limits { early_hints, soft_timeout, hard_timeout, response_memory, response_spool } = app.limits();
     let facts = env::Facts {
         client: &exchange.client,
         local: exchange.connection.local,
@@ -79,14 +83,14 @@ pub async fn run(
         // HTTP/2 has no connection to give away, but a stream that was asked to be a WebSocket.
         may_hijack: head.version != Version::HTTP_2 || exchange.upgrade.is_some(),
         number: next_number(),
-        early_hints: app.site.early_hints,
+        early_hints,
     };
     let in_memory = match &body {
         RequestBody::Memory(bytes) => bytes.clone(),
         _ => Bytes::new(),
     };
     let mut fingerprint = None;
-    let suspects = &app.suspects;
+    let suspects = app.suspects();
     if suspects.any() {
         let known = suspects.fingerprint(head, &in_memory);
         if let Some(time) = suspects.refuses(known, clock::now()) {
@@ -129,10 +133,10 @@ pub async fn run(
             spooled: spooled.clone(),
             method: head.method.clone(),
             uri: head.uri.clone(),
-            soft_timeout: app.site.app_soft_timeout,
-            hard_timeout: app.site.app_hard_timeout,
-            memory: app.site.response_memory,
-            spool: app.site.response_spool,
+            soft_timeout,
+            hard_timeout,
+            memory: response_memory,
+            spool: response_spool,
             hints: exchange.hints.clone(),
             counters: exchange.counters.clone(),
             live: exchange.live.clone(),
@@ -216,7 +220,7 @@ fn ended(answer: &Answer, since: clock::Micros) -> End {
 
 /// For the post-mortem of the worker. A response that had begun when its worker died is not among these: it is cut off.
 #[cold]
-fn lost(app: &App, (worker, thread): (WorkerId, usize), head: &Parts, exchange: &Exchange, outcome: &str) {
+fn lost(app: &impl Origin, (worker, thread): (WorkerId, usize), head: &Parts, exchange: &Exchange, outcome: &str) {
     let request = InHand {
         id: exchange.id.clone(),
         method: head.method.as_str().into(),
@@ -225,7 +229,7 @@ fn lost(app: &App, (worker, thread): (WorkerId, usize), head: &Parts, exchange: 
         age_ms: clock::now().saturating_sub(exchange.timeline.head_read) / 1000,
         outcome: outcome.into(),
     };
-    app.incidents.lost(&app.site.name, worker, request);
+    app.lost(worker, request);
 }
 
 fn is_idempotent(method: &Method) -> bool {

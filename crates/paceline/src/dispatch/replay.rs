@@ -12,8 +12,9 @@ use super::{
     queue::Queue,
 };
 use crate::{
+    dispatch::rack::{env, response},
     exchange::{Connection, Exchange},
-    http::{env, incoming::RequestBody, response},
+    http::incoming::RequestBody,
     worker::frame::{next_number, AppError},
 };
 

@@ -84,7 +84,7 @@ impl Fetch {
     fn answered(&mut self, answered: Option<Answered>) -> Came {
         let Some((response, note)) = answered else { return Came::Failed("was not answered".into()) };
         let (mut parts, body) = response.into_parts();
-        if !parts.status.is_success() || matches!(body, ResponseBody::Raw(_)) {
+        if !parts.status.is_success() || matches!(body, ResponseBody::Hijacked(_)) {
             let note = note.map_or(String::new(), |note| format!(" ({note})"));
             return Came::Failed(format!("status {}{note}", parts.status.as_u16()));
         }

@@ -26,8 +26,14 @@ use esi::{Assembler, Facts, Limits};
 use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
 use crate::{
-    answers, compress::Memo, exchange::Exchange, front::Front, http::body::ResponseBody, http::env, log::Log,
-    log::Name, route::Site,
+    answers,
+    compress::Memo,
+    exchange::Exchange,
+    front::Front,
+    http::body::ResponseBody,
+    http::host,
+    log::{Log, Name},
+    route::Site,
 };
 
 pub use body::AssembledBody;
@@ -35,13 +41,6 @@ use body::Begun;
 use coded::Decoded;
 use document::Document;
 use place::Place;
-
-/// How a site puts pages together.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Settings {
-    /// Other sites of this server that its pages may include, by their hosts, in small letters.
-    pub hosts: Vec<String>,
-}
 
 /// A fragment as it was answered, and what the log is to say of it.
 pub type Answered = (Response<ResponseBody>, Option<String>);
@@ -107,7 +106,7 @@ pub async fn answer(
 ) -> Response<ResponseBody> {
     let (mut parts, source) = template.into_parts();
     if matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED | StatusCode::PARTIAL_CONTENT)
-        || matches!(source, ResponseBody::Raw(_))
+        || matches!(source, ResponseBody::Hijacked(_))
     {
         return Response::from_parts(parts, source);
     }
@@ -147,7 +146,7 @@ pub async fn answer(
     let body = match begun {
         Begun::Whole(bytes) if bytes.is_empty() => ResponseBody::Empty,
         Begun::Whole(bytes) => ResponseBody::Whole(bytes),
-        Begun::Arriving(body) => ResponseBody::Assembled(body),
+        Begun::Arriving(body) => ResponseBody::Stream(Box::into_pin(body)),
         Begun::Failed => return answers::incomplete(site, head, exchange),
     };
     Response::from_parts(parts, body)
@@ -178,7 +177,7 @@ fn facts(head: &Parts, exchange: &Exchange) -> Facts {
         let lines: Vec<_> = head.headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
         lines.join(separator).into()
     };
-    let host = exchange.client.host.clone().unwrap_or_else(|| env::host(head).into_owned());
+    let host = exchange.client.host.clone().unwrap_or_else(|| host::host(head).into_owned());
     Facts {
         accept_language: lines(header::ACCEPT_LANGUAGE, b","),
         cookie: lines(header::COOKIE, b"; "),

@@ -7,7 +7,7 @@ use esi::{Base, Target};
 use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 
 use super::Page;
-use crate::{exchange::Exchange, http::env, live::Listed, route::Site};
+use crate::{exchange::Exchange, http::host, live::Listed, route::Site};
 
 /// Where a document is from.
 #[derive(Clone)]
@@ -56,7 +56,7 @@ const OF_THE_SITE: [HeaderName; 5] = [
 impl Place {
     /// Of the page itself.
     pub fn of(site: Arc<Site>, head: &Parts, exchange: &Exchange) -> Place {
-        let host = env::host(head).into_owned();
+        let host = host::host(head).into_owned();
         let authority = exchange.client.host.clone().unwrap_or_else(|| host.clone());
         let path = head.uri.path().to_owned();
         Place { site, scheme: exchange.client.scheme(), authority, host, path, foreign: false }
@@ -91,7 +91,7 @@ impl Place {
     }
 
     fn other(&self, authority: String, page: &Page) -> Result<Place, String> {
-        let host = env::split_host(&authority).0;
+        let host = host::split_host(&authority).0;
         let may = self.site.config.esi.as_ref().is_some_and(|settings| settings.hosts.iter().any(|one| one == host));
         if !may {
             return Err(format!("{host} is another host, and not in esi_hosts"));

@@ -94,7 +94,7 @@ fn reserve(config: &Config) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::LogConfig;
+    use crate::log::LogConfig;
 
     #[test]
     fn a_full_house_waits_until_somebody_leaves() {

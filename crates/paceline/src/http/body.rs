@@ -1,8 +1,8 @@
-//! The bodies the front sends: one type for all of them, so that nothing on the way is boxed.
+//! The bodies the front sends: nothing, bytes that are there, or a stream.
 //! It never knows where a body came from.
 
 use std::{
-    io,
+    fmt, io,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -10,32 +10,37 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::dechunk::Dechunked;
-use crate::{
-    caching::SharedReader, compress::CompressedBody, dispatch::response_buffer::Reader, finish::Logged,
-    fragments::AssembledBody, http::hijack::RawBody, static_files::FileBody, upstream::Relayed,
-};
+/// A body that comes in pieces.
+pub type Stream = Pin<Box<dyn Body<Data = Bytes, Error = io::Error> + Send>>;
 
 /// A response body.
 pub enum ResponseBody {
     Empty,
     Whole(Bytes),
-    Arriving(Reader),
-    /// Arriving in chunked coding (the app encoded it itself), decoded here.
-    Dechunked(Dechunked),
-    File(FileBody),
-    /// Relayed from an upstream.
-    Relayed(Box<Relayed>),
-    /// Arriving, for several clients at once.
-    Shared(SharedReader),
-    /// Put together from fragments on its way.
-    Assembled(Box<AssembledBody>),
-    /// Any of these, compressed on its way.
-    Compressed(Box<CompressedBody>),
-    /// What a hijacking app writes after a response head of its own.
-    Raw(RawBody),
-    /// Any of these, with its end logged.
-    Logged(Box<Logged>),
+    Stream(Stream),
+    /// What an app that has hijacked its connection writes after a response head of its own: it is neither stored nor transformed.
+    Hijacked(Stream),
+}
+
+impl ResponseBody {
+    pub fn stream(body: impl Body<Data = Bytes, Error = io::Error> + Send + 'static) -> ResponseBody {
+        ResponseBody::Stream(Box::pin(body))
+    }
+
+    pub fn hijacked(body: impl Body<Data = Bytes, Error = io::Error> + Send + 'static) -> ResponseBody {
+        ResponseBody::Hijacked(Box::pin(body))
+    }
+}
+
+impl fmt::Debug for ResponseBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ResponseBody::Empty => "Empty",
+            ResponseBody::Whole(_) => "Whole",
+            ResponseBody::Stream(_) => "Stream",
+            ResponseBody::Hijacked(_) => "Hijacked",
+        })
+    }
 }
 
 impl From<Vec<u8>> for ResponseBody {
@@ -63,15 +68,7 @@ impl Body for ResponseBody {
                 *this = ResponseBody::Empty;
                 Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
             }
-            ResponseBody::Arriving(reader) => Pin::new(reader).poll_frame(cx),
-            ResponseBody::Dechunked(body) => Pin::new(body).poll_frame(cx),
-            ResponseBody::File(file) => Pin::new(file).poll_frame(cx),
-            ResponseBody::Relayed(body) => Pin::new(body.as_mut()).poll_frame(cx),
-            ResponseBody::Shared(reader) => Pin::new(reader).poll_frame(cx),
-            ResponseBody::Assembled(body) => Pin::new(body.as_mut()).poll_frame(cx),
-            ResponseBody::Compressed(body) => Pin::new(body.as_mut()).poll_frame(cx),
-            ResponseBody::Raw(raw) => Pin::new(raw).poll_frame(cx),
-            ResponseBody::Logged(logged) => Pin::new(logged.as_mut()).poll_frame(cx),
+            ResponseBody::Stream(body) | ResponseBody::Hijacked(body) => body.as_mut().poll_frame(cx),
         }
     }
 
@@ -79,12 +76,7 @@ impl Body for ResponseBody {
         match self {
             ResponseBody::Empty => true,
             ResponseBody::Whole(bytes) => bytes.is_empty(),
-            ResponseBody::Arriving(reader) => reader.is_end_stream(),
-            ResponseBody::File(file) => file.is_end_stream(),
-            ResponseBody::Relayed(body) => body.is_end_stream(),
-            ResponseBody::Shared(reader) => reader.is_end_stream(),
-            ResponseBody::Logged(logged) => logged.is_end_stream(),
-            _ => false,
+            ResponseBody::Stream(body) | ResponseBody::Hijacked(body) => body.is_end_stream(),
         }
     }
 
@@ -92,11 +84,7 @@ impl Body for ResponseBody {
         match self {
             ResponseBody::Empty => SizeHint::with_exact(0),
             ResponseBody::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            ResponseBody::File(file) => file.size_hint(),
-            ResponseBody::Relayed(body) => body.size_hint(),
-            ResponseBody::Shared(reader) => reader.size_hint(),
-            ResponseBody::Logged(logged) => logged.size_hint(),
-            _ => SizeHint::default(),
+            ResponseBody::Stream(body) | ResponseBody::Hijacked(body) => body.size_hint(),
         }
     }
 }

@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 use tokio::io::{AsyncWriteExt, BufWriter};
 
 use super::spool::NamedSpool;
-use crate::{http2::Paced, memory::BODIES};
+use crate::memory::BODIES;
 
 /// A request body as a worker will get it.
 pub enum RequestBody {
@@ -66,11 +66,19 @@ impl From<Broken> for Unread {
     }
 }
 
+/// The time in which a request body has to come, where the connection knows it (HTTP/2).
+pub trait BodyPace: Send {
+    /// So many bytes have come.
+    fn got(&mut self, bytes: usize);
+    /// While nothing comes: ready when that has been too long.
+    fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+}
+
 /// A request body as it comes from its client.
 pub struct Arriving {
     body: Incoming,
     /// In HTTP/2, where the guard can't know a body's time; until it has ended.
-    paced: Option<Paced>,
+    pace: Option<Box<dyn BodyPace>>,
 }
 
 /// Why no more of it comes.
@@ -92,9 +100,8 @@ impl std::fmt::Display for Broken {
 impl std::error::Error for Broken {}
 
 impl Arriving {
-    pub fn new(body: Incoming, paced: impl FnOnce() -> Option<Paced>) -> Arriving {
-        let paced = if body.is_end_stream() { None } else { paced() };
-        Arriving { body, paced }
+    pub fn new(body: Incoming, pace: Option<Box<dyn BodyPace>>) -> Arriving {
+        Arriving { body, pace }
     }
 }
 
@@ -105,15 +112,15 @@ impl Body for Arriving {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let this = self.get_mut();
         let frame = Pin::new(&mut this.body).poll_frame(cx).map_err(Broken::Off);
-        let Some(paced) = &mut this.paced else { return frame };
+        let Some(pace) = &mut this.pace else { return frame };
         match &frame {
-            Poll::Pending => paced.poll_late(cx).map(|()| Some(Err(Broken::Late))),
+            Poll::Pending => pace.poll_late(cx).map(|()| Some(Err(Broken::Late))),
             Poll::Ready(Some(Ok(came))) => {
-                paced.got(came.data_ref().map_or(0, Bytes::len));
+                pace.got(came.data_ref().map_or(0, Bytes::len));
                 frame
             }
             Poll::Ready(_) => {
-                this.paced = None;
+                this.pace = None;
                 frame
             }
         }

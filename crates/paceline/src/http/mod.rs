@@ -4,14 +4,13 @@
 mod base64;
 pub mod body;
 pub mod coding;
-pub mod dechunk;
-pub mod env;
-pub mod hijack;
 pub mod hop;
+pub mod host;
+pub mod http2_message;
 pub mod incoming;
-pub mod response;
 pub mod spool;
 pub mod strict;
+pub mod tunnel;
 pub mod withheld;
 
 pub use self::base64::base64;

@@ -16,7 +16,7 @@ use tokio::time::{sleep, sleep_until, Instant, Sleep};
 
 use super::streams::Stream;
 use crate::{
-    http::body::ResponseBody,
+    http::{body::ResponseBody, incoming::BodyPace},
     memory::{Held, BODIES},
 };
 
@@ -157,8 +157,14 @@ impl Paced {
         Paced { pace, stream, timer: None, since: None, waited: Duration::ZERO, got: 0, before, excused: 0 }
     }
 
-    /// So many bytes have come.
-    pub fn got(&mut self, bytes: usize) {
+    fn begin_interval(&mut self) {
+        (self.waited, self.got, self.since) = (Duration::ZERO, 0, None);
+        self.before = self.stream.of().received.load(Relaxed);
+    }
+}
+
+impl BodyPace for Paced {
+    fn got(&mut self, bytes: usize) {
         if let Some(since) = self.since.take() {
             self.waited += since.elapsed();
         }
@@ -169,13 +175,7 @@ impl Paced {
         }
     }
 
-    fn begin_interval(&mut self) {
-        (self.waited, self.got, self.since) = (Duration::ZERO, 0, None);
-        self.before = self.stream.of().received.load(Relaxed);
-    }
-
-    /// While nothing comes: ready when that has been too long.
-    pub fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let now = Instant::now();
             let due = *self.since.get_or_insert(now) + self.pace.time.saturating_sub(self.waited);

@@ -3,13 +3,13 @@
 
 mod body;
 mod frames;
-mod message;
 mod streams;
 mod watched;
 
 use std::{io, sync::Arc, time::Duration};
 
 use http::Request;
+use http_body::Body;
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
@@ -17,13 +17,8 @@ use tokio::{
     time::{sleep_until, timeout, Instant},
 };
 
-pub use self::{
-    body::Paced,
-    message::{admit, answer, is_web_socket, Refused},
-    streams::Stream,
-};
 use self::{
-    body::{Answer, Pace},
+    body::{Answer, Pace, Paced},
     streams::{Found, Streams, Tasks},
     watched::Watched,
 };
@@ -31,8 +26,8 @@ use crate::{
     config::Http2Config,
     exchange::Connection,
     front::{drain::Stop, Front},
-    guard::Patience,
-    pipeline,
+    http::incoming::BodyPace,
+    pipeline::{self, Link},
 };
 
 /// How long a client that was told to go (GOAWAY) may stay without an exchange.
@@ -58,13 +53,18 @@ where
     let stream = Watched::new(stream, streams.clone(), patience, limits.header_list);
     let service = service_fn({
         let (streams, tasks) = (streams.clone(), tasks.clone());
-        move |mut request: Request<Incoming>| {
+        move |request: Request<Incoming>| {
             let (server, connection, stream) = (server.clone(), connection.clone(), Streams::open(&streams));
-            request.extensions_mut().insert(stream.clone());
+            // The time that the body has. In HTTP/1 it is the guard's matter.
+            let pace = (!request.body().is_end_stream()).then(|| {
+                let pace = Pace { time: patience.body, bytes: patience.body_bytes };
+                Box::new(Paced::new(pace, stream.clone())) as Box<dyn BodyPace>
+            });
+            // Early hints would need an informational HEADERS frame, which hyper can't send.
+            let link = Link { hints: None, hold: Some(stream.clone()), pace };
             tasks.expect(stream.clone());
             async move {
-                // Early hints would need an informational HEADERS frame, which hyper can't send.
-                let response = pipeline::run(server, connection, request, None).await;
+                let response = pipeline::run(server, connection, request, link).await;
                 stream.answered();
                 Ok::<_, io::Error>(response.map(|body| Answer::new(body, stream)))
             }
@@ -110,12 +110,6 @@ where
             return;
         }
     }
-}
-
-/// The time that the body of an HTTP/2 request has. In HTTP/1 it is the guard's matter.
-pub fn paced(extensions: &http::Extensions, patience: &Patience) -> Option<Paced> {
-    let pace = Pace { time: patience.body, bytes: patience.body_bytes };
-    extensions.get::<Arc<Stream>>().map(|stream| Paced::new(pace, stream.clone()))
 }
 
 fn builder(limits: &Http2Config, tasks: Tasks) -> hyper::server::conn::http2::Builder<Tasks> {

@@ -5,6 +5,7 @@ mod destination;
 mod line;
 mod name;
 mod recent;
+mod settings;
 
 use std::{
     io::{self, IsTerminal},
@@ -19,12 +20,12 @@ use std::{
 
 pub use line::Line;
 pub use name::Name;
+pub use settings::{AccessLogFormat, LogConfig, LogFormat};
 
 use self::{
     destination::{Destination, Rotation},
     recent::Recent,
 };
-use crate::config::{LogConfig, LogFormat};
 
 /// Lines that may wait for the writing thread; beyond that they are dropped and counted.
 const WAITING: usize = 64 << 10;

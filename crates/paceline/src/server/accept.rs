@@ -5,9 +5,9 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use crate::front::{drain::Stop, Front};
 use crate::{
     accepted::{self, Entrance},
+    front::{drain::Stop, Front},
     listen::Listener,
 };
 

@@ -14,8 +14,11 @@ use super::{
     signals::{Signals, Told},
     sites::Sites,
 };
-use crate::front::{drain::Stopping, Front};
-use crate::{http::hijack, log::Name};
+use crate::{
+    front::{drain::Stopping, Front},
+    http::tunnel,
+    log::Name,
+};
 
 /// What Ruby processes get to end after the last request.
 const LAST_MOMENTS: Duration = Duration::from_secs(5);
@@ -43,7 +46,7 @@ pub fn begin(server: &Front) {
     notify::manager("STOPPING=1\nSTATUS=Finishing the requests in hand");
     let delay = server.config.shutdown_delay;
     if !delay.is_zero() {
-        let delay = crate::config::show_duration(delay);
+        let delay = crate::units::show_duration(delay);
         server.log.event(Name::Stopping, format!("Draining: new connections are taken for {delay} more"));
     }
 }
@@ -95,7 +98,7 @@ pub async fn replaced(
     let finished = async {
         let clients = async {
             stopping.drain(LONG_CHANCE.min(grace / 2)).await;
-            hijack::tunnels_closed().await;
+            tunnel::tunnels_closed().await;
         };
         let _ = tokio::time::timeout(grace, clients).await;
         let _ = tokio::time::timeout(LAST_MOMENTS, sites.stop(LAST_MOMENTS)).await;

@@ -17,11 +17,11 @@ use super::{
     survey::{Before, Content, Looks, Prepared, Scan, Survey, Surveyor},
     watched::Watched,
 };
-use crate::front::Front;
 use crate::{
     account::{self, RunAs},
     caching::SiteCache,
     config::{AppKind, Config, SiteConfig},
+    front::Front,
     log::{Log, Name},
     route::{Routes, Site},
     startup_report,

@@ -12,8 +12,13 @@ use super::{
     opening::Entered,
     sites::Sites,
 };
-use crate::front::{Front, UpgradeOutcome};
-use crate::{control::Control, listen, log::Name, supervisor::reaper::Reaper};
+use crate::{
+    control::Control,
+    front::{Front, UpgradeOutcome},
+    listen,
+    log::Name,
+    supervisor::reaper::Reaper,
+};
 
 type UnderWay = Pin<Box<dyn Future<Output = Result<Successor, String>> + Send>>;
 

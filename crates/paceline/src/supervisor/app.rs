@@ -23,10 +23,11 @@ use crate::{
     config::SiteConfig,
     dispatch::{
         expectations::label,
+        origin::{Limits, Origin, Unavailable},
         queue::{Again, Lease, Queue, Refused, WorkerId},
         suspects::Suspects,
     },
-    incidents::Incidents,
+    incidents::{InHand, Incidents},
     log::Log,
     metrics,
     startup_report::{Failure, StartupReport, Step},
@@ -73,13 +74,6 @@ pub enum Order {
         grace: Duration,
         done: oneshot::Sender<()>,
     },
-}
-
-/// Why there is no worker thread for a request.
-pub enum Unavailable {
-    Refused(Refused),
-    /// The app did not start.
-    Failed(Arc<StartupReport>),
 }
 
 /// A handle to one app.
@@ -205,11 +199,29 @@ impl App {
             _ => Ok(()),
         }
     }
+}
+
+impl Origin for App {
+    fn limits(&self) -> Limits {
+        let SiteConfig { early_hints, app_soft_timeout, app_hard_timeout, response_memory, response_spool, .. } =
+            &self.site;
+        Limits {
+            early_hints: *early_hints,
+            soft_timeout: *app_soft_timeout,
+            hard_timeout: *app_hard_timeout,
+            response_memory: *response_memory,
+            response_spool: *response_spool,
+        }
+    }
+
+    fn suspects(&self) -> &Suspects {
+        &self.suspects
+    }
 
     /// A worker thread for a request of this method and path: at once if one is idle for it, else in its turn. An app that is not up is started; one
     /// that failed to start is tried again, so that a reload in the browser is all it takes after mending it. `again`: of a request
     /// whose worker has died.
-    pub async fn lease(&self, request: (&str, &str), again: Option<Again>) -> Result<Lease, Unavailable> {
+    async fn lease(&self, request: (&str, &str), again: Option<Again>) -> Result<Lease, Unavailable> {
         let mut state = self.state.clone();
         let mut patience = self.site.queue_timeout;
         let now = state.borrow_and_update().clone();
@@ -235,5 +247,9 @@ impl App {
                 _ => Err(Unavailable::Refused(Refused::TooOld)),
             },
         }
+    }
+
+    fn lost(&self, worker: WorkerId, request: InHand) {
+        self.incidents.lost(&self.site.name, worker, request);
     }
 }

@@ -10,9 +10,9 @@ use super::{
     reaper::Reaper,
 };
 use crate::{
-    config::{LogConfig, SiteConfig},
+    config::SiteConfig,
     incidents::Incidents,
-    log::Log,
+    log::{Log, LogConfig},
     startup_report::StartupReport,
 };
 

@@ -3,7 +3,6 @@
 //!
 //! Reading order: `context` (which trace), `spans` (what is told), `otlp` (in which form), `delivery` (to whom).
 
-mod context;
 mod delivery;
 mod otlp;
 mod spans;
@@ -20,10 +19,8 @@ use std::{
 use http::{header::HeaderValue, HeaderMap, Uri};
 
 use self::delivery::Message;
-pub use self::{
-    context::{Context, TRACEPARENT},
-    spans::spans,
-};
+pub use self::spans::spans;
+pub use crate::exchange::trace_context::{Context, TRACEPARENT};
 use crate::log::Log;
 
 /// Exchanges whose spans may wait for the thread; what comes then is dropped.

@@ -3,11 +3,10 @@
 
 use serde_json::Value;
 
-use super::{Context, Span};
+use super::Span;
 use crate::{
-    access_log::{Ending, Head},
     clock::Micros,
-    exchange::Exchange,
+    exchange::{trace_context::Context, Ending, Exchange, Head},
     metrics::Kind,
 };
 

@@ -11,9 +11,9 @@ use http::{
 use super::address::Address;
 use crate::{
     exchange::Exchange,
+    http::host,
     http::{
         body::ResponseBody,
-        env,
         hop::{connection_has, keep_end_to_end},
         incoming::{announced, RequestBody},
         withheld::is_withheld,
@@ -59,7 +59,7 @@ pub fn head(head: &Parts, framing: Framing, exchange: &Exchange, address: &Addre
         headers.keys().filter(|&name| is_withheld(name) || name == header::EXPECT).cloned().collect();
     withheld.iter().for_each(|name| drop(headers.remove(name)));
 
-    let host = env::host(head);
+    let host = host::host(head);
     let host = if host.is_empty() { address.authority().into() } else { host };
     insert(&mut headers, header::HOST, &host);
     match framing {
@@ -165,7 +165,7 @@ fn tell_of_client(headers: &mut HeaderMap, exchange: &Exchange, host: &str) {
     let host = client.host.as_deref().unwrap_or(host);
     insert(headers, FORWARDED_HOST, host);
     let default = if client.https { 443 } else { 80 };
-    let port = client.port.or_else(|| env::split_host(host).1?.parse().ok()).unwrap_or(default);
+    let port = client.port.or_else(|| host::split_host(host).1?.parse().ok()).unwrap_or(default);
     insert(headers, FORWARDED_PORT, &port.to_string());
 }
 

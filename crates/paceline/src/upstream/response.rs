@@ -22,7 +22,8 @@ use super::{
 };
 use crate::{
     exchange::Upgrade,
-    http::{body::ResponseBody, hijack, hop::keep_end_to_end},
+    http::tunnel,
+    http::{body::ResponseBody, hop::keep_end_to_end},
 };
 
 /// How long a response's head waits for the first piece of its body. One that is broken from the start is answered with 502; the client
@@ -54,7 +55,7 @@ pub async fn response(
     let body = if has_body {
         let mut relayed = Box::new(Relayed::new(body, connection, pool.clone()));
         relayed.await_first().await.map_err(|error| broken(&error.to_string()))?;
-        ResponseBody::Relayed(relayed)
+        ResponseBody::Stream(Box::into_pin(relayed))
     } else {
         drop(body);
         pool.keep(connection);
@@ -104,7 +105,7 @@ fn switch(mut answer: Response<Incoming>, upgrade: Upgrade) -> Response<Response
     let theirs = hyper::upgrade::on(&mut answer);
     tokio::spawn(async move {
         if let Ok(stream) = theirs.await {
-            hijack::tunnel(upgrade, TokioIo::new(stream), Bytes::new()).await;
+            tunnel::tunnel(upgrade, TokioIo::new(stream), Bytes::new()).await;
         }
     });
     let protocol = answer.headers().get(header::UPGRADE).cloned();

@@ -9,7 +9,7 @@ use std::{
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::fields;
-use crate::clock::Micros;
+use crate::exchange::Counters;
 
 /// Largest payload either side may send.
 pub const MAX_PAYLOAD: usize = 16 << 20;
@@ -135,21 +135,6 @@ pub fn request(number: RequestNumber, flags: u8, env: impl FnOnce(&mut BytesMut)
         out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
         out.put_slice(body);
     })
-}
-
-/// What the worker counted over one request.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Pieces the body came in.
-    pub chunks: u32,
-    /// Time in garbage collection while the request ran, microseconds.
-    pub gc: u32,
-    /// Objects allocated by the process while the request ran.
-    pub allocated: u32,
-    pub app_started: Micros,
-    pub app_finished: Micros,
-    /// Named spans: name, total microseconds, count.
-    pub spans: Vec<(String, u64, u32)>,
 }
 
 /// Response headers in the order the app gave them.

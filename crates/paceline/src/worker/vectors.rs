@@ -7,8 +7,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{
     fields,
-    frame::{self, encode, kind, Counters, FromWorker, HeadKind, Raw, Reply},
+    frame::{self, encode, kind, FromWorker, HeadKind, Raw, Reply},
 };
+use crate::exchange::Counters;
 
 struct Vector {
     name: String,

@@ -26,10 +26,11 @@ use super::{
 };
 use crate::{
     caching::{Disk, Purge},
-    config::{show_duration, CacheDisk},
+    config::CacheDisk,
     front::Front,
     log::Name,
     supervisor::reaper::{Exit, Reaper},
+    units::show_duration,
 };
 
 /// How long the exit of a new program is waited for that has nothing more to say.

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::{leave::kill, Actor};
-use crate::{config::show_duration, log::Name, metrics::Restart};
+use crate::{log::Name, metrics::Restart, units::show_duration};
 
 /// When it is looked at again while others serve: a start that was tried meanwhile may have failed.
 const NEXT_LOOK: Duration = Duration::from_secs(30);

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use super::{incident, leave::kill, Actor};
 use crate::{
     clock,
-    config::show_bytes,
     dispatch::queue::WorkerId,
     incidents::{Incident, Kind},
     log::Name,
@@ -15,6 +14,7 @@ use crate::{
         growth::Grown,
         limits::{self, Seen, Verdict, Why},
     },
+    units::{megabytes, show_bytes},
 };
 
 /// A worker that reaches a limit sooner than this after its fork shows that the limit is too low.
@@ -198,10 +198,6 @@ fn line(who: &str, why: Why, setting: &str, grown: Option<&Grown>, then: &str) -
         )
     });
     format!("{who} {what}{}; {then}", grew.unwrap_or_default())
-}
-
-pub(super) fn megabytes(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / (1 << 20) as f64)
 }
 
 #[cfg(test)]

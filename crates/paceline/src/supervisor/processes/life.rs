@@ -21,13 +21,14 @@ use super::{
 };
 use crate::{
     clock,
-    config::{show_duration, ProcessConfig, SiteConfig},
+    config::{ProcessConfig, SiteConfig},
     incidents::{Incident, Incidents, Kind},
     log::{Log, Name},
     supervisor::{
         output::read_lines,
         reaper::{Exit, Reaper},
     },
+    units::show_duration,
 };
 
 /// How long a killed process may take to be gone.

@@ -6,9 +6,13 @@ use std::{borrow::Cow, net::SocketAddr};
 use bytes::{BufMut, BytesMut};
 use http::{header, request::Parts, HeaderMap, Version};
 
-use super::{incoming::RequestBody, withheld::is_withheld};
 use crate::{
     exchange::Client,
+    http::{
+        host::{host, split_host},
+        incoming::RequestBody,
+        withheld::is_withheld,
+    },
     worker::{fields, frame},
 };
 
@@ -74,7 +78,7 @@ fn put_env(out: &mut BytesMut, head: &Parts, facts: &Facts, body: &RequestBody) 
     fields::put_pair(out, "HTTP_X_REQUEST_START", start);
     put_headers(out, &head.headers);
     match body {
-        RequestBody::Memory(bytes) if bytes.is_empty() && !super::incoming::announced(&head.headers) => {}
+        RequestBody::Memory(bytes) if bytes.is_empty() && !crate::http::incoming::announced(&head.headers) => {}
         _ => {
             if let Some(length) = body.length() {
                 fields::put_pair(out, "CONTENT_LENGTH", length.to_string());
@@ -130,27 +134,6 @@ fn put_headers(out: &mut BytesMut, headers: &HeaderMap) {
             out.put_slice(value.as_bytes());
         }
         out.put_u8(0);
-    }
-}
-
-/// The host the request is for: of the absolute form if there is one, else of the Host header (RFC 9112 section 3.2.2).
-pub fn host(head: &Parts) -> Cow<'_, str> {
-    match head.uri.authority() {
-        Some(authority) => authority.as_str().rsplit('@').next().unwrap_or("").into(),
-        None => head.headers.get(header::HOST).map_or("".into(), |host| String::from_utf8_lossy(host.as_bytes())),
-    }
-}
-
-/// Splits `name:port`; an IPv6 name keeps its brackets.
-pub fn split_host(host: &str) -> (&str, Option<&str>) {
-    match host.rsplit_once(':') {
-        Some((name, port))
-            if !port.ends_with(']') && !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) =>
-        {
-            (name, Some(port))
-        }
-        Some((name, "")) => (name, None),
-        _ => (host, None),
     }
 }
 
@@ -266,22 +249,6 @@ mod tests {
             assert_eq!((env["SERVER_NAME"].as_str(), env["SERVER_PORT"].as_str()), server, "{host} {client:?}");
             assert_eq!(env.get("HTTPS").map(String::as_str), https.then_some("on"));
             assert_eq!(env["rack.url_scheme"], client.scheme());
-        }
-    }
-
-    #[test]
-    fn hosts_are_split() {
-        let table = [
-            ("a", ("a", None)),
-            ("a:1", ("a", Some("1"))),
-            ("a:", ("a", None)),
-            ("[::1]", ("[::1]", None)),
-            ("[::1]:80", ("[::1]", Some("80"))),
-            ("a:b", ("a:b", None)),
-            ("", ("", None)),
-        ];
-        for (host, expected) in table {
-            assert_eq!(split_host(host), expected, "{host}");
         }
     }
 }

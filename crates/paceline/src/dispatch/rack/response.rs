@@ -3,12 +3,10 @@
 
 use http::{header, HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
-use super::{
-    body::ResponseBody,
-    dechunk::{self, Dechunked},
-};
+use super::dechunk::{self, Dechunked};
 use crate::{
     dispatch::conversation::AnswerBody,
+    http::body::ResponseBody,
     worker::frame::{HeaderPairs, MOST_HEADERS},
 };
 
@@ -57,21 +55,21 @@ pub fn response(
         }
         AnswerBody::File { length, file } => {
             headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-            ResponseBody::File(file)
+            ResponseBody::stream(file)
         }
         AnswerBody::Spooled { length, body } if chunked => {
             headers.remove(header::CONTENT_LENGTH);
-            ResponseBody::Dechunked(Dechunked::new(body.promise(length)))
+            ResponseBody::stream(Dechunked::new(body.promise(length)))
         }
         AnswerBody::Spooled { length, body } => {
             headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-            ResponseBody::Arriving(body.promise(length))
+            ResponseBody::stream(body.promise(length))
         }
         AnswerBody::Arriving(reader) if chunked => {
             headers.remove(header::CONTENT_LENGTH);
-            ResponseBody::Dechunked(Dechunked::new(reader))
+            ResponseBody::stream(Dechunked::new(reader))
         }
-        AnswerBody::Arriving(reader) => ResponseBody::Arriving(match promised(&headers) {
+        AnswerBody::Arriving(reader) => ResponseBody::stream(match promised(&headers) {
             Some(length) => reader.promise(length),
             None => reader,
         }),

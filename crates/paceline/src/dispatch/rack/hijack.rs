@@ -5,26 +5,26 @@
 use std::{
     io,
     pin::Pin,
-    sync::atomic::{AtomicUsize, Ordering::SeqCst},
     task::{ready, Context, Poll},
-    time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
 use http::{header, Response, StatusCode};
 use http_body::{Body, Frame};
-use hyper_util::rt::TokioIo;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
+    io::{AsyncRead, AsyncReadExt, ReadBuf},
     net::UnixStream,
 };
 
 use super::{
-    body::ResponseBody,
     dechunk::{take_coding, Decoder},
     response::{header_map, unknown_coding, Unsendable},
 };
-use crate::{clock, exchange::Upgrade, live::Step, worker::frame::HeaderPairs};
+use crate::{
+    exchange::Upgrade,
+    http::{body::ResponseBody, tunnel::tunnel},
+    worker::frame::HeaderPairs,
+};
 
 /// Largest response head an app may write itself.
 const HEAD: usize = 64 << 10;
@@ -55,7 +55,7 @@ pub async fn respond(
     if decoder.is_some() {
         headers.remove(header::CONTENT_LENGTH);
     }
-    let mut response = Response::new(ResponseBody::Raw(RawBody { stream, received, decoder }));
+    let mut response = Response::new(ResponseBody::hijacked(RawBody { stream, received, decoder }));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     Ok(response)
@@ -80,44 +80,6 @@ async fn read_head(stream: &mut UnixStream, mut received: BytesMut) -> Result<(u
             Ok(count) if count > 0 => {}
             _ => return Err(Unsendable("a hijacking app closed without a response head".into())),
         }
-    }
-}
-
-/// Connections that have become something else than HTTP.
-static TUNNELS: AtomicUsize = AtomicUsize::new(0);
-
-/// One that is counted until this is dropped.
-struct Tunnel;
-
-impl Tunnel {
-    fn begin() -> Tunnel {
-        TUNNELS.fetch_add(1, SeqCst);
-        Tunnel
-    }
-}
-
-impl Drop for Tunnel {
-    fn drop(&mut self) {
-        TUNNELS.fetch_sub(1, SeqCst);
-    }
-}
-
-/// Resolves when there are no such connections.
-pub async fn tunnels_closed() {
-    while TUNNELS.load(SeqCst) > 0 {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-/// Joins the client's connection and another stream, of which some bytes have been received, until both are done.
-pub async fn tunnel<S: AsyncRead + AsyncWrite + Unpin>(upgrade: Upgrade, mut stream: S, received: Bytes) {
-    let _counted = Tunnel::begin();
-    let Upgrade { on, stream: _held, live } = upgrade;
-    let Ok(upgraded) = on.await else { return };
-    live.step(Step::Upgraded, clock::now());
-    let mut client = TokioIo::new(upgraded);
-    if client.write_all(&received).await.is_ok() {
-        let _ = tokio::io::copy_bidirectional(&mut client, &mut stream).await;
     }
 }
 

@@ -2,6 +2,7 @@
 //! It never does a step itself.
 
 use std::{
+    any::Any,
     net::{IpAddr, SocketAddr},
     sync::{atomic::AtomicU32, Arc, OnceLock},
 };
@@ -10,13 +11,14 @@ use cache::status::CacheStatus;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use hyper::upgrade::OnUpgrade;
 
+mod ending;
+pub mod trace_context;
+
+pub use self::ending::{Ending, Head};
 use crate::{
     clock::{self, Micros},
-    http2::Stream,
     live::{self, Listed, EXCHANGES},
     metrics::{self, Kind},
-    traces,
-    worker::frame::Counters,
 };
 
 /// What is known of the client's connection.
@@ -92,11 +94,14 @@ impl Timeline {
     }
 }
 
+/// Counts as a request in flight for as long as it is held.
+pub type Hold = Arc<dyn Any + Send + Sync>;
+
 /// A connection (or stream of HTTP/2) that the client offers to the app.
 pub struct Upgrade {
     pub on: OnUpgrade,
     /// Counts as a request under way for as long as it is held.
-    pub stream: Option<Arc<Stream>>,
+    pub stream: Option<Hold>,
     /// Lists the exchange for as long as the connection is the app's.
     pub live: Listed,
 }
@@ -108,6 +113,21 @@ pub trait Interim: Send + Sync {
 }
 
 pub type Hints = Arc<dyn Interim>;
+
+/// What the worker counted over one request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Pieces the body came in.
+    pub chunks: u32,
+    /// Time in garbage collection while the request ran, microseconds.
+    pub gc: u32,
+    /// Objects allocated by the process while the request ran.
+    pub allocated: u32,
+    pub app_started: Micros,
+    pub app_finished: Micros,
+    /// Named spans: name, total microseconds, count.
+    pub spans: Vec<(String, u64, u32)>,
+}
 
 /// One request on its way.
 pub struct Exchange {
@@ -125,7 +145,7 @@ pub struct Exchange {
     /// Who answers.
     pub kind: Kind,
     /// Its span, where there are traces.
-    pub trace: Option<traces::Context>,
+    pub trace: Option<trace_context::Context>,
     /// Where others see it.
     pub live: Listed,
     /// Where interim responses go (RFC 9110 section 15.2). None: the client can't have them.

@@ -1,0 +1,48 @@
+//! What is kept of an exchange for its log line and its spans: the request head in short, and how it ended.
+//! It never writes either.
+
+use http::{header, request::Parts, HeaderMap, Method, Uri, Version};
+
+/// What the log and traces keep of the request head.
+#[derive(Debug, Clone)]
+pub struct Head {
+    pub method: Method,
+    pub uri: Uri,
+    pub version: Version,
+    pub referer: Option<String>,
+    pub user_agent: Option<String>,
+}
+
+impl Head {
+    pub fn of(parts: &Parts) -> Head {
+        Head {
+            method: parts.method.clone(),
+            uri: asked(parts),
+            version: parts.version,
+            referer: text(&parts.headers, header::REFERER),
+            user_agent: text(&parts.headers, header::USER_AGENT),
+        }
+    }
+}
+
+/// The request target as the client wrote it; of HTTP/2's pseudo-header fields only the path.
+fn asked(parts: &Parts) -> Uri {
+    match parts.uri.path_and_query() {
+        Some(path) if parts.version == Version::HTTP_2 => Uri::from(path.clone()),
+        _ => parts.uri.clone(),
+    }
+}
+
+fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
+    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
+
+/// How an exchange ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ending {
+    pub status: u16,
+    /// Body bytes handed to the connection.
+    pub bytes: u64,
+    /// The client was handed the whole response. false: it was cut off, by the client or by an app that broke off.
+    pub complete: bool,
+}
