@@ -4,7 +4,7 @@
 
 use http::{header::ACCEPT_ENCODING, HeaderMap, HeaderValue};
 use libfuzzer_sys::fuzz_target;
-use paceline::http::coding::{AcceptEncoding, ContentCoding};
+use paceline::http_guard::coding::{AcceptEncoding, ContentCoding};
 
 fuzz_target!(|data: &[u8]| {
     let mut headers = HeaderMap::new();

@@ -21,10 +21,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use libfuzzer_sys::fuzz_target;
-use paceline::{
-    guard::{Guarded, Patience},
-    http::strict::{Next, Refusal},
-};
+use paceline::http_guard::{guard::{Guarded, Patience}, strict::{Next, Refusal}};
 use paceline_fuzz::{
     chunked, cuts,
     http1::{follow, messages, Message, LIMITS},

@@ -4,7 +4,7 @@
 use std::{os::unix::ffi::OsStrExt, path::Component};
 
 use libfuzzer_sys::fuzz_target;
-use paceline::static_files::path::candidates;
+use paceline::content::static_files::path::candidates;
 
 fuzz_target!(|data: &[u8]| {
     let Ok(path) = std::str::from_utf8(data) else { return };

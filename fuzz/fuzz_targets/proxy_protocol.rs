@@ -12,10 +12,7 @@ use std::{
 };
 
 use libfuzzer_sys::fuzz_target;
-use paceline::{
-    preface::Prefixed,
-    proxy_protocol::{read, Ends},
-};
+use paceline::edge::{proxy_protocol::{Ends, read}, sniff::Prefixed};
 use paceline_fuzz::cuts;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 

@@ -6,13 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
-use paceline::{
-    http::response::header_map,
-    worker::{
-        fields,
-        frame::{self, encode, kind, Counters, FromWorker, HeadKind, HeaderPairs, Malformed, Raw, Reply},
-    },
-};
+use paceline::{http::response::header_map, workers::protocol::{fields, frame::{self, Counters, FromWorker, HeadKind, HeaderPairs, Malformed, Raw, Reply, encode, kind}}};
 use paceline_fuzz::{cuts, memory};
 
 #[global_allocator]

@@ -18,14 +18,17 @@ use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, R
 
 use super::Cache;
 use crate::{
-    compress::Memo,
-    http::{body::ResponseBody, coding::ContentCoding},
-    static_files::{
-        conditional::{self, Precondition, Validators},
-        multipart,
-        ranges::{self, RangeDecision},
-        Segment,
+    content::{
+        body::ResponseBody,
+        compress::Memo,
+        static_files::{
+            conditional::{self, Precondition, Validators},
+            multipart,
+            ranges::{self, RangeDecision},
+            Segment,
+        },
     },
+    http_guard::coding::ContentCoding,
 };
 
 /// A stored response, and who gets it.
@@ -182,7 +185,7 @@ impl Derived {
     }
 }
 
-impl crate::compress::Remembers for Derived {
+impl crate::content::compress::Remembers for Derived {
     fn recall(&self, coding: ContentCoding) -> Option<Bytes> {
         match &*self.cache.store.get(self.key(coding))? {
             Kept::Derived { bytes, .. } => Some(bytes.clone()),

@@ -30,9 +30,9 @@ use super::{
     SiteCache,
 };
 use crate::{
-    clock::{self, Micros},
-    exchange::Exchange,
-    http::body::ResponseBody,
+    content::body::ResponseBody,
+    request::exchange::Exchange,
+    support::clock::{self, Micros},
 };
 
 /// Paths of which it is kept which parameters do not matter.

@@ -26,7 +26,7 @@ use super::{
     streaming::SharedBody,
     SiteCache,
 };
-use crate::{exchange::Exchange, http::body::ResponseBody};
+use crate::{content::body::ResponseBody, request::exchange::Exchange};
 
 /// What the origin answered, and the exchange it was asked in.
 pub struct Fetched {
@@ -173,7 +173,7 @@ impl SiteCache {
                 } else {
                     let mut response = answer::stored(&answering)?;
                     *response.body_mut() = ResponseBody::stream(body.reader()?);
-                    response.extensions_mut().remove::<crate::compress::Memo>();
+                    response.extensions_mut().remove::<crate::content::compress::Memo>();
                     response
                 }
             }

@@ -26,7 +26,7 @@ use super::{
     sessions::Visitor,
     SiteCache,
 };
-use crate::{exchange::Exchange, http::body::ResponseBody, http::host};
+use crate::{content::body::ResponseBody, http_guard::host, request::exchange::Exchange};
 
 /// What is to be done with a request.
 pub enum Looked {
@@ -367,7 +367,7 @@ impl Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::hop::keep_end_to_end;
+    use crate::http_guard::hop::keep_end_to_end;
 
     /// A page that the origin makes without a field must not be kept as the page for requests with it.
     #[test]

@@ -44,7 +44,7 @@ use cache::{
 };
 use http::{HeaderName, HeaderValue, Response};
 
-use crate::{http::body::ResponseBody, log::Log};
+use crate::{content::body::ResponseBody, observe::log::Log};
 
 pub use counters::{Counters, Missed};
 pub use disk::{Disk, DiskUsage, Say};

@@ -15,8 +15,8 @@ use http::{request, response, HeaderMap};
 
 use super::{Cache, SiteCache};
 use crate::{
-    clock::{self, Micros},
-    log::Name,
+    observe::log::Name,
+    support::clock::{self, Micros},
 };
 
 /// Names of cookies by which the app has been seen to tell visitors apart: it keeps them from scripts.

@@ -16,7 +16,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::sync::Notify;
 
-use crate::http::body::ResponseBody;
+use crate::content::body::ResponseBody;
 
 /// How far the body may run ahead of its slowest reader once it is too large to keep.
 const AHEAD: u64 = 1 << 20;

@@ -134,7 +134,7 @@ mod tests {
             test_folder::{around, Folder},
             Config,
         },
-        log::AccessLogFormat,
+        observe::log::AccessLogFormat,
     };
 
     fn run(folder: &Folder, line: &str) -> Result<Command, CliExit> {

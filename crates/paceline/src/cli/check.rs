@@ -5,7 +5,7 @@ use std::{io::Write, process::ExitCode};
 
 use crate::{
     config::{self, AppKind, Bind, Config, Listening, SiteConfig},
-    tls,
+    edge::tls,
 };
 
 /// Starts a site's application once and stops it; Err: what is wrong, for the terminal.

@@ -6,7 +6,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use crate::supervisor::spawn::gem_dir;
+use crate::apps::spawn::gem_dir;
 
 /// Names, the files below lib/paceline, and what the help says of them.
 pub const COMMANDS: [(&str, &str, &str); 2] = [

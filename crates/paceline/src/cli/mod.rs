@@ -18,11 +18,10 @@ use std::{
 pub use arguments::parse;
 
 use crate::{
-    account,
+    apps::{processes, trial::Trial},
     config::{Config, Surroundings},
     server::handover::{stand_in, Inheritance},
-    startup_report,
-    supervisor::{processes, trial::Trial},
+    startup_report, unix_user,
 };
 
 /// What the command line asks for.
@@ -50,7 +49,7 @@ const WRONG: u8 = 2;
 pub fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     match arguments.next() {
-        Some(first) if first == account::SWITCH => return account::obey(arguments),
+        Some(first) if first == unix_user::SWITCH => return unix_user::obey(arguments),
         Some(first) if first == processes::BECOME => return processes::become_it(arguments),
         Some(first) if first == processes::GUARD => return processes::guard(),
         Some(first) if first == stand_in::FLAG => return stand_in::run(arguments),

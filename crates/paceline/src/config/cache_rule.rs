@@ -7,7 +7,7 @@ use cache::stubborn::{Rule, SetCookie};
 use toml_edit::{Item, TableLike};
 
 use super::value::tables_of;
-use crate::units::parse_duration;
+use crate::support::units::parse_duration;
 
 /// The keys of the table, in the order of the text.
 const KEYS: [&str; 7] =

@@ -12,7 +12,7 @@ use super::{
     paceline_toml::{self, Role},
     resolve, SiteConfig,
 };
-use crate::account::{self, Provenance};
+use crate::unix_user::{self, Provenance};
 
 #[derive(Debug, Default)]
 pub struct Discovered {
@@ -125,7 +125,7 @@ fn own_settings(site: &SiteConfig) -> Result<(Layer, Option<u32>), Vec<String>> 
         return Ok(Default::default());
     }
     let shown = path.display().to_string();
-    let author = account::author(&path, site.user.as_deref()).map_err(|why| vec![format!("{shown}: {why}")])?;
+    let author = unix_user::author(&path, site.user.as_deref()).map_err(|why| vec![format!("{shown}: {why}")])?;
     let text = toml_text(&path, &shown, &author.run_as()).map_err(|why| vec![why])?;
     let read = paceline_toml::read(&text, &shown, &site.root, Role::Folder)?;
     Ok((read.layer, author.account().map(|account| account.uid)))

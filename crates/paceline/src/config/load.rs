@@ -16,7 +16,7 @@ use super::{
     value::Value,
     AppKind, CacheDisk, Config, Listening, SiteConfig,
 };
-use crate::account::{self, Author, Provenance, RunAs};
+use crate::unix_user::{self, Author, Provenance, RunAs};
 
 /// What is around the program, as data, so that tests can make it up.
 pub struct Surroundings<'a> {
@@ -290,7 +290,7 @@ const ROOTS_OWN: &[&str] = &[
 /// Who may have written a settings file, or anything in the directory that it is evaluated in. None: there is no such file.
 fn author(file: Option<&Path>, dir: &Path, user: Option<&str>) -> Result<Option<Author>, String> {
     let Some(file) = file else { return Ok(None) };
-    let of = |path: &Path| account::author(path, user).map_err(|why| why.to_string());
+    let of = |path: &Path| unix_user::author(path, user).map_err(|why| why.to_string());
     match of(file)? {
         Author::Trusted => of(dir).map(Some),
         author => Ok(Some(author)),
@@ -323,7 +323,7 @@ fn toml_file(path: &Path, cwd: &Path, run_as: &RunAs) -> Result<FromToml, Vec<St
 
 /// What a paceline.toml holds. Err: one line that says why it can't be read.
 pub fn toml_text(path: &Path, shown: &str, run_as: &RunAs) -> Result<String, String> {
-    let bytes = account::read(run_as, path, LARGEST_TOML).map_err(|why| format!("{shown}: cannot be read: {why}"))?;
+    let bytes = unix_user::read(run_as, path, LARGEST_TOML).map_err(|why| format!("{shown}: cannot be read: {why}"))?;
     String::from_utf8(bytes).map_err(|_| format!("{shown}: cannot be read: it is not UTF-8"))
 }
 

@@ -89,8 +89,8 @@ pub struct Config {
     /// Between readiness going down and listeners closing.
     pub shutdown_delay: Duration,
     /// Where traces go. None: there are none.
-    pub traces: Option<crate::traces::Settings>,
-    pub log: crate::log::LogConfig,
+    pub traces: Option<crate::observe::traces::Settings>,
+    pub log: crate::observe::log::LogConfig,
     pub client: ClientLimits,
     /// Lines to log once at start: settings of config/puma.rb without a meaning here, and the like.
     pub notices: Vec<String>,
@@ -202,8 +202,8 @@ pub struct ControlConfig {
 /// What a client may ask of the server before it is known what it asks for.
 #[derive(Debug, Clone)]
 pub struct ClientLimits {
-    pub heads: crate::http::strict::Limits,
-    pub patience: crate::guard::Patience,
+    pub heads: crate::http_guard::strict::Limits,
+    pub patience: crate::http_guard::guard::Patience,
     /// Connections in all, and from one address. None: no bound.
     pub connections: Option<usize>,
     pub connections_per_address: Option<usize>,
@@ -350,7 +350,7 @@ pub struct SiteConfig {
     /// Offer `rack.early_hints` to the app.
     pub early_hints: bool,
     /// How responses are compressed. None: not at all.
-    pub compress: Option<crate::compress::Settings>,
+    pub compress: Option<crate::content::compress::Settings>,
     /// None: it keeps no pages.
     pub cache: Option<crate::caching::Settings>,
     /// How pages are put together from fragments. None: they are not.
@@ -358,7 +358,7 @@ pub struct SiteConfig {
     /// What its processes may call through the front. None: nothing.
     pub egress: Option<crate::egress::Policy>,
     /// How often one address may ask for what.
-    pub rate_limits: Vec<crate::rate_limit::Rule>,
+    pub rate_limits: Vec<crate::request::rate_limit::Rule>,
     /// Send a `Server-Timing` header.
     pub server_timing: bool,
     /// config/puma.rb whose Ruby hooks the app's processes run.
@@ -366,5 +366,5 @@ pub struct SiteConfig {
     /// Start when the first request comes, not with the server.
     pub on_demand: bool,
     /// Who has written this, and whether it is all that the server serves.
-    pub provenance: crate::account::Provenance,
+    pub provenance: crate::unix_user::Provenance,
 }

@@ -4,7 +4,7 @@
 use ipnet::IpNet;
 
 use super::bind;
-use crate::{traces, upstream::Address};
+use crate::{observe::traces, upstream::Address};
 
 pub(super) fn environment(text: &str) -> Result<(), String> {
     let fine = !text.is_empty()

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use toml_edit::{Item, TableLike, Value as TomlValue};
 
 use super::value::tables_of;
-use crate::units::parse_duration;
+use crate::support::units::parse_duration;
 
 /// A program beside the workers of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]

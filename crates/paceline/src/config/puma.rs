@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{bind, layer::Layer, options::named, value::Value};
-use crate::account::{self, RunAs};
+use crate::unix_user::{self, RunAs};
 
 /// Read by `ruby -`, so that it is found wherever the program is installed.
 const SCRIPT: &str = include_str!("../../../../gem/lib/paceline/puma_config.rb");
@@ -111,11 +111,11 @@ fn unescaped(text: &str) -> String {
 /// How Ruby ended, and the settings it told or, if it failed, what it printed.
 fn run(path: &Path, shown: &str, asking: &Asking) -> Result<(ExitStatus, String), String> {
     let ruby = asking.ruby.display();
-    let mut env = account::env(&asking.run_as);
+    let mut env = unix_user::env(&asking.run_as);
     if let Some(environment) = asking.environment {
         env.extend(["RAILS_ENV", "RACK_ENV", "APP_ENV"].map(|name| (name.into(), environment.into())));
     }
-    let mut command = account::command(&asking.run_as, asking.ruby, asking.dir, env);
+    let mut command = unix_user::command(&asking.run_as, asking.ruby, asking.dir, env);
     command.args(["-", "--dump"]).arg(path).arg(asking.environment.unwrap_or(""));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|why| match why.kind() {

@@ -15,13 +15,14 @@ use super::{
 };
 use crate::{
     caching,
-    compress::{Effort, Settings},
+    content::compress::{Effort, Settings},
     egress::Policy,
-    guard::Patience,
-    http::strict::Limits,
-    log::{AccessLogFormat, LogConfig, LogFormat},
-    rate_limit::Rule,
-    traces,
+    http_guard::{guard::Patience, strict::Limits},
+    observe::{
+        log::{AccessLogFormat, LogConfig, LogFormat},
+        traces,
+    },
+    request::rate_limit::Rule,
     upstream::Address,
 };
 

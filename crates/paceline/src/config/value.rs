@@ -10,8 +10,8 @@ use super::{
     process::{self, ProcessConfig},
 };
 use crate::{
-    rate_limit::Rule,
-    units::{parse_bytes, parse_duration, show_bytes, show_duration},
+    request::rate_limit::Rule,
+    support::units::{parse_bytes, parse_duration, show_bytes, show_duration},
 };
 
 /// What a setting's value may be.

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::Method;
 
-use crate::live::{Client, EXCHANGES};
+use crate::observe::in_flight::{Client, EXCHANGES};
 
 /// How often it is looked. A call that is answered earlier costs no look.
 const LOOK: Duration = Duration::from_millis(200);

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::failure::Failure;
-use crate::http::base64;
+use base64::{engine::general_purpose::STANDARD, Engine};
 
 /// The longest head of a proxy's answer.
 const LONGEST_HEAD: usize = 16 << 10;
@@ -33,7 +33,7 @@ impl Proxy {
             let (user, password) = user.split_once(':').unwrap_or((user, ""));
             let both =
                 [percent_decode_str(user).collect::<Vec<_>>(), percent_decode_str(password).collect()].join(&b':');
-            format!("Basic {}", base64(&both))
+            format!("Basic {}", STANDARD.encode(&both))
         });
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         Some(Proxy { host, port: authority.port_u16().unwrap_or(80), authorization })

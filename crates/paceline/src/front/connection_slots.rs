@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     config::Config,
-    log::{Log, Name},
+    observe::log::{Log, Name},
     upstream::KEPT_CONNECTIONS,
 };
 
@@ -94,7 +94,7 @@ fn reserve(config: &Config) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::LogConfig;
+    use crate::observe::log::LogConfig;
 
     #[test]
     fn a_full_house_waits_until_somebody_leaves() {

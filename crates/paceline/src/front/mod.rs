@@ -21,17 +21,20 @@ use self::{
     sampling::Samples,
 };
 use crate::{
-    admission::{Connections, Full},
+    apps::incidents::Incidents,
     caching::Cache,
     config::Config,
+    edge::{
+        admission::{Connections, Full},
+        tls::CertificateStore,
+    },
     egress,
-    incidents::Incidents,
-    log::{Log, Name},
-    metrics::Metrics,
-    outbound_advice::Advice,
-    route::Routes,
-    tls::CertificateStore,
-    traces::Tracer,
+    observe::{
+        log::{Log, Name},
+        metrics::Metrics,
+        traces::Tracer,
+    },
+    request::{outbound_advice::Advice, route::Routes},
 };
 
 /// Said instead of an upgrade.

@@ -6,9 +6,8 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::{
-    accepted::{self, Entrance},
+    edge::{listen::Listener, negotiate as accepted, negotiate::Entrance},
     front::{drain::Stop, Front},
-    listen::Listener,
 };
 
 /// Connections that are accepted after the server was told to stop: the kernel holds no more than this (`BACKLOG`).

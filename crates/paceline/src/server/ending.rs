@@ -16,8 +16,8 @@ use super::{
 };
 use crate::{
     front::{drain::Stopping, Front},
-    http::tunnel,
-    log::Name,
+    observe::log::Name,
+    request::tunnel,
 };
 
 /// What Ruby processes get to end after the last request.
@@ -46,7 +46,7 @@ pub fn begin(server: &Front) {
     notify::manager("STOPPING=1\nSTATUS=Finishing the requests in hand");
     let delay = server.config.shutdown_delay;
     if !delay.is_zero() {
-        let delay = crate::units::show_duration(delay);
+        let delay = crate::support::units::show_duration(delay);
         server.log.event(Name::Stopping, format!("Draining: new connections are taken for {delay} more"));
     }
 }

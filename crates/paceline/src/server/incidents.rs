@@ -6,9 +6,9 @@ use std::sync::Arc;
 use jiff::{tz::TimeZone, Timestamp};
 
 use crate::{
+    apps::incidents::Incidents,
     config::Config,
-    incidents::Incidents,
-    log::{Log, Name},
+    observe::log::{Log, Name},
 };
 
 /// Lines of the log that are looked through for those about a site.

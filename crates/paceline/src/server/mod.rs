@@ -34,19 +34,19 @@ use self::{
     upgrading::{Having, Upgrading},
 };
 use crate::{
-    acme::Keeper,
-    admission::Connections,
+    apps::{actor::restart::Wish, app::Order, attempts::Cause, reaper::Reaper},
     config::{Bind, Config},
-    connection,
-    control::Control,
-    dispatch::queue::Depth,
+    content::spool,
+    edge::{acme::Keeper, admission::Connections, h1},
     front::{drain, sampling, ConnectionSlots, Front, ADOPTED},
-    http::spool,
-    log::{Log, Name},
-    memory,
-    metrics::Metrics,
-    supervisor::{actor::restart::Wish, app::Order, attempts::Cause, reaper::Reaper},
-    traces::Tracer,
+    observe::{
+        control::Control,
+        log::{Log, Name},
+        metrics::Metrics,
+        traces::Tracer,
+    },
+    support::buffer_memory,
+    workers::dispatch::queue::Depth,
 };
 
 /// How often files that are watched are looked at.
@@ -141,8 +141,8 @@ fn log_state(server: &Front) {
         Name::State,
         format!(
             "State: places={taken}/{slots} resting={} tasks={tasks} descriptors={descriptors} buffered={}",
-            connection::resting(),
-            memory::BODIES.used()
+            h1::resting(),
+            buffer_memory::BODIES.used()
         ),
     );
     for site in server.routes().all() {
@@ -168,7 +168,7 @@ async fn supervise(
     let https_port = listeners.iter().filter(|(_, entrance)| entrance.scheme() == "https").find_map(|one| one.0.port());
     let automatic = keeper.as_ref().map(|keeper| keeper.certificates().clone());
     let slots = ConnectionSlots::new(&config);
-    memory::BODIES.allow(config.buffer_memory);
+    buffer_memory::BODIES.allow(config.buffer_memory);
     let tracing = config.traces.clone().map(|settings| Tracer::start(settings, log.clone()));
     let tracer = tracing.transpose().map_err(failed)?.map(Arc::new);
     let connections = Connections::new(config.client.connections, config.client.connections_per_address);
@@ -278,7 +278,7 @@ async fn supervise(
                 control.look(&server);
                 listeners.iter().flat_map(|(_, entrance)| entrance.look()).for_each(|line| server.log.event(Name::Certificate, line));
                 if server.cache.has_shed() {
-                    tokio::task::spawn_blocking(memory::give_back);
+                    tokio::task::spawn_blocking(buffer_memory::give_back);
                 }
             }
             scan = sites.looked() => sites.update(scan),

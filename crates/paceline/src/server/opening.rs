@@ -11,13 +11,15 @@ use std::{
 
 use super::handover::Inheritance;
 use crate::{
-    accepted::Entrance,
     caching::{Cache, Disk},
     config::{Bind, CacheDisk, Config, Listening},
-    listen::{self, Listener, Unbound},
-    log::{Log, Name},
+    edge::{
+        listen::{self, Listener, Unbound},
+        negotiate::Entrance,
+        tls::{CertificateStore, Proof},
+    },
+    observe::log::{Log, Name},
     startup_report::{self, Failure, StartupReport, Step},
-    tls::{CertificateStore, Proof},
 };
 
 /// A socket and what its connections begin with.

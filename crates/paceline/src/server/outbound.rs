@@ -13,10 +13,10 @@ use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::{event_loop, handover};
 use crate::{
-    account::RunAs,
     config::SiteConfig,
     egress::{self, Egress},
-    private_socket::{self, SocketFile},
+    support::private_socket::{self, SocketFile},
+    unix_user::RunAs,
 };
 
 /// How apps learn where it is.

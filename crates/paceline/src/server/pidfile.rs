@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::account;
+use crate::unix_user;
 
 /// The file with our pid, removed in the end.
 pub struct Pidfile {
@@ -22,7 +22,7 @@ impl Pidfile {
             return Err(format!("{command} (pid {pid}) is running already, says {}; stop it first", path.display()));
         }
         if let Some(parent) = path.parent() {
-            let _ = account::make_dirs(parent);
+            let _ = unix_user::make_dirs(parent);
         }
         write(path, std::process::id()).map_err(|error| format!("pidfile {}: {error}", path.display()))?;
         Ok(Pidfile { path: path.to_path_buf(), pid: std::process::id(), ours: true })
@@ -64,7 +64,7 @@ impl Drop for Pidfile {
 }
 
 fn write(path: &Path, pid: u32) -> io::Result<()> {
-    let mut file = account::writing(path, OpenOptions::new().write(true).create(true))?;
+    let mut file = unix_user::writing(path, OpenOptions::new().write(true).create(true))?;
     file.set_len(0)?;
     file.write_all(format!("{pid}\n").as_bytes())
 }

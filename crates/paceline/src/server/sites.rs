@@ -18,20 +18,20 @@ use super::{
     watched::Watched,
 };
 use crate::{
-    account::{self, RunAs},
-    caching::SiteCache,
-    config::{AppKind, Config, SiteConfig},
-    front::Front,
-    log::{Log, Name},
-    route::{Routes, Site},
-    startup_report,
-    static_files::Folder,
-    supervisor::{
+    apps::{
         actor::{restart::Wish, Popular},
         app::{App, Order, State},
         attempts::{Cause, Outcome},
         reaper::Reaper,
     },
+    caching::SiteCache,
+    config::{AppKind, Config, SiteConfig},
+    content::static_files::Folder,
+    front::Front,
+    observe::log::{Log, Name},
+    request::route::{Routes, Site},
+    startup_report,
+    unix_user::{self, RunAs},
 };
 
 /// How long a site's folder may be away before the site ends: a rename, a deployment, a mount that comes back.
@@ -359,7 +359,7 @@ fn say_problem(log: &Log, site: &SiteConfig, problem: &Option<String>) {
 }
 
 fn folder(files: PathBuf, run_as: &RunAs, site: &SiteConfig) -> Folder {
-    Folder::new(files, account::open_at(run_as), site.static_max_age)
+    Folder::new(files, unix_user::open_at(run_as), site.static_max_age)
 }
 
 fn stop_app(site: &Site) {

@@ -11,9 +11,9 @@ use std::{
 
 use super::watched::Seen;
 use crate::{
-    account::{self, RunAs, Wanted},
+    apps::found::Found,
     config::{self, AppKind, Config, SiteConfig},
-    supervisor::found::Found,
+    unix_user::{self, RunAs, Wanted},
 };
 
 /// How long the folders that answer wait for the others.
@@ -154,7 +154,7 @@ fn prepared(site: &SiteConfig, content: Content) -> Prepared {
     let run_as = match is_files || site.upstream.is_some() {
         true => {
             let (user, group) = (site.user.as_deref(), site.group.as_deref());
-            account::of_files(&Wanted { user, group, provenance: site.provenance }, &site.root)
+            unix_user::of_files(&Wanted { user, group, provenance: site.provenance }, &site.root)
                 .map_err(|refused| refused.to_string())
         }
         false => Found::at(site).and_then(|found| found.run_as(site).map_err(|refused| refused.to_string())),

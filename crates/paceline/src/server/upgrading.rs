@@ -13,11 +13,10 @@ use super::{
     sites::Sites,
 };
 use crate::{
-    control::Control,
+    apps::reaper::Reaper,
+    edge::listen,
     front::{Front, UpgradeOutcome},
-    listen,
-    log::Name,
-    supervisor::reaper::Reaper,
+    observe::{control::Control, log::Name},
 };
 
 type UnderWay = Pin<Box<dyn Future<Output = Result<Successor, String>> + Send>>;

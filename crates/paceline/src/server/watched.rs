@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use crate::supervisor::attempts::Cause;
+use crate::apps::attempts::Cause;
 
 /// A deployment that switches `current` touches tmp/restart.txt within so long of it: both are one wish.
 const ONE_DEPLOYMENT: Duration = Duration::from_secs(5);

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use crate::account::{self, RunAs};
+use crate::unix_user::{self, RunAs};
 
 const READ_BYTES: u64 = 2 * 1024 * 1024;
 const LINE_CHARS: usize = 400;
@@ -28,7 +28,7 @@ fn read_lines(run_as: &RunAs, file: &Path, line: u32, around: u32) -> Option<Vec
     if line == 0 {
         return None;
     }
-    let file = account::open(run_as, file).ok()?;
+    let file = unix_user::open(run_as, file).ok()?;
     if !file.metadata().ok()?.is_file() {
         return None;
     }

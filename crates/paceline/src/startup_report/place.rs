@@ -6,7 +6,7 @@ use super::{
     excerpt::{self, SourceLine},
     Failure,
 };
-use crate::account::RunAs;
+use crate::unix_user::RunAs;
 use std::path::{Path, PathBuf};
 
 /// The app's directory as it was named and, when that is a symlink (Capistrano's `current`), as Ruby sees it.

@@ -6,7 +6,7 @@ use super::{
     place::{place, Root},
     Failure, StartupReport, Step, StepRecord,
 };
-use crate::account::RunAs;
+use crate::unix_user::RunAs;
 use std::{path::PathBuf, time::Duration};
 
 /// What is kept of the app's output.

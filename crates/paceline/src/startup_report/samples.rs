@@ -2,7 +2,7 @@
 //! It is never part of the program.
 
 use super::{html, suggestion::testing::RAILS, text, Failure, StartupReport, Step};
-use crate::{account::RunAs, pages};
+use crate::{request::pages, unix_user::RunAs};
 use std::{path::Path, time::Duration};
 
 /// An app in a temporary directory whose routes don't load.

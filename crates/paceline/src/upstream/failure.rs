@@ -3,7 +3,7 @@
 use std::{error::Error, io, time::Duration};
 
 use super::address::Address;
-use crate::http::incoming::Unread;
+use crate::request::incoming::Unread;
 
 /// Why there is no response. Each that is the upstream's fault names it.
 #[derive(Debug)]

@@ -21,10 +21,14 @@ use self::{
     request::Framing,
 };
 use crate::{
-    clock,
-    exchange::{Exchange, Hints},
-    http::{body::ResponseBody, hop, incoming::RequestBody},
-    live::Step,
+    content::body::ResponseBody,
+    http_guard::hop,
+    observe::in_flight::Step,
+    request::{
+        exchange::{Exchange, Hints},
+        incoming::RequestBody,
+    },
+    support::clock,
 };
 
 /// A server that answers in place of an app.

@@ -14,11 +14,11 @@ use http_body_util::{LengthLimitError, Limited};
 
 use super::failure::Failure;
 use crate::{
-    http::{
-        incoming::{Arriving, Broken, RequestBody, Unread},
+    content::{
         spool::NamedSpool,
+        static_files::{plain_file, FileBody},
     },
-    static_files::{plain_file, FileBody},
+    request::incoming::{Arriving, Broken, RequestBody, Unread},
 };
 
 /// What is left to send again should it be needed.

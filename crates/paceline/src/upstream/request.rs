@@ -10,13 +10,15 @@ use http::{
 
 use super::address::Address;
 use crate::{
-    exchange::Exchange,
-    http::host,
-    http::{
-        body::ResponseBody,
+    content::body::ResponseBody,
+    http_guard::{
         hop::{connection_has, keep_end_to_end},
-        incoming::{announced, RequestBody},
+        host,
         withheld::is_withheld,
+    },
+    request::{
+        exchange::Exchange,
+        incoming::{announced, RequestBody},
     },
 };
 
@@ -182,7 +184,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::exchange::{Client, Connection};
+    use crate::request::exchange::{Client, Connection};
 
     fn asked(method: &str, uri: &str, fields: &[(&str, &str)]) -> Parts {
         let request = Request::builder().method(method).uri(uri);
@@ -246,7 +248,7 @@ mod tests {
 
     #[test]
     fn what_is_withheld_goes_to_no_upstream() {
-        for &(name, withheld) in crate::http::withheld::EXAMPLES {
+        for &(name, withheld) in crate::http_guard::withheld::EXAMPLES {
             let request = sent(&asked("GET", "/", &[(name, "of-the-client")]), &exchange(None, Client::default()));
             assert_eq!(request.headers().values().any(|value| value == "of-the-client"), !withheld, "{name}");
         }

@@ -21,9 +21,9 @@ use super::{
     pool::{Connection, Pool},
 };
 use crate::{
-    exchange::Upgrade,
-    http::tunnel,
-    http::{body::ResponseBody, hop::keep_end_to_end},
+    content::body::ResponseBody,
+    http_guard::hop::keep_end_to_end,
+    request::{exchange::Upgrade, tunnel},
 };
 
 /// How long a response's head waits for the first piece of its body. One that is broken from the start is answered with 502; the client

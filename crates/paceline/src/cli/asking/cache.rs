@@ -11,7 +11,7 @@ use super::{
     text::{columns, grouped, size},
     where_it_is, Asker,
 };
-use crate::control::client::Failed;
+use crate::observe::control::client::Failed;
 
 const PURGE_AFTER: &str = "\
 Tags are those of the response headers Surrogate-Key and Cache-Tag; a group of Cache-Groups is the tag \"https://host group\".

@@ -9,8 +9,8 @@ use serde_json::{json, Value};
 
 use super::{print, switch, Asker};
 use crate::{
-    control::client::Failed,
-    incidents::{text, Incident},
+    apps::incidents::{text, Incident},
+    observe::control::client::Failed,
 };
 
 const AFTER: &str = "\

@@ -11,7 +11,7 @@ use super::{
     text::{grouped, printable, size},
     where_it_is, Asker,
 };
-use crate::control::client::Failed;
+use crate::observe::control::client::Failed;
 
 const AFTER: &str = "\
 private  what the process alone has (private dirty pages): what is free again when it ends

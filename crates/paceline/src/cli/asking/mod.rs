@@ -26,7 +26,7 @@ use serde_json::Value;
 use super::{arguments::config_file, CliExit};
 use crate::{
     config::{self, Flags, Surroundings},
-    control::{
+    observe::control::{
         client::{self, Failed},
         VARIABLE,
     },

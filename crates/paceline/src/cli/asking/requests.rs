@@ -16,7 +16,7 @@ use super::{
     text::{age, printable, table},
     Asker,
 };
-use crate::control::client::Failed;
+use crate::observe::control::client::Failed;
 
 const AFTER: &str = "\
 Steps: front (looks for a file or page), waiting (for the same page, which another has asked for), reading-body, queued,

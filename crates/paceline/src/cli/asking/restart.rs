@@ -8,7 +8,7 @@ use percent_encoding::{utf8_percent_encode, NON_ALPHANUMERIC};
 use serde_json::{json, Value};
 
 use super::{print, switch, Asker};
-use crate::control::client::Failed;
+use crate::observe::control::client::Failed;
 
 /// How often it is asked whether it is done.
 const LOOK: Duration = Duration::from_millis(200);

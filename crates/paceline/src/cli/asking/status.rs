@@ -11,7 +11,7 @@ use super::{
     text::{age, grouped, millis, percent, printable, size, table},
     Asker,
 };
-use crate::control::client::Failed;
+use crate::observe::control::client::Failed;
 
 const AFTER: &str = "\
 The JSON has the names of Puma's statistics (workers, phase, worker_status ...), and beside them each site.

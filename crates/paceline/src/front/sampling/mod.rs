@@ -16,13 +16,17 @@ use tokio::{
 
 use super::Front;
 use crate::{
-    accounting::Memory,
-    clock,
-    dashboard::history::{Counts, History, Mark, MarkKind, Memories, Who},
-    incidents::{Incident, Kind, Sample},
-    metrics,
-    route::Site,
-    supervisor::overview::Overview,
+    apps::{
+        incidents::{Incident, Kind, Sample},
+        memory_usage::Memory,
+        overview::Overview,
+    },
+    observe::{
+        dashboard::history::{Counts, History, Mark, MarkKind, Memories, Who},
+        metrics,
+    },
+    request::route::Site,
+    support::clock,
 };
 
 const EACH: Duration = Duration::from_secs(1);

@@ -7,14 +7,16 @@ use cache::status::{Forward, Reason};
 
 use super::Samples;
 use crate::{
-    clock,
-    dashboard::{
-        history::{Memories, Span},
-        CacheState, Front as FrontState, Live, SiteState, Trouble, View, Worker,
-    },
+    apps::overview::{GenerationView, Overview, Role, WorkerView},
     front::Front,
-    live::EXCHANGES,
-    supervisor::overview::{GenerationView, Overview, Role, WorkerView},
+    observe::{
+        dashboard::{
+            history::{Memories, Span},
+            CacheState, Front as FrontState, Live, SiteState, Trouble, View, Worker,
+        },
+        in_flight::EXCHANGES,
+    },
+    support::clock,
 };
 
 /// Requests under way that are handed over for showing.
@@ -153,7 +155,9 @@ fn workers(site: &str, overview: &Overview, memories: &Memories) -> Vec<Worker> 
 fn live(overviews: &HashMap<String, Overview>, is_shown: impl Fn(&str) -> bool) -> (Vec<Live>, usize) {
     let now = clock::now();
     let mut entries = EXCHANGES.all();
-    let name = |entry: &crate::live::Entry| entry.site.as_ref().map_or_else(String::new, |site| site.name.clone());
+    let name = |entry: &crate::observe::in_flight::Entry| {
+        entry.site.as_ref().map_or_else(String::new, |site| site.name.clone())
+    };
     entries.retain(|entry| is_shown(&name(entry)));
     entries.sort_by_key(|entry| entry.since);
     let count = entries.len();

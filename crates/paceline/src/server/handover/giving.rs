@@ -25,12 +25,12 @@ use super::{
     VARIABLE,
 };
 use crate::{
+    apps::reaper::{Exit, Reaper},
     caching::{Disk, Purge},
     config::CacheDisk,
     front::Front,
-    log::Name,
-    supervisor::reaper::{Exit, Reaper},
-    units::show_duration,
+    observe::log::Name,
+    support::units::show_duration,
 };
 
 /// How long the exit of a new program is waited for that has nothing more to say.

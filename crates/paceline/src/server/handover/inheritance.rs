@@ -26,7 +26,7 @@ use super::{
 use crate::{
     caching::{Cache, Disk, Say},
     config::{Bind, CacheDisk},
-    listen::{self, Listener},
+    edge::listen::{self, Listener},
 };
 
 /// How long the old front may be silent.

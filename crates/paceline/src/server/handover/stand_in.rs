@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use super::{lineage::Lineage, mask, Successor};
-use crate::{http::spool, supervisor::reaper::Exit};
+use crate::{apps::reaper::Exit, content::spool};
 
 /// The first argument of a stand-in; then the front's pid and the descriptor where it is told of later ones.
 pub const FLAG: &str = "--stand-in-for";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Inheritance;
 use crate::{
     front::Front,
-    log::Name,
+    observe::log::Name,
     server::{
         signals::{Signals, Told},
         sites::Sites,

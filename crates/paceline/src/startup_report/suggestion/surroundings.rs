@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::super::StartupReport;
-use crate::account::{self, RunAs};
+use crate::unix_user::{self, RunAs};
 
 /// Bytes of a small file, at most.
 const SMALL: u64 = 4096;
@@ -65,7 +65,7 @@ impl Surroundings for Here {
 
     fn first_line(&self, path: &Path) -> Option<String> {
         let path = self.root.join(path);
-        let text = account::read(self.read_as.as_ref()?, &path, SMALL).ok()?;
+        let text = unix_user::read(self.read_as.as_ref()?, &path, SMALL).ok()?;
         Some(String::from_utf8(text).ok()?.lines().next()?.trim().to_string())
     }
 }

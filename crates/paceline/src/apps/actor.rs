@@ -1,0 +1,427 @@
+//! Decides over one app's processes: what is started, switched to, replaced, drained and killed, and when. The rooms
+//! below hold one decision each. It never touches a request.
+
+mod backtrace;
+mod canary;
+mod fork_overdue;
+mod frames;
+mod glance;
+mod incident;
+mod leave;
+mod look;
+mod measure;
+mod recovery;
+mod refork;
+mod rehearse;
+mod replace;
+pub mod restart;
+mod restrain;
+mod rollback;
+mod size;
+mod start;
+mod succeed;
+mod switch;
+
+use std::{
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::{interval, sleep_until, MissedTickBehavior},
+};
+
+use self::{
+    canary::Canary,
+    glance::Glance,
+    measure::{Measuring, Reading},
+    refork::Refork,
+    rehearse::Rehearsal,
+    restrain::Restraint,
+    size::Size,
+    succeed::Succession,
+};
+use super::{
+    app::{Order, State},
+    attempts::{Attempts, Cause},
+    canary::Plan,
+    concurrency::{self, Concurrency},
+    generation::{Generation, Phase, Worker},
+    pool,
+    processes::Processes,
+    ready_check::Page,
+    reaper::{Exit, Reaper},
+    tuning::Learned,
+};
+use crate::{
+    apps::incidents::Incidents,
+    config::SiteConfig,
+    observe::{log::Log, metrics},
+    startup_report::{Failure, StartupReport},
+    workers::{
+        dispatch::queue::{Complaint, Queue, WorkerId},
+        protocol::frame::Raw,
+    },
+};
+
+/// What an actor works with.
+pub struct Context {
+    pub site: SiteConfig,
+    pub queue: Arc<Queue>,
+    pub processes: Arc<Processes>,
+    pub state: watch::Sender<State>,
+    /// Control socket of a preloader that was there before the front (`rackup -s paceline`).
+    pub adopted: Option<UnixStream>,
+    pub reaper: Reaper,
+    pub log: Log,
+    pub metrics: Arc<metrics::Site>,
+    pub incidents: Arc<Incidents>,
+    pub popular: Popular,
+}
+
+/// The pages of the site that are asked for most, so many at most. It may take a moment.
+pub type Popular = Arc<dyn Fn(usize) -> Vec<Page> + Send + Sync>;
+
+/// Something happened to a process of a generation.
+pub struct Event {
+    pub generation: u64,
+    /// None: the preloader.
+    pub worker: Option<WorkerId>,
+    pub happened: Happened,
+}
+
+pub enum Happened {
+    Frame(Raw, Option<OwnedFd>),
+    /// The control socket was closed: the process is gone.
+    Closed,
+    /// Who printed it, and the line.
+    Printed(String, String),
+    /// Nobody will print to this pipe any more.
+    PrintedAll,
+    /// The preloader, the front's child, has been reaped.
+    Exited(Exit),
+    /// The pause before a crashed worker is replaced is over.
+    Refork(usize),
+    /// The workers' memory has been read.
+    Measured(Reading),
+    /// The private memory of a worker has been read, of the old generation's and the canary's, where that is wanted.
+    Weighed(Option<[u64; 2]>),
+    /// It has been asked whether it is ready.
+    Rehearsed(Result<Rehearsal, Failure>),
+}
+
+/// A process that lived shorter than this is replaced after a pause.
+const SHORT_LIFE: Duration = Duration::from_secs(5);
+/// How long a worker with a stuck thread gets to say where it is.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// What a preloader gets to end by itself.
+const PRELOADER_END: Duration = Duration::from_secs(2);
+/// Longest pause between two attempts to start.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+struct Actor {
+    context: Context,
+    events: mpsc::UnboundedSender<Event>,
+    complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
+    /// Serves requests.
+    current: Option<Generation>,
+    /// Boots.
+    next: Option<Generation>,
+    /// Finish their last requests.
+    leaving: Vec<Generation>,
+    /// Has a share of the requests.
+    canary: Option<Canary>,
+    /// What the generation that boots is to be given first.
+    plan: Option<Plan>,
+    /// Its preloader is kept for a rollback, until this moment.
+    previous: Option<(Generation, Instant)>,
+    /// The release that served before this one.
+    before: Option<PathBuf>,
+    /// What is started next is this release, wherever the root leads to.
+    pinned: Option<PathBuf>,
+    attempts: Attempts,
+    next_generation: u64,
+    next_worker: WorkerId,
+    workers: usize,
+    /// A restart was asked for while a generation was booting, which may have read the files already.
+    once_more: Option<(Cause, Option<Plan>)>,
+    /// A preloader that died is started again at this moment.
+    start_at: Option<Instant>,
+    /// Starts that failed one after another.
+    failures: u32,
+    failed_at: Option<Instant>,
+    /// The failure that was told last.
+    told: Option<StartupReport>,
+    /// How large the heap was when the application was last loaded.
+    learned: Learned,
+    /// Short-lived processes one after another.
+    crashes: u32,
+    /// While nothing serves any more: since when, and how many starts were killed. None: something serves, or nothing ever did.
+    recovering: Option<(Instant, u32)>,
+    refork: Refork,
+    measuring: Measuring,
+    glance: Glance,
+    succession: Option<Succession>,
+    restraint: Restraint,
+    size: Size,
+    stopping: Option<Vec<oneshot::Sender<()>>>,
+    /// None: each worker has one thread, or is to use all it has.
+    concurrency: Option<Concurrency>,
+}
+
+/// Runs until the app is stopped or its handle is dropped.
+pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
+    let (events, mut happenings) = mpsc::unbounded_channel();
+    let (complaints, mut complaining) = mpsc::unbounded_channel();
+    let (size, workers) = Size::of(&context.site);
+    let learned = Learned::kept(&context.site);
+    let concurrency = Concurrency::new(context.site.threads_min, context.site.threads);
+    let mut actor = Actor {
+        context,
+        events,
+        complaints,
+        current: None,
+        next: None,
+        leaving: Vec::new(),
+        canary: None,
+        plan: None,
+        previous: None,
+        before: None,
+        pinned: None,
+        attempts: Attempts::default(),
+        next_generation: 1,
+        next_worker: 1,
+        workers,
+        once_more: None,
+        start_at: None,
+        failures: 0,
+        failed_at: None,
+        told: None,
+        learned,
+        crashes: 0,
+        recovering: None,
+        refork: Refork::Awaited,
+        measuring: Measuring::new(),
+        glance: Glance::default(),
+        succession: None,
+        restraint: Restraint::default(),
+        size,
+        stopping: None,
+        concurrency,
+    };
+    let mut counting = interval(refork::INTERVAL);
+    counting.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut looking = interval(concurrency::INTERVAL);
+    looking.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut pooling = interval(pool::INTERVAL);
+    pooling.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut has_handle = true;
+    loop {
+        let deadline = actor.next_deadline();
+        tokio::select! {
+            order = orders.recv(), if has_handle => match order {
+                Some(order) => actor.obey(order).await,
+                None => {
+                    has_handle = false;
+                    actor.stop(Duration::ZERO, None).await;
+                }
+            },
+            Some(event) = happenings.recv() => actor.handle(event).await,
+            Some((worker, complaint)) = complaining.recv() => actor.hear(worker, complaint).await,
+            _ = looking.tick(), if actor.is_adaptive() => actor.adapt(),
+            _ = pooling.tick(), if actor.is_elastic() => actor.look_at_load().await,
+            _ = counting.tick(), if actor.awaits_mould() => actor.look_for_mould().await,
+            _ = sleep_until(deadline.unwrap_or_else(Instant::now).into()), if deadline.is_some() => actor.pass(Instant::now()).await,
+        }
+        if actor.is_over() {
+            return actor.over();
+        }
+    }
+}
+
+impl Actor {
+    async fn obey(&mut self, order: Order) {
+        match order {
+            Order::Stop { grace, done } => self.stop(grace, Some(done)).await,
+            Order::AskMemory(answer) => drop(answer.send(self.ask_memory().await)),
+            Order::Outcome(number, answer) => drop(answer.send(self.attempts.outcome(number))),
+            Order::AskBacktrace { worker, thread, answer } => self.ask_backtrace(worker, thread, answer).await,
+            Order::Tell(answer) => drop(answer.send(self.overview())),
+            _ if self.stopping.is_some() => {}
+            Order::Start if self.current.is_none() && self.next.is_none() && self.start_at.is_none() => {
+                self.start().await
+            }
+            Order::Start => {
+                // Whoever asked waits for a change of state.
+                self.context.state.send_modify(|_| {});
+            }
+            Order::Restart(wish) => self.restart(wish).await,
+            Order::Rollback(answer) => drop(answer.send(self.roll_back().await)),
+            Order::Grow => self.grow_as_told().await,
+            Order::Shrink => self.shrink_as_told().await,
+        }
+    }
+
+    fn is_adaptive(&self) -> bool {
+        self.concurrency.is_some() && self.current.is_some()
+    }
+
+    /// Lets workers have more requests beside each other, or fewer.
+    fn adapt(&mut self) {
+        let (Some(concurrency), Some(current)) = (&mut self.concurrency, &self.current) else { return };
+        let (queue, max) = (&self.context.queue, self.context.site.threads);
+        let (waiting, occupied) = (queue.depth().waiting, queue.occupied());
+        if waiting == 0 && occupied.iter().all(|worker| worker.limit >= max) {
+            return;
+        }
+        let pid = |id| current.workers.get(&id).map(|worker| worker.pid);
+        for (worker, limit) in concurrency.look(waiting, &occupied, pid) {
+            queue.limit(worker, limit);
+        }
+    }
+
+    async fn handle(&mut self, event: Event) {
+        let number = event.generation;
+        match (event.worker, event.happened) {
+            (_, Happened::Printed(who, line)) => {
+                self.context.log.output(&who, &line);
+                if let Some(next) = self.next.as_mut().filter(|next| next.number == number) {
+                    next.report.push_output(&line);
+                }
+            }
+            (_, Happened::PrintedAll) => self.printed_all(number).await,
+            (_, Happened::Weighed(memory)) => self.weighed(number, memory).await,
+            (_, Happened::Rehearsed(result)) => self.rehearsed(number, result).await,
+            (None, Happened::Frame(frame, fd)) => self.preloader_says(number, frame, fd).await,
+            (None, Happened::Closed) => {
+                if let Some(generation) = self.generation(number) {
+                    generation.control = None;
+                    // An adopted preloader is not our child: its EOF is all we learn.
+                    let adopted = generation.pid.is_none().then_some(Exit::Status(0));
+                    if let Some(exit) = generation.exit.or(adopted) {
+                        self.preloader_gone(number, exit).await;
+                    } else if generation.mould.is_some() {
+                        generation.gone_at = Some(Instant::now() + refork::EXIT_TOLD);
+                    }
+                }
+            }
+            (None, Happened::Exited(exit)) => {
+                if let Some(generation) = self.generation(number) {
+                    // The exit may overtake the frames on the socket: FAILED says more than a status. A child of the
+                    // app that holds the socket open must not keep us waiting.
+                    let overtook = generation.control.is_some() && generation.exit.is_none();
+                    generation.exit = Some(exit);
+                    if overtook {
+                        generation.gone_at = Some(Instant::now() + Duration::from_millis(500));
+                    } else {
+                        self.preloader_gone(number, exit).await;
+                    }
+                }
+            }
+            (_, Happened::Refork(index)) => {
+                let threads = self.context.site.threads;
+                let wanted = index <= self.workers && self.stopping.is_none();
+                if let Some(current) = self.current.as_mut().filter(|current| wanted && current.number == number) {
+                    // Another may have taken its place during the pause.
+                    let taken = |worker: &Worker| worker.index == index && !(worker.ready && worker.kill_at.is_some());
+                    if !current.workers.values().any(taken) {
+                        current.fork(index, threads).await;
+                    }
+                }
+            }
+            (Some(worker), Happened::Frame(frame, fd)) => self.worker_says(number, worker, frame, fd).await,
+            (Some(worker), Happened::Closed) => self.worker_gone(number, worker).await,
+            (_, Happened::Measured(reading)) => self.measured(number, &reading).await,
+            (Some(_), Happened::Exited(_)) => {}
+        }
+    }
+
+    fn generations(&mut self) -> impl Iterator<Item = &mut Generation> {
+        let previous = self.previous.iter_mut().map(|(previous, _)| previous);
+        let canary = self.canary.iter_mut().map(|canary| &mut canary.generation);
+        self.current.iter_mut().chain(self.next.iter_mut()).chain(canary).chain(self.leaving.iter_mut()).chain(previous)
+    }
+
+    fn generation(&mut self, number: u64) -> Option<&mut Generation> {
+        self.generations().find(|generation| generation.number == number)
+    }
+
+    /// Buries the workers whose end is told by one sign, when the other has not come in time.
+    async fn wait_for_exits_no_longer(&mut self, now: Instant) {
+        let over = |(id, worker): (&WorkerId, &Worker)| worker.gone_at.filter(|at| *at <= now).map(|_| *id);
+        let gone: Vec<_> = self
+            .generations()
+            .flat_map(|one| one.workers.iter().filter_map(over).map(|id| (one.number, id)).collect::<Vec<_>>())
+            .collect();
+        for (number, id) in gone {
+            self.wait_no_longer(number, id).await;
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let previous = || self.previous.iter().map(|(previous, _)| previous);
+        let others = || previous().chain(self.canary.iter().map(|canary| &canary.generation));
+        let generations = || self.current.iter().chain(self.next.iter()).chain(self.leaving.iter()).chain(others());
+        let kills =
+            generations().flat_map(|generation| generation.workers.values().filter_map(|worker| worker.kill_at));
+        let workers_gone =
+            generations().flat_map(|generation| generation.workers.values().filter_map(|worker| worker.gone_at));
+        let gone = generations().filter_map(|generation| generation.gone_at).chain(workers_gone);
+        let forks = self.current.iter().filter_map(|current| current.fork_due);
+        let starts = self.next.iter().map(|next| next.deadline);
+        let kept = self.previous.iter().map(|(_, until)| *until);
+        let looks = self.canary.iter().map(|canary| canary.look_at);
+        let others =
+            self.start_at.into_iter().chain(looks).chain(self.measuring.deadline()).chain(self.glance.deadline());
+        kills.chain(gone).chain(forks).chain(starts).chain(kept).chain(others).min()
+    }
+
+    /// Time has passed: kill what did not end, give up what did not start, start what was to wait.
+    async fn pass(&mut self, now: Instant) {
+        if let Some(next) = self.next.as_ref().filter(|next| next.deadline <= now) {
+            match next.phase {
+                Phase::Failing => self.tell_failure().await,
+                _ => self.start_timed_out().await,
+            }
+        }
+        let gone: Vec<_> = self
+            .generations()
+            .filter(|generation| generation.gone_at.is_some_and(|at| at <= now))
+            .map(|generation| (generation.number, generation.exit.unwrap_or(Exit::Status(0))))
+            .collect();
+        for (number, exit) in gone {
+            self.preloader_gone(number, exit).await;
+        }
+        self.wait_for_exits_no_longer(now).await;
+        if self.current.as_ref().is_some_and(|current| current.fork_due.is_some_and(|due| due <= now)) {
+            self.fork_overdue().await;
+        }
+        for generation in self.generations() {
+            for worker in generation.workers.values_mut().filter(|worker| worker.kill_at.is_some_and(|at| at <= now)) {
+                leave::kill(worker.pid);
+                worker.kill_at = Some(now + Duration::from_secs(3600));
+            }
+        }
+        if self.glance.deadline().is_some_and(|at| at <= now) {
+            self.glance();
+        }
+        if self.measuring.deadline().is_some_and(|at| at <= now) {
+            self.measure().await;
+        }
+        if self.canary.as_ref().is_some_and(|canary| canary.look_at <= now) {
+            self.look_at_canary();
+        }
+        if self.previous.as_ref().is_some_and(|(_, until)| *until <= now) {
+            self.forget_previous();
+        }
+        if self.start_at.is_some_and(|at| at <= now) {
+            self.start_at = None;
+            if self.next.is_none() {
+                self.start().await;
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! A worker that has answered enough requests becomes the mould of the next ones: the preloader of a new generation, which
+//! then becomes ready and takes over as any other. It never judges whether a fork does harm: the worker does.
+
+use std::{
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    time::{Duration, Instant},
+};
+
+use super::{leave::kill, Actor};
+use crate::{
+    apps::{
+        found::Found,
+        generation::{Generation, Mould, Worker},
+        reaper::Exit,
+    },
+    observe::log::Name,
+    startup_report::{StartupReport, Step},
+    workers::{
+        dispatch::queue::WorkerId,
+        protocol::{
+            fields,
+            frame::{encode, kind},
+        },
+    },
+};
+
+/// How often requests are counted.
+pub const INTERVAL: Duration = Duration::from_millis(200);
+/// How long the exit of a mould is waited for, of which its former preloader may know alone.
+pub const EXIT_TOLD: Duration = Duration::from_millis(500);
+/// What the application's hooks and the search for what a fork would break may take, after the last requests.
+const PREPARATION: Duration = Duration::from_secs(30);
+
+/// How far a generation has come on the way to its successor.
+pub enum Refork {
+    /// No worker has answered enough.
+    Awaited,
+    /// One has; another, forked from the preloader, is to take its place first.
+    StandIn { candidate: WorkerId, requests: u64 },
+    /// It has no requests any more and prepares itself.
+    Asked { candidate: WorkerId, requests: u64 },
+    /// Not with this generation, or not again.
+    Over,
+}
+
+impl Refork {
+    /// Of a generation that begins to serve. One that was forked from a mould is warm already.
+    pub fn after(generation: &Generation) -> Refork {
+        match generation.mould {
+            Some(_) => Refork::Over,
+            None => Refork::Awaited,
+        }
+    }
+}
+
+impl Actor {
+    pub(super) fn awaits_mould(&self) -> bool {
+        self.context.site.tuning.refork_after.is_some()
+            && matches!(self.refork, Refork::Awaited)
+            && self.current.is_some()
+            && self.succession.is_none()
+            && self.next.is_none()
+            && self.canary.is_none()
+            && self.stopping.is_none()
+    }
+
+    /// Chooses the worker that has answered most, if that is enough, and has another forked that takes its place.
+    pub(super) async fn look_for_mould(&mut self) {
+        let (after, threads) = (self.context.site.tuning.refork_after, self.context.site.threads);
+        let Some(current) = &mut self.current else { return };
+        let serves = |worker: &Worker| worker.ready && worker.kill_at.is_none() && !worker.faulty && !worker.replaced;
+        let answered = self.context.queue.answered().into_iter();
+        let able = answered.filter(|(id, _)| current.workers.get(id).is_some_and(serves));
+        let Some((candidate, requests)) = able.max_by_key(|(_, requests)| *requests) else { return };
+        let Some(worker) = current.workers.get(&candidate).filter(|_| after.is_some_and(|after| requests >= after))
+        else {
+            return;
+        };
+        self.refork = Refork::StandIn { candidate, requests };
+        let index = worker.index;
+        current.fork(index, threads).await;
+    }
+
+    /// A worker has become ready in a generation that serves: maybe the one that was waited for.
+    pub(super) async fn stand_in_ready(&mut self, id: WorkerId, index: usize) {
+        let Refork::StandIn { candidate, requests } = self.refork else { return };
+        let patience = self.context.site.drain_timeout;
+        let Some(current) = &mut self.current else { return };
+        let Some(worker) = current.workers.get_mut(&candidate) else { return };
+        if worker.index != index || candidate == id {
+            return;
+        }
+        if worker.kill_at.is_some() || self.next.is_some() {
+            self.refork = Refork::Awaited;
+            return self.drain_twin(candidate).await;
+        }
+        self.refork = Refork::Asked { candidate, requests };
+        self.context.queue.leave(candidate);
+        worker.kill_at = Some(Instant::now() + patience + PREPARATION);
+        let _ = worker.control.send(&encode(kind::MOULD, |out| fields::put(out, patience.as_secs().to_string()))).await;
+    }
+
+    /// Drains the worker that stands in for this one.
+    async fn drain_twin(&mut self, candidate: WorkerId) {
+        let Some(current) = &mut self.current else { return };
+        let Some(index) = current.workers.get(&candidate).map(|worker| worker.index) else { return };
+        let twin = current.workers.iter_mut().find(|(id, worker)| worker.index == index && **id != candidate);
+        if let Some((&id, worker)) = twin {
+            worker.replaced = true;
+            self.drain_worker(id, self.context.site.drain_timeout).await;
+        }
+    }
+
+    /// The worker has found something that a fork would break: it goes on as before.
+    pub(super) async fn unsafe_to_fork(&mut self, number: u64, id: WorkerId, why: &str) {
+        if !self.is_asked(number, id) {
+            return;
+        }
+        self.refork = Refork::Over;
+        let Some(worker) = self.generation(number).and_then(|current| current.workers.get_mut(&id)) else { return };
+        worker.kill_at = None;
+        worker.draining = false;
+        let index = worker.index;
+        let why = why.replace(char::is_control, " ");
+        self.context.queue.stay(id);
+        self.context.log.event(
+            Name::Refork,
+            format!(
+                "{}.{index} is not reforked from and goes on serving: {why} (or set refork_after = 0)",
+                self.context.site.name,
+            ),
+        );
+        self.drain_twin(id).await;
+        self.drain_surplus().await;
+    }
+
+    /// Whether this is the worker that prepares itself, and is still wanted as a mould.
+    fn is_asked(&self, number: u64, id: WorkerId) -> bool {
+        self.current.as_ref().is_some_and(|current| current.number == number)
+            && matches!(self.refork, Refork::Asked { candidate, .. } if candidate == id)
+    }
+
+    /// The worker has become a preloader, which is told to on a socket of its own.
+    pub(super) async fn moulded(&mut self, number: u64, id: WorkerId, fd: Option<OwnedFd>) {
+        let wanted = self.is_asked(number, id) && self.next.is_none() && self.stopping.is_none();
+        let requests = match self.refork {
+            Refork::Asked { requests, .. } => requests,
+            _ => 0,
+        };
+        let Some(generation) = self.generation(number) else { return };
+        let (Some(socket), true) = (fd, wanted) else {
+            // Its exit is told as any other worker's.
+            return generation.workers.get(&id).map(|worker| kill(worker.pid)).unwrap_or_default();
+        };
+        let Some(worker) = generation.workers.remove(&id) else { return };
+        generation.release(worker.pid).await;
+        let (run_as, release) = (generation.run_as.clone(), generation.release.clone());
+        self.context.queue.remove(id);
+        self.refork = Refork::Over;
+        let began = Instant::now();
+        let site = self.context.site.clone();
+        let next = self.next_generation;
+        self.next_generation += 1;
+        let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
+        report.begin(Step::Found, Duration::ZERO);
+        let found = Found::in_release(&site, &release).map_err(std::io::Error::other);
+        report.done(Step::Found, began.elapsed());
+        report.read_as = Some(run_as.clone());
+        let begun = found.and_then(|found| {
+            Ok((found, Generation::new(next, report, began, UnixStream::from(socket), None, &site, &self.events)?))
+        });
+        match begun {
+            Ok((found, mut generation)) => {
+                generation.pid = Some(worker.pid);
+                generation.run_as = run_as;
+                generation.mould = Some(Mould { index: worker.index, requests });
+                generation.start(&site, &found).await;
+                self.await_exit(next, worker.pid);
+                self.next = Some(generation);
+            }
+            Err(error) => {
+                kill(worker.pid);
+                self.context.log.event(Name::Refork, format!("{}: not reforked: {error}", site.name));
+            }
+        }
+    }
+
+    /// A process that is none of its preloader's workers any more has ended while that preloader lived.
+    pub(super) fn mould_exited(&mut self, pid: &str, exit: Option<Exit>) {
+        let Some(pid) = pid.parse::<i32>().ok() else { return };
+        let mould = self.generations().find(|generation| generation.mould.is_some() && generation.pid == Some(pid));
+        let (Some(number), Some(exit)) = (mould.map(|mould| mould.number), exit) else { return };
+        let happened = super::Happened::Exited(exit);
+        let _ = self.events.send(super::Event { generation: number, worker: None, happened });
+    }
+
+    /// A worker is gone: if it was to be the mould, or to stand in for it, that is over for this generation.
+    pub(super) fn refork_without(&mut self, id: WorkerId, worker: &Worker) {
+        let (Refork::StandIn { candidate, .. } | Refork::Asked { candidate, .. }) = self.refork else { return };
+        let stand_in = || {
+            let candidate = self.current.as_ref().and_then(|current| current.workers.get(&candidate));
+            candidate.is_some_and(|candidate| candidate.index == worker.index) && !worker.ready
+        };
+        if candidate == id || stand_in() {
+            self.refork = Refork::Over;
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! One app as the pipeline sees it: is it up, and a worker thread for a request, please.
+//! It never starts anything itself; it tells the actor to.
+
+use std::{
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        Arc,
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{
+    actor::{self, restart::Wish, Popular},
+    attempts::{Cause, Outcome},
+    memory::{self, Told},
+    overview::{Overview, Standing},
+    processes::Processes,
+    reaper::Reaper,
+};
+use crate::{
+    apps::incidents::{InHand, Incidents},
+    config::SiteConfig,
+    observe::{log::Log, metrics},
+    startup_report::{Failure, StartupReport, Step},
+    workers::dispatch::{
+        expectations::label,
+        origin::{Limits, Origin, Unavailable},
+        queue::{Again, Lease, Queue, Refused, WorkerId},
+        suspects::Suspects,
+    },
+};
+
+/// What the app is doing.
+#[derive(Debug, Clone)]
+pub enum State {
+    /// Not started yet, or stopped.
+    Stopped,
+    Starting,
+    Ready,
+    Failed {
+        report: Arc<StartupReport>,
+        retry_at: Instant,
+    },
+}
+
+/// What the actor is told.
+pub enum Order {
+    /// Start unless it is up or starting.
+    Start,
+    /// Boot anew beside what serves, and switch when it is ready.
+    Restart(Wish),
+    /// Go back to the release before. Answered with the number of the attempt, or with why not.
+    Rollback(oneshot::Sender<Result<u64, String>>),
+    /// Say what came of a restart: see `Attempts::outcome`.
+    Outcome(u64, oneshot::Sender<Option<Option<Outcome>>>),
+    /// Add (or take away) a worker.
+    Grow,
+    Shrink,
+    /// Say how everything stands.
+    Tell(oneshot::Sender<Overview>),
+    /// Ask a worker where a thread of it (from 1) is.
+    AskBacktrace {
+        worker: WorkerId,
+        thread: usize,
+        answer: oneshot::Sender<String>,
+    },
+    /// Ask the processes what Ruby's heaps hold.
+    AskMemory(oneshot::Sender<Vec<memory::Asked>>),
+    /// Finish what is in hand within the time, then end all processes.
+    Stop {
+        grace: Duration,
+        done: oneshot::Sender<()>,
+    },
+}
+
+/// A handle to one app.
+pub struct App {
+    pub site: SiteConfig,
+    pub queue: Arc<Queue>,
+    /// Where it is told what went wrong with its processes.
+    pub incidents: Arc<Incidents>,
+    /// What its workers died with.
+    pub suspects: Suspects,
+    /// What runs beside its workers.
+    pub processes: Arc<Processes>,
+    state: watch::Receiver<State>,
+    orders: mpsc::UnboundedSender<Order>,
+    /// tmp/always_restart.txt is there.
+    always: AtomicBool,
+}
+
+impl App {
+    /// Makes the app known and its actor ready for orders. Must be called on the front's main thread, within its event loop.
+    pub fn new(
+        site: SiteConfig,
+        adopted: Option<std::os::unix::net::UnixStream>,
+        reaper: Reaper,
+        log: Log,
+        metrics: Arc<metrics::Site>,
+        incidents: Arc<Incidents>,
+        popular: Popular,
+    ) -> Arc<App> {
+        let (queue, log) = (Queue::new(site.queue_max), log.of(&site.name));
+        let (state_sender, state) = watch::channel(State::Stopped);
+        let (orders, receiver) = mpsc::unbounded_channel();
+        let processes = Arc::new(Processes::new(&site, &reaper, &log, &incidents));
+        let app = App {
+            site: site.clone(),
+            queue: queue.clone(),
+            incidents: incidents.clone(),
+            suspects: Suspects::new(site.workers.saturating_mul(site.threads)),
+            processes: processes.clone(),
+            state,
+            orders,
+            always: AtomicBool::new(false),
+        };
+        let state = state_sender;
+        let context =
+            actor::Context { site, queue, processes, state, adopted, reaper, log, metrics, incidents, popular };
+        tokio::spawn(actor::run(context, receiver));
+        Arc::new(app)
+    }
+
+    /// An app that can't be started, whatever is tried, until its site is made anew.
+    pub fn broken(site: SiteConfig, doing: &str, why: &str) -> Arc<App> {
+        let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
+        report.begin(Step::Found, Duration::ZERO);
+        report.fail(Failure::System { doing: doing.into(), error: why.into() });
+        let forever = Instant::now() + Duration::from_secs(365 * 86_400);
+        let (_, state) = watch::channel(State::Failed { report: Arc::new(report), retry_at: forever });
+        let (orders, mut receiver) = mpsc::unbounded_channel();
+        tokio::spawn(async move { while receiver.recv().await.is_some() {} });
+        let (queue, incidents, always) = (Queue::new(site.queue_max), Incidents::forgetful(), AtomicBool::new(false));
+        let suspects = Suspects::new(0);
+        Arc::new(App { queue, site, incidents, suspects, processes: Arc::default(), state, orders, always })
+    }
+
+    pub fn order(&self, order: Order) {
+        let _ = self.orders.send(order);
+    }
+
+    pub fn state(&self) -> State {
+        self.state.borrow().clone()
+    }
+
+    /// How everything stands at this moment: generations, workers, the last failure.
+    pub async fn overview(&self) -> Overview {
+        let (answer, told) = oneshot::channel();
+        self.order(Order::Tell(answer));
+        // An app that can't be started has no actor, nor one that is over.
+        told.await.unwrap_or_else(|_| match self.state() {
+            State::Failed { report, .. } => Overview::empty(Standing::Failed, Some(report)),
+            _ => Overview::empty(Standing::Stopped, None),
+        })
+    }
+
+    /// What the processes tell of Ruby's heap and have grown with. Waits up to `patience` for their answers.
+    pub async fn memory(&self, patience: Duration) -> Told {
+        let (answer, asked) = oneshot::channel();
+        self.order(Order::AskMemory(answer));
+        memory::answers(asked.await.unwrap_or_default(), patience).await
+    }
+
+    /// Where a worker's thread (from 1) is at this moment, in lines. None: there is no such worker, or it has ended. One in which
+    /// a thread holds Ruby's lock answers when it is let go.
+    pub async fn backtrace(&self, worker: WorkerId, thread: usize) -> Option<String> {
+        let (answer, told) = oneshot::channel();
+        self.order(Order::AskBacktrace { worker, thread, answer });
+        told.await.ok()
+    }
+
+    /// The route that a request is taken for, as `GET /orders/*`.
+    pub fn route(&self, method: &str, path: &str) -> String {
+        label(method, path)
+    }
+
+    /// Resolves when the app is ready (true) or has failed to start (false).
+    pub async fn started(&self) -> bool {
+        let mut state = self.state.clone();
+        let reached = state.wait_for(|state| matches!(state, State::Ready | State::Failed { .. })).await;
+        reached.is_ok_and(|state| matches!(*state, State::Ready))
+    }
+
+    /// From now on the code is loaded anew before each request, or not any more.
+    pub fn load_always(&self, always: bool) {
+        self.always.store(always, Relaxed);
+    }
+
+    /// Waits for a generation that boots now. Where a start-up page is for everybody to see, it takes the request's answer; in
+    /// production the old generation has it.
+    async fn anew(&self) -> Result<(), Unavailable> {
+        let (done, ended) = oneshot::channel();
+        self.order(Order::Restart(Wish { done: Some(done), ..Wish::by(Cause::Always) }));
+        match ended.await {
+            Ok(Outcome::Failed(report)) if self.site.environment != "production" => Err(Unavailable::Failed(report)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Origin for App {
+    fn limits(&self) -> Limits {
+        let SiteConfig { early_hints, app_soft_timeout, app_hard_timeout, response_memory, response_spool, .. } =
+            &self.site;
+        Limits {
+            early_hints: *early_hints,
+            soft_timeout: *app_soft_timeout,
+            hard_timeout: *app_hard_timeout,
+            response_memory: *response_memory,
+            response_spool: *response_spool,
+        }
+    }
+
+    fn suspects(&self) -> &Suspects {
+        &self.suspects
+    }
+
+    /// A worker thread for a request of this method and path: at once if one is idle for it, else in its turn. An app that is not up is started; one
+    /// that failed to start is tried again, so that a reload in the browser is all it takes after mending it. `again`: of a request
+    /// whose worker has died.
+    async fn lease(&self, request: (&str, &str), again: Option<Again>) -> Result<Lease, Unavailable> {
+        let mut state = self.state.clone();
+        let mut patience = self.site.queue_timeout;
+        let now = state.borrow_and_update().clone();
+        match now {
+            State::Ready if again.is_none() && self.always.load(Relaxed) => self.anew().await?,
+            State::Ready => {}
+            State::Starting => patience = patience.max(self.site.start_timeout + Duration::from_secs(1)),
+            State::Failed { report, retry_at } if Instant::now() < retry_at => return Err(Unavailable::Failed(report)),
+            State::Stopped | State::Failed { .. } => {
+                patience = patience.max(self.site.start_timeout + Duration::from_secs(1));
+                self.order(Order::Start);
+                // The actor answers every Start with a change of state.
+                if state.changed().await.is_err() {
+                    return Err(Unavailable::Refused(Refused::TooOld));
+                }
+            }
+        }
+        tokio::select! {
+            biased;
+            lease = self.queue.checkout(request, patience, again) => lease.map_err(Unavailable::Refused),
+            failed = state.wait_for(|state| matches!(state, State::Failed { .. } | State::Stopped)) => match failed.as_deref() {
+                Ok(State::Failed { report, .. }) => Err(Unavailable::Failed(report.clone())),
+                _ => Err(Unavailable::Refused(Refused::TooOld)),
+            },
+        }
+    }
+
+    fn lost(&self, worker: WorkerId, request: InHand) {
+        self.incidents.lost(&self.site.name, worker, request);
+    }
+}

@@ -1,0 +1,204 @@
+//! Whether a canary does as well as the generation before: arithmetic over what both answered. It never acts on it.
+
+use std::time::Duration;
+
+use crate::{support::clock::Micros, workers::dispatch::comparison::Side};
+
+/// What a canary is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    /// Of 10,000 requests.
+    pub part: u32,
+    /// For so long, and until it has answered so many requests; but no longer than ten times as long.
+    pub time: Duration,
+    pub requests: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is too early to say.
+    Wait,
+    /// It takes over; the figures in a line.
+    Promote(String),
+    /// The old one goes on alone; why, with figures.
+    RollBack(String),
+}
+
+/// Errors that are no accident, of the canary's requests.
+const ERRORS: u64 = 3;
+/// By so much the share of errors may be larger.
+const MORE_ERRORS: f64 = 0.01;
+/// Answers of a route on each side that make its times comparable.
+const COMPARABLE: usize = 10;
+/// So many times as long the median of a route may be, and its 95th percentile; below the second figure (microseconds) a difference
+/// is none.
+const SLOWER: (f64, f64) = (1.5, 5_000.0);
+const SLOWER_AT_WORST: (f64, f64) = (2.0, 20_000.0);
+/// So many times as much private memory a worker may have, and so many bytes more.
+const LARGER: (f64, f64) = (1.5, 32e6);
+
+/// `memory`: bytes of private memory of a worker, of the old one and the canary's.
+pub fn judge(plan: &Plan, elapsed: Duration, [old, new]: &[Side; 2], memory: Option<[u64; 2]>) -> Verdict {
+    let (old_rate, new_rate) = (rate(old), rate(new));
+    if new.errors >= ERRORS && new_rate > old_rate + MORE_ERRORS {
+        return Verdict::RollBack(format!(
+            "{} of {} requests failed ({:.1} %), of the old generation's {} of {} ({:.1} %)",
+            new.errors,
+            new.requests,
+            new_rate * 100.0,
+            old.errors,
+            old.requests,
+            old_rate * 100.0
+        ));
+    }
+    if elapsed < plan.time || new.requests < plan.requests && elapsed < plan.time * 10 {
+        return Verdict::Wait;
+    }
+    let times = times(old, new);
+    if let Some(times) = &times {
+        let slower = |[old, new]: [f64; 2], (times, more): (f64, f64)| new > old * times && new > old + more;
+        if slower(times.median, SLOWER) || slower(times.worst, SLOWER_AT_WORST) {
+            return Verdict::RollBack(times.told());
+        }
+    }
+    if let Some([old, new]) = memory.map(|both| both.map(|bytes| bytes as f64)) {
+        if new > old * LARGER.0 && new > old + LARGER.1 {
+            return Verdict::RollBack(format!(
+                "a worker has {:.0} MB of its own, an old one {:.0} MB",
+                new / 1e6,
+                old / 1e6
+            ));
+        }
+    }
+    let mut text = format!(
+        "{} of {} requests failed, of the old generation's {} of {}",
+        new.errors, new.requests, old.errors, old.requests
+    );
+    text.extend(times.map(|times| format!("; {}", times.told())));
+    text.extend(
+        memory.map(|[old, new]| format!("; {:.0} MB a worker, before {:.0} MB", new as f64 / 1e6, old as f64 / 1e6)),
+    );
+    Verdict::Promote(text)
+}
+
+fn rate(side: &Side) -> f64 {
+    if side.requests == 0 {
+        0.0
+    } else {
+        side.errors as f64 / side.requests as f64
+    }
+}
+
+/// Of the routes that both have answered often enough: medians and 95th percentiles, each route with the weight of its requests.
+struct Times {
+    median: [f64; 2],
+    worst: [f64; 2],
+}
+
+impl Times {
+    fn told(&self) -> String {
+        let ms = |micros: f64| micros / 1000.0;
+        let ([old, new], [old_worst, new_worst]) = (self.median, self.worst);
+        format!(
+            "median {:.1} ms, p95 {:.1} ms on the same routes, before {:.1} ms and {:.1} ms",
+            ms(new),
+            ms(new_worst),
+            ms(old),
+            ms(old_worst)
+        )
+    }
+}
+
+fn times(old: &Side, new: &Side) -> Option<Times> {
+    let (mut all, mut median, mut worst) = (0.0, [0.0; 2], [0.0; 2]);
+    for (route, new) in &new.times {
+        let Some(old) = old.times.get(route).filter(|old| old.len() >= COMPARABLE && new.len() >= COMPARABLE) else {
+            continue;
+        };
+        let weight = new.len() as f64;
+        all += weight;
+        for (side, times) in [old, new].into_iter().enumerate() {
+            median[side] += weight * percentile(times, 0.5);
+            worst[side] += weight * percentile(times, 0.95);
+        }
+    }
+    (all > 0.0).then(|| Times { median: median.map(|sum| sum / all), worst: worst.map(|sum| sum / all) })
+}
+
+/// By the nearest rank: of twenty the 95th percentile is the second longest, and one that was slow by chance decides nothing.
+fn percentile(times: &[Micros], part: f64) -> f64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    let at = ((sorted.len() as f64 * part).ceil() as usize).saturating_sub(1);
+    sorted.get(at).copied().unwrap_or(0) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: Plan = Plan { part: 500, time: Duration::from_secs(60), requests: 20 };
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn side(requests: u64, errors: u64, took: Micros) -> Side {
+        Side { requests, errors, times: [(1, vec![took; requests as usize])].into() }
+    }
+
+    #[test]
+    fn it_waits_for_time_and_requests_but_not_for_ever() {
+        let (old, new) = (side(100, 0, 1000), side(19, 0, 1000));
+        let few = [old.clone(), new];
+        let enough = [old, side(20, 0, 1000)];
+        assert_eq!(judge(&PLAN, MINUTE / 2, &enough, None), Verdict::Wait);
+        assert_eq!(judge(&PLAN, MINUTE, &few, None), Verdict::Wait);
+        assert!(matches!(judge(&PLAN, MINUTE, &enough, None), Verdict::Promote(_)));
+        assert!(matches!(judge(&PLAN, MINUTE * 10, &few, None), Verdict::Promote(_)));
+    }
+
+    #[test]
+    fn errors_end_it_at_once() {
+        let both = [side(1000, 2, 1000), side(40, 3, 1000)];
+        let told = "3 of 40 requests failed (7.5 %), of the old generation's 2 of 1000 (0.2 %)";
+        assert_eq!(judge(&PLAN, MINUTE / 60, &both, None), Verdict::RollBack(told.into()));
+        // Two may be an accident; and what the old one does as well is no fault of the new code.
+        for both in [[side(1000, 0, 1000), side(20, 2, 1000)], [side(100, 50, 1000), side(20, 10, 1000)]] {
+            assert!(matches!(judge(&PLAN, MINUTE, &both, None), Verdict::Promote(_)));
+        }
+    }
+
+    #[test]
+    fn slowness_on_the_same_routes() {
+        let verdict = |old, new| judge(&PLAN, MINUTE, &[side(100, 0, old), side(20, 0, new)], None);
+        assert_eq!(
+            verdict(20_000, 40_000),
+            Verdict::RollBack("median 40.0 ms, p95 40.0 ms on the same routes, before 20.0 ms and 20.0 ms".into())
+        );
+        assert!(matches!(verdict(1_000, 4_000), Verdict::Promote(_)), "a few milliseconds are noise");
+        let elsewhere = Side { requests: 20, errors: 0, times: [(2, vec![900_000; 20])].into() };
+        let both = [side(100, 0, 1000), elsewhere];
+        assert!(matches!(judge(&PLAN, MINUTE, &both, None), Verdict::Promote(_)), "another route is no comparison");
+    }
+
+    #[test]
+    fn one_that_was_slow_by_chance_decides_nothing() {
+        let with = |slow: usize| {
+            let mut new = side(20, 0, 20_000);
+            new.times.values_mut().for_each(|times| times[..slow].fill(400_000));
+            judge(&PLAN, MINUTE, &[side(100, 0, 20_000), new], None)
+        };
+        assert!(matches!(with(1), Verdict::Promote(_)));
+        assert!(matches!(with(2), Verdict::RollBack(_)));
+    }
+
+    #[test]
+    fn memory_of_a_worker() {
+        let verdict = |memory| judge(&PLAN, MINUTE, &[side(100, 0, 9), side(20, 0, 9)], Some(memory));
+        assert_eq!(
+            verdict([50_000_000, 120_000_000]),
+            Verdict::RollBack("a worker has 120 MB of its own, an old one 50 MB".into())
+        );
+        assert!(
+            matches!(verdict([50_000_000, 80_000_000]), Verdict::Promote(text) if text.ends_with("80 MB a worker, before 50 MB"))
+        );
+    }
+}

@@ -1,0 +1,413 @@
+//! A generation: one preloader and the workers it forked, from spawn to the last exit. Holds what is known of them and
+//! sends them frames; what is to be done is decided in `actor`.
+
+use std::{
+    collections::HashMap,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{
+    actor::{Event, Happened},
+    found::Found,
+    limits,
+    output::read_lines,
+    reaper::Exit,
+    spawn::Spawned,
+};
+use crate::{
+    config::{AppKind, SiteConfig},
+    startup_report::{Failure, StartupReport, Step},
+    unix_user::RunAs,
+    workers::{
+        dispatch::queue::{Queue, WorkerId},
+        protocol::{
+            channel::Channel,
+            control::{control, ControlReader, ControlWriter},
+            fields,
+            frame::{encode, kind},
+            ruby_heap::RubyHeap,
+        },
+    },
+};
+
+/// How long a fork may take, with the hooks before it; or as long as a start may, if that is less. A preloader that finds no memory for it
+/// says so all the while.
+const FORK_TIME: Duration = Duration::from_secs(10);
+
+/// One worker process.
+pub struct Worker {
+    pub index: usize,
+    pub pid: i32,
+    pub control: ControlWriter,
+    pub forked: Instant,
+    pub ready: bool,
+    /// Told to finish; killed at this moment if it has not.
+    pub kill_at: Option<Instant>,
+    /// Channels that came before the worker was ready.
+    pub early: Vec<Channel>,
+    /// Exit as the preloader reported it.
+    pub exit: Option<Exit>,
+    /// Its control socket is closed: the process is gone.
+    pub gone: bool,
+    /// One of EOF and EXITED has come; when the other is not waited for any more.
+    pub gone_at: Option<Instant>,
+    /// It has answered requests, or died with one that was known to be dangerous: its end says nothing against the next one.
+    pub served: bool,
+    /// It was complained of.
+    pub faulty: bool,
+    /// Its successor has been asked for, or it is to have none: it was one too many.
+    pub replaced: bool,
+    /// It has been told to finish what it has.
+    pub draining: bool,
+    /// Who wants to know where a thread is.
+    pub asked: Vec<(usize, oneshot::Sender<String>)>,
+    /// Nothing is expected of it any more but where it is stuck.
+    pub end_on_backtrace: bool,
+    /// What it told last of Ruby's heap.
+    pub heap: watch::Sender<Option<RubyHeap>>,
+    /// It is to go after so many requests.
+    pub quota: Option<u64>,
+    /// It was killed for its memory.
+    pub condemned: bool,
+}
+
+/// Where a generation stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    Loading,
+    Forking,
+    /// Its workers are asked for pages before they get visitors.
+    Checking,
+    Ready,
+    Leaving,
+    /// It did not start; its last output is still being read.
+    Failing,
+}
+
+impl Phase {
+    /// As status and JSON say it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Phase::Loading => "loading",
+            Phase::Forking => "forking",
+            Phase::Checking => "checking",
+            Phase::Ready => "ready",
+            Phase::Leaving => "leaving",
+            Phase::Failing => "failing",
+        }
+    }
+}
+
+/// One preloader with its workers.
+pub struct Generation {
+    pub number: u64,
+    pub phase: Phase,
+    /// None for an adopted preloader: it is not the front's child.
+    pub pid: Option<i32>,
+    pub control: Option<ControlWriter>,
+    pub workers: HashMap<WorkerId, Worker>,
+    pub report: StartupReport,
+    pub began: Instant,
+    /// The same, in Unix seconds.
+    pub began_at: f64,
+    /// The real path of the root that it is loaded from.
+    pub release: PathBuf,
+    /// Its workers' indexes that have been asked for and not come yet.
+    pub forking: usize,
+    /// Within this time the preloader forks, or says why not.
+    pub fork_time: Duration,
+    /// When it has to have forked what it was asked for.
+    pub fork_due: Option<Instant>,
+    /// When it has to be ready; of one that failed, when its failure is told.
+    pub deadline: Instant,
+    /// Who its processes run as.
+    pub run_as: RunAs,
+    /// Pipes on which somebody may still print.
+    pub pipes: usize,
+    /// The preloader's exit, which may come before its last frames.
+    pub exit: Option<Exit>,
+    /// When frames of a preloader that has exited are no longer waited for.
+    pub gone_at: Option<Instant>,
+    /// The preloader was a worker of the generation before.
+    pub mould: Option<Mould>,
+    /// What the preloader told last of Ruby's heap.
+    pub heap: watch::Sender<Option<RubyHeap>>,
+    /// Where its workers' channels are while they are asked before they get visitors.
+    pub rehearsal: Option<Arc<Queue>>,
+    /// For how long its preloader stays when its workers have gone, for a rollback.
+    pub keep: Option<Duration>,
+    /// It is gone back to.
+    pub rollback: bool,
+}
+
+/// A worker that has become a preloader.
+#[derive(Debug, Clone, Copy)]
+pub struct Mould {
+    pub index: usize,
+    /// What it had answered.
+    pub requests: u64,
+}
+
+impl Generation {
+    /// Takes over a preloader that was just started, or adopted.
+    pub fn new(
+        number: u64,
+        report: StartupReport,
+        began: Instant,
+        socket: UnixStream,
+        process: Option<(i32, OwnedFd, OwnedFd)>,
+        site: &SiteConfig,
+        events: &mpsc::UnboundedSender<Event>,
+    ) -> std::io::Result<Generation> {
+        let (reader, writer) = control(socket)?;
+        forward(number, None, reader, events.clone());
+        let pid = process.as_ref().map(|(pid, ..)| *pid);
+        let mut generation = Generation {
+            number,
+            phase: Phase::Loading,
+            pid,
+            control: Some(writer),
+            workers: HashMap::new(),
+            report,
+            began,
+            began_at: crate::support::clock::unix_seconds() - began.elapsed().as_secs_f64(),
+            release: PathBuf::new(),
+            forking: 0,
+            fork_time: FORK_TIME.min(site.start_timeout),
+            fork_due: None,
+            deadline: began + site.start_timeout,
+            run_as: RunAs::own(),
+            pipes: 0,
+            exit: None,
+            gone_at: None,
+            mould: None,
+            heap: watch::Sender::new(None),
+            rehearsal: None,
+            keep: None,
+            rollback: false,
+        };
+        if let Some((_, stdout, stderr)) = process {
+            for pipe in [stdout, stderr] {
+                generation.listen_to(site.name.clone(), pipe, events)?;
+            }
+        }
+        Ok(generation)
+    }
+
+    /// Lines of a pipe as events.
+    pub fn listen_to(
+        &mut self,
+        who: String,
+        pipe: OwnedFd,
+        events: &mpsc::UnboundedSender<Event>,
+    ) -> std::io::Result<()> {
+        let (generation, events) = (self.number, events.clone());
+        let event = move |happened| drop(events.send(Event { generation, worker: None, happened }));
+        read_lines(pipe, move |line| {
+            event(match line {
+                Some(line) => Happened::Printed(who.clone(), line),
+                None => Happened::PrintedAll,
+            })
+        })?;
+        self.pipes += 1;
+        Ok(())
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Sends START.
+    pub async fn start(&mut self, site: &SiteConfig, found: &Found) {
+        use std::os::unix::ffi::OsStrExt;
+        self.release.clone_from(&found.root);
+        let path = |path: Option<PathBuf>| path.map(|path| path.as_os_str().as_bytes().to_vec()).unwrap_or_default();
+        let frame = encode(kind::START, |out| {
+            fields::put_pair(out, "root", found.root.as_os_str().as_bytes());
+            fields::put_pair(
+                out,
+                "kind",
+                match found.kind {
+                    AppKind::Rails => "rails",
+                    AppKind::Sinatra => "sinatra",
+                    AppKind::Rack | AppKind::Files => "rack",
+                },
+            );
+            fields::put_pair(out, "rackup", path(found.rackup.clone()));
+            fields::put_pair(out, "environment", &site.environment);
+            fields::put_pair(out, "gemfile", path(found.gemfile(site)));
+            fields::put_pair(out, "puma_config", path(found.puma_config.clone()));
+            fields::put_pair(out, "site", &site.name);
+            fields::put_pair(out, "preload", if site.preload { "1" } else { "0" });
+            fields::put_pair(out, "threads", site.threads.to_string());
+            fields::put_pair(out, "workers", site.workers.to_string());
+            let tuning = &site.tuning;
+            let yes = |yes: bool| if yes { "1" } else { "0" };
+            fields::put_pair(out, "yjit", &tuning.yjit);
+            fields::put_pair(out, "oob_gc", yes(tuning.oob_gc));
+            fields::put_pair(out, "compact", yes(tuning.compact));
+            fields::put_pair(out, "warm_up", tuning.warm_up.join(" "));
+            let host = site.hosts.iter().find(|host| !host.starts_with('*'));
+            fields::put_pair(out, "host", host.map_or("localhost", String::as_str));
+            fields::put_pair(out, "refork", yes(tuning.refork_after.is_some()));
+            let patience = site.app_hard_timeout.map_or(String::new(), |time| time.as_secs_f64().to_string());
+            fields::put_pair(out, "app_hard_timeout", patience);
+            fields::put_pair(out, "front", std::process::id().to_string());
+        });
+        self.send(&frame).await;
+    }
+
+    /// Asks the preloader for a worker.
+    pub async fn fork(&mut self, index: usize, threads: usize) {
+        self.forking += 1;
+        self.fork_due.get_or_insert_with(|| Instant::now() + self.fork_time);
+        let frame = encode(kind::FORK, |out| {
+            fields::put(out, index.to_string());
+            fields::put(out, threads.to_string());
+        });
+        self.send(&frame).await;
+    }
+
+    /// The preloader has said something: it lives, and has its time again for what it was asked.
+    pub fn heard(&mut self) {
+        self.fork_due = (self.forking > 0).then(|| Instant::now() + self.fork_time);
+    }
+
+    /// Asks a preloader that loads where it is; it prints the answer.
+    pub async fn ask_backtrace(&mut self) {
+        self.send(&encode(kind::ASK_BACKTRACE, |out| fields::put(out, "0"))).await;
+    }
+
+    /// Tells the preloader that a worker it forked is none of its own any more.
+    pub async fn release(&mut self, pid: i32) {
+        self.send(&encode(kind::RELEASE, |out| fields::put(out, pid.to_string()))).await;
+    }
+
+    async fn send(&mut self, frame: &BytesMut) {
+        // A preloader that is gone is noticed by the EOF on its socket.
+        if let Some(control) = &mut self.control {
+            let _ = control.send(frame).await;
+        }
+    }
+
+    /// Notes that a step began or ended.
+    pub fn step(&mut self, name: &str, what: &str) {
+        let at = self.elapsed();
+        if let Some(step) = Step::from_name(name) {
+            match what {
+                "begin" => self.report.begin(step, at),
+                _ => self.report.done(step, at),
+            }
+        }
+    }
+
+    /// All workers that were asked for have come and are ready.
+    pub fn complete(&self) -> bool {
+        self.phase == Phase::Forking
+            && self.forking == 0
+            && self.fresh().next().is_some()
+            && self.fresh().all(|(_, worker)| worker.ready)
+    }
+
+    /// Its workers but those that finish what they have from an earlier time.
+    pub fn fresh(&self) -> impl Iterator<Item = (&WorkerId, &Worker)> {
+        self.workers.iter().filter(|(_, worker)| !worker.draining)
+    }
+
+    /// Begins once more, with the preloader it has: it is to fork workers again.
+    pub fn revive(&mut self, mut report: StartupReport, start_timeout: Duration) {
+        report.versions.clone_from(&self.report.versions);
+        self.report = report;
+        self.phase = Phase::Forking;
+        self.began = Instant::now();
+        self.began_at = crate::support::clock::unix_seconds();
+        self.deadline = self.began + start_timeout;
+        self.keep = None;
+        self.rollback = true;
+        self.workers.values_mut().for_each(|worker| worker.replaced = true);
+    }
+
+    /// Takes a worker that was forked, with its control socket.
+    pub fn adopt(
+        &mut self,
+        id: WorkerId,
+        index: usize,
+        pid: i32,
+        fd: OwnedFd,
+        site: &SiteConfig,
+        events: &mpsc::UnboundedSender<Event>,
+    ) -> std::io::Result<()> {
+        self.forking = self.forking.saturating_sub(1);
+        let (reader, control) = control(UnixStream::from(fd))?;
+        forward(self.number, Some(id), reader, events.clone());
+        let worker = Worker {
+            index,
+            pid,
+            control,
+            forked: Instant::now(),
+            ready: false,
+            kill_at: Some(Instant::now() + site.start_timeout),
+            early: Vec::new(),
+            exit: None,
+            gone: false,
+            gone_at: None,
+            served: false,
+            faulty: false,
+            replaced: false,
+            draining: false,
+            asked: Vec::new(),
+            end_on_backtrace: false,
+            heap: watch::Sender::new(None),
+            quota: limits::quota(&site.limits),
+            condemned: false,
+        };
+        self.workers.insert(id, worker);
+        Ok(())
+    }
+}
+
+/// Frames of one control socket as events.
+fn forward(generation: u64, worker: Option<WorkerId>, mut reader: ControlReader, events: mpsc::UnboundedSender<Event>) {
+    tokio::spawn(async move {
+        loop {
+            let happened = match reader.receive().await {
+                Ok(Some((frame, fd))) => Happened::Frame(frame, fd),
+                Ok(None) | Err(_) => Happened::Closed,
+            };
+            let closed = matches!(happened, Happened::Closed);
+            if events.send(Event { generation, worker, happened }).is_err() || closed {
+                return;
+            }
+        }
+    });
+}
+
+/// A FAILED frame as the report wants it.
+pub fn failure(payload: &[u8]) -> (Option<Step>, Failure) {
+    let pairs: HashMap<String, String> = fields::pairs(payload)
+        .map(|(name, value)| (String::from_utf8_lossy(name).into_owned(), String::from_utf8_lossy(value).into_owned()))
+        .collect();
+    let given = |name: &str| pairs.get(name).filter(|value| !value.is_empty()).cloned();
+    let failure = Failure::Exception {
+        class: given("class").unwrap_or_default(),
+        message: given("message").unwrap_or_default(),
+        file: given("file").map(PathBuf::from),
+        line: given("line").and_then(|line| line.parse().ok()),
+        backtrace: given("backtrace").map(|text| text.lines().map(str::to_owned).collect()).unwrap_or_default(),
+        cause: given("cause"),
+        detail: given("detail"),
+    };
+    (given("step").and_then(|name| Step::from_name(&name)), failure)
+}
+
+impl From<Spawned> for (UnixStream, Option<(i32, OwnedFd, OwnedFd)>) {
+    fn from(spawned: Spawned) -> Self {
+        (spawned.control, Some((spawned.pid, spawned.stdout, spawned.stderr)))
+    }
+}

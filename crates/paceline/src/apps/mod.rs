@@ -1,0 +1,25 @@
+//! The Ruby processes of every app: started, watched, replaced, drained. Runs on the front's main thread alone.
+//! It never sees a request; it only fills and empties the apps' queues.
+
+pub mod actor;
+pub mod app;
+pub mod attempts;
+pub mod canary;
+mod concurrency;
+pub mod found;
+pub mod generation;
+pub mod growth;
+mod headroom;
+pub mod incidents;
+mod limits;
+pub mod memory;
+pub mod memory_usage;
+pub mod output;
+pub mod overview;
+mod pool;
+pub mod processes;
+pub mod ready_check;
+pub mod reaper;
+pub mod spawn;
+pub mod trial;
+mod tuning;

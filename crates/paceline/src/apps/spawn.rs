@@ -1,0 +1,107 @@
+//! Starts a preloader process: the app's Ruby with the shim, a control socket and pipes for what it prints.
+//! It never waits for it.
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    io,
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use rustix::io::{fcntl_setfd, FdFlags};
+
+use super::tuning::{self, Learned};
+use crate::{
+    config::SiteConfig,
+    unix_user::{self, RunAs},
+};
+
+/// A preloader that was started.
+pub struct Spawned {
+    pub pid: i32,
+    pub control: UnixStream,
+    pub stdout: OwnedFd,
+    pub stderr: OwnedFd,
+    pub run_as: RunAs,
+    /// What was asked for and could not be done.
+    pub notice: Option<String>,
+}
+
+/// The folder with `lib/paceline/preloader.rb`: `$PACELINE_GEM_DIR`, or `gem/` of the checkout the program was built in.
+pub fn gem_dir() -> io::Result<PathBuf> {
+    let here = |dir: &Path| dir.join("lib/paceline/preloader.rb").is_file();
+    if let Some(dir) = std::env::var_os("PACELINE_GEM_DIR").map(PathBuf::from) {
+        if here(&dir) {
+            return Ok(dir);
+        }
+    }
+    let program = std::env::current_exe()?;
+    let checkout = program.ancestors().map(|dir| dir.join("gem")).find(|dir| here(dir));
+    checkout.ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            "the gem's files are missing: set PACELINE_GEM_DIR to the folder that holds lib/paceline",
+        )
+    })
+}
+
+/// What a service manager, or a front before this one, has told the front.
+const MANAGERS: [&str; 7] = [
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_FDNAMES",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+    "PACELINE_HANDOVER_FD",
+];
+
+/// Starts the preloader of `site` in `root` (the real path of its root), as `run_as` says.
+/// Must be called on the main thread: the kernel ties PDEATHSIG to the thread that started the child.
+pub fn preloader(site: &SiteConfig, root: &Path, run_as: RunAs, learned: &Learned) -> io::Result<Spawned> {
+    let script = gem_dir()?.join("lib/paceline/preloader.rb");
+    let (ours, theirs) = UnixStream::pair()?;
+    fcntl_setfd(theirs.as_fd(), FdFlags::empty())?;
+    let mut env = environment(site, &run_as);
+    env.insert("PACELINE_CONTROL_FD".into(), theirs.as_raw_fd().to_string().into());
+    let notice = tuning::apply(&site.tuning, learned, &mut env);
+    let mut command = unix_user::command(&run_as, &site.ruby, root, env);
+    command.arg(script);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child =
+        command.spawn().map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", site.ruby.display())))?;
+    let missing = || io::Error::other("no pipe to the preloader");
+    let stdout = child.stdout.take().ok_or_else(missing)?;
+    let stderr = child.stderr.take().ok_or_else(missing)?;
+    if let Some(account) = run_as.account() {
+        // So that the app may open its /dev/stdout.
+        std::os::unix::fs::fchown(&stdout, Some(account.uid), None)?;
+        std::os::unix::fs::fchown(&stderr, Some(account.uid), None)?;
+    }
+    Ok(Spawned { pid: child.id() as i32, control: ours, stdout: stdout.into(), stderr: stderr.into(), run_as, notice })
+}
+
+/// What the processes of a site find in their environment.
+pub fn environment(site: &SiteConfig, run_as: &RunAs) -> BTreeMap<OsString, OsString> {
+    let mut env = unix_user::env(run_as);
+    // Bundler run for the server itself says nothing about the app's own bundle.
+    if env.contains_key(OsStr::new("BUNDLE_BIN_PATH")) {
+        for name in ["RUBYOPT", "RUBYLIB"] {
+            env.remove(OsStr::new(name));
+        }
+    }
+    // What a service manager told the front is not the app's to answer.
+    for name in MANAGERS {
+        env.remove(OsStr::new(name));
+    }
+    for name in ["RACK_ENV", "RAILS_ENV", "APP_ENV"] {
+        env.insert(name.into(), site.environment.clone().into());
+    }
+    env.extend(site.env.iter().map(|(name, value)| (name.into(), value.into())));
+    env
+}

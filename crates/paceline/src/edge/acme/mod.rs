@@ -1,0 +1,15 @@
+//! Certificates that the server gets and renews by itself (ACME, RFC 8555): one for each host of `tls = "auto"`.
+//! It never stands in the way of a request or of another host: what fails is tried again later.
+
+mod authority;
+pub mod http_01;
+mod keeper;
+mod order;
+mod schedule;
+mod storage;
+mod tls_alpn_01;
+mod trouble;
+mod validity;
+
+pub use crate::edge::tls::Proof;
+pub use keeper::Keeper;

@@ -1,0 +1,11 @@
+//! Between the network and a request: listening sockets, admission, the PROXY protocol, TLS and its certificates, HTTP/1.1 and HTTP/2.
+
+pub mod acme;
+pub mod admission;
+pub mod h1;
+pub mod h2;
+pub mod listen;
+pub mod negotiate;
+pub mod proxy_protocol;
+pub mod sniff;
+pub mod tls;

@@ -1,0 +1,71 @@
+//! What the guard of a connection and the service that answers its requests tell each other. It never reads or writes a byte.
+
+use std::{
+    sync::{
+        atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::SeqCst},
+        Arc, Mutex, OnceLock,
+    },
+    task::{Context, Waker},
+};
+
+use crate::http_guard::strict::Refusal;
+
+/// What guard and service tell each other.
+#[derive(Debug, Default)]
+pub struct Talk {
+    /// Requests that the service has seen, and those whose answers are done.
+    seen: AtomicU64,
+    /// Heads that have come whole.
+    pub(super) heads: AtomicU64,
+    pub(super) done: AtomicU64,
+    /// The request of this number stands for a refused message.
+    pub(super) refused: OnceLock<(u64, Refusal)>,
+    pub(super) protocol: AtomicU8,
+    /// The client wants no answer after this one.
+    pub(super) last: AtomicBool,
+    reader: Mutex<Option<Waker>>,
+}
+
+pub(super) const UNKNOWN: u8 = 0;
+pub(super) const KEPT: u8 = 1;
+pub(super) const CHANGED: u8 = 2;
+
+impl Talk {
+    /// The service has got a request: whether it stands for a refused message. The turn ends when it is dropped.
+    pub fn begin(self: &Arc<Talk>) -> (Option<Refusal>, Turn) {
+        let number = self.seen.fetch_add(1, SeqCst);
+        let refusal = self.refused.get().filter(|(refused, _)| *refused == number).map(|(_, refusal)| *refusal);
+        (refusal, Turn(self.clone()))
+    }
+
+    /// The answer to a request for another protocol is known.
+    pub fn protocol(&self, changed: bool) {
+        self.protocol.store(if changed { CHANGED } else { KEPT }, SeqCst);
+        let waker = self.reader.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether a further request has come than those the service has seen.
+    pub fn has_more(&self) -> bool {
+        self.heads.load(SeqCst) > self.seen.load(SeqCst)
+    }
+
+    /// After the answer to this request the connection ends.
+    pub fn is_last(&self) {
+        self.last.store(true, SeqCst);
+    }
+
+    pub(super) fn wait(&self, cx: &Context<'_>) {
+        *self.reader.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(cx.waker().clone());
+    }
+}
+
+/// A request whose answer is not done.
+#[derive(Debug)]
+pub struct Turn(Arc<Talk>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.done.fetch_add(1, SeqCst);
+    }
+}

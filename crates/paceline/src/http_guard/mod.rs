@@ -1,0 +1,8 @@
+//! What is good HTTP and what is not: the strict parser, the guard before hyper, and the rules about header fields. Pure, but for the guard.
+
+pub mod coding;
+pub mod guard;
+pub mod hop;
+pub mod host;
+pub mod strict;
+pub mod withheld;

@@ -1,0 +1,193 @@
+//! The dashboard's addresses: its page, what the page loads, and the stream of what changes on it. What is sent is made when the
+//! reader takes it, so nothing piles up for a slow one.
+//! It never lets more than some watch at a time.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    hash::{DefaultHasher, Hash, Hasher},
+    pin::Pin,
+    sync::Arc,
+    task::{ready, Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{header, request::Parts, HeaderValue, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::BodyExt;
+use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value};
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{interval, Instant, Interval, MissedTickBehavior},
+};
+
+use super::router::{rendered, whole, Asked, Body, Refusal};
+use crate::{
+    front::Front,
+    observe::dashboard::{self, history::Span},
+};
+
+type Answered = Result<Response<Body>, Refusal>;
+
+const HTML: &str = "text/html; charset=utf-8";
+/// How often the page is brought up to date.
+const EACH: Duration = Duration::from_secs(1);
+/// A stream ends after this, and the browser asks again: whoever is gone without a word frees his place.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// GET /.
+pub async fn page(asked: Asked, server: Arc<Front>) -> Answered {
+    let (site, span) = wanted(&asked.head);
+    Ok(whole(HTML, server.samples.view(&server, site.as_deref(), span, dashboard::dashboard)))
+}
+
+/// GET /dashboard.css, /dashboard.js and /icon.svg.
+pub async fn style() -> Answered {
+    Ok(whole("text/css; charset=utf-8", dashboard::STYLE))
+}
+
+pub async fn script() -> Answered {
+    Ok(whole("text/javascript; charset=utf-8", dashboard::SCRIPT))
+}
+
+pub async fn icon() -> Answered {
+    Ok(whole("image/svg+xml", dashboard::ICON))
+}
+
+/// GET /events.
+pub async fn events(asked: Asked, server: Arc<Front>) -> Answered {
+    let Some(place) = server.samples.place() else {
+        let why = "too many watch the dashboard already".into();
+        return Err(Refusal { status: StatusCode::SERVICE_UNAVAILABLE, why });
+    };
+    let (site, span) = wanted(&asked.head);
+    let mut ticks = interval(EACH);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let events =
+        Events { server, site, span, ticks, end: Instant::now() + LONGEST, sent: HashMap::new(), _place: place };
+    let mut response = Response::new(events.boxed_unsync());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// GET /incidents/ID: a page for a browser, else JSON.
+pub async fn incident(asked: Asked, server: Arc<Front>) -> Answered {
+    let id = last_step(&asked.head);
+    let incident = server.incidents.get(id).ok_or_else(|| none("incident", id))?;
+    Ok(match wants_html(&asked.head) {
+        true => whole(HTML, dashboard::incident(&incident, &jiff::tz::TimeZone::system())),
+        false => rendered(StatusCode::OK, &incident.to_json()),
+    })
+}
+
+/// GET /errors/ID: the same of a request that failed.
+pub async fn error(asked: Asked, server: Arc<Front>) -> Answered {
+    let id = last_step(&asked.head);
+    let failed = server.incidents.get_failed(id).ok_or_else(|| none("error", id))?;
+    Ok(match wants_html(&asked.head) {
+        true => whole(HTML, dashboard::failed(&failed, &jiff::tz::TimeZone::system())),
+        false => rendered(StatusCode::OK, &failed.to_json()),
+    })
+}
+
+fn last_step(head: &Parts) -> &str {
+    head.uri.path().rsplit('/').next().unwrap_or_default()
+}
+
+fn wants_html(head: &Parts) -> bool {
+    let accept = head.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/html"))
+}
+
+fn none(what: &str, id: &str) -> Refusal {
+    Refusal { status: StatusCode::NOT_FOUND, why: format!("no {what} {id}") }
+}
+
+/// The site and the stretch of time that the address names.
+fn wanted(head: &Parts) -> (Option<String>, Span) {
+    let pairs = head.uri.query().unwrap_or("").split('&').filter_map(|pair| pair.split_once('='));
+    let (mut site, mut span) = (None, Span::default());
+    for (name, value) in pairs {
+        match name {
+            "site" => site = Some(percent_decode_str(value).decode_utf8_lossy().into_owned()),
+            "span" if value == Span::TwoHours.word() => span = Span::TwoHours,
+            _ => {}
+        }
+    }
+    (site, span)
+}
+
+/// A stream of events, each with the parts of the page that have changed.
+struct Events {
+    server: Arc<Front>,
+    site: Option<String>,
+    span: Span,
+    ticks: Interval,
+    end: Instant,
+    /// Of each part what was sent last.
+    sent: HashMap<&'static str, u64>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl http_body::Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        loop {
+            let now = ready!(self.ticks.poll_tick(context));
+            if now >= self.end {
+                return Poll::Ready(None);
+            }
+            let Events { server, site, span, .. } = &*self;
+            let parts = server.samples.view(server, site.as_deref(), *span, |view| view.parts());
+            if let Some(event) = event(parts, &mut self.sent) {
+                return Poll::Ready(Some(Ok(Frame::data(event.into()))));
+            }
+        }
+    }
+}
+
+/// What is new of the parts. None: nothing.
+fn event(parts: Vec<(&'static str, String)>, sent: &mut HashMap<&'static str, u64>) -> Option<String> {
+    let mut new = Map::new();
+    for (id, html) in parts {
+        let mut hasher = DefaultHasher::new();
+        html.hash(&mut hasher);
+        let hash = hasher.finish();
+        if sent.insert(id, hash) != Some(hash) {
+            new.insert(id.into(), html.into());
+        }
+    }
+    // JSON has no line ends of its own, and escapes those in texts.
+    (!new.is_empty()).then(|| format!("data: {}\n\n", Value::from(new)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_has_changed_is_sent() {
+        let mut sent = HashMap::new();
+        let parts = |live: &str| vec![("state", "ready\n\nevent: evil".to_owned()), ("live", live.to_owned())];
+        let first = event(parts("one"), &mut sent).unwrap();
+        assert_eq!(first, "data: {\"live\":\"one\",\"state\":\"ready\\n\\nevent: evil\"}\n\n");
+        assert_eq!(event(parts("one"), &mut sent), None);
+        assert_eq!(event(parts("two"), &mut sent).unwrap(), "data: {\"live\":\"two\"}\n\n");
+    }
+
+    #[test]
+    fn the_address_names_site_and_span() {
+        let head = |uri: &str| http::Request::builder().uri(uri).body(()).unwrap().into_parts().0;
+        assert_eq!(wanted(&head("/")), (None, Span::TenMinutes));
+        assert_eq!(wanted(&head("/events?site=a%20%26b&span=2h")), (Some("a &b".into()), Span::TwoHours));
+        assert_eq!(wanted(&head("/?span=9y&x")), (None, Span::TenMinutes));
+    }
+}

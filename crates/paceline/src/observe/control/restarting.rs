@@ -1,0 +1,172 @@
+//! Restarts and rollbacks, as they are asked for from outside, and what came of them.
+//! It never waits for a boot.
+
+use std::{sync::Arc, time::Duration};
+
+use http::StatusCode;
+use percent_encoding::percent_decode_str;
+use serde_json::{json, Map, Value};
+use tokio::sync::oneshot;
+
+use super::router::{Answered, Asked, Refusal};
+use crate::{
+    apps::{
+        actor::restart::Wish,
+        app::{App, Order},
+        attempts::{Cause, Outcome},
+        canary::Plan,
+    },
+    front::Front,
+    request::route::Site,
+    startup_report::text,
+};
+
+/// POST /restart: `{"site": NAME}`, or `{}` for all; with `"canary"` (percent), `"for"` (seconds) and `"requests"` as a canary. Answers with the number of each site's attempt.
+pub async fn restart(asked: Asked, server: Arc<Front>) -> Answered {
+    let mut sites = Map::new();
+    let said = said(&asked.body)?;
+    let canary = plan(&said)?;
+    for (name, app) in applications(&said, &server)? {
+        let (begun, number) = oneshot::channel();
+        app.order(Order::Restart(Wish { begun: Some(begun), canary, ..Wish::by(Cause::Told("paceline restart")) }));
+        let number = number.await.map_err(|_| stopping(&name))?;
+        sites.insert(name, json!({ "attempt": number }));
+    }
+    Ok(json!({ "sites": sites }))
+}
+
+/// POST /rollback: `{"site": NAME}`, or `{}` where there is one application.
+pub async fn roll_back(asked: Asked, server: Arc<Front>) -> Answered {
+    let applications = applications(&said(&asked.body)?, &server)?;
+    let [(name, app)] = &*applications else {
+        let names: Vec<_> = applications.iter().map(|(name, _)| name.as_str()).collect();
+        return Err(Refusal::bad(format!("which site is to go back? Name one with --site: {}", names.join(", "))));
+    };
+    let (answer, answered) = oneshot::channel();
+    app.order(Order::Rollback(answer));
+    let begun = answered.await.map_err(|_| stopping(name))?;
+    let number = begun.map_err(|why| Refusal { status: StatusCode::CONFLICT, why })?;
+    Ok(json!({ "sites": { name: { "attempt": number } } }))
+}
+
+/// GET /restarts/NUMBER-SITE: what came of the attempt.
+pub async fn outcome(asked: Asked, server: Arc<Front>) -> Answered {
+    let step = asked.head.uri.path().rsplit('/').next().unwrap_or_default();
+    let mut parts = step.splitn(2, '-');
+    let unknown = || Refusal { status: StatusCode::NOT_FOUND, why: "no such restart is known (any more)".into() };
+    let number = parts.next().and_then(|number| number.parse().ok()).ok_or_else(unknown)?;
+    let site = percent_decode_str(parts.next().unwrap_or_default()).decode_utf8_lossy().into_owned();
+    let (_, app) = applications(&json!({ "site": site }), &server)?.into_iter().next().ok_or_else(unknown)?;
+    let (answer, answered) = oneshot::channel();
+    app.order(Order::Outcome(number, answer));
+    Ok(shown(answered.await.map_err(|_| stopping(&site))?.ok_or_else(unknown)?.as_ref()))
+}
+
+/// `outcome` is null as long as it is under way.
+fn shown(outcome: Option<&Outcome>) -> Value {
+    let told = match outcome {
+        None => Value::Null,
+        Some(Outcome::Serves { text, .. }) => text.as_str().into(),
+        Some(Outcome::Failed(report)) => text::render(report, false).into(),
+        Some(Outcome::RolledBack(why) | Outcome::Refused(why)) => why.as_str().into(),
+    };
+    json!({ "outcome": outcome.map(Outcome::word), "text": told })
+}
+
+fn stopping(name: &str) -> Refusal {
+    Refusal { status: StatusCode::CONFLICT, why: format!("{name} is being stopped") }
+}
+
+fn said(body: &[u8]) -> Result<Value, Refusal> {
+    let said: Value = match body {
+        b"" => json!({}),
+        body => serde_json::from_slice(body).map_err(|why| Refusal::bad(format!("the body is no JSON: {why}")))?,
+    };
+    let known = |key: &String| ["site", "canary", "for", "requests"].contains(&key.as_str());
+    match &said {
+        Value::Object(object) => match object.keys().find(|key| !known(key)) {
+            None => Ok(said),
+            Some(key) => Err(Refusal::bad(format!("\"{key}\" means nothing here"))),
+        },
+        _ => Err(Refusal::bad("the body must be an object")),
+    }
+}
+
+/// How a canary is tried. None: the restart is none.
+fn plan(said: &Value) -> Result<Option<Plan>, Refusal> {
+    let number = |key: &str, preset: f64, range: std::ops::RangeInclusive<f64>| match &said[key] {
+        Value::Null => Ok(preset),
+        given => given.as_f64().filter(|number| range.contains(number)).ok_or_else(|| {
+            Refusal::bad(format!("\"{key}\" must be a number from {} to {}, not {given}", range.start(), range.end()))
+        }),
+    };
+    if said["canary"].is_null() {
+        let alone = ["for", "requests"].into_iter().find(|key| !said[*key].is_null());
+        return alone.map_or(Ok(None), |key| Err(Refusal::bad(format!("\"{key}\" means nothing without \"canary\""))));
+    }
+    Ok(Some(Plan {
+        part: (number("canary", 0.0, 0.1..=90.0)? * 100.0).round() as u32,
+        time: Duration::from_secs_f64(number("for", 60.0, 0.1..=86_400.0)?),
+        requests: number("requests", 20.0, 0.0..=1e9)? as u64,
+    }))
+}
+
+/// The applications that are meant, with their sites' names.
+fn applications(said: &Value, server: &Front) -> Result<Vec<(String, Arc<App>)>, Refusal> {
+    let routes = server.routes();
+    let all = routes.all().iter().filter_map(|site: &Arc<Site>| Some((site.config.name.clone(), site.app.clone()?)));
+    let found: Vec<_> = match &said["site"] {
+        Value::Null => all.collect(),
+        Value::String(wanted) => all.filter(|(name, _)| name == wanted).collect(),
+        other => return Err(Refusal::bad(format!("\"site\" must be a name, not {other}"))),
+    };
+    match (found.is_empty(), said["site"].as_str()) {
+        (false, _) => Ok(found),
+        (true, Some(wanted)) => {
+            Err(Refusal { status: StatusCode::NOT_FOUND, why: format!("no application is served as site {wanted:?}") })
+        }
+        (true, None) => Err(Refusal { status: StatusCode::NOT_FOUND, why: "no application is served here".into() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::startup_report::{Failure, StartupReport};
+
+    #[test]
+    fn what_came_of_it() {
+        assert_eq!(shown(None), json!({ "outcome": null, "text": null }));
+        let serves = Outcome::Serves { generation: 2, text: "shop is ready".into() };
+        assert_eq!(shown(Some(&serves)), json!({ "outcome": "serves", "text": "shop is ready" }));
+        let mut report = StartupReport::new("shop", "/srv/shop", "production");
+        report.fail(Failure::Unready { path: "/up".into(), told: "was answered 500 Internal Server Error".into() });
+        let failed = shown(Some(&Outcome::Failed(report.into())));
+        assert_eq!(failed["outcome"], "failed");
+        let text = failed["text"].as_str().unwrap();
+        assert!(text.starts_with("shop did not start\n"), "{text}");
+        assert!(text.contains("GET /up was answered 500 Internal Server Error\n"), "{text}");
+    }
+
+    #[test]
+    fn a_canary_s_share_and_time() {
+        let plan = |said| plan(&said).map_err(|refusal| refusal.why);
+        assert_eq!(plan(json!({})), Ok(None));
+        let five = Plan { part: 500, time: Duration::from_secs(60), requests: 20 };
+        assert_eq!(plan(json!({ "canary": 5 })), Ok(Some(five)));
+        let other = Plan { part: 1250, time: Duration::from_secs(5), requests: 0 };
+        assert_eq!(plan(json!({ "canary": 12.5, "for": 5, "requests": 0 })), Ok(Some(other)));
+        for said in [json!({ "canary": 0 }), json!({ "canary": "5%" }), json!({ "for": 5 })] {
+            assert!(plan(said.clone()).is_err(), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_is_an_object_with_known_keys() {
+        assert_eq!(said(b"").unwrap(), json!({}));
+        assert!(said(b"{\"site\":\"a\"}").is_ok());
+        for body in ["[]", "{", "{\"sites\":\"a\"}"] {
+            assert_eq!(said(body.as_bytes()).unwrap_err().status, StatusCode::BAD_REQUEST, "{body}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! How the server stands: Puma's statistics, and beside them each site with its generations, its queue and what it answered.
+//! It never changes anything.
+
+use std::{sync::Arc, time::SystemTime};
+
+use serde_json::{json, Map, Value};
+
+use super::{generations, observed, observed::Observed, puma_stats, router::Answered};
+use crate::{
+    front::{drain::Readiness, Front},
+    observe::{
+        in_flight::EXCHANGES,
+        metrics::{Histogram, Kind, Lately, Restart, Snapshot},
+    },
+};
+
+/// GET /status.
+pub async fn of_server(server: Arc<Front>) -> Answered {
+    let sites = observed::sites(&server).await;
+    let (accepted, refused) = server.connections.counted();
+    let mut status = puma_stats::cluster(server.began, &sites);
+    let ours = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": std::process::id(),
+        "uptime": SystemTime::now().duration_since(server.began).map_or(0, |since| since.as_secs()),
+        "readiness": readiness(server.readiness()),
+        "connections": { "open": server.connections.open(), "accepted": accepted, "turned_away": refused },
+        "in_hand": EXCHANGES.all().len(),
+        "sites": sites.iter().map(|site| (site.site.config.name.clone(), of_site(site))).collect::<Map<_, _>>(),
+    });
+    if let Value::Object(ours) = ours {
+        status.extend(ours);
+    }
+    Ok(status.into())
+}
+
+pub fn readiness(readiness: Readiness) -> &'static str {
+    match readiness {
+        Readiness::Starting => "starting",
+        Readiness::Ready => "ready",
+        Readiness::Draining => "draining",
+    }
+}
+
+fn of_site(observed: &Observed) -> Value {
+    let Observed { site, overview, threads, counts, lately, in_hand } = observed;
+    let kind = match (&site.app, &site.upstream) {
+        (Some(_), _) => "app",
+        (None, Some(_)) => "upstream",
+        (None, None) => "files",
+    };
+    let processes = &site.metrics.processes;
+    let restarts: Map<_, _> =
+        Restart::ALL.iter().map(|why| (why.word().into(), processes.restarts(*why).into())).collect();
+    json!({
+        "kind": kind,
+        "serves": site.config.serves(),
+        "hosts": site.config.hosts,
+        "environment": site.config.environment,
+        "app": overview.as_ref().map(generations::of_app),
+        "threads": site.app.as_ref().map(|app| app.site.threads),
+        "queue": threads.map(|threads| json!({ "waiting": threads.waiting, "idle": threads.idle, "busy": threads.busy })),
+        "in_hand": in_hand,
+        "counts": of_counts(counts),
+        "lately": of_lately(lately),
+        "restarts": restarts,
+    })
+}
+
+fn of_counts(counts: &Snapshot) -> Value {
+    let classes: Map<_, _> =
+        (1..).zip(counts.classes()).map(|(class, count)| (format!("{class}xx"), count.into())).collect();
+    let kinds: Map<_, _> =
+        Kind::ALL.iter().map(|kind| (kind.word().into(), counts.of(*kind).requests().into())).collect();
+    json!({
+        "requests": counts.requests(),
+        "status": classes,
+        "kind": kinds,
+        "bytes": counts.bytes(),
+        "aborted": counts.aborted,
+    })
+}
+
+/// Durations in milliseconds.
+fn of_lately(lately: &Lately) -> Value {
+    let mut told = of_counts(&lately.counts);
+    let times = json!({
+        "seconds": lately.span.as_secs(),
+        "per_second": rounded(lately.per_second()),
+        "total_ms": quantiles(&lately.counts.total()),
+        "app_ms": quantiles(&lately.counts.app),
+        "queue_ms": quantiles(&lately.counts.queue),
+    });
+    if let (Value::Object(told), Value::Object(times)) = (&mut told, times) {
+        told.extend(times);
+    }
+    told
+}
+
+fn quantiles(histogram: &Histogram) -> Value {
+    let millis = |share| histogram.quantile(share).map(|micros| rounded(micros / 1000.0));
+    match histogram.count() {
+        0 => Value::Null,
+        count => json!({
+            "count": count,
+            "mean": rounded(histogram.sum() as f64 / 1000.0 / count as f64),
+            "p50": millis(0.5),
+            "p95": millis(0.95),
+            "p99": millis(0.99),
+        }),
+    }
+}
+
+/// To three digits after the point: more is noise.
+fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::metrics::{Answered, Site};
+    use std::time::Duration;
+
+    #[test]
+    fn counts_and_times_of_the_last_minute() {
+        let site = Site::new("shop");
+        let cached =
+            Answered { kind: Kind::Cache, status: 200, bytes: 10, total: 100, queue: None, app: None, aborted: false };
+        site.count(&cached);
+        site.count(&Answered { kind: Kind::App, status: 500, queue: Some(200), app: Some(40_000), ..cached });
+        let lately = Lately { span: Duration::from_secs(4), counts: site.snapshot() };
+        let told = of_lately(&lately);
+        assert_eq!((&told["requests"], &told["per_second"], &told["bytes"]), (&json!(2), &json!(0.5), &json!(20)));
+        assert_eq!((&told["status"]["5xx"], &told["kind"]["cache"]), (&json!(1), &json!(1)));
+        assert_eq!(told["app_ms"]["mean"], json!(40.0));
+        assert!(of_lately(&Lately::default())["app_ms"].is_null());
+    }
+}

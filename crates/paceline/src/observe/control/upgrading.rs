@@ -1,0 +1,37 @@
+//! An upgrade of the server's own program, as it is asked for from outside.
+//! It never decides whether it succeeds.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde_json::{json, Value};
+
+use super::router::{Answered, Asked, Refusal};
+use crate::{
+    apps::{actor::restart::Wish, app::Order, attempts::Cause},
+    front::{Front, ADOPTED},
+};
+
+/// POST /upgrade: `{"wait": true}` answers when it is known what became of it, else it answers at once.
+pub async fn begin(asked: Asked, server: Arc<Front>) -> Answered {
+    let wish: Value = match asked.body.is_empty() {
+        true => json!({}),
+        false => serde_json::from_slice(&asked.body).map_err(|error| Refusal::bad(format!("no JSON: {error}")))?,
+    };
+    if server.is_adopted() {
+        server
+            .routes()
+            .all()
+            .iter()
+            .filter_map(|site| site.app.as_ref())
+            .for_each(|app| app.order(Order::Restart(Wish::by(Cause::Told("paceline upgrade")))));
+        return Ok(json!({ "restarted": ADOPTED }));
+    }
+    let outcome = server.upgrade();
+    if wish["wait"].as_bool() != Some(true) {
+        return Ok(json!({ "upgrading": true }));
+    }
+    let refused = |why: String| Refusal { status: StatusCode::CONFLICT, why };
+    let pid = outcome.await.map_err(|_| refused("the server was told to stop".into()))?.map_err(refused)?;
+    Ok(json!({ "pid": pid }))
+}

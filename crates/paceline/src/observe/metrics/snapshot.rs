@@ -1,0 +1,123 @@
+//! What is counted of a request, and the counts of all of them at one moment.
+//! It never counts itself.
+
+use super::histogram::Histogram;
+use crate::support::clock::Micros;
+
+/// Who answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kind {
+    /// The front itself: a redirect, a refusal, a page about what it could not find.
+    #[default]
+    Front,
+    /// A file.
+    Static,
+    /// The page cache, or an answer that another request had asked for.
+    Cache,
+    App,
+    Upstream,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 5] = [Kind::Front, Kind::Static, Kind::Cache, Kind::App, Kind::Upstream];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Front => "front",
+            Kind::Static => "static",
+            Kind::Cache => "cache",
+            Kind::App => "app",
+            Kind::Upstream => "upstream",
+        }
+    }
+}
+
+/// A request that has been answered, or whose client has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answered {
+    pub kind: Kind,
+    /// 499: the client left before there was an answer.
+    pub status: u16,
+    /// Body bytes handed to the connection.
+    pub bytes: u64,
+    /// From the request's head to the last byte.
+    pub total: Micros,
+    pub queue: Option<Micros>,
+    pub app: Option<Micros>,
+    /// The client left before it had the whole answer.
+    pub aborted: bool,
+}
+
+/// The counts of a site since the server began; they never fall.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Snapshot {
+    /// In the order of `Kind::ALL`.
+    pub by_kind: [OfKind; Kind::ALL.len()],
+    /// Waiting for a worker thread.
+    pub queue: Histogram,
+    /// In the app, as its workers measured it, or at the upstream.
+    pub app: Histogram,
+    /// Clients that left before they had the whole answer.
+    pub aborted: u64,
+}
+
+/// The counts of one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OfKind {
+    /// Requests by class of the status: 1xx to 5xx.
+    pub classes: [u64; 5],
+    /// Body bytes handed to connections.
+    pub bytes: u64,
+    /// From the request's head to the last byte.
+    pub total: Histogram,
+}
+
+impl OfKind {
+    pub fn requests(&self) -> u64 {
+        self.classes.iter().sum()
+    }
+}
+
+impl Snapshot {
+    pub fn of(&self, kind: Kind) -> &OfKind {
+        &self.by_kind[kind as usize]
+    }
+
+    pub fn requests(&self) -> u64 {
+        self.by_kind.iter().map(OfKind::requests).sum()
+    }
+
+    /// Requests by class of the status, 1xx to 5xx, whoever answered.
+    pub fn classes(&self) -> [u64; 5] {
+        std::array::from_fn(|class| self.by_kind.iter().map(|of_kind| of_kind.classes[class]).sum())
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.by_kind.iter().map(|of_kind| of_kind.bytes).sum()
+    }
+
+    /// From head to last byte, whoever answered.
+    pub fn total(&self) -> Histogram {
+        let mut total = Histogram::default();
+        self.by_kind.iter().for_each(|of_kind| total.merge(&of_kind.total));
+        total
+    }
+
+    /// What was counted since an earlier look.
+    pub fn since(&self, earlier: &Snapshot) -> Snapshot {
+        let by_kind = std::array::from_fn(|kind| {
+            let (now, then) = (&self.by_kind[kind], &earlier.by_kind[kind]);
+            OfKind {
+                classes: std::array::from_fn(|class| now.classes[class].saturating_sub(then.classes[class])),
+                bytes: now.bytes.saturating_sub(then.bytes),
+                total: now.total.since(&then.total),
+            }
+        });
+        Snapshot {
+            by_kind,
+            queue: self.queue.since(&earlier.queue),
+            app: self.app.since(&earlier.app),
+            aborted: self.aborted.saturating_sub(earlier.aborted),
+        }
+    }
+}

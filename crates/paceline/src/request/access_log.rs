@@ -1,0 +1,220 @@
+//! The access log: one line an exchange, Apache combined or JSON, with the timeline's durations.
+//! It never waits for the disk or terminal: lines go to `log`.
+
+use std::{fmt::Write, sync::atomic::Ordering::Relaxed};
+
+use crate::{
+    observe::{
+        local_time::{local_time, RFC_3339},
+        log::AccessLogFormat,
+    },
+    request::{
+        exchange::{Counters, Ending, Exchange, Head},
+        outbound_advice::{CALLS, OPENED, OWN},
+    },
+    support::clock::Micros,
+};
+
+/// The line, without its line end. `Off` has none.
+pub fn line(format: AccessLogFormat, head: &Head, exchange: &Exchange, ending: Ending) -> Option<String> {
+    match format {
+        AccessLogFormat::Off => None,
+        AccessLogFormat::Combined => Some(combined(head, exchange, ending)),
+        AccessLogFormat::Json => Some(json(head, exchange, ending)),
+    }
+}
+
+fn remote(exchange: &Exchange) -> String {
+    exchange.client.address.map_or("-".into(), |address| address.to_string())
+}
+
+fn combined(head: &Head, exchange: &Exchange, ending: Ending) -> String {
+    let quoted = |text: &Option<String>| escape(text.as_deref().unwrap_or("-"));
+    let mut line = format!(
+        "{} - - [{}] \"{} {} {:?}\" {} {} \"{}\" \"{}\"",
+        remote(exchange),
+        local_time(exchange.received, "%d/%b/%Y:%H:%M:%S %z"),
+        head.method,
+        escape(&head.uri.to_string()),
+        head.version,
+        ending.status,
+        ending.bytes,
+        quoted(&head.referer),
+        quoted(&head.user_agent),
+    );
+    let timeline = &exchange.timeline;
+    for (name, duration) in [("queue", timeline.queue()), ("app", timeline.app()), ("total", Some(timeline.total()))] {
+        if let Some(duration) = duration {
+            let _ = write!(line, " {name}={}", millis(duration));
+        }
+    }
+    if let Some(counters) = exchange.counters.get() {
+        let _ = write!(line, " chunks={} gc={}", counters.chunks, millis(counters.gc.into()));
+    }
+    if let Some((calls, opened, time)) = exchange.counters.get().and_then(outbound) {
+        let _ = write!(line, " outbound={calls} new_conn={opened} outbound_ms={:.0}", time as f64 / 1000.0);
+    }
+    if let Some(fragments) = &exchange.fragments {
+        let _ = write!(line, " fragments={}", fragments.load(Relaxed));
+    }
+    if let Some(site) = &exchange.site {
+        let _ = write!(line, " site={}", site.name);
+    }
+    if let Some(cache) = &exchange.cache {
+        let _ = write!(line, " cache={}", cache.words());
+    }
+    if !ending.complete {
+        line.push_str(" cut=1");
+    }
+    if let Some(note) = &exchange.note {
+        let _ = write!(line, " note=\"{}\"", escape(note));
+    }
+    line
+}
+
+fn json(head: &Head, exchange: &Exchange, ending: Ending) -> String {
+    let timeline = &exchange.timeline;
+    let ms = |duration: Micros| duration as f64 / 1000.0;
+    let mut object = serde_json::json!({
+        "event": "request",
+        "time": local_time(exchange.received, RFC_3339),
+        "remote": remote(exchange),
+        "method": head.method.as_str(),
+        "uri": head.uri.to_string(),
+        "protocol": format!("{:?}", head.version),
+        "status": ending.status,
+        "bytes": ending.bytes,
+        "complete": ending.complete,
+        "id": exchange.id,
+        "site": exchange.site.as_ref().map(|site| &site.name),
+        "referer": head.referer,
+        "user_agent": head.user_agent,
+        "queue_ms": timeline.queue().map(ms),
+        "app_ms": timeline.app().map(ms),
+        "total_ms": ms(timeline.total()),
+        "note": exchange.note,
+        "cache": exchange.cache.map(|cache| cache.words()),
+    });
+    if let (Some(fragments), Some(object)) = (&exchange.fragments, object.as_object_mut()) {
+        object.insert("fragments".into(), fragments.load(Relaxed).into());
+    }
+    if let (Some(counters), Some(object)) = (exchange.counters.get(), object.as_object_mut()) {
+        object.insert("chunks".into(), counters.chunks.into());
+        object.insert("gc_ms".into(), ms(counters.gc.into()).into());
+        object.insert("allocated".into(), counters.allocated.into());
+        if let Some((calls, opened, time)) = outbound(counters) {
+            object.insert("outbound".into(), calls.into());
+            object.insert("new_conn".into(), opened.into());
+            object.insert("outbound_ms".into(), ms(time).into());
+        }
+        let own = |name: &str| name == CALLS || name == OPENED || name.starts_with(OWN);
+        for (name, total, count) in counters.spans.iter().filter(|(name, ..)| !own(name)) {
+            object.insert(format!("{name}_ms"), ms(*total).into());
+            object.insert(format!("{name}_count"), (*count).into());
+        }
+    }
+    object.to_string()
+}
+
+/// Outbound calls, connections opened for them, and microseconds in them. None: there were none.
+fn outbound(counters: &Counters) -> Option<(u32, u32, Micros)> {
+    let named = |wanted: &str| counters.spans.iter().find(|(name, ..)| name == wanted);
+    let (_, time, calls) = named(CALLS)?;
+    Some((*calls, named(OPENED).map_or(0, |(.., count)| *count), *time))
+}
+
+/// The `Server-Timing` value of an exchange (W3C Server Timing): durations in milliseconds.
+pub fn server_timing(exchange: &Exchange) -> String {
+    let timeline = &exchange.timeline;
+    let parts = [
+        ("queue", timeline.queue()),
+        ("app", timeline.app()),
+        ("gc", exchange.counters.get().map(|counters| counters.gc.into())),
+    ];
+    let known = parts.into_iter().filter_map(|(name, duration)| Some((name, duration?)));
+    known.map(|(name, duration)| format!("{name};dur={:.1}", duration as f64 / 1000.0)).collect::<Vec<_>>().join(", ")
+}
+
+fn millis(duration: Micros) -> String {
+    format!("{:.1}ms", duration as f64 / 1000.0)
+}
+
+/// Quotes, backslashes and control characters as Apache's %r escapes them.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            character if character.is_control() => out.extend(character.escape_default()),
+            character => out.push(character),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Method, Version};
+
+    use super::*;
+    use crate::{
+        observe::metrics,
+        request::exchange::{Connection, Counters, Timeline},
+    };
+    use std::sync::Arc;
+
+    fn exchange() -> Exchange {
+        let connection =
+            Connection { remote: Some("192.0.2.7:1".parse().unwrap()), local: None, tls: false, accepted: 0 };
+        let mut exchange = Exchange::begin(Arc::new(connection), None, None, None);
+        exchange.id = "id-1".into();
+        exchange.received = 1_700_000_000.25;
+        exchange.timeline = Timeline {
+            head_read: 1000,
+            queued: 1100,
+            handed_over: 1300,
+            app_started: 1400,
+            app_finished: 13_800,
+            first_byte: 14_000,
+            last_byte: 14_100,
+            ..Timeline::default()
+        };
+        exchange.counters.set(Counters { chunks: 1, gc: 300, ..Counters::default() }).unwrap();
+        exchange.site = Some(Arc::new(metrics::Site::new("shop")));
+        exchange
+    }
+
+    fn head() -> Head {
+        Head {
+            method: Method::GET,
+            uri: "/a?b=\"c".replace('"', "%22").parse().unwrap(),
+            version: Version::HTTP_11,
+            referer: None,
+            user_agent: Some("curl \"x\"".into()),
+        }
+    }
+
+    #[test]
+    fn combined_lines_end_with_the_durations() {
+        let ending = Ending { status: 200, bytes: 12, complete: true };
+        assert_eq!(
+            line(AccessLogFormat::Combined, &head(), &exchange(), ending).unwrap(),
+            format!(
+                "192.0.2.7 - - [{}] \"GET /a?b=%22c HTTP/1.1\" 200 12 \"-\" \"curl \\\"x\\\"\" \
+             queue=0.2ms app=12.4ms total=13.1ms chunks=1 gc=0.3ms site=shop",
+                local_time(1_700_000_000.25, "%d/%b/%Y:%H:%M:%S %z")
+            )
+        );
+    }
+
+    #[test]
+    fn json_lines_are_one_object() {
+        let ending = Ending { status: 200, bytes: 12, complete: false };
+        let line = line(AccessLogFormat::Json, &head(), &exchange(), ending).unwrap();
+        let object: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert!(object["time"].as_str().unwrap().contains(":20.250"), "{object}");
+        assert_eq!(object["app_ms"], 12.4);
+        assert_eq!(object["complete"], false);
+    }
+}

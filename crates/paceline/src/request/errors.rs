@@ -1,0 +1,360 @@
+//! The responses the front makes itself, and the last touches to the app's: one place that turns what went wrong into a
+//! status, a page and a note in the log.
+//! It never talks to workers.
+
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use http::{header, request::Parts, HeaderValue, Response, StatusCode};
+
+use crate::{
+    apps::incidents::Failed,
+    content::{body::ResponseBody, static_files},
+    front::Front,
+    http_guard::{
+        guard::SLOW_BODY,
+        strict::{BadBody, Refusal},
+    },
+    request::{
+        exchange::Exchange,
+        incoming::{LeftUnread, Unread},
+        pages,
+        route::Site,
+    },
+    support::units::show_duration,
+    unix_user::{self, acting, Acting, RunAs},
+    upstream,
+    workers::{
+        dispatch::{origin::Unavailable, queue::Refused, Failure, GivenUp},
+        protocol,
+    },
+};
+
+type Answer = Response<ResponseBody>;
+
+/// Seconds after which a client that found the queue full may try again.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
+/// The app's own response: a file it names (X-Sendfile, X-Accel-Redirect) takes the place of the body.
+pub async fn from_app(site: &Site, head: &Parts, exchange: &mut Exchange, response: Answer) -> Answer {
+    if response.status().is_server_error() {
+        remember(site, head, exchange, Failed { status: response.status().as_u16(), ..Failed::default() });
+    }
+    let Some(path) = site.config.x_sendfile.then(|| sendfile_path(site, &response)).flatten() else { return response };
+    let (parts, _) = response.into_parts();
+    let sending = Box::pin(static_files::send_file(head, Response::from_parts(parts, ()), &path));
+    let sent = match site.read_as.clone() {
+        Some(run_as) => Acting::new(run_as, sending).await,
+        None => Err(std::io::ErrorKind::PermissionDenied.into()),
+    };
+    match sent {
+        Ok(response) => response.map(ResponseBody::stream),
+        Err(error) => {
+            exchange.note = Some(format!("the app sent {}: {error}", path.display()));
+            status(site, head, exchange, StatusCode::NOT_FOUND, "The file of this page is missing.")
+        }
+    }
+}
+
+/// A request that failed in the application, for its page in the dashboard.
+#[cold]
+fn remember(site: &Site, head: &Parts, exchange: &Exchange, failed: Failed) {
+    let Some(app) = &site.app else { return };
+    app.incidents.failed(Failed {
+        site: site.config.name.clone(),
+        method: head.method.as_str().into(),
+        path: head.uri.path().into(),
+        request: exchange.id.clone(),
+        ..failed
+    });
+}
+
+/// X-Sendfile names a file by its path; X-Accel-Redirect names one below the site's root.
+fn sendfile_path(site: &Site, response: &Answer) -> Option<PathBuf> {
+    let value = |name: &str| response.headers().get(name).and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
+    if let Some(path) = value("x-sendfile") {
+        return Some(site.config.root.join(path));
+    }
+    let internal: Vec<u8> = percent_encoding::percent_decode_str(value("x-accel-redirect")?).collect();
+    let below = Path::new(OsStr::from_bytes(&internal)).strip_prefix("/").unwrap_or(Path::new(""));
+    let plain = below.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    // Nothing outside the root: the root itself is no file.
+    Some(if plain { site.config.root.join(below) } else { site.config.root.clone() })
+}
+
+/// A page with a status, in the form the client accepts; `public/STATUS.html` comes first for browsers.
+pub fn status(site: &Site, head: &Parts, exchange: &Exchange, status: StatusCode, sentence: &str) -> Answer {
+    let accept = accept(head);
+    let wants_html = accept.is_some_and(|accept| accept.contains("text/html"));
+    let page = |run_as: &RunAs| {
+        let public = site.config.root.join(&site.config.public);
+        acting(run_as, || pages::public_page(unix_user::open_at(run_as), &public, status.as_u16()))
+    };
+    let own = site.read_as.as_ref().filter(|_| wants_html).and_then(page);
+    match own {
+        Some(page) => page_response(status, "text/html; charset=utf-8", page),
+        None => {
+            let (content_type, body) = pages::render(status.as_u16(), accept, Some(sentence), Some(&exchange.id));
+            page_response(status, content_type, body)
+        }
+    }
+}
+
+/// CONNECT asks for a proxy (RFC 9110 section 9.3.6), and 2xx would turn the connection into a tunnel to nowhere.
+pub fn no_tunnel(head: &Parts, exchange: &Exchange) -> Answer {
+    let sentence = "This server is no proxy.";
+    let (content_type, body) = pages::render(501, accept(head), Some(sentence), Some(&exchange.id));
+    page_response(StatusCode::NOT_IMPLEMENTED, content_type, body)
+}
+
+/// A request that is not looked at further.
+pub fn refused(head: &Parts, exchange: &mut Exchange, status: StatusCode, sentence: &'static str) -> Answer {
+    exchange.note = Some(sentence.into());
+    let (content_type, body) = pages::render(status.as_u16(), accept(head), Some(sentence), Some(&exchange.id));
+    page_response(status, content_type, body)
+}
+
+/// A host that no site answers. In development a list of those there are.
+pub fn unknown_host(server: &Front, head: &Parts, host: &str, exchange: &mut Exchange) -> Answer {
+    exchange.note = Some(format!("no site for host {host}"));
+    let routes = server.routes();
+    if server.config.site_defaults.environment == "production" {
+        let (content_type, body) =
+            pages::render(421, accept(head), Some("This server has no site of that name."), Some(&exchange.id));
+        return page_response(StatusCode::MISDIRECTED_REQUEST, content_type, body);
+    }
+    let scheme = exchange.client.scheme();
+    let port = exchange.connection.local.map_or(80, |local| local.port());
+    let links: Vec<_> = routes
+        .all()
+        .iter()
+        .map(|site| {
+            let name = site.config.hosts.iter().find(|host| host.ends_with(".localhost")).or(site.config.hosts.first());
+            let url = format!("{scheme}://{}:{port}/", name.unwrap_or(&site.config.name));
+            pages::SiteLink { name: site.config.name.clone(), url, note: site.config.serves() }
+        })
+        .collect();
+    let (content_type, body) = pages::sites(host, &links, accept(head));
+    page_response(StatusCode::NOT_FOUND, content_type, body)
+}
+
+/// A message that was refused before it was a request. Who sent it may be no browser at all: plain words.
+pub fn malformed(exchange: &mut Exchange, refusal: Refusal) -> Answer {
+    exchange.note = Some(format!("refused: {}", refusal.reason));
+    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
+    let mut answer = page_response(status, "text/plain; charset=utf-8", format!("{}.\n", refusal.reason).into());
+    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    answer
+}
+
+/// A client that asks too often.
+pub fn too_often(site: &Site, head: &Parts, exchange: &mut Exchange, wait: Duration) -> Answer {
+    exchange.note = Some("rate_limit".into());
+    let sentence = "You are asking for this too often. Please wait a moment.";
+    let mut answer = status(site, head, exchange, StatusCode::TOO_MANY_REQUESTS, sentence);
+    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs_f64().ceil() as u64));
+    answer
+}
+
+/// A request body that could not be read.
+pub fn unread(site: &Site, head: &Parts, exchange: &mut Exchange, unread: Unread) -> Answer {
+    let mut answer = match unread {
+        Unread::TooLarge(max) => {
+            let sentence = format!("The body of this request is larger than the {max} bytes this server takes.");
+            status(site, head, exchange, StatusCode::PAYLOAD_TOO_LARGE, &sentence)
+        }
+        Unread::Broken(error) => {
+            let refusal = refusal_of(&error);
+            exchange.note = Some(match refusal {
+                Some(refusal) => format!("request body: refused: {}", refusal.reason),
+                None => format!("request body: {error}"),
+            });
+            let code = refusal.and_then(|refusal| StatusCode::from_u16(refusal.status).ok());
+            let sentence = match refusal {
+                Some(refusal) => format!("{}.", refusal.reason),
+                None => "The body of this request broke off or was not well framed.".into(),
+            };
+            status(site, head, exchange, code.unwrap_or(StatusCode::BAD_REQUEST), &sentence)
+        }
+        Unread::Late => {
+            exchange.note = Some(format!("request body: refused: {}", SLOW_BODY.reason));
+            status(site, head, exchange, StatusCode::REQUEST_TIMEOUT, &format!("{}.", SLOW_BODY.reason))
+        }
+        Unread::Spool(error) => {
+            exchange.note = Some(format!("request body could not be spooled: {error}"));
+            status(
+                site,
+                head,
+                exchange,
+                StatusCode::INSUFFICIENT_STORAGE,
+                "The server has no room for the body of this request.",
+            )
+        }
+    };
+    // What is left of the body is not read: the connection can't go on.
+    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    answer.extensions_mut().insert(LeftUnread);
+    answer
+}
+
+/// Why the guard let no more of a body pass.
+fn refusal_of(error: &hyper::Error) -> Option<Refusal> {
+    let source = std::error::Error::source(error)?.downcast_ref::<std::io::Error>()?;
+    source.get_ref()?.downcast_ref::<BadBody>().map(|bad| bad.0)
+}
+
+/// No response from the app: the one place that gives each failure its status.
+pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Failure) -> Answer {
+    match failure {
+        Failure::Unavailable(Unavailable::Refused(refused)) => {
+            exchange.note = Some(match refused {
+                Refused::Full => "queue full".into(),
+                Refused::TooOld => "waited too long for a worker".into(),
+            });
+            let sentence = "All of this application's workers are busy. Please try again in a moment.";
+            let mut answer = status(site, head, exchange, StatusCode::SERVICE_UNAVAILABLE, sentence);
+            answer.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+            answer
+        }
+        Failure::Unavailable(Unavailable::Failed(report)) => {
+            exchange.note = Some(format!("app did not start: {}", report.id));
+            let (content_type, body) = match site.shows_details() {
+                true => pages::startup(&report, accept(head)),
+                false => pages::startup_in_production(&report.id, accept(head)),
+            };
+            let mut answer = page_response(StatusCode::SERVICE_UNAVAILABLE, content_type, body);
+            answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            answer
+        }
+        Failure::WorkerDied(why) => {
+            exchange.note = Some(match why {
+                GivenUp::NotRepeatable => "worker died".into(),
+                GivenUp::TwoDied => "two workers died with this request".into(),
+                GivenUp::NoneLeft => "worker died; too many requests were asked again lately".into(),
+            });
+            status(
+                site,
+                head,
+                exchange,
+                StatusCode::BAD_GATEWAY,
+                "The application's worker ended in the middle of this request.",
+            )
+        }
+        Failure::Refused(time) => {
+            exchange.note = Some("refused: workers died with this request".into());
+            let sentence = "The application's workers died with this request. It is not tried again for a while.";
+            let mut answer = status(site, head, exchange, StatusCode::SERVICE_UNAVAILABLE, sentence);
+            answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(time.as_secs_f64().ceil() as u64));
+            answer
+        }
+        Failure::Misdirected => {
+            exchange.note = Some("the worker answered another request".into());
+            let sentence = "The application's worker did not answer this request.";
+            status(site, head, exchange, StatusCode::BAD_GATEWAY, sentence)
+        }
+        Failure::TimedOut => {
+            exchange.note = Some("app_hard_timeout".into());
+            status(site, head, exchange, StatusCode::GATEWAY_TIMEOUT, "The application took too long to answer.")
+        }
+        Failure::Spool(error) => {
+            exchange.note = Some(format!("request body could not be handed over: {error}"));
+            let sentence = "The body of this request could not be handed to the application.";
+            status(site, head, exchange, StatusCode::INTERNAL_SERVER_ERROR, sentence)
+        }
+        Failure::Unsendable(unsendable) => {
+            exchange.note = Some(format!("unsendable response: {}", unsendable.0));
+            status(
+                site,
+                head,
+                exchange,
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "The application's response could not be sent.",
+            )
+        }
+        Failure::Raised(error) => {
+            exchange.note = Some(format!("raised {}", error.class));
+            let protocol::frame::AppError { class, message, file, line, backtrace } = error.clone();
+            let failed = Failed { status: 500, class, message, file, line, backtrace, ..Failed::default() };
+            remember(site, head, exchange, failed);
+            if !site.shows_details() {
+                return status(
+                    site,
+                    head,
+                    exchange,
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "Something went wrong in the application.",
+                );
+            }
+            let request_line = format!("{} {}", head.method, head.uri);
+            let exception = pages::AppException {
+                class: &error.class,
+                message: &error.message,
+                file: (!error.file.is_empty()).then(|| Path::new(&error.file)),
+                line: error.line.parse().ok(),
+                backtrace: &error.backtrace,
+                root: &site.config.root,
+                // The app has named the file.
+                read_as: site.read_as.as_ref(),
+                request_line: &request_line,
+                id: &exchange.id,
+            };
+            let (content_type, body) = pages::exception(&exception, accept(head));
+            page_response(StatusCode::INTERNAL_SERVER_ERROR, content_type, body)
+        }
+    }
+}
+
+/// No response from an upstream.
+pub fn upstream_failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: upstream::Failure) -> Answer {
+    use upstream::Failure::{Body, Broken, ConnectTimedOut, Spool, TimedOut, Unreachable};
+    let (code, note, sentence) = match failure {
+        Body(why) => return unread(site, head, exchange, why),
+        Unreachable { upstream, why } => (
+            StatusCode::BAD_GATEWAY,
+            format!("upstream {upstream}: no connection: {why}"),
+            "The server behind this one can't be reached.",
+        ),
+        Broken { upstream, why } => (
+            StatusCode::BAD_GATEWAY,
+            format!("upstream {upstream}: no response: {why}"),
+            "The server behind this one gave no proper answer.",
+        ),
+        ConnectTimedOut { upstream, after } => (
+            StatusCode::GATEWAY_TIMEOUT,
+            format!("upstream {upstream}: no connection within {} (upstream_connect_timeout)", show_duration(after)),
+            "The server behind this one can't be reached.",
+        ),
+        TimedOut { upstream, after } => (
+            StatusCode::GATEWAY_TIMEOUT,
+            format!("upstream {upstream}: no answer within {} (app_hard_timeout)", show_duration(after)),
+            "The server behind this one took too long to answer.",
+        ),
+        Spool(error) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("request body could not be handed over: {error}"),
+            "The body of this request could not be handed on.",
+        ),
+    };
+    exchange.note = Some(note);
+    status(site, head, exchange, code, sentence)
+}
+
+/// A page of which a part can't be had.
+pub fn incomplete(site: &Site, head: &Parts, exchange: &Exchange) -> Answer {
+    status(site, head, exchange, StatusCode::BAD_GATEWAY, "A part of this page can't be had.")
+}
+
+fn accept(head: &Parts) -> Option<&str> {
+    head.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok())
+}
+
+fn page_response(status: StatusCode, content_type: &'static str, body: bytes::Bytes) -> Answer {
+    let mut response = Response::new(ResponseBody::Whole(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}

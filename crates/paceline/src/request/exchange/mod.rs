@@ -1,0 +1,253 @@
+//! One exchange (RFC 9110 section 3.4): a request, its site and its timeline. All that the steps of the pipeline share.
+//! It never does a step itself.
+
+use std::{
+    any::Any,
+    net::{IpAddr, SocketAddr},
+    sync::{atomic::AtomicU32, Arc, OnceLock},
+};
+
+use cache::status::CacheStatus;
+use http::{HeaderMap, Method, StatusCode, Uri};
+use hyper::upgrade::OnUpgrade;
+
+mod ending;
+pub mod trace_context;
+
+pub use self::ending::{Ending, Head};
+use crate::{
+    observe::{
+        in_flight as live,
+        in_flight::{Listed, EXCHANGES},
+        metrics::{self, Kind},
+    },
+    support::clock::{self, Micros},
+};
+
+/// What is known of the client's connection.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    /// None on a Unix socket.
+    pub remote: Option<SocketAddr>,
+    pub local: Option<SocketAddr>,
+    /// TLS guards it.
+    pub tls: bool,
+    pub accepted: Micros,
+}
+
+/// Who asks, and how: as the connection shows it, or as a trusted proxy says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Client {
+    /// None on a Unix socket.
+    pub address: Option<IpAddr>,
+    /// A trusted proxy spoke for it.
+    pub proxied: bool,
+    /// The client speaks TLS, with us or with the proxy.
+    pub https: bool,
+    /// Host (with a port, if any) that a proxy was asked for.
+    pub host: Option<String>,
+    /// Port that a proxy was asked on.
+    pub port: Option<u16>,
+}
+
+impl Client {
+    /// As the connection shows it.
+    pub fn of(connection: &Connection) -> Client {
+        let address = connection.remote.map(|remote| remote.ip().to_canonical());
+        Client { address, https: connection.tls, ..Client::default() }
+    }
+
+    pub fn scheme(&self) -> &'static str {
+        if self.https {
+            "https"
+        } else {
+            "http"
+        }
+    }
+}
+
+/// Marks at the boundaries of the steps, microseconds of CLOCK_MONOTONIC; 0: not reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Timeline {
+    pub accepted: Micros,
+    pub head_read: Micros,
+    pub body_read: Micros,
+    pub queued: Micros,
+    pub handed_over: Micros,
+    pub app_started: Micros,
+    pub app_finished: Micros,
+    pub first_byte: Micros,
+    pub last_byte: Micros,
+}
+
+impl Timeline {
+    /// Microseconds waited for a worker thread.
+    pub fn queue(&self) -> Option<Micros> {
+        (self.handed_over != 0).then(|| self.handed_over.saturating_sub(self.queued))
+    }
+
+    /// Microseconds in the app, as the worker measured them.
+    pub fn app(&self) -> Option<Micros> {
+        (self.app_finished != 0).then(|| self.app_finished.saturating_sub(self.app_started))
+    }
+
+    /// Microseconds from the request head to the last byte.
+    pub fn total(&self) -> Micros {
+        self.last_byte.max(self.first_byte).saturating_sub(self.head_read)
+    }
+}
+
+/// Counts as a request in flight for as long as it is held.
+pub type Hold = Arc<dyn Any + Send + Sync>;
+
+/// A connection (or stream of HTTP/2) that the client offers to the app.
+pub struct Upgrade {
+    pub on: OnUpgrade,
+    /// Counts as a request under way for as long as it is held.
+    pub stream: Option<Hold>,
+    /// Lists the exchange for as long as the connection is the app's.
+    pub live: Listed,
+}
+
+/// A connection that can send interim responses. To be told within the request's own task, which then has them written.
+pub trait Interim: Send + Sync {
+    /// One with this status (1xx, but never 101) and these fields; left out where it can't be sent without waiting.
+    fn interim(&self, status: StatusCode, headers: &HeaderMap);
+}
+
+pub type Hints = Arc<dyn Interim>;
+
+/// What the worker counted over one request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Pieces the body came in.
+    pub chunks: u32,
+    /// Time in garbage collection while the request ran, microseconds.
+    pub gc: u32,
+    /// Objects allocated by the process while the request ran.
+    pub allocated: u32,
+    pub app_started: Micros,
+    pub app_finished: Micros,
+    /// Named spans: name, total microseconds, count.
+    pub spans: Vec<(String, u64, u32)>,
+}
+
+/// One request on its way.
+pub struct Exchange {
+    /// X-Request-Id: the client's if it is well formed, else a new one.
+    pub id: String,
+    pub connection: Arc<Connection>,
+    pub client: Client,
+    pub timeline: Timeline,
+    /// Seconds since the Unix epoch at which the head was read.
+    pub received: f64,
+    /// Set by the worker; may come after the response head.
+    pub counters: Arc<OnceLock<Counters>>,
+    /// The site that answers.
+    pub site: Option<Arc<metrics::Site>>,
+    /// Who answers.
+    pub kind: Kind,
+    /// Its span, where there are traces.
+    pub trace: Option<trace_context::Context>,
+    /// Where others see it.
+    pub live: Listed,
+    /// Where interim responses go (RFC 9110 section 15.2). None: the client can't have them.
+    pub hints: Option<Hints>,
+    /// The client's connection, should the app take it over.
+    pub upgrade: Option<Upgrade>,
+    /// Said in the log beside a response that the front made itself.
+    pub note: Option<String>,
+    /// What the page cache did.
+    pub cache: Option<CacheStatus>,
+    /// Fragments that the page was put together from; may grow after the response head. None: it was not.
+    pub fragments: Option<Arc<AtomicU32>>,
+}
+
+impl Exchange {
+    /// An exchange that begins now.
+    pub fn begin(
+        connection: Arc<Connection>,
+        client_id: Option<&http::HeaderValue>,
+        hints: Option<Hints>,
+        upgrade: Option<Upgrade>,
+    ) -> Exchange {
+        let timeline = Timeline { accepted: connection.accepted, head_read: clock::now(), ..Timeline::default() };
+        Exchange {
+            id: client_id.and_then(well_formed).unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
+            client: Client::of(&connection),
+            connection,
+            timeline,
+            received: clock::unix_seconds(),
+            counters: Arc::default(),
+            site: None,
+            kind: Kind::default(),
+            trace: None,
+            live: Listed::default(),
+            hints,
+            upgrade,
+            note: None,
+            cache: None,
+            fragments: None,
+        }
+    }
+
+    /// Lists it among those that are under way, unless it is.
+    pub fn list(&mut self, method: &Method, uri: &Uri) {
+        if !self.live.is_listed() {
+            self.live = EXCHANGES.enter(live::About {
+                id: self.id.clone(),
+                site: self.site.clone(),
+                method: method.clone(),
+                uri: uri.clone(),
+                client: self.client.address,
+                since: self.timeline.head_read,
+            });
+            self.upgrade.iter_mut().for_each(|upgrade| upgrade.live = self.live.clone());
+        }
+    }
+
+    /// The same exchange for a question to the origin that outlives the client's interest.
+    pub fn branch(&self) -> Exchange {
+        Exchange {
+            id: self.id.clone(),
+            connection: self.connection.clone(),
+            client: self.client.clone(),
+            timeline: self.timeline.clone(),
+            received: self.received,
+            counters: Arc::default(),
+            site: self.site.clone(),
+            kind: self.kind,
+            trace: self.trace,
+            live: self.live.clone(),
+            hints: self.hints.clone(),
+            upgrade: None,
+            note: None,
+            cache: None,
+            fragments: None,
+        }
+    }
+
+    /// Takes over what came of a branch.
+    pub fn join(&mut self, branch: Exchange) {
+        self.timeline = branch.timeline;
+        self.counters = branch.counters;
+        self.kind = branch.kind;
+        self.note = self.note.take().or(branch.note);
+    }
+
+    /// Takes over what the worker reported, if it has.
+    pub fn settle(&mut self) {
+        if let Some(counters) = self.counters.get() {
+            self.timeline.app_started = counters.app_started;
+            self.timeline.app_finished = counters.app_finished;
+        }
+    }
+}
+
+/// A client's request id, if it is short and harmless in a log.
+fn well_formed(id: &http::HeaderValue) -> Option<String> {
+    let id = id.to_str().ok()?;
+    let valid = (1..=200).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:=+/".contains(&byte));
+    valid.then(|| id.to_owned())
+}

@@ -1,0 +1,16 @@
+//! One request: the exchange, the pipeline of its steps, the steps that are small, errors as responses, and the end with its log line.
+
+pub mod access_log;
+pub mod errors;
+pub mod exchange;
+pub mod finish;
+pub mod forwarded;
+pub mod http2_message;
+pub mod https_only;
+pub mod incoming;
+pub mod outbound_advice;
+pub mod pages;
+pub mod pipeline;
+pub mod rate_limit;
+pub mod route;
+pub mod tunnel;

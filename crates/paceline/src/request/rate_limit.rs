@@ -1,0 +1,186 @@
+//! How often one client may ask for a path: token buckets, one for each client and rule (RFC 6585 section 4).
+//! Pure: the time is an argument. It never answers.
+
+use std::{borrow::Cow, collections::HashMap, net::IpAddr, sync::Mutex, time::Duration};
+
+use crate::edge::admission;
+
+/// Buckets that are remembered. One that has filled up again need not be; when there are too many others, some are
+/// forgotten: a client then has a full bucket too early, and memory stays bounded.
+const BUCKETS: usize = 50_000;
+
+/// A `[[rate_limit]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// How the paths begin that it is for.
+    pub path: String,
+    /// The time in which one token comes back.
+    pub each: Duration,
+    /// How many requests may come at once.
+    pub burst: u32,
+}
+
+impl Rule {
+    /// `/login 5/s 10`: path, rate, and burst if it is another number than the rate's.
+    pub fn parse(text: &str) -> Result<Rule, String> {
+        let mut words = text.split_ascii_whitespace();
+        let (path, rate, burst) = (words.next().unwrap_or(""), words.next().unwrap_or(""), words.next());
+        if !path.starts_with('/') || words.next().is_some() {
+            return Err(format!("must be a path, a rate and a burst like \"/login 5/s 10\", not {text:?}"));
+        }
+        let wrong = || format!("must have a rate like \"5/s\", \"100/m\" or \"1000/h\", not {rate:?}");
+        let (count, unit) = rate.split_once('/').ok_or_else(wrong)?;
+        let seconds = match unit {
+            "s" => 1,
+            "m" | "min" => 60,
+            "h" => 3600,
+            _ => return Err(wrong()),
+        };
+        let count: u32 = count.parse().ok().filter(|count| (1..=1_000_000).contains(count)).ok_or_else(wrong)?;
+        let wrong = || format!("must have a burst from 1 to 1000000, not {:?}", burst.unwrap_or(""));
+        let burst = burst.map(|burst| burst.parse().ok().filter(|burst| (1..=1_000_000).contains(burst)));
+        let burst = burst.map_or(Some(count), |burst| burst).ok_or_else(wrong)?;
+        Ok(Rule { path: path.into(), each: Duration::from_secs(seconds) / count, burst })
+    }
+}
+
+/// The rules of a site and their buckets.
+#[derive(Debug)]
+pub struct RateLimits {
+    rules: Vec<Rule>,
+    /// When each bucket will be full again.
+    full_at: Mutex<HashMap<(usize, Option<IpAddr>), Duration>>,
+}
+
+impl RateLimits {
+    pub fn new(rules: Vec<Rule>) -> RateLimits {
+        RateLimits { rules, full_at: Mutex::default() }
+    }
+
+    /// Whether nothing is limited.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Takes a token for each rule that the path falls under. Err: none is left; so long until there is one. `now` is the
+    /// time since any fixed moment. All clients without an address (on a Unix socket, with no proxy's word) share their buckets.
+    pub fn admit(&self, address: Option<IpAddr>, path: &str, now: Duration) -> Result<(), Duration> {
+        if self.rules.is_empty() {
+            return Ok(());
+        }
+        let (path, address) = (as_routed(path), address.map(admission::client));
+        let mut full_at = self.full_at.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut taken = Vec::new();
+        for (number, rule) in self.rules.iter().enumerate().filter(|(_, rule)| path.starts_with(&rule.path)) {
+            let key = (number, address);
+            let next = full_at.get(&key).copied().unwrap_or_default().max(now) + rule.each;
+            let at_once = rule.each * rule.burst;
+            if next > now + at_once {
+                return Err(next - now - at_once);
+            }
+            taken.push((key, next));
+        }
+        if full_at.len() + taken.len() > BUCKETS {
+            full_at.retain(|_, full_at| *full_at > now);
+            let surplus = (full_at.len() + taken.len()).saturating_sub(BUCKETS * 9 / 10);
+            let some: Vec<_> = full_at.keys().take(surplus).copied().collect();
+            for key in &some {
+                full_at.remove(key);
+            }
+        }
+        full_at.extend(taken);
+        Ok(())
+    }
+}
+
+/// The path as an app's router takes it, so that another spelling is no way around a limit: percent-encoding taken off,
+/// slashes in a row as one.
+fn as_routed(path: &str) -> Cow<'_, str> {
+    let decoded = percent_encoding::percent_decode_str(path).decode_utf8_lossy();
+    if !decoded.contains("//") {
+        return decoded;
+    }
+    let mut last = ' ';
+    let kept = decoded.chars().filter(|char| std::mem::replace(&mut last, *char) != '/' || *char != '/');
+    Cow::Owned(kept.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
+
+    fn limits(rules: &[&str]) -> RateLimits {
+        RateLimits::new(rules.iter().map(|rule| Rule::parse(rule).unwrap()).collect())
+    }
+
+    fn at(millis: u64) -> Duration {
+        Duration::from_secs(1000) + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_burst_is_let_in_and_then_as_many_as_the_rate_says() {
+        let limits = limits(&["/login 5/s 3"]);
+        for _ in 0..3 {
+            assert_eq!(limits.admit(Some(A), "/login", at(0)), Ok(()));
+        }
+        assert_eq!(limits.admit(Some(A), "/login", at(0)), Err(Duration::from_millis(200)));
+        // Being refused costs nothing.
+        assert_eq!(limits.admit(Some(A), "/login", at(150)), Err(Duration::from_millis(50)));
+        assert_eq!(limits.admit(Some(A), "/login", at(200)), Ok(()));
+        assert!(limits.admit(Some(A), "/login", at(200)).is_err());
+        assert_eq!(limits.admit(Some(B), "/login", at(200)), Ok(()), "another client has its own");
+        assert_eq!(limits.admit(Some(A), "/", at(200)), Ok(()), "another path has none");
+        for _ in 0..3 {
+            assert_eq!(limits.admit(Some(A), "/login", at(5000)), Ok(()));
+        }
+        assert!(limits.admit(Some(A), "/login", at(5000)).is_err());
+    }
+
+    #[test]
+    fn clients_without_an_address_share_a_bucket() {
+        let limits = limits(&["/ 1/h"]);
+        assert_eq!(limits.admit(None, "/", at(0)), Ok(()));
+        assert!(limits.admit(None, "/", at(0)).is_err());
+        assert_eq!(limits.admit(Some(A), "/", at(0)), Ok(()));
+    }
+
+    #[test]
+    fn other_spellings_are_the_same_path() {
+        for path in ["/login", "/login.json", "/login/", "/%6cogin", "//login", "/%2Flogin", "/login?x"] {
+            let limits = limits(&["/login 1/h"]);
+            assert_eq!(limits.admit(Some(A), path, at(0)), Ok(()));
+            assert!(limits.admit(Some(A), path, at(0)).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn all_rules_of_a_path_count() {
+        let limits = limits(&["/ 100/s", "/login 1/m"]);
+        assert_eq!(limits.admit(Some(A), "/login", at(0)), Ok(()));
+        assert_eq!(limits.admit(Some(A), "/login", at(0)), Err(Duration::from_secs(60)));
+        assert_eq!((0..200).filter(|_| limits.admit(Some(A), "/x", at(0)).is_ok()).count(), 99);
+    }
+
+    #[test]
+    fn memory_is_bounded_whatever_the_number_of_clients() {
+        let limits = limits(&["/ 1/h"]);
+        for client in 0..120_000u32 {
+            assert_eq!(limits.admit(Some(IpAddr::V4(client.into())), "/", at(client.into())), Ok(()));
+        }
+        assert!(limits.full_at.lock().unwrap().len() <= BUCKETS);
+    }
+
+    #[test]
+    fn rules() {
+        let rule = Rule::parse("/login 120/m 10").unwrap();
+        assert_eq!(rule, Rule { path: "/login".into(), each: Duration::from_millis(500), burst: 10 });
+        assert_eq!(Rule::parse("/ 5/s").unwrap().burst, 5);
+        for bad in ["", "login 5/s", "/login", "/login 5", "/login 0/s", "/login 5/x", "/login 5/s 0", "/login 5/s 1 2"]
+        {
+            assert!(Rule::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

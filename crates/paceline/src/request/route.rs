@@ -1,0 +1,108 @@
+//! Which site answers a host (RFC 9110 section 7.2; longest match first).
+//! It never looks at paths.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::{
+    apps::app::App,
+    caching::SiteCache,
+    config::{AppKind, SiteConfig},
+    content::static_files::Folder,
+    observe::metrics,
+    request::rate_limit::RateLimits,
+    unix_user::RunAs,
+    upstream::Upstream,
+};
+
+/// A site with what serves it.
+pub struct Site {
+    pub config: SiteConfig,
+    pub rate_limits: RateLimits,
+    /// None: static files are off.
+    pub folder: Option<Folder>,
+    /// None: a folder of plain files, or `upstream` answers.
+    pub app: Option<Arc<App>>,
+    /// A server that answers in place of an app.
+    pub upstream: Option<Upstream>,
+    /// None: it keeps no pages.
+    pub cache: Option<Arc<SiteCache>>,
+    /// With whose rights its files are read. None: that could not be determined, so none are.
+    pub read_as: Option<RunAs>,
+    pub metrics: Arc<metrics::Site>,
+}
+
+impl Site {
+    pub fn new(
+        config: SiteConfig,
+        folder: Option<Folder>,
+        app: Option<Arc<App>>,
+        read_as: Option<RunAs>,
+        cache: Option<Arc<SiteCache>>,
+        metrics: Arc<metrics::Site>,
+    ) -> Site {
+        let rate_limits = RateLimits::new(config.rate_limits.clone());
+        let upstream = config
+            .upstream
+            .clone()
+            .filter(|_| app.is_none())
+            .map(|address| Upstream::new(address, config.upstream_connect_timeout, config.app_hard_timeout));
+        Site { config, rate_limits, folder, app, upstream, cache, read_as, metrics }
+    }
+
+    /// Whether the site is made of files alone.
+    pub fn is_files(&self) -> bool {
+        self.config.kind == Some(AppKind::Files)
+    }
+
+    /// Whether errors are shown in full.
+    pub fn shows_details(&self) -> bool {
+        self.config.environment != "production"
+    }
+}
+
+/// All sites by host.
+#[derive(Default)]
+pub struct Routes {
+    exact: HashMap<String, Arc<Site>>,
+    /// `*.example.org` as `.example.org`.
+    suffixes: Vec<(String, Arc<Site>)>,
+    /// The site without hosts.
+    fallback: Option<Arc<Site>>,
+    all: Vec<Arc<Site>>,
+}
+
+impl Routes {
+    pub fn new(sites: Vec<Arc<Site>>) -> Routes {
+        let mut routes = Routes { all: sites, ..Routes::default() };
+        for site in &routes.all {
+            for host in &site.config.hosts {
+                match host.strip_prefix('*') {
+                    Some(suffix) => routes.suffixes.push((suffix.to_owned(), site.clone())),
+                    None => drop(routes.exact.entry(host.clone()).or_insert_with(|| site.clone())),
+                }
+            }
+            if site.config.hosts.is_empty() && routes.fallback.is_none() {
+                routes.fallback = Some(site.clone());
+            }
+        }
+        routes.suffixes.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
+        routes
+    }
+
+    /// The site for a host name without port; letter case and a trailing dot do not matter.
+    pub fn find(&self, host: &str) -> Option<&Arc<Site>> {
+        self.named(host).or(self.fallback.as_ref())
+    }
+
+    /// The site that has this host name of its own.
+    pub fn named(&self, host: &str) -> Option<&Arc<Site>> {
+        let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+        let wildcard =
+            || self.suffixes.iter().find(|(suffix, _)| host.len() > suffix.len() && host.ends_with(suffix.as_str()));
+        self.exact.get(&host).or_else(|| wildcard().map(|(_, site)| site))
+    }
+
+    pub fn all(&self) -> &[Arc<Site>] {
+        &self.all
+    }
+}

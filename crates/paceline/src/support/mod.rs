@@ -1,0 +1,7 @@
+//! Small things that many rooms need: clocks, units, counters, memory that is accounted for, private sockets.
+
+pub mod buffer_memory;
+pub mod clock;
+pub mod private_socket;
+pub mod sharded;
+pub mod units;

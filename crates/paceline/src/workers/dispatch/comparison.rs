@@ -1,0 +1,99 @@
+//! What two generations answered while both had a share of the requests, side by side. It never decides which is better.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use super::expectations::Route;
+use crate::support::clock::Micros;
+
+/// Routes that are compared, and times that are kept of each on each side: the latest ones.
+const ROUTES: usize = 200;
+const TIMES: usize = 200;
+
+/// How a request ended in the application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// With this status, after so long.
+    Answered(u16, Micros),
+    /// It raised.
+    Raised,
+    TimedOut,
+    /// Its worker went away.
+    Died,
+}
+
+/// One generation's part.
+#[derive(Debug, Clone, Default)]
+pub struct Side {
+    pub requests: u64,
+    /// Answers of 5xx, exceptions, time-outs, deaths.
+    pub errors: u64,
+    /// Of each route, microseconds.
+    pub times: HashMap<Route, Vec<Micros>>,
+}
+
+/// Both.
+#[derive(Debug, Default)]
+pub struct Comparison {
+    sides: Mutex<[Side; 2]>,
+}
+
+impl Comparison {
+    pub fn note(&self, canary: bool, route: Route, end: End) {
+        let mut sides = self.lock();
+        let side = &mut sides[usize::from(canary)];
+        side.requests += 1;
+        let at = side.requests as usize;
+        match end {
+            End::Answered(status, took) if status < 500 => {
+                if side.times.len() < ROUTES || side.times.contains_key(&route) {
+                    let times = side.times.entry(route).or_default();
+                    match times.len() < TIMES {
+                        true => times.push(took),
+                        false => times[at % TIMES] = took,
+                    }
+                }
+            }
+            _ => side.errors += 1,
+        }
+    }
+
+    /// The old generation's, and the canary's.
+    pub fn sides(&self) -> [Side; 2] {
+        self.lock().clone()
+    }
+
+    /// Requests of the canary.
+    pub fn requests(&self) -> u64 {
+        self.lock()[1].requests
+    }
+
+    fn lock(&self) -> MutexGuard<'_, [Side; 2]> {
+        self.sides.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_side_counts_its_own() {
+        let comparison = Comparison::default();
+        comparison.note(false, 1, End::Answered(200, 10));
+        for end in [End::Answered(404, 30), End::Answered(503, 9), End::Raised, End::TimedOut, End::Died] {
+            comparison.note(true, 1, end);
+        }
+        let [old, new] = comparison.sides();
+        assert_eq!((old.requests, old.errors, new.requests, new.errors), (1, 0, 5, 4));
+        assert_eq!((&old.times[&1][..], &new.times[&1][..]), (&[10][..], &[30][..]));
+        for n in 0..1000 {
+            comparison.note(true, n, End::Answered(200, n));
+            comparison.note(true, 1, End::Answered(200, n));
+        }
+        let [_, new] = comparison.sides();
+        assert_eq!((new.times.len(), new.times[&1].len()), (ROUTES, TIMES));
+    }
+}

@@ -1,0 +1,500 @@
+//! One request's conversation with a worker thread, from the request frame to the moment the thread is idle again.
+//! It runs within the request's own task until that leaves it, then in one of its own, so that a client that leaves never
+//! leaves a channel half read. It never touches the client.
+
+use std::{
+    future::Future,
+    io,
+    path::Path,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use bytes::{BufMut, Bytes};
+use http::{Method, StatusCode, Uri};
+use http_body_util::Limited;
+use tokio::{
+    net::UnixStream,
+    runtime::Handle,
+    time::{sleep_until, Instant},
+};
+
+use super::{
+    queue::{Complaint, Lease},
+    request_body::{next_piece, Piece},
+    response_buffer::{buffer, Reader, Writer},
+};
+use crate::{
+    content::{
+        spool::NamedSpool,
+        static_files::{self, FileBody},
+    },
+    observe::in_flight::{Held, Listed},
+    request::{
+        exchange::{Counters, Hints},
+        incoming::Arriving,
+    },
+    support::buffer_memory::BODIES,
+    unix_user::Acting,
+    workers::{
+        protocol::{
+            channel::{Misdirected, Progress},
+            frame::{encode, kind, AppError, FromWorker, HeadKind, HeaderPairs, RequestNumber},
+        },
+        rack::response::header_map,
+    },
+};
+
+/// Bytes up to which a whole response is left out of the account.
+const SMALL: usize = 16 << 10;
+
+/// What a worker is asked, and how patiently.
+pub struct Request {
+    /// Each frame of the answer repeats it.
+    pub number: RequestNumber,
+    /// The encoded REQUEST frame, with that number.
+    pub frame: Bytes,
+    /// A body that is passed on as it comes (REQUEST flag STREAMED).
+    pub body: Option<Limited<Arriving>>,
+    /// A spooled body's file: unlinked when the conversation is over.
+    pub spooled: Option<Arc<NamedSpool>>,
+    pub method: Method,
+    pub uri: Uri,
+    pub soft_timeout: Option<Duration>,
+    pub hard_timeout: Option<Duration>,
+    /// Bytes of the response held in memory and in a file for a slow client.
+    pub memory: usize,
+    pub spool: u64,
+    /// Where 103 responses go.
+    pub hints: Option<Hints>,
+    /// Set when the worker has reported.
+    pub counters: Arc<OnceLock<Counters>>,
+    /// Where others see that a worker thread has it.
+    pub live: Listed,
+}
+
+impl Request {
+    /// "GET /path", for the log.
+    fn label(&self) -> String {
+        format!("{} {}", self.method, self.uri.path())
+    }
+}
+
+/// The worker's answer, as far as it decides what the client gets.
+pub enum Answer {
+    Response {
+        status: u16,
+        headers: HeaderPairs,
+        body: AnswerBody,
+    },
+    /// The app raised before it had a response.
+    Raised(AppError),
+    /// The channel is now the client's byte stream. `head` is None for a full hijack.
+    Hijacked {
+        head: Option<(u16, HeaderPairs)>,
+        stream: UnixStream,
+        received: Bytes,
+    },
+    /// The worker went away without an answer.
+    Died,
+    /// What came is the answer to another request; the worker is being replaced.
+    Misdirected,
+    /// The worker had closed its end before a byte of the request was sent: it was draining, and knows nothing of it.
+    Untaken,
+    /// The worker went away before it had read the whole request: the app knows nothing of it, whatever its method.
+    Unread,
+    /// The hard time-out passed; the worker is being replaced.
+    TimedOut,
+}
+
+impl Answer {
+    /// The app has said something: it lives.
+    pub fn is_the_apps(&self) -> bool {
+        matches!(self, Answer::Response { .. } | Answer::Raised(_) | Answer::Hijacked { .. })
+    }
+}
+
+/// A response body: whole, arriving, or in a file.
+pub enum AnswerBody {
+    Whole(Bytes),
+    Arriving(Reader),
+    /// Whole, but too many such bodies are in memory.
+    Spooled {
+        length: u64,
+        body: Reader,
+    },
+    File {
+        length: u64,
+        file: FileBody,
+    },
+}
+
+/// Talks to the worker until the answer is known. What is left to do after that (the rest of a body, a thread that is still
+/// busy) is done by a task of its own.
+///
+/// Dropping the future or the answer's body cancels the request: the worker is told, and what it still sends is read and
+/// thrown away.
+pub async fn converse(conversation: Box<Conversation>) -> Answer {
+    let mut attended = Attended(Some(conversation));
+    let Some(conversation) = &mut attended.0 else { return Answer::Died };
+    let first = conversation.first_frame().await;
+    match attended.0.take().map(|conversation| conversation.outcome(first)) {
+        Some(Outcome::Known(answer)) => answer,
+        Some(Outcome::Later(answer)) => answer.await,
+        None => Answer::Died,
+    }
+}
+
+/// A conversation that somebody waits for. When nobody does any more, it is brought to its end all the same: a channel is
+/// never left half read.
+struct Attended(Option<Box<Conversation>>);
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        let (Some(mut conversation), Ok(runtime)) = (self.0.take(), Handle::try_current()) else { return };
+        runtime.spawn(async move {
+            conversation.cancel();
+            let first = conversation.first_frame().await;
+            drop(conversation.outcome(first));
+        });
+    }
+}
+
+/// A body that came whole. A small one is not worth counting. Err: too many such bodies are in memory.
+fn whole(body: Bytes) -> Result<AnswerBody, Bytes> {
+    match body.len() <= SMALL {
+        true => Ok(AnswerBody::Whole(body)),
+        false => BODIES.hold(body).map(AnswerBody::Whole),
+    }
+}
+
+async fn spooled(body: Bytes, memory: usize, spool: u64) -> AnswerBody {
+    let length = body.len() as u64;
+    let (mut writer, reader) = buffer(memory, spool);
+    // The first piece never waits.
+    let _ = writer.write(body).await;
+    AnswerBody::Spooled { length, body: reader }
+}
+
+fn hijacked(lease: Lease, head: Option<(u16, HeaderPairs)>) -> Answer {
+    match lease.take().into_raw() {
+        Ok((stream, received)) => Answer::Hijacked { head, stream, received },
+        Err(_) => Answer::Died,
+    }
+}
+
+/// One request's talk with the thread that it was given.
+pub struct Conversation {
+    lease: Lease,
+    request: Request,
+    body: Option<Limited<Arriving>>,
+    started: Instant,
+    /// When the time-outs pass that have not.
+    soft: Option<Instant>,
+    hard: Option<Instant>,
+    cancelled: bool,
+    _held: Held,
+}
+
+/// What came of a conversation.
+enum Outcome {
+    Known(Answer),
+    /// Rare, and not worth the room in every request's future.
+    Later(Pin<Box<dyn Future<Output = Answer> + Send>>),
+}
+
+impl Conversation {
+    /// On the heap, since it changes hands. None: the channel is of no use.
+    pub fn begin(mut lease: Lease, mut request: Request) -> Option<Box<Conversation>> {
+        lease.channel().attach().ok()?;
+        lease.channel().request(request.number, request.frame.clone());
+        let started = Instant::now();
+        let soft = request.soft_timeout.map(|after| started + after);
+        let hard = request.hard_timeout.map(|after| started + after);
+        let body = request.body.take();
+        let held = request.live.hold(lease.worker, lease.channel().thread);
+        Some(Box::new(Conversation { lease, request, body, started, soft, hard, cancelled: false, _held: held }))
+    }
+
+    /// The frame that decides the answer; Err: the answer when there is none. Cancel-safe.
+    async fn first_frame(&mut self) -> Result<FromWorker, Answer> {
+        let far = self.started + Duration::from_secs(365 * 86_400);
+        let next = |soft: Option<Instant>, hard: Option<Instant>| soft.into_iter().chain(hard).min().unwrap_or(far);
+        let mut timer = std::pin::pin!(sleep_until(next(self.soft, self.hard)));
+        loop {
+            let frame = tokio::select! {
+                biased;
+                frame = self.next() => frame,
+                () = timer.as_mut() => {
+                    self.overdue()?;
+                    timer.as_mut().reset(next(self.soft, self.hard));
+                    continue;
+                }
+            };
+            match frame {
+                Ok(FromWorker::EarlyHints(headers)) => {
+                    let hints = self.request.hints.as_ref().filter(|_| !self.cancelled && !headers.is_empty());
+                    // The shim has refused what breaks the framing: this is the second lock.
+                    if let (Some(hints), Ok(headers)) = (hints, header_map(&headers)) {
+                        hints.interim(StatusCode::EARLY_HINTS, &headers);
+                    }
+                }
+                Ok(frame) => return Ok(frame),
+                Err(error) => {
+                    let answer = self.unanswered(&error);
+                    self.broken(&error);
+                    return Err(answer);
+                }
+            }
+        }
+    }
+
+    /// How far a request got that has no answer. (One that streams is never asked again.)
+    fn unanswered(&mut self, error: &io::Error) -> Answer {
+        let unsent = self.lease.channel().unsent();
+        match error.kind() {
+            _ if is_misdirected(error) => Answer::Misdirected,
+            _ if unsent == self.request.frame.len() => Answer::Untaken,
+            // A Unix socket says so when the other end was closed with bytes in it that nobody had read (unix(7)). A worker
+            // reads a request's frame to its end before the app sees any of it.
+            io::ErrorKind::ConnectionReset => Answer::Unread,
+            _ if unsent > 0 => Answer::Unread,
+            _ => Answer::Died,
+        }
+    }
+
+    /// A time-out has passed. Err: the hard one.
+    fn overdue(&mut self) -> Result<(), Answer> {
+        let now = Instant::now();
+        let thread = self.lease.channel().thread;
+        if self.soft.take_if(|soft| *soft <= now).is_some() {
+            self.lease.complain(Complaint::Slow { thread, request: self.request.label() });
+        }
+        if self.hard.is_none_or(|hard| hard > now) {
+            return Ok(());
+        }
+        let ran = self.started.elapsed();
+        let reason = format!("{} ran for {ran:?}, longer than app_hard_timeout", self.request.label());
+        self.lease.complain(Complaint::Replace { thread, reason });
+        self.lease.disarm();
+        Err(Answer::TimedOut)
+    }
+
+    /// What the first frame means.
+    fn outcome(self: Box<Self>, first: Result<FromWorker, Answer>) -> Outcome {
+        let counters = self.request.counters.clone();
+        let (memory, spool) = (self.request.memory, self.request.spool);
+        Outcome::Known(match first {
+            Err(answer) => answer,
+            Ok(FromWorker::Response { status, busy, counters: counted, headers, body }) => {
+                let _ = counters.set(counted);
+                self.finish(busy);
+                match whole(body) {
+                    Ok(body) => Answer::Response { status, headers, body },
+                    Err(body) => {
+                        let spooled = async move {
+                            let body = spooled(body, memory, spool).await;
+                            Answer::Response { status, headers, body }
+                        };
+                        return Outcome::Later(Box::pin(spooled));
+                    }
+                }
+            }
+            Ok(FromWorker::Error { busy, counters: counted, error }) => {
+                let _ = counters.set(counted);
+                self.finish(busy);
+                Answer::Raised(error)
+            }
+            Ok(FromWorker::Head { status, kind: HeadKind::Chunks, headers }) => {
+                let (writer, reader) = buffer(memory, spool);
+                tokio::spawn(self.relay(writer));
+                Answer::Response { status, headers, body: AnswerBody::Arriving(reader) }
+            }
+            Ok(FromWorker::Head { status, kind: HeadKind::File, headers }) => {
+                let file = tokio::spawn(self.file(status, headers));
+                return Outcome::Later(Box::pin(async move { file.await.unwrap_or(Answer::Died) }));
+            }
+            Ok(FromWorker::Head { status, kind: HeadKind::Raw, headers }) => {
+                hijacked(self.lease, Some((status, headers)))
+            }
+            Ok(FromWorker::Hijack) => hijacked(self.lease, None),
+            // Any other frame here breaks the protocol; dropping the lease reports the worker.
+            Ok(_) => Answer::Died,
+        })
+    }
+
+    /// The next frame from the worker; sends what is queued, and the request body if it streams, meanwhile.
+    async fn next(&mut self) -> io::Result<FromWorker> {
+        loop {
+            let may_send = self.body.is_some() && self.lease.channel().drained();
+            tokio::select! {
+                biased;
+                progress = progress(&mut self.lease) => {
+                    if let Progress::Received(frame) = progress? {
+                        return Ok(frame);
+                    }
+                }
+                piece = next_piece(&mut self.body), if may_send => {
+                    let frame = match piece {
+                        Piece::Data(bytes) => encode(kind::BODY, |out| out.put_slice(&bytes)),
+                        Piece::End => encode(kind::BODY_END, |out| out.put_u8(0)),
+                        Piece::CutOff => encode(kind::BODY_END, |out| out.put_u8(1)),
+                    };
+                    self.lease.channel().queue(frame.freeze());
+                }
+            }
+        }
+    }
+
+    fn cancel(&mut self) {
+        if !self.cancelled {
+            self.cancelled = true;
+            self.end_body();
+            self.lease.channel().queue(encode(kind::CANCEL, |_| {}).freeze());
+        }
+    }
+
+    /// A body that nobody will read any more is cut off, so that the worker does not wait for it.
+    fn end_body(&mut self) {
+        if self.body.take().is_some() {
+            self.lease.channel().queue(encode(kind::BODY_END, |out| out.put_u8(1)).freeze());
+        }
+    }
+
+    /// The body is a file, which is opened before the head goes out: so its length is known, and a file that can't be
+    /// opened is an error page.
+    async fn file(mut self: Box<Self>, status: u16, headers: HeaderPairs) -> Answer {
+        let opened = match self.next().await {
+            Ok(FromWorker::File(path)) => {
+                // As the worker's own account could: it names whatever it likes.
+                let run_as = self.lease.run_as.clone();
+                let opening = Acting::new(run_as, Box::pin(static_files::plain_file(&path)));
+                opening.await.map_err(|error| unopened(&path, &error))
+            }
+            Ok(_) => return Answer::Died,
+            Err(error) => return self.died(&error),
+        };
+        match self.next().await {
+            Ok(FromWorker::End { busy, counters }) => {
+                let _ = self.request.counters.set(counters);
+                self.finish(busy);
+                match opened {
+                    Ok((length, file)) => Answer::Response { status, headers, body: AnswerBody::File { length, file } },
+                    Err(error) => Answer::Raised(error),
+                }
+            }
+            Ok(_) => Answer::Died,
+            Err(error) => self.died(&error),
+        }
+    }
+
+    /// Passes the body on until it ends; once the client is gone, tells the worker and throws the rest away.
+    async fn relay(mut self: Box<Self>, writer: Writer) {
+        let mut writer = Some(writer);
+        loop {
+            let frame = match &writer {
+                Some(open) => tokio::select! {
+                    biased;
+                    frame = self.next() => frame,
+                    _ = open.gone() => {
+                        writer = None;
+                        self.cancel();
+                        continue;
+                    }
+                },
+                None => self.next().await,
+            };
+            match frame {
+                Ok(FromWorker::Chunk(bytes)) => {
+                    if let Some(open) = &mut writer {
+                        if open.write(bytes).await.is_err() {
+                            writer = None;
+                            self.cancel();
+                        }
+                    }
+                }
+                Ok(FromWorker::End { busy, counters: counted }) => {
+                    let _ = self.request.counters.set(counted);
+                    drop(writer);
+                    return self.finish(busy);
+                }
+                Ok(FromWorker::Abort { busy, counters: counted }) => {
+                    let _ = self.request.counters.set(counted);
+                    if let Some(open) = writer.take() {
+                        open.abort();
+                    }
+                    return self.finish(busy);
+                }
+                Ok(_) => {
+                    if let Some(open) = writer.take() {
+                        open.abort();
+                    }
+                    return;
+                }
+                Err(error) => {
+                    if let Some(open) = writer.take() {
+                        open.abort();
+                    }
+                    return self.broken(&error);
+                }
+            }
+        }
+    }
+
+    /// The response is complete: when the thread is idle too, the next request may have it.
+    fn finish(mut self: Box<Self>, busy: bool) {
+        self.end_body();
+        self.lease.allocated = self.request.counters.get().map_or(0, |counted| counted.allocated);
+        if busy || !self.lease.channel().drained() {
+            tokio::spawn(self.end(busy));
+        } else {
+            self.lease.give_back();
+        }
+    }
+
+    async fn end(mut self: Box<Self>, busy: bool) {
+        if busy {
+            match self.next().await {
+                Ok(FromWorker::Idle) => {}
+                Ok(_) => return,
+                Err(error) => return self.broken(&error),
+            }
+        }
+        while !self.lease.channel().drained() {
+            if let Err(error) = progress(&mut self.lease).await {
+                return self.broken(&error);
+            }
+        }
+        self.lease.give_back();
+    }
+
+    fn died(&mut self, error: &io::Error) -> Answer {
+        self.broken(error);
+        Answer::Died
+    }
+
+    /// The channel failed. EOF means that the worker is gone, which the supervisor learns by itself.
+    fn broken(&mut self, error: &io::Error) {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        if !matches!(error.kind(), UnexpectedEof | BrokenPipe | ConnectionReset) {
+            let reason = format!("its channel is broken: {error}");
+            let thread = self.lease.channel().thread;
+            self.lease.complain(Complaint::Replace { thread, reason });
+        }
+        self.lease.disarm();
+    }
+}
+
+fn unopened(path: &Path, error: &io::Error) -> AppError {
+    let message = format!("the body's file {} can't be opened: {error}", path.display());
+    AppError { class: "Paceline::InvalidResponse".into(), message, ..AppError::default() }
+}
+
+fn is_misdirected(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Misdirected>())
+}
+
+async fn progress(lease: &mut Lease) -> io::Result<Progress> {
+    lease.channel().progress().await
+}

@@ -1,0 +1,117 @@
+//! A worker thread's channel on loan, and the wait for one. It never decides who gets which.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+
+use super::{line::Place, share::Noted, Complaint, InHand, Queue, Refused, Route, WorkerId, LOOK};
+use crate::{unix_user::RunAs, workers::protocol::channel::Channel};
+
+/// A channel on loan. Dropped without `give_back` or `take`, its worker is reported as broken.
+pub struct Lease {
+    pub(super) channel: Option<Channel>,
+    pub worker: WorkerId,
+    /// Who the worker runs as.
+    pub run_as: RunAs,
+    pub(super) queue: Arc<Queue>,
+    pub(super) complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
+    pub(super) route: Route,
+    pub(super) request: InHand,
+    /// Objects that the process allocated while the request ran, as the worker counted.
+    pub allocated: u32,
+    /// Where its end is noted, while generations are compared.
+    pub noted: Option<Noted>,
+}
+
+/// A place in the queue; dropped, it is given up.
+pub(super) struct Waiting {
+    pub(super) queue: Arc<Queue>,
+    pub(super) place: Place,
+    pub(super) receive: oneshot::Receiver<Lease>,
+}
+
+impl Waiting {
+    pub(super) async fn lease(mut self, patience: Duration) -> Result<Lease, Refused> {
+        let end = Instant::now() + patience;
+        loop {
+            match tokio::time::timeout_at(end.min(Instant::now() + LOOK), &mut self.receive).await {
+                Ok(Ok(lease)) => return Ok(lease),
+                Err(_) if Instant::now() < end => self.queue.settle(&mut self.queue.lock(), None),
+                // The sender lives in the queue, which lives as long as this.
+                Ok(Err(_)) | Err(_) => return Err(Refused::TooOld),
+            }
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.queue.lock().line.leave(self.place);
+        // A lease that was given at the last moment goes back unused.
+        self.receive.close();
+        if let Ok(lease) = self.receive.try_recv() {
+            lease.give_back();
+        }
+    }
+}
+
+impl Lease {
+    /// The channel on loan.
+    pub fn channel(&mut self) -> &mut Channel {
+        self.channel.as_mut().expect("a lease holds its channel until it is given up")
+    }
+
+    /// The thread is idle: its channel takes the next request.
+    pub fn give_back(mut self) {
+        if let Some(channel) = self.channel.take() {
+            let now = self.queue.now();
+            let mut inner = self.queue.lock();
+            inner.end(&self, Some(now - self.request.since), now);
+            let successor = inner.successor.clone();
+            if let Some(member) = inner.members.get_mut(&self.worker) {
+                member.answered += 1;
+                member.work.add(self.route, self.allocated);
+                match successor {
+                    Some(successor) => {
+                        drop(inner);
+                        return successor.add(self.worker, channel);
+                    }
+                    None if !member.leaving => member.idle.push(channel),
+                    None => {}
+                }
+            }
+            self.queue.clone().settle(&mut inner, Some(self.worker));
+        }
+    }
+
+    /// Keeps the channel (a hijack): the worker thread opens a new one.
+    pub fn take(mut self) -> Channel {
+        let channel = self.channel.take().expect("a lease holds its channel until it is given up");
+        self.queue.end(&self);
+        channel
+    }
+
+    /// Tells the supervisor something about this worker.
+    pub fn complain(&self, complaint: Complaint) {
+        let _ = self.complaints.send((self.worker, complaint));
+    }
+
+    /// Gives the lease up without a report: the supervisor already knows that the worker is gone.
+    pub fn disarm(&mut self) {
+        if self.channel.take().is_some() {
+            self.queue.end(self);
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(channel) = self.channel.take() {
+            self.complain(Complaint::Replace { thread: channel.thread, reason: "its channel is broken".into() });
+            self.queue.end(self);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The order in which requests wait: the shortest expected first, but nobody is overtaken for longer than a bound. It never knows
+//! what waits. Pure: time is an argument.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::super::expectations::Expected;
+use crate::support::clock::Micros;
+
+/// A request gives way to those that come within so many times its expected duration after it ...
+const PATIENCE: Micros = 3;
+/// ... and never to those that come later than this after it. So no request is overtaken by more than what arrives in this time.
+pub const LONGEST_PATIENCE: Micros = 1_000_000;
+/// Differences below this are noise, and first come is first served.
+const GRAIN: Micros = 2_000;
+
+/// A place in the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    due: Micros,
+    ticket: u64,
+    long: bool,
+}
+
+/// Those who wait.
+pub struct Line<T> {
+    /// Requests whose worker died go before all others.
+    again: VecDeque<(Place, T)>,
+    short: BTreeMap<Place, T>,
+    long: BTreeMap<Place, T>,
+    next_ticket: u64,
+}
+
+impl<T> Default for Line<T> {
+    fn default() -> Line<T> {
+        Line { again: VecDeque::new(), short: BTreeMap::new(), long: BTreeMap::new(), next_ticket: 0 }
+    }
+}
+
+impl<T> Line<T> {
+    fn place(&mut self, due: Micros, long: bool) -> Place {
+        self.next_ticket += 1;
+        Place { due, ticket: self.next_ticket, long }
+    }
+
+    pub fn join(&mut self, expected: Expected, now: Micros, waiter: T) -> Place {
+        let patience = (PATIENCE * (expected.time / GRAIN * GRAIN)).min(LONGEST_PATIENCE);
+        let place = self.place((now + patience).max(1), expected.long);
+        if expected.long { &mut self.long } else { &mut self.short }.insert(place, waiter);
+        place
+    }
+
+    /// Before all others.
+    pub fn rejoin(&mut self, waiter: T) -> Place {
+        let place = self.place(0, false);
+        self.again.push_front((place, waiter));
+        place
+    }
+
+    /// Takes the next one of those kinds that may go.
+    pub fn next(&mut self, short: bool, long: bool) -> Option<(Place, T)> {
+        if !short && !long {
+            return None;
+        }
+        if let Some(first) = self.again.pop_front() {
+            return Some(first);
+        }
+        let short = self.short.first_key_value().map(|(place, _)| *place).filter(|_| short);
+        let longest = self.long.first_key_value().map(|(place, _)| *place).filter(|_| long);
+        match (short, longest) {
+            (Some(short), Some(long)) if long < short => self.long.pop_first(),
+            (None, Some(_)) => self.long.pop_first(),
+            (None, None) => None,
+            _ => self.short.pop_first(),
+        }
+    }
+
+    /// Puts one back that `next` has taken.
+    pub fn put_back(&mut self, place: Place, waiter: T) {
+        match place {
+            Place { due: 0, .. } => self.again.push_front((place, waiter)),
+            Place { long: true, .. } => drop(self.long.insert(place, waiter)),
+            _ => drop(self.short.insert(place, waiter)),
+        }
+    }
+
+    pub fn leave(&mut self, place: Place) {
+        match place {
+            Place { due: 0, .. } => self.again.retain(|(other, _)| *other != place),
+            Place { long: true, .. } => drop(self.long.remove(&place)),
+            _ => drop(self.short.remove(&place)),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.again.len() + self.short.len() + self.long.len()
+    }
+
+    /// Nobody who might go before a new one of this kind waits.
+    pub fn is_free(&self, long: bool) -> bool {
+        self.again.is_empty() && self.short.is_empty() && (!long || self.long.is_empty())
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.again.iter().map(|(_, waiter)| waiter).chain(self.short.values()).chain(self.long.values())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Expected = Expected { time: 5_000, long: false };
+    const LONG: Expected = Expected { time: 200_000, long: true };
+
+    fn order(line: &mut Line<&'static str>, long: bool) -> Vec<&'static str> {
+        std::iter::from_fn(|| line.next(true, long).map(|(_, name)| name)).collect()
+    }
+
+    #[test]
+    fn equals_go_first_come_first_served() {
+        let mut line = Line::default();
+        for (now, time, name) in [(0, 900, "a"), (10, 100, "b"), (20, 1_900, "c")] {
+            line.join(Expected { time, long: false }, now, name);
+        }
+        assert_eq!(order(&mut line, true), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn shorter_ones_overtake_within_the_patience_of_the_longer_and_not_beyond() {
+        let mut line = Line::default();
+        line.join(LONG, 0, "long");
+        line.join(SHORT, 100_000, "soon");
+        line.join(SHORT, 580_000, "just in time");
+        line.join(SHORT, 600_000, "too late");
+        assert_eq!(order(&mut line, true), ["soon", "just in time", "long", "too late"]);
+    }
+
+    #[test]
+    fn nobody_is_overtaken_by_what_comes_later_than_the_longest_patience() {
+        let mut line = Line::default();
+        line.join(Expected { time: 3_600_000_000, long: true }, 0, "an hour");
+        line.join(SHORT, LONGEST_PATIENCE, "later");
+        assert_eq!(order(&mut line, true), ["an hour", "later"]);
+    }
+
+    #[test]
+    fn long_ones_wait_when_they_may_not_go_and_keep_their_place() {
+        let mut line = Line::default();
+        line.join(LONG, 0, "long");
+        let left = line.join(SHORT, 5_000_000, "left");
+        line.join(SHORT, 5_000_000, "short");
+        line.leave(left);
+        assert!(!line.is_free(true) && !line.is_free(false) && line.len() == 2);
+        let (place, name) = line.next(true, true).unwrap();
+        line.put_back(place, name);
+        assert_eq!(line.next(false, true).map(|(place, name)| line.put_back(place, name)), Some(()));
+        assert!(line.next(false, false).is_none());
+        assert_eq!(order(&mut line, false), ["short"]);
+        assert!(line.is_free(false) && !line.is_free(true));
+        assert_eq!(order(&mut line, true), ["long"]);
+    }
+
+    #[test]
+    fn those_whose_worker_died_go_before_all() {
+        let mut line = Line::default();
+        line.join(SHORT, 0, "waiting");
+        let place = line.rejoin("again");
+        line.leave(place);
+        line.rejoin("again too");
+        assert_eq!(order(&mut line, false), ["again too", "waiting"]);
+        assert_eq!(line.len(), 0);
+    }
+}

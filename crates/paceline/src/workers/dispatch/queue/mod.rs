@@ -1,0 +1,432 @@
+//! The queue of one app: a free worker thread takes the request that is expected to be done soonest, within the bounds of
+//! `line.rs`, and long ones don't hold the last threads. It never talks to workers: it hands out their channels.
+
+mod figures;
+mod lease;
+mod line;
+mod share;
+mod work;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+
+pub use self::{
+    figures::{Depth, Occupied, Tally},
+    lease::Lease,
+    share::Noted,
+    work::Done,
+};
+use self::{lease::Waiting, line::Line, share::Share, work::Work};
+use super::expectations::{Expectations, Expected, Route};
+use crate::{
+    support::clock::Micros,
+    unix_user::RunAs,
+    workers::protocol::{channel::Channel, hang_up::HangUp},
+};
+
+/// Ruby gives a thread that computes its lock for 100 ms before it lets another one have it. So a request that is younger holds
+/// back one that would come beside it; an older one must not.
+const YOUNG: Micros = 100_000;
+/// How often a request that waits looks whether those in hand have grown old.
+const LOOK: Duration = Duration::from_millis(20);
+/// One thread in so many, and at least one of several, is kept from long requests.
+const KEPT: usize = 5;
+
+/// A request that is to be alone is so for this time: what kills a worker mostly does it at once, and others must not wait for one
+/// that is only slow.
+const ALONE: Micros = 1_000_000;
+/// How long it waits for a worker that has nothing else in hand; then it takes any.
+const LONGEST_WAIT: Micros = 5_000_000;
+
+/// Numbers a worker process uniquely within the front's life.
+pub type WorkerId = u64;
+
+/// Why a request got no worker thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// As many requests wait as may.
+    Full,
+    /// It waited as long as it may.
+    TooOld,
+}
+
+/// What a conversation has to say to the supervisor about a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Complaint {
+    /// A request has been in the app for a long time: its backtrace is wanted.
+    Slow { thread: usize, request: String },
+    /// A request has been in the app for too long, or the channel is broken: replace the worker.
+    Replace { thread: usize, reason: String },
+}
+
+/// A request that was handed over before.
+#[derive(Debug, Clone, Copy)]
+pub struct Again {
+    /// The worker that had it, and died.
+    pub worker: WorkerId,
+    /// It may be what that one died of: nothing else is to be in its next worker's hands.
+    pub alone: bool,
+}
+
+struct Member {
+    idle: Vec<Channel>,
+    /// The ends of its threads' channels, idle or not.
+    hang_ups: HashMap<usize, HangUp>,
+    /// The requests of its busy threads.
+    in_hand: Vec<InHand>,
+    /// Of those that are not long, how many may be young at once.
+    limit: usize,
+    /// No request is given to it any more.
+    leaving: bool,
+    /// Requests it has answered.
+    answered: u64,
+    /// It was given a request that another worker had died with.
+    tested: bool,
+    work: Work,
+    run_as: RunAs,
+    complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct InHand {
+    since: Micros,
+    long: bool,
+    alone: bool,
+}
+
+impl Member {
+    fn long(&self) -> usize {
+        self.in_hand.iter().filter(|request| request.long).count()
+    }
+
+    /// Most long requests wait for something else than Ruby: they neither hold back others nor are held back.
+    fn has_thread(&self, long: bool, now: Micros) -> bool {
+        let held = self.in_hand.iter().any(|request| request.alone && now.saturating_sub(request.since) < ALONE);
+        !self.leaving && !held && !self.idle.is_empty() && (long || self.young(now) < self.limit)
+    }
+
+    /// Whether one that is to be alone would be, but for what has been there for long.
+    fn is_free(&self, now: Micros) -> bool {
+        self.in_hand.iter().all(|request| now.saturating_sub(request.since) >= ALONE)
+    }
+
+    fn young(&self, now: Micros) -> usize {
+        self.in_hand.iter().filter(|request| !request.long && now.saturating_sub(request.since) < YOUNG).count()
+    }
+}
+
+struct Waiter {
+    route: Route,
+    expected: Expected,
+    again: Option<Again>,
+    since: Micros,
+    give: oneshot::Sender<Lease>,
+}
+
+#[derive(Default)]
+struct Inner {
+    members: HashMap<WorkerId, Member>,
+    line: Line<Waiter>,
+    expectations: Expectations,
+    /// None: all workers are alike.
+    share: Option<Share>,
+    /// Channels that are given back go there.
+    successor: Option<Arc<Queue>>,
+}
+
+/// The queue of one app.
+pub struct Queue {
+    inner: Mutex<Inner>,
+    max: usize,
+    epoch: Instant,
+}
+
+impl Queue {
+    /// A queue in which `max` requests may wait.
+    pub fn new(max: usize) -> Arc<Queue> {
+        Arc::new(Queue { inner: Mutex::default(), max, epoch: Instant::now() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn now(&self) -> Micros {
+        self.epoch.elapsed().as_micros() as Micros
+    }
+
+    /// Makes a worker known, which runs as `run_as`; complaints about it go to `complaints`. `limit`: see there.
+    pub fn join(
+        &self,
+        worker: WorkerId,
+        limit: usize,
+        run_as: RunAs,
+        complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
+    ) {
+        let (idle, hang_ups, in_hand, work) = (Vec::new(), HashMap::new(), Vec::new(), Work::default());
+        let member = Member {
+            idle,
+            hang_ups,
+            in_hand,
+            limit,
+            leaving: false,
+            answered: 0,
+            tested: false,
+            work,
+            run_as,
+            complaints,
+        };
+        self.lock().members.insert(worker, member);
+    }
+
+    /// Adds a thread's channel: to a waiting request, or to the idle ones.
+    pub fn add(self: &Arc<Self>, worker: WorkerId, channel: Channel) {
+        let mut inner = self.lock();
+        if let Some(member) = inner.members.get_mut(&worker).filter(|member| !member.leaving) {
+            member.hang_ups.insert(channel.thread, channel.hang_up());
+            member.idle.push(channel);
+            self.settle(&mut inner, Some(worker));
+        }
+    }
+
+    /// Moves the worker to another queue, with its channels: those that are busy follow when they are given back.
+    pub fn hand_over(&self, worker: WorkerId, to: &Arc<Queue>) {
+        let mut inner = self.lock();
+        inner.successor = Some(to.clone());
+        let Some(member) = inner.members.get_mut(&worker) else { return };
+        let (run_as, complaints) = (member.run_as.clone(), member.complaints.clone());
+        let idle: Vec<_> = member.idle.drain(..).collect();
+        let hang_ups = member.hang_ups.clone();
+        to.join(worker, member.limit, run_as, complaints);
+        drop(inner);
+        if let Some(member) = to.lock().members.get_mut(&worker) {
+            member.hang_ups = hang_ups;
+        }
+        idle.into_iter().for_each(|channel| to.add(worker, channel));
+    }
+
+    /// Gives the worker no more requests; its idle channels are closed. True when none of its threads is busy.
+    pub fn leave(&self, worker: WorkerId) -> bool {
+        let mut inner = self.lock();
+        let Some(member) = inner.members.get_mut(&worker) else { return true };
+        member.leaving = true;
+        member.idle.clear();
+        member.in_hand.is_empty()
+    }
+
+    /// Gives requests again to a worker that was to leave. Its idle channels are closed; it opens new ones.
+    pub fn stay(&self, worker: WorkerId) {
+        if let Some(member) = self.lock().members.get_mut(&worker) {
+            member.leaving = false;
+        }
+    }
+
+    /// The requests that each worker which does not leave has answered.
+    pub fn answered(&self) -> Vec<(WorkerId, u64)> {
+        let inner = self.lock();
+        let serving = inner.members.iter().filter(|(_, member)| !member.leaving);
+        serving.map(|(id, member)| (*id, member.answered)).collect()
+    }
+
+    /// What every worker that is known has done and does.
+    pub fn tallies(&self) -> Vec<Tally> {
+        let inner = self.lock();
+        let tally = |(id, member): (&WorkerId, &Member)| Tally {
+            id: *id,
+            answered: member.answered,
+            busy: member.in_hand.len(),
+            leaving: member.leaving,
+        };
+        inner.members.iter().map(tally).collect()
+    }
+
+    /// What the workers have done since this was last asked.
+    pub fn work(&self) -> Vec<(WorkerId, Vec<Done>)> {
+        self.lock().members.iter_mut().map(|(id, member)| (*id, member.work.take())).collect()
+    }
+
+    /// A route in words, as `GET /orders/*`. None: it has been forgotten.
+    pub fn label(&self, route: Route) -> Option<Arc<str>> {
+        self.lock().expectations.label(route)
+    }
+
+    /// Forgets a worker that has gone. Its channels are at their end, though a process that it has forked may hold them open.
+    /// True if it had served, so that its end says nothing against the next one: it had answered, or was given what another had died with.
+    pub fn remove(self: &Arc<Self>, worker: WorkerId) -> bool {
+        let mut inner = self.lock();
+        let gone = inner.members.remove(&worker);
+        gone.iter().flat_map(|member| member.hang_ups.values()).for_each(HangUp::hang_up);
+        self.settle(&mut inner, None);
+        gone.is_some_and(|member| member.answered > 0 || member.tested)
+    }
+
+    /// How many young requests each worker may have, and has.
+    pub fn occupied(&self) -> Vec<Occupied> {
+        let now = self.now();
+        let inner = self.lock();
+        let serving = inner.members.iter().filter(|(_, member)| !member.leaving);
+        serving.map(|(id, member)| Occupied { id: *id, limit: member.limit, young: member.young(now) }).collect()
+    }
+
+    /// From now on this worker gets no request while it has `limit` of them in hand that are younger than YOUNG.
+    pub fn limit(self: &Arc<Self>, worker: WorkerId, limit: usize) {
+        let mut inner = self.lock();
+        if let Some(member) = inner.members.get_mut(&worker) {
+            member.limit = limit;
+            self.settle(&mut inner, None);
+        }
+    }
+
+    pub fn depth(&self) -> Depth {
+        let inner = self.lock();
+        Depth {
+            waiting: inner.line.iter().filter(|waiter| !waiter.give.is_closed()).count(),
+            idle: inner.members.values().map(|member| member.idle.len()).sum(),
+            busy: inner.members.values().map(|member| member.in_hand.len()).sum(),
+        }
+    }
+
+    /// Waits for a worker thread for a request of `method` and `path`. A request that was handed over before, and whose worker
+    /// died, comes `again`: it goes to the head, and takes none of the channels that worker left behind. Dropping the future leaves the queue.
+    pub async fn checkout(
+        self: &Arc<Self>,
+        (method, path): (&str, &str),
+        patience: Duration,
+        again: Option<Again>,
+    ) -> Result<Lease, Refused> {
+        let receive = {
+            let now = self.now();
+            let mut inner = self.lock();
+            let route = inner.expectations.know(method, path);
+            let expected = inner.expectations.expected(route, now);
+            if inner.line.is_free(expected.long) {
+                if let Some(lease) = self.idle_channel(&mut inner, route, expected, again, now) {
+                    return Ok(lease);
+                }
+            }
+            if inner.line.len() >= self.max && again.is_none() {
+                return Err(Refused::Full);
+            }
+            let (give, receive) = oneshot::channel();
+            let waiter = Waiter { route, expected, again, since: now, give };
+            let place = match again {
+                Some(_) => inner.line.rejoin(waiter),
+                None => inner.line.join(expected, now, waiter),
+            };
+            // Those at the head may wait to be alone, and hold back nobody.
+            self.settle(&mut inner, None);
+            Waiting { queue: self.clone(), place, receive }
+        };
+        receive.lease(patience).await
+    }
+
+    /// An idle channel of the worker with the least work in hand. Threads of one worker share one Ruby lock, which most long
+    /// requests do not hold for most of their time: they wait for something else.
+    fn idle_channel(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        route: Route,
+        expected: Expected,
+        again: Option<Again>,
+        now: Micros,
+    ) -> Option<Lease> {
+        if expected.long && !inner.may_take_long() {
+            return None;
+        }
+        // What has died with one worker already goes to the old side.
+        let share = inner.share.as_ref();
+        let canary = share.is_some_and(|share| again.is_none() && share.is_canarys_turn());
+        let is_canary = |id| share.is_some_and(|share| share.is_canary(id));
+        let candidates = inner.members.iter_mut().filter(|(id, member)| {
+            let barred = again
+                .is_some_and(|again| **id == again.worker || is_canary(**id) || again.alone && !member.is_free(now));
+            member.has_thread(expected.long, now) && !barred
+        });
+        let (&worker, member) = candidates.min_by_key(|(id, member)| {
+            let alike = member.in_hand.iter().filter(|request| request.long == expected.long).count();
+            (is_canary(**id) != canary, alike, member.in_hand.len(), **id)
+        })?;
+        let channel = member.idle.pop()?;
+        let alone = again.is_some_and(|again| again.alone);
+        let request = InHand { since: now, long: expected.long, alone };
+        member.tested |= alone;
+        member.in_hand.push(request);
+        let (run_as, complaints) = (member.run_as.clone(), member.complaints.clone());
+        inner.expectations.begin(route, now);
+        let noted = inner.share.as_mut().map(|share| share.given(worker, again.is_none(), route));
+        let (queue, channel, allocated) = (self.clone(), Some(channel), 0);
+        Some(Lease { channel, worker, run_as, queue, complaints, route, request, allocated, noted })
+    }
+
+    /// Gives idle channels to those who wait. `alive`: a worker that has just shown that it lives.
+    fn settle(self: &Arc<Self>, inner: &mut Inner, alive: Option<WorkerId>) {
+        let now = self.now();
+        let mut held = Vec::new();
+        loop {
+            let has_thread = |long| inner.members.values().any(|member| member.has_thread(long, now));
+            let (short, long) = (has_thread(false), has_thread(true) && inner.may_take_long());
+            let Some((place, waiter)) = inner.line.next(short, long) else { break };
+            if waiter.give.is_closed() {
+                continue;
+            }
+            let alone = |again: Again| again.alone && now.saturating_sub(waiter.since) < LONGEST_WAIT;
+            let again = waiter.again.filter(|again| Some(again.worker) != alive || again.alone);
+            let again = again.map(|again| Again { alone: alone(again), ..again });
+            let Some(lease) = self.idle_channel(inner, waiter.route, waiter.expected, again, now) else {
+                held.push((place, waiter));
+                // The next ones don't ask for as much.
+                if again.is_some_and(|again| again.alone) {
+                    continue;
+                }
+                break;
+            };
+            // The request may have left in this very moment: then the channel is idle again, and the next one gets it.
+            if let Err(mut lease) = waiter.give.send(lease) {
+                inner.end(&lease, None, now);
+                if let (Some(channel), Some(member)) = (lease.channel.take(), inner.members.get_mut(&lease.worker)) {
+                    member.idle.push(channel);
+                }
+            }
+        }
+        held.into_iter().rev().for_each(|(place, waiter)| inner.line.put_back(place, waiter));
+    }
+
+    fn end(self: &Arc<Self>, lease: &Lease) {
+        let mut inner = self.lock();
+        inner.end(lease, None, self.now());
+        self.settle(&mut inner, None);
+    }
+}
+
+impl Inner {
+    /// Whether one more long request may have a thread.
+    fn may_take_long(&self) -> bool {
+        let serving = self.members.values().filter(|member| !member.leaving);
+        let (threads, long) = serving
+            .map(|member| (member.idle.len() + member.in_hand.len(), member.long()))
+            .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let kept = if threads > 1 { (threads / KEPT).max(1) } else { 0 };
+        long + kept < threads
+    }
+
+    fn end(&mut self, lease: &Lease, held: Option<Micros>, now: Micros) {
+        self.expectations.end(lease.route, held, now);
+        if let Some(member) = self.members.get_mut(&lease.worker) {
+            // Two that are alike stand for each other.
+            if let Some(at) = member.in_hand.iter().position(|request| *request == lease.request) {
+                member.in_hand.swap_remove(at);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

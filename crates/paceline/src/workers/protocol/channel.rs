@@ -1,0 +1,334 @@
+//! A channel: the front's end of the socket pair to one worker thread.
+//! It moves frames and never looks into their meaning.
+
+use std::{
+    cell::RefCell,
+    io,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::net::UnixStream as StdUnixStream,
+    },
+    pin::Pin,
+    sync::atomic::{AtomicU64, Ordering},
+    task::{ready, Context, Poll},
+};
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::{
+    io::{AsyncRead, ReadBuf},
+    net::UnixStream,
+};
+
+use super::{
+    frame::{self, FromWorker, Reply, RequestNumber},
+    hang_up::HangUp,
+};
+
+/// Sockets are registered with the event loop of the thread that uses them; a channel moves between threads.
+static NEXT_LOOP: AtomicU64 = AtomicU64::new(1);
+thread_local! {
+    static THIS_LOOP: u64 = NEXT_LOOP.fetch_add(1, Ordering::Relaxed);
+    /// Read into first: frames keep the buffer they were cut from alive, and a small frame must not keep a large one.
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ].into());
+}
+
+enum Socket {
+    /// Registered with the event loop of this thread.
+    Attached(u64, UnixStream),
+    Detached(StdUnixStream),
+    /// Only within `attach`, when the registration failed.
+    Lost,
+}
+
+/// Bytes asked for in one read: most responses come whole.
+const READ: usize = 64 << 10;
+
+/// What `Channel::progress` achieved.
+pub enum Progress {
+    Received(FromWorker),
+    /// All that was queued has been sent.
+    Sent,
+}
+
+/// A frame that answers another request than the one in hand: none that follows can be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Misdirected {
+    pub number: RequestNumber,
+    pub in_hand: RequestNumber,
+}
+
+impl std::fmt::Display for Misdirected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a frame for request {} in the answer to request {}", self.number, self.in_hand)
+    }
+}
+
+impl std::error::Error for Misdirected {}
+
+/// One channel, used by one exchange at a time.
+pub struct Channel {
+    socket: Socket,
+    received: BytesMut,
+    outgoing: Bytes,
+    /// The request that frames have to answer.
+    in_hand: RequestNumber,
+    hang_up: HangUp,
+    /// Index of the thread inside its worker, from 1.
+    pub thread: usize,
+}
+
+impl Channel {
+    /// Takes over the front's end as it came from the worker.
+    pub fn new(fd: OwnedFd, thread: usize) -> io::Result<Channel> {
+        let socket = StdUnixStream::from(fd);
+        socket.set_nonblocking(true)?;
+        let (received, outgoing) = (BytesMut::new(), Bytes::new());
+        Ok(Channel {
+            socket: Socket::Detached(socket),
+            received,
+            outgoing,
+            in_hand: 0,
+            hang_up: HangUp::default(),
+            thread,
+        })
+    }
+
+    /// Registers the socket with the calling thread's event loop.
+    pub fn attach(&mut self) -> io::Result<()> {
+        let here = THIS_LOOP.with(|id| *id);
+        if matches!(self.socket, Socket::Attached(id, _) if id == here) {
+            return Ok(());
+        }
+        let socket = match std::mem::replace(&mut self.socket, Socket::Lost) {
+            Socket::Attached(_, stream) => stream.into_std()?,
+            Socket::Detached(stream) => stream,
+            Socket::Lost => return Err(io::ErrorKind::NotConnected.into()),
+        };
+        self.socket = Socket::Attached(here, UnixStream::from_std(socket)?);
+        Ok(())
+    }
+
+    /// Begins with a request: `frame` is its REQUEST. From now on only frames that answer it are good.
+    pub fn request(&mut self, number: RequestNumber, frame: Bytes) {
+        self.in_hand = number;
+        self.queue(frame);
+    }
+
+    /// Appends an encoded frame to what `progress` will send.
+    pub fn queue(&mut self, frame: Bytes) {
+        self.outgoing = match self.outgoing.is_empty() {
+            true => frame,
+            false => [&self.outgoing[..], &frame].concat().into(),
+        };
+    }
+
+    /// The way to end it when its worker is known to be gone.
+    pub fn hang_up(&self) -> HangUp {
+        self.hang_up.clone()
+    }
+
+    /// Nothing waits to be sent.
+    pub fn drained(&self) -> bool {
+        self.outgoing.is_empty()
+    }
+
+    /// Bytes that wait to be sent.
+    pub fn unsent(&self) -> usize {
+        self.outgoing.len()
+    }
+
+    /// Sends and receives at once, so that neither side can block the other, until a frame has arrived or all that was
+    /// queued is sent. EOF is `UnexpectedEof`; bytes that are no frame, and frames that answer another request (`Misdirected`), are
+    /// `InvalidData`. Cancel-safe.
+    pub async fn progress(&mut self) -> io::Result<Progress> {
+        std::future::poll_fn(|cx| self.poll_progress(cx)).await
+    }
+
+    fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Progress>> {
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let Channel { socket: Socket::Attached(_, stream), received, outgoing, in_hand, hang_up, .. } = self else {
+            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+        };
+        loop {
+            if let Some(raw) = frame::take(received).map_err(invalid)? {
+                let Reply { number, frame } = Reply::try_from(raw).map_err(invalid)?;
+                return Poll::Ready(match number == *in_hand {
+                    true => Ok(Progress::Received(frame)),
+                    false => {
+                        let misdirected = Misdirected { number, in_hand: *in_hand };
+                        Err(io::Error::new(io::ErrorKind::InvalidData, misdirected))
+                    }
+                });
+            }
+            if !outgoing.is_empty() {
+                match write(stream, outgoing) {
+                    Ok(count) => {
+                        outgoing.advance(count);
+                        if outgoing.is_empty() {
+                            return Poll::Ready(Ok(Progress::Sent));
+                        }
+                        continue;
+                    }
+                    Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Poll::Ready(Err(error)),
+                    Err(_) if stream.poll_write_ready(cx)?.is_ready() => continue,
+                    Err(_) => {}
+                }
+            }
+            let read = match poll_read(stream, received, cx) {
+                // Nobody is there to send more, whoever else holds the other end.
+                Poll::Pending if hang_up.is_done(cx.waker()) => read_rest(stream, received),
+                read => ready!(read),
+            };
+            if read? == 0 {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+    }
+
+    /// Ends the framing: the stream, and the bytes that were read behind the last frame.
+    pub fn into_raw(self) -> io::Result<(UnixStream, Bytes)> {
+        match self.socket {
+            Socket::Attached(_, stream) => Ok((stream, self.received.freeze())),
+            _ => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+}
+
+/// A socket that was just registered is not known to be ready yet: most are, and asking it costs less than waiting to be told.
+fn write(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
+    match stream.try_write(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Ok(rustix::net::send(stream, bytes, rustix::net::SendFlags::NOSIGNAL)?)
+        }
+        done => done,
+    }
+}
+
+/// A read that did not fill the space has emptied the socket: unlike `try_read`, this knows it without another call that fails.
+fn poll_read(stream: &mut UnixStream, received: &mut BytesMut, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    SCRATCH.with_borrow_mut(|scratch| {
+        let mut buffer = ReadBuf::new(scratch);
+        ready!(Pin::new(stream).poll_read(cx, &mut buffer))?;
+        received.extend_from_slice(buffer.filled());
+        Poll::Ready(Ok(buffer.filled().len()))
+    })
+}
+
+/// Whether something that was sent has not been read by the other side (SIOCOUTQ, unix(7)).
+#[allow(unsafe_code)]
+fn is_unread(stream: &UnixStream) -> bool {
+    let mut unread: libc::c_int = 0;
+    // SAFETY: the request writes one int to the address given, and the descriptor is open while `stream` is borrowed.
+    let done = unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &mut unread) };
+    done == 0 && unread > 0
+}
+
+/// What the other side has left when it is gone; 0 at the end. The event loop may not know yet that there is something to read.
+fn read_rest(stream: &UnixStream, received: &mut BytesMut) -> io::Result<usize> {
+    SCRATCH.with_borrow_mut(|scratch| {
+        match rustix::net::recv(stream, &mut scratch[..], rustix::net::RecvFlags::DONTWAIT) {
+            Ok((_, count)) => {
+                received.extend_from_slice(&scratch[..count]);
+                Ok(count)
+            }
+            // As the kernel says it where nobody else holds the other end.
+            Err(rustix::io::Errno::WOULDBLOCK) if is_unread(stream) => Err(io::ErrorKind::ConnectionReset.into()),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use bytes::BufMut;
+
+    use super::*;
+    use crate::workers::protocol::frame::{encode, kind};
+
+    fn pair() -> (Channel, StdUnixStream) {
+        let (ours, theirs) = StdUnixStream::pair().unwrap();
+        let mut channel = Channel::new(ours.into(), 1).unwrap();
+        channel.attach().unwrap();
+        (channel, theirs)
+    }
+
+    fn chunk(number: RequestNumber) -> BytesMut {
+        encode(kind::CHUNK, |out| {
+            out.put_u64(number);
+            out.put_slice(b"piece");
+        })
+    }
+
+    async fn next(channel: &mut Channel) -> io::Result<FromWorker> {
+        loop {
+            if let Progress::Received(frame) = channel.progress().await? {
+                return Ok(frame);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn frames_that_answer_another_request_are_refused() {
+        let (mut channel, mut worker) = pair();
+        channel.request(7, Bytes::from_static(b"request"));
+        worker.write_all(&chunk(7)).unwrap();
+        assert_eq!(next(&mut channel).await.unwrap(), FromWorker::Chunk(Bytes::from_static(b"piece")));
+        for other in [6, 8, 0, 7 << 32] {
+            worker.write_all(&chunk(other)).unwrap();
+            let error = next(&mut channel).await.unwrap_err();
+            let misdirected = error.get_ref().and_then(|inner| inner.downcast_ref::<Misdirected>());
+            assert_eq!(misdirected, Some(&Misdirected { number: other, in_hand: 7 }));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_channel_that_is_hung_up_ends_when_what_it_holds_is_read() {
+        let (mut channel, mut worker) = pair();
+        // As a child of the application holds it.
+        let held = worker.try_clone().unwrap();
+        channel.request(7, Bytes::from_static(b"request"));
+        let hang_up = channel.hang_up();
+        let waiting = tokio::spawn(async move {
+            let first = next(&mut channel).await;
+            (first, next(&mut channel).await)
+        });
+        tokio::task::yield_now().await;
+        io::Read::read_exact(&mut worker, &mut [0; b"request".len()]).unwrap();
+        worker.write_all(&chunk(7)).unwrap();
+        drop(worker);
+        hang_up.hang_up();
+        let (first, second) = waiting.await.unwrap();
+        assert_eq!(first.unwrap(), FromWorker::Chunk(Bytes::from_static(b"piece")));
+        assert_eq!(second.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        drop(held);
+    }
+
+    /// A worker that had not taken its request: as the kernel says it where no child holds the other end.
+    #[tokio::test]
+    async fn a_channel_that_is_hung_up_tells_whether_its_request_was_read() {
+        let (mut channel, worker) = pair();
+        let held = worker.try_clone().unwrap();
+        channel.request(7, Bytes::from_static(b"request"));
+        let hang_up = channel.hang_up();
+        let waiting = tokio::spawn(async move { next(&mut channel).await });
+        tokio::task::yield_now().await;
+        drop(worker);
+        hang_up.hang_up();
+        assert_eq!(waiting.await.unwrap().unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+        drop(held);
+    }
+
+    /// What a forked child of the application wrote after the answer lies there when the next request comes.
+    #[tokio::test]
+    async fn what_was_left_of_the_request_before_is_no_answer() {
+        let (mut channel, mut worker) = pair();
+        channel.request(7, Bytes::from_static(b"request"));
+        worker.write_all(&[&chunk(7)[..], &chunk(7)[..]].concat()).unwrap();
+        next(&mut channel).await.unwrap();
+        channel.request(8, Bytes::from_static(b"request"));
+        assert_eq!(next(&mut channel).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}
