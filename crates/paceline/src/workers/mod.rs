@@ -3,3 +3,4 @@
 pub mod dispatch;
 pub mod protocol;
 pub mod rack;
+pub mod response_buffer;

@@ -23,13 +23,9 @@ use tokio::{
 use super::{
     queue::{Complaint, Lease},
     request_body::{next_piece, Piece},
-    response_buffer::{buffer, Reader, Writer},
 };
 use crate::{
-    content::{
-        spool::NamedSpool,
-        static_files::{self, FileBody},
-    },
+    content::{spool::NamedSpool, static_files},
     observe::in_flight::{Held, Listed},
     request::{
         exchange::{Counters, Hints},
@@ -42,7 +38,8 @@ use crate::{
             channel::{Misdirected, Progress},
             frame::{encode, kind, AppError, FromWorker, HeadKind, HeaderPairs, RequestNumber},
         },
-        rack::response::header_map,
+        rack::response::{header_map, AnswerBody},
+        response_buffer::{buffer, Writer},
     },
 };
 
@@ -113,21 +110,6 @@ impl Answer {
     pub fn is_the_apps(&self) -> bool {
         matches!(self, Answer::Response { .. } | Answer::Raised(_) | Answer::Hijacked { .. })
     }
-}
-
-/// A response body: whole, arriving, or in a file.
-pub enum AnswerBody {
-    Whole(Bytes),
-    Arriving(Reader),
-    /// Whole, but too many such bodies are in memory.
-    Spooled {
-        length: u64,
-        body: Reader,
-    },
-    File {
-        length: u64,
-        file: FileBody,
-    },
 }
 
 /// Talks to the worker until the answer is known. What is left to do after that (the rest of a body, a thread that is still

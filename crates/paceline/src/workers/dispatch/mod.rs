@@ -8,7 +8,6 @@ pub mod origin;
 pub mod queue;
 pub mod replay;
 mod request_body;
-pub mod response_buffer;
 pub mod suspects;
 
 use std::time::Duration;

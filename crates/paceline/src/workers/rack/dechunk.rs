@@ -13,7 +13,7 @@ use cache::fields::tokens;
 use http::{header, HeaderMap};
 use http_body::{Body, Frame};
 
-use crate::{support::buffer_memory::BODIES, workers::dispatch::response_buffer::Reader};
+use crate::{support::buffer_memory::BODIES, workers::response_buffer::Reader};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {

@@ -1,16 +1,32 @@
 //! A worker's answer as an HTTP response (RFC 9110 sections 6 and 15, RFC 9112 section 6).
 //! It never changes a body, but for a transfer coding that the app has applied; framing is hyper's.
 
+use bytes::Bytes;
 use http::{header, HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
 use super::dechunk::{self, Dechunked};
 use crate::{
-    content::body::ResponseBody,
+    content::{body::ResponseBody, static_files::FileBody},
     workers::{
-        dispatch::conversation::AnswerBody,
         protocol::frame::{HeaderPairs, MOST_HEADERS},
+        response_buffer::Reader,
     },
 };
+
+/// A response body: whole, arriving, or in a file.
+pub enum AnswerBody {
+    Whole(Bytes),
+    Arriving(Reader),
+    /// Whole, but too many such bodies are in memory.
+    Spooled {
+        length: u64,
+        body: Reader,
+    },
+    File {
+        length: u64,
+        file: FileBody,
+    },
+}
 
 /// The app gave a response that can't be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,7 +129,7 @@ pub fn header_map(pairs: &HeaderPairs) -> Result<HeaderMap, Unsendable> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workers::dispatch::response_buffer::{buffer, Reader};
+    use crate::workers::response_buffer::{buffer, Reader};
     use bytes::Bytes;
     use http_body_util::BodyExt;
 
