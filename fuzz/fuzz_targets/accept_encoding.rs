@@ -3,8 +3,8 @@
 #![no_main]
 
 use http::{header::ACCEPT_ENCODING, HeaderMap, HeaderValue};
+use http_guard::coding::{AcceptEncoding, ContentCoding};
 use libfuzzer_sys::fuzz_target;
-use paceline::http_guard::coding::{AcceptEncoding, ContentCoding};
 
 fuzz_target!(|data: &[u8]| {
     let mut headers = HeaderMap::new();

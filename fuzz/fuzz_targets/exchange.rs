@@ -18,10 +18,13 @@ use std::{
 use bytes::Bytes;
 use http::{header, Request, Response, Uri, Version};
 use http_body_util::{BodyExt, Empty};
+use http_guard::{
+    guard::{Guarded, Patience},
+    strict::{Next, Refusal},
+};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use libfuzzer_sys::fuzz_target;
-use paceline::http_guard::{guard::{Guarded, Patience}, strict::{Next, Refusal}};
 use paceline_fuzz::{
     chunked, cuts,
     http1::{follow, messages, Message, LIMITS},

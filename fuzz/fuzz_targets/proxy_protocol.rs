@@ -12,7 +12,10 @@ use std::{
 };
 
 use libfuzzer_sys::fuzz_target;
-use paceline::edge::{proxy_protocol::{Ends, read}, sniff::Prefixed};
+use paceline::edge::{
+    proxy_protocol::{read, Ends},
+    sniff::Prefixed,
+};
 use paceline_fuzz::cuts;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 

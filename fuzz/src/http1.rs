@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use paceline::http_guard::strict::{Follower, Limits, Next};
+use http_guard::strict::{Follower, Limits, Next};
 
 /// Small, so that the fuzzer finds them.
 pub const LIMITS: Limits = Limits { uri: 200, fields_bytes: 1000, fields: 12 };

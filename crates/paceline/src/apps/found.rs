@@ -3,10 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{
-    config::{self, AppKind, SiteConfig},
-    unix_user::{self, Refused, RunAs, Wanted},
-};
+use crate::config::{self, AppKind, SiteConfig};
+use unix_user::{self, Refused, RunAs, Wanted};
 
 /// An application that can be started.
 pub struct Found {

@@ -23,7 +23,6 @@ use super::{
 use crate::{
     config::{AppKind, SiteConfig},
     startup_report::{Failure, StartupReport, Step},
-    unix_user::RunAs,
     workers::{
         dispatch::queue::{Queue, WorkerId},
         protocol::{
@@ -35,6 +34,7 @@ use crate::{
         },
     },
 };
+use unix_user::RunAs;
 
 /// How long a fork may take, with the hooks before it; or as long as a start may, if that is less. A preloader that finds no memory for it
 /// says so all the while.

@@ -16,10 +16,8 @@ use std::{
 use rustix::io::{fcntl_setfd, FdFlags};
 
 use super::tuning::{self, Learned};
-use crate::{
-    config::SiteConfig,
-    unix_user::{self, RunAs},
-};
+use crate::config::SiteConfig;
+use unix_user::{self, RunAs};
 
 /// A preloader that was started.
 pub struct Spawned {

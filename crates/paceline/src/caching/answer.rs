@@ -17,19 +17,17 @@ use cache::{
 use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
 use super::Cache;
-use crate::{
-    content::{
-        body::ResponseBody,
-        compress::Memo,
-        static_files::{
-            conditional::{self, Precondition, Validators},
-            multipart,
-            ranges::{self, RangeDecision},
-            Segment,
-        },
+use crate::content::{
+    body::ResponseBody,
+    compress::Memo,
+    static_files::{
+        conditional::{self, Precondition, Validators},
+        multipart,
+        ranges::{self, RangeDecision},
+        Segment,
     },
-    http_guard::coding::ContentCoding,
 };
+use http_guard::coding::ContentCoding;
 
 /// A stored response, and who gets it.
 pub struct Answering<'a> {

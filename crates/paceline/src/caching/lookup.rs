@@ -26,7 +26,8 @@ use super::{
     sessions::Visitor,
     SiteCache,
 };
-use crate::{content::body::ResponseBody, http_guard::host, request::exchange::Exchange};
+use crate::{content::body::ResponseBody, request::exchange::Exchange};
+use http_guard::host;
 
 /// What is to be done with a request.
 pub enum Looked {
@@ -367,7 +368,7 @@ impl Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http_guard::hop::keep_end_to_end;
+    use http_guard::hop::keep_end_to_end;
 
     /// A page that the origin makes without a field must not be kept as the page for requests with it.
     #[test]

@@ -21,8 +21,9 @@ use crate::{
     apps::{processes, trial::Trial},
     config::{Config, Surroundings},
     server::handover::{stand_in, Inheritance},
-    startup_report, unix_user,
+    startup_report,
 };
+use unix_user;
 
 /// What the command line asks for.
 #[derive(Debug)]

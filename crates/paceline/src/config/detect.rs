@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{AppKind, SiteConfig};
-use crate::unix_user::{self, Wanted};
+use unix_user::{self, Wanted};
 
 /// What an application's root has and a folder of plain files has not; also every `*.ru`, and a folder `config`. Source, keys and the
 /// database lie beside these.

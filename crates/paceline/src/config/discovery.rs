@@ -12,7 +12,7 @@ use super::{
     paceline_toml::{self, Role},
     resolve, SiteConfig,
 };
-use crate::unix_user::{self, Provenance};
+use unix_user::{self, Provenance};
 
 #[derive(Debug, Default)]
 pub struct Discovered {

@@ -16,7 +16,7 @@ use super::{
     value::Value,
     AppKind, CacheDisk, Config, Listening, SiteConfig,
 };
-use crate::unix_user::{self, Author, Provenance, RunAs};
+use unix_user::{self, Author, Provenance, RunAs};
 
 /// What is around the program, as data, so that tests can make it up.
 pub struct Surroundings<'a> {

@@ -202,8 +202,8 @@ pub struct ControlConfig {
 /// What a client may ask of the server before it is known what it asks for.
 #[derive(Debug, Clone)]
 pub struct ClientLimits {
-    pub heads: crate::http_guard::strict::Limits,
-    pub patience: crate::http_guard::guard::Patience,
+    pub heads: http_guard::strict::Limits,
+    pub patience: http_guard::guard::Patience,
     /// Connections in all, and from one address. None: no bound.
     pub connections: Option<usize>,
     pub connections_per_address: Option<usize>,
@@ -366,5 +366,5 @@ pub struct SiteConfig {
     /// Start when the first request comes, not with the server.
     pub on_demand: bool,
     /// Who has written this, and whether it is all that the server serves.
-    pub provenance: crate::unix_user::Provenance,
+    pub provenance: unix_user::Provenance,
 }

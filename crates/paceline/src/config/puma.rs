@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{bind, layer::Layer, options::named, value::Value};
-use crate::unix_user::{self, RunAs};
+use unix_user::{self, RunAs};
 
 /// Read by `ruby -`, so that it is found wherever the program is installed.
 const SCRIPT: &str = include_str!("../../../../gem/lib/paceline/puma_config.rb");

@@ -17,7 +17,6 @@ use crate::{
     caching,
     content::compress::{Effort, Settings},
     egress::Policy,
-    http_guard::{guard::Patience, strict::Limits},
     observe::{
         log::{AccessLogFormat, LogConfig, LogFormat},
         traces,
@@ -25,6 +24,7 @@ use crate::{
     request::rate_limit::Rule,
     upstream::Address,
 };
+use http_guard::{guard::Patience, strict::Limits};
 
 /// The sources of server-wide settings.
 pub struct Sources<'a> {

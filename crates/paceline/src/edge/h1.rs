@@ -26,15 +26,15 @@ use crate::{
         drain::{Readiness, Stop},
         Front,
     },
-    http_guard::{
-        guard::{Guarded, Talk, Turn},
-        hop::connection_has,
-    },
     request::{
         exchange::{self, Connection},
         incoming::LeftUnread,
         pipeline::{self, Link},
     },
+};
+use http_guard::{
+    guard::{Guarded, Talk, Turn},
+    hop::connection_has,
 };
 
 /// The parser's buffer, at least: what it writes at once, and reads of a body at once.

@@ -20,7 +20,7 @@ use super::{
     wanted::{Wanted, FIELD},
     Destination, Egress,
 };
-use crate::http_guard::hop::keep_end_to_end_and_proxy;
+use http_guard::hop::keep_end_to_end_and_proxy;
 
 /// A request body of up to so many bytes is read whole before it is sent, so that it can be sent again.
 const SHORT: u64 = 64 << 10;

@@ -21,7 +21,7 @@ use super::{
     origin::{Lease, Origin},
     wanted::{ERROR_FIELD, FIELD},
 };
-use crate::http_guard::hop::{keep_end_to_end_and_proxy, kept_for};
+use http_guard::hop::{keep_end_to_end_and_proxy, kept_for};
 
 /// An answer of the upstream.
 pub struct Answer {

@@ -15,10 +15,6 @@ use crate::{
     apps::incidents::Failed,
     content::{body::ResponseBody, static_files},
     front::Front,
-    http_guard::{
-        guard::SLOW_BODY,
-        strict::{BadBody, Refusal},
-    },
     request::{
         exchange::Exchange,
         incoming::{LeftUnread, Unread},
@@ -26,13 +22,17 @@ use crate::{
         route::Site,
     },
     support::units::show_duration,
-    unix_user::{self, acting, Acting, RunAs},
     upstream,
     workers::{
         dispatch::{origin::Unavailable, queue::Refused, Failure, GivenUp},
         protocol,
     },
 };
+use http_guard::{
+    guard::SLOW_BODY,
+    strict::{BadBody, Refusal},
+};
+use unix_user::{self, acting, Acting, RunAs};
 
 type Answer = Response<ResponseBody>;
 

@@ -7,9 +7,9 @@ use http::{header, HeaderMap, HeaderName};
 
 use crate::{
     config::TrustedProxies,
-    http_guard::strict,
     request::exchange::{Client, Connection},
 };
+use http_guard::strict;
 
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");

@@ -5,7 +5,7 @@ use base64::{engine::general_purpose::STANDARD, Engine};
 use http::{header, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::ext::Protocol;
 
-use crate::http_guard::strict::{self, Limits, Refusal};
+use http_guard::strict::{self, Limits, Refusal};
 
 /// What a field line of HTTP/1.1 has beside name and value: colon, space, line end.
 const FIELD_LINE: usize = 4;

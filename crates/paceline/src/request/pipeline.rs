@@ -20,7 +20,6 @@ use crate::{
     content::{body::ResponseBody, compress, fragments},
     edge::acme::http_01,
     front::Front,
-    http_guard::{host, strict::Refusal},
     observe::{
         in_flight::{Listed, Step},
         metrics::Kind,
@@ -34,10 +33,11 @@ use crate::{
         route::Site,
     },
     support::clock,
-    unix_user::{acting, Acting},
     upstream,
     workers::dispatch,
 };
+use http_guard::{host, strict::Refusal};
+use unix_user::{acting, Acting};
 
 /// A request that is being answered, or has been: what the cache answers needs no future with room for all the rest.
 ///

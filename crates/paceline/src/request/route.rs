@@ -10,9 +10,9 @@ use crate::{
     content::static_files::Folder,
     observe::metrics,
     request::rate_limit::RateLimits,
-    unix_user::RunAs,
     upstream::Upstream,
 };
+use unix_user::RunAs;
 
 /// A site with what serves it.
 pub struct Site {

@@ -16,8 +16,8 @@ use crate::{
     config::SiteConfig,
     egress::{self, Egress},
     support::private_socket::{self, SocketFile},
-    unix_user::RunAs,
 };
+use unix_user::RunAs;
 
 /// How apps learn where it is.
 const VARIABLE: &str = "PACELINE_EGRESS";

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::unix_user;
+use unix_user;
 
 /// The file with our pid, removed in the end.
 pub struct Pidfile {

@@ -30,7 +30,7 @@ pub fn of_site(server: &Weak<Front>, site: &str, most: usize) -> Vec<Page> {
     urls.sort_by(|(one, a), (other, b)| b.cmp(a).then_with(|| one.cmp(other)));
     let pages = urls.into_iter().filter_map(|(url, _)| page(&url));
     let of_site = |page: &Page| {
-        let host = crate::http_guard::host::split_host(&page.host).0;
+        let host = http_guard::host::split_host(&page.host).0;
         routes.find(host).is_some_and(|found| found.config.name == site)
     };
     pages.filter(of_site).take(most).collect()

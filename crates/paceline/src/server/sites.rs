@@ -31,8 +31,8 @@ use crate::{
     observe::log::{Log, Name},
     request::route::{Routes, Site},
     startup_report,
-    unix_user::{self, RunAs},
 };
+use unix_user::{self, RunAs};
 
 /// How long a site's folder may be away before the site ends: a rename, a deployment, a mount that comes back.
 const GONE_AFTER: Duration = Duration::from_secs(5);

@@ -13,8 +13,8 @@ use super::watched::Seen;
 use crate::{
     apps::found::Found,
     config::{self, AppKind, Config, SiteConfig},
-    unix_user::{self, RunAs, Wanted},
 };
+use unix_user::{self, RunAs, Wanted};
 
 /// How long the folders that answer wait for the others.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use crate::unix_user::{self, RunAs};
+use unix_user::{self, RunAs};
 
 const READ_BYTES: u64 = 2 * 1024 * 1024;
 const LINE_CHARS: usize = 400;

@@ -16,7 +16,7 @@ pub use suggestion::{suggest, Suggestion};
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::unix_user::RunAs;
+use unix_user::RunAs;
 
 /// The steps of a start, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,8 +6,8 @@ use super::{
     excerpt::{self, SourceLine},
     Failure,
 };
-use crate::unix_user::RunAs;
 use std::path::{Path, PathBuf};
+use unix_user::RunAs;
 
 /// The app's directory as it was named and, when that is a symlink (Capistrano's `current`), as Ruby sees it.
 #[derive(Debug, Clone)]

@@ -6,8 +6,8 @@ use super::{
     place::{place, Root},
     Failure, StartupReport, Step, StepRecord,
 };
-use crate::unix_user::RunAs;
 use std::{path::PathBuf, time::Duration};
+use unix_user::RunAs;
 
 /// What is kept of the app's output.
 const OUTPUT_LINES: usize = 200;

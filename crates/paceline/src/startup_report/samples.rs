@@ -2,8 +2,9 @@
 //! It is never part of the program.
 
 use super::{html, suggestion::testing::RAILS, text, Failure, StartupReport, Step};
-use crate::{request::pages, unix_user::RunAs};
+use crate::request::pages;
 use std::{path::Path, time::Duration};
+use unix_user::RunAs;
 
 /// An app in a temporary directory whose routes don't load.
 pub fn failed(root: &Path) -> StartupReport {

@@ -15,7 +15,7 @@ use std::{
 use rustix::fs::{chownat, fchmod, fstat, open, AtFlags, Gid, Mode, OFlags, Uid};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::unix_user::{acting, others_than_root, Account, RunAs};
+use unix_user::{acting, others_than_root, Account, RunAs};
 
 /// The longest path that fits into a socket's address.
 const LONGEST: usize = 107;

@@ -22,7 +22,6 @@ use self::{
 };
 use crate::{
     content::body::ResponseBody,
-    http_guard::hop,
     observe::in_flight::Step,
     request::{
         exchange::{Exchange, Hints},
@@ -30,6 +29,7 @@ use crate::{
     },
     support::clock,
 };
+use http_guard::hop;
 
 /// A server that answers in place of an app.
 pub struct Upstream {

@@ -11,15 +11,15 @@ use http::{
 use super::address::Address;
 use crate::{
     content::body::ResponseBody,
-    http_guard::{
-        hop::{connection_has, keep_end_to_end},
-        host,
-        withheld::is_withheld,
-    },
     request::{
         exchange::Exchange,
         incoming::{announced, RequestBody},
     },
+};
+use http_guard::{
+    hop::{connection_has, keep_end_to_end},
+    host,
+    withheld::is_withheld,
 };
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn what_is_withheld_goes_to_no_upstream() {
-        for &(name, withheld) in crate::http_guard::withheld::EXAMPLES {
+        for &(name, withheld) in http_guard::withheld::EXAMPLES {
             let request = sent(&asked("GET", "/", &[(name, "of-the-client")]), &exchange(None, Client::default()));
             assert_eq!(request.headers().values().any(|value| value == "of-the-client"), !withheld, "{name}");
         }

@@ -22,9 +22,9 @@ use super::{
 };
 use crate::{
     content::body::ResponseBody,
-    http_guard::hop::keep_end_to_end,
     request::{exchange::Upgrade, tunnel},
 };
+use http_guard::hop::keep_end_to_end;
 
 /// How long a response's head waits for the first piece of its body. One that is broken from the start is answered with 502; the client
 /// would get nothing at all if its head had gone out before.

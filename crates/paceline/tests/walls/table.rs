@@ -10,7 +10,7 @@ pub const NESTED: &[&str] = &["apps::incidents", "apps::memory_usage"];
 /// The rooms, a line for each layer that belongs together.
 pub const ROOMS: &[&str] = &[
     "support::clock support::units support::sharded support::buffer_memory",
-    "unix_user support::private_socket http_guard",
+    "support::private_socket",
     "apps::memory_usage apps::incidents",
     "observe::local_time observe::log observe::metrics observe::in_flight",
     "content::body content::spool content::static_files content::compress",
@@ -33,10 +33,12 @@ pub const ROOMS: &[&str] = &[
 pub const CRATES: &[(&str, &str)] = &[
     ("cache", "esi"),
     ("esi", ""),
+    ("http-guard", "cache"),
     ("loadgen", ""),
-    ("paceline", "cache esi paceline-store"),
-    ("paceline-fuzz", "esi paceline paceline-xml"),
+    ("paceline", "cache esi http-guard paceline-store unix-user"),
+    ("paceline-fuzz", "esi http-guard paceline paceline-xml"),
     ("paceline-native", "paceline-store paceline-xml"),
     ("paceline-store", ""),
     ("paceline-xml", ""),
+    ("unix-user", ""),
 ];

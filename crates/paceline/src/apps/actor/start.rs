@@ -19,8 +19,8 @@ use crate::{
     config::SiteConfig,
     observe::log::Name,
     startup_report::{self, Failure, StartupReport, Step},
-    unix_user::{Refused, RunAs},
 };
+use unix_user::{Refused, RunAs};
 
 /// How long the last output of a start that failed is waited for.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);

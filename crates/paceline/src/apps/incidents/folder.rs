@@ -12,7 +12,7 @@ use std::{
 use rustix::fs::OFlags;
 
 use super::{list::MOST, Incident};
-use crate::unix_user::others_above;
+use unix_user::others_above;
 
 /// A file beyond this was not written by us.
 const LARGEST: u64 = 4 << 20;

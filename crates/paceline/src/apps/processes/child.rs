@@ -14,8 +14,8 @@ use rustix::process::{getpid, getppid, set_parent_process_death_signal, Pid, Sig
 use crate::{
     apps::spawn::environment,
     config::{ProcessConfig, SiteConfig},
-    unix_user::{self, RunAs},
 };
+use unix_user::{self, RunAs};
 
 /// The first argument of our own program where it is to become a side process.
 pub const BECOME: &str = "--side-process";

@@ -19,7 +19,7 @@ use super::{
 };
 use paceline_store::verify;
 
-use crate::unix_user::{make_dirs, others_above};
+use unix_user::{make_dirs, others_above};
 
 /// LMDB's names for its files.
 pub const FILE: &str = "data.mdb";

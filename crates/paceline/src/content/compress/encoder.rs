@@ -8,7 +8,7 @@ use bytes::Bytes;
 use flate2::{write::GzEncoder, Compression};
 
 use super::Effort;
-use crate::http_guard::coding::ContentCoding;
+use http_guard::coding::ContentCoding;
 
 /// Windows are small: each response under way has its own, and the gain of larger ones is for bodies larger than most.
 const WINDOW_LOG: u32 = 18;

@@ -17,16 +17,14 @@ use http::{header, HeaderMap, HeaderValue, Method, Response, StatusCode};
 pub use body::CompressedBody;
 use encoder::Encoder;
 
-use crate::{
-    content::{
-        body::ResponseBody,
-        static_files::{
-            conditional::{self, Precondition, Validators},
-            entity_tag::EntityTag,
-        },
+use crate::content::{
+    body::ResponseBody,
+    static_files::{
+        conditional::{self, Precondition, Validators},
+        entity_tag::EntityTag,
     },
-    http_guard::coding::{AcceptEncoding, ContentCoding},
 };
+use http_guard::coding::{AcceptEncoding, ContentCoding};
 
 /// How hard it is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

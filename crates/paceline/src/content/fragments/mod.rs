@@ -28,10 +28,10 @@ use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, R
 use crate::{
     content::{body::ResponseBody, compress::Memo},
     front::Front,
-    http_guard::host,
     observe::log::{Log, Name},
     request::{errors, exchange::Exchange, route::Site},
 };
+use http_guard::host;
 
 pub use body::AssembledBody;
 use body::Begun;

@@ -8,10 +8,10 @@ use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, R
 
 use super::Page;
 use crate::{
-    http_guard::host,
     observe::in_flight::Listed,
     request::{exchange::Exchange, route::Site},
 };
+use http_guard::host;
 
 /// Where a document is from.
 #[derive(Clone)]

@@ -15,7 +15,7 @@ use super::{
     content_type::content_type,
     open_file, response,
 };
-use crate::unix_user::plain;
+use unix_user::plain;
 
 const X_SENDFILE: HeaderName = HeaderName::from_static("x-sendfile");
 const X_ACCEL_REDIRECT: HeaderName = HeaderName::from_static("x-accel-redirect");

@@ -9,10 +9,8 @@ use std::{
 };
 
 use super::open_file::{self, OpenFile};
-use crate::{
-    http_guard::coding::{AcceptEncoding, ContentCoding},
-    unix_user::Reader,
-};
+use http_guard::coding::{AcceptEncoding, ContentCoding};
+use unix_user::Reader;
 
 fn extension(coding: ContentCoding) -> &'static str {
     match coding {

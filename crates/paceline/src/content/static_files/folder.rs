@@ -19,7 +19,8 @@ use super::{
     path, response,
     top::Top,
 };
-use crate::{http_guard::coding::AcceptEncoding, unix_user::Reader};
+use http_guard::coding::AcceptEncoding;
+use unix_user::Reader;
 
 /// How often a file is looked up again when it shrank between being opened and being read.
 const ATTEMPTS: usize = 3;

@@ -16,7 +16,7 @@ use std::{
 use rustix::io::Errno;
 
 use super::{conditional::Validators, entity_tag::EntityTag};
-use crate::unix_user::Reader;
+use unix_user::Reader;
 
 /// Within this time after a change the next one might leave the modification time as it is (the kernel's clock tick,
 /// whole seconds on some file systems), so the validators are not strong yet (RFC 9110 section 8.8.1).

@@ -24,7 +24,7 @@ use super::{
     frames::{Allowance, Follower},
     streams::Streams,
 };
-use crate::http_guard::guard::Patience;
+use http_guard::guard::Patience;
 
 /// TLS does not tell what the socket takes of the last bytes it was given, so these may take this many times as long.
 const FLUSHES: u32 = 4;

@@ -9,10 +9,8 @@ use rustls_pki_types::{
     CertificateDer, PrivateKeyDer,
 };
 
-use crate::{
-    config::CertificatePair,
-    unix_user::{self, RunAs},
-};
+use crate::config::CertificatePair;
+use unix_user::{self, RunAs};
 
 /// Bytes of a file, at most.
 const LARGEST: u64 = 4 << 20;

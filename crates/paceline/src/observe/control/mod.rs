@@ -46,8 +46,8 @@ use crate::{
     front::Front,
     observe::log::Name,
     support::private_socket::{self, NoSocket, SocketFile},
-    unix_user::{self, RunAs, Wanted},
 };
+use unix_user::{self, RunAs, Wanted};
 
 /// How apps learn where it is.
 pub const VARIABLE: &str = "PACELINE_CONTROL";

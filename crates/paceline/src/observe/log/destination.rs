@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::unix_user;
+use unix_user;
 
 /// Bytes after which lines are written at once.
 const ONE_WRITE: usize = 64 << 10;

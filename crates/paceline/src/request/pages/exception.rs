@@ -5,17 +5,15 @@ use super::{
     accept::{form, Form},
     Page,
 };
-use crate::{
-    startup_report::{
-        backtrace,
-        html::{self, escape},
-        phrases::{plain, plain_lines},
-        place::Root,
-        Failure,
-    },
-    unix_user::RunAs,
+use crate::startup_report::{
+    backtrace,
+    html::{self, escape},
+    phrases::{plain, plain_lines},
+    place::Root,
+    Failure,
 };
 use std::{fmt::Write, path::Path};
+use unix_user::RunAs;
 
 /// What an ERROR frame says, and whose request it was.
 #[derive(Debug, Clone, Copy)]

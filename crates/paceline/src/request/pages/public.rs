@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use std::{io::Read, path::Path};
 
-use crate::unix_user::Reader;
+use unix_user::Reader;
 
 const LARGEST: u64 = 1024 * 1024;
 
@@ -23,7 +23,7 @@ pub fn public_page(reader: Reader, public_dir: &Path, status: u16) -> Option<Byt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unix_user::plain;
+    use unix_user::plain;
 
     #[test]
     fn only_small_regular_files_are_pages() {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::super::StartupReport;
-use crate::unix_user::{self, RunAs};
+use unix_user::{self, RunAs};
 
 /// Bytes of a small file, at most.
 const SMALL: u64 = 4096;

@@ -32,7 +32,6 @@ use crate::{
         incoming::Arriving,
     },
     support::buffer_memory::BODIES,
-    unix_user::Acting,
     workers::{
         protocol::{
             channel::{Misdirected, Progress},
@@ -42,6 +41,7 @@ use crate::{
         response_buffer::{buffer, Writer},
     },
 };
+use unix_user::Acting;
 
 /// Bytes up to which a whole response is left out of the account.
 const SMALL: usize = 16 << 10;

@@ -7,12 +7,12 @@ use bytes::{BufMut, BytesMut};
 use http::{header, request::Parts, HeaderMap, Version};
 
 use crate::{
-    http_guard::{
-        host::{host, split_host},
-        withheld::is_withheld,
-    },
     request::{exchange::Client, incoming::RequestBody},
     workers::protocol::{fields, frame},
+};
+use http_guard::{
+    host::{host, split_host},
+    withheld::is_withheld,
 };
 
 const INLINE: u8 = 1;
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_is_withheld_is_in_no_variable() {
-        for &(name, withheld) in crate::http_guard::withheld::EXAMPLES {
+        for &(name, withheld) in http_guard::withheld::EXAMPLES {
             let env = env(http::Request::builder().uri("/").header(name, "of-the-client").body(()).unwrap(), b"");
             assert_eq!(env.values().any(|value| value == "of-the-client"), !withheld, "{name}");
         }

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use rustix::fs::{mknodat, FileType, Mode, CWD};
 
 use super::*;
-use crate::unix_user::plain;
+use unix_user::plain;
 
 #[tokio::test]
 async fn answers_with_the_file() {

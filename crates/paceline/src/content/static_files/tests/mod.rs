@@ -21,7 +21,7 @@ use http::{request::Parts, HeaderName, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 
 use super::{FileBody, Folder};
-use crate::unix_user::plain;
+use unix_user::plain;
 
 /// 2001-09-09T01:46:40Z, the time of every file that a test writes.
 const LONG_AGO: u64 = 1_000_000_000;

@@ -8,7 +8,8 @@ use tokio::{
 };
 
 use super::{line::Place, share::Noted, Complaint, InHand, Queue, Refused, Route, WorkerId, LOOK};
-use crate::{unix_user::RunAs, workers::protocol::channel::Channel};
+use crate::workers::protocol::channel::Channel;
+use unix_user::RunAs;
 
 /// A channel on loan. Dropped without `give_back` or `take`, its worker is reported as broken.
 pub struct Lease {

@@ -28,9 +28,9 @@ use self::{lease::Waiting, line::Line, share::Share, work::Work};
 use super::expectations::{Expectations, Expected, Route};
 use crate::{
     support::clock::Micros,
-    unix_user::RunAs,
     workers::protocol::{channel::Channel, hang_up::HangUp},
 };
+use unix_user::RunAs;
 
 /// Ruby gives a thread that computes its lock for 100 ms before it lets another one have it. So a request that is younger holds
 /// back one that would come beside it; an older one must not.

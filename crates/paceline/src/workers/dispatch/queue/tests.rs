@@ -1,13 +1,13 @@
 //! The queue with channels that nobody answers, on a clock that stands still.
 
 use super::*;
-use crate::unix_user::RunAs;
 use std::{
     future::Future,
     os::{fd::OwnedFd, unix::net::UnixStream},
     pin::Pin,
     task::Poll,
 };
+use unix_user::RunAs;
 
 const PAGE: (&str, &str) = ("GET", "/page");
 const REPORT: (&str, &str) = ("GET", "/report");

@@ -25,7 +25,6 @@ pub fn is_withheld(name: &HeaderName) -> bool {
 }
 
 /// Fields, and whether they are withheld: for the tests of each way to an application.
-#[cfg(test)]
 pub const EXAMPLES: &[(&str, bool)] = &[
     ("content-length", true),
     ("transfer-encoding", true),

@@ -20,7 +20,7 @@ use tokio::{
     time::{sleep_until, Instant, Sleep},
 };
 
-use crate::http_guard::strict::{BadBody, Follower, Limits, Next, Refusal};
+use crate::strict::{BadBody, Follower, Limits, Next, Refusal};
 
 mod talk;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::{
     task::{Context, Waker},
 };
 
-use crate::http_guard::strict::Refusal;
+use crate::strict::Refusal;
 
 /// What guard and service tell each other.
 #[derive(Debug, Default)]
@@ -16,19 +16,19 @@ pub struct Talk {
     /// Requests that the service has seen, and those whose answers are done.
     seen: AtomicU64,
     /// Heads that have come whole.
-    pub(super) heads: AtomicU64,
-    pub(super) done: AtomicU64,
+    pub(crate) heads: AtomicU64,
+    pub(crate) done: AtomicU64,
     /// The request of this number stands for a refused message.
-    pub(super) refused: OnceLock<(u64, Refusal)>,
-    pub(super) protocol: AtomicU8,
+    pub(crate) refused: OnceLock<(u64, Refusal)>,
+    pub(crate) protocol: AtomicU8,
     /// The client wants no answer after this one.
-    pub(super) last: AtomicBool,
+    pub(crate) last: AtomicBool,
     reader: Mutex<Option<Waker>>,
 }
 
-pub(super) const UNKNOWN: u8 = 0;
-pub(super) const KEPT: u8 = 1;
-pub(super) const CHANGED: u8 = 2;
+pub(crate) const UNKNOWN: u8 = 0;
+pub(crate) const KEPT: u8 = 1;
+pub(crate) const CHANGED: u8 = 2;
 
 impl Talk {
     /// The service has got a request: whether it stands for a refused message. The turn ends when it is dropped.
@@ -55,7 +55,7 @@ impl Talk {
         self.last.store(true, SeqCst);
     }
 
-    pub(super) fn wait(&self, cx: &Context<'_>) {
+    pub(crate) fn wait(&self, cx: &Context<'_>) {
         *self.reader.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(cx.waker().clone());
     }
 }

@@ -28,13 +28,13 @@ pub fn acting<T>(run_as: &RunAs, act: impl FnOnce() -> T) -> T {
 }
 
 /// The same as an account that the kernel may refuse us; it has not been called then.
-pub(super) fn try_acting<T>(account: &Account, act: impl FnOnce() -> T) -> io::Result<T> {
+pub(crate) fn try_acting<T>(account: &Account, act: impl FnOnce() -> T) -> io::Result<T> {
     let _back = As::new(account)?;
     Ok(act())
 }
 
 /// Whether threads of ours can become the account. Root can't in a container without the capabilities for it.
-pub(super) fn is_possible(account: &Account) -> io::Result<()> {
+pub(crate) fn is_possible(account: &Account) -> io::Result<()> {
     try_acting(account, || ())
 }
 
