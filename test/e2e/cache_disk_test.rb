@@ -278,6 +278,47 @@ class CacheDiskTest < Minitest::Test
     assert_equal 1, @server.output.scan("on disk").size
   end
 
+  def shorten(path, part) = File.truncate(path, (File.size(path) * part).to_i)
+
+  # LMDB maps its files: whoever reads what was cut off is ended by SIGBUS. The server looks at their length before.
+  def test_files_that_another_program_shortens_cost_the_disk_cache_and_no_more
+    %w[data.mdb lock.mdb].product([0, 0.5]).each do |name, part|
+      path = File.join(File.dirname(file), name)
+      get("/a")
+      get("/b")
+      written
+      shorten(path, part)
+      # Not in memory: it is looked for on disk.
+      assert_equal "page /c", get("/c").body
+      @server.wait_for(/The cache keeps nothing on disk any more: another program shortened #{Regexp.escape(path)} from \d+ to \d+ bytes/)
+      assert_hit("/a", "page /a")
+      refute_path_exists file
+      restart
+      refute_match(/on disk/, @server.output)
+      get("/a")
+      restart
+      assert_hit("/a", "page /a")
+      assert_empty @asked
+    end
+  end
+
+  # Nothing was read of it between: the next start finds it as it is.
+  def test_a_shortened_file_is_found_at_the_next_start
+    { 0 => /What the cache kept on disk is gone \(.*data\.mdb is empty\): it begins anew$/,
+      0.5 => /What the cache kept on disk is damaged \(it is cut off\): it begins anew, and .*data\.mdb\.damaged is left$/ }.each do |part, line|
+      stored_pages
+      written
+      shorten(file, part)
+      @server.kill
+      start
+      assert_match(line, @server.output)
+      assert_all_right
+      get("/kept")
+      restart
+      assert_hit("/kept", "page /kept")
+    end
+  end
+
   def test_pages_of_visitors_are_not_on_disk
     rules = "[[site.cache]]\npath = \"/mine/*\"\nttl = \"1h\"\ncookies = [\"_session\"]\n"
     @server.stop

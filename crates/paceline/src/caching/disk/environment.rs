@@ -25,6 +25,10 @@ use cache::{
 };
 use heed::{types::Bytes, Database, Env, EnvFlags, EnvOpenOptions, Error, MdbError, RoTxn, RwTxn, WithoutTls};
 
+use super::{
+    folder,
+    mapped_files::{is_shortened, MappedFiles},
+};
 use crate::caching::Purge;
 
 /// URLs that are longer are kept in memory only: LMDB's keys have 511 bytes.
@@ -40,6 +44,7 @@ const SECRET_KEY: &[u8] = b"msecret";
 /// The open environment.
 pub struct Environment {
     env: Env<WithoutTls>,
+    files: MappedFiles,
     all: Database<Bytes, Bytes>,
     size: u64,
     page: u64,
@@ -115,6 +120,7 @@ impl Environment {
         unsafe { options.flags(EnvFlags::NO_META_SYNC | EnvFlags::NO_READ_AHEAD) };
         // SAFETY: the file is in a folder that is ours alone and that we hold the lock of, and it was verified.
         let env = unsafe { options.open(folder) }?;
+        let files = MappedFiles::open([folder::FILE, folder::READERS].map(|name| folder.join(name)))?;
         let mut txn = env.write_txn()?;
         let all: Database<Bytes, Bytes> = env.create_database(&mut txn, None)?;
         let page = u64::from(all.stat(&txn)?.page_size);
@@ -128,6 +134,7 @@ impl Environment {
             responses: AtomicU64::new(if is_new { 0 } else { entries.responses }),
             secret: secret.unwrap_or_else(|| <[u64; 2]>::from(uuid::Uuid::new_v4().as_u64_pair())),
             env: env.clone(),
+            files,
         };
         if is_new {
             all.clear(&mut txn)?;
@@ -154,7 +161,7 @@ impl Environment {
 
     /// Bytes of the file that are in use, and responses.
     pub fn used(&self) -> (u64, u64) {
-        let bytes = self.env.read_txn().and_then(|txn| self.bytes(&txn)).unwrap_or(0);
+        let bytes = self.reading().and_then(|txn| self.bytes(&txn)).unwrap_or(0);
         (bytes, self.responses.load(Relaxed))
     }
 
@@ -173,15 +180,25 @@ impl Environment {
     }
 
     pub fn sync(&self) -> Result<(), Error> {
+        self.files.check()?;
         self.env.force_sync()
+    }
+
+    /// All reading begins here: what LMDB maps is there to be read.
+    fn reading(&self) -> Result<RoTxn<'_, WithoutTls>, Error> {
+        self.files.check()?;
+        self.env.read_txn()
     }
 
     /// Does all of it or nothing.
     pub fn change<T>(&self, work: impl FnOnce(&mut RwTxn<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let responses = self.responses.load(Relaxed);
-        let done = self.env.write_txn().and_then(|mut txn| {
+        let done = self.files.check().map_err(Error::Io).and_then(|()| self.env.write_txn()).and_then(|mut txn| {
             let done = work(&mut txn)?;
+            // Pages written behind a new end would hide that there is one.
+            self.files.check()?;
             txn.commit()?;
+            self.files.check()?;
             Ok(done)
         });
         if done.is_err() {
@@ -191,7 +208,7 @@ impl Environment {
     }
 
     pub fn read(&self, key: Key) -> Result<Read, Error> {
-        let txn = self.env.read_txn()?;
+        let txn = self.reading()?;
         let Some(record) = self.all.get(&txn, &of(b'r', key))? else { return Ok(Read::Nothing) };
         let index = self.index(&txn, key)?;
         Ok(match index.and_then(|index| record::decode(key, record, index.expired)) {
@@ -269,7 +286,7 @@ impl Environment {
 
     /// The next keys of those whose names begin so, from `after` on.
     fn under(&self, prefix: &[u8], after: &mut Vec<u8>) -> Result<Vec<Key>, Error> {
-        let txn = self.env.read_txn()?;
+        let txn = self.reading()?;
         let from = (std::ops::Bound::Included(&after[..]), std::ops::Bound::Unbounded);
         let mut keys = Vec::new();
         let mut last = Vec::new();
@@ -347,6 +364,20 @@ impl Environment {
         let sealed = [&checksum(&[key, value]).to_le_bytes()[..], value].concat();
         self.all.put(txn, key, &sealed)
     }
+}
+
+impl Drop for Environment {
+    /// Closing reads what LMDB maps, too: what is cut off stays open.
+    fn drop(&mut self) {
+        if self.files.check().is_err() {
+            std::mem::forget(self.env.clone());
+        }
+    }
+}
+
+/// Whether another program cut off a part of the files.
+pub fn is_cut_off(error: &Error) -> bool {
+    matches!(error, Error::Io(error) if is_shortened(error))
 }
 
 /// Whether there was no room in the file.

@@ -23,7 +23,7 @@ use unix_user::{make_dirs, others_above};
 
 /// LMDB's names for its files.
 pub const FILE: &str = "data.mdb";
-const READERS: &str = "lock.mdb";
+pub const READERS: &str = "lock.mdb";
 /// Says whose the folder is.
 const OWNER: &str = "server.lock";
 const DAMAGED: &str = "data.mdb.damaged";
@@ -102,6 +102,7 @@ fn prepare(folder: &Path, size: u64, say: &Say) -> Result<Entries, String> {
     };
     let length = file.metadata().map_err(|error| error.to_string())?.len();
     if length == 0 {
+        say(format!("What the cache kept on disk is gone ({} is empty): it begins anew", folder.join(FILE).display()));
         remove(folder, FILE)?;
         return Ok(Entries::default());
     }

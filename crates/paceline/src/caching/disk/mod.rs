@@ -10,11 +10,12 @@
 //! - When the process dies, what was written stays, and so do all purges that were done. When the machine dies, the last
 //!   commits may be missing, but no purge is: it is synced.
 //!
-//! It never stops the server: what goes wrong is said in one line, and the server goes on without. A file that could hold what a
-//! purge was for is deleted then.
+//! It never stops the server, as long as its files are not shortened in the midst of an access (`mapped_files`): what goes wrong is said in
+//! one line, and the server goes on without. A file that could hold what a purge was for is deleted then.
 
 mod environment;
 mod folder;
+mod mapped_files;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -34,7 +35,10 @@ use cache::{
 };
 use tokio::sync::{oneshot, Semaphore};
 
-use self::environment::{Environment, Read, LONGEST_URL};
+use self::{
+    environment::{is_cut_off, Environment, Read, LONGEST_URL},
+    writer::give_up,
+};
 use super::Purge;
 pub use writer::write;
 
@@ -232,6 +236,10 @@ impl Disk {
             Ok(Read::Damaged) => {
                 self.counts.damaged.fetch_add(1, Relaxed);
                 self.change(key).remove();
+                return None;
+            }
+            Err(error) if is_cut_off(&error) => {
+                give_up(self, &error);
                 return None;
             }
             Ok(Read::Nothing) | Err(_) => {

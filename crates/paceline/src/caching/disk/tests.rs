@@ -1,5 +1,7 @@
 //! The disk's part without a server: damage, the bound, purges, and what is under way between memory and disk.
 
+mod shortened;
+
 use std::{
     fs,
     os::unix::fs::FileExt,

@@ -232,11 +232,12 @@ fn settle(disk: &Disk, keys: &mut Vec<Key>, purge: Option<u64>) {
 }
 
 /// What is on disk can't be kept true any more: it goes, and nothing is read or written from now on.
-fn give_up(disk: &Disk, error: &Error) {
+pub(super) fn give_up(disk: &Disk, error: &Error) {
     if !disk.given_up.swap(true, Relaxed) {
         let removed = std::fs::remove_file(&disk.path);
         let unless = match removed {
             Ok(()) => String::new(),
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(why) => format!(" (delete {} before the next start: {why})", disk.path.display()),
         };
         // LMDB's word for a write that was cut short.
