@@ -71,11 +71,15 @@ fn every_dependency_is_used() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut unused = Vec::new();
     let mut seen = 0;
-    for entry in fs::read_dir(&crates).unwrap() {
-        let dir = entry.unwrap().path();
+    let mut folders: Vec<_> = fs::read_dir(&crates).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let fuzz = crates.join("../fuzz");
+    assert!(fuzz.join("Cargo.toml").is_file(), "the fuzz targets are not where this test looks");
+    folders.push(fuzz);
+    for dir in folders {
         let Ok(manifest) = fs::read_to_string(dir.join("Cargo.toml")) else { continue };
         let mut files = Vec::new();
-        for folder in ["src", "tests", "benches"].map(|name| dir.join(name)).iter().filter(|folder| folder.is_dir()) {
+        let folders = ["src", "tests", "benches", "fuzz_targets"].map(|name| dir.join(name));
+        for folder in folders.iter().filter(|folder| folder.is_dir()) {
             sources(folder, &mut files);
         }
         let code: Vec<_> = files.iter().map(|path| without_comments(&fs::read_to_string(path).unwrap())).collect();
