@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn combined_lines_end_with_the_durations() {
-        let ending = Ending { status: 200, bytes: 12, complete: true };
+        let ending = Ending { status: 200, bytes: 12, complete: true, broken: false };
         assert_eq!(
             line(AccessLogFormat::Combined, &head(), &exchange(), ending).unwrap(),
             format!(
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn json_lines_are_one_object() {
-        let ending = Ending { status: 200, bytes: 12, complete: false };
+        let ending = Ending { status: 200, bytes: 12, complete: false, broken: false };
         let line = line(AccessLogFormat::Json, &head(), &exchange(), ending).unwrap();
         let object: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert!(object["time"].as_str().unwrap().contains(":20.250"), "{object}");

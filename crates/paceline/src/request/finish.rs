@@ -1,6 +1,5 @@
-//! The end of an exchange: `Server-Timing`, and when the last byte has been handed to the connection, or the client has left, it
-//! is counted and logged.
-//! It never changes what a response says otherwise.
+//! The end of an exchange: what every response gets (HSTS, compression, `Server-Timing`), and when the last byte has been handed to the
+//! connection, or the client has left, it is counted and logged. It never changes what a response says otherwise.
 
 use std::{
     io,
@@ -14,148 +13,143 @@ use http::{request::Parts, HeaderValue, Response};
 use http_body::{Body, Frame, SizeHint};
 
 use crate::{
-    content::body::ResponseBody,
+    content::{body::ResponseBody, compress},
     front::Front,
     observe::{
         in_flight::{Client, Step},
-        log::{AccessLogFormat, Log, Name},
-        metrics::{self, Answered, Kind},
-        traces::{self, Tracer},
+        log::{AccessLogFormat, Name},
+        metrics::{Answered, Kind},
+        traces,
     },
     request::{
         access_log,
-        exchange::{Ending, Exchange, Head},
-        outbound_advice::Advice,
+        exchange::{Exchange, Head},
+        http2_message, https_only,
         route::Site,
     },
     support::clock,
     workers::dispatch::expectations::label,
 };
 
-/// The response as it goes to the connection.
-pub type Outgoing = Response<ResponseBody>;
+/// How a response is sent, by its request.
+#[derive(Default)]
+pub struct Manner {
+    pub site: Option<Arc<Site>>,
+    /// What decides how it is compressed. None: it is not.
+    pub asked: Option<compress::Asked>,
+    pub is_http2: bool,
+    /// The request was extended CONNECT for a WebSocket.
+    pub web_socket: bool,
+}
 
 /// Prepares the response for the connection.
-pub fn response(mut response: Outgoing, mut record: Record, site: Option<&Site>) -> Outgoing {
-    let exchange = &mut record.exchange;
+pub fn send(mut response: Response<ResponseBody>, mut guard: ExchangeGuard, manner: &Manner) -> Response<ResponseBody> {
+    let config = manner.site.as_ref().map(|site| &site.config);
+    if let Some((config, age)) = config.and_then(|config| Some((config, config.hsts?))) {
+        if guard.exchange.client.https {
+            https_only::promise(response.headers_mut(), age, config.hsts_subdomains);
+        }
+    }
+    if let Some((asked, settings)) = manner.asked.as_ref().zip(config.and_then(|config| config.compress)) {
+        response = compress::response(asked, settings, response);
+    }
+    if manner.is_http2 {
+        http2_message::answer(&mut response, manner.web_socket);
+    }
+
+    let exchange = &mut guard.exchange;
     exchange.timeline.first_byte = clock::now();
     exchange.live.step(Step::Sending, exchange.timeline.first_byte);
     exchange.settle();
-    if site.is_some_and(|site| site.config.server_timing) {
+    if config.is_some_and(|config| config.server_timing) {
         if let Ok(value) = HeaderValue::from_str(&access_log::server_timing(exchange)) {
             if !value.is_empty() {
                 response.headers_mut().append("server-timing", value);
             }
         }
     }
-    record.status = response.status().as_u16();
-    record.complete = response.body().is_end_stream();
-    if record.format == AccessLogFormat::Off {
+    exchange.ending.status = response.status().as_u16();
+    exchange.ending.complete = response.body().is_end_stream();
+    if guard.front.config.log.access_format == AccessLogFormat::Off {
         if let ResponseBody::Empty | ResponseBody::Whole(_) = response.body() {
             // The connection takes it in one piece.
-            record.bytes = response.body().size_hint().lower();
-            record.complete = true;
-            record.exchange.timeline.last_byte = record.exchange.timeline.first_byte;
+            exchange.ending.bytes = response.body().size_hint().lower();
+            exchange.ending.complete = true;
+            exchange.timeline.last_byte = exchange.timeline.first_byte;
             return response;
         }
     }
-    response.map(|body| ResponseBody::stream(Logged { body, record }))
+    response.map(|body| ResponseBody::stream(Logged { body, guard }))
+}
+
+/// Counts and logs an exchange that is over.
+pub fn conclude(front: &Front, exchange: &mut Exchange) {
+    if exchange.timeline.last_byte == 0 {
+        exchange.timeline.last_byte = clock::now();
+    }
+    exchange.settle();
+    exchange.live.left(if exchange.ending.complete { Client::Answered } else { Client::Gone });
+    count(front, exchange);
+    let Some(head) = &exchange.request else { return };
+    let route = || label(head.method.as_str(), head.uri.path());
+    if let (Some(tracer), Some(context)) = (&front.tracer, exchange.trace.filter(|trace| trace.sampled)) {
+        let route = (exchange.kind == Kind::App).then(route);
+        tracer.tell(traces::spans(&context, head, exchange, exchange.ending, route));
+    }
+    if let Some(counters) = exchange.counters.get().filter(|counters| !counters.spans.is_empty()) {
+        if let Some(said) = front.outbound_advice.of(counters, exchange.timeline.total(), route) {
+            let log = exchange.site.as_ref().map_or_else(|| front.log.clone(), |site| front.log.of(&site.name));
+            log.event(Name::Outbound, said);
+        }
+    }
+    if let Some(line) = access_log::line(front.config.log.access_format, head, exchange, exchange.ending) {
+        front.log.access(line);
+    }
+}
+
+fn count(front: &Front, exchange: &Exchange) {
+    let Exchange { site, timeline, cache, kind, ending, .. } = exchange;
+    let kind = match cache {
+        Some(cache) if cache.hit || cache.collapsed && *kind == Kind::Front => Kind::Cache,
+        _ => *kind,
+    };
+    site.as_ref().unwrap_or(&front.metrics.elsewhere).count(&Answered {
+        kind,
+        status: ending.status,
+        bytes: ending.bytes,
+        total: timeline.total(),
+        queue: timeline.queue().filter(|_| kind == Kind::App),
+        app: timeline.app(),
+        aborted: !ending.complete && !ending.broken,
+    });
+}
+
+/// An exchange, which is concluded when this is dropped: also where a client leaves or a step panics.
+pub struct ExchangeGuard {
+    front: Arc<Front>,
+    pub exchange: Exchange,
+}
+
+impl ExchangeGuard {
+    /// Keeps of the head what the log and the traces tell.
+    pub fn begin(front: Arc<Front>, mut exchange: Exchange, head: &Parts) -> ExchangeGuard {
+        let traced = front.tracer.is_some() && exchange.trace.is_some_and(|trace| trace.sampled);
+        let told = front.config.log.access_format != AccessLogFormat::Off || traced;
+        exchange.request = told.then(|| Head::of(head));
+        ExchangeGuard { front, exchange }
+    }
+}
+
+impl Drop for ExchangeGuard {
+    fn drop(&mut self) {
+        conclude(&self.front, &mut self.exchange);
+    }
 }
 
 /// A body whose end is counted and logged.
-pub struct Logged {
+struct Logged {
     body: ResponseBody,
-    record: Record,
-}
-
-/// An exchange, which is counted and logged when this is dropped.
-pub struct Record {
-    pub exchange: Exchange,
-    /// Counts it where no site does.
-    elsewhere: Option<Arc<metrics::Site>>,
-    log: Log,
-    tracer: Option<Arc<Tracer>>,
-    advice: Arc<Advice>,
-    format: AccessLogFormat,
-    /// None: nobody wants to know.
-    head: Option<Head>,
-    status: u16,
-    bytes: u64,
-    complete: bool,
-    /// The body broke off, and not because the client has left.
-    broken: bool,
-}
-
-impl Record {
-    /// Until there is a response: the client left, which has no status of its own; 499 is what nginx made familiar.
-    pub fn begin(exchange: Exchange, head: &Parts, server: &Front) -> Record {
-        let (log, format) = (server.log.clone(), server.config.log.access_format);
-        let traced = exchange.trace.is_some_and(|trace| trace.sampled);
-        let tracer = server.tracer.clone().filter(|_| traced);
-        let head = (format != AccessLogFormat::Off || traced).then(|| Head::of(head));
-        let advice = server.outbound_advice.clone();
-        let elsewhere = exchange.site.is_none().then(|| server.metrics.elsewhere.clone());
-        Record {
-            exchange,
-            elsewhere,
-            log,
-            tracer,
-            advice,
-            format,
-            head,
-            status: 499,
-            bytes: 0,
-            complete: false,
-            broken: false,
-        }
-    }
-
-    fn count(&self) {
-        let Exchange { site, timeline, cache, kind, .. } = &self.exchange;
-        let kind = match cache {
-            Some(cache) if cache.hit || cache.collapsed && *kind == Kind::Front => Kind::Cache,
-            _ => *kind,
-        };
-        if let Some(metrics) = site.as_ref().or(self.elsewhere.as_ref()) {
-            metrics.count(&Answered {
-                kind,
-                status: self.status,
-                bytes: self.bytes,
-                total: timeline.total(),
-                queue: timeline.queue().filter(|_| kind == Kind::App),
-                app: timeline.app(),
-                aborted: !self.complete && !self.broken,
-            });
-        }
-    }
-}
-
-impl Drop for Record {
-    fn drop(&mut self) {
-        if self.exchange.timeline.last_byte == 0 {
-            self.exchange.timeline.last_byte = clock::now();
-        }
-        self.exchange.settle();
-        self.exchange.live.left(if self.complete { Client::Answered } else { Client::Gone });
-        self.count();
-        let Some(head) = &self.head else { return };
-        let ending = Ending { status: self.status, bytes: self.bytes, complete: self.complete };
-        if let (Some(tracer), Some(context)) = (&self.tracer, &self.exchange.trace) {
-            let is_app = self.exchange.kind == Kind::App;
-            let route = is_app.then(|| label(head.method.as_str(), head.uri.path()));
-            tracer.tell(traces::spans(context, head, &self.exchange, ending, route));
-        }
-        if let Some(counters) = self.exchange.counters.get().filter(|counters| !counters.spans.is_empty()) {
-            let route = || label(head.method.as_str(), head.uri.path());
-            if let Some(said) = self.advice.of(counters, self.exchange.timeline.total(), route) {
-                let log = self.exchange.site.as_ref().map_or_else(|| self.log.clone(), |site| self.log.of(&site.name));
-                log.event(Name::Outbound, said);
-            }
-        }
-        if let Some(line) = access_log::line(self.format, head, &self.exchange, ending) {
-            self.log.access(line);
-        }
-    }
+    guard: ExchangeGuard,
 }
 
 impl Body for Logged {
@@ -164,13 +158,15 @@ impl Body for Logged {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let complete = self.body.is_end_stream();
+        let ending = &mut self.guard.exchange.ending;
         match &frame {
             Some(Ok(frame)) => {
-                self.record.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
-                self.record.complete = self.body.is_end_stream();
+                ending.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+                ending.complete = complete;
             }
-            Some(Err(_)) => self.record.broken = true,
-            None => self.record.complete = true,
+            Some(Err(_)) => ending.broken = true,
+            None => ending.complete = true,
         }
         Poll::Ready(frame)
     }

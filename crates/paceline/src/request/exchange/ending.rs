@@ -45,4 +45,13 @@ pub struct Ending {
     pub bytes: u64,
     /// The client was handed the whole response. false: it was cut off, by the client or by an app that broke off.
     pub complete: bool,
+    /// The body broke off, and not because the client has left.
+    pub broken: bool,
+}
+
+impl Default for Ending {
+    /// Until there is a response: the client left, which has no status of its own; 499 is what nginx made familiar.
+    fn default() -> Ending {
+        Ending { status: 499, bytes: 0, complete: false, broken: false }
+    }
 }

@@ -161,6 +161,9 @@ pub struct Exchange {
     pub cache: Option<CacheStatus>,
     /// Fragments that the page was put together from; may grow after the response head. None: it was not.
     pub fragments: Option<Arc<AtomicU32>>,
+    /// What the log and the traces tell of the request's head. None: nobody wants to know.
+    pub request: Option<Head>,
+    pub ending: Ending,
 }
 
 impl Exchange {
@@ -188,6 +191,8 @@ impl Exchange {
             note: None,
             cache: None,
             fragments: None,
+            request: None,
+            ending: Ending::default(),
         }
     }
 
@@ -224,6 +229,8 @@ impl Exchange {
             note: None,
             cache: None,
             fragments: None,
+            request: None,
+            ending: Ending::default(),
         }
     }
 

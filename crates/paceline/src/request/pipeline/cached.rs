@@ -1,0 +1,74 @@
+//! Acts on the lookup: hit, revalidate, fetch, collapse or bypass.
+//! It decides nothing of what may be stored.
+
+use std::sync::Arc;
+
+use cache::status::CacheStatus;
+use http::{request::Parts, Response, StatusCode};
+
+use super::origin::{self, has_body};
+use crate::{
+    caching::{Fetch, Fetched, Looked, SiteCache},
+    content::body::ResponseBody,
+    observe::in_flight::{Listed, Step},
+    request::{errors, exchange::Exchange, incoming::Arriving, route::Site},
+    support::clock,
+};
+
+/// The response to a request that the cache was asked for.
+pub async fn answer(
+    site: &Arc<Site>,
+    cache: &Arc<SiteCache>,
+    head: &Parts,
+    (body, mut looked): (Option<Arriving>, Looked),
+    exchange: &mut Exchange,
+) -> Response<ResponseBody> {
+    if let Looked::Absent(absent) = &looked {
+        cache.recall(absent, &head.headers).await;
+        looked = cache.look_again(head, has_body(body.as_ref()), exchange);
+    }
+    let wanted = match looked {
+        Looked::Answer(response) => return response,
+        Looked::Refresh(response, wanted) => {
+            // In nobody's name: who asked has had his answer.
+            let unattended = Exchange { hints: None, live: Listed::default(), ..exchange.branch() };
+            tokio::spawn(cache.lead(wanted, head.clone(), unattended, fetch(site)));
+            return response;
+        }
+        Looked::Lead(wanted) => {
+            let asking = cache.lead(wanted, head.clone(), exchange.branch(), fetch(site));
+            let Fetched { response, exchange: branch } = asking.await;
+            exchange.join(branch);
+            return response;
+        }
+        Looked::Join(flight, mut wanted) => {
+            exchange.live.step(Step::Waiting, clock::now());
+            match cache.join(flight, &mut wanted, head).await {
+                Some(response) => return response,
+                None => wanted,
+            }
+        }
+        Looked::Pass(wanted) | Looked::Absent(wanted) => wanted,
+    };
+    if wanted.only_if_cached() {
+        let sentence = "This page is not in the cache, and no other was asked for.";
+        let mut response = errors::status(site, head, exchange, StatusCode::GATEWAY_TIMEOUT, sentence);
+        response.extensions_mut().insert(CacheStatus { detail: Some("only-if-cached"), ..CacheStatus::default() });
+        return response;
+    }
+    let began = cache.begin();
+    let response = origin::ask(site, head, body, exchange).await;
+    cache.passed(wanted, head, response, began).await
+}
+
+/// How the cache asks for what many want: without a body, and to the end.
+fn fetch(site: &Arc<Site>) -> Fetch {
+    let site = site.clone();
+    Arc::new(move |head, mut exchange| {
+        let site = site.clone();
+        Box::pin(async move {
+            let response = origin::ask(&site, &head, None, &mut exchange).await;
+            Fetched { response, exchange }
+        })
+    })
+}

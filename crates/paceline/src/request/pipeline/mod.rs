@@ -1,0 +1,256 @@
+//! A request's way, as a list. Each step lives in a room of its own; here they are composed, and here alone is the order decided.
+//!
+//! Reading order: `run` (from the connection to the answer), `admit` (what is answered before a site is asked), `hit` (the fast path),
+//! `answer` (all the rest), then `cached` (by what the cache has) and `origin` (the app or the upstream).
+
+mod cached;
+mod hit;
+mod origin;
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::{header, request::Parts, Method, Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
+
+use crate::{
+    caching::Looked,
+    content::{body::ResponseBody, compress, fragments},
+    edge::acme::http_01,
+    front::Front,
+    observe::{in_flight::Listed, metrics::Kind},
+    request::{
+        errors,
+        exchange::{Connection, Exchange, Hints, Hold, Upgrade},
+        finish::{self, ExchangeGuard, Manner},
+        forwarded,
+        http2_message::{self, Refused},
+        https_only,
+        incoming::{Arriving, BodyPace},
+        route::Site,
+    },
+    support::clock::{self, Micros},
+};
+use http_guard::{host, strict::Refusal};
+use unix_user::{acting, Acting};
+
+/// What a step that may answer says. Err: the answer; no later step is asked.
+type Step<T = ()> = Result<T, Response<ResponseBody>>;
+
+/// What a connection lends to an exchange.
+pub struct Link {
+    /// Where interim responses go. None: they can't be sent.
+    pub hints: Option<Hints>,
+    /// Counts as a request in flight for as long as it is held.
+    pub hold: Option<Hold>,
+    /// The time that the request's body has, where the connection does not know it by itself.
+    pub pace: Option<Box<dyn BodyPace>>,
+}
+
+/// A request as its connection hands it over.
+struct Received {
+    head: Parts,
+    body: Arriving,
+    /// Whether HTTP/2 lets it pass; HTTP/1.1 was judged before it was parsed.
+    admitted: Result<(), Refused>,
+    manner: Manner,
+}
+
+/// A request that is being answered, or has been: what the cache answers needs no future with room for all the rest.
+///
+/// It is moved once or twice; a box for the answer would cost more.
+#[allow(clippy::large_enum_variant)]
+pub enum Running {
+    Answered(Option<Response<ResponseBody>>),
+    Asking(Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>),
+}
+
+impl Future for Running {
+    type Output = Response<ResponseBody>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response<ResponseBody>> {
+        match self.get_mut() {
+            Running::Answered(response) => response.take().map_or(Poll::Pending, Poll::Ready),
+            Running::Asking(asking) => asking.as_mut().poll(cx),
+        }
+    }
+}
+
+/// Answers one request. Always: whatever goes wrong is an answer too.
+pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Incoming>, link: Link) -> Running {
+    let (mut received, mut exchange) = receive(&front, connection, request, link);
+    let host = exchange.client.host.clone().unwrap_or_else(|| host::host(&received.head).into_owned());
+    let site = front.routes().find(host::split_host(&host).0).cloned();
+    exchange.site = site.as_ref().map(|site| site.metrics.clone());
+    received.manner.site = site.clone();
+    if let Some(capability) = site.as_deref().and_then(fragments::capability) {
+        received.head.headers.append(fragments::SURROGATE_CAPABILITY, capability);
+    }
+
+    let admitted = admit(&front, site.as_ref(), &received, &host, &mut exchange);
+    let Received { head, body, manner, .. } = received;
+    let mut lookup = admitted.as_ref().ok().and_then(|site| hit::look_ahead(site, &head, &body, &exchange));
+    let mut guard = ExchangeGuard::begin(front.clone(), exchange, &head);
+    if let Some(response) = hit::answer(site.as_deref(), lookup.as_mut(), &head, &mut guard.exchange) {
+        return Running::Answered(Some(finish::send(response, guard, &manner)));
+    }
+    guard.exchange.list(&head.method, &head.uri);
+    Running::Asking(Box::pin(async move {
+        let response = match admitted {
+            Ok(site) => answer(&front, &site, &head, body, lookup, &mut guard.exchange).await,
+            Err(answered) => Err(answered),
+        };
+        let (Ok(response) | Err(response)) = response;
+        finish::send(response, guard, &manner)
+    }))
+}
+
+/// Answers what was no request beyond doubt; `request` only stands in its place.
+pub fn refuse(
+    front: &Arc<Front>,
+    connection: Arc<Connection>,
+    request: Request<Incoming>,
+    refusal: Refusal,
+) -> Response<ResponseBody> {
+    let exchange = Exchange::begin(connection, None, None, None);
+    let (head, _) = request.into_parts();
+    let mut guard = ExchangeGuard::begin(front.clone(), exchange, &head);
+    let response = errors::malformed(&mut guard.exchange, refusal);
+    finish::send(response, guard, &Manner::default())
+}
+
+/// Begins the exchange: who asks (behind proxies), what the connection lends, the trace.
+fn receive(
+    front: &Front,
+    connection: Arc<Connection>,
+    mut request: Request<Incoming>,
+    link: Link,
+) -> (Received, Exchange) {
+    let client = forwarded::client(request.headers_mut(), &connection, &front.config.trusted_proxies);
+    let is_http2 = request.version() == Version::HTTP_2;
+    let admitted = if is_http2 { http2_message::admit(&mut request, &front.config.client.heads) } else { Ok(()) };
+    // HTTP/1.0 knows no interim responses (RFC 9110 section 15.2).
+    let hints = link.hints.filter(|_| request.version() == Version::HTTP_11);
+    let web_socket = http2_message::is_web_socket(request.extensions());
+    let upgrade = request.headers().contains_key(header::UPGRADE).then(|| Upgrade {
+        on: hyper::upgrade::on(&mut request),
+        stream: link.hold,
+        live: Listed::default(),
+    });
+    let mut exchange = Exchange::begin(connection, request.headers().get("x-request-id"), hints, upgrade);
+    exchange.client = client;
+    let (mut head, body) = request.into_parts();
+    let body = Arriving::new(body, link.pace);
+    exchange.trace = front.tracer.as_ref().map(|tracer| tracer.begin(&mut head.headers));
+    let asked = Some(compress::Asked::of(&head.method, &head.headers));
+    (Received { head, body, admitted, manner: Manner { site: None, asked, is_http2, web_socket } }, exchange)
+}
+
+/// What is answered before a site is asked. Ok: the site that is.
+fn admit(
+    front: &Front,
+    site: Option<&Arc<Site>>,
+    received: &Received,
+    host: &str,
+    exchange: &mut Exchange,
+) -> Step<Arc<Site>> {
+    let head = &received.head;
+    if let Err(refused) = &received.admitted {
+        return Err(errors::refused(head, exchange, refused.0, refused.1));
+    }
+    // An authority that asks whether a host is served here goes before redirect and host.
+    if let Some(proof) = http_01::answer(front.automatic.as_deref(), head) {
+        return Err(proof);
+    }
+    if head.method == Method::CONNECT {
+        return Err(errors::no_tunnel(head, exchange));
+    }
+    let Some(site) = site else { return Err(errors::unknown_host(front, head, host, exchange)) };
+    if site.config.redirect_https && !exchange.client.https {
+        let redirect = https_only::redirect(head, host, &exchange.client, front.https_port);
+        return Err(redirect.unwrap_or_else(|| {
+            errors::refused(head, exchange, StatusCode::BAD_REQUEST, "This request names no host.")
+        }));
+    }
+    Ok(site.clone())
+}
+
+/// The steps of a site.
+async fn answer(
+    front: &Arc<Front>,
+    site: &Arc<Site>,
+    head: &Parts,
+    body: Arriving,
+    lookup: Option<Looked>,
+    exchange: &mut Exchange,
+) -> Step<Response<ResponseBody>> {
+    rate_limit(site, head, exchange, exchange.timeline.head_read)?;
+    static_file(site, head, exchange).await?;
+    let mut page = page(site, head, Some(body), lookup, exchange).await?;
+    if fragments::asks(page.headers_mut()) && site.config.esi.is_some() {
+        // On the heap, so that other pages have no room for it.
+        return Ok(Box::pin(fragments::answer(front, site, head, exchange, page, include())).await);
+    }
+    Ok(page)
+}
+
+fn rate_limit(site: &Site, head: &Parts, exchange: &mut Exchange, now: Micros) -> Step {
+    let admitted = site.rate_limits.admit(exchange.client.address, head.uri.path(), Duration::from_micros(now));
+    admitted.map_err(|wait| errors::too_often(site, head, exchange, wait))
+}
+
+async fn static_file(site: &Site, head: &Parts, exchange: &mut Exchange) -> Step {
+    let folder = site.folder.as_ref().filter(|folder| !folder.lacks(head.uri.path()));
+    if let (Some(folder), Some(read_as)) = (folder, &site.read_as) {
+        let mut file = Acting::new(read_as.clone(), Box::pin(folder.answer(head))).await;
+        if site.is_files() {
+            file = file.or_else(|| acting(read_as, || folder.method_not_allowed(head)));
+        }
+        if let Some(response) = file {
+            exchange.kind = Kind::Static;
+            return Err(response.map(ResponseBody::stream));
+        }
+    }
+    if site.is_files() {
+        exchange.kind = Kind::Static;
+        return Err(errors::status(site, head, exchange, StatusCode::NOT_FOUND, "There is no such file here."));
+    }
+    Ok(())
+}
+
+/// The page cache, and behind it the origin. Err: the site keeps no pages, so the origin has answered by itself.
+async fn page(
+    site: &Arc<Site>,
+    head: &Parts,
+    body: Option<Arriving>,
+    lookup: Option<Looked>,
+    exchange: &mut Exchange,
+) -> Step<Response<ResponseBody>> {
+    let Some(cache) = &site.cache else { return Err(origin::ask(site, head, body, exchange).await) };
+    let lookup = lookup.unwrap_or_else(|| cache.look(head, origin::has_body(body.as_ref()), exchange));
+    let mut response = cached::answer(site, cache, head, (body, lookup), exchange).await;
+    exchange.cache = Some(cache.tell(head.uri.path(), &mut response));
+    Ok(response)
+}
+
+/// How a fragment is asked for: as a page of its site, from rate limit to cache.
+fn include() -> fragments::Ask {
+    Arc::new(|site, head, mut exchange| {
+        Box::pin(async move {
+            let response = fragment(&site, &head, &mut exchange).await;
+            let (Ok(response) | Err(response)) = response;
+            (response, exchange.note)
+        })
+    })
+}
+
+async fn fragment(site: &Arc<Site>, head: &Parts, exchange: &mut Exchange) -> Step<Response<ResponseBody>> {
+    rate_limit(site, head, exchange, clock::now())?;
+    static_file(site, head, exchange).await?;
+    page(site, head, None, None, exchange).await
+}

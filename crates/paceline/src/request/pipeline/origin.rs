@@ -1,0 +1,67 @@
+//! Where a page comes from: an app's workers, or an upstream.
+//! It knows no cache.
+
+use bytes::Bytes;
+use http::{request::Parts, Response, StatusCode};
+use http_body::Body;
+
+use crate::{
+    content::body::ResponseBody,
+    observe::{in_flight::Step, metrics::Kind},
+    request::{
+        errors,
+        exchange::Exchange,
+        incoming::{self, Arriving, RequestBody},
+        route::Site,
+    },
+    support::clock,
+    upstream,
+    workers::dispatch,
+};
+
+pub fn has_body(body: Option<&Arriving>) -> bool {
+    body.is_some_and(|body| !body.is_end_stream())
+}
+
+/// Reads the body, and asks the app or the upstream.
+pub async fn ask(site: &Site, head: &Parts, body: Option<Arriving>, exchange: &mut Exchange) -> Response<ResponseBody> {
+    // A fragment, or a page that is asked for again in nobody's name, is listed from here.
+    exchange.list(&head.method, &head.uri);
+
+    // body
+    if has_body(body.as_ref()) {
+        exchange.live.step(Step::ReadingBody, clock::now());
+    }
+    let limits = incoming::Limits {
+        max: site.config.max_body,
+        memory: site.config.body_memory,
+        buffer: site.config.buffer_requests,
+    };
+    let body = match body {
+        Some(body) => match incoming::read(body, limits).await {
+            Ok(body) => body,
+            Err(unread) => return errors::unread(site, head, exchange, unread),
+        },
+        None => RequestBody::Memory(Bytes::new()),
+    };
+    exchange.timeline.body_read = clock::now();
+
+    // queue, worker; or upstream
+    exchange.kind = match (&site.app, &site.upstream) {
+        (Some(_), _) => Kind::App,
+        (None, Some(_)) => Kind::Upstream,
+        (None, None) => Kind::Front,
+    };
+    match (&site.app, &site.upstream) {
+        (Some(app), _) => match dispatch::run(app.as_ref(), head, body, exchange).await {
+            Ok(response) => errors::from_app(site, head, exchange, response).await,
+            Err(failure) => errors::failure(site, head, exchange, failure),
+        },
+        // On the heap, so that requests to apps have no room for it.
+        (None, Some(upstream)) => match Box::pin(upstream::run(upstream, head, body, exchange)).await {
+            Ok(response) => response,
+            Err(failure) => errors::upstream_failure(site, head, exchange, failure),
+        },
+        (None, None) => errors::status(site, head, exchange, StatusCode::NOT_FOUND, "There is nothing here."),
+    }
+}
