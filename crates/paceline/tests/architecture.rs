@@ -1,9 +1,12 @@
-//! Holds the map to the land: each file and folder that ARCHITECTURE.md and CONTRIBUTING.md name is there.
+//! Holds the maps to the land: each file and folder that ARCHITECTURE.md, CONTRIBUTING.md and the pages on the inside name is there.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
+
+/// Pages that name files of this checkout.
+const MAPS: [&str; 4] = ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/life-of-a-request.md", "docs/internals.md"];
 
 /// Files of users and of processes, which no checkout has.
 const OF_OTHERS: [&str; 4] = ["paceline.toml", "config/puma.rb", "tmp/restart.txt", "tmp/always_restart.txt"];
@@ -43,7 +46,7 @@ fn every_path_on_the_map_is_there() {
     paths(&checkout(), "", &mut all);
     let is_there = |word: &str| all.iter().any(|path| path == word || path.ends_with(&format!("/{word}")));
     let mut missing = Vec::new();
-    for page in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
+    for page in MAPS {
         let text = fs::read_to_string(checkout().join(page)).expect(page);
         for (number, line) in text.lines().enumerate() {
             // Every second piece is between backquotes.
