@@ -79,7 +79,7 @@ fn check_fields(payload: &[u8]) {
     assert_eq!(fields::pairs(payload).count(), count / 2);
 }
 
-/// As a worker writes it (gem/lib/paceline/frames.rb).
+/// As a worker writes it (gem/lib/paceline/server/frames.rb).
 fn write(reply: &Reply) -> BytesMut {
     let encode = |kind, fill: &dyn Fn(&mut BytesMut)| {
         encode(kind, |out| {

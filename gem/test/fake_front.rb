@@ -5,11 +5,11 @@
 require "socket"
 require "timeout"
 require "rbconfig"
-require "paceline/frames"
+require "paceline/server/frames"
 
 class FakeFront
   F = Paceline::Frames
-  PRELOADER = File.expand_path("../lib/paceline/preloader.rb", __dir__)
+  PRELOADER = File.expand_path("../lib/paceline/server/preloader.rb", __dir__)
   LIMIT = 30
 
   # `number`: of the request that a frame on a channel answers; it is no part of `payload` here.

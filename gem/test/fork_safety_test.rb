@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
 require "helper"
-require "paceline/fork_safety"
+require "paceline/server/fork_safety"
 
 # What keeps a process from being forked, each found and named; and what does not.
 class ForkSafetyTest < Paceline::Test
   # In a process of its own: this one is full of other tests' sockets.
   def obstacles(setup)
     script = <<~RUBY
-      require "paceline/fork_safety"
+      require "paceline/server/fork_safety"
       require "socket"
       $own = { shared: Paceline::ForkSafety.open_ends } # the tests' own
       def look(**own) = $own.update(own)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "helper"
-require "paceline/headers"
+require "paceline/server/headers"
 require "paceline/front_binary"
 
 # The bytes of frames, headers, and the search for the front's program, without any process.

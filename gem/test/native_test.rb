@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "helper"
-require "paceline/headers"
+require "paceline/server/headers"
 require "paceline/native"
 
 # The native part beside its twin in Ruby: the same env and the same bytes, or nil where it leaves the decision to the twin.

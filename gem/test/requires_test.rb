@@ -8,7 +8,7 @@ require "ripper"
 class RequiresTest < Minitest::Test
   ROOT = File.expand_path("../lib/paceline", __dir__)
   # The front runs these, or the app's owner names them (`rackup -s paceline`).
-  ENTRIES = %w[preloader.rb handler.rb].freeze
+  ENTRIES = %w[server/preloader.rb server/handler.rb].freeze
   # What has no Ruby half, and so belongs to no gem.
   CORE = %w[rbconfig socket.so].freeze
   # A path that is computed.
@@ -18,12 +18,12 @@ class RequiresTest < Minitest::Test
   AT_LOAD = { "native.rb" => [COMPUTED] }.freeze # the native part
   # When the app is loaded or runs: within methods, and by files that only methods require.
   LATER = {
-    "app_loader.rb" => [COMPUTED, "bundler", "rack", "rack/builder", "sinatra", "sinatra/base", "stringio"],
     "cache.rb" => ["json"],
     "http/counting.rb" => ["openssl"],
-    "input.rb" => ["tempfile"],
-    "preloader.rb" => ["rack", "stringio"],
-    "puma_config.rb" => ["bundler/setup"],
+    "server/app_loader.rb" => [COMPUTED, "bundler", "rack", "rack/builder", "sinatra", "sinatra/base", "stringio"],
+    "server/input.rb" => ["tempfile"],
+    "server/preloader.rb" => ["rack", "stringio"],
+    "server/puma_config.rb" => ["bundler/setup"],
   }.freeze
 
   def test_server_side_requires_only_what_is_listed

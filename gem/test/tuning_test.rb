@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require "helper"
-require "paceline/tuning"
-require "paceline/out_of_band_gc"
+require "paceline/server/tuning"
+require "paceline/server/out_of_band_gc"
 
 # What is done to a loaded app before the fork, and the collector that works between requests.
 class TuningTest < Paceline::Test

@@ -277,7 +277,7 @@ stdout_redirect "written"
     File.chmod(0o700, gem)
     server = serve_as_itself(owned("config.ru" => WHO), env: { "PACELINE_GEM_DIR" => gem }, ready: false)
 
-    server.wait_for(/nobody can't read the server's own file #{gem}\/lib\/paceline\/preloader\.rb: Permission denied/)
+    server.wait_for(/nobody can't read the server's own file #{gem}\/lib\/paceline\/server\/preloader\.rb: Permission denied/)
     server.wait_for(/did not start/)
   end
 

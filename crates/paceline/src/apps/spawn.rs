@@ -30,9 +30,9 @@ pub struct Spawned {
     pub notice: Option<String>,
 }
 
-/// The folder with `lib/paceline/preloader.rb`: `$PACELINE_GEM_DIR`, or `gem/` of the checkout the program was built in.
+/// The folder with `lib/paceline/server/preloader.rb`: `$PACELINE_GEM_DIR`, or `gem/` of the checkout the program was built in.
 pub fn gem_dir() -> io::Result<PathBuf> {
-    let here = |dir: &Path| dir.join("lib/paceline/preloader.rb").is_file();
+    let here = |dir: &Path| dir.join("lib/paceline/server/preloader.rb").is_file();
     if let Some(dir) = std::env::var_os("PACELINE_GEM_DIR").map(PathBuf::from) {
         if here(&dir) {
             return Ok(dir);
@@ -62,7 +62,7 @@ const MANAGERS: [&str; 7] = [
 /// Starts the preloader of `site` in `root` (the real path of its root), as `run_as` says.
 /// Must be called on the main thread: the kernel ties PDEATHSIG to the thread that started the child.
 pub fn preloader(site: &SiteConfig, root: &Path, run_as: RunAs, learned: &Learned) -> io::Result<Spawned> {
-    let script = gem_dir()?.join("lib/paceline/preloader.rb");
+    let script = gem_dir()?.join("lib/paceline/server/preloader.rb");
     let (ours, theirs) = UnixStream::pair()?;
     fcntl_setfd(theirs.as_fd(), FdFlags::empty())?;
     let mut env = environment(site, &run_as);

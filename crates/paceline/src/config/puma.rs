@@ -14,7 +14,7 @@ use super::{bind, layer::Layer, options::named, value::Value};
 use unix_user::{self, RunAs};
 
 /// Read by `ruby -`, so that it is found wherever the program is installed.
-const SCRIPT: &str = include_str!("../../../../gem/lib/paceline/puma_config.rb");
+const SCRIPT: &str = include_str!("../../../../gem/lib/paceline/server/puma_config.rb");
 const LIMIT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(3);
 /// How long each part of what Ruby wrote is waited for once it has ended. A process that the file left behind may keep the

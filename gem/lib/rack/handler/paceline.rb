@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Registers the handler with Rack 2 (`rackup -s paceline`). All it does is in paceline/handler.rb.
-require_relative "../../paceline/handler"
+# Registers the handler with Rack 2 (`rackup -s paceline`). All it does is in paceline/server/handler.rb.
+require_relative "../../paceline/server/handler"
 
 module Rack
   module Handler

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Registers the handler with rackup 2 (`rackup -s paceline`). All it does is in paceline/handler.rb.
+# Registers the handler with rackup 2 (`rackup -s paceline`). All it does is in paceline/server/handler.rb.
 require "rackup/handler"
-require_relative "../../paceline/handler"
+require_relative "../../paceline/server/handler"
 
 module Rackup
   module Handler

@@ -4,7 +4,7 @@
 require_relative "frames"
 require_relative "outbound_calls"
 require_relative "process_times"
-require_relative "spans"
+require_relative "../spans"
 
 module Paceline
   class Counting

@@ -18,7 +18,7 @@ module Paceline
       unless @counted
         return unless defined?(::OpenSSL::SSL::SSLSocket)
 
-        require_relative "http/counting"
+        require_relative "../http/counting"
         @counted = true
       end
       HTTP::Account.open

@@ -4,7 +4,7 @@
 # the request; the front has.
 require_relative "frames"
 require_relative "input"
-require_relative "version"
+require_relative "../version"
 
 module Paceline
   class RequestEnv

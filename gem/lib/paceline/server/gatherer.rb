@@ -4,7 +4,7 @@
 # DELAY. So a body of a thousand small strings is one write, and one that trickles is not held back. A body that ends before anything
 # was sent was never a stream: its length is known, and an exception on the way is a page and no torn response.
 require_relative "frames"
-require_relative "native"
+require_relative "../native"
 
 module Paceline
   class Gatherer

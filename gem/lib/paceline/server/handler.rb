@@ -3,7 +3,7 @@
 # `rackup -s paceline` and `rails server -u paceline`: this process, which holds the app already, becomes the
 # preloader, and the front runs as its child. Listens on nothing itself.
 require "socket.so"
-require_relative "front_binary"
+require_relative "../front_binary"
 require_relative "preloader"
 
 module Paceline

@@ -5,7 +5,7 @@
 module Paceline
   class Failure
     MAX_TEXT = 256 * 1024
-    OWN = File.join(__dir__, "")
+    OWN = File.join(File.expand_path("..", __dir__), "")
     private_constant :OWN
 
     # Raised in the place of an `exit` or `abort` that the app called while it started.
