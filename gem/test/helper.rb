@@ -5,11 +5,11 @@ ENV["MT_NO_PLUGINS"] = "1" # plugins of gems that happen to be installed
 require "minitest/autorun"
 require "open3"
 require "tmpdir"
-require "fake_front"
+require "support/fake_front"
 
 # Whoever runs the tests in the background ignores these, and so would the processes that are tested.
 %w[INT QUIT HUP].each { |name| trap(name, "DEFAULT") }
-require "hang_watch"
+require "support/hang_watch"
 
 module Paceline
   class Test < Minitest::Test

@@ -7,7 +7,7 @@ require "net/http"
 require "socket"
 require "timeout"
 require "tmpdir"
-require_relative "../../../gem/test/hang_watch"
+require_relative "../../../gem/test/support/hang_watch"
 
 module Scenario
   CHECKOUT = File.expand_path("../../..", __dir__)

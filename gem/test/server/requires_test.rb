@@ -6,7 +6,7 @@ require "helper"
 require "ripper"
 
 class RequiresTest < Minitest::Test
-  ROOT = File.expand_path("../lib/paceline", __dir__)
+  ROOT = File.expand_path("../../lib/paceline", __dir__)
   # The front runs these, or the app's owner names them (`rackup -s paceline`).
   ENTRIES = %w[server/preloader.rb server/handler.rb].freeze
   # What has no Ruby half, and so belongs to no gem.

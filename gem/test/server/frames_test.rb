@@ -2,7 +2,6 @@
 
 require "helper"
 require "paceline/server/headers"
-require "paceline/front_binary"
 
 # The bytes of frames, headers, and the search for the front's program, without any process.
 class FramesTest < Paceline::Test
@@ -52,16 +51,6 @@ class FramesTest < Paceline::Test
     ["1\r\n2", "\0", "\r"].each do |value|
       assert_raises(Paceline::InvalidResponse, value.inspect) { headers.encode({ "a" => value }) }
       assert_raises(Paceline::InvalidResponse, value.inspect) { headers.encode({ "a" => [value] }) }
-    end
-  end
-
-  def test_front_is_no_stub_and_never_guessed_when_named
-    in_tmpdir("stub" => "#!/bin/sh\n", "plain" => "x") do |dir|
-      File.chmod(0o755, File.join(dir, "stub"))
-      refute Paceline::FrontBinary.program?(File.join(dir, "stub"))
-      refute Paceline::FrontBinary.program?(File.join(dir, "plain"))
-      refute Paceline::FrontBinary.program?(dir)
-      assert Paceline::FrontBinary.program?(RbConfig.ruby)
     end
   end
 end

@@ -9,7 +9,7 @@ require "paceline/server/frames"
 
 class FakeFront
   F = Paceline::Frames
-  PRELOADER = File.expand_path("../lib/paceline/server/preloader.rb", __dir__)
+  PRELOADER = File.expand_path("../../lib/paceline/server/preloader.rb", __dir__)
   LIMIT = 30
 
   # `number`: of the request that a frame on a channel answers; it is no part of `payload` here.

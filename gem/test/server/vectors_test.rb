@@ -4,7 +4,7 @@ require "helper"
 
 # The golden vectors that the front reads too: every frame decodes to its meaning, and what Ruby sends encodes to it.
 class VectorsTest < Paceline::Test
-  FOLDER = File.expand_path("../../test/vectors", __dir__)
+  FOLDER = File.expand_path("../../../test/vectors", __dir__)
 
   class Vector
     def initialize(path)

@@ -7,7 +7,7 @@ require "helper"
 class HandlerTest < Paceline::Test
   FRONT = <<~'RUBY'
     $LOAD_PATH.unshift(*ENV.fetch("LIBS").split(":"))
-    require "fake_front"
+    require "support/fake_front"
     F = Paceline::Frames
     at = ARGV.index("--adopt-control-fd")
     control = FakeFront::UnbufferedWire.new(UNIXSocket.for_fd(ARGV[at + 1].to_i))
@@ -37,8 +37,8 @@ class HandlerTest < Paceline::Test
     in_tmpdir(files) do |dir|
       stub = File.join(dir, "front")
       write_stub(stub, File.join(dir, "front.rb"))
-      lib = File.expand_path("../lib", __dir__)
-      env = { "PACELINE_BIN" => stub, "LIBS" => "#{lib}:#{__dir__}", "RACK_ENV" => nil, "RUBYLIB" => lib }
+      lib = File.expand_path("../../lib", __dir__)
+      env = { "PACELINE_BIN" => stub, "LIBS" => "#{lib}:#{File.expand_path("..", __dir__)}", "RACK_ENV" => nil, "RUBYLIB" => lib }
       IO.popen(env, [*command, "-s", "paceline", "-o", "::1", "-p", "4711", "-O", "Threads=3", "-E", "deployment", "-P", "rack.pid"],
                chdir: dir, err: %i[child out]) do |io|
         lines = []

@@ -8,8 +8,8 @@ require "paceline/server/puma_config"
 
 # Puma's configuration file: its settings, hooks and mistakes.
 class PumaConfigTest < Minitest::Test
-  SCRIPT = File.expand_path("../lib/paceline/server/puma_config.rb", __dir__)
-  FILES = File.expand_path("puma_configs", __dir__)
+  SCRIPT = File.expand_path("../../lib/paceline/server/puma_config.rb", __dir__)
+  FILES = File.expand_path("../puma_configs", __dir__)
   CALLS = []
   Object.const_set(:CALLS, CALLS) unless Object.const_defined?(:CALLS)
 

@@ -21,7 +21,7 @@ class ForkSafetyTest < Paceline::Test
       exit!
     RUBY
     in_tmpdir("app.rb" => script) do |dir|
-      IO.popen([RbConfig.ruby, "-I", File.expand_path("../lib", __dir__), File.join(dir, "app.rb")], chdir: dir, &:read).gsub("#{dir}/", "").lines(chomp: true)
+      IO.popen([RbConfig.ruby, "-I", File.expand_path("../../lib", __dir__), File.join(dir, "app.rb")], chdir: dir, &:read).gsub("#{dir}/", "").lines(chomp: true)
     end
   end
 
