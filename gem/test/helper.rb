@@ -13,7 +13,7 @@ require "support/hang_watch"
 
 module Paceline
   class Test < Minitest::Test
-    F = Frames
+    F = Server::Frames
     APPS = File.expand_path("apps", __dir__)
 
     # A worker of the app in test/apps/bodies; one for all tests that leave it as they found it.

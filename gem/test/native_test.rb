@@ -38,7 +38,7 @@ class NativeTest < Paceline::Test
 
   def test_headers_are_what_ruby_makes_of_them
     plain = { "content-type" => "text/html; charset=utf-8", "X-A" => "", "x-umlaut" => "\u00fc", "x-bytes" => "\xff" }
-    assert_equal Paceline::Headers.new.encode(plain), N.header_pairs(plain)
+    assert_equal Paceline::Server::Headers.new.encode(plain), N.header_pairs(plain)
     [{ "a" => 1 }, { a: "1" }, { "a" => %w[1 2] }, { "a" => "1\n2" }, { "a" => "1\r" }, { "a" => "\0" }, { "a b" => "1" }, { "" => "1" },
      { "rack.hijack" => "1" }, { "a" => nil }, [%w[a 1]], nil, Class.new(Hash)["a", "1"], { "\u00fc" => "1" }].each do |odd|
       assert_nil N.header_pairs(odd), odd.inspect
@@ -49,7 +49,7 @@ class NativeTest < Paceline::Test
     counted = F::Counters.new(2, 3, 4, 5, 2**40, "render\x0012\x001\0")
     headers = { "content-type" => "text/plain", "x-a" => "1" }
     [[], ["one", "", "two"], ["x" * 70_000, "y"], Array.new(200) { "z" * 5000 }, Array.new(5000) { "m" }].each do |parts|
-      expected = F.response_head(2**63 + 9, 201, F::BUSY, counted, Paceline::Headers.new.encode(headers), parts.sum(&:bytesize)) + parts.join
+      expected = F.response_head(2**63 + 9, 201, F::BUSY, counted, Paceline::Server::Headers.new.encode(headers), parts.sum(&:bytesize)) + parts.join
       ours, theirs = UNIXSocket.pair
       reader = Thread.new { theirs.read }
       assert_equal true, N.respond(ours.fileno, 2**63 + 9, 201, F::BUSY, counted, headers, parts)

@@ -105,7 +105,7 @@ class ForkedChildrenTest < Minitest::Test
   # The lock behind the lock: what comes from nobody knows where is never shown to anybody.
   def test_an_answer_with_a_wrong_number_is_a_502_and_its_worker_is_replaced
     server = serve(app("config.ru" => <<~RUBY), "-w", "1", "-t", "1")
-      F = Paceline::Frames
+      F = Paceline::Server::Frames
       def forged(number) = F.response_head(number, 200, 0, F::Counters.new(0, 0, 0, 0, 0, ""), "", 6) + "forged"
       run(lambda do |env|
         channel = Thread.current[:paceline_channel]

@@ -10,12 +10,12 @@ class ForkSafetyTest < Paceline::Test
     script = <<~RUBY
       require "paceline/server/fork_safety"
       require "socket"
-      $own = { shared: Paceline::ForkSafety.open_ends } # the tests' own
+      $own = { shared: Paceline::Server::ForkSafety.open_ends } # the tests' own
       def look(**own) = $own.update(own)
       held = begin
       #{setup}
       end
-      print Paceline::ForkSafety.new(**$own).obstacles.join("\\n")
+      print Paceline::Server::ForkSafety.new(**$own).obstacles.join("\\n")
       $stdout.flush
       Process.kill(:KILL, $child) if $child
       exit!
@@ -61,8 +61,8 @@ class ForkSafetyTest < Paceline::Test
   end
 
   def test_what_was_open_when_the_process_was_forked_does_no_harm
-    assert_empty obstacles("pair = UNIXSocket.pair\nlook(shared: Paceline::ForkSafety.open_ends)\npair")
-    assert_equal 2, obstacles("look(shared: Paceline::ForkSafety.open_ends)\nUNIXSocket.pair").size
+    assert_empty obstacles("pair = UNIXSocket.pair\nlook(shared: Paceline::Server::ForkSafety.open_ends)\npair")
+    assert_equal 2, obstacles("look(shared: Paceline::Server::ForkSafety.open_ends)\nUNIXSocket.pair").size
   end
 
   def test_what_nobody_holds_is_closed_first

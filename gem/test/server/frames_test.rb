@@ -10,12 +10,12 @@ class FramesTest < Paceline::Test
     assert_equal ["a", "", "b"], F.parse_fields("a\0\0b\0")
     assert_equal [], F.parse_fields("")
     assert_equal "ab\0".b, F.fields("a\0b")
-    assert_raises(Paceline::ProtocolError) { F.parse_fields("a") }
+    assert_raises(Paceline::Server::ProtocolError) { F.parse_fields("a") }
   end
 
   def test_pairs
     assert_equal({ "a" => "1", "b" => "" }, F.parse_pairs("a\x001\0b\0\0"))
-    assert_raises(Paceline::ProtocolError) { F.parse_pairs("a\0") }
+    assert_raises(Paceline::Server::ProtocolError) { F.parse_pairs("a\0") }
   end
 
   def test_env_of_any_size
@@ -32,7 +32,7 @@ class FramesTest < Paceline::Test
   end
 
   def test_headers
-    headers = Paceline::Headers.new
+    headers = Paceline::Server::Headers.new
     assert_equal F.fields("a", "1", "b", "x", "b", "y", "c", "3"),
                  headers.encode({ "a" => 1, "b" => "x\n\ny", :c => %w[3], "d" => nil, "rack.x" => 5 })
     assert_equal "", headers.encode(nil)
@@ -44,7 +44,7 @@ class FramesTest < Paceline::Test
   end
 
   def test_refused_headers
-    headers = Paceline::Headers.new
+    headers = Paceline::Server::Headers.new
     ["", "a b", "a:", "a\n", "\u00fc", "a\0"].each do |name|
       2.times { assert_raises(Paceline::InvalidResponse, name.inspect) { headers.encode({ name => "1" }) } }
     end

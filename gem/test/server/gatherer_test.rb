@@ -11,7 +11,7 @@ class GathererTest < Paceline::Test
 
     def initialize
       @written = Thread::Queue.new
-      @worker = Struct.new(:flusher).new(Paceline::Flusher.new)
+      @worker = Struct.new(:flusher).new(Paceline::Server::Flusher.new)
       @writable = true
     end
 
@@ -21,7 +21,7 @@ class GathererTest < Paceline::Test
   end
 
   def gatherer(channel = Channel.new, immediate: false)
-    Paceline::Gatherer.new(channel, 7, "HEAD".b, immediate: immediate)
+    Paceline::Server::Gatherer.new(channel, 7, "HEAD".b, immediate: immediate)
   end
 
   def flusher_thread = Thread.list.select { |thread| thread.name == "paceline flusher" }.last
@@ -68,7 +68,7 @@ class GathererTest < Paceline::Test
   def test_full_writes_are_not_waited_with
     channel = Channel.new
     gathered = gatherer(channel)
-    gathered.add("x" * Paceline::Gatherer::LIMIT)
+    gathered.add("x" * Paceline::Server::Gatherer::LIMIT)
     assert_equal 1, channel.written.size
     immediate = gatherer(channel, immediate: true)
     immediate.add("y")

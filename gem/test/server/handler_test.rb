@@ -8,7 +8,7 @@ class HandlerTest < Paceline::Test
   FRONT = <<~'RUBY'
     $LOAD_PATH.unshift(*ENV.fetch("LIBS").split(":"))
     require "support/fake_front"
-    F = Paceline::Frames
+    F = Paceline::Server::Frames
     at = ARGV.index("--adopt-control-fd")
     control = FakeFront::UnbufferedWire.new(UNIXSocket.for_fd(ARGV[at + 1].to_i))
     puts "arguments #{(ARGV[0...at] + ARGV[at + 2..]).join(" ")}"

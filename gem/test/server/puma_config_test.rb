@@ -14,14 +14,14 @@ class PumaConfigTest < Minitest::Test
   Object.const_set(:CALLS, CALLS) unless Object.const_defined?(:CALLS)
 
   def load(name, environment = nil)
-    Paceline::PumaConfig.load(File.join(FILES, "#{name}.rb"), environment)
+    Paceline::Server::PumaConfig.load(File.join(FILES, "#{name}.rb"), environment)
   end
 
   def evaluate(text)
     Dir.mktmpdir do |dir|
       path = File.join(dir, "puma.rb")
       File.write(path, text)
-      Paceline::PumaConfig.load(path)
+      Paceline::Server::PumaConfig.load(path)
     end
   end
 
@@ -123,7 +123,7 @@ class PumaConfigTest < Minitest::Test
   end
 
   def test_every_word_of_puma_is_known
-    words = Paceline::PumaConfig::GRANTED + Paceline::PumaConfig::WITHOUT_MEANING
+    words = Paceline::Server::PumaConfig::GRANTED + Paceline::Server::PumaConfig::WITHOUT_MEANING
     words.each { |name| evaluate("#{name} 1, 2\n#{name}(a: 1)\n#{name} { }") }
   end
 

@@ -5,7 +5,7 @@ require "helper"
 # Each kind of body and each rule of a response, over a real worker; once plain and once under Rack::Lint.
 module ResponseRules
   THIS = File.expand_path(__FILE__)
-  F = Paceline::Frames
+  F = Paceline::Server::Frames
 
   def setup
     @front, @worker, @rack = Paceline::Test.shared(lint?)

@@ -21,7 +21,7 @@ class TuningTest < Paceline::Test
     before = %w[RUBY_YJIT_ENABLE RUBYOPT].to_h { |name| [name, ENV.fetch(name, nil)] }
     before.each_key { |name| ENV.delete(name) }
     ENV.update(env)
-    Paceline::Tuning.new({ "yjit" => "auto", "environment" => "production" }.merge(settings.transform_keys(&:to_s))).prepare(nil)
+    Paceline::Server::Tuning.new({ "yjit" => "auto", "environment" => "production" }.merge(settings.transform_keys(&:to_s))).prepare(nil)
     yjit&.calls
   ensure
     RubyVM.send(:remove_const, :YJIT) if yjit
@@ -65,7 +65,7 @@ class TuningTest < Paceline::Test
   end
 
   def test_the_heap_s_size_is_told_in_variables_of_this_ruby
-    words = Paceline::Tuning.new({}).heap.split
+    words = Paceline::Server::Tuning.new({}).heap.split
     refute_empty words
     words.each { |word| assert_match(/\ARUBY_GC_HEAP_(\d_)?INIT_SLOTS=\d+0000\z/, word) }
   end
@@ -80,7 +80,7 @@ class TuningTest < Paceline::Test
       raise "no" if env["PATH_INFO"] == "/bad"
       [env["PATH_INFO"] == "/ill" ? 500 : 200, {}, body]
     end
-    tuning = Paceline::Tuning.new({ "warm_up" => "/a?b=c /bad /ill", "host" => "shop.test", "yjit" => "off" })
+    tuning = Paceline::Server::Tuning.new({ "warm_up" => "/a?b=c /bad /ill", "host" => "shop.test", "yjit" => "off" })
     _, err = capture_io { tuning.prepare(app) }
     assert_equal ["GET", "/a", "b=c", "shop.test", "https", ""], asked.first
     assert_equal 3, asked.size
@@ -94,7 +94,7 @@ class TuningTest < Paceline::Test
       @left = Thread.new { sleep }
       [200, {}, []]
     end
-    _, err = capture_io { Paceline::Tuning.new({ "warm_up" => "/", "yjit" => "off" }).prepare(app) }
+    _, err = capture_io { Paceline::Server::Tuning.new({ "warm_up" => "/", "yjit" => "off" }).prepare(app) }
     assert_match(/warm_up left 1 thread running/, err)
   ensure
     @left&.kill
@@ -102,7 +102,7 @@ class TuningTest < Paceline::Test
 
   # How often it collects.
   def collections(io, others_rest: true)
-    collector = Paceline::OutOfBandGC.new
+    collector = Paceline::Server::OutOfBandGC.new
     GC.start
     20.times.sum do
       Array.new(GC.stat(:heap_free_slots) / 10) { Object.new }

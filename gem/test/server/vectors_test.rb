@@ -14,7 +14,7 @@ class VectorsTest < Paceline::Test
     def all(key) = @lines.select { |line| line[0] == key }.map { |line| unescape(line[1]) }
     def one(key) = all(key).first
     def type = one("type")
-    def number = Paceline::Frames.const_get(type == "END" ? "END_" : type)
+    def number = Paceline::Server::Frames.const_get(type == "END" ? "END_" : type)
     def frame = [one("hex")].pack("H*")
     def payload = frame.byteslice(5..)
     def flags = Integer(one("flags"))
@@ -23,7 +23,7 @@ class VectorsTest < Paceline::Test
 
     def counters
       values = %w[chunks gc allocated started finished].map { |key| Integer(one(key)) }
-      Paceline::Frames::Counters.new(*values, Paceline::Frames.fields(*all("span")))
+      Paceline::Server::Frames::Counters.new(*values, Paceline::Server::Frames.fields(*all("span")))
     end
 
     private

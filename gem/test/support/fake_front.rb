@@ -8,7 +8,7 @@ require "rbconfig"
 require "paceline/server/frames"
 
 class FakeFront
-  F = Paceline::Frames
+  F = Paceline::Server::Frames
   PRELOADER = File.expand_path("../../lib/paceline/server/preloader.rb", __dir__)
   LIMIT = 30
 

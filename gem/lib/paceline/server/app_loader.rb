@@ -5,117 +5,119 @@
 require_relative "tuning"
 
 module Paceline
-  class AppLoader
-    attr_reader :app, :root, :kind
+  module Server
+    class AppLoader
+      attr_reader :app, :root, :kind
 
-    # `settings` are START's pairs; the block is told of each step (name, "begin" or "done").
-    def initialize(settings, &on_step)
-      @root = settings.fetch("root")
-      @kind = settings["kind"].to_s
-      @rackup = settings["rackup"].to_s
-      @environment = settings["environment"].to_s
-      @gemfile = settings["gemfile"].to_s
-      @tuning = Tuning.new(settings)
-      @on_step = on_step || ->(_name, _edge) {}
-      @current_step = "bundler"
-    end
-
-    # The step under way, for the failure report.
-    attr_reader :current_step
-
-    def prepare
-      Dir.chdir(@root)
-      unless @environment.empty?
-        ENV["RACK_ENV"] = ENV["RAILS_ENV"] = ENV["APP_ENV"] = @environment
+      # `settings` are START's pairs; the block is told of each step (name, "begin" or "done").
+      def initialize(settings, &on_step)
+        @root = settings.fetch("root")
+        @kind = settings["kind"].to_s
+        @rackup = settings["rackup"].to_s
+        @environment = settings["environment"].to_s
+        @gemfile = settings["gemfile"].to_s
+        @tuning = Tuning.new(settings)
+        @on_step = on_step || ->(_name, _edge) {}
+        @current_step = "bundler"
       end
-      step("bundler") { set_up_bundler }
-    end
 
-    def load
-      step("boot") { @app = boot }
-      step("preload") { warm }
-      @app
-    end
+      # The step under way, for the failure report.
+      attr_reader :current_step
 
-    # Ruby, Rack and Rails as they were loaded.
-    def versions
-      { "ruby" => RUBY_VERSION, "rack" => rack_release, "rails" => rails_version }
-    end
-
-    def rack_release
-      defined?(::Rack) && ::Rack.respond_to?(:release) ? ::Rack.release.to_s : ""
-    end
-
-    private
-
-    def step(name)
-      @current_step = name
-      @on_step.call(name, "begin")
-      yield
-      @on_step.call(name, "done")
-    end
-
-    def set_up_bundler
-      return if @gemfile.empty?
-      ENV["BUNDLE_GEMFILE"] = File.expand_path(@gemfile, @root)
-      require "bundler"
-      Bundler.setup
-    end
-
-    def boot
-      app =
-        case @kind
-        when "rails" then boot_rails
-        when "sinatra" then boot_sinatra
-        else boot_rack
+      def prepare
+        Dir.chdir(@root)
+        unless @environment.empty?
+          ENV["RACK_ENV"] = ENV["RAILS_ENV"] = ENV["APP_ENV"] = @environment
         end
-      require "rack"
-      require "stringio"
-      app
-    end
+        step("bundler") { set_up_bundler }
+      end
 
-    def boot_rails
-      require File.join(@root, "config", "environment")
-      File.file?(rackup_path) ? parse_rackup : ::Rails.application
-    end
+      def load
+        step("boot") { @app = boot }
+        step("preload") { warm }
+        @app
+      end
 
-    def boot_rack
-      require "rack"
-      parse_rackup
-    end
+      # Ruby, Rack and Rails as they were loaded.
+      def versions
+        { "ruby" => RUBY_VERSION, "rack" => rack_release, "rails" => rails_version }
+      end
 
-    # Rack 2 returns [app, options], Rack 3 the app.
-    def parse_rackup
-      require "rack"
-      require "rack/builder"
-      built = ::Rack::Builder.parse_file(rackup_path)
-      built.is_a?(Array) ? built.first : built
-    end
+      def rack_release
+        defined?(::Rack) && ::Rack.respond_to?(:release) ? ::Rack.release.to_s : ""
+      end
 
-    def boot_sinatra
-      file = rackup_path("app.rb")
-      require "sinatra/base"
-      ::Sinatra::Application.set(:run, false) if defined?(::Sinatra::Application)
-      require "sinatra"
-      ::Sinatra::Application.set(:run, false)
-      ::Sinatra::Application.set(:app_file, file)
-      require file
-      ::Sinatra::Application.set(:run, false)
-      ::Sinatra::Application
-    end
+      private
 
-    def rackup_path(default = "config.ru")
-      File.expand_path(@rackup.empty? ? default : @rackup, @root)
-    end
+      def step(name)
+        @current_step = name
+        @on_step.call(name, "begin")
+        yield
+        @on_step.call(name, "done")
+      end
 
-    # What is better done once, before the fork, than in each worker. Rails loads its classes by its own setting.
-    def warm
-      @app.to_app if @app.respond_to?(:to_app) && !@app.respond_to?(:call)
-      @tuning.prepare(@app)
-    end
+      def set_up_bundler
+        return if @gemfile.empty?
+        ENV["BUNDLE_GEMFILE"] = File.expand_path(@gemfile, @root)
+        require "bundler"
+        Bundler.setup
+      end
 
-    def rails_version
-      defined?(::Rails) && ::Rails.respond_to?(:version) ? ::Rails.version.to_s : ""
+      def boot
+        app =
+          case @kind
+          when "rails" then boot_rails
+          when "sinatra" then boot_sinatra
+          else boot_rack
+          end
+        require "rack"
+        require "stringio"
+        app
+      end
+
+      def boot_rails
+        require File.join(@root, "config", "environment")
+        File.file?(rackup_path) ? parse_rackup : ::Rails.application
+      end
+
+      def boot_rack
+        require "rack"
+        parse_rackup
+      end
+
+      # Rack 2 returns [app, options], Rack 3 the app.
+      def parse_rackup
+        require "rack"
+        require "rack/builder"
+        built = ::Rack::Builder.parse_file(rackup_path)
+        built.is_a?(Array) ? built.first : built
+      end
+
+      def boot_sinatra
+        file = rackup_path("app.rb")
+        require "sinatra/base"
+        ::Sinatra::Application.set(:run, false) if defined?(::Sinatra::Application)
+        require "sinatra"
+        ::Sinatra::Application.set(:run, false)
+        ::Sinatra::Application.set(:app_file, file)
+        require file
+        ::Sinatra::Application.set(:run, false)
+        ::Sinatra::Application
+      end
+
+      def rackup_path(default = "config.ru")
+        File.expand_path(@rackup.empty? ? default : @rackup, @root)
+      end
+
+      # What is better done once, before the fork, than in each worker. Rails loads its classes by its own setting.
+      def warm
+        @app.to_app if @app.respond_to?(:to_app) && !@app.respond_to?(:call)
+        @tuning.prepare(@app)
+      end
+
+      def rails_version
+        defined?(::Rails) && ::Rails.respond_to?(:version) ? ::Rails.version.to_s : ""
+      end
     end
   end
 end

@@ -11,240 +11,242 @@ require_relative "hijack"
 require_relative "../uninterrupted"
 
 module Paceline
-  class Channel
-    EMPTY = "".b.freeze
-    READ_SIZE = 16_384
-    LARGE_READ = 256 * 1024
-    SHUT_RD = 0
-    PENDING_MAX = 1024 * 1024
-    WHOLE = "\0"
-    F_GETFL = 3
-    F_SETFL = 4
-    private_constant :EMPTY, :READ_SIZE, :LARGE_READ, :PENDING_MAX, :WHOLE, :SHUT_RD, :F_GETFL, :F_SETFL
+  module Server
+    class Channel
+      EMPTY = "".b.freeze
+      READ_SIZE = 16_384
+      LARGE_READ = 256 * 1024
+      SHUT_RD = 0
+      PENDING_MAX = 1024 * 1024
+      WHOLE = "\0"
+      F_GETFL = 3
+      F_SETFL = 4
+      private_constant :EMPTY, :READ_SIZE, :LARGE_READ, :PENDING_MAX, :WHOLE, :SHUT_RD, :F_GETFL, :F_SETFL
 
-    # Ruby makes pipes and sockets non-blocking.
-    def self.make_blocking(io)
-      io.fcntl(F_SETFL, io.fcntl(F_GETFL) & ~File::NONBLOCK)
-    end
+      # Ruby makes pipes and sockets non-blocking.
+      def self.make_blocking(io)
+        io.fcntl(F_SETFL, io.fcntl(F_GETFL) & ~File::NONBLOCK)
+      end
 
-    attr_reader :worker, :number, :io
+      attr_reader :worker, :number, :io
 
-    # The number of the request in hand, which each frame of its answer repeats.
-    attr_reader :request
+      # The number of the request in hand, which each frame of its answer repeats.
+      attr_reader :request
 
-    # Seconds that a request may take before its worker is given up, or nil.
-    def patience
-      @worker.patience
-    end
+      # Seconds that a request may take before its worker is given up, or nil.
+      def patience
+        @worker.patience
+      end
 
-    def initialize(worker, number, io)
-      @worker = worker
-      @number = number
-      @busy = false
-      @surrendered = @cancelled = false
-      @request = 0
-      @input = nil
-      attach(io)
-      @request_env = RequestEnv.new(self, worker.rack3)
-      @response = Response.new(self)
-    end
-
-    # The thread's life: until the worker drains or the front closes the channel.
-    def run
-      @ended = false
-      run_hooks(:before_thread_start)
-      while (type = next_frame)
-        serve if type == Frames::REQUEST
+      def initialize(worker, number, io)
+        @worker = worker
+        @number = number
         @busy = false
-        break if @worker.draining?
-        @worker.rested(self) if @buffer.empty?
+        @surrendered = @cancelled = false
+        @request = 0
+        @input = nil
+        attach(io)
+        @request_env = RequestEnv.new(self, worker.rack3)
+        @response = Response.new(self)
       end
-      @ended = true
-      run_hooks(:before_thread_exit)
-    rescue ProtocolError, Control::Gone, NoMemoryError => e
-      @worker.broken(e)
-    rescue SystemCallError, IOError
-      @ended = true # the front closed the channel; its control socket tells the rest
-    ensure
-      @io.close unless @io.closed?
-    end
 
-    def busy?
-      @busy
-    end
+      # The thread's life: until the worker drains or the front closes the channel.
+      def run
+        @ended = false
+        run_hooks(:before_thread_start)
+        while (type = next_frame)
+          serve if type == Frames::REQUEST
+          @busy = false
+          break if @worker.draining?
+          @worker.rested(self) if @buffer.empty?
+        end
+        @ended = true
+        run_hooks(:before_thread_exit)
+      rescue ProtocolError, Control::Gone, NoMemoryError => e
+        @worker.broken(e)
+      rescue SystemCallError, IOError
+        @ended = true # the front closed the channel; its control socket tells the rest
+      ensure
+        @io.close unless @io.closed?
+      end
 
-    # False when the app killed the thread in the middle of a request.
-    def ended?
-      @ended
-    end
+      def busy?
+        @busy
+      end
 
-    # Called from the main thread: an idle thread sees the end of its channel, a busy one ends after its request.
-    # What the front has sent already is still read.
-    def drain
-      @io.shutdown(SHUT_RD) unless @busy || IO.select(@alone, nil, nil, 0)
-    rescue SystemCallError, IOError
-      nil
-    end
+      # False when the app killed the thread in the middle of a request.
+      def ended?
+        @ended
+      end
 
-    # In a child that the application has forked: nothing is read from here and nothing written any more.
-    def let_go
-      @cancelled = true
-      @buffer = EMPTY
-      @fd = -1
-      @io.close
-    end
+      # Called from the main thread: an idle thread sees the end of its channel, a busy one ends after its request.
+      # What the front has sent already is still read.
+      def drain
+        @io.shutdown(SHUT_RD) unless @busy || IO.select(@alone, nil, nil, 0)
+      rescue SystemCallError, IOError
+        nil
+      end
 
-    # Reads one whole frame and answers its type; nil at the end of the channel. The frame stays until the next.
-    def next_frame
-      data = @buffer
-      data = receive_bytes(READ_SIZE) if data.empty?
-      @busy = true
-      data << receive_bytes(READ_SIZE) while data.bytesize < 5
-      need = data.unpack1("N") + 5
-      raise ProtocolError, "frame of #{need - 5} bytes" if need > Frames::MAX_PAYLOAD
-      data << receive_bytes((need - data.bytesize).clamp(1, LARGE_READ)) while data.bytesize < need
-      if data.bytesize == need
+      # In a child that the application has forked: nothing is read from here and nothing written any more.
+      def let_go
+        @cancelled = true
         @buffer = EMPTY
-        @frame = data
-      else
-        @buffer = data.byteslice(need, data.bytesize)
-        @frame = data.byteslice(0, need)
+        @fd = -1
+        @io.close
       end
-      @frame.getbyte(4)
-    rescue EOFError, Errno::ECONNRESET
-      nil
-    end
 
-    def payload
-      @frame.byteslice(5, @frame.bytesize)
-    end
-
-    # True when something of the front's lies here unread.
-    def readable?
-      !@buffer.empty? || !IO.select(@alone, nil, nil, 0).nil?
-    end
-
-    # All of it. Raises Errno::*. What another thread raises here (Timeout) never comes after half a frame: nobody would know where the next
-    # one begins.
-    def write(bytes)
-      return Native.send_all(fd, bytes) if Native
-      not_forked
-      Thread.handle_interrupt(UNINTERRUPTED) do
-        size = bytes.bytesize
-        written = @io.syswrite(bytes)
-        @io.write(bytes.byteslice(written, size)) unless written == size
+      # Reads one whole frame and answers its type; nil at the end of the channel. The frame stays until the next.
+      def next_frame
+        data = @buffer
+        data = receive_bytes(READ_SIZE) if data.empty?
+        @busy = true
+        data << receive_bytes(READ_SIZE) while data.bytesize < 5
+        need = data.unpack1("N") + 5
+        raise ProtocolError, "frame of #{need - 5} bytes" if need > Frames::MAX_PAYLOAD
+        data << receive_bytes((need - data.bytesize).clamp(1, LARGE_READ)) while data.bytesize < need
+        if data.bytesize == need
+          @buffer = EMPTY
+          @frame = data
+        else
+          @buffer = data.byteslice(need, data.bytesize)
+          @frame = data.byteslice(0, need)
+        end
+        @frame.getbyte(4)
+      rescue EOFError, Errno::ECONNRESET
+        nil
       end
-    end
 
-    # Two pieces in one system call.
-    def write_both(head, body)
-      not_forked
-      Thread.handle_interrupt(UNINTERRUPTED) { @io.write(head, body) }
-    end
+      def payload
+        @frame.byteslice(5, @frame.bytesize)
+      end
 
-    # Whether some frames can be written without waiting for the front.
-    def writable?
-      !IO.select(nil, @alone, nil, 0).nil?
-    end
+      # True when something of the front's lies here unread.
+      def readable?
+        !@buffer.empty? || !IO.select(@alone, nil, nil, 0).nil?
+      end
 
-    # The descriptor, for the native part to write to.
-    def fd
-      not_forked
-      @fd
-    end
+      # All of it. Raises Errno::*. What another thread raises here (Timeout) never comes after half a frame: nobody would know where the next
+      # one begins.
+      def write(bytes)
+        return Native.send_all(fd, bytes) if Native
+        not_forked
+        Thread.handle_interrupt(UNINTERRUPTED) do
+          size = bytes.bytesize
+          written = @io.syswrite(bytes)
+          @io.write(bytes.byteslice(written, size)) unless written == size
+        end
+      end
 
-    # Gives the socket away to the app; this thread goes on with a new one.
-    def surrender
-      given = @io
-      attach(@worker.open_channel(@number))
-      @surrendered = true
-      given
-    end
+      # Two pieces in one system call.
+      def write_both(head, body)
+        not_forked
+        Thread.handle_interrupt(UNINTERRUPTED) { @io.write(head, body) }
+      end
 
-    def surrendered?
-      @surrendered
-    end
+      # Whether some frames can be written without waiting for the front.
+      def writable?
+        !IO.select(nil, @alone, nil, 0).nil?
+      end
 
-    # Full hijack of request `number`: from here on the app speaks to the client itself.
-    def hijack(number)
-      raise IOError, "this request is over" unless number == @request && @serving
-      raise IOError, "this request was hijacked already" if @surrendered
-      write(Frames.answer(Frames::HIJACK, number))
-      surrender
-    end
+      # The descriptor, for the native part to write to.
+      def fd
+        not_forked
+        @fd
+      end
 
-    def early_hints(number, headers)
-      @response.early_hints(headers) if number == @request
-    end
+      # Gives the socket away to the app; this thread goes on with a new one.
+      def surrender
+        given = @io
+        attach(@worker.open_channel(@number))
+        @surrendered = true
+        given
+      end
 
-    # True when the front has said that the client is gone. Looks, but never waits.
-    def cancelled?
-      while !@cancelled && readable? && (@input.nil? || @input.pending_bytes < PENDING_MAX)
+      def surrendered?
+        @surrendered
+      end
+
+      # Full hijack of request `number`: from here on the app speaks to the client itself.
+      def hijack(number)
+        raise IOError, "this request is over" unless number == @request && @serving
+        raise IOError, "this request was hijacked already" if @surrendered
+        write(Frames.answer(Frames::HIJACK, number))
+        surrender
+      end
+
+      def early_hints(number, headers)
+        @response.early_hints(headers) if number == @request
+      end
+
+      # True when the front has said that the client is gone. Looks, but never waits.
+      def cancelled?
+        while !@cancelled && readable? && (@input.nil? || @input.pending_bytes < PENDING_MAX)
+          Thread.handle_interrupt(UNINTERRUPTED) { receive }
+        end
+        @cancelled
+      end
+
+      # Waits for the next frame of this request's body.
+      def receive_body(input)
+        raise IOError, "this request's body belongs to the hijacker" unless input.equal?(@input) && !@surrendered
+        # What another thread raises here comes before a frame, or after it.
+        IO.select(@alone) if @buffer.empty?
         Thread.handle_interrupt(UNINTERRUPTED) { receive }
       end
-      @cancelled
-    end
 
-    # Waits for the next frame of this request's body.
-    def receive_body(input)
-      raise IOError, "this request's body belongs to the hijacker" unless input.equal?(@input) && !@surrendered
-      # What another thread raises here comes before a frame, or after it.
-      IO.select(@alone) if @buffer.empty?
-      Thread.handle_interrupt(UNINTERRUPTED) { receive }
-    end
+      private
 
-    private
-
-    # The socket is the other process's.
-    def not_forked
-      raise ClientGone, "this process was forked from the one that answers the request" if ForkedChild.here?
-    end
-
-    # A blocking socket: one system call for each read, none to ask first.
-    def attach(io)
-      @buffer = EMPTY
-      @frame = EMPTY
-      @io = io
-      @fd = io.fileno
-      @alone = [io]
-      Channel.make_blocking(io)
-    end
-
-    def receive_bytes(size)
-      return @io.readpartial(size) unless Native
-      Native.receive(@fd, size) || raise(EOFError, "end of file reached")
-    end
-
-    def serve
-      @surrendered = @cancelled = false
-      @serving = true
-      @request = Frames.request_number(@frame)
-      env = @request_env.build(@frame)
-      @input = @request_env.streamed
-      problem = @request_env.problem
-      problem ? @response.refuse(env, problem) : @response.answer(@worker.app, env)
-      @request_env.finish
-      @input = nil
-      @serving = false
-    end
-
-    # Takes a frame that belongs to the request in hand.
-    def receive
-      case (type = next_frame)
-      when Frames::BODY then @input&.push(payload)
-      when Frames::BODY_END then @input&.end_of_body(payload != WHOLE)
-      when Frames::CANCEL then @cancelled = true
-      when nil
-        @cancelled = true
-        @input&.end_of_body(true)
-      else raise ProtocolError, "frame of type #{type} while a request is in hand"
+      # The socket is the other process's.
+      def not_forked
+        raise ClientGone, "this process was forked from the one that answers the request" if ForkedChild.here?
       end
-    end
 
-    def run_hooks(name)
-      @worker.hooks&.run_hooks(name)
-    rescue StandardError => e
-      warn "paceline: #{name}: #{e.class}: #{e.message}", *e.backtrace.first(10)
+      # A blocking socket: one system call for each read, none to ask first.
+      def attach(io)
+        @buffer = EMPTY
+        @frame = EMPTY
+        @io = io
+        @fd = io.fileno
+        @alone = [io]
+        Channel.make_blocking(io)
+      end
+
+      def receive_bytes(size)
+        return @io.readpartial(size) unless Native
+        Native.receive(@fd, size) || raise(EOFError, "end of file reached")
+      end
+
+      def serve
+        @surrendered = @cancelled = false
+        @serving = true
+        @request = Frames.request_number(@frame)
+        env = @request_env.build(@frame)
+        @input = @request_env.streamed
+        problem = @request_env.problem
+        problem ? @response.refuse(env, problem) : @response.answer(@worker.app, env)
+        @request_env.finish
+        @input = nil
+        @serving = false
+      end
+
+      # Takes a frame that belongs to the request in hand.
+      def receive
+        case (type = next_frame)
+        when Frames::BODY then @input&.push(payload)
+        when Frames::BODY_END then @input&.end_of_body(payload != WHOLE)
+        when Frames::CANCEL then @cancelled = true
+        when nil
+          @cancelled = true
+          @input&.end_of_body(true)
+        else raise ProtocolError, "frame of type #{type} while a request is in hand"
+        end
+      end
+
+      def run_hooks(name)
+        @worker.hooks&.run_hooks(name)
+      rescue StandardError => e
+        warn "paceline: #{name}: #{e.class}: #{e.message}", *e.backtrace.first(10)
+      end
     end
   end
 end

@@ -6,62 +6,64 @@ require "socket.so" # not "socket", whose Ruby half activates the gem io-wait
 require_relative "frames"
 
 module Paceline
-  class Control
-    # The front is gone.
-    class Gone < StandardError; end
+  module Server
+    class Control
+      # The front is gone.
+      class Gone < StandardError; end
 
-    attr_reader :io
+      attr_reader :io
 
-    def self.from_env(name = "PACELINE_CONTROL_FD")
-      number = ENV.delete(name)
-      raise ProtocolError, "#{name} is not set" unless number&.match?(/\A\d+\z/)
-      new(UNIXSocket.for_fd(number.to_i))
-    end
-
-    def initialize(io)
-      @io = io
-      @io.close_on_exec = true
-      @lock = Mutex.new
-      @buffer = String.new(encoding: Encoding::BINARY)
-    end
-
-    def send(type, payload = "", fd: nil)
-      @lock.synchronize do
-        @io.write(Frames.frame(type, payload))
-        @io.send_io(fd) if fd
+      def self.from_env(name = "PACELINE_CONTROL_FD")
+        number = ENV.delete(name)
+        raise ProtocolError, "#{name} is not set" unless number&.match?(/\A\d+\z/)
+        new(UNIXSocket.for_fd(number.to_i))
       end
-    rescue SystemCallError, IOError => e
-      raise Gone, "the front is gone (#{e.class})"
-    end
 
-    # The next frame as [type, payload]; nil when the front is gone.
-    def read
-      until (frame = take)
-        @buffer << @io.readpartial(16_384)
+      def initialize(io)
+        @io = io
+        @io.close_on_exec = true
+        @lock = Mutex.new
+        @buffer = String.new(encoding: Encoding::BINARY)
       end
-      frame
-    rescue EOFError, Errno::ECONNRESET
-      nil
-    end
 
-    # True when a whole frame was read already, so that the socket need not be readable.
-    def buffered?
-      @buffer.bytesize >= 5 && @buffer.bytesize >= @buffer.unpack1("N") + 5
-    end
+      def send(type, payload = "", fd: nil)
+        @lock.synchronize do
+          @io.write(Frames.frame(type, payload))
+          @io.send_io(fd) if fd
+        end
+      rescue SystemCallError, IOError => e
+        raise Gone, "the front is gone (#{e.class})"
+      end
 
-    def close
-      @io.close unless @io.closed?
-    end
+      # The next frame as [type, payload]; nil when the front is gone.
+      def read
+        until (frame = take)
+          @buffer << @io.readpartial(16_384)
+        end
+        frame
+      rescue EOFError, Errno::ECONNRESET
+        nil
+      end
 
-    private
+      # True when a whole frame was read already, so that the socket need not be readable.
+      def buffered?
+        @buffer.bytesize >= 5 && @buffer.bytesize >= @buffer.unpack1("N") + 5
+      end
 
-    def take
-      return if @buffer.bytesize < 5
-      length = @buffer.unpack1("N")
-      raise ProtocolError, "control frame of #{length} bytes" if length > Frames::MAX_PAYLOAD
-      return if @buffer.bytesize < length + 5
-      bytes = @buffer.slice!(0, length + 5)
-      [bytes.getbyte(4), bytes.byteslice(5, length)]
+      def close
+        @io.close unless @io.closed?
+      end
+
+      private
+
+      def take
+        return if @buffer.bytesize < 5
+        length = @buffer.unpack1("N")
+        raise ProtocolError, "control frame of #{length} bytes" if length > Frames::MAX_PAYLOAD
+        return if @buffer.bytesize < length + 5
+        bytes = @buffer.slice!(0, length + 5)
+        [bytes.getbyte(4), bytes.byteslice(5, length)]
+      end
     end
   end
 end

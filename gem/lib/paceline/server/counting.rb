@@ -7,37 +7,39 @@ require_relative "process_times"
 require_relative "../spans"
 
 module Paceline
-  class Counting
-    include ProcessTimes
+  module Server
+    class Counting
+      include ProcessTimes
 
-    # `patience`: seconds that a request may take, or nil.
-    def initialize(patience = nil)
-      @outbound = OutboundCalls.new(patience)
-      @counted = Frames::Counters.new(0, 0, 0, 0, 0, "")
-      @gc = @allocated = 0
-    end
+      # `patience`: seconds that a request may take, or nil.
+      def initialize(patience = nil)
+        @outbound = OutboundCalls.new(patience)
+        @counted = Frames::Counters.new(0, 0, 0, 0, 0, "")
+        @gc = @allocated = 0
+      end
 
-    # The app is about to be called.
-    def start(env)
-      Thread.current[:paceline_spans] = nil
-      @counted.chunks = 0
-      @outbound.start(env)
-      @gc = gc_time
-      @allocated = GC.stat(:total_allocated_objects)
-      @counted.started = now
-    end
+      # The app is about to be called.
+      def start(env)
+        Thread.current[:paceline_spans] = nil
+        @counted.chunks = 0
+        @outbound.start(env)
+        @gc = gc_time
+        @allocated = GC.stat(:total_allocated_objects)
+        @counted.started = now
+      end
 
-    # The figures so far, for a body of CHUNKS pieces.
-    def stop(chunks)
-      @counted.finished = now
-      @counted.chunks = chunks
-      @counted.allocated = GC.stat(:total_allocated_objects) - @allocated
-      @counted.gc = gc_time - @gc
-      spans = Thread.current[:paceline_spans]
-      outbound = @outbound.spans
-      spans = spans ? spans.merge(outbound) : outbound if outbound
-      @counted.spans = spans ? Frames.fields(*spans.flat_map { |name, (total, count)| [name, total.to_i, count] }) : ""
-      @counted
+      # The figures so far, for a body of CHUNKS pieces.
+      def stop(chunks)
+        @counted.finished = now
+        @counted.chunks = chunks
+        @counted.allocated = GC.stat(:total_allocated_objects) - @allocated
+        @counted.gc = gc_time - @gc
+        spans = Thread.current[:paceline_spans]
+        outbound = @outbound.spans
+        spans = spans ? spans.merge(outbound) : outbound if outbound
+        @counted.spans = spans ? Frames.fields(*spans.flat_map { |name, (total, count)| [name, total.to_i, count] }) : ""
+        @counted
+      end
     end
   end
 end

@@ -3,139 +3,141 @@
 # An exception that kept the app from starting, as the pairs of a FAILED frame: what, where, why, and what the
 # library that raised it has to say. Never raises itself, and never loads a library to explain another.
 module Paceline
-  class Failure
-    MAX_TEXT = 256 * 1024
-    OWN = File.join(File.expand_path("..", __dir__), "")
-    private_constant :OWN
+  module Server
+    class Failure
+      MAX_TEXT = 256 * 1024
+      OWN = File.join(File.expand_path("..", __dir__), "")
+      private_constant :OWN
 
-    # Raised in the place of an `exit` or `abort` that the app called while it started.
-    class Exited < StandardError; end
+      # Raised in the place of an `exit` or `abort` that the app called while it started.
+      class Exited < StandardError; end
 
-    def initialize(error, step:, root:)
-      @error = error
-      @step = step
-      @root = root
-    end
-
-    def to_h
-      file, line = place
-      {
-        "step" => @step, "class" => name(@error), "message" => text(message_of(@error)),
-        "file" => file, "line" => line, "backtrace" => text(backtrace.join("\n")),
-        "cause" => cause, "detail" => text(detail)
-      }
-    end
-
-    # Class, message and backtrace, as Ruby would print them.
-    def report
-      ["#{name(@error)}: #{message_of(@error)}", *backtrace].join("\n\t").b << "\n"
-    end
-
-    # file and line of the error: of a syntax error the file it is in, else the innermost frame below the root.
-    def place
-      syntax_place || frame_place || ["", ""]
-    end
-
-    # Without the frames of this gem that the app was loaded from.
-    def backtrace
-      frames = @error.backtrace || []
-      first = frames.rindex { |frame| !frame.start_with?(OWN) }
-      first ? frames[0..first] : frames
-    end
-
-    private
-
-    def name(error)
-      error.class.name || error.class.inspect
-    rescue StandardError
-      "Exception"
-    end
-
-    def message_of(error)
-      return exit_message(error) if error.is_a?(SystemExit)
-      error.message.to_s
-    rescue StandardError => e
-      "(its message raised #{name(e)})"
-    end
-
-    # `abort("words")` carries its words; a bare `exit` only "exit".
-    def exit_message(error)
-      words = error.message.to_s
-      return words unless ["exit", "abort", "", "SystemExit"].include?(words)
-      "the application called exit with status #{error.status} while it was starting"
-    end
-
-    def syntax_place
-      return unless @error.is_a?(SyntaxError)
-      path = @error.respond_to?(:path) ? @error.path : nil
-      words = message_of(@error)
-      if (found = words[/\A--> (.+)$/, 1]) # syntax_suggest rewrites the message
-        path ||= found
+      def initialize(error, step:, root:)
+        @error = error
+        @step = step
+        @root = root
       end
-      match = words.match(/^(.+?):(\d+): /) || words.match(/^(.+?):(\d+):/)
-      return [path || match[1], match[2]] if match
-      number = words[/^> *(\d+) \|/, 1]
-      path ? [path, number.to_s] : nil
-    end
 
-    def frame_place
-      root = File.join(@root.to_s, "")
-      real = File.join(File.realpath(@root.to_s), "") rescue root
-      inside = backtrace.find do |frame|
-        frame = frame.delete_prefix("(eval at ")
-        (frame.start_with?(root) || frame.start_with?(real)) && !frame.include?("/vendor/bundle/")
+      def to_h
+        file, line = place
+        {
+          "step" => @step, "class" => name(@error), "message" => text(message_of(@error)),
+          "file" => file, "line" => line, "backtrace" => text(backtrace.join("\n")),
+          "cause" => cause, "detail" => text(detail)
+        }
       end
-      match = (inside || backtrace.first)&.match(/\A(?:\(eval at )?(.+?):(\d+)/)
-      match && [match[1], match[2]]
-    end
 
-    def cause
-      cause = @error.cause
-      cause ? text("#{name(cause)}: #{message_of(cause)}") : ""
-    end
+      # Class, message and backtrace, as Ruby would print them.
+      def report
+        ["#{name(@error)}: #{message_of(@error)}", *backtrace].join("\n\t").b << "\n"
+      end
 
-    def detail
-      [detailed, suggestions, bundler, load_path, exit_status].compact.reject(&:empty?).uniq.join("\n")
-    rescue StandardError
-      ""
-    end
+      # file and line of the error: of a syntax error the file it is in, else the innermost frame below the root.
+      def place
+        syntax_place || frame_place || ["", ""]
+      end
 
-    # Ruby 3.2 and newer: the message with did_you_mean's, error_highlight's and syntax_suggest's additions.
-    def detailed
-      return unless @error.respond_to?(:detailed_message)
-      words = @error.detailed_message(highlight: false).to_s
-      words unless words == "#{message_of(@error)} (#{name(@error)})"
-    end
+      # Without the frames of this gem that the app was loaded from.
+      def backtrace
+        frames = @error.backtrace || []
+        first = frames.rindex { |frame| !frame.start_with?(OWN) }
+        first ? frames[0..first] : frames
+      end
 
-    def suggestions
-      return unless @error.respond_to?(:corrections)
-      found = @error.corrections
-      "Did you mean? #{found.join(", ")}" unless found.nil? || found.empty?
-    end
+      private
 
-    def bundler
-      return unless name(@error).start_with?("Bundler::")
-      words = ["Bundler: #{message_of(@error)}"]
-      words << "Bundler exit status #{@error.status_code}" if @error.respond_to?(:status_code)
-      words << "Gemfile: #{ENV["BUNDLE_GEMFILE"]}" if ENV["BUNDLE_GEMFILE"]
-      words.join("\n")
-    end
+      def name(error)
+        error.class.name || error.class.inspect
+      rescue StandardError
+        "Exception"
+      end
 
-    def load_path
-      return unless @error.is_a?(LoadError)
-      missing = @error.path
-      "cannot load: #{missing}" if missing
-    end
+      def message_of(error)
+        return exit_message(error) if error.is_a?(SystemExit)
+        error.message.to_s
+      rescue StandardError => e
+        "(its message raised #{name(e)})"
+      end
 
-    # With which status the application ended the process (`exit 3` while it loads): SystemExit's message is only "exit".
-    def exit_status
-      return unless @error.is_a?(SystemExit)
-      "exit status #{@error.status}"
-    end
+      # `abort("words")` carries its words; a bare `exit` only "exit".
+      def exit_message(error)
+        words = error.message.to_s
+        return words unless ["exit", "abort", "", "SystemExit"].include?(words)
+        "the application called exit with status #{error.status} while it was starting"
+      end
 
-    def text(words)
-      words = words.to_s.b
-      words.bytesize > MAX_TEXT ? words.byteslice(0, MAX_TEXT) : words
+      def syntax_place
+        return unless @error.is_a?(SyntaxError)
+        path = @error.respond_to?(:path) ? @error.path : nil
+        words = message_of(@error)
+        if (found = words[/\A--> (.+)$/, 1]) # syntax_suggest rewrites the message
+          path ||= found
+        end
+        match = words.match(/^(.+?):(\d+): /) || words.match(/^(.+?):(\d+):/)
+        return [path || match[1], match[2]] if match
+        number = words[/^> *(\d+) \|/, 1]
+        path ? [path, number.to_s] : nil
+      end
+
+      def frame_place
+        root = File.join(@root.to_s, "")
+        real = File.join(File.realpath(@root.to_s), "") rescue root
+        inside = backtrace.find do |frame|
+          frame = frame.delete_prefix("(eval at ")
+          (frame.start_with?(root) || frame.start_with?(real)) && !frame.include?("/vendor/bundle/")
+        end
+        match = (inside || backtrace.first)&.match(/\A(?:\(eval at )?(.+?):(\d+)/)
+        match && [match[1], match[2]]
+      end
+
+      def cause
+        cause = @error.cause
+        cause ? text("#{name(cause)}: #{message_of(cause)}") : ""
+      end
+
+      def detail
+        [detailed, suggestions, bundler, load_path, exit_status].compact.reject(&:empty?).uniq.join("\n")
+      rescue StandardError
+        ""
+      end
+
+      # Ruby 3.2 and newer: the message with did_you_mean's, error_highlight's and syntax_suggest's additions.
+      def detailed
+        return unless @error.respond_to?(:detailed_message)
+        words = @error.detailed_message(highlight: false).to_s
+        words unless words == "#{message_of(@error)} (#{name(@error)})"
+      end
+
+      def suggestions
+        return unless @error.respond_to?(:corrections)
+        found = @error.corrections
+        "Did you mean? #{found.join(", ")}" unless found.nil? || found.empty?
+      end
+
+      def bundler
+        return unless name(@error).start_with?("Bundler::")
+        words = ["Bundler: #{message_of(@error)}"]
+        words << "Bundler exit status #{@error.status_code}" if @error.respond_to?(:status_code)
+        words << "Gemfile: #{ENV["BUNDLE_GEMFILE"]}" if ENV["BUNDLE_GEMFILE"]
+        words.join("\n")
+      end
+
+      def load_path
+        return unless @error.is_a?(LoadError)
+        missing = @error.path
+        "cannot load: #{missing}" if missing
+      end
+
+      # With which status the application ended the process (`exit 3` while it loads): SystemExit's message is only "exit".
+      def exit_status
+        return unless @error.is_a?(SystemExit)
+        "exit status #{@error.status}"
+      end
+
+      def text(words)
+        words = words.to_s.b
+        words.bytesize > MAX_TEXT ? words.byteslice(0, MAX_TEXT) : words
+      end
     end
   end
 end

@@ -7,62 +7,64 @@ require_relative "../front_binary"
 require_relative "preloader"
 
 module Paceline
-  module Handler
-    OPTIONS = {
-      "Host=HOST" => "Address to listen on (default: localhost)",
-      "Port=PORT" => "Port to listen on (default: 9292)",
-      "Threads=COUNT" => "Threads of each worker (default: RAILS_MAX_THREADS or the front's own)",
-      "Workers=COUNT" => "Worker processes (default: WEB_CONCURRENCY or the front's own)"
-    }.freeze
+  module Server
+    module Handler
+      OPTIONS = {
+        "Host=HOST" => "Address to listen on (default: localhost)",
+        "Port=PORT" => "Port to listen on (default: 9292)",
+        "Threads=COUNT" => "Threads of each worker (default: RAILS_MAX_THREADS or the front's own)",
+        "Workers=COUNT" => "Worker processes (default: WEB_CONCURRENCY or the front's own)"
+      }.freeze
 
-    module_function
+      module_function
 
-    # Serves `app` until the front ends.
-    def run(app, **options)
-      control, theirs = UNIXSocket.pair
-      front = Process.spawn(*command(options, theirs.fileno), theirs.fileno => theirs.fileno, pgroup: true)
-      theirs.close
-      yield Running.new(front) if block_given?
-      status = forwarding(front) do
-        Preloader.new(Control.new(control), app: app).run_adopted
-        Process.wait2(front)[1]
+      # Serves `app` until the front ends.
+      def run(app, **options)
+        control, theirs = UNIXSocket.pair
+        front = Process.spawn(*command(options, theirs.fileno), theirs.fileno => theirs.fileno, pgroup: true)
+        theirs.close
+        yield Running.new(front) if block_given?
+        status = forwarding(front) do
+          Preloader.new(Control.new(control), app: app).run_adopted
+          Process.wait2(front)[1]
+        end
+        exit(status.exitstatus || 1) unless status.success?
       end
-      exit(status.exitstatus || 1) unless status.success?
-    end
 
-    # The server, as a framework that starts it by its handler wants to stop it.
-    Running = Struct.new(:front) do
-      def stop = Handler.pass_on(front)
-    end
-
-    def command(options, number)
-      command = [FrontBinary.find, "--adopt-control-fd", number.to_s,
-                 "-b", "tcp://#{bracketed(options[:Host] || "localhost")}:#{options[:Port] || 9292}"]
-      command.push("-e", options[:environment].to_s) if options[:environment]
-      command.push("-t", options[:Threads].to_s) if options[:Threads]
-      command.push("-w", options[:Workers].to_s) if options[:Workers]
-      command
-    end
-
-    # An IPv6 address needs brackets in a URL.
-    def bracketed(host)
-      host.include?(":") && !host.start_with?("[") ? "[#{host}]" : host
-    end
-
-    # The front is in a process group of its own, so that Ctrl-C reaches it once: from here.
-    def forwarding(front)
-      before = %w[INT TERM].to_h do |name|
-        [name, trap(name) { pass_on(front) }]
+      # The server, as a framework that starts it by its handler wants to stop it.
+      Running = Struct.new(:front) do
+        def stop = Handler.pass_on(front)
       end
-      yield
-    ensure
-      before&.each { |name, handler| trap(name, handler || "DEFAULT") }
-    end
 
-    def pass_on(front)
-      Process.kill(:TERM, front)
-    rescue Errno::ESRCH
-      nil
+      def command(options, number)
+        command = [FrontBinary.find, "--adopt-control-fd", number.to_s,
+                   "-b", "tcp://#{bracketed(options[:Host] || "localhost")}:#{options[:Port] || 9292}"]
+        command.push("-e", options[:environment].to_s) if options[:environment]
+        command.push("-t", options[:Threads].to_s) if options[:Threads]
+        command.push("-w", options[:Workers].to_s) if options[:Workers]
+        command
+      end
+
+      # An IPv6 address needs brackets in a URL.
+      def bracketed(host)
+        host.include?(":") && !host.start_with?("[") ? "[#{host}]" : host
+      end
+
+      # The front is in a process group of its own, so that Ctrl-C reaches it once: from here.
+      def forwarding(front)
+        before = %w[INT TERM].to_h do |name|
+          [name, trap(name) { pass_on(front) }]
+        end
+        yield
+      ensure
+        before&.each { |name, handler| trap(name, handler || "DEFAULT") }
+      end
+
+      def pass_on(front)
+        Process.kill(:TERM, front)
+      rescue Errno::ESRCH
+        nil
+      end
     end
   end
 end

@@ -13,242 +13,244 @@ require_relative "tuning"
 require_relative "worker"
 
 module Paceline
-  class Preloader
-    # `app`: an application loaded already (a Rack handler's, or a worker's that becomes a mould); nil: load it as START says.
-    def initialize(control, app: nil, hooks: nil, mould: false)
-      @control = control
-      @app = app
-      @hooks = hooks
-      @mould = mould
-      @adopted = !app.nil? && !mould
-      @figures = HeapFigures.new
-      @workers = {}
-      @lock = Mutex.new
-    end
-
-    # The whole life of the process, which ends with the front.
-    def run
-      ParentDeath.follow
-      STDOUT.sync = STDERR.sync = true # what the app printed last matters most when it does not start
-      ignore_signals
-      live
-    end
-
-    # The rest of the life of a worker's process: it has come out of another preloader, and goes on after that one.
-    # `front`: the front's pid.
-    def run_mould(front)
-      ignore_signals
-      ParentDeath.follow_next(front)
-      live
-    end
-
-    # The same in a process that has a life of its own; returns when the front is gone.
-    def run_adopted
-      ForkedChild.guard(self)
-      start && serve
-    rescue ProtocolError, Control::Gone => e
-      warn "paceline preloader: #{e.class}: #{e.message}"
-    ensure
-      kill_workers unless @forked || ForkedChild.here?
-    end
-
-    # In a child that the application has forked.
-    def let_go
-      @control.close
-    end
-
-    private
-
-    def live
-      ForkedChild.guard(self)
-      start && serve
-    rescue Exception => e # nothing may pass silently by the end of the process
-      ForkedChild.leave(e) if ForkedChild.here? && !@forked
-      warn "paceline preloader: #{e.class}: #{e.message}", *e.backtrace.first(5)
-    ensure
-      unless @forked || ForkedChild.here?
-        kill_workers
-        exit!(0)
+  module Server
+    class Preloader
+      # `app`: an application loaded already (a Rack handler's, or a worker's that becomes a mould); nil: load it as START says.
+      def initialize(control, app: nil, hooks: nil, mould: false)
+        @control = control
+        @app = app
+        @hooks = hooks
+        @mould = mould
+        @adopted = !app.nil? && !mould
+        @figures = HeapFigures.new
+        @workers = {}
+        @lock = Mutex.new
       end
-    end
 
-    # False when the front went before it said what to do.
-    def start
-      type, payload = @control.read
-      return false unless type == Frames::START
-      @settings = Frames.parse_pairs(payload)
-      title
-      load
-      true
-    end
-
-    # The front hears the terminal and the service manager, and tells this process by its control socket.
-    def ignore_signals
-      %w[INT TERM QUIT HUP USR1 USR2 TTIN TTOU].each { |name| trap(name) {} } # "IGNORE" would pass to the app's children
-    end
-
-    def title
-      Process.setproctitle("paceline preloader [#{@settings["site"]}]")
-    end
-
-    def load
-      @loader = AppLoader.new(@settings) { |name, edge| @forked || ForkedChild.here? || tell_step(name, edge) }
-      watch_front_while do
-        if @mould
-          Tuning.new(@settings).settle(young: true)
-        elsif @adopted
-          require "stringio"
-          require "rack"
-          Tuning.new(@settings).prepare(@app)
-        else
-          @loader.prepare
-          @app = @loader.load if preload?
-        end
-        load_hooks unless @mould
+      # The whole life of the process, which ends with the front.
+      def run
+        ParentDeath.follow
+        STDOUT.sync = STDERR.sync = true # what the app printed last matters most when it does not start
+        ignore_signals
+        live
       end
-      ForkedChild.leave if ForkedChild.here?
-      @control.send(Frames::LOADED, Frames.pairs(@loader.versions.merge("pid" => Process.pid, "heap" => heap)))
-    rescue Control::Gone
-      raise
-    rescue Exception => e # whatever the app raises, `exit` among it, is a failure to report
-      fail_with(e)
-    end
 
-    # A process that loads no app has nothing to learn from.
-    def heap
-      @app && !@adopted && !@mould ? Tuning.new(@settings).heap : ""
-    end
-
-    def preload?
-      @settings["preload"] != "0"
-    end
-
-    def load_hooks
-      return if @settings["puma_config"].to_s.empty?
-      require_relative "puma_config"
-      @hooks = PumaConfig.load(@settings["puma_config"], @settings["environment"])
-    end
-
-    def tell_step(name, edge)
-      @control.send(Frames::STEP, Frames.fields(name, edge, Worker.now))
-    end
-
-    def fail_with(error, step = @loader.current_step)
-      ForkedChild.leave(error) if ForkedChild.here?
-      failure = Failure.new(error, step: step, root: @settings["root"])
-      @control.send(Frames::FAILED, Frames.pairs(failure.to_h)) # the front tells the terminal and the browser
-      raise error if @adopted
-      exit!(1)
-    end
-
-    # An app may take a minute to load; the front's death must not wait for it, and the front may ask where it is.
-    def watch_front_while
-      loading = Thread.current
-      watch = Thread.new do
-        loop do
-          type, = @control.read
-          exit!(1) unless type
-          tell_backtrace(loading) if type == Frames::ASK_BACKTRACE
-        end
+      # The rest of the life of a worker's process: it has come out of another preloader, and goes on after that one.
+      # `front`: the front's pid.
+      def run_mould(front)
+        ignore_signals
+        ParentDeath.follow_next(front)
+        live
       end
-      watch.report_on_exception = false
-      yield
-    ensure
-      watch&.kill&.join
-    end
 
-    def tell_backtrace(thread)
-      STDERR.puts "The application was not ready in time. It is here:", thread.backtrace&.map { |line| "    #{line}" }
-    rescue IOError
-      nil
-    end
-
-    def serve
-      while (type, payload = @control.read)
-        case type
-        when Frames::FORK then fork_worker(*numbers(payload))
-        when Frames::ASK_MEMORY then @control.send(Frames::MEMORY, Frames.pairs(@figures.to_h))
-        when Frames::RELEASE then @lock.synchronize { @workers.delete(numbers(payload).first) }
-        end
+      # The same in a process that has a life of its own; returns when the front is gone.
+      def run_adopted
+        ForkedChild.guard(self)
+        start && serve
+      rescue ProtocolError, Control::Gone => e
+        warn "paceline preloader: #{e.class}: #{e.message}"
+      ensure
+        kill_workers unless @forked || ForkedChild.here?
       end
-    end
 
-    def numbers(payload)
-      Frames.parse_fields(payload).map { |text| Integer(text, 10) }
-    end
-
-    def fork_worker(index, threads)
-      mend_outputs
-      before_fork
-      @hooks&.run_hooks(:before_worker_fork, index)
-      ours, theirs = UNIXSocket.pair
-      parent = Process.pid
-      pid = fork_process do
-        @forked = true
-        at_exit { exit!(0) } if @adopted # what the handler's process registered is not this worker's to run
+      # In a child that the application has forked.
+      def let_go
         @control.close
-        ours.close
-        worker = Worker.new(Control.new(theirs), index: index, threads: threads, settings: @settings,
-                            app: @app, loader: @loader, hooks: @hooks, parent: parent)
-        control = worker.run
-        Preloader.new(control, app: worker.app, hooks: @hooks, mould: true).run_mould(@settings["front"].to_i) if control
       end
-      theirs.close
-      @lock.synchronize { @workers[pid] = true }
-      @control.send(Frames::FORKED, Frames.fields(index, pid), fd: ours)
-      ours.close
-      reap(pid)
-      @hooks&.run_hooks(:after_worker_fork, index)
-    end
 
-    # Ruby flushes both before it forks, also when the app has closed them.
-    def mend_outputs
-      $stdout = IO.for_fd(1, "w", autoclose: false) if $stdout.respond_to?(:closed?) && $stdout.closed?
-      $stderr = IO.for_fd(2, "w", autoclose: false) if $stderr.respond_to?(:closed?) && $stderr.closed?
-    end
+      private
 
-    # A machine short of memory or processes may have them again in a moment; while others serve, that can be waited for.
-    def fork_process(&block)
-      ForkedChild.deliberately { Process.fork(&block) }
-    rescue Errno::EAGAIN, Errno::ENOMEM => e
-      fail_with(e, "fork") if @lock.synchronize { @workers.empty? }
-      warn "paceline: a worker could not be forked: #{e.message}; trying again"
-      tell_step("fork", "begin") # or the front takes this process for stuck
-      sleep 1
-      retry
-    end
+      def live
+        ForkedChild.guard(self)
+        start && serve
+      rescue Exception => e # nothing may pass silently by the end of the process
+        ForkedChild.leave(e) if ForkedChild.here? && !@forked
+        warn "paceline preloader: #{e.class}: #{e.message}", *e.backtrace.first(5)
+      ensure
+        unless @forked || ForkedChild.here?
+          kill_workers
+          exit!(0)
+        end
+      end
 
-    # The app's hooks once, before the first fork; its database connections each time.
-    def before_fork
-      @hooks&.run_hooks(:before_fork) unless @forked_before
-      @forked_before = true
-      Database.disconnect
-    rescue StandardError => e
-      warn "paceline: before the fork: #{e.class}: #{e.message}", *e.backtrace.first(10)
-    end
+      # False when the front went before it said what to do.
+      def start
+        type, payload = @control.read
+        return false unless type == Frames::START
+        @settings = Frames.parse_pairs(payload)
+        title
+        load
+        true
+      end
 
-    # Waits for this child alone, so that the app's own children stay the app's.
-    def reap(pid)
-      Thread.new do
-        status = Process.wait2(pid)[1]
-        @lock.synchronize { @workers.delete(pid) }
-        code = status.signaled? ? -status.termsig : status.exitstatus
-        @control.send(Frames::EXITED, Frames.fields(pid, code))
+      # The front hears the terminal and the service manager, and tells this process by its control socket.
+      def ignore_signals
+        %w[INT TERM QUIT HUP USR1 USR2 TTIN TTOU].each { |name| trap(name) {} } # "IGNORE" would pass to the app's children
+      end
+
+      def title
+        Process.setproctitle("paceline preloader [#{@settings["site"]}]")
+      end
+
+      def load
+        @loader = AppLoader.new(@settings) { |name, edge| @forked || ForkedChild.here? || tell_step(name, edge) }
+        watch_front_while do
+          if @mould
+            Tuning.new(@settings).settle(young: true)
+          elsif @adopted
+            require "stringio"
+            require "rack"
+            Tuning.new(@settings).prepare(@app)
+          else
+            @loader.prepare
+            @app = @loader.load if preload?
+          end
+          load_hooks unless @mould
+        end
+        ForkedChild.leave if ForkedChild.here?
+        @control.send(Frames::LOADED, Frames.pairs(@loader.versions.merge("pid" => Process.pid, "heap" => heap)))
       rescue Control::Gone
-        nil # which the main thread sees too
+        raise
+      rescue Exception => e # whatever the app raises, `exit` among it, is a failure to report
+        fail_with(e)
       end
-    end
 
-    def kill_workers
-      @lock.synchronize { @workers.keys }.each do |pid|
-        Process.kill(:KILL, pid)
-      rescue Errno::ESRCH
+      # A process that loads no app has nothing to learn from.
+      def heap
+        @app && !@adopted && !@mould ? Tuning.new(@settings).heap : ""
+      end
+
+      def preload?
+        @settings["preload"] != "0"
+      end
+
+      def load_hooks
+        return if @settings["puma_config"].to_s.empty?
+        require_relative "puma_config"
+        @hooks = PumaConfig.load(@settings["puma_config"], @settings["environment"])
+      end
+
+      def tell_step(name, edge)
+        @control.send(Frames::STEP, Frames.fields(name, edge, Worker.now))
+      end
+
+      def fail_with(error, step = @loader.current_step)
+        ForkedChild.leave(error) if ForkedChild.here?
+        failure = Failure.new(error, step: step, root: @settings["root"])
+        @control.send(Frames::FAILED, Frames.pairs(failure.to_h)) # the front tells the terminal and the browser
+        raise error if @adopted
+        exit!(1)
+      end
+
+      # An app may take a minute to load; the front's death must not wait for it, and the front may ask where it is.
+      def watch_front_while
+        loading = Thread.current
+        watch = Thread.new do
+          loop do
+            type, = @control.read
+            exit!(1) unless type
+            tell_backtrace(loading) if type == Frames::ASK_BACKTRACE
+          end
+        end
+        watch.report_on_exception = false
+        yield
+      ensure
+        watch&.kill&.join
+      end
+
+      def tell_backtrace(thread)
+        STDERR.puts "The application was not ready in time. It is here:", thread.backtrace&.map { |line| "    #{line}" }
+      rescue IOError
         nil
+      end
+
+      def serve
+        while (type, payload = @control.read)
+          case type
+          when Frames::FORK then fork_worker(*numbers(payload))
+          when Frames::ASK_MEMORY then @control.send(Frames::MEMORY, Frames.pairs(@figures.to_h))
+          when Frames::RELEASE then @lock.synchronize { @workers.delete(numbers(payload).first) }
+          end
+        end
+      end
+
+      def numbers(payload)
+        Frames.parse_fields(payload).map { |text| Integer(text, 10) }
+      end
+
+      def fork_worker(index, threads)
+        mend_outputs
+        before_fork
+        @hooks&.run_hooks(:before_worker_fork, index)
+        ours, theirs = UNIXSocket.pair
+        parent = Process.pid
+        pid = fork_process do
+          @forked = true
+          at_exit { exit!(0) } if @adopted # what the handler's process registered is not this worker's to run
+          @control.close
+          ours.close
+          worker = Worker.new(Control.new(theirs), index: index, threads: threads, settings: @settings,
+                              app: @app, loader: @loader, hooks: @hooks, parent: parent)
+          control = worker.run
+          Preloader.new(control, app: worker.app, hooks: @hooks, mould: true).run_mould(@settings["front"].to_i) if control
+        end
+        theirs.close
+        @lock.synchronize { @workers[pid] = true }
+        @control.send(Frames::FORKED, Frames.fields(index, pid), fd: ours)
+        ours.close
+        reap(pid)
+        @hooks&.run_hooks(:after_worker_fork, index)
+      end
+
+      # Ruby flushes both before it forks, also when the app has closed them.
+      def mend_outputs
+        $stdout = IO.for_fd(1, "w", autoclose: false) if $stdout.respond_to?(:closed?) && $stdout.closed?
+        $stderr = IO.for_fd(2, "w", autoclose: false) if $stderr.respond_to?(:closed?) && $stderr.closed?
+      end
+
+      # A machine short of memory or processes may have them again in a moment; while others serve, that can be waited for.
+      def fork_process(&block)
+        ForkedChild.deliberately { Process.fork(&block) }
+      rescue Errno::EAGAIN, Errno::ENOMEM => e
+        fail_with(e, "fork") if @lock.synchronize { @workers.empty? }
+        warn "paceline: a worker could not be forked: #{e.message}; trying again"
+        tell_step("fork", "begin") # or the front takes this process for stuck
+        sleep 1
+        retry
+      end
+
+      # The app's hooks once, before the first fork; its database connections each time.
+      def before_fork
+        @hooks&.run_hooks(:before_fork) unless @forked_before
+        @forked_before = true
+        Database.disconnect
+      rescue StandardError => e
+        warn "paceline: before the fork: #{e.class}: #{e.message}", *e.backtrace.first(10)
+      end
+
+      # Waits for this child alone, so that the app's own children stay the app's.
+      def reap(pid)
+        Thread.new do
+          status = Process.wait2(pid)[1]
+          @lock.synchronize { @workers.delete(pid) }
+          code = status.signaled? ? -status.termsig : status.exitstatus
+          @control.send(Frames::EXITED, Frames.fields(pid, code))
+        rescue Control::Gone
+          nil # which the main thread sees too
+        end
+      end
+
+      def kill_workers
+        @lock.synchronize { @workers.keys }.each do |pid|
+          Process.kill(:KILL, pid)
+        rescue Errno::ESRCH
+          nil
+        end
       end
     end
   end
 end
 
 if $PROGRAM_NAME == __FILE__
-  Paceline::Preloader.new(Paceline::Control.from_env).run
+  Paceline::Server::Preloader.new(Paceline::Server::Control.from_env).run
 end

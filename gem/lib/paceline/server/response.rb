@@ -11,268 +11,270 @@ require_relative "hijack"
 require_relative "failure"
 
 module Paceline
-  class Response
-    SMALL = 16 * 1024
-    NO_PARTS = [].freeze
-    NO_CALLBACKS = [].freeze
-    private_constant :SMALL, :NO_PARTS, :NO_CALLBACKS
+  module Server
+    class Response
+      SMALL = 16 * 1024
+      NO_PARTS = [].freeze
+      NO_CALLBACKS = [].freeze
+      private_constant :SMALL, :NO_PARTS, :NO_CALLBACKS
 
-    def initialize(channel)
-      @channel = channel
-      @headers = Headers.new
-      @counting = Counting.new(channel.patience)
-    end
+      def initialize(channel)
+        @channel = channel
+        @headers = Headers.new
+        @counting = Counting.new(channel.patience)
+      end
 
-    # Serves one request, from the call of the app to the last callback.
-    def answer(app, env)
-      start(env)
-      begin
-        status, @app_headers, @body = app.call(env)
+      # Serves one request, from the call of the app to the last callback.
+      def answer(app, env)
+        start(env)
+        begin
+          status, @app_headers, @body = app.call(env)
+          leave_fork
+          @channel.surrendered? || respond(status)
+        rescue Exception => e # an app may raise anything; the thread and the client must live on
+          leave_fork(e)
+          fail_with(e)
+        end
+        conclude
+      end
+
+      # Answers a request that the app can't be called for.
+      def refuse(env, error)
+        start(env)
+        fail_with(error)
+        conclude
+      end
+
+      def early_hints(headers)
+        return if @begun || @gatherer&.sent?
+        pairs = Headers.new.encode(headers)
+        @channel.write(Frames.answer(Frames::EARLY_HINTS, number, pairs)) unless pairs.empty?
+        nil
+      end
+
+      private
+
+      def number
+        @channel.request
+      end
+
+      # The application's code has returned, maybe in a process that it has forked.
+      def leave_fork(error = nil)
+        return unless ForkedChild.here?
+        error = nil if error.is_a?(ClientGone)
+        report(error) unless error.nil? || error.is_a?(SystemExit)
+        ForkedChild.leave(error)
+      end
+
+      def respond(status)
+        @status = status.to_i
+        raise InvalidResponse, "status #{status.inspect}" unless @status.between?(100, 599)
+        return if Native && @body.instance_of?(Array) && respond_at_once
+        headers = @headers.encode(@app_headers)
+        hijack = @headers.hijack
+        if hijack && @env["rack.hijack?"]
+          raw(headers) { |io| hijack.call(io) }
+        elsif @status == 101 && callable?
+          raw(headers) { |io| @body.call(io) }
+        elsif bodiless?
+          whole(headers, "", 0)
+        elsif (path = file)
+          send_file(headers, path)
+        elsif (parts = known_parts)
+          whole(headers, join(parts), parts.size)
+        else
+          stream(headers)
+        end
+      end
+
+      # The common response, by the native part. False when there is something in it that wants to be looked at.
+      def respond_at_once
+        parts = bodiless? ? NO_PARTS : @body
+        counted = @counting.stop(parts.size)
+        @begun = Native.respond(@channel.fd, number, @status, busy, counted, @app_headers, parts)
+      end
+
+      def bodiless?
+        @env["REQUEST_METHOD"] == "HEAD" || @status == 204 || @status == 304 || @status < 200
+      end
+
+      def callable?
+        @body.respond_to?(:call) && !@body.respond_to?(:each)
+      end
+
+      def file
+        return unless @body.respond_to?(:to_path)
+        path = @body.to_path
+        return if path.nil?
+        path = File.expand_path(path.to_s)
+        path if File.file?(path) && File.readable?(path)
+      end
+
+      # The strings of a body that is known without waiting. In Rack 3 to_ary would close the body, so that its `each`,
+      # which yields the same, is what leaves `close` to be called once, after the response.
+      def known_parts
+        return @body if @body.instance_of?(Array)
+        return unless @body.respond_to?(:to_ary)
+        return @body.to_ary unless @channel.worker.rack3
+        parts = []
+        @body.each { |part| parts << part }
+        parts
+      end
+
+      def join(parts)
+        return parts[0].to_s if parts.size == 1
+        parts.join
+      rescue Encoding::CompatibilityError
+        parts.map { |part| part.to_s.b }.join
+      end
+
+      # A body that is known to the last byte, and was made of CHUNKS pieces.
+      def whole(headers, body, chunks)
+        size = body.bytesize
+        return in_pieces(headers, body, chunks) if size > Frames::MAX_RESPONSE
+        @begun = true
+        head = Frames.response_head(number, @status, busy, @counting.stop(chunks), headers, size)
+        if size.zero?
+          @channel.write(head)
+        elsif size < SMALL && body.ascii_only?
+          @channel.write(head << body)
+        else
+          @channel.write_both(head, body)
+        end
+      end
+
+      # Too large for one frame, and yet its length is known.
+      def in_pieces(headers, body, chunks)
+        headers << "content-length\0" << body.bytesize.to_s << "\0" unless says_length?
+        @begun = true
+        @channel.write(Frames.head(number, @status, 0, headers))
+        Frames.each_chunk(body) do |size, slice|
+          raise ClientGone, "the client is gone" if @channel.cancelled?
+          @channel.write_both(Frames.chunk_head(number, size), slice)
+        end
+        @channel.write(Frames.ending(Frames::END_, number, busy, @counting.stop(chunks)))
+      end
+
+      def says_length?
+        @app_headers.any? { |name, _| name.to_s.casecmp?("content-length") }
+      end
+
+      def send_file(headers, path)
+        @begun = true
+        @channel.write(Frames.head(number, @status, Frames::FILE_FOLLOWS, headers) << Frames.answer(Frames::FILE, number, path) <<
+                       Frames.ending(Frames::END_, number, busy, @counting.stop(0)))
+      end
+
+      def stream(headers)
+        each = @body.respond_to?(:each)
+        raise InvalidResponse, "a body that is no Array and has neither each nor call" unless each || callable?
+        @gatherer = Gatherer.new(@channel, number, Frames.head(number, @status, 0, headers), immediate: immediate?(headers))
+        if each
+          @gatherer.add_all(@body)
+        else
+          @body.call(Stream.new(@gatherer, @env["rack.input"]))
+        end
+        @gatherer.finish
+        if @gatherer.sent? || other_length?(headers, @gatherer.pending.bytesize)
+          end_stream(Frames::END_)
+        else
+          whole(headers, @gatherer.pending, @gatherer.count)
+        end
+      end
+
+      # The app promised more or less than it gave. The front does with that what it does with any stream of the wrong length.
+      def other_length?(headers, size)
+        promised = headers[/(?:\A|\0)content-length\0(\d+)\0/in, 1]
+        !promised.nil? && promised.to_i != size
+      end
+
+      # Events, and what asks by nginx's own word not to be held back.
+      def immediate?(headers)
+        headers.match?(/(?:\A|\0)(?:content-type\0text\/event-stream|x-accel-buffering\0no\0)/in)
+      end
+
+      def end_stream(type)
+        @begun = true
+        @gatherer.conclude(Frames.ending(type, number, busy, @counting.stop(@gatherer.count)))
+      end
+
+      # Hands the channel itself to the app, right after the head.
+      def raw(headers)
+        @begun = true
+        @channel.write(Frames.head(number, @status, Frames::RAW, headers))
+        io = @channel.surrender
+        begin
+          yield io
+        rescue Exception
+          io.close
+          raise
+        end
+      end
+
+      # BUSY when something is left to do once the front has the response.
+      def busy
+        @flagged = @body.respond_to?(:close) || !callbacks("rack.after_reply").empty? || !callbacks("rack.response_finished").empty?
+        @flagged ? Frames::BUSY : 0
+      end
+
+      def callbacks(name)
+        @env[name] || NO_CALLBACKS
+      end
+
+      def fail_with(error)
+        @error = error
+        gone = error.is_a?(ClientGone)
+        # What was gathered must not leave while the error is written: an error page takes its place.
+        @gatherer&.finish
+        report(error) unless gone
+        return if @channel.surrendered?
+        return end_stream(Frames::ABORT) if @gatherer&.sent?
+        return @channel.write(Frames.ending(Frames::ABORT, number, busy, @counting.stop(0))) if @begun
+        failure = Failure.new(error, step: "request", root: @channel.worker.root).to_h
+        pairs = Frames.pairs(failure.slice("class", "message", "file", "line", "backtrace"))
+        @begun = true
+        @channel.write(Frames.error(number, busy, @counting.stop(@gatherer ? @gatherer.count : 0), pairs))
+      rescue SystemCallError, IOError
+        nil # the front is gone
+      end
+
+      def report(error)
+        errors = @env["rack.errors"] || $stderr
+        words = Failure.new(error, step: "request", root: @channel.worker.root).report
+        errors.write("#{@env["REQUEST_METHOD"]} #{@env["PATH_INFO"]}: ".b << words)
+        errors.flush
+      rescue StandardError
+        nil
+      end
+
+      # close, then the callbacks, each whatever became of the others; then the thread is free.
+      def conclude
+        guard { @body.close } if @body.respond_to?(:close)
+        callbacks("rack.response_finished").reverse_each do |callback|
+          guard { callback.call(@env, @status, @app_headers, @error) }
+        end
+        callbacks("rack.after_reply").each { |callback| guard { callback.call } }
+        @channel.write(Frames.answer(Frames::IDLE, number)) if @flagged
+      ensure
+        @body = @env = @app_headers = @error = @gatherer = nil
+      end
+
+      def guard
+        yield
         leave_fork
-        @channel.surrendered? || respond(status)
-      rescue Exception => e # an app may raise anything; the thread and the client must live on
+      rescue ClientGone => e
         leave_fork(e)
-        fail_with(e)
+      rescue Exception => e
+        leave_fork(e)
+        report(e)
       end
-      conclude
-    end
 
-    # Answers a request that the app can't be called for.
-    def refuse(env, error)
-      start(env)
-      fail_with(error)
-      conclude
-    end
-
-    def early_hints(headers)
-      return if @begun || @gatherer&.sent?
-      pairs = Headers.new.encode(headers)
-      @channel.write(Frames.answer(Frames::EARLY_HINTS, number, pairs)) unless pairs.empty?
-      nil
-    end
-
-    private
-
-    def number
-      @channel.request
-    end
-
-    # The application's code has returned, maybe in a process that it has forked.
-    def leave_fork(error = nil)
-      return unless ForkedChild.here?
-      error = nil if error.is_a?(ClientGone)
-      report(error) unless error.nil? || error.is_a?(SystemExit)
-      ForkedChild.leave(error)
-    end
-
-    def respond(status)
-      @status = status.to_i
-      raise InvalidResponse, "status #{status.inspect}" unless @status.between?(100, 599)
-      return if Native && @body.instance_of?(Array) && respond_at_once
-      headers = @headers.encode(@app_headers)
-      hijack = @headers.hijack
-      if hijack && @env["rack.hijack?"]
-        raw(headers) { |io| hijack.call(io) }
-      elsif @status == 101 && callable?
-        raw(headers) { |io| @body.call(io) }
-      elsif bodiless?
-        whole(headers, "", 0)
-      elsif (path = file)
-        send_file(headers, path)
-      elsif (parts = known_parts)
-        whole(headers, join(parts), parts.size)
-      else
-        stream(headers)
+      def start(env)
+        @env = env
+        @status = @app_headers = @body = @error = @gatherer = nil
+        @begun = @flagged = false
+        @counting.start(env)
       end
-    end
-
-    # The common response, by the native part. False when there is something in it that wants to be looked at.
-    def respond_at_once
-      parts = bodiless? ? NO_PARTS : @body
-      counted = @counting.stop(parts.size)
-      @begun = Native.respond(@channel.fd, number, @status, busy, counted, @app_headers, parts)
-    end
-
-    def bodiless?
-      @env["REQUEST_METHOD"] == "HEAD" || @status == 204 || @status == 304 || @status < 200
-    end
-
-    def callable?
-      @body.respond_to?(:call) && !@body.respond_to?(:each)
-    end
-
-    def file
-      return unless @body.respond_to?(:to_path)
-      path = @body.to_path
-      return if path.nil?
-      path = File.expand_path(path.to_s)
-      path if File.file?(path) && File.readable?(path)
-    end
-
-    # The strings of a body that is known without waiting. In Rack 3 to_ary would close the body, so that its `each`,
-    # which yields the same, is what leaves `close` to be called once, after the response.
-    def known_parts
-      return @body if @body.instance_of?(Array)
-      return unless @body.respond_to?(:to_ary)
-      return @body.to_ary unless @channel.worker.rack3
-      parts = []
-      @body.each { |part| parts << part }
-      parts
-    end
-
-    def join(parts)
-      return parts[0].to_s if parts.size == 1
-      parts.join
-    rescue Encoding::CompatibilityError
-      parts.map { |part| part.to_s.b }.join
-    end
-
-    # A body that is known to the last byte, and was made of CHUNKS pieces.
-    def whole(headers, body, chunks)
-      size = body.bytesize
-      return in_pieces(headers, body, chunks) if size > Frames::MAX_RESPONSE
-      @begun = true
-      head = Frames.response_head(number, @status, busy, @counting.stop(chunks), headers, size)
-      if size.zero?
-        @channel.write(head)
-      elsif size < SMALL && body.ascii_only?
-        @channel.write(head << body)
-      else
-        @channel.write_both(head, body)
-      end
-    end
-
-    # Too large for one frame, and yet its length is known.
-    def in_pieces(headers, body, chunks)
-      headers << "content-length\0" << body.bytesize.to_s << "\0" unless says_length?
-      @begun = true
-      @channel.write(Frames.head(number, @status, 0, headers))
-      Frames.each_chunk(body) do |size, slice|
-        raise ClientGone, "the client is gone" if @channel.cancelled?
-        @channel.write_both(Frames.chunk_head(number, size), slice)
-      end
-      @channel.write(Frames.ending(Frames::END_, number, busy, @counting.stop(chunks)))
-    end
-
-    def says_length?
-      @app_headers.any? { |name, _| name.to_s.casecmp?("content-length") }
-    end
-
-    def send_file(headers, path)
-      @begun = true
-      @channel.write(Frames.head(number, @status, Frames::FILE_FOLLOWS, headers) << Frames.answer(Frames::FILE, number, path) <<
-                     Frames.ending(Frames::END_, number, busy, @counting.stop(0)))
-    end
-
-    def stream(headers)
-      each = @body.respond_to?(:each)
-      raise InvalidResponse, "a body that is no Array and has neither each nor call" unless each || callable?
-      @gatherer = Gatherer.new(@channel, number, Frames.head(number, @status, 0, headers), immediate: immediate?(headers))
-      if each
-        @gatherer.add_all(@body)
-      else
-        @body.call(Stream.new(@gatherer, @env["rack.input"]))
-      end
-      @gatherer.finish
-      if @gatherer.sent? || other_length?(headers, @gatherer.pending.bytesize)
-        end_stream(Frames::END_)
-      else
-        whole(headers, @gatherer.pending, @gatherer.count)
-      end
-    end
-
-    # The app promised more or less than it gave. The front does with that what it does with any stream of the wrong length.
-    def other_length?(headers, size)
-      promised = headers[/(?:\A|\0)content-length\0(\d+)\0/in, 1]
-      !promised.nil? && promised.to_i != size
-    end
-
-    # Events, and what asks by nginx's own word not to be held back.
-    def immediate?(headers)
-      headers.match?(/(?:\A|\0)(?:content-type\0text\/event-stream|x-accel-buffering\0no\0)/in)
-    end
-
-    def end_stream(type)
-      @begun = true
-      @gatherer.conclude(Frames.ending(type, number, busy, @counting.stop(@gatherer.count)))
-    end
-
-    # Hands the channel itself to the app, right after the head.
-    def raw(headers)
-      @begun = true
-      @channel.write(Frames.head(number, @status, Frames::RAW, headers))
-      io = @channel.surrender
-      begin
-        yield io
-      rescue Exception
-        io.close
-        raise
-      end
-    end
-
-    # BUSY when something is left to do once the front has the response.
-    def busy
-      @flagged = @body.respond_to?(:close) || !callbacks("rack.after_reply").empty? || !callbacks("rack.response_finished").empty?
-      @flagged ? Frames::BUSY : 0
-    end
-
-    def callbacks(name)
-      @env[name] || NO_CALLBACKS
-    end
-
-    def fail_with(error)
-      @error = error
-      gone = error.is_a?(ClientGone)
-      # What was gathered must not leave while the error is written: an error page takes its place.
-      @gatherer&.finish
-      report(error) unless gone
-      return if @channel.surrendered?
-      return end_stream(Frames::ABORT) if @gatherer&.sent?
-      return @channel.write(Frames.ending(Frames::ABORT, number, busy, @counting.stop(0))) if @begun
-      failure = Failure.new(error, step: "request", root: @channel.worker.root).to_h
-      pairs = Frames.pairs(failure.slice("class", "message", "file", "line", "backtrace"))
-      @begun = true
-      @channel.write(Frames.error(number, busy, @counting.stop(@gatherer ? @gatherer.count : 0), pairs))
-    rescue SystemCallError, IOError
-      nil # the front is gone
-    end
-
-    def report(error)
-      errors = @env["rack.errors"] || $stderr
-      words = Failure.new(error, step: "request", root: @channel.worker.root).report
-      errors.write("#{@env["REQUEST_METHOD"]} #{@env["PATH_INFO"]}: ".b << words)
-      errors.flush
-    rescue StandardError
-      nil
-    end
-
-    # close, then the callbacks, each whatever became of the others; then the thread is free.
-    def conclude
-      guard { @body.close } if @body.respond_to?(:close)
-      callbacks("rack.response_finished").reverse_each do |callback|
-        guard { callback.call(@env, @status, @app_headers, @error) }
-      end
-      callbacks("rack.after_reply").each { |callback| guard { callback.call } }
-      @channel.write(Frames.answer(Frames::IDLE, number)) if @flagged
-    ensure
-      @body = @env = @app_headers = @error = @gatherer = nil
-    end
-
-    def guard
-      yield
-      leave_fork
-    rescue ClientGone => e
-      leave_fork(e)
-    rescue Exception => e
-      leave_fork(e)
-      report(e)
-    end
-
-    def start(env)
-      @env = env
-      @status = @app_headers = @body = @error = @gatherer = nil
-      @begun = @flagged = false
-      @counting.start(env)
     end
   end
 end

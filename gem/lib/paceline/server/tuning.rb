@@ -3,100 +3,102 @@
 # Prepares a loaded application for the fork: switches YJIT on, makes the warm-up requests, and leaves a heap that workers
 # can share for long. Requires nothing; what a Ruby does not have is left out, and nothing here keeps an app from starting.
 module Paceline
-  class Tuning
-    # Objects grow old in three collections; old ones are no longer written to (their age is in the object itself).
-    FULL_AGE = 3
-    DEVELOPMENT = %w[development test].freeze
-    ROUND = 10_000
-    private_constant :FULL_AGE, :DEVELOPMENT, :ROUND
+  module Server
+    class Tuning
+      # Objects grow old in three collections; old ones are no longer written to (their age is in the object itself).
+      FULL_AGE = 3
+      DEVELOPMENT = %w[development test].freeze
+      ROUND = 10_000
+      private_constant :FULL_AGE, :DEVELOPMENT, :ROUND
 
-    # `settings` are START's pairs.
-    def initialize(settings)
-      @yjit = settings["yjit"].to_s
-      @paths = settings["warm_up"].to_s.split
-      @host = settings["host"] || "localhost"
-      @compact = settings["compact"] == "1"
-      @environment = settings["environment"].to_s
-    end
-
-    def prepare(app)
-      enable_yjit
-      warm_up(app)
-      settle(young: @paths.any?) # the rest has grown old while it was loaded
-    end
-
-    # Collects garbage, and lets what is left grow old: `young` says that there are objects that have not.
-    def settle(young:)
-      return Process.warmup if Process.respond_to?(:warmup)
-      GC.start
-      (FULL_AGE - 1).times { GC.start } if young
-      GC.compact if @compact && GC.respond_to?(:compact)
-    end
-
-    # The heap's size now as the variables that give it to this Ruby's successor.
-    def heap
-      return "RUBY_GC_HEAP_INIT_SLOTS=#{rounded(GC.stat(:heap_live_slots))}" if RUBY_VERSION < "3.3"
-      sizes = (0...GC::INTERNAL_CONSTANTS.fetch(:SIZE_POOL_COUNT) { GC::INTERNAL_CONSTANTS.fetch(:HEAP_COUNT) })
-      sizes.map { |size| "RUBY_GC_HEAP_#{size}_INIT_SLOTS=#{rounded(GC.stat_heap(size, :heap_eden_slots))}" }.join(" ")
-    rescue ArgumentError, KeyError # a Ruby that counts in other words
-      ""
-    end
-
-    private
-
-    def rounded(slots)
-      slots.ceildiv(ROUND) * ROUND
-    rescue NoMethodError # before Ruby 3.2
-      (slots + ROUND - 1) / ROUND * ROUND
-    end
-
-    # After the boot, so that what runs once is not compiled. Before Ruby 3.3 that can't be done, and the front asked for
-    # it by RUBY_YJIT_ENABLE.
-    def enable_yjit
-      return if @yjit == "off" || (@yjit != "on" && (DEVELOPMENT.include?(@environment) || decided?))
-      if !defined?(::RubyVM::YJIT)
-        warn "paceline: yjit = \"on\": Ruby #{RUBY_VERSION} was built without YJIT; going on without" if @yjit == "on"
-      elsif !::RubyVM::YJIT.enabled? && ::RubyVM::YJIT.respond_to?(:enable)
-        ::RubyVM::YJIT.enable
+      # `settings` are START's pairs.
+      def initialize(settings)
+        @yjit = settings["yjit"].to_s
+        @paths = settings["warm_up"].to_s.split
+        @host = settings["host"] || "localhost"
+        @compact = settings["compact"] == "1"
+        @environment = settings["environment"].to_s
       end
-    end
 
-    # By whoever starts the server, or by the application.
-    def decided?
-      return true if ENV.key?("RUBY_YJIT_ENABLE") || ENV["RUBYOPT"].to_s.include?("jit")
-      config = ::Rails.application&.config if defined?(::Rails) && ::Rails.respond_to?(:application)
-      config.respond_to?(:yjit) && config.yjit == false
-    rescue NoMethodError # Rails' configuration answers any name that was set in it, and no other
-      false
-    end
+      def prepare(app)
+        enable_yjit
+        warm_up(app)
+        settle(young: @paths.any?) # the rest has grown old while it was loaded
+      end
 
-    # What first requests load, compile and remember belongs to all workers then.
-    def warm_up(app)
-      return if @paths.empty?
-      threads = Thread.list.size
-      @paths.each { |path| request(app, path) }
-      more = Thread.list.size - threads
-      warn "paceline: warm_up left #{more} thread#{"s" if more > 1} running, which no worker will have" if more.positive?
-    end
+      # Collects garbage, and lets what is left grow old: `young` says that there are objects that have not.
+      def settle(young:)
+        return Process.warmup if Process.respond_to?(:warmup)
+        GC.start
+        (FULL_AGE - 1).times { GC.start } if young
+        GC.compact if @compact && GC.respond_to?(:compact)
+      end
 
-    def request(app, path)
-      status, _, body = app.call(env(path))
-      body.each { |_| nil } if body.respond_to?(:each)
-      body.close if body.respond_to?(:close)
-      warn "paceline: warm_up: #{path} was answered with #{status}" if status.to_i >= 500
-    rescue StandardError => e
-      warn "paceline: warm_up: #{path}: #{e.class}: #{e.message}", *e.backtrace.first(5)
-    end
+      # The heap's size now as the variables that give it to this Ruby's successor.
+      def heap
+        return "RUBY_GC_HEAP_INIT_SLOTS=#{rounded(GC.stat(:heap_live_slots))}" if RUBY_VERSION < "3.3"
+        sizes = (0...GC::INTERNAL_CONSTANTS.fetch(:SIZE_POOL_COUNT) { GC::INTERNAL_CONSTANTS.fetch(:HEAP_COUNT) })
+        sizes.map { |size| "RUBY_GC_HEAP_#{size}_INIT_SLOTS=#{rounded(GC.stat_heap(size, :heap_eden_slots))}" }.join(" ")
+      rescue ArgumentError, KeyError # a Ruby that counts in other words
+        ""
+      end
 
-    # https, for an application that only redirects otherwise.
-    def env(path)
-      path, query = path.split("?", 2)
-      { "REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => path, "QUERY_STRING" => query.to_s, "HTTPS" => "on",
-        "SERVER_NAME" => @host, "SERVER_PORT" => "443", "SERVER_PROTOCOL" => "HTTP/1.1", "HTTP_HOST" => @host.dup,
-        "REMOTE_ADDR" => "127.0.0.1", "HTTP_USER_AGENT" => "paceline (warm-up)", "HTTP_ACCEPT" => "text/html,*/*",
-        "rack.url_scheme" => "https", "rack.input" => StringIO.new("".b), "rack.errors" => $stderr,
-        "rack.version" => [1, 6], "rack.multithread" => false, "rack.multiprocess" => true, "rack.run_once" => false,
-        "rack.hijack?" => false, "rack.after_reply" => [], "rack.response_finished" => [], "paceline.warm_up" => true }
+      private
+
+      def rounded(slots)
+        slots.ceildiv(ROUND) * ROUND
+      rescue NoMethodError # before Ruby 3.2
+        (slots + ROUND - 1) / ROUND * ROUND
+      end
+
+      # After the boot, so that what runs once is not compiled. Before Ruby 3.3 that can't be done, and the front asked for
+      # it by RUBY_YJIT_ENABLE.
+      def enable_yjit
+        return if @yjit == "off" || (@yjit != "on" && (DEVELOPMENT.include?(@environment) || decided?))
+        if !defined?(::RubyVM::YJIT)
+          warn "paceline: yjit = \"on\": Ruby #{RUBY_VERSION} was built without YJIT; going on without" if @yjit == "on"
+        elsif !::RubyVM::YJIT.enabled? && ::RubyVM::YJIT.respond_to?(:enable)
+          ::RubyVM::YJIT.enable
+        end
+      end
+
+      # By whoever starts the server, or by the application.
+      def decided?
+        return true if ENV.key?("RUBY_YJIT_ENABLE") || ENV["RUBYOPT"].to_s.include?("jit")
+        config = ::Rails.application&.config if defined?(::Rails) && ::Rails.respond_to?(:application)
+        config.respond_to?(:yjit) && config.yjit == false
+      rescue NoMethodError # Rails' configuration answers any name that was set in it, and no other
+        false
+      end
+
+      # What first requests load, compile and remember belongs to all workers then.
+      def warm_up(app)
+        return if @paths.empty?
+        threads = Thread.list.size
+        @paths.each { |path| request(app, path) }
+        more = Thread.list.size - threads
+        warn "paceline: warm_up left #{more} thread#{"s" if more > 1} running, which no worker will have" if more.positive?
+      end
+
+      def request(app, path)
+        status, _, body = app.call(env(path))
+        body.each { |_| nil } if body.respond_to?(:each)
+        body.close if body.respond_to?(:close)
+        warn "paceline: warm_up: #{path} was answered with #{status}" if status.to_i >= 500
+      rescue StandardError => e
+        warn "paceline: warm_up: #{path}: #{e.class}: #{e.message}", *e.backtrace.first(5)
+      end
+
+      # https, for an application that only redirects otherwise.
+      def env(path)
+        path, query = path.split("?", 2)
+        { "REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => path, "QUERY_STRING" => query.to_s, "HTTPS" => "on",
+          "SERVER_NAME" => @host, "SERVER_PORT" => "443", "SERVER_PROTOCOL" => "HTTP/1.1", "HTTP_HOST" => @host.dup,
+          "REMOTE_ADDR" => "127.0.0.1", "HTTP_USER_AGENT" => "paceline (warm-up)", "HTTP_ACCEPT" => "text/html,*/*",
+          "rack.url_scheme" => "https", "rack.input" => StringIO.new("".b), "rack.errors" => $stderr,
+          "rack.version" => [1, 6], "rack.multithread" => false, "rack.multiprocess" => true, "rack.run_once" => false,
+          "rack.hijack?" => false, "rack.after_reply" => [], "rack.response_finished" => [], "paceline.warm_up" => true }
+      end
     end
   end
 end

@@ -15,276 +15,278 @@ require_relative "parent_death"
 require_relative "../spans"
 
 module Paceline
-  class Worker
-    IGNORED = %w[INT QUIT HUP USR1 USR2 TTIN TTOU].freeze
-    # So many of what keeps it from being forked are told.
-    NAMED = 3
-    private_constant :IGNORED, :NAMED
+  module Server
+    class Worker
+      IGNORED = %w[INT QUIT HUP USR1 USR2 TTIN TTOU].freeze
+      # So many of what keeps it from being forked are told.
+      NAMED = 3
+      private_constant :IGNORED, :NAMED
 
-    def self.now
-      Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)
-    end
-
-    attr_reader :app, :control, :hooks, :rack3
-
-    # Sends what streaming bodies have left lying for too long.
-    attr_reader :flusher
-
-    def initialize(control, index:, threads:, settings:, app:, loader:, hooks:, parent:)
-      @control = control
-      @index = index
-      @size = threads
-      @settings = settings
-      @app = app
-      @loader = loader
-      @hooks = hooks
-      @parent = parent
-      @draining = false
-      @channels = []
-      @busy_longer = []
-    end
-
-    def multithread?
-      @size > 1
-    end
-
-    def root
-      @settings["root"]
-    end
-
-    # Seconds that a request may take (app_hard_timeout), or nil.
-    def patience
-      time = @settings["app_hard_timeout"].to_s
-      time.empty? ? nil : time.to_f
-    end
-
-    def draining?
-      @draining
-    end
-
-    # Returns when it has drained, or with a new control socket when it is to be a mould; otherwise the process ends here.
-    def run
-      Process.setproctitle("paceline worker #{@index} [#{@settings["site"]}]")
-      ParentDeath.follow
-      exit!(1) unless Process.ppid == @parent
-      @shared = @settings["refork"] == "1" ? ForkSafety.open_ends : []
-      @figures = HeapFigures.new
-      @wake, @waker = IO.pipe
-      ForkedChild.guard(self)
-      set_traps
-      redirect
-      srand
-      boot
-      listen
-      return @successor if @successor
-      shut_down
-      nil
-    rescue Exception => e # nothing may unwind into the preloader's frames
-      ForkedChild.leave(e) if ForkedChild.here?
-      warn "paceline worker #{@index}: #{e.class}: #{e.message}"
-      exit!(1)
-    end
-
-    # In a child that the application has forked.
-    def let_go
-      @channels.compact.each(&:let_go)
-      [@control, @wake, @waker].each(&:close)
-      term = trap("TERM", "DEFAULT")
-      trap("TERM", term) unless term.equal?(@on_term) # the application's own
-    end
-
-    # A thread has answered and is about to wait for its next request.
-    def rested(channel)
-      @collector&.run(channel.io) { @threads.none? { |thread| thread[:paceline_channel]&.busy? } }
-    end
-
-    # Gives thread `number` a fresh channel; the front gets the other end.
-    def open_channel(number)
-      ours, theirs = UNIXSocket.pair
-      @control.send(Frames::CHANNEL, Frames.fields(number), fd: theirs)
-      theirs.close
-      ours
-    end
-
-    # A frame from the front that makes no sense: nothing that follows can be trusted.
-    def broken(error)
-      warn "paceline worker #{@index}: #{error.class}: #{error.message}"
-      exit!(1)
-    end
-
-    private
-
-    def set_traps
-      IGNORED.each { |name| trap(name) {} } # "IGNORE" would pass to the app's children
-      trap("CHLD", "DEFAULT")
-      trap("TERM", @on_term = ->(_) { @waker.write_nonblock("T", exception: false) })
-    end
-
-    # What the app prints goes to the front, which knows which worker it came from.
-    def redirect
-      { "stdout" => STDOUT, "stderr" => STDERR }.each do |name, io|
-        reading, writing = IO.pipe
-        @control.send(Frames::OUTPUT, Frames.fields(name), fd: reading)
-        reading.close
-        Channel.make_blocking(writing) # the app's children share it, and may not expect EAGAIN
-        io = IO.for_fd(io == STDOUT ? 1 : 2, "w", autoclose: false) if io.closed? # by the app; what its libraries print comes here
-        io.reopen(writing)
-        io.sync = true
-        writing.close
+      def self.now
+        Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)
       end
-    end
 
-    def boot
-      @app ||= @loader.load
-      ForkedChild.leave if ForkedChild.here?
-      @rack3 = @loader.rack_release.to_i >= 3
-      @flusher = Flusher.new
-      Native.header_classes = Headers.plain_hashes if Native
-      @hooks&.run_hooks(:before_worker_boot, @index)
-      @threads = []
-      @collector = OutOfBandGC.new if @settings["oob_gc"] == "1"
-      1.upto(@size) { |number| start_thread(number) }
-      @control.send(Frames::READY)
-    rescue Control::Gone
-      raise
-    rescue Exception => e # as in the preloader: whatever is raised here is the app's failure
-      report(e)
-    end
+      attr_reader :app, :control, :hooks, :rack3
 
-    def report(error)
-      ForkedChild.leave(error) if ForkedChild.here?
-      failure = Failure.new(error, step: "ready", root: @settings["root"])
-      @control.send(Frames::WORKER_FAILED, Frames.pairs(failure.to_h))
-      exit!(1)
-    end
+      # Sends what streaming bodies have left lying for too long.
+      attr_reader :flusher
 
-    # A thread that the app kills is replaced; the front sees its channel end and a new one come.
-    def start_thread(number)
-      channel = Channel.new(self, number, open_channel(number))
-      @channels[number - 1] = channel
-      thread = Thread.new do
-        channel.run
-      ensure
-        start_thread(number) unless @draining || ForkedChild.here? || (channel.ended? && !@busy_longer.delete(number))
+      def initialize(control, index:, threads:, settings:, app:, loader:, hooks:, parent:)
+        @control = control
+        @index = index
+        @size = threads
+        @settings = settings
+        @app = app
+        @loader = loader
+        @hooks = hooks
+        @parent = parent
+        @draining = false
+        @channels = []
+        @busy_longer = []
       end
-      thread.name = "paceline #{number}"
-      thread[:paceline_channel] = channel
-      @threads[number - 1] = thread
-    end
 
-    # Until there is nothing more to serve. EOF: the front is gone, and so is the reason to live.
-    def listen
-      loop do
-        ready = @control.buffered? ? [[@control.io]] : IO.select([@control.io, @wake])
-        if ready[0].include?(@wake)
-          byte = @wake.read_nonblock(64, exception: false)
-          drain if byte.include?("T")
-          return if byte.include?("E") && @threads.none?(&:alive?)
-          return if byte.include?("M") && become_mould
+      def multithread?
+        @size > 1
+      end
+
+      def root
+        @settings["root"]
+      end
+
+      # Seconds that a request may take (app_hard_timeout), or nil.
+      def patience
+        time = @settings["app_hard_timeout"].to_s
+        time.empty? ? nil : time.to_f
+      end
+
+      def draining?
+        @draining
+      end
+
+      # Returns when it has drained, or with a new control socket when it is to be a mould; otherwise the process ends here.
+      def run
+        Process.setproctitle("paceline worker #{@index} [#{@settings["site"]}]")
+        ParentDeath.follow
+        exit!(1) unless Process.ppid == @parent
+        @shared = @settings["refork"] == "1" ? ForkSafety.open_ends : []
+        @figures = HeapFigures.new
+        @wake, @waker = IO.pipe
+        ForkedChild.guard(self)
+        set_traps
+        redirect
+        srand
+        boot
+        listen
+        return @successor if @successor
+        shut_down
+        nil
+      rescue Exception => e # nothing may unwind into the preloader's frames
+        ForkedChild.leave(e) if ForkedChild.here?
+        warn "paceline worker #{@index}: #{e.class}: #{e.message}"
+        exit!(1)
+      end
+
+      # In a child that the application has forked.
+      def let_go
+        @channels.compact.each(&:let_go)
+        [@control, @wake, @waker].each(&:close)
+        term = trap("TERM", "DEFAULT")
+        trap("TERM", term) unless term.equal?(@on_term) # the application's own
+      end
+
+      # A thread has answered and is about to wait for its next request.
+      def rested(channel)
+        @collector&.run(channel.io) { @threads.none? { |thread| thread[:paceline_channel]&.busy? } }
+      end
+
+      # Gives thread `number` a fresh channel; the front gets the other end.
+      def open_channel(number)
+        ours, theirs = UNIXSocket.pair
+        @control.send(Frames::CHANNEL, Frames.fields(number), fd: theirs)
+        theirs.close
+        ours
+      end
+
+      # A frame from the front that makes no sense: nothing that follows can be trusted.
+      def broken(error)
+        warn "paceline worker #{@index}: #{error.class}: #{error.message}"
+        exit!(1)
+      end
+
+      private
+
+      def set_traps
+        IGNORED.each { |name| trap(name) {} } # "IGNORE" would pass to the app's children
+        trap("CHLD", "DEFAULT")
+        trap("TERM", @on_term = ->(_) { @waker.write_nonblock("T", exception: false) })
+      end
+
+      # What the app prints goes to the front, which knows which worker it came from.
+      def redirect
+        { "stdout" => STDOUT, "stderr" => STDERR }.each do |name, io|
+          reading, writing = IO.pipe
+          @control.send(Frames::OUTPUT, Frames.fields(name), fd: reading)
+          reading.close
+          Channel.make_blocking(writing) # the app's children share it, and may not expect EAGAIN
+          io = IO.for_fd(io == STDOUT ? 1 : 2, "w", autoclose: false) if io.closed? # by the app; what its libraries print comes here
+          io.reopen(writing)
+          io.sync = true
+          writing.close
         end
-        obey if ready[0].include?(@control.io)
       end
-    end
 
-    def obey
-      type, payload = @control.read
-      case type
-      when nil then exit!(0)
-      when Frames::DRAIN then drain
-      when Frames::MOULD then rest(Integer(Frames.parse_fields(payload).first, 10))
-      when Frames::ASK_BACKTRACE then tell_backtrace(Frames.parse_fields(payload).first)
-      when Frames::ASK_MEMORY then @control.send(Frames::MEMORY, Frames.pairs(@figures.to_h))
+      def boot
+        @app ||= @loader.load
+        ForkedChild.leave if ForkedChild.here?
+        @rack3 = @loader.rack_release.to_i >= 3
+        @flusher = Flusher.new
+        Native.header_classes = Headers.plain_hashes if Native
+        @hooks&.run_hooks(:before_worker_boot, @index)
+        @threads = []
+        @collector = OutOfBandGC.new if @settings["oob_gc"] == "1"
+        1.upto(@size) { |number| start_thread(number) }
+        @control.send(Frames::READY)
+      rescue Control::Gone
+        raise
+      rescue Exception => e # as in the preloader: whatever is raised here is the app's failure
+        report(e)
       end
-    end
 
-    def drain
-      return if @draining
-      @draining = true
-      Thread.new do
-        @threads.each { |thread| thread[:paceline_channel]&.drain }
-        @threads.each(&:join)
-        @waker.write("E")
+      def report(error)
+        ForkedChild.leave(error) if ForkedChild.here?
+        failure = Failure.new(error, step: "ready", root: @settings["root"])
+        @control.send(Frames::WORKER_FAILED, Frames.pairs(failure.to_h))
+        exit!(1)
       end
-    end
 
-    # The front gives this worker no more requests, and closes a channel as soon as its thread is idle: so threads end.
-    # `patience`: what requests in hand may take, in seconds.
-    def rest(patience)
-      @resting = Thread.new do
-        limit = Worker.now + (patience * 1_000_000)
-        while (thread = @threads.find(&:alive?)) && (left = limit - Worker.now).positive?
-          thread.join(left / 1e6)
+      # A thread that the app kills is replaced; the front sees its channel end and a new one come.
+      def start_thread(number)
+        channel = Channel.new(self, number, open_channel(number))
+        @channels[number - 1] = channel
+        thread = Thread.new do
+          channel.run
+        ensure
+          start_thread(number) unless @draining || ForkedChild.here? || (channel.ended? && !@busy_longer.delete(number))
         end
-        @waker.write("M")
+        thread.name = "paceline #{number}"
+        thread[:paceline_channel] = channel
+        @threads[number - 1] = thread
       end
-    end
 
-    # True when this process can be forked from now: it will serve no more. Otherwise it goes on as before.
-    def become_mould
-      @resting.join
-      return false if @draining
-      if (busy = @threads.count(&:alive?)).positive?
-        go_on("#{busy} of its threads #{busy == 1 ? "is" : "are"} still in a request")
-      elsif (why = obstacle_to_fork)
-        after_refork
-        go_on(why)
-      else
-        hand_over
+      # Until there is nothing more to serve. EOF: the front is gone, and so is the reason to live.
+      def listen
+        loop do
+          ready = @control.buffered? ? [[@control.io]] : IO.select([@control.io, @wake])
+          if ready[0].include?(@wake)
+            byte = @wake.read_nonblock(64, exception: false)
+            drain if byte.include?("T")
+            return if byte.include?("E") && @threads.none?(&:alive?)
+            return if byte.include?("M") && become_mould
+          end
+          obey if ready[0].include?(@control.io)
+        end
       end
-      !@successor.nil?
-    end
 
-    # In one line, with what to do about it.
-    def obstacle_to_fork
-      @hooks&.run_hooks(:before_refork)
-      Database.disconnect
-      HTTP.close if defined?(HTTP) && HTTP.respond_to?(:close)
-      obstacles = ForkSafety.new(threads: [@flusher.thread].compact, shared: @shared,
-                                 descriptors: [@control.io, @wake, @waker].map(&:fileno)).obstacles
-      more = obstacles.size - NAMED
-      obstacles = obstacles.first(NAMED).push("and #{more} more") if more.positive?
-      "#{obstacles.join("; ")}. End it in before_refork of config/puma.rb" if obstacles.any?
-    rescue StandardError => e
-      "before_refork raised #{e.class}: #{e.message} (#{e.backtrace&.first})"
-    end
-
-    def hand_over
-      trap("TERM") {} # it wrote to a pipe that closes now
-      @flusher.thread&.kill&.join
-      ours, theirs = UNIXSocket.pair
-      @control.send(Frames::MOULDED, fd: theirs)
-      @channels.clear
-      [theirs, @control, @wake, @waker].each(&:close)
-      @successor = Control.new(ours)
-    end
-
-    # Undoes before_refork, where there is to be no fork.
-    def after_refork
-      @hooks&.run_hooks(:after_refork)
-    rescue StandardError => e
-      warn "paceline: after_refork: #{e.class}: #{e.message}", *e.backtrace.first(10)
-    end
-
-    # Those threads that were still busy go on when they have answered: whether the front then has closed their channels or not.
-    def go_on(why)
-      @control.send(Frames::UNSAFE, Frames.fields(why))
-      1.upto(@size) do |number|
-        @threads[number - 1].alive? ? @busy_longer << number : start_thread(number)
+      def obey
+        type, payload = @control.read
+        case type
+        when nil then exit!(0)
+        when Frames::DRAIN then drain
+        when Frames::MOULD then rest(Integer(Frames.parse_fields(payload).first, 10))
+        when Frames::ASK_BACKTRACE then tell_backtrace(Frames.parse_fields(payload).first)
+        when Frames::ASK_MEMORY then @control.send(Frames::MEMORY, Frames.pairs(@figures.to_h))
+        end
       end
-    end
 
-    def tell_backtrace(number)
-      thread = @threads[Integer(number, 10) - 1]
-      lines = thread&.backtrace || []
-      @control.send(Frames::BACKTRACE, Frames.fields(number, lines.join("\n")))
-    rescue ArgumentError, TypeError
-      nil
-    end
+      def drain
+        return if @draining
+        @draining = true
+        Thread.new do
+          @threads.each { |thread| thread[:paceline_channel]&.drain }
+          @threads.each(&:join)
+          @waker.write("E")
+        end
+      end
 
-    def shut_down
-      @hooks&.run_hooks(:before_worker_shutdown, @index)
-    rescue StandardError => e
-      warn "paceline: worker shutdown hook: #{e.class}: #{e.message}", *e.backtrace.first(10)
+      # The front gives this worker no more requests, and closes a channel as soon as its thread is idle: so threads end.
+      # `patience`: what requests in hand may take, in seconds.
+      def rest(patience)
+        @resting = Thread.new do
+          limit = Worker.now + (patience * 1_000_000)
+          while (thread = @threads.find(&:alive?)) && (left = limit - Worker.now).positive?
+            thread.join(left / 1e6)
+          end
+          @waker.write("M")
+        end
+      end
+
+      # True when this process can be forked from now: it will serve no more. Otherwise it goes on as before.
+      def become_mould
+        @resting.join
+        return false if @draining
+        if (busy = @threads.count(&:alive?)).positive?
+          go_on("#{busy} of its threads #{busy == 1 ? "is" : "are"} still in a request")
+        elsif (why = obstacle_to_fork)
+          after_refork
+          go_on(why)
+        else
+          hand_over
+        end
+        !@successor.nil?
+      end
+
+      # In one line, with what to do about it.
+      def obstacle_to_fork
+        @hooks&.run_hooks(:before_refork)
+        Database.disconnect
+        HTTP.close if defined?(HTTP) && HTTP.respond_to?(:close)
+        obstacles = ForkSafety.new(threads: [@flusher.thread].compact, shared: @shared,
+                                   descriptors: [@control.io, @wake, @waker].map(&:fileno)).obstacles
+        more = obstacles.size - NAMED
+        obstacles = obstacles.first(NAMED).push("and #{more} more") if more.positive?
+        "#{obstacles.join("; ")}. End it in before_refork of config/puma.rb" if obstacles.any?
+      rescue StandardError => e
+        "before_refork raised #{e.class}: #{e.message} (#{e.backtrace&.first})"
+      end
+
+      def hand_over
+        trap("TERM") {} # it wrote to a pipe that closes now
+        @flusher.thread&.kill&.join
+        ours, theirs = UNIXSocket.pair
+        @control.send(Frames::MOULDED, fd: theirs)
+        @channels.clear
+        [theirs, @control, @wake, @waker].each(&:close)
+        @successor = Control.new(ours)
+      end
+
+      # Undoes before_refork, where there is to be no fork.
+      def after_refork
+        @hooks&.run_hooks(:after_refork)
+      rescue StandardError => e
+        warn "paceline: after_refork: #{e.class}: #{e.message}", *e.backtrace.first(10)
+      end
+
+      # Those threads that were still busy go on when they have answered: whether the front then has closed their channels or not.
+      def go_on(why)
+        @control.send(Frames::UNSAFE, Frames.fields(why))
+        1.upto(@size) do |number|
+          @threads[number - 1].alive? ? @busy_longer << number : start_thread(number)
+        end
+      end
+
+      def tell_backtrace(number)
+        thread = @threads[Integer(number, 10) - 1]
+        lines = thread&.backtrace || []
+        @control.send(Frames::BACKTRACE, Frames.fields(number, lines.join("\n")))
+      rescue ArgumentError, TypeError
+        nil
+      end
+
+      def shut_down
+        @hooks&.run_hooks(:before_worker_shutdown, @index)
+      rescue StandardError => e
+        warn "paceline: worker shutdown hook: #{e.class}: #{e.message}", *e.backtrace.first(10)
+      end
     end
   end
 end

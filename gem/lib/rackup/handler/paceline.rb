@@ -7,9 +7,9 @@ require_relative "../../paceline/server/handler"
 module Rackup
   module Handler
     class Paceline
-      def self.run(app, **options, &block) = ::Paceline::Handler.run(app, **options, &block)
+      def self.run(app, **options, &block) = ::Paceline::Server::Handler.run(app, **options, &block)
 
-      def self.valid_options = ::Paceline::Handler::OPTIONS
+      def self.valid_options = ::Paceline::Server::Handler::OPTIONS
     end
 
     register(:paceline, Paceline)
