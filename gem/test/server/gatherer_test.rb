@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "helper"
-require "paceline/server/gatherer"
+require "paceline/server/flusher"
 
 # What waits for company goes out late by the flusher, and the flusher rests when nothing waits.
 class GathererTest < Paceline::Test

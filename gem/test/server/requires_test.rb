@@ -21,9 +21,9 @@ class RequiresTest < Minitest::Test
     "cache.rb" => ["json"],
     "http/counting.rb" => ["openssl"],
     "server/app_loader.rb" => [COMPUTED, "bundler", "rack", "rack/builder", "sinatra", "sinatra/base", "stringio"],
-    "server/input.rb" => ["tempfile"],
     "server/preloader.rb" => ["rack", "stringio"],
     "server/puma_config.rb" => ["bundler/setup"],
+    "server/rewindable_input.rb" => ["tempfile"],
   }.freeze
 
   def test_server_side_requires_only_what_is_listed

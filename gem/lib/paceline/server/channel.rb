@@ -2,13 +2,13 @@
 
 # One worker thread and its channel: takes a request, runs the app, writes the response, again. Never knows how a
 # response is put into frames (response.rb) or an env is made (request_env.rb).
+require_relative "../errors"
 require_relative "../native"
+require_relative "../uninterrupted"
 require_relative "forked_child"
 require_relative "frames"
 require_relative "request_env"
 require_relative "response"
-require_relative "hijack"
-require_relative "../uninterrupted"
 
 module Paceline
   module Server

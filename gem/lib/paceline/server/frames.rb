@@ -2,11 +2,10 @@
 
 # The worker protocol's bytes: frame types, and how frames, fields and pairs are written and read
 # (docs/worker-protocol.md). Works on strings only; never touches a socket.
+require_relative "protocol_error"
+
 module Paceline
   module Server
-    # The front, or what poses as it, sent what the worker protocol does not know.
-    class ProtocolError < StandardError; end
-
     module Frames
       # Preloader control.
       START = 0x01

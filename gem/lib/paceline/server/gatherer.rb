@@ -4,8 +4,8 @@
 # DELAY. So a body of a thousand small strings is one write, and one that trickles is not held back. A body that ends before anything
 # was sent was never a stream: its length is known, and an exception on the way is a page and no torn response.
 require_relative "../errors"
-require_relative "frames"
 require_relative "../native"
+require_relative "frames"
 
 module Paceline
   module Server
@@ -139,39 +139,6 @@ module Paceline
         @head = nil
         Frames.each_chunk(gathered) { |size, bytes| frames << Frames.chunk_head(@number, size) << bytes }
         frames
-      end
-    end
-
-    # A thread of the worker that sends what has waited long enough. It never waits for the front, and never runs the app's code.
-    class Flusher
-      def initialize
-        @queue = Thread::Queue.new
-        @start = Mutex.new
-      end
-
-      # Nil until there was something to send.
-      attr_reader :thread
-
-      def watch(gatherer)
-        @queue << gatherer
-        @start.synchronize { start unless @thread&.alive? }
-      end
-
-      private
-
-      def start
-        @thread = Thread.new { loop { attend(@queue.pop) } }
-        @thread.name = "paceline flusher"
-      end
-
-      # Sleeps first: most bodies have ended by then, also those that came meanwhile, which need not wake this thread.
-      def attend(gatherer)
-        return if gatherer.ended?
-        sleep(Gatherer::DELAY)
-        while (wait = gatherer.flush_late)
-          break @queue << gatherer unless @queue.empty?
-          sleep(wait)
-        end
       end
     end
   end

@@ -2,13 +2,13 @@
 
 # The process that holds the loaded application and forks workers from it, as the front commands. It loads the app
 # once and never serves a request; when the front is gone, it and its workers go too.
+require_relative "app_loader"
 require_relative "control"
 require_relative "database"
 require_relative "failure"
 require_relative "forked_child"
 require_relative "heap_figures"
 require_relative "parent_death"
-require_relative "app_loader"
 require_relative "tuning"
 require_relative "worker"
 

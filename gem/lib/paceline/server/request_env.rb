@@ -2,9 +2,11 @@
 
 # A REQUEST frame as a Rack env: the front's pairs and the constants that only Ruby can give. Decides nothing about
 # the request; the front has.
-require_relative "frames"
-require_relative "input"
 require_relative "../version"
+require_relative "frames"
+require_relative "rewindable_input"
+require_relative "spooled_input"
+require_relative "streamed_input"
 
 module Paceline
   module Server

@@ -2,13 +2,13 @@
 
 # Calls the app and puts its answer into frames: one frame when the body is known or comes at once, chunks when it streams
 # (gatherer.rb). Closes each body exactly once, and never lets an exception of the app reach the channel's loop.
-require_relative "counting"
+require_relative "failure"
 require_relative "forked_child"
 require_relative "frames"
 require_relative "gatherer"
 require_relative "headers"
-require_relative "hijack"
-require_relative "failure"
+require_relative "request_cost"
+require_relative "stream"
 
 module Paceline
   module Server
@@ -21,7 +21,7 @@ module Paceline
       def initialize(channel)
         @channel = channel
         @headers = Headers.new
-        @counting = Counting.new(channel.patience)
+        @cost = RequestCost.new(channel.patience)
       end
 
       # Serves one request, from the call of the app to the last callback.
@@ -90,7 +90,7 @@ module Paceline
       # The common response, by the native part. False when there is something in it that wants to be looked at.
       def respond_at_once
         parts = bodiless? ? NO_PARTS : @body
-        counted = @counting.stop(parts.size)
+        counted = @cost.stop(parts.size)
         @begun = Native.respond(@channel.fd, number, @status, busy, counted, @app_headers, parts)
       end
 
@@ -133,7 +133,7 @@ module Paceline
         size = body.bytesize
         return in_pieces(headers, body, chunks) if size > Frames::MAX_RESPONSE
         @begun = true
-        head = Frames.response_head(number, @status, busy, @counting.stop(chunks), headers, size)
+        head = Frames.response_head(number, @status, busy, @cost.stop(chunks), headers, size)
         if size.zero?
           @channel.write(head)
         elsif size < SMALL && body.ascii_only?
@@ -152,7 +152,7 @@ module Paceline
           raise ClientGone, "the client is gone" if @channel.cancelled?
           @channel.write_both(Frames.chunk_head(number, size), slice)
         end
-        @channel.write(Frames.ending(Frames::END_, number, busy, @counting.stop(chunks)))
+        @channel.write(Frames.ending(Frames::END_, number, busy, @cost.stop(chunks)))
       end
 
       def says_length?
@@ -162,7 +162,7 @@ module Paceline
       def send_file(headers, path)
         @begun = true
         @channel.write(Frames.head(number, @status, Frames::FILE_FOLLOWS, headers) << Frames.answer(Frames::FILE, number, path) <<
-                       Frames.ending(Frames::END_, number, busy, @counting.stop(0)))
+                       Frames.ending(Frames::END_, number, busy, @cost.stop(0)))
       end
 
       def stream(headers)
@@ -195,7 +195,7 @@ module Paceline
 
       def end_stream(type)
         @begun = true
-        @gatherer.conclude(Frames.ending(type, number, busy, @counting.stop(@gatherer.count)))
+        @gatherer.conclude(Frames.ending(type, number, busy, @cost.stop(@gatherer.count)))
       end
 
       # Hands the channel itself to the app, right after the head.
@@ -229,11 +229,11 @@ module Paceline
         report(error) unless gone
         return if @channel.surrendered?
         return end_stream(Frames::ABORT) if @gatherer&.sent?
-        return @channel.write(Frames.ending(Frames::ABORT, number, busy, @counting.stop(0))) if @begun
+        return @channel.write(Frames.ending(Frames::ABORT, number, busy, @cost.stop(0))) if @begun
         failure = Failure.new(error, step: "request", root: @channel.worker.root).to_h
         pairs = Frames.pairs(failure.slice("class", "message", "file", "line", "backtrace"))
         @begun = true
-        @channel.write(Frames.error(number, busy, @counting.stop(@gatherer ? @gatherer.count : 0), pairs))
+        @channel.write(Frames.error(number, busy, @cost.stop(@gatherer ? @gatherer.count : 0), pairs))
       rescue SystemCallError, IOError
         nil # the front is gone
       end
@@ -273,7 +273,7 @@ module Paceline
         @env = env
         @status = @app_headers = @body = @error = @gatherer = nil
         @begun = @flagged = false
-        @counting.start(env)
+        @cost.start(env)
       end
     end
   end

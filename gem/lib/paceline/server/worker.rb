@@ -3,16 +3,17 @@
 # A forked worker: runs the app in its threads, one channel to the front each. Its main thread only listens to the
 # front's commands. Loads no app unless told to, and never outlives the front.
 require_relative "../cache"
-require_relative "control"
+require_relative "../spans"
 require_relative "channel"
+require_relative "control"
 require_relative "database"
 require_relative "failure"
-require_relative "forked_child"
+require_relative "flusher"
 require_relative "fork_safety"
+require_relative "forked_child"
 require_relative "heap_figures"
 require_relative "out_of_band_gc"
 require_relative "parent_death"
-require_relative "../spans"
 
 module Paceline
   module Server

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
 # What one request cost, as the front is told with its response. Knows the process's figures before and after; never the request.
+require_relative "../spans"
 require_relative "frames"
 require_relative "outbound_calls"
 require_relative "process_times"
-require_relative "../spans"
 
 module Paceline
   module Server
-    class Counting
+    class RequestCost
       include ProcessTimes
 
       # `patience`: seconds that a request may take, or nil.

@@ -1,25 +1,11 @@
 # frozen_string_literal: true
 
-# Request bodies that are not in memory: spooled to a file by the front, or streaming in over the channel.
-# They are read only by the thread that serves the request, and never past the request's own end.
+# A request body that is still coming in over the channel: BODY frames as an IO to read once. Frames that the response's writer met on the
+# channel arrive by `push`. Read only by the thread that serves the request, and never past the request's own end.
 require_relative "../errors"
-require_relative "frames"
 
 module Paceline
   module Server
-    # A file holding the whole body. The front made it and removes it.
-    class SpooledInput < File
-      def self.open(path)
-        raise ProtocolError, "a spooled body without a path" if path.nil?
-        new(path, "rb")
-      end
-
-      def finish
-        close unless closed?
-      end
-    end
-
-    # BODY frames as an IO to read once. Frames that the response's writer met on the channel arrive by `push`.
     class StreamedInput
       def initialize(channel)
         @channel = channel
@@ -109,87 +95,6 @@ module Paceline
         return @pending.slice!(0, length) if length && length < @pending.bytesize
         bytes, @pending = @pending, String.new(encoding: Encoding::BINARY)
         bytes
-      end
-    end
-
-    # Rack 2 asks for an input that rewinds: keeps what was read, in memory up to 64 KB, then in a file.
-    class RewindableInput
-      MEMORY = 64 * 1024
-      private_constant :MEMORY
-
-      def initialize(source)
-        @source = source
-        @kept = StringIO.new(String.new(encoding: Encoding::BINARY))
-        @in_memory = true
-      end
-
-      def read(*arguments)
-        fill(arguments.first)
-        @kept.read(*arguments)
-      end
-
-      def gets
-        fill(nil)
-        @kept.gets
-      end
-
-      def each(&block)
-        fill(nil)
-        @kept.each(&block)
-      end
-
-      def rewind
-        @kept.rewind
-      end
-
-      def size
-        fill(nil)
-        @kept.size
-      end
-
-      def eof?
-        fill(1)
-        @kept.eof?
-      end
-
-      def close; end
-
-      def finish
-        @source.finish
-        @in_memory ? @kept.close : @kept.close!
-      end
-
-      private
-
-      # Takes from the source until `length` bytes (nil: all) lie ahead of the reading position. Who is interrupted while he waits (Timeout) may
-      # read again, and nothing is missing.
-      def fill(length)
-        return if @whole
-        position = @kept.pos
-        ahead = @kept.size - position
-        until length && ahead >= length
-          @source.eof? # waits
-          ahead += Thread.handle_interrupt(UNINTERRUPTED) { keep(@source.readpartial(MEMORY)) }
-        end
-      rescue EOFError
-        @whole = true
-      ensure
-        @kept.pos = position if position
-      end
-
-      def keep(bytes)
-        to_file if @in_memory && @kept.size + bytes.bytesize > MEMORY
-        @kept.seek(0, IO::SEEK_END)
-        @kept.write(bytes)
-      end
-
-      def to_file
-        require "tempfile"
-        file = Tempfile.new("paceline-body", binmode: true)
-        file.unlink
-        file.write(@kept.string)
-        @kept = file
-        @in_memory = false
       end
     end
   end
