@@ -1,14 +1,27 @@
 # Runs the end-to-end scenarios in one process: `ruby test/e2e/run.rb [WHICH ...] [minitest's options]`.
-# WHICH: names without `_test` (`hijack`), or `rack` for those that hold on every Ruby and Rack. Tests that need a real
-# application served elsewhere (Redmine, the brewery), or an ACME server, are run by bin/test.
+# WHICH: a file's name without `_test` (`hijack`), a folder (`cache/`), the path of either, or `rack` for the files that hold on every Ruby
+# and Rack. Tests that need a real application served elsewhere (Redmine, the brewery), or an ACME server, are run by bin/test.
 RACK = %w[bodies chunked_by_app input hijack websocket streaming headers queue sendfile serve faults restart handlers sessions].freeze
 ELSEWHERE = %w[redmine brewery acme].freeze
 
 # Whoever runs the tests in the background ignores these, and so would what is started here.
 %w[INT QUIT HUP].each { |name| trap(name, "DEFAULT") }
 
-all = Dir[File.join(__dir__, "*_test.rb")].to_h { |path| [File.basename(path, "_test.rb"), path] }
+files = Dir[File.join(__dir__, "**/*_test.rb")].group_by { |path| File.basename(path, "_test.rb") }
+files.each { |name, paths| abort "one name for several files, choose another: #{paths.join(", ")}" if paths.size > 1 || name == "rack" }
+files.transform_values!(&:first)
+
+# The files of one WHICH. A folder's name is the name of its file if it has one (`limits`); with a slash (`limits/`) it is the folder.
+find = lambda do |word|
+  path = [File.expand_path(word), File.expand_path(word, __dir__)].find { |one| one.start_with?("#{__dir__}/") && File.exist?(one) }
+  next [files[word]] if files.key?(word)
+  next files.values_at(*RACK) if word == "rack"
+  next [path] if path && files.value?(path)
+  inside = path ? files.values.select { |file| file.start_with?("#{path}/") } : []
+  inside.empty? ? abort("no #{word}_test.rb and no folder #{word} in #{__dir__}") : inside
+end
+
 asked = ARGV.take_while { |word| !word.start_with?("-") }
-names = asked.empty? ? all.keys - ELSEWHERE : asked.flat_map { |name| name == "rack" ? RACK & all.keys : [name] }
 ARGV.shift(asked.size)
-names.sort.each { |name| require all.fetch(name) { abort "no #{name}_test.rb in #{__dir__}" } }
+chosen = asked.empty? ? files.except(*ELSEWHERE).values : asked.flat_map(&find)
+chosen.uniq.sort.each { |path| require path }

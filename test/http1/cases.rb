@@ -1,5 +1,5 @@
 # The table of good, bad and ambiguous HTTP/1.1 messages, byte by byte, with the section that decides each. Data only:
-# test/e2e/http1_table_test.rb sends them to a real server.
+# test/e2e/edge/http1_table_test.rb sends them to a real server.
 #
 # A row of `heads` is a head without its empty line; it is sent with each framing of the body (none, Content-Length, chunked).
 # A row of `whole` is everything that is sent. Behind each follows a second request, which is answered only if the first left

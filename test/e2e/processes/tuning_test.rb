@@ -1,0 +1,110 @@
+# What the server sets up for Ruby: variables, warm-up, garbage between requests. What the user has set wins, and no
+# response differs by a byte.
+require_relative "../support/scenario"
+
+class TuningTest < Minitest::Test
+  include Scenario
+
+  NAMES = %w[MALLOC_ARENA_MAX RUBY_GC_HEAP_GROWTH_FACTOR RUBY_GC_HEAP_INIT_SLOTS RUBY_GC_HEAP_0_INIT_SLOTS RUBY_YJIT_ENABLE LD_PRELOAD].freeze
+  CLEAR = NAMES.to_h { |name| [name, nil] }.freeze
+  VARIABLES = <<~RUBY.freeze
+    require "json"
+    run ->(env) { [200, { "content-type" => "application/json" }, [#{NAMES}.to_h { |name| [name, ENV[name]] }.compact.to_json]] }
+  RUBY
+
+  def variables(server)
+    require "json"
+    JSON.parse(server.get("/").body)
+  end
+
+  def test_production_has_few_arenas_and_a_heap_that_grows_in_small_steps
+    server = serve(app("config.ru" => VARIABLES), "-e", "production", "-w", "1", env: CLEAR)
+    assert_equal({ "MALLOC_ARENA_MAX" => "2", "RUBY_GC_HEAP_GROWTH_FACTOR" => "1.1" }, variables(server))
+  end
+
+  def test_development_is_left_alone_but_for_the_arenas
+    server = serve(app("config.ru" => VARIABLES), env: CLEAR)
+    assert_equal({ "MALLOC_ARENA_MAX" => "2" }, variables(server))
+  end
+
+  def test_what_the_user_has_set_wins
+    own = { "MALLOC_ARENA_MAX" => "7", "RUBY_GC_HEAP_INIT_SLOTS" => "12345" }
+    server = serve(app("config.ru" => VARIABLES), "-e", "production", env: CLEAR.merge(own))
+    assert_equal own, variables(server)
+  end
+
+  def test_each_measure_can_be_switched_off
+    toml = "environment = \"production\"\nmalloc_arenas = 0\ngc = \"app\"\nyjit = \"off\"\n"
+    server = serve(app("config.ru" => VARIABLES, "paceline.toml" => toml), env: CLEAR)
+    assert_equal({}, variables(server))
+  end
+
+  def test_the_next_start_begins_with_the_heap_of_the_last
+    state = app
+    dir = app("config.ru" => VARIABLES)
+    server = serve(dir, "-e", "production", env: CLEAR.merge("STATE_DIRECTORY" => state))
+    server.signal(:USR1)
+    server.wait_for(/is ready: .*is ready: /m)
+    heap = lambda do |vars|
+      vars.filter_map { |name, value| Integer(value) if name.end_with?("INIT_SLOTS") }.first
+    end
+    eventually("the new generation") { heap.call(variables(server)) }
+    assert_includes 10_000..1_000_000, heap.call(variables(server))
+    server.stop
+
+    again = serve(dir, "-e", "production", env: CLEAR.merge("STATE_DIRECTORY" => state))
+    assert heap.call(variables(again)), "what was learned is kept"
+  end
+
+  def test_another_allocator_where_it_is_installed
+    installed = Dir["/usr/lib/{x86_64-linux-gnu/,aarch64-linux-gnu/,}libjemalloc.so.2", "/usr/lib64/libjemalloc.so.2", "/usr/local/lib/libjemalloc.so.2"].any?
+    server = serve(app("config.ru" => VARIABLES), "--allocator", "jemalloc", env: CLEAR)
+    assert_equal installed, variables(server)["LD_PRELOAD"].to_s.end_with?("/libjemalloc.so.2")
+    assert_equal installed ? 0 : 1, server.output.scan("there is no libjemalloc.so.2 (Debian: apt install libjemalloc2)").size
+  end
+
+  def test_warm_up_requests_are_made_before_the_fork
+    server = serve(app("config.ru" => <<~RUBY, "paceline.toml" => "warm_up = [\"/a?b=c\", \"/bad\"]\nworkers = 2\n"))
+      seen = []
+      run ->(env) do
+        raise "not here" if env["PATH_INFO"] == "/bad"
+        seen << "\#{env["REQUEST_METHOD"]} \#{env["PATH_INFO"]} \#{env["QUERY_STRING"]} \#{env["HTTP_HOST"]}"
+        [200, { "content-type" => "text/plain" }, [seen.first]]
+      end
+    RUBY
+    4.times { assert_equal "GET /a b=c localhost", server.get("/").body }
+    assert_includes server.output, "paceline: warm_up: /bad: RuntimeError: not here"
+  end
+
+  def test_no_byte_differs_with_everything_on
+    config = <<~RUBY
+      run ->(env) do
+        garbage = Array.new(20_000) { |i| "piece \#{i}" }
+        body = case env["PATH_INFO"]
+               when "/stream" then Enumerator.new { |out| garbage.each_slice(1000) { |some| out << some.join } }
+               else [garbage.join(","), env["HTTP_HOST"]]
+               end
+        [200, { "content-type" => "text/plain", "x-own" => "1" }, body]
+      end
+    RUBY
+    plain, tuned = [%w[--gc app --yjit off --malloc-arenas 0], %w[--gc auto --yjit on --oob-gc --compact --warm-up /stream --warm-up /]].map do |flags|
+      server = serve(app("config.ru" => config), "-t", "3", *flags, env: CLEAR)
+      Array.new(3) { Thread.new { Array.new(10) { |i| server.get(i.odd? ? "/stream" : "/", "Host" => "a.test") } } }.flat_map(&:value).map do |answer|
+        [answer.code, answer.to_hash.except("date", "x-request-id"), answer.body]
+      end
+    end
+    assert_equal plain.uniq.sort_by(&:to_s), tuned.uniq.sort_by(&:to_s)
+  end
+
+  # The figures are printed, since they belong to the machine; only what would be out of all proportion fails.
+  def test_a_worker_shares_what_the_preloader_loaded
+    server = serve(app("config.ru" => <<~RUBY), "-w", "2", "-t", "2", "-e", "production", env: CLEAR)
+      TABLE = Array.new(400_000) { |i| "an entry of some length, number \#{i}, in a table" }
+      run ->(env) { [200, { "content-type" => "text/plain" }, [TABLE[rand(TABLE.size)].size.to_s]] }
+    RUBY
+    200.times { server.get("/") }
+    preloader, workers = server.descendants.partition { |pid| File.read("/proc/#{pid}/cmdline").include?("preloader") }
+    rss = File.read("/proc/#{preloader.first}/smaps_rollup")[/^Rss: +(\d+)/, 1].to_i * 1024
+    workers.each { |pid| assert_operator server.private_memory(pid), :<, rss / 2 }
+  end
+end

@@ -1,0 +1,171 @@
+# Apps that take the connection over (Rack's full and partial hijack). One thread, so that a thread that is lost shows.
+require_relative "../support/scenario"
+require_relative "../support/wire"
+
+class HijackTest < Minitest::Test
+  include Scenario
+
+  APP = <<~'RUBY'
+    require "uri"
+    UPGRADED = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
+    def echo(io)
+      line = +"" # Rack 2's Lint gives an io without gets
+      while (byte = io.read(1))
+        next if (line << byte)[-1] != "\n"
+        io.write("you said #{line}")
+        line = +""
+      end
+      io.write("bye\n")
+    ensure
+      io.close
+    end
+    def full(env)
+      env["rack.hijack"].call
+      env["rack.hijack_io"]
+    end
+    app = lambda do |env|
+      case env["PATH_INFO"]
+      when "/upgrade"
+        io = full(env)
+        io.write(UPGRADED)
+        Thread.new { echo(io) }
+        [200, { "content-type" => "text/plain" }, ["ignored"]]
+      when "/plain"
+        io = full(env)
+        io.write("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nfrom the hijacker")
+        io.close
+        [200, { "content-type" => "text/plain" }, []]
+      when "/sized"
+        io = full(env)
+        io.write("HTTP/1.1 201 Created\r\nContent-Length: 5\r\nX-Own: yes\r\n\r\nhello")
+        io.close
+        [200, { "content-type" => "text/plain" }, []]
+      when "/coded"
+        io = full(env)
+        io.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 99\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+        io.close
+        [200, { "content-type" => "text/plain" }, []]
+      when "/identity"
+        io = full(env)
+        io.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nas it is")
+        io.close
+        [200, { "content-type" => "text/plain" }, []]
+      when "/garbage"
+        io = full(env)
+        io.write("this is no response\r\n\r\n")
+        io.close
+        [200, { "content-type" => "text/plain" }, []]
+      when "/silent"
+        full(env).close
+        [200, { "content-type" => "text/plain" }, []]
+      when "/partial"
+        [200, { "content-type" => "text/plain", "rack.hijack" => lambda { |io|
+          Thread.new { io.write("one "); File.read("barrier"); io.write("two"); io.close }
+        } }, []]
+      when "/partial_gone"
+        [200, { "content-type" => "text/plain", "rack.hijack" => lambda { |io|
+          Thread.new do
+            io.write("one ")
+            File.read("barrier")
+            loop { io.write("more " * 10_000) }
+          rescue SystemCallError => e
+            File.write("noticed", e.class.name)
+          end
+        } }, []]
+      when "/partial_upgrade"
+        [101, { "connection" => "Upgrade", "upgrade" => "echo", "rack.hijack" => ->(io) { Thread.new { echo(io) } } }, []]
+      else [200, { "content-type" => "text/plain" }, ["plain"]]
+      end
+    end
+    use Rack::Lint
+    run app
+  RUBY
+
+  UPGRADE = "Host: test\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
+
+  def server
+    @server ||= serve(@dir = app("config.ru" => APP), "-t", "1")
+  end
+
+  # The only thread serves on.
+  def assert_serves
+    assert_equal "plain", server.get("/other").body
+  end
+
+  def assert_echoes(path)
+    server.connect do |socket|
+      socket.write("GET #{path} HTTP/1.1\r\n#{UPGRADE}first\n")
+      head = Wire.head(socket)
+      assert_equal ["HTTP/1.1 101 Switching Protocols", "Upgrade", "echo"], [head.line, head["connection"], head["upgrade"]]
+      assert_equal "you said first\n", socket.gets
+      assert_serves
+      socket.write("second\n")
+      assert_equal "you said second\n", socket.gets
+      socket.close_write
+      assert_equal "bye\n", socket.read
+    end
+    assert_serves
+    server.wait_for(%r{"GET #{path} HTTP/1.1" 101 })
+  end
+
+  def test_a_full_hijack_of_an_upgrade_speaks_both_ways_until_each_side_closes = assert_echoes("/upgrade")
+
+  def test_a_partial_hijack_of_an_upgrade_speaks_both_ways = assert_echoes("/partial_upgrade")
+
+  def test_an_upgrade_nobody_asked_for_is_an_error
+    assert_equal "500", server.get("/upgrade").code
+    assert_serves
+    server.wait_for(/unsendable response: 101 for a request that asked for no upgrade/)
+  end
+
+  def test_a_full_hijack_writes_a_response_of_its_own
+    server.connect do |socket|
+      socket.write("GET /plain HTTP/1.1\r\nHost: test\r\n\r\n")
+      answer = Wire.response(socket)
+      assert_equal [200, "text/plain", "from the hijacker"], [answer.status, answer["content-type"], answer.body]
+      socket.write("GET /sized HTTP/1.1\r\nHost: test\r\n\r\n")
+      answer = Wire.response(socket)
+      assert_equal ["HTTP/1.1 201 Created", "5", "yes", "hello"], [answer.line, answer["content-length"], answer["x-own"], answer.body]
+      %w[/coded hello /identity as\ it\ is].each_slice(2) do |path, body|
+        socket.write("GET #{path} HTTP/1.1\r\nHost: test\r\n\r\n")
+        answer = Wire.response(socket)
+        assert_equal [200, nil, body], [answer.status, answer["content-length"], answer.body], path
+      end
+      socket.write("GET /other HTTP/1.1\r\nHost: test\r\n\r\n")
+      assert_equal "plain", Wire.response(socket).body
+    end
+  end
+
+  def test_a_hijacker_that_writes_no_response_is_an_error
+    %w[/garbage /silent].each do |path|
+      assert_equal "500", server.get(path).code, path
+      assert_serves
+    end
+  end
+
+  def test_a_partial_hijack_streams_while_its_thread_serves_on
+    server
+    gate = barrier(@dir)
+    server.connect do |socket|
+      socket.write("GET /partial HTTP/1.1\r\nHost: test\r\n\r\n")
+      assert_equal [200, "chunked"], Wire.head(socket).then { |head| [head.status, head["transfer-encoding"]] }
+      assert_equal "one ", Wire.chunk(socket)
+      assert_serves
+      gate.open
+      assert_equal ["two", nil], [Wire.chunk(socket), Wire.chunk(socket)]
+    end
+  end
+
+  def test_a_hijacker_notices_a_client_that_is_gone
+    server
+    gate, noticed = barrier(@dir), barrier(@dir, "noticed")
+    server.connect do |socket|
+      socket.write("GET /partial_gone HTTP/1.1\r\nHost: test\r\n\r\n")
+      Wire.head(socket)
+      assert_equal "one ", Wire.chunk(socket)
+    end
+    gate.open
+    assert_equal "Errno::EPIPE", noticed.wait
+    assert_serves
+  end
+end
