@@ -2,8 +2,8 @@
 
 # `bin/bench cache`: the page cache beside nginx's proxy_cache and Varnish. Sections: hits, misses, keys, redmine; all, if none is named.
 require "optparse"
-require_relative "lib/cache_report"
-require_relative "lib/cache_story"
+require_relative "cache/report"
+require_relative "cache/story"
 require_relative "lib/machine"
 require_relative "lib/progress"
 

@@ -4,11 +4,11 @@
 # processes, in newborn workers, and by many workers. Sections: local, delayed, pages, workers; all, if none is named.
 require "optparse"
 require_relative "lib/machine"
-require_relative "lib/outbound_contest"
-require_relative "lib/outbound_pages"
-require_relative "lib/outbound_report"
-require_relative "lib/outbound_ways"
-require_relative "lib/outbound_workers"
+require_relative "outbound/contest"
+require_relative "outbound/pages"
+require_relative "outbound/report"
+require_relative "outbound/ways"
+require_relative "outbound/workers"
 require_relative "lib/progress"
 
 module Bench

@@ -5,10 +5,10 @@
 require "optparse"
 require_relative "lib/machine"
 require_relative "lib/progress"
-require_relative "lib/pstore_contest"
-require_relative "lib/pstore_import"
-require_relative "lib/pstore_report"
-require_relative "lib/pstore_requests"
+require_relative "pstore/contest"
+require_relative "pstore/import"
+require_relative "pstore/report"
+require_relative "pstore/requests"
 
 module Bench
   class PStore

@@ -6,9 +6,9 @@ require "optparse"
 require_relative "lib/machine"
 require_relative "lib/processes"
 require_relative "lib/progress"
-require_relative "lib/restart_report"
-require_relative "lib/restart_visit"
-require_relative "lib/restart_ways"
+require_relative "restart/report"
+require_relative "restart/visit"
+require_relative "restart/ways"
 
 module Bench
   RestartOptions = Struct.new(:ways, :restarts, :failing, :clients, :think_ms, :boot_ms, :work_ms, :output, keyword_init: true)

@@ -3,12 +3,12 @@
 # `bin/bench serve`: Paceline and its peers serve the same applications, all up at once, and are loaded in turn (A B C A B C in each round); reports
 # medians, and medians of each round's ratio to Puma. `--combine` puts the results of several runs together.
 require_relative "lib/apps"
-require_relative "lib/combined"
-require_relative "lib/contest"
+require_relative "serve/combined"
+require_relative "serve/contest"
 require_relative "lib/machine"
-require_relative "lib/options"
+require_relative "serve/options"
 require_relative "lib/progress"
-require_relative "lib/report"
+require_relative "serve/report"
 require_relative "lib/summary"
 
 module Bench

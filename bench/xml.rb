@@ -5,9 +5,9 @@
 require "optparse"
 require_relative "lib/machine"
 require_relative "lib/progress"
-require_relative "lib/xml_report"
-require_relative "lib/xml_responses"
-require_relative "lib/xml_sections"
+require_relative "xml/report"
+require_relative "xml/responses"
+require_relative "xml/sections"
 
 module Bench
   class Xml

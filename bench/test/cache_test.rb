@@ -3,9 +3,9 @@
 # What `bin/bench cache` makes of ab's output, of an author's times, and of its templates.
 require "minitest/autorun"
 require "tmpdir"
-require_relative "../lib/ab"
-require_relative "../lib/cache_report"
-require_relative "../lib/cache_story"
+require_relative "../cache/ab"
+require_relative "../cache/report"
+require_relative "../cache/story"
 
 class CacheTest < Minitest::Test
   include Bench

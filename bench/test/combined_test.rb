@@ -4,7 +4,7 @@
 require "json"
 require "minitest/autorun"
 require "tmpdir"
-require_relative "../lib/combined"
+require_relative "../serve/combined"
 
 class CombinedTest < Minitest::Test
   include Bench

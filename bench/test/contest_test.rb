@@ -3,8 +3,8 @@
 # Servers that take turns, and what is said of those whose answers are wrong: whole contests of small servers, which answer as they are told to.
 require "minitest/autorun"
 require "tmpdir"
-require_relative "../lib/contest"
-require_relative "../lib/report"
+require_relative "../serve/contest"
+require_relative "../serve/report"
 require_relative "../lib/summary"
 
 class ContestTest < Minitest::Test

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-require_relative "../lib/outbound_callers"
-require_relative "../lib/outbound_contest"
-require_relative "../lib/outbound_pages"
-require_relative "../lib/outbound_relay"
-require_relative "../lib/outbound_ways"
+require_relative "../outbound/callers"
+require_relative "../outbound/contest"
+require_relative "../outbound/pages"
+require_relative "../outbound/relay"
+require_relative "../outbound/ways"
 require "minitest/autorun"
 
 # What the upstream's log and the measured batches amount to, and the wire.

@@ -3,9 +3,9 @@
 # `bin/bench pstore`: its sums, its visitors, and that its stores do what they are measured by. Nothing is measured.
 require "minitest/autorun"
 require "tmpdir"
-require_relative "../lib/pstore_contest"
-require_relative "../lib/pstore_report"
-require_relative "../lib/pstore_visitors"
+require_relative "../pstore/contest"
+require_relative "../pstore/report"
+require_relative "../pstore/visitors"
 
 class PStoreBenchTest < Minitest::Test
   include Bench

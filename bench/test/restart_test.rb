@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../lib/restart_visit"
+require_relative "../restart/visit"
 
 # What belongs to a restart and what to the quiet, and what a client counts as failed.
 class RestartBenchTest < Minitest::Test

@@ -3,13 +3,13 @@
 # `bin/bench xml`: its documents, the check for the same bytes, and its sums. Nothing is measured.
 require "minitest/autorun"
 require "builder"
-require_relative "../lib/xml_contest"
-require_relative "../lib/xml_erb"
-require_relative "../lib/xml_floor"
-require_relative "../lib/xml_measured"
-require_relative "../lib/xml_parsers"
-require_relative "../lib/xml_report"
-require_relative "../lib/xml_writers"
+require_relative "../xml/contest"
+require_relative "../xml/erb"
+require_relative "../xml/floor"
+require_relative "../xml/measured"
+require_relative "../xml/parsers"
+require_relative "../xml/report"
+require_relative "../xml/writers"
 
 class XmlBenchTest < Minitest::Test
   include Bench

@@ -2,14 +2,14 @@
 
 # The application that `bin/bench outbound` serves: a page that makes fifteen calls to an API, one way or another.
 #
-#   OUTBOUND_LIB, _GEM       where the lib folders of the benchmark and of the gem are
+#   OUTBOUND_LIB, _GEM       where the benchmark's callers and the gem's files are
 #   OUTBOUND_H2, _H1         the API: with HTTP/2, and without
 #   OUTBOUND_CERTIFICATES    which are trusted
 #
 # /page?CALLER,SERVER answers with JSON: `ms`, `cpu_ms`, `wrong` (null, or what), and `pid` of the worker. / answers with the pid alone.
 require "json"
 $LOAD_PATH.unshift(ENV.fetch("OUTBOUND_GEM"))
-require File.join(ENV.fetch("OUTBOUND_LIB"), "outbound_callers")
+require File.join(ENV.fetch("OUTBOUND_LIB"), "callers")
 require "faraday"
 require "net/http/persistent"
 require "paceline/http/faraday"

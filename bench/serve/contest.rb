@@ -1,0 +1,96 @@
+# frozen_string_literal: true
+
+# Several servers serve one application, all up at once, and are loaded in turn: each load by one server after the other, then the next load, then the
+# next round, which begins with another server. A server that is not loaded is idle. A server with a wrong answer gets no figures.
+require_relative "../lib/servers"
+require_relative "../lib/visit"
+
+module Bench
+  class Contest
+    # Rounds in which system calls and context switches are counted, after those that are timed.
+    COUNTED = 3
+
+    # CELLS, COUNTED: of Visit; STARTED: {server => {boot:, memory:}}; TRACES: {server => {scenario => what strace saw}};
+    # ABSENT: {server => why it could not be measured, or not to its end}.
+    attr_reader :cells, :counted, :started, :traces, :absent
+
+    # ENTRIES: pairs of a server and the scenarios that it takes part in. The block is told of each step.
+    def initialize(app, entries, options, &told)
+      @app = app
+      @entries = entries
+      @options = options
+      @told = told
+      @cells, @counted = [], []
+      @started, @traces, @absent = {}, {}, {}
+      @visits = []
+    end
+
+    def run
+      start
+      (1..@options.rounds).each { |round| each_load(round) { |visit, scenario, shape| @cells << visit.measure(scenario, shape, round) } }
+      (1..[COUNTED, @options.rounds].min).each { |round| each_load(round) { |visit, scenario, shape| @counted << visit.count(scenario, shape, round) } }
+      @visits.dup.each { |visit| attempt(visit) { trace(visit) } }
+      self
+    ensure
+      @visits.each(&:close)
+    end
+
+    # Names of all of them.
+    def servers
+      @entries.map { |server, _| server.name }
+    end
+
+    # VISITS in the order of this round.
+    def self.order(visits, round)
+      visits.rotate(round - 1)
+    end
+
+    private
+
+    # The baseline first: where a page is not known beforehand, its answer is what the others' must be.
+    def start
+      @entries.partition { |server, _| server.name == Servers::BASELINE }.flatten(1).each do |server, scenarios|
+        next @absent[server.name] = "not installed: there is no `#{server.missing}`" if server.missing
+
+        visit = Visit.new(server, @app, scenarios, @options) { |what, done| @told.call("#{@app.name}, #{server.name}", what, done) }
+        @visits << visit
+        attempt(visit) { @started[server.name] = visit.start }
+      end
+      @visits.sort_by! { |visit| servers.index(visit.server.name) }
+    end
+
+    def each_load(round)
+      scenarios = @visits.flat_map(&:scenarios).uniq
+      scenarios.each do |scenario|
+        takers = @visits.select { |visit| visit.scenarios.include?(scenario) }
+        (takers.first&.shapes(scenario) || []).each do |shape|
+          self.class.order(takers, round).each { |visit| yield visit, scenario, shape }
+        end
+      end
+    end
+
+    def trace(visit)
+      @traces[visit.server.name] = visit.trace
+      visit.check
+    end
+
+    # A server that fails is left out from then on, and all its loads say why.
+    def attempt(visit)
+      yield
+    rescue RunningServer::Failed, SystemCallError, IOError, Timeout::Error => e
+      @visits.delete(visit)
+      visit.close
+      fail_all(visit, e.message)
+    end
+
+    def fail_all(visit, why)
+      @absent[visit.server.name] = why
+      @told.call("#{@app.name}, #{visit.server.name}", "no figures: #{why.lines.first}", false)
+      visit.scenarios.each do |scenario|
+        visit.shapes(scenario).each do |shape|
+          @cells << Visit::Cell.new(server: visit.server.name, scenario: scenario.name, shape: shape, round: 1, failures: [[why.lines.first.to_s.strip, nil]])
+        end
+      end
+    end
+  end
+end
