@@ -33,11 +33,21 @@ module Bench
       ENV["PACELINE_BIN"] || File.join(HERE, "target/release/paceline")
     end
 
+    # A program in the target folder of another checkout: it finds the gem beside it.
+    def self.before
+      ENV.fetch("PACELINE_BEFORE") { abort "bin/bench: set PACELINE_BEFORE to the program that `before` stands for" }
+    end
+
     # Each command is given the port to listen on and a directory of its own for pid files and the like.
     ALL = [
       Server.new(
         name: "paceline", worker: /\Apaceline worker/, threads: THREADS, note: "#{WORKERS} x #{THREADS} threads",
         command: ->(port, _) { [paceline, "-C", "-", "-b", "tcp://127.0.0.1:#{port}", "-e", "production", "-w", WORKERS, "-t", THREADS, "-q", *AS_ROOT] }
+      ),
+      # Another build, for what a change costs or brings.
+      Server.new(
+        name: "before", worker: /\Apaceline worker/, threads: THREADS, note: "the build that PACELINE_BEFORE names, with its own gem",
+        command: ->(port, _) { [before, "-C", "-", "-b", "tcp://127.0.0.1:#{port}", "-e", "production", "-w", WORKERS, "-t", THREADS, "-q", *AS_ROOT] }
       ),
       Server.new(
         name: "puma", package: "puma", programs: %w[puma], worker: /cluster worker/, threads: THREADS, note: "#{WORKERS} x #{THREADS} threads, preloaded",
