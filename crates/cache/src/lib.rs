@@ -3,8 +3,9 @@
 //!
 //! Reading order: `fields` and `directives` (how the fields are read), `storing` (may it be kept), `freshness` (for how long),
 //! `key` and `vary` (which request it answers), `stored` (what is kept), `reusing` (may it be used now), `validating` and
-//! `updating` (304 and HEAD), `partial` (ranges), `invalidating`, `private` (a cache for one user), `record` (as bytes), `stubborn` (an owner's rules against the app's word), `status`.
+//! `updating` (304 and HEAD), `partial` (ranges), `invalidating`, `private` (a cache for one user), `record` (as bytes), `stubborn` (an owner's rules against the app's word), `cookies` (what it knows of a site's cookies), `status`.
 
+pub mod cookies;
 pub mod directives;
 pub mod fields;
 pub mod freshness;

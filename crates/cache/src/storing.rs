@@ -3,11 +3,11 @@
 use http::{header, request, response, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 
 use crate::{
+    cookies::sets_http_only,
     directives::{Listed, RequestDirectives},
     fields::tokens,
     freshness::{is_heuristically_cacheable, Exchanged, Freshness},
     status::Reason,
-    stubborn::sessions_set,
     targeted::{self, Policy},
     vary::Nominated,
 };
@@ -74,7 +74,7 @@ pub fn storable(
     }
     // RFC 9111 section 7.3 lets it be stored. But a cookie that is kept from scripts tells a visitor from others, and everybody
     // would get this one.
-    if sessions_set(&response.headers).next().is_some() {
+    if sets_http_only(&response.headers) {
         return Err(Reason::SetCookie);
     }
     let nominated = Nominated::of(&response.headers).ok_or(Reason::VaryStar)?;

@@ -5,8 +5,9 @@
 use http::{header, request, response, HeaderMap, HeaderName, Method};
 
 use crate::{
+    cookies::{cookies, is_analytics, is_plain, occurrences, pairs, set_cookie, Learned},
     directives::Listed,
-    fields::{is_token, split, tokens},
+    fields::tokens,
     freshness::{Exchanged, Freshness},
     status::Reason,
     storing::{kept, Storable},
@@ -34,6 +35,8 @@ pub struct Rule {
     pub ttl: Millis,
     /// Cookies whose values tell visitors apart.
     pub cookies: Vec<String>,
+    /// Cookies that no page depends on; with `*` at the end all that begin so.
+    pub ignore_cookies: Vec<String>,
     pub set_cookie: SetCookie,
     /// Pages that say no-cache are kept too.
     pub no_cache: bool,
@@ -89,14 +92,49 @@ impl Rule {
         said
     }
 
-    /// May it be stored, and how? `sessions`: names of cookies that this site has been seen to keep from scripts, and thus to
-    /// tell its visitors apart by.
+    /// Whether the request brings a cookie by which the app may know its visitor, and the rule does not: then its answer is
+    /// somebody's own. Whoever names cookies has said what tells visitors apart, but for what the app was seen to keep from
+    /// scripts; where none are named any unknown cookie may be a session's.
+    pub fn is_somebodys_own(&self, request: &HeaderMap, learned: &Learned) -> bool {
+        // As often as it stands there: apps differ in what parts cookies.
+        let brings = |name: &String| {
+            request.get_all(header::COOKIE).iter().any(|line| occurrences(line.as_bytes(), name.as_bytes()) > 0)
+        };
+        let mut sessions = learned.http_only.iter().filter(|name| !self.settles(name.as_bytes()));
+        if sessions.any(brings) {
+            return true;
+        }
+        (self.cookies.is_empty() || learned.overflowed) && self.unknown_cookies(request).next().is_some()
+    }
+
+    /// Names of the cookies of a request of which the rule says nothing, and that no script is known for.
+    pub fn unknown_cookies<'a>(&'a self, request: &'a HeaderMap) -> impl Iterator<Item = &'a [u8]> {
+        let known = |name: &[u8], value: Option<&[u8]>| {
+            let harmless = self.ignores(name) || is_analytics(name);
+            self.names(name) || harmless && value.is_some_and(is_plain)
+        };
+        pairs(request).filter(move |(name, value)| !known(name, *value)).map(|(name, _)| name)
+    }
+
+    /// Whether the owner has said what a cookie means.
+    pub fn settles(&self, name: &[u8]) -> bool {
+        self.names(name) || self.ignores(name)
+    }
+
+    fn ignores(&self, name: &[u8]) -> bool {
+        self.ignore_cookies.iter().any(|ignored| match ignored.strip_suffix('*') {
+            Some(start) => name.starts_with(start.as_bytes()),
+            None => ignored.as_bytes() == name,
+        })
+    }
+
+    /// May it be stored, and how? `learned`: what the site's responses have told of its cookies.
     pub fn storable(
         &self,
         request: &request::Parts,
         response: &response::Parts,
         at: Exchanged,
-        sessions: &[String],
+        learned: &Learned,
     ) -> Result<Storable, Reason> {
         self.admits(request)?;
         if request.method != Method::GET {
@@ -112,9 +150,7 @@ impl Rule {
         if policy.directives.no_cache == Listed::Everything && !self.no_cache {
             return Err(Reason::NoCache);
         }
-        let unnamed = |name: &[u8]| sessions.iter().any(|session| session.as_bytes() == name) && !self.names(name);
-        if cookies(&request.headers).any(|(name, _)| unnamed(name)) {
-            // It is somebody's own page, and the rule has no way to tell whose.
+        if self.is_somebodys_own(&request.headers, learned) {
             return Err(Reason::Cookies);
         }
         for line in response.headers.get_all(header::SET_COOKIE) {
@@ -186,13 +222,6 @@ impl Rule {
 /// Bytes of a session's cookie, at least: 64 bits in hexadecimal digits.
 const SHORTEST: usize = 16;
 
-/// How often `name` stands in `text` as a word of its own.
-fn occurrences(text: &[u8], name: &[u8]) -> usize {
-    let is_end = |byte: Option<&u8>| byte.is_none_or(|byte| !is_token(&[*byte]));
-    let starts = (0..=text.len().saturating_sub(name.len())).filter(|at| text[*at..].starts_with(name));
-    starts.filter(|at| is_end(at.checked_sub(1).map(|at| &text[at])) && is_end(text.get(at + name.len()))).count()
-}
-
 /// Fields by which a client shows who it is, besides cookies.
 fn authenticates(name: &HeaderName) -> bool {
     let name = name.as_str();
@@ -213,32 +242,6 @@ fn strike(headers: &mut HeaderMap, name: HeaderName) {
             headers.insert(header::VARY, value);
         }
     }
-}
-
-/// Names and values of the cookies a request brings (RFC 6265 section 4.2).
-pub fn cookies(request: &HeaderMap) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let pairs = request.get_all(header::COOKIE).iter().flat_map(|line| line.as_bytes().split(|&byte| byte == b';'));
-    pairs.filter_map(|pair| {
-        let pair = crate::fields::trim(pair);
-        let equals = pair.iter().position(|&byte| byte == b'=')?;
-        Some((&pair[..equals], &pair[equals + 1..]))
-    })
-}
-
-fn set_cookie(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let pair = split(line, b';').next()?;
-    let equals = pair.iter().position(|&byte| byte == b'=')?;
-    Some((&pair[..equals], &pair[equals + 1..]))
-}
-
-/// Names of cookies that the response keeps from scripts: by such ones a site tells its visitors apart.
-pub fn sessions_set(response: &HeaderMap) -> impl Iterator<Item = &str> {
-    response.get_all(header::SET_COOKIE).iter().filter_map(|line| {
-        let http_only =
-            split(line.as_bytes(), b';').skip(1).any(|attribute| attribute.eq_ignore_ascii_case(b"httponly"));
-        let (name, _) = set_cookie(line.as_bytes())?;
-        std::str::from_utf8(name).ok().filter(|_| http_only)
-    })
 }
 
 /// `*` stands for any run of bytes. In time linear but for the number of stars.
@@ -292,7 +295,7 @@ mod tests {
             &request(asked),
             &build.body(()).unwrap().into_parts().0,
             AT,
-            &["_session".into(), "other".into()],
+            &Learned { http_only: vec!["_session".into(), "other".into()], ..Learned::default() },
         )
     }
 
@@ -404,12 +407,50 @@ mod tests {
         assert_eq!(told.nominated.names(), [header::ACCEPT]);
     }
 
+    fn is_own(rule: &Rule, cookie: &'static str, learned: &[&str]) -> bool {
+        let http_only = learned.iter().map(|name| name.to_string()).collect();
+        rule.is_somebodys_own(&request(&[("cookie", cookie)]).headers, &Learned { http_only, ..Learned::default() })
+    }
+
     #[test]
-    fn sessions_are_cookies_kept_from_scripts() {
-        let set: HeaderMap = ["a=1; path=/; HttpOnly", "b=2; path=/", "c=3;httponly"]
-            .map(|line| (header::SET_COOKIE, http::HeaderValue::from_static(line)))
-            .into_iter()
-            .collect();
-        assert_eq!(sessions_set(&set).collect::<Vec<_>>(), ["a", "c"]);
+    fn where_no_cookies_are_named_an_unknown_one_is_somebodys() {
+        let bare = Rule { cookies: Vec::new(), ignore_cookies: vec!["theme".into(), "consent_*".into()], ..rule() };
+        for (cookie, own) in [
+            ("_id=1", true),
+            ("_id", true),
+            ("_ga=GA1.2.3; theme=dark; consent_v2=a%2Cb", false),
+            ("_ga=1; _id=1", true),
+            ("themes=1", true),
+            ("theme=dark, _id=1", true),
+            ("_ga=\"1; _id=1", true),
+            ("theme", true),
+            ("=x", true),
+            ("", false),
+            (" ; ", false),
+        ] {
+            assert_eq!(is_own(&bare, cookie, &[]), own, "{cookie}");
+            assert_eq!(
+                is_own(&bare, cookie, &["other"]),
+                own,
+                "{cookie}: what was learned of others says nothing of it"
+            );
+        }
+        assert!(!is_own(&bare, "theme=dark", &["theme"]), "the owner's word counts");
+    }
+
+    #[test]
+    fn where_cookies_are_named_what_the_app_keeps_from_scripts_is_somebodys() {
+        for (cookie, own) in [
+            ("_session=1; other=2", false),
+            ("_id=1", true),
+            ("x=1, _id=2", true),
+            ("x=\"1; _id=2\"", true),
+            ("my_id=1; _id2=3", false),
+        ] {
+            assert_eq!(is_own(&rule(), cookie, &["_id", "_session"]), own, "{cookie}");
+        }
+        let overflowed = Learned { overflowed: true, ..Learned::default() };
+        let own = |cookie| rule().is_somebodys_own(&request(&[("cookie", cookie)]).headers, &overflowed);
+        assert_eq!((own("_session=1; _ga=1"), own("_session=1; x=1")), (false, true));
     }
 }

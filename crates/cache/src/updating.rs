@@ -6,12 +6,12 @@ use std::sync::Arc;
 use http::{header, response, HeaderMap, HeaderName};
 
 use crate::{
+    cookies::sets_http_only,
     freshness::{Exchanged, Freshness},
     groups,
     status::Reason,
     stored::{Content, Stored},
     storing::{kept, Storable},
-    stubborn::sessions_set,
     targeted::{self, Policy, CONSUMED},
     validating::is_meant,
     vary::Nominated,
@@ -37,7 +37,7 @@ pub fn freshened(
     let mut headers = stored.headers.clone();
     let newer_kept = kept(newer);
     // A session's cookie is for who asked, not for all who come later.
-    let personal = sessions_set(newer).next().is_some();
+    let personal = sets_http_only(newer);
     let stays = |name: &HeaderName| OF_THE_BODY.contains(name) || personal && *name == header::SET_COOKIE;
     for name in newer_kept.keys().filter(|name| !stays(name)) {
         headers.remove(name);

@@ -126,7 +126,7 @@ impl SiteCache {
     ) -> Response<ResponseBody> {
         let (mut parts, body) = response.into_parts();
         if !self.settings.rules.is_empty() {
-            self.sessions.learn(&parts.headers);
+            self.learn(&parts.headers);
         }
         let mut asked = *asked;
         if !invalidating::is_safe(&head.method) {
@@ -202,7 +202,7 @@ impl SiteCache {
         let Some((rule, visitor)) = self.rule_of(wanted).zip(wanted.visitor) else {
             return storable(head, parts, at, self.settings.stale_if_error);
         };
-        let decided = rule.storable(head, parts, at, &self.sessions.names());
+        let decided = rule.storable(head, parts, at, &self.learned());
         // Of who has just changed something the next page is not kept; whether or not this one could be.
         if self.may_be_shown_once(rule, &head.headers, parts, began) {
             return Err(Reason::Cookies);
@@ -254,11 +254,9 @@ impl SiteCache {
     ) -> Response<ResponseBody> {
         wanted.status.forward_status = Some(304);
         let renewed = match self.rule_of(wanted) {
-            Some(rule) => {
-                rule.storable(head, &merged(stored, &parts), asked.at, &self.sessions.names()).map(|storable| {
-                    Stored::new(stored.url.clone(), stored.status, storable, stored.content.clone(), &self.tags(wanted))
-                })
-            }
+            Some(rule) => rule.storable(head, &merged(stored, &parts), asked.at, &self.learned()).map(|storable| {
+                Stored::new(stored.url.clone(), stored.status, storable, stored.content.clone(), &self.tags(wanted))
+            }),
             None => updating::freshened(stored, &parts.headers, asked.at, self.settings.stale_if_error),
         };
         let (current, key) = match renewed {
@@ -320,6 +318,9 @@ impl SiteCache {
         };
         self.cache.uncacheable.forget(wanted.key);
         wanted.status.reason = None;
+        if wanted.visitor.is_none() && parts.headers.contains_key(header::SET_COOKIE) {
+            self.learn_stored(&parts.headers, &wanted.path);
+        }
         let keeping = Keeping {
             cache: self.clone(),
             wanted: Kin::of(wanted),

@@ -112,8 +112,8 @@ impl SiteCache {
         let path = head.uri.path();
         let is_read = [Method::GET, Method::HEAD].contains(&head.method);
         let rule = if is_read { self.rule(path) } else { None };
-        let own =
-            rule.is_some_and(|rule| rule.admits(head).is_err() || self.brings_unnamed_session(rule, &head.headers));
+        let own = rule
+            .is_some_and(|rule| rule.admits(head).is_err() || rule.is_somebodys_own(&head.headers, &self.learned()));
         let rule = rule.filter(|_| !own);
         let visitor = rule.map(|rule| self.cache.visitor(rule, &head.headers));
         let host = exchange.client.host.as_deref().map_or_else(|| host::host(head), Cow::Borrowed);

@@ -5,16 +5,18 @@
 //! Reading order: `lookup` (what is there for a request), `answer` (a stored response as the client gets it), `flight` (one
 //! question to the origin for all who ask), `arrival` (what is made of the origin's answer), `invalidation` (what it says of
 //! others), `keeping` (where it is kept), `recalling` and `disk` (what outlives the process), `streaming` (a body that is given on
-//! while it comes), `sessions` (visitors under an owner's rules), `counters`, `succession` (what
-//! another process takes over).
+//! while it comes), `sessions` (visitors under an owner's rules), `learned` and `cookie_file` (what is known of a site's
+//! cookies), `counters`, `succession` (what another process takes over).
 
 mod answer;
 mod arrival;
+mod cookie_file;
 mod counters;
 mod disk;
 mod flight;
 mod invalidation;
 mod keeping;
+mod learned;
 mod lookup;
 mod recalling;
 mod recode;
@@ -46,12 +48,14 @@ use http::{HeaderName, HeaderValue, Response};
 
 use crate::{content::body::ResponseBody, observe::log::Log};
 
+pub use cookie_file::CookieFile;
 pub use counters::{Counters, Missed};
 pub use disk::{Disk, DiskUsage, Say};
 pub use flight::{Fetch, Fetched};
+pub use learned::{from_json as cookies_from_json, to_json as cookies_to_json, Cookies};
 pub use lookup::{Looked, Wanted};
 pub use streaming::SharedReader;
-pub use succession::Relay;
+pub use succession::{Relay, Told};
 
 /// What the sites of a server keep together.
 pub struct Cache {
@@ -71,6 +75,8 @@ pub struct Cache {
     tidied: AtomicU64,
     /// Stands where what is kept has no URL.
     no_url: Arc<str>,
+    /// What was learned of the sites' cookies.
+    cookies: Arc<Cookies>,
 }
 
 /// How a site caches.
@@ -125,6 +131,7 @@ impl Cache {
             making: Mutex::default(),
             tidied: AtomicU64::new(0),
             no_url: "".into(),
+            cookies: Arc::default(),
         }
     }
 
@@ -152,6 +159,7 @@ impl Cache {
 
     /// Writes what still waits for the disk, before the server ends.
     pub fn close(&self) {
+        self.cookies.close();
         if let Some(disk) = self.disk() {
             disk.end();
         }
@@ -176,7 +184,7 @@ impl Cache {
 
     /// The same without waiting: nothing of it is given any more, and when the second is there it is so on disk, too.
     fn purge_soon(&self, what: &Purge, how: How) -> (usize, Option<disk::Purged>) {
-        self.relayed(what, how);
+        self.relayed(|| Told::Purge(what.clone(), how));
         let Some(disk) = self.disk() else { return (self.purge_memory(what, how), None) };
         let purging = disk.begin_purge(&self.store);
         let count = self.purge_memory(what, how);
@@ -205,13 +213,14 @@ pub enum Purge {
 }
 
 impl SiteCache {
-    pub fn new(cache: Arc<Cache>, settings: Settings, log: Log) -> SiteCache {
+    /// `site`: the name under which its cookies are known.
+    pub fn new(cache: Arc<Cache>, settings: Settings, site: &str, log: Log) -> SiteCache {
         SiteCache {
             settings,
             log,
             counters: Counters::default(),
+            sessions: sessions::Sessions::new(cache.cookies.of(site)),
             cache,
-            sessions: sessions::Sessions::default(),
             searches: RwLock::default(),
         }
     }

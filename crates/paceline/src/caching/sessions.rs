@@ -3,50 +3,36 @@
 
 use std::{
     collections::HashSet,
-    sync::{atomic::Ordering::Relaxed, Arc, Mutex, RwLock},
+    sync::{atomic::Ordering::Relaxed, Arc, Mutex, PoisonError},
 };
 
 use cache::{
+    cookies::{cookies, Learned, MAX_NAMES},
     store::How,
     stored::{Kept, UNSETTLED},
-    stubborn::{cookies, sessions_set, Rule},
+    stubborn::Rule,
 };
 use http::{request, response, HeaderMap};
 
-use super::{Cache, SiteCache};
+use super::{
+    learned::{from_response, SiteCookies},
+    Cache, SiteCache,
+};
 use crate::{
     observe::log::Name,
     support::clock::{self, Micros},
 };
 
-/// Names of cookies by which the app has been seen to tell visitors apart: it keeps them from scripts.
-#[derive(Default)]
+/// What is known of a site's cookies, and what was said of them.
 pub struct Sessions {
-    names: RwLock<Arc<Vec<String>>>,
+    pub cookies: Arc<SiteCookies>,
     /// Paths of rules and names of cookies of which a warning was given.
     said: Mutex<HashSet<(String, String)>>,
 }
 
-/// More names than any app has.
-const MOST_NAMES: usize = 64;
-
 impl Sessions {
-    pub fn names(&self) -> Arc<Vec<String>> {
-        self.names.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
-    }
-
-    /// Learns from a response.
-    pub fn learn(&self, response: &HeaderMap) {
-        let known = self.names();
-        let new = |name: &&str| !known.iter().any(|known| known == name);
-        if known.len() < MOST_NAMES && sessions_set(response).any(|name| new(&name)) {
-            let mut names = self.names.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-            let mut all = names.to_vec();
-            all.extend(sessions_set(response).filter(new).map(str::to_owned));
-            all.sort();
-            all.dedup();
-            *names = all.into();
-        }
+    pub fn new(cookies: Arc<SiteCookies>) -> Sessions {
+        Sessions { cookies, said: Mutex::default() }
     }
 }
 
@@ -98,31 +84,53 @@ impl SiteCache {
         self.settings.rules.iter().find(|rule| rule.covers(path))
     }
 
-    /// Whether the request brings a session's cookie that the rule does not name: then it is somebody's own.
-    pub fn brings_unnamed_session(&self, rule: &Rule, request: &HeaderMap) -> bool {
-        let names = self.sessions.names();
-        !names.is_empty()
-            && cookies(request).any(|(sent, _)| {
-                names.iter().any(|name| name.as_bytes() == sent)
-                    && !rule.cookies.iter().any(|named| named.as_bytes() == sent)
-            })
+    /// What was learned of the site's cookies.
+    pub fn learned(&self) -> Arc<Learned> {
+        self.sessions.cookies.learned()
     }
 
-    /// Says aloud, once, that a rule does not name the cookie by which the app knows its visitors.
+    /// Learns from a response.
+    pub(super) fn learn(&self, response: &HeaderMap) {
+        self.learn_more(from_response(response));
+    }
+
+    /// Learns that a page was stored for everybody with the cookies that it sets.
+    pub(super) fn learn_stored(&self, response: &HeaderMap, path: &str) {
+        self.learn_more(|known| known.after_storing(response, path));
+    }
+
+    fn learn_more(&self, more: impl Fn(&Learned) -> Option<Learned>) {
+        self.cache.learn(&self.sessions.cookies, more);
+    }
+
+    /// Says aloud, once, that a rule does not name the cookie by which the app knows its visitors, or may know them.
     pub(super) fn warn_of_unnamed(&self, rule: &Rule, request: &HeaderMap) {
-        let names = self.sessions.names();
-        let unnamed =
-            |name: &&String| !rule.cookies.contains(name) && cookies(request).any(|(sent, _)| sent == name.as_bytes());
-        let mut said = self.sessions.said.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        for name in names.iter().filter(unnamed) {
-            if said.insert((rule.path.clone(), name.clone())) {
-                self.log.event(Name::Cache, format!(
-                    "Warning: [[cache]] path = {:?} does not name the cookie {name:?}, which the app keeps from scripts as one keeps a \
-                    session. Who has it is not answered by the rule. If these pages differ from visitor to visitor, add it to \
-                    cookies.",
-                    rule.path
-                ));
+        let learned = self.learned();
+        let mut said = self.sessions.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut say_once = |name: &str, text: String| {
+            // Names that visitors make up are not remembered.
+            if said.len() < MAX_NAMES * 2 && said.insert((rule.path.clone(), name.to_owned())) {
+                self.log.event(Name::Cache, format!("Warning: [[cache]] path = {:?} {text}", rule.path));
             }
+        };
+        let sent = |name: &&String| cookies(request).any(|(sent, _)| sent == name.as_bytes());
+        for name in learned.http_only.iter().filter(|name| !rule.settles(name.as_bytes())).filter(sent) {
+            let text = format!(
+                "does not name the cookie {name:?}, which the app keeps from scripts as one keeps a session. Who has it is not \
+                 answered by the rule. If these pages differ from visitor to visitor, add it to cookies; if no page depends on it, to \
+                 ignore_cookies."
+            );
+            say_once(name, text);
+        }
+        let is_learned = |name: &[u8]| learned.http_only.iter().any(|known| known.as_bytes() == name);
+        let unknown = rule.unknown_cookies(request).find(|name| !is_learned(name));
+        if let Some(name) = unknown.filter(|_| rule.cookies.is_empty()) {
+            let name = String::from_utf8_lossy(&name[..name.len().min(cache::cookies::MAX_NAME)]);
+            let text = format!(
+                "names no cookies, so visitors with a cookie that it does not know, like {name:?}, are not answered by it. If these \
+                 pages differ by it, add it to cookies; if no page depends on it, to ignore_cookies."
+            );
+            say_once("", text);
         }
     }
 

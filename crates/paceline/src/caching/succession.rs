@@ -8,6 +8,7 @@ use std::{
 };
 
 use cache::{
+    cookies::Learned,
     record,
     store::{How, Key, Moment},
 };
@@ -17,8 +18,16 @@ use super::{disk, Cache, Disk, Purge};
 /// How long looks at the disk that are under way are waited for.
 const LAST_LOOKS: Duration = Duration::from_secs(10);
 
-/// Where purges are told of as well.
-pub type Relay = Sender<(Purge, How)>;
+/// What another process has to hear of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    Purge(Purge, How),
+    /// What is known of a site's cookies.
+    Cookies(String, Learned),
+}
+
+/// Where it is told.
+pub type Relay = Sender<Told>;
 
 impl Cache {
     /// An empty one whose keys are those of another process.
@@ -31,15 +40,15 @@ impl Cache {
         self.secret
     }
 
-    /// All purges from now on are told to `relay`, too.
+    /// All purges from now on, and what is learned of cookies, are told to `relay`, too.
     pub fn relay(&self, relay: Option<Relay>) {
         *self.relay.lock().unwrap_or_else(PoisonError::into_inner) = relay;
     }
 
-    pub(super) fn relayed(&self, what: &Purge, how: How) {
+    pub(super) fn relayed(&self, what: impl FnOnce() -> Told) {
         if let Some(relay) = &*self.relay.lock().unwrap_or_else(PoisonError::into_inner) {
             // Nobody takes over any more.
-            let _ = relay.send((what.clone(), how));
+            let _ = relay.send(what());
         }
     }
 
@@ -130,7 +139,7 @@ mod tests {
         cache.purge(&Purge::Tag("a".into()), How::Expire);
         cache.relay(None);
         cache.purge(&Purge::All, How::Drop);
-        assert_eq!(told.iter().collect::<Vec<_>>(), [(Purge::Tag("a".into()), How::Expire)]);
+        assert_eq!(told.iter().collect::<Vec<_>>(), [Told::Purge(Purge::Tag("a".into()), How::Expire)]);
     }
 
     #[test]

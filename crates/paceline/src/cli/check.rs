@@ -157,7 +157,7 @@ mod tests {
             "WRONG   site blog: blog does not start",
             "site    manual: Files in DIR/more/manual, for manual manual.localhost manual.test",
             "WRONG   site wrong: DIR/more/wrong/paceline.toml:1:1: unknown key \"x\"",
-            "warning [[cache]] path = \"/*\" names no cookies: every visitor gets the same page there. If the app knows its visitors, add cookies = [\"its_session\"]",
+            "warning [[cache]] path = \"/*\" names no cookies: visitors without cookies all get the same page there, the others are not answered by it. If the app knows its visitors, add cookies = [\"its_session\"]",
             "3 problems",
         ];
         assert_eq!(told.lines().collect::<Vec<_>>(), lines);

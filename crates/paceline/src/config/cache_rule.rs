@@ -10,8 +10,8 @@ use super::value::tables_of;
 use crate::support::units::parse_duration;
 
 /// The keys of the table, in the order of the text.
-const KEYS: [&str; 7] =
-    ["path", "ttl", "cookies", "set_cookie", "no_cache", "stale_while_revalidate", "stale_if_error"];
+const KEYS: [&str; 8] =
+    ["path", "ttl", "cookies", "ignore_cookies", "set_cookie", "no_cache", "stale_while_revalidate", "stale_if_error"];
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
@@ -23,6 +23,7 @@ pub fn parse(text: &str) -> Result<Rule, String> {
     })?;
     let mut rule = Rule { path: path.into(), ..Rule::default() };
     let mut ttl = None;
+    let list = |value: &str| value.split(',').filter(|name| !name.is_empty()).map(String::from).collect();
     for word in words {
         let (key, value) = word.split_once('=').ok_or_else(|| format!("has {word:?}, which is no KEY=VALUE"))?;
         let time = || {
@@ -32,7 +33,8 @@ pub fn parse(text: &str) -> Result<Rule, String> {
         };
         match key {
             "ttl" => ttl = Some(time()?),
-            "cookies" => rule.cookies = value.split(',').filter(|name| !name.is_empty()).map(String::from).collect(),
+            "cookies" => rule.cookies = list(value),
+            "ignore_cookies" => rule.ignore_cookies = list(value),
             "set_cookie" => {
                 rule.set_cookie = match value {
                     "refuse" => SetCookie::Refuse,
@@ -52,6 +54,16 @@ pub fn parse(text: &str) -> Result<Rule, String> {
     rule.ttl = ttl.filter(|ttl| *ttl > 0).ok_or_else(|| format!("has no ttl for {path}: add ttl = \"5s\""))?;
     if rule.cookies.iter().any(|name| !cache::fields::is_token(name.as_bytes())) {
         return Err(format!("must have names of cookies, not {:?}", rule.cookies));
+    }
+    let is_pattern = |name: &String| {
+        let name = name.strip_suffix('*').unwrap_or(name);
+        cache::fields::is_token(name.as_bytes()) && !name.contains('*')
+    };
+    if !rule.ignore_cookies.iter().all(is_pattern) {
+        return Err(format!(
+            "must have names in ignore_cookies, or beginnings of names like \"consent_*\", not {:?}",
+            rule.ignore_cookies
+        ));
     }
     Ok(rule)
 }
@@ -94,8 +106,8 @@ fn text_of(table: &dyn TableLike) -> Result<String, String> {
 pub fn warning(rule: &Rule) -> Option<String> {
     rule.cookies.is_empty().then(|| {
         format!(
-            "[[cache]] path = {:?} names no cookies: every visitor gets the same page there. If the app knows its visitors, add \
-            cookies = [\"its_session\"]",
+            "[[cache]] path = {:?} names no cookies: visitors without cookies all get the same page there, the others are not \
+            answered by it. If the app knows its visitors, add cookies = [\"its_session\"]",
             rule.path
         )
     })
@@ -108,7 +120,9 @@ mod tests {
     #[test]
     fn a_rule_as_text() {
         let rule =
-            parse("/projects/* ttl=5s cookies=_session,lang set_cookie=strip no_cache=true stale_if_error=1h").unwrap();
+            parse("/projects/* ttl=5s cookies=_session,lang ignore_cookies=a,b_* set_cookie=strip no_cache=true stale_if_error=1h")
+                .unwrap();
+        assert_eq!(rule.ignore_cookies, ["a", "b_*"]);
         assert_eq!(rule.path, "/projects/*");
         assert_eq!((rule.ttl, rule.stale_if_error, rule.stale_while_revalidate), (5_000, 3_600_000, 0));
         assert_eq!(
@@ -127,6 +141,8 @@ mod tests {
             ("/a ttl=5s set_cookie=keep", "\"refuse\" or \"strip\""),
             ("/a ttl=5s cookie=a", "not \"cookie\""),
             ("/a ttl=5s cookies=a;b", "names of cookies"),
+            ("/a ttl=5s ignore_cookies=*", "beginnings of names"),
+            ("/a ttl=5s ignore_cookies=a*b", "beginnings of names"),
         ] {
             assert!(parse(text).unwrap_err().contains(told), "{text}: {:?}", parse(text));
         }

@@ -229,6 +229,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         tag: server.text("tag").or_else(|| Some(resolve::folder_name(&root))),
         front_threads: server.count("front_threads"),
         cache_size: server.number("cache_size"),
+        cache_learned: cache_learned(&server, &sites, sites_dir.is_some(), cache_disk.as_ref(), around.env),
         cache_disk,
         buffer_memory: server.count("buffer_memory"),
         shutdown_timeout: server.time("shutdown_timeout"),
@@ -260,7 +261,7 @@ fn cache_disk(server: &View<'_>, sites: &[SiteConfig], has_sites_dir: bool) -> R
     let Some(size) = server.number_or_off("cache_disk") else { return Ok(None) };
     let dir = match (server.path("cache_dir"), sites) {
         (Some(dir), _) => dir,
-        (None, [only]) if !has_sites_dir => only.root.join("tmp/cache/paceline"),
+        (None, [only]) if !has_sites_dir => only.root.join(CACHE_DIR),
         _ => {
             return Err(
                 "cache_disk: with several sites it needs a cache_dir, the folder for the files of all of them".into()
@@ -269,6 +270,27 @@ fn cache_disk(server: &View<'_>, sites: &[SiteConfig], has_sites_dir: bool) -> R
     };
     Ok(Some(CacheDisk { size, dir }))
 }
+
+/// Where the page cache keeps the names that it learns: with its disk, or in the folder that it would have.
+fn cache_learned(
+    server: &View<'_>,
+    sites: &[SiteConfig],
+    has_sites_dir: bool,
+    disk: Option<&CacheDisk>,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Option<PathBuf> {
+    // systemd names several, with colons between.
+    let state = || env("STATE_DIRECTORY")?.split(':').next().filter(|dir| dir.starts_with('/')).map(PathBuf::from);
+    let usual = || match sites {
+        [only] if !has_sites_dir => Some(only.root.join(CACHE_DIR)),
+        _ => None,
+    };
+    let named = disk.map(|disk| disk.dir.clone()).or_else(|| server.path("cache_dir"));
+    named.or_else(|| Some(state()?.join("cache"))).or_else(usual)
+}
+
+/// The folder of the page cache below a root.
+const CACHE_DIR: &str = "tmp/cache/paceline";
 
 /// Bytes of a paceline.toml, at most.
 const LARGEST_TOML: u64 = 1 << 20;

@@ -80,6 +80,8 @@ pub struct Config {
     pub cache_size: u64,
     /// Where the page cache keeps it on disk, too.
     pub cache_disk: Option<CacheDisk>,
+    /// Folder for what the page cache learns of the applications' cookies. None: in memory alone.
+    pub cache_learned: Option<PathBuf>,
     /// Bytes of memory for all bodies that wait.
     pub buffer_memory: usize,
     /// How long in-flight requests may take after TERM or INT.

@@ -333,10 +333,12 @@ static OPTIONS: &[Opt] = &[
     Opt::new(Site, CACHE, "cache", Kind::CacheRules,
         "The stubborn mode: pages that say `private` or `max-age=0` are kept all the same for a while, one for each visitor. A rule has `path` \
         (`*` stands for anything), `ttl`, `cookies = [\"_session\"]` (those that tell visitors apart; one page is kept for each of their values), \
+        `ignore_cookies = [\"consent_*\"]` (those that no page depends on; `*` at the end stands for anything), \
         `set_cookie` (`refuse`: a response that sets a cookie is not kept; `strip`: it is kept without), `no_cache = true` (also what says \
         no-cache), `stale_while_revalidate` and `stale_if_error`. The first rule that covers a path counts. What says no-store is never kept. \
         After a POST, PUT, PATCH or DELETE what was kept for that visitor is dropped. In a site: [[site.cache]].")
-        .risk("What a visitor's page depends on and the rule does not name (another cookie, his address) is taken from whoever came first. \
+        .risk("What a visitor's page depends on and the rule does not name (another cookie, his address) is taken from whoever came first; \
+        a rule without `cookies` answers only visitors who bring no cookie but those of `ignore_cookies` and well-known analytics. \
         Requests with Authorization or an API key are never answered by a rule."),
     Opt::new(Site, CACHE, "esi", Kind::Bool,
         "Put pages together from fragments (ESI 1.0) where a response asks for it by Surrogate-Control: content=\"ESI/1.0\". Needs `page_cache`; \

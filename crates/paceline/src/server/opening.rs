@@ -11,7 +11,7 @@ use std::{
 
 use super::handover::Inheritance;
 use crate::{
-    caching::{Cache, Disk},
+    caching::{Cache, CookieFile, Disk},
     config::{Bind, CacheDisk, Config, Listening},
     edge::{
         listen::{self, Listener, Unbound},
@@ -111,11 +111,15 @@ pub fn cache(config: &Config, log: &Log, inheritance: Option<&mut Inheritance>) 
             None => Ok(Arc::new(Cache::new(config.cache_size))),
         }
     };
-    match (inheritance, &config.cache_disk) {
-        (Some(inheritance), disk) => inheritance.cache(config.cache_size, disk.as_ref(), open),
-        (None, Some(disk)) => open(disk),
-        (None, None) => Ok(Arc::new(Cache::new(config.cache_size))),
-    }
+    let cache = match (inheritance, &config.cache_disk) {
+        (Some(inheritance), disk) => inheritance.cache(config.cache_size, disk.as_ref(), open)?,
+        (None, Some(disk)) => open(disk)?,
+        (None, None) => Arc::new(Cache::new(config.cache_size)),
+    };
+    let log = log.clone();
+    let file = config.cache_learned.as_deref().map(CookieFile::new);
+    cache.keep_cookies(file, Arc::new(move |line| log.event(Name::Cache, line)))?;
+    Ok(cache)
 }
 
 /// The control socket of the process that started us as the server of an app it has already loaded.

@@ -255,7 +255,8 @@ impl Sites {
 
     fn cache_of(&self, site: &SiteConfig) -> Option<Arc<SiteCache>> {
         let settings = site.cache.clone()?;
-        Some(Arc::new(SiteCache::new(self.server.cache.clone(), settings, self.server.log.of(&site.name))))
+        let (cache, log) = (self.server.cache.clone(), self.server.log.of(&site.name));
+        Some(Arc::new(SiteCache::new(cache, settings, &site.name, log)))
     }
 
     /// That an application runs as root is said once, where nobody has asked for it.

@@ -56,7 +56,8 @@ pub fn open(folder: &Path, size: u64, say: &Say) -> Result<(Environment, Lock), 
     }
 }
 
-fn make(folder: &Path) -> Result<(), String> {
+/// Makes the folder, if it is not there, of mode 0700. Err: why nothing may be written in it.
+pub fn make(folder: &Path) -> Result<(), String> {
     let said = |error: io::Error| error.to_string();
     if let Some(parent) = folder.parent() {
         make_dirs(parent).map_err(said)?;

@@ -8,7 +8,7 @@ use serde_json::{json, Map, Value};
 
 use super::router::{aside, Answered};
 use crate::{
-    caching::{Counters, DiskUsage, SiteCache},
+    caching::{cookies_to_json, Counters, DiskUsage, SiteCache},
     front::Front,
 };
 
@@ -76,6 +76,7 @@ fn of_site(cache: &SiteCache) -> Value {
         })
     });
     site.insert("missed".into(), missed.collect());
+    site.insert("cookies".into(), cookies_to_json(&cache.learned()));
     site.into()
 }
 

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use cache::store::{How, Moment};
+use cache::{cookies::Learned, store::Moment};
 use rustix::{
     io::{fcntl_setfd, FdFlags},
     process::{kill_process, Pid, Signal},
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     apps::reaper::{Exit, Reaper},
-    caching::{Disk, Purge},
+    caching::{Disk, Told},
     config::CacheDisk,
     front::Front,
     observe::log::Name,
@@ -129,28 +129,31 @@ impl From<Why> for Failed {
     }
 }
 
-/// Talks with the new front until it has taken over, and tells of purges until this process ends.
+/// Talks with the new front until it has taken over, and tells of purges and cookies until this process ends.
 fn conduct(socket: &UnixStream, estate: &Estate, server: &Front, told: oneshot::Sender<Result<Taken, Failed>>) {
-    let (relay, purges) = mpsc::channel();
+    let (relay, news) = mpsc::channel();
     server.cache.relay(Some(relay));
-    let taken = give(socket, estate, server, &purges);
-    let replaced = taken.is_ok();
-    if !replaced {
+    let given = give(socket, estate, server, &news);
+    let taken = given.as_ref().ok().cloned();
+    if taken.is_none() {
         server.cache.relay(None);
     }
-    let _ = told.send(taken);
-    if replaced {
-        // Requests in hand may change what the new front keeps.
-        let _ = purges.iter().try_for_each(|(what, how)| wire::send(socket, &Message::Purge(what, how)));
+    let _ = told.send(given);
+    if let Some(taken) = taken {
+        // Requests in hand may change what the new front keeps, and tell what it has to know.
+        let _ = news.iter().try_for_each(|told| pass_on(socket, &taken, told));
     }
 }
 
-fn give(
-    socket: &UnixStream,
-    estate: &Estate,
-    server: &Front,
-    purges: &mpsc::Receiver<(Purge, How)>,
-) -> Result<Taken, Failed> {
+fn pass_on(socket: &UnixStream, taken: &Taken, told: Told) -> io::Result<()> {
+    match told {
+        Told::Purge(what, how) => wire::send(socket, &Message::Purge(what, how)),
+        Told::Cookies(site, learned) if taken.cookies => wire::send(socket, &Message::Cookies(site, learned)),
+        Told::Cookies(..) => Ok(()),
+    }
+}
+
+fn give(socket: &UnixStream, estate: &Estate, server: &Front, news: &mpsc::Receiver<Told>) -> Result<Taken, Failed> {
     let patience = server.config.upgrade_timeout;
     let silent = |_| Failed::from(Why::Silent);
     socket.set_write_timeout(Some(patience)).map_err(silent)?;
@@ -164,13 +167,15 @@ fn give(
     if taken.cache {
         let mut sent = Ok(());
         server.cache.records(|key, record| {
-            let purged =
-                || purges.try_iter().try_for_each(|(what, how)| wire::send(socket, &Message::Purge(what, how)));
+            let purged = || news.try_iter().try_for_each(|told| pass_on(socket, &taken, told));
             if sent.is_ok() {
                 sent = purged().and_then(|()| wire::send_record(socket, key, record));
             }
         });
         sent.map_err(silent)?;
+    }
+    for (site, learned) in server.cache.cookies().all() {
+        pass_on(socket, &taken, Told::Cookies(site, Learned::clone(&learned))).map_err(silent)?;
     }
     let detached = if taken.disk { server.cache.detach() } else { None };
     let last = wire::send(socket, &Message::Commit).map_err(|_| Why::Silent).and_then(|()| hear(socket, patience));

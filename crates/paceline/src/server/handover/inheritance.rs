@@ -78,7 +78,7 @@ impl Inheritance {
             None => None,
         };
         let stand_in = fds.next().ok_or_else(missing)?;
-        let taken = Taken { listeners: vec![false; listeners.len()], ..Taken::default() };
+        let taken = Taken { listeners: vec![false; listeners.len()], cookies: true, ..Taken::default() };
         Ok(Inheritance { socket, hello, listeners, control, stand_in, taken })
     }
 
@@ -156,7 +156,8 @@ impl Inheritance {
         Ok(kept)
     }
 
-    /// We serve. From now on purges that the old front hears of in the requests it still has are obeyed here.
+    /// We serve. From now on purges that the old front hears of in the requests it still has are obeyed here, and what it learns of
+    /// cookies counts here.
     pub fn took_over(self, cache: &Arc<Cache>) -> io::Result<Lineage> {
         wire::send(&self.socket, &Message::TookOver)?;
         self.socket.set_read_timeout(None)?;
@@ -182,6 +183,10 @@ fn keep(cache: &Cache, message: Message, moment: Moment) -> bool {
         Message::Record(key, record) => cache.take_record(key, &record, moment),
         Message::Purge(what, how) => {
             cache.purge(&what, how);
+            false
+        }
+        Message::Cookies(site, learned) => {
+            cache.take_cookies(&site, &learned);
             false
         }
         _ => false,

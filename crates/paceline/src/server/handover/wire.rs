@@ -11,14 +11,17 @@ use std::{
     path::PathBuf,
 };
 
-use cache::store::{How, Key};
+use cache::{
+    cookies::Learned,
+    store::{How, Key},
+};
 use rustix::net::{
     recvmsg, sendmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags,
 };
 use serde_json::{json, Value};
 
-use crate::caching::Purge;
+use crate::caching::{cookies_from_json, cookies_to_json, Purge};
 
 /// Another number: another language. Two that don't speak the same don't take over from each other.
 const VERSION: u64 = 1;
@@ -36,6 +39,7 @@ mod kind {
     pub const PURGE: u8 = 5;
     pub const COMMIT: u8 = 6;
     pub const TOOK_OVER: u8 = 7;
+    pub const COOKIES: u8 = 8;
 }
 
 /// What the old front has, in the order of the descriptors that come with it: listeners, the control socket if there is one, the
@@ -70,6 +74,8 @@ pub struct Taken {
     pub disk: bool,
     /// What it has of the cache is kept under the same keys.
     pub cache: bool,
+    /// It wants to know what was learned of the sites' cookies. Programs of before that do not understand it.
+    pub cookies: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -81,6 +87,8 @@ pub enum Message {
     Failed(String),
     Record(Key, Vec<u8>),
     Purge(Purge, How),
+    /// What is known of a site's cookies.
+    Cookies(String, Learned),
     /// All that is to be told has been, the disk is closed: serve.
     Commit,
     TookOver,
@@ -197,6 +205,7 @@ fn encoded(message: &Message) -> (u8, Vec<u8>) {
                 "pidfile": taken.pidfile,
                 "disk": taken.disk,
                 "cache": taken.cache,
+                "cookies": taken.cookies,
             })),
         ),
         Message::Failed(why) => (kind::FAILED, why.chars().take(LONGEST / 8).collect::<String>().into_bytes()),
@@ -209,6 +218,9 @@ fn encoded(message: &Message) -> (u8, Vec<u8>) {
                 Purge::All => ("all", ""),
             };
             (kind::PURGE, json(json!({ "what": what, "which": which, "expire": *how == How::Expire })))
+        }
+        Message::Cookies(site, learned) => {
+            (kind::COOKIES, json(json!({ "site": site, "cookies": cookies_to_json(learned) })))
         }
         Message::Commit => (kind::COMMIT, Vec::new()),
         Message::TookOver => (kind::TOOK_OVER, Vec::new()),
@@ -247,6 +259,7 @@ fn decoded(kind: u8, payload: Vec<u8>) -> Option<Message> {
                 pidfile: path(&taken["pidfile"]),
                 disk: taken["disk"].as_bool()?,
                 cache: taken["cache"].as_bool()?,
+                cookies: taken["cookies"].as_bool().unwrap_or(false),
             })
         }
         kind::FAILED => Message::Failed(String::from_utf8_lossy(&payload).into_owned()),
@@ -266,6 +279,10 @@ fn decoded(kind: u8, payload: Vec<u8>) -> Option<Message> {
                 _ => return None,
             };
             Message::Purge(what, how)
+        }
+        kind::COOKIES => {
+            let told = json()?;
+            Message::Cookies(told["site"].as_str()?.to_owned(), cookies_from_json(&told["cookies"])?)
         }
         kind::COMMIT => Message::Commit,
         kind::TOOK_OVER => Message::TookOver,
@@ -295,13 +312,18 @@ mod tests {
         let (heard, fds) = receive_hello(&theirs).unwrap();
         assert_eq!((heard, fds.len()), (hello, 2));
         drop(fds);
-        let taken = Taken { listeners: vec![true, false], pidfile: Some("/p".into()), ..Taken::default() };
+        let before = br#"{"listeners":[],"control":false,"pidfile":null,"disk":false,"cache":true}"#;
+        let old = decoded(kind::READY, before.to_vec());
+        assert_eq!(old, Some(Message::Ready(Taken { cache: true, ..Taken::default() })), "a program of before cookies");
+        let taken =
+            Taken { listeners: vec![true, false], pidfile: Some("/p".into()), cookies: true, ..Taken::default() };
         for message in [
             Message::Ready(taken),
             Message::Failed("no\nway".into()),
             Message::Record(Key(u128::MAX - 1), vec![1; 100_000]),
             Message::Purge(Purge::Url("http://a/".into()), How::Expire),
             Message::Purge(Purge::All, How::Drop),
+            Message::Cookies("shop".into(), Learned { http_only: vec!["_id".into()], ..Learned::default() }),
             Message::Commit,
             Message::TookOver,
         ] {
