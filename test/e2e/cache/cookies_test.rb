@@ -188,4 +188,43 @@ class CacheCookiesTest < Minitest::Test
     again { |dir| File.write(File.join(dir, "paceline.toml"), File.read(File.join(dir, "paceline.toml")).sub("cookies = [\"theme\"]", "")) }
     assert_own("_id=ann", "_id=bob")
   end
+
+  TOKEN = { "set-cookie" => "XSRF-TOKEN=abc; path=/" }.freeze
+
+  def test_a_token_that_scripts_read_is_warned_of
+    site("host = \"shop.test\"\n#{rule(path: "/a/*", cookies: ["_session"])}\n#{rule(path: "/b/*")}\n#{rule(path: "/c/*", cookies: ["XSRF-TOKEN"])}") do |one|
+      case one.path
+      when "/form" then [200, PRIVATE.merge(TOKEN), "form"]
+      when "/public" then [200, TOKEN.merge("cache-control" => "public, max-age=60"), "public"]
+      else [200, PRIVATE, "page"]
+      end
+    end
+    refute_match(/XSRF/, command(@server.dir, "cache", "stats")[0] + command(@server.dir, "check")[0])
+    see(nil, "/form")
+    rule_a = /\[\[cache\]\] path = "\/a\/\*" does not name the cookie "XSRF-TOKEN", .* may be given to others. Set cookies = \["_session", "XSRF-TOKEN"\] in this rule/
+    rule_b = /\[\[cache\]\] path = "\/b\/\*" does not name the cookie "XSRF-TOKEN", .* not answered by the rule. Set cookies = \["XSRF-TOKEN"\]/
+    page = /The page "\/public" says that it is everybody's and sets the cookie "XSRF-TOKEN".* Send Cache-Control: private/
+    @server.wait_for(rule_a)
+    assert_warned(/Warning: /, rule_a, rule_b)
+    refute_match(page, command(@server.dir, "check")[0])
+    assert_equal "fwd=uri-miss; stored", words(see(nil, "/public"))
+    assert_warned(/Warning: /, rule_a, rule_b, page)
+    out, status = command(@server.dir, "check")
+    assert_equal 0, status, out
+    assert_equal 3, out.scan("warning site shop.test: ").size, out
+    assert_equal 3, JSON.parse(command(@server.dir, "cache", "stats", "--json")[0])["sites"]["shop.test"]["warnings"].size
+    refute_match(%r{"/c/\*" does not name}, out)
+    # Without a running server what it has left is looked at.
+    @server.stop
+    out, = command(@server.dir, "check")
+    [rule_a, rule_b, page].each { |warning| assert_match(warning, out) }
+  end
+
+  def assert_warned(before, *warnings)
+    stats, check = command(@server.dir, "cache", "stats")[0], command(@server.dir, "check")[0]
+    warnings.each do |warning|
+      assert_match(/#{before}#{warning}/, stats)
+      assert_match(/warning site shop\.test: #{warning}/, check)
+    end
+  end
 end

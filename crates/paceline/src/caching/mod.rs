@@ -6,8 +6,9 @@
 //! question to the origin for all who ask), `arrival` (what is made of the origin's answer), `invalidation` (what it says of
 //! others), `keeping` (where it is kept), `recalling` and `disk` (what outlives the process), `streaming` (a body that is given on
 //! while it comes), `sessions` (visitors under an owner's rules), `learned` and `cookie_file` (what is known of a site's
-//! cookies), `counters`, `succession` (what another process takes over).
+//! cookies), `advice` (what the owner should know of that), `counters`, `succession` (what another process takes over).
 
+mod advice;
 mod answer;
 mod arrival;
 mod cookie_file;
@@ -48,6 +49,7 @@ use http::{HeaderName, HeaderValue, Response};
 
 use crate::{content::body::ResponseBody, observe::log::Log};
 
+pub use advice::warnings;
 pub use cookie_file::CookieFile;
 pub use counters::{Counters, Missed};
 pub use disk::{Disk, DiskUsage, Say};

@@ -15,6 +15,7 @@ use cache::{
 use http::{request, response, HeaderMap};
 
 use super::{
+    advice,
     learned::{from_response, SiteCookies},
     Cache, SiteCache,
 };
@@ -89,6 +90,11 @@ impl SiteCache {
         self.sessions.cookies.learned()
     }
 
+    /// What the owner should know of the site's cookies.
+    pub fn warnings(&self) -> Vec<String> {
+        advice::warnings(&self.settings.rules, &self.learned())
+    }
+
     /// Learns from a response.
     pub(super) fn learn(&self, response: &HeaderMap) {
         self.learn_more(from_response(response));
@@ -100,7 +106,13 @@ impl SiteCache {
     }
 
     fn learn_more(&self, more: impl Fn(&Learned) -> Option<Learned>) {
-        self.cache.learn(&self.sessions.cookies, more);
+        let before = self.learned();
+        if let Some(now) = self.cache.learn(&self.sessions.cookies, more) {
+            let said = advice::warnings(&self.settings.rules, &before);
+            for warning in advice::warnings(&self.settings.rules, &now).iter().filter(|line| !said.contains(line)) {
+                self.log.event(Name::Cache, format!("Warning: {warning}."));
+            }
+        }
     }
 
     /// Says aloud, once, that a rule does not name the cookie by which the app knows its visitors, or may know them.

@@ -3,9 +3,11 @@
 
 use std::{io::Write, process::ExitCode};
 
+use super::asking::socket_of;
 use crate::{
     config::{self, AppKind, Bind, Config, Listening, SiteConfig},
     edge::tls,
+    observe::control::learned::{learned, warnings},
 };
 
 /// Starts a site's application once and stops it; Err: what is wrong, for the terminal.
@@ -64,6 +66,7 @@ pub fn run(config: &Config, out: &mut dyn Write, boot: Boot) -> ExitCode {
     for warning in rules.filter_map(config::cache_rule::warning) {
         report.push_str(&format!("warning {warning}\n"));
     }
+    report.push_str(&of_cookies(config, config.sites.iter().chain(&discovered.sites)));
     for notice in &config.notices {
         report.push_str(&format!("notice  {notice}\n"));
     }
@@ -78,6 +81,24 @@ pub fn run(config: &Config, out: &mut dyn Write, boot: Boot) -> ExitCode {
     } else {
         ExitCode::from(1)
     }
+}
+
+/// Warnings of cookies that the applications were seen to set, as far as a server has served them.
+fn of_cookies<'a>(config: &Config, sites: impl Iterator<Item = &'a SiteConfig>) -> String {
+    let cached: Vec<_> = sites.filter_map(|site| Some((&site.name, &site.cache.as_ref()?.rules))).collect();
+    if cached.is_empty() {
+        return String::new();
+    }
+    let (learned, trouble) = match learned(socket_of(config).as_deref(), config.cache_learned.as_deref()) {
+        Ok(learned) => (learned, String::new()),
+        Err(why) => {
+            (Default::default(), format!("notice  what was learned of the applications' cookies is not known: {why}\n"))
+        }
+    };
+    let warnings = cached.iter().filter_map(|(name, rules)| Some((name, warnings(rules, learned.get(*name)?))));
+    let lines =
+        warnings.flat_map(|(name, all)| all.into_iter().map(move |line| format!("warning site {name}: {line}\n")));
+    lines.chain([trouble]).collect()
 }
 
 /// None: no application, but an upstream.

@@ -8,7 +8,7 @@ use serde_json::{json, Value};
 
 use super::{
     print, switch,
-    text::{columns, grouped, size},
+    text::{columns, grouped, printable, size},
     where_it_is, Asker,
 };
 use crate::observe::control::client::Failed;
@@ -151,6 +151,9 @@ fn of_site(name: &str, site: &Value) -> String {
         });
         text.push_str(&columns(["misses", "header", "path"], rows.collect()));
     }
+    for warning in site["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        text.push_str(&format!("\n  Warning: {}.\n", printable(warning)));
+    }
     text
 }
 
@@ -177,6 +180,7 @@ mod tests {
             "requests": 1234, "hits": 1000, "hit_ratio": 0.8104, "stale": 0, "stored": 12,
             "fwd": { "uri-miss": 34, "bypass": 200 }, "detail": { "private": 200 },
             "missed": [{ "path": "/issues\u{1b}[2J", "requests": 200, "detail": "private", "header": "Cache-Control: private" }],
+            "warnings": ["[[cache]] path = \"/\u{1b}*\" does not name a cookie"],
         });
         let stats = json!({
             "bytes": 3 << 20, "budget": 64 << 20, "responses": 12, "evicted": 0, "sites": { "shop": site },
@@ -201,6 +205,8 @@ shop: 81.0 % hits
   Could have been hits, but for a header
   misses  header                  path
     ~200  Cache-Control: private  /issues\u{fffd}[2J
+
+  Warning: [[cache]] path = \"/\u{fffd}*\" does not name a cookie.
 
 Most used
   hits  size    page

@@ -25,7 +25,7 @@ use serde_json::Value;
 
 use super::{arguments::config_file, CliExit};
 use crate::{
-    config::{self, Flags, Surroundings},
+    config::{self, Config, Flags, Surroundings},
     observe::control::{
         client::{self, Failed},
         VARIABLE,
@@ -199,17 +199,22 @@ pub fn understood(
             let flags = Flags { dir, config_file: file, ..Flags::default() };
             let config = config::load(flags, around).map_err(|error| CliExit::Wrong(error.problems))?;
             let no_socket = || wrong("this server has no control socket: control = \"off\"".into());
-            let path = config.control.path.ok_or_else(no_socket)?;
-            // The server may have been told by a flag that this is a folder of sites.
-            let of_folder = config.site_defaults.root.join(config::OF_FOLDER);
-            match !config.control.named && !path.exists() && of_folder.exists() {
-                true => of_folder,
-                false => path,
-            }
+            socket_of(&config).ok_or_else(no_socket)?
         }
     };
     let shown = socket.strip_prefix(&around.cwd).unwrap_or(&socket).display().to_string();
     Ok(Question { server: Asker { socket, shown }, subcommand, matches })
+}
+
+/// The control socket of a server with these settings. None: it has none.
+pub fn socket_of(config: &Config) -> Option<PathBuf> {
+    let path = config.control.path.clone()?;
+    // The server may have been told by a flag that this is a folder of sites.
+    let of_folder = config.site_defaults.root.join(config::OF_FOLDER);
+    match !config.control.named && !path.exists() && of_folder.exists() {
+        true => Some(of_folder),
+        false => Some(path),
+    }
 }
 
 /// The exit status is 1 when there was no answer.

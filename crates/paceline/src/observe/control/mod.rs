@@ -13,6 +13,7 @@ mod generations;
 mod guesses;
 mod health;
 mod incidents;
+pub mod learned;
 mod log;
 mod memory;
 mod observed;

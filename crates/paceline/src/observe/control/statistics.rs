@@ -77,6 +77,7 @@ fn of_site(cache: &SiteCache) -> Value {
     });
     site.insert("missed".into(), missed.collect());
     site.insert("cookies".into(), cookies_to_json(&cache.learned()));
+    site.insert("warnings".into(), cache.warnings().into());
     site.into()
 }
 
