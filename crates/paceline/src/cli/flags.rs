@@ -8,7 +8,7 @@ use crate::config::{all_options, Kind, Opt};
 
 const HELP_WIDTH: usize = 88;
 
-/// Puma's flags that are accepted so that old command lines go on working, and whether each takes a value.
+/// Puma's flags that are accepted and ignored so that old command lines still work, and whether each takes a value.
 pub const WITHOUT_MEANING: &[(&str, Takes)] = &[
     ("prune-bundler", Takes::Nothing),
     ("debug", Takes::Nothing),
@@ -34,8 +34,8 @@ pub enum Takes {
 
 const ABOUT: &str = "Serves the Ruby web application (Rails, Sinatra, Rack) or the plain files in this directory.";
 const AFTER: &str = "\
-Settings count in this order: flags, environment variables, paceline.toml, config/puma.rb, defaults.
---help shows every setting; docs/configuration.md tells more about each.";
+Flags win over environment variables, then paceline.toml, config/puma.rb and the defaults.
+--help shows all settings; docs/configuration.md describes each.";
 
 pub fn command() -> Command {
     let mut command = Command::new("paceline")
@@ -46,16 +46,18 @@ pub fn command() -> Command {
         .disable_help_subcommand(true)
         .subcommand(
             Command::new("systemd")
-                .about("Write a systemd unit for this directory and these settings to standard output")
+                .about("Print a systemd unit for this directory and these settings")
                 .arg(
                     Arg::new("socket")
                         .long("socket")
                         .action(ArgAction::SetTrue)
-                        .help("The unit of its sockets instead"),
+                        .help("Print the unit for its sockets instead"),
                 )
                 .arg(target()),
         )
-        .subcommand(Command::new("check").about("Check configuration and application without serving").arg(target()))
+        .subcommand(
+            Command::new("check").about("Check the configuration and the application, without serving").arg(target()),
+        )
         .subcommands(SUBCOMMANDS.iter().map(|asking| elsewhere(asking.name, asking.about)))
         .subcommands(in_ruby::COMMANDS.iter().map(|(name, _, about)| elsewhere(name, about)))
         .subcommand(Command::new("config-docs").hide(true).about("Print docs/configuration.md"))
@@ -146,7 +148,7 @@ fn fixed() -> Vec<Arg> {
             .value_name("FILE")
             .action(ArgAction::Set)
             .overrides_with("config")
-            .help("Settings from this file: paceline's own (.toml) or Puma's (.rb); - for none"),
+            .help("Read settings from this file: paceline's own (.toml) or Puma's (.rb); - for none"),
         word("no-config").action(ArgAction::SetTrue).hide(true),
         word("dir").value_name("DIR").help("Serve this directory instead of the current one"),
         word("quiet").short('q').action(ArgAction::SetTrue).help("Write no access log").help_heading("Logs"),

@@ -10,7 +10,7 @@ pub enum Scope {
     Server,
     /// In a `[[site]]`, or at the top for all sites.
     Site,
-    /// As Site, but never in a file inside a folder of `sites`, which belongs to whoever the site belongs to.
+    /// As Site, but never in a file inside a folder of `sites`: that file belongs to the site's owner.
     SiteByAdmin,
     /// Only in a `[[site]]`.
     OneSite,
@@ -98,7 +98,9 @@ impl Opt {
             Preset::ByEnvironment { development, other } => {
                 Some(format!("{development} in development and test, otherwise {other}"))
             }
-            Preset::CoresUpTo(most) => Some(format!("1 in development and test, otherwise the cores, at most {most}")),
+            Preset::CoresUpTo(most) => {
+                Some(format!("1 in development and test, otherwise one per core, at most {most}"))
+            }
         }
     }
     pub(super) const fn risk(mut self, words: &'static str) -> Opt {

@@ -52,116 +52,118 @@ const TB: u64 = 1 << 40;
 #[rustfmt::skip]
 static OPTIONS: &[Opt] = &[
     Opt::new(Server, LISTEN, "bind", Kind::List { check: bind::check },
-        "Address to listen on: tcp://HOST:PORT, https://HOST:PORT with the certificates of [[tls]], ssl://HOST:PORT?cert=FILE&key=FILE, \
-        h2c://HOST:PORT for nothing but HTTP/2 without TLS, \
-        unix:///PATH (with ?umask=0111 if wanted) or an IP address that takes the port from `port`. With ?proxy_protocol=1 each connection begins \
-        with a PROXY protocol header, version 1 or 2. May be given several times.")
+        "Address to listen on, such as tcp://127.0.0.1:8080 or unix:///run/shop.sock. It can be tcp://HOST:PORT, https://HOST:PORT with the certificates of \
+        [[tls]], ssl://HOST:PORT?cert=FILE&key=FILE, h2c://HOST:PORT for HTTP/2 without TLS and nothing else, unix:///PATH (?umask=0111 is optional), or an IP \
+        address, which gets its port from `port`. With ?proxy_protocol=1 each connection must begin with a PROXY protocol header, version 1 or 2. Can be given \
+        several times.")
         .preset(Unset("`address` and `port`")).common(Some('b'), "bind")
-        .risk("An address beyond loopback lets other machines in, also in development, where error pages show source code. \
-        Only the socket file's permissions guard a Unix socket."),
+        .risk("An address beyond loopback makes the server reachable from other machines, in development too, where error pages show source code. A Unix socket is \
+        protected only by its file permissions."),
     Opt::new(Server, LISTEN, "port", Kind::Int { min: 0, max: 65_535 },
-        "TCP port to listen on; 0 takes a free one. Without an address it is served on loopback only.")
+        "TCP port to listen on; 0 picks a free one. Without an address, the server listens on loopback only.")
         .fixed("3000").env(&["PORT", "HTTP_PORT"]).common(Some('p'), "port")
         .risk("A platform that sets PORT usually expects HOST=0.0.0.0 too."),
     Opt::new(Server, LISTEN, "address", Kind::Text { check: bind::check_address },
-        "IP address for `port`. 0.0.0.0 listens on every IPv4 address of the machine, :: on IPv6 too.")
+        "IP address for `port`. 0.0.0.0 listens on every IPv4 address of the machine, :: on every IPv6 address as well.")
         .fixed("127.0.0.1").env(&["BINDING", "HOST"]).flag("address").alias(&["host"])
-        .risk("As with `bind`: anything but loopback lets other machines in."),
+        .risk("As with `bind`: an address beyond loopback makes the server reachable from other machines."),
 
     Opt::new(OneCertificate, TLS, "cert", path(From::Settings),
-        "PEM file of the certificate, followed by its chain. Its names decide for which hosts it is shown; the first [[tls]] is shown to all others. \
-        Read again when it changes."),
+        "PEM file with the certificate, followed by its chain. The names in the certificate decide which hosts it serves; the first [[tls]] serves all other hosts. \
+        The file is read again when it changes."),
     Opt::new(OneCertificate, TLS, "key", path(From::Settings),
-        "PEM file of the certificate's private key, without a passphrase.")
-        .risk("Whoever can read it can pose as this server: keep it at mode 0600."),
+        "PEM file with the certificate's private key, without a passphrase.")
+        .risk("Anyone who can read it can impersonate this server: keep its mode at 0600."),
     Opt::new(Server, TLS, "tls_handshake_timeout", time(100, 600),
-        "How long a client may take for the TLS handshake.").fixed("10s").flag("tls-handshake-timeout"),
+        "Time limit for the TLS handshake of a client.").fixed("10s").flag("tls-handshake-timeout"),
 
     Opt::new(Site, TLS, "tls", Kind::Enum(&["files", "auto"]),
-        "With \"auto\" each host of the site gets a certificate by itself (ACME), which is renewed ahead of time; this agrees to the authority's \
-        terms of service. With \"files\" the certificates are those of [[tls]] and of the addresses. A file that has [[tls]] says it in its [[site]]s.")
+        "Source of the site's certificates. \"auto\" gets one for each host from a certificate authority (ACME) and renews it before it expires; you agree to the \
+        authority's terms of service with it. \"files\" uses the certificates of [[tls]] and of the addresses. In a paceline.toml with [[tls]], set `tls` inside \
+        the [[site]]s.")
         .fixed("files")
         .risk("The authority must reach this server by the host's name, on port 80 or 443. Names with a certificate are public (certificate transparency)."),
     Opt::new(Server, TLS, "acme_email", Kind::Text { check: email },
-        "Address that the certificate authority may write to.").flag("acme-email"),
+        "Email address for messages from the certificate authority.").flag("acme-email"),
     Opt::new(Server, TLS, "acme_directory", Kind::Text { check: directory },
-        "The certificate authority: the URL of its ACME directory (RFC 8555). https://acme-staging-v02.api.letsencrypt.org/directory is for trying things out.")
+        "URL of the certificate authority's ACME directory (RFC 8555). Use https://acme-staging-v02.api.letsencrypt.org/directory for tests.")
         .fixed("https://acme-v02.api.letsencrypt.org/directory").env(&["ACME_DIRECTORY"]).flag("acme-directory"),
     Opt::new(Server, TLS, "acme_ca_file", path(From::Settings),
-        "PEM file of the root that the authority's own address is trusted by, when it is a private one.")
-        .preset(Unset("the roots of this machine")).flag("acme-ca-file"),
+        "PEM file with the root certificate that the authority's own address is verified with, for a private authority.")
+        .preset(Unset("this machine's root certificates")).flag("acme-ca-file"),
     Opt::new(Server, TLS, "acme_dir", path(From::Settings),
-        "Folder for the account key and the certificates, made with mode 0700.")
+        "Folder for the account key and the certificates, created with mode 0700.")
         .preset(Unset("acme in systemd's STATE_DIRECTORY; for root /var/lib/paceline/acme; otherwise paceline/acme in XDG_STATE_HOME or ~/.local/state"))
         .flag("acme-dir")
-        .risk("Whoever can read it can pose as this server. Without it every start asks for new certificates, which authorities limit: keep it across deployments."),
+        .risk("Anyone who can read it can impersonate this server. Keep it across deployments: without it, every start requests new certificates, and authorities \
+        limit how many you get."),
 
     Opt::new(Site, TLS, "redirect_https", Kind::Bool,
-        "Answer requests over http with a redirect to the same address over https (301 to GET and HEAD, otherwise 308).")
+        "Redirect requests over http to the same address over https (301 for GET and HEAD, otherwise 308).")
         .fixed("false").flag("redirect-https")
-        .risk("Behind a proxy that does TLS and is not in `trusted_proxies`, or does not say so in X-Forwarded-Proto, browsers go in a circle."),
+        .risk("Behind a proxy that terminates TLS, browsers end up in a redirect loop if the proxy is not in `trusted_proxies` or does not send X-Forwarded-Proto."),
     Opt::new(Site, TLS, "hsts", time_or_off(0, 10 * 365 * DAY),
-        "Tell browsers over https to use nothing else for so long (max-age of Strict-Transport-Security), like \"1y\"; \"0s\" takes it back. \
-        A header of the application's own stands.")
+        "Tell browsers to use only https for this long (max-age of Strict-Transport-Security), like \"1y\"; \"0s\" takes it back. Sent over https only. A header \
+        from the application is kept.")
         .fixed("off").flag("hsts")
-        .risk("Browsers remember it: without TLS the site can't be reached by them until it has run out."),
+        .risk("Browsers remember it: without TLS they can't reach the site until the time has run out."),
     Opt::new(Site, TLS, "hsts_subdomains", Kind::Bool,
-        "Say the same for every name below the host (includeSubDomains).").fixed("false").flag("hsts-subdomains"),
+        "Extend `hsts` to every name below the host (includeSubDomains).").fixed("false").flag("hsts-subdomains"),
 
     Opt::new(Server, HTTP2, "http2", Kind::Bool,
-        "Serve HTTP/2: over TLS to clients that ask for it (ALPN), without TLS to those that begin with it (prior knowledge).")
+        "Serve HTTP/2: over TLS to clients that offer it (ALPN), without TLS to clients that begin with it (prior knowledge).")
         .fixed("true").flag("http2"),
     Opt::new(Server, HTTP2, "http2_streams", Kind::Int { min: 1, max: 10_000 },
-        "Requests that one connection may have under way at once (SETTINGS_MAX_CONCURRENT_STREAMS).").fixed("100").flag("http2-streams")
-        .risk("One client may fill so much of the queue, and hold as many response buffers."),
+        "Concurrent requests allowed on one connection (SETTINGS_MAX_CONCURRENT_STREAMS).").fixed("100").flag("http2-streams")
+        .risk("One client can take this many places in the queue and as many response buffers."),
     Opt::new(Server, HTTP2, "http2_header_list", size(1024, 1 << 20),
-        "Bytes of one request's headers (SETTINGS_MAX_HEADER_LIST_SIZE); it bounds a header block in CONTINUATION frames too.")
+        "Size limit for the headers of one request (SETTINGS_MAX_HEADER_LIST_SIZE). It also limits a header block that continues in CONTINUATION frames.")
         .fixed("64KB").flag("http2-header-list"),
     Opt::new(Server, HTTP2, "http2_resets", Kind::Int { min: 1, max: 1_000_000 },
-        "Requests that a client may take back (RST_STREAM) within ten seconds before they are answered; then its connection is closed.")
+        "Requests that a client may cancel (RST_STREAM) within ten seconds before they are answered; beyond that, its connection is closed.")
         .fixed("200").flag("http2-resets")
-        .risk("A large number lets one client start work in vain (rapid reset, CVE-2023-44487)."),
+        .risk("A large number lets one client start work for nothing (rapid reset, CVE-2023-44487)."),
     Opt::new(Server, HTTP2, "http2_pending_resets", Kind::Int { min: 1, max: 10_000 },
-        "Requests taken back so quickly that the server has not even seen them; with more of them at once the connection is closed.")
+        "Requests that a client may cancel before the server has accepted them, at any one time; beyond that, its connection is closed.")
         .fixed("20").flag("http2-pending-resets"),
     Opt::new(Server, HTTP2, "http2_ping_interval", time_or_off(1000, DAY),
-        "After this long without a sign of life a client is sent a ping.").fixed("30s").flag("http2-ping-interval"),
+        "Send a ping to a client that has been silent for this long.").fixed("30s").flag("http2-ping-interval"),
     Opt::new(Server, HTTP2, "http2_ping_timeout", time(100, 3600),
-        "How long the answer to a ping may take before the connection is closed.").fixed("20s").flag("http2-ping-timeout"),
+        "Close the connection if a ping is not answered within this time.").fixed("20s").flag("http2-ping-timeout"),
     Opt::new(Server, HTTP2, "http2_idle_timeout", time(100, DAY),
-        "After this long without a request a connection is closed.").fixed("3m").flag("http2-idle-timeout"),
+        "Close a connection that has had no request for this long.").fixed("3m").flag("http2-idle-timeout"),
 
     Opt::new(Server, PROXIES, "trusted_proxies", Kind::List { check: trusted::check },
-        "Peers whose X-Forwarded-For, -Proto, -Host, -Port and Forwarded headers are believed: addresses, networks like 10.0.0.0/8, \
-        \"loopback\", \"private\" (RFC 1918, RFC 4193), \"unix\" (Unix sockets), or \"none\". From all others these headers are removed. \
-        When it is given, it also says who may send a PROXY protocol header.")
+        "Peers whose X-Forwarded-For, -Proto, -Host, -Port and Forwarded headers are trusted: addresses, networks like 10.0.0.0/8, \"loopback\", \"private\" (RFC \
+        1918, RFC 4193), \"unix\" (Unix sockets), or \"none\". These headers are removed from the requests of all other peers. If it is set, only these peers may \
+        send a PROXY protocol header.")
         .preset(Unset("loopback and unix")).flag("trusted-proxies")
-        .risk("A peer in it can pretend to be any client, over https."),
+        .risk("A trusted peer can pretend to be any client, and to be connected over https."),
 
     Opt::new(Server, PROXIES, "proxy_protocol_timeout", time(100, 600),
-        "How long the PROXY protocol header of a connection may take, on addresses that want one (`?proxy_protocol=1`).")
+        "Time limit for a connection's PROXY protocol header, on addresses with `?proxy_protocol=1`.")
         .fixed("5s").flag("proxy-protocol-timeout"),
 
     Opt::new(Site, APP, "environment", Kind::Text { check: environment },
-        "Environment of the application; it is given RACK_ENV, RAILS_ENV and APP_ENV.")
+        "The application's environment, passed to it as RACK_ENV, RAILS_ENV and APP_ENV.")
         .fixed("development").env(&["RAILS_ENV", "APP_ENV", "RACK_ENV"]).common(Some('e'), "environment")
-        .risk("In development error pages show source code and settings; never let strangers reach it."),
+        .risk("In development, error pages show source code and settings: keep strangers away from it."),
     Opt::new(Site, APP, "workers", Kind::Workers { max: 512 },
-        "Worker processes. Of \"MIN:MAX\" there are MIN, and more while requests wait because all threads are busy, as long as there is memory for them; \
-        `auto` is one per core, or as many as there is memory for. 0 counts as 1, since the app always runs in a worker.")
+        "Number of worker processes. \"MIN:MAX\" starts MIN workers, and more while requests wait because all threads are busy, if there is memory for them; `auto` \
+        is one per core, or as many as there is memory for. 0 counts as 1, since the application always runs in a worker.")
         .preset(CoresUpTo(4)).env(&["WEB_CONCURRENCY"]).common(Some('w'), "workers")
-        .risk("Each takes the application's memory once more, less what is shared by preloading."),
+        .risk("Each worker takes the memory of the application once more, except for the part that preloading shares."),
     Opt::new(Site, APP, "threads", Kind::Threads { max: 1024 },
-        "Threads of each worker: so many requests it may have in hand at once. While they only wait for each other (Ruby runs one \
-         thread at a time) new requests wait for the young ones, up to 100 ms. Of a \"MIN:MAX\" with MIN below MAX, MIN always go side by side.")
+        "Threads of each worker: the number of requests that it handles at the same time. Ruby runs one thread at a time: while a worker's threads only wait for \
+        each other, a new request waits until one of them has finished or is 100 ms old. With \"MIN:MAX\" and MIN below MAX, MIN requests always run side by side.")
         .fixed("3").env(&["RAILS_MAX_THREADS", "PUMA_MAX_THREADS", "MAX_THREADS"]).common(Some('t'), "threads")
-        .risk("Ruby runs one thread at a time: many threads make slow requests slower. The pool of config/database.yml must have as many connections."),
+        .risk("Many threads make slow requests slower, because Ruby runs one thread at a time. The pool in config/database.yml needs as many connections."),
     Opt::new(Site, APP, "preload", Kind::Bool,
-        "Load the application once and fork the workers from it, instead of once in each worker.")
+        "Load the application once and fork the workers from it, instead of loading it in each worker.")
         .fixed("true").flag("preload")
-        .risk("Connections and threads opened while loading do not survive the fork; reopen them in before_worker_boot."),
+        .risk("Connections and threads that are opened during loading do not survive the fork; reopen them in before_worker_boot."),
     Opt::new(Site, APP, "kind", Kind::Enum(&["rails", "rack", "sinatra", "files"]),
-        "What the root holds, when detection gets it wrong.")
+        "Type of the site, when detection gets it wrong.")
         .preset(Unset("detected")).flag("kind"),
     Opt::new(Site, APP, "rackup", path(From::Root),
         "The rackup file (or Sinatra's Ruby file), below the root. On the command line: the argument without a flag.")
@@ -170,322 +172,324 @@ static OPTIONS: &[Opt] = &[
         "The Ruby to run: a path, or a name to look up in PATH.")
         .fixed("ruby").flag("ruby"),
     Opt::new(SiteByAdmin, APP, "user", Kind::Text { check: account },
-        "User the application runs as, when the server is started as root. Without it that is the owner of the application's directory; \
-        if that is root, only the server's single application is started, with a warning. `root` means it.")
+        "User that the application runs as, when the server is started as root. Without it, the owner of the application's directory is used. If root owns the \
+        directory, the application is started only if it is the server's single one, with a warning. Set it to `root` to run as root on purpose.")
         .preset(Unset("the owner of the application's directory")).env(&["PACELINE_USER"]).flag("user")
-        .risk("With `root` a hole in the application is a hole in the machine."),
+        .risk("With `root`, a security hole in the application is one in the whole machine."),
     Opt::new(SiteByAdmin, APP, "group", Kind::Text { check: account },
-        "Group the application runs as, when the server is started as root.")
-        .preset(Unset("the user's own")).env(&["PACELINE_GROUP"]).flag("group"),
+        "Group that the application runs as, when the server is started as root.")
+        .preset(Unset("the user's own group")).env(&["PACELINE_GROUP"]).flag("group"),
     Opt::new(Site, APP, "env", Kind::Map,
-        "Further environment variables of the application. A site's are added to those at the top.")
-        .risk("Secrets written here are readable by whoever can read the file."),
+        "More environment variables for the application. A site's variables are added to those at the top.")
+        .risk("Anyone who can read the file can read the secrets in it."),
     Opt::new(Site, APP, "process", Kind::Processes,
-        "Programs that run beside the workers, such as a job queue: [[process]] with command = \"bin/jobs\", of one site as [[site.process]]. \
-        Also in it: name, count, env, dir, stop_signal, stop_timeout, restart and restart_with_app; see docs/processes.md. A site's own take the place \
-        of those at the top, which every other site gets."),
+        "Programs that run beside the workers, such as a job queue: [[process]] with command = \"bin/jobs\", or [[site.process]] for one site. Further keys: name, \
+        count, env, dir, stop_signal, stop_timeout, restart and restart_with_app; see docs/processes.md. Programs at the top run for every site that has no \
+        [[site.process]] of its own."),
     Opt::new(Site, APP, "puma_config", Kind::Path { from: From::Root, off: true },
-        "File with Puma's Ruby hooks (before_fork, before_worker_boot ...) to run, below the root. Without a paceline.toml its settings count too.")
-        .preset(Unset("config/puma/ENVIRONMENT.rb or config/puma.rb, where it exists")),
+        "File with Puma's Ruby hooks (before_fork, before_worker_boot ...) to run, below the root. Without a paceline.toml, its settings count too.")
+        .preset(Unset("config/puma/ENVIRONMENT.rb or config/puma.rb, if it exists")),
     Opt::new(Site, APP, "on_demand", Kind::Bool,
-        "Start the application when its first request comes, not with the server.")
+        "Start the application with its first request, not with the server.")
         .fixed("false").flag("on-demand")
         .risk("The first visitor waits for the start."),
 
     Opt::new(Site, RUBY, "yjit", Kind::Enum(&["auto", "on", "off"]),
-        "Ruby's compiler YJIT, where the Ruby has it. With \"auto\" it is switched on after the application has been loaded, by Ruby 3.3 and newer, outside development and test; \
-        with \"on\" from the start, by Ruby 3.1 and 3.2 too. RUBYOPT, RUBY_YJIT_ENABLE and the application's own `config.yjit` win.")
+        "Ruby's YJIT compiler, if the Ruby has it. \"auto\" enables it after the application has loaded, on Ruby 3.3 and newer, outside development and test. \
+        \"on\" enables it from the start, on Ruby 3.1 and 3.2 too. RUBYOPT, RUBY_YJIT_ENABLE and the application's own `config.yjit` win.")
         .fixed("auto").flag("yjit")
-        .risk("Compiled code takes memory; before Ruby 3.2 YJIT was an experiment."),
+        .risk("Compiled code takes memory; before Ruby 3.2, YJIT was experimental."),
     Opt::new(Site, RUBY, "malloc_arenas", Kind::Int { min: 0, max: 1024 },
-        "Arenas of the C library's allocator (MALLOC_ARENA_MAX), unless that variable is set; 0 leaves it to the library.")
+        "Arenas of the C library's allocator (MALLOC_ARENA_MAX), unless that variable is set; 0 keeps the library's default.")
         .fixed("2").flag("malloc-arenas")
-        .risk("Many arenas take memory that is never given back."),
+        .risk("Many arenas take memory that is never returned."),
     Opt::new(Site, RUBY, "allocator", Kind::Enum(&["system", "jemalloc"]),
-        "The allocator of Ruby's processes. \"jemalloc\" loads libjemalloc.so.2 (Debian: libjemalloc2) by LD_PRELOAD where it is installed.")
+        "Memory allocator of the Ruby processes. \"jemalloc\" loads libjemalloc.so.2 (Debian: libjemalloc2) with LD_PRELOAD, if it is installed.")
         .fixed("system").flag("allocator"),
     Opt::new(Site, RUBY, "gc", Kind::Enum(&["auto", "app"]),
-        "With \"auto\" Ruby's heap grows in small steps (RUBY_GC_HEAP_GROWTH_FACTOR=1.1 instead of 1.8) from the size that the application had when it was last loaded; \
-        with \"app\" it is left alone. Any RUBY_GC_ variable of yours leaves it alone too.")
+        "How Ruby's heap grows. \"auto\": in small steps (RUBY_GC_HEAP_GROWTH_FACTOR=1.1 instead of 1.8), from the size that it had when the application was last \
+        loaded. \"app\": as the application or Ruby sets it. If you set any RUBY_GC_ variable, Paceline changes nothing either.")
         .preset(ByEnvironment { development: "app", other: "auto" }).flag("gc"),
     Opt::new(Site, RUBY, "oob_gc", Kind::Bool,
-        "Collect garbage between requests, when a worker has nothing to do, nobody waits and Ruby would do it soon anyway.")
+        "Collect garbage between requests, when a worker is idle, no request waits and Ruby would collect soon anyway.")
         .preset(ByEnvironment { development: "false", other: "true" }).flag("oob-gc"),
     Opt::new(Site, RUBY, "warm_up", Kind::List { check: warm_up },
-        "Paths that the preloader asks the application for (GET) before it forks, so that what first requests load and compile is shared by all workers. \
-        An answer of 500 or an exception is told; the start goes on.")
+        "Paths that the preloader requests from the application (GET) before it forks, so that all workers share the code that first requests load and compile. An \
+        exception or a status of 500 or more is logged; the start continues.")
         .flag("warm-up")
         .risk("The requests are real: name pages that change nothing. They open connections and may start threads in the process that is forked."),
     Opt::new(Site, RUBY, "compact", Kind::Bool,
-        "Compact Ruby's heap before the fork (GC.compact), where Ruby's own `Process.warmup` (3.3) does not.")
+        "Compact Ruby's heap before the fork (GC.compact), unless Ruby's own `Process.warmup` (3.3) does it.")
         .fixed("false").flag("compact")
-        .risk("A C extension that does not know of moving objects can crash."),
+        .risk("A C extension that does not support moving objects can crash."),
     Opt::new(Site, RUBY, "refork_after", Kind::Int { min: 0, max: 1_000_000_000 },
-        "When a worker has answered so many requests, fork all workers anew from it, once after each start: they share what its requests have loaded, compiled \
-        and cached. The worker first makes sure that a fork does no harm (no thread, connection or program of the application's is left in it); if one is, \
-        it goes on as before and the log names it. 0: never. Puma's `fork_worker`.")
+        "When a worker has answered this many requests, fork all workers again from it, once after each start; 0 is never. The new workers share what its requests \
+        have loaded, compiled and cached. The worker first checks that a fork is safe (no thread, connection or program of the application is left in it). If it is \
+        not safe, the worker continues as before and the log names the reason. Puma's `fork_worker`.")
         .fixed("0").flag("refork-after")
-        .risk("What C libraries keep to themselves (threads, handles) is not seen: end it in `before_refork` of config/puma.rb. Data that a request \
-        left in a variable is in all later workers."),
+        .risk("Threads and handles inside C libraries are not detected: close them in `before_refork` of config/puma.rb. Data that a request left in a variable is \
+        in all later workers."),
 
     Opt::new(Site, RESTARTS, "ready_path", Kind::Text { check: ready_path },
-        "Path that a new generation is asked for, over its workers and without a visitor, before it takes over from the old one: with an answer of 5xx, an exception \
-        or no answer within `start_timeout` it has failed, and the old one goes on. `auto` is /up, or / if the application has no /up; `off` asks for nothing.")
+        "Path that a new generation must answer before it takes over from the old one. Paceline requests it from one of the new workers, without a visitor. After \
+        an answer of 5xx, an exception or no answer within `start_timeout` the new generation has failed, and the old one continues. `auto` is /up, or / if the \
+        application has no /up; `off` skips the check.")
         .preset(ByEnvironment { development: "off", other: "auto" }).flag("ready-path")
         .risk("The request is real: name a page that changes nothing."),
     Opt::new(Site, RESTARTS, "warm_requests", Kind::Int { min: 0, max: 1000 },
-        "Pages that a new generation is asked for before it takes over, the most requested ones of those that the page cache keeps for everybody. \
-        What it answers is thrown away. In ten seconds at most; 0 is none.")
+        "Number of pages requested from a new generation before it takes over: the most requested of those that the page cache keeps for everybody. The answers are \
+        discarded. The requests take ten seconds at most; 0 turns them off.")
         .preset(ByEnvironment { development: "0", other: "10" }).flag("warm-requests"),
     Opt::new(Site, RESTARTS, "drain_timeout", time(0, DAY),
-        "How long the last requests of a worker may take that is replaced: after a restart, when the pool shrinks, when another of its threads is stuck.")
+        "Time limit for the last requests of a worker that is being replaced: after a restart, when the pool shrinks, or when another of its threads is stuck.")
         .fixed("30s").flag("drain-timeout")
-        .risk("What takes longer is cut off. Until then two generations are in memory."),
+        .risk("Longer requests are cut off. Until then two generations are in memory."),
     Opt::new(Site, RESTARTS, "keep_previous", time_or_off(0, 30 * DAY),
-        "How long after a restart the preloader of the generation before stays, so that `paceline rollback` needs no boot. Its workers end.")
+        "How long the previous generation's preloader stays after a restart, so that `paceline rollback` needs no boot. Its workers end.")
         .preset(ByEnvironment { development: "off", other: "10m" }).flag("keep-previous")
-        .risk("It takes the memory of a loaded application meanwhile."),
+        .risk("During this time it takes the memory of a loaded application."),
 
     Opt::new(Site, MEMORY, "worker_memory", bytes_or_off(1 << 20, TB),
-        "When a worker has more memory than this for itself (private dirty pages, swapped out ones included; never RSS), another takes its place, and it ends when \
-        it has answered what it has in hand. One at a time, the largest first. See docs/memory.md.").fixed("off").flag("worker-memory")
-        .risk("Less than the application needs makes workers come and go; then the log says what it needs."),
+        "Replace a worker when its private memory exceeds this (dirty pages, swapped-out ones included; never RSS). The new worker starts first; the old one \
+        finishes its current requests and ends. One worker at a time, the largest first. See docs/memory.md.").fixed("off").flag("worker-memory")
+        .risk("If this is less than the application needs, workers are replaced all the time; the log then says how much it needs."),
     Opt::new(Site, MEMORY, "worker_memory_hard", bytes_or_off(1 << 20, TB),
-        "A worker with more than this for itself is ended at once: of its requests GET, HEAD, OPTIONS, TRACE, PUT and DELETE are given to another one, others get 502.")
+        "End a worker at once when its private memory exceeds this. Its GET, HEAD, OPTIONS, TRACE, PUT and DELETE requests go to another worker; other requests get \
+        502.")
         .fixed("off").flag("worker-memory-hard")
-        .risk("Work half done stays half done: let `worker_memory` be well below it."),
+        .risk("Interrupted work stays half done: set `worker_memory` well below this."),
     Opt::new(Site, MEMORY, "site_memory", bytes_or_off(1 << 20, TB),
-        "The same as `worker_memory` for what all workers of the site have together: the largest is replaced first.").fixed("off").flag("site-memory"),
+        "Like `worker_memory`, for the private memory of all workers of the site together: the largest worker is replaced first.").fixed("off").flag("site-memory"),
     Opt::new(Site, MEMORY, "site_memory_hard", bytes_or_off(1 << 20, TB),
-        "The same as `worker_memory_hard` for what all workers of the site have together: the largest is ended.").fixed("off").flag("site-memory-hard"),
+        "Like `worker_memory_hard`, for the private memory of all workers of the site together: the largest worker is ended.").fixed("off").flag("site-memory-hard"),
     Opt::new(Site, MEMORY, "max_requests", Kind::Int { min: 0, max: 1_000_000_000 },
-        "When a worker has answered so many requests, another takes its place, and it ends. One at a time. 0: never.").fixed("0").flag("max-requests")
-        .risk("It hides a leak: `paceline memory` names the route."),
+        "Replace a worker when it has answered this many requests, one worker at a time. 0: never.").fixed("0").flag("max-requests")
+        .risk("It hides a leak: `paceline memory` names the route that leaks."),
     Opt::new(Site, MEMORY, "max_requests_jitter", Kind::Int { min: 0, max: 1_000_000_000 },
-        "Each worker takes up to so many requests more, by chance, so that they don't all come to their end together.").fixed("0").flag("max-requests-jitter"),
+        "Add a random number of requests, up to this one, to `max_requests` of each worker, so that they are not all replaced at the same time.").fixed("0").flag("max-requests-jitter"),
     Opt::new(Site, MEMORY, "workers_idle", time(100, DAY),
-        "With `workers = \"MIN:MAX\"` one that the others could have done without for so long is taken away.").fixed("1m").flag("workers-idle"),
+        "With `workers = \"MIN:MAX\"`, remove a worker that was not needed for this long.").fixed("1m").flag("workers-idle"),
 
     Opt::new(OneSite, SITES, "name", Kind::Text { check: site_name },
-        "Names the site in logs; unique.").preset(Unset("its first host, or the root's folder name")),
+        "Unique name of the site in logs.").preset(Unset("its first host, or the root's folder name")),
     Opt::new(OneSite, SITES, "host", Kind::List { check: host_name },
-        "Host names the site answers, without port; *.example.org takes every name below it. Without any it answers what no other site does. May also be written `hosts`.")
-        .preset(Unset("every host no other site has")),
+        "Host names of the site, without port; *.example.org matches every name below it. A site without `host` answers the hosts that no other site has. Can also \
+        be written `hosts`.")
+        .preset(Unset("every host that no other site has")),
     Opt::new(OneSite, SITES, "root", path(From::Settings),
-        "The application's directory. Required, unless there is an `upstream`; may be a symbolic link such as Capistrano's `current`."),
+        "The application's directory. Required, unless there is an `upstream`. It may be a symbolic link such as Capistrano's `current`."),
     Opt::new(SiteByAdmin, SITES, "upstream", Kind::Text { check: upstream },
-        "Hand the site's requests to another HTTP server instead of an application: http://HOST:PORT or http://unix:/PATH. No Ruby is started for it, and it needs no root; \
-        files are served ahead of it from `public`, if the site names that or a root. `app_hard_timeout` bounds the wait for its answer.")
+        "Pass the site's requests to another HTTP server instead of an application: http://HOST:PORT or http://unix:/PATH. No Ruby is started and no root is \
+        needed. If the site sets `public` or a root, files from `public` are served first. `app_hard_timeout` limits the wait for an answer.")
         .env(&["PACELINE_UPSTREAM"]).common(None, "upstream")
-        .risk("What is sent to it is not encrypted. It is told the client's address in X-Forwarded-For, and has to believe this server alone."),
+        .risk("The connection to the upstream is not encrypted. The upstream gets the client's address in X-Forwarded-For, and must trust this server alone."),
     Opt::new(Server, SITES, "sites", path(From::Settings),
-        "Serve every folder in this directory as a site named by its folder, also those added while running.")
+        "Serve every folder in this directory as a site with the name of the folder, including folders added later.")
         .common(None, "sites"),
 
     Opt::new(Site, FILES, "public", path(From::Root),
         "Folder of static files, below the root.").fixed("public").flag("public")
-        .risk("Everything in it is given to everybody, except names that begin with a dot."),
+        .risk("Everybody can read every file in it, except names that begin with a dot."),
     Opt::new(Site, FILES, "static_files", Kind::Bool,
-        "Serve files of `public` without Ruby. Beside an application a file whose name is new at the top of `public` is served after half \
-         a second at most; until then its requests go to the application.").fixed("true").flag("static-files"),
+        "Serve files of `public` without Ruby. Next to an application, a file with a new name at the top of `public` is served after half a second at most; until \
+        then the application gets the requests for it.").fixed("true").flag("static-files"),
     Opt::new(Site, FILES, "static_max_age", time_or_off(0, 366 * DAY),
-        "max-age in Cache-Control of static files without a fingerprint in their name (with one it is a year).")
+        "max-age in Cache-Control of static files without a fingerprint in their name (with a fingerprint it is a year).")
         .fixed("off").flag("static-max-age")
-        .risk("Browsers will not ask again for so long, also when the file has changed."),
+        .risk("Browsers do not ask again for this long, even if the file has changed."),
     Opt::new(Site, FILES, "x_sendfile", Kind::Bool,
         "Send the file that the application names in X-Sendfile or X-Accel-Redirect.")
         .fixed("true").env(&["X_SENDFILE_ENABLED"]).flag("x-sendfile")
-        .risk("An application that lets visitors set these headers gives them any file it can read."),
+        .risk("If an application lets visitors set these headers, they can get any file that it can read."),
 
     Opt::new(Site, FILES, "compress", Kind::Bool,
-        "Compress responses with zstd, Brotli or gzip, whichever the browser prefers: text, JSON, XML, JavaScript, SVG and the like. \
-        What the application flushes reaches the browser at once all the same. `Cache-Control: no-transform` leaves a response alone.")
+        "Compress responses with zstd, Brotli or gzip, whichever the browser prefers: text, JSON, XML, JavaScript, SVG and similar types. Data that the application \
+        flushes still reaches the browser at once. `Cache-Control: no-transform` turns compression off for a response.")
         .fixed("true").env(&["GZIP_COMPRESSION_ENABLED"]).flag("compress")
-        .risk("A page that shows a visitor's input beside a secret tells its length (BREACH); Rails masks its form tokens against that."),
+        .risk("If a page shows a visitor's input next to a secret, its compressed size can reveal the secret (BREACH). Rails masks its form tokens against that."),
     Opt::new(Site, FILES, "compress_effort", Kind::Enum(&["fast", "balanced", "small"]),
-        "How hard to try: fast is gzip 1, br 2, zstd 1; balanced gzip 5, br 4, zstd 3; small gzip 9, br 8, zstd 12.")
+        "Compression level: fast is gzip 1, br 2, zstd 1; balanced gzip 5, br 4, zstd 3; small gzip 9, br 8, zstd 12.")
         .fixed("balanced").flag("compress-effort"),
     Opt::new(Site, FILES, "compress_min", size(0, 1 << 30),
-        "Smaller bodies are not worth it.").fixed("1KB").flag("compress-min"),
+        "Leave smaller bodies uncompressed.").fixed("1KB").flag("compress-min"),
 
     Opt::new(Site, CACHE, "page_cache", Kind::Bool,
-        "Keep responses and give them again, as far as their own Cache-Control allows (RFC 9111), as a CDN would. Each response tells in \
-        Cache-Status what was done.").fixed("true").flag("page-cache")
-        .risk("A page that says `public` or `max-age` and yet differs from visitor to visitor is shown to all of them: say `private` or `Vary`."),
+        "Store responses and reuse them as far as their own Cache-Control allows (RFC 9111), like a CDN. The Cache-Status header of each response says what the \
+        cache did.").fixed("true").flag("page-cache")
+        .risk("A page that says `public` or `max-age` but differs between visitors is shown to all of them: say `private` or `Vary`."),
     Opt::new(Server, CACHE, "cache_size", size(0, TB),
-        "Memory for what is kept, of all sites, its index included.").fixed("64MB").flag("cache-size"),
+        "Memory for the stored responses of all sites, including the index.").fixed("64MB").flag("cache-size"),
     Opt::new(Server, CACHE, "cache_disk", Kind::Bytes { min: 8 << 20, max: TB, off: true },
-        "Keep what is kept on disk as well, at most so much of it: it is there after a restart and after a crash. What an owner's rule keeps \
-        for visitors (`[[cache]]`) stays in memory.").fixed("off").flag("cache-disk")
-        .risk("Whoever reads the folder reads the pages. While the server starts it reads the file's index."),
+        "Store responses on disk as well, up to this size, so that they survive restarts and crashes. Visitors' pages stored by a `[[cache]]` rule stay in memory.").fixed("off").flag("cache-disk")
+        .risk("Anyone who can read the folder can read the pages. The server reads the file's index when it starts."),
     Opt::new(Server, CACHE, "cache_dir", path(From::Settings),
-        "Folder for it, made with mode 0700 and for one server at a time.")
-        .preset(Unset("tmp/cache/paceline below the root, with one site; otherwise it has to be given")).flag("cache-dir")
-        .risk("A server that runs as root takes none where others may write above it."),
+        "Folder for `cache_disk`, created with mode 0700 and used by one server at a time.")
+        .preset(Unset("tmp/cache/paceline below the root, with one site; otherwise you have to set it")).flag("cache-dir")
+        .risk("A server that runs as root refuses a folder if others can write above it."),
     Opt::new(Site, CACHE, "cache_object", size(0, 1 << 30),
-        "Larger bodies are not kept.").fixed("4MB").flag("cache-object"),
+        "Leave larger bodies out of the cache.").fixed("4MB").flag("cache-object"),
     Opt::new(Site, CACHE, "cache_stale_if_error", time(0, 365 * DAY),
-        "For so long after it has become stale a page may stand in for an error of the application, where it names no stale-if-error of its \
-        own and does not forbid it (must-revalidate).").fixed("0s").flag("cache-stale-if-error"),
+        "How long after it became stale a page may replace an error of the application. It applies to pages that have no stale-if-error of their own and do not \
+        forbid it (must-revalidate).").fixed("0s").flag("cache-stale-if-error"),
     Opt::new(Site, CACHE, "cache_obey_requests", Kind::Bool,
-        "Clients may ask for a fresh page (Cache-Control: no-cache, max-age=0: what a browser's reload sends).").fixed("true").flag("cache-obey-requests")
-        .risk("With true anybody can have a page made anew; with false a reload may show what was there before."),
+        "Let clients ask for a fresh page (Cache-Control: no-cache or max-age=0, which a browser's reload sends).").fixed("true").flag("cache-obey-requests")
+        .risk("With true, anybody can make the application generate a page again; with false, a reload may show an old page."),
     Opt::new(Site, CACHE, "cache", Kind::CacheRules,
-        "The stubborn mode: pages that say `private` or `max-age=0` are kept all the same for a while, one for each visitor. A rule has `path` \
-        (`*` stands for anything), `ttl`, `cookies = [\"_session\"]` (those that tell visitors apart; one page is kept for each of their values), \
-        `ignore_cookies = [\"consent_*\"]` (those that no page depends on; `*` at the end stands for anything), \
-        `set_cookie` (`refuse`: a response that sets a cookie is not kept; `strip`: it is kept without), `no_cache = true` (also what says \
-        no-cache), `stale_while_revalidate` and `stale_if_error`. The first rule that covers a path counts. What says no-store is never kept. \
-        After a POST, PUT, PATCH or DELETE what was kept for that visitor is dropped. In a site: [[site.cache]].")
-        .risk("What a visitor's page depends on and the rule does not name (another cookie, his address) is taken from whoever came first; \
-        a rule without `cookies` answers only visitors who bring no cookie but those of `ignore_cookies` and well-known analytics. \
+         "Rules that store pages although they say `private` or `max-age=0`, one copy per visitor. A rule has `path` (`*` matches anything), `ttl`, `cookies = \
+         [\"_session\"]` (the cookies that identify a visitor; each of their values has its own copy), `ignore_cookies = [\"consent_*\"]` (cookies that no page \
+         depends on; `*` at the end matches anything), `set_cookie` (`refuse`: don't store a response that sets a cookie; `strip`: store it without the cookie), \
+         `no_cache = true` (also store pages that say no-cache), `stale_while_revalidate` and `stale_if_error`. The first rule that matches a path counts. Pages \
+         that say no-store are never stored. After a POST, PUT, PATCH or DELETE the stored copies of that visitor are dropped. In a site: [[site.cache]].")
+         .risk("If a page depends on something that the rule does not name (another cookie, the visitor's address), all visitors get the first one's version. \
+         A rule without `cookies` answers only visitors who send no cookies other than those of `ignore_cookies` and well-known analytics cookies. \
         Requests with Authorization or an API key are never answered by a rule."),
     Opt::new(Site, CACHE, "esi", Kind::Bool,
-        "Put pages together from fragments (ESI 1.0) where a response asks for it by Surrogate-Control: content=\"ESI/1.0\". Needs `page_cache`; \
-        what is included is asked for in parallel, and kept by its own rules. See docs/esi.md.").fixed("true").flag("esi"),
+        "Assemble a page from fragments (ESI 1.0) if its response asks for it with Surrogate-Control: content=\"ESI/1.0\". Needs `page_cache`. Fragments are \
+        fetched in parallel, and each is cached by its own rules. See docs/esi.md.").fixed("true").flag("esi"),
     Opt::new(Site, CACHE, "esi_hosts", Kind::List { check: exact_host },
-        "Other sites of this server that pages may include, by their hosts. Anything else than the site itself and these is refused.")
+        "Hosts of other sites of this server that pages may include. Includes from any other place but the site itself are refused.")
         .preset(Unset("none")).flag("esi-hosts")
-        .risk("Whoever can write an include into a page (a comment that is not escaped) can show what these sites answer to anybody."),
+        .risk("Anyone who can write an include into a page (for example in a comment that is not escaped) can show what these sites answer without a login."),
 
     Opt::new(Site, LIMITS, "queue_max", Kind::Int { min: 0, max: 1_000_000 },
-        "Requests that may wait for a worker thread; further ones get 503.").fixed("1000").flag("queue-max")
-        .risk("A long queue only makes an overloaded site slow for all."),
+        "Number of requests that may wait for a worker thread; further ones get 503.").fixed("1000").flag("queue-max")
+        .risk("A long queue only makes an overloaded site slow for everybody."),
     Opt::new(Site, LIMITS, "queue_timeout", time(1, DAY),
         "How long a request may wait for a worker thread before it gets 503.").fixed("30s").flag("queue-timeout"),
     Opt::new(Site, LIMITS, "app_soft_timeout", time_or_off(1, 7 * DAY),
-        "After this long in the application the request's Ruby backtrace is logged; nothing else happens.")
+        "Log the Ruby backtrace of a request that has been in the application for this long; nothing else happens.")
         .fixed("30s").flag("app-soft-timeout"),
     Opt::new(Site, LIMITS, "app_hard_timeout", time_or_off(1, 7 * DAY),
-        "After this long without an answer from the application the request gets 504 and its worker is replaced.")
+        "Answer 504 and replace the worker if the application has not answered a request after this long.")
         .preset(ByEnvironment { development: "off", other: "60s" }).flag("app-hard-timeout")
-        .risk("The worker's other requests are cut off with it, and work half done stays half done. With `off` a stuck request holds its thread for ever."),
+        .risk("The worker's other requests are cut off too, and their work stays half done. With `off` a stuck request holds its thread forever."),
     Opt::new(Site, LIMITS, "upstream_connect_timeout", time(1, 3600),
-        "How long a connection to the `upstream` may take before the request gets 504.").fixed("5s").flag("upstream-connect-timeout"),
+        "Time limit for connecting to the `upstream`; after it the request gets 504.").fixed("5s").flag("upstream-connect-timeout"),
     Opt::new(Site, LIMITS, "start_timeout", time(100, DAY),
-        "How long the application may take to start.").fixed("2m").flag("start-timeout"),
+        "Time limit for the start of the application.").fixed("2m").flag("start-timeout"),
     Opt::new(Server, LIMITS, "shutdown_delay", time(0, DAY),
-        "How long after TERM or INT new connections are still taken, while readiness says `draining`: for a load balancer that \
-        has to notice first.").fixed("0s").flag("shutdown-delay"),
+        "How long the server still accepts new connections after TERM or INT, while readiness says `draining`, so that a load balancer notices first.").fixed("0s").flag("shutdown-delay"),
     Opt::new(Server, LIMITS, "upgrade_timeout", time(100, DAY),
-        "How long a new program may take until it serves in place of this one (USR2, `paceline upgrade`). After that this one goes on.")
+        "Time limit for a new program to get ready to replace this one (USR2, `paceline upgrade`); if it takes longer, this one continues.")
         .fixed("5m").flag("upgrade-timeout"),
     Opt::new(Server, LIMITS, "shutdown_timeout", time(0, DAY),
-        "How long requests under way may take after TERM or INT before they are cut off.")
+        "How long current requests may take after TERM or INT before they are cut off.")
         .fixed("30s").flag("shutdown-timeout")
-        .risk("A supervisor such as systemd or Kubernetes may kill the server before that; give it more time than this."),
+        .risk("A supervisor such as systemd or Kubernetes may kill the server earlier: give it more time than this."),
 
     Opt::new(Site, BODIES, "max_body", Kind::Bytes { min: 1, max: 1024 * TB, off: true },
-        "Largest request body; larger ones get 413.").fixed("off").env(&["MAX_REQUEST_BODY"]).flag("max-body")
-        .risk("With `off` an upload may fill the disk that holds temporary files."),
+        "Size limit for a request body; larger ones get 413.").fixed("off").env(&["MAX_REQUEST_BODY"]).flag("max-body")
+        .risk("With `off`, an upload can fill the disk that holds temporary files."),
     Opt::new(Site, BODIES, "body_memory", size(0, 1 << 30),
-        "Request bodies up to this stay in memory, larger ones go to a temporary file.").fixed("64KB").flag("body-memory")
-        .risk("It counts once for every request under way."),
+        "Request bodies up to this size stay in memory; larger ones go to a temporary file.").fixed("64KB").flag("body-memory")
+        .risk("It counts once for every current request."),
     Opt::new(Site, BODIES, "buffer_requests", Kind::Bool,
-        "Receive a request's whole body before a worker thread is taken.").fixed("true").flag("buffer-requests")
-        .risk("With false a slow upload holds a worker thread."),
+        "Receive the whole body of a request before it takes a worker thread.").fixed("true").flag("buffer-requests")
+        .risk("With false, a slow upload holds a worker thread."),
     Opt::new(Site, BODIES, "early_hints", Kind::Bool,
-        "Offer `rack.early_hints` to the application: Rails then sends 103 with the assets of a page ahead of it.")
+        "Offer `rack.early_hints` to the application: Rails then sends a page's assets in a 103 response ahead of the page.")
         .fixed("false").flag("early-hints")
-        .risk("Some old clients and proxies take a 103 for the response."),
+        .risk("Some old clients and proxies mistake a 103 for the response."),
     Opt::new(Server, BODIES, "buffer_memory", size(0, TB),
-        "Memory that all bodies together may take while they wait for slow clients or are being received; beyond it they go to temporary files at once.")
+        "Memory limit for all bodies together that are being received or wait for slow clients; beyond it, bodies go straight to temporary files.")
         .fixed("256MB").flag("buffer-memory")
-        .risk("With little of it many slow clients cost disk writes."),
+        .risk("If it is small, many slow clients cause disk writes."),
     Opt::new(Site, BODIES, "response_memory", size(1024, 1 << 32),
-        "Bytes of a response held in memory for a slow client; more goes to a temporary file.").fixed("1MB").flag("response-memory")
+        "Bytes of a response held in memory for a slow client; the rest goes to a temporary file.").fixed("1MB").flag("response-memory")
         .risk("It counts once for every slow client."),
     Opt::new(Site, BODIES, "response_spool", size(0, 1024 * TB),
         "Bytes of a response in its temporary file before its worker thread has to wait for the client.").fixed("1GB").flag("response-spool")
         .risk("It counts once for every slow client."),
 
     Opt::new(Server, CLIENTS, "max_connections", Kind::Int { min: 1, max: 10_000_000 },
-        "Connections of clients at a time; further ones get 503 and are closed.").fixed("20000").flag("max-connections")
+        "Number of client connections at a time; further ones get 503 and are closed.").fixed("20000").flag("max-connections")
         .risk("Each needs a file descriptor: see LimitNOFILE of systemd or ulimit -n."),
     Opt::new(Server, CLIENTS, "max_connections_per_address", Kind::Int { min: 1, max: 10_000_000 },
-        "Connections from one address (of IPv6: one /64) at a time; further ones get 503 and are closed.")
-        .preset(Unset("no bound")).flag("max-connections-per-address")
-        .risk("Many people may share an address, and behind a proxy all do. Without a bound one client can take all of max_connections."),
+        "Number of connections from one address (IPv6: one /64) at a time; further ones get 503 and are closed.")
+        .preset(Unset("no limit")).flag("max-connections-per-address")
+        .risk("Many people may share an address, and behind a proxy all of them do. Without a limit, one client can take all of max_connections."),
     Opt::new(Site, CLIENTS, "rate_limit", Kind::Rates,
-        "How often one address (that of the client, if a trusted proxy tells it) may ask for paths that begin so; what is more gets 429 with Retry-After. `path = \"/login\"`, \
-        `rate = \"5/s\"` (or /m, /h), `burst = 10` (how many at once; the rate's number if not given). In a site: [[site.rate_limit]].")
+        "Limit how often one address may request paths with a given beginning; further requests get 429 with Retry-After. The address is the client's if a trusted \
+        proxy sends it. `path = \"/login\"`, `rate = \"5/s\"` (or /m, /h), `burst = 10` (how many at once; default: the number in `rate`). In a site: \
+        [[site.rate_limit]].")
         .flag("rate-limit")
-        .risk("Many people may share an address, and behind a proxy that is not in trusted_proxies all do."),
+        .risk("Many people may share an address, and behind a proxy that is not in trusted_proxies all of them do."),
     Opt::new(Server, CLIENTS, "max_uri", size(256, 60 << 10),
-        "Longest request target (path and query); longer ones get 414.").fixed("8KB").flag("max-uri"),
+        "Length limit for the request target (path and query); longer ones get 414.").fixed("8KB").flag("max-uri"),
     Opt::new(Server, CLIENTS, "max_header_bytes", size(1024, 1 << 20),
-        "All header fields of a request together; more get 431.").fixed("32KB").flag("max-header-bytes")
-        .risk("A client may make the server hold so much for each connection."),
+        "Size limit for all header fields of a request together; larger ones get 431.").fixed("32KB").flag("max-header-bytes")
+        .risk("A client can make the server hold this much for each connection."),
     Opt::new(Server, CLIENTS, "max_headers", Kind::Int { min: 10, max: 10_000 },
-        "Header fields of a request; more get 431.").fixed("100").flag("max-headers"),
+        "Number of header fields allowed in a request; more get 431.").fixed("100").flag("max-headers"),
     Opt::new(Server, CLIENTS, "head_timeout", time(10, DAY),
-        "How long a request head may take from its first byte to its last before it gets 408, and a new connection before its first byte.")
+        "Time limit for a request head, from its first byte to its last, before the request gets 408. A new connection has the same time until its first byte.")
         .fixed("30s").flag("head-timeout"),
     Opt::new(Server, CLIENTS, "keepalive_timeout", time(10, DAY),
-        "How long a connection is kept open between an answer and the next request.")
+        "How long a connection stays open between an answer and the next request.")
         .fixed("60s").flag("keepalive-timeout")
-        .risk("A proxy in front has to close its idle connections earlier than this, or it will send requests to closed ones."),
+        .risk("A proxy in front must close its idle connections earlier than this, or it sends requests on closed ones."),
     Opt::new(Server, CLIENTS, "body_timeout", time(10, DAY),
-        "In each such time of waiting for a request body, `body_progress` bytes of it have to come; else it gets 408. \
-        Only waiting counts: a long upload may take as long as it needs.").fixed("20s").flag("body-timeout"),
+        "Answer 408 if fewer than `body_progress` bytes of a request body arrive in this much time of waiting. Only waiting counts: a long upload may take as long \
+        as it needs.").fixed("20s").flag("body-timeout"),
     Opt::new(Server, CLIENTS, "body_progress", size(1, 1 << 20),
-        "Bytes of a request body that have to come in each `body_timeout`.").fixed("1KB").flag("body-progress"),
+        "Bytes of a request body that must arrive in each `body_timeout`.").fixed("1KB").flag("body-progress"),
     Opt::new(Server, CLIENTS, "write_timeout", time(10, DAY),
-        "A client that takes nothing of its answer for so long is let go.").fixed("60s").flag("write-timeout"),
+        "Close the connection of a client that has not read any of its answer for this long.").fixed("60s").flag("write-timeout"),
 
     Opt::new(Server, LOGS, "log_requests", Kind::Bool,
         "Write an access log.").fixed("true").env(&["LOG_REQUESTS"]).common(Some('v'), "log-requests"),
     Opt::new(Server, LOGS, "access_log_format", Kind::Enum(&["combined", "json"]),
-        "Apache's combined format followed by durations, or one JSON object a line.")
-        .preset(Unset("combined; json where `log_format` is json")).flag("access-log-format"),
+        "Apache's combined format followed by durations, or one JSON object per line.")
+        .preset(Unset("combined; json if `log_format` is json")).flag("access-log-format"),
     Opt::new(Server, LOGS, "log_format", Kind::Enum(&["text", "json"]),
-        "How the server's events and what applications print are written: as lines for people, or one JSON object a line, with the event's name.")
+        "Format of the server's events and of the applications' output: plain lines, or one JSON object per line, with the name of the event.")
         .fixed("text").flag("log-format"),
     Opt::new(Server, LOGS, "access_log", path(From::Settings),
-        "File of the access log, reopened on HUP.").preset(Unset("standard output")).flag("access-log").alias(&["redirect-stdout"])
-        .risk("Addresses and query strings of visitors are personal data."),
+        "File for the access log, reopened on HUP.").preset(Unset("standard output")).flag("access-log").alias(&["redirect-stdout"])
+        .risk("Visitors' addresses and query strings are personal data."),
     Opt::new(Server, LOGS, "app_log", path(From::Settings),
-        "File of the server's events and of what applications print, reopened on HUP.").preset(Unset("standard error")).flag("app-log").alias(&["redirect-stderr"]),
+        "File for the server's events and the applications' output, reopened on HUP.").preset(Unset("standard error")).flag("app-log").alias(&["redirect-stderr"]),
     Opt::new(Server, LOGS, "log_max_size", Kind::Bytes { min: 4 << 10, max: TB, off: true },
-        "A log file that has become so large is renamed to access.log.1, the one before to access.log.2 and so on, and a new one is begun.")
+        "Rotate a log file that has reached this size: access.log becomes access.log.1, the previous access.log.1 becomes access.log.2 and so on.")
         .fixed("off").flag("log-max-size"),
     Opt::new(Server, LOGS, "log_keep", Kind::Int { min: 1, max: 1000 },
-        "Old log files that stay, where `log_max_size` makes them.").fixed("5").flag("log-keep"),
+        "Number of old log files to keep, if `log_max_size` rotates them.").fixed("5").flag("log-keep"),
     Opt::new(Site, LOGS, "server_timing", Kind::Bool,
         "Tell the browser how long each step took, in a Server-Timing header.").fixed("false").flag("server-timing")
-        .risk("Timings can tell a stranger what exists (a user, a cached page)."),
+        .risk("Timings can reveal to a stranger what exists (a user, a cached page)."),
 
     Opt::new(Server, PROCESS, "pidfile", path(From::Settings),
         "File that holds the server's process id while it runs.").env(&["PIDFILE"]).common(None, "pidfile"),
     Opt::new(Server, PROCESS, "control", Kind::Path { from: From::Settings, off: true },
-        "Unix socket for purging the page cache and for its statistics (`paceline purge`, `paceline cache stats`, `Paceline.cache`). The application's \
-        processes are given its path as PACELINE_CONTROL. Of a folder of plain files alone there is none unless it is named.")
+        "Unix socket for `paceline status`, `purge`, `restart` and the other commands that talk to a running server. The application's processes get its path as \
+        PACELINE_CONTROL. A server of plain files alone has no socket unless you set this.")
         .preset(Unset("tmp/paceline.sock below the application's root, with several sites below the directory served; .paceline.sock in the folder of `sites`"))
         .env(&["PACELINE_CONTROL"]).flag("control")
-        .risk("Whoever may open it can empty the cache and see the addresses of what is in it. Its mode is 0600; it belongs to the application's \
-        account if there is exactly one, otherwise to the server's."),
+        .risk("Anyone who can open it can restart the applications, empty the cache and see the addresses of the pages in it. Its mode is 0600. It belongs to the \
+        application's account if there is exactly one, otherwise to the server's."),
     Opt::new(Server, PROCESS, "control_url", Kind::Text { check: control_web::check_url },
-        "Address of the control listener: tcp://127.0.0.1:9293 serves the dashboard and what the control socket answers, over HTTP. Without `control_token` on \
-        loopback alone, and for reading alone. unix:///PATH means `control`. See docs/dashboard.md.").flag("control-url")
-        .risk("Without a token whoever has an account on this machine can read it: paths of requests, the log's last lines. There is no TLS: from elsewhere go \
-        through ssh -L, or a proxy with TLS."),
+        "Address of the control listener: tcp://127.0.0.1:9293 serves the dashboard and everything that the control socket answers, over HTTP. Without \
+        `control_token` it is limited to loopback and to reading. unix:///PATH sets `control` instead. See docs/dashboard.md.").flag("control-url")
+        .risk("Without a token, every account on this machine can read request paths and the log's last lines. There is no TLS: from other machines use ssh -L, or \
+        a proxy with TLS."),
     Opt::new(Server, PROCESS, "control_token", Kind::Text { check: control_web::check_token },
-        "Secret of 16 characters or more that the control listener asks for (Authorization: Bearer), and without which nothing is changed over it.")
+        "Secret of at least 16 characters that clients of the control listener send (Authorization: Bearer). Without one, the listener only reads.")
         .env(&["PACELINE_CONTROL_TOKEN"]).flag("control-token")
-        .risk("Whoever has it can read everything there, empty the cache and restart. On the command line other users of the machine see it: use the variable or the file."),
+        .risk("Anyone who has it can read everything there, empty the cache and restart. Other users of the machine can see the command line: use the variable or \
+        the file."),
     Opt::new(Server, PROCESS, "incidents_dir", Kind::Path { from: From::Settings, off: true },
-        "Folder that post-mortems of crashes, time-outs and failed starts are kept in, the last 50, each a file of JSON with mode 0600; \
-        made with mode 0700 when the first is written. `off` keeps them in memory alone. See docs/incidents.md.")
-        .preset(Unset("tmp/paceline/incidents below the root, with one application; otherwise memory alone")).flag("incidents-dir")
-        .risk("They hold paths of requests and the last lines of the log. A server that runs as root writes none where others may write above it."),
+        "Folder for post-mortems of crashes, time-outs and failed starts. It keeps the last 50, each in a JSON file with mode 0600; the folder is created with mode \
+        0700 for the first one. `off` keeps them in memory only. See docs/incidents.md.")
+        .preset(Unset("tmp/paceline/incidents below the root, with one application; otherwise memory only")).flag("incidents-dir")
+        .risk("They contain request paths and the last lines of the log. A server that runs as root writes none if others can write above the folder."),
     Opt::new(Server, TRACES, "otlp_endpoint", Kind::Text { check: collector },
-        "OpenTelemetry collector that traces are sent to (OTLP over HTTP, JSON), like http://127.0.0.1:4318. With it each request is a span in its caller's trace \
-        (traceparent), and the application is told of it. See docs/monitoring.md.")
-        .preset(Unset("no traces, and traceparent goes through unchanged")).env(&["OTEL_EXPORTER_OTLP_ENDPOINT"]).flag("otlp-endpoint"),
+        "OpenTelemetry collector that receives traces (OTLP over HTTP, JSON), like http://127.0.0.1:4318. Each request becomes a span in its caller's trace \
+        (traceparent), and the application gets this span as its parent. See docs/monitoring.md.")
+        .preset(Unset("no traces; traceparent is passed on unchanged")).env(&["OTEL_EXPORTER_OTLP_ENDPOINT"]).flag("otlp-endpoint"),
     Opt::new(Server, TRACES, "otlp_service_name", TEXT,
-        "What traces call this server.").fixed("paceline").env(&["OTEL_SERVICE_NAME"]),
+        "Name of this server in traces.").fixed("paceline").env(&["OTEL_SERVICE_NAME"]),
     Opt::new(Server, TRACES, "otlp_sample", Kind::Text { check: share },
-        "The share of traces that begin here which is sent, from \"0\" to \"1\". Of others the caller has decided.")
+        "Share of the traces begun by this server that is sent, from \"0\" to \"1\". For other traces the caller has decided.")
         .fixed("1").env(&["OTEL_TRACES_SAMPLER_ARG"]),
     Opt::new(Server, PROCESS, "tag", TEXT,
         "Text shown in the process title.").preset(Unset("the root's folder name")).common(None, "tag"),

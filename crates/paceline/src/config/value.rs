@@ -242,7 +242,7 @@ impl Kind {
             Kind::Map => "a table of names and texts".into(),
             Kind::Rates => "tables [[rate_limit]] with path, rate and burst".into(),
             Kind::CacheRules => "tables [[cache]] with path, ttl and cookies".into(),
-            Kind::Processes => "tables [[process]] with command and what else is said of it".into(),
+            Kind::Processes => "tables [[process]] with command and further keys".into(),
         }
     }
 }
