@@ -393,7 +393,7 @@ class CacheDiskTest < Minitest::Test
     File.symlink("/etc", File.join(@dir, "link"))
     @server.stop
     start(more: "cache_dir = \"#{@dir}/link\"\n")
-    assert_match(/The cache keeps nothing on disk: .*link: it is no directory/, @server.output)
+    assert_match(/The cache keeps nothing on disk: .*link: it is not a directory/, @server.output)
     assert_equal 0o755, File.stat("/etc").mode & 0o777
   end
 

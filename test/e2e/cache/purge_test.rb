@@ -214,7 +214,7 @@ class PurgeTest < Minitest::Test
     json, status = command(server.dir, "cache", "stats", "--json")
     assert_equal [stats["sites"], 0], [JSON.parse(json)["sites"], status]
     table, = command(server.dir, "cache", "stats")
-    ["16.7 % hits", "Could have been hits, but for a header", "Cache-Control: private  /private", "http://shop.test/a", "of 64.0 MB"].each do |words|
+    ["16.7 % hits", "Prevented by a header", "Cache-Control: private  /private", "http://shop.test/a", "of 64.0 MB"].each do |words|
       assert_includes table, words
     end
   end
@@ -235,7 +235,7 @@ class PurgeTest < Minitest::Test
 
     out, status = command(server.dir, "purge", "--all")
     assert_equal 1, status
-    assert_equal "paceline: no server answers at tmp/paceline.sock: run this in the directory that it serves, or name its socket with --control PATH\n", out
+    assert_equal "paceline: no server answers at tmp/paceline.sock: run the command in the directory that it serves, or name its socket with --control PATH\n", out
     out, status = command(server.dir, "purge")
     assert_equal 2, status
     assert_match(/\Apaceline: .*required/, out)
@@ -270,7 +270,7 @@ class PurgeTest < Minitest::Test
 
     off = serve_app({ "paceline.toml" => "control = \"off\"\n" })
     out, status = command(off.dir, "purge", "--all")
-    assert_equal ["paceline: this server has no control socket: control = \"off\"\n", 2], [out, status]
+    assert_equal ["paceline: this server has no control socket, because control = \"off\"\n", 2], [out, status]
     assert_equal "nil", ruby(off, "Paceline.cache.purge(all: true)")
     off.wait_for(/this server has no control socket/)
 

@@ -64,7 +64,7 @@ class ControlUrlTest < Minitest::Test
 
   def test_beyond_loopback_it_wants_a_token
     out, status = command(app(APP), "--control-url", "tcp://0.0.0.0:0", "-b", "tcp://127.0.0.1:0")
-    assert_equal "paceline: control_url tcp://0.0.0.0:0 lets other machines in: set control_token, too (`openssl rand -hex 16` makes one)\n", out
+    assert_equal "paceline: control_url tcp://0.0.0.0:0 is reachable from other machines: set control_token too (`openssl rand -hex 16` makes one)\n", out
     assert_equal 2, status
   end
 

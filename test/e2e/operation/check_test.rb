@@ -20,7 +20,7 @@ class CheckTest < Minitest::Test
 
     assert_equal 0, status, out
     assert_equal ["listen  http://127.0.0.1:#{holder.local_address.ip_port}",
-      "site    #{File.basename(dir)}: Rack in #{dir}, development, 1 x 3 threads, for every host", "all is well"], out.lines(chomp: true)
+      "site    #{File.basename(dir)}: Rack in #{dir}, development, 1 x 3 threads, for every host", "no problems found"], out.lines(chomp: true)
     refute_path_exists "/proc/#{File.read(File.join(dir, "booted"))}"
   end
 

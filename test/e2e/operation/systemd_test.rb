@@ -43,6 +43,6 @@ class SystemdTest < Minitest::Test
     verify(dir, "shop.service", unit(dir))
     verify(dir, "shop.socket", text)
     out, status = command(dir, "systemd", "--socket", "-b", "tcp://127.0.0.1:0")
-    assert_equal [2, "paceline: systemd needs a port by number: set bind or port\n"], [status, out]
+    assert_equal [2, "paceline: a systemd socket needs a port number: set bind or port\n"], [status, out]
   end
 end

@@ -88,7 +88,7 @@ class ProcessTest < Minitest::Test
 
     server.wait_for(/\.missing\] can't run \S+\/bin\/missing: No such file or directory/)
     server.wait_for(/\.missing \(pid \d+\) exited with status 126; starting it again in 1s/)
-    server.wait_for(/\.jobs could not be started: \S+\/nowhere is no directory; starting it again in 1s/)
+    server.wait_for(/\.jobs could not be started: \S+\/nowhere is not a directory; starting it again in 1s/)
     assert_equal "served", server.get("/").body
   end
 

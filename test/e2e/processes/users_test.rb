@@ -268,7 +268,7 @@ stdout_redirect "written"
     sites = app("shop/config.ru" => WHO, "shop/paceline.toml" => %(user = "root"))
     server = serve_as_itself(app, "--sites", sites, ready: false)
 
-    server.wait_for(/shop\/paceline\.toml:1:1: "user" cannot be set by one folder of --sites/)
+    server.wait_for(/shop\/paceline\.toml:1:1: "user" cannot be set in a folder of --sites/)
   end
 
   def test_a_gem_that_the_user_can_not_read_is_told_clearly

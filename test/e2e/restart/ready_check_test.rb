@@ -61,7 +61,7 @@ class ReadyCheckTest < Minitest::Test
       assert_match(/\A\S+ did not start\n/, out)
       assert_match(/✗ check    answer a request/, out)
       assert_match(told, out)
-      assert_match(/what served before, if anything did, goes on\n\z/, out)
+      assert_match(/the generation that served before, if there was one, continues\n\z/, out)
       assert_equal "<title>old: 200</title><p>x", server.get("/").body
       eventually("the new generation to go") { server.descendants.sort == before.sort }
 
@@ -112,7 +112,7 @@ class ReadyCheckTest < Minitest::Test
     server = production(dir)
     out, status = command(dir, "restart", "--site", "other")
     assert_equal [1, "paceline: no application is served as site \"other\"\n"], [status, out]
-    assert_equal [0, "#{File.basename(dir)}: restart begun\n"], command(dir, "restart", "--site", File.basename(dir)).reverse
+    assert_equal [0, "#{File.basename(dir)}: restart started\n"], command(dir, "restart", "--site", File.basename(dir)).reverse
     server.wait_for(/ is ready: .* is ready: /m)
   end
 

@@ -377,7 +377,7 @@ class UpstreamTest < Minitest::Test
     @server = serve(app, "--upstream", upstream.url, ready: false)
     assert_equal "ok", get.body
     out = IO.popen([BIN, "check", "--upstream", upstream.url], chdir: app, err: %i[child out], &:read)
-    assert_match(/^site    \S+: #{upstream.url}, for every host\nall is well/, out)
+    assert_match(/^site    \S+: #{upstream.url}, for every host\nno problems found/, out)
   end
 
   def test_a_body_that_breaks_in_its_first_piece_is_a_bad_gateway

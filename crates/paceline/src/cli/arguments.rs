@@ -25,11 +25,9 @@ where
     let matches = flags::command().try_get_matches_from(&args).map_err(|error| told(&error))?;
     match matches.subcommand() {
         Some(("config-docs", _)) => Err(CliExit::Print(config::markdown())),
-        Some((command, _)) if asking::named(command).is_some() || in_ruby::named(command).is_some() => {
-            Err(CliExit::Wrong(vec![format!(
-                "{command} comes first: paceline {command} ...; see paceline {command} --help"
-            )]))
-        }
+        Some((command, _)) if asking::named(command).is_some() || in_ruby::named(command).is_some() => Err(
+            CliExit::Wrong(vec![format!("put {command} first: paceline {command} ...; see paceline {command} --help")]),
+        ),
         Some(("systemd", own)) => Err(CliExit::Print(unit(own, &args, around)?)),
         Some(("check", own)) => load(own, around).map(Command::Check),
         _ => load(&matches, around).map(Command::Serve),
@@ -87,7 +85,7 @@ fn given(matches: &ArgMatches, cwd: &Path) -> Result<Flags, String> {
     }
     for (name, _) in flags::WITHOUT_MEANING {
         if matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine) {
-            given.notices.push(format!("--{name} has no meaning here"));
+            given.notices.push(format!("--{name} is ignored"));
         }
     }
     Ok(given)

@@ -27,7 +27,7 @@ pub fn run(config: &Config, out: &mut dyn Write, boot: Boot) -> ExitCode {
     }
     if let Some(automatic) = &config.tls.automatic {
         let (hosts, dir) = (automatic.hosts.join(" "), automatic.dir.display());
-        report.push_str(&format!("tls     auto for {hosts}, from {}, kept in {dir}\n", automatic.directory));
+        report.push_str(&format!("tls     auto for {hosts}, from {}, stored in {dir}\n", automatic.directory));
     }
     let discovered =
         config.sites_dir.as_ref().map(|dir| config::sites_in(dir, &config.inherited, &config.site_defaults));
@@ -71,7 +71,7 @@ pub fn run(config: &Config, out: &mut dyn Write, boot: Boot) -> ExitCode {
         report.push_str(&format!("notice  {notice}\n"));
     }
     report.push_str(&match problems {
-        0 => "all is well\n".to_string(),
+        0 => "no problems found\n".to_string(),
         1 => "1 problem\n".to_string(),
         more => format!("{more} problems\n"),
     });
@@ -125,7 +125,7 @@ fn shown(listening: &Listening) -> String {
         Bind::Tcp(address) if listening.tls.is_some() => format!("https://{address}"),
         Bind::Tcp(address) => format!("http://{address}"),
         Bind::Unix { path, .. } => format!("unix://{}", path.display()),
-        Bind::Fd(fd) => format!("handed over as file descriptor {fd}"),
+        Bind::Fd(fd) => format!("from file descriptor {fd}"),
     }
 }
 
@@ -178,11 +178,11 @@ mod tests {
             "WRONG   site blog: blog does not start",
             "site    manual: Files in DIR/more/manual, for manual manual.localhost manual.test",
             "WRONG   site wrong: DIR/more/wrong/paceline.toml:1:1: unknown key \"x\"",
-            "warning [[cache]] path = \"/*\" names no cookies: visitors without cookies all get the same page there, the others are not answered by it. If the app knows its visitors, add cookies = [\"its_session\"]",
+            "warning [[cache]] path = \"/*\" names no cookies: visitors who send no cookies all get the same page, and requests with cookies bypass the rule. If pages differ between visitors, add cookies = [\"its_session\"]",
             "3 problems",
         ];
         assert_eq!(told.lines().collect::<Vec<_>>(), lines);
         let folder = Folder::with(&[("config.ru", "")]);
-        assert!(checked(&folder, &|_| Ok(())).ends_with("all is well\n"));
+        assert!(checked(&folder, &|_| Ok(())).ends_with("no problems found\n"));
     }
 }

@@ -60,7 +60,7 @@ pub fn main() -> ExitCode {
         _ => {}
     }
     let Some(cwd) = current_dir() else {
-        return exit(CliExit::Wrong(vec!["the current directory is gone; change to one that exists".into()]));
+        return exit(CliExit::Wrong(vec!["the current directory no longer exists; change to one that does".into()]));
     };
     let inheritance = match Inheritance::receive().transpose() {
         Ok(inheritance) => inheritance,

@@ -109,7 +109,7 @@ pub fn sockets(config: &Config) -> Result<String, String> {
     for given in &config.binds {
         match &given.bind {
             Bind::Tcp(address) if address.port() == 0 => {
-                return Err("systemd needs a port by number: set bind or port".into());
+                return Err("a systemd socket needs a port number: set bind or port".into());
             }
             Bind::Tcp(address) => {
                 let _ = writeln!(unit, "ListenStream={address}");
@@ -119,7 +119,9 @@ pub fn sockets(config: &Config) -> Result<String, String> {
                 let _ = writeln!(unit, "ListenStream={}\nSocketMode={mode:04o}", plain(path));
             }
             Bind::Fd(_) => {
-                return Err("these sockets have been handed over (LISTEN_FDS): write the unit elsewhere".into())
+                return Err(
+                    "these sockets come from systemd already (LISTEN_FDS): run the command outside the service".into()
+                )
             }
         }
     }

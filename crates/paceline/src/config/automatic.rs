@@ -41,7 +41,7 @@ pub fn settings(
     }
     let dir = server.path("acme_dir").or_else(|| usual_dir(env, rustix::process::geteuid().is_root()));
     if dir.is_none() && !hosts.is_empty() {
-        problems.push("tls = \"auto\" has nowhere to keep certificates: set acme_dir".into());
+        problems.push("tls = \"auto\" has no folder for its certificates: set acme_dir".into());
     }
     if !problems.is_empty() {
         return Err(problems);
@@ -62,9 +62,9 @@ fn is_automatic(view: &View) -> bool {
 /// Why no certificate can be had for the host without further ado.
 fn refusal(host: &str) -> Option<&'static str> {
     match host {
-        _ if host.starts_with("*.") => Some("a certificate for a wildcard wants access to the DNS"),
+        _ if host.starts_with("*.") => Some("a wildcard certificate needs access to the DNS"),
         _ if host.starts_with('[') || host.parse::<IpAddr>().is_ok() => Some("it is an address, not a name"),
-        _ if host.ends_with('.') || host.len() > 253 => Some("it is no name as certificates have them"),
+        _ if host.ends_with('.') || host.len() > 253 => Some("it is not a valid name for a certificate"),
         _ => None,
     }
 }
@@ -116,7 +116,7 @@ mod tests {
             (auto.clone(), "needs host names: write a [[site]]"),
             (
                 format!("{auto}{}", site("host = \"*.a.test\"")),
-                "paceline.toml:6:1: host \"*.a.test\" cannot have tls = \"auto\": a certificate for a wildcard",
+                "paceline.toml:6:1: host \"*.a.test\" cannot have tls = \"auto\": a wildcard certificate",
             ),
             (format!("{auto}{}", site("host = \"10.0.0.1\"")), "it is an address, not a name"),
             (format!("{auto}{}", site("host = \"[::1]\"")), "it is an address, not a name"),
@@ -130,7 +130,7 @@ mod tests {
             assert!(error.to_string().contains(told), "{toml}\n{error}");
         }
         assert!(loaded(&format!("tls = \"auto\"\n{}", site("host = \"a.test\""))).expect("fine").notices[0]
-            .contains("of no use"));
+            .contains("has no effect"));
     }
 
     #[test]

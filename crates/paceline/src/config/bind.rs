@@ -70,10 +70,10 @@ impl Query<'_> {
 
 fn unix(place: &str, query: &Query, base: &Path) -> Result<Bind, String> {
     if place.is_empty() || place == "/" {
-        return Err("names no socket file".into());
+        return Err("must have a socket file, like unix:///run/shop.sock".into());
     }
     if place.starts_with('@') {
-        return Err("abstract sockets are not served; name a file".into());
+        return Err("abstract sockets are not supported; name a file".into());
     }
     let octal = |mask: String| u32::from_str_radix(&mask, 8).ok().filter(|mask| *mask <= 0o777);
     let umask = query.get("umask").map(|mask| octal(mask).ok_or("umask must be an octal number like 0111"));
@@ -84,7 +84,7 @@ fn unix(place: &str, query: &Query, base: &Path) -> Result<Bind, String> {
 fn certificates(query: &Query, base: &Path) -> Result<Vec<CertificatePair>, String> {
     // Silently not asking for client certificates would open what somebody meant to close.
     if query.get("ca").is_some() || query.get("verify_mode").is_some_and(|mode| mode != "none") {
-        return Err("client certificates (ca, verify_mode) are not checked by this version".into());
+        return Err("client certificates (ca, verify_mode) are not supported; remove these parameters".into());
     }
     match (query.get("cert"), query.get("key")) {
         (Some(cert), Some(key)) => Ok(vec![CertificatePair { cert: base.join(cert), key: base.join(key) }]),
@@ -98,7 +98,7 @@ fn tcp(place: &str) -> Result<SocketAddr, String> {
         Some((host, port)) if !host.contains(':') || host.starts_with('[') => (host, port),
         _ => return Err("must have a port, like tcp://127.0.0.1:3000".into()),
     };
-    let port: u16 = port.parse().map_err(|_| format!("{port:?} is no port from 0 to 65535"))?;
+    let port: u16 = port.parse().map_err(|_| format!("{port:?} is not a port from 0 to 65535"))?;
     match address(host) {
         Some(address) => Ok(SocketAddr::new(address, port)),
         None if host.is_empty() => Ok(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)),
@@ -137,12 +137,12 @@ mod tests {
         for (text, words) in [
             ("tcp://0.0.0.0", "must have a port"),
             ("tcp://::1:80", "must have a port"),
-            ("tcp://0.0.0.0:99999", "no port"),
+            ("tcp://0.0.0.0:99999", "not a port"),
             ("x", "must have a port"),
             ("ssl://0.0.0.0:443?key=k", "belong together"),
             ("ssl://0.0.0.0:443?cert=c&key=k&verify_mode=peer&ca=x", "client certificates"),
             ("tcp://:1?proxy_protocol=v2", "must be 0 or 1"),
-            ("unix://", "names no socket file"),
+            ("unix://", "must have a socket file, like unix:///run/shop.sock"),
             ("unix://@hidden", "abstract"),
             ("unix:///a?umask=9", "octal"),
             ("fd://1", "file descriptor"),

@@ -25,7 +25,7 @@ pub fn parse(text: &str) -> Result<Rule, String> {
     let mut ttl = None;
     let list = |value: &str| value.split(',').filter(|name| !name.is_empty()).map(String::from).collect();
     for word in words {
-        let (key, value) = word.split_once('=').ok_or_else(|| format!("has {word:?}, which is no KEY=VALUE"))?;
+        let (key, value) = word.split_once('=').ok_or_else(|| format!("has {word:?}, which is not KEY=VALUE"))?;
         let time = || {
             let time = parse_duration(value).filter(|time| *time <= YEAR);
             let time = time.ok_or_else(|| format!("must have a {key} like \"5s\" or \"10m\", not {value:?}"))?;
@@ -106,8 +106,8 @@ fn text_of(table: &dyn TableLike) -> Result<String, String> {
 pub fn warning(rule: &Rule) -> Option<String> {
     rule.cookies.is_empty().then(|| {
         format!(
-            "[[cache]] path = {:?} names no cookies: visitors without cookies all get the same page there, the others are not \
-            answered by it. If the app knows its visitors, add cookies = [\"its_session\"]",
+            "[[cache]] path = {:?} names no cookies: visitors who send no cookies all get the same page, and requests with cookies \
+             bypass the rule. If pages differ between visitors, add cookies = [\"its_session\"]",
             rule.path
         )
     })

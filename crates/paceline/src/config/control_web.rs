@@ -61,7 +61,7 @@ pub fn settings(view: &View) -> Result<Option<ControlWeb>, String> {
     let Some(address) = parse(&url).map_err(|why| format!("control_url: {why}"))? else { return Ok(None) };
     if token.is_none() && !address.ip().to_canonical().is_loopback() {
         return Err(format!(
-            "control_url {url} lets other machines in: set control_token, too (`openssl rand -hex 16` makes one)"
+            "control_url {url} is reachable from other machines: set control_token too (`openssl rand -hex 16` makes one)"
         ));
     }
     Ok(Some(ControlWeb { address, token }))

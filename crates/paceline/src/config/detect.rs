@@ -50,11 +50,11 @@ impl fmt::Display for DetectError {
         match self {
             DetectError::Unreadable { root, cause } => write!(out, "{}: cannot be read: {cause}", root.display()),
             DetectError::NotAFolder { root } => {
-                write!(out, "{}: is no directory; name the application's folder", root.display())
+                write!(out, "{}: is not a directory; name the application's folder", root.display())
             }
             DetectError::Empty { root } => write!(
                 out,
-                "{}: is empty; put a config.ru there (or an index.html), or make an application with: rails new {}",
+                "{}: is empty; put a config.ru there (or an index.html), or create an application with: rails new {}",
                 root.display(),
                 root.display()
             ),

@@ -15,9 +15,9 @@ pub struct FromEnvironment {
 
 /// Variables of Thruster that have no meaning here.
 const WITHOUT_MEANING: &[(&str, &str)] = &[
-    ("TARGET_PORT", "the application needs no port of its own"),
-    ("TLS_DOMAIN", "certificates are named in [[tls]]"),
-    ("HTTPS_PORT", "TLS is served where `bind` says https://HOST:PORT"),
+    ("TARGET_PORT", "the application needs no port"),
+    ("TLS_DOMAIN", "set certificates in [[tls]]"),
+    ("HTTPS_PORT", "for TLS, set `bind` to https://HOST:PORT"),
 ];
 
 const FIRST_HANDED_OVER_FD: i32 = 3;
@@ -29,8 +29,9 @@ pub fn read(around: &Surroundings) -> FromEnvironment {
         let Some((name, text)) = option.env.iter().find_map(|name| Some((*name, variable(name)?))) else { continue };
         // Some shells export HOST as the machine's name, which must not open the server to the network.
         if name == "HOST" && bind::address(&text).is_none() {
-            read.notices
-                .push(format!("HOST={text} ignored: not an IP address (BINDING or -b names the address to listen on)"));
+            read.notices.push(format!(
+                "HOST={text} ignored: not an IP address (use BINDING or -b for the address to listen on)"
+            ));
             continue;
         }
         match option.kind.parse(&text) {
@@ -42,7 +43,7 @@ pub fn read(around: &Surroundings) -> FromEnvironment {
     }
     for (name, why) in WITHOUT_MEANING {
         if variable(name).is_some() {
-            read.notices.push(format!("{name} has no meaning here: {why}"));
+            read.notices.push(format!("{name} is ignored: {why}"));
         }
     }
     if variable("LISTEN_PID").and_then(|pid| pid.parse().ok()) == Some(around.pid) {

@@ -167,7 +167,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
     let mut sites: Vec<_> = toml.sites.iter().map(|own| resolve::site(&sources.site(&own.layer), &root)).collect();
     if flag_layer.has("rackup") && (!sites.is_empty() || sites_dir.is_some()) {
         problems.push(
-            "a rackup file on the command line is for one application; write rackup = ... in its [[site]]".into(),
+            "a rackup file on the command line works for one application only; with several sites write rackup = ... in its [[site]]".into(),
         );
     }
     if sites.is_empty() && sites_dir.is_none() {
@@ -185,7 +185,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
     }
     problems.append(&mut resolve::check_sites(&mut sites, &toml.sites));
     if let Some(dir) = sites_dir.as_ref().filter(|dir| !dir.is_dir()) {
-        problems.push(format!("sites: {} is no directory", dir.display()));
+        problems.push(format!("sites: {} is not a directory", dir.display()));
     }
 
     if server.path("control").is_some_and(|path| path.to_string_lossy().contains(":/")) {
@@ -263,9 +263,7 @@ fn cache_disk(server: &View<'_>, sites: &[SiteConfig], has_sites_dir: bool) -> R
         (Some(dir), _) => dir,
         (None, [only]) if !has_sites_dir => only.root.join(CACHE_DIR),
         _ => {
-            return Err(
-                "cache_disk: with several sites it needs a cache_dir, the folder for the files of all of them".into()
-            )
+            return Err("cache_disk: with several sites it needs a cache_dir: set the folder for all their files".into())
         }
     };
     Ok(Some(CacheDisk { size, dir }))

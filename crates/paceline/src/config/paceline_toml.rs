@@ -153,12 +153,12 @@ impl Reader<'_> {
                 match (option.scope, self.role) {
                     (Scope::OneCertificate, Role::Server) => format!("\"{key}\" belongs in a [[tls]]"),
                     (_, Role::Server) if table == Some(Scope::OneCertificate) => {
-                        format!("\"{key}\" is no setting of a certificate: move it above the first [[tls]]")
+                        format!("\"{key}\" is not a setting of a certificate: move it above the first [[tls]]")
                     }
                     (Scope::Server, Role::Server) => {
                         format!("\"{key}\" is a setting of the whole server: move it above the first [[site]]")
                     }
-                    (_, Role::Folder) => format!("\"{key}\" cannot be set by one folder of --sites"),
+                    (_, Role::Folder) => format!("\"{key}\" cannot be set in a folder of --sites"),
                     _ => format!("\"{key}\" belongs in a [[site]]"),
                 },
             );
@@ -166,7 +166,7 @@ impl Reader<'_> {
         }
         match option.kind.from_toml(item) {
             Ok(_) if layer.has(option.key) => {
-                self.problem(at, "\"host\" and \"hosts\" are the same: write one of them".into())
+                self.problem(at, "\"host\" and \"hosts\" are the same setting: write only one of them".into())
             }
             Ok(value) => layer.set(option.key, value),
             Err(why) => {
@@ -246,7 +246,7 @@ mod tests {
             ("cert=\"a\"", "p.toml:1:1: \"cert\" belongs in a [[tls]]"),
             (
                 "[[tls]]\ncert=\"a\"\nkey=\"b\"\nthreads=1",
-                "p.toml:4:1: \"threads\" is no setting of a certificate: move it above the first [[tls]]",
+                "p.toml:4:1: \"threads\" is not a setting of a certificate: move it above the first [[tls]]",
             ),
             ("[[site]]\nname=\"a\"", "p.toml:1:1: the site has no root: add root = \"/path/to/app\""),
             (
@@ -255,7 +255,7 @@ mod tests {
             ),
             (
                 "[[site]]\nroot=\"a\"\nhost=\"a\"\nhosts=\"b\"",
-                "p.toml:4:1: \"host\" and \"hosts\" are the same: write one of them",
+                "p.toml:4:1: \"host\" and \"hosts\" are the same setting: write only one of them",
             ),
         ] {
             assert_eq!(problems(text, Role::Server), [told]);
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_folder_speaks_only_for_its_site() {
-        assert_eq!(problems("port = 1", Role::Folder), ["p.toml:1:1: \"port\" cannot be set by one folder of --sites"]);
+        assert_eq!(problems("port = 1", Role::Folder), ["p.toml:1:1: \"port\" cannot be set in a folder of --sites"]);
         assert!(problems("[[site]]", Role::Folder)[0].contains("unknown key"));
         assert!(problems("threads = 1\nenv.A = \"b\"", Role::Folder).is_empty());
     }

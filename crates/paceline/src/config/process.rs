@@ -67,7 +67,9 @@ fn unique(processes: Vec<ProcessConfig>) -> Result<Vec<ProcessConfig>, String> {
     for (nth, process) in processes.iter().enumerate() {
         if processes[..nth].iter().any(|other| other.name == process.name) {
             let name = &process.name;
-            return Err(format!("has two of the name {name:?}: add name = ... to one of them, or count = 2"));
+            return Err(format!(
+                "has two processes with the name {name:?}: add name = ... to one of them, or count = 2"
+            ));
         }
     }
     Ok(processes)
@@ -130,7 +132,7 @@ fn command(item: Option<&Item>) -> Result<Vec<String>, String> {
     let item = item.ok_or("has no command: add command = \"bin/jobs\"")?;
     let words: Option<Vec<String>> = match (item.as_str(), item.as_array()) {
         (Some(text), _) => {
-            Some(shlex::split(text).ok_or_else(|| format!("has a quote without an end in command {text:?}"))?)
+            Some(shlex::split(text).ok_or_else(|| format!("has an unclosed quote in command {text:?}"))?)
         }
         (None, Some(list)) => list.iter().map(TomlValue::as_str).map(|word| word.map(String::from)).collect(),
         _ => None,
@@ -198,7 +200,7 @@ mod tests {
         for (text, told) in [
             ("name = \"jobs\"", "has no command"),
             ("command = \"\"", "empty command"),
-            ("command = \"bin/jobs 'a\"", "a quote without an end"),
+            ("command = \"bin/jobs 'a\"", "an unclosed quote"),
             ("command = 1", "a text or a list of texts"),
             ("command = \"bin/a\"\ncomand = \"x\"", "not \"comand\""),
             ("command = \"bin/a\"\ncount = 0", "a count from 1 to 64"),
@@ -207,7 +209,7 @@ mod tests {
             ("command = \"bin/a\"\nrestart = \"yes\"", "\"on-failure\""),
             ("command = \"bin/a\"\nenv.A = 1", "a text in quotes as env A"),
             ("command = \"bin/a b\"\nname = \"a b\"", "a name of letters"),
-            ("command = \"bin/a\"\n[[process]]\ncommand = \"sbin/a\"", "two of the name \"a\""),
+            ("command = \"bin/a\"\n[[process]]\ncommand = \"sbin/a\"", "two processes with the name \"a\""),
         ] {
             let error = read(&format!("[[process]]\n{text}")).unwrap_err();
             assert!(error.contains(told), "{text}\n{error}");

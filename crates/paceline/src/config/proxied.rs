@@ -15,10 +15,13 @@ const OF_USE: &[&str] = &["environment", "user", "group"];
 pub fn settle(sources: &Sources, tables: &[TomlTable], sites: &mut [SiteConfig], has_sites_dir: bool) -> Vec<String> {
     let mut problems = Vec::new();
     if sources.server().given("upstream").is_some() && (!tables.is_empty() || has_sites_dir) {
-        problems.push("upstream: outside a [[site]] it is for one site; write upstream = ... in its [[site]]".into());
+        problems.push(
+            "upstream: at the top it works for a single site only; with several write upstream = ... in its [[site]]"
+                .into(),
+        );
     }
     if tables.is_empty() && sources.server().given("upstream").is_some() && sources.flags.has("rackup") {
-        problems.push("a rackup file and an upstream exclude each other: no application is started beside it".into());
+        problems.push("a site has a rackup file or an upstream, not both: remove one of them".into());
     }
     for (table, site) in tables.iter().zip(sites).filter(|(table, _)| table.layer.has("upstream")) {
         let of_apps = table.layer.keys().filter(|key| {
@@ -27,7 +30,7 @@ pub fn settle(sources: &Sources, tables: &[TomlTable], sites: &mut [SiteConfig],
         });
         problems.extend(of_apps.map(|key| {
             format!(
-                "{}\"{key}\" is of no use beside \"upstream\": no application is started for this site",
+                "{}\"{key}\" has no effect with \"upstream\": no application is started for this site",
                 table.place(key)
             )
         }));
@@ -78,14 +81,14 @@ mod tests {
     fn what_can_not_be_is_told() {
         let of_site = |rest: &str| format!("[[site]]\nupstream = \"http://app:1\"\n{rest}");
         for (toml, told) in [
-            (of_site("workers = 2"), "paceline.toml:3:1: \"workers\" is of no use beside \"upstream\""),
-            (of_site("kind = \"rack\""), "\"kind\" is of no use"),
-            (of_site("yjit = \"on\""), "\"yjit\" is of no use"),
+            (of_site("workers = 2"), "paceline.toml:3:1: \"workers\" has no effect with \"upstream\""),
+            (of_site("kind = \"rack\""), "\"kind\" has no effect"),
+            (of_site("yjit = \"on\""), "\"yjit\" has no effect"),
             (
                 "[[site]]\nupstream = \"https://app\"".into(),
-                "paceline.toml:2:12: \"upstream\" \"https://app\": https upstreams are not spoken",
+                "paceline.toml:2:12: \"upstream\" \"https://app\": https upstreams are not supported",
             ),
-            ("[[site]]\nupstream = \"http://app/x\"".into(), "requests keep their own path"),
+            ("[[site]]\nupstream = \"http://app/x\"".into(), "remove the path: requests keep their own path"),
             ("upstream = \"http://app:1\"\n[[site]]\nroot = \".\"".into(), "write upstream = ... in its [[site]]"),
             ("upstream = \"http://app:1\"\nsites = \".\"".into(), "write upstream = ... in its [[site]]"),
             ("[[site]]\nhost = \"a.test\"".into(), "the site has no root"),

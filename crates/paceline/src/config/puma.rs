@@ -53,8 +53,7 @@ pub fn read(path: &Path, asking: &Asking) -> Result<FromPuma, String> {
         let last = || text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no word").to_string();
         return Err(told.unwrap_or_else(|| format!("{shown}: Ruby failed to read it ({status}): {}", last())));
     }
-    let settings =
-        text.strip_suffix(END).ok_or_else(|| format!("{shown}: what Ruby said of it broke off; try again"))?;
+    let settings = text.strip_suffix(END).ok_or_else(|| format!("{shown}: Ruby's output was cut off; try again"))?;
     let mut read = understood(settings, &shown)?;
     read.directory = read.directory.map(|path| asking.dir.join(path));
     read.layer.anchor(read.directory.as_deref().unwrap_or(asking.dir));
@@ -69,9 +68,9 @@ fn understood(out: &str, shown: &str) -> Result<FromPuma, String> {
         let wrong = |why: String| format!("{shown}: {key} {text}: {why}");
         match key {
             "ignored" if text == "plugin :solid_queue" => read.notices.push(format!(
-                "{shown}: {text} is not run inside the server; run it beside the workers, with [[process]] command = \"bin/jobs\" in paceline.toml"
+                "{shown}: {text} does not run inside the server; run it beside the workers with [[process]] command = \"bin/jobs\" in paceline.toml"
             )),
-            "ignored" => read.notices.push(format!("{shown}: {text} has no meaning here")),
+            "ignored" => read.notices.push(format!("{shown}: {text} is ignored")),
             "directory" => read.directory = Some(PathBuf::from(text)),
             "bind" => {
                 bind::check(&text).map_err(|why| format!("{shown}: bind {why}"))?;
@@ -120,7 +119,7 @@ fn run(path: &Path, shown: &str, asking: &Asking) -> Result<(ExitStatus, String)
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|why| match why.kind() {
         ErrorKind::NotFound => {
-            format!("{ruby}: not found, but {shown} needs Ruby; install it, name it with --ruby, or do without the file with -C -")
+            format!("{ruby}: not found, but {shown} needs Ruby; install Ruby, name it with --ruby, or skip the file with -C -")
         }
         _ => format!("{ruby}: cannot be run to read {shown}: {why}"),
     })?;
@@ -137,7 +136,7 @@ fn run(path: &Path, shown: &str, asking: &Asking) -> Result<(ExitStatus, String)
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("{shown}: not read after {} s; it must not wait for anything", LIMIT.as_secs()));
+                return Err(format!("{shown}: not read after {} s; remove code from it that waits", LIMIT.as_secs()));
             }
             Err(why) => return Err(format!("{shown}: {why}")),
         }
@@ -179,6 +178,6 @@ mod tests {
     fn a_plugin_with_a_place_of_its_own_is_told_where() {
         let read = understood("ignored\tplugin :solid_queue\nignored\tplugin :x", "config/puma.rb").ok().unwrap();
         assert!(read.notices[0].contains("[[process]] command = \"bin/jobs\""), "{:?}", read.notices);
-        assert_eq!(read.notices[1], "config/puma.rb: plugin :x has no meaning here");
+        assert_eq!(read.notices[1], "config/puma.rb: plugin :x is ignored");
     }
 }

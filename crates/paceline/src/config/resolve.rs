@@ -84,7 +84,9 @@ impl Sources<'_> {
         }
         let platform = std::ptr::eq(*layer, self.environment) && view.given("address").is_none();
         if platform && !is_development(view.environment()) {
-            notices.push("PORT is served on loopback only; HOST=0.0.0.0 opens it to other machines".into());
+            notices.push(
+                "PORT listens on loopback only; set HOST=0.0.0.0 to make it reachable from other machines".into(),
+            );
         }
         Ok(binds)
     }
@@ -159,7 +161,7 @@ pub fn share_certificates(
     }
     if binds.iter().all(|listening| listening.tls.is_none()) {
         for (_, what) in [(!pairs.is_empty(), "[[tls]]"), (automatic, "tls = \"auto\"")].iter().filter(|(is, _)| *is) {
-            notices.push(format!("{what} is of no use: no address begins with https://"));
+            notices.push(format!("{what} has no effect: no address begins with https://"));
         }
     }
     problems.dedup();
@@ -387,7 +389,7 @@ pub fn check_sites(sites: &mut [SiteConfig], tables: &[TomlTable]) -> Vec<String
         if site.hosts.is_empty() {
             if let Some(other) = before.iter().find(|other| other.hosts.is_empty()) {
                 let why = format!(
-                    "{}site {:?} has no host, and neither has {:?}: only one site can answer every other host",
+                    "{}site {:?} and site {:?} both have no host: only one site can answer all other hosts; add host = ... to one of them",
                     at("host"),
                     site.name,
                     other.name

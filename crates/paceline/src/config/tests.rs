@@ -165,7 +165,7 @@ fn sites_in_conflict() {
     let site = "[[site]]\nroot = \"a\"\n";
     for (text, told) in [
         (format!("{site}host = \"a\"\n{site}host = [\"b\", \"A\"]"), "paceline.toml:6:1: host \"a\" already belongs to site \"a\""),
-        (format!("{site}{site}"), "paceline.toml:3:1: site \"a\" has no host, and neither has \"a\": only one site can answer every other host"),
+        (format!("{site}{site}"), "paceline.toml:3:1: site \"a\" and site \"a\" both have no host: only one site can answer all other hosts; add host = ... to one of them"),
         (format!("{site}host=\"a\"\nname=\"x\"\n{site}name=\"x\""), "paceline.toml:7:1: another site is already named \"x\""),
     ] {
         let folder = Folder::with(&[("paceline.toml", &text)]);
@@ -210,7 +210,7 @@ fn a_directory_of_sites() {
     assert!(config.sites.is_empty());
     assert_eq!(config.site_defaults.threads, 7);
     let missing = loaded(&folder, &[("sites", "none")], &[]).expect_err("missing");
-    assert!(missing.problems[0].ends_with("none is no directory"));
+    assert!(missing.problems[0].ends_with("none is not a directory"));
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl Kind {
         let wrong = || self.refusal(&format!("{text:?}"));
         match *self {
             Kind::Workers { .. } | Kind::Threads { .. } if is_backwards(text) => {
-                Err(format!("must be MIN:MAX with a MIN that is not above MAX, not {text:?}"))
+                Err(format!("must be MIN:MAX with MIN not above MAX, not {text:?}"))
             }
             Kind::Bool => match text.to_ascii_lowercase().as_str() {
                 "true" | "1" | "yes" | "on" => Ok(Value::Bool(true)),
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn a_range_that_is_backwards_is_told_so() {
         for kind in [Kind::Workers { max: 9 }, Kind::Threads { max: 9 }] {
-            assert_eq!(kind.parse("5:4").unwrap_err(), "must be MIN:MAX with a MIN that is not above MAX, not \"5:4\"");
+            assert_eq!(kind.parse("5:4").unwrap_err(), "must be MIN:MAX with MIN not above MAX, not \"5:4\"");
             assert!(kind.parse("5:x").unwrap_err().contains("a whole number up to 9"));
         }
     }

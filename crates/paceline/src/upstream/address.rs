@@ -22,7 +22,7 @@ impl Address {
         let wrong = |why: &str| format!("must be a URL like {example}, not {url:?}{why}");
         let scheme = |scheme: &str| url.get(..scheme.len()).filter(|found| found.eq_ignore_ascii_case(scheme));
         if scheme("https://").is_some() {
-            return Err(format!("{url:?}: https upstreams are not spoken; it must be a URL like {example}"));
+            return Err(format!("{url:?}: https upstreams are not supported; it must be a URL like {example}"));
         }
         let rest = scheme("http://").and_then(|scheme| url.get(scheme.len()..)).ok_or_else(|| wrong(""))?;
         if let Some(path) = rest.strip_prefix("unix:") {
@@ -31,10 +31,10 @@ impl Address {
         }
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         if authority.contains(['/', '?', '#']) {
-            return Err(wrong(": requests keep their own path, so there is none to be named here"));
+            return Err(wrong(": remove the path: requests keep their own path"));
         }
         if authority.contains('@') {
-            return Err(wrong(": a user is not sent"));
+            return Err(wrong(": remove the user name"));
         }
         let authority: Authority = authority.parse().map_err(|_| wrong(""))?;
         let port = match authority.as_str().strip_prefix(authority.host()) {
@@ -98,10 +98,10 @@ mod tests {
     #[test]
     fn what_is_no_address_is_told() {
         for (url, told) in [
-            ("https://app.test", "https upstreams are not spoken"),
-            ("http://app.test/blog", "requests keep their own path"),
-            ("http://app.test?x", "requests keep their own path"),
-            ("http://me@app.test", "a user is not sent"),
+            ("https://app.test", "https upstreams are not supported"),
+            ("http://app.test/blog", "remove the path: requests keep their own path"),
+            ("http://app.test?x", "remove the path: requests keep their own path"),
+            ("http://me@app.test", "remove the user name"),
             ("http://unix:app.sock", "no absolute path"),
             ("http://unix:/run/app.sock:/x", "no absolute path"),
             ("http://", "must be a URL like"),

@@ -104,7 +104,7 @@ fn read(path: &Path) -> Option<Incident> {
 fn safe(dir: &Path) -> Result<(), String> {
     let found = fs::symlink_metadata(dir).map_err(|error| error.to_string())?;
     if !found.is_dir() {
-        return Err("it is no directory".into());
+        return Err("it is not a directory".into());
     }
     if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
         return Err("others may write in it".into());

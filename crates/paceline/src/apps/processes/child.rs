@@ -46,7 +46,7 @@ pub fn start(config: &ProcessConfig, who: &str, site: &SiteConfig, release: &Rel
     env.extend(config.env.iter().map(|(name, value)| (name.into(), value.into())));
     let dir = config.dir.as_ref().map_or_else(|| release.root.clone(), |dir| release.root.join(dir));
     if !dir.is_dir() {
-        return Err(io::Error::other(format!("{} is no directory", dir.display())));
+        return Err(io::Error::other(format!("{} is not a directory", dir.display())));
     }
     if let (RunAs::Root(_), None) = (run_as, &site.user) {
         let files = [dir.clone(), dir.join(program(&config.command[0], &dir))];

@@ -68,7 +68,7 @@ pub fn make(folder: &Path) -> Result<(), String> {
     }
     let found = fs::symlink_metadata(folder).map_err(said)?;
     if !found.is_dir() {
-        return Err("it is no directory".into());
+        return Err("it is not a directory".into());
     }
     if found.uid() != geteuid().as_raw() {
         return Err("it belongs to another account".into());

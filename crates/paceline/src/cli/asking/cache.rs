@@ -30,12 +30,12 @@ pub fn purge() -> Command {
         .group(ArgGroup::new("what").args(["url", "tag", "prefix", "all"]).required(true))
         .arg(
             switch("soft")
-                .help("Mark them stale instead: they may be shown while a new one is made, where they allow it"),
+                .help("Mark them stale instead of dropping them: if a page allows it, it is shown during revalidation"),
         )
 }
 
 pub fn cache() -> Command {
-    let stats = Command::new("stats").about("Hits and misses, memory, and what could have been a hit but for a header");
+    let stats = Command::new("stats").about("Hits and misses, memory, and the headers that prevented hits");
     let stats = stats.arg(switch("json").help("As JSON"));
     let cache = Command::new("cache").bin_name("paceline cache").about("The page cache of the running server");
     cache.subcommand_required(true).disable_help_subcommand(true).subcommand(where_it_is(stats))
@@ -83,7 +83,7 @@ fn table(stats: &Value) -> String {
     if let disk @ Value::Object(_) = &stats["disk"] {
         let (bytes, budget) = (disk["bytes"].as_u64().unwrap_or(0), disk["budget"].as_u64().unwrap_or(0));
         text.push_str(&match disk["given_up"].as_bool() {
-            Some(true) => "on disk: not used any more, the log says why\n".into(),
+            Some(true) => "on disk: turned off, the log says why\n".into(),
             _ => format!(
                 "on disk: {} responses in {} of {}, {} hits, {} evicted, {} damaged\n",
                 number(&disk["responses"]),
@@ -144,7 +144,7 @@ fn of_site(name: &str, site: &Value) -> String {
         rows.iter().for_each(|[name, count]| text.push_str(&format!("  {name:wide$}  {count:>digits$}\n")));
     }
     if let Some(missed) = site["missed"].as_array().filter(|missed| !missed.is_empty()) {
-        text.push_str("\n  Could have been hits, but for a header\n");
+        text.push_str("\n  Prevented by a header\n");
         let rows = missed.iter().map(|one| {
             let said = |key: &str| one[key].as_str().unwrap_or("").to_owned();
             [format!("~{}", number(&one["requests"])), said("header"), said("path")]
@@ -202,7 +202,7 @@ shop: 81.0 % hits
   fwd=uri-miss       34
   detail=private    200
 
-  Could have been hits, but for a header
+  Prevented by a header
   misses  header                  path
     ~200  Cache-Control: private  /issues\u{fffd}[2J
 

@@ -15,7 +15,7 @@ opens once, in one browser. From elsewhere: ssh -L 9293:127.0.0.1:9293 HOST, and
 pub fn command() -> Command {
     Command::new("dashboard")
         .bin_name("paceline dashboard")
-        .about("The dashboard of the running server in a browser, until Ctrl-C")
+        .about("Serve the dashboard of the running server on a local port, until Ctrl-C")
         .after_help(AFTER)
         .arg(
             Arg::new("port")
@@ -23,7 +23,7 @@ pub fn command() -> Command {
                 .value_name("PORT")
                 .value_parser(value_parser!(u16))
                 .default_value("0")
-                .help("The port to serve it on; 0 takes a free one"),
+                .help("Port to serve it on; 0 picks a free one"),
         )
 }
 
@@ -32,7 +32,7 @@ pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     server.ask("GET", "/incidents", None)?;
     let port = matches.get_one::<u16>("port").copied().unwrap_or(0);
     let told = |url: &str| {
-        println!("The dashboard, until Ctrl-C. This link opens once:\n\n  {url}\n");
+        println!("The dashboard is available until Ctrl-C. This link works once:\n\n  {url}\n");
         let _ = std::io::stdout().flush();
     };
     relay::run(&server.socket, port, told)

@@ -20,9 +20,13 @@ The last 50 are held. docs/incidents.md tells what each part of a post-mortem me
 pub fn command() -> Command {
     Command::new("incidents")
         .bin_name("paceline incidents")
-        .about("What went wrong with the running server's applications")
+        .about("Crashes, time-outs and failed starts of the running server")
         .after_help(AFTER)
-        .arg(Arg::new("id").value_name("ID").help("The post-mortem of this one; as much of its number as is clear"))
+        .arg(
+            Arg::new("id")
+                .value_name("ID")
+                .help("Print the post-mortem of this incident; the beginning of its number is enough if it is unique"),
+        )
         .arg(switch("json").help("As JSON"))
 }
 
@@ -39,12 +43,12 @@ pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let ids: Vec<_> = each(&all).into_iter().map(|one| one.id).filter(|known| known.starts_with(&**id)).collect();
     let [id] = &*ids else {
         return Err(Failed::Refused(match ids.is_empty() {
-            true => format!("no incident {id}: paceline incidents shows those there are"),
-            false => format!("{id} is the beginning of {}: give more of it", ids.join(", ")),
+            true => format!("no incident {id}: paceline incidents lists all"),
+            false => format!("{id} matches {}: add more digits", ids.join(", ")),
         }));
     };
     let one = server.ask("GET", &format!("/incidents/{id}"), None)?;
-    let broken = || Failed::Broken("it is of another version".into());
+    let broken = || Failed::Broken("it runs another version".into());
     print(&match as_json {
         true => format!("{one:#}\n"),
         false => text::post_mortem(&Incident::from_json(&one).ok_or_else(broken)?, &zone),

@@ -23,9 +23,9 @@ const NAME: usize = 17;
 pub fn command() -> Command {
     Command::new("log")
         .bin_name("paceline log")
-        .about("The last events of the running server, and what its applications printed")
+        .about("The last log lines of the running server: its events, and its applications' output")
         .after_help(AFTER)
-        .arg(switch("follow").short('f').help("Go on with lines as they come"))
+        .arg(switch("follow").short('f').help("Keep printing new lines"))
         .arg(
             Arg::new("lines")
                 .long("lines")
@@ -33,17 +33,17 @@ pub fn command() -> Command {
                 .value_name("N")
                 .value_parser(clap::value_parser!(u32))
                 .default_value("50")
-                .help("So many of the last lines"),
+                .help("Number of lines"),
         )
         .arg(
             Arg::new("event")
                 .long("event")
                 .value_name("NAME")
                 .action(ArgAction::Append)
-                .help("Only events of this name; may be given several times"),
+                .help("Only events with this name; can be given several times"),
         )
-        .arg(Arg::new("site").long("site").value_name("NAME").help("Only of this site"))
-        .arg(switch("json").help("One JSON object a line"))
+        .arg(Arg::new("site").long("site").value_name("NAME").help("Only lines of this site"))
+        .arg(switch("json").help("Print one JSON object per line"))
 }
 
 pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {

@@ -24,9 +24,9 @@ See docs/memory.md.";
 pub fn memory() -> Command {
     Command::new("memory")
         .bin_name("paceline memory")
-        .about("What memory each process of the running server really costs")
+        .about("The real memory cost of each process of the running server")
         .after_help(AFTER)
-        .arg(switch("json").help("As JSON, in bytes"))
+        .arg(switch("json").help("Print JSON, in bytes"))
 }
 
 pub fn command() -> Command {
@@ -166,7 +166,7 @@ fn heap(name: &str, heap: &Value) -> Option<Vec<String>> {
 fn of_front(front: &Value) -> String {
     let cache = &front["cache"];
     format!(
-        "The front's private memory has {} of page cache (of {}) and {} of bodies that wait.\n",
+        "The front's private memory includes {} of page cache (limit {}) and {} of waiting bodies.\n",
         size(number(&cache["bytes"])),
         size(number(&cache["budget"])),
         size(number(&front["buffered"]))
@@ -183,7 +183,7 @@ fn of_machine(machine: &Value) -> String {
         total => format!("{} of {} swap free", of("swap_free"), size(total)),
     };
     let group = match machine["cgroup"]["limit"].as_u64() {
-        Some(limit) => format!("; its control group may have {}", size(limit)),
+        Some(limit) => format!("; its control group's limit is {}", size(limit)),
         None => String::new(),
     };
     format!("The machine has {}, {} of it available, {swap}{group}.\n", of("total"), of("available"))
@@ -277,8 +277,8 @@ Ruby's heap            slots     live     free  GC time  malloc  live/slots by s
   worker 2           421,657  317,100  104,557    1.4 %  9.0 MB  40 B 240k/318k  80 B 610
   worker 3, leaving  421,657  317,100  104,557    1.4 %  9.0 MB  40 B 240k/318k  80 B 610
 
-The front's private memory has 1.0 MB of page cache (of 64.0 MB) and 0 B of bodies that wait.
-The machine has 4.0 GB, 1.0 GB of it available, no swap; its control group may have 512.0 MB.
+The front's private memory includes 1.0 MB of page cache (limit 64.0 MB) and 0 B of waiting bodies.
+The machine has 4.0 GB, 1.0 GB of it available, no swap; its control group's limit is 512.0 MB.
 ";
         assert_eq!(rendered(&answer()), wanted);
     }

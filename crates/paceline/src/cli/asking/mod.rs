@@ -46,67 +46,67 @@ pub struct Subcommand {
 pub const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "purge",
-        about: "Drop pages from the cache of the running server: a URL, --tag, --prefix or --all",
+        about: "Drop pages from the running server's cache: a URL, --tag, --prefix or --all",
         command: || where_it_is(cache::purge()),
         run: cache::run_purge,
     },
     Subcommand {
         name: "cache",
-        about: "`cache stats`: what the page cache of the running server does",
+        about: "`cache stats`: statistics of the running server's page cache",
         command: cache::cache,
         run: cache::run_stats,
     },
     Subcommand {
         name: "dashboard",
-        about: "The dashboard of the running server in a browser, until Ctrl-C",
+        about: "Serve the dashboard of the running server on a local port, until Ctrl-C",
         command: || where_it_is(dashboard::command()),
         run: dashboard::run,
     },
     Subcommand {
         name: "restart",
-        about: "Boot the applications of the running server anew beside what serves; --wait says how it went",
+        about: "Restart the applications without downtime; --wait prints the result",
         command: || where_it_is(restart::restart()),
         run: restart::run_restart,
     },
     Subcommand {
         name: "rollback",
-        about: "Go back to the release that served before the last restart",
+        about: "Go back to the release before the last restart",
         command: || where_it_is(restart::rollback()),
         run: restart::run_rollback,
     },
     Subcommand {
         name: "upgrade",
-        about: "Let a new Paceline take the place of the running one, without refusing a connection",
+        about: "Replace the running server with the installed Paceline, without refusing a connection",
         command: || where_it_is(upgrade::command()),
         run: upgrade::run,
     },
     Subcommand {
         name: "incidents",
-        about: "Crashes, time-outs and failed starts of the running server; with an ID the post-mortem of one",
+        about: "List crashes, time-outs and failed starts; with an ID, print one post-mortem",
         command: || where_it_is(incidents::command()),
         run: incidents::run,
     },
     Subcommand {
         name: "requests",
-        about: "The requests under way in the running server, and the Ruby backtrace of any one",
+        about: "List current requests; --backtrace prints the Ruby backtrace of one",
         command: || where_it_is(requests::requests()),
         run: requests::run,
     },
     Subcommand {
         name: "status",
-        about: "How the running server stands: sites, generations, workers, and what the last minute was like",
+        about: "Show the running server's sites, generations, workers, and requests of the last minute",
         command: || where_it_is(status::status()),
         run: status::run,
     },
     Subcommand {
         name: "memory",
-        about: "What memory each process of the running server really costs, and what made a worker grow",
+        about: "Show the real memory cost of each process, and the route that made a worker grow",
         command: memory::command,
         run: memory::run,
     },
     Subcommand {
         name: "log",
-        about: "The last events of the running server and what its applications printed, also as they come",
+        about: "Print the last log lines of the running server; --follow keeps printing",
         command: || where_it_is(log::command()),
         run: log::run,
     },
@@ -174,8 +174,8 @@ fn where_it_is(command: Command) -> Command {
     let option = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
     command
         .arg(option("control", "PATH").help(format!("The server's control socket [env: {VARIABLE}]")))
-        .arg(option("config", "FILE").short('C').help("The server's settings, which name it"))
-        .arg(option("dir", "DIR").help("The directory that is served, instead of the current one"))
+        .arg(option("config", "FILE").short('C').help("The server's settings file, which names the socket"))
+        .arg(option("dir", "DIR").help("Directory that the server serves, instead of the current one"))
 }
 
 pub fn understood(
@@ -198,7 +198,7 @@ pub fn understood(
             let dir = own.get_one::<String>("dir").map(PathBuf::from);
             let flags = Flags { dir, config_file: file, ..Flags::default() };
             let config = config::load(flags, around).map_err(|error| CliExit::Wrong(error.problems))?;
-            let no_socket = || wrong("this server has no control socket: control = \"off\"".into());
+            let no_socket = || wrong("this server has no control socket, because control = \"off\"".into());
             socket_of(&config).ok_or_else(no_socket)?
         }
     };
@@ -236,12 +236,12 @@ fn print(text: &str) -> Result<ExitCode, Failed> {
 fn told(failed: &Failed, socket: &Path, shown: &str) -> String {
     match failed {
         Failed::NoServer(_) => format!(
-            "no server answers at {shown}: run this in the directory that it serves, or name its socket with --control PATH"
+            "no server answers at {shown}: run the command in the directory that it serves, or name its socket with --control PATH"
         ),
         Failed::Forbidden => {
             use std::os::unix::fs::MetadataExt;
             let owner = std::fs::metadata(socket).map(|found| format!(" (user {})", found.uid())).unwrap_or_default();
-            format!("{shown} is not yours to use: run this as its owner{owner} or as root")
+            format!("no permission for {shown}: run the command as its owner{owner} or as root")
         }
         Failed::Broken(why) => format!("{shown}: {why}"),
         Failed::Refused(why) => why.clone(),
@@ -276,7 +276,7 @@ mod tests {
             ("purge a b", "unexpected argument 'b'"),
             ("cache", "subcommand"),
             ("cache purge", "unrecognized subcommand"),
-            ("-p 1 purge --all", "purge comes first"),
+            ("-p 1 purge --all", "put purge first"),
             ("purge --all -C none.toml", "no such file"),
         ] {
             match asked(&folder, &[], line) {

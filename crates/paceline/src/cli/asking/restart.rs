@@ -22,7 +22,7 @@ For keep_previous (outside development ten minutes) after a restart this needs n
 its folder is still there. Exit status: 1 when there is nothing to go back to, with --wait also when it does not serve again.";
 
 fn wait() -> Arg {
-    switch("wait").help("Wait until it serves, or has failed: then print the start-up page")
+    switch("wait").help("Wait for the result; if the start fails, print its start-up page")
 }
 
 fn site() -> Arg {
@@ -32,16 +32,16 @@ fn site() -> Arg {
 pub fn restart() -> Command {
     Command::new("restart")
         .bin_name("paceline restart")
-        .about("Boots the applications of the running server anew, beside what serves")
+        .about("Boots the new code beside the old and switches to it when it is ready")
         .after_help(RESTART_AFTER)
         .arg(wait())
-        .arg(site().help("This application alone"))
+        .arg(site().help("Only this application"))
         .arg(
             Arg::new("canary")
                 .long("canary")
                 .value_name("SHARE")
                 .value_parser(percent)
-                .help("Give the new code this share of the requests first, like 5%, and compare"),
+                .help("First give the new code this share of the requests, like 5%, and compare"),
         )
         .arg(
             Arg::new("for")
@@ -49,7 +49,7 @@ pub fn restart() -> Command {
                 .value_name("TIME")
                 .value_parser(seconds)
                 .requires("canary")
-                .help("For so long, like 5m (60s)"),
+                .help("Duration of the canary, like 5m [default: 60s]"),
         )
         .arg(
             Arg::new("requests")
@@ -57,17 +57,17 @@ pub fn restart() -> Command {
                 .value_name("N")
                 .value_parser(clap::value_parser!(u64))
                 .requires("canary")
-                .help("Until it has answered so many requests, at least (20)"),
+                .help("Minimum number of requests for the canary [default: 20]"),
         )
 }
 
 pub fn rollback() -> Command {
     Command::new("rollback")
         .bin_name("paceline rollback")
-        .about("Goes back to the release that served before the last restart")
+        .about("Goes back to the release before the last restart")
         .after_help(ROLLBACK_AFTER)
         .arg(wait())
-        .arg(site().help("This application; needed where there are several"))
+        .arg(site().help("Application to roll back; required with several sites"))
 }
 
 pub fn run_restart(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
@@ -81,11 +81,11 @@ pub fn run_restart(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Fai
             wish["requests"] = json!(requests);
         }
     }
-    begun(server, matches, ("/restart", "restart begun"), &wish)
+    begun(server, matches, ("/restart", "restart started"), &wish)
 }
 
 pub fn run_rollback(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
-    begun(server, matches, ("/rollback", "going back"), &of_site(matches))
+    begun(server, matches, ("/rollback", "rollback started"), &of_site(matches))
 }
 
 fn of_site(matches: &ArgMatches) -> Value {
@@ -142,7 +142,9 @@ fn shown(site: &str, ended: &Value) -> (String, bool) {
     let text = ended["text"].as_str().unwrap_or_default().trim_end();
     match ended["outcome"].as_str() {
         Some("serves") => (format!("{text}\n"), true),
-        Some("failed") => (format!("{text}\n\n{site}: what served before, if anything did, goes on\n"), false),
+        Some("failed") => {
+            (format!("{text}\n\n{site}: the generation that served before, if there was one, continues\n"), false)
+        }
         Some("rolled-back") => (format!("{site}: rolled back: {text}\n"), false),
         _ => (format!("{site}: {text}\n"), false),
     }
@@ -163,7 +165,10 @@ mod tests {
     fn what_is_printed() {
         let one = |outcome: &str| shown("shop", &json!({ "outcome": outcome, "text": "told\n" }));
         assert_eq!(one("serves"), ("told\n".into(), true));
-        assert_eq!(one("failed"), ("told\n\nshop: what served before, if anything did, goes on\n".into(), false));
+        assert_eq!(
+            one("failed"),
+            ("told\n\nshop: the generation that served before, if there was one, continues\n".into(), false)
+        );
         assert_eq!(one("rolled-back"), ("shop: rolled back: told\n".into(), false));
         assert_eq!(one("refused"), ("shop: told\n".into(), false));
         let answer = json!({ "sites": { "shop": { "attempt": 3 } } });

@@ -20,7 +20,7 @@ Without --control the server is the one of this directory. Exit status: 0 when i
 pub fn status() -> Command {
     Command::new("status")
         .bin_name("paceline status")
-        .about("How the running server stands")
+        .about("Shows the running server's sites, generations, workers, and requests of the last minute")
         .after_help(AFTER)
         .arg(switch("json").help("As JSON"))
 }
@@ -147,7 +147,7 @@ fn workers(site: &Value) -> String {
             let state = match (worker["ready"].as_bool(), generation["role"].as_str(), worker["leaving"].as_bool()) {
                 (Some(false), ..) => "boots",
                 (_, Some("leaving"), _) | (.., Some(true)) => "finishes",
-                (_, Some("next"), _) => "waits for its generation",
+                (_, Some("next"), _) => "starts with the next generation",
                 _ => "",
             };
             rows.push([

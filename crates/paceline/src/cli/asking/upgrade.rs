@@ -21,9 +21,9 @@ docs/signals.md tells more.";
 pub fn command() -> Command {
     Command::new("upgrade")
         .bin_name("paceline upgrade")
-        .about("Lets a new Paceline take the place of the running one")
+        .about("Replaces the running server with the installed Paceline")
         .after_help(AFTER)
-        .arg(switch("wait").help("Wait until it serves, or say why it does not"))
+        .arg(switch("wait").help("Wait for the result; print the reason if it fails"))
 }
 
 pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
@@ -35,8 +35,8 @@ pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
 fn told(answer: &Value) -> String {
     match (answer["restarted"].as_str(), answer["pid"].as_i64()) {
         (Some(why), _) => format!("{why}\n"),
-        (None, Some(pid)) => format!("upgraded: pid {pid} serves now\n"),
-        (None, None) => "upgrade begun\n".into(),
+        (None, Some(pid)) => format!("upgraded: now serving with pid {pid}\n"),
+        (None, None) => "upgrade started\n".into(),
     }
 }
 
@@ -46,8 +46,8 @@ mod tests {
 
     #[test]
     fn what_became_of_it() {
-        assert_eq!(told(&json!({ "upgrading": true })), "upgrade begun\n");
-        assert_eq!(told(&json!({ "pid": 7 })), "upgraded: pid 7 serves now\n");
+        assert_eq!(told(&json!({ "upgrading": true })), "upgrade started\n");
+        assert_eq!(told(&json!({ "pid": 7 })), "upgraded: now serving with pid 7\n");
         assert_eq!(told(&json!({ "restarted": "so" })), "so\n");
     }
 }

@@ -23,7 +23,7 @@ pub fn sites(host: &str, list: &[SiteLink], accept: Option<&str>) -> Page {
         Form::Html => sites_page(host, list),
         Form::Text => {
             let rows: String = list.iter().map(|site| format!("  {}  {}\n", site.name, site.url)).collect();
-            format!("No site is named {host}. There are:\n{rows}")
+            format!("No site is named {host}. Available sites:\n{rows}")
         }
         Form::Json => {
             let rows: Vec<_> =
@@ -49,15 +49,16 @@ pub fn sites_page(host: &str, list: &[SiteLink]) -> String {
     };
     let rows: String = list.iter().map(row).collect();
     let rows = if list.is_empty() {
-        "<p>There are no sites yet: put an application's folder beside the others, and reload.</p>".to_string()
+        "<p>There are no sites yet. Put an application's folder into the directory of the sites and reload.</p>"
+            .to_string()
     } else {
         format!("<section><ul class=sites>{rows}</ul></section>")
     };
     let main = format!(
-        "<p class=code>404</p><h1>No site is named {}</h1><p class=said>These are here:</p>{rows}",
+        "<p class=code>404</p><h1>No site is named {}</h1><p class=said>Available sites:</p>{rows}",
         escape(host)
     );
-    let main = if list.is_empty() { main.replace("<p class=said>These are here:</p>", "") } else { main };
+    let main = if list.is_empty() { main.replace("<p class=said>Available sites:</p>", "") } else { main };
     document("Sites", "narrow", &main)
 }
 
@@ -79,6 +80,6 @@ mod tests {
                 && page.contains("named &lt;x&gt;")
         );
         assert!(sites_page("x", &[]).contains("no sites yet"));
-        assert_eq!(sites("x", &[site("a", "/a")], None).1, "No site is named x. There are:\n  a  /a\n");
+        assert_eq!(sites("x", &[site("a", "/a")], None).1, "No site is named x. Available sites:\n  a  /a\n");
     }
 }

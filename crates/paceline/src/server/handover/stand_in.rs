@@ -62,7 +62,7 @@ fn children() -> Vec<i32> {
 pub fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let mut number = || arguments.next().and_then(|text| text.to_str()?.parse::<i32>().ok());
     let (Some(front), Some(fd)) = (number(), number()) else {
-        eprintln!("paceline: {FLAG} is how a server starts itself; it is of no use elsewhere");
+        eprintln!("paceline: {FLAG} is used only by a server that starts itself");
         return ExitCode::from(2);
     };
     // Otherwise `ps` and `pkill` know it as `exe`.
