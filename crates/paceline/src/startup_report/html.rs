@@ -44,9 +44,7 @@ pub fn development_html_with(report: &StartupReport, seen: &dyn Surroundings) ->
     if let Some(Failure::Exception { backtrace, .. }) = &report.failure {
         main.push_str(&backtrace_section(&backtrace::frames(backtrace, &Root::of(&report.root))));
     }
-    main.push_str(
-        "<p class=again>Fix it, then <strong>reload to try again</strong>: the app starts anew, the server stays.</p>",
-    );
+    main.push_str("<p class=again>Fix the problem, then <strong>reload this page</strong>: the app starts again.</p>");
     let facts = [report.root.display().to_string(), report.versions.clone(), format!("id {}", report.id)];
     main.push_str(&footer(&facts));
     let title = if class.is_empty() { headline } else { format!("{class} · {headline}") };

@@ -40,7 +40,7 @@ impl Step {
             Step::Found => "find the application",
             Step::Bundler => "set up its gems",
             Step::Boot => "load the application",
-            Step::Preload => "load its code ahead",
+            Step::Preload => "eager-load its code",
             Step::Fork => "start workers",
             Step::Ready => "workers ready",
             Step::Check => "answer a request",

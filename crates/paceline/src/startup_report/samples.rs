@@ -96,7 +96,7 @@ fn the_browser_shows_every_part_escaped() {
         "&lt;off&gt;",
         "Nothing defines Sidekick",
         "&lt;ApplicationHelper&gt;",
-        "reload to try again",
+        "reload this page",
         "<meta name=\"robots\" content=\"noindex\">",
         "3f9a01bc",
     ] {

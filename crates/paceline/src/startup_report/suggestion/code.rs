@@ -13,8 +13,8 @@ pub fn rule(s: &Symptom, case: &Case) -> Option<Suggestion> {
         "SyntaxError" => syntax(s, case),
         "NameError" | "NoMethodError" | "ActionView::Template::Error" => name(s, case, &place),
         "FrozenError" => Suggestion::say(format!("The code changes an object that is frozen{place}: work on a copy (`dup`, or `+\"\"` for a string).")),
-        "SystemStackError" => Suggestion::say(format!("A method calls itself without end{place}.")),
-        "ArgumentError" if s.says("wrong number of arguments") => Suggestion::say(format!("A method is called with other arguments than it takes{place}. If it is a gem's, compare the gem's version with the one the code was written for.")),
+        "SystemStackError" => Suggestion::say(format!("A method calls itself endlessly{place}.")),
+        "ArgumentError" if s.says("wrong number of arguments") => Suggestion::say(format!("A method is called with the wrong number of arguments{place}. If the method belongs to a gem, check that the gem's version fits the code.")),
         _ => None,
     }
 }
@@ -33,7 +33,7 @@ fn syntax(s: &Symptom, case: &Case) -> Option<Suggestion> {
     let name = case.below_root(&file);
     let end = s.says_any(&["end-of-input", "expected an `end`", "unexpected `end'", "unexpected end,"]);
     let hint = if end {
-        " A missing or surplus `end`, bracket or quote is the usual reason, often well above that line."
+        " The usual reason is a missing or extra `end`, bracket or quote, often well above that line."
     } else {
         ""
     };
@@ -52,15 +52,15 @@ fn name(s: &Symptom, case: &Case, place: &str) -> Option<Suggestion> {
     ] {
         if s.says(gone) {
             return Suggestion::say(format!(
-                "This Ruby no longer has that name{place}: use {instead}, or update the gem that uses it."
+                "This Ruby no longer has this method or class{place}: use {instead}, or update the gem that uses it."
             ));
         }
     }
     if let Some(meant) = meant(&s.message) {
-        return Suggestion::say(format!("Probably a slip of the pen{place}. Did you mean {meant}?"));
+        return Suggestion::say(format!("Probably a typo{place}. Did you mean {meant}?"));
     }
     if let Some(constant) = s.after("uninitialized constant ", &[' ', '\n', '(']) {
-        let text = format!("Nothing defines {constant}{place}: is it spelled right, and is its file required or in a folder that is loaded by itself?");
+        let text = format!("Nothing defines {constant}{place}. Check its spelling, and that its file is required or in an autoloaded folder.");
         return match case.is_rails() {
             true => Suggestion::run(text, case.rails("zeitwerk:check")),
             false => Suggestion::say(text),
@@ -68,7 +68,7 @@ fn name(s: &Symptom, case: &Case, place: &str) -> Option<Suggestion> {
     }
     if s.says("for nil") {
         return Suggestion::say(format!(
-            "Something is nil that should not be{place}: often a setting or credential that is missing in {}.",
+            "A value is nil that should not be{place}: often a setting or credential is missing in {}.",
             case.report.environment
         ));
     }
@@ -92,7 +92,7 @@ mod tests {
     #[rustfmt::skip]
     fn mistakes_in_code() {
         for (machine, class, message, text, command) in [
-            (&RAILS, "SyntaxError", "/srv/app/config/x.rb:7: syntax error, unexpected end-of-input", "look at line 7. A missing", "ruby -wc config/x.rb"),
+            (&RAILS, "SyntaxError", "/srv/app/config/x.rb:7: syntax error, unexpected end-of-input", "look at line 7. The usual reason", "ruby -wc config/x.rb"),
             (&RAILS, "NameError", "undefined local variable or method `beerz'\nDid you mean?  beers\n               beer", "Did you mean beers, beer?", "-"),
             (&RAILS, "NameError", "undefined local variable or method `beerz'\nDid you mean?  beers\nDid you mean? beers", "Did you mean beers?", "-"),
             (&RAILS, "NameError", "uninitialized constant Breweryy", "Nothing defines Breweryy (config/x.rb:7)", "RAILS_ENV=production bin/rails zeitwerk:check"),
@@ -100,7 +100,7 @@ mod tests {
             (&RAILS, "NoMethodError", "undefined method `exists?' for File:Class", "File.exist?", "-"),
             (&RAILS, "NoMethodError", "undefined method `[]' for nil:NilClass", "missing in production", "-"),
             (&RAILS, "FrozenError", "can't modify frozen String: \"x\"", "dup", "-"),
-            (&RAILS, "SystemStackError", "stack level too deep", "without end", "-"),
+            (&RAILS, "SystemStackError", "stack level too deep", "endlessly", "-"),
         ] {
             row(machine, class, message, text, command);
         }

@@ -61,7 +61,7 @@ fn settings(s: &Symptom, case: &Case) -> Option<Suggestion> {
         return Suggestion::say(format!("config/database.yml has no section `{}`: add one.", case.report.environment));
     }
     if s.is(&["ActiveRecord::AdapterNotFound"]) || s.says("nonexistent adapter") {
-        return Suggestion::run("config/database.yml names an adapter that no installed gem provides: check its spelling and that the Gemfile has its gem (sqlite3, pg, mysql2, trilogy).", "bundle install");
+        return Suggestion::run("config/database.yml has an adapter that no installed gem provides: check its spelling, and that the Gemfile has its gem (sqlite3, pg, mysql2, trilogy).", "bundle install");
     }
     let unread = s.says_any(&[
         "Could not load database configuration. No such file",
@@ -74,7 +74,7 @@ fn settings(s: &Symptom, case: &Case) -> Option<Suggestion> {
             .find(|end| case.has(&format!("config/database.yml.{end}")));
         return match example {
             Some(end) => Suggestion::run(
-                "config/database.yml is missing; there is an example to copy and adapt.",
+                "config/database.yml is missing. There is an example: copy and adapt it.",
                 format!("cp config/database.yml.{end} config/database.yml"),
             ),
             None => Suggestion::say(
@@ -99,7 +99,7 @@ fn missing(s: &Symptom, case: &Case) -> Option<Suggestion> {
         .or_else(|| s.after("We could not find your database: ", &[' ']).map(|name| name.trim_end_matches('.')));
     let name = name.map(|name| format!("The database {name}")).unwrap_or_else(|| "The app's database".into());
     Suggestion::run(
-        format!("{name} does not exist. If {} names the right one, create it and its tables.", file(case)),
+        format!("{name} does not exist. If its name in {} is right, create the database and its tables.", file(case)),
         case.rails("db:prepare"),
     )
 }
@@ -114,7 +114,7 @@ fn tables(s: &Symptom, case: &Case) -> Option<Suggestion> {
         || s.says("relation \"") && s.says("does not exist");
     if let Some(table) = table.filter(|_| absent) {
         return Suggestion::run(
-            format!("The database has no table {table}: it is new, or its migrations have not run."),
+            format!("The database has no table {table}: the database is new, or its migrations have not run."),
             case.rails("db:prepare"),
         );
     }
@@ -122,7 +122,7 @@ fn tables(s: &Symptom, case: &Case) -> Option<Suggestion> {
     column
         .then(|| {
             Suggestion::run(
-                "The database lacks a column the app expects: probably a migration has not run.",
+                "The database lacks a column that the app expects: probably a migration has not run.",
                 case.rails("db:migrate"),
             )
         })
@@ -216,11 +216,11 @@ fn sqlite(s: &Symptom, case: &Case) -> Option<Suggestion> {
     let user = case.seen.user();
     match () {
         () if s.says_any(&["unable to open database file", "CantOpen"]) => {
-            Suggestion::run(format!("SQLite can't open the file that {} names: it or its folder is missing, or {user} may not write there.", file(case)), case.rails("db:prepare"))
+            Suggestion::run(format!("SQLite can't open the file from {}: the file or its folder is missing, or {user} may not write there.", file(case)), case.rails("db:prepare"))
         }
         () if s.says_any(&["readonly database", "ReadOnly"]) => {
             let folder = if case.has("storage") { "storage" } else { "db" };
-            Suggestion::run(format!("SQLite's file (or its folder, where it keeps its journal) may not be written by {user}."), format!("sudo chown -R {user} {folder}"))
+            Suggestion::run(format!("{user} may not write to SQLite's file (or its folder, which holds the journal)."), format!("sudo chown -R {user} {folder}"))
         }
         () if s.says_any(&["database is locked", "Busy"]) => Suggestion::say("Another process holds SQLite's lock: a console, a migration, or an older server of this app. Raise `timeout` in config/database.yml if it is only slow."),
         () if s.says_any(&["file is not a database", "malformed"]) => Suggestion::say(format!("The file that {} names is not a SQLite database, or is damaged: restore it from a backup.", file(case))),
@@ -247,7 +247,7 @@ mod tests {
         let prepare = "RAILS_ENV=production bin/rails db:prepare";
         const EXAMPLE: Machine = Machine(&["bin/rails", "config/database.yml.example"]);
         for (machine, class, message, text, command) in [
-            (&RAILS, "ActiveRecord::NoDatabaseError", "FATAL:  database \"shop\" does not exist", "database shop does not exist. If config/database.yml", prepare),
+            (&RAILS, "ActiveRecord::NoDatabaseError", "FATAL:  database \"shop\" does not exist", "database shop does not exist. If its name in config/database.yml", prepare),
             (&RAILS, "ActiveRecord::NoDatabaseError", "We could not find your database: shop. Available", "database shop", prepare),
             (&RAILS, "Mysql2::Error", "Unknown database 'shop'", "database shop", prepare),
             (&RAILS, "ActiveRecord::StatementInvalid", "SQLite3::SQLException: no such table: beers", "no table beers", prepare),
@@ -267,9 +267,9 @@ mod tests {
             (&RAILS, "PG::ConnectionBad", "FATAL:  password authentication failed for user \"shop\"", "PostgreSQL refuses the user shop", "-"),
             (&RAILS, "PG::ConnectionBad", "FATAL:  role \"shop\" does not exist", "no user shop", "sudo -u postgres createuser --createdb shop"),
             (&RAILS, "ActiveRecord::AdapterNotSpecified", "The `production` database is not configured for the `production` environment.", "no section `production`", "-"),
-            (&EXAMPLE, "RuntimeError", "Could not load database configuration. No such file - [\"config/database.yml\"]", "example to copy", "cp config/database.yml.example config/database.yml"),
+            (&EXAMPLE, "RuntimeError", "Could not load database configuration. No such file - [\"config/database.yml\"]", "There is an example: copy and adapt it", "cp config/database.yml.example config/database.yml"),
             (&RAILS, "SQLite3::CantOpenException", "unable to open database file", "can't open the file", prepare),
-            (&RAILS, "ActiveRecord::StatementInvalid", "SQLite3::ReadOnlyException: attempt to write a readonly database", "may not be written by deploy", "sudo chown -R deploy db"),
+            (&RAILS, "ActiveRecord::StatementInvalid", "SQLite3::ReadOnlyException: attempt to write a readonly database", "deploy may not write to SQLite's file", "sudo chown -R deploy db"),
             (&RAILS, "SQLite3::BusyException", "database is locked", "lock", "-"),
         ] {
             row(machine, class, message, text, command);

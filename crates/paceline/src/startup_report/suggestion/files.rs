@@ -15,7 +15,7 @@ pub fn rule(s: &Symptom, case: &Case) -> Option<Suggestion> {
         "Errno::ENOSPC" | "Errno::EDQUOT" => full(s, case),
         "Errno::EMFILE" | "Errno::ENFILE" => Suggestion::run("The process ran out of file descriptors: raise the limit where Paceline is started (LimitNOFILE= in systemd).", "ulimit -n 65536"),
         "Errno::ENOMEM" | "NoMemoryError" => super::process::out_of_memory(),
-        "Errno::EISDIR" | "Errno::ENOTDIR" => Suggestion::say(format!("{} is a folder where the app expects a file, or the other way round.", named(s, case))),
+        "Errno::EISDIR" | "Errno::ENOTDIR" => Suggestion::say(format!("{} is a folder where the app expects a file, or a file where it expects a folder.", named(s, case))),
         "Psych::SyntaxError" | "Psych::BadAlias" | "Psych::AliasesNotEnabled" | "Psych::AnchorNotDefined" | "Psych::DisallowedClass" => yaml(s, case),
         _ if s.says("YAML syntax error") => yaml(s, case),
         _ => None,
@@ -37,8 +37,10 @@ fn named(s: &Symptom, case: &Case) -> String {
 }
 
 fn missing(s: &Symptom, case: &Case) -> Option<Suggestion> {
-    let place = s.place(case).map(|place| format!(" {place} asks for it.")).unwrap_or_default();
-    let Some(path) = path_of(s) else { return Suggestion::say(format!("A file the app needs is not there.{place}")) };
+    let place = s.place(case).map(|place| format!(" {place} reads it.")).unwrap_or_default();
+    let Some(path) = path_of(s) else {
+        return Suggestion::say(format!("A file that the app needs is missing.{place}"));
+    };
     let name = case.below_root(path.as_ref());
     // A program that was to be run has no slash and no ending.
     if !path.contains(['/', '.']) && !s.says("rb_sysopen") {
@@ -50,7 +52,7 @@ fn missing(s: &Symptom, case: &Case) -> Option<Suggestion> {
         ["example", "sample", "dist", "template"].into_iter().find(|end| case.has(&format!("{name}.{end}")))
     {
         return Suggestion::run(
-            format!("{name} is missing; there is an example to copy and adapt.{place}"),
+            format!("{name} is missing. There is an example: copy and adapt it.{place}"),
             format!("cp {} {}", shell(&format!("{name}.{end}")), shell(&name)),
         );
     }
@@ -60,11 +62,11 @@ fn missing(s: &Symptom, case: &Case) -> Option<Suggestion> {
         && ["log", "tmp", "storage", "db"].iter().any(|top| folder.starts_with(top))
     {
         return Suggestion::run(
-            format!("{name} can't be made because the folder {folder} is missing.{place}"),
+            format!("{name} can't be created because the folder {folder} is missing.{place}"),
             format!("mkdir -p {}", shell(&folder)),
         );
     }
-    Suggestion::say(format!("{name} is not there: is its name right, and was it deployed?{place}"))
+    Suggestion::say(format!("{name} is missing. Check its name, and that it was deployed.{place}"))
 }
 
 /// Also for the front's own work.
@@ -72,7 +74,7 @@ pub fn forbidden(path: Option<&str>, case: &Case) -> Option<Suggestion> {
     let user = case.seen.user();
     let Some(path) = path else {
         return Suggestion::say(format!(
-            "{user}, who runs the app, may not do that: check owner and mode of what it wants to open."
+            "{user}, the account that runs the app, has no permission: check owner and mode of the file."
         ));
     };
     if path.contains("bind(2)") {
@@ -84,7 +86,7 @@ pub fn forbidden(path: Option<&str>, case: &Case) -> Option<Suggestion> {
     let name = case.below_root(path.as_ref());
     let full = case.report.root.join(path);
     let owner = case.seen.owner(&full).map(|owner| format!(", which belongs to {owner}")).unwrap_or_default();
-    let text = format!("{user}, who runs the app, may not open {name}{owner}.");
+    let text = format!("{user}, the account that runs the app, may not open {name}{owner}.");
     // What an app writes is its user's; changing the owner of anything else would be bad advice.
     let writable = ["log", "tmp", "storage", "db", "public"].into_iter().find(|top| Path::new(&name).starts_with(top));
     match writable {
@@ -102,7 +104,7 @@ fn full(s: &Symptom, case: &Case) -> Option<Suggestion> {
     let folder =
         Path::new(&name).parent().map(|folder| folder.display().to_string()).filter(|folder| !folder.is_empty());
     Suggestion::run(
-        "The disk (or the user's quota) is full: make room, log/ and tmp/cache/ are often the largest.",
+        "The disk (or the user's quota) is full: free some space. log/ and tmp/cache/ are often the largest.",
         format!("df -h {}", shell(&folder.unwrap_or_else(|| ".".into()))),
     )
 }
@@ -118,13 +120,12 @@ fn yaml(s: &Symptom, case: &Case) -> Option<Suggestion> {
         .or_else(|| s.place(case))
         .unwrap_or_else(|| "A YAML file".into());
     if s.is(&["Psych::BadAlias", "Psych::AliasesNotEnabled"]) {
-        return Suggestion::say(format!("{name} uses a YAML alias (`<<: *default`), which Psych 4 (Ruby 3.1) only reads with `YAML.load(..., aliases: true)`: update the gem that reads it, or spell the alias out."));
+        return Suggestion::say(format!("{name} uses a YAML alias (`<<: *default`), which Psych 4 (Ruby 3.1) only reads with `YAML.load(..., aliases: true)`: update the gem that reads it, or replace the alias with its content."));
     }
     if s.is(&["Psych::DisallowedClass"]) {
-        return Suggestion::say(format!("{name} holds a Ruby object that YAML.load no longer makes (Psych 4): allow it with `permitted_classes:`, or read the file with YAML.unsafe_load if you trust it."));
+        return Suggestion::say(format!("{name} contains a Ruby object that YAML.load no longer loads (Psych 4): allow it with `permitted_classes:`, or read the file with YAML.unsafe_load if you trust it."));
     }
-    let text =
-        format!("{name}{line} is not valid YAML: look there for indentation, tabs and a missing quote or colon.");
+    let text = format!("{name}{line} is not valid YAML: check it for indentation, tabs and a missing quote or colon.");
     match file {
         Some(file) => Suggestion::run(
             text,
@@ -143,11 +144,11 @@ mod tests {
     fn files() {
         const EXAMPLE: Machine = Machine(&["config/mail.yml.sample"]);
         for (machine, class, message, text, command) in [
-            (&RAILS, "Errno::ENOENT", "No such file or directory @ rb_sysopen - /srv/app/config/mail.yml", "config/mail.yml is not there", "-"),
-            (&EXAMPLE, "Errno::ENOENT", "No such file or directory @ rb_sysopen - config/mail.yml", "an example to copy", "cp config/mail.yml.sample config/mail.yml"),
+            (&RAILS, "Errno::ENOENT", "No such file or directory @ rb_sysopen - /srv/app/config/mail.yml", "config/mail.yml is missing", "-"),
+            (&EXAMPLE, "Errno::ENOENT", "No such file or directory @ rb_sysopen - config/mail.yml", "There is an example: copy and adapt it", "cp config/mail.yml.sample config/mail.yml"),
             (&RAILS, "Errno::ENOENT", "No such file or directory @ rb_sysopen - /srv/app/log/production.log", "folder log is missing", "mkdir -p log"),
             (&RAILS, "Errno::ENOENT", "No such file or directory - node", "the program `node`", "-"),
-            (&RAILS, "Errno::EACCES", "Permission denied @ rb_sysopen - /srv/app/log/production.log", "deploy, who runs the app, may not open log/production.log, which belongs to root", "sudo chown -R deploy log"),
+            (&RAILS, "Errno::EACCES", "Permission denied @ rb_sysopen - /srv/app/log/production.log", "deploy, the account that runs the app, may not open log/production.log, which belongs to root", "sudo chown -R deploy log"),
             (&RAILS, "Errno::EACCES", "Permission denied @ rb_sysopen - /etc/shop.key", "/etc/shop.key, which belongs to root", "ls -ld /etc/shop.key"),
             (&RAILS, "Errno::EROFS", "Read-only file system @ rb_sysopen - /srv/app/tmp/x", "tmp/x is on a read-only file system", "-"),
             (&RAILS, "Errno::ENOSPC", "No space left on device @ io_write - /srv/app/log/production.log", "disk", "df -h log"),

@@ -88,12 +88,12 @@ fn gemfile(s: &Symptom, case: &Case) -> Option<Suggestion> {
     if s.is(&["Bundler::ProductionError"])
         || s.says_any(&["The gemspecs for path gems changed", "in frozen mode", "deployment mode"])
     {
-        return Suggestion::run("Gemfile and Gemfile.lock disagree, and Bundler may not change the lock here (frozen). Run this where you develop, and commit Gemfile.lock.", "bundle install");
+        return Suggestion::run("Gemfile and Gemfile.lock disagree, and Bundler may not change the lock here (frozen). Run this on your development machine, and commit Gemfile.lock.", "bundle install");
     }
     if s.is(&["Bundler::PathError"]) {
         let path = s.after("The path `", &['`']).unwrap_or("of a gem");
         return Suggestion::say(format!(
-            "The Gemfile takes a gem from the path {path}, which is not there. {}",
+            "The Gemfile has a gem with the path {path}, which does not exist. {}",
             if case.has("Gemfile") { "Correct `path:` in the Gemfile." } else { "" }.trim()
         ));
     }
@@ -110,7 +110,7 @@ fn bundler(s: &Symptom) -> Option<Suggestion> {
     }
     let version = s.after("'bundler' (", &[')']).map(|version| format!(":{version}")).unwrap_or_default();
     Suggestion::run(
-        "The app has a Gemfile, but this Ruby has no fitting Bundler.",
+        "The app has a Gemfile, but this Ruby has no suitable Bundler.",
         format!("gem install bundler{version}"),
     )
 }
@@ -124,7 +124,7 @@ fn directory_of_debian(s: &Symptom, case: &Case) -> Option<Suggestion> {
         return None;
     }
     Suggestion::run(
-        format!("Bundler takes {gem} for deleted. If it is one of Debian's gems, it only lacks a directory below {DEBIAN_GEMS}, which may be empty: make those that are missing. Otherwise run `bundle install` without --local."),
+        format!("Bundler treats {gem} as deleted. If it is a Debian package, it only lacks a directory below {DEBIAN_GEMS}: create the missing directories; they may be empty. Otherwise run `bundle install` without --local."),
         MAKE_DIRECTORIES,
     )
 }
@@ -134,13 +134,13 @@ fn missing_gem(s: &Symptom, case: &Case) -> Option<Suggestion> {
         s.message.split_once(" is not part of the bundle").and_then(|(before, _)| before.split_whitespace().last())
     {
         return Suggestion::run(
-            format!("The app needs {gem}, but its Gemfile does not name it."),
+            format!("The app needs {gem}, but it is not in the Gemfile."),
             format!("bundle add {}", shell(gem)),
         );
     }
     if s.says("You have already activated") {
         let gem = s.after("You have already activated ", &[',']).unwrap_or("a gem");
-        return Suggestion::run(format!("{gem} was loaded before Bundler could choose the version in Gemfile.lock. Look for a `require` before `bundler/setup` (RUBYOPT, config/puma.rb), or take the newer version."), "bundle update");
+        return Suggestion::run(format!("{gem} was loaded before Bundler could choose the version in Gemfile.lock. Look for a `require` before `bundler/setup` (RUBYOPT, config/puma.rb), or use the newer version."), "bundle update");
     }
     if s.is(&["Bundler::VersionConflict", "Bundler::SolveFailure"]) {
         return Suggestion::run(
@@ -197,7 +197,7 @@ fn native(s: &Symptom, case: &Case) -> Option<Suggestion> {
         let package = LIBRARIES.iter().find(|(name, _)| library.starts_with(name));
         return match package {
             Some((_, package)) => Suggestion::run(text, format!("apt-get install {package}")),
-            None => Suggestion::say(format!("{text} `apt-file search {library}` tells its package.")),
+            None => Suggestion::say(format!("{text} `apt-file search {library}` finds its package.")),
         };
     }
     let other_ruby = s.says_any(&["incompatible library version", "undefined symbol"]);
@@ -207,7 +207,7 @@ fn native(s: &Symptom, case: &Case) -> Option<Suggestion> {
         return None;
     }
     let command = if case.has("Gemfile") { "bundle pristine" } else { "gem pristine --all" };
-    Suggestion::run("A gem's native extension was built for another Ruby or not at all: build it again.", command)
+    Suggestion::run("A gem's native extension was built for another Ruby, or not at all: build it again.", command)
 }
 
 fn load_error(s: &Symptom, case: &Case) -> Option<Suggestion> {
@@ -225,14 +225,14 @@ fn load_error(s: &Symptom, case: &Case) -> Option<Suggestion> {
             ));
         }
         return Suggestion::say(format!(
-            "The file {name} is not there: is its name right, and was it deployed?{place}"
+            "The file {name} is missing. Check its name, and that it was deployed.{place}"
         ));
     }
     let gem = gem_of(file);
     if ONCE_STDLIB.contains(&gem.as_str()) {
         let text = format!("{gem} no longer comes with Ruby itself");
         return match case.has("Gemfile") {
-            true => Suggestion::run(format!("{text}; the Gemfile must name it."), format!("bundle add {gem}")),
+            true => Suggestion::run(format!("{text}; add it to the Gemfile."), format!("bundle add {gem}")),
             false => Suggestion::run(format!("{text}; install it as a gem."), format!("gem install {gem}")),
         };
     }
@@ -242,7 +242,10 @@ fn load_error(s: &Symptom, case: &Case) -> Option<Suggestion> {
             format!("bundle add {}", shell(&gem)),
         );
     }
-    Suggestion::run(format!("No installed gem has the file `{file}`; probably the gem {gem} is missing, and there is no Gemfile that would name it."), format!("gem install {}", shell(&gem)))
+    Suggestion::run(
+        format!("No installed gem has the file `{file}`; probably the gem {gem} is missing (the app has no Gemfile)."),
+        format!("gem install {}", shell(&gem)),
+    )
 }
 
 /// The gem that most likely holds a required file.
@@ -286,23 +289,23 @@ mod tests {
             (&RAILS, "Bundler::GemNotFound", "Could not find gem 'foo (~> 1)' in locally installed gems.", "foo (~> 1) is in the Gemfile", "bundle install"),
             (&RACK, "Gem::MissingSpecError", "Could not find 'roda' (>= 0) among 80 total gem(s)", "The gem roda is not installed", "gem install roda"),
             (&BUNDLED, "LoadError", "cannot load such file -- roda", "the Gemfile lacks roda", "bundle add roda"),
-            (&RACK, "LoadError", "cannot load such file -- sinatra/base", "there is no Gemfile", "gem install sinatra"),
+            (&RACK, "LoadError", "cannot load such file -- sinatra/base", "the app has no Gemfile", "gem install sinatra"),
             (&RACK, "LoadError", "cannot load such file -- active_record", "the gem activerecord is missing", "gem install activerecord"),
             (&BUNDLED, "LoadError", "cannot load such file -- csv", "no longer comes with Ruby", "bundle add csv"),
             (&BUNDLED, "LoadError", "cannot load such file -- net/smtp", "net-smtp no longer comes", "bundle add net-smtp"),
-            (&RAILS, "LoadError", "cannot load such file -- /srv/app/lib/beer", "The file lib/beer is not there", "-"),
-            (&RACK, "LoadError", "cannot load such file -- bundler/setup", "no fitting Bundler", "gem install bundler"),
-            (&RAILS, "Gem::GemNotFoundException", "Could not find 'bundler' (2.4.1) required by your /srv/app/Gemfile.lock.", "no fitting Bundler", "gem install bundler:2.4.1"),
+            (&RAILS, "LoadError", "cannot load such file -- /srv/app/lib/beer", "The file lib/beer is missing", "-"),
+            (&RACK, "LoadError", "cannot load such file -- bundler/setup", "no suitable Bundler", "gem install bundler"),
+            (&RAILS, "Gem::GemNotFoundException", "Could not find 'bundler' (2.4.1) required by your /srv/app/Gemfile.lock.", "no suitable Bundler", "gem install bundler:2.4.1"),
             (&RAILS, "Bundler::Dsl::DSLError", "\n[!] There was an error parsing `Gemfile`: syntax error. Bundler cannot continue.\n\n #  from /srv/app/Gemfile:4\n", "near line 4", "bundle check"),
             (&RACK, "Bundler::GemfileNotFound", "Could not locate Gemfile", "no Gemfile", "bundle init"),
             (&RAILS, "Bundler::ProductionError", "You are trying to install in deployment mode after changing your Gemfile.", "disagree", "bundle install"),
-            (&RAILS, "Gem::LoadError", "pg is not part of the bundle. Add it to your Gemfile.", "does not name it", "bundle add pg"),
+            (&RAILS, "Gem::LoadError", "pg is not part of the bundle. Add it to your Gemfile.", "it is not in the Gemfile", "bundle add pg"),
             (&RAILS, "Gem::LoadError", "You have already activated rack 3.0, but your Gemfile requires rack 2.2.", "rack 3.0 was loaded before", "bundle update"),
             (&RAILS, "LoadError", "libpq.so.5: cannot open shared object file: No such file or directory - /x/pg_ext.so", "libpq.so.5", "apt-get install libpq5"),
             (&RAILS, "LoadError", "cannot load such file -- sqlite3/sqlite3_native", "built for another Ruby", "bundle pristine"),
             (&RAILS, "LoadError", "incompatible library version - /x/bcrypt_ext.so", "built for another Ruby", "bundle pristine"),
-            (&DEBIAN, "Bundler::GemNotFound", "Could not find rotp-6.2.0.gem for installation", "Bundler takes rotp-6.2.0 for deleted", MAKE_DIRECTORIES),
-            (&DEBIAN, "Bundler::InstallError", "Bundler::GemNotFound: Could not find rotp-6.2.0.gem for installation\nAn error occurred", "Bundler takes rotp-6.2.0 for deleted", MAKE_DIRECTORIES),
+            (&DEBIAN, "Bundler::GemNotFound", "Could not find rotp-6.2.0.gem for installation", "Bundler treats rotp-6.2.0 as deleted", MAKE_DIRECTORIES),
+            (&DEBIAN, "Bundler::InstallError", "Bundler::GemNotFound: Could not find rotp-6.2.0.gem for installation\nAn error occurred", "Bundler treats rotp-6.2.0 as deleted", MAKE_DIRECTORIES),
             (&RAILS, "Bundler::GemNotFound", "Could not find rotp-6.2.0.gem for installation", "rotp-6.2.0.gem is in the Gemfile", "bundle install"),
             (&RAILS, "Bundler::GitError", "The git source https://example.org/x is not yet checked out.", "not checked out", "bundle install"),
         ] {

@@ -12,7 +12,7 @@ use crate::startup_report::{
 use std::time::Duration;
 
 pub fn out_of_memory() -> Option<Suggestion> {
-    Suggestion::run("Killed without a word is nearly always the work of the kernel: the machine (or the container's limit) is out of memory. Fewer workers (`-w 1`) or more memory help.", "dmesg | grep -iE 'killed process|out of memory'")
+    Suggestion::run("Nearly always the kernel killed the process because the machine (or the container's limit) is out of memory. Use fewer workers (`-w 1`) or more memory.", "dmesg | grep -iE 'killed process|out of memory'")
 }
 
 /// By a signal, its own or a shell's (128 + signal).
@@ -23,10 +23,10 @@ pub fn killed(signal: Option<i32>, status: Option<i32>, case: &Case) -> Option<S
             let library = case.report.output.iter().rev().find_map(|line| native_library(line));
             let library = library.map(|name| format!(" The output names {name}.")).unwrap_or_default();
             let command = if case.has("Gemfile") { "bundle pristine" } else { "gem pristine --all" };
-            Suggestion::run(format!("Ruby crashed (SIG{}), which is nearly always a gem's native extension that does not fit this Ruby or a library of the system: build them again.{library}", signal_name(signal)), command)
+            Suggestion::run(format!("Ruby crashed (SIG{}), nearly always because a gem's native extension does not fit this Ruby or a system library: build the extensions again.{library}", signal_name(signal)), command)
         }
-        1 | 2 | 3 | 15 => Suggestion::say("Somebody (or the service manager) ended the app's process while it was starting. Reload to start it again."),
-        24 | 25 => Suggestion::run("A limit of the shell or service manager ended the process.", "ulimit -a"),
+        1 | 2 | 3 | 15 => Suggestion::say("A signal from a user or the service manager ended the app's process while it was starting. Reload to start it again."),
+        24 | 25 => Suggestion::run("A resource limit of the shell or service manager ended the process.", "ulimit -a"),
         _ => None,
     }
 }
@@ -53,9 +53,9 @@ pub fn exit_by_exception(s: &Symptom, case: &Case) -> Option<Suggestion> {
 
 pub fn exited(status: Option<i32>, case: &Case) -> Option<Suggestion> {
     match status? {
-        127 => Suggestion::run("The program to start was not found: is Ruby (or the wrapper that paceline.toml names as `ruby`) installed?", "ruby --version"),
-        126 => Suggestion::say("The program that paceline.toml names as `ruby` can't be run: check its mode, and that it is a program."),
-        status if case.report.output.is_empty() => Suggestion::say(format!("The app's process ended with status {status} and printed nothing: look for `exit!`, `exec` or `Process.daemon` in what it loads.")),
+        127 => Suggestion::run("The program to start was not found: is Ruby (or the program that `ruby` in paceline.toml names) installed?", "ruby --version"),
+        126 => Suggestion::say("The program that `ruby` in paceline.toml names can't be run: check that it is a program and is executable."),
+        status if case.report.output.is_empty() => Suggestion::say(format!("The app's process ended with status {status} and printed nothing: look for `exit!`, `exec` or `Process.daemon` in the code that it loads.")),
         _ => Suggestion::say("The app itself ended its process while it was loading (`exit`, `abort`). What it printed before usually says why."),
     }
 }
@@ -63,7 +63,7 @@ pub fn exited(status: Option<i32>, case: &Case) -> Option<Suggestion> {
 pub fn timed_out(after: Duration, case: &Case) -> Option<Suggestion> {
     let doing = match case.report.failed_step() {
         Some(Step::Bundler) => "Bundler was still setting up gems",
-        Some(Step::Preload) => "it was still loading its code ahead",
+        Some(Step::Preload) => "it was still eager-loading its code",
         Some(Step::Fork | Step::Ready) => "its workers were not ready: look at the boot hooks (on_worker_boot)",
         _ => "it was still loading",
     };
@@ -72,7 +72,7 @@ pub fn timed_out(after: Duration, case: &Case) -> Option<Suggestion> {
 
 /// It started, and does not answer well.
 pub fn unready(path: &str) -> Option<Suggestion> {
-    Suggestion::say(format!("The code loads, but {path} is not answered well; the application's own log may say more. Another page is asked for with `ready_path` in paceline.toml, none with `ready_path = \"off\"`."))
+    Suggestion::say(format!("The code loads, but the ready check of {path} failed. See the application's own log. `ready_path` in paceline.toml selects another page; `ready_path = \"off\"` turns the check off."))
 }
 
 /// What the front could not do.
@@ -90,7 +90,7 @@ pub fn system(doing: &str, error: &str, case: &Case) -> Option<Suggestion> {
         .and_then(|port| port.trim_end_matches(['`', '\'', '"']).parse::<u16>().ok());
     match () {
         () if error.contains("would run as root") => Suggestion::run(
-            "A hole in an application that runs as root is a hole in the machine. Name a user for it (`user` in paceline.toml, --user or PACELINE_USER), or give the application's files to one.",
+            "If an application runs as root, a security hole in it exposes the whole machine. Set a user for it (`user` in paceline.toml, --user or PACELINE_USER), or change the owner of the application's files.",
             "paceline --user deploy",
         ),
         () if error.contains("in use") => services::port_taken(port, case),
@@ -104,7 +104,7 @@ pub fn system(doing: &str, error: &str, case: &Case) -> Option<Suggestion> {
             Suggestion::run("The limit of open files is too low.", "ulimit -n 65536")
         }
         () if error.contains("allocate memory") || error.contains("temporarily unavailable") => {
-            Suggestion::run("The machine has no memory or processes left for another process.", "free -m; ulimit -u")
+            Suggestion::run("The machine has no memory left, or has reached its limit of processes.", "free -m; ulimit -u")
         }
         () if doing.contains("ruby") && error.contains("No such file") => Suggestion::run(
             "Ruby was not found: install it, or name it in paceline.toml (`ruby = \"/path/to/ruby\"`).",
@@ -112,8 +112,8 @@ pub fn system(doing: &str, error: &str, case: &Case) -> Option<Suggestion> {
         ),
         () if error.contains("No such file") => {
             let what =
-                path.map(|path| case.below_root(path.as_ref())).unwrap_or_else(|| "What the server needs".into());
-            Suggestion::say(format!("{what} is not there: check the path."))
+                path.map(|path| case.below_root(path.as_ref())).unwrap_or_else(|| "A file that the server needs".into());
+            Suggestion::say(format!("{what} does not exist: check the path."))
         }
         () => None,
     }
@@ -163,7 +163,7 @@ mod tests {
             (
                 "listen on 127.0.0.1:3000",
                 "Address already in use (os error 98)",
-                "taken by puma (pid 4711)",
+                "in use by puma (pid 4711)",
                 "paceline -p 3001",
             ),
             ("listen on [::]:80", "Permission denied (os error 13)", "ports below 1024", "paceline -p 3000"),
@@ -178,10 +178,10 @@ mod tests {
             (
                 "choose a user for the application",
                 "it would run as root, the owner of /srv/app/config.ru: set `user = \"deploy\"`",
-                "Name a user for it",
+                "Set a user for it",
                 "paceline --user deploy",
             ),
-            ("open /srv/app", "No such file or directory (os error 2)", "is not there", "-"),
+            ("open /srv/app", "No such file or directory (os error 2)", "does not exist", "-"),
         ] {
             check(
                 suggest_with(

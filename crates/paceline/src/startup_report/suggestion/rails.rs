@@ -46,7 +46,7 @@ fn secrets(s: &Symptom, case: &Case) -> Option<Suggestion> {
         "ActiveSupport::EncryptedFile::InvalidKeyLengthError",
         "OpenSSL::Cipher::CipherError",
     ]) {
-        return Suggestion::run("The app's credentials do not open with the key in config/master.key or RAILS_MASTER_KEY: it is the key of other credentials, or was copied with something missing.", case.rails("credentials:show"));
+        return Suggestion::run("The key in config/master.key or RAILS_MASTER_KEY does not open the app's credentials: it belongs to other credentials, or is incomplete.", case.rails("credentials:show"));
     }
     None
 }
@@ -60,7 +60,7 @@ fn assets(s: &Symptom, case: &Case) -> Option<Suggestion> {
     }
     if s.says("app/assets/config/manifest.js") {
         return Suggestion::run(
-            "Sprockets wants a manifest that says what to compile, and the app has none.",
+            "Sprockets needs a manifest of the assets to compile, and the app has none.",
             "mkdir -p app/assets/config && echo '//= link_tree ../images' > app/assets/config/manifest.js",
         );
     }
@@ -89,7 +89,7 @@ fn variables(s: &Symptom) -> Option<Suggestion> {
     }
     let name = s.after("key not found: \"", &['"'])?;
     let variable = name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
-    let text = format!("The app wants the environment variable {name}, which is not set. Set it where Paceline is started, or for this app in paceline.toml: `env = {{ {name} = \"...\" }}`.");
+    let text = format!("The app needs the environment variable {name}, which is not set. Set it where you start Paceline, or for this app in paceline.toml: `env = {{ {name} = \"...\" }}`.");
     variable.then(|| Suggestion::run(text, format!("{}=... paceline", shell(name)))).flatten()
 }
 
@@ -102,7 +102,7 @@ fn loading(s: &Symptom, case: &Case) -> Option<Suggestion> {
             .unwrap_or_else(|| "The file".into());
         let constant = s.after("to define constant ", &[',', ' ']).unwrap_or("its constant");
         return Suggestion::run(
-            format!("By its name, {file} must define {constant}, and it does not: rename one of them."),
+            format!("Because of its name, {file} must define {constant}, but it does not: rename one of them."),
             case.rails("zeitwerk:check"),
         );
     }
@@ -111,7 +111,7 @@ fn loading(s: &Symptom, case: &Case) -> Option<Suggestion> {
         return Suggestion::run("This Rails does not load Ruby's logger itself: add `require \"logger\"` above `require \"rails\"` in config/boot.rb, or keep concurrent-ruby below 1.3.5.", "bundle add concurrent-ruby --version '< 1.3.5'");
     }
     if s.says("missing run or map statement") {
-        return Suggestion::say("config.ru ends without saying what to run: add a line such as `run MyApp`.");
+        return Suggestion::say("config.ru does not run an application: add a line such as `run MyApp`.");
     }
     None
 }
@@ -133,7 +133,7 @@ mod tests {
             (&RAILS, "ArgumentError", "Missing `secret_key_base` for 'production' environment, set this string with `bin/rails credentials:edit`", "SECRET_KEY_BASE=$(bin/rails secret)", format!("{prepare} credentials:edit")),
             (&LOCKED, "ArgumentError", "Missing `secret_key_base` for 'production' environment", "RAILS_MASTER_KEY", "-".into()),
             (&RAILS, "ActiveSupport::EncryptedFile::MissingKeyError", "Missing encryption key to decrypt file with.", "config/master.key", "-".into()),
-            (&RAILS, "ActiveSupport::MessageEncryptor::InvalidMessage", "ActiveSupport::MessageEncryptor::InvalidMessage", "do not open", format!("{prepare} credentials:show")),
+            (&RAILS, "ActiveSupport::MessageEncryptor::InvalidMessage", "ActiveSupport::MessageEncryptor::InvalidMessage", "does not open", format!("{prepare} credentials:show")),
             (&RAILS, "ExecJS::RuntimeUnavailable", "Could not find a JavaScript runtime.", "JavaScript runtime", "apt-get install nodejs".into()),
             (&RAILS, "Sprockets::Rails::Helper::AssetNotPrecompiled", "Asset `x.css` was not declared", "not been compiled", format!("{prepare} assets:precompile")),
             (&RAILS, "Sprockets::Railtie::ManifestNeededError", "Expected to find a manifest file in `app/assets/config/manifest.js`", "manifest", "mkdir -p app/assets/config && echo '//= link_tree ../images' > app/assets/config/manifest.js".into()),

@@ -24,7 +24,7 @@ pub fn rule(s: &Symptom, case: &Case) -> Option<Suggestion> {
     let running = version_of(&case.report.versions)?;
     let differs = minor(&wanted)? != minor(running)?;
     if differs && case.has(".ruby-version") && s.is(&["SyntaxError", "NoMethodError"]) {
-        return other_ruby(format!(".ruby-version asks for Ruby {wanted}, and this is Ruby {running}, which may not know what the code uses."), &wanted, case);
+        return other_ruby(format!(".ruby-version asks for Ruby {wanted}, and this is Ruby {running}, which may lack features that the code uses."), &wanted, case);
     }
     None
 }

@@ -35,10 +35,10 @@ pub fn rule(s: &Symptom, case: &Case) -> Option<Suggestion> {
             );
         }
         let place = place.map(|place| format!(" at {place}")).unwrap_or_default();
-        return Suggestion::say(format!("While it booted, the app wanted to speak to a server{place}, and nothing answers there: start it, or correct the address."));
+        return Suggestion::say(format!("While it booted, the app tried to connect to a server{place} that does not answer: start the server, or correct the address."));
     }
     if s.is(&["SocketError", "Socket::ResolutionError"]) {
-        return Suggestion::say("While it booted, the app looked up a host name that does not exist: correct the address, or the machine's name service.");
+        return Suggestion::say("While it booted, the app looked up a host name that does not exist: correct the address, or the machine's DNS settings.");
     }
     None
 }
@@ -71,8 +71,8 @@ pub fn port_taken(port: Option<u16>, case: &Case) -> Option<Suggestion> {
     };
     let other = if port == 3000 { 3001 } else { 3000 };
     let text = match case.seen.port_holder(port) {
-        Some(holder) => format!("Port {port} is taken by {holder}: stop it, or choose another port."),
-        None => format!("Port {port} is taken by another program: stop it, or choose another port. (As root, `ss -ltnp` tells which.)"),
+        Some(holder) => format!("Port {port} is in use by {holder}: stop it, or choose another port."),
+        None => format!("Port {port} is in use by another program: stop it, or choose another port. (As root, `ss -ltnp` shows the program.)"),
     };
     Suggestion::run(text, format!("paceline -p {other}"))
 }
@@ -85,7 +85,7 @@ mod tests {
     #[rustfmt::skip]
     fn other_servers() {
         for (class, message, text, command) in [
-            ("Errno::EADDRINUSE", "Address already in use - bind(2) for \"127.0.0.1\" port 3000", "Port 3000 is taken by puma (pid 4711)", "paceline -p 3001"),
+            ("Errno::EADDRINUSE", "Address already in use - bind(2) for \"127.0.0.1\" port 3000", "Port 3000 is in use by puma (pid 4711)", "paceline -p 3001"),
             ("Errno::EADDRINUSE", "Address already in use - bind(2) for \"::1\" port 8080", "ss -ltnp", "paceline -p 3000"),
             ("Errno::EADDRINUSE", "Address already in use", "already listens", "-"),
             ("Redis::CannotConnectError", "Connection refused - connect(2) for 127.0.0.1:6379", "Redis does not answer", "systemctl start redis-server"),
