@@ -21,7 +21,7 @@ class ControlUrlTest < Minitest::Test
     server.get("/")
     purge = Net::HTTP::Post.new("/cache/purge", "Content-Type" => "application/json")
     purge.body = '{"all":true}'
-    assert_equal ["403", "what changes anything needs a token: set control_token, or use the control socket"], refusal(ask(server, purge))
+    assert_equal ["403", "this request changes something and needs a token: set control_token, or use the control socket"], refusal(ask(server, purge))
     assert_equal "403", ask(server, Net::HTTPGenericRequest.new("PURGE", false, true, "/")).code
     # Nothing is gone, and the socket needs no token.
     assert_equal 1, control(server, "/cache/stats")["responses"]

@@ -83,7 +83,7 @@ class LogTest < Minitest::Test
     assert_equal ["output"], log(server, "--event", "output").lines.map { |line| line.split[2] }.uniq
     refute_includes log(server, "--site", name), "Listening"
     assert_equal %w[listening], log(server, "--event", "listening", "--json").lines.map { |line| JSON.parse(line)["event"] }
-    assert_match(/no event is named "nonsense"; there are listening, /, log(server, "--event", "nonsense", ends: 1))
+    assert_match(/unknown event "nonsense"; the events are listening, /, log(server, "--event", "nonsense", ends: 1))
   end
 
   def test_following

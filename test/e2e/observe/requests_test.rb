@@ -120,6 +120,6 @@ class RequestsTest < Minitest::Test
       eventually("it to be gone") { line.call.empty? }
       Process.kill(:TERM, watching.pid)
     end
-    assert_equal ["no current requests\n", 0], command(server, "requests")
+    assert_equal ["no requests in progress\n", 0], command(server, "requests")
   end
 end

@@ -25,7 +25,7 @@ pub fn post_mortem(incident: &Incident, zone: &TimeZone) -> String {
             }
         }
     };
-    part("What came of it", incident.after.clone());
+    part("Outcome", incident.after.clone());
     let requests = incident.requests.iter().map(|request| {
         let thread = if request.thread == 0 { String::new() } else { format!("thread {}  ", request.thread) };
         let outcome = if request.outcome.is_empty() { String::new() } else { format!("  {}", request.outcome) };
@@ -37,15 +37,15 @@ pub fn post_mortem(incident: &Incident, zone: &TimeZone) -> String {
             request.id
         )
     });
-    part("Requests in its hands", requests.collect());
+    part("Requests in progress", requests.collect());
     let backtraces = incident.backtraces.iter().flat_map(|backtrace| {
         let lines = backtrace.lines.iter().map(|line| format!("  {line}"));
         std::iter::once(format!("thread {}", backtrace.thread)).chain(lines)
     });
-    part("Where its threads were", backtraces.collect());
+    part("Backtraces of its threads", backtraces.collect());
     part("Its memory", curve(&incident.memory).into_iter().collect());
     part("Why it did not start", incident.report.iter().flat_map(|report| report.lines().map(str::to_owned)).collect());
-    part("The last lines of the log", incident.log.clone());
+    part("Last lines of the log", incident.log.clone());
     text
 }
 
@@ -155,20 +155,20 @@ mod tests {
 shop: GET /slow ran for 60 s
   2023-11-14 22:13:20 · timed-out · worker 2 of generation 3, pid 4711, lived 1 min 15 s · id 1a2b3c4d
 
-What came of it
+Outcome
   the worker was replaced
 
-Requests in its hands
+Requests in progress
   thread 1  GET /slow\u{fffd}[2J  after 1 min 0 s  answered 504  (id r1)
 
-Where its threads were
+Backtraces of its threads
   thread 1
     app.rb:3:in `sleep'
 
 Its memory
   ▂▄▆█  1.0 MB to 4.0 MB within 3 min 0 s
 
-The last lines of the log
+Last lines of the log
   [shop.2] hello
 ";
         assert_eq!(post_mortem(&sample(), &TimeZone::UTC), wanted);

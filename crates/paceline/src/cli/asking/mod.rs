@@ -88,7 +88,7 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "requests",
-        about: "List current requests; --backtrace prints the Ruby backtrace of one",
+        about: "List requests in progress; --backtrace prints the Ruby backtrace of one",
         command: || where_it_is(requests::requests()),
         run: requests::run,
     },

@@ -30,7 +30,7 @@ const LONGEST: usize = 80;
 pub fn requests() -> Command {
     Command::new("requests")
         .bin_name("paceline requests")
-        .about("Lists the running server's current requests, the oldest first")
+        .about("Lists the running server's requests in progress, the oldest first")
         .after_help(AFTER)
         .arg(switch("watch").short('w').help("Repeat every second, until Ctrl-C").conflicts_with("backtrace"))
         .arg(switch("json").help("Print JSON; with --watch one line per second"))
@@ -82,7 +82,7 @@ fn seconds(value: &Value) -> String {
 fn page(answer: &Value) -> String {
     let requests: Vec<_> = answer["requests"].as_array().into_iter().flatten().collect();
     if requests.is_empty() {
-        return "no current requests\n".into();
+        return "no requests in progress\n".into();
     }
     let sites = requests.iter().any(|one| one["site"] != requests[0]["site"]);
     let mut rows = vec![["number", "age", "step", "for", "worker", "client", "request"].map(str::to_owned)];
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_table() {
-        assert_eq!(page(&json!({ "requests": [] })), "no current requests\n");
+        assert_eq!(page(&json!({ "requests": [] })), "no requests in progress\n");
         let mut queued = request();
         for (name, value) in [
             ("number", json!(5)),

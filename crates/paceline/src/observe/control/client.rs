@@ -68,7 +68,7 @@ pub fn ask_patiently(
 fn understood(answer: &[u8]) -> Result<Value, Failed> {
     let mut fields = [httparse::EMPTY_HEADER; 32];
     let mut head = httparse::Response::new(&mut fields);
-    let no_answer = || Failed::Broken("what answers there is no Paceline".into());
+    let no_answer = || Failed::Broken("the program that answers there is not Paceline".into());
     let Ok(httparse::Status::Complete(end)) = head.parse(answer) else { return Err(no_answer()) };
     let value: Value = serde_json::from_slice(&answer[end..]).map_err(|_| no_answer())?;
     match head.code {

@@ -59,7 +59,7 @@ pub async fn icon() -> Answered {
 /// GET /events.
 pub async fn events(asked: Asked, server: Arc<Front>) -> Answered {
     let Some(place) = server.samples.place() else {
-        let why = "too many watch the dashboard already".into();
+        let why = "too many dashboards are open already: close one".into();
         return Err(Refusal { status: StatusCode::SERVICE_UNAVAILABLE, why });
     };
     let (site, span) = wanted(&asked.head);

@@ -75,16 +75,19 @@ impl Gate {
         match (has_cookie(head, cookie), reads) {
             (true, true) => Ok(()),
             (true, false) => {
-                no(StatusCode::FORBIDDEN, "what changes anything needs the header Authorization: Bearer TOKEN")
+                no(StatusCode::FORBIDDEN, "this request changes something: send the header Authorization: Bearer TOKEN")
             }
-            (false, _) => Err(Box::new(closed(head, "the token is asked for: Authorization: Bearer TOKEN"))),
+            (false, _) => {
+                Err(Box::new(closed(head, "a token is required: send the header Authorization: Bearer TOKEN")))
+            }
         }
     }
 
     fn check(&self, given: &str, from: IpAddr, now: Instant) -> Result<(), Box<Response<Body>>> {
         let mut guesses = self.guesses.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(wait) = guesses.wait(from, now) {
-            let mut answer = refusal(StatusCode::TOO_MANY_REQUESTS, "too many wrong tokens came from this address");
+            let mut answer =
+                refusal(StatusCode::TOO_MANY_REQUESTS, "too many wrong tokens from this address: try again later");
             answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
             return Err(Box::new(answer));
         }
@@ -92,7 +95,7 @@ impl Gate {
             return Ok(());
         }
         guesses.wrong(from, now);
-        let mut answer = refusal(StatusCode::UNAUTHORIZED, "this token is not the right one");
+        let mut answer = refusal(StatusCode::UNAUTHORIZED, "wrong token: use the server's control_token");
         answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         Err(Box::new(answer))
     }
@@ -104,18 +107,18 @@ fn free(head: &Parts, reads: bool) -> Result<(), Box<Response<Body>>> {
     let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let named = head.uri.authority().map(|authority| authority.as_str());
     if !host.or(named).is_some_and(is_loopback) || !named.is_none_or(is_loopback) {
-        return no(StatusCode::FORBIDDEN, "this host name is not known here: ask as localhost, or set control_token");
+        return no(StatusCode::FORBIDDEN, "unknown host name: use localhost, or set control_token");
     }
     let said = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
     let elsewhere = matches!(said("sec-fetch-site"), "cross-site" | "same-site");
     if elsewhere && said("sec-fetch-mode") != "navigate" {
-        return no(StatusCode::FORBIDDEN, "a page of another site has asked this");
+        return no(StatusCode::FORBIDDEN, "requests from pages of other sites are refused");
     }
     match reads {
         true => Ok(()),
         false => no(
             StatusCode::FORBIDDEN,
-            "what changes anything needs a token: set control_token, or use the control socket",
+            "this request changes something and needs a token: set control_token, or use the control socket",
         ),
     }
 }
@@ -172,7 +175,7 @@ fn same(one: &[u8], other: &[u8]) -> bool {
 
 /// To the same address without the token, which then is in no history and no Referer.
 fn entered(cookie: &Cookie, to: &str) -> Response<Body> {
-    let mut answer = whole("text/plain; charset=utf-8", "You may come in.\n");
+    let mut answer = whole("text/plain; charset=utf-8", "Signed in.\n");
     *answer.status_mut() = StatusCode::SEE_OTHER;
     let Cookie { name, value } = cookie;
     let set = HeaderValue::from_str(&format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict"));

@@ -43,13 +43,14 @@ impl Wanted {
             query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")))
         {
             let value = percent_decode_str(value).decode_utf8_lossy();
-            let number = || value.parse::<u64>().map_err(|_| Refusal::bad(format!("{key} is a number, not {value:?}")));
+            let number =
+                || value.parse::<u64>().map_err(|_| Refusal::bad(format!("{key} must be a number, not {value:?}")));
             match key {
                 "after" => wanted.after = number()?,
                 "most" => wanted.most = usize::try_from(number()?).unwrap_or(usize::MAX),
                 "event" => wanted.events.push(named(&value)?),
                 "site" => wanted.site = Some(value.into_owned()),
-                _ => return Err(Refusal::bad(format!("after, most, event and site can be asked for, not {key:?}"))),
+                _ => return Err(Refusal::bad(format!("unknown parameter {key:?}: use after, most, event and site"))),
             }
         }
         Ok(wanted)
@@ -69,7 +70,7 @@ impl Wanted {
 fn named(name: &str) -> Result<Name, Refusal> {
     Name::ALL.iter().find(|event| event.name() == name).copied().ok_or_else(|| {
         let all: Vec<_> = Name::ALL.iter().map(|event| event.name()).collect();
-        Refusal::bad(format!("no event is named {name:?}; there are {}", all.join(", ")))
+        Refusal::bad(format!("unknown event {name:?}; the events are {}", all.join(", ")))
     })
 }
 
@@ -115,9 +116,9 @@ mod tests {
         }
         assert_eq!(of_line(&lines[0])["text"], "text");
         for (query, told) in [
-            ("after=x", "after is a number"),
-            ("event=x", "no event is named \"x\"; there are listening"),
-            ("x=1", "not \"x\""),
+            ("after=x", "after must be a number"),
+            ("event=x", "unknown event \"x\"; the events are listening"),
+            ("x=1", "unknown parameter \"x\""),
         ] {
             assert!(Wanted::of(query).unwrap_err().why.contains(told), "{query}");
         }

@@ -106,7 +106,8 @@ impl Control {
         control.try_open().map_err(|why| control.told(&why)).or_else(|why| match control.named {
             true => Err(why),
             false => {
-                control.notice = Some(format!("{why}; there is none (another place: --control PATH)"));
+                control.notice =
+                    Some(format!("{why}; there is no control socket (set another path with --control PATH)"));
                 Ok(())
             }
         })?;

@@ -48,25 +48,32 @@ fn server_itself(text: &mut Exposition, server: &Front) {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     text.family("paceline_build_info", Type::Gauge, "Always 1; the label is the version.").sample(&version, 1);
     let began = server.began.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
-    text.family("process_start_time_seconds", Type::Gauge, "When the server began, Unix time.").sample(&[], began);
+    text.family("process_start_time_seconds", Type::Gauge, "When the server started, Unix time.").sample(&[], began);
     let ready = u8::from(server.readiness() == Readiness::Ready);
-    text.family("paceline_ready", Type::Gauge, "1 when requests should be sent here.").sample(&[], ready);
+    text.family("paceline_ready", Type::Gauge, "1 when the server should get requests.").sample(&[], ready);
     let (accepted, refused) = server.connections.counted();
     let open = server.connections.open();
-    text.family("paceline_connections", Type::Gauge, "Connections of clients that are open.").sample(&[], open);
-    text.family("paceline_connections_accepted_total", Type::Counter, "Connections that were let in.")
-        .sample(&[], accepted);
-    text.family("paceline_connections_refused_total", Type::Counter, "Connections that were turned away: too many.")
-        .sample(&[], refused);
-    text.family("paceline_body_buffer_bytes", Type::Gauge, "Bodies in the front's memory that wait for somebody.")
-        .sample(&[], BODIES.used());
+    text.family("paceline_connections", Type::Gauge, "Open connections of clients.").sample(&[], open);
+    text.family("paceline_connections_accepted_total", Type::Counter, "Accepted connections.").sample(&[], accepted);
+    text.family(
+        "paceline_connections_refused_total",
+        Type::Counter,
+        "Connections refused because there were too many.",
+    )
+    .sample(&[], refused);
+    text.family(
+        "paceline_body_buffer_bytes",
+        Type::Gauge,
+        "Bytes of bodies in the front's memory that wait for a client or a worker.",
+    )
+    .sample(&[], BODIES.used());
     text.family("paceline_incidents_total", Type::Counter, "Crashes, time-outs, failed starts and the like.")
         .sample(&[], server.incidents.count());
 }
 
 fn traces(text: &mut Exposition, server: &Front) {
     if let Some(tracer) = &server.tracer {
-        text.family("paceline_trace_spans_dropped_total", Type::Counter, "Spans for which there was no room.")
+        text.family("paceline_trace_spans_dropped_total", Type::Counter, "Spans dropped because the buffer was full.")
             .sample(&[], tracer.dropped());
     }
 }
@@ -76,7 +83,7 @@ fn requests(text: &mut Exposition, server: &Front, sites: &[Observed]) {
     let of_sites = sites.iter().map(|one| (one.site.config.name.as_str(), &one.counts));
     let all: Vec<(&str, &Snapshot)> = of_sites.chain([(NOWHERE, &elsewhere)]).collect();
 
-    let help = "Requests, by class of the status and by who answered.";
+    let help = "Requests, by status class and by the part that answered.";
     let mut family = text.family("paceline_requests_total", Type::Counter, help);
     each_kind(&all, |site, kind, counts| {
         for (class, requests) in (1..).zip(counts.of(kind).classes).filter(|(_, requests)| *requests > 0) {
@@ -110,7 +117,7 @@ fn each_kind(all: &[(&str, &Snapshot)], mut tell: impl FnMut(&str, Kind, &Snapsh
 
 fn queue(text: &mut Exposition, sites: &[Observed], under_way: &[Arc<Entry>]) {
     let name = |one: &Observed| one.site.config.name.clone();
-    let help = "Requests under way; not those that the cache answers at once.";
+    let help = "Requests in progress, except those that the cache answers at once.";
     let mut family = text.family("paceline_requests_in_flight", Type::Gauge, help);
     sites.iter().for_each(|one| family.sample(&[("site", &name(one))], one.in_hand));
     let nowhere = under_way.iter().filter(|entry| entry.site.is_none()).count();
@@ -119,7 +126,7 @@ fn queue(text: &mut Exposition, sites: &[Observed], under_way: &[Arc<Entry>]) {
     let apps = || sites.iter().filter_map(|one| Some((one.site.config.name.as_str(), one.threads?, &one.counts)));
     let mut family = text.family("paceline_queue_depth", Type::Gauge, "Requests that wait for a worker thread.");
     apps().for_each(|(site, threads, _)| family.sample(&[("site", site)], threads.waiting));
-    let mut family = text.family("paceline_worker_threads", Type::Gauge, "Worker threads, by what they do.");
+    let mut family = text.family("paceline_worker_threads", Type::Gauge, "Worker threads, by state.");
     for (site, threads, _) in apps() {
         family.sample(&[("site", site), ("state", "busy")], threads.busy);
         family.sample(&[("site", site), ("state", "idle")], threads.idle);
@@ -141,18 +148,18 @@ fn workers(text: &mut Exposition, sites: &[Observed]) {
     };
     let mut family = text.family("paceline_app_ready", Type::Gauge, "1 when a generation of the application serves.");
     apps().for_each(|(site, app)| family.sample(&[("site", &site)], u8::from(app.state == Standing::Ready)));
-    let mut family = text.family("paceline_generation", Type::Gauge, "Number of the generation that serves.");
+    let mut family = text.family("paceline_generation", Type::Gauge, "Number of the serving generation.");
     for (site, app) in apps() {
         app.current().iter().for_each(|current| family.sample(&[("site", &site)], current.number));
     }
-    let mut family = text.family("paceline_workers", Type::Gauge, "Worker processes, by what they do.");
+    let mut family = text.family("paceline_workers", Type::Gauge, "Worker processes, by state.");
     for (site, app) in apps() {
         let count = |wanted| workers_of(&app).filter(|state| *state == wanted).count();
         for state in ["ready", "booting", "leaving"] {
             family.sample(&[("site", &site), ("state", state)], count(state));
         }
     }
-    let mut family = text.family("paceline_workers_wanted", Type::Gauge, "Workers that there should be.");
+    let mut family = text.family("paceline_workers_wanted", Type::Gauge, "Intended number of workers.");
     apps().for_each(|(site, app)| family.sample(&[("site", &site)], app.workers_wanted));
 
     let processes = || {
@@ -161,14 +168,13 @@ fn workers(text: &mut Exposition, sites: &[Observed]) {
             .filter(|one| one.site.app.is_some())
             .map(|one| (&*one.site.config.name, &one.site.metrics.processes))
     };
-    let mut family =
-        text.family("paceline_worker_restarts_total", Type::Counter, "Workers that were replaced, by why.");
+    let mut family = text.family("paceline_worker_restarts_total", Type::Counter, "Replaced workers, by reason.");
     for (site, counts) in processes() {
         for why in Restart::ALL {
             family.sample(&[("site", site), ("reason", why.word())], counts.restarts(why));
         }
     }
-    let help = "Generations that were started, by what became of them.";
+    let help = "Started generations, by result.";
     let mut family = text.family("paceline_generations_total", Type::Counter, help);
     for (site, counts) in processes() {
         let (ready, failed) = counts.generations();
@@ -191,20 +197,20 @@ fn workers_of(app: &Overview) -> impl Iterator<Item = &'static str> + '_ {
 fn cache(text: &mut Exposition, server: &Front, sites: &[Observed]) {
     let used = server.cache.store().usage();
     for (name, help, value) in [
-        ("paceline_cache_bytes", "What the page cache holds in memory.", used.bytes),
-        ("paceline_cache_budget_bytes", "What it may hold.", used.budget),
-        ("paceline_cache_objects", "Responses and directories that it holds.", used.objects),
+        ("paceline_cache_bytes", "Size of the page cache in memory.", used.bytes),
+        ("paceline_cache_budget_bytes", "Size limit of the page cache in memory.", used.budget),
+        ("paceline_cache_objects", "Responses and directories in the page cache.", used.objects),
     ] {
         text.family(name, Type::Gauge, help).sample(&[], value);
     }
-    text.family("paceline_cache_evicted_total", Type::Counter, "What had to make room.").sample(&[], used.evicted);
+    text.family("paceline_cache_evicted_total", Type::Counter, "Evicted entries.").sample(&[], used.evicted);
     if let Some(disk) = server.cache.disk().map(|disk| disk.usage()) {
-        text.family("paceline_cache_disk_bytes", Type::Gauge, "What the page cache holds on disk.")
+        text.family("paceline_cache_disk_bytes", Type::Gauge, "Size of the page cache on disk.")
             .sample(&[], disk.bytes);
     }
     let counted = |one: &Observed| Some((one.site.config.name.clone(), one.site.cache.as_ref()?.counters.all()));
     let counters: Vec<_> = sites.iter().filter_map(counted).collect();
-    let help = "What the page cache answered.";
+    let help = "Requests answered by the page cache.";
     let mut family = text.family("paceline_cache_hits_total", Type::Counter, help);
     for (site, counts) in &counters {
         let hits = counts.iter().find(|(name, _)| name == "hit").map_or(0, |(_, count)| *count);
@@ -231,21 +237,21 @@ fn outbound(text: &mut Exposition, sites: &[(String, BTreeMap<String, Told>)]) {
     type Count = fn(&Told) -> u64;
     let counts: [(&'static str, &str, Count); 3] = [
         ("paceline_outbound_calls_total", "Calls that processes made through the front.", |told| told.calls),
-        ("paceline_outbound_connections_total", "Connections that were opened for them.", |told| told.connections),
+        ("paceline_outbound_connections_total", "Connections opened for outbound calls.", |told| told.connections),
         ("paceline_outbound_repeated_total", "Calls that were sent a second time.", |told| told.repeated),
     ];
     for (name, help, count) in counts {
         let mut family = text.family(name, Type::Counter, help);
         each().for_each(|(site, to, told)| family.sample(&[("site", site), ("upstream", to)], count(told)));
     }
-    let help = "Calls without a response, by why (docs/egress-protocol.md).";
+    let help = "Outbound calls without a response, by reason (docs/egress-protocol.md).";
     let mut family = text.family("paceline_outbound_failures_total", Type::Counter, help);
     for (site, to, told) in each() {
         for (kind, count) in &told.failures {
             family.sample(&[("site", site), ("upstream", to), ("kind", kind)], count);
         }
     }
-    let help = "Time in them, by what for: DNS, connecting and TLS of new connections, waiting for a place, until the head of the response, in all.";
+    let help = "Time in outbound calls, by phase: DNS, connecting and TLS of new connections, waiting for a free connection, until the head of the response, total.";
     let mut family = text.family("paceline_outbound_seconds_total", Type::Counter, help);
     for (site, to, told) in each() {
         let phases = [
@@ -300,12 +306,18 @@ fn measured(processes: Vec<Process>) -> Vec<(Process, Memory)> {
 fn memory(text: &mut Exposition, processes: &[(Process, Memory)]) {
     type Bytes = fn(&Memory) -> u64;
     let families: [(&'static str, &str, Bytes); 4] = [
-        ("paceline_memory_private_bytes", "What a process alone has: without it, it would be free.", |m| {
-            m.private_dirty
-        }),
-        ("paceline_memory_proportional_bytes", "PSS: shared pages divided by those who share them.", |m| m.pss),
-        ("paceline_memory_resident_bytes", "RSS: shared pages in full.", |m| m.rss),
-        ("paceline_memory_swap_bytes", "What of it is in swap.", |m| m.swap),
+        (
+            "paceline_memory_private_bytes",
+            "Memory that only this process uses; it is freed when the process ends.",
+            |m| m.private_dirty,
+        ),
+        (
+            "paceline_memory_proportional_bytes",
+            "PSS: shared pages are divided by the number of processes that share them.",
+            |m| m.pss,
+        ),
+        ("paceline_memory_resident_bytes", "RSS: shared pages count in full.", |m| m.rss),
+        ("paceline_memory_swap_bytes", "Swapped-out memory of the process.", |m| m.swap),
     ];
     for (name, help, bytes) in families {
         let mut family = text.family(name, Type::Gauge, help);

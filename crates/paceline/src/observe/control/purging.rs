@@ -59,14 +59,14 @@ const KEYS: &str = "\"url\", \"tag\", \"prefix\" or \"all\": true";
 
 fn of_json(body: &[u8]) -> Result<Wish, Refusal> {
     let said: Value =
-        serde_json::from_slice(body).map_err(|why| Refusal::bad(format!("the body is no JSON: {why}")))?;
+        serde_json::from_slice(body).map_err(|why| Refusal::bad(format!("the body is not JSON: {why}")))?;
     let Value::Object(said) = said else { return Err(Refusal::bad(format!("the body must be an object with {KEYS}"))) };
     let mut how = How::Drop;
     let mut what = None;
     for (key, value) in &said {
         let text = || match value.as_str() {
             Some(text) if !text.is_empty() => Ok(text),
-            _ => Err(Refusal::bad(format!("\"{key}\" must be a text that is not empty, not {value}"))),
+            _ => Err(Refusal::bad(format!("\"{key}\" must be a non-empty text, not {value}"))),
         };
         let one = match key.as_str() {
             "soft" => {
@@ -81,10 +81,10 @@ fn of_json(body: &[u8]) -> Result<Wish, Refusal> {
             "prefix" => Purge::Prefix(prefix(text()?)?),
             "all" if value == &Value::Bool(true) => Purge::All,
             "all" => return Err(Refusal::bad(format!("\"all\" can only be true, not {value}"))),
-            _ => return Err(Refusal::bad(format!("unknown key \"{key}\"; what is to be purged is {KEYS}"))),
+            _ => return Err(Refusal::bad(format!("unknown key \"{key}\"; use {KEYS}"))),
         };
         if what.replace(one).is_some() {
-            return Err(Refusal::bad(format!("more than one of {KEYS}")));
+            return Err(Refusal::bad(format!("use only one of {KEYS}")));
         }
     }
     let what = what.ok_or_else(|| Refusal::bad(format!("nothing to purge: give {KEYS}")))?;
@@ -105,7 +105,7 @@ fn of_head(head: &Parts) -> Result<Wish, Refusal> {
         _ => {
             let host =
                 head.headers.get(header::HOST).and_then(|host| host.to_str().ok()).filter(|host| !host.is_empty());
-            let host = host.ok_or_else(|| Refusal::bad("which host: give a Host header, or the whole URL"))?;
+            let host = host.ok_or_else(|| Refusal::bad("the host is missing: send a Host header, or the whole URL"))?;
             if !full.starts_with('/') {
                 return Err(Refusal::bad("PURGE takes a URL or a path that begins with /"));
             }
@@ -128,7 +128,7 @@ fn url(text: &str) -> Result<String, Refusal> {
         return Err(wrong("it must begin with http:// or https://"));
     };
     let Some(authority) = uri.authority().filter(|authority| !authority.as_str().contains('@')) else {
-        return Err(wrong("it must name a host and no user"));
+        return Err(wrong("it must have a host and no user name"));
     };
     let path = uri.path_and_query().map_or("/", |full| full.as_str());
     let slash = if path.starts_with('/') { "" } else { "/" };
@@ -147,7 +147,7 @@ fn prefix(text: &str) -> Result<String, Refusal> {
     };
     let rest = &text[known.len()..];
     match rest.find('/') {
-        Some(0) => Err(Refusal::bad(format!("{text:?} names no host"))),
+        Some(0) => Err(Refusal::bad(format!("{text:?} has no host"))),
         Some(slash) => {
             let path = utf8_percent_encode(&rest[slash..], UNSENDABLE).to_string();
             let scheme = known.trim_end_matches("://");
@@ -190,7 +190,7 @@ mod tests {
             ("/a", "must begin with http://"),
             ("shop.test/a", "is no URL"),
             ("ftp://shop.test/", "must begin with http://"),
-            ("http://me:secret@shop.test/", "no user"),
+            ("http://me:secret@shop.test/", "no user name"),
             ("http:///a", "is no URL"),
             ("", "is no URL"),
         ] {
@@ -222,15 +222,15 @@ mod tests {
         let of_url = json(r#"{"url": "http://A/"}"#).unwrap();
         assert_eq!(of_url.what, [Purge::Url("http://a/".into())]);
         for (said, told) in [
-            ("", "no JSON"),
+            ("", "not JSON"),
             ("[]", "must be an object"),
             ("{}", "nothing to purge"),
             (r#"{"soft": true}"#, "nothing to purge"),
             (r#"{"all": false}"#, "can only be true"),
             (r#"{"all": true, "soft": 1}"#, "\"soft\" must be true or false, not 1"),
-            (r#"{"tag": ""}"#, "not empty"),
-            (r#"{"tag": ["a"]}"#, "must be a text"),
-            (r#"{"tag": "a", "url": "http://a/"}"#, "more than one"),
+            (r#"{"tag": ""}"#, "non-empty text"),
+            (r#"{"tag": ["a"]}"#, "must be a non-empty text"),
+            (r#"{"tag": "a", "url": "http://a/"}"#, "use only one"),
             (r#"{"key": "a"}"#, "unknown key \"key\""),
         ] {
             let why = json(said).unwrap_err();
@@ -246,9 +246,9 @@ mod tests {
         let both = purge("/a", &[("host", "Shop.test")]).unwrap();
         assert_eq!(both.what, [url("http://shop.test/a"), url("https://shop.test/a")]);
         for (target, headers, told) in [
-            ("/a", &[][..], "which host"),
+            ("/a", &[][..], "the host is missing"),
             ("/a", &[("host", "a b")], "is no URL"),
-            ("/a", &[("host", "me@shop.test")], "no user"),
+            ("/a", &[("host", "me@shop.test")], "no user name"),
             ("*", &[("host", "shop.test")], "PURGE takes"),
             ("/a", &[("host", "shop.test"), ("soft", "perhaps")], "Soft must be"),
         ] {

@@ -64,7 +64,7 @@ fn request_head(request: &Request<Incoming>) -> http::request::Parts {
 
 async fn pass_on(request: &Request<Incoming>, socket: PathBuf) -> Result<Response<Body>, String> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        let why = "here is only read: use the control socket".into();
+        let why = "this listener is read-only: use the control socket".into();
         return Ok(refused(Refusal { status: StatusCode::FORBIDDEN, why }));
     }
     let stream = UnixStream::connect(socket).await.map_err(|error| error.to_string())?;

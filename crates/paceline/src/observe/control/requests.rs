@@ -34,8 +34,8 @@ pub async fn all(server: Arc<Front>) -> Answered {
 /// GET /requests/NUMBER/backtrace.
 pub async fn backtrace(asked: Asked, server: Arc<Front>) -> Answered {
     let named = asked.head.uri.path().split('/').nth(2).unwrap_or_default();
-    let gone = || refused(StatusCode::NOT_FOUND, format!("request {named} is not under way (any more)"));
-    let number = named.parse().map_err(|_| Refusal::bad(format!("no number of a request: {named}")))?;
+    let gone = || refused(StatusCode::NOT_FOUND, format!("no request {named} is in progress: it may have ended"));
+    let number = named.parse().map_err(|_| Refusal::bad(format!("not the number of a request: {named}")))?;
     let entry = EXCHANGES.find(number).ok_or_else(gone)?;
     let step = entry.step().0.word();
     let not_in_ruby = || {

@@ -40,7 +40,7 @@ pub async fn roll_back(asked: Asked, server: Arc<Front>) -> Answered {
     let applications = applications(&said(&asked.body)?, &server)?;
     let [(name, app)] = &*applications else {
         let names: Vec<_> = applications.iter().map(|(name, _)| name.as_str()).collect();
-        return Err(Refusal::bad(format!("which site is to go back? Name one with --site: {}", names.join(", "))));
+        return Err(Refusal::bad(format!("several sites: name one with --site: {}", names.join(", "))));
     };
     let (answer, answered) = oneshot::channel();
     app.order(Order::Rollback(answer));
@@ -53,7 +53,7 @@ pub async fn roll_back(asked: Asked, server: Arc<Front>) -> Answered {
 pub async fn outcome(asked: Asked, server: Arc<Front>) -> Answered {
     let step = asked.head.uri.path().rsplit('/').next().unwrap_or_default();
     let mut parts = step.splitn(2, '-');
-    let unknown = || Refusal { status: StatusCode::NOT_FOUND, why: "no such restart is known (any more)".into() };
+    let unknown = || Refusal { status: StatusCode::NOT_FOUND, why: "unknown restart: it may be too long ago".into() };
     let number = parts.next().and_then(|number| number.parse().ok()).ok_or_else(unknown)?;
     let site = percent_decode_str(parts.next().unwrap_or_default()).decode_utf8_lossy().into_owned();
     let (_, app) = applications(&json!({ "site": site }), &server)?.into_iter().next().ok_or_else(unknown)?;
@@ -74,19 +74,19 @@ fn shown(outcome: Option<&Outcome>) -> Value {
 }
 
 fn stopping(name: &str) -> Refusal {
-    Refusal { status: StatusCode::CONFLICT, why: format!("{name} is being stopped") }
+    Refusal { status: StatusCode::CONFLICT, why: format!("{name} is stopping") }
 }
 
 fn said(body: &[u8]) -> Result<Value, Refusal> {
     let said: Value = match body {
         b"" => json!({}),
-        body => serde_json::from_slice(body).map_err(|why| Refusal::bad(format!("the body is no JSON: {why}")))?,
+        body => serde_json::from_slice(body).map_err(|why| Refusal::bad(format!("the body is not JSON: {why}")))?,
     };
     let known = |key: &String| ["site", "canary", "for", "requests"].contains(&key.as_str());
     match &said {
         Value::Object(object) => match object.keys().find(|key| !known(key)) {
             None => Ok(said),
-            Some(key) => Err(Refusal::bad(format!("\"{key}\" means nothing here"))),
+            Some(key) => Err(Refusal::bad(format!("unknown key \"{key}\""))),
         },
         _ => Err(Refusal::bad("the body must be an object")),
     }
@@ -102,7 +102,7 @@ fn plan(said: &Value) -> Result<Option<Plan>, Refusal> {
     };
     if said["canary"].is_null() {
         let alone = ["for", "requests"].into_iter().find(|key| !said[*key].is_null());
-        return alone.map_or(Ok(None), |key| Err(Refusal::bad(format!("\"{key}\" means nothing without \"canary\""))));
+        return alone.map_or(Ok(None), |key| Err(Refusal::bad(format!("\"{key}\" needs \"canary\""))));
     }
     Ok(Some(Plan {
         part: (number("canary", 0.0, 0.1..=90.0)? * 100.0).round() as u32,
@@ -123,7 +123,7 @@ fn applications(said: &Value, server: &Front) -> Result<Vec<(String, Arc<App>)>,
     match (found.is_empty(), said["site"].as_str()) {
         (false, _) => Ok(found),
         (true, Some(wanted)) => {
-            Err(Refusal { status: StatusCode::NOT_FOUND, why: format!("no application is served as site {wanted:?}") })
+            Err(Refusal { status: StatusCode::NOT_FOUND, why: format!("no application has the site name {wanted:?}") })
         }
         (true, None) => Err(Refusal { status: StatusCode::NOT_FOUND, why: "no application is served here".into() }),
     }

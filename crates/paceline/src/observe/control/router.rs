@@ -117,7 +117,7 @@ async fn find(request: Request<Incoming>, server: Arc<Front>) -> Result<Response
     let Some(route) = here().find(|route| route.method == method.as_str()) else {
         let allowed: Vec<_> = here().map(|route| route.method).collect();
         return Err(match allowed.is_empty() {
-            true => Refusal { status: StatusCode::NOT_FOUND, why: format!("nothing is at {path}") },
+            true => Refusal { status: StatusCode::NOT_FOUND, why: format!("there is nothing at {path}") },
             false => {
                 Refusal { status: StatusCode::METHOD_NOT_ALLOWED, why: format!("{path} takes {}", allowed.join(", ")) }
             }
@@ -129,7 +129,7 @@ async fn find(request: Request<Incoming>, server: Arc<Front>) -> Result<Response
             let why = format!("the body has more than {LONGEST_BODY} bytes");
             return Err(Refusal { status: StatusCode::PAYLOAD_TOO_LARGE, why });
         }
-        Ok(Err(_)) => return Err(Refusal::bad("the body did not come whole")),
+        Ok(Err(_)) => return Err(Refusal::bad("the body is incomplete")),
         Err(_) => {
             let why = "the body took too long".into();
             return Err(Refusal { status: StatusCode::REQUEST_TIMEOUT, why });
@@ -155,7 +155,7 @@ pub fn whole(content_type: &'static str, body: impl Into<Bytes>) -> Response<Bod
 pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
     tokio::task::spawn_blocking(work).await.map_err(|_| Refusal {
         status: StatusCode::INTERNAL_SERVER_ERROR,
-        why: "it failed: a bug of the server's".into(),
+        why: "internal error: a bug in the server".into(),
     })
 }
 

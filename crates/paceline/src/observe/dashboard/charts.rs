@@ -90,23 +90,23 @@ impl<'a> View<'a> {
     fn times(&self) -> Chart<'a> {
         let said = match self.history.samples(self.span).filter(|sample| sample.total_median.is_some()).last() {
             Some(Sample { total_median: Some(total), app_median: Some(app), .. }) => {
-                format!("half take up to {}, in the application {}", ms(*total), ms(*app))
+                format!("median {}, in the application {}", ms(*total), ms(*app))
             }
-            Some(Sample { total_median: Some(total), .. }) => format!("half take up to {}", ms(*total)),
+            Some(Sample { total_median: Some(total), .. }) => format!("median {}", ms(*total)),
             _ => format!("no requests in {}", self.within()),
         };
         let lines = vec![
-            self.line("outside, 95 % within", "a thin", Fold::Mean, false, |sample| sample.total_p95),
-            self.line("outside, half within", "a", Fold::Mean, false, |sample| sample.total_median),
-            self.line("in the app, 95 % within", "b thin", Fold::Mean, false, |sample| sample.app_p95),
-            self.line("in the app, half within", "b", Fold::Mean, false, |sample| sample.app_median),
+            self.line("outside, p95", "a thin", Fold::Mean, false, |sample| sample.total_p95),
+            self.line("outside, median", "a", Fold::Mean, false, |sample| sample.total_median),
+            self.line("in the app, p95", "b thin", Fold::Mean, false, |sample| sample.app_p95),
+            self.line("in the app, median", "b", Fold::Mean, false, |sample| sample.app_median),
         ];
         Chart { least: 1.0, ..self.chart("times", "Time to answer", said, lines, ms) }
     }
 
     fn queue(&self) -> Chart<'a> {
         let now = self.history.last(1);
-        let said = format!("{} wait, {} are with a worker", number(now.waiting), number(now.busy));
+        let said = format!("{} waiting, {} with a worker", number(now.waiting), number(now.busy));
         let lines = vec![
             self.line("with a worker", "a", Fold::Mean, false, |sample| Some(sample.busy)),
             self.line("waiting", "c", Fold::Most, true, |sample| Some(sample.waiting)),
@@ -117,9 +117,9 @@ impl<'a> View<'a> {
     fn hits(&self) -> Chart<'a> {
         let share = |value: f64| format!("{:.0} %", value * 100.0);
         let said = match self.cache.asked {
-            0 => "the page cache was not asked yet".into(),
+            0 => "no requests to the page cache yet".into(),
             asked => format!(
-                "{:.1} % of {} answered from the page cache",
+                "{:.1} % of {} requests answered from the page cache",
                 self.cache.hits as f64 / asked as f64 * 100.0,
                 number(asked as f64)
             ),
@@ -144,7 +144,7 @@ impl<'a> View<'a> {
         let lines = lines.collect();
         let workers: u64 = self.workers.iter().filter_map(|worker| worker.memory).sum();
         let said = format!(
-            "{} that only the Ruby processes have, {} the front",
+            "private memory: Ruby processes {}, front {}",
             size(workers),
             self.front.memory.map_or("?".into(), size)
         );

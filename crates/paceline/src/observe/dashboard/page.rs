@@ -54,9 +54,9 @@ pub fn dashboard(view: &View) -> String {
         figure("hits"),
         figure("memory"),
         section("workers", "Processes", "wide"),
-        section("live", "Requests under way", "live"),
-        section("troubles", "What went wrong", "troubles"),
-        section("reasons", "Why pages were not hits", "reasons"),
+        section("live", "Requests in progress", "live"),
+        section("troubles", "Incidents", "troubles"),
+        section("reasons", "Reasons for misses", "reasons"),
     );
     let name = view.site.or_else(|| view.sites.first().filter(|_| view.sites.len() == 1).map(|site| &*site.name));
     let title = name.map_or_else(|| "Paceline".into(), |name| format!("{name} · Paceline"));

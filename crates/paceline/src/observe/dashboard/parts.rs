@@ -37,7 +37,7 @@ impl View<'_> {
             let generation = match (site.generation, site.boots) {
                 (0, _) => String::new(),
                 (number, false) => format!("generation {number}"),
-                (number, true) => format!("generation {number}, the next one boots"),
+                (number, true) => format!("generation {number}, the next one is booting"),
             };
             let facts: Vec<String> =
                 [generation, site.versions.clone()].into_iter().filter(|fact| !fact.is_empty()).collect();
@@ -51,7 +51,7 @@ impl View<'_> {
             );
             if let Some(failure) = &site.failure {
                 let serves = if site.standing == "ready" {
-                    "The last restart failed; the generation before it goes on. "
+                    "The last restart failed; the previous generation still serves. "
                 } else {
                     ""
                 };
@@ -73,7 +73,7 @@ impl View<'_> {
         let recent = recent.filter(|sample| self.now - sample.at < 30.0);
         let time = |value: Option<f64>| value.map_or(quiet.into(), ms);
         let of = |median: Option<f64>, p95: Option<f64>| {
-            (time(median), p95.map_or("no requests".into(), |p95| format!("95 % within {}", ms(p95))))
+            (time(median), p95.map_or("no requests".into(), |p95| format!("p95 {}", ms(p95))))
         };
         let (outside, outside_more) = of(recent.and_then(|s| s.total_median), recent.and_then(|s| s.total_p95));
         let (inside, inside_more) = of(recent.and_then(|s| s.app_median), recent.and_then(|s| s.app_p95));
@@ -123,7 +123,7 @@ impl View<'_> {
 
     fn live(&self) -> String {
         if self.live.is_empty() {
-            return "<p class=empty>No request is under way.</p>".into();
+            return "<p class=empty>No requests in progress.</p>".into();
         }
         let row = |live: &Live| {
             let worker =
@@ -176,12 +176,12 @@ impl View<'_> {
             since(self.front.up),
             self.front.pid
         );
-        table(&["process", "", "#memory", "#in hand", "#answered", "#age", "#pid"], &(rows + &front))
+        table(&["process", "", "#memory", "#in progress", "#answered", "#age", "#pid"], &(rows + &front))
     }
 
     fn troubles(&self) -> String {
         if self.troubles.is_empty() {
-            return "<p class=empty>Nothing has gone wrong.</p>".into();
+            return "<p class=empty>No incidents.</p>".into();
         }
         let row = |trouble: &Trouble| {
             let times =
@@ -201,7 +201,7 @@ impl View<'_> {
 
     fn reasons(&self) -> String {
         if self.cache.reasons.is_empty() {
-            return "<p class=empty>Nothing was kept from being a hit.</p>".into();
+            return "<p class=empty>No misses.</p>".into();
         }
         let most = self.cache.reasons.iter().map(|(.., count)| *count).max().unwrap_or(1).max(1);
         let row = |(word, meaning, count): &(String, String, u64)| {

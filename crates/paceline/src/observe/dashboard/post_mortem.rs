@@ -36,7 +36,7 @@ pub fn incident(incident: &Incident, zone: &TimeZone) -> String {
             let _ = write!(body, "<section><h2>{title}</h2>{html}</section>");
         }
     };
-    section("What came of it", list(incident.after.iter().map(String::as_str)));
+    section("Outcome", list(incident.after.iter().map(String::as_str)));
     let requests = incident.requests.iter().map(|request| {
         format!(
             "<tr><td class=path>{} {}</td><td class=n>{}</td><td>{}</td><td>{}</td><td class=id>{}</td></tr>",
@@ -50,19 +50,19 @@ pub fn incident(incident: &Incident, zone: &TimeZone) -> String {
     });
     let requests: String = requests.collect();
     if !requests.is_empty() {
-        let heads = "<tr><th scope=col>request</th><th scope=col>age</th><th scope=col>where</th><th scope=col>what became of it</th><th scope=col>id</th></tr>";
-        section("Requests in its hands", format!("<table><thead>{heads}</thead><tbody>{requests}</tbody></table>"));
+        let heads = "<tr><th scope=col>request</th><th scope=col>age</th><th scope=col>where</th><th scope=col>outcome</th><th scope=col>id</th></tr>";
+        section("Requests in progress", format!("<table><thead>{heads}</thead><tbody>{requests}</tbody></table>"));
     }
     let backtraces = incident.backtraces.iter().map(|one| {
         format!("<h3>thread {}</h3><pre tabindex=0>{}</pre>", escape(&one.thread), escape(&one.lines.join("\n")))
     });
-    section("Where its threads were", backtraces.collect());
+    section("Backtraces of its threads", backtraces.collect());
     if incident.memory.len() > 1 {
         section("Its memory", format!("<figure>{}</figure>", curve(incident)));
     }
     section("Why it did not start", incident.report.as_ref().map_or(String::new(), |report| pre(report)));
     section(
-        "The last lines of the log",
+        "Last lines of the log",
         if incident.log.is_empty() { String::new() } else { pre(&incident.log.join("\n")) },
     );
     body.push_str("</main>");
@@ -88,7 +88,7 @@ pub fn failed(failed: &Failed, zone: &TimeZone) -> String {
     let (head, told) = match failed.class.is_empty() {
         true => (
             format!("{} {}", failed.method, failed.path),
-            "<p>The application answered so by itself: its own log has the exception, under the id of the request.</p>"
+            "<p>The application sent this answer itself: its own log has the exception, under the id of the request.</p>"
                 .into(),
         ),
         false => (failed.class.clone(), if failed.message.is_empty() { String::new() } else { pre(&failed.message) }),
@@ -216,8 +216,8 @@ mod tests {
         assert!(!page.contains("<script>"), "{page}");
         assert_eq!(page.matches("&lt;script&gt;").count(), 12, "{page}");
         for part in [
-            "Requests in its hands",
-            "Where its threads were",
+            "Requests in progress",
+            "Backtraces of its threads",
             "Its memory",
             "Why it did not start",
             "1970-01-01 00:00:01",

@@ -88,11 +88,11 @@ fn the_page_says_what_there_is_and_lets_nothing_through() {
         "worker 1, thread 2",
         "and 2 more",
         "href=\"/incidents/1a2b3c4d\"",
-        "the next one boots",
+        "the next one is booting",
         "data-events=\"/events\"",
         "12 a second, at most 12 in the last 10 minutes",
-        "2 wait, 3 are with a worker",
-        "75.0 % of 12 answered from the page cache",
+        "2 waiting, 3 with a worker",
+        "75.0 % of 12 requests answered from the page cache",
     ] {
         assert!(page.contains(part), "{part} in {page}");
     }
@@ -127,6 +127,6 @@ fn a_server_that_has_done_nothing_has_a_page() {
         ..view(&history, &memories, None)
     };
     let page = dashboard(&empty);
-    assert!(page.contains("No request is under way.") && page.contains("Nothing has gone wrong."));
+    assert!(page.contains("No requests in progress.") && page.contains("No incidents."));
     assert!(!page.contains("NaN"), "{page}");
 }
