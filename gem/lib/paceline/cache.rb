@@ -41,7 +41,7 @@ module Paceline
       # The same; raises Unreachable without a server.
       def purge!(url: nil, tag: nil, prefix: nil, all: false, soft: false)
         given = { url: url, tag: tag, prefix: prefix, all: all || nil }.compact
-        raise ArgumentError, "give one of url:, tag:, prefix: and all: true" unless given.size == 1
+        raise ArgumentError, "use exactly one of url:, tag:, prefix: and all: true" unless given.size == 1
         name, value = given.first
         value = name == :all ? "true" : json_string(name, value)
         answer = ask("POST", "/cache/purge", %({"#{name}":#{value},"soft":#{soft ? true : false}}))
@@ -79,12 +79,12 @@ module Paceline
         raise ArgumentError, "#{name}: is not valid UTF-8" unless text.valid_encoding?
         %("#{text.gsub(/["\\\u0000-\u001f]/) { |c| ESCAPES[c] || format("\\u%04x", c.ord) }}")
       rescue EncodingError
-        raise ArgumentError, "#{name}: has no encoding that can be sent"
+        raise ArgumentError, "#{name}: can't be converted to UTF-8"
       end
 
       # The body of the answer.
       def ask(method, path, body = "")
-        where = socket or raise Unreachable, "this server has no control socket (control = \"off\")"
+        where = socket or raise Unreachable, "this server has no control socket, because control = \"off\""
         request = "#{method} #{path} HTTP/1.1\r\nHost: paceline\r\nConnection: close\r\n" \
                   "Content-Type: application/json\r\nContent-Length: #{body.bytesize}\r\n\r\n#{body}"
         head, _, answer = exchange(where, request.b).partition("\r\n\r\n")

@@ -34,7 +34,7 @@ module Paceline
     # when a file is begun anew. Raises Records::Error without the native part of the gem, ArgumentError.
     def initialize(path, size:, log: ->(_line) {})
       Records.needed
-      raise ArgumentError, "size: at least #{LEAST_SIZE} bytes, not #{size.inspect}" unless size.is_a?(Integer) && size >= LEAST_SIZE
+      raise ArgumentError, "size: must be at least #{LEAST_SIZE} bytes, not #{size.inspect}" unless size.is_a?(Integer) && size >= LEAST_SIZE
 
       @path = path
       @size = size

@@ -46,7 +46,7 @@ module Paceline
       def path(text)
         text = text.to_s
         return text.gsub("$", "%24") if text.match?(%r{\A/(?:[^/\\\s][^\\\s]*)?\z})
-        raise ArgumentError, "a fragment is named by its path on this site, such as /cart, not #{text.inspect}"
+        raise ArgumentError, "a fragment must be a path on this site, such as /cart, not #{text.inspect}"
       end
 
       def tag(src, alt = nil, onerror: nil)
@@ -94,7 +94,7 @@ module Paceline
 
       # Below the middleware: the page's request has been through it, and a second time would end what surrounds that one.
       def routes
-        raise ArgumentError, "without Rails the app that answers fragments has to be given: app: self.class" unless defined?(::Rails.application.routes)
+        raise ArgumentError, "without Rails, pass the app that answers fragments: app: self.class" unless defined?(::Rails.application.routes)
         ::Rails.application.routes
       end
 

@@ -14,7 +14,7 @@ module Paceline
     def find
       given = ENV["PACELINE_BIN"].to_s
       return given if executable?(given)
-      raise Missing, "PACELINE_BIN names #{given}, which can not be run" unless given.empty?
+      raise Missing, "PACELINE_BIN is #{given}, which can't be run: correct the path" unless given.empty?
       candidates.find { |path| program?(path) } ||
         raise(Missing, "the front's program was not found; build it (cargo build --release) or set PACELINE_BIN")
     end

@@ -13,7 +13,7 @@ module Paceline
   begin
     require NATIVE_FILE if NATIVE_FILE && ENV["PACELINE_NATIVE"] != "0"
   rescue LoadError => e
-    warn "paceline: #{NATIVE_FILE} does not fit this Ruby (#{e.message}); going on without it"
+    warn "paceline: #{NATIVE_FILE} does not fit this Ruby (#{e.message}); continuing without it"
   end
   Native = nil unless const_defined?(:Native)
 end

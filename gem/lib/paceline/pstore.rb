@@ -162,7 +162,7 @@ module Paceline
       case format || (own ? :marshal : :records)
       when :records then RecordFile
       when :marshal then PlainFile
-      else raise ArgumentError, "format: :records or :marshal"
+      else raise ArgumentError, "format: must be :records or :marshal"
       end
     end
 

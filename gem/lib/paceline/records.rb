@@ -55,7 +55,7 @@ module Paceline
       def needed
         return if Native.is_a?(Module) && Native.const_defined?(:Store)
 
-        raise Error, "this needs the native part of the gem paceline, which is not built for this Ruby: install cargo, then the gem again (in a checkout: bin/native)"
+        raise Error, "this needs the native part of the gem paceline, which is not built for this Ruby: install cargo, then reinstall the gem (in a checkout: bin/native)"
       end
 
       def forget(path)

@@ -21,8 +21,8 @@ module Rack
       # What Rack would take without a word: ids of Kernel.rand, or short ones.
       def initialize_sid
         super
-        raise ArgumentError, "secure_random: what makes ids that nobody can guess, as SecureRandom" unless @sid_secure
-        raise ArgumentError, "sidbits: at least 64, so that nobody can guess an id" if @sidbits < 64
+        raise ArgumentError, "secure_random: must generate ids that can't be guessed, like SecureRandom" unless @sid_secure
+        raise ArgumentError, "sidbits: must be at least 64, so that ids can't be guessed" if @sidbits < 64
       end
     end
   end

@@ -35,7 +35,7 @@ class LendingTest < OutboundTest
     assert Paceline::HTTP::Hosts.ride?("API.example.org")
     refute Paceline::HTTP::Hosts.ride?("example.org")
     error = assert_raises(ArgumentError) { Paceline::HTTP.install!(only: ["https://x.test/"]) }
-    assert_includes error.message, "is no host"
+    assert_includes error.message, "is not a host"
   end
 
   # Who lets it connect to another address, as socksify does, is not passed over.

@@ -47,7 +47,7 @@ class PStoreCommandTest < Minitest::Test
     assert_equal [0, "#{to}: 3 roots\n"], command("export", @file, to)
     assert_equal 0o600, File.stat(to).mode & 0o777
     assert_equal [[:beers, "notes", :new], %w[Kölsch Alt]], RUBYS.new(to).transaction(true) { |store| [store.roots, store[:beers]] }
-    assert_equal [1, "paceline: #{to} is there already\n"], command("export", @file, to)
+    assert_equal [1, "paceline: #{to} exists already: delete it, or name another file\n"], command("export", @file, to)
   end
 
   def test_what_is_wrong_with_a_file_is_said
@@ -76,6 +76,6 @@ class PStoreCommandTest < Minitest::Test
       assert_equal 2, status, arguments.inspect
       assert_includes said, "Usage: paceline pstore import FILE"
     end
-    assert_equal [1, "paceline: /no/such is not there\n"], command("check", "/no/such")
+    assert_equal [1, "paceline: /no/such does not exist\n"], command("check", "/no/such")
   end
 end

@@ -212,7 +212,7 @@ class ForkTest < Paceline::Test
       worker = front.fork_worker
       worker.await(F::READY)
       assert_equal "first", get(worker, "/first").body
-      assert_equal "this response is over", get(worker, "/second").body
+      assert_equal "this response has ended", get(worker, "/second").body
     end
   end
 end

@@ -47,7 +47,7 @@ class TuningTest < Paceline::Test
 
   def test_a_ruby_without_yjit_that_is_asked_for_it
     _, err = capture_io { enabled_by(yjit: nil, "yjit" => "on") }
-    assert_equal "paceline: yjit = \"on\": Ruby #{RUBY_VERSION} was built without YJIT; going on without\n", err
+    assert_equal "paceline: yjit = \"on\": Ruby #{RUBY_VERSION} was built without YJIT; continuing without it\n", err
   end
 
   def test_rails_own_setting
@@ -95,7 +95,7 @@ class TuningTest < Paceline::Test
       [200, {}, []]
     end
     _, err = capture_io { Paceline::Server::Tuning.new({ "warm_up" => "/", "yjit" => "off" }).prepare(app) }
-    assert_match(/warm_up left 1 thread running/, err)
+    assert_match(/warm_up started 1 thread, which workers will not have/, err)
   ensure
     @left&.kill
   end

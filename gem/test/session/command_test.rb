@@ -45,7 +45,7 @@ class SessionCommandTest < Minitest::Test
       assert_equal 2, status, arguments.inspect
       assert_includes said, "Usage: paceline sessions stats FILE"
     end
-    assert_equal [1, "paceline: #{@store} is not there\n"], command("stats", @store)
+    assert_equal [1, "paceline: #{@store} does not exist\n"], command("stats", @store)
     File.write(@store, "no sessions " * 1000)
     assert_equal 1, command("clear", @store)[0]
     assert_equal "no sessions " * 1000, File.read(@store)

@@ -164,7 +164,7 @@ class SessionFileTest < Minitest::Test
 
   def test_no_folder
     error = assert_raises(Paceline::Session::Unavailable) { sessions(File.join(@folder, "no", "such", "s")).create("id", {}) }
-    assert_includes error.message, "there is no folder #{@folder}/no"
+    assert_includes error.message, "the folder #{@folder}/no does not exist: create it"
     sessions(File.join(@folder, "one", "s")).create("id", { "a" => 1 })
     assert values(sessions(File.join(@folder, "one", "s")), "id")
   end

@@ -262,6 +262,6 @@ class SessionRackTest < Minitest::Test
     skip "there is no store without the native part" unless Paceline::Native
     assert_match(/secure_random/, assert_raises(ArgumentError) { client("/tmp/none", secure_random: nil) }.message)
     assert_match(/sidbits/, assert_raises(ArgumentError) { client("/tmp/none", sidbits: 32) }.message)
-    assert_match(/store: the path/, assert_raises(ArgumentError) { client(nil) }.message)
+    assert_match(/store: must be the path/, assert_raises(ArgumentError) { client(nil) }.message)
   end
 end

@@ -213,7 +213,7 @@ class SessionStoreTest < Minitest::Test
   on_each("too_large_is_an_error_that_names_the_largest") do |store|
     sessions = sessions(store, max_size: 10_000)
     error = assert_raises(Paceline::Session::TooLarge) { sessions.create(ID, { "small" => 1, "report" => "x" * 12_000, "list" => ["y" * 50] }) }
-    assert_match(/\Athe session has 12\d\d\d bytes, 10000 are allowed \(max_size\); the largest: "report" 120\d\d, "list" \d\d, "small" \d\z/, error.message)
+    assert_match(/\Athe session has 12\d\d\d bytes, more than max_size = 10000; the largest: "report" 120\d\d, "list" \d\d, "small" \d\z/, error.message)
     assert_equal 0, count(store)
 
     sessions.create(ID, { "a" => "x" * 6000 })
@@ -245,7 +245,7 @@ class SessionStoreTest < Minitest::Test
     assert_equal before, everything(store)
     { Time.now => "a Time", { 1 => 2 } => "Integer as a key", [Object.new] => "a Object", "\xFF" => "session\\[\"x\"\\]", Float::NAN => "NaN" }.each do |value, why|
       error = assert_raises(Paceline::Session::NotSerializable) { change(sessions, ID) { |now| now["x"] = value } }
-      assert_match(/session\["x"\] can't be kept as JSON: .*#{why}|#{why}.*can't be kept as JSON/, error.message)
+      assert_match(/session\["x"\] can't be stored as JSON: .*#{why}|#{why}.*can't be stored as JSON/, error.message)
     end
     assert_equal before, everything(store)
   end
@@ -256,7 +256,7 @@ class SessionStoreTest < Minitest::Test
     sessions.create(ID, kept)
     assert_equal kept, values(sessions, ID)
     error = assert_raises(Paceline::Session::NotSerializable) { change(sessions, ID) { |now| now["io"] = $stdout } }
-    assert_match(/session\["io"\] can't be kept: .*IO/, error.message)
+    assert_match(/session\["io"\] can't be stored: .*IO/, error.message)
   end
 
   # Marshal writes a frozen String that is also a Hash's key in another way once it was loaded.
@@ -296,8 +296,8 @@ class SessionStoreTest < Minitest::Test
   end
 
   def test_bad_options_are_named
-    { { idle: 0 } => /idle: seconds/, { idle: "2h" } => /idle: seconds/, { lifetime: -1 } => /lifetime: seconds/, { idle: Object } => /idle: seconds/, { max_size: 0 } => /max_size: a number of bytes/,
-      { serializer: :yaml } => /serializer: :marshal, :json/, { store: "http://x" } => %r{redis://.*not http://x}, { store: "" } => /store: the path/ }.each do |options, why|
+    { { idle: 0 } => /idle: must be seconds/, { idle: "2h" } => /idle: must be seconds/, { lifetime: -1 } => /lifetime: must be seconds/, { idle: Object } => /idle: must be seconds/, { max_size: 0 } => /max_size: must be a number of bytes/,
+      { serializer: :yaml } => /serializer: must be :marshal, :json/, { store: "http://x" } => %r{redis://.*not http://x}, { store: "" } => /store: must be the path/ }.each do |options, why|
       assert_match why, assert_raises(ArgumentError, options.inspect) { Paceline::Session::Store.new(**{ store: "/tmp/none" }.merge(options)) }.message
     end
   end

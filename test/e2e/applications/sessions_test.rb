@@ -122,7 +122,7 @@ class SessionsTest < Minitest::Test
     on(:paceline, max_size: 5000)
     visit("/count")
     assert_equal 500, visit("/large?bytes=6000")[0]
-    assert_match(/Paceline::Session::TooLarge \(the session has 60\d\d bytes, 5000 are allowed \(max_size\); the largest: "report" 60\d\d/, File.read(File.join(@dir, "rails.log")))
+    assert_match(/Paceline::Session::TooLarge \(the session has 60\d\d bytes, more than max_size = 5000; the largest: "report" 60\d\d/, File.read(File.join(@dir, "rails.log")))
     assert_equal [200, "2"], visit("/count")
   end
 

@@ -91,7 +91,7 @@ module Paceline
         return if stat.size.zero?
 
         trust(stat)
-        raise Records::Foreign, "#{@path}: not a cache, or #{@path}-boot is missing: delete it if it is one, or name another file" if boot.empty?
+        raise Records::Foreign, "#{@path}: not a cache file, or #{@path}-boot is missing. If it is a cache file, delete it; otherwise name another file" if boot.empty?
         return if boot == BOOT && stat.size <= @size
 
         why = boot == BOOT ? "it is larger than #{@size} bytes" : "the machine was started anew"
@@ -102,7 +102,7 @@ module Paceline
       def trust(stat)
         why = Paceline::Trust.doubt(stat) or return
 
-        raise Untrusted, "#{@path} is not used, since #{why}: what is in it could run their code. Delete it, or change its owner"
+        raise Untrusted, "#{@path} is not used, because #{why}, and its data could run code. Delete the file, or change its owner"
       end
 
       # Yields the file, unless another is in its place by then. Nobody writes to it meanwhile.

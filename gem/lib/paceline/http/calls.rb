@@ -37,8 +37,8 @@ module Paceline
       # See Paceline::HTTP.request.
       def initialize(method, url, headers: nil, params: nil, body: nil, form: nil, json: nil, **options, &block)
         unknown = options.keys - KNOWN
-        raise ArgumentError, "unknown option #{unknown[0].inspect}: there are #{KNOWN.join(", ")}" unless unknown.empty?
-        raise ArgumentError, "one of body:, form: and json:" if [body, form, json].compact.size > 1
+        raise ArgumentError, "unknown option #{unknown[0].inspect}: the options are #{KNOWN.join(", ")}" unless unknown.empty?
+        raise ArgumentError, "use only one of body:, form: and json:" if [body, form, json].compact.size > 1
 
         @method = method.to_s.upcase
         @url = url.to_s
@@ -69,7 +69,7 @@ module Paceline
           @path = "#{path || "/"}#{query}"
         else
           uri = @url.is_a?(String) ? URI.parse(@url) : @url
-          raise ArgumentError, "#{@url.inspect} is no http or https URL" unless uri.is_a?(URI::HTTP) && uri.hostname && !uri.hostname.empty?
+          raise ArgumentError, "#{@url.inspect} is not an http or https URL" unless uri.is_a?(URI::HTTP) && uri.hostname && !uri.hostname.empty?
 
           tls, @host, port, @path = uri.scheme == "https", uri.hostname, uri.port, uri.request_uri
           @user, @password = [uri.user, uri.password].map { |word| word && URI.decode_www_form_component(word) } if uri.user
@@ -145,7 +145,7 @@ module Paceline
         return Session.now.new(@host, @port, nil) if proxy.nil?
 
         proxy = URI.parse(proxy.to_s)
-        raise ArgumentError, "proxy: #{proxy} is no http URL" unless proxy.instance_of?(URI::HTTP) && proxy.hostname
+        raise ArgumentError, "proxy: #{proxy} is not an http URL" unless proxy.instance_of?(URI::HTTP) && proxy.hostname
 
         user, password = [proxy.user, proxy.password].map { |word| word && URI.decode_www_form_component(word) }
         Session.now.new(@host, @port, proxy.hostname, proxy.port, user, password)

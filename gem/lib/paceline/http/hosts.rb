@@ -37,7 +37,7 @@ module Paceline
           case pattern
           when Regexp then pattern
           when /\A(\*\.)?[^*\/\s]+\z/ then pattern.downcase
-          else raise ArgumentError, "#{pattern.inspect} is no host: give names, \"*.example.org\" or Regexps"
+          else raise ArgumentError, "#{pattern.inspect} is not a host: use names, \"*.example.org\" or Regexps"
           end
         end
       end

@@ -29,7 +29,7 @@ module Paceline
           err.puts(parser.help)
           return 2
         end
-        raise Error, "#{file} is not there" unless File.file?(file)
+        raise Error, "#{file} does not exist" unless File.file?(file)
 
         out.puts(send(name, file, *rest, trust: trust))
         0
@@ -49,7 +49,7 @@ module Paceline
       end
 
       def export(file, to, trust:)
-        raise Error, "#{to} is there already" if File.exist?(to)
+        raise Error, "#{to} exists already: delete it, or name another file" if File.exist?(to)
 
         table = PStore.new(file, trust: trust).transaction(true) { |store| store.roots.to_h { |name| [name, store[name]] } }
         File.open(to, File::WRONLY | File::CREAT | File::EXCL | File::BINARY, 0o600) { |plain| plain.write(Marshal.dump(table)) }

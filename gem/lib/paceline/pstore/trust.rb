@@ -12,7 +12,7 @@ module Paceline
       def check(path, stat)
         why = Paceline::Trust.doubt(stat) or return
 
-        raise Error, "#{path} is not loaded, since #{why}: loading it could run their code. Change its owner, or pass `trust: true`"
+        raise Error, "#{path} is not loaded, because #{why}, and its data could run code. Change its owner, or pass `trust: true`"
       end
     end
     private_constant :Trust

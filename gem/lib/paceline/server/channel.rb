@@ -168,7 +168,7 @@ module Paceline
 
       # Full hijack of request `number`: from here on the app speaks to the client itself.
       def hijack(number)
-        raise IOError, "this request is over" unless number == @request && @serving
+        raise IOError, "this request has ended" unless number == @request && @serving
         raise IOError, "this request was hijacked already" if @surrendered
         write(Frames.answer(Frames::HIJACK, number))
         surrender

@@ -119,7 +119,7 @@ module Paceline
 
       # An app may keep the stream of a response that is complete; by now the channel may be another request's.
       def not_ended
-        raise ClientGone, "this response is over" if @ended
+        raise ClientGone, "this response has ended" if @ended
       end
 
       def now

@@ -159,7 +159,7 @@ module Paceline
       end
 
       def tell_backtrace(thread)
-        STDERR.puts "The application was not ready in time. It is here:", thread.backtrace&.map { |line| "    #{line}" }
+        STDERR.puts "The application was not ready in time. Its backtrace:", thread.backtrace&.map { |line| "    #{line}" }
       rescue IOError
         nil
       end
@@ -213,7 +213,7 @@ module Paceline
         ForkedChild.deliberately { Process.fork(&block) }
       rescue Errno::EAGAIN, Errno::ENOMEM => e
         fail_with(e, "fork") if @lock.synchronize { @workers.empty? }
-        warn "paceline: a worker could not be forked: #{e.message}; trying again"
+        warn "paceline: could not fork a worker: #{e.message}; trying again"
         tell_step("fork", "begin") # or the front takes this process for stuck
         sleep 1
         retry

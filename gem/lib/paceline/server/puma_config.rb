@@ -143,7 +143,7 @@ module Paceline
 
         def threads(min, max = min)
           min, max = Integer(min), Integer(max)
-          raise ArgumentError, "threads: the minimum (#{min}) is over the maximum (#{max})" if min > max
+          raise ArgumentError, "threads: the minimum (#{min}) is above the maximum (#{max})" if min > max
           raise ArgumentError, "threads: the maximum (#{max}) must be at least 1" if max < 1
           @settings[:threads] = min.between?(2, max - 1) ? "#{min}:#{max}" : max
         end

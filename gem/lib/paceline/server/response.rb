@@ -167,7 +167,7 @@ module Paceline
 
       def stream(headers)
         each = @body.respond_to?(:each)
-        raise InvalidResponse, "a body that is no Array and has neither each nor call" unless each || callable?
+        raise InvalidResponse, "the body has neither to_ary, each nor call" unless each || callable?
         @gatherer = Gatherer.new(@channel, number, Frames.head(number, @status, 0, headers), immediate: immediate?(headers))
         if each
           @gatherer.add_all(@body)

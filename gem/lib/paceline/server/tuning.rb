@@ -56,7 +56,7 @@ module Paceline
       def enable_yjit
         return if @yjit == "off" || (@yjit != "on" && (DEVELOPMENT.include?(@environment) || decided?))
         if !defined?(::RubyVM::YJIT)
-          warn "paceline: yjit = \"on\": Ruby #{RUBY_VERSION} was built without YJIT; going on without" if @yjit == "on"
+          warn "paceline: yjit = \"on\": Ruby #{RUBY_VERSION} was built without YJIT; continuing without it" if @yjit == "on"
         elsif !::RubyVM::YJIT.enabled? && ::RubyVM::YJIT.respond_to?(:enable)
           ::RubyVM::YJIT.enable
         end
@@ -77,7 +77,7 @@ module Paceline
         threads = Thread.list.size
         @paths.each { |path| request(app, path) }
         more = Thread.list.size - threads
-        warn "paceline: warm_up left #{more} thread#{"s" if more > 1} running, which no worker will have" if more.positive?
+        warn "paceline: warm_up started #{more} thread#{"s" if more > 1}, which workers will not have" if more.positive?
       end
 
       def request(app, path)

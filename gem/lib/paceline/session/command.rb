@@ -25,7 +25,7 @@ module Paceline
           err.puts(parser.help)
           return 2
         end
-        raise Unavailable, "#{file} is not there" unless File.file?(file)
+        raise Unavailable, "#{file} does not exist" unless File.file?(file)
 
         out.puts("#{file}: #{send(name, FileBackend.new(file, max_size: 0, trust: true))}")
         0

@@ -24,7 +24,7 @@ module Paceline
         return if size <= most
 
         largest = fields.sort_by { |_, bytes| -bytes.bytesize }.first(NAMED)
-        raise new("the session has #{size} bytes, #{most} are allowed (max_size); " \
+        raise new("the session has #{size} bytes, more than max_size = #{most}; " \
                   "the largest: #{largest.map { |name, bytes| "#{name.inspect} #{bytes.bytesize}" }.join(", ")}")
       end
     end

@@ -177,12 +177,12 @@ module Paceline
       # Makes sure that the file may be loaded, and holds sessions.
       def recognise(stat)
         why = @trust ? nil : Paceline::Trust.doubt(stat)
-        raise Unavailable, "sessions in #{@path} are not loaded, since #{why}: loading them could run their code. Change its owner, or pass `trust: true`" if why
+        raise Unavailable, "sessions in #{@path} are not loaded, because #{why}, and the data could run code. Change its owner, or pass `trust: true`" if why
 
         @records = Records.at(@path)
         head = @records.snapshot { |view| [view.get(HEAD[0]), view.count] }
         unless head[0] == HEAD[1]
-          raise Unavailable, "#{@path} is not a file of sessions" unless head[1].zero?
+          raise Unavailable, "#{@path} is not a session file: name another file" unless head[1].zero?
 
           @records.commit([HEAD].to_h)
         end
@@ -196,7 +196,7 @@ module Paceline
         begin
           Dir.mkdir(folder) unless File.directory?(folder)
         rescue Errno::ENOENT
-          raise Unavailable, "sessions in #{@path}: there is no folder #{File.dirname(folder)}"
+          raise Unavailable, "sessions in #{@path}: the folder #{File.dirname(folder)} does not exist: create it"
         end
         # Somebody else may have made it meanwhile.
         File.open(@path, File::WRONLY | File::CREAT, 0o600, &:stat)

@@ -15,7 +15,7 @@ module Paceline
 
       def initialize(app, options = {})
         unless options[:store]
-          raise ArgumentError, "store: the path of a file, as \"storage/sessions.paceline\", or the URL of a Redis (redis://…)"
+          raise ArgumentError, "store: must be the path of a file, like \"storage/sessions.paceline\", or the URL of a Redis (redis://…)"
         end
         @sessions = Store.new(**options.slice(*Store::OPTIONS))
         super(app, options.reject { |name, _| Store::OPTIONS.include?(name) })

@@ -42,7 +42,7 @@ module Paceline
       # Raises Unavailable for what is of another version.
       def unpack(packed)
         version, format, created, expires, count = packed.unpack(HEAD)
-        raise Unavailable, "a session of format #{version.inspect}, which this version of the gem paceline doesn't know" unless version == VERSION
+        raise Unavailable, "a session of format #{version.inspect}, which this version of the gem paceline can't read" unless version == VERSION
 
         sizes = packed.unpack("V#{count * 2}", offset: HEAD_SIZE)
         at = HEAD_SIZE + (count * 8)

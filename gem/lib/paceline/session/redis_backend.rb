@@ -48,7 +48,7 @@ module Paceline
       def initialize(url, max_size:, prefix: nil, options: nil)
         url = url.sub(/\Avalkey(s?):/) { "redi#{$1 == "s" ? "ss" : "s"}:" }
         unless url.match?(%r{\A(rediss?|unix)://}i)
-          raise ArgumentError, "store: the path of a file, or a URL of redis://, rediss:// or unix://, not #{shown(url)}"
+          raise ArgumentError, "store: must be the path of a file, or a URL with redis://, rediss:// or unix://, not #{shown(url)}"
         end
         @max_size = max_size
         @prefix = prefix || PREFIX
@@ -104,7 +104,7 @@ module Paceline
         return if fields.empty?
 
         format, created, expires = fields.delete(META)&.split
-        raise Unavailable, "a session in #{@shown} is none of this gem's" unless expires
+        raise Unavailable, "a session in #{@shown} was not written by this gem: set another `prefix`" unless expires
 
         Record.new(format, created.to_i, expires.to_i, fields.to_h { |name, bytes| [name.byteslice(1..).force_encoding(Encoding::UTF_8), bytes.b] })
       end

@@ -14,7 +14,7 @@ module Paceline
         when :json then Plain
         else
           unless serializer.respond_to?(:dump) && serializer.respond_to?(:load)
-            raise ArgumentError, "serializer: :marshal, :json, or an object with dump and load; not #{serializer.inspect}"
+            raise ArgumentError, "serializer: must be :marshal, :json, or an object with dump and load; not #{serializer.inspect}"
           end
           Foreign.new(serializer)
         end
@@ -30,7 +30,7 @@ module Paceline
         def dump(name, value)
           Marshal.dump(value)
         rescue TypeError => e
-          raise NotSerializable, "session[#{name.inspect}] can't be kept: #{e.message}"
+          raise NotSerializable, "session[#{name.inspect}] can't be stored: #{e.message}"
         end
 
         def load(bytes) = Marshal.load(bytes)
@@ -47,7 +47,7 @@ module Paceline
           check(name, value)
           JSON.generate(value).force_encoding(Encoding::BINARY)
         rescue JSON::JSONError, EncodingError => e
-          raise NotSerializable, "session[#{name.inspect}] can't be kept as JSON: #{e.message}"
+          raise NotSerializable, "session[#{name.inspect}] can't be stored as JSON: #{e.message}"
         end
 
         def load(bytes)
@@ -70,7 +70,7 @@ module Paceline
         end
 
         def refuse(name, what)
-          raise NotSerializable, "session[#{name.inspect}] can't be kept as JSON: it has #{what}. " \
+          raise NotSerializable, "session[#{name.inspect}] can't be stored as JSON: it has #{what}. " \
                                  "Keep what JSON knows (strings, numbers, true, false, nil, lists, hashes by strings), or use `serializer: :marshal`"
         end
       end

@@ -33,7 +33,7 @@ module Paceline
       def initialize(store:, idle: nil, lifetime: nil, serializer: nil, max_size: MAX_SIZE, sync: false, trust: false, prefix: nil, redis: nil, clock: nil)
         @idle = milliseconds(:idle, idle)
         @lifetime = milliseconds(:lifetime, lifetime)
-        raise ArgumentError, "max_size: a number of bytes, not #{max_size.inspect}" unless max_size.is_a?(Integer) && max_size.positive?
+        raise ArgumentError, "max_size: must be a number of bytes, not #{max_size.inspect}" unless max_size.is_a?(Integer) && max_size.positive?
 
         @clock = clock
         if store.to_s.include?("://")
@@ -41,7 +41,7 @@ module Paceline
           @serializer = Serializers.named(serializer || :json)
           @backend = RedisBackend.new(store.to_s, max_size: max_size, prefix: prefix, options: redis)
         else
-          raise ArgumentError, "store: the path of a file or the URL of a Redis (redis://…)" if store.to_s.empty?
+          raise ArgumentError, "store: must be the path of a file or the URL of a Redis (redis://…)" if store.to_s.empty?
 
           require_relative "file_backend"
           @serializer = Serializers.named(serializer || :marshal)
@@ -155,7 +155,7 @@ module Paceline
 
         # A Duration of Rails is no Numeric.
         milliseconds = seconds.respond_to?(:to_f) && !seconds.is_a?(String) ? (seconds.to_f * 1000).to_i : 0
-        raise ArgumentError, "#{name}: seconds, more than 0, not #{seconds.inspect}" unless milliseconds.positive?
+        raise ArgumentError, "#{name}: must be seconds, more than 0, not #{seconds.inspect}" unless milliseconds.positive?
 
         milliseconds
       end
