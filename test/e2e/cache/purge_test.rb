@@ -165,10 +165,10 @@ class PurgeTest < Minitest::Test
 
   def test_what_makes_no_sense_is_refused_in_words
     server = serve_app
-    [["GET", "/nowhere", nil, 404, "nothing is at /nowhere"],
+    [["GET", "/nowhere", nil, 404, "there is nothing at /nowhere"],
      ["GET", "/cache/purge", nil, 405, "/cache/purge takes POST"],
      ["DELETE", "/cache/stats", nil, 405, "/cache/stats takes GET"],
-     ["POST", "/cache/purge", "{", 400, "the body is no JSON"],
+     ["POST", "/cache/purge", "{", 400, "the body is not JSON"],
      ["POST", "/cache/purge", {}, 400, "nothing to purge"],
      ["POST", "/cache/purge", { url: "/a" }, 400, "must begin with http://"],
      ["POST", "/cache/purge", "x" * 100_000, 413, "more than 65536 bytes"],
@@ -250,7 +250,7 @@ class PurgeTest < Minitest::Test
     assert_equal 200, control(second, "GET", "/cache/stats")[0]
 
     third = serve(first.dir)
-    third.wait_for(/control socket .*tmp\/paceline\.sock: another server has it; there is none/)
+    third.wait_for(/control socket .*tmp\/paceline\.sock: another server has it; starting without a control socket/)
     assert_equal 1, number(third, "/a"), "it serves all the same"
     assert_equal [200, { "purged" => 0 }], control(second, "POST", "/cache/purge", { all: true })
     refused = serve(first.dir, "--control", "tmp/paceline.sock", ready: false, port: false)

@@ -93,7 +93,7 @@ class RequestsTest < Minitest::Test
     barrier.open
     waiting.join
     out, status = command(server, "requests", "--backtrace", number.to_s)
-    assert_equal [1, "paceline: request #{number} is not under way (any more)\n"], [status, out]
+    assert_equal [1, "paceline: no request #{number} is in progress: it may have ended\n"], [status, out]
     assert_equal [400, 404], [control(server, "/requests/x/backtrace").first, control(server, "/requests//backtrace").first]
   end
 

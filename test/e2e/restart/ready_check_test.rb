@@ -111,7 +111,7 @@ class ReadyCheckTest < Minitest::Test
     dir = shop
     server = production(dir)
     out, status = command(dir, "restart", "--site", "other")
-    assert_equal [1, "paceline: no application is served as site \"other\"\n"], [status, out]
+    assert_equal [1, "paceline: no application has the site name \"other\"\n"], [status, out]
     assert_equal [0, "#{File.basename(dir)}: restart started\n"], command(dir, "restart", "--site", File.basename(dir)).reverse
     server.wait_for(/ is ready: .* is ready: /m)
   end

@@ -107,7 +107,7 @@ impl Control {
             true => Err(why),
             false => {
                 control.notice =
-                    Some(format!("{why}; there is no control socket (set another path with --control PATH)"));
+                    Some(format!("{why}; starting without a control socket (set another path with --control PATH)"));
                 Ok(())
             }
         })?;
