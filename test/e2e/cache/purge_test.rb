@@ -214,7 +214,7 @@ class PurgeTest < Minitest::Test
     json, status = command(server.dir, "cache", "stats", "--json")
     assert_equal [stats["sites"], 0], [JSON.parse(json)["sites"], status]
     table, = command(server.dir, "cache", "stats")
-    ["16.7 % hits", "Prevented by a header", "Cache-Control: private  /private", "http://shop.test/a", "of 64.0 MB"].each do |words|
+    ["16.7 % hits", "Misses caused by a header", "Cache-Control: private  /private", "http://shop.test/a", "of 64.0 MB"].each do |words|
       assert_includes table, words
     end
   end

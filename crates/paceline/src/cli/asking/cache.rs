@@ -144,7 +144,7 @@ fn of_site(name: &str, site: &Value) -> String {
         rows.iter().for_each(|[name, count]| text.push_str(&format!("  {name:wide$}  {count:>digits$}\n")));
     }
     if let Some(missed) = site["missed"].as_array().filter(|missed| !missed.is_empty()) {
-        text.push_str("\n  Prevented by a header\n");
+        text.push_str("\n  Misses caused by a header\n");
         let rows = missed.iter().map(|one| {
             let said = |key: &str| one[key].as_str().unwrap_or("").to_owned();
             [format!("~{}", number(&one["requests"])), said("header"), said("path")]
@@ -202,7 +202,7 @@ shop: 81.0 % hits
   fwd=uri-miss       34
   detail=private    200
 
-  Prevented by a header
+  Misses caused by a header
   misses  header                  path
     ~200  Cache-Control: private  /issues\u{fffd}[2J
 
