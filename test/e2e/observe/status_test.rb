@@ -97,7 +97,7 @@ class StatusTest < Minitest::Test
     counts(server, 2)
     out, status = command(server, "status")
     assert_equal 0, status, out
-    assert_match(/\Apaceline \d+\.\d+\.\d+, pid #{server.pid}, up \d+ s, ready; \d+ connections?, 0 requests in hand$/, out)
+    assert_match(/\Apaceline \d+\.\d+\.\d+, pid #{server.pid}, up \d+ s, ready; \d+ connections?, 0 requests in progress$/, out)
     assert_match(/^#{File.basename(server.dir)}: ready, generation 1, ruby [^,]+, rack [^,]+, development$/, out)
     assert_match(/^  requests +2 +2$/, out)
     assert_match(/^  5xx +50\.0 % +50\.0 %$/, out)

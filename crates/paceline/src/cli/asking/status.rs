@@ -43,7 +43,7 @@ fn text(value: &Value) -> String {
 
 fn page(status: &Value) -> String {
     let mut page = format!(
-        "paceline {}, pid {}, up {}, {}; {}, {} in hand\n",
+        "paceline {}, pid {}, up {}, {}; {}, {} in progress\n",
         text(&status["version"]),
         number(&status["pid"]),
         age(number(&status["uptime"])),
@@ -239,7 +239,7 @@ mod tests {
             "connections": { "open": 1 }, "in_hand": 3, "sites": { "shop": shop() },
         });
         let wanted = "\
-paceline 0.1.0, pid 4711, up 1 d 2 h, ready; 1 connection, 3 requests in hand
+paceline 0.1.0, pid 4711, up 1 d 2 h, ready; 1 connection, 3 requests in progress
 
 shop: ready, generation 7, ruby 3.1.2, rack 2.2.6, production
   /srv/shop\u{fffd}[2J
