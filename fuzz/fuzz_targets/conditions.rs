@@ -6,7 +6,7 @@ use http::{header, HeaderMap, Method};
 use libfuzzer_sys::fuzz_target;
 use paceline::content::static_files::{
     conditional::{evaluate, if_range_holds, revalidate, Precondition, Validators},
-    entity_tag::{EntityTag, Wanted},
+    entity_tag::{EntityTag, TagCondition},
     ranges::{content_range, decide, RangeDecision},
 };
 use paceline_fuzz::fields;
@@ -110,6 +110,6 @@ fn entity_tag(value: &[u8]) {
     assert!(tag.weak_eq(&tag) && tag.strong_eq(&tag) != tag.is_weak());
     let list = [b"\"other,\", junk, ", written.as_bytes(), b" , \"x"].concat();
     let lines = [http::HeaderValue::from_bytes(&list).unwrap()];
-    assert!(Wanted::parse(&lines).names(Some(&tag), EntityTag::weak_eq));
-    assert!(!Wanted::parse(&lines).names(None, EntityTag::weak_eq));
+    assert!(TagCondition::parse(&lines).names(Some(&tag), EntityTag::weak_eq));
+    assert!(!TagCondition::parse(&lines).names(None, EntityTag::weak_eq));
 }

@@ -13,8 +13,8 @@ use std::{
 
 use libfuzzer_sys::fuzz_target;
 use paceline::edge::{
-    proxy_protocol::{read, Ends},
-    sniff::Prefixed,
+    proxy_protocol::{read, ProxyAddresses},
+    sniff::PeekedStream,
 };
 use paceline_fuzz::cuts;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
@@ -65,10 +65,10 @@ fuzz_target!(|data: &[u8]| {
 });
 
 /// The ends, and what the next reader of the stream gets.
-fn parse(pieces: &[&[u8]]) -> Result<(Option<Ends>, Vec<u8>), io::ErrorKind> {
+fn parse(pieces: &[&[u8]]) -> Result<(Option<ProxyAddresses>, Vec<u8>), io::ErrorKind> {
     // An empty piece would be the stream's end.
     let pieces = pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| piece.to_vec()).collect();
-    let mut stream = Prefixed::from(Pieces(pieces));
+    let mut stream = PeekedStream::from(Pieces(pieces));
     let ends = now(read(&mut stream)).map_err(|error| error.kind())?;
     let mut rest = Vec::new();
     now(stream.read_to_end(&mut rest)).map_err(|error| error.kind())?;
@@ -83,13 +83,13 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-fn version1(ends: Ends) -> Vec<u8> {
+fn version1(ends: ProxyAddresses) -> Vec<u8> {
     let family = if ends.source.is_ipv4() { "TCP4" } else { "TCP6" };
     let (from, to) = (ends.source, ends.destination);
     format!("PROXY {family} {} {} {} {}\r\n", from.ip(), to.ip(), from.port(), to.port()).into_bytes()
 }
 
-fn version2(ends: Ends) -> Vec<u8> {
+fn version2(ends: ProxyAddresses) -> Vec<u8> {
     let octets = |ip: IpAddr| match ip {
         IpAddr::V4(ip) => ip.octets().to_vec(),
         IpAddr::V6(ip) => ip.octets().to_vec(),

@@ -14,7 +14,7 @@ static SURROGATE_KEY: HeaderName = HeaderName::from_static("surrogate-key");
 static CACHE_TAG: HeaderName = HeaderName::from_static("cache-tag");
 
 /// More are not looked at; RFC 9875 section 2.1 wants at least 32 of 32 characters.
-const MOST_TAGS: usize = 128;
+const MAX_TAGS: usize = 128;
 const LONGEST_TAG: usize = 256;
 
 /// "https://host" of a URL: groups are the origin's own (RFC 9875 section 2).
@@ -35,13 +35,13 @@ pub fn tags(headers: &HeaderMap, origin: &str) -> Vec<Arc<str>> {
     let lines = |name: &HeaderName| headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
     tags.extend(lines(&SURROGATE_KEY).flat_map(str::split_ascii_whitespace).filter(fits).map(Arc::from));
     tags.extend(text_tokens(headers, &CACHE_TAG).filter(fits).map(Arc::from));
-    tags.truncate(MOST_TAGS);
+    tags.truncate(MAX_TAGS);
     tags
 }
 
 /// The tags that a response to an unsafe request invalidates (RFC 9875 section 3).
 pub fn invalidated(headers: &HeaderMap, origin: &str) -> Vec<String> {
-    groups(headers, &CACHE_GROUP_INVALIDATION).map(|group| group_tag(origin, &group)).take(MOST_TAGS).collect()
+    groups(headers, &CACHE_GROUP_INVALIDATION).map(|group| group_tag(origin, &group)).take(MAX_TAGS).collect()
 }
 
 fn fits(tag: &&str) -> bool {

@@ -16,7 +16,7 @@ use crate::{
     freshness::Freshness,
     partial::Pieces,
     store::Key,
-    stored::{Content, Directory, Kept, Stored, MOST_NOMINATIONS},
+    stored::{Content, Directory, Kept, Stored, MAX_NOMINATIONS},
     vary::Nominated,
 };
 
@@ -266,7 +266,7 @@ impl<'a> Reader<'a> {
     fn directory(&mut self) -> Option<Directory> {
         let url = self.text()?;
         let nominations = self.list(Self::nominated)?;
-        let some = (1..=MOST_NOMINATIONS).contains(&nominations.len());
+        let some = (1..=MAX_NOMINATIONS).contains(&nominations.len());
         some.then(|| Directory { url, nominations: nominations.into() })
     }
 }

@@ -71,7 +71,7 @@ impl Reason {
     };
 
     /// As it stands in `detail`.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Reason::Method => "method",
             Reason::RequestNoStore => "request-no-store",
@@ -131,7 +131,7 @@ impl Forward {
         [Bypass, Method, UriMiss, VaryMiss, Request, Stale, Partial]
     };
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Forward::Bypass => "bypass",
             Forward::Method => "method",
@@ -183,7 +183,7 @@ impl Display for CacheStatus {
         }
         // "hit and fwd are exclusive" (RFC 9211 section 2.2).
         if let Some(forward) = self.forward.filter(|_| !self.hit) {
-            write!(f, "; fwd={}", forward.word())?;
+            write!(f, "; fwd={}", forward.as_str())?;
         }
         if let Some(status) = self.forward_status {
             write!(f, "; fwd-status={status}")?;
@@ -196,7 +196,7 @@ impl Display for CacheStatus {
                 f.write_str(word)?;
             }
         }
-        match self.detail.or(self.reason.map(Reason::word)) {
+        match self.detail.or(self.reason.map(Reason::as_str)) {
             Some(detail) => write!(f, "; detail={detail}"),
             None => Ok(()),
         }
@@ -219,7 +219,7 @@ impl CacheStatus {
         let mut words = match (self.hit, self.forward) {
             (true, _) if self.ttl.is_some_and(|ttl| ttl < 0) => "stale".to_owned(),
             (true, _) => "hit".to_owned(),
-            (false, Some(forward)) => forward.word().to_owned(),
+            (false, Some(forward)) => forward.as_str().to_owned(),
             (false, None) => "bypass".to_owned(),
         };
         for (said, word) in [(self.collapsed, ":collapsed"), (self.stored, ":stored")] {
@@ -229,7 +229,7 @@ impl CacheStatus {
         }
         if let Some(reason) = self.reason {
             words.push(':');
-            words.push_str(reason.word());
+            words.push_str(reason.as_str());
         }
         words
     }
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn each_reason_has_a_word_of_its_own() {
-        let words: std::collections::HashSet<_> = Reason::ALL.iter().map(|reason| reason.word()).collect();
+        let words: std::collections::HashSet<_> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
         assert_eq!(words.len(), Reason::ALL.len());
     }
 }

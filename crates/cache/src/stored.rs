@@ -145,14 +145,14 @@ pub struct Directory {
 
 /// Lists of names that one URL's responses may have, at most. One that varies its Vary more than this is looked up by the
 /// latest of them.
-pub const MOST_NOMINATIONS: usize = 4;
+pub const MAX_NOMINATIONS: usize = 4;
 
 impl Directory {
     /// This one with `nominated` in front.
     pub fn with(previous: Option<&Directory>, url: Arc<str>, nominated: Nominated) -> Directory {
         let others =
             previous.into_iter().flat_map(|previous| previous.nominations.iter()).filter(|other| **other != nominated);
-        let nominations = std::iter::once(&nominated).chain(others).take(MOST_NOMINATIONS).cloned().collect();
+        let nominations = std::iter::once(&nominated).chain(others).take(MAX_NOMINATIONS).cloned().collect();
         Directory { url, nominations }
     }
 }

@@ -35,13 +35,13 @@ pub struct Options {
 }
 
 /// 64 GiB of address space, where there is.
-const MOST_MAPPED: usize = 1 << 36;
+const MAX_MAPPED: usize = 1 << 36;
 /// With less than 1 GiB of address space nothing goes.
-const LEAST_MAPPED: usize = 1 << 30;
+const MIN_MAPPED: usize = 1 << 30;
 
 impl Default for Options {
     fn default() -> Options {
-        Options { map_size: MOST_MAPPED, max_readers: 1024, verify_up_to: 64 << 20, most: None }
+        Options { map_size: MAX_MAPPED, max_readers: 1024, verify_up_to: 64 << 20, most: None }
     }
 }
 
@@ -157,7 +157,7 @@ fn environment(
         // SAFETY: LMDB believes what it maps: that is why it was looked at, and nobody but LMDB writes to it.
         match unsafe { settings.open(path) } {
             Err(heed::Error::Io(error))
-                if error.raw_os_error() == Some(libc::ENOMEM) && map_size / 4 >= needed.max(LEAST_MAPPED) =>
+                if error.raw_os_error() == Some(libc::ENOMEM) && map_size / 4 >= needed.max(MIN_MAPPED) =>
             {
                 map_size /= 4;
             }

@@ -21,7 +21,7 @@ const INTEGER_KEY: u16 = 0x08;
 /// How the environment was opened, which LMDB keeps in the same place: as a file instead of a folder.
 const ONE_FILE: u16 = 0x4000;
 const NO_PAGE: u64 = u64::MAX;
-const MOST_DEPTH: u16 = 32;
+const MAX_DEPTH: u16 = 32;
 
 /// Gets a key, and its value if that lies beside it.
 pub type Entry<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
@@ -181,7 +181,7 @@ impl Walk<'_> {
     fn tree(&mut self, tree: &Tree) -> Result<(), Damage> {
         let mut counts = Counts::default();
         if tree.root != NO_PAGE {
-            if !(1..=MOST_DEPTH).contains(&tree.depth) {
+            if !(1..=MAX_DEPTH).contains(&tree.depth) {
                 return Err("a tree is too deep");
             }
             self.page(tree.root, tree.depth, (None, None), &mut counts)?;

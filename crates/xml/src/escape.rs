@@ -88,7 +88,7 @@ fn escape_in<const ATTRIBUTE: bool>(text: &[u8], room: &mut [u8]) -> Progress {
 /// Text that is longer than what a step looks ahead.
 const LONG: usize = 4 * STEP;
 /// What a step writes at most: sixteen references of six bytes, and the bytes behind the last that are copied with it.
-const MOST: usize = STEP * 6 + STEP + 8;
+const MAX: usize = STEP * 6 + STEP + 8;
 
 /// Escapes all but the end of long text, where there is room for anything that may come. Which bytes of a step are special is known
 /// before the first of them is written, so that the steps need not wait for each other.
@@ -96,8 +96,7 @@ fn escape_long<const ATTRIBUTE: bool>(text: &[u8], room: &mut [u8]) -> Progress 
     let references = if ATTRIBUTE { &IN_ATTRIBUTE } else { &IN_TEXT };
     let (mut read, mut written) = (0, 0);
     // At the end of a step sixteen bytes behind it are copied, and a character may reach into them.
-    while let (Some(ahead), Some(to)) = (text[read..].first_chunk::<LONG>(), room[written..].first_chunk_mut::<MOST>())
-    {
+    while let (Some(ahead), Some(to)) = (text[read..].first_chunk::<LONG>(), room[written..].first_chunk_mut::<MAX>()) {
         let bytes = ahead.first_chunk::<STEP>().expect("it is longer");
         to[..STEP].copy_from_slice(bytes);
         let mut specials = special_bytes::<ATTRIBUTE>(bytes);

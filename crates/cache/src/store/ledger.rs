@@ -17,7 +17,7 @@ use super::{
 /// Bytes of an empty store.
 const FIXED: u64 = (Lookup::<()>::FIXED + Ghosts::FIXED) as u64;
 /// What tables, queues and the memory of purges may take around a single object.
-const LEAST: u64 = 256 * 1024;
+const MIN: u64 = 256 * 1024;
 
 /// Weights are kept in units of this many bytes, rounded up: the allocator's own.
 pub(super) const UNIT: u64 = 16;
@@ -107,7 +107,7 @@ impl Ledger {
         }
         let units = u32::try_from(weight.max(1).div_ceil(UNIT)).unwrap_or(u32::MAX);
         let coming = u64::from(units) * UNIT + NAME * (1 + object.tags().len() as u64);
-        if weight > self.budget / LARGEST_SHARE || coming + LEAST > self.budget || units == u32::MAX {
+        if weight > self.budget / LARGEST_SHARE || coming + MIN > self.budget || units == u32::MAX {
             self.refused += 1;
             gone.push(object);
             gone.extend(self.remove(lookup, key, |_| true));

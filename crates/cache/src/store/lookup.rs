@@ -18,7 +18,7 @@ use super::{
 
 const PARTS: usize = 256;
 /// An object counts as used at most so often (S3-FIFO's two bits).
-const MOST_USES: u32 = 3;
+const MAX_USES: u32 = 3;
 const USES: u32 = 0b11;
 const MAIN: u32 = 0b100;
 const SLOT_SHIFT: u32 = 3;
@@ -48,7 +48,7 @@ impl<T> Held<T> {
     /// Counts a use. A use that is lost to another thread's is no loss.
     fn used(&self) {
         let state = self.state.load(Relaxed);
-        if state & USES < MOST_USES {
+        if state & USES < MAX_USES {
             let _ = self.state.compare_exchange(state, state + 1, Relaxed, Relaxed);
         }
     }

@@ -37,7 +37,7 @@ use tokio::{
 use self::{
     canary::Canary,
     glance::Glance,
-    measure::{Measuring, Reading},
+    measure::{MemoryReading, MemorySchedule},
     refork::Refork,
     rehearse::Rehearsal,
     restrain::Restraint,
@@ -54,7 +54,7 @@ use super::{
     processes::Processes,
     ready_check::Page,
     reaper::{Exit, Reaper},
-    tuning::Learned,
+    tuning::TuningEnvironment,
 };
 use crate::{
     apps::incidents::Incidents,
@@ -90,10 +90,10 @@ pub struct Event {
     pub generation: u64,
     /// None: the preloader.
     pub worker: Option<WorkerId>,
-    pub happened: Happened,
+    pub happened: ActorEvent,
 }
 
-pub enum Happened {
+pub enum ActorEvent {
     Frame(Raw, Option<OwnedFd>),
     /// The control socket was closed: the process is gone.
     Closed,
@@ -106,7 +106,7 @@ pub enum Happened {
     /// The pause before a crashed worker is replaced is over.
     Refork(usize),
     /// The workers' memory has been read.
-    Measured(Reading),
+    Measured(MemoryReading),
     /// The private memory of a worker has been read, of the old generation's and the canary's, where that is wanted.
     Weighed(Option<[u64; 2]>),
     /// It has been asked whether it is ready.
@@ -156,13 +156,13 @@ struct Actor {
     /// The failure that was told last.
     told: Option<StartupReport>,
     /// How large the heap was when the application was last loaded.
-    learned: Learned,
+    learned: TuningEnvironment,
     /// Short-lived processes one after another.
     crashes: u32,
     /// While nothing serves any more: since when, and how many starts were killed. None: something serves, or nothing ever did.
     recovering: Option<(Instant, u32)>,
     refork: Refork,
-    measuring: Measuring,
+    measuring: MemorySchedule,
     glance: Glance,
     succession: Option<Succession>,
     restraint: Restraint,
@@ -177,7 +177,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
     let (events, mut happenings) = mpsc::unbounded_channel();
     let (complaints, mut complaining) = mpsc::unbounded_channel();
     let (size, workers) = Size::of(&context.site);
-    let learned = Learned::kept(&context.site);
+    let learned = TuningEnvironment::kept(&context.site);
     let concurrency = Concurrency::new(context.site.threads_min, context.site.threads);
     let mut actor = Actor {
         context,
@@ -204,7 +204,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
         crashes: 0,
         recovering: None,
         refork: Refork::Awaited,
-        measuring: Measuring::new(),
+        measuring: MemorySchedule::new(),
         glance: Glance::default(),
         succession: None,
         restraint: Restraint::default(),
@@ -286,17 +286,17 @@ impl Actor {
     async fn handle(&mut self, event: Event) {
         let number = event.generation;
         match (event.worker, event.happened) {
-            (_, Happened::Printed(who, line)) => {
+            (_, ActorEvent::Printed(who, line)) => {
                 self.context.log.output(&who, &line);
                 if let Some(next) = self.next.as_mut().filter(|next| next.number == number) {
                     next.report.push_output(&line);
                 }
             }
-            (_, Happened::PrintedAll) => self.printed_all(number).await,
-            (_, Happened::Weighed(memory)) => self.weighed(number, memory).await,
-            (_, Happened::Rehearsed(result)) => self.rehearsed(number, result).await,
-            (None, Happened::Frame(frame, fd)) => self.preloader_says(number, frame, fd).await,
-            (None, Happened::Closed) => {
+            (_, ActorEvent::PrintedAll) => self.printed_all(number).await,
+            (_, ActorEvent::Weighed(memory)) => self.weighed(number, memory).await,
+            (_, ActorEvent::Rehearsed(result)) => self.rehearsed(number, result).await,
+            (None, ActorEvent::Frame(frame, fd)) => self.preloader_says(number, frame, fd).await,
+            (None, ActorEvent::Closed) => {
                 if let Some(generation) = self.generation(number) {
                     generation.control = None;
                     // An adopted preloader is not our child: its EOF is all we learn.
@@ -308,7 +308,7 @@ impl Actor {
                     }
                 }
             }
-            (None, Happened::Exited(exit)) => {
+            (None, ActorEvent::Exited(exit)) => {
                 if let Some(generation) = self.generation(number) {
                     // The exit may overtake the frames on the socket: FAILED says more than a status. A child of the
                     // app that holds the socket open must not keep us waiting.
@@ -321,7 +321,7 @@ impl Actor {
                     }
                 }
             }
-            (_, Happened::Refork(index)) => {
+            (_, ActorEvent::Refork(index)) => {
                 let threads = self.context.site.threads;
                 let wanted = index <= self.workers && self.stopping.is_none();
                 if let Some(current) = self.current.as_mut().filter(|current| wanted && current.number == number) {
@@ -332,10 +332,10 @@ impl Actor {
                     }
                 }
             }
-            (Some(worker), Happened::Frame(frame, fd)) => self.worker_says(number, worker, frame, fd).await,
-            (Some(worker), Happened::Closed) => self.worker_gone(number, worker).await,
-            (_, Happened::Measured(reading)) => self.measured(number, &reading).await,
-            (Some(_), Happened::Exited(_)) => {}
+            (Some(worker), ActorEvent::Frame(frame, fd)) => self.worker_says(number, worker, frame, fd).await,
+            (Some(worker), ActorEvent::Closed) => self.worker_gone(number, worker).await,
+            (_, ActorEvent::Measured(reading)) => self.measured(number, &reading).await,
+            (Some(_), ActorEvent::Exited(_)) => {}
         }
     }
 

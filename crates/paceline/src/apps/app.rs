@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::{
     actor::{self, restart::Wish, Popular},
     attempts::{Cause, Outcome},
-    memory::{self, Told},
+    memory::{self, HeapAnswers},
     overview::{Overview, Standing},
     processes::Processes,
     reaper::Reaper,
@@ -67,7 +67,7 @@ pub enum Order {
         answer: oneshot::Sender<String>,
     },
     /// Ask the processes what Ruby's heaps hold.
-    AskMemory(oneshot::Sender<Vec<memory::Asked>>),
+    AskMemory(oneshot::Sender<Vec<memory::HeapQuery>>),
     /// Finish what is in hand within the time, then end all processes.
     Stop {
         grace: Duration,
@@ -157,7 +157,7 @@ impl App {
     }
 
     /// What the processes tell of Ruby's heap and have grown with. Waits up to `patience` for their answers.
-    pub async fn memory(&self, patience: Duration) -> Told {
+    pub async fn memory(&self, patience: Duration) -> HeapAnswers {
         let (answer, asked) = oneshot::channel();
         self.order(Order::AskMemory(answer));
         memory::answers(asked.await.unwrap_or_default(), patience).await

@@ -45,7 +45,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// As the control socket says it.
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Outcome::Serves { .. } => "serves",
             Outcome::Failed(_) => "failed",
@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn word(attempts: &Attempts, number: u64) -> Option<Option<&'static str>> {
-        attempts.outcome(number).map(|outcome| outcome.map(|outcome| outcome.word()))
+        attempts.outcome(number).map(|outcome| outcome.map(|outcome| outcome.as_str()))
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(attempts.under_way(), 2);
         attempts.end(&Outcome::Serves { generation: 2, text: "ready".into() });
         assert_eq!((word(&attempts, first), word(&attempts, second)), (Some(Some("serves")), Some(None)));
-        assert_eq!(told.try_recv().map(|outcome| outcome.word()), Ok("serves"));
+        assert_eq!(told.try_recv().map(|outcome| outcome.as_str()), Ok("serves"));
         attempts.begin();
         attempts.end(&Outcome::RolledBack("slow".into()));
         assert_eq!(

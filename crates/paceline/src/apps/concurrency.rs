@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::workers::dispatch::queue::{Occupied, WorkerId};
+use crate::workers::dispatch::queue::{WorkerId, WorkerLoad};
 
 /// How often it looks.
 pub const INTERVAL: Duration = Duration::from_millis(50);
@@ -19,7 +19,7 @@ const FREE: f64 = 0.75;
 const TAKEN: f64 = 0.95;
 
 /// What was seen of a worker the last time.
-struct Seen {
+struct WorkerTimes {
     at: Instant,
     runnable: Duration,
 }
@@ -28,7 +28,7 @@ struct Seen {
 pub struct Concurrency {
     min: usize,
     max: usize,
-    seen: HashMap<WorkerId, Seen>,
+    seen: HashMap<WorkerId, WorkerTimes>,
 }
 
 impl Concurrency {
@@ -41,7 +41,7 @@ impl Concurrency {
     pub fn look(
         &mut self,
         waiting: usize,
-        workers: &[Occupied],
+        workers: &[WorkerLoad],
         pid_of: impl Fn(WorkerId) -> Option<i32>,
     ) -> Vec<(WorkerId, usize)> {
         self.seen.retain(|id, _| workers.iter().any(|worker| worker.id == *id));
@@ -49,7 +49,7 @@ impl Concurrency {
         let mut changes = Vec::new();
         for worker in workers {
             let Some(runnable) = pid_of(worker.id).and_then(runnable) else { continue };
-            let Some(before) = self.seen.insert(worker.id, Seen { at: now, runnable }) else { continue };
+            let Some(before) = self.seen.insert(worker.id, WorkerTimes { at: now, runnable }) else { continue };
             let elapsed = now.duration_since(before.at).as_secs_f64();
             if elapsed <= 0.0 || elapsed > 10.0 * INTERVAL.as_secs_f64() {
                 continue;
@@ -63,7 +63,7 @@ impl Concurrency {
         changes
     }
 
-    fn decide(&self, share: f64, waited: bool, worker: &Occupied) -> usize {
+    fn decide(&self, share: f64, waited: bool, worker: &WorkerLoad) -> usize {
         let all_used = worker.young >= worker.limit;
         match share {
             _ if share > TAKEN => worker.limit.saturating_sub(1).max(self.min),
@@ -92,7 +92,7 @@ mod tests {
 
     fn decided(share: f64, waited: bool, limit: usize, young: usize) -> usize {
         let rule = Concurrency::new(2, 8).unwrap();
-        rule.decide(share, waited, &Occupied { id: 1, limit, young })
+        rule.decide(share, waited, &WorkerLoad { id: 1, limit, young })
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::config::{self, AppKind, SiteConfig};
 use unix_user::{self, Refused, RunAs, Wanted};
 
 /// An application that can be started.
-pub struct Found {
+pub struct StartableApp {
     /// The real path of the root (Capistrano's `current` is a symlink).
     pub root: PathBuf,
     /// The same as it is named.
@@ -19,13 +19,13 @@ pub struct Found {
     pub puma_config: Option<PathBuf>,
 }
 
-impl Found {
-    pub fn at(site: &SiteConfig) -> Result<Found, String> {
-        Found::in_release(site, &site.root)
+impl StartableApp {
+    pub fn at(site: &SiteConfig) -> Result<StartableApp, String> {
+        StartableApp::in_release(site, &site.root)
     }
 
     /// The same of another release of the site than its root leads to now.
-    pub fn in_release(site: &SiteConfig, release: &Path) -> Result<Found, String> {
+    pub fn in_release(site: &SiteConfig, release: &Path) -> Result<StartableApp, String> {
         let root = release.canonicalize().map_err(|error| error.to_string())?;
         let inside = |path: &PathBuf| match path.strip_prefix(&site.root) {
             Ok(below) => root.join(below),
@@ -36,11 +36,11 @@ impl Found {
         let kind = detected.kind;
         let rackup = settings.rackup.or_else(|| Some(detected.entry).filter(|path| path.is_file()));
         let puma_config = site.puma_config.as_ref().map(inside);
-        Ok(Found { root, named: release.to_path_buf(), kind, rackup, puma_config })
+        Ok(StartableApp { root, named: release.to_path_buf(), kind, rackup, puma_config })
     }
 
     /// Err: nothing in it starts an application, as in a release that is not unpacked yet.
-    pub fn that_starts(self) -> Result<Found, String> {
+    pub fn that_starts(self) -> Result<StartableApp, String> {
         match self.kind {
             AppKind::Files => Err(format!(
                 "{}: has no config.ru, no config/environment.rb and no file that requires Sinatra",

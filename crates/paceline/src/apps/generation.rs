@@ -13,12 +13,12 @@ use bytes::BytesMut;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    actor::{Event, Happened},
-    found::Found,
+    actor::{ActorEvent, Event},
+    found::StartableApp,
     limits,
     output::read_lines,
     reaper::Exit,
-    spawn::Spawned,
+    spawn::PreloaderProcess,
 };
 use crate::{
     config::{AppKind, SiteConfig},
@@ -92,7 +92,7 @@ pub enum Phase {
 
 impl Phase {
     /// As status and JSON say it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Phase::Loading => "loading",
             Phase::Forking => "forking",
@@ -211,8 +211,8 @@ impl Generation {
         let event = move |happened| drop(events.send(Event { generation, worker: None, happened }));
         read_lines(pipe, move |line| {
             event(match line {
-                Some(line) => Happened::Printed(who.clone(), line),
-                None => Happened::PrintedAll,
+                Some(line) => ActorEvent::Printed(who.clone(), line),
+                None => ActorEvent::PrintedAll,
             })
         })?;
         self.pipes += 1;
@@ -224,7 +224,7 @@ impl Generation {
     }
 
     /// Sends START.
-    pub async fn start(&mut self, site: &SiteConfig, found: &Found) {
+    pub async fn start(&mut self, site: &SiteConfig, found: &StartableApp) {
         use std::os::unix::ffi::OsStrExt;
         self.release.clone_from(&found.root);
         let path = |path: Option<PathBuf>| path.map(|path| path.as_os_str().as_bytes().to_vec()).unwrap_or_default();
@@ -377,10 +377,10 @@ fn forward(generation: u64, worker: Option<WorkerId>, mut reader: ControlReader,
     tokio::spawn(async move {
         loop {
             let happened = match reader.receive().await {
-                Ok(Some((frame, fd))) => Happened::Frame(frame, fd),
-                Ok(None) | Err(_) => Happened::Closed,
+                Ok(Some((frame, fd))) => ActorEvent::Frame(frame, fd),
+                Ok(None) | Err(_) => ActorEvent::Closed,
             };
-            let closed = matches!(happened, Happened::Closed);
+            let closed = matches!(happened, ActorEvent::Closed);
             if events.send(Event { generation, worker, happened }).is_err() || closed {
                 return;
             }
@@ -406,8 +406,8 @@ pub fn failure(payload: &[u8]) -> (Option<Step>, Failure) {
     (given("step").and_then(|name| Step::from_name(&name)), failure)
 }
 
-impl From<Spawned> for (UnixStream, Option<(i32, OwnedFd, OwnedFd)>) {
-    fn from(spawned: Spawned) -> Self {
+impl From<PreloaderProcess> for (UnixStream, Option<(i32, OwnedFd, OwnedFd)>) {
+    fn from(spawned: PreloaderProcess) -> Self {
         (spawned.control, Some((spawned.pid, spawned.stdout, spawned.stderr)))
     }
 }

@@ -10,15 +10,15 @@ use std::{
 use crate::{
     apps::incidents::Sample,
     support::clock,
-    workers::dispatch::queue::{Done, WorkerId},
+    workers::dispatch::queue::{RouteWork, WorkerId},
 };
 
 /// Routes that are kept of a worker; those it grew with least make room.
-const MOST_ROUTES: usize = 48;
+const MAX_ROUTES: usize = 48;
 /// Readings that are looked at together.
-const MOST_READINGS: usize = 60;
+const MAX_READINGS: usize = 60;
 /// Points of a worker's curve.
-const MOST_SAMPLES: usize = 240;
+const MAX_SAMPLES: usize = 240;
 /// How often the estimate is refined; it comes closer each time.
 const ROUNDS: usize = 40;
 /// What a request is taken to leave at first: so many bytes, and so many for each object that it allocated.
@@ -32,12 +32,12 @@ const OTHERS: &str = "others";
 /// What is known of all workers.
 #[derive(Default)]
 pub struct Growth {
-    workers: HashMap<WorkerId, Grown>,
+    workers: HashMap<WorkerId, WorkerGrowth>,
 }
 
 /// What is known of one. In bytes of its own memory (`accounting::Memory::own`).
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Grown {
+pub struct WorkerGrowth {
     /// At the first reading, when it had answered little or nothing.
     pub born: u64,
     pub now: u64,
@@ -57,7 +57,7 @@ pub struct Grown {
 #[derive(Debug, Clone, PartialEq)]
 struct Interval {
     bytes: f64,
-    done: Vec<(Label, Done)>,
+    done: Vec<(Label, RouteWork)>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -77,15 +77,15 @@ pub struct RouteGrowth {
 
 impl Growth {
     /// A worker has `own` bytes, and has done this since the reading before.
-    pub fn read(&mut self, worker: WorkerId, own: u64, done: impl IntoIterator<Item = (Label, Done)>) {
-        let first = || Grown { born: own, now: own, settled: own, ..Grown::default() };
+    pub fn read(&mut self, worker: WorkerId, own: u64, done: impl IntoIterator<Item = (Label, RouteWork)>) {
+        let first = || WorkerGrowth { born: own, now: own, settled: own, ..WorkerGrowth::default() };
         let grown = self.workers.entry(worker).or_insert_with(first);
         grown.now = own;
         grown.note(clock::unix_seconds());
         grown.settle(done.into_iter().collect());
     }
 
-    pub fn of(&self, worker: WorkerId) -> Option<&Grown> {
+    pub fn of(&self, worker: WorkerId) -> Option<&WorkerGrowth> {
         self.workers.get(&worker)
     }
 
@@ -95,7 +95,7 @@ impl Growth {
     }
 }
 
-impl Grown {
+impl WorkerGrowth {
     pub fn bytes(&self) -> u64 {
         self.now.saturating_sub(self.born)
     }
@@ -113,7 +113,7 @@ impl Grown {
         }
         self.curve.push((at, self.now));
         self.readings += 1;
-        if self.curve.len() > MOST_SAMPLES {
+        if self.curve.len() > MAX_SAMPLES {
             let mut nth = 0;
             self.curve.retain(|_| {
                 nth += 1;
@@ -145,14 +145,14 @@ impl Grown {
     }
 
     /// Growth of a request that still runs has nobody to be put to yet: it waits for the reading after its answer.
-    fn settle(&mut self, done: Vec<(Label, Done)>) {
+    fn settle(&mut self, done: Vec<(Label, RouteWork)>) {
         if done.is_empty() {
             return;
         }
         let bytes = self.now as f64 - self.settled as f64;
         self.settled = self.now;
         self.last.push_back(Interval { bytes: bytes.max(0.0), done });
-        if self.last.len() > MOST_READINGS {
+        if self.last.len() > MAX_READINGS {
             let rates = self.rates();
             if let Some(oldest) = self.last.pop_front() {
                 oldest.share_out(&rates, &mut self.before);
@@ -223,7 +223,7 @@ impl Interval {
 
 /// The routes of least growth become one.
 fn bound(shares: &mut HashMap<Label, Share>) {
-    while shares.len() > MOST_ROUTES {
+    while shares.len() > MAX_ROUTES {
         let named = shares.iter().filter(|(label, _)| label.is_some());
         let least = named.min_by(|a, b| a.1.bytes.total_cmp(&b.1.bytes)).map(|(label, _)| label.clone());
         let Some(gone) = least.and_then(|label| shares.remove(&label)) else { return };
@@ -239,14 +239,14 @@ mod tests {
 
     const MB: u64 = 1 << 20;
 
-    fn done(label: &str, requests: u64, allocated: u64) -> (Label, Done) {
-        (Some(label.into()), Done { route: None, requests, allocated })
+    fn done(label: &str, requests: u64, allocated: u64) -> (Label, RouteWork) {
+        (Some(label.into()), RouteWork { route: None, requests, allocated })
     }
 
     /// Route, requests and objects.
     type Worked<'a> = &'a [(&'a str, u64, u64)];
 
-    fn after(readings: &[(u64, Worked)]) -> Grown {
+    fn after(readings: &[(u64, Worked)]) -> WorkerGrowth {
         let mut growth = Growth::default();
         for (own, work) in readings {
             growth.read(
@@ -302,7 +302,7 @@ mod tests {
             growth.read(2, n, []);
         }
         let grown = growth.of(1).unwrap();
-        assert!(grown.routes().len() <= MOST_ROUTES + 1);
+        assert!(grown.routes().len() <= MAX_ROUTES + 1);
         assert_eq!(grown.routes().iter().map(|route| route.requests).sum::<u64>(), 1000);
         growth.keep(|id| id == 2);
         assert!(growth.of(1).is_none() && growth.of(2).is_some());

@@ -7,7 +7,7 @@ use crate::{config::WorkerLimits, workers::dispatch::queue::WorkerId};
 
 /// A worker that serves.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen {
+pub struct WorkerMemory {
     pub id: WorkerId,
     /// Bytes that it has for itself (`accounting::Memory::own`). None: not read yet.
     pub own: Option<u64>,
@@ -41,9 +41,11 @@ pub enum Verdict {
 }
 
 /// The next one to go. Those that are over a hard limit come before all others.
-pub fn judge(limits: &WorkerLimits, workers: &[Seen]) -> Option<Verdict> {
-    let own = |worker: &&Seen| worker.own.unwrap_or(0);
-    let over = |limit: Option<u64>, worker: &&Seen| limit.is_some_and(|limit| exceeds(own(worker), worker.born, limit));
+pub fn judge(limits: &WorkerLimits, workers: &[WorkerMemory]) -> Option<Verdict> {
+    let own = |worker: &&WorkerMemory| worker.own.unwrap_or(0);
+    let over = |limit: Option<u64>, worker: &&WorkerMemory| {
+        limit.is_some_and(|limit| exceeds(own(worker), worker.born, limit))
+    };
     let largest = workers.iter().max_by_key(own);
     let sum: u64 = workers.iter().map(|worker| own(&worker)).sum();
     let born: u64 = workers.iter().map(|worker| worker.born).sum();
@@ -83,7 +85,7 @@ pub fn quota(limits: &WorkerLimits) -> Option<u64> {
 }
 
 /// A limit that workers reach at their birth, by the setting's name, and what they have then: it can't be kept.
-pub fn hopeless(limits: &WorkerLimits, workers: &[Seen]) -> Option<(&'static str, u64, u64)> {
+pub fn hopeless(limits: &WorkerLimits, workers: &[WorkerMemory]) -> Option<(&'static str, u64, u64)> {
     let sum: u64 = workers.iter().map(|worker| worker.born).sum();
     let most = workers.iter().map(|worker| worker.born).max()?;
     let reached = [
@@ -101,8 +103,8 @@ pub fn hopeless(limits: &WorkerLimits, workers: &[Seen]) -> Option<(&'static str
 mod tests {
     use super::*;
 
-    fn seen(id: WorkerId, own: u64) -> Seen {
-        Seen { id, own: Some(own), born: 10, answered: 5, quota: None, leaving: false }
+    fn seen(id: WorkerId, own: u64) -> WorkerMemory {
+        WorkerMemory { id, own: Some(own), born: 10, answered: 5, quota: None, leaving: false }
     }
 
     const LIMITS: WorkerLimits = WorkerLimits {
@@ -134,31 +136,31 @@ mod tests {
 
     #[test]
     fn one_at_a_time_but_a_hard_limit_waits_for_nobody() {
-        let leaving = Seen { leaving: true, ..seen(1, 150) };
+        let leaving = WorkerMemory { leaving: true, ..seen(1, 150) };
         assert_eq!(judge(&LIMITS, &[leaving, seen(2, 120)]), None);
         assert_eq!(judge(&LIMITS, &[leaving, seen(2, 201)]), Some(Verdict::End(2, Why::Worker(200))));
     }
 
     #[test]
     fn enough_requests() {
-        let after = |id, answered, quota| Seen { answered, quota: Some(quota), ..seen(id, 20) };
+        let after = |id, answered, quota| WorkerMemory { answered, quota: Some(quota), ..seen(id, 20) };
         let limits = WorkerLimits::default();
         assert_eq!(judge(&limits, &[after(1, 99, 100), after(2, 5, 100)]), None);
         let verdict = Some(Verdict::Retire(2, Why::Requests(103)));
         assert_eq!(judge(&limits, &[after(1, 101, 100), after(2, 105, 103)]), verdict);
-        let unread = Seen { own: None, ..after(3, 100, 100) };
+        let unread = WorkerMemory { own: None, ..after(3, 100, 100) };
         assert_eq!(judge(&LIMITS, &[unread]), Some(Verdict::Retire(3, Why::Requests(100))));
     }
 
     #[test]
     fn a_limit_below_what_a_worker_has_at_birth_is_not_kept() {
-        let large = Seen { born: 120, ..seen(1, 130) };
+        let large = WorkerMemory { born: 120, ..seen(1, 130) };
         assert_eq!(judge(&LIMITS, &[large]), None);
         assert_eq!(hopeless(&LIMITS, &[large]), Some(("worker_memory", 100, 120)));
-        let both = [Seen { born: 90, ..seen(1, 99) }; 3];
+        let both = [WorkerMemory { born: 90, ..seen(1, 99) }; 3];
         assert_eq!((judge(&LIMITS, &both), hopeless(&LIMITS, &both)), (None, Some(("site_memory", 250, 270))));
         assert_eq!(hopeless(&LIMITS, &[seen(1, 500)]), None);
-        let grown = Seen { own: Some(241), ..large };
+        let grown = WorkerMemory { own: Some(241), ..large };
         assert_eq!(judge(&LIMITS, &[grown]), Some(Verdict::End(1, Why::Worker(200))), "it was not born so large");
     }
 

@@ -9,7 +9,7 @@ use super::growth::RouteGrowth;
 pub use crate::workers::protocol::ruby_heap::RubyHeap;
 
 /// A process that was asked for its heap.
-pub struct Asked {
+pub struct HeapQuery {
     pub pid: i32,
     /// Changes when it answers.
     pub heap: watch::Receiver<Option<RubyHeap>>,
@@ -27,13 +27,13 @@ pub struct GrowthView {
 }
 
 /// What came of asking, by pid.
-pub type Told = HashMap<i32, (Option<RubyHeap>, Option<GrowthView>)>;
+pub type HeapAnswers = HashMap<i32, (Option<RubyHeap>, Option<GrowthView>)>;
 
 /// Waits for the answers, all of them together for so long: a worker whose threads compute answers late, one that is stuck in C
 /// code not at all.
-pub async fn answers(asked: Vec<Asked>, patience: Duration) -> Told {
+pub async fn answers(asked: Vec<HeapQuery>, patience: Duration) -> HeapAnswers {
     let end = tokio::time::Instant::now() + patience;
-    let mut told = Told::new();
+    let mut told = HeapAnswers::new();
     for mut process in asked {
         let came = matches!(timeout_at(end, process.heap.changed()).await, Ok(Ok(())));
         let heap = process.heap.borrow().clone().filter(|_| came);

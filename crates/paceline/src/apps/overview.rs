@@ -33,7 +33,7 @@ pub enum Standing {
 
 impl Standing {
     /// As status and JSON say it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Standing::Stopped => "stopped",
             Standing::Starting => "starting",
@@ -60,7 +60,7 @@ pub enum Role {
 
 impl Role {
     /// As status and JSON say it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Role::Current => "current",
             Role::Next => "next",

@@ -13,7 +13,7 @@ use crate::{
     startup_report::{phrases, Failure},
     workers::dispatch::{
         queue::Queue,
-        replay::{replay, NoAnswer, Replay, Replayed},
+        replay::{replay, NoAnswer, Replay, ReplayAnswer},
     },
 };
 
@@ -77,7 +77,7 @@ fn failed(path: &str, none: NoAnswer, after: Duration) -> Failure {
     Failure::Unready { path: path.into(), told }
 }
 
-fn told(answer: &Replayed) -> String {
+fn told(answer: &ReplayAnswer) -> String {
     let status = answer.status;
     let line = first_line(&String::from_utf8_lossy(&answer.body));
     let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();

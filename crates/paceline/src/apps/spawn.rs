@@ -15,12 +15,12 @@ use std::{
 
 use rustix::io::{fcntl_setfd, FdFlags};
 
-use super::tuning::{self, Learned};
+use super::tuning::{self, TuningEnvironment};
 use crate::config::SiteConfig;
 use unix_user::{self, RunAs};
 
 /// A preloader that was started.
-pub struct Spawned {
+pub struct PreloaderProcess {
     pub pid: i32,
     pub control: UnixStream,
     pub stdout: OwnedFd,
@@ -61,7 +61,12 @@ const MANAGERS: [&str; 7] = [
 
 /// Starts the preloader of `site` in `root` (the real path of its root), as `run_as` says.
 /// Must be called on the main thread: the kernel ties PDEATHSIG to the thread that started the child.
-pub fn preloader(site: &SiteConfig, root: &Path, run_as: RunAs, learned: &Learned) -> io::Result<Spawned> {
+pub fn preloader(
+    site: &SiteConfig,
+    root: &Path,
+    run_as: RunAs,
+    learned: &TuningEnvironment,
+) -> io::Result<PreloaderProcess> {
     let script = gem_dir()?.join("lib/paceline/server/preloader.rb");
     let (ours, theirs) = UnixStream::pair()?;
     fcntl_setfd(theirs.as_fd(), FdFlags::empty())?;
@@ -81,7 +86,14 @@ pub fn preloader(site: &SiteConfig, root: &Path, run_as: RunAs, learned: &Learne
         std::os::unix::fs::fchown(&stdout, Some(account.uid), None)?;
         std::os::unix::fs::fchown(&stderr, Some(account.uid), None)?;
     }
-    Ok(Spawned { pid: child.id() as i32, control: ours, stdout: stdout.into(), stderr: stderr.into(), run_as, notice })
+    Ok(PreloaderProcess {
+        pid: child.id() as i32,
+        control: ours,
+        stdout: stdout.into(),
+        stderr: stderr.into(),
+        run_as,
+        notice,
+    })
 }
 
 /// What the processes of a site find in their environment.

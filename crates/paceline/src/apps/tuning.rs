@@ -13,34 +13,34 @@ use crate::config::{RubyTuning, SiteConfig};
 /// Ruby's own 1.8 nearly doubles the heap of a worker that has outgrown what it was forked with.
 const GROWTH_FACTOR: &str = "1.1";
 /// An application says how large its heap was; nobody's takes more than this many slots (of 40 bytes and more).
-const MOST_SLOTS: u64 = 50_000_000;
+const MAX_SLOTS: u64 = 50_000_000;
 
 const LIBRARY_FOLDERS: &[&str] =
     &["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"];
 
 /// Variables with the slots that a Ruby is to begin with, as its predecessor counted them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Learned(Vec<(String, u64)>);
+pub struct TuningEnvironment(Vec<(String, u64)>);
 
-impl Learned {
+impl TuningEnvironment {
     /// From a text `NAME=NUMBER NAME=NUMBER`. What is no variable for a heap's first size is left out.
-    pub fn parse(text: &str) -> Learned {
+    pub fn parse(text: &str) -> TuningEnvironment {
         let known = |name: &str| {
             let size = name.strip_prefix("RUBY_GC_HEAP_").and_then(|rest| rest.strip_suffix("INIT_SLOTS"));
             size.is_some_and(|size| matches!(size, "" | "0_" | "1_" | "2_" | "3_" | "4_"))
         };
         let pairs = text.split_whitespace().filter_map(|word| word.split_once('='));
         let valid = pairs.filter(|(name, _)| known(name)).filter_map(|(name, number)| {
-            let number = number.parse().ok().filter(|number| (1..=MOST_SLOTS).contains(number))?;
+            let number = number.parse().ok().filter(|number| (1..=MAX_SLOTS).contains(number))?;
             Some((name.to_string(), number))
         });
-        Learned(valid.take(6).collect())
+        TuningEnvironment(valid.take(6).collect())
     }
 
     /// What an earlier run of the server kept.
-    pub fn kept(site: &SiteConfig) -> Learned {
+    pub fn kept(site: &SiteConfig) -> TuningEnvironment {
         let text = file(site).and_then(|path| fs::read_to_string(path).ok());
-        text.map_or_else(Learned::default, |text| Learned::parse(&text))
+        text.map_or_else(TuningEnvironment::default, |text| TuningEnvironment::parse(&text))
     }
 
     /// Where it can't be kept, the next run learns anew.
@@ -81,13 +81,17 @@ fn named(site: &SiteConfig, what: &str) -> Option<PathBuf> {
 }
 
 /// Puts the variables in place; what could not be done is answered.
-pub fn apply(tuning: &RubyTuning, learned: &Learned, env: &mut BTreeMap<OsString, OsString>) -> Option<String> {
+pub fn apply(
+    tuning: &RubyTuning,
+    learned: &TuningEnvironment,
+    env: &mut BTreeMap<OsString, OsString>,
+) -> Option<String> {
     apply_from(tuning, learned, env, LIBRARY_FOLDERS)
 }
 
 fn apply_from(
     tuning: &RubyTuning,
-    learned: &Learned,
+    learned: &TuningEnvironment,
     env: &mut BTreeMap<OsString, OsString>,
     folders: &[&str],
 ) -> Option<String> {
@@ -145,7 +149,7 @@ mod tests {
     fn given(tuning: &RubyTuning, learned: &str, before: &[(&str, &str)]) -> (String, Option<String>) {
         let mut env: BTreeMap<OsString, OsString> =
             before.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let notice = apply_from(tuning, &Learned::parse(learned), &mut env, &["/nowhere"]);
+        let notice = apply_from(tuning, &TuningEnvironment::parse(learned), &mut env, &["/nowhere"]);
         let added = env.iter().filter(|(name, value)| {
             !before.iter().any(|(own, text)| OsStr::new(own) == *name && OsStr::new(text) == *value)
         });
@@ -183,7 +187,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("libjemalloc.so.2"), "").unwrap();
         let mut env = BTreeMap::from([("LD_PRELOAD".into(), "/a.so".into())]);
-        apply_from(&jemalloc, &Learned::default(), &mut env, &[folder.to_str().unwrap()]);
+        apply_from(&jemalloc, &TuningEnvironment::default(), &mut env, &[folder.to_str().unwrap()]);
         let preload = env[OsStr::new("LD_PRELOAD")].to_string_lossy().into_owned();
         assert_eq!(preload, format!("{}/libjemalloc.so.2:/a.so", folder.display()));
         fs::remove_dir_all(&folder).unwrap();
@@ -193,7 +197,7 @@ mod tests {
     fn an_application_can_say_nothing_but_sizes() {
         let told = "RUBY_GC_HEAP_INIT_SLOTS=418600 RUBYOPT=-rx RUBY_GC_HEAP_9_INIT_SLOTS=1 RUBY_GC_HEAP_4_INIT_SLOTS=7 RUBY_GC_HEAP_0_INIT_SLOTS=99999999999";
         let learned = vec![("RUBY_GC_HEAP_INIT_SLOTS".to_string(), 418_600), ("RUBY_GC_HEAP_4_INIT_SLOTS".into(), 7)];
-        assert_eq!(Learned::parse(told), Learned(learned));
+        assert_eq!(TuningEnvironment::parse(told), TuningEnvironment(learned));
         let (added, _) = given(&tuning(), told, &[]);
         assert!(added.contains("RUBY_GC_HEAP_INIT_SLOTS=418600"), "{added}");
     }

@@ -183,7 +183,7 @@ impl Derived {
     }
 }
 
-impl crate::content::compress::Remembers for Derived {
+impl crate::content::compress::CodedBodyStore for Derived {
     fn recall(&self, coding: ContentCoding) -> Option<Bytes> {
         match &*self.cache.store.get(self.key(coding))? {
             Kept::Derived { bytes, .. } => Some(bytes.clone()),

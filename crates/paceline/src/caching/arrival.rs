@@ -36,7 +36,7 @@ use crate::{
 };
 
 /// Paths of which it is kept which parameters do not matter.
-const MOST_SEARCHES: usize = 4096;
+const MAX_SEARCHES: usize = 4096;
 
 /// A question as it was put to the origin.
 #[derive(Clone, Copy)]
@@ -404,7 +404,7 @@ impl SiteCache {
         let canonical = said.canonical(&wanted.url[origin..]);
         {
             let mut searches = self.searches.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-            if searches.len() >= MOST_SEARCHES {
+            if searches.len() >= MAX_SEARCHES {
                 searches.clear();
             }
             searches.insert(path.to_owned(), said);

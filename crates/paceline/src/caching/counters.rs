@@ -53,7 +53,7 @@ fn weight(number: u64) -> u64 {
 }
 
 /// Paths that are told apart; when there are more, the rare ones make room.
-const MOST_PATHS: usize = 512;
+const MAX_PATHS: usize = 512;
 /// Query strings and endless paths are not kept.
 const LONGEST_PATH: usize = 200;
 
@@ -88,7 +88,7 @@ impl Counters {
         let end = (0..=LONGEST_PATH.min(path.len())).rev().find(|end| path.is_char_boundary(*end)).unwrap_or(0);
         let mut missed = self.missed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *missed.entry((path[..end].into(), reason)).or_default() += weight;
-        if missed.len() > MOST_PATHS {
+        if missed.len() > MAX_PATHS {
             // Half of what was counted is forgotten, and with it what was counted once.
             missed.retain(|_, count| {
                 *count /= 2;
@@ -111,9 +111,9 @@ impl Counters {
             named("", "stored", &self.stored),
         ];
         all.extend(
-            Forward::ALL.iter().map(|forward| named("fwd=", forward.word(), &self.forwarded[*forward as usize])),
+            Forward::ALL.iter().map(|forward| named("fwd=", forward.as_str(), &self.forwarded[*forward as usize])),
         );
-        all.extend(Reason::ALL.iter().map(|reason| named("detail=", reason.word(), &self.reasons[*reason as usize])));
+        all.extend(Reason::ALL.iter().map(|reason| named("detail=", reason.as_str(), &self.reasons[*reason as usize])));
         all.retain(|(_, count)| *count > 0);
         all
     }

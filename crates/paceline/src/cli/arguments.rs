@@ -42,7 +42,7 @@ fn unit(matches: &ArgMatches, args: &[OsString], around: &Surroundings) -> Resul
     }
     let program = Program::own().map_err(|error| wrong(error.to_string()))?;
     let given =
-        systemd::Given { program: program.path(), arguments: &args[1..], cwd: &around.cwd, variable: around.env };
+        systemd::UnitFacts { program: program.path(), arguments: &args[1..], cwd: &around.cwd, variable: around.env };
     Ok(systemd::service(&config, &given))
 }
 

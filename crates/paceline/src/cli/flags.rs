@@ -9,24 +9,24 @@ use crate::config::{all_options, Kind, Opt};
 const HELP_WIDTH: usize = 88;
 
 /// Puma's flags that are accepted and ignored so that old command lines still work, and whether each takes a value.
-pub const WITHOUT_MEANING: &[(&str, Takes)] = &[
-    ("prune-bundler", Takes::Nothing),
-    ("debug", Takes::Nothing),
-    ("tcp-mode", Takes::Nothing),
-    ("fork-worker", Takes::Maybe),
-    ("bind-to-activated-sockets", Takes::Maybe),
-    ("extra-runtime-dependencies", Takes::Value),
-    ("include", Takes::Value),
-    ("plugin", Takes::Value),
-    ("restart-cmd", Takes::Value),
-    ("state", Takes::Value),
-    ("redirect-append", Takes::Nothing),
-    ("no-redirect-append", Takes::Nothing),
-    ("idle-timeout", Takes::Value),
+pub const WITHOUT_MEANING: &[(&str, FlagValue)] = &[
+    ("prune-bundler", FlagValue::Nothing),
+    ("debug", FlagValue::Nothing),
+    ("tcp-mode", FlagValue::Nothing),
+    ("fork-worker", FlagValue::Maybe),
+    ("bind-to-activated-sockets", FlagValue::Maybe),
+    ("extra-runtime-dependencies", FlagValue::Value),
+    ("include", FlagValue::Value),
+    ("plugin", FlagValue::Value),
+    ("restart-cmd", FlagValue::Value),
+    ("state", FlagValue::Value),
+    ("redirect-append", FlagValue::Nothing),
+    ("no-redirect-append", FlagValue::Nothing),
+    ("idle-timeout", FlagValue::Value),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Takes {
+pub enum FlagValue {
     Nothing,
     Maybe,
     Value,
@@ -165,11 +165,11 @@ fn fixed() -> Vec<Arg> {
             _ => arg,
         };
         args.push(match takes {
-            Takes::Nothing => arg.action(ArgAction::SetTrue),
-            Takes::Maybe => {
+            FlagValue::Nothing => arg.action(ArgAction::SetTrue),
+            FlagValue::Maybe => {
                 arg.num_args(0..=1).require_equals(true).default_missing_value("").action(ArgAction::Append)
             }
-            Takes::Value => arg.action(ArgAction::Append),
+            FlagValue::Value => arg.action(ArgAction::Append),
         });
     }
     args

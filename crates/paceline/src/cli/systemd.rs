@@ -17,7 +17,7 @@ const BEYOND: Duration = Duration::from_secs(20);
 const FREE_PORTS: u16 = 1024;
 
 /// What the unit is written from, beside the settings.
-pub struct Given<'a> {
+pub struct UnitFacts<'a> {
     /// The program, and the arguments of the command line after `systemd`.
     pub program: &'a Path,
     pub arguments: &'a [OsString],
@@ -27,7 +27,7 @@ pub struct Given<'a> {
 }
 
 /// The service's unit.
-pub fn service(config: &Config, given: &Given<'_>) -> String {
+pub fn service(config: &Config, given: &UnitFacts<'_>) -> String {
     let first = config.sites.first().unwrap_or(&config.site_defaults);
     let name = name(first);
     let mut unit = format!(

@@ -11,7 +11,7 @@ use super::{
     layer::{Layer, View},
     paceline_toml::{self, FromToml, Role},
     proxied,
-    puma::{self, Asking, FromPuma},
+    puma::{self, FromPuma, PumaScript},
     resolve::{self, Sources},
     value::Value,
     AppKind, CacheDisk, Config, Listening, SiteConfig,
@@ -107,7 +107,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
     let puma = puma_file.as_ref().zip(puma_author.as_ref()).map_or_else(
         || Ok(FromPuma::default()),
         |(path, author)| {
-            let asking = Asking {
+            let asking = PumaScript {
                 ruby: &said.path("ruby").unwrap_or_else(|| "ruby".into()),
                 dir: &dir,
                 environment: said.given("environment").map(|_| said.environment()),

@@ -53,7 +53,7 @@ const SIGNALS: [(&str, Signal); 7] = [
     ("KILL", Signal::KILL),
 ];
 
-const MOST: i64 = 64;
+const MAX: i64 = 64;
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const LONGEST_STOP: Duration = Duration::from_secs(3600);
 
@@ -96,8 +96,8 @@ fn process(table: &dyn TableLike) -> Result<ProcessConfig, String> {
         None => 1,
         Some(item) => item
             .as_integer()
-            .filter(|count| (1..=MOST).contains(count))
-            .ok_or_else(|| format!("must have a count from 1 to {MOST}"))?,
+            .filter(|count| (1..=MAX).contains(count))
+            .ok_or_else(|| format!("must have a count from 1 to {MAX}"))?,
     };
     let stop_timeout = match text("stop_timeout")? {
         None => STOP_TIMEOUT,

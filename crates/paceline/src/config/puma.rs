@@ -33,7 +33,7 @@ pub struct FromPuma {
 }
 
 /// How to run Ruby.
-pub struct Asking<'a> {
+pub struct PumaScript<'a> {
     pub ruby: &'a Path,
     /// The directory served: Ruby runs there, and relative paths of the file are below it.
     pub dir: &'a Path,
@@ -43,7 +43,7 @@ pub struct Asking<'a> {
     pub run_as: RunAs,
 }
 
-pub fn read(path: &Path, asking: &Asking) -> Result<FromPuma, String> {
+pub fn read(path: &Path, asking: &PumaScript) -> Result<FromPuma, String> {
     let shown = path.strip_prefix(asking.dir).unwrap_or(path).display().to_string();
     let (status, text) = run(path, &shown, asking)?;
     if !status.success() {
@@ -108,7 +108,7 @@ fn unescaped(text: &str) -> String {
 }
 
 /// How Ruby ended, and the settings it told or, if it failed, what it printed.
-fn run(path: &Path, shown: &str, asking: &Asking) -> Result<(ExitStatus, String), String> {
+fn run(path: &Path, shown: &str, asking: &PumaScript) -> Result<(ExitStatus, String), String> {
     let ruby = asking.ruby.display();
     let mut env = unix_user::env(&asking.run_as);
     if let Some(environment) = asking.environment {

@@ -44,7 +44,7 @@ const BUFFER: usize = 64 << 10;
 const PARSERS_OWN_FIELDS: usize = 100;
 
 /// Bytes of interim responses that may wait for a client.
-const MOST_INTERIM: usize = 64 << 10;
+const MAX_INTERIM: usize = 64 << 10;
 
 /// How long a client that is still sending is listened to after its answer.
 const LINGER: Duration = Duration::from_secs(3);
@@ -60,7 +60,7 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let (stream, talk) = Guarded::new(stream, server.config.client.heads, server.config.client.patience);
-    let served = Served { connection: Arc::new(connection), server, talk, interim: Interim::default() };
+    let served = ConnectionContext { connection: Arc::new(connection), server, talk, interim: Interim::default() };
     let mut stream = Box::new(stream);
     // What is parsed is on the heap, so that an idle connection has no room for it.
     async move {
@@ -106,7 +106,7 @@ impl Drop for Rest {
 
 /// What the exchanges of a connection share, for as long as it lives.
 #[derive(Clone)]
-struct Served {
+struct ConnectionContext {
     connection: Arc<Connection>,
     server: Arc<Front>,
     talk: Arc<Talk>,
@@ -114,13 +114,13 @@ struct Served {
 }
 
 /// Serves a connection until it is closed, or until it rests: then it is returned.
-async fn parse<S>(stream: Box<Guarded<S>>, served: Served, mut stop: Stop) -> Option<Box<Guarded<S>>>
+async fn parse<S>(stream: Box<Guarded<S>>, served: ConnectionContext, mut stop: Stop) -> Option<Box<Guarded<S>>>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let Served { connection, server, talk, interim } = served;
+    let ConnectionContext { connection, server, talk, interim } = served;
     let limits = server.config.client.heads;
-    let resting = Resting::default();
+    let resting = RestingStream::default();
     let stream =
         ClientStream { stream: Some(stream), resting: resting.clone(), interim: interim.clone(), lingering: None };
     let io = TokioIo::new(stream);
@@ -136,7 +136,7 @@ where
             if let Some(refusal) = refusal {
                 let response = pipeline::refuse(&server, connection, request, refusal);
                 interim.lock().still_sending = true;
-                return Ok(response.map(|body| Answering { body, _turn: turn }));
+                return Ok(response.map(|body| AnswerBody { body, _turn: turn }));
             }
             let draining = server.clone();
             let link = Link { hints: Some(interim.0.clone()), hold: None, pace: None };
@@ -152,7 +152,7 @@ where
                 // Otherwise the parser adds `keep-alive`, which such clients believe.
                 *response.version_mut() = version;
             }
-            Ok::<Response<_>, io::Error>(response.map(|body| Answering { body, _turn: turn }))
+            Ok::<Response<_>, io::Error>(response.map(|body| AnswerBody { body, _turn: turn }))
         }
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
@@ -196,15 +196,15 @@ fn is_last<B>(request: &http::Request<B>) -> bool {
 }
 
 /// Where a connection is put that rests: hyper itself gives none back.
-type Resting<S> = Arc<Mutex<Option<Box<Guarded<S>>>>>;
+type RestingStream<S> = Arc<Mutex<Option<Box<Guarded<S>>>>>;
 
 /// The body of an answer that is not done until this is dropped.
-struct Answering {
+struct AnswerBody {
     body: ResponseBody,
     _turn: Turn,
 }
 
-impl Body for Answering {
+impl Body for AnswerBody {
     type Data = bytes::Bytes;
     type Error = io::Error;
 
@@ -244,7 +244,7 @@ impl exchange::Interim for Mutex<Pending> {
     /// Left out when an earlier response is still being written, or the client takes none: nothing depends on them.
     fn interim(&self, status: StatusCode, headers: &HeaderMap) {
         let mut pending = self.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if pending.busy || pending.bytes.len() > MOST_INTERIM {
+        if pending.busy || pending.bytes.len() > MAX_INTERIM {
             return;
         }
         let line = format!("HTTP/1.1 {} {}\r\n", status.as_str(), status.canonical_reason().unwrap_or_default());
@@ -262,7 +262,7 @@ impl exchange::Interim for Mutex<Pending> {
 struct ClientStream<S> {
     /// None: it rests.
     stream: Option<Box<Guarded<S>>>,
-    resting: Resting<S>,
+    resting: RestingStream<S>,
     interim: Interim,
     /// Set when the client was still sending as its last answer was out.
     lingering: Option<Pin<Box<tokio::time::Sleep>>>,

@@ -13,7 +13,7 @@ use crate::{
     edge::{
         admission::Pass,
         h1, h2, proxy_protocol,
-        sniff::Prefixed,
+        sniff::PeekedStream,
         tls::{self, CertificateStore},
     },
     front::{drain::Stop, Front},
@@ -26,7 +26,7 @@ const LAST_WORD: Duration = Duration::from_secs(1);
 
 /// What the connections of one listener begin with.
 #[derive(Clone)]
-pub struct Entrance {
+pub struct ConnectionSetup {
     tls: Option<tls::Acceptor>,
     certificates: Vec<CertificatePair>,
     h2c: bool,
@@ -34,19 +34,19 @@ pub struct Entrance {
     proxy_protocol: Option<Duration>,
 }
 
-impl Entrance {
+impl ConnectionSetup {
     /// Err: one line that says why there can't be TLS. `automatic`: the certificates that the server gets by itself.
     pub fn new(
         listening: &Listening,
         automatic: Option<&Arc<CertificateStore>>,
         config: &Config,
-    ) -> Result<Entrance, String> {
+    ) -> Result<ConnectionSetup, String> {
         let certificates = listening.tls.clone().unwrap_or_default();
         let tls = listening.tls.as_ref().map(|pairs| {
             tls::Acceptor::new(pairs, automatic.cloned(), config.tls.handshake_timeout, config.http2.enabled)
         });
         let proxy_protocol = listening.proxy_protocol.then_some(config.proxy_protocol_timeout);
-        Ok(Entrance { tls: tls.transpose()?, certificates, h2c: listening.h2c, proxy_protocol })
+        Ok(ConnectionSetup { tls: tls.transpose()?, certificates, h2c: listening.h2c, proxy_protocol })
     }
 
     pub fn scheme(&self) -> &'static str {
@@ -75,7 +75,7 @@ impl Entrance {
 pub type Peers = (Option<SocketAddr>, Option<SocketAddr>);
 
 /// Serves what was accepted until it is closed, or until `stop` says so and the exchanges in hand are done.
-pub async fn serve<S>(stream: S, peers: Peers, entrance: Entrance, server: Arc<Front>, stop: Stop)
+pub async fn serve<S>(stream: S, peers: Peers, entrance: ConnectionSetup, server: Arc<Front>, stop: Stop)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -87,21 +87,21 @@ where
 }
 
 /// A connection that speaks HTTP, until its end.
-type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
+type ServingFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Up to where HTTP begins. None: it does not.
 async fn begin<S>(
     stream: S,
     peers: Peers,
-    entrance: Entrance,
+    entrance: ConnectionSetup,
     server: Arc<Front>,
     mut stop: Stop,
-) -> Option<(Pass, Serving)>
+) -> Option<(Pass, ServingFuture)>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let mut facts = Connection { remote: peers.0, local: peers.1, tls: entrance.tls.is_some(), accepted: clock::now() };
-    let mut stream = Prefixed::from(stream);
+    let mut stream = PeekedStream::from(stream);
     if let Some(time) = entrance.proxy_protocol {
         let trusted = &server.config.trusted_proxies;
         if trusted.given && !trusted.trusts(facts.remote.map(|remote| remote.ip())) {
@@ -137,12 +137,12 @@ where
 }
 
 async fn plain<S>(
-    mut stream: Prefixed<S>,
+    mut stream: PeekedStream<S>,
     facts: Connection,
     h2c: bool,
     server: Arc<Front>,
     mut stop: Stop,
-) -> Option<Serving>
+) -> Option<ServingFuture>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -162,12 +162,12 @@ where
 }
 
 async fn encrypted<S>(
-    stream: Prefixed<S>,
+    stream: PeekedStream<S>,
     facts: Connection,
     tls: &tls::Acceptor,
     server: Arc<Front>,
     mut stop: Stop,
-) -> Option<Serving>
+) -> Option<ServingFuture>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {

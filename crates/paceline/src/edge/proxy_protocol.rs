@@ -8,7 +8,7 @@ use std::{
 
 use tokio::io::AsyncRead;
 
-use crate::edge::sniff::Prefixed;
+use crate::edge::sniff::PeekedStream;
 
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Longest header of version 1, with its line end.
@@ -20,7 +20,7 @@ const VARIABLE: usize = 2048;
 
 /// Both ends of the connection that the sender accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ends {
+pub struct ProxyAddresses {
     pub source: SocketAddr,
     pub destination: SocketAddr,
 }
@@ -33,11 +33,11 @@ pub struct Broken;
 enum Parsed {
     Incomplete,
     /// Bytes of the header. None: the sender speaks for itself (LOCAL), or of no TCP connection (UNKNOWN).
-    Complete(usize, Option<Ends>),
+    Complete(usize, Option<ProxyAddresses>),
 }
 
 /// Reads the header off the beginning of a connection.
-pub async fn read<S: AsyncRead + Unpin>(stream: &mut Prefixed<S>) -> io::Result<Option<Ends>> {
+pub async fn read<S: AsyncRead + Unpin>(stream: &mut PeekedStream<S>) -> io::Result<Option<ProxyAddresses>> {
     loop {
         match parse(stream.seen()) {
             Ok(Parsed::Complete(length, ends)) => {
@@ -75,7 +75,7 @@ fn version1(bytes: &[u8]) -> Result<Parsed, Broken> {
         ["PROXY", "UNKNOWN", ..] => None,
         ["PROXY", family @ ("TCP4" | "TCP6"), from, to, from_port, to_port] => {
             let source = SocketAddr::new(address(family, from)?, port(from_port)?);
-            Some(Ends { source, destination: SocketAddr::new(address(family, to)?, port(to_port)?) })
+            Some(ProxyAddresses { source, destination: SocketAddr::new(address(family, to)?, port(to_port)?) })
         }
         _ => return Err(Broken),
     };
@@ -118,7 +118,7 @@ fn version2(bytes: &[u8]) -> Result<Parsed, Broken> {
     Ok(Parsed::Complete(FIXED + length, ends))
 }
 
-fn ends<const N: usize>(bytes: &[u8], address: fn([u8; N]) -> IpAddr) -> Result<Ends, Broken> {
+fn ends<const N: usize>(bytes: &[u8], address: fn([u8; N]) -> IpAddr) -> Result<ProxyAddresses, Broken> {
     let at =
         |from: usize| bytes.get(from..from + N).and_then(|octets| octets.try_into().ok()).map(address).ok_or(Broken);
     let port = |from: usize| match bytes.get(from..from + 2) {
@@ -126,15 +126,15 @@ fn ends<const N: usize>(bytes: &[u8], address: fn([u8; N]) -> IpAddr) -> Result<
         _ => Err(Broken),
     };
     let source = SocketAddr::new(at(0)?, port(2 * N)?);
-    Ok(Ends { source, destination: SocketAddr::new(at(N)?, port(2 * N + 2)?) })
+    Ok(ProxyAddresses { source, destination: SocketAddr::new(at(N)?, port(2 * N + 2)?) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn ends(source: &str, destination: &str) -> Option<Ends> {
-        Some(Ends { source: source.parse().unwrap(), destination: destination.parse().unwrap() })
+    fn ends(source: &str, destination: &str) -> Option<ProxyAddresses> {
+        Some(ProxyAddresses { source: source.parse().unwrap(), destination: destination.parse().unwrap() })
     }
 
     fn version2(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
@@ -145,7 +145,7 @@ mod tests {
         bytes
     }
 
-    fn good() -> Vec<(Vec<u8>, Option<Ends>)> {
+    fn good() -> Vec<(Vec<u8>, Option<ProxyAddresses>)> {
         let v4 = [192, 0, 2, 9, 10, 0, 0, 1, 0x12, 0x34, 1, 187];
         let mut v6 = [0; 36];
         (v6[15], v6[31], v6[33], v6[35]) = (1, 2, 3, 4);

@@ -15,18 +15,18 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FIRST_READ: usize = 2048;
 
 /// A stream with bytes that were read from it already, and are read again.
-pub struct Prefixed<S> {
+pub struct PeekedStream<S> {
     prefix: BytesMut,
     stream: S,
 }
 
-impl<S> From<S> for Prefixed<S> {
-    fn from(stream: S) -> Prefixed<S> {
-        Prefixed { prefix: BytesMut::new(), stream }
+impl<S> From<S> for PeekedStream<S> {
+    fn from(stream: S) -> PeekedStream<S> {
+        PeekedStream { prefix: BytesMut::new(), stream }
     }
 }
 
-impl<S: AsyncRead + Unpin> Prefixed<S> {
+impl<S: AsyncRead + Unpin> PeekedStream<S> {
     /// What is known of the beginning.
     pub fn seen(&self) -> &[u8] {
         &self.prefix
@@ -61,7 +61,7 @@ impl<S: AsyncRead + Unpin> Prefixed<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Prefixed<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for PeekedStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.prefix.is_empty() {
             return Pin::new(&mut self.stream).poll_read(cx, buffer);
@@ -77,7 +77,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Prefixed<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Prefixed<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for PeekedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     async fn looked_at(bytes: &[u8]) -> (Option<bool>, Vec<u8>) {
-        let mut stream = Prefixed::from(bytes);
+        let mut stream = PeekedStream::from(bytes);
         let found = stream.begins_http2().await.ok();
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).await.unwrap();
@@ -137,7 +137,7 @@ mod tests {
     async fn it_may_come_byte_by_byte() {
         let (mut client, server) = tokio::io::duplex(1);
         let writing = tokio::spawn(async move { tokio::io::AsyncWriteExt::write_all(&mut client, PREFACE).await });
-        assert!(Prefixed::from(server).begins_http2().await.unwrap());
+        assert!(PeekedStream::from(server).begins_http2().await.unwrap());
         writing.await.unwrap().unwrap();
     }
 }

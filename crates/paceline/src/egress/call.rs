@@ -11,13 +11,13 @@ use hyper::body::Incoming;
 use tokio::time::{timeout_at, Instant};
 
 use super::{
-    connection::{Sending, Speaks, Unanswered},
+    connection::{CallRequestBody, Protocol, UnansweredRequest},
     failure::Failure,
-    keeping::{Found, Keeping},
+    keeping::{CachedCall, CallCache},
     leaving::left,
     origin::{Lease, Origin},
-    receiving::{kept, passed_on, refusal, Answer, Counted, Keep, Receiving},
-    wanted::{Wanted, FIELD},
+    receiving::{kept, passed_on, refusal, Answer, CallGuard, CallResponseBody, Keep},
+    wanted::{CallOptions, FIELD},
     Destination, Egress,
 };
 use http_guard::hop::keep_end_to_end_and_proxy;
@@ -26,17 +26,21 @@ use http_guard::hop::keep_end_to_end_and_proxy;
 const SHORT: u64 = 64 << 10;
 
 /// Makes the call.
-pub async fn call(egress: &Egress, request: Request<Incoming>) -> Response<Receiving> {
+pub async fn call(egress: &Egress, request: Request<Incoming>) -> Response<CallResponseBody> {
     let began = Instant::now();
     answer(egress, request, began).await.unwrap_or_else(|failure| refusal(&failure))
 }
 
-async fn answer(egress: &Egress, request: Request<Incoming>, began: Instant) -> Result<Response<Receiving>, Failure> {
+async fn answer(
+    egress: &Egress,
+    request: Request<Incoming>,
+    began: Instant,
+) -> Result<Response<CallResponseBody>, Failure> {
     let (mut head, body) = request.into_parts();
     let destination = Destination::of(&head)?;
     egress.may_ask(&destination.host)?;
     let guard = egress.policy().guard;
-    let wanted = Wanted::of(&head.headers).map_err(|failure| guarded(failure, guard))?;
+    let wanted = CallOptions::of(&head.headers).map_err(|failure| guarded(failure, guard))?;
     let guard = guard || wanted.guard;
     if wanted.own {
         return Err(guarded(Failure::Unsupported("the process makes this call by itself".into()), guard));
@@ -48,7 +52,7 @@ async fn answer(egress: &Egress, request: Request<Incoming>, began: Instant) -> 
         ));
     }
     let origin = egress.origin(destination, &wanted);
-    let counted = Counted { origin: origin.clone(), began };
+    let counted = CallGuard { origin: origin.clone(), began };
     prepare(&mut head);
     let reads = head.method == Method::GET || head.method == Method::HEAD;
     let deadline = wanted.deadline.map(|deadline| began + deadline);
@@ -84,14 +88,14 @@ fn guarded(failure: Failure, guard: bool) -> Failure {
 
 /// The response that was kept, if there is one that may answer; otherwise the upstream's, which may be kept.
 async fn keep_or_ask(
-    keeping: Option<Arc<Keeping>>,
+    keeping: Option<Arc<CallCache>>,
     origin: &Arc<Origin>,
     head: Parts,
     body: Incoming,
-    wanted: &Wanted,
+    wanted: &CallOptions,
     began: Instant,
-    counted: Counted,
-) -> Result<Response<Receiving>, Failure> {
+    counted: CallGuard,
+) -> Result<Response<CallResponseBody>, Failure> {
     let until = began + wanted.open_timeout.min(wanted.deadline.unwrap_or(Duration::MAX));
     let deadline = wanted.deadline.map(|deadline| began + deadline);
     let mut body = Source::of(body).await?;
@@ -106,7 +110,7 @@ async fn keep_or_ask(
     let mut asking = head.clone();
     let mut found = keeping.find(&question, &mut asking);
     let mut flight = None;
-    if !matches!(found, Found::Answer(_)) {
+    if !matches!(found, CachedCall::Answer(_)) {
         // Who waits for too long goes by himself.
         flight = timeout_at(until, keeping.take_off(&question)).await.unwrap_or(None);
         if flight.is_none() {
@@ -115,9 +119,9 @@ async fn keep_or_ask(
         }
     }
     let stale = match found {
-        Found::Answer(stored) => return Ok(kept(&stored, &head.method, "hit", counted)),
-        Found::Stale(stored) => Some(stored),
-        Found::Nothing => None,
+        CachedCall::Answer(stored) => return Ok(kept(&stored, &head.method, "hit", counted)),
+        CachedCall::Stale(stored) => Some(stored),
+        CachedCall::Nothing => None,
     };
     let mut answer = match ask(origin, &asking, &mut body, wanted, until).await {
         Ok(answer) => answer,
@@ -164,7 +168,7 @@ async fn ask(
     origin: &Arc<Origin>,
     head: &Parts,
     body: &mut Source,
-    wanted: &Wanted,
+    wanted: &CallOptions,
     until: Instant,
 ) -> Result<Answer, Failure> {
     let idempotent = head.method.is_idempotent();
@@ -174,7 +178,7 @@ async fn ask(
         let Some(sending) = body.next() else { return Err(Failure::Closed { sent: true }) };
         let request = addressed(head, sending, &lease, wanted)?;
         let asked = Instant::now();
-        let Unanswered { failure, unsent, untouched, broken } = match lease.connection.ask(request).await {
+        let UnansweredRequest { failure, unsent, untouched, broken } = match lease.connection.ask(request).await {
             Ok(response) => {
                 let first = asked.elapsed();
                 origin.figures.answered(lease.waited, first);
@@ -185,7 +189,7 @@ async fn ask(
         // Once more, on another connection, if this one had been kept and proved to be closed (RFC 9110 section 9.2.2); or if
         // the upstream has not looked at the request.
         let not_sent = unsent.is_some();
-        let of_http2 = matches!(lease.connection.speaks, Speaks::Http2(_));
+        let of_http2 = matches!(lease.connection.speaks, Protocol::Http2(_));
         let again = untouched && (not_sent || of_http2 || (idempotent && lease.connection.reused));
         let closed = matches!(failure, Failure::Closed { .. } | Failure::Reset { .. } | Failure::Protocol(_));
         if broken {
@@ -207,7 +211,7 @@ async fn ask(
 /// Where the request's body comes from.
 enum Source {
     Whole(Option<Bytes>),
-    Once(Option<Sending>),
+    Once(Option<CallRequestBody>),
 }
 
 impl Source {
@@ -219,18 +223,18 @@ impl Source {
                 let read = body.collect().await.map_err(|error| Failure::Request(format!("the body: {error}")))?;
                 Ok(Source::Whole(Some(read.to_bytes())))
             }
-            _ => Ok(Source::Once(Some(Sending::Arriving(body)))),
+            _ => Ok(Source::Once(Some(CallRequestBody::Arriving(body)))),
         }
     }
 
-    fn next(&mut self) -> Option<Sending> {
+    fn next(&mut self) -> Option<CallRequestBody> {
         match self {
-            Source::Whole(bytes) => Some(Sending::Whole(bytes.clone())),
+            Source::Whole(bytes) => Some(CallRequestBody::Whole(bytes.clone())),
             Source::Once(body) => body.take(),
         }
     }
 
-    fn put_back(&mut self, body: Sending) {
+    fn put_back(&mut self, body: CallRequestBody) {
         if let Source::Once(place) = self {
             *place = Some(body);
         }
@@ -259,7 +263,12 @@ fn prepare(head: &mut Parts) {
 }
 
 /// The request as this connection needs it.
-fn addressed(head: &Parts, body: Sending, lease: &Lease, wanted: &Wanted) -> Result<Request<Sending>, Failure> {
+fn addressed(
+    head: &Parts,
+    body: CallRequestBody,
+    lease: &Lease,
+    wanted: &CallOptions,
+) -> Result<Request<CallRequestBody>, Failure> {
     let mut request = Request::new(body);
     *request.method_mut() = head.method.clone();
     *request.headers_mut() = head.headers.clone();
@@ -269,7 +278,7 @@ fn addressed(head: &Parts, body: Sending, lease: &Lease, wanted: &Wanted) -> Res
     let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
     let nonsense = |_| Failure::Request("the target makes no sense".into());
     *request.uri_mut() = match &lease.connection.speaks {
-        Speaks::Http2(_) => {
+        Protocol::Http2(_) => {
             *request.version_mut() = Version::HTTP_2;
             // Its authority is what Host is in HTTP/1.1 (RFC 9113 section 8.3.1).
             let host = request.headers_mut().remove(header::HOST);
@@ -283,7 +292,7 @@ fn addressed(head: &Parts, body: Sending, lease: &Lease, wanted: &Wanted) -> Res
                 .build()
                 .map_err(|error| Failure::Request(error.to_string()))?
         }
-        Speaks::Http1(_) => match wanted.way.proxy.as_ref().filter(|_| !of_https) {
+        Protocol::Http1(_) => match wanted.way.proxy.as_ref().filter(|_| !of_https) {
             None => target.parse().map_err(nonsense)?,
             Some(proxy) => {
                 if let Some(value) = proxy.authorization.as_deref().and_then(|value| HeaderValue::from_str(value).ok())
@@ -294,7 +303,7 @@ fn addressed(head: &Parts, body: Sending, lease: &Lease, wanted: &Wanted) -> Res
             }
         },
     };
-    if let Speaks::Http1(_) = lease.connection.speaks {
+    if let Protocol::Http1(_) = lease.connection.speaks {
         if !request.headers().contains_key(header::HOST) {
             let own = head.uri.authority().map_or("", |authority| authority.as_str());
             let host = own.rsplit_once('@').map_or(own, |(_, host)| host);

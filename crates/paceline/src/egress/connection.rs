@@ -44,7 +44,7 @@ const PING_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long the parts of opening a connection took.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Opened {
+pub struct ConnectTimes {
     pub dns: Duration,
     pub connect: Duration,
     pub tls: Duration,
@@ -52,9 +52,9 @@ pub struct Opened {
 
 /// A connection that may be asked.
 pub struct Connection {
-    pub speaks: Speaks,
+    pub speaks: Protocol,
     pub address: SocketAddr,
-    pub opened: Opened,
+    pub opened: ConnectTimes,
     /// It has served a call before this one.
     pub reused: bool,
     /// When it was last used.
@@ -62,15 +62,15 @@ pub struct Connection {
     state: Arc<StreamState>,
 }
 
-pub enum Speaks {
-    Http1(http1::SendRequest<Sending>),
+pub enum Protocol {
+    Http1(http1::SendRequest<CallRequestBody>),
     Http2(Shared),
 }
 
 /// An HTTP/2 connection, which several have.
 #[derive(Clone)]
 pub struct Shared {
-    sender: http2::SendRequest<Sending>,
+    sender: http2::SendRequest<CallRequestBody>,
     pub streams: Arc<AtomicUsize>,
     /// As many as the upstream takes.
     most: Arc<AtomicUsize>,
@@ -102,10 +102,10 @@ impl Shared {
 }
 
 /// A request that was not answered.
-pub struct Unanswered {
+pub struct UnansweredRequest {
     pub failure: Failure,
     /// The request, if nothing of it has left.
-    pub unsent: Option<Request<Sending>>,
+    pub unsent: Option<Request<CallRequestBody>>,
     /// No byte of an answer has come on this connection since the request began, or the upstream says it has not looked at it.
     pub untouched: bool,
     /// The connection is of no use any more. A stream of HTTP/2 may end badly and leave it as it is.
@@ -114,7 +114,12 @@ pub struct Unanswered {
 
 impl Connection {
     /// Begins to speak HTTP on a stream: HTTP/2 if that was agreed.
-    pub async fn speak<S>(stream: S, http2: bool, address: SocketAddr, opened: Opened) -> Result<Connection, Failure>
+    pub async fn speak<S>(
+        stream: S,
+        http2: bool,
+        address: SocketAddr,
+        opened: ConnectTimes,
+    ) -> Result<Connection, Failure>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -140,13 +145,13 @@ impl Connection {
                 told.store(connection.current_max_send_streams(), Relaxed);
                 ended.map(drop)
             }));
-            Speaks::Http2(Shared { sender, streams: Arc::default(), most })
+            Protocol::Http2(Shared { sender, streams: Arc::default(), most })
         } else {
             let mut builder = http1::Builder::new();
             builder.max_buf_size(BUFFER).max_headers(MAX_FIELDS).preserve_header_case(true);
             let (sender, connection) = builder.handshake(io).await.map_err(failed)?;
             tokio::spawn(async move { drop(connection.await) });
-            Speaks::Http1(sender)
+            Protocol::Http1(sender)
         };
         Ok(Connection { speaks, address, opened, reused: false, since: Instant::now(), state })
     }
@@ -154,9 +159,9 @@ impl Connection {
     /// The same connection for one more, which only HTTP/2 allows.
     pub fn share(&self) -> Option<Connection> {
         match &self.speaks {
-            Speaks::Http1(_) => None,
-            Speaks::Http2(shared) => Some(Connection {
-                speaks: Speaks::Http2(shared.clone()),
+            Protocol::Http1(_) => None,
+            Protocol::Http2(shared) => Some(Connection {
+                speaks: Protocol::Http2(shared.clone()),
                 address: self.address,
                 opened: self.opened,
                 reused: true,
@@ -169,39 +174,39 @@ impl Connection {
     /// Whether it is known to be of no use any more.
     pub fn is_closed(&self) -> bool {
         match &self.speaks {
-            Speaks::Http1(sender) => sender.is_closed() || self.state.is_ended(),
-            Speaks::Http2(shared) => shared.is_closed(),
+            Protocol::Http1(sender) => sender.is_closed() || self.state.is_ended(),
+            Protocol::Http2(shared) => shared.is_closed(),
         }
     }
 
     /// Whether a request may be sent right now.
     pub fn is_ready(&self) -> bool {
         match &self.speaks {
-            Speaks::Http1(sender) => sender.is_ready(),
-            Speaks::Http2(shared) => shared.has_room(),
+            Protocol::Http1(sender) => sender.is_ready(),
+            Protocol::Http2(shared) => shared.has_room(),
         }
     }
 
     /// Asks, and waits for the head of the answer.
-    pub async fn ask(&mut self, request: Request<Sending>) -> Result<Response<Incoming>, Unanswered> {
+    pub async fn ask(&mut self, request: Request<CallRequestBody>) -> Result<Response<Incoming>, UnansweredRequest> {
         let asked = match &mut self.speaks {
-            Speaks::Http1(sender) => {
+            Protocol::Http1(sender) => {
                 self.state.begin(request.method() == Method::HEAD);
                 sender.try_send_request(request).await
             }
-            Speaks::Http2(shared) => shared.sender.try_send_request(request).await,
+            Protocol::Http2(shared) => shared.sender.try_send_request(request).await,
         };
         asked.map_err(|error| self.unanswered(error))
     }
 
-    fn unanswered(&self, mut error: TrySendError<Request<Sending>>) -> Unanswered {
+    fn unanswered(&self, mut error: TrySendError<Request<CallRequestBody>>) -> UnansweredRequest {
         let unsent = error.take_message();
         let error = error.into_error();
         let (untouched, broken) = match self.speaks {
-            Speaks::Http1(_) => (!self.state.is_heard(), true),
-            Speaks::Http2(_) => of_stream(&error),
+            Protocol::Http1(_) => (!self.state.is_heard(), true),
+            Protocol::Http2(_) => of_stream(&error),
         };
-        Unanswered {
+        UnansweredRequest {
             failure: Failure::of(&error, unsent.is_none()),
             untouched: untouched || unsent.is_some(),
             broken,
@@ -226,33 +231,33 @@ fn of_stream(error: &hyper::Error) -> (bool, bool) {
 }
 
 /// The body of a request.
-pub enum Sending {
+pub enum CallRequestBody {
     Whole(Option<Bytes>),
     Arriving(Incoming),
 }
 
-impl Body for Sending {
+impl Body for CallRequestBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         match self.get_mut() {
-            Sending::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Sending::Arriving(body) => Pin::new(body).poll_frame(cx),
+            CallRequestBody::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            CallRequestBody::Arriving(body) => Pin::new(body).poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Sending::Whole(bytes) => bytes.is_none(),
-            Sending::Arriving(body) => body.is_end_stream(),
+            CallRequestBody::Whole(bytes) => bytes.is_none(),
+            CallRequestBody::Arriving(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Sending::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Sending::Arriving(body) => body.size_hint(),
+            CallRequestBody::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            CallRequestBody::Arriving(body) => body.size_hint(),
         }
     }
 }

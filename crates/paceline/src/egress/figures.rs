@@ -29,7 +29,7 @@ pub struct Figures {
 
 /// Figures of one moment: counts, and sums of durations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct CallFigures {
     pub calls: u64,
     pub connections: u64,
     /// Calls that were sent a second time.
@@ -43,8 +43,8 @@ pub struct Told {
     pub failures: BTreeMap<&'static str, u64>,
 }
 
-impl Told {
-    pub fn add(&mut self, other: &Told) {
+impl CallFigures {
+    pub fn add(&mut self, other: &CallFigures) {
         self.calls += other.calls;
         self.connections += other.connections;
         self.repeated += other.repeated;
@@ -93,10 +93,10 @@ impl Figures {
         *self.failures.lock().unwrap_or_else(PoisonError::into_inner).entry(kind).or_default() += 1;
     }
 
-    pub fn told(&self) -> Told {
+    pub fn told(&self) -> CallFigures {
         let count = |count: &AtomicU64| count.load(Relaxed);
         let time = |sum: &AtomicU64| Duration::from_micros(sum.load(Relaxed));
-        Told {
+        CallFigures {
             calls: count(&self.calls),
             connections: count(&self.connections),
             repeated: count(&self.repeated),

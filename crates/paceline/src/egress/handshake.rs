@@ -6,7 +6,7 @@ use rustls::{AlertDescription as Alert, CertificateError, Error, InvalidMessage}
 
 use super::{
     failure::{with_causes, Failure},
-    verifier::Undecided,
+    verifier::UndecidedChain,
 };
 
 /// `Failure::Tls` is for good: OpenSSL would end the same way. After `Failure::Unsupported` the process that asked tries by itself.
@@ -49,7 +49,7 @@ fn is_final(error: &Error) -> bool {
 
 fn undecided(error: &Error) -> Option<String> {
     let Error::InvalidCertificate(CertificateError::Other(other)) = error else { return None };
-    other.source().or(Some(&*other.0)).and_then(|inner| inner.downcast_ref::<Undecided>()).map(ToString::to_string)
+    other.source().or(Some(&*other.0)).and_then(|inner| inner.downcast_ref::<UndecidedChain>()).map(ToString::to_string)
 }
 
 #[cfg(test)]

@@ -28,9 +28,9 @@ use tokio::{sync::watch, time::Instant};
 /// For so long calls for something that was not to be kept don't wait for each other.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// As many are remembered.
-const MOST: usize = 10_000;
+const MAX: usize = 10_000;
 
-pub struct Keeping {
+pub struct CallCache {
     store: Store<Kept>,
     keys: KeyMaker,
     /// The largest body that is kept.
@@ -49,7 +49,7 @@ pub struct Question {
 }
 
 /// What is there for a call.
-pub enum Found {
+pub enum CachedCall {
     /// It answers.
     Answer(Arc<Stored>),
     /// It has to be asked about; the request was made that question.
@@ -59,7 +59,7 @@ pub enum Found {
 
 /// One call asks for all who want the same. They go on when this is dropped.
 pub struct Flight {
-    keeping: Arc<Keeping>,
+    keeping: Arc<CallCache>,
     key: Key,
     _landing: watch::Sender<()>,
 }
@@ -74,11 +74,11 @@ fn now() -> Millis {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as Millis)
 }
 
-impl Keeping {
+impl CallCache {
     /// `budget`: bytes in all.
-    pub fn new(budget: u64) -> Arc<Keeping> {
+    pub fn new(budget: u64) -> Arc<CallCache> {
         let secret = uuid::Uuid::new_v4().as_u64_pair();
-        Arc::new(Keeping {
+        Arc::new(CallCache {
             store: Store::new(budget),
             keys: KeyMaker::new([secret.0, secret.1]),
             object: budget / 16,
@@ -108,13 +108,13 @@ impl Keeping {
     }
 
     /// Looks. `head` becomes a question about what is there if that has to be asked about.
-    pub fn find(&self, question: &Question, head: &mut request::Parts) -> Found {
-        let Some(stored) = self.stored(question, head) else { return Found::Nothing };
+    pub fn find(&self, question: &Question, head: &mut request::Parts) -> CachedCall {
+        let Some(stored) = self.stored(question, head) else { return CachedCall::Nothing };
         match judge(&stored, &question.wishes, now()) {
-            Use::Fresh | Use::Stale => Found::Answer(stored),
+            Use::Fresh | Use::Stale => CachedCall::Answer(stored),
             Use::WhileRevalidating | Use::Validate(_) => match conditional(&mut head.headers, &stored) {
-                true => Found::Stale(stored),
-                false => Found::Nothing,
+                true => CachedCall::Stale(stored),
+                false => CachedCall::Nothing,
             },
         }
     }
@@ -168,7 +168,7 @@ impl Keeping {
         let stored = storable(&asked, &said, at, 0).ok().filter(|_| head.method == Method::GET && fits);
         if stored.is_none() && head.method == Method::GET {
             let mut unkept = self.unkept.lock().unwrap_or_else(PoisonError::into_inner);
-            if unkept.len() >= MOST {
+            if unkept.len() >= MAX {
                 unkept.clear();
             }
             unkept.insert(question.primary, Instant::now());

@@ -37,19 +37,19 @@ use ipnet::IpNet;
 
 use self::{
     failure::Failure,
-    keeping::Keeping,
-    opening::Opening,
+    keeping::CallCache,
+    opening::Connect,
     origin::{Limits, Origin},
     resolver::Resolver,
     trust::Trusts,
-    wanted::{Wanted, Way},
+    wanted::{CallOptions, Way},
 };
-pub use self::{figures::Told, serve::serve};
+pub use self::{figures::CallFigures, serve::serve};
 
 /// How often connections that nobody uses are looked for.
 const SWEEP: Duration = Duration::from_secs(5);
 /// Upstreams in memory, as calls that want different things see them.
-const MOST_ORIGINS: usize = 4096;
+const MAX_ORIGINS: usize = 4096;
 
 /// What a site's owner allows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub struct Egress {
     origins: Mutex<HashMap<(Destination, Way, bool), Arc<Origin>>>,
     resolver: Arc<Resolver>,
     trusts: Arc<Trusts>,
-    keeping: RwLock<Option<Arc<Keeping>>>,
+    keeping: RwLock<Option<Arc<CallCache>>>,
 }
 
 /// The outbound calls of all sites, for whoever tells of them.
@@ -95,7 +95,7 @@ impl Sites {
     }
 
     /// By site, and by `host:port`.
-    pub fn told(&self) -> Vec<(String, BTreeMap<String, Told>)> {
+    pub fn told(&self) -> Vec<(String, BTreeMap<String, CallFigures>)> {
         let sites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sites.iter().map(|(site, egress)| (site.clone(), egress.told())).collect()
     }
@@ -148,7 +148,7 @@ impl Egress {
         self.origins.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    fn keeping(&self) -> Option<Arc<Keeping>> {
+    fn keeping(&self) -> Option<Arc<CallCache>> {
         self.keeping.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -171,7 +171,7 @@ impl Egress {
         }
     }
 
-    fn origin(&self, destination: Destination, wanted: &Wanted) -> Arc<Origin> {
+    fn origin(&self, destination: Destination, wanted: &CallOptions) -> Arc<Origin> {
         let policy = self.policy();
         let guarded = wanted.guard || policy.guard;
         let mut origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,10 +179,10 @@ impl Egress {
         if let Some(origin) = origins.get(&key) {
             return origin.clone();
         }
-        if origins.len() >= MOST_ORIGINS {
+        if origins.len() >= MAX_ORIGINS {
             origins.retain(|_, origin| origin.sweep());
         }
-        let opening = Opening {
+        let opening = Connect {
             https: key.0.https,
             host: key.0.host.clone(),
             port: key.0.port,
@@ -196,11 +196,11 @@ impl Egress {
     }
 
     /// What is counted of each upstream, by `host:port`.
-    pub fn told(&self) -> BTreeMap<String, Told> {
+    pub fn told(&self) -> BTreeMap<String, CallFigures> {
         let origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = BTreeMap::new();
         for ((to, ..), origin) in origins.iter() {
-            let told: &mut Told = all.entry(format!("{}:{}", to.host, to.port)).or_default();
+            let told: &mut CallFigures = all.entry(format!("{}:{}", to.host, to.port)).or_default();
             told.add(&origin.figures.told());
         }
         all
@@ -214,8 +214,8 @@ impl Egress {
     }
 }
 
-fn keeping(policy: &Policy) -> Option<Arc<Keeping>> {
-    (policy.cache > 0).then(|| Keeping::new(policy.cache))
+fn keeping(policy: &Policy) -> Option<Arc<CallCache>> {
+    (policy.cache > 0).then(|| CallCache::new(policy.cache))
 }
 
 /// Whether a host is meant by a name of a list: the same name, or by `*.` one below it.

@@ -16,7 +16,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::{
-    connection::{Connection, Opened},
+    connection::{ConnectTimes, Connection},
     dial::dial,
     failure::Failure,
     handshake,
@@ -27,7 +27,7 @@ use super::{
 };
 
 /// Where to, and how.
-pub struct Opening {
+pub struct Connect {
     pub https: bool,
     pub host: String,
     pub port: u16,
@@ -38,19 +38,19 @@ pub struct Opening {
     pub trusts: Arc<Trusts>,
 }
 
-impl fmt::Display for Opening {
+impl fmt::Display for Connect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
     }
 }
 
-impl Opening {
+impl Connect {
     pub async fn open(&self, until: Instant) -> Result<Connection, Failure> {
         timeout_at(until, self.try_open()).await.unwrap_or(Err(Failure::OpenTimeout(None)))
     }
 
     async fn try_open(&self) -> Result<Connection, Failure> {
-        let mut opened = Opened::default();
+        let mut opened = ConnectTimes::default();
         let began = Instant::now();
         let (host, port) = match &self.way.proxy {
             Some(proxy) => (proxy.host.as_str(), proxy.port),
@@ -95,7 +95,12 @@ impl Opening {
         }
     }
 
-    async fn secure(&self, stream: TcpStream, address: SocketAddr, mut opened: Opened) -> Result<Connection, Failure> {
+    async fn secure(
+        &self,
+        stream: TcpStream,
+        address: SocketAddr,
+        mut opened: ConnectTimes,
+    ) -> Result<Connection, Failure> {
         let began = Instant::now();
         let config = self.trusts.config(&self.way.trust, self.way.only_http1)?;
         let name = self.way.trust.sni.as_deref().unwrap_or(&self.host);

@@ -13,10 +13,10 @@ use tokio::{
 
 use super::{
     breaker::Breaker,
-    connection::{Connection, Speaks, Stream},
+    connection::{Connection, Protocol, Stream},
     failure::Failure,
     figures::Figures,
-    opening::Opening,
+    opening::Connect,
 };
 
 /// How long a connection of HTTP/1.1 is kept without a call; an upstream that says less in its Keep-Alive field is believed.
@@ -27,7 +27,7 @@ const SURE: Duration = Duration::from_secs(4);
 /// How long one of HTTP/2 is kept without a call. Its upstream can say that it closes.
 const KEEP_HTTP2: Duration = Duration::from_secs(300);
 /// Calls that wait for one upstream.
-const MOST_WAITING: usize = 1024;
+const MAX_WAITING: usize = 1024;
 
 /// What is allowed for each upstream.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,7 @@ pub struct Limits {
 
 /// One upstream, as calls that want the same see it.
 pub struct Origin {
-    opening: Opening,
+    opening: Connect,
     limits: Limits,
     state: Mutex<State>,
     /// A connection or a place may be there.
@@ -94,13 +94,13 @@ enum Next {
     /// It is counted as busy, if it is one of HTTP/1.1.
     Take(Connection),
     Open,
-    Wait(Waiting),
+    Wait(WaitGuard),
 }
 
 /// A call that is counted among those that wait.
-struct Waiting(Arc<Origin>);
+struct WaitGuard(Arc<Origin>);
 
-impl Drop for Waiting {
+impl Drop for WaitGuard {
     fn drop(&mut self) {
         self.0.lock().waiting -= 1;
     }
@@ -109,10 +109,10 @@ impl Drop for Waiting {
 impl Lease {
     /// It has failed: nobody is to have it any more.
     pub fn discard(self) {
-        if let Speaks::Http2(failed) = &self.connection.speaks {
+        if let Protocol::Http2(failed) = &self.connection.speaks {
             let is_other = |one: &Connection| match &one.speaks {
-                Speaks::Http2(shared) => !Arc::ptr_eq(&shared.streams, &failed.streams),
-                Speaks::Http1(_) => true,
+                Protocol::Http2(shared) => !Arc::ptr_eq(&shared.streams, &failed.streams),
+                Protocol::Http1(_) => true,
             };
             self.origin.lock().shared.retain(is_other);
         }
@@ -138,7 +138,7 @@ impl Lease {
 }
 
 impl Origin {
-    pub fn new(opening: Opening, limits: Limits) -> Arc<Origin> {
+    pub fn new(opening: Connect, limits: Limits) -> Arc<Origin> {
         Arc::new(Origin {
             opening,
             limits,
@@ -201,12 +201,12 @@ impl Origin {
             state.opening += 1;
             return Ok(Next::Open);
         }
-        if state.waiting >= MOST_WAITING {
-            return Err(Failure::Full(format!("{MOST_WAITING} calls wait for {}", self.opening)));
+        if state.waiting >= MAX_WAITING {
+            return Err(Failure::Full(format!("{MAX_WAITING} calls wait for {}", self.opening)));
         }
         since.get_or_insert(state.attempts);
         state.waiting += 1;
-        Ok(Next::Wait(Waiting(self.clone())))
+        Ok(Next::Wait(WaitGuard(self.clone())))
     }
 
     /// Whether one more connection is to be opened now.
@@ -235,10 +235,10 @@ impl Origin {
             let opened = match opened {
                 Ok(connection) => {
                     state.breaker.succeeded();
-                    state.http2 = Some(matches!(connection.speaks, Speaks::Http2(_)));
+                    state.http2 = Some(matches!(connection.speaks, Protocol::Http2(_)));
                     match connection.speaks {
-                        Speaks::Http1(_) => Ok(Some(connection)),
-                        Speaks::Http2(_) => {
+                        Protocol::Http1(_) => Ok(Some(connection)),
+                        Protocol::Http2(_) => {
                             // Whoever takes it first has opened it.
                             state.shared.push(connection);
                             Ok(None)
@@ -264,8 +264,8 @@ impl Origin {
 
     fn leased(self: &Arc<Self>, connection: Connection, began: Instant) -> Lease {
         let stream = match &connection.speaks {
-            Speaks::Http2(shared) => Some(shared.begin()),
-            Speaks::Http1(_) => None,
+            Protocol::Http2(shared) => Some(shared.begin()),
+            Protocol::Http1(_) => None,
         };
         let place = stream.is_none().then(|| Place(self.clone()));
         Lease { connection, waited: began.elapsed(), origin: self.clone(), _stream: stream, place }
@@ -284,7 +284,7 @@ impl State {
         let now = Instant::now();
         self.idle.retain(|one| !one.is_closed() && now - one.since < KEEP);
         self.shared.retain(|one| {
-            let Speaks::Http2(shared) = &one.speaks else { return false };
+            let Protocol::Http2(shared) = &one.speaks else { return false };
             let unused = shared.streams.load(std::sync::atomic::Ordering::Relaxed) == 0;
             !(one.is_closed() || unused && now - one.since > KEEP_HTTP2)
         });

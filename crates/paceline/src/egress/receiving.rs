@@ -17,7 +17,7 @@ use tokio::time::{sleep_until, Instant, Sleep};
 
 use super::{
     failure::Failure,
-    keeping::{age, Flight, Keeping, Question},
+    keeping::{age, CallCache, Flight, Question},
     origin::{Lease, Origin},
     wanted::{ERROR_FIELD, FIELD},
 };
@@ -32,12 +32,12 @@ pub struct Answer {
 }
 
 /// A call that is counted when it is over, however it ends.
-pub struct Counted {
+pub struct CallGuard {
     pub origin: Arc<Origin>,
     pub began: Instant,
 }
 
-impl Drop for Counted {
+impl Drop for CallGuard {
     fn drop(&mut self) {
         self.origin.figures.ended(self.began.elapsed());
     }
@@ -45,7 +45,7 @@ impl Drop for Counted {
 
 /// A body that is kept when it is complete.
 pub struct Keep {
-    pub keeping: Arc<Keeping>,
+    pub keeping: Arc<CallCache>,
     pub question: Question,
     pub head: Parts,
     pub storable: Storable,
@@ -67,9 +67,9 @@ pub fn passed_on(
     answer: Answer,
     method: &Method,
     deadline: Option<Instant>,
-    counted: Option<Counted>,
+    counted: Option<CallGuard>,
     keep: Option<Keep>,
-) -> Response<Receiving> {
+) -> Response<CallResponseBody> {
     let Answer { response, lease, first } = answer;
     let (mut head, body) = response.into_parts();
     let kept_for = kept_for(&head.headers, head.version);
@@ -79,7 +79,7 @@ pub fn passed_on(
     head.headers.insert(HeaderName::from_static(FIELD), told);
     let has_body =
         *method != Method::HEAD && head.status != StatusCode::NO_CONTENT && head.status != StatusCode::NOT_MODIFIED;
-    let mut receiving = Receiving {
+    let mut receiving = CallResponseBody {
         body: if has_body { Source::Arriving(body) } else { Source::Nothing },
         lease: Some((lease, kept_for)),
         late: deadline.map(|deadline| Box::pin(sleep_until(deadline))),
@@ -94,11 +94,12 @@ pub fn passed_on(
 }
 
 /// A response that was kept. `how`: why it answers.
-pub fn kept(stored: &Stored, method: &Method, how: &str, counted: Counted) -> Response<Receiving> {
+pub fn kept(stored: &Stored, method: &Method, how: &str, counted: CallGuard) -> Response<CallResponseBody> {
     stored.count_hit();
     let body = stored.whole().cloned().filter(|_| *method != Method::HEAD);
     let body = body.map_or(Source::Nothing, |bytes| Source::Kept(Some(bytes)));
-    let mut response = Response::new(Receiving { body, lease: None, late: None, keep: None, counted: Some(counted) });
+    let mut response =
+        Response::new(CallResponseBody { body, lease: None, late: None, keep: None, counted: Some(counted) });
     *response.status_mut() = stored.status;
     *response.headers_mut() = stored.headers.clone();
     response.headers_mut().insert(header::AGE, age(stored).into());
@@ -111,8 +112,8 @@ pub fn kept(stored: &Stored, method: &Method, how: &str, counted: Counted) -> Re
 }
 
 /// The response when there is none.
-pub fn refusal(failure: &Failure) -> Response<Receiving> {
-    let nothing = Receiving { body: Source::Nothing, lease: None, late: None, keep: None, counted: None };
+pub fn refusal(failure: &Failure) -> Response<CallResponseBody> {
+    let nothing = CallResponseBody { body: Source::Nothing, lease: None, late: None, keep: None, counted: None };
     let mut response = Response::new(nothing);
     *response.status_mut() = failure.status();
     response.headers_mut().insert(HeaderName::from_static(ERROR_FIELD), failure.field());
@@ -144,12 +145,12 @@ fn told(lease: &Lease, version: Version, first: Duration) -> HeaderValue {
 }
 
 /// A response's body. It gives the connection back when it is complete, and closes it if it is left before.
-pub struct Receiving {
+pub struct CallResponseBody {
     body: Source,
     lease: Option<(Lease, Option<Duration>)>,
     late: Option<Pin<Box<Sleep>>>,
     keep: Option<Box<Keep>>,
-    counted: Option<Counted>,
+    counted: Option<CallGuard>,
 }
 
 enum Source {
@@ -158,7 +159,7 @@ enum Source {
     Arriving(Incoming),
 }
 
-impl Receiving {
+impl CallResponseBody {
     fn done(&mut self) {
         self.body = Source::Nothing;
         if let Some((lease, kept_for)) = self.lease.take() {
@@ -181,7 +182,7 @@ impl Receiving {
     }
 }
 
-impl Body for Receiving {
+impl Body for CallResponseBody {
     type Data = Bytes;
     type Error = Failure;
 

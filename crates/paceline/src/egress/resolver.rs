@@ -16,16 +16,16 @@ const FRESH: Duration = Duration::from_secs(30);
 /// For so long it serves while it is asked for anew.
 const USABLE: Duration = Duration::from_secs(120);
 /// Names in memory.
-const MOST: usize = 4096;
+const MAX: usize = 4096;
 
 /// Answers of the system.
 #[derive(Default)]
 pub struct Resolver {
-    names: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Known>>>>,
+    names: Mutex<HashMap<String, Arc<tokio::sync::Mutex<CachedAddresses>>>>,
 }
 
 #[derive(Default)]
-struct Known {
+struct CachedAddresses {
     addresses: Arc<[IpAddr]>,
     since: Option<Instant>,
 }
@@ -49,12 +49,12 @@ impl Resolver {
         }
     }
 
-    fn name(&self, host: &str) -> Arc<tokio::sync::Mutex<Known>> {
+    fn name(&self, host: &str) -> Arc<tokio::sync::Mutex<CachedAddresses>> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = names.get(host) {
             return known.clone();
         }
-        if names.len() >= MOST {
+        if names.len() >= MAX {
             // Those that somebody waits for stay.
             names.retain(|_, known| Arc::strong_count(known) > 1);
         }
@@ -62,7 +62,7 @@ impl Resolver {
     }
 }
 
-async fn refresh(known: &mut Known, host: &str) -> Result<Arc<[IpAddr]>, Failure> {
+async fn refresh(known: &mut CachedAddresses, host: &str) -> Result<Arc<[IpAddr]>, Failure> {
     if known.since.is_some_and(|since| since.elapsed() < FRESH) {
         return Ok(known.addresses.clone());
     }

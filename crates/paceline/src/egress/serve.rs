@@ -10,7 +10,7 @@ use tokio::{net::UnixListener, sync::Semaphore};
 use super::{call::call, Egress, SWEEP};
 
 /// Connections at a time; the kernel lets others wait.
-const MOST_CONNECTIONS: usize = 1024;
+const MAX_CONNECTIONS: usize = 1024;
 /// A longer head of a request is refused: certificates may be in it.
 const BUFFER: usize = 256 << 10;
 /// So is one with more fields.
@@ -27,8 +27,8 @@ pub async fn serve(listener: UnixListener, egress: Arc<Egress>) {
             }
         }
     });
-    let _ended = Ended(sweeping);
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let _ended = TaskGuard(sweeping);
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
@@ -57,9 +57,9 @@ pub async fn serve(listener: UnixListener, egress: Arc<Egress>) {
 }
 
 /// A task that ends with this.
-struct Ended(tokio::task::JoinHandle<()>);
+struct TaskGuard(tokio::task::JoinHandle<()>);
 
-impl Drop for Ended {
+impl Drop for TaskGuard {
     fn drop(&mut self) {
         self.0.abort();
     }

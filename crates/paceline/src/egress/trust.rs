@@ -26,17 +26,17 @@ use super::{
 };
 
 /// Configurations in memory. Each has its own sessions.
-const MOST: usize = 256;
+const MAX: usize = 256;
 
 /// The configurations of calls that want the same, made once: to read the system's certificates takes milliseconds.
 #[derive(Default)]
 pub struct Trusts {
-    made: Mutex<HashMap<(Trust, bool), Made>>,
+    made: Mutex<HashMap<(Trust, bool), BuiltTrust>>,
     /// The system's certificates.
     system: Mutex<Option<Arc<Roots>>>,
 }
 
-struct Made {
+struct BuiltTrust {
     config: Arc<ClientConfig>,
     /// When the file of certificates was changed.
     changed: Option<SystemTime>,
@@ -57,10 +57,10 @@ impl Trusts {
             false => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
         };
         let config = Arc::new(config);
-        if made.len() >= MOST {
+        if made.len() >= MAX {
             made.clear();
         }
-        made.insert(key, Made { config: config.clone(), changed });
+        made.insert(key, BuiltTrust { config: config.clone(), changed });
         Ok(config)
     }
 

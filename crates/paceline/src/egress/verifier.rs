@@ -15,18 +15,18 @@ use super::certificate::{stands_for, Certificate, Names};
 
 /// A refusal that OpenSSL might not share.
 #[derive(Debug)]
-pub struct Undecided(String);
+pub struct UndecidedChain(String);
 
-impl fmt::Display for Undecided {
+impl fmt::Display for UndecidedChain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Undecided {}
+impl std::error::Error for UndecidedChain {}
 
 fn undecided(why: impl fmt::Debug) -> Error {
-    let why = Undecided(format!("invalid peer certificate: {why:?}"));
+    let why = UndecidedChain(format!("invalid peer certificate: {why:?}"));
     Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(why))))
 }
 

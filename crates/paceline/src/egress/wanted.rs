@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// What one call asks for.
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub struct CallOptions {
     /// From the call's arrival to a connection that can be used.
     pub open_timeout: Duration,
     /// From the call's arrival to the last byte of the response.
@@ -91,10 +91,10 @@ pub enum TlsVersion {
     Tls13,
 }
 
-impl Wanted {
+impl CallOptions {
     /// What the request's fields say.
-    pub fn of(headers: &HeaderMap) -> Result<Wanted, Failure> {
-        let mut wanted = Wanted { open_timeout: OPEN_TIMEOUT, cache: true, ..Wanted::default() };
+    pub fn of(headers: &HeaderMap) -> Result<CallOptions, Failure> {
+        let mut wanted = CallOptions { open_timeout: OPEN_TIMEOUT, cache: true, ..CallOptions::default() };
         let mut lines = headers.get_all(FIELD).iter();
         let Some(line) = lines.next() else { return Ok(wanted) };
         let refused = |why: String| Err(Failure::Unsupported(why));
@@ -107,7 +107,7 @@ impl Wanted {
         let (mut certificate, mut key, mut verify_host) = (None, None, true);
         for (name, entry) in &members {
             let ListEntry::Item(item) = entry else { return refused(format!("{name} is a list")) };
-            let taken = Taken(&item.bare_item);
+            let taken = MemberValue(&item.bare_item);
             let way = &mut wanted.way;
             let trust = &mut way.trust;
             let understood = match name.as_str() {
@@ -154,9 +154,9 @@ impl Wanted {
 }
 
 /// A member's value.
-struct Taken<'a>(&'a BareItem);
+struct MemberValue<'a>(&'a BareItem);
 
-impl<'a> Taken<'a> {
+impl<'a> MemberValue<'a> {
     fn seconds(&self) -> Option<Duration> {
         let thousandths = match self.0 {
             BareItem::Decimal(number) => i64::from(number.as_integer_scaled_1000()),
@@ -222,15 +222,15 @@ mod tests {
     use super::*;
     use http::HeaderValue;
 
-    fn of(value: &'static str) -> Result<Wanted, Failure> {
+    fn of(value: &'static str) -> Result<CallOptions, Failure> {
         let mut headers = HeaderMap::new();
         headers.insert(FIELD, HeaderValue::from_static(value));
-        Wanted::of(&headers)
+        CallOptions::of(&headers)
     }
 
     #[test]
     fn nothing_asked_for_is_what_net_http_does() {
-        let wanted = Wanted::of(&HeaderMap::new()).unwrap();
+        let wanted = CallOptions::of(&HeaderMap::new()).unwrap();
         assert_eq!((wanted.open_timeout, wanted.deadline, wanted.guard), (Duration::from_secs(60), None, false));
         assert_eq!(wanted.way, Way::default());
         assert_eq!(wanted.way.trust.verify, Verify::All);

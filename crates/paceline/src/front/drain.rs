@@ -53,18 +53,18 @@ enum Phase {
 }
 
 /// Tells connections of the end.
-pub struct Stopping(watch::Sender<Phase>);
+pub struct DrainControl(watch::Sender<Phase>);
 
 /// How a connection learns of the end. The server waits for all who hold one.
 #[derive(Clone)]
 pub struct Stop(watch::Receiver<Phase>);
 
-pub fn stopping() -> (Stopping, Stop) {
+pub fn stopping() -> (DrainControl, Stop) {
     let (sender, receiver) = watch::channel(Phase::Serving);
-    (Stopping(sender), Stop(receiver))
+    (DrainControl(sender), Stop(receiver))
 }
 
-impl Stopping {
+impl DrainControl {
     /// Lets connections end: what is in hand is finished, and a client that is idle has `chance` to ask once more. Resolves when
     /// the last is closed.
     pub async fn drain(&self, chance: Duration) {

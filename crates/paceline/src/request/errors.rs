@@ -24,7 +24,7 @@ use crate::{
     support::units::show_duration,
     upstream,
     workers::{
-        dispatch::{origin::Unavailable, queue::Refused, Failure, GivenUp},
+        dispatch::{origin::Unavailable, queue::Refused, Failure, RetryRefusal},
         protocol,
     },
 };
@@ -232,9 +232,9 @@ pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Fail
         }
         Failure::WorkerDied(why) => {
             exchange.note = Some(match why {
-                GivenUp::NotRepeatable => "worker died".into(),
-                GivenUp::TwoDied => "two workers died with this request".into(),
-                GivenUp::NoneLeft => "worker died; too many requests were asked again lately".into(),
+                RetryRefusal::NotRepeatable => "worker died".into(),
+                RetryRefusal::TwoDied => "two workers died with this request".into(),
+                RetryRefusal::NoneLeft => "worker died; too many requests were asked again lately".into(),
             });
             status(
                 site,

@@ -18,7 +18,7 @@ use crate::{
     observe::{
         in_flight::{Client, Step},
         log::{AccessLogFormat, Name},
-        metrics::{Answered, Kind},
+        metrics::{Kind, RequestOutcome},
         traces,
     },
     request::{
@@ -36,7 +36,7 @@ use crate::{
 pub struct Manner {
     pub site: Option<Arc<Site>>,
     /// What decides how it is compressed. None: it is not.
-    pub asked: Option<compress::Asked>,
+    pub asked: Option<compress::CompressionRequest>,
     pub is_http2: bool,
     /// The request was extended CONNECT for a WebSocket.
     pub web_socket: bool,
@@ -79,7 +79,7 @@ pub fn send(mut response: Response<ResponseBody>, mut guard: ExchangeGuard, mann
             return response;
         }
     }
-    response.map(|body| ResponseBody::stream(Logged { body, guard }))
+    response.map(|body| ResponseBody::stream(LoggedBody { body, guard }))
 }
 
 /// Counts and logs an exchange that is over.
@@ -113,7 +113,7 @@ fn count(front: &Front, exchange: &Exchange) {
         Some(cache) if cache.hit || cache.collapsed && *kind == Kind::Front => Kind::Cache,
         _ => *kind,
     };
-    site.as_ref().unwrap_or(&front.metrics.elsewhere).count(&Answered {
+    site.as_ref().unwrap_or(&front.metrics.elsewhere).count(&RequestOutcome {
         kind,
         status: ending.status,
         bytes: ending.bytes,
@@ -147,12 +147,12 @@ impl Drop for ExchangeGuard {
 }
 
 /// A body whose end is counted and logged.
-struct Logged {
+struct LoggedBody {
     body: ResponseBody,
     guard: ExchangeGuard,
 }
 
-impl Body for Logged {
+impl Body for LoggedBody {
     type Data = Bytes;
     type Error = io::Error;
 

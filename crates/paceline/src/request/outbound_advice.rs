@@ -17,7 +17,7 @@ pub const OWN: &str = "connect:";
 /// As many to one upstream in one request are worth a word.
 const WORTH_SAYING: u32 = 3;
 /// Routes that are remembered; of more nothing is said.
-const MOST: usize = 1000;
+const MAX: usize = 1000;
 
 /// What has been said.
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl Advice {
         let (kind, host, time, count) = counters.spans.iter().filter_map(own).max_by_key(|one| one.3)?;
         let route = route();
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.len() >= MOST || !said.insert((route.clone(), host.clone())) {
+        if said.len() >= MAX || !said.insert((route.clone(), host.clone())) {
             return None;
         }
         let kind = if kind == "tls" { "TLS " } else { "" };

@@ -6,7 +6,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::{
-    edge::{listen::Listener, negotiate as accepted, negotiate::Entrance},
+    edge::{listen::Listener, negotiate as accepted, negotiate::ConnectionSetup},
     front::{drain::Stop, Front},
 };
 
@@ -14,7 +14,7 @@ use crate::{
 const LAST_ACCEPTED: usize = 4096;
 
 /// One thread's event loop: accepts and serves until told to stop, then until its connections are closed.
-pub fn all(listeners: Vec<(Listener, Entrance)>, server: Arc<Front>, stop: Stop) {
+pub fn all(listeners: Vec<(Listener, ConnectionSetup)>, server: Arc<Front>, stop: Stop) {
     // Signals are the main thread's.
     super::handover::mask::block();
     let Ok(runtime) = super::event_loop() else { return };
@@ -33,7 +33,7 @@ pub fn all(listeners: Vec<(Listener, Entrance)>, server: Arc<Front>, stop: Stop)
     });
 }
 
-async fn accept(listener: Listener, entrance: Entrance, server: Arc<Front>, stop: Stop) {
+async fn accept(listener: Listener, entrance: ConnectionSetup, server: Arc<Front>, stop: Stop) {
     macro_rules! serve_from {
         ($own:expr, $accepting:expr, $of:ty, $address:expr) => {{
             let serve = |stream: $of, peer, place| {

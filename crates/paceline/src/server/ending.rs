@@ -11,11 +11,11 @@ use rustix::process::{kill_process, Pid, Signal};
 use super::{
     handover::mask,
     notify,
-    signals::{Signals, Told},
+    signals::{SignalCommand, Signals},
     sites::Sites,
 };
 use crate::{
-    front::{drain::Stopping, Front},
+    front::{drain::DrainControl, Front},
     observe::log::Name,
     request::tunnel,
 };
@@ -52,7 +52,14 @@ pub fn begin(server: &Front) {
 }
 
 /// Ends it. Its listeners are closed already, but for those of the event loops.
-pub async fn end(how: How, told: Instant, server: &Front, stopping: &Stopping, sites: &Sites, signals: &mut Signals) {
+pub async fn end(
+    how: How,
+    told: Instant,
+    server: &Front,
+    stopping: &DrainControl,
+    sites: &Sites,
+    signals: &mut Signals,
+) {
     if how == How::Halted {
         notify::manager("STOPPING=1\nSTATUS=Finishing the requests in hand");
         stopping.at_once();
@@ -84,7 +91,7 @@ pub async fn end(how: How, told: Instant, server: &Front, stopping: &Stopping, s
 pub async fn replaced(
     successor: i32,
     server: &Front,
-    stopping: &Stopping,
+    stopping: &DrainControl,
     sites: &Sites,
     signals: &mut Signals,
     answered: impl Future<Output = ()>,
@@ -111,20 +118,20 @@ pub async fn replaced(
     let passed_on = async {
         loop {
             let signal = match signals.next().await {
-                Told::Stop => Signal::TERM,
-                Told::Halt => {
+                SignalCommand::Stop => Signal::TERM,
+                SignalCommand::Halt => {
                     pass_on(successor, Signal::QUIT);
                     return;
                 }
-                Told::Restart => Signal::USR1,
-                Told::Upgrade => Signal::USR2,
-                Told::Reopen => {
+                SignalCommand::Restart => Signal::USR1,
+                SignalCommand::Upgrade => Signal::USR2,
+                SignalCommand::Reopen => {
                     server.log.reopen();
                     Signal::HUP
                 }
-                Told::Tell => Signal::POWER,
-                Told::Grow => Signal::TTIN,
-                Told::Shrink => Signal::TTOU,
+                SignalCommand::Tell => Signal::POWER,
+                SignalCommand::Grow => Signal::TTIN,
+                SignalCommand::Shrink => Signal::TTOU,
             };
             pass_on(successor, signal);
         }

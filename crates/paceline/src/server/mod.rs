@@ -27,11 +27,11 @@ use tokio::{runtime::Handle, sync::mpsc, task::AbortHandle, time::sleep_until};
 use self::{
     ending::How,
     handover::{Inheritance, Lineage, Program, Successor},
-    opening::{left_out, open_listeners, proofs, shared, Entered},
+    opening::{left_out, open_listeners, proofs, shared, BoundListener},
     pidfile::Pidfile,
-    signals::{Signals, Told},
+    signals::{SignalCommand, Signals},
     sites::Sites,
-    upgrading::{Having, Upgrading},
+    upgrading::{UpgradeContext, Upgrading},
 };
 use crate::{
     apps::{actor::restart::Wish, app::Order, attempts::Cause, reaper::Reaper},
@@ -61,15 +61,15 @@ enum End {
 }
 
 /// How a front ends.
-enum Ended {
+enum ServerEnd {
     Stopped,
     /// Another front serves in its place.
     Replaced(Successor, Lineage),
 }
 
 /// What a front has before it serves.
-struct Opened {
-    listeners: Vec<Entered>,
+struct OpenServer {
+    listeners: Vec<BoundListener>,
     keeper: Option<Keeper>,
     control: Control,
     pidfile: Option<Pidfile>,
@@ -83,8 +83,8 @@ pub fn run(config: Config, inheritance: Option<Inheritance>) -> Result<ExitCode,
     let program = Program::own().map_err(|error| error.to_string());
     let ended = begin(config, inheritance, program).inspect_err(|why| report.failed(why))?;
     Ok(match ended {
-        Ended::Stopped => ExitCode::SUCCESS,
-        Ended::Replaced(successor, lineage) => handover::stand_in::follow(successor, lineage),
+        ServerEnd::Stopped => ExitCode::SUCCESS,
+        ServerEnd::Replaced(successor, lineage) => handover::stand_in::follow(successor, lineage),
     })
 }
 
@@ -92,7 +92,7 @@ fn begin(
     mut config: Config,
     mut inheritance: Option<Inheritance>,
     program: Result<Program, String>,
-) -> Result<Ended, String> {
+) -> Result<ServerEnd, String> {
     // The log's thread takes none either.
     handover::mask::block();
     let log = Log::open(&config.log).map_err(|error| error.to_string());
@@ -112,9 +112,9 @@ fn begin(
     let listeners = open_listeners(&config, keeper.as_ref().map(Keeper::certificates), inheritance.as_mut())?;
     let control = Control::open(&mut config, inheritance.is_some(), |path| inheritance.as_mut()?.control(path))?;
     let runtime = event_loop().map_err(|error| format!("event loop: {error}"))?;
-    let opened = Opened { listeners, keeper, control, pidfile, program };
+    let opened = OpenServer { listeners, keeper, control, pidfile, program };
     let ended = runtime.block_on(supervise(config, log.clone(), opened, inheritance));
-    if let Ok(Ended::Replaced(..)) = &ended {
+    if let Ok(ServerEnd::Replaced(..)) = &ended {
         // What comes from here on waits for the stand-in.
         handover::mask::block();
     }
@@ -158,10 +158,10 @@ fn log_state(server: &Front) {
 async fn supervise(
     config: Config,
     log: Log,
-    opened: Opened,
+    opened: OpenServer,
     mut inheritance: Option<Inheritance>,
-) -> Result<Ended, String> {
-    let Opened { mut listeners, keeper, mut control, mut pidfile, program } = opened;
+) -> Result<ServerEnd, String> {
+    let OpenServer { mut listeners, keeper, mut control, mut pidfile, program } = opened;
     let failed = |error: std::io::Error| error.to_string();
     let reaper = Reaper::start().map_err(failed)?;
     let mut signals = Signals::new().map_err(failed)?;
@@ -211,7 +211,7 @@ async fn supervise(
     let inheritance = match inheritance {
         None => None,
         Some(inheritance) => match handover::taking::boot(inheritance, &server, &sites, &mut signals).await? {
-            None => return Ok(Ended::Stopped),
+            None => return Ok(ServerEnd::Stopped),
             taken => taken,
         },
     };
@@ -283,7 +283,7 @@ async fn supervise(
             }
             scan = sites.looked() => sites.update(scan),
             Some(answer) = upgrades_asked.recv() => {
-                let having = Having { server: &server, listeners: &listeners, control: &control, sites: &sites, reaper: &reaper };
+                let having = UpgradeContext { server: &server, listeners: &listeners, control: &control, sites: &sites, reaper: &reaper };
                 upgrading.begin(&having, Some(answer));
             }
             ended = upgrading.ended() => match ended {
@@ -294,7 +294,7 @@ async fn supervise(
                 Err(why) => upgrading.failed(&server, &why),
             },
             signal = signals.next() => match signal {
-                Told::Stop => match told {
+                SignalCommand::Stop => match told {
                     None => {
                         told = Some(Instant::now());
                         ending::begin(&server);
@@ -302,21 +302,21 @@ async fn supervise(
                     Some(first) if signals::is_echo(first) => {}
                     Some(_) => break End::Stopped(How::AtOnce),
                 },
-                Told::Halt => break End::Stopped(How::Halted),
-                Told::Restart => drop(tokio::spawn(notify::restarting(sites.restart("a signal")))),
-                Told::Upgrade if server.is_adopted() => {
+                SignalCommand::Halt => break End::Stopped(How::Halted),
+                SignalCommand::Restart => drop(tokio::spawn(notify::restarting(sites.restart("a signal")))),
+                SignalCommand::Upgrade if server.is_adopted() => {
                     server.log.event(Name::Upgrade, ADOPTED);
                     sites.order(|| Order::Restart(Wish::by(Cause::Told("a signal"))));
                 }
-                Told::Upgrade => {
+                SignalCommand::Upgrade => {
                     let having =
-                        Having { server: &server, listeners: &listeners, control: &control, sites: &sites, reaper: &reaper };
+                        UpgradeContext { server: &server, listeners: &listeners, control: &control, sites: &sites, reaper: &reaper };
                     upgrading.begin(&having, None);
                 }
-                Told::Reopen => server.log.reopen(),
-                Told::Tell => log_state(&server),
-                Told::Grow => sites.order(|| Order::Grow),
-                Told::Shrink => sites.order(|| Order::Shrink),
+                SignalCommand::Reopen => server.log.reopen(),
+                SignalCommand::Tell => log_state(&server),
+                SignalCommand::Grow => sites.order(|| Order::Grow),
+                SignalCommand::Shrink => sites.order(|| Order::Shrink),
             }
         }
     };
@@ -332,7 +332,7 @@ async fn supervise(
             pidfile.iter_mut().for_each(|pidfile| pidfile.leave(successor.taken.pidfile.as_deref()));
             drop(listeners);
             ending::replaced(successor.pid, &server, &stopping, &sites, &mut signals, control.answered()).await;
-            return Ok(Ended::Replaced(successor, upgrading.lineage));
+            return Ok(ServerEnd::Replaced(successor, upgrading.lineage));
         }
         End::Stopped(how) => how,
     };
@@ -340,5 +340,5 @@ async fn supervise(
     drop(listeners);
     upgrading.abandon();
     ending::end(how, told.unwrap_or_else(Instant::now), &server, &stopping, &sites, &mut signals).await;
-    Ok(Ended::Stopped)
+    Ok(ServerEnd::Stopped)
 }

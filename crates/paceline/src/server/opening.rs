@@ -15,7 +15,7 @@ use crate::{
     config::{Bind, CacheDisk, Config, Listening},
     edge::{
         listen::{self, Listener, Unbound},
-        negotiate::Entrance,
+        negotiate::ConnectionSetup,
         tls::{CertificateStore, Proof},
     },
     observe::log::{Log, Name},
@@ -23,13 +23,13 @@ use crate::{
 };
 
 /// A socket and what its connections begin with.
-pub type Entered = (Listener, Entrance);
+pub type BoundListener = (Listener, ConnectionSetup);
 
 pub fn open_listeners(
     config: &Config,
     automatic: Option<&Arc<CertificateStore>>,
     mut inheritance: Option<&mut Inheritance>,
-) -> Result<Vec<Entered>, String> {
+) -> Result<Vec<BoundListener>, String> {
     let open = |listening: &Listening| {
         let inherited = inheritance.as_mut().and_then(|inheritance| inheritance.listener(&listening.bind));
         let opened = || {
@@ -40,17 +40,17 @@ pub fn open_listeners(
         if let Bind::Fd(_) = listening.bind {
             let listener = opened()?;
             let manner = config.instead_of.iter().find(|given| listener.is_of(&given.bind)).unwrap_or(listening);
-            return Ok((listener, Entrance::new(manner, automatic, config)?));
+            return Ok((listener, ConnectionSetup::new(manner, automatic, config)?));
         }
         // Certificates first: a file that is missing takes no port.
-        let entrance = Entrance::new(listening, automatic, config)?;
+        let entrance = ConnectionSetup::new(listening, automatic, config)?;
         Ok((opened()?, entrance))
     };
     config.binds.iter().map(open).collect()
 }
 
 /// The given addresses that the sockets handed over leave without a listener, where somebody would miss them.
-pub fn left_out(config: &Config, listeners: &[Entered]) -> Vec<String> {
+pub fn left_out(config: &Config, listeners: &[BoundListener]) -> Vec<String> {
     let special = config.instead_of.iter().filter(|given| given.tls.is_some() || given.h2c || given.proxy_protocol);
     let missing = special.filter(|given| !listeners.iter().any(|(listener, _)| listener.is_of(&given.bind)));
     let words = |given: &Listening| {
@@ -78,12 +78,12 @@ fn told(unbound: &Unbound, config: &Config) -> String {
 }
 
 /// The same socket for another thread.
-pub fn shared((listener, entrance): &Entered) -> std::io::Result<Entered> {
+pub fn shared((listener, entrance): &BoundListener) -> std::io::Result<BoundListener> {
     Ok((listener.try_clone()?, entrance.clone()))
 }
 
 /// The proofs that our listeners can give, the likeliest first: an authority looks at port 80 or 443 whatever ours are.
-pub fn proofs(listeners: &[Entered]) -> Vec<Proof> {
+pub fn proofs(listeners: &[BoundListener]) -> Vec<Proof> {
     let ports = |scheme: &str| -> Vec<u16> {
         let of_scheme = listeners.iter().filter(|(_, entrance)| entrance.scheme() == scheme);
         of_scheme.filter_map(|(listener, _)| listener.port()).collect()

@@ -36,11 +36,11 @@ pub struct Outbound {
     told: Arc<egress::Sites>,
     /// The thread's event loop. None: nobody has needed it.
     event_loop: Option<Handle>,
-    sites: HashMap<String, Asking>,
+    sites: HashMap<String, OutboundTask>,
 }
 
 /// One site's.
-struct Asking {
+struct OutboundTask {
     path: PathBuf,
     run_as: RunAs,
     egress: Arc<Egress>,
@@ -69,8 +69,13 @@ impl Outbound {
             return asking.egress.change(policy);
         }
         let Ok(event_loop) = self.event_loop() else { return };
-        let mut asking =
-            Asking { path, run_as: run_as.clone(), egress: Egress::new(policy), open: None, tried: Instant::now() };
+        let mut asking = OutboundTask {
+            path,
+            run_as: run_as.clone(),
+            egress: Egress::new(policy),
+            open: None,
+            tried: Instant::now(),
+        };
         asking.try_open(&event_loop);
         self.told.put(&site.name, asking.egress.clone());
         self.sites.insert(site.name.clone(), asking);
@@ -109,7 +114,7 @@ impl Outbound {
     }
 }
 
-impl Asking {
+impl OutboundTask {
     fn is_at(&self, path: &Path, run_as: &RunAs) -> bool {
         self.path == path && self.run_as == *run_as
     }
@@ -131,7 +136,7 @@ impl Asking {
     }
 }
 
-impl Drop for Asking {
+impl Drop for OutboundTask {
     fn drop(&mut self) {
         self.stop();
     }

@@ -14,7 +14,7 @@ pub fn is_echo(first: Instant) -> bool {
 }
 
 /// What a signal tells us, in Puma's meaning.
-pub enum Told {
+pub enum SignalCommand {
     Stop,
     Halt,
     Restart,
@@ -54,17 +54,17 @@ impl Signals {
         })
     }
 
-    pub async fn next(&mut self) -> Told {
+    pub async fn next(&mut self) -> SignalCommand {
         tokio::select! {
-            _ = self.term.recv() => Told::Stop,
-            _ = self.int.recv() => Told::Stop,
-            _ = self.quit.recv() => Told::Halt,
-            _ = self.usr1.recv() => Told::Restart,
-            _ = self.usr2.recv() => Told::Upgrade,
-            _ = self.hup.recv() => Told::Reopen,
-            _ = self.pwr.recv() => Told::Tell,
-            _ = self.ttin.recv() => Told::Grow,
-            _ = self.ttou.recv() => Told::Shrink,
+            _ = self.term.recv() => SignalCommand::Stop,
+            _ = self.int.recv() => SignalCommand::Stop,
+            _ = self.quit.recv() => SignalCommand::Halt,
+            _ = self.usr1.recv() => SignalCommand::Restart,
+            _ = self.usr2.recv() => SignalCommand::Upgrade,
+            _ = self.hup.recv() => SignalCommand::Reopen,
+            _ = self.pwr.recv() => SignalCommand::Tell,
+            _ = self.ttin.recv() => SignalCommand::Grow,
+            _ = self.ttou.recv() => SignalCommand::Shrink,
         }
     }
 
@@ -73,8 +73,8 @@ impl Signals {
     pub async fn again(&mut self, first: Instant) {
         loop {
             match self.next().await {
-                Told::Stop if is_echo(first) => {}
-                Told::Stop | Told::Halt => return,
+                SignalCommand::Stop if is_echo(first) => {}
+                SignalCommand::Stop | SignalCommand::Halt => return,
                 _ => {}
             }
         }

@@ -14,8 +14,8 @@ use tokio::{sync::oneshot, task::JoinHandle};
 use super::{
     outbound::Outbound,
     popular,
-    survey::{Before, Content, Looks, Prepared, Scan, Survey, Surveyor},
-    watched::Watched,
+    survey::{Before, Content, Looks, Scan, SitePlan, Survey, Surveyor},
+    watched::FolderWatch,
 };
 use crate::{
     apps::{
@@ -38,19 +38,19 @@ use unix_user::{self, RunAs};
 const GONE_AFTER: Duration = Duration::from_secs(5);
 
 /// A site that is served, and what is watched of it.
-struct Known {
+struct ServedSite {
     site: Arc<Site>,
     /// As it was configured or found.
     wanted: SiteConfig,
     /// Its own paceline.toml is wrong.
     problem: Option<String>,
     looks: Looks,
-    watched: Watched,
+    watched: FolderWatch,
     /// Since when its folder is away; None: it is there.
     away: Option<Instant>,
 }
 
-impl Known {
+impl ServedSite {
     fn before(&self) -> Before {
         let unknown = self.problem.is_none() && self.site.read_as.is_none();
         Before { wanted: self.wanted.clone(), problem: self.problem.clone(), looks: self.looks, unknown }
@@ -66,7 +66,7 @@ pub struct Sites {
     server: Arc<Front>,
     reaper: Reaper,
     adopted: Option<UnixStream>,
-    known: HashMap<String, Known>,
+    known: HashMap<String, ServedSite>,
     outbound: Outbound,
     surveyor: Surveyor,
     /// The look at the folders that is under way.
@@ -179,8 +179,8 @@ impl Sites {
         }
         let Some(prepared) = prepared else { return false };
         let made = self.make(site.clone(), looks.content, prepared, problem.as_deref());
-        let watched = Watched::new(seen);
-        let known = Known { site: Arc::new(made), wanted: site.clone(), problem, looks, watched, away: None };
+        let watched = FolderWatch::new(seen);
+        let known = ServedSite { site: Arc::new(made), wanted: site.clone(), problem, looks, watched, away: None };
         known.say_always();
         match self.known.insert(site.name.clone(), known) {
             Some(old) => {
@@ -199,8 +199,8 @@ impl Sites {
         true
     }
 
-    fn make(&mut self, mut site: SiteConfig, content: Content, prepared: Prepared, problem: Option<&str>) -> Site {
-        let Prepared { run_as, refused, files } = prepared;
+    fn make(&mut self, mut site: SiteConfig, content: Content, prepared: SitePlan, problem: Option<&str>) -> Site {
+        let SitePlan { run_as, refused, files } = prepared;
         // Of an application its start says so.
         if let Some(why) = refused.filter(|_| content == Content::Files || site.upstream.is_some()) {
             let text = format!("Site {}: no files are served: {why}", site.name);
@@ -285,7 +285,7 @@ impl Sites {
 
     /// Sites whose applications are up.
     pub fn up(&self) -> Vec<String> {
-        let is_up = |known: &&Known| matches!(known.site.app.as_ref().map(|app| app.state()), Some(State::Ready));
+        let is_up = |known: &&ServedSite| matches!(known.site.app.as_ref().map(|app| app.state()), Some(State::Ready));
         self.known.values().filter(is_up).map(|known| known.wanted.name.clone()).collect()
     }
 
@@ -295,7 +295,7 @@ impl Sites {
         let missing = missing
             .map(|name| format!("site {name}: the old server runs an application there, and its root has none now"));
         let awaited = self.known.values().filter(|known| !known.wanted.on_demand || up.contains(&known.wanted.name));
-        let with_need = |known: &Known| Some((known.site.app.clone()?, up.contains(&known.wanted.name)));
+        let with_need = |known: &ServedSite| Some((known.site.app.clone()?, up.contains(&known.wanted.name)));
         let apps: Vec<_> = awaited.filter_map(with_need).collect();
         apps.iter().for_each(|(app, _)| app.order(Order::Start));
         async move {

@@ -9,9 +9,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::watched::Seen;
+use super::watched::FolderState;
 use crate::{
-    apps::found::Found,
+    apps::found::StartableApp,
     config::{self, AppKind, Config, SiteConfig},
 };
 use unix_user::{self, RunAs, Wanted};
@@ -35,13 +35,13 @@ pub struct Survey {
     /// Its own paceline.toml is wrong.
     pub problem: Option<String>,
     pub looks: Looks,
-    pub seen: Seen,
+    pub seen: FolderState,
     /// None: nothing has changed by which it would be served otherwise.
-    pub prepared: Option<Prepared>,
+    pub prepared: Option<SitePlan>,
 }
 
 /// What a site is served with.
-pub struct Prepared {
+pub struct SitePlan {
     /// Who its application runs as, and with whose rights its files are read. None: that could not be determined.
     pub run_as: Option<RunAs>,
     /// Why that could not be determined.
@@ -91,7 +91,7 @@ impl Surveyor {
             let task = self.enter(&name).then(|| {
                 let (surveyor, config, name) = (self.clone(), config.clone(), name.clone());
                 tokio::task::spawn_blocking(move || {
-                    let _left = Left(surveyor, name.clone());
+                    let _left = FolderLease(surveyor, name.clone());
                     let (wanted, problem) = match (site, &config.sites_dir) {
                         (Some(site), _) => (site, None),
                         (None, dir) => {
@@ -124,9 +124,9 @@ impl Surveyor {
 }
 
 /// Takes a folder out of those that are looked at, however that ends.
-struct Left(Surveyor, String);
+struct FolderLease(Surveyor, String);
 
-impl Drop for Left {
+impl Drop for FolderLease {
     fn drop(&mut self) {
         self.0.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
     }
@@ -137,7 +137,7 @@ fn survey(wanted: SiteConfig, problem: Option<String>, before: Option<Before>) -
     let (wanted, problem) = match &before {
         Some(before) if !wanted.root.is_dir() => {
             let Before { wanted, problem, looks, .. } = before.clone();
-            return Survey { seen: Seen::at(&wanted.root), wanted, problem, looks, prepared: None };
+            return Survey { seen: FolderState::at(&wanted.root), wanted, problem, looks, prepared: None };
         }
         _ => (wanted, problem),
     };
@@ -146,10 +146,10 @@ fn survey(wanted: SiteConfig, problem: Option<String>, before: Option<Before>) -
         before.problem == problem && before.wanted == wanted && !before.looks.differs(&looks) && !before.unknown
     };
     let prepared = (!before.as_ref().is_some_and(same)).then(|| prepared(&wanted, looks.content));
-    Survey { seen: Seen::at(&wanted.root), wanted, problem, looks, prepared }
+    Survey { seen: FolderState::at(&wanted.root), wanted, problem, looks, prepared }
 }
 
-fn prepared(site: &SiteConfig, content: Content) -> Prepared {
+fn prepared(site: &SiteConfig, content: Content) -> SitePlan {
     let is_files = content == Content::Files;
     let run_as = match is_files || site.upstream.is_some() {
         true => {
@@ -157,12 +157,12 @@ fn prepared(site: &SiteConfig, content: Content) -> Prepared {
             unix_user::of_files(&Wanted { user, group, provenance: site.provenance }, &site.root)
                 .map_err(|refused| refused.to_string())
         }
-        false => Found::at(site).and_then(|found| found.run_as(site).map_err(|refused| refused.to_string())),
+        false => StartableApp::at(site).and_then(|found| found.run_as(site).map_err(|refused| refused.to_string())),
     };
     let files = files_of(site, is_files);
     match run_as {
-        Ok(run_as) => Prepared { run_as: Some(run_as), refused: None, files },
-        Err(why) => Prepared { run_as: None, refused: Some(why), files },
+        Ok(run_as) => SitePlan { run_as: Some(run_as), refused: None, files },
+        Err(why) => SitePlan { run_as: None, refused: Some(why), files },
     }
 }
 
@@ -260,7 +260,7 @@ mod tests {
         ]);
         let config = Arc::new(around(&folder.0, &[], |around| load(Flags::default(), around)).expect("fine"));
         let surveyor = Surveyor::default();
-        let slow = surveyor.enter("slow").then(|| Left(surveyor.clone(), "slow".into()));
+        let slow = surveyor.enter("slow").then(|| FolderLease(surveyor.clone(), "slow".into()));
         let scan = surveyor.clone().scan(config.clone(), HashMap::new()).await;
         let seen = |scan: &Scan| {
             let kind = |survey: &Survey| (survey.looks.content, survey.problem.is_some());

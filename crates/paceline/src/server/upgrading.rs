@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::{
     handover::{giving, wire::Hello, Lineage, Program, Successor},
     notify,
-    opening::Entered,
+    opening::BoundListener,
     sites::Sites,
 };
 use crate::{
@@ -29,9 +29,9 @@ pub struct Upgrading {
 }
 
 /// What the server has that a new front can take.
-pub struct Having<'a> {
+pub struct UpgradeContext<'a> {
     pub server: &'a Arc<Front>,
-    pub listeners: &'a [Entered],
+    pub listeners: &'a [BoundListener],
     pub control: &'a Control,
     pub sites: &'a Sites,
     pub reaper: &'a Reaper,
@@ -43,7 +43,7 @@ impl Upgrading {
     }
 
     /// Starts the new program, unless one is on its way. `answer`: who wants to know what becomes of it.
-    pub fn begin(&mut self, having: &Having<'_>, answer: Option<oneshot::Sender<UpgradeOutcome>>) {
+    pub fn begin(&mut self, having: &UpgradeContext<'_>, answer: Option<oneshot::Sender<UpgradeOutcome>>) {
         self.waiting.extend(answer);
         if self.under_way.is_some() {
             return;
@@ -53,7 +53,7 @@ impl Upgrading {
         }
     }
 
-    fn start(&mut self, having: &Having<'_>) -> Result<(), String> {
+    fn start(&mut self, having: &UpgradeContext<'_>) -> Result<(), String> {
         let program = self.program.as_ref().map_err(Clone::clone)?;
         let failed = |error: std::io::Error| error.to_string();
         let mut fds = having.listeners.iter().map(|(listener, _)| listener.fd()).collect::<Result<Vec<_>, _>>();

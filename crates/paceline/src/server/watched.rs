@@ -13,18 +13,18 @@ const ONE_DEPLOYMENT: Duration = Duration::from_secs(5);
 
 /// What is seen of a site's folder at a moment.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct FolderState {
     /// The real path of the root.
     release: Option<PathBuf>,
     restart: Option<SystemTime>,
     always: bool,
 }
 
-impl Seen {
+impl FolderState {
     /// Looks at the disk, which may take long.
-    pub fn at(root: &Path) -> Seen {
+    pub fn at(root: &Path) -> FolderState {
         let touched = std::fs::metadata(root.join("tmp/restart.txt")).and_then(|found| found.modified());
-        Seen {
+        FolderState {
             release: root.canonicalize().ok(),
             restart: touched.ok(),
             always: root.join("tmp/always_restart.txt").exists(),
@@ -34,7 +34,7 @@ impl Seen {
 
 /// How a site's folder looked last.
 #[derive(Debug, Clone)]
-pub struct Watched {
+pub struct FolderWatch {
     release: Option<PathBuf>,
     restart: Option<SystemTime>,
     /// When the root was seen to lead elsewhere, until the touch that goes with it.
@@ -42,13 +42,13 @@ pub struct Watched {
     pub always: bool,
 }
 
-impl Watched {
-    pub fn new(seen: Seen) -> Watched {
-        Watched { release: seen.release, restart: seen.restart, switched: None, always: seen.always }
+impl FolderWatch {
+    pub fn new(seen: FolderState) -> FolderWatch {
+        FolderWatch { release: seen.release, restart: seen.restart, switched: None, always: seen.always }
     }
 
     /// Takes what is seen now. Some: a restart is wanted.
-    pub fn take(&mut self, seen: Seen, now: Instant) -> Option<Cause> {
+    pub fn take(&mut self, seen: FolderState, now: Instant) -> Option<Cause> {
         self.always = seen.always;
         // A link that is being replaced leads nowhere for a moment, and a file is away: neither says anything.
         if seen.release.is_some() && seen.release != self.release {
@@ -95,29 +95,29 @@ mod tests {
         let current = dir.join("current");
         symlink(dir.join("releases/1"), &current).unwrap();
         let start = Instant::now();
-        let mut watched = Watched::new(Seen::at(&current));
-        assert_eq!(watched.take(Seen::at(&current), start), None);
+        let mut watched = FolderWatch::new(FolderState::at(&current));
+        assert_eq!(watched.take(FolderState::at(&current), start), None);
         touch(&current.join("tmp/restart.txt"));
-        assert_eq!(watched.take(Seen::at(&current), start), Some(Cause::RestartTxt { with_release: false }));
-        assert_eq!(watched.take(Seen::at(&current), start), None);
+        assert_eq!(watched.take(FolderState::at(&current), start), Some(Cause::RestartTxt { with_release: false }));
+        assert_eq!(watched.take(FolderState::at(&current), start), None);
 
         fs::remove_file(&current).unwrap();
-        assert_eq!(watched.take(Seen::at(&current), start), None);
+        assert_eq!(watched.take(FolderState::at(&current), start), None);
         symlink(dir.join("releases/2"), &current).unwrap();
-        assert_eq!(watched.take(Seen::at(&current), start), Some(Cause::Release));
+        assert_eq!(watched.take(FolderState::at(&current), start), Some(Cause::Release));
         touch(&current.join("tmp/restart.txt"));
-        assert_eq!(watched.take(Seen::at(&current), start), Some(Cause::RestartTxt { with_release: true }));
+        assert_eq!(watched.take(FolderState::at(&current), start), Some(Cause::RestartTxt { with_release: true }));
         touch(&current.join("tmp/restart.txt"));
-        assert_eq!(watched.take(Seen::at(&current), start), Some(Cause::RestartTxt { with_release: false }));
+        assert_eq!(watched.take(FolderState::at(&current), start), Some(Cause::RestartTxt { with_release: false }));
 
         fs::remove_file(&current).unwrap();
         symlink(dir.join("releases/1"), &current).unwrap();
-        assert_eq!(watched.take(Seen::at(&current), start), Some(Cause::Release));
+        assert_eq!(watched.take(FolderState::at(&current), start), Some(Cause::Release));
         touch(&current.join("tmp/restart.txt"));
         let later = start + ONE_DEPLOYMENT;
-        assert_eq!(watched.take(Seen::at(&current), later), Some(Cause::RestartTxt { with_release: false }));
+        assert_eq!(watched.take(FolderState::at(&current), later), Some(Cause::RestartTxt { with_release: false }));
         touch(&current.join("tmp/always_restart.txt"));
-        assert_eq!((watched.take(Seen::at(&current), later), watched.always), (None, true));
+        assert_eq!((watched.take(FolderState::at(&current), later), watched.always), (None, true));
         fs::remove_dir_all(&dir).unwrap();
     }
 }

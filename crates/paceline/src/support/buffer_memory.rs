@@ -15,7 +15,7 @@ pub struct Budget {
 }
 
 /// Bytes that are taken until this is dropped.
-pub struct Held {
+pub struct BufferLease {
     budget: &'static Budget,
     bytes: usize,
 }
@@ -34,23 +34,23 @@ impl Budget {
     }
 
     /// None: there is no room for so many.
-    pub fn take(&'static self, bytes: usize) -> Option<Held> {
+    pub fn take(&'static self, bytes: usize) -> Option<BufferLease> {
         let limit = self.limit.load(Relaxed);
         let room = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= limit);
         self.used.fetch_update(Relaxed, Relaxed, room).ok()?;
-        Some(Held { budget: self, bytes })
+        Some(BufferLease { budget: self, bytes })
     }
 
     /// The same bytes, which count until the last reference to them is gone. Err: there is no room for them.
     pub fn hold(&'static self, bytes: Bytes) -> Result<Bytes, Bytes> {
         match self.take(bytes.len()) {
-            Some(held) => Ok(Bytes::from_owner(Counted { bytes, _held: held })),
+            Some(held) => Ok(Bytes::from_owner(CountedBytes { bytes, _held: held })),
             None => Err(bytes),
         }
     }
 }
 
-impl Held {
+impl BufferLease {
     /// Takes more; false: there is no room for it.
     pub fn grow(&mut self, bytes: usize) -> bool {
         let Some(more) = self.budget.take(bytes) else { return false };
@@ -60,7 +60,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for BufferLease {
     fn drop(&mut self) {
         self.budget.used.fetch_sub(self.bytes, Relaxed);
     }
@@ -76,12 +76,12 @@ pub fn give_back() {
     }
 }
 
-struct Counted {
+struct CountedBytes {
     bytes: Bytes,
-    _held: Held,
+    _held: BufferLease,
 }
 
-impl AsRef<[u8]> for Counted {
+impl AsRef<[u8]> for CountedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }

@@ -14,7 +14,7 @@ use http::{header, request::Parts, HeaderMap, Request, Response, StatusCode};
 use hyper::{body::Incoming, client::conn::TrySendError};
 use tokio::sync::mpsc::{self, UnboundedSender};
 
-pub use self::{address::Address, failure::Failure, pool::MOST as KEPT_CONNECTIONS, response::Relayed};
+pub use self::{address::Address, failure::Failure, pool::MAX as KEPT_CONNECTIONS, response::UpstreamBody};
 use self::{
     outgoing::{Fault, Outgoing, Source},
     pool::{Connection, Pool},

@@ -32,7 +32,7 @@ const KEEP: Duration = Duration::from_secs(4);
 /// silent for as long as it likes.
 const PROBED: Duration = Duration::from_secs(60);
 /// How many are kept by each event loop.
-pub const MOST: usize = 32;
+pub const MAX: usize = 32;
 /// Bytes of a response that are read ahead of the client; a longer head is refused.
 const BUFFER: usize = 64 << 10;
 
@@ -116,7 +116,7 @@ impl Pool {
         let thread = thread::current().id();
         let mut idle = self.lock();
         let shelf = idle.entry(thread).or_default();
-        if shelf.kept.len() >= MOST {
+        if shelf.kept.len() >= MAX {
             return;
         }
         shelf.kept.push((connection, Instant::now()));
@@ -180,7 +180,7 @@ impl Pool {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let talk = Arc::new(Talk::default());
-        let io = TokioIo::new(Noted { stream, talk: talk.clone() });
+        let io = TokioIo::new(UploadTracker { stream, talk: talk.clone() });
         let mut builder = http1::Builder::new();
         builder.max_buf_size(BUFFER);
         let (sender, connection) = builder.handshake(io).await.map_err(|error| Failure::of(error, &self.address))?;
@@ -204,12 +204,12 @@ async fn sweep(pool: Weak<Pool>, thread: ThreadId) {
 
 /// A stream that notes when something has come. A server may answer before it has read the whole body, and close (RFC 9112
 /// section 9.6): what it takes no more is thrown away here, so that its answer is still read, or that there is none.
-struct Noted<S> {
+struct UploadTracker<S> {
     stream: S,
     talk: Arc<Talk>,
 }
 
-impl<S> Noted<S> {
+impl<S> UploadTracker<S> {
     fn written(&self, written: io::Result<usize>, offered: usize) -> io::Result<usize> {
         use io::ErrorKind::{BrokenPipe, ConnectionReset};
         match written {
@@ -222,7 +222,7 @@ impl<S> Noted<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for UploadTracker<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
@@ -233,7 +233,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for UploadTracker<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes));
         Poll::Ready(self.written(written, bytes.len()))

@@ -53,7 +53,7 @@ pub async fn response(
     keep_end_to_end(&mut headers);
     settle_length(&mut headers, status);
     let body = if has_body {
-        let mut relayed = Box::new(Relayed::new(body, connection, pool.clone()));
+        let mut relayed = Box::new(UpstreamBody::new(body, connection, pool.clone()));
         relayed.await_first().await.map_err(|error| broken(&error.to_string()))?;
         ResponseBody::Stream(Box::into_pin(relayed))
     } else {
@@ -123,7 +123,7 @@ fn switch(mut answer: Response<Incoming>, upgrade: Upgrade) -> Response<Response
 }
 
 /// A response body as it comes from the upstream, read no faster than it is taken. One that is cut off is an error.
-pub struct Relayed {
+pub struct UpstreamBody {
     /// What came together with the head.
     first: Option<Frame<Bytes>>,
     body: Incoming,
@@ -132,9 +132,9 @@ pub struct Relayed {
     pool: Arc<Pool>,
 }
 
-impl Relayed {
-    fn new(body: Incoming, connection: Connection, pool: Arc<Pool>) -> Relayed {
-        let mut relayed = Relayed { first: None, body, connection: Some(connection), pool };
+impl UpstreamBody {
+    fn new(body: Incoming, connection: Connection, pool: Arc<Pool>) -> UpstreamBody {
+        let mut relayed = UpstreamBody { first: None, body, connection: Some(connection), pool };
         relayed.look();
         relayed
     }
@@ -166,7 +166,7 @@ impl Relayed {
     }
 }
 
-impl Body for Relayed {
+impl Body for UpstreamBody {
     type Data = Bytes;
     type Error = io::Error;
 

@@ -74,13 +74,13 @@ pub fn buffer(memory: usize, disk: u64) -> (Writer, Reader) {
 
 impl Writer {
     /// Adds a piece; waits only when memory and disk are full. Err: the client is gone.
-    pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), Gone> {
+    pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), ReaderGone> {
         if bytes.is_empty() {
             return Ok(());
         }
         loop {
             if self.shared.gone.load(SeqCst) {
-                return Err(Gone);
+                return Err(ReaderGone);
             }
             let on_disk = self.shared.on_disk.load(SeqCst);
             let in_memory = self.shared.in_memory.load(SeqCst);
@@ -106,9 +106,9 @@ impl Writer {
         }
     }
 
-    fn keep(&self, bytes: Bytes) -> Result<(), Gone> {
+    fn keep(&self, bytes: Bytes) -> Result<(), ReaderGone> {
         self.shared.in_memory.fetch_add(bytes.len(), SeqCst);
-        self.pieces.send(Piece::Bytes(bytes)).map_err(|_| Gone)
+        self.pieces.send(Piece::Bytes(bytes)).map_err(|_| ReaderGone)
     }
 
     fn spool(&mut self, bytes: &Bytes) -> io::Result<()> {
@@ -140,7 +140,7 @@ impl Writer {
 
 /// The client is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gone;
+pub struct ReaderGone;
 
 impl Drop for Reader {
     fn drop(&mut self) {
@@ -271,7 +271,7 @@ mod tests {
             let second = tokio::spawn(async move { writer.write(Bytes::from("b")).await });
             tokio::task::yield_now().await;
             drop(reader);
-            assert_eq!(second.await.unwrap(), Err(Gone));
+            assert_eq!(second.await.unwrap(), Err(ReaderGone));
         });
     }
 

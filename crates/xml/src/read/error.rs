@@ -35,8 +35,8 @@ impl Mistake {
 
 /// A name or the like for a message: in quotes, and not more of it than anybody reads.
 pub(super) fn quoted(text: &str) -> String {
-    const MOST: usize = 60;
-    match text.char_indices().nth(MOST) {
+    const MAX: usize = 60;
+    match text.char_indices().nth(MAX) {
         Some((end, _)) => format!("\"{}...\"", &text[..end]),
         None => format!("\"{text}\""),
     }

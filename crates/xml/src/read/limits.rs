@@ -17,11 +17,11 @@ pub struct Limits {
 
 impl Limits {
     /// Places in a document are kept in 32 bits.
-    pub const MOST_BYTES: usize = 1 << 30;
+    pub const MAX_BYTES: usize = 1 << 30;
     /// Entities within entities. One that holds itself ends here.
     pub const ENTITY_DEPTH: usize = 16;
     /// The most that `expansion` can be.
-    pub const MOST_EXPANSION: usize = 1 << 28;
+    pub const MAX_EXPANSION: usize = 1 << 28;
 }
 
 impl Default for Limits {

@@ -27,7 +27,7 @@ pub(super) struct Entities {
 
 impl Entities {
     pub fn new(limits: &Limits) -> Self {
-        Entities { declared: HashMap::new(), left: limits.expansion.min(Limits::MOST_EXPANSION) }
+        Entities { declared: HashMap::new(), left: limits.expansion.min(Limits::MAX_EXPANSION) }
     }
 
     /// The first declaration of a name counts.

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{rehearse::Rehearsal, Actor, Event, Happened};
+use super::{rehearse::Rehearsal, Actor, ActorEvent, Event};
 use crate::{
     apps::{
         attempts::Outcome,
@@ -86,7 +86,7 @@ impl Actor {
                 (!own.is_empty()).then(|| own.iter().sum::<u64>() / own.len() as u64)
             };
             let memory = both.and_then(|[old, new]| Some([mean(&old)?, mean(&new)?]));
-            let _ = events.send(Event { generation: number, worker: None, happened: Happened::Weighed(memory) });
+            let _ = events.send(Event { generation: number, worker: None, happened: ActorEvent::Weighed(memory) });
         });
     }
 

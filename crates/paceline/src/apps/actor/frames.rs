@@ -11,7 +11,7 @@ use crate::{
     apps::{
         generation::{failure, Phase},
         reaper::Exit,
-        tuning::Learned,
+        tuning::TuningEnvironment,
     },
     observe::log::Name,
     startup_report::{self, Step},
@@ -46,7 +46,8 @@ impl Actor {
                     versions.map(|pair| format!("{} {}", pair[0], pair[1])).collect::<Vec<_>>().join(", ");
                 generation.phase = Phase::Forking;
                 generation.step("fork", "begin");
-                let heap = texts.chunks_exact(2).find(|pair| pair[0] == "heap").map(|pair| Learned::parse(&pair[1]));
+                let heap =
+                    texts.chunks_exact(2).find(|pair| pair[0] == "heap").map(|pair| TuningEnvironment::parse(&pair[1]));
                 for index in 1..=workers {
                     generation.fork(index, site.threads).await;
                 }

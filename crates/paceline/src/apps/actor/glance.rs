@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{measure::Reading, Actor};
+use super::{measure::MemoryReading, Actor};
 use crate::{apps::memory_usage::process::resident, config::WorkerLimits, workers::dispatch::queue::WorkerId};
 
 /// A worker that leaks as fast as it can takes some megabytes meanwhile.
@@ -34,7 +34,7 @@ impl Glance {
 
 impl Actor {
     /// A reading is the ground of the looks that follow.
-    pub(super) fn ground(&mut self, reading: &Reading) {
+    pub(super) fn ground(&mut self, reading: &MemoryReading) {
         let size = |(id, memory): &(WorkerId, crate::apps::memory_usage::Memory)| {
             (*id, Size { resident: memory.rss, own: memory.own() })
         };

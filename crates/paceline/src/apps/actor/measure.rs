@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use rustix::time::{clock_gettime, ClockId, Timespec};
 use tokio::sync::watch;
 
-use super::{Actor, Event, Happened};
+use super::{Actor, ActorEvent, Event};
 use crate::{
     apps::{
         growth::Growth,
-        memory::{Asked, GrowthView},
+        memory::{GrowthView, HeapQuery},
         memory_usage::{Machine, Memory},
     },
     workers::{
@@ -33,7 +33,7 @@ const RAREST: Duration = Duration::from_secs(10);
 const SPARING: u32 = 200;
 
 /// When memory is read, and what was read.
-pub struct Measuring {
+pub struct MemorySchedule {
     /// None: a reading is under way, or nothing serves.
     next: Option<Instant>,
     /// Whether anything was asked of the workers or not.
@@ -44,7 +44,7 @@ pub struct Measuring {
 }
 
 /// What was read.
-pub struct Reading {
+pub struct MemoryReading {
     pub workers: Vec<(WorkerId, Memory)>,
     pub preloader: Option<Memory>,
     pub front: Memory,
@@ -53,9 +53,9 @@ pub struct Reading {
     pub took: Duration,
 }
 
-impl Measuring {
-    pub fn new() -> Measuring {
-        Measuring { next: None, at_any_rate: false, answered: 0, growth: Growth::default() }
+impl MemorySchedule {
+    pub fn new() -> MemorySchedule {
+        MemorySchedule { next: None, at_any_rate: false, answered: 0, growth: Growth::default() }
     }
 
     pub fn deadline(&self) -> Option<Instant> {
@@ -102,8 +102,8 @@ impl Actor {
             let preloader = preloader.and_then(Memory::of);
             let front = Memory::of(std::process::id() as i32).unwrap_or_default();
             let machine = Machine::now();
-            let reading = Reading { workers, preloader, front, machine, took: since(began) };
-            let _ = events.send(Event { generation, worker: None, happened: Happened::Measured(reading) });
+            let reading = MemoryReading { workers, preloader, front, machine, took: since(began) };
+            let _ = events.send(Event { generation, worker: None, happened: ActorEvent::Measured(reading) });
         });
     }
 
@@ -115,7 +115,7 @@ impl Actor {
         }
     }
 
-    pub(super) async fn measured(&mut self, number: u64, reading: &Reading) {
+    pub(super) async fn measured(&mut self, number: u64, reading: &MemoryReading) {
         let next = Instant::now() + self.interval(reading.took);
         self.measuring.next.get_or_insert(next);
         self.ground(reading);
@@ -134,7 +134,7 @@ impl Actor {
     }
 
     /// Asks every process that can answer what its heap holds.
-    pub(super) async fn ask_memory(&mut self) -> Vec<Asked> {
+    pub(super) async fn ask_memory(&mut self) -> Vec<HeapQuery> {
         let mut asked = Vec::new();
         let growth = std::mem::take(&mut self.measuring.growth);
         for generation in self.generations() {
@@ -164,9 +164,9 @@ async fn ask(
     heap: &watch::Sender<Option<RubyHeap>>,
     control: &mut ControlWriter,
     growth: Option<GrowthView>,
-) -> Asked {
+) -> HeapQuery {
     let heap = heap.subscribe();
     // One that is gone is noticed by the EOF on its socket.
     let _ = control.send(&encode(kind::ASK_MEMORY, |_| {})).await;
-    Asked { pid, heap, growth }
+    HeapQuery { pid, heap, growth }
 }

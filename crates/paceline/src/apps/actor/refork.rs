@@ -9,7 +9,7 @@ use std::{
 use super::{leave::kill, Actor};
 use crate::{
     apps::{
-        found::Found,
+        found::StartableApp,
         generation::{Generation, Mould, Worker},
         reaper::Exit,
     },
@@ -163,7 +163,7 @@ impl Actor {
         self.next_generation += 1;
         let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
         report.begin(Step::Found, Duration::ZERO);
-        let found = Found::in_release(&site, &release).map_err(std::io::Error::other);
+        let found = StartableApp::in_release(&site, &release).map_err(std::io::Error::other);
         report.done(Step::Found, began.elapsed());
         report.read_as = Some(run_as.clone());
         let begun = found.and_then(|found| {
@@ -190,7 +190,7 @@ impl Actor {
         let Some(pid) = pid.parse::<i32>().ok() else { return };
         let mould = self.generations().find(|generation| generation.mould.is_some() && generation.pid == Some(pid));
         let (Some(number), Some(exit)) = (mould.map(|mould| mould.number), exit) else { return };
-        let happened = super::Happened::Exited(exit);
+        let happened = super::ActorEvent::Exited(exit);
         let _ = self.events.send(super::Event { generation: number, worker: None, happened });
     }
 

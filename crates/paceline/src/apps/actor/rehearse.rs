@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Actor, Event, Happened};
+use super::{Actor, ActorEvent, Event};
 use crate::{
     apps::{generation::Phase, ready_check},
     observe::log::Name,
@@ -60,7 +60,7 @@ impl Actor {
                 }
                 Err(failure) => Err(failure),
             };
-            let _ = events.send(Event { generation: number, worker: None, happened: Happened::Rehearsed(result) });
+            let _ = events.send(Event { generation: number, worker: None, happened: ActorEvent::Rehearsed(result) });
         });
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::{
     incident,
     leave::{end_preloader, kill},
-    Actor, Event, Happened, LAST_WORDS,
+    Actor, ActorEvent, Event, LAST_WORDS,
 };
 use crate::{
     apps::{app::State, generation::Phase, reaper::Exit},
@@ -161,7 +161,7 @@ impl Actor {
                     let events = self.events.clone();
                     tokio::spawn(async move {
                         tokio::time::sleep(pause).await;
-                        let happened = Happened::Refork(worker.index);
+                        let happened = ActorEvent::Refork(worker.index);
                         let _ = events.send(Event { generation: number, worker: None, happened });
                     });
                 }

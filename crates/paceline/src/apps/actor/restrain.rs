@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use super::{incident, leave::kill, Actor};
 use crate::{
     apps::{
-        growth::Grown,
+        growth::WorkerGrowth,
         incidents::{Incident, Kind},
-        limits::{self, Seen, Verdict, Why},
+        limits::{self, Verdict, Why, WorkerMemory},
     },
     observe::{log::Name, metrics::Restart},
     support::{
@@ -82,14 +82,14 @@ impl Actor {
         }
     }
 
-    fn seen(&self) -> Vec<Seen> {
+    fn seen(&self) -> Vec<WorkerMemory> {
         let Some(current) = &self.current else { return Vec::new() };
         let tallies = self.context.queue.tallies();
         let workers = current.workers.iter().filter(|(_, worker)| worker.ready && !worker.gone && !worker.condemned);
         let seen = workers.map(|(id, worker)| {
             let grown = self.measuring.growth.of(*id);
             let tally = tallies.iter().find(|tally| tally.id == *id);
-            Seen {
+            WorkerMemory {
                 id: *id,
                 own: grown.map(|grown| grown.now),
                 born: grown.map_or(0, |grown| grown.born),
@@ -136,7 +136,7 @@ impl Actor {
     fn end_at_once(&mut self, id: WorkerId, why: Why) {
         let Some(text) = self.told(id, why, "it is ended at once, and another is forked") else { return };
         let (name, restart, _) = named(why, true);
-        let curve: Vec<_> = self.measuring.growth.of(id).map(Grown::curve).unwrap_or_default();
+        let curve: Vec<_> = self.measuring.growth.of(id).map(WorkerGrowth::curve).unwrap_or_default();
         let Some(current) = &mut self.current else { return };
         let number = current.number;
         let Some(worker) = current.workers.get_mut(&id) else { return };
@@ -174,7 +174,7 @@ fn named(why: Why, hard: bool) -> (Name, Restart, &'static str) {
     }
 }
 
-fn line(who: &str, why: Why, setting: &str, grown: Option<&Grown>, then: &str) -> String {
+fn line(who: &str, why: Why, setting: &str, grown: Option<&WorkerGrowth>, then: &str) -> String {
     let own = grown.map_or(0, |grown| grown.now);
     let what = match why {
         Why::Worker(limit) => {
@@ -204,13 +204,13 @@ fn line(who: &str, why: Why, setting: &str, grown: Option<&Grown>, then: &str) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{apps::growth::Growth, workers::dispatch::queue::Done};
+    use crate::{apps::growth::Growth, workers::dispatch::queue::RouteWork};
 
     #[test]
     fn a_line_says_how_much_and_with_which_route() {
         let mut growth = Growth::default();
         growth.read(1, 10 << 20, []);
-        let done = Done { route: None, requests: 12, allocated: 5 };
+        let done = RouteWork { route: None, requests: 12, allocated: 5 };
         growth.read(1, 110 << 20, [(Some("GET /leak".into()), done)]);
         let grown = growth.of(1);
         let told = |why, hard| line("shop.2 (pid 7)", why, named(why, hard).2, grown, "it goes");

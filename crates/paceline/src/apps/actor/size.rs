@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{measure::Reading, Actor};
+use super::{measure::MemoryReading, Actor};
 use crate::{
     apps::{
         headroom::{self, Headroom},
@@ -145,7 +145,7 @@ impl Actor {
     }
 
     /// Looks whether what is wanted fits, by a reading.
-    pub(super) async fn look_at_room(&mut self, reading: &Reading) {
+    pub(super) async fn look_at_room(&mut self, reading: &MemoryReading) {
         let (Some(machine), Some(current)) = (&reading.machine, &self.current) else { return };
         // While two generations are there, or one worker more, figures are of a moment that passes.
         if self.next.is_some() || !self.leaving.is_empty() || current.workers.len() > self.workers {

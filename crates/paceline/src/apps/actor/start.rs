@@ -7,12 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{leave::kill, replace::shown_pause, Actor, Event, Happened};
+use super::{leave::kill, replace::shown_pause, Actor, ActorEvent, Event};
 use crate::{
     apps::{
         app::State,
         attempts::Outcome,
-        found::Found,
+        found::StartableApp,
         generation::{Generation, Phase},
         spawn,
     },
@@ -88,7 +88,7 @@ impl Actor {
         let events = self.events.clone();
         tokio::spawn(async move {
             if let Ok(exit) = exit.await {
-                let _ = events.send(Event { generation, worker: None, happened: Happened::Exited(exit) });
+                let _ = events.send(Event { generation, worker: None, happened: ActorEvent::Exited(exit) });
             }
         });
     }
@@ -192,11 +192,11 @@ impl Actor {
 async fn look(
     site: &SiteConfig,
     release: Option<PathBuf>,
-) -> Result<(Found, Result<RunAs, Refused>), (String, String)> {
+) -> Result<(StartableApp, Result<RunAs, Refused>), (String, String)> {
     let doing = format!("find an application in {}", site.root.display());
     let site = site.clone();
     let looked = tokio::task::spawn_blocking(move || {
-        let found = Found::in_release(&site, release.as_ref().unwrap_or(&site.root))?.that_starts()?;
+        let found = StartableApp::in_release(&site, release.as_ref().unwrap_or(&site.root))?.that_starts()?;
         let run_as = found.run_as(&site);
         Ok((found, run_as))
     });

@@ -8,7 +8,7 @@ use serde_json::{json, Value};
 use super::incident::{cut, cut_to};
 
 /// Failures that are held.
-const MOST: usize = 30;
+const MAX: usize = 30;
 /// Lines of a backtrace, and bytes of one.
 const LINES: usize = 100;
 const LONGEST: usize = 1000;
@@ -99,7 +99,7 @@ impl Errors {
         failed.backtrace.truncate(LINES);
         failed.backtrace = failed.backtrace.into_iter().map(|line| cut_to(line, LONGEST)).collect();
         self.held.push_back(Failed { id, at, last: now, times, ..failed });
-        if self.held.len() > MOST {
+        if self.held.len() > MAX {
             self.held.pop_front();
         }
     }
@@ -152,7 +152,7 @@ mod tests {
             errors.add(Failed { backtrace, ..failed("E", n, &"p".repeat(1 << 20)) }, f64::from(n));
         }
         let all = errors.all();
-        assert_eq!((all.len(), all[0].backtrace.len()), (MOST, LINES));
+        assert_eq!((all.len(), all[0].backtrace.len()), (MAX, LINES));
         assert!(all.iter().all(|one| one.path.len() < 1010 && one.backtrace[0].len() < 1010));
     }
 }

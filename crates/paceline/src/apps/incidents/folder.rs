@@ -11,7 +11,7 @@ use std::{
 
 use rustix::fs::OFlags;
 
-use super::{list::MOST, Incident};
+use super::{list::MAX, Incident};
 use unix_user::others_above;
 
 /// A file beyond this was not written by us.
@@ -41,7 +41,7 @@ impl Folder {
             );
             names.sort();
         }
-        let kept = names.iter().rev().take(MOST).filter_map(|name| read(&dir.join(name))).collect::<Vec<_>>();
+        let kept = names.iter().rev().take(MAX).filter_map(|name| read(&dir.join(name))).collect::<Vec<_>>();
         Ok((Folder(Mutex::new(Files { dir, names })), kept.into_iter().rev().collect()))
     }
 
@@ -74,7 +74,7 @@ impl Files {
             self.names.push(name);
             self.names.sort();
         }
-        while self.names.len() > MOST {
+        while self.names.len() > MAX {
             let _ = fs::remove_file(self.dir.join(self.names.remove(0)));
         }
         Ok(())
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!((kept.len(), kept[0].at, &*kept[47].what), (48, 12.0, "it died of old age"));
         folder.writing().write(&incident(80)).unwrap();
         assert!(dir.join("notes.txt").exists() && secret.exists());
-        assert_eq!(fs::read_dir(&dir).unwrap().count(), MOST + 2);
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), MAX + 2);
         assert!(folder.writing().write(&Incident { id: "../../x".into(), ..incident(90) }).is_err());
         fs::remove_dir_all(&dir).unwrap();
     }

@@ -4,10 +4,10 @@
 use serde_json::{json, Value};
 
 /// What a part of a kept incident may take, so that a file stays small.
-const MOST_REQUESTS: usize = 64;
-const MOST_BACKTRACES: usize = 32;
+const MAX_REQUESTS: usize = 64;
+const MAX_BACKTRACES: usize = 32;
 const LONGEST_TEXT: usize = 32 << 10;
-const MOST_SAMPLES: usize = 600;
+const MAX_SAMPLES: usize = 600;
 
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])+ $variant:ident => $word:literal,)+) => {
@@ -20,7 +20,7 @@ macro_rules! kinds {
         impl Kind {
             pub const ALL: &'static [Kind] = &[$(Kind::$variant,)+];
 
-            pub fn word(self) -> &'static str {
+            pub fn as_str(self) -> &'static str {
                 match self {
                     $(Kind::$variant => $word,)+
                 }
@@ -160,7 +160,7 @@ impl Incident {
 
     pub fn with_memory(mut self, samples: impl IntoIterator<Item = Sample>) -> Incident {
         self.memory = samples.into_iter().collect();
-        self.memory.drain(..self.memory.len().saturating_sub(MOST_SAMPLES));
+        self.memory.drain(..self.memory.len().saturating_sub(MAX_SAMPLES));
         self
     }
 
@@ -177,13 +177,13 @@ impl Incident {
             Some(known) => *known = request,
             None => {
                 self.requests.push(request);
-                self.requests.truncate(MOST_REQUESTS);
+                self.requests.truncate(MAX_REQUESTS);
             }
         }
     }
 
     pub fn backtrace(&mut self, backtrace: Backtrace) {
-        if self.backtraces.len() < MOST_BACKTRACES {
+        if self.backtraces.len() < MAX_BACKTRACES {
             self.backtraces.push(backtrace);
         }
     }
@@ -192,7 +192,7 @@ impl Incident {
         json!({
             "id": self.id,
             "at": self.at,
-            "kind": self.kind.word(),
+            "kind": self.kind.as_str(),
             "site": self.site,
             "what": self.what,
             "process": self.process.as_ref().map(|process| json!({
@@ -251,7 +251,7 @@ impl Incident {
         Some(Incident {
             id: text(&value["id"])?,
             at,
-            kind: Kind::ALL.iter().copied().find(|known| known.word() == kind)?,
+            kind: Kind::ALL.iter().copied().find(|known| known.as_str() == kind)?,
             site: text(&value["site"])?,
             what: text(&value["what"])?,
             process,
@@ -318,7 +318,7 @@ mod tests {
     fn kinds_are_documented() {
         let docs = include_str!("../../../../../docs/incidents.md");
         for kind in Kind::ALL {
-            let row = format!("| `{}` | {} |", kind.word(), kind.meaning());
+            let row = format!("| `{}` | {} |", kind.as_str(), kind.meaning());
             assert!(docs.contains(&row), "docs/incidents.md lacks the row\n{row}");
         }
     }
@@ -332,7 +332,7 @@ mod tests {
             incident.backtrace(Backtrace::default());
         }
         assert!(incident.what.len() < LONGEST_TEXT + 8);
-        assert_eq!((incident.requests.len(), incident.backtraces.len()), (MOST_REQUESTS, MOST_BACKTRACES));
-        assert_eq!((incident.memory.len(), incident.memory[599].at), (MOST_SAMPLES, 9999.0));
+        assert_eq!((incident.requests.len(), incident.backtraces.len()), (MAX_REQUESTS, MAX_BACKTRACES));
+        assert_eq!((incident.memory.len(), incident.memory[599].at), (MAX_SAMPLES, 9999.0));
     }
 }

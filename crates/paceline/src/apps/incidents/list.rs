@@ -6,13 +6,13 @@ use std::collections::VecDeque;
 use super::{incident::InHand, Incident, Kind};
 
 /// Incidents that are held.
-pub const MOST: usize = 50;
+pub const MAX: usize = 50;
 /// Requests that were lost and whose worker nothing is known of yet.
-const MOST_LOST: usize = 256;
+const MAX_LOST: usize = 256;
 /// Seconds within which what is told of a worker belongs to its last incident, and a lost request to the next one.
 const BELONGS: f64 = 60.0;
 
-struct Lost {
+struct LostRequests {
     at: f64,
     site: String,
     worker: u64,
@@ -23,7 +23,7 @@ struct Lost {
 pub struct List {
     /// The oldest first.
     held: VecDeque<Incident>,
-    lost: VecDeque<Lost>,
+    lost: VecDeque<LostRequests>,
     count: u64,
 }
 
@@ -36,10 +36,10 @@ impl List {
     }
 
     fn bound(&mut self) {
-        while self.held.len() > MOST {
+        while self.held.len() > MAX {
             self.held.pop_front();
         }
-        while self.lost.len() > MOST_LOST {
+        while self.lost.len() > MAX_LOST {
             self.lost.pop_front();
         }
     }
@@ -55,11 +55,11 @@ impl List {
         }
         let workers = incident.process.as_ref().map_or_else(Vec::new, |process| process.workers.clone());
         if !workers.is_empty() {
-            let (own, others) = std::mem::take(&mut self.lost).into_iter().partition(|lost: &Lost| {
+            let (own, others) = std::mem::take(&mut self.lost).into_iter().partition(|lost: &LostRequests| {
                 workers.contains(&lost.worker) && lost.site == incident.site && incident.at - lost.at < BELONGS
             });
             self.lost = others;
-            let own: VecDeque<Lost> = own;
+            let own: VecDeque<LostRequests> = own;
             own.into_iter().for_each(|lost| incident.request(lost.request));
         }
         let id = incident.id.clone();
@@ -96,7 +96,7 @@ impl List {
             kept.take().into_iter().for_each(|request| incident.request(request))
         });
         if let Some(request) = kept {
-            self.lost.push_back(Lost { at: now, site: site.into(), worker, request });
+            self.lost.push_back(LostRequests { at: now, site: site.into(), worker, request });
             self.bound();
         }
         known
@@ -151,11 +151,11 @@ mod tests {
             list.add(died(n, n as f64));
         }
         let all = list.all();
-        assert_eq!((all.len(), all[0].at, all[49].at, list.count()), (MOST, 99.0, 50.0, 40));
+        assert_eq!((all.len(), all[0].at, all[49].at, list.count()), (MAX, 99.0, 50.0, 40));
         for n in 0..1000 {
             list.lost("shop", 1 << 40, request(&n.to_string()), 0.0);
         }
-        assert_eq!(list.lost.len(), MOST_LOST);
+        assert_eq!(list.lost.len(), MAX_LOST);
     }
 
     #[test]

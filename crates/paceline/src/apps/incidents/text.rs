@@ -10,7 +10,7 @@ use super::{Incident, Process, Sample};
 /// The incident with all that is known of it.
 pub fn post_mortem(incident: &Incident, zone: &TimeZone) -> String {
     let mut text = format!("{}: {}\n", printable(&incident.site), printable(&incident.what));
-    let mut facts = vec![when(incident.at, zone), incident.kind.word().to_owned()];
+    let mut facts = vec![when(incident.at, zone), incident.kind.as_str().to_owned()];
     facts.extend(incident.process.as_ref().map(whose));
     facts.push(format!("id {}", printable(&incident.id)));
     let _ = writeln!(text, "  {}", facts.join(" · "));
@@ -59,7 +59,7 @@ pub fn table(incidents: &[Incident], zone: &TimeZone) -> String {
         .map(|one| {
             let times = if one.times > 1 { format!(" ({} times)", one.times) } else { String::new() };
             let what = one.what.lines().next().unwrap_or_default();
-            [one.id.clone(), when(one.last, zone), one.kind.word().into(), one.site.clone(), format!("{what}{times}")]
+            [one.id.clone(), when(one.last, zone), one.kind.as_str().into(), one.site.clone(), format!("{what}{times}")]
         })
         .collect();
     let heads = ["id", "when", "kind", "site", "what"];

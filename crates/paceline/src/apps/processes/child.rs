@@ -33,13 +33,13 @@ pub struct Release {
 }
 
 /// One that was started. Its process group has its pid as number.
-pub struct Started {
+pub struct ChildProcess {
     pub pid: i32,
     pub output: [OwnedFd; 2],
 }
 
 /// Starts it. `who`: its name in the log. Must be called on the main thread: the kernel ties PDEATHSIG to it.
-pub fn start(config: &ProcessConfig, who: &str, site: &SiteConfig, release: &Release) -> io::Result<Started> {
+pub fn start(config: &ProcessConfig, who: &str, site: &SiteConfig, release: &Release) -> io::Result<ChildProcess> {
     let run_as = &release.run_as;
     let mut env = environment(site, run_as);
     env.insert(VARIABLE.into(), who.into());
@@ -65,7 +65,7 @@ pub fn start(config: &ProcessConfig, who: &str, site: &SiteConfig, release: &Rel
         // So that it may open its /dev/stdout.
         output.iter().try_for_each(|pipe| std::os::unix::fs::fchown(pipe, Some(account.uid), None))?;
     }
-    Ok(Started { pid: child.id() as i32, output })
+    Ok(ChildProcess { pid: child.id() as i32, output })
 }
 
 /// With a slash it is a file, looked for where the process is started; without one it is looked up in PATH.

@@ -52,7 +52,7 @@ pub struct Life {
     pub view: watch::Sender<ProcessView>,
 }
 
-struct Running {
+struct RunningProcess {
     pid: i32,
     since: Instant,
     exit: oneshot::Receiver<Exit>,
@@ -64,7 +64,7 @@ impl Life {
         let mut policy = Policy::new(self.config.restart);
         let mut release: Option<Release> = None;
         let mut start_at: Option<Instant> = None;
-        let mut running: Option<Running> = None;
+        let mut running: Option<RunningProcess> = None;
         loop {
             let due = start_at.filter(|_| running.is_none());
             let exited = async {
@@ -124,7 +124,7 @@ impl Life {
         }
     }
 
-    fn start(&self, release: &Release) -> std::io::Result<Running> {
+    fn start(&self, release: &Release) -> std::io::Result<RunningProcess> {
         let started = child::start(&self.config, &self.who, &self.site, release)?;
         let exit = self.reaper.exit_of(started.pid);
         guard::watch(started.pid);
@@ -138,12 +138,12 @@ impl Life {
             view.pid = Some(started.pid);
             view.starts += 1;
         });
-        Ok(Running { pid: started.pid, since: Instant::now(), exit })
+        Ok(RunningProcess { pid: started.pid, since: Instant::now(), exit })
     }
 
     /// Asks it to end, waits as long as it may take, and kills it with what it has forked.
-    async fn end(&self, running: Running) {
-        let Running { pid, mut exit, .. } = running;
+    async fn end(&self, running: RunningProcess) {
+        let RunningProcess { pid, mut exit, .. } = running;
         self.show(Standing::Stopping, |_| {});
         signal(pid, self.config.stop_signal);
         let what = match timeout(self.config.stop_timeout, &mut exit).await {

@@ -54,7 +54,7 @@ pub enum Standing {
 
 impl Standing {
     /// As status and JSON say it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Standing::Waiting => "waiting",
             Standing::Running => "running",

@@ -36,7 +36,7 @@ pub const LONGEST_URL: usize = 450;
 /// Entries that are changed in one transaction of a purge.
 const SLICE: usize = 512;
 /// Of so many records that eviction comes across those that are in use come again later.
-const MOST_SPARED: usize = 256;
+const MAX_SPARED: usize = 256;
 const FORMAT: u32 = record::VERSION;
 const VERSION_KEY: &[u8] = b"mversion";
 const SECRET_KEY: &[u8] = b"msecret";
@@ -326,7 +326,7 @@ impl Environment {
             let (mut dropped, mut spared) = (0, 0);
             while self.bytes(txn)? > goal {
                 let Some((name, key)) = self.oldest(txn)? else { break };
-                if spared < MOST_SPARED && wanted(key) && self.spare(txn, key)? {
+                if spared < MAX_SPARED && wanted(key) && self.spare(txn, key)? {
                     spared += 1;
                     continue;
                 }

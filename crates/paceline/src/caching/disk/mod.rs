@@ -44,11 +44,11 @@ pub use folder::make as make_folder;
 pub use writer::write;
 
 /// Bytes in memory that may wait to be written; what comes then is not written.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 /// Changes that may wait; what comes then makes the disk's part begin anew.
-const MOST_JOBS: usize = 1 << 16;
+const MAX_JOBS: usize = 1 << 16;
 /// Looks at the same time.
-const MOST_READERS: usize = 8;
+const MAX_READERS: usize = 8;
 /// Keys whose changes are told apart; two that are not throw away a look more.
 const EPOCHS: usize = 4096;
 
@@ -153,7 +153,7 @@ impl Disk {
                     ended: false,
                 }),
                 wake: Condvar::new(),
-                readers: Arc::new(Semaphore::new(MOST_READERS)),
+                readers: Arc::new(Semaphore::new(MAX_READERS)),
                 given_up: AtomicBool::new(false),
                 say,
                 counts: Counts::default(),
@@ -269,7 +269,7 @@ impl Disk {
     fn push(&self, job: Job) {
         let mut waiting = self.waiting();
         waiting.jobs.push_back(job);
-        if waiting.jobs.len() > MOST_JOBS {
+        if waiting.jobs.len() > MAX_JOBS {
             waiting.begin_anew();
         }
         drop(waiting);
@@ -330,7 +330,7 @@ impl Change<'_> {
         let Some(key) = self.key.take() else { return };
         let weight = kept.weight();
         let mut waiting = self.disk.waiting();
-        if kept.url().len() > LONGEST_URL || waiting.bytes + weight > MOST_BYTES {
+        if kept.url().len() > LONGEST_URL || waiting.bytes + weight > MAX_BYTES {
             drop(waiting);
             self.disk.counts.unwritten.fetch_add(1, Relaxed);
             return self.disk.push(Job::Remove(key));

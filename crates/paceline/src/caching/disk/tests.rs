@@ -233,7 +233,7 @@ fn when_too_much_waits_all_begins_anew() {
     let (folder, memory) = (Folder::new(), store());
     let (disk, _) = folder.open();
     ten(&disk, &memory);
-    (0..=MOST_JOBS as u64).for_each(|number| disk.change(key(number + 1000)).remove());
+    (0..=MAX_JOBS as u64).for_each(|number| disk.change(key(number + 1000)).remove());
     assert!(disk.waiting().jobs.len() < 10);
     assert!(disk.recall(&memory, key(1)).is_none());
     flush(&disk, &memory);

@@ -18,7 +18,7 @@ use super::{environment::is_full, Disk, Job};
 use crate::caching::Purge;
 
 /// Records in one transaction.
-const MOST: usize = 64;
+const MAX: usize = 64;
 /// Until so many wait, or for so long, they are gathered.
 const GATHER: Duration = Duration::from_millis(50);
 /// How often room is made for one batch.
@@ -103,14 +103,14 @@ fn next(disk: &Disk) -> Option<Vec<Job>> {
     }
     let until = std::time::Instant::now() + GATHER;
     loop {
-        let urgent = waiting.ended || waiting.jobs.len() >= MOST || waiting.jobs.iter().any(is_purge);
+        let urgent = waiting.ended || waiting.jobs.len() >= MAX || waiting.jobs.iter().any(is_purge);
         let left = until.saturating_duration_since(std::time::Instant::now());
         if urgent || left.is_zero() {
             break;
         }
         waiting = disk.wake.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
     }
-    let count = waiting.jobs.len().min(MOST);
+    let count = waiting.jobs.len().min(MAX);
     Some(waiting.jobs.drain(..count).collect())
 }
 

@@ -44,14 +44,14 @@ pub struct Settings {
 
 /// What of the request decides; taken before the request is given away.
 #[derive(Debug)]
-pub struct Asked {
+pub struct CompressionRequest {
     accepted: AcceptEncoding,
     method: Method,
     conditions: HeaderMap,
 }
 
 /// Where what was made of a body is kept, for those who want the same.
-pub trait Remembers: Send + Sync {
+pub trait CodedBodyStore: Send + Sync {
     fn recall(&self, coding: ContentCoding) -> Option<Bytes>;
     /// Whether it is to be made now: false while somebody makes it.
     fn begin(&self, coding: ContentCoding) -> bool;
@@ -60,16 +60,16 @@ pub trait Remembers: Send + Sync {
 
 /// In a response's extensions: its body was compressed before, or will be wanted again.
 #[derive(Clone)]
-pub struct Memo(pub Arc<dyn Remembers>);
+pub struct Memo(pub Arc<dyn CodedBodyStore>);
 
 /// Bodies up to this are compressed in one go, so that their length is known. (Others would hold up the event loop.)
 const AT_ONCE: usize = 32 << 10;
 
-impl Asked {
-    pub fn of(method: &Method, headers: &HeaderMap) -> Asked {
+impl CompressionRequest {
+    pub fn of(method: &Method, headers: &HeaderMap) -> CompressionRequest {
         let conditions =
             headers.get_all(header::IF_NONE_MATCH).iter().map(|line| (header::IF_NONE_MATCH, line.clone())).collect();
-        Asked { accepted: AcceptEncoding::from_headers(headers), method: method.clone(), conditions }
+        CompressionRequest { accepted: AcceptEncoding::from_headers(headers), method: method.clone(), conditions }
     }
 
     /// None: the client wants the body as it is.
@@ -79,7 +79,11 @@ impl Asked {
 }
 
 /// The response as the client gets it.
-pub fn response(asked: &Asked, settings: Settings, response: Response<ResponseBody>) -> Response<ResponseBody> {
+pub fn response(
+    asked: &CompressionRequest,
+    settings: Settings,
+    response: Response<ResponseBody>,
+) -> Response<ResponseBody> {
     if response.status() == StatusCode::NOT_MODIFIED {
         return not_modified(asked, response);
     }
@@ -150,7 +154,7 @@ fn make_ahead(memo: &Memo, bytes: &Bytes, coding: ContentCoding, effort: Effort)
 
 /// RFC 9110 section 15.4.5: the fields that the 200 would have had. A client that names the weak form of a tag has the
 /// compressed representation; a strong tag would be no news of that one (RFC 9111 section 4.3.4).
-fn not_modified(asked: &Asked, mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+fn not_modified(asked: &CompressionRequest, mut response: Response<ResponseBody>) -> Response<ResponseBody> {
     let lines = asked.conditions.get_all(header::IF_NONE_MATCH);
     let own = response.headers().get(header::ETAG).and_then(|tag| EntityTag::parse(tag.as_bytes()));
     let Some(own) = own.filter(|tag| !tag.is_weak()) else { return response };

@@ -10,12 +10,12 @@ use crate::workers::response_buffer;
 const SETTINGS: Settings = Settings { effort: Effort::Balanced, min: 10 };
 const TEXT: &str = "All work and no play makes Jack a dull boy. ";
 
-fn asked(method: Method, fields: &[(&'static str, &'static str)]) -> Asked {
+fn asked(method: Method, fields: &[(&'static str, &'static str)]) -> CompressionRequest {
     let mut headers = HeaderMap::new();
     for (name, value) in fields {
         headers.append(*name, HeaderValue::from_static(value));
     }
-    Asked::of(&method, &headers)
+    CompressionRequest::of(&method, &headers)
 }
 
 fn answer(status: u16, fields: &[(&'static str, &'static str)], body: ResponseBody) -> Response<ResponseBody> {

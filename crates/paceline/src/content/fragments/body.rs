@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame};
 
 use super::{
-    document::{Document, Next, MOST_HELD},
+    document::{Document, Next, MAX_HELD},
     Page,
 };
 
@@ -36,7 +36,7 @@ enum End {
 }
 
 /// The beginning of a page.
-pub enum Begun {
+pub enum PageStart {
     Whole(Bytes),
     Arriving(Box<AssembledBody>),
     /// There is nothing to be sent; the page has said why.
@@ -45,15 +45,15 @@ pub enum Begun {
 
 impl AssembledBody {
     /// Comes as soon as anything of the page is known.
-    pub async fn begin(page: Arc<Page>, document: Document) -> Begun {
+    pub async fn begin(page: Arc<Page>, document: Document) -> PageStart {
         let mut body = AssembledBody { page, document: Box::new(document), ready: Vec::new(), end: None };
         poll_fn(|cx| body.gather(cx, AT_ONCE)).await;
         match body.end.take() {
-            None => Begun::Arriving(Box::new(body)),
-            Some(End::Whole) => Begun::Whole(joined(std::mem::take(&mut body.ready))),
+            None => PageStart::Arriving(Box::new(body)),
+            Some(End::Whole) => PageStart::Whole(joined(std::mem::take(&mut body.ready))),
             Some(End::Failed(why)) => {
                 body.document.say(&body.page, &why);
-                Begun::Failed
+                PageStart::Failed
             }
         }
     }
@@ -62,7 +62,7 @@ impl AssembledBody {
     fn gather(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<()> {
         let mut bytes: usize = self.ready.iter().map(Bytes::len).sum();
         while self.end.is_none() && bytes < most {
-            match self.document.poll_next(&self.page, cx, MOST_HELD) {
+            match self.document.poll_next(&self.page, cx, MAX_HELD) {
                 Poll::Ready(Next::Bytes(piece)) => {
                     bytes += piece.len();
                     self.ready.push(piece);

@@ -20,7 +20,7 @@ const PIECE: usize = 64 << 10;
 /// Compressed bytes that are decompressed at a time: one may stand for a thousand.
 const STEP: usize = 4 << 10;
 
-pub struct Decoded {
+pub struct DecodedTemplate {
     body: ResponseBody,
     decoder: Option<Decoder>,
     waiting: Bytes,
@@ -31,9 +31,9 @@ enum Decoder {
     Deflate(ZlibDecoder<Vec<u8>>),
 }
 
-impl Decoded {
+impl DecodedTemplate {
     /// Err: it is in a coding that is not known here.
-    pub fn of(headers: &HeaderMap, body: ResponseBody) -> Result<Decoded, ResponseBody> {
+    pub fn of(headers: &HeaderMap, body: ResponseBody) -> Result<DecodedTemplate, ResponseBody> {
         let mut lines = headers.get_all(header::CONTENT_ENCODING).iter();
         let coding = lines.next().map(|line| line.as_bytes().trim_ascii().to_ascii_lowercase());
         let decoder = match coding.as_deref() {
@@ -43,7 +43,7 @@ impl Decoded {
             Some(b"deflate") => Some(Decoder::Deflate(ZlibDecoder::new(Vec::new()))),
             Some(_) => return Err(body),
         };
-        Ok(Decoded { body, decoder, waiting: Bytes::new() })
+        Ok(DecodedTemplate { body, decoder, waiting: Bytes::new() })
     }
 
     /// The next bytes; never none of them.
@@ -106,7 +106,7 @@ mod tests {
 
     fn read(coding: &str, bytes: Vec<u8>) -> Result<Vec<u8>, Option<io::ErrorKind>> {
         let headers = [(header::CONTENT_ENCODING, coding.parse().unwrap())].into_iter().collect();
-        let mut decoded = Decoded::of(&headers, ResponseBody::Whole(bytes.into())).map_err(|_| None)?;
+        let mut decoded = DecodedTemplate::of(&headers, ResponseBody::Whole(bytes.into())).map_err(|_| None)?;
         let (mut cx, mut plain) = (Context::from_waker(Waker::noop()), Vec::new());
         while let Poll::Ready(Some(bytes)) = decoded.poll_bytes(&mut cx) {
             plain.extend_from_slice(&bytes.map_err(|error| Some(error.kind()))?);

@@ -10,18 +10,18 @@ use bytes::Bytes;
 use esi::{Action, Assembler, FetchId, Limits, Parser, Piece};
 
 use super::{
-    coded::Decoded,
-    fetch::{Came, Fetch},
+    coded::DecodedTemplate,
+    fetch::{Fetch, FragmentResult},
     place::Place,
     Page,
 };
 
 /// Bytes that are held back before only what is waited for is read on: of a page, and of a fragment that nobody waits for yet.
-pub const MOST_HELD: usize = 1 << 20;
-const MOST_AHEAD: usize = 64 << 10;
+pub const MAX_HELD: usize = 1 << 20;
+const MAX_AHEAD: usize = 64 << 10;
 
 /// Bytes that may be held back at all: so large an attempt can't be made whole.
-const MOST_EVER: usize = 16 << 20;
+const MAX_EVER: usize = 16 << 20;
 
 /// A template with its fragments.
 pub struct Document {
@@ -30,7 +30,7 @@ pub struct Document {
     parser: Option<Parser>,
     assembler: Assembler,
     /// None: it has ended.
-    source: Option<Decoded>,
+    source: Option<DecodedTemplate>,
     fetches: Vec<(FetchId, Fetch)>,
     failed: Option<String>,
 }
@@ -44,7 +44,7 @@ pub enum Next {
 }
 
 impl Document {
-    pub fn new(place: Place, assembler: Assembler, source: Decoded) -> Document {
+    pub fn new(place: Place, assembler: Assembler, source: DecodedTemplate) -> Document {
         let parser = Some(Parser::new(&Limits::default()));
         Document { place, parser, assembler, source: Some(source), fetches: Vec::new(), failed: None }
     }
@@ -105,31 +105,31 @@ impl Document {
                 index += 1;
                 continue;
             }
-            let Poll::Ready(came) = fetch.poll(page, cx, if awaited { most } else { most.min(MOST_AHEAD) }) else {
+            let Poll::Ready(came) = fetch.poll(page, cx, if awaited { most } else { most.min(MAX_AHEAD) }) else {
                 index += 1;
                 continue;
             };
             any = true;
             let failed = match came {
-                Came::Head => None,
-                Came::Template(source) => match self.assembler.nested() {
+                FragmentResult::Head => None,
+                FragmentResult::Template(source) => match self.assembler.nested() {
                     Some(assembler) => {
                         fetch.nest(Document::new(fetch.place().clone(), assembler, *source));
                         None
                     }
                     None => Some(format!("is nested deeper than {}", Limits::default().depth)),
                 },
-                Came::Bytes(bytes) => {
+                FragmentResult::Bytes(bytes) => {
                     self.assembler.received(id, bytes);
-                    let too_much = self.assembler.held() > MOST_EVER;
-                    too_much.then(|| format!("more than {} MiB would have to wait", MOST_EVER >> 20))
+                    let too_much = self.assembler.held() > MAX_EVER;
+                    too_much.then(|| format!("more than {} MiB would have to wait", MAX_EVER >> 20))
                 }
-                Came::End => {
+                FragmentResult::End => {
                     self.assembler.finished(id);
                     self.fetches.swap_remove(index);
                     continue;
                 }
-                Came::Failed(why) => Some(why),
+                FragmentResult::Failed(why) => Some(why),
             };
             match failed {
                 None => index += 1,
@@ -154,8 +154,8 @@ impl Document {
         match came {
             Some(Ok(bytes)) => {
                 self.feed(page, bytes);
-                if self.assembler.held() > MOST_EVER && held > MOST_EVER {
-                    self.failed = Some(format!("more than {} MiB would have to wait for a try", MOST_EVER >> 20));
+                if self.assembler.held() > MAX_EVER && held > MAX_EVER {
+                    self.failed = Some(format!("more than {} MiB would have to wait for a try", MAX_EVER >> 20));
                 }
             }
             Some(Err(error)) => self.failed = Some(format!("the template broke off: {error}")),

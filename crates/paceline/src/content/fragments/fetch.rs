@@ -12,10 +12,10 @@ use tokio::task::JoinHandle;
 
 use super::{
     asks,
-    coded::Decoded,
+    coded::DecodedTemplate,
     document::{Document, Next},
     place::Place,
-    Answered, Page,
+    FragmentResponse, Page,
 };
 use crate::content::body::ResponseBody;
 
@@ -26,25 +26,25 @@ pub struct Fetch {
 }
 
 enum Stage {
-    Asked(Asking),
-    Arriving(Box<Decoded>),
+    Asked(FetchTask),
+    Arriving(Box<DecodedTemplate>),
     Nested(Box<Document>),
 }
 
 /// What came of it.
-pub enum Came {
+pub enum FragmentResult {
     /// It is answered; its bytes will follow.
     Head,
     /// It is answered, and has ESI in it itself: see `Fetch::nest`.
-    Template(Box<Decoded>),
+    Template(Box<DecodedTemplate>),
     Bytes(Bytes),
     End,
     Failed(String),
 }
 
 impl Fetch {
-    pub fn new(place: Place, asking: Pin<Box<dyn Future<Output = Answered> + Send>>) -> Fetch {
-        Fetch { place, stage: Stage::Asked(Asking::New(asking)) }
+    pub fn new(place: Place, asking: Pin<Box<dyn Future<Output = FragmentResponse> + Send>>) -> Fetch {
+        Fetch { place, stage: Stage::Asked(FetchTask::New(asking)) }
     }
 
     /// Its bytes are wanted only when somebody takes them.
@@ -62,69 +62,69 @@ impl Fetch {
     }
 
     /// `most`: bytes that a template may hold back.
-    pub fn poll(&mut self, page: &Page, cx: &mut Context<'_>, most: usize) -> Poll<Came> {
+    pub fn poll(&mut self, page: &Page, cx: &mut Context<'_>, most: usize) -> Poll<FragmentResult> {
         match &mut self.stage {
             Stage::Asked(asking) => {
                 let answered = ready!(asking.poll(cx));
                 Poll::Ready(self.answered(answered))
             }
             Stage::Arriving(body) => Poll::Ready(match ready!(body.poll_bytes(cx)) {
-                Some(Ok(bytes)) => Came::Bytes(bytes),
-                Some(Err(error)) => Came::Failed(format!("broke off: {error}")),
-                None => Came::End,
+                Some(Ok(bytes)) => FragmentResult::Bytes(bytes),
+                Some(Err(error)) => FragmentResult::Failed(format!("broke off: {error}")),
+                None => FragmentResult::End,
             }),
             Stage::Nested(document) => Poll::Ready(match ready!(document.poll_next(page, cx, most)) {
-                Next::Bytes(bytes) => Came::Bytes(bytes),
-                Next::Done => Came::End,
-                Next::Failed(why) => Came::Failed(why),
+                Next::Bytes(bytes) => FragmentResult::Bytes(bytes),
+                Next::Done => FragmentResult::End,
+                Next::Failed(why) => FragmentResult::Failed(why),
             }),
         }
     }
 
-    fn answered(&mut self, answered: Option<Answered>) -> Came {
-        let Some((response, note)) = answered else { return Came::Failed("was not answered".into()) };
+    fn answered(&mut self, answered: Option<FragmentResponse>) -> FragmentResult {
+        let Some((response, note)) = answered else { return FragmentResult::Failed("was not answered".into()) };
         let (mut parts, body) = response.into_parts();
         if !parts.status.is_success() || matches!(body, ResponseBody::Hijacked(_)) {
             let note = note.map_or(String::new(), |note| format!(" ({note})"));
-            return Came::Failed(format!("status {}{note}", parts.status.as_u16()));
+            return FragmentResult::Failed(format!("status {}{note}", parts.status.as_u16()));
         }
-        let Ok(body) = Decoded::of(&parts.headers, body).map(Box::new) else {
-            return Came::Failed("came in a Content-Encoding that was not asked for".into());
+        let Ok(body) = DecodedTemplate::of(&parts.headers, body).map(Box::new) else {
+            return FragmentResult::Failed("came in a Content-Encoding that was not asked for".into());
         };
         if asks(&mut parts.headers) && self.place.site.config.esi.is_some() {
-            return Came::Template(body);
+            return FragmentResult::Template(body);
         }
         self.stage = Stage::Arriving(body);
-        Came::Head
+        FragmentResult::Head
     }
 }
 
 /// A question that is taken back when this is dropped.
-enum Asking {
-    New(Pin<Box<dyn Future<Output = Answered> + Send>>),
-    UnderWay(JoinHandle<Answered>),
+enum FetchTask {
+    New(Pin<Box<dyn Future<Output = FragmentResponse> + Send>>),
+    UnderWay(JoinHandle<FragmentResponse>),
 }
 
-impl Asking {
+impl FetchTask {
     /// What needs no waiting, such as a page that is kept, needs no task.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Answered>> {
-        if let Asking::New(asking) = self {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<FragmentResponse>> {
+        if let FetchTask::New(asking) = self {
             if let Poll::Ready(answered) = asking.as_mut().poll(cx) {
                 return Poll::Ready(Some(answered));
             }
             let asking = std::mem::replace(asking, Box::pin(std::future::pending()));
-            *self = Asking::UnderWay(tokio::spawn(asking));
+            *self = FetchTask::UnderWay(tokio::spawn(asking));
         }
         match self {
-            Asking::UnderWay(task) => Pin::new(task).poll(cx).map(Result::ok),
-            Asking::New(_) => Poll::Pending,
+            FetchTask::UnderWay(task) => Pin::new(task).poll(cx).map(Result::ok),
+            FetchTask::New(_) => Poll::Pending,
         }
     }
 }
 
-impl Drop for Asking {
+impl Drop for FetchTask {
     fn drop(&mut self) {
-        if let Asking::UnderWay(task) = self {
+        if let FetchTask::UnderWay(task) = self {
             task.abort();
         }
     }

@@ -34,16 +34,17 @@ use crate::{
 use http_guard::host;
 
 pub use body::AssembledBody;
-use body::Begun;
-use coded::Decoded;
+use body::PageStart;
+use coded::DecodedTemplate;
 use document::Document;
 use place::Place;
 
 /// A fragment as it was answered, and what the log is to say of it.
-pub type Answered = (Response<ResponseBody>, Option<String>);
+pub type FragmentResponse = (Response<ResponseBody>, Option<String>);
 
 /// How a site is asked for a fragment.
-pub type Ask = Arc<dyn Fn(Arc<Site>, Parts, Exchange) -> Pin<Box<dyn Future<Output = Answered> + Send>> + Send + Sync>;
+pub type Ask =
+    Arc<dyn Fn(Arc<Site>, Parts, Exchange) -> Pin<Box<dyn Future<Output = FragmentResponse> + Send>> + Send + Sync>;
 
 /// What goes into requests to those who may answer with ESI.
 pub const SURROGATE_CAPABILITY: HeaderName = HeaderName::from_static("surrogate-capability");
@@ -107,7 +108,7 @@ pub async fn answer(
     {
         return Response::from_parts(parts, source);
     }
-    let source = match Decoded::of(&parts.headers, source) {
+    let source = match DecodedTemplate::of(&parts.headers, source) {
         Ok(source) => source,
         Err(source) => {
             exchange.note = Some("esi: no page can be made of a template with this Content-Encoding".into());
@@ -141,10 +142,10 @@ pub async fn answer(
         exchange.note = Some(note);
     }
     let body = match begun {
-        Begun::Whole(bytes) if bytes.is_empty() => ResponseBody::Empty,
-        Begun::Whole(bytes) => ResponseBody::Whole(bytes),
-        Begun::Arriving(body) => ResponseBody::Stream(Box::into_pin(body)),
-        Begun::Failed => return errors::incomplete(site, head, exchange),
+        PageStart::Whole(bytes) if bytes.is_empty() => ResponseBody::Empty,
+        PageStart::Whole(bytes) => ResponseBody::Whole(bytes),
+        PageStart::Arriving(body) => ResponseBody::Stream(Box::into_pin(body)),
+        PageStart::Failed => return errors::incomplete(site, head, exchange),
     };
     Response::from_parts(parts, body)
 }

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use http::{header, HeaderMap, HeaderName, Method};
 
-use super::entity_tag::{EntityTag, Wanted};
+use super::entity_tag::{EntityTag, TagCondition};
 
 /// What is known about the selected representation (RFC 9110 section 8.8).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Validators {
 /// All preconditions but If-Range, in the order of RFC 9110 section 13.2.2. For whoever holds the resource itself.
 pub fn evaluate(method: &Method, headers: &HeaderMap, validators: &Validators) -> Precondition {
     if headers.contains_key(header::IF_MATCH) {
-        let wanted = Wanted::parse(headers.get_all(header::IF_MATCH));
+        let wanted = TagCondition::parse(headers.get_all(header::IF_MATCH));
         if !wanted.names(validators.entity_tag.as_ref(), EntityTag::strong_eq) {
             return Precondition::Failed;
         }
@@ -61,7 +61,7 @@ pub fn evaluate(method: &Method, headers: &HeaderMap, validators: &Validators) -
 pub fn revalidate(method: &Method, headers: &HeaderMap, validators: &Validators) -> Precondition {
     let is_read = method == Method::GET || method == Method::HEAD;
     if headers.contains_key(header::IF_NONE_MATCH) {
-        let wanted = Wanted::parse(headers.get_all(header::IF_NONE_MATCH));
+        let wanted = TagCondition::parse(headers.get_all(header::IF_NONE_MATCH));
         return match (wanted.names(validators.entity_tag.as_ref(), EntityTag::weak_eq), is_read) {
             (false, _) => Precondition::Proceed,
             (true, true) => Precondition::NotModified,

@@ -46,20 +46,20 @@ impl EntityTag {
 
 /// What an If-Match or If-None-Match field asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
+pub enum TagCondition {
     Any,
     /// Members that are no entity tags are left out: they match nothing.
     Tags(Vec<EntityTag>),
 }
 
-impl Wanted {
+impl TagCondition {
     /// All lines of one field (RFC 9110 section 5.3 joins them).
-    pub fn parse<'a>(lines: impl IntoIterator<Item = &'a HeaderValue>) -> Wanted {
+    pub fn parse<'a>(lines: impl IntoIterator<Item = &'a HeaderValue>) -> TagCondition {
         let mut tags = Vec::new();
         for line in lines {
             let mut rest = line.as_bytes().trim_ascii();
             if rest == b"*" {
-                return Wanted::Any;
+                return TagCondition::Any;
             }
             while !rest.is_empty() {
                 let after = match take(rest) {
@@ -73,14 +73,14 @@ impl Wanted {
                 rest = comma.map_or(&[][..], |comma| after[comma + 1..].trim_ascii_start());
             }
         }
-        Wanted::Tags(tags)
+        TagCondition::Tags(tags)
     }
 
     /// Whether a representation with this tag, or without one, is among those asked for.
     pub fn names(&self, own: Option<&EntityTag>, same: fn(&EntityTag, &EntityTag) -> bool) -> bool {
         match self {
-            Wanted::Any => true,
-            Wanted::Tags(tags) => own.is_some_and(|own| tags.iter().any(|tag| same(tag, own))),
+            TagCondition::Any => true,
+            TagCondition::Tags(tags) => own.is_some_and(|own| tags.iter().any(|tag| same(tag, own))),
         }
     }
 }
@@ -151,8 +151,8 @@ mod tests {
         ] {
             let values: Vec<_> = lines.iter().map(|line| HeaderValue::from_static(line)).collect();
             let tags = expected.iter().map(|text| tag(text)).collect();
-            assert_eq!(Wanted::parse(&values), Wanted::Tags(tags), "{lines:?}");
+            assert_eq!(TagCondition::parse(&values), TagCondition::Tags(tags), "{lines:?}");
         }
-        assert_eq!(Wanted::parse(&[HeaderValue::from_static(" * ")]), Wanted::Any);
+        assert_eq!(TagCondition::parse(&[HeaderValue::from_static(" * ")]), TagCondition::Any);
     }
 }

@@ -8,7 +8,7 @@ use http::{header, HeaderMap, HeaderValue, Method};
 use super::conditional::{self, Validators};
 
 /// More ranges than this are not worth a multipart answer (RFC 9110 section 17.15: such requests are abuse or confusion).
-const MOST_RANGES: usize = 16;
+const MAX_RANGES: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RangeDecision {
@@ -99,7 +99,7 @@ fn parse(value: &[u8]) -> Option<Vec<RangeSpec>> {
         if member.is_empty() {
             continue; // Section 5.6.1.2: empty list members are let pass.
         }
-        if specs.len() == MOST_RANGES {
+        if specs.len() == MAX_RANGES {
             return None;
         }
         specs.push(parse_spec(member)?);

@@ -16,7 +16,7 @@ use crate::support::clock::{self, Micros};
 /// How old the names may be.
 const FRESH: Micros = 500_000;
 /// A folder with more is not read: pages that an app has stored, whose names are looked for one by one.
-const MOST: usize = 1000;
+const MAX: usize = 1000;
 
 #[derive(Debug, Default)]
 pub(super) struct Top(Mutex<Names>);
@@ -56,7 +56,7 @@ fn list(public: &Path) -> io::Result<Option<HashSet<Vec<u8>>>> {
     };
     let mut names = HashSet::new();
     for entry in entries {
-        if names.len() == MOST {
+        if names.len() == MAX {
             return Ok(None);
         }
         names.insert(entry?.file_name().as_bytes().to_vec());

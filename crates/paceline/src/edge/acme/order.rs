@@ -8,7 +8,7 @@ use instant_acme::{
 };
 
 use super::{tls_alpn_01, trouble::Failure};
-use crate::edge::tls::{CertificateStore, Offered, Proof};
+use crate::edge::tls::{CertificateStore, Proof, ProofGuard};
 
 /// How often the authority is asked how far it is, and for how long.
 const ASKING: RetryPolicy =
@@ -42,7 +42,7 @@ async fn offer(
     host: &str,
     proof: Proof,
     certificates: &Arc<CertificateStore>,
-) -> Result<Vec<Offered>, Failure> {
+) -> Result<Vec<ProofGuard>, Failure> {
     let mut offered = Vec::new();
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {

@@ -18,7 +18,7 @@ use super::streams::Stream;
 use crate::{
     content::body::ResponseBody,
     request::incoming::BodyPace,
-    support::buffer_memory::{Held, BODIES},
+    support::buffer_memory::{BufferLease, BODIES},
 };
 
 /// A response is handed out in pieces of this, so that most of one that nobody takes is not with the connection.
@@ -100,7 +100,7 @@ impl Body for Answer {
 pub struct Piece {
     bytes: Bytes,
     stream: Arc<Stream>,
-    _held: Option<Held>,
+    _held: Option<BufferLease>,
 }
 
 impl Buf for Piece {
@@ -139,7 +139,7 @@ const EXCUSES: u32 = 16;
 /// The time that a request body has been waited for: as for HTTP/1 (`guard.rs`), it is progress in each interval of waiting
 /// that is asked for. The bodies of a connection come one frame after the other: one is excused for a while if they do
 /// together what is asked of all, which a client can have no cheaper than by connections of their own.
-pub struct Paced {
+pub struct BodyTimeout {
     pace: Pace,
     stream: Arc<Stream>,
     timer: Option<Pin<Box<Sleep>>>,
@@ -151,11 +151,11 @@ pub struct Paced {
     excused: u32,
 }
 
-impl Paced {
-    pub fn new(pace: Pace, stream: Arc<Stream>) -> Paced {
+impl BodyTimeout {
+    pub fn new(pace: Pace, stream: Arc<Stream>) -> BodyTimeout {
         stream.of().bodies.fetch_add(1, Relaxed);
         let before = stream.of().received.load(Relaxed);
-        Paced { pace, stream, timer: None, since: None, waited: Duration::ZERO, got: 0, before, excused: 0 }
+        BodyTimeout { pace, stream, timer: None, since: None, waited: Duration::ZERO, got: 0, before, excused: 0 }
     }
 
     fn begin_interval(&mut self) {
@@ -164,7 +164,7 @@ impl Paced {
     }
 }
 
-impl BodyPace for Paced {
+impl BodyPace for BodyTimeout {
     fn got(&mut self, bytes: usize) {
         if let Some(since) = self.since.take() {
             self.waited += since.elapsed();
@@ -201,7 +201,7 @@ impl BodyPace for Paced {
     }
 }
 
-impl Drop for Paced {
+impl Drop for BodyTimeout {
     fn drop(&mut self) {
         self.stream.of().bodies.fetch_sub(1, Relaxed);
     }
@@ -219,7 +219,7 @@ mod tests {
     const PACE: Pace = Pace { time: Duration::from_secs(20), bytes: 1000 };
 
     /// Lets time pass in which nothing comes; whether the body is late then.
-    async fn late(body: &mut Paced, time: Duration) -> bool {
+    async fn late(body: &mut BodyTimeout, time: Duration) -> bool {
         let before = poll_fn(|cx| Poll::Ready(body.poll_late(cx))).await;
         assert!(before.is_pending());
         advance(time).await;
@@ -229,7 +229,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_is_late_when_too_little_of_it_came_while_it_was_waited_for() {
         let streams = Arc::new(Streams::new(1));
-        let mut body = Paced::new(PACE, Streams::open(&streams));
+        let mut body = BodyTimeout::new(PACE, Streams::open(&streams));
         for _ in 0..5 {
             assert!(!late(&mut body, PACE.time - Duration::from_millis(1)).await);
             body.got(1000);
@@ -246,15 +246,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_is_excused_for_a_while_when_the_connection_does_enough() {
         let streams = Arc::new(Streams::new(1));
-        let mut one = Paced::new(PACE, Streams::open(&streams));
-        let _other = Paced::new(PACE, Streams::open(&streams));
+        let mut one = BodyTimeout::new(PACE, Streams::open(&streams));
+        let _other = BodyTimeout::new(PACE, Streams::open(&streams));
         for _ in 0..EXCUSES {
             streams.received.fetch_add(2000, Relaxed);
             assert!(!late(&mut one, PACE.time).await);
         }
         streams.received.fetch_add(2000, Relaxed);
         assert!(late(&mut one, PACE.time).await);
-        let mut one = Paced::new(PACE, Streams::open(&streams));
+        let mut one = BodyTimeout::new(PACE, Streams::open(&streams));
         streams.received.fetch_add(1999, Relaxed);
         assert!(late(&mut one, PACE.time).await);
     }

@@ -21,7 +21,7 @@ const SETTINGS_COST: u32 = 10;
 
 /// What went past.
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
-pub struct Passed {
+pub struct FrameTally {
     /// Header blocks begun: requests, and trailers.
     pub heads: u32,
     /// The price of frames that carry nothing: all but headers and data.
@@ -58,8 +58,8 @@ impl Default for Follower {
 
 impl Follower {
     /// Follows what came. With `stop` no further than to the end of a frame; the number says how many bytes that were.
-    pub fn follow(&mut self, bytes: &[u8], stop: bool) -> (usize, Passed) {
-        let mut passed = Passed::default();
+    pub fn follow(&mut self, bytes: &[u8], stop: bool) -> (usize, FrameTally) {
+        let mut passed = FrameTally::default();
         let mut rest = &bytes[bytes.len().min(usize::from(self.preface))..];
         self.preface -= u8::try_from(bytes.len() - rest.len()).unwrap_or(self.preface);
         while !(rest.is_empty() || stop && self.at_boundary()) {
@@ -90,7 +90,7 @@ impl Follower {
         (bytes.len() - rest.len(), passed)
     }
 
-    fn begin_frame(&mut self, passed: &mut Passed) {
+    fn begin_frame(&mut self, passed: &mut FrameTally) {
         let [a, b, c, kind, flags, stream @ ..] = self.header;
         self.seen = 0;
         self.left = u32::from_be_bytes([0, a, b, c]);
@@ -142,7 +142,7 @@ impl Follower {
 const BURST: u32 = 10_000;
 const PER_SECOND: u32 = 1000;
 /// Further ones it has earned by what it asked for and was given; no more than this are kept for later.
-const MOST_EARNED: u32 = 100_000;
+const MAX_EARNED: u32 = 100_000;
 /// For each header block: it may be prioritized and taken back.
 const FOR_A_HEAD: u32 = 4;
 /// For each piece of a response: it is acknowledged by WINDOW_UPDATE for its stream and for the connection, and may be
@@ -172,18 +172,18 @@ impl Allowance {
     /// Bytes were written to the client.
     pub fn written(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
-        let earned = u32::try_from(self.bytes / BYTES_FOR_ONE).unwrap_or(MOST_EARNED);
+        let earned = u32::try_from(self.bytes / BYTES_FOR_ONE).unwrap_or(MAX_EARNED);
         self.bytes %= BYTES_FOR_ONE;
         self.earn(earned);
     }
 
     fn earn(&mut self, count: u32) {
-        self.left = self.left.saturating_add(count).min(MOST_EARNED.max(BURST));
+        self.left = self.left.saturating_add(count).min(MAX_EARNED.max(BURST));
     }
 
     /// Pays for what passed, where `pieces` of responses were handed out; `now` since the connection began. False: it is
     /// too much.
-    pub fn pay(&mut self, passed: Passed, pieces: u32, now: impl FnOnce() -> Duration) -> bool {
+    pub fn pay(&mut self, passed: FrameTally, pieces: u32, now: impl FnOnce() -> Duration) -> bool {
         self.earn(passed.heads.saturating_mul(FOR_A_HEAD).saturating_add(pieces.saturating_mul(FOR_A_PIECE)));
         if passed.cost > self.left {
             // Time is looked at only when it matters.
@@ -231,14 +231,14 @@ mod tests {
         PRI.iter().copied().chain(frames.concat()).collect()
     }
 
-    const ALL: Passed = Passed { heads: 1, cost: SETTINGS_COST + 4, data: 300 };
+    const ALL: FrameTally = FrameTally { heads: 1, cost: SETTINGS_COST + 4, data: 300 };
 
     #[test]
     fn frames_are_counted_alike_wherever_they_are_split() {
         let bytes = conversation();
         for first in 0..=bytes.len() {
             for length in [1, 2, 9, 10, 100, bytes.len()] {
-                let (mut follower, mut sum) = (Follower::default(), Passed::default());
+                let (mut follower, mut sum) = (Follower::default(), FrameTally::default());
                 let pieces = [&bytes[..first]].into_iter().chain(bytes[first..].chunks(length));
                 for piece in pieces {
                     let (count, passed) = follower.follow(piece, false);
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn an_allowance_is_spent_earned_and_given_by_time() {
-        let cost = |cost| Passed { cost, ..Passed::default() };
+        let cost = |cost| FrameTally { cost, ..FrameTally::default() };
         let mut allowance = Allowance::default();
         assert!(allowance.pay(cost(BURST), 0, || Duration::ZERO));
         assert!(!allowance.pay(cost(1), 0, || Duration::ZERO));
@@ -305,13 +305,13 @@ mod tests {
         assert!(!allowance.pay(cost(1), 0, || Duration::from_secs(1)));
         // However long it was silent.
         assert!(!allowance.pay(cost(BURST + 1), 0, || Duration::from_secs(3600)));
-        assert!(allowance.pay(Passed { heads: 2, cost: 8, data: 0 }, 0, || Duration::from_secs(3600)));
+        assert!(allowance.pay(FrameTally { heads: 2, cost: 8, data: 0 }, 0, || Duration::from_secs(3600)));
         assert!(allowance.pay(cost(6), 2, || Duration::from_secs(3600)));
         (0..64).for_each(|_| allowance.written(100));
         assert!(allowance.pay(cost(100), 0, || Duration::from_secs(3600)));
         assert!(!allowance.pay(cost(1), 0, || Duration::from_secs(3600)));
         allowance.written(1 << 40);
-        assert!(allowance.pay(cost(MOST_EARNED), 0, || Duration::from_secs(3600)));
+        assert!(allowance.pay(cost(MAX_EARNED), 0, || Duration::from_secs(3600)));
         assert!(!allowance.pay(cost(1), 0, || Duration::from_secs(3600)));
     }
 }

@@ -18,9 +18,9 @@ use tokio::{
 };
 
 use self::{
-    body::{Answer, Pace, Paced},
-    streams::{Found, Streams, Tasks},
-    watched::Watched,
+    body::{Answer, BodyTimeout, Pace},
+    streams::{StreamCheck, Streams, Tasks},
+    watched::WatchedStream,
 };
 use crate::{
     config::Http2Config,
@@ -52,7 +52,7 @@ where
     let connection = Arc::new(connection);
     let streams = Arc::new(Streams::new(limits.resets));
     let tasks = Tasks::default();
-    let stream = Watched::new(stream, streams.clone(), patience, limits.header_list);
+    let stream = WatchedStream::new(stream, streams.clone(), patience, limits.header_list);
     let service = service_fn({
         let (streams, tasks) = (streams.clone(), tasks.clone());
         move |request: Request<Incoming>| {
@@ -60,7 +60,7 @@ where
             // The time that the body has. In HTTP/1 it is the guard's matter.
             let pace = (!request.body().is_end_stream()).then(|| {
                 let pace = Pace { time: patience.body, bytes: patience.body_bytes };
-                Box::new(Paced::new(pace, stream.clone())) as Box<dyn BodyPace>
+                Box::new(BodyTimeout::new(pace, stream.clone())) as Box<dyn BodyPace>
             });
             // Early hints would need an informational HEADERS frame, which hyper can't send.
             let link = Link { hints: None, hold: Some(stream.clone()), pace };
@@ -87,9 +87,9 @@ where
             _ = sleep_until(look_at.unwrap_or(idle_until)), if look_at.is_some() => {
                 let now = Instant::now();
                 look_at = match streams.look(now, patience.write) {
-                    Found::Nothing => None,
-                    Found::Waiting => Some(now + patience.write / 4),
-                    Found::Stuck => break,
+                    StreamCheck::Nothing => None,
+                    StreamCheck::Waiting => Some(now + patience.write / 4),
+                    StreamCheck::Stuck => break,
                 };
             }
             _ = sleep_until(idle_until) => {

@@ -57,7 +57,7 @@ struct Socket {
 
 /// What a look at the streams has found.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum StreamCheck {
     /// Nothing waits for the client.
     Nothing,
     Waiting,
@@ -155,13 +155,13 @@ impl Streams {
     /// full does not count: then streams wait for each other, and the socket has a time-out of its own. They also wait for
     /// each other where the connection's window is small (RFC 9113 section 5.2): one is excused for a while if together
     /// they got what is asked of all.
-    pub fn look(&self, now: Instant, patience: Duration) -> Found {
+    pub fn look(&self, now: Instant, patience: Duration) -> StreamCheck {
         self.watched.store(false, Relaxed);
         let mut streams: Vec<_> = lock(&self.all).values().filter_map(Weak::upgrade).collect();
         streams.retain(|stream| lock(&stream.taking).waits());
         let asked = PROGRESS.saturating_mul(streams.len()) as u64;
         let (full, sent) = (self.full_so_far(now), self.sent.load(Relaxed));
-        let mut found = Found::Nothing;
+        let mut found = StreamCheck::Nothing;
         for stream in streams {
             let mut taking = lock(&stream.taking);
             if !taking.waits() {
@@ -169,24 +169,24 @@ impl Streams {
             }
             let waited = now.saturating_duration_since(taking.since.unwrap_or(now));
             if waited.saturating_sub(full.saturating_sub(taking.full_before)) < patience {
-                found = if found == Found::Stuck { found } else { Found::Waiting };
+                found = if found == StreamCheck::Stuck { found } else { StreamCheck::Waiting };
                 continue;
             }
             if sent - taking.sent_before >= asked && taking.excused < EXCUSES {
                 taking.excused += 1;
                 stream.begin_interval(&mut taking);
-                found = if found == Found::Stuck { found } else { Found::Waiting };
+                found = if found == StreamCheck::Stuck { found } else { StreamCheck::Waiting };
                 continue;
             }
             taking.given_up = true;
             if taking.handed_over {
-                found = Found::Stuck;
+                found = StreamCheck::Stuck;
             }
             drop(taking);
             self.close_one();
             stream.left.notify_one();
         }
-        if found != Found::Nothing {
+        if found != StreamCheck::Nothing {
             self.watched.store(true, Relaxed);
         }
         found
@@ -199,12 +199,12 @@ pub struct Stream {
     number: u64,
     answered: AtomicBool,
     left: Notify,
-    taking: Mutex<Taking>,
+    taking: Mutex<ClientProgress>,
 }
 
 /// What of a response waits for its client.
 #[derive(Default)]
-struct Taking {
+struct ClientProgress {
     /// Bytes handed out that the socket has not got.
     waiting: usize,
     /// The beginning of an interval in which PROGRESS bytes have to be taken, and how many were.
@@ -218,7 +218,7 @@ struct Taking {
     given_up: bool,
 }
 
-impl Taking {
+impl ClientProgress {
     fn waits(&self) -> bool {
         self.waiting > 0 && !self.given_up
     }
@@ -247,7 +247,7 @@ impl Stream {
         }
     }
 
-    fn begin_interval(&self, taking: &mut Taking) {
+    fn begin_interval(&self, taking: &mut ClientProgress) {
         let now = Instant::now();
         (taking.since, taking.full_before, taking.taken) = (Some(now), self.of.full_so_far(now), 0);
         taking.sent_before = self.of.sent.load(Relaxed);
@@ -348,7 +348,7 @@ mod tests {
         drop(open);
     }
 
-    fn look(streams: &Streams) -> Found {
+    fn look(streams: &Streams) -> StreamCheck {
         streams.look(Instant::now(), PATIENCE)
     }
 
@@ -357,7 +357,7 @@ mod tests {
         let streams = Arc::new(Streams::new(2));
         let (idle, slow, drip, stuck) =
             (Streams::open(&streams), Streams::open(&streams), Streams::open(&streams), Streams::open(&streams));
-        assert_eq!(look(&streams), Found::Nothing);
+        assert_eq!(look(&streams), StreamCheck::Nothing);
         [&slow, &drip, &stuck].iter().for_each(|stream| stream.handed_out(100_000));
         stuck.handed_over();
         assert!(timeout(Duration::from_millis(1), streams.waiting.notified()).await.is_ok());
@@ -365,16 +365,16 @@ mod tests {
             advance(PATIENCE / 4).await;
             slow.taken(if quarter == 1 { 1024 } else { 0 });
             drip.taken(10);
-            assert_eq!(look(&streams), Found::Waiting);
+            assert_eq!(look(&streams), StreamCheck::Waiting);
         }
         advance(PATIENCE / 4).await;
         slow.taken(1024);
-        assert_eq!(look(&streams), Found::Stuck);
+        assert_eq!(look(&streams), StreamCheck::Stuck);
         assert!(timeout(Duration::from_millis(1), drip.left.notified()).await.is_ok());
         assert!(timeout(Duration::from_millis(1), slow.left.notified()).await.is_err());
-        assert_eq!(look(&streams), Found::Waiting);
+        assert_eq!(look(&streams), StreamCheck::Waiting);
         slow.taken(100_000 - 2048);
-        assert_eq!(look(&streams), Found::Nothing);
+        assert_eq!(look(&streams), StreamCheck::Nothing);
         drop((idle, slow));
         // Those given up are not waited for.
         assert!(streams.idle_since().is_some());
@@ -388,7 +388,7 @@ mod tests {
         for _ in 0..EXCUSES {
             other.taken(2048);
             advance(PATIENCE).await;
-            assert_eq!(look(&streams), Found::Waiting);
+            assert_eq!(look(&streams), StreamCheck::Waiting);
             assert!(streams.idle_since().is_none() && !lock(&one.taking).given_up);
         }
         other.taken(2048);
@@ -404,12 +404,12 @@ mod tests {
         stream.handed_out(5000);
         streams.socket_is_full(true);
         advance(PATIENCE * 2).await;
-        assert_eq!(look(&streams), Found::Waiting);
+        assert_eq!(look(&streams), StreamCheck::Waiting);
         streams.socket_is_full(false);
         advance(PATIENCE / 2).await;
-        assert_eq!(look(&streams), Found::Waiting);
+        assert_eq!(look(&streams), StreamCheck::Waiting);
         advance(PATIENCE / 2).await;
-        assert_eq!(look(&streams), Found::Nothing);
+        assert_eq!(look(&streams), StreamCheck::Nothing);
         assert!(streams.idle_since().is_some());
     }
 }

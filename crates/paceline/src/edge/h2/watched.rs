@@ -30,7 +30,7 @@ use http_guard::guard::Patience;
 const FLUSHES: u32 = 4;
 
 /// A client's stream, watched.
-pub struct Watched<S> {
+pub struct WatchedStream<S> {
     stream: S,
     streams: Arc<Streams>,
     patience: Patience,
@@ -70,10 +70,10 @@ impl Timer {
     }
 }
 
-impl<S> Watched<S> {
-    pub fn new(stream: S, streams: Arc<Streams>, patience: Patience, header_list: u32) -> Watched<S> {
+impl<S> WatchedStream<S> {
+    pub fn new(stream: S, streams: Arc<Streams>, patience: Patience, header_list: u32) -> WatchedStream<S> {
         let born = Instant::now();
-        Watched {
+        WatchedStream {
             stream,
             streams,
             patience,
@@ -123,7 +123,7 @@ impl<S> Watched<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         loop {
@@ -161,7 +161,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> Watched<S> {
+impl<S: AsyncWrite + Unpin> WatchedStream<S> {
     /// Lets a write wait no longer than it may.
     fn timed<T>(&mut self, cx: &mut Context<'_>, done: Poll<io::Result<T>>, patience: Duration) -> Poll<io::Result<T>> {
         if done.is_ready() {
@@ -186,7 +186,7 @@ impl<S: AsyncWrite + Unpin> Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(cx, bytes);

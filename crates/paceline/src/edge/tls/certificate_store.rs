@@ -83,15 +83,15 @@ impl CertificateStore {
     }
 
     /// Answers the token until what is returned is dropped.
-    pub fn offer_http(self: &Arc<CertificateStore>, token: &str, authorization: &str) -> Offered {
+    pub fn offer_http(self: &Arc<CertificateStore>, token: &str, authorization: &str) -> ProofGuard {
         self.proofs().http.insert(token.into(), authorization.into());
-        Offered { certificates: self.clone(), proof: Proof::Http01, key: token.into() }
+        ProofGuard { certificates: self.clone(), proof: Proof::Http01, key: token.into() }
     }
 
     /// Shows the certificate until what is returned is dropped.
-    pub fn offer_tls(self: &Arc<CertificateStore>, host: &str, key: Arc<CertifiedKey>) -> Offered {
+    pub fn offer_tls(self: &Arc<CertificateStore>, host: &str, key: Arc<CertifiedKey>) -> ProofGuard {
         self.proofs().tls.insert(host.into(), key);
-        Offered { certificates: self.clone(), proof: Proof::TlsAlpn01, key: host.into() }
+        ProofGuard { certificates: self.clone(), proof: Proof::TlsAlpn01, key: host.into() }
     }
 
     /// Notes that a handshake for the host had to be refused.
@@ -116,13 +116,13 @@ impl CertificateStore {
 
 /// A proof that is on the certificates as long as this lives.
 #[must_use]
-pub struct Offered {
+pub struct ProofGuard {
     certificates: Arc<CertificateStore>,
     proof: Proof,
     key: String,
 }
 
-impl Drop for Offered {
+impl Drop for ProofGuard {
     fn drop(&mut self) {
         let mut proofs = self.certificates.proofs();
         match self.proof {

@@ -7,6 +7,6 @@ pub mod handshake;
 mod names;
 mod store;
 
-pub use certificate_store::{CertificateStore, Offered, Proof, VALIDATION_PROTOCOL};
+pub use certificate_store::{CertificateStore, Proof, ProofGuard, VALIDATION_PROTOCOL};
 pub use handshake::Acceptor;
 pub use store::Store;

@@ -29,13 +29,13 @@ type ByName = Names<Arc<CertifiedKey>>;
 pub struct Store {
     provider: Arc<CryptoProvider>,
     by_name: RwLock<Arc<ByName>>,
-    watched: Mutex<Vec<Watched>>,
+    watched: Mutex<Vec<CertificateFiles>>,
     /// The certificates that the server gets by itself.
     automatic: Option<Arc<CertificateStore>>,
 }
 
 #[derive(Debug)]
-struct Watched {
+struct CertificateFiles {
     pair: CertificatePair,
     loaded: Certificate,
     /// The files as they were when they were last read, whatever came of it.
@@ -57,7 +57,7 @@ impl Store {
         let load = |pair: &CertificatePair| {
             let stamp = stamp(pair);
             let loaded = certificate::load(pair, &provider)?;
-            Ok::<_, String>(Watched { pair: pair.clone(), loaded, read: stamp, seen: stamp })
+            Ok::<_, String>(CertificateFiles { pair: pair.clone(), loaded, read: stamp, seen: stamp })
         };
         let watched = pairs.iter().map(load).collect::<Result<Vec<_>, _>>()?;
         let by_name = RwLock::new(Arc::new(by_name(&watched)));
@@ -93,7 +93,7 @@ impl Store {
     }
 }
 
-fn by_name(watched: &[Watched]) -> ByName {
+fn by_name(watched: &[CertificateFiles]) -> ByName {
     Names::new(watched.iter().map(|one| (one.loaded.names.clone(), one.loaded.key.clone())))
 }
 

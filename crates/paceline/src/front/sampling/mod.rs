@@ -41,13 +41,13 @@ const SITES: usize = 64;
 
 /// What was seen.
 pub struct Samples {
-    seen: Mutex<Seen>,
+    seen: Mutex<SampleStore>,
     watchers: Arc<Semaphore>,
     began: Instant,
 }
 
 #[derive(Default)]
-struct Seen {
+struct SampleStore {
     all: History,
     sites: BTreeMap<String, History>,
     memories: Memories,
@@ -67,7 +67,7 @@ impl Default for Samples {
 }
 
 impl Samples {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, SampleStore> {
         self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -138,7 +138,7 @@ async fn look(server: &Front) {
     }
 }
 
-impl Seen {
+impl SampleStore {
     /// Another generation serves than at the last look.
     fn began(&mut self, site: &str, overview: &Overview, now: f64) -> Option<Mark> {
         let number = overview.current()?.number;

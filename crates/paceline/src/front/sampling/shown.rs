@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Requests under way that are handed over for showing.
-const MOST_LIVE: usize = 50;
+const MAX_LIVE: usize = 50;
 
 impl Samples {
     /// Hands the view of a site, or of all, to what renders it. A site that is not there is all of them.
@@ -37,7 +37,7 @@ impl Samples {
             SiteState {
                 name: one.config.name.clone(),
                 standing: match (&one.app, one.config.upstream.is_some()) {
-                    (Some(_), _) => overview.map_or("starting", |overview| overview.state.word()),
+                    (Some(_), _) => overview.map_or("starting", |overview| overview.state.as_str()),
                     (None, true) => "upstream",
                     (None, false) => "files",
                 },
@@ -65,7 +65,7 @@ impl Samples {
                     None if name == "hit" => (cache.hits, cache.asked) = (cache.hits + count, cache.asked + count),
                     Some(("fwd", word)) => {
                         cache.asked += count;
-                        if word != Forward::Bypass.word() {
+                        if word != Forward::Bypass.as_str() {
                             *reasons.entry(name).or_default() += count;
                         }
                     }
@@ -80,7 +80,7 @@ impl Samples {
         let troubles = incidents.iter().filter(|incident| is_shown(&incident.site)).map(|incident| Trouble {
             href: format!("/incidents/{}", incident.id),
             at: incident.last,
-            kind: incident.kind.word().into(),
+            kind: incident.kind.as_str().into(),
             site: incident.site.clone(),
             what: incident.what.clone(),
             times: incident.times,
@@ -161,7 +161,7 @@ fn live(overviews: &HashMap<String, Overview>, is_shown: impl Fn(&str) -> bool) 
     entries.retain(|entry| is_shown(&name(entry)));
     entries.sort_by_key(|entry| entry.since);
     let count = entries.len();
-    let shown = entries.iter().take(MOST_LIVE).map(|entry| {
+    let shown = entries.iter().take(MAX_LIVE).map(|entry| {
         let site = name(entry);
         let worker = entry.held().and_then(|(id, thread)| {
             let generations = overviews.get(&site)?.generations.iter();
@@ -172,7 +172,7 @@ fn live(overviews: &HashMap<String, Overview>, is_shown: impl Fn(&str) -> bool) 
             number: entry.number,
             method: entry.method.as_str().into(),
             path: entry.uri.path().into(),
-            step: entry.step().0.word(),
+            step: entry.step().0.as_str(),
             age_ms: now.saturating_sub(entry.since) / 1000,
             worker,
             site,
@@ -183,7 +183,7 @@ fn live(overviews: &HashMap<String, Overview>, is_shown: impl Fn(&str) -> bool) 
 
 /// What a count of the cache means.
 fn meaning(name: &str) -> &'static str {
-    let advice = || Reason::ALL.iter().find(|reason| name.strip_prefix("detail=") == Some(reason.word()))?.advice();
+    let advice = || Reason::ALL.iter().find(|reason| name.strip_prefix("detail=") == Some(reason.as_str()))?.advice();
     match name {
         "fwd=uri-miss" => "the page was not in the cache",
         "fwd=vary-miss" => "it was, for other request headers",

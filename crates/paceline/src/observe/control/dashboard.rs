@@ -23,13 +23,13 @@ use tokio::{
     time::{interval, Instant, Interval, MissedTickBehavior},
 };
 
-use super::router::{rendered, whole, Asked, Body, Refusal};
+use super::router::{rendered, whole, Body, ControlRequest, Refusal};
 use crate::{
     front::Front,
     observe::dashboard::{self, history::Span},
 };
 
-type Answered = Result<Response<Body>, Refusal>;
+type PageResult = Result<Response<Body>, Refusal>;
 
 const HTML: &str = "text/html; charset=utf-8";
 /// How often the page is brought up to date.
@@ -38,26 +38,26 @@ const EACH: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// GET /.
-pub async fn page(asked: Asked, server: Arc<Front>) -> Answered {
+pub async fn page(asked: ControlRequest, server: Arc<Front>) -> PageResult {
     let (site, span) = wanted(&asked.head);
     Ok(whole(HTML, server.samples.view(&server, site.as_deref(), span, dashboard::dashboard)))
 }
 
 /// GET /dashboard.css, /dashboard.js and /icon.svg.
-pub async fn style() -> Answered {
+pub async fn style() -> PageResult {
     Ok(whole("text/css; charset=utf-8", dashboard::STYLE))
 }
 
-pub async fn script() -> Answered {
+pub async fn script() -> PageResult {
     Ok(whole("text/javascript; charset=utf-8", dashboard::SCRIPT))
 }
 
-pub async fn icon() -> Answered {
+pub async fn icon() -> PageResult {
     Ok(whole("image/svg+xml", dashboard::ICON))
 }
 
 /// GET /events.
-pub async fn events(asked: Asked, server: Arc<Front>) -> Answered {
+pub async fn events(asked: ControlRequest, server: Arc<Front>) -> PageResult {
     let Some(place) = server.samples.place() else {
         let why = "too many dashboards are open already: close one".into();
         return Err(Refusal { status: StatusCode::SERVICE_UNAVAILABLE, why });
@@ -74,7 +74,7 @@ pub async fn events(asked: Asked, server: Arc<Front>) -> Answered {
 }
 
 /// GET /incidents/ID: a page for a browser, else JSON.
-pub async fn incident(asked: Asked, server: Arc<Front>) -> Answered {
+pub async fn incident(asked: ControlRequest, server: Arc<Front>) -> PageResult {
     let id = last_step(&asked.head);
     let incident = server.incidents.get(id).ok_or_else(|| none("incident", id))?;
     Ok(match wants_html(&asked.head) {
@@ -84,7 +84,7 @@ pub async fn incident(asked: Asked, server: Arc<Front>) -> Answered {
 }
 
 /// GET /errors/ID: the same of a request that failed.
-pub async fn error(asked: Asked, server: Arc<Front>) -> Answered {
+pub async fn error(asked: ControlRequest, server: Arc<Front>) -> PageResult {
     let id = last_step(&asked.head);
     let failed = server.incidents.get_failed(id).ok_or_else(|| none("error", id))?;
     Ok(match wants_html(&asked.head) {
@@ -113,7 +113,7 @@ fn wanted(head: &Parts) -> (Option<String>, Span) {
     for (name, value) in pairs {
         match name {
             "site" => site = Some(percent_decode_str(value).decode_utf8_lossy().into_owned()),
-            "span" if value == Span::TwoHours.word() => span = Span::TwoHours,
+            "span" if value == Span::TwoHours.as_str() => span = Span::TwoHours,
             _ => {}
         }
     }

@@ -101,7 +101,7 @@ fn escaped(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::metrics::{Answered, Kind, Site};
+    use crate::observe::metrics::{Kind, RequestOutcome, Site};
 
     #[test]
     fn families_and_samples() {
@@ -118,7 +118,7 @@ mod tests {
         let site = Site::new("shop");
         for total in [50, 51, 1_000_000, 200_000_000] {
             let kind = Kind::App;
-            site.count(&Answered { kind, status: 200, bytes: 0, total, queue: None, app: None, aborted: false });
+            site.count(&RequestOutcome { kind, status: 200, bytes: 0, total, queue: None, app: None, aborted: false });
         }
         let mut text = Exposition::default();
         text.family("t_seconds", Type::Histogram, "Time.").histogram(&[("site", "shop")], &site.snapshot().total());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{json, Map, Value};
 
-use super::router::Answered;
+use super::router::JsonResult;
 use crate::{
     apps::{
         overview::{GenerationView, Overview, WorkerView},
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// GET /generations.
-pub async fn all(server: Arc<Front>) -> Answered {
+pub async fn all(server: Arc<Front>) -> JsonResult {
     let mut sites = Map::new();
     for site in server.routes().all() {
         if let Some(app) = &site.app {
@@ -27,7 +27,7 @@ pub async fn all(server: Arc<Front>) -> Answered {
 
 pub(super) fn of_app(overview: &Overview) -> Value {
     json!({
-        "state": overview.state.word(),
+        "state": overview.state.as_str(),
         "failure": overview.failure.as_ref().map(|report| report.summary()),
         "workers_wanted": overview.workers_wanted,
         "restarts_under_way": overview.restarts,
@@ -39,9 +39,9 @@ pub(super) fn of_app(overview: &Overview) -> Value {
 /// Ages in seconds.
 fn of_generation(generation: &GenerationView) -> Value {
     json!({
-        "role": generation.role.word(),
+        "role": generation.role.as_str(),
         "number": generation.number,
-        "phase": generation.phase.word(),
+        "phase": generation.phase.as_str(),
         "began": generation.began_at,
         "age": generation.began.elapsed().as_secs(),
         "release": generation.release.display().to_string(),
@@ -56,7 +56,7 @@ fn of_process(process: &ProcessView) -> Value {
     json!({
         "name": process.name,
         "who": process.who,
-        "state": process.standing.word(),
+        "state": process.standing.as_str(),
         "since": process.since,
         "pid": process.pid,
         "starts": process.starts,

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Wrong tokens that an address may give before it has to wait.
-const MOST: u32 = 10;
+const MAX: u32 = 10;
 /// After so long without one they are forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 /// Addresses that are remembered; when there are more, all have to wait.
@@ -28,7 +28,7 @@ impl Guesses {
         }
         let still_full = self.wrong.len() >= ADDRESSES;
         match self.wrong.get(&network(from)) {
-            Some((count, last)) if *count >= MOST => FORGOTTEN.checked_sub(now.duration_since(*last)),
+            Some((count, last)) if *count >= MAX => FORGOTTEN.checked_sub(now.duration_since(*last)),
             None if still_full => Some(FORGOTTEN),
             _ => None,
         }
@@ -62,7 +62,7 @@ mod tests {
         let (one, other): (IpAddr, IpAddr) = ("2001:db8::1".parse().unwrap(), "192.0.2.1".parse().unwrap());
         let neighbour = "2001:db8::ffff".parse().unwrap();
         let now = Instant::now();
-        for _ in 0..MOST {
+        for _ in 0..MAX {
             assert_eq!(guesses.wait(one, now), None);
             guesses.wrong(one, now);
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 
 use super::{
-    router::{whole, Asked, Body, Refusal},
+    router::{whole, Body, ControlRequest, Refusal},
     status,
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// GET /healthz, of the server or, with `?site=NAME`, of one site.
-pub async fn ready(asked: Asked, server: Arc<Front>) -> Result<Response<Body>, Refusal> {
+pub async fn ready(asked: ControlRequest, server: Arc<Front>) -> Result<Response<Body>, Refusal> {
     let name = asked.head.uri.query().and_then(|query| query.strip_prefix("site="));
     let routes = server.routes();
     let of_site = |site: &&Arc<Site>| name.is_none_or(|name| site.config.name == name);

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::{json, Value};
 
-use super::router::Answered;
+use super::router::JsonResult;
 use crate::front::Front;
 
 /// GET /incidents: the newest first.
-pub async fn all(server: Arc<Front>) -> Answered {
+pub async fn all(server: Arc<Front>) -> JsonResult {
     let incidents: Vec<Value> = server
         .incidents
         .all()
@@ -21,7 +21,7 @@ pub async fn all(server: Arc<Front>) -> Answered {
                 "at": incident.at,
                 "last": incident.last,
                 "times": incident.times,
-                "kind": incident.kind.word(),
+                "kind": incident.kind.as_str(),
                 "site": incident.site,
                 "what": incident.what,
                 "requests": requests,
@@ -32,7 +32,7 @@ pub async fn all(server: Arc<Front>) -> Answered {
 }
 
 /// GET /errors: requests that failed in the application, the newest first.
-pub async fn errors(server: Arc<Front>) -> Answered {
+pub async fn errors(server: Arc<Front>) -> JsonResult {
     let errors: Vec<Value> = server.incidents.all_failed().iter().map(|failed| failed.to_json()).collect();
     Ok(json!({ "errors": errors }))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use percent_encoding::percent_decode_str;
 use serde_json::{json, Value};
 
-use super::router::{Answered, Asked, Refusal};
+use super::router::{ControlRequest, JsonResult, Refusal};
 use crate::{
     front::Front,
     observe::{
@@ -17,7 +17,7 @@ use crate::{
 
 /// What is wanted of them.
 #[derive(Debug, Default, PartialEq)]
-struct Wanted {
+struct LogFilter {
     /// Lines with a higher number.
     after: u64,
     /// So many of them, the last.
@@ -28,17 +28,17 @@ struct Wanted {
 }
 
 /// GET /log?after=NUMBER&most=NUMBER&event=NAME&site=NAME, each of which may be left out and `event` repeated.
-pub async fn recent(asked: Asked, server: Arc<Front>) -> Answered {
-    let wanted = Wanted::of(asked.head.uri.query().unwrap_or_default())?;
+pub async fn recent(asked: ControlRequest, server: Arc<Front>) -> JsonResult {
+    let wanted = LogFilter::of(asked.head.uri.query().unwrap_or_default())?;
     let lines = server.log.recent(wanted.after, usize::MAX);
     let last = lines.last().cloned().or_else(|| server.log.recent(0, 1).pop());
     let wanted: Vec<_> = wanted.of_lines(&lines).map(of_line).collect();
     Ok(json!({ "last": last.map_or(0, |line| line.number), "lines": wanted }))
 }
 
-impl Wanted {
-    fn of(query: &str) -> Result<Wanted, Refusal> {
-        let mut wanted = Wanted { most: usize::MAX, ..Wanted::default() };
+impl LogFilter {
+    fn of(query: &str) -> Result<LogFilter, Refusal> {
+        let mut wanted = LogFilter { most: usize::MAX, ..LogFilter::default() };
         for (key, value) in
             query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")))
         {
@@ -111,7 +111,7 @@ mod tests {
             ("site=a%20b&most=9", &[4]),
             ("site=shop&most=1", &[5]),
         ] {
-            let found: Vec<_> = Wanted::of(query).unwrap().of_lines(&lines).map(|line| line.number).collect();
+            let found: Vec<_> = LogFilter::of(query).unwrap().of_lines(&lines).map(|line| line.number).collect();
             assert_eq!(found, numbers, "{query}");
         }
         assert_eq!(of_line(&lines[0])["text"], "text");
@@ -120,7 +120,7 @@ mod tests {
             ("event=x", "unknown event \"x\"; the events are listening"),
             ("x=1", "unknown parameter \"x\""),
         ] {
-            assert!(Wanted::of(query).unwrap_err().why.contains(told), "{query}");
+            assert!(LogFilter::of(query).unwrap_err().why.contains(told), "{query}");
         }
     }
 }

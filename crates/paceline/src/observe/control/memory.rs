@@ -5,10 +5,10 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use serde_json::{json, Map, Value};
 
-use super::router::{aside, Answered};
+use super::router::{aside, JsonResult};
 use crate::{
     apps::{
-        memory::{GrowthView, RubyHeap, Told},
+        memory::{GrowthView, HeapAnswers, RubyHeap},
         memory_usage::{Machine, Memory},
         overview::{GenerationView, Overview},
     },
@@ -19,13 +19,13 @@ use crate::{
 /// How long processes may take to tell of their heaps.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Routes that are told of each worker.
-const MOST_ROUTES: usize = 5;
+const MAX_ROUTES: usize = 5;
 
 /// The kernel's figures by pid.
 type Read = HashMap<i32, Memory>;
 
 /// GET /memory.
-pub async fn all(server: Arc<Front>) -> Answered {
+pub async fn all(server: Arc<Front>) -> JsonResult {
     let asking: Vec<_> = server
         .routes()
         .all()
@@ -64,12 +64,12 @@ fn pids(overview: &Overview) -> Vec<i32> {
     overview.generations.iter().flat_map(of_generation).collect()
 }
 
-fn of_app(overview: &Overview, told: &Told, read: &Read) -> Value {
+fn of_app(overview: &Overview, told: &HeapAnswers, read: &Read) -> Value {
     let workers = || overview.generations.iter().flat_map(|generation| &generation.workers);
     let of_workers: Memory = workers().filter_map(|worker| read.get(&worker.pid)).copied().sum();
     let of_all: Memory = pids(overview).iter().filter_map(|pid| read.get(pid)).copied().sum();
     json!({
-        "state": overview.state.word(),
+        "state": overview.state.as_str(),
         "workers": workers().count(),
         "of_workers": figures(&of_workers),
         "of_all": figures(&of_all),
@@ -77,7 +77,7 @@ fn of_app(overview: &Overview, told: &Told, read: &Read) -> Value {
     })
 }
 
-fn of_generation(generation: &GenerationView, told: &Told, read: &Read) -> Value {
+fn of_generation(generation: &GenerationView, told: &HeapAnswers, read: &Read) -> Value {
     let process = |pid: i32| {
         let mut process = of_process(pid, read.get(&pid)?);
         let (heap, growth) = told.get(&pid).map_or((None, None), |(heap, growth)| (heap.as_ref(), growth.as_ref()));
@@ -97,7 +97,7 @@ fn of_generation(generation: &GenerationView, told: &Told, read: &Read) -> Value
     let of_preloader = generation.preloader.and_then(|pid| read.get(&pid)).copied();
     json!({
         "number": generation.number,
-        "role": generation.role.word(),
+        "role": generation.role.as_str(),
         "preloader": generation.preloader.and_then(process),
         "workers": workers.collect::<Vec<_>>(),
         "of_workers": figures(&of_workers),
@@ -152,7 +152,7 @@ fn of_heap(heap: &RubyHeap) -> Value {
 }
 
 fn of_growth(growth: &GrowthView) -> Value {
-    let routes = growth.routes.iter().take(MOST_ROUTES);
+    let routes = growth.routes.iter().take(MAX_ROUTES);
     let routes = routes.map(|one| json!({ "route": *one.label, "bytes": one.bytes, "requests": one.requests }));
     json!({ "born": growth.born, "now": growth.now, "routes": routes.collect::<Vec<_>>() })
 }
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!((&heap["slots"], &heap["gc_share"], &heap["yjit"]), (&json!(5), &json!(0.33333), &Value::Null));
         let route = RouteGrowth { label: "GET /".into(), bytes: 4, requests: 2 };
         let growth = of_growth(&GrowthView { born: 1, now: 5, routes: vec![route; 9] });
-        assert_eq!(growth["routes"].as_array().map(Vec::len), Some(MOST_ROUTES));
+        assert_eq!(growth["routes"].as_array().map(Vec::len), Some(MAX_ROUTES));
         assert_eq!(growth["routes"][0], json!({ "route": "GET /", "bytes": 4, "requests": 2 }));
     }
 }

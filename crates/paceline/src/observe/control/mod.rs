@@ -42,7 +42,7 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 
 use self::web::Web;
 use crate::{
-    apps::found::Found,
+    apps::found::StartableApp,
     config::{self, AppKind, Config},
     front::Front,
     observe::log::Name,
@@ -57,7 +57,7 @@ const OFF: &str = "off";
 /// How long a request's head may take, and a connection's next request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Those served at a time; the kernel lets others wait.
-const MOST_CONNECTIONS: usize = 32;
+const MAX_CONNECTIONS: usize = 32;
 /// How often it is tried to have the socket again after it was lost.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
@@ -92,7 +92,7 @@ impl Control {
             run_as: run_as(config),
             open: None,
             serving: None,
-            places: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
+            places: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             web: config.control_web.as_ref().map(|web| Web::open(web, successor)).transpose()?,
             notice: None,
             tried: Instant::now(),
@@ -178,7 +178,7 @@ impl Control {
 
     /// Resolves when those have their answers who have asked.
     pub async fn answered(&self) {
-        let _ = self.places.acquire_many(MOST_CONNECTIONS as u32).await;
+        let _ = self.places.acquire_many(MAX_CONNECTIONS as u32).await;
     }
 
     /// Sees that it is where it is looked for.
@@ -210,7 +210,7 @@ fn run_as(config: &Config) -> RunAs {
 }
 
 fn common(config: &Config) -> Option<RunAs> {
-    let of_site = |site: &config::SiteConfig| Found::at(site).ok()?.run_as(site).ok();
+    let of_site = |site: &config::SiteConfig| StartableApp::at(site).ok()?.run_as(site).ok();
     let mut applications = config.sites.iter().filter(|site| site.upstream.is_none());
     let first = match (&config.sites_dir, applications.next()) {
         (None, Some(first)) => of_site(first)?,

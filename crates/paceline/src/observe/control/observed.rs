@@ -11,7 +11,7 @@ use crate::{
     front::Front,
     observe::{
         in_flight::{Entry, EXCHANGES},
-        metrics::{Lately, Snapshot},
+        metrics::{LastMinute, Snapshot},
     },
     request::route::Site,
 };
@@ -20,14 +20,14 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// One site.
-pub struct Observed {
+pub struct SiteObservation {
     pub site: Arc<Site>,
     /// None: no app, or one that is busy with something else.
     pub overview: Option<Overview>,
     /// None: no app.
     pub threads: Option<Threads>,
     pub counts: Snapshot,
-    pub lately: Lately,
+    pub lately: LastMinute,
     /// Exchanges under way.
     pub in_hand: usize,
 }
@@ -41,7 +41,7 @@ pub struct Threads {
 }
 
 /// All sites, in the order of the configuration.
-pub async fn sites(server: &Front) -> Vec<Observed> {
+pub async fn sites(server: &Front) -> Vec<SiteObservation> {
     let routes = server.routes();
     let telling: Vec<_> = routes
         .all()
@@ -61,7 +61,7 @@ pub async fn sites(server: &Front) -> Vec<Observed> {
     sites
 }
 
-fn observe(site: Arc<Site>, overview: Option<Overview>, under_way: &[Arc<Entry>]) -> Observed {
+fn observe(site: Arc<Site>, overview: Option<Overview>, under_way: &[Arc<Entry>]) -> SiteObservation {
     let threads = site.app.as_ref().map(|app| {
         let depth = app.queue.depth();
         Threads { waiting: depth.waiting, idle: depth.idle, busy: depth.busy }
@@ -70,5 +70,5 @@ fn observe(site: Arc<Site>, overview: Option<Overview>, under_way: &[Arc<Entry>]
     let lately = site.metrics.lately(Instant::now(), &counts);
     let its_own = |entry: &&Arc<Entry>| entry.site.as_ref().is_some_and(|of| Arc::ptr_eq(of, &site.metrics));
     let in_hand = under_way.iter().filter(its_own).count();
-    Observed { site, overview, threads, counts, lately, in_hand }
+    SiteObservation { site, overview, threads, counts, lately, in_hand }
 }

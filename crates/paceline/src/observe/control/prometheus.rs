@@ -7,7 +7,7 @@ use http::Response;
 
 use super::{
     exposition::{Exposition, Type, CONTENT_TYPE},
-    observed::{self, Observed},
+    observed::{self, SiteObservation},
     router::{aside, whole, Body, Refusal},
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
         memory_usage::Memory,
         overview::{Overview, Role, Standing},
     },
-    egress::Told,
+    egress::CallFigures,
     front::{drain::Readiness, Front},
     observe::{
         in_flight::{Entry, EXCHANGES},
@@ -78,7 +78,7 @@ fn traces(text: &mut Exposition, server: &Front) {
     }
 }
 
-fn requests(text: &mut Exposition, server: &Front, sites: &[Observed]) {
+fn requests(text: &mut Exposition, server: &Front, sites: &[SiteObservation]) {
     let elsewhere = server.metrics.elsewhere.snapshot();
     let of_sites = sites.iter().map(|one| (one.site.config.name.as_str(), &one.counts));
     let all: Vec<(&str, &Snapshot)> = of_sites.chain([(NOWHERE, &elsewhere)]).collect();
@@ -88,18 +88,18 @@ fn requests(text: &mut Exposition, server: &Front, sites: &[Observed]) {
     each_kind(&all, |site, kind, counts| {
         for (class, requests) in (1..).zip(counts.of(kind).classes).filter(|(_, requests)| *requests > 0) {
             let class = format!("{class}xx");
-            family.sample(&[("site", site), ("kind", kind.word()), ("code_class", &class)], requests);
+            family.sample(&[("site", site), ("kind", kind.as_str()), ("code_class", &class)], requests);
         }
     });
     let mut family =
         text.family("paceline_response_body_bytes_total", Type::Counter, "Body bytes handed to connections.");
     each_kind(&all, |site, kind, counts| {
-        family.sample(&[("site", site), ("kind", kind.word())], counts.of(kind).bytes);
+        family.sample(&[("site", site), ("kind", kind.as_str())], counts.of(kind).bytes);
     });
     let help = "From the request's head to the last byte of the answer.";
     let mut family = text.family("paceline_request_duration_seconds", Type::Histogram, help);
     each_kind(&all, |site, kind, counts| {
-        family.histogram(&[("site", site), ("kind", kind.word())], &counts.of(kind).total);
+        family.histogram(&[("site", site), ("kind", kind.as_str())], &counts.of(kind).total);
     });
     let help = "Clients that left before they had the whole answer.";
     let mut family = text.family("paceline_client_aborts_total", Type::Counter, help);
@@ -115,8 +115,8 @@ fn each_kind(all: &[(&str, &Snapshot)], mut tell: impl FnMut(&str, Kind, &Snapsh
     }
 }
 
-fn queue(text: &mut Exposition, sites: &[Observed], under_way: &[Arc<Entry>]) {
-    let name = |one: &Observed| one.site.config.name.clone();
+fn queue(text: &mut Exposition, sites: &[SiteObservation], under_way: &[Arc<Entry>]) {
+    let name = |one: &SiteObservation| one.site.config.name.clone();
     let help = "Requests in progress, except those that the cache answers at once.";
     let mut family = text.family("paceline_requests_in_flight", Type::Gauge, help);
     sites.iter().for_each(|one| family.sample(&[("site", &name(one))], one.in_hand));
@@ -141,9 +141,10 @@ fn queue(text: &mut Exposition, sites: &[Observed], under_way: &[Arc<Entry>]) {
     }
 }
 
-fn workers(text: &mut Exposition, sites: &[Observed]) {
+fn workers(text: &mut Exposition, sites: &[SiteObservation]) {
     let apps = || {
-        let told = |one: &'_ Observed| one.overview.clone().map(|overview| (one.site.config.name.clone(), overview));
+        let told =
+            |one: &'_ SiteObservation| one.overview.clone().map(|overview| (one.site.config.name.clone(), overview));
         sites.iter().filter_map(told)
     };
     let mut family = text.family("paceline_app_ready", Type::Gauge, "1 when a generation of the application serves.");
@@ -171,7 +172,7 @@ fn workers(text: &mut Exposition, sites: &[Observed]) {
     let mut family = text.family("paceline_worker_restarts_total", Type::Counter, "Replaced workers, by reason.");
     for (site, counts) in processes() {
         for why in Restart::ALL {
-            family.sample(&[("site", site), ("reason", why.word())], counts.restarts(why));
+            family.sample(&[("site", site), ("reason", why.as_str())], counts.restarts(why));
         }
     }
     let help = "Started generations, by result.";
@@ -194,7 +195,7 @@ fn workers_of(app: &Overview) -> impl Iterator<Item = &'static str> + '_ {
     })
 }
 
-fn cache(text: &mut Exposition, server: &Front, sites: &[Observed]) {
+fn cache(text: &mut Exposition, server: &Front, sites: &[SiteObservation]) {
     let used = server.cache.store().usage();
     for (name, help, value) in [
         ("paceline_cache_bytes", "Size of the page cache in memory.", used.bytes),
@@ -208,7 +209,7 @@ fn cache(text: &mut Exposition, server: &Front, sites: &[Observed]) {
         text.family("paceline_cache_disk_bytes", Type::Gauge, "Size of the page cache on disk.")
             .sample(&[], disk.bytes);
     }
-    let counted = |one: &Observed| Some((one.site.config.name.clone(), one.site.cache.as_ref()?.counters.all()));
+    let counted = |one: &SiteObservation| Some((one.site.config.name.clone(), one.site.cache.as_ref()?.counters.all()));
     let counters: Vec<_> = sites.iter().filter_map(counted).collect();
     let help = "Requests answered by the page cache.";
     let mut family = text.family("paceline_cache_hits_total", Type::Counter, help);
@@ -232,9 +233,9 @@ fn cache(text: &mut Exposition, server: &Front, sites: &[Observed]) {
     }
 }
 
-fn outbound(text: &mut Exposition, sites: &[(String, BTreeMap<String, Told>)]) {
+fn outbound(text: &mut Exposition, sites: &[(String, BTreeMap<String, CallFigures>)]) {
     let each = || sites.iter().flat_map(|(site, all)| all.iter().map(move |(to, told)| (&**site, &**to, told)));
-    type Count = fn(&Told) -> u64;
+    type Count = fn(&CallFigures) -> u64;
     let counts: [(&'static str, &str, Count); 3] = [
         ("paceline_outbound_calls_total", "Calls that processes made through the front.", |told| told.calls),
         ("paceline_outbound_connections_total", "Connections opened for outbound calls.", |told| told.connections),
@@ -277,7 +278,7 @@ struct Process {
     pid: i32,
 }
 
-fn processes(sites: &[Observed]) -> Vec<Process> {
+fn processes(sites: &[SiteObservation]) -> Vec<Process> {
     let of = |site: &str, process, worker, generation, pid| Process {
         site: site.to_owned(),
         process,

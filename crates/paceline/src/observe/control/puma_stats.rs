@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use serde_json::{json, Map, Value};
 
 use super::{
-    observed::{self, Observed},
-    router::Answered,
+    observed::{self, SiteObservation},
+    router::JsonResult,
 };
 use crate::{
     apps::overview::{GenerationView, Role, WorkerView},
@@ -19,15 +19,15 @@ use crate::{
 };
 
 /// GET /stats.
-pub async fn of_server(server: Arc<Front>) -> Answered {
+pub async fn of_server(server: Arc<Front>) -> JsonResult {
     let sites = observed::sites(&server).await;
     Ok(Value::Object(cluster(server.began, &sites)))
 }
 
 /// Puma's statistics of a cluster. All sites' workers stand beside each other.
-pub fn cluster(began: SystemTime, sites: &[Observed]) -> Map<String, Value> {
+pub fn cluster(began: SystemTime, sites: &[SiteObservation]) -> Map<String, Value> {
     let workers: Vec<_> = sites.iter().flat_map(of_site).collect();
-    let count = |is: fn(&Told) -> bool| workers.iter().filter(|worker| is(worker)).count();
+    let count = |is: fn(&WorkerStatus) -> bool| workers.iter().filter(|worker| is(worker)).count();
     let current = sites.iter().filter_map(|site| site.overview.as_ref()?.current());
     let stats = json!({
         "started_at": iso8601(began),
@@ -44,13 +44,13 @@ pub fn cluster(began: SystemTime, sites: &[Observed]) -> Map<String, Value> {
     }
 }
 
-struct Told {
+struct WorkerStatus {
     booted: bool,
     old: bool,
     status: Value,
 }
 
-fn of_site(observed: &Observed) -> Vec<Told> {
+fn of_site(observed: &SiteObservation) -> Vec<WorkerStatus> {
     let (Some(overview), Some(app)) = (&observed.overview, &observed.site.app) else { return Vec::new() };
     let serving = overview.current().map_or(0, |current| current.workers.len());
     let waiting = observed.threads.map_or(0, |threads| threads.waiting);
@@ -59,7 +59,7 @@ fn of_site(observed: &Observed) -> Vec<Told> {
         for (nth, worker) in generation.workers.iter().enumerate() {
             let backlog = if generation.role == Role::Current { share(waiting, nth, serving) } else { 0 };
             let status = worker_status(&app.site.name, generation, worker, app.site.threads, backlog);
-            told.push(Told { booted: worker.ready, old: generation.role == Role::Leaving, status });
+            told.push(WorkerStatus { booted: worker.ready, old: generation.role == Role::Leaving, status });
         }
     }
     told

@@ -8,7 +8,7 @@ use http::{header, request::Parts, Uri};
 use percent_encoding::{utf8_percent_encode, AsciiSet};
 use serde_json::{json, Value};
 
-use super::router::{aside, Answered, Asked, Refusal};
+use super::router::{aside, ControlRequest, JsonResult, Refusal};
 use crate::{caching::Purge, front::Front};
 
 /// What one request wants purged.
@@ -19,16 +19,16 @@ struct Wish {
 }
 
 /// POST /cache/purge.
-pub async fn posted(asked: Asked, server: Arc<Front>) -> Answered {
+pub async fn posted(asked: ControlRequest, server: Arc<Front>) -> JsonResult {
     purge(of_json(&asked.body)?, server).await
 }
 
 /// PURGE of a URL.
-pub async fn by_method(asked: Asked, server: Arc<Front>) -> Answered {
+pub async fn by_method(asked: ControlRequest, server: Arc<Front>) -> JsonResult {
     purge(of_head(&asked.head)?, server).await
 }
 
-async fn purge(wish: Wish, server: Arc<Front>) -> Answered {
+async fn purge(wish: Wish, server: Arc<Front>) -> JsonResult {
     let purged = aside(move || {
         let caches: Vec<_> = server.routes().all().iter().filter_map(|site| site.cache.clone()).collect();
         let mut what = wish.what;

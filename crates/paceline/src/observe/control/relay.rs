@@ -79,16 +79,16 @@ async fn pass_on(request: &Request<Incoming>, socket: PathBuf) -> Result<Respons
     }
     let onward = onward.body(Empty::<Bytes>::new()).map_err(|error| error.to_string())?;
     let answer = sender.send_request(onward).await.map_err(|error| error.to_string())?;
-    Ok(answer.map(|body| Relayed { body, _sender: sender }.boxed_unsync()))
+    Ok(answer.map(|body| RelayedBody { body, _sender: sender }.boxed_unsync()))
 }
 
 /// A body that ends where the other side breaks off. The connection lives as long as it.
-struct Relayed {
+struct RelayedBody {
     body: Incoming,
     _sender: http1::SendRequest<Empty<Bytes>>,
 }
 
-impl HttpBody for Relayed {
+impl HttpBody for RelayedBody {
     type Data = Bytes;
     type Error = Infallible;
 

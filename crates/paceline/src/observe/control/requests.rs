@@ -8,7 +8,7 @@ use serde_json::{json, Value};
 
 use super::{
     observed,
-    router::{Answered, Asked, Refusal},
+    router::{ControlRequest, JsonResult, Refusal},
 };
 use crate::{
     front::Front,
@@ -20,7 +20,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// GET /requests: the oldest first.
-pub async fn all(server: Arc<Front>) -> Answered {
+pub async fn all(server: Arc<Front>) -> JsonResult {
     let entries = EXCHANGES.all();
     let workers = match entries.iter().any(|entry| entry.held().is_some()) {
         true => workers(&server).await,
@@ -32,12 +32,12 @@ pub async fn all(server: Arc<Front>) -> Answered {
 }
 
 /// GET /requests/NUMBER/backtrace.
-pub async fn backtrace(asked: Asked, server: Arc<Front>) -> Answered {
+pub async fn backtrace(asked: ControlRequest, server: Arc<Front>) -> JsonResult {
     let named = asked.head.uri.path().split('/').nth(2).unwrap_or_default();
     let gone = || refused(StatusCode::NOT_FOUND, format!("no request {named} is in progress: it may have ended"));
     let number = named.parse().map_err(|_| Refusal::bad(format!("not the number of a request: {named}")))?;
     let entry = EXCHANGES.find(number).ok_or_else(gone)?;
-    let step = entry.step().0.word();
+    let step = entry.step().0.as_str();
     let not_in_ruby = || {
         let why = format!("no Ruby thread has request {named}: it is at the step \"{step}\"");
         refused(StatusCode::CONFLICT, why)
@@ -109,14 +109,14 @@ fn told(entry: &Entry, server: &Front, workers: &Workers, now: Micros) -> Value 
         "number": entry.number,
         "id": entry.id,
         "age": seconds(entry.since),
-        "step": step.word(),
+        "step": step.as_str(),
         "step_age": seconds(stepped),
         "site": site,
         "method": entry.method.as_str(),
         "target": entry.uri.path_and_query().map_or("/", |target| target.as_str()),
         "route": app.map(|app| app.route(entry.method.as_str(), entry.uri.path())),
         "client": entry.client.map(|client| client.to_string()),
-        "client_is": client.word(),
+        "client_is": client.as_str(),
         "worker": worker,
     })
 }

@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{json, Map, Value};
 use tokio::sync::oneshot;
 
-use super::router::{Answered, Asked, Refusal};
+use super::router::{ControlRequest, JsonResult, Refusal};
 use crate::{
     apps::{
         actor::restart::Wish,
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// POST /restart: `{"site": NAME}`, or `{}` for all; with `"canary"` (percent), `"for"` (seconds) and `"requests"` as a canary. Answers with the number of each site's attempt.
-pub async fn restart(asked: Asked, server: Arc<Front>) -> Answered {
+pub async fn restart(asked: ControlRequest, server: Arc<Front>) -> JsonResult {
     let mut sites = Map::new();
     let said = said(&asked.body)?;
     let canary = plan(&said)?;
@@ -36,7 +36,7 @@ pub async fn restart(asked: Asked, server: Arc<Front>) -> Answered {
 }
 
 /// POST /rollback: `{"site": NAME}`, or `{}` where there is one application.
-pub async fn roll_back(asked: Asked, server: Arc<Front>) -> Answered {
+pub async fn roll_back(asked: ControlRequest, server: Arc<Front>) -> JsonResult {
     let applications = applications(&said(&asked.body)?, &server)?;
     let [(name, app)] = &*applications else {
         let names: Vec<_> = applications.iter().map(|(name, _)| name.as_str()).collect();
@@ -50,7 +50,7 @@ pub async fn roll_back(asked: Asked, server: Arc<Front>) -> Answered {
 }
 
 /// GET /restarts/NUMBER-SITE: what came of the attempt.
-pub async fn outcome(asked: Asked, server: Arc<Front>) -> Answered {
+pub async fn outcome(asked: ControlRequest, server: Arc<Front>) -> JsonResult {
     let step = asked.head.uri.path().rsplit('/').next().unwrap_or_default();
     let mut parts = step.splitn(2, '-');
     let unknown = || Refusal { status: StatusCode::NOT_FOUND, why: "unknown restart: it may be too long ago".into() };
@@ -70,7 +70,7 @@ fn shown(outcome: Option<&Outcome>) -> Value {
         Some(Outcome::Failed(report)) => text::render(report, false).into(),
         Some(Outcome::RolledBack(why) | Outcome::Refused(why)) => why.as_str().into(),
     };
-    json!({ "outcome": outcome.map(Outcome::word), "text": told })
+    json!({ "outcome": outcome.map(Outcome::as_str), "text": told })
 }
 
 fn stopping(name: &str) -> Refusal {

@@ -20,13 +20,13 @@ const LONGEST_BODY: usize = 64 << 10;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request, whole.
-pub struct Asked {
+pub struct ControlRequest {
     pub head: http::request::Parts,
     pub body: Bytes,
 }
 
 /// An answer with nothing wrong is JSON and 200; a refusal says what is wrong.
-pub type Answered = Result<Value, Refusal>;
+pub type JsonResult = Result<Value, Refusal>;
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -44,13 +44,13 @@ impl Refusal {
 /// A body that is there, or that comes over time.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Refusal>> + Send>>;
+type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, Refusal>> + Send>>;
 
 struct Route {
     method: &'static str,
     /// `*` stands for any one step.
     path: &'static str,
-    answer: fn(Asked, Arc<Front>) -> Answering,
+    answer: fn(ControlRequest, Arc<Front>) -> ResponseFuture,
 }
 
 impl Route {
@@ -93,7 +93,7 @@ const ROUTES: &[Route] = &[
 ];
 
 /// An answer of JSON.
-fn json_of(answered: impl Future<Output = Answered> + Send + 'static) -> Answering {
+fn json_of(answered: impl Future<Output = JsonResult> + Send + 'static) -> ResponseFuture {
     Box::pin(async { answered.await.map(|value| rendered(StatusCode::OK, &value)) })
 }
 
@@ -109,7 +109,7 @@ pub fn refused(refusal: Refusal) -> Response<Body> {
 async fn find(request: Request<Incoming>, server: Arc<Front>) -> Result<Response<Body>, Refusal> {
     let (head, body) = request.into_parts();
     if head.method.as_str() == "PURGE" {
-        return json_of(purging::by_method(Asked { head, body: Bytes::new() }, server)).await;
+        return json_of(purging::by_method(ControlRequest { head, body: Bytes::new() }, server)).await;
     }
     let path = head.uri.path();
     let method = if head.method == Method::HEAD { Method::GET } else { head.method.clone() };
@@ -135,7 +135,7 @@ async fn find(request: Request<Incoming>, server: Arc<Front>) -> Result<Response
             return Err(Refusal { status: StatusCode::REQUEST_TIMEOUT, why });
         }
     };
-    (route.answer)(Asked { head, body }, server).await
+    (route.answer)(ControlRequest { head, body }, server).await
 }
 
 pub fn rendered(status: StatusCode, value: &Value) -> Response<Body> {

@@ -6,19 +6,19 @@ use std::{cmp::Reverse, collections::BinaryHeap, collections::HashMap, sync::Arc
 use cache::{status::Forward, stored::Kept};
 use serde_json::{json, Map, Value};
 
-use super::router::{aside, Answered};
+use super::router::{aside, JsonResult};
 use crate::{
     caching::{cookies_to_json, Counters, DiskUsage, SiteCache},
     front::Front,
 };
 
 /// URLs and paths that are shown.
-const MOST: usize = 10;
+const MAX: usize = 10;
 /// Responses with the most hits that are looked at for them: a URL may have several.
 const LOOKED_AT: usize = 256;
 
 /// GET /cache/stats.
-pub async fn of_cache(server: Arc<Front>) -> Answered {
+pub async fn of_cache(server: Arc<Front>) -> JsonResult {
     aside(move || {
         let sites: Vec<_> = server
             .routes()
@@ -67,11 +67,11 @@ fn of_disk(used: &DiskUsage) -> Value {
 
 fn of_site(cache: &SiteCache) -> Value {
     let mut site = counted(&cache.counters);
-    let missed = cache.counters.top_missed(MOST).into_iter().map(|missed| {
+    let missed = cache.counters.top_missed(MAX).into_iter().map(|missed| {
         json!({
             "path": missed.path,
             "requests": missed.requests,
-            "detail": missed.reason.word(),
+            "detail": missed.reason.as_str(),
             "header": missed.reason.advice(),
         })
     });
@@ -88,7 +88,7 @@ fn counted(counters: &Counters) -> Map<String, Value> {
         let words = all.iter().filter_map(|(name, count)| Some((name.strip_prefix(start)?.to_owned(), json!(count))));
         words.collect()
     };
-    let forwarded: u64 = Forward::ALL.iter().map(|forward| count(&format!("fwd={}", forward.word()))).sum();
+    let forwarded: u64 = Forward::ALL.iter().map(|forward| count(&format!("fwd={}", forward.as_str()))).sum();
     let (hits, asked) = (count("hit"), count("hit") + forwarded);
     let ratio = if asked == 0 { Value::Null } else { json!((hits as f64 / asked as f64 * 1e4).round() / 1e4) };
     let mut site = Map::new();
@@ -132,7 +132,7 @@ impl Top {
         }
         let mut urls: Vec<_> = urls.into_iter().collect();
         urls.sort_by(|(one, a), (other, b)| b.cmp(a).then_with(|| one.cmp(other)));
-        let shown = urls.into_iter().take(MOST).map(|(url, (hits, bytes, responses))| {
+        let shown = urls.into_iter().take(MAX).map(|(url, (hits, bytes, responses))| {
             json!({ "url": *url, "hits": hits, "body_bytes": bytes, "responses": responses })
         });
         shown.collect()
@@ -154,7 +154,7 @@ mod tests {
         top.see(&"http://a/never".into(), 0, 7);
         assert_eq!(top.responses, 1002);
         let shown = top.shown();
-        assert_eq!(shown.len(), MOST);
+        assert_eq!(shown.len(), MAX);
         assert_eq!(shown[0], json!({ "url": "http://a/999", "hits": 1998, "body_bytes": 12, "responses": 2 }));
         assert_eq!(shown[9]["hits"], 990);
     }

@@ -5,17 +5,17 @@ use std::{sync::Arc, time::SystemTime};
 
 use serde_json::{json, Map, Value};
 
-use super::{generations, observed, observed::Observed, puma_stats, router::Answered};
+use super::{generations, observed, observed::SiteObservation, puma_stats, router::JsonResult};
 use crate::{
     front::{drain::Readiness, Front},
     observe::{
         in_flight::EXCHANGES,
-        metrics::{Histogram, Kind, Lately, Restart, Snapshot},
+        metrics::{Histogram, Kind, LastMinute, Restart, Snapshot},
     },
 };
 
 /// GET /status.
-pub async fn of_server(server: Arc<Front>) -> Answered {
+pub async fn of_server(server: Arc<Front>) -> JsonResult {
     let sites = observed::sites(&server).await;
     let (accepted, refused) = server.connections.counted();
     let mut status = puma_stats::cluster(server.began, &sites);
@@ -42,8 +42,8 @@ pub fn readiness(readiness: Readiness) -> &'static str {
     }
 }
 
-fn of_site(observed: &Observed) -> Value {
-    let Observed { site, overview, threads, counts, lately, in_hand } = observed;
+fn of_site(observed: &SiteObservation) -> Value {
+    let SiteObservation { site, overview, threads, counts, lately, in_hand } = observed;
     let kind = match (&site.app, &site.upstream) {
         (Some(_), _) => "app",
         (None, Some(_)) => "upstream",
@@ -51,7 +51,7 @@ fn of_site(observed: &Observed) -> Value {
     };
     let processes = &site.metrics.processes;
     let restarts: Map<_, _> =
-        Restart::ALL.iter().map(|why| (why.word().into(), processes.restarts(*why).into())).collect();
+        Restart::ALL.iter().map(|why| (why.as_str().into(), processes.restarts(*why).into())).collect();
     json!({
         "kind": kind,
         "serves": site.config.serves(),
@@ -71,7 +71,7 @@ fn of_counts(counts: &Snapshot) -> Value {
     let classes: Map<_, _> =
         (1..).zip(counts.classes()).map(|(class, count)| (format!("{class}xx"), count.into())).collect();
     let kinds: Map<_, _> =
-        Kind::ALL.iter().map(|kind| (kind.word().into(), counts.of(*kind).requests().into())).collect();
+        Kind::ALL.iter().map(|kind| (kind.as_str().into(), counts.of(*kind).requests().into())).collect();
     json!({
         "requests": counts.requests(),
         "status": classes,
@@ -82,7 +82,7 @@ fn of_counts(counts: &Snapshot) -> Value {
 }
 
 /// Durations in milliseconds.
-fn of_lately(lately: &Lately) -> Value {
+fn of_lately(lately: &LastMinute) -> Value {
     let mut told = of_counts(&lately.counts);
     let times = json!({
         "seconds": lately.span.as_secs(),
@@ -119,21 +119,28 @@ fn rounded(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::metrics::{Answered, Site};
+    use crate::observe::metrics::{RequestOutcome, Site};
     use std::time::Duration;
 
     #[test]
     fn counts_and_times_of_the_last_minute() {
         let site = Site::new("shop");
-        let cached =
-            Answered { kind: Kind::Cache, status: 200, bytes: 10, total: 100, queue: None, app: None, aborted: false };
+        let cached = RequestOutcome {
+            kind: Kind::Cache,
+            status: 200,
+            bytes: 10,
+            total: 100,
+            queue: None,
+            app: None,
+            aborted: false,
+        };
         site.count(&cached);
-        site.count(&Answered { kind: Kind::App, status: 500, queue: Some(200), app: Some(40_000), ..cached });
-        let lately = Lately { span: Duration::from_secs(4), counts: site.snapshot() };
+        site.count(&RequestOutcome { kind: Kind::App, status: 500, queue: Some(200), app: Some(40_000), ..cached });
+        let lately = LastMinute { span: Duration::from_secs(4), counts: site.snapshot() };
         let told = of_lately(&lately);
         assert_eq!((&told["requests"], &told["per_second"], &told["bytes"]), (&json!(2), &json!(0.5), &json!(20)));
         assert_eq!((&told["status"]["5xx"], &told["kind"]["cache"]), (&json!(1), &json!(1)));
         assert_eq!(told["app_ms"]["mean"], json!(40.0));
-        assert!(of_lately(&Lately::default())["app_ms"].is_null());
+        assert!(of_lately(&LastMinute::default())["app_ms"].is_null());
     }
 }

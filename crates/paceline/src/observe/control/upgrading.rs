@@ -6,14 +6,14 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::{json, Value};
 
-use super::router::{Answered, Asked, Refusal};
+use super::router::{ControlRequest, JsonResult, Refusal};
 use crate::{
     apps::{actor::restart::Wish, app::Order, attempts::Cause},
     front::{Front, ADOPTED},
 };
 
 /// POST /upgrade: `{"wait": true}` answers when it is known what became of it, else it answers at once.
-pub async fn begin(asked: Asked, server: Arc<Front>) -> Answered {
+pub async fn begin(asked: ControlRequest, server: Arc<Front>) -> JsonResult {
     let wish: Value = match asked.body.is_empty() {
         true => json!({}),
         false => serde_json::from_slice(&asked.body).map_err(|error| Refusal::bad(format!("no JSON: {error}")))?,

@@ -18,7 +18,7 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 use super::{
     gate::Gate,
     router::{self, Body},
-    HEAD_TIMEOUT, MOST_CONNECTIONS,
+    HEAD_TIMEOUT, MAX_CONNECTIONS,
 };
 use crate::{config::ControlWeb, front::Front, observe::log::Name};
 
@@ -108,7 +108,7 @@ where
     F: Fn(Request<Incoming>, SocketAddr) -> A + Clone + Send + 'static,
     A: Future<Output = Response<Body>> + Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
         let Ok((stream, from)) = listener.accept().await else {

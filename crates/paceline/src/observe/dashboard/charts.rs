@@ -11,7 +11,7 @@ use super::{
 /// The colours of processes, in their order.
 const COLOURS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// Processes that have a curve of their own.
-const MOST: usize = 12;
+const MAX: usize = 12;
 
 impl<'a> View<'a> {
     fn marks(&self) -> Vec<&'a Mark> {
@@ -131,7 +131,7 @@ impl<'a> View<'a> {
     fn memory(&self) -> Chart<'a> {
         let alone = self.sites.len() < 2 || self.site.is_some();
         let series: Vec<_> = self.memories.of_site(self.site).collect();
-        let from = series.len().saturating_sub(MOST);
+        let from = series.len().saturating_sub(MAX);
         let lines = series.into_iter().skip(from).enumerate().map(|(nth, (who, samples))| {
             let process = match who.index {
                 0 => format!("preloader {}", who.pid),

@@ -104,7 +104,7 @@ impl Span {
     }
 
     /// As an address has it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Span::TenMinutes => "10m",
             Span::TwoHours => "2h",

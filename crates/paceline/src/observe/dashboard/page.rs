@@ -13,7 +13,7 @@ pub fn dashboard(view: &View) -> String {
     let part = |id: &str| parts.iter().find(|(name, _)| *name == id).map_or("", |(_, html)| html.as_str());
     let address = |site: Option<&str>, span: Span| {
         let site = site.map(|site| format!("site={}", percent(site)));
-        let span = (span != Span::default()).then(|| format!("span={}", span.word()));
+        let span = (span != Span::default()).then(|| format!("span={}", span.as_str()));
         let query: Vec<String> = site.into_iter().chain(span).collect();
         if query.is_empty() {
             "/".to_owned()

@@ -9,8 +9,8 @@ use super::{
 };
 
 /// Rows of a table.
-const MOST_LIVE: usize = 12;
-const MOST_TROUBLES: usize = 12;
+const MAX_LIVE: usize = 12;
+const MAX_TROUBLES: usize = 12;
 
 impl View<'_> {
     /// Everything that changes.
@@ -138,8 +138,8 @@ impl View<'_> {
                 escape(&worker)
             )
         };
-        let rows: String = self.live.iter().take(MOST_LIVE).map(row).collect();
-        let more = match self.live_count.saturating_sub(self.live.len().min(MOST_LIVE)) {
+        let rows: String = self.live.iter().take(MAX_LIVE).map(row).collect();
+        let more = match self.live_count.saturating_sub(self.live.len().min(MAX_LIVE)) {
             0 => String::new(),
             more => format!("<p class=empty>and {} more</p>", grouped(more as u64)),
         };
@@ -195,7 +195,7 @@ impl View<'_> {
                 since(self.now - trouble.at)
             )
         };
-        let rows: String = self.troubles.iter().take(MOST_TROUBLES).map(row).collect();
+        let rows: String = self.troubles.iter().take(MAX_TROUBLES).map(row).collect();
         format!("<ul>{rows}</ul>")
     }
 

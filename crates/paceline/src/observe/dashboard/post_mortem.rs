@@ -27,7 +27,7 @@ pub fn incident(incident: &Incident, zone: &TimeZone) -> String {
         facts.iter().map(|(name, value)| format!("<dt>{name}</dt><dd>{}</dd>", escape(value))).collect();
     let mut body = format!(
         "{HEADER}\n<main class=narrow>\n<p class=kicker><b class=\"badge kind\">{}</b></p><h2 class=headline>{}</h2><p>{}.</p><dl class=facts>{facts}</dl>",
-        incident.kind.word(),
+        incident.kind.as_str(),
         escape(&incident.what),
         code(incident.kind.meaning()),
     );
@@ -66,7 +66,7 @@ pub fn incident(incident: &Incident, zone: &TimeZone) -> String {
         if incident.log.is_empty() { String::new() } else { pre(&incident.log.join("\n")) },
     );
     body.push_str("</main>");
-    page(&format!("{}: {}", incident.site, incident.kind.word()), "post-mortem", "", &body)
+    page(&format!("{}: {}", incident.site, incident.kind.as_str()), "post-mortem", "", &body)
 }
 
 /// The page of a request that failed in the application.

@@ -46,7 +46,7 @@ impl Step {
         Step::Upgraded,
     ];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Step::Front => "front",
             Step::Waiting => "waiting",
@@ -75,7 +75,7 @@ pub enum Client {
 impl Client {
     const ALL: [Client; 3] = [Client::Waits, Client::Answered, Client::Gone];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Client::Waits => "waits",
             Client::Answered => "answered",

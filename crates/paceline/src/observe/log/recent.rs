@@ -19,11 +19,11 @@ const LONGEST: usize = 64 << 10;
 /// Holds lines, and numbers them as they come.
 #[derive(Default)]
 pub struct Recent {
-    held: Mutex<Held>,
+    held: Mutex<RecentLine>,
 }
 
 #[derive(Default)]
-struct Held {
+struct RecentLine {
     last: u64,
     bytes: usize,
     lines: VecDeque<Arc<Line>>,

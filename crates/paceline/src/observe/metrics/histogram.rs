@@ -31,18 +31,18 @@ const UPPER: [Micros; BOUNDS] = {
 };
 
 /// A histogram that is being written.
-pub(super) struct Counted {
+pub(super) struct AtomicHistogram {
     buckets: [AtomicU64; BOUNDS + 1],
     sum: AtomicU64,
 }
 
-impl Default for Counted {
-    fn default() -> Counted {
-        Counted { buckets: [const { AtomicU64::new(0) }; BOUNDS + 1], sum: AtomicU64::new(0) }
+impl Default for AtomicHistogram {
+    fn default() -> AtomicHistogram {
+        AtomicHistogram { buckets: [const { AtomicU64::new(0) }; BOUNDS + 1], sum: AtomicU64::new(0) }
     }
 }
 
-impl Counted {
+impl AtomicHistogram {
     pub fn add(&self, duration: Micros) {
         self.buckets[UPPER.partition_point(|bound| *bound < duration)].fetch_add(1, Relaxed);
         self.sum.fetch_add(duration, Relaxed);
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     fn of(durations: impl IntoIterator<Item = Micros>) -> Histogram {
-        let counted = Counted::default();
+        let counted = AtomicHistogram::default();
         durations.into_iter().for_each(|duration| counted.add(duration));
         let mut histogram = Histogram::default();
         counted.add_to(&mut histogram);

@@ -19,8 +19,8 @@ use self::shard::Shard;
 pub use self::{
     histogram::Histogram,
     processes::{Processes, Restart},
-    recent::Lately,
-    snapshot::{Answered, Kind, OfKind, Snapshot},
+    recent::LastMinute,
+    snapshot::{Kind, OfKind, RequestOutcome, Snapshot},
 };
 use crate::support::sharded::{here, STRIPES};
 
@@ -38,7 +38,7 @@ impl Site {
         Site { name: name.to_owned(), ..Site::default() }
     }
 
-    pub fn count(&self, answered: &Answered) {
+    pub fn count(&self, answered: &RequestOutcome) {
         self.shards[here()].get_or_init(Box::default).count(answered);
     }
 
@@ -50,7 +50,7 @@ impl Site {
     }
 
     /// What was counted during the last minute, of these counts of this moment.
-    pub fn lately(&self, now: Instant, counts: &Snapshot) -> Lately {
+    pub fn lately(&self, now: Instant, counts: &Snapshot) -> LastMinute {
         self.recent.lately(now, counts)
     }
 }
@@ -95,8 +95,8 @@ mod tests {
     use super::*;
     use std::{hint::black_box, time::Instant};
 
-    fn answered(kind: Kind, status: u16) -> Answered {
-        Answered { kind, status, bytes: 100, total: 2000, queue: None, app: None, aborted: false }
+    fn answered(kind: Kind, status: u16) -> RequestOutcome {
+        RequestOutcome { kind, status, bytes: 100, total: 2000, queue: None, app: None, aborted: false }
     }
 
     #[test]
@@ -107,8 +107,8 @@ mod tests {
                 let site = metrics.site("shop");
                 scope.spawn(move || {
                     site.count(&answered(Kind::Cache, 200));
-                    let dispatched = Answered { queue: Some(100), app: Some(1500), ..answered(Kind::App, 500) };
-                    site.count(&Answered { aborted: thread == 0, ..dispatched });
+                    let dispatched = RequestOutcome { queue: Some(100), app: Some(1500), ..answered(Kind::App, 500) };
+                    site.count(&RequestOutcome { aborted: thread == 0, ..dispatched });
                 });
             }
         });
@@ -138,7 +138,7 @@ mod tests {
         let site = Site::new("shop");
         let begin = Instant::now();
         for n in 0..TIMES {
-            site.count(black_box(&Answered { total: u64::from(n % 1000), ..answered(Kind::Cache, 200) }));
+            site.count(black_box(&RequestOutcome { total: u64::from(n % 1000), ..answered(Kind::Cache, 200) }));
         }
         println!("{:.1} ns to count a cache hit", begin.elapsed().as_nanos() as f64 / f64::from(TIMES));
     }

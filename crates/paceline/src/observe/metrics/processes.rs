@@ -19,7 +19,7 @@ pub enum Restart {
 impl Restart {
     pub const ALL: [Restart; 4] = [Restart::Crash, Restart::Broken, Restart::Memory, Restart::MaxRequests];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Restart::Crash => "crash",
             Restart::Broken => "broken",

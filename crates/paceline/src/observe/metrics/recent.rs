@@ -18,13 +18,13 @@ pub(super) struct Recent(Mutex<VecDeque<(Instant, Arc<Snapshot>)>>);
 
 /// What was counted lately.
 #[derive(Debug, Clone, Default)]
-pub struct Lately {
+pub struct LastMinute {
     /// About a minute, unless the site is younger.
     pub span: Duration,
     pub counts: Snapshot,
 }
 
-impl Lately {
+impl LastMinute {
     pub fn per_second(&self) -> f64 {
         self.counts.requests() as f64 / self.span.as_secs_f64().max(1.0)
     }
@@ -50,10 +50,10 @@ impl Recent {
         }
     }
 
-    pub fn lately(&self, now: Instant, counts: &Snapshot) -> Lately {
+    pub fn lately(&self, now: Instant, counts: &Snapshot) -> LastMinute {
         let looks = self.looks();
-        let Some((then, before)) = looks.front() else { return Lately::default() };
-        Lately { span: now.saturating_duration_since(*then), counts: counts.since(before) }
+        let Some((then, before)) = looks.front() else { return LastMinute::default() };
+        LastMinute { span: now.saturating_duration_since(*then), counts: counts.since(before) }
     }
 }
 

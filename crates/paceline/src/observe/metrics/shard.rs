@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::{
-    histogram::Counted,
-    snapshot::{Answered, Kind, Snapshot},
+    histogram::AtomicHistogram,
+    snapshot::{Kind, RequestOutcome, Snapshot},
 };
 
 const KINDS: usize = Kind::ALL.len();
@@ -17,8 +17,8 @@ const CLASSES: usize = 5;
 #[repr(align(128))]
 pub(super) struct Shard {
     by_kind: [OfKind; KINDS],
-    queue: Counted,
-    app: Counted,
+    queue: AtomicHistogram,
+    app: AtomicHistogram,
     aborted: AtomicU64,
 }
 
@@ -26,11 +26,11 @@ pub(super) struct Shard {
 struct OfKind {
     classes: [AtomicU64; CLASSES],
     bytes: AtomicU64,
-    total: Counted,
+    total: AtomicHistogram,
 }
 
 impl Shard {
-    pub fn count(&self, answered: &Answered) {
+    pub fn count(&self, answered: &RequestOutcome) {
         let of_kind = &self.by_kind[answered.kind as usize];
         of_kind.classes[usize::from(answered.status / 100).clamp(1, CLASSES) - 1].fetch_add(1, Relaxed);
         of_kind.bytes.fetch_add(answered.bytes, Relaxed);

@@ -21,7 +21,7 @@ pub enum Kind {
 impl Kind {
     pub const ALL: [Kind; 5] = [Kind::Front, Kind::Static, Kind::Cache, Kind::App, Kind::Upstream];
 
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Kind::Front => "front",
             Kind::Static => "static",
@@ -34,7 +34,7 @@ impl Kind {
 
 /// A request that has been answered, or whose client has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answered {
+pub struct RequestOutcome {
     pub kind: Kind,
     /// 499: the client left before there was an answer.
     pub status: u16,

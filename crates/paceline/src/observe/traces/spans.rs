@@ -43,7 +43,7 @@ pub fn spans(context: &Context, head: &Head, exchange: &Exchange, ending: Ending
         ("http.response.body.size", ending.bytes.into()),
         ("network.protocol.version", format!("{:?}", head.version).trim_start_matches("HTTP/").into()),
         ("paceline.request_id", exchange.id.as_str().into()),
-        ("paceline.kind", exchange.kind.word().into()),
+        ("paceline.kind", exchange.kind.as_str().into()),
     ];
     let optional: [(&'static str, Option<Value>); 7] = [
         ("url.query", head.uri.query().map(Value::from)),

@@ -3,6 +3,9 @@
 //! Reading order: `run` (from the connection to the answer), `admit` (what is answered before a site is asked), `hit` (the fast path),
 //! `answer` (all the rest), then `cached` (by what the cache has) and `origin` (the app or the upstream).
 
+// Err is an answer, which is moved once; a box for each would cost more.
+#![allow(clippy::result_large_err)]
+
 mod cached;
 mod hit;
 mod origin;
@@ -53,7 +56,7 @@ pub struct Link {
 }
 
 /// A request as its connection hands it over.
-struct Received {
+struct ReceivedRequest {
     head: Parts,
     body: Arriving,
     /// Whether HTTP/2 lets it pass; HTTP/1.1 was judged before it was parsed.
@@ -93,7 +96,7 @@ pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Inco
     }
 
     let admitted = admit(&front, site.as_ref(), &received, &host, &mut exchange);
-    let Received { head, body, manner, .. } = received;
+    let ReceivedRequest { head, body, manner, .. } = received;
     let mut lookup = admitted.as_ref().ok().and_then(|site| hit::look_ahead(site, &head, &body, &exchange));
     let mut guard = ExchangeGuard::begin(front.clone(), exchange, &head);
     if let Some(response) = hit::answer(site.as_deref(), lookup.as_mut(), &head, &mut guard.exchange) {
@@ -130,7 +133,7 @@ fn receive(
     connection: Arc<Connection>,
     mut request: Request<Incoming>,
     link: Link,
-) -> (Received, Exchange) {
+) -> (ReceivedRequest, Exchange) {
     let client = forwarded::client(request.headers_mut(), &connection, &front.config.trusted_proxies);
     let is_http2 = request.version() == Version::HTTP_2;
     let admitted = if is_http2 { http2_message::admit(&mut request, &front.config.client.heads) } else { Ok(()) };
@@ -147,15 +150,15 @@ fn receive(
     let (mut head, body) = request.into_parts();
     let body = Arriving::new(body, link.pace);
     exchange.trace = front.tracer.as_ref().map(|tracer| tracer.begin(&mut head.headers));
-    let asked = Some(compress::Asked::of(&head.method, &head.headers));
-    (Received { head, body, admitted, manner: Manner { site: None, asked, is_http2, web_socket } }, exchange)
+    let asked = Some(compress::CompressionRequest::of(&head.method, &head.headers));
+    (ReceivedRequest { head, body, admitted, manner: Manner { site: None, asked, is_http2, web_socket } }, exchange)
 }
 
 /// What is answered before a site is asked. Ok: the site that is.
 fn admit(
     front: &Front,
     site: Option<&Arc<Site>>,
-    received: &Received,
+    received: &ReceivedRequest,
     host: &str,
     exchange: &mut Exchange,
 ) -> Step<Arc<Site>> {

@@ -21,7 +21,7 @@ use tokio::{sync::oneshot, time::timeout};
 
 use super::{
     program::Program,
-    wire::{self, Hello, Message, Taken},
+    wire::{self, Hello, Message, Takeover},
     VARIABLE,
 };
 use crate::{
@@ -40,7 +40,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 pub struct Successor {
     pub pid: i32,
     pub exit: oneshot::Receiver<Exit>,
-    pub taken: Taken,
+    pub taken: Takeover,
 }
 
 /// What the new front is given beside the cache.
@@ -130,7 +130,7 @@ impl From<Why> for Failed {
 }
 
 /// Talks with the new front until it has taken over, and tells of purges and cookies until this process ends.
-fn conduct(socket: &UnixStream, estate: &Estate, server: &Front, told: oneshot::Sender<Result<Taken, Failed>>) {
+fn conduct(socket: &UnixStream, estate: &Estate, server: &Front, told: oneshot::Sender<Result<Takeover, Failed>>) {
     let (relay, news) = mpsc::channel();
     server.cache.relay(Some(relay));
     let given = give(socket, estate, server, &news);
@@ -145,7 +145,7 @@ fn conduct(socket: &UnixStream, estate: &Estate, server: &Front, told: oneshot::
     }
 }
 
-fn pass_on(socket: &UnixStream, taken: &Taken, told: Told) -> io::Result<()> {
+fn pass_on(socket: &UnixStream, taken: &Takeover, told: Told) -> io::Result<()> {
     match told {
         Told::Purge(what, how) => wire::send(socket, &Message::Purge(what, how)),
         Told::Cookies(site, learned) if taken.cookies => wire::send(socket, &Message::Cookies(site, learned)),
@@ -153,7 +153,7 @@ fn pass_on(socket: &UnixStream, taken: &Taken, told: Told) -> io::Result<()> {
     }
 }
 
-fn give(socket: &UnixStream, estate: &Estate, server: &Front, news: &mpsc::Receiver<Told>) -> Result<Taken, Failed> {
+fn give(socket: &UnixStream, estate: &Estate, server: &Front, news: &mpsc::Receiver<Told>) -> Result<Takeover, Failed> {
     let patience = server.config.upgrade_timeout;
     let silent = |_| Failed::from(Why::Silent);
     socket.set_write_timeout(Some(patience)).map_err(silent)?;

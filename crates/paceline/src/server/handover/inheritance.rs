@@ -20,7 +20,7 @@ use rustix::{
 
 use super::{
     lineage::Lineage,
-    wire::{self, Hello, Message, Taken},
+    wire::{self, Hello, Message, Takeover},
     VARIABLE,
 };
 use crate::{
@@ -39,7 +39,7 @@ pub struct Inheritance {
     listeners: Vec<Option<OwnedFd>>,
     control: Option<OwnedFd>,
     stand_in: OwnedFd,
-    taken: Taken,
+    taken: Takeover,
 }
 
 /// Tells the old front that nothing comes of it.
@@ -78,7 +78,7 @@ impl Inheritance {
             None => None,
         };
         let stand_in = fds.next().ok_or_else(missing)?;
-        let taken = Taken { listeners: vec![false; listeners.len()], cookies: true, ..Taken::default() };
+        let taken = Takeover { listeners: vec![false; listeners.len()], cookies: true, ..Takeover::default() };
         Ok(Inheritance { socket, hello, listeners, control, stand_in, taken })
     }
 
@@ -172,7 +172,7 @@ impl Inheritance {
         Ok(Lineage::inherited(self.hello.identity, self.hello.parent, self.stand_in))
     }
 
-    pub fn taken(&mut self) -> &mut Taken {
+    pub fn taken(&mut self) -> &mut Takeover {
         &mut self.taken
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     front::Front,
     observe::log::Name,
     server::{
-        signals::{Signals, Told},
+        signals::{SignalCommand, Signals},
         sites::Sites,
     },
 };
@@ -33,7 +33,7 @@ pub async fn boot(
     };
     let stopped = async {
         loop {
-            if let Told::Stop | Told::Halt = signals.next().await {
+            if let SignalCommand::Stop | SignalCommand::Halt = signals.next().await {
                 return;
             }
         }

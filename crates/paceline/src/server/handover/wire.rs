@@ -26,7 +26,7 @@ use crate::caching::{cookies_from_json, cookies_to_json, Purge};
 /// Another number: another language. Two that don't speak the same don't take over from each other.
 const VERSION: u64 = 1;
 /// Descriptors that the kernel takes along with a message.
-pub const MOST_FDS: usize = 250;
+pub const MAX_FDS: usize = 250;
 /// Of any message but a record of the cache.
 const LONGEST: usize = 1 << 20;
 const LONGEST_RECORD: usize = u32::MAX as usize;
@@ -65,7 +65,7 @@ pub struct Hello {
 
 /// What the new front makes use of.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Taken {
+pub struct Takeover {
     /// Of each listener.
     pub listeners: Vec<bool>,
     pub control: bool,
@@ -82,7 +82,7 @@ pub struct Taken {
 pub enum Message {
     Hello(Hello),
     /// The applications are up.
-    Ready(Taken),
+    Ready(Takeover),
     /// There will be no new front, and why.
     Failed(String),
     Record(Key, Vec<u8>),
@@ -111,10 +111,10 @@ pub fn send_record(mut to: &UnixStream, key: Key, record: &[u8]) -> io::Result<(
 pub fn send_hello(to: &UnixStream, hello: &Hello, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let (kind, payload) = encoded(&Message::Hello(hello.clone()));
     let head = head(kind, payload.len())?;
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut with = SendAncillaryBuffer::new(&mut space);
     if !with.push(SendAncillaryMessage::ScmRights(fds)) {
-        return Err(io::Error::other(format!("more than {MOST_FDS} sockets")));
+        return Err(io::Error::other(format!("more than {MAX_FDS} sockets")));
     }
     let sent = sendmsg(to.as_fd(), &[IoSlice::new(&head)], &mut with, SendFlags::empty())?;
     let mut rest = to;
@@ -135,7 +135,7 @@ pub fn receive(from: &UnixStream) -> io::Result<Option<Message>> {
 /// The first message, with what came along.
 pub fn receive_hello(from: &UnixStream) -> io::Result<(Hello, Vec<OwnedFd>)> {
     let mut first = [0];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut with = RecvAncillaryBuffer::new(&mut space);
     let mut into = [IoSliceMut::new(&mut first)];
     let received = recvmsg(from.as_fd(), &mut into, &mut with, RecvFlags::CMSG_CLOEXEC)?;
@@ -253,7 +253,7 @@ fn decoded(kind: u8, payload: Vec<u8>) -> Option<Message> {
         }
         kind::READY => {
             let taken = json()?;
-            Message::Ready(Taken {
+            Message::Ready(Takeover {
                 listeners: taken["listeners"].as_array()?.iter().map(Value::as_bool).collect::<Option<_>>()?,
                 control: taken["control"].as_bool()?,
                 pidfile: path(&taken["pidfile"]),
@@ -314,9 +314,13 @@ mod tests {
         drop(fds);
         let before = br#"{"listeners":[],"control":false,"pidfile":null,"disk":false,"cache":true}"#;
         let old = decoded(kind::READY, before.to_vec());
-        assert_eq!(old, Some(Message::Ready(Taken { cache: true, ..Taken::default() })), "a program of before cookies");
+        assert_eq!(
+            old,
+            Some(Message::Ready(Takeover { cache: true, ..Takeover::default() })),
+            "a program of before cookies"
+        );
         let taken =
-            Taken { listeners: vec![true, false], pidfile: Some("/p".into()), cookies: true, ..Taken::default() };
+            Takeover { listeners: vec![true, false], pidfile: Some("/p".into()), cookies: true, ..Takeover::default() };
         for message in [
             Message::Ready(taken),
             Message::Failed("no\nway".into()),

@@ -118,7 +118,7 @@ impl Answer {
 /// Dropping the future or the answer's body cancels the request: the worker is told, and what it still sends is read and
 /// thrown away.
 pub async fn converse(conversation: Box<Conversation>) -> Answer {
-    let mut attended = Attended(Some(conversation));
+    let mut attended = ConversationGuard(Some(conversation));
     let Some(conversation) = &mut attended.0 else { return Answer::Died };
     let first = conversation.first_frame().await;
     match attended.0.take().map(|conversation| conversation.outcome(first)) {
@@ -130,9 +130,9 @@ pub async fn converse(conversation: Box<Conversation>) -> Answer {
 
 /// A conversation that somebody waits for. When nobody does any more, it is brought to its end all the same: a channel is
 /// never left half read.
-struct Attended(Option<Box<Conversation>>);
+struct ConversationGuard(Option<Box<Conversation>>);
 
-impl Drop for Attended {
+impl Drop for ConversationGuard {
     fn drop(&mut self) {
         let (Some(mut conversation), Ok(runtime)) = (self.0.take(), Handle::try_current()) else { return };
         runtime.spawn(async move {

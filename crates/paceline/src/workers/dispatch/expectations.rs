@@ -27,14 +27,14 @@ pub type Route = u64;
 
 /// What is expected of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Expected {
+pub struct ExpectedTime {
     /// The time for which it will hold a thread.
     pub time: Micros,
     /// It takes many times as long as most: others must not be kept waiting by such as it.
     pub long: bool,
 }
 
-struct Learned {
+struct LearnedTime {
     label: Arc<str>,
     mean: Micros,
     running: usize,
@@ -45,8 +45,8 @@ struct Learned {
 /// What was learned of one app's routes.
 pub struct Expectations {
     hasher: RandomState,
-    young: HashMap<Route, Learned>,
-    old: HashMap<Route, Learned>,
+    young: HashMap<Route, LearnedTime>,
+    old: HashMap<Route, LearnedTime>,
     /// About the median of all requests.
     usual: f64,
 }
@@ -83,7 +83,7 @@ impl Expectations {
     }
 
     /// Of a route that nobody asked for yet: what is usual here.
-    pub fn expected(&mut self, route: Route, now: Micros) -> Expected {
+    pub fn expected(&mut self, route: Route, now: Micros) -> ExpectedTime {
         let usual = self.usual as Micros;
         let time = match self.find(route) {
             // One that has been running for long says more than those that have ended.
@@ -91,7 +91,7 @@ impl Expectations {
             Some(learned) => learned.mean,
             None => usual,
         };
-        Expected { time, long: time >= LONG.max(TIMES_USUAL * usual) }
+        ExpectedTime { time, long: time >= LONG.max(TIMES_USUAL * usual) }
     }
 
     /// A request of `route` has been handed over.
@@ -112,7 +112,7 @@ impl Expectations {
             self.old = std::mem::take(&mut self.young);
         }
         // What is usual at this moment is what is expected of it.
-        self.young.insert(route, Learned { label, mean: self.usual as Micros, running: 0, since: 0 });
+        self.young.insert(route, LearnedTime { label, mean: self.usual as Micros, running: 0, since: 0 });
     }
 
     /// It is over, and held its thread for `time`; None: it was given up, and teaches nothing.
@@ -129,7 +129,7 @@ impl Expectations {
     }
 
     /// A route that is asked for stays.
-    fn find(&mut self, route: Route) -> Option<&mut Learned> {
+    fn find(&mut self, route: Route) -> Option<&mut LearnedTime> {
         if let Some(learned) = self.old.remove(&route) {
             self.young.insert(route, learned);
         }
@@ -235,7 +235,7 @@ mod tests {
         serve(&mut expectations, page, 100, 2_000);
         expectations.begin(stream, 1_000);
         assert!(!expectations.expected(stream, 10_000).long);
-        assert_eq!(expectations.expected(stream, 5_001_000), Expected { time: 5_000_000, long: true });
+        assert_eq!(expectations.expected(stream, 5_001_000), ExpectedTime { time: 5_000_000, long: true });
         expectations.end(stream, None, 5_001_000);
         assert!(!expectations.expected(stream, 5_001_000).long, "what was given up teaches nothing");
     }

@@ -37,7 +37,7 @@ pub enum Failure {
     /// No worker thread was to be had.
     Unavailable(Unavailable),
     /// The worker went away with the request in its hands; why it is not given to another.
-    WorkerDied(GivenUp),
+    WorkerDied(RetryRefusal),
     /// Workers died with requests like this one: it is given to none for so long.
     Refused(Duration),
     /// The worker answered another request in place of this one.
@@ -54,7 +54,7 @@ pub enum Failure {
 
 /// Why a request is not asked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GivenUp {
+pub enum RetryRefusal {
     /// It may have had its effect (RFC 9110 section 9.2.2), or its body is gone.
     NotRepeatable,
     /// Another worker died with it before.
@@ -173,7 +173,7 @@ pub async fn run(
                 return Err(Failure::Misdirected);
             }
             Answer::Untaken if !streamed_once => {}
-            Answer::Untaken => return Err(Failure::WorkerDied(GivenUp::NotRepeatable)),
+            Answer::Untaken => return Err(Failure::WorkerDied(RetryRefusal::NotRepeatable)),
             Answer::Unread if !streamed_once && unread < UNREAD => {
                 unread += 1;
                 lost(app, worker, head, exchange, "given to another worker");
@@ -186,11 +186,11 @@ pub async fn run(
                     deaths += 1;
                 }
                 let given_up = if streamed_once || !idempotent {
-                    Some(GivenUp::NotRepeatable)
+                    Some(RetryRefusal::NotRepeatable)
                 } else if deaths != 1 || suspects.refuses(known, clock::now()).is_some() {
-                    Some(GivenUp::TwoDied)
+                    Some(RetryRefusal::TwoDied)
                 } else {
-                    (!suspects.may_ask_again(clock::now())).then_some(GivenUp::NoneLeft)
+                    (!suspects.may_ask_again(clock::now())).then_some(RetryRefusal::NoneLeft)
                 };
                 if let Some(why) = given_up {
                     lost(app, worker, head, exchange, "answered 502");

@@ -41,7 +41,7 @@ pub struct Replay<'a> {
 }
 
 /// What the app answered.
-pub struct Replayed {
+pub struct ReplayAnswer {
     pub status: StatusCode,
     pub headers: HeaderMap,
     /// Its beginning.
@@ -61,7 +61,7 @@ pub enum NoAnswer {
 }
 
 /// Asks a worker of `queue`. Dropping the future cancels the request.
-pub async fn replay(queue: &Arc<Queue>, asked: &Replay<'_>) -> Result<Replayed, NoAnswer> {
+pub async fn replay(queue: &Arc<Queue>, asked: &Replay<'_>) -> Result<ReplayAnswer, NoAnswer> {
     let (head, ()) = Request::builder()
         .uri(asked.target)
         .header(header::HOST, asked.host)
@@ -107,7 +107,7 @@ pub async fn replay(queue: &Arc<Queue>, asked: &Replay<'_>) -> Result<Replayed, 
         Answer::Response { status, headers, body } => {
             let answered = response::response(status, &headers, body, false).map_err(|_| NoAnswer::Unsendable)?;
             let (head, body) = answered.into_parts();
-            Ok(Replayed { status: head.status, headers: head.headers, body: beginning(body).await })
+            Ok(ReplayAnswer { status: head.status, headers: head.headers, body: beginning(body).await })
         }
         Answer::Raised(error) => Err(NoAnswer::Raised(error)),
         Answer::TimedOut => Err(NoAnswer::TimedOut),

@@ -27,7 +27,7 @@ const DOUBLED: u32 = 5;
 /// A death counts no more when so much time has passed, microseconds, in which the request neither was answered nor killed a worker.
 const FORGOTTEN: Micros = 600_000_000;
 /// Most that is remembered.
-const MOST: usize = 1024;
+const MAX: usize = 1024;
 /// Requests that may be asked again within a second, when those that may be at once are used up.
 const AGAIN: f64 = 10.0;
 /// Fewest that may be asked again at once.
@@ -129,7 +129,7 @@ impl Suspects {
         let mut inner = self.lock();
         inner.entries.retain(|_, entry| now.saturating_sub(entry.refused_until().unwrap_or(entry.last)) < FORGOTTEN);
         for (key, limit) in [(request.request, DEATHS), (request.page, PAGE_DEATHS)] {
-            if !inner.entries.contains_key(&key) && inner.entries.len() >= MOST {
+            if !inner.entries.contains_key(&key) && inner.entries.len() >= MAX {
                 let oldest = inner.entries.iter().min_by_key(|(_, entry)| entry.last).map(|(key, _)| *key);
                 oldest.and_then(|oldest| inner.entries.remove(&oldest));
             }
@@ -244,7 +244,7 @@ mod tests {
         for given in 1..3_000 {
             suspects.died(request(&suspects, &format!("/{given}"), ""), given, given + 1);
         }
-        assert_eq!(suspects.lock().entries.len(), MOST);
+        assert_eq!(suspects.lock().entries.len(), MAX);
         suspects.died(request(&suspects, "/", ""), FORGOTTEN, 2 * FORGOTTEN);
         assert_eq!(suspects.lock().entries.len(), 2);
     }

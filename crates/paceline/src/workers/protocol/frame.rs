@@ -17,9 +17,9 @@ pub const MAX_PAYLOAD: usize = 16 << 20;
 const FIRST_RESERVED: usize = 64 << 10;
 /// Most header fields that are looked at: a list of empty ones would take many times the memory of its frame. One more is
 /// kept, so that whoever builds a response of them sees that they are too many.
-pub const MOST_HEADERS: usize = 10_000;
+pub const MAX_HEADERS: usize = 10_000;
 /// Most lines of a backtrace that are kept.
-const MOST_LINES: usize = 10_000;
+const MAX_LINES: usize = 10_000;
 /// Bytes before a payload: u32 length, u8 type.
 pub const PREFIX: usize = 5;
 
@@ -253,7 +253,7 @@ fn app_error(payload: &[u8]) -> AppError {
             b"message" => error.message = value,
             b"file" => error.file = value,
             b"line" => error.line = value,
-            b"backtrace" => error.backtrace = value.lines().take(MOST_LINES).map(str::to_owned).collect(),
+            b"backtrace" => error.backtrace = value.lines().take(MAX_LINES).map(str::to_owned).collect(),
             _ => {}
         }
     }
@@ -262,7 +262,7 @@ fn app_error(payload: &[u8]) -> AppError {
 
 /// Pairs as slices of the frame itself, without copying.
 fn header_pairs(payload: &Bytes) -> HeaderPairs {
-    let pairs = fields::pairs(payload).take(MOST_HEADERS + 1);
+    let pairs = fields::pairs(payload).take(MAX_HEADERS + 1);
     pairs.map(|(name, value)| (payload.slice_ref(name), payload.slice_ref(value))).collect()
 }
 
@@ -352,12 +352,12 @@ mod tests {
     fn more_fields_than_any_response_has_are_not_kept() {
         let raw = |kind, payload: Vec<u8>| FromWorker::decode(kind, payload.into());
         match raw(kind::EARLY_HINTS, vec![0; 1 << 20]) {
-            Ok(FromWorker::EarlyHints(pairs)) => assert_eq!(pairs.len(), MOST_HEADERS + 1),
+            Ok(FromWorker::EarlyHints(pairs)) => assert_eq!(pairs.len(), MAX_HEADERS + 1),
             other => panic!("{other:?}"),
         }
         let error = [&[0; 31][..], b"backtrace\0", &[b'\n'; 1 << 20], b"\0"].concat();
         match raw(kind::ERROR, error) {
-            Ok(FromWorker::Error { error, .. }) => assert_eq!(error.backtrace.len(), MOST_LINES),
+            Ok(FromWorker::Error { error, .. }) => assert_eq!(error.backtrace.len(), MAX_LINES),
             other => panic!("{other:?}"),
         }
     }

@@ -38,7 +38,7 @@ pub struct Pool {
 }
 
 /// Sizes of slots that are looked at; Ruby has five.
-const MOST_POOLS: usize = 16;
+const MAX_POOLS: usize = 16;
 
 impl RubyHeap {
     pub fn parse(payload: &[u8]) -> RubyHeap {
@@ -63,7 +63,7 @@ impl RubyHeap {
                     continue;
                 }
                 b"pools" => {
-                    heap.pools = text.split(' ').filter_map(Pool::parse).take(MOST_POOLS).collect();
+                    heap.pools = text.split(' ').filter_map(Pool::parse).take(MAX_POOLS).collect();
                     continue;
                 }
                 _ => continue,

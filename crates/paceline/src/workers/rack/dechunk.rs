@@ -173,19 +173,19 @@ pub fn whole(body: Bytes) -> io::Result<Bytes> {
 }
 
 /// A body without its chunked coding.
-pub struct Dechunked {
+pub struct DechunkedBody {
     body: Reader,
     decoder: Decoder,
     ended: bool,
 }
 
-impl Dechunked {
-    pub fn new(body: Reader) -> Dechunked {
-        Dechunked { body, decoder: Decoder::default(), ended: false }
+impl DechunkedBody {
+    pub fn new(body: Reader) -> DechunkedBody {
+        DechunkedBody { body, decoder: Decoder::default(), ended: false }
     }
 }
 
-impl Body for Dechunked {
+impl Body for DechunkedBody {
     type Data = Bytes;
     type Error = io::Error;
 

@@ -4,11 +4,11 @@
 use bytes::Bytes;
 use http::{header, HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
-use super::dechunk::{self, Dechunked};
+use super::dechunk::{self, DechunkedBody};
 use crate::{
     content::{body::ResponseBody, static_files::FileBody},
     workers::{
-        protocol::frame::{HeaderPairs, MOST_HEADERS},
+        protocol::frame::{HeaderPairs, MAX_HEADERS},
         response_buffer::Reader,
     },
 };
@@ -77,7 +77,7 @@ pub fn response(
         }
         AnswerBody::Spooled { length, body } if chunked => {
             headers.remove(header::CONTENT_LENGTH);
-            ResponseBody::stream(Dechunked::new(body.promise(length)))
+            ResponseBody::stream(DechunkedBody::new(body.promise(length)))
         }
         AnswerBody::Spooled { length, body } => {
             headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
@@ -85,7 +85,7 @@ pub fn response(
         }
         AnswerBody::Arriving(reader) if chunked => {
             headers.remove(header::CONTENT_LENGTH);
-            ResponseBody::stream(Dechunked::new(reader))
+            ResponseBody::stream(DechunkedBody::new(reader))
         }
         AnswerBody::Arriving(reader) => ResponseBody::stream(match promised(&headers) {
             Some(length) => reader.promise(length),
@@ -114,8 +114,8 @@ fn promised(headers: &HeaderMap) -> Option<u64> {
 /// Pairs as a header map; the shim has checked them, this is the second lock.
 pub fn header_map(pairs: &HeaderPairs) -> Result<HeaderMap, Unsendable> {
     // A header map panics when it is asked to hold some tens of thousands.
-    if pairs.len() > MOST_HEADERS {
-        return Err(Unsendable(format!("more than {MOST_HEADERS} header fields")));
+    if pairs.len() > MAX_HEADERS {
+        return Err(Unsendable(format!("more than {MAX_HEADERS} header fields")));
     }
     let mut headers = HeaderMap::with_capacity(pairs.len() + 2);
     for (name, value) in pairs {
@@ -224,8 +224,8 @@ mod tests {
     #[test]
     fn too_many_fields_are_refused() {
         let fields = |count| pairs(&vec![("x", "y"); count]);
-        assert_eq!(header_map(&fields(MOST_HEADERS)).unwrap().len(), MOST_HEADERS);
-        assert!(header_map(&fields(MOST_HEADERS + 1)).is_err());
+        assert_eq!(header_map(&fields(MAX_HEADERS)).unwrap().len(), MAX_HEADERS);
+        assert!(header_map(&fields(MAX_HEADERS + 1)).is_err());
         assert!(header_map(&fields(40_000)).is_err());
     }
 

@@ -12,7 +12,7 @@ pub struct Depth {
 
 /// What one worker has in hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Occupied {
+pub struct WorkerLoad {
     pub id: WorkerId,
     pub limit: usize,
     pub young: usize,

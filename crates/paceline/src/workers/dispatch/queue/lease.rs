@@ -7,7 +7,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{line::Place, share::Noted, Complaint, InHand, Queue, Refused, Route, WorkerId, LOOK};
+use super::{line::Place, share::OutcomeSlot, Complaint, InHand, Queue, Refused, Route, WorkerId, LOOK};
 use crate::workers::protocol::channel::Channel;
 use unix_user::RunAs;
 
@@ -24,17 +24,17 @@ pub struct Lease {
     /// Objects that the process allocated while the request ran, as the worker counted.
     pub allocated: u32,
     /// Where its end is noted, while generations are compared.
-    pub noted: Option<Noted>,
+    pub noted: Option<OutcomeSlot>,
 }
 
 /// A place in the queue; dropped, it is given up.
-pub(super) struct Waiting {
+pub(super) struct QueuePlace {
     pub(super) queue: Arc<Queue>,
     pub(super) place: Place,
     pub(super) receive: oneshot::Receiver<Lease>,
 }
 
-impl Waiting {
+impl QueuePlace {
     pub(super) async fn lease(mut self, patience: Duration) -> Result<Lease, Refused> {
         let end = Instant::now() + patience;
         loop {
@@ -48,7 +48,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
         self.queue.lock().line.leave(self.place);
         // A lease that was given at the last moment goes back unused.

@@ -19,13 +19,13 @@ use tokio::{
 };
 
 pub use self::{
-    figures::{Depth, Occupied, Tally},
+    figures::{Depth, Tally, WorkerLoad},
     lease::Lease,
-    share::Noted,
-    work::Done,
+    share::OutcomeSlot,
+    work::RouteWork,
 };
-use self::{lease::Waiting, line::Line, share::Share, work::Work};
-use super::expectations::{Expectations, Expected, Route};
+use self::{lease::QueuePlace, line::Line, share::Share, work::Work};
+use super::expectations::{Expectations, ExpectedTime, Route};
 use crate::{
     support::clock::Micros,
     workers::protocol::{channel::Channel, hang_up::HangUp},
@@ -125,7 +125,7 @@ impl Member {
 
 struct Waiter {
     route: Route,
-    expected: Expected,
+    expected: ExpectedTime,
     again: Option<Again>,
     since: Micros,
     give: oneshot::Sender<Lease>,
@@ -249,7 +249,7 @@ impl Queue {
     }
 
     /// What the workers have done since this was last asked.
-    pub fn work(&self) -> Vec<(WorkerId, Vec<Done>)> {
+    pub fn work(&self) -> Vec<(WorkerId, Vec<RouteWork>)> {
         self.lock().members.iter_mut().map(|(id, member)| (*id, member.work.take())).collect()
     }
 
@@ -269,11 +269,11 @@ impl Queue {
     }
 
     /// How many young requests each worker may have, and has.
-    pub fn occupied(&self) -> Vec<Occupied> {
+    pub fn occupied(&self) -> Vec<WorkerLoad> {
         let now = self.now();
         let inner = self.lock();
         let serving = inner.members.iter().filter(|(_, member)| !member.leaving);
-        serving.map(|(id, member)| Occupied { id: *id, limit: member.limit, young: member.young(now) }).collect()
+        serving.map(|(id, member)| WorkerLoad { id: *id, limit: member.limit, young: member.young(now) }).collect()
     }
 
     /// From now on this worker gets no request while it has `limit` of them in hand that are younger than YOUNG.
@@ -323,7 +323,7 @@ impl Queue {
             };
             // Those at the head may wait to be alone, and hold back nobody.
             self.settle(&mut inner, None);
-            Waiting { queue: self.clone(), place, receive }
+            QueuePlace { queue: self.clone(), place, receive }
         };
         receive.lease(patience).await
     }
@@ -334,7 +334,7 @@ impl Queue {
         self: &Arc<Self>,
         inner: &mut Inner,
         route: Route,
-        expected: Expected,
+        expected: ExpectedTime,
         again: Option<Again>,
         now: Micros,
     ) -> Option<Lease> {

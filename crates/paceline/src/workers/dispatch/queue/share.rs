@@ -33,7 +33,7 @@ impl Share {
     }
 
     /// A request was given to this worker. `counts`: not one whose worker has died, which goes to the old side.
-    pub(super) fn given(&mut self, worker: WorkerId, counts: bool, route: Route) -> Noted {
+    pub(super) fn given(&mut self, worker: WorkerId, counts: bool, route: Route) -> OutcomeSlot {
         let canary = self.is_canary(worker);
         if counts {
             // Of what could not be given, one request is made up for.
@@ -42,18 +42,18 @@ impl Share {
         if canary {
             self.owed = self.owed.saturating_sub(WHOLE);
         }
-        Noted { comparison: self.comparison.clone(), canary, route }
+        OutcomeSlot { comparison: self.comparison.clone(), canary, route }
     }
 }
 
 /// Where the end of one request is noted.
-pub struct Noted {
+pub struct OutcomeSlot {
     comparison: Arc<Comparison>,
     canary: bool,
     route: Route,
 }
 
-impl Noted {
+impl OutcomeSlot {
     pub fn note(&self, end: End) {
         self.comparison.note(self.canary, self.route, end);
     }

@@ -282,7 +282,7 @@ fn no_more_requests_of_a_worker_are_young_than_may_be() {
             async move { queue.checkout(PAGE, LONG, None).await.unwrap() }
         });
         tokio::task::yield_now().await;
-        assert_eq!(queue.occupied(), [Occupied { id: 1, limit: 1, young: 1 }]);
+        assert_eq!(queue.occupied(), [WorkerLoad { id: 1, limit: 1, young: 1 }]);
         assert_eq!(queue.depth(), Depth { waiting: 1, idle: 3, busy: 1 });
         queue.limit(1, 2);
         let second = waiting.await.unwrap();

@@ -4,11 +4,11 @@
 use crate::workers::dispatch::expectations::Route;
 
 /// Routes told apart between two readings; a worker rarely answers more of them.
-const MOST: usize = 32;
+const MAX: usize = 32;
 
 /// The requests of one route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Done {
+pub struct RouteWork {
     /// None: of all those that found no place of their own.
     pub route: Option<Route>,
     pub requests: u64,
@@ -17,16 +17,16 @@ pub struct Done {
 }
 
 #[derive(Debug, Default)]
-pub struct Work(Vec<Done>);
+pub struct Work(Vec<RouteWork>);
 
 impl Work {
     pub fn add(&mut self, route: Route, allocated: u32) {
         let mut place = self.0.iter().position(|done| done.route == Some(route));
         if place.is_none() {
-            let route = if self.0.len() < MOST { Some(route) } else { None };
+            let route = if self.0.len() < MAX { Some(route) } else { None };
             place = self.0.iter().position(|done| route.is_none() && done.route.is_none());
             if place.is_none() {
-                self.0.push(Done { route, requests: 0, allocated: 0 });
+                self.0.push(RouteWork { route, requests: 0, allocated: 0 });
                 place = Some(self.0.len() - 1);
             }
         }
@@ -36,7 +36,7 @@ impl Work {
         }
     }
 
-    pub fn take(&mut self) -> Vec<Done> {
+    pub fn take(&mut self) -> Vec<RouteWork> {
         std::mem::take(&mut self.0)
     }
 }
@@ -53,12 +53,12 @@ mod tests {
             work.add(7, 1);
         }
         let all = work.take();
-        assert_eq!(all.len(), MOST + 1);
-        assert_eq!(all[0], Done { route: Some(0), requests: 1, allocated: 10 });
+        assert_eq!(all.len(), MAX + 1);
+        assert_eq!(all[0], RouteWork { route: Some(0), requests: 1, allocated: 10 });
         let seventh = all.iter().find(|done| done.route == Some(7)).unwrap();
         assert_eq!((seventh.requests, seventh.allocated), (101, 110));
         let rest = all.last().unwrap();
-        assert_eq!((rest.route, rest.requests), (None, 100 - MOST as u64));
+        assert_eq!((rest.route, rest.requests), (None, 100 - MAX as u64));
         assert!(work.take().is_empty());
     }
 }
