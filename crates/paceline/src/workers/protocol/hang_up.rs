@@ -30,6 +30,11 @@ impl HangUp {
         }
     }
 
+    /// Whether both end the same channel.
+    pub fn is(&self, other: &HangUp) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Whether that has happened; if not, `waker` is woken when it does.
     pub fn is_done(&self, waker: &Waker) -> bool {
         let mut state = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

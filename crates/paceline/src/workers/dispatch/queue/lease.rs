@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::{
+    runtime::Handle,
     sync::{mpsc, oneshot},
     time::Instant,
 };
@@ -10,6 +11,9 @@ use tokio::{
 use super::{line::Place, share::OutcomeSlot, Complaint, InHand, Queue, Refused, Route, WorkerId, LOOK};
 use crate::workers::protocol::channel::Channel;
 use unix_user::RunAs;
+
+/// How long a thread may take to open a channel in the place of one that has ended or was given away. It does so at once, when it has Ruby's lock.
+const NEXT_CHANNEL: Duration = Duration::from_secs(5);
 
 /// A channel on loan. Dropped without `give_back` or `take`, its worker is reported as broken.
 pub struct Lease {
@@ -91,6 +95,7 @@ impl Lease {
     /// Keeps the channel (a hijack): the worker thread opens a new one.
     pub fn take(mut self) -> Channel {
         let channel = self.channel.take().expect("a lease holds its channel until it is given up");
+        self.await_another(&channel);
         self.queue.end(&self);
         channel
     }
@@ -100,11 +105,26 @@ impl Lease {
         let _ = self.complaints.send((self.worker, complaint));
     }
 
-    /// Gives the lease up without a report: the supervisor already knows that the worker is gone.
+    /// Gives the lease up without a report: the supervisor learns by itself that the worker is gone, or knows what is wrong with it.
     pub fn disarm(&mut self) {
-        if self.channel.take().is_some() {
+        if let Some(channel) = self.channel.take() {
+            self.await_another(&channel);
             self.queue.end(self);
         }
+    }
+
+    /// Reports a worker that lives on without this thread: it has lost its sockets, and would get no request for ever.
+    fn await_another(&self, channel: &Channel) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        let (queue, worker, complaints) = (self.queue.clone(), self.worker, self.complaints.clone());
+        let (thread, ended) = (channel.thread, channel.hang_up());
+        runtime.spawn(async move {
+            tokio::time::sleep(NEXT_CHANNEL).await;
+            if queue.lacks(worker, thread, &ended) {
+                let reason = "its channel has ended, and it opens no other".into();
+                let _ = complaints.send((worker, Complaint::Replace { thread, reason }));
+            }
+        });
     }
 }
 

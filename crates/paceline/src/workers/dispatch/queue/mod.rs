@@ -192,9 +192,21 @@ impl Queue {
         let mut inner = self.lock();
         if let Some(member) = inner.members.get_mut(&worker).filter(|member| !member.leaving) {
             member.hang_ups.insert(channel.thread, channel.hang_up());
+            // A thread has one: what it may have opened before is not listened to any more.
+            member.idle.retain(|idle| idle.thread != channel.thread);
             member.idle.push(channel);
             self.settle(&mut inner, Some(worker));
         }
+    }
+
+    /// Whether a thread of a worker that serves has opened no channel since the one that `ended` belongs to.
+    fn lacks(&self, worker: WorkerId, thread: usize, ended: &HangUp) -> bool {
+        let inner = self.lock();
+        if let Some(successor) = &inner.successor {
+            return successor.lacks(worker, thread, ended);
+        }
+        let member = inner.members.get(&worker).filter(|member| !member.leaving);
+        member.and_then(|member| member.hang_ups.get(&thread)).is_some_and(|last| last.is(ended))
     }
 
     /// Moves the worker to another queue, with its channels: those that are busy follow when they are given back.

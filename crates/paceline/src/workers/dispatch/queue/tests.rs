@@ -118,6 +118,45 @@ fn a_retried_request_takes_no_channel_that_its_dead_worker_left() {
     });
 }
 
+/// As the worker of an application does that has closed its process's sockets.
+#[test]
+fn a_worker_that_opens_no_channel_in_the_place_of_its_last_is_reported() {
+    run(async {
+        let (queue, mut complaints) = queue(10, &[(1, 2), (2, 1)]);
+        let mut first = queue.checkout(PAGE, LONG, None).await.unwrap();
+        let mut second = queue.checkout(PAGE, LONG, None).await.unwrap();
+        assert_eq!((first.worker, second.worker), (1, 2));
+        let thread = first.channel().thread;
+        first.disarm();
+        second.disarm();
+        // One has opened another at once; the other's worker ends.
+        queue.add(1, channel(thread));
+        queue.remove(2);
+        tokio::time::sleep(LONG).await;
+        assert!(complaints.try_recv().is_err());
+
+        let mut lease = queue.checkout(PAGE, LONG, None).await.unwrap();
+        let thread = lease.channel().thread;
+        lease.disarm();
+        tokio::time::sleep(LONG).await;
+        let (worker, complaint) = complaints.try_recv().unwrap();
+        let reason = "its channel has ended, and it opens no other".into();
+        assert_eq!((worker, complaint), (1, Complaint::Replace { thread, reason }));
+        drop(queue.checkout(PAGE, LONG, None).await.unwrap().take());
+        tokio::time::sleep(LONG).await;
+        assert!(complaints.try_recv().is_ok(), "after a hijack, too");
+    });
+}
+
+#[test]
+fn a_thread_has_one_channel() {
+    run(async {
+        let (queue, _complaints) = queue(10, &[(1, 2)]);
+        (0..100).for_each(|_| queue.add(1, channel(1)));
+        assert_eq!(queue.depth(), Depth { waiting: 0, idle: 2, busy: 0 });
+    });
+}
+
 #[test]
 fn the_queue_is_bounded_by_count_and_by_age() {
     run(async {
