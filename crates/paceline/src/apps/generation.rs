@@ -47,6 +47,8 @@ pub struct Worker {
     pub control: ControlWriter,
     pub forked: Instant,
     pub ready: bool,
+    /// Pipes of its outputs that it has sent.
+    pub outputs: usize,
     /// Told to finish; killed at this moment if it has not.
     pub kill_at: Option<Instant>,
     /// Channels that came before the worker was ready.
@@ -352,6 +354,7 @@ impl Generation {
             control,
             forked: Instant::now(),
             ready: false,
+            outputs: 0,
             kill_at: Some(Instant::now() + site.start_timeout),
             early: Vec::new(),
             exit: None,

@@ -28,6 +28,8 @@ use crate::{
 
 /// How long the last frames of a process that has ended are waited for.
 const LAST_FRAMES: Duration = Duration::from_millis(500);
+/// A worker has a standard output and a standard error.
+const OUTPUTS: usize = 2;
 
 impl Actor {
     pub(super) async fn preloader_says(&mut self, number: u64, frame: Raw, fd: Option<OwnedFd>) {
@@ -109,21 +111,28 @@ impl Actor {
         match frame.kind {
             kind::CHANNEL => {
                 let thread = text(0).parse().unwrap_or(0);
+                if !(1..=threads).contains(&thread) {
+                    return;
+                }
                 let Some(Ok(channel)) = fd.map(|fd| Channel::new(fd, thread)) else { return };
                 if let Some(rehearsal) = rehearsal {
                     rehearsal.add(id, channel);
                 } else if worker.ready && phase != Phase::Forking {
                     queue.add(id, channel);
                 } else {
+                    worker.early.retain(|early| early.thread != thread);
                     worker.early.push(channel);
                 }
             }
+            kind::OUTPUT if worker.outputs == OUTPUTS => {}
             kind::OUTPUT => {
+                worker.outputs += 1;
                 let who = format!("{name}.{}", worker.index);
                 if let Some(fd) = fd {
                     let _ = generation.listen_to(who, fd, &events);
                 }
             }
+            kind::READY if worker.ready => {}
             kind::READY => {
                 worker.ready = true;
                 worker.kill_at = None;

@@ -20,6 +20,9 @@ use tokio::{
 
 use super::frame::{self, kind, Raw};
 
+/// Descriptors that may lie here before their frames are taken. The kernel gives those of one message at a time.
+const MAX_DESCRIPTORS: usize = 64;
+
 /// The receiving side.
 pub struct ControlReader {
     socket: OwnedReadHalf,
@@ -100,7 +103,58 @@ impl ControlReader {
                 self.descriptors.extend(descriptors);
             }
         }
+        if self.descriptors.len() > MAX_DESCRIPTORS {
+            let error = frame::Malformed("descriptors came that belong to no frame");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+        }
         self.received.extend_from_slice(&bytes[..count]);
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::IoSlice, os::fd::AsFd};
+
+    use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+
+    use super::*;
+
+    /// Sends bytes, and descriptors with them.
+    fn say(socket: &StdUnixStream, bytes: &[u8], descriptors: usize) {
+        let fds = vec![socket.as_fd(); descriptors];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
+        sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::empty()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_descriptor_belongs_to_its_frame() {
+        let (ours, theirs) = StdUnixStream::pair().unwrap();
+        let (mut reader, _writer) = control(ours).unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        say(&theirs, &[&frame::encode(kind::CHANNEL, |_| {})[..], b"\0"].concat(), 1);
+        say(&theirs, &frame::encode(kind::READY, |_| {}), 0);
+        let (first, fd) = reader.receive().await.unwrap().unwrap();
+        assert_eq!((first.kind, fd.is_some()), (kind::CHANNEL, true));
+        let (second, fd) = reader.receive().await.unwrap().unwrap();
+        assert_eq!((second.kind, fd.is_none()), (kind::READY, true));
+    }
+
+    #[tokio::test]
+    async fn descriptors_that_belong_to_no_frame_are_few() {
+        let (ours, theirs) = StdUnixStream::pair().unwrap();
+        let (mut reader, _writer) = control(ours).unwrap();
+        let mut taken = 0;
+        let error = loop {
+            say(&theirs, &frame::encode(kind::MEMORY, |_| {}), 8);
+            match reader.receive().await {
+                Ok(_) => taken += 8,
+                Err(error) => break error,
+            }
+            assert!(taken <= MAX_DESCRIPTORS);
+        };
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     }
 }
