@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     dechunk::{take_coding, Decoder},
-    response::{header_map, unknown_coding, Unsendable},
+    response::{header_map, status_code, unknown_coding, Unsendable},
 };
 use crate::{
     content::body::ResponseBody,
@@ -40,7 +40,7 @@ pub async fn respond(
         Some((status, pairs)) => (status, pairs, received),
         None => read_head(&mut stream, BytesMut::from(&received[..])).await?,
     };
-    let status = StatusCode::from_u16(status).map_err(|_| Unsendable(format!("status {status}")))?;
+    let status = status_code(status)?;
     let mut headers = header_map(&pairs)?;
     if status == StatusCode::SWITCHING_PROTOCOLS {
         let upgrade = upgrade.ok_or_else(|| Unsendable("101 for a request that asked for no upgrade".into()))?;

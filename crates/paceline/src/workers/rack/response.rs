@@ -47,7 +47,7 @@ pub fn response(
     body: AnswerBody,
     head_only: bool,
 ) -> Result<Response<ResponseBody>, Unsendable> {
-    let status = StatusCode::from_u16(status).map_err(|_| Unsendable(format!("status {status}")))?;
+    let status = status_code(status)?;
     let mut headers = header_map(pairs)?;
     if status.is_informational() {
         return Err(Unsendable(format!("{status} as the last status of a response")));
@@ -98,6 +98,12 @@ pub fn response(
     Ok(response)
 }
 
+/// A status that HTTP knows the class of (RFC 9110 section 15).
+pub fn status_code(status: u16) -> Result<StatusCode, Unsendable> {
+    let known = StatusCode::from_u16(status).ok().filter(|status| status.as_u16() < 600);
+    known.ok_or_else(|| Unsendable(format!("status {status}")))
+}
+
 /// Refuses a transfer coding that the front can't take off.
 pub fn unknown_coding(given: String) -> Unsendable {
     Unsendable(format!("Transfer-Encoding: {given}; the app may use `chunked` alone"))
@@ -146,6 +152,14 @@ mod tests {
     #[test]
     fn a_whole_body_has_its_true_length() {
         assert_eq!(whole(200, &[("content-length", "99")], false).headers()["content-length"], "3");
+    }
+
+    #[test]
+    fn statuses_are_those_of_http() {
+        let status = |status| response(status, &pairs(&[]), AnswerBody::Whole(Bytes::new()), false).is_ok();
+        assert_eq!([0, 99, 100, 199, 200, 599, 600, 999, 1000].map(status), [
+            false, false, false, false, true, true, false, false, false
+        ]);
     }
 
     #[test]
