@@ -112,6 +112,29 @@ class HijackTest < Minitest::Test
 
   def test_a_partial_hijack_of_an_upgrade_speaks_both_ways = assert_echoes("/partial_upgrade")
 
+  def test_a_hijacker_has_the_time_of_any_answer_to_begin
+    dir = app("config.ru" => <<~RUBY, "paceline.toml" => "app_hard_timeout = \"1s\"\n")
+      KEPT = []
+      run(lambda do |env|
+        next [200, {}, [Process.pid.to_s]] if env["PATH_INFO"] == "/other"
+        KEPT << (io = env["rack.hijack"].call)
+        if env["PATH_INFO"] == "/begun"
+          io.write("HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\n\\r\\n")
+          Thread.new { File.read("barrier"); io.write("hello") }
+        end
+        raise "it is lost"
+      end)
+    RUBY
+    gate = barrier(dir)
+    server = serve(dir, "-w", "1", "-t", "1")
+    worker = server.get("/other").body
+    begun = Thread.new { server.get("/begun").body }
+    assert_equal "504", server.get("/kept").code
+    gate.open
+    assert_equal "hello", begun.value, "what has begun has no limit"
+    assert_equal worker, server.get("/other").body
+  end
+
   def test_an_upgrade_nobody_asked_for_is_an_error
     assert_equal "500", server.get("/upgrade").code
     assert_serves

@@ -31,6 +31,7 @@ use crate::{
 };
 use bytes::Bytes;
 use http::{request::Parts, Method, Response, Version};
+use tokio::time::timeout;
 
 /// Why the app gave no response.
 pub enum Failure {
@@ -62,6 +63,9 @@ pub enum RetryRefusal {
     /// Too many have been asked again lately.
     NoneLeft,
 }
+
+/// Where no time-out is set.
+const FOREVER: Duration = Duration::from_secs(365 * 86_400);
 
 /// How often a request is given to another worker that none has read.
 const UNREAD: u32 = 3;
@@ -157,10 +161,12 @@ pub async fn run(
                     .map_err(Failure::Unsendable)
             }
             Answer::Hijacked { head, stream, received } => {
+                // The app may keep the connection and never answer: it has the time that it has for any answer.
+                let time = hard_timeout.filter(|_| head.is_none()).unwrap_or(FOREVER);
                 // On the heap: rare, and larger than all the rest.
-                return Box::pin(hijack::respond(head, stream, received, exchange.upgrade.take()))
-                    .await
-                    .map_err(Failure::Unsendable);
+                let responding = Box::pin(hijack::respond(head, stream, received, exchange.upgrade.take()));
+                let response = timeout(time, responding).await.map_err(|_| Failure::TimedOut)?;
+                return response.map_err(Failure::Unsendable);
             }
             Answer::Raised(error) => return Err(Failure::Raised(error)),
             Answer::TimedOut => {
