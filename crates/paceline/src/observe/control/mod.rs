@@ -17,6 +17,7 @@ pub mod learned;
 mod log;
 mod memory;
 mod observed;
+mod patient;
 mod prometheus;
 mod puma_stats;
 mod purging;
@@ -40,7 +41,7 @@ use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{sync::Semaphore, task::JoinHandle};
 
-use self::web::Web;
+use self::{patient::Patient, web::Web};
 use crate::{
     apps::found::StartableApp,
     config::{self, AppKind, Config},
@@ -246,6 +247,7 @@ async fn accept(listener: tokio::net::UnixListener, server: Arc<Front>, places: 
                 .max_buf_size(64 << 10)
                 .half_close(true);
             // What somebody sends who does not speak HTTP is answered 400 or not at all.
+            let stream = Patient::new(stream, web::UNTAKEN);
             let _ = connection.serve_connection(TokioIo::new(stream), service).await;
             drop(place);
         });

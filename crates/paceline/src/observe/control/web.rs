@@ -36,7 +36,7 @@ const FENCES: [(HeaderName, &str); 5] = [
 ];
 
 /// How long what was sent may stay untaken.
-const UNTAKEN: Duration = Duration::from_secs(30);
+pub const UNTAKEN: Duration = Duration::from_secs(30);
 
 /// The address, and who listens there.
 pub struct Web {
