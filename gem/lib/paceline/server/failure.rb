@@ -39,29 +39,44 @@ module Paceline
 
       # Without the frames of this gem that the app was loaded from.
       def backtrace
-        frames = @error.backtrace || []
+        frames = frames_of(@error)
         first = frames.rindex { |frame| !frame.start_with?(OWN) }
         first ? frames[0..first] : frames
       end
 
       private
 
+      def frames_of(error)
+        Array(error.backtrace).map { |frame| utf8(frame) }
+      rescue Exception # of the app's own class, as below
+        []
+      end
+
       def name(error)
-        error.class.name || error.class.inspect
-      rescue StandardError
+        utf8(error.class.name || error.class.inspect)
+      rescue Exception
         "Exception"
       end
 
       def message_of(error)
         return exit_message(error) if error.is_a?(SystemExit)
-        error.message.to_s
-      rescue StandardError => e
+        utf8(error.message)
+      rescue Exception => e
         "(its message raised #{name(e)})"
+      end
+
+      # A text that can be searched and put beside others, whatever bytes and encoding the app gave it.
+      def utf8(text)
+        text = String.new("#{text}")
+        text.force_encoding(Encoding::UTF_8) if text.encoding == Encoding::BINARY
+        text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace).scrub
+      rescue EncodingError # one that Ruby can't convert
+        text.force_encoding(Encoding::UTF_8).scrub
       end
 
       # `abort("words")` carries its words; a bare `exit` only "exit".
       def exit_message(error)
-        words = error.message.to_s
+        words = utf8(error.message)
         return words unless ["exit", "abort", "", "SystemExit"].include?(words)
         "the application called exit with status #{error.status} while it was starting"
       end
@@ -92,12 +107,14 @@ module Paceline
 
       def cause
         cause = @error.cause
-        cause ? text("#{name(cause)}: #{message_of(cause)}") : ""
+        cause.is_a?(Exception) ? text("#{name(cause)}: #{message_of(cause)}") : ""
+      rescue Exception
+        ""
       end
 
       def detail
-        [detailed, suggestions, bundler, load_path, exit_status].compact.reject(&:empty?).uniq.join("\n")
-      rescue StandardError
+        [detailed, suggestions, bundler, load_path, exit_status].compact.map { |words| utf8(words) }.reject(&:empty?).uniq.join("\n")
+      rescue Exception
         ""
       end
 

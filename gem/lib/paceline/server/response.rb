@@ -72,6 +72,7 @@ module Paceline
         return if Native && @body.instance_of?(Array) && respond_at_once
         headers = @headers.encode(@app_headers)
         hijack = @headers.hijack
+      raise InvalidResponse, "rack.hijack #{hijack.class}, which has no call" unless hijack.nil? || hijack.respond_to?(:call)
         if hijack && @env["rack.hijack?"]
           raw(headers) { |io| hijack.call(io) }
         elsif @status == 101 && callable?
@@ -217,8 +218,12 @@ module Paceline
         @flagged ? Frames::BUSY : 0
       end
 
+      # What the app has made of the env is no reason to leave a request without an answer.
       def callbacks(name)
-        @env[name] || NO_CALLBACKS
+        list = @env[name]
+        list.is_a?(Array) ? list : NO_CALLBACKS
+      rescue Exception
+        NO_CALLBACKS
       end
 
       def fail_with(error)
@@ -243,7 +248,7 @@ module Paceline
         words = Failure.new(error, step: "request", root: @channel.worker.root).report
         errors.write("#{@env["REQUEST_METHOD"]} #{@env["PATH_INFO"]}: ".b << words)
         errors.flush
-      rescue StandardError
+      rescue Exception # of an object that the app has put there
         nil
       end
 
