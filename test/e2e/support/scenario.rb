@@ -59,10 +59,13 @@ module Scenario
     Array(@servers).each(&:kill)
     Array(@folders).each { |dir| FileUtils.rm_rf(dir) }
     unless passed? || skipped?
-      Array(@servers).each { |server| warn "--- what the server printed (#{name})\n#{server.output}\n---" }
+      Array(@servers).each { |server| warn "--- what the server printed (#{name})\n#{shown(server.output)}\n---" }
     end
     Array(@servers).each(&:forget)
   end
+
+  # Of what a server printed, what a test that fails shows.
+  def shown(output) = output
 
   # Repeats the block until it is true; for things that have no event to wait for (a process that goes away).
   def eventually(what = "the condition", within: PATIENCE)

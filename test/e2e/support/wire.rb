@@ -14,20 +14,23 @@ module Wire
 
   # The next response on the socket. `to`: the request's method.
   def response(io, to: "GET")
-    head = head(io)
-    return head if to == "HEAD" || head.status < 200 || [204, 304].include?(head.status)
+    head(io).tap { |head| head.body = body(io, head, to: to) }
+  end
+
+  # The body that comes after `head`.
+  def body(io, head, to: "GET")
+    return "" if to == "HEAD" || head.status < 200 || [204, 304].include?(head.status)
     if head["transfer-encoding"]
       head.chunks = []
       while (chunk = chunk(io))
         head.chunks << chunk
       end
-      head.body = head.chunks.join
+      head.chunks.join
     elsif (length = head["content-length"])
-      head.body = exactly(io, Integer(length, 10))
+      exactly(io, Integer(length, 10))
     else
-      head.body = io.read
+      io.read
     end
-    head
   end
 
   # Line and fields alone.
