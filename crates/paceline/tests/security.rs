@@ -42,7 +42,8 @@ fn named(code: &str) -> Option<(&str, Vec<&str>)> {
 
 /// Whether a test of this name is written there: in Ruby, in Rust, or once for each store of sessions.
 fn has_test(text: &str, name: &str) -> bool {
-    let begins = [format!("def {name}"), format!("fn {name}("), format!("on_each(\"{name}\")")];
+    let begins =
+        [format!("def {name}"), format!("fn {name}("), format!("async fn {name}("), format!("on_each(\"{name}\")")];
     text.lines().any(|line| {
         let line = line.trim_start();
         begins.iter().any(|begin| {

@@ -157,9 +157,10 @@ mod tests {
     #[test]
     fn statuses_are_those_of_http() {
         let status = |status| response(status, &pairs(&[]), AnswerBody::Whole(Bytes::new()), false).is_ok();
-        assert_eq!([0, 99, 100, 199, 200, 599, 600, 999, 1000].map(status), [
-            false, false, false, false, true, true, false, false, false
-        ]);
+        assert_eq!(
+            [0, 99, 100, 199, 200, 599, 600, 999, 1000].map(status),
+            [false, false, false, false, true, true, false, false, false]
+        );
     }
 
     #[test]
