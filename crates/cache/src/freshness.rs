@@ -14,11 +14,23 @@ use crate::{
 /// (Section 4.2.2: "a typical setting of this fraction might be 10%".)
 const LONGEST_HEURISTIC: Millis = 86_400_000;
 
-/// When a request was sent and its response came, by this machine's clock.
+/// A response of a time that is further ahead than this was stored while the clock was wrong: nobody knows how old it is.
+const AHEAD: Millis = 60_000;
+
+/// When a request was sent and its response came, by a clock that is never set: ages are differences of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchanged {
     pub request_time: Millis,
     pub response_time: Millis,
+    /// `response_time` by the time of day, which dates in fields are compared to.
+    pub date: Millis,
+}
+
+impl Exchanged {
+    /// Where the time of day has never been set.
+    pub const fn by_one_clock(request_time: Millis, response_time: Millis) -> Exchanged {
+        Exchanged { request_time, response_time, date: response_time }
+    }
 }
 
 /// All that has to do with time, worked out once when a response is stored.
@@ -70,6 +82,9 @@ impl Freshness {
 
     /// `current_age` of section 4.2.3.
     pub fn age(&self, now: Millis) -> Millis {
+        if self.response_time > now.saturating_add(AHEAD) {
+            return FOREVER;
+        }
         self.initial_age.saturating_add(now.saturating_sub(self.response_time)).min(FOREVER)
     }
 
@@ -101,12 +116,12 @@ fn explicit_lifetime(headers: &HeaderMap, policy: &Policy, at: Exchanged) -> Opt
     }
     // Not a date, or several: "a cache recipient MUST interpret invalid date formats as in the past" (5.3).
     let expires = date_in(headers, header::EXPIRES).unwrap_or(0);
-    let date = date_in(headers, header::DATE).unwrap_or(at.response_time);
+    let date = date_in(headers, header::DATE).unwrap_or(at.date);
     Some(expires.saturating_sub(date).min(FOREVER))
 }
 
 fn heuristic_lifetime(headers: &HeaderMap, at: Exchanged) -> Millis {
-    let date = date_in(headers, header::DATE).unwrap_or(at.response_time);
+    let date = date_in(headers, header::DATE).unwrap_or(at.date);
     let Some(modified) = date_in(headers, header::LAST_MODIFIED) else { return 0 };
     (date.saturating_sub(modified) / 10).min(LONGEST_HEURISTIC)
 }
@@ -118,8 +133,8 @@ pub fn is_heuristically_cacheable(status: StatusCode) -> bool {
 
 /// Section 4.2.3.
 fn initial_age(headers: &HeaderMap, at: Exchanged) -> Millis {
-    let date = date_in(headers, header::DATE).unwrap_or(at.response_time);
-    let apparent_age = at.response_time.saturating_sub(date);
+    let date = date_in(headers, header::DATE).unwrap_or(at.date);
+    let apparent_age = at.date.saturating_sub(date);
     let response_delay = at.response_time.saturating_sub(at.request_time);
     let corrected_age = age_value(headers).saturating_add(response_delay);
     // Dates count whole seconds: less than one is no age.
@@ -152,7 +167,7 @@ mod tests {
     const NOW: Millis = 1_577_836_800_000;
 
     fn of(lines: &[(&'static str, &'static str)]) -> Freshness {
-        with(200, lines, Exchanged { request_time: NOW, response_time: NOW })
+        with(200, lines, Exchanged::by_one_clock(NOW, NOW))
     }
 
     fn with(status: u16, lines: &[(&'static str, &'static str)], at: Exchanged) -> Freshness {
@@ -189,16 +204,32 @@ mod tests {
 
     #[test]
     fn age_grows_from_the_greater_of_clock_and_field() {
-        let at = Exchanged { request_time: NOW + 3_000, response_time: NOW + 5_000 };
+        let at = Exchanged::by_one_clock(NOW + 3_000, NOW + 5_000);
         assert_eq!(with(200, &[DATE], at).initial_age, 5_000, "apparent_age");
         assert_eq!(with(200, &[DATE, ("age", "10")], at).initial_age, 12_000, "age_value and response_delay");
         assert_eq!(with(200, &[DATE, ("age", "10")], at).age(NOW + 6_000), 13_000);
     }
 
+    /// The clock of ages is an hour behind the time of day, which has been set.
+    #[test]
+    fn dates_are_compared_to_the_time_of_day_and_ages_to_their_own_clock() {
+        let at = Exchanged { request_time: NOW - 3_600_000, response_time: NOW - 3_600_000, date: NOW };
+        let read = with(200, &[("expires", "Wed, 01 Jan 2020 00:01:00 GMT")], at);
+        assert_eq!((read.lifetime, read.initial_age), (60_000, 0));
+        assert_eq!(with(200, &[DATE], Exchanged { date: NOW + 5_000, ..at }).initial_age, 5_000);
+        assert_eq!(read.age(NOW - 3_599_000), 1_000);
+    }
+
+    #[test]
+    fn what_is_of_a_time_to_come_is_as_old_as_can_be() {
+        let read = of(&[DATE, ("cache-control", "max-age=86400")]);
+        assert_eq!([0, AHEAD, AHEAD + 1].map(|ahead| read.age(NOW - ahead)), [0, 0, FOREVER]);
+    }
+
     #[test]
     fn guesses() {
         let modified = ("last-modified", "Tue, 31 Dec 2019 23:58:20 GMT");
-        let at = Exchanged { request_time: NOW, response_time: NOW };
+        let at = Exchanged::by_one_clock(NOW, NOW);
         for (status, lifetime) in [(200, 10_000), (404, 10_000), (302, 0), (503, 0)] {
             let read = with(status, &[DATE, modified], at);
             assert_eq!((read.lifetime, read.heuristic), (lifetime, true), "{status}");

@@ -65,7 +65,7 @@ mod tests {
         let answer = Response::builder().header("cache-control", cache_control).header("cdn-cache-control", "no-store");
         let mut answer = answer.body(()).unwrap().into_parts().0;
         answer.headers = response(&answer.headers);
-        let at = Exchanged { request_time: 0, response_time: 0 };
+        let at = Exchanged::by_one_clock(0, 0);
         storable(&asked, &answer, at, 0).ok().map(|storable| storable.freshness.lifetime)
     }
 

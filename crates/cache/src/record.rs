@@ -297,7 +297,7 @@ mod tests {
             .unwrap()
             .into_parts()
             .0;
-        let at = Exchanged { request_time: 1_577_836_800_000, response_time: 1_577_836_801_234 };
+        let at = Exchanged::by_one_clock(1_577_836_800_000, 1_577_836_801_234);
         let storable = storable(&request, &parts, at, 0).unwrap();
         Arc::new(Stored::new("http://h/a".into(), parts.status, storable, content, &["three".into()]))
     }

@@ -91,7 +91,7 @@ mod tests {
         let request = Request::builder().uri("/").body(()).unwrap().into_parts().0;
         let response =
             Response::builder().header("cache-control", told).header("etag", "\"a\"").body(()).unwrap().into_parts().0;
-        let at = Exchanged { request_time: NOW, response_time: NOW };
+        let at = Exchanged::by_one_clock(NOW, NOW);
         let storable = storable(&request, &response, at, 0).unwrap();
         Arc::new(Stored::new("http://a/".into(), response.status, storable, Content::Whole(Bytes::new()), &[]))
     }

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
     use http::{Request, Response};
 
-    const AT: Exchanged = Exchanged { request_time: 1_577_836_800_000, response_time: 1_577_836_800_000 };
+    const AT: Exchanged = Exchanged::by_one_clock(1_577_836_800_000, 1_577_836_800_000);
 
     type Lines<'a> = &'a [(&'static str, &'static str)];
 

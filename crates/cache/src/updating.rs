@@ -120,8 +120,8 @@ mod tests {
     use bytes::Bytes;
     use http::{HeaderValue, Request, Response, StatusCode};
 
-    const AT: Exchanged = Exchanged { request_time: 1_577_836_800_000, response_time: 1_577_836_800_000 };
-    const LATER: Exchanged = Exchanged { request_time: 1_577_836_900_000, response_time: 1_577_836_900_000 };
+    const AT: Exchanged = Exchanged::by_one_clock(1_577_836_800_000, 1_577_836_800_000);
+    const LATER: Exchanged = Exchanged::by_one_clock(1_577_836_900_000, 1_577_836_900_000);
 
     type Lines<'a> = &'a [(&'static str, &'static str)];
 

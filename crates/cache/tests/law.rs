@@ -488,7 +488,7 @@ fn one_exchange(seed: u64, met: &mut Met) {
     let (told_one, asked_one) = (told(&mut dice), asked(&mut dice));
     let (head, request) = (head_of(&mut dice, &told_one), request_of(&mut dice, &asked_one));
     let request_time = NOON * 1000 + dice.roll(2000);
-    let at = Exchanged { request_time, response_time: request_time + dice.roll(3) * dice.roll(4000) };
+    let at = Exchanged::by_one_clock(request_time, request_time + dice.roll(3) * dice.roll(4000));
     let case = format!("seed {seed}\n{asked_one:?}\n{told_one:?}\n{:?}\n{:?}\n{at:?}", request.headers, head.headers);
 
     let may = model::may_store(&asked_one, &told_one);
@@ -540,7 +540,7 @@ fn one_update(dice: &mut Dice, old: &Told, stored: &Stored, case: &str, met: &mu
     let newer = Told { status: 304, etag: old.etag && newer.etag, ..newer };
     let head = head_of(dice, &newer);
     let request_time = stored.freshness.response_time + 10_000;
-    let at = Exchanged { request_time, response_time: request_time + dice.roll(2) * 700 };
+    let at = Exchanged::by_one_clock(request_time, request_time + dice.roll(2) * 700);
     let merged = Told {
         status: old.status,
         cache_control: newer.cache_control.clone().or(old.cache_control.clone()),

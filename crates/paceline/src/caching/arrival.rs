@@ -21,6 +21,7 @@ use http_body::Body;
 
 use super::{
     answer::{self, dated, Answering},
+    exchanged,
     flight::{Attended, Fetch, Fetched, Flight, Share},
     invalidation::target_of,
     keeping::{Keeping, Kin},
@@ -92,7 +93,7 @@ impl SiteCache {
         let less = asked.headers.len() != head.headers.len() || validated;
         let Began { request_time, began, moment } = self.begin();
         let Fetched { response, exchange } = fetch(asked, exchange).await;
-        let asked_for = Asked { at: Exchanged { request_time, response_time: now() }, began, moment, validated, less };
+        let asked_for = Asked { at: exchanged(request_time), began, moment, validated, less };
         let response = self.arrived(&mut wanted, &head, response, &asked_for, &mut leading);
         Fetched { response, exchange }
     }
@@ -105,7 +106,7 @@ impl SiteCache {
         response: Response<ResponseBody>,
         began: Began,
     ) -> Response<ResponseBody> {
-        let at = Exchanged { request_time: began.request_time, response_time: now() };
+        let at = exchanged(began.request_time);
         let asked = Asked { at, began: began.began, moment: began.moment, validated: false, less: false };
         let mut leading = Leading { cache: self.clone(), flight: None };
         let response = self.arrived(&mut wanted, head, response, &asked, &mut leading);
@@ -301,7 +302,7 @@ impl SiteCache {
         asked: &Asked,
         leading: &mut Leading,
     ) -> Response<ResponseBody> {
-        dated(&mut storable.headers, asked.at.response_time);
+        dated(&mut storable.headers, asked.at.date);
         self.learn_search(wanted, &parts.headers);
         targeted::consume(&mut parts.headers);
         let range = match parts.status {

@@ -33,10 +33,10 @@ use std::{
         Arc, Mutex, PoisonError, RwLock,
     },
     thread::JoinHandle,
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use cache::{
+    freshness::Exchanged,
     key::KeyMaker,
     search::NoVarySearch,
     status::{CacheStatus, Forward},
@@ -47,7 +47,7 @@ use cache::{
 };
 use http::{HeaderName, HeaderValue, Response};
 
-use crate::{content::body::ResponseBody, observe::log::Log};
+use crate::{content::body::ResponseBody, observe::log::Log, support::clock};
 
 pub use advice::warnings;
 pub use cookie_file::CookieFile;
@@ -245,9 +245,13 @@ impl SiteCache {
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
-/// Milliseconds since the Unix epoch.
 fn now() -> Millis {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as Millis)
+    clock::age_millis()
+}
+
+/// A response has come to a request that was sent at `request_time`.
+fn exchanged(request_time: Millis) -> Exchanged {
+    Exchanged { request_time, response_time: now(), date: clock::unix_millis() }
 }
 
 /// Keys whose answers could not be stored: for a while nobody waits there for somebody else's answer. A table of fixed size in

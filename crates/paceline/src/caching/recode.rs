@@ -53,7 +53,7 @@ mod tests {
         let request = Request::builder().uri("/").body(()).unwrap().into_parts().0;
         let build = lines.iter().fold(Response::builder(), |build, (name, value)| build.header(*name, *value));
         let response = build.header("cache-control", "max-age=9").body(()).unwrap().into_parts().0;
-        let at = Exchanged { request_time: 0, response_time: 0 };
+        let at = Exchanged::by_one_clock(0, 0);
         identity(&storable(&request, &response, at, 0).unwrap(), body, most)
     }
 

@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -24,6 +24,8 @@ use cache::{
 };
 use http::{header, request, response, Method, StatusCode};
 use tokio::{sync::watch, time::Instant};
+
+use crate::support::clock;
 
 /// For so long calls for something that was not to be kept don't wait for each other.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -71,7 +73,7 @@ impl Drop for Flight {
 }
 
 fn now() -> Millis {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as Millis)
+    clock::age_millis()
 }
 
 impl CallCache {
@@ -162,7 +164,7 @@ impl CallCache {
         asked.headers = private::request(&head.headers);
         let mut said = answer.clone();
         said.headers = private::response(&answer.headers);
-        let at = Exchanged { request_time: question.sent, response_time: now() };
+        let at = Exchanged { request_time: question.sent, response_time: now(), date: clock::unix_millis() };
         let length = answer.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let fits = length.is_none_or(|length: u64| length <= self.object);
         let stored = storable(&asked, &said, at, 0).ok().filter(|_| head.method == Method::GET && fits);
@@ -217,7 +219,7 @@ impl CallCache {
         if !is_meant(stored, &answer.headers) {
             return None;
         }
-        let at = Exchanged { request_time: question.sent, response_time: now() };
+        let at = Exchanged { request_time: question.sent, response_time: now(), date: clock::unix_millis() };
         let mut newer = freshened(stored, &private::response(&answer.headers), at, 0).ok()?;
         if newer.freshness.heuristic {
             newer.freshness.lifetime = 0;

@@ -50,7 +50,7 @@ fn page(url: &str, tags: &str, body: Vec<u8>) -> Arc<Kept> {
     let request = Request::builder().uri("/").body(()).unwrap().into_parts().0;
     let response = Response::builder().header("cache-control", "max-age=60").header("cache-tag", tags);
     let response = response.body(()).unwrap().into_parts().0;
-    let at = Exchanged { request_time: 1_577_836_800_000, response_time: 1_577_836_800_000 };
+    let at = Exchanged::by_one_clock(1_577_836_800_000, 1_577_836_800_000);
     let storable = storable(&request, &response, at, 0).unwrap();
     let stored = Stored::new(url.into(), response.status, storable, Content::Whole(body.into()), &[]);
     Arc::new(Kept::Response(Arc::new(stored)))
