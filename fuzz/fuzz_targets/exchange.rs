@@ -19,7 +19,7 @@ use bytes::Bytes;
 use http::{header, Request, Response, Uri, Version};
 use http_body_util::{BodyExt, Empty};
 use http_guard::{
-    guard::{Guarded, Patience},
+    guard::{Guarded, Timeouts},
     strict::{Next, Refusal},
 };
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -96,7 +96,7 @@ fn check(data: &[u8], message: &Message, request: &Seen) {
 /// What a service sees of a connection whose bytes come in these pieces, and which then stays open in silence.
 fn exchange(pieces: &[&[u8]]) -> Vec<Seen> {
     let pieces = pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| piece.to_vec()).collect();
-    let patience = Patience { head: LONG, idle: LONG, body: LONG, body_bytes: 1, write: LONG };
+    let patience = Timeouts { head: LONG, idle: LONG, body: LONG, body_bytes: 1, write: LONG };
     let (stream, talk) = Guarded::new(Pieces(pieces), LIMITS, patience);
     let all = Arc::new(Mutex::new(Vec::<Seen>::new()));
     let service = service_fn(|request: Request<Incoming>| {

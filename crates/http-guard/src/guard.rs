@@ -2,7 +2,7 @@
 //! time, and a client that takes nothing of its answer for too long is let go.
 //!
 //! A message that is refused reaches the parser as a stand-in request of its place in the order, so that the answers to those
-//! before it go out first; `Talk` tells the service what to answer it. Between two messages the parser with its buffers can be
+//! before it go out first; `MessageTracker` tells the service what to answer it. Between two messages the parser with its buffers can be
 //! given up: to it the connection then has ended, and the guard waits for the next message alone. It never makes an answer itself.
 
 use std::{
@@ -22,12 +22,12 @@ use tokio::{
 
 use crate::strict::{BadBody, Follower, Limits, Next, Refusal};
 
-mod talk;
+mod message_tracker;
 #[cfg(test)]
 mod tests;
 
-pub use talk::{Talk, Turn};
-use talk::{CHANGED, KEPT, UNKNOWN};
+pub use message_tracker::{MessageTracker, MessageTurn};
+use message_tracker::{CHANGED, KEPT, UNKNOWN};
 
 /// What the parser reads in place of a refused message. The access log shows it as `"- * HTTP/1.1"`.
 const STAND_IN: &[u8] = b"- * HTTP/1.1\r\nHost: -\r\n\r\n";
@@ -41,7 +41,7 @@ const REST: Duration = Duration::from_millis(200);
 
 /// How long a client may take for what. Each time-out is about progress, never about the whole.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct Timeouts {
     /// From the first byte of a head to its last (408), and from the connection to the first byte.
     pub head: Duration,
     /// Between an answer and the next request.
@@ -66,13 +66,13 @@ enum Mode {
 /// A client's stream, guarded.
 pub struct Guarded<S> {
     stream: S,
-    talk: Arc<Talk>,
+    talk: Arc<MessageTracker>,
     follower: Follower,
     mode: Mode,
     /// Bytes that the parser has not read: found good up to `good`, then not judged to the end.
     held: BytesMut,
     good: usize,
-    patience: Patience,
+    timeouts: Timeouts,
     reading: Waits,
     /// Nobody parses: what comes is kept.
     resting: bool,
@@ -117,8 +117,8 @@ impl Timer {
 }
 
 impl<S> Guarded<S> {
-    pub fn new(stream: S, limits: Limits, patience: Patience) -> (Guarded<S>, Arc<Talk>) {
-        let talk = Arc::<Talk>::default();
+    pub fn new(stream: S, limits: Limits, timeouts: Timeouts) -> (Guarded<S>, Arc<MessageTracker>) {
+        let talk = Arc::<MessageTracker>::default();
         let guarded = Guarded {
             stream,
             talk: talk.clone(),
@@ -126,7 +126,7 @@ impl<S> Guarded<S> {
             mode: Mode::Following,
             held: BytesMut::new(),
             good: 0,
-            patience,
+            timeouts,
             reading: Waits::default(),
             resting: false,
             blocked: None,
@@ -187,10 +187,10 @@ impl<S> Guarded<S> {
     fn due(&mut self, now: Instant) -> Option<(Instant, Due)> {
         let waits = &mut self.reading;
         if self.follower.in_head() {
-            return Some((*waits.head.get_or_insert(now) + self.patience.head, Due::Head));
+            return Some((*waits.head.get_or_insert(now) + self.timeouts.head, Due::Head));
         }
         if self.follower.in_body() {
-            let left = self.patience.body.saturating_sub(waits.body_before);
+            let left = self.timeouts.body.saturating_sub(waits.body_before);
             return Some((*waits.body.get_or_insert(now) + left, Due::Body));
         }
         if self.is_busy() {
@@ -198,12 +198,12 @@ impl<S> Guarded<S> {
             return None;
         }
         let waits = &mut self.reading;
-        let patience = if self.follower.heads() == 0 { self.patience.head } else { self.patience.idle };
+        let timeouts = if self.follower.heads() == 0 { self.timeouts.head } else { self.timeouts.idle };
         let since = *waits.idle.get_or_insert(now);
-        if REST < patience && !self.resting && !waits.restless {
+        if REST < timeouts && !self.resting && !waits.restless {
             return Some((since + REST, Due::Rest));
         }
-        Some((since + patience, Due::Idle))
+        Some((since + timeouts, Due::Idle))
     }
 
     /// Between two messages: something is still to be answered or written.
@@ -237,7 +237,7 @@ impl<S> Guarded<S> {
             return;
         }
         waits.body_bytes = waits.body_bytes.saturating_add(count);
-        if waits.body_bytes >= self.patience.body_bytes {
+        if waits.body_bytes >= self.timeouts.body_bytes {
             (waits.body_before, waits.body_bytes) = (Duration::ZERO, 0);
         }
     }
@@ -411,7 +411,7 @@ impl<S: AsyncWrite + Unpin> Guarded<S> {
         if matches!(self.mode, Mode::Through) {
             return Poll::Pending;
         }
-        let due = *self.blocked.get_or_insert_with(Instant::now) + self.patience.write;
+        let due = *self.blocked.get_or_insert_with(Instant::now) + self.timeouts.write;
         loop {
             ready!(self.writing.poll(cx, due));
             if due <= Instant::now() {

@@ -181,7 +181,7 @@ class CacheCookiesTest < Minitest::Test
   def test_where_there_is_no_folder_for_them_it_is_said
     pages(rule(cookies: ["theme"]), top: "cache_dir = \"paceline.toml\"")
     see(nil, "/login")
-    @server.wait_for(/What is learned of the applications' cookies is lost with the next restart: .*it is no directory/)
+    @server.wait_for(/What is learned of the applications' cookies is lost with the next restart: .*it is not a directory/)
     assert_own("_id=ann")
     again
     # Where none are named nothing has to be learned first.

@@ -111,6 +111,8 @@ class UpgradeTest < Minitest::Test
     server, = installed(dir)
     first = %w[/kept/a /kept/b].map { |path| server.get(path).body }
     assert_equal 0, command(dir, "upgrade", "--wait").last
+    # Until then the old one may answer a connection that it has accepted, and it has given its pages away.
+    server.wait_for(OVER)
     again = server.get("/kept/a")
     assert_equal first.first, again.body
     assert_match(/\Apaceline; hit; ttl=/, again["cache-status"])

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::*;
 
-const PATIENCE: Patience = Patience {
+const TIMEOUTS: Timeouts = Timeouts {
     head: Duration::from_secs(30),
     idle: Duration::from_secs(60),
     body: Duration::from_secs(20),
@@ -46,9 +46,9 @@ impl AsyncWrite for Holding {
     }
 }
 
-fn guarded(holds: bool) -> (DuplexStream, Guarded<Holding>, Arc<Talk>) {
+fn guarded(holds: bool) -> (DuplexStream, Guarded<Holding>, Arc<MessageTracker>) {
     let (client, stream) = tokio::io::duplex(4096);
-    let (guarded, talk) = Guarded::new(Holding { stream, holds }, LIMITS, PATIENCE);
+    let (guarded, talk) = Guarded::new(Holding { stream, holds }, LIMITS, TIMEOUTS);
     (client, guarded, talk)
 }
 
@@ -67,7 +67,7 @@ async fn between_two_messages_a_connection_rests_and_wakes() {
         drop(talk.begin());
         let answered = Instant::now();
         assert_eq!(read(&mut guarded).await, b"");
-        assert!(guarded.is_resting() && answered.elapsed() < PATIENCE.idle / 2);
+        assert!(guarded.is_resting() && answered.elapsed() < TIMEOUTS.idle / 2);
         // A head in two pieces, the second of which the next parser waits for.
         client.write_all(b"PUT /").await.unwrap();
         assert!(poll_fn(|cx| guarded.poll_wake(cx)).await);
@@ -79,7 +79,7 @@ async fn between_two_messages_a_connection_rests_and_wakes() {
     let answered = Instant::now();
     assert_eq!(read(&mut guarded).await, b"");
     assert!(!poll_fn(|cx| guarded.poll_wake(cx)).await);
-    assert!(answered.elapsed().abs_diff(PATIENCE.idle) < Duration::from_secs(1), "{:?}", answered.elapsed());
+    assert!(answered.elapsed().abs_diff(TIMEOUTS.idle) < Duration::from_secs(1), "{:?}", answered.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,14 +10,14 @@ mod incident;
 mod leave;
 mod look;
 mod measure;
+mod memory_limit;
+mod ready_check;
 mod recovery;
 mod refork;
-mod rehearse;
 mod replace;
 pub mod restart;
-mod restrain;
 mod rollback;
-mod size;
+mod scale;
 mod start;
 mod succeed;
 mod switch;
@@ -39,9 +39,6 @@ use self::{
     glance::Glance,
     measure::{MemoryReading, MemorySchedule},
     refork::Refork,
-    rehearse::Rehearsal,
-    restrain::Restraint,
-    size::Size,
     succeed::Succession,
 };
 use super::{
@@ -57,7 +54,10 @@ use super::{
     tuning::TuningEnvironment,
 };
 use crate::{
-    apps::incidents::Incidents,
+    apps::{
+        actor::{memory_limit::Restraint, ready_check::Rehearsal, scale::Size},
+        incidents::Incidents,
+    },
     config::SiteConfig,
     observe::{log::Log, metrics},
     startup_report::{Failure, StartupReport},

@@ -30,7 +30,7 @@ use crate::content::{
 use http_guard::coding::ContentCoding;
 
 /// A stored response, and who gets it.
-pub struct Answering<'a> {
+pub struct StoredAnswer<'a> {
     pub cache: &'a Arc<Cache>,
     pub key: Key,
     pub stored: &'a Arc<Stored>,
@@ -43,8 +43,8 @@ const CONTENT_FIELDS: [HeaderName; 4] =
     [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_LANGUAGE];
 
 /// None: only a part of it is there, and not the one that is wanted.
-pub fn stored(answering: &Answering<'_>) -> Option<Response<ResponseBody>> {
-    let Answering { stored, head, now, .. } = answering;
+pub fn stored(answering: &StoredAnswer<'_>) -> Option<Response<ResponseBody>> {
+    let StoredAnswer { stored, head, now, .. } = answering;
     let validators = validators(stored);
     let mut response = Response::new(ResponseBody::Empty);
     *response.status_mut() = stored.status;
@@ -71,7 +71,8 @@ pub fn stored(answering: &Answering<'_>) -> Option<Response<ResponseBody>> {
         Content::Whole(body) => {
             *response.body_mut() = ResponseBody::Whole(body.clone());
             if !body.is_empty() {
-                let memo = Derived { cache: answering.cache.clone(), key: answering.key, stored: (*stored).clone() };
+                let memo =
+                    DerivedBodies { cache: answering.cache.clone(), key: answering.key, stored: (*stored).clone() };
                 response.extensions_mut().insert(Memo(Arc::new(memo)));
             }
         }
@@ -171,19 +172,19 @@ pub fn dated(headers: &mut HeaderMap, now: Millis) {
 }
 
 /// The bodies that were made of a stored one, kept beside it.
-struct Derived {
+struct DerivedBodies {
     cache: Arc<Cache>,
     key: Key,
     stored: Arc<Stored>,
 }
 
-impl Derived {
+impl DerivedBodies {
     fn key(&self, coding: ContentCoding) -> Key {
         self.cache.keys.derived(self.key, self.stored.version, coding.name())
     }
 }
 
-impl crate::content::compress::CodedBodyStore for Derived {
+impl crate::content::compress::CodedBodyStore for DerivedBodies {
     fn recall(&self, coding: ContentCoding) -> Option<Bytes> {
         match &*self.cache.store.get(self.key(coding))? {
             Kept::Derived { bytes, .. } => Some(bytes.clone()),

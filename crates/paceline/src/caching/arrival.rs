@@ -20,12 +20,12 @@ use http::{header, request::Parts, response, HeaderMap, Method, Response, Status
 use http_body::Body;
 
 use super::{
-    answer::{self, dated, Answering},
+    answer::{self, dated, StoredAnswer},
     exchanged,
-    flight::{Attended, Fetch, Fetched, Flight, Share},
+    flight::{Fetch, Flight, FlightGuard, OriginAnswer, Share},
     invalidation::target_of,
-    keeping::{Keeping, Kin},
-    lookup::Wanted,
+    keeping::{Kin, StoreTask},
+    lookup::CacheRequest,
     now,
     streaming::SharedBody,
     SiteCache,
@@ -41,7 +41,7 @@ const MAX_SEARCHES: usize = 4096;
 
 /// A question as it was put to the origin.
 #[derive(Clone, Copy)]
-struct Asked {
+struct FetchContext {
     at: Exchanged,
     began: Micros,
     moment: Moment,
@@ -52,7 +52,7 @@ struct Asked {
 }
 
 /// When a question to the origin began; see `SiteCache::passed`.
-pub struct Began {
+pub struct FetchStart {
     request_time: u64,
     began: Micros,
     moment: Moment,
@@ -60,14 +60,20 @@ pub struct Began {
 
 impl SiteCache {
     /// Before a request is passed on.
-    pub fn begin(&self) -> Began {
-        Began { request_time: now(), began: clock::now(), moment: self.cache.store.moment() }
+    pub fn begin(&self) -> FetchStart {
+        FetchStart { request_time: now(), began: clock::now(), moment: self.cache.store.moment() }
     }
 
     /// Asks the origin for all who want the same.
-    pub fn lead(self: &Arc<Self>, wanted: Box<Wanted>, head: Parts, exchange: Exchange, fetch: Fetch) -> Attended {
-        let leading = Leading { cache: self.clone(), flight: wanted.flight.clone() };
-        Attended::new(wanted.flight.clone(), async move {
+    pub fn lead(
+        self: &Arc<Self>,
+        wanted: Box<CacheRequest>,
+        head: Parts,
+        exchange: Exchange,
+        fetch: Fetch,
+    ) -> FlightGuard {
+        let leading = FlightLead { cache: self.clone(), flight: wanted.flight.clone() };
+        FlightGuard::new(wanted.flight.clone(), async move {
             let leading = leading;
             leading.cache.clone().ask(wanted, head, exchange, fetch, leading).await
         })
@@ -75,12 +81,12 @@ impl SiteCache {
 
     async fn ask(
         self: Arc<Self>,
-        mut wanted: Box<Wanted>,
+        mut wanted: Box<CacheRequest>,
         head: Parts,
         exchange: Exchange,
         fetch: Fetch,
-        mut leading: Leading,
-    ) -> Fetched {
+        mut leading: FlightLead,
+    ) -> OriginAnswer {
         let mut asked = head.clone();
         let whole = wanted.stored.clone().filter(|_| wanted.has_whole());
         let validated = match &whole {
@@ -91,24 +97,24 @@ impl SiteCache {
             }
         };
         let less = asked.headers.len() != head.headers.len() || validated;
-        let Began { request_time, began, moment } = self.begin();
-        let Fetched { response, exchange } = fetch(asked, exchange).await;
-        let asked_for = Asked { at: exchanged(request_time), began, moment, validated, less };
+        let FetchStart { request_time, began, moment } = self.begin();
+        let OriginAnswer { response, exchange } = fetch(asked, exchange).await;
+        let asked_for = FetchContext { at: exchanged(request_time), began, moment, validated, less };
         let response = self.arrived(&mut wanted, &head, response, &asked_for, &mut leading);
-        Fetched { response, exchange }
+        OriginAnswer { response, exchange }
     }
 
     /// What came of a request that was passed on for itself. When it is there, so is on disk what the request has purged.
     pub async fn passed(
         self: &Arc<Self>,
-        mut wanted: Box<Wanted>,
+        mut wanted: Box<CacheRequest>,
         head: &Parts,
         response: Response<ResponseBody>,
-        began: Began,
+        began: FetchStart,
     ) -> Response<ResponseBody> {
         let at = exchanged(began.request_time);
-        let asked = Asked { at, began: began.began, moment: began.moment, validated: false, less: false };
-        let mut leading = Leading { cache: self.clone(), flight: None };
+        let asked = FetchContext { at, began: began.began, moment: began.moment, validated: false, less: false };
+        let mut leading = FlightLead { cache: self.clone(), flight: None };
         let response = self.arrived(&mut wanted, head, response, &asked, &mut leading);
         for purged in wanted.purging.drain(..) {
             // A thread that is gone purges nothing; it has said why.
@@ -119,11 +125,11 @@ impl SiteCache {
 
     fn arrived(
         self: &Arc<Self>,
-        wanted: &mut Wanted,
+        wanted: &mut CacheRequest,
         head: &Parts,
         response: Response<ResponseBody>,
-        asked: &Asked,
-        leading: &mut Leading,
+        asked: &FetchContext,
+        leading: &mut FlightLead,
     ) -> Response<ResponseBody> {
         let (mut parts, body) = response.into_parts();
         if !self.settings.rules.is_empty() {
@@ -194,10 +200,10 @@ impl SiteCache {
     /// By the owner's rule, if there is one for the path; else by what request and response say.
     fn decide(
         &self,
-        wanted: &Wanted,
+        wanted: &CacheRequest,
         head: &Parts,
         parts: &response::Parts,
-        asked: &Asked,
+        asked: &FetchContext,
     ) -> Result<Storable, Reason> {
         let (at, began) = (asked.at, asked.began);
         let Some((rule, visitor)) = self.rule_of(wanted).zip(wanted.visitor) else {
@@ -226,7 +232,7 @@ impl SiteCache {
     }
 
     /// It says that it may not be stored: then what is stored in its place is outdated, and nobody waits for its like.
-    fn not_stored(&self, wanted: &Wanted, head: &Parts, parts: &response::Parts, reason: Reason) {
+    fn not_stored(&self, wanted: &CacheRequest, head: &Parts, parts: &response::Parts, reason: Reason) {
         if head.method != Method::GET || !wanted.storable || parts.status.is_server_error() {
             return;
         }
@@ -246,12 +252,12 @@ impl SiteCache {
     /// 304: what is stored is good for another while.
     fn still_good(
         self: &Arc<Self>,
-        wanted: &mut Wanted,
+        wanted: &mut CacheRequest,
         head: &Parts,
         stored: &Arc<Stored>,
         parts: response::Parts,
-        asked: &Asked,
-        leading: &mut Leading,
+        asked: &FetchContext,
+        leading: &mut FlightLead,
     ) -> Response<ResponseBody> {
         wanted.status.forward_status = Some(304);
         let renewed = match self.rule_of(wanted) {
@@ -282,7 +288,7 @@ impl SiteCache {
             }
         };
         leading.land();
-        let answering = Answering { cache: &self.cache, key, stored: &current, head, now: now() };
+        let answering = StoredAnswer { cache: &self.cache, key, stored: &current, head, now: now() };
         let status = wanted.status;
         let mut response = answer::stored(&answering).unwrap_or_else(|| Response::new(ResponseBody::Empty));
         if parts.headers.contains_key(header::SET_COOKIE) {
@@ -295,12 +301,12 @@ impl SiteCache {
 
     fn store_and_give(
         self: &Arc<Self>,
-        wanted: &mut Wanted,
+        wanted: &mut CacheRequest,
         head: &Parts,
         (mut parts, body): (response::Parts, ResponseBody),
         mut storable: Storable,
-        asked: &Asked,
-        leading: &mut Leading,
+        asked: &FetchContext,
+        leading: &mut FlightLead,
     ) -> Response<ResponseBody> {
         dated(&mut storable.headers, asked.at.date);
         self.learn_search(wanted, &parts.headers);
@@ -322,7 +328,7 @@ impl SiteCache {
         if wanted.visitor.is_none() && parts.headers.contains_key(header::SET_COOKIE) {
             self.learn_stored(&parts.headers, &wanted.path);
         }
-        let keeping = Keeping {
+        let keeping = StoreTask {
             cache: self.clone(),
             wanted: Kin::of(wanted),
             request: head.headers.clone(),
@@ -347,7 +353,7 @@ impl SiteCache {
                 }
                 let given = || {
                     let stored = &kept.response;
-                    answer::stored(&Answering { cache: &self.cache, key: kept.key, stored, head, now: now() })
+                    answer::stored(&StoredAnswer { cache: &self.cache, key: kept.key, stored, head, now: now() })
                 };
                 let less = asked.less.then(given).flatten().map(|mut response| {
                     response.headers_mut().remove(header::AGE);
@@ -366,7 +372,7 @@ impl SiteCache {
             Err(body) => {
                 let length = body.size_hint().exact();
                 let (head_of_it, key) = keeping.announced(&storable);
-                let completed: super::streaming::Completed = Box::new(move |bytes| {
+                let completed: super::streaming::StoreWhole = Box::new(move |bytes| {
                     Some(keeping.keep(storable, bytes)).filter(|kept| kept.stored.is_ok()).map(|kept| kept.response)
                 });
                 let landing = leading.take();
@@ -385,7 +391,7 @@ impl SiteCache {
     }
 
     /// Gives it to those who wait, if it is fresh: what has to be validated for each request is nobody else's.
-    fn offer(&self, wanted: &Wanted, stored: Arc<Stored>, variant: Key, body: Option<Arc<SharedBody>>) {
+    fn offer(&self, wanted: &CacheRequest, stored: Arc<Stored>, variant: Key, body: Option<Arc<SharedBody>>) {
         if stored.is_fresh(now()) && !stored.freshness.no_cache && stored.status != StatusCode::PARTIAL_CONTENT {
             self.share(wanted, Share { stored, instead_of: None, body, primary: wanted.primary, variant });
         } else if wanted.flight.is_some() {
@@ -393,12 +399,12 @@ impl SiteCache {
         }
     }
 
-    fn tags(&self, wanted: &Wanted) -> Vec<Arc<str>> {
+    fn tags(&self, wanted: &CacheRequest) -> Vec<Arc<str>> {
         wanted.visitor.and_then(|visitor| visitor.tag()).into_iter().collect()
     }
 
     /// Which parameters of the path's queries do not matter; the response is kept under what is left of them.
-    fn learn_search(&self, wanted: &mut Wanted, headers: &HeaderMap) {
+    fn learn_search(&self, wanted: &mut CacheRequest, headers: &HeaderMap) {
         let Some((path, _)) = wanted.url.split_once('?') else { return };
         let Some(said) = NoVarySearch::of(headers) else { return };
         let origin = groups::origin(&wanted.url).len();
@@ -437,23 +443,23 @@ fn own_fields(response: &mut Response<ResponseBody>, told: &HeaderMap) {
 }
 
 /// A question that others may wait for: they are let go when this is dropped, whatever happens.
-struct Leading {
+struct FlightLead {
     cache: Arc<SiteCache>,
     flight: Option<Arc<Flight>>,
 }
 
-impl Leading {
+impl FlightLead {
     fn land(&mut self) {
         self.cache.landed(self.flight.take().as_ref());
     }
 
     /// For who goes on with it.
-    fn take(&mut self) -> Leading {
-        Leading { cache: self.cache.clone(), flight: self.flight.take() }
+    fn take(&mut self) -> FlightLead {
+        FlightLead { cache: self.cache.clone(), flight: self.flight.take() }
     }
 }
 
-impl Drop for Leading {
+impl Drop for FlightLead {
     fn drop(&mut self) {
         self.land();
     }

@@ -20,8 +20,8 @@ use http::{request::Parts, Response};
 use tokio::{runtime::Handle, sync::watch};
 
 use super::{
-    answer::{self, Answering},
-    lookup::Wanted,
+    answer::{self, StoredAnswer},
+    lookup::CacheRequest,
     now,
     streaming::SharedBody,
     SiteCache,
@@ -29,13 +29,13 @@ use super::{
 use crate::{content::body::ResponseBody, request::exchange::Exchange};
 
 /// What the origin answered, and the exchange it was asked in.
-pub struct Fetched {
+pub struct OriginAnswer {
     pub response: Response<ResponseBody>,
     pub exchange: Exchange,
 }
 
 /// How the origin is asked. A failure is an answer too: with a status from 500 on.
-pub type Fetch = Arc<dyn Fn(Parts, Exchange) -> Pin<Box<dyn Future<Output = Fetched> + Send>> + Send + Sync>;
+pub type Fetch = Arc<dyn Fn(Parts, Exchange) -> Pin<Box<dyn Future<Output = OriginAnswer> + Send>> + Send + Sync>;
 
 /// A question to the origin that others wait for.
 pub struct Flight {
@@ -81,7 +81,7 @@ impl Flights {
 
     /// The question that `wanted` may wait for. What was asked before a change (an unsafe request, a purge) answers nobody who
     /// asks after it.
-    pub fn find(&self, wanted: &Wanted, store: &Store<Kept>) -> Option<Arc<Flight>> {
+    pub fn find(&self, wanted: &CacheRequest, store: &Store<Kept>) -> Option<Arc<Flight>> {
         let flight = self.shard(wanted.key).get(&wanted.key).cloned()?;
         let own = wanted.visitor.and_then(|visitor| visitor.tag());
         if store.may_be_purged_since(flight.began, &wanted.url, own.as_deref()) {
@@ -92,7 +92,7 @@ impl Flights {
     }
 
     /// Makes the request the one that asks. Some: another does already.
-    pub fn lead(&self, wanted: &mut Wanted, store: &Store<Kept>) -> Option<Arc<Flight>> {
+    pub fn lead(&self, wanted: &mut CacheRequest, store: &Store<Kept>) -> Option<Arc<Flight>> {
         let began = store.moment();
         let mut shard = self.shard(wanted.key);
         if let Some(flight) = shard.get(&wanted.key) {
@@ -115,7 +115,7 @@ impl Flights {
 
 impl SiteCache {
     /// The others may have it. It stays open for more until `landed`.
-    pub(super) fn share(&self, wanted: &Wanted, share: Share) {
+    pub(super) fn share(&self, wanted: &CacheRequest, share: Share) {
         if let Some(flight) = &wanted.flight {
             flight.phase.send_replace(Phase::Shared(Arc::new(share)));
         }
@@ -139,7 +139,7 @@ impl SiteCache {
     pub async fn join(
         self: &Arc<Self>,
         flight: Arc<Flight>,
-        wanted: &mut Wanted,
+        wanted: &mut CacheRequest,
         head: &Parts,
     ) -> Option<Response<ResponseBody>> {
         let mut phase = flight.phase.subscribe();
@@ -161,14 +161,14 @@ impl SiteCache {
             status.ttl = Some(reusing::ttl(&share.stored, now()));
             (status.forward_status, status.detail) = (Some(failed), Some("stale-if-error"));
         }
-        let answering = Answering { cache: &self.cache, key: variant, stored: &share.stored, head, now: now() };
+        let answering = StoredAnswer { cache: &self.cache, key: variant, stored: &share.stored, head, now: now() };
         let mut response = match &share.body {
             None => answer::stored(&answering)?,
             Some(body) => {
                 if asks_for_less(head) {
                     // What is wanted of it is known when it is there.
                     let stored = body.whole().await?;
-                    let answering = Answering { stored: &stored, ..answering };
+                    let answering = StoredAnswer { stored: &stored, ..answering };
                     answer::stored(&answering)?
                 } else {
                     let mut response = answer::stored(&answering)?;
@@ -192,21 +192,24 @@ fn asks_for_less(head: &Parts) -> bool {
 }
 
 /// A question that is asked to its end as long as anybody waits for the answer, whoever has asked it.
-pub struct Attended {
-    asking: Option<Pin<Box<dyn Future<Output = Fetched> + Send>>>,
+pub struct FlightGuard {
+    asking: Option<Pin<Box<dyn Future<Output = OriginAnswer> + Send>>>,
     flight: Option<Arc<Flight>>,
 }
 
-impl Attended {
-    pub fn new(flight: Option<Arc<Flight>>, asking: impl Future<Output = Fetched> + Send + 'static) -> Attended {
-        Attended { asking: Some(Box::pin(asking)), flight }
+impl FlightGuard {
+    pub fn new(
+        flight: Option<Arc<Flight>>,
+        asking: impl Future<Output = OriginAnswer> + Send + 'static,
+    ) -> FlightGuard {
+        FlightGuard { asking: Some(Box::pin(asking)), flight }
     }
 }
 
-impl Future for Attended {
-    type Output = Fetched;
+impl Future for FlightGuard {
+    type Output = OriginAnswer;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Fetched> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<OriginAnswer> {
         let Some(asking) = &mut self.asking else { return Poll::Pending };
         let fetched = std::task::ready!(asking.as_mut().poll(cx));
         self.asking = None;
@@ -214,7 +217,7 @@ impl Future for Attended {
     }
 }
 
-impl Drop for Attended {
+impl Drop for FlightGuard {
     fn drop(&mut self) {
         // Whoever comes from now on finds that it is over, and asks for himself.
         let awaited = self.flight.take().is_some_and(|flight| flight.phase.receiver_count() > 0);

@@ -14,11 +14,11 @@ use cache::{
 };
 use http::{request::Parts, response, StatusCode};
 
-use super::{lookup::Wanted, Purge, SiteCache};
+use super::{lookup::CacheRequest, Purge, SiteCache};
 
 impl SiteCache {
     /// An answer to HEAD speaks of what is stored for GET, too.
-    pub(super) fn heard(&self, wanted: &mut Wanted, parts: &response::Parts, at: Exchanged) {
+    pub(super) fn heard(&self, wanted: &mut CacheRequest, parts: &response::Parts, at: Exchanged) {
         let Some(stored) = &wanted.stored else { return };
         if self.rule_of(wanted).is_some() || parts.status == StatusCode::NOT_MODIFIED {
             return;
@@ -35,7 +35,7 @@ impl SiteCache {
     }
 
     /// Something was changed (RFC 9111 section 4.4).
-    pub(super) fn invalidate(&self, wanted: &mut Wanted, head: &Parts, parts: &response::Parts) {
+    pub(super) fn invalidate(&self, wanted: &mut CacheRequest, head: &Parts, parts: &response::Parts) {
         if !self.settings.rules.is_empty() {
             self.changed(head, &parts.headers);
         }

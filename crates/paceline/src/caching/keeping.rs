@@ -13,7 +13,7 @@ use cache::{
 };
 use http::{header, HeaderMap, StatusCode};
 
-use super::{lookup::Wanted, recode, SiteCache};
+use super::{lookup::CacheRequest, recode, SiteCache};
 
 impl SiteCache {
     /// Puts it where requests like this one look. `own`: it is one visitor's, by an owner's rule.
@@ -61,7 +61,7 @@ pub struct Kin {
 }
 
 impl Kin {
-    pub fn of(wanted: &Wanted) -> Kin {
+    pub fn of(wanted: &CacheRequest) -> Kin {
         Kin {
             url: wanted.url.clone(),
             primary: wanted.primary,
@@ -72,7 +72,7 @@ impl Kin {
 }
 
 /// All that is needed to keep a response once its body is whole.
-pub struct Keeping {
+pub struct StoreTask {
     pub cache: Arc<SiteCache>,
     pub wanted: Kin,
     pub request: HeaderMap,
@@ -90,7 +90,7 @@ pub struct KeptOne {
     pub stored: Result<(), Reason>,
 }
 
-impl Keeping {
+impl StoreTask {
     /// The head of it, for those who get the body as it comes.
     pub fn announced(&self, storable: &Storable) -> (Arc<Stored>, Key) {
         let content = Content::Whole(Bytes::new());

@@ -19,8 +19,8 @@ use cache::{
 use http::{header, request::Parts, HeaderMap, HeaderName, Method, Response};
 
 use super::{
-    answer::{self, Answering},
-    disk::Purged,
+    answer::{self, StoredAnswer},
+    disk::PurgeDone,
     flight::Flight,
     now,
     sessions::Visitor,
@@ -30,25 +30,25 @@ use crate::{content::body::ResponseBody, request::exchange::Exchange};
 use http_guard::host;
 
 /// What is to be done with a request.
-pub enum Looked {
-    Answer(Response<ResponseBody>),
+pub enum Lookup {
+    Hit(Response<ResponseBody>),
     /// Answered by a stale response, which is to be validated now (RFC 5861 section 3).
-    Refresh(Response<ResponseBody>, Box<Wanted>),
+    StaleWhileRevalidate(Response<ResponseBody>, Box<CacheRequest>),
     /// The origin is to be asked, for all who want the same.
-    Lead(Box<Wanted>),
+    Fetch(Box<CacheRequest>),
     /// Somebody has asked the origin for it.
-    Join(Arc<Flight>, Box<Wanted>),
+    Collapsed(Arc<Flight>, Box<CacheRequest>),
     /// The origin is to be asked for this request alone.
-    Pass(Box<Wanted>),
+    Bypass(Box<CacheRequest>),
     /// Memory has nothing, but the disk may have something. To be looked for there (`recall`), and then again.
-    Absent(Box<Wanted>),
+    DiskLookup(Box<CacheRequest>),
 }
 
-impl Looked {
+impl Lookup {
     /// The answer, if it can go out as it is. (A template of a page can't.)
     pub fn answer_as_it_is(&mut self) -> Option<Response<ResponseBody>> {
         match self {
-            Looked::Answer(response) if !response.headers().contains_key(targeted::SURROGATE_CONTROL) => {
+            Lookup::Hit(response) if !response.headers().contains_key(targeted::SURROGATE_CONTROL) => {
                 Some(std::mem::replace(response, Response::new(ResponseBody::Empty)))
             }
             _ => None,
@@ -57,7 +57,7 @@ impl Looked {
 }
 
 /// A request, and what the cache knows of its target.
-pub struct Wanted {
+pub struct CacheRequest {
     pub(super) url: Arc<str>,
     /// The key of the target.
     pub(super) primary: Key,
@@ -79,10 +79,10 @@ pub struct Wanted {
     pub(super) path: String,
     pub(super) flight: Option<Arc<Flight>>,
     /// What the request has purged, until it is so on disk.
-    pub(super) purging: Vec<Purged>,
+    pub(super) purging: Vec<PurgeDone>,
 }
 
-impl Wanted {
+impl CacheRequest {
     /// The origin is not to be asked at all (only-if-cached).
     pub fn only_if_cached(&self) -> bool {
         self.wishes.only_if_cached
@@ -90,7 +90,7 @@ impl Wanted {
 }
 
 /// What is under a target's keys.
-struct Found {
+struct StoredTarget {
     key: Key,
     directory: Option<Arc<Kept>>,
     stored: Option<Arc<Stored>>,
@@ -98,16 +98,16 @@ struct Found {
 
 impl SiteCache {
     /// Looks for what answers the request. `body`: it has one.
-    pub fn look(self: &Arc<Self>, head: &Parts, body: bool, exchange: &Exchange) -> Looked {
+    pub fn look(self: &Arc<Self>, head: &Parts, body: bool, exchange: &Exchange) -> Lookup {
         self.look_for(head, body, exchange, self.cache.may_recall())
     }
 
-    /// Looks once more, after `Looked::Absent`, which does not come again.
-    pub fn look_again(self: &Arc<Self>, head: &Parts, body: bool, exchange: &Exchange) -> Looked {
+    /// Looks once more, after `Lookup::DiskLookup`, which does not come again.
+    pub fn look_again(self: &Arc<Self>, head: &Parts, body: bool, exchange: &Exchange) -> Lookup {
         self.look_for(head, body, exchange, false)
     }
 
-    fn look_for(self: &Arc<Self>, head: &Parts, body: bool, exchange: &Exchange, may_recall: bool) -> Looked {
+    fn look_for(self: &Arc<Self>, head: &Parts, body: bool, exchange: &Exchange, may_recall: bool) -> Lookup {
         let now = now();
         let path = head.uri.path();
         let is_read = [Method::GET, Method::HEAD].contains(&head.method);
@@ -130,9 +130,9 @@ impl SiteCache {
             true => RequestDirectives { no_store: false, ..RequestDirectives::default() },
             false => RequestDirectives::default(),
         };
-        let wanted = |status: CacheStatus, found: Option<Found>| {
-            let found = found.unwrap_or(Found { key: primary, directory: None, stored: None });
-            Box::new(Wanted {
+        let wanted = |status: CacheStatus, found: Option<StoredTarget>| {
+            let found = found.unwrap_or(StoredTarget { key: primary, directory: None, stored: None });
+            Box::new(CacheRequest {
                 url: target.url().into(),
                 primary,
                 key: found.key,
@@ -154,25 +154,25 @@ impl SiteCache {
             let storable =
                 is_read && !body && !head.headers.contains_key(header::UPGRADE) || head.method == Method::POST;
             let storable = storable && !own && !takes_back(&head.headers);
-            return Looked::Pass(Box::new(Wanted { storable, ..*wanted(forward, None) }));
+            return Lookup::Bypass(Box::new(CacheRequest { storable, ..*wanted(forward, None) }));
         }
         if let Some(rule) = self.rule(path).filter(|_| own) {
             self.warn_of_unnamed(rule, &head.headers);
-            return Looked::Pass(wanted(CacheStatus::bypass(Reason::Cookies), None));
+            return Lookup::Bypass(wanted(CacheStatus::bypass(Reason::Cookies), None));
         }
 
         let found = self.find(primary, &head.headers);
         let absent = found.stored.is_none() && visitor.is_none();
         if absent && may_recall && !self.cache.uncacheable.knows(found.key, now) {
             let forward = CacheStatus::forward(Forward::UriMiss);
-            return Looked::Absent(Box::new(Wanted { storable: true, ..*wanted(forward, Some(found)) }));
+            return Lookup::DiskLookup(Box::new(CacheRequest { storable: true, ..*wanted(forward, Some(found)) }));
         }
         let miss = if found.directory.is_some() { Forward::VaryMiss } else { Forward::UriMiss };
         let mut forward = CacheStatus::forward(miss);
         if let Some(stored) = &found.stored {
             let means = reusing::judge(stored, &wishes, now);
             let mut status = CacheStatus::hit(reusing::ttl(stored, now));
-            let answering = Answering { cache: &self.cache, key: found.key, stored, head, now };
+            let answering = StoredAnswer { cache: &self.cache, key: found.key, stored, head, now };
             let answer = match means {
                 Use::Fresh | Use::Stale => answer::stored(&answering),
                 Use::WhileRevalidating => {
@@ -192,11 +192,11 @@ impl SiteCache {
                         let mut wanted = wanted(CacheStatus::forward(Forward::Stale), Some(found));
                         (wanted.storable, wanted.shareable) = (true, true);
                         return match self.cache.flights.lead(&mut wanted, &self.cache.store) {
-                            Some(_) => Looked::Answer(response),
-                            None => Looked::Refresh(response, wanted),
+                            Some(_) => Lookup::Hit(response),
+                            None => Lookup::StaleWhileRevalidate(response, wanted),
                         };
                     }
-                    return Looked::Answer(response);
+                    return Lookup::Hit(response);
                 }
                 None if !matches!(means, Use::Validate(_)) => forward = CacheStatus::forward(Forward::Partial),
                 None => {}
@@ -210,36 +210,36 @@ impl SiteCache {
         let conditional =
             [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE].iter().any(|name| head.headers.contains_key(name));
         if head.method == Method::HEAD || wanted.wishes.no_store || wanted.wishes.only_if_cached {
-            return Looked::Pass(wanted);
+            return Lookup::Bypass(wanted);
         }
         if self.cache.uncacheable.knows(wanted.key, now) && wanted.stored.is_none() {
             wanted.status.reason = Some(Reason::Uncacheable);
-            return Looked::Pass(wanted);
+            return Lookup::Bypass(wanted);
         }
         // What has to be validated for each request is shared with nobody.
         wanted.shareable = !asks_for_part
             && wanted.stored.as_ref().is_none_or(|stored| !stored.freshness.no_cache && stored.freshness.lifetime > 0);
         if let Some(flight) = wanted.shareable.then(|| self.cache.flights.find(&wanted, &self.cache.store)).flatten() {
-            return Looked::Join(flight, wanted);
+            return Lookup::Collapsed(flight, wanted);
         }
         if (conditional || asks_for_part) && !validates {
-            return Looked::Pass(wanted);
+            return Lookup::Bypass(wanted);
         }
         if wanted.shareable {
             if let Some(flight) = self.cache.flights.lead(&mut wanted, &self.cache.store) {
-                return Looked::Join(flight, wanted);
+                return Lookup::Collapsed(flight, wanted);
             }
         }
-        Looked::Lead(wanted)
+        Lookup::Fetch(wanted)
     }
 
     /// What is stored for a target and the request's nominated fields: of several the latest (RFC 9111 section 4).
-    fn find(&self, primary: Key, request: &HeaderMap) -> Found {
+    fn find(&self, primary: Key, request: &HeaderMap) -> StoredTarget {
         let Some(kept) = self.cache.store.get(primary) else {
-            return Found { key: primary, directory: None, stored: None };
+            return StoredTarget { key: primary, directory: None, stored: None };
         };
         match &*kept {
-            Kept::Response(stored) => Found { key: primary, directory: None, stored: Some(stored.clone()) },
+            Kept::Response(stored) => StoredTarget { key: primary, directory: None, stored: Some(stored.clone()) },
             Kept::Directory(Directory { nominations, .. }) => {
                 let mut best: Option<(Key, Arc<Stored>)> = None;
                 let mut first = None;
@@ -259,9 +259,9 @@ impl SiteCache {
                     Some((key, stored)) => (key, Some(stored)),
                     None => (first.unwrap_or(primary), None),
                 };
-                Found { key, stored, directory: Some(kept) }
+                StoredTarget { key, stored, directory: Some(kept) }
             }
-            _ => Found { key: primary, directory: None, stored: None },
+            _ => StoredTarget { key: primary, directory: None, stored: None },
         }
     }
 
@@ -285,21 +285,21 @@ impl SiteCache {
     }
 
     /// The rule that a request was looked up by.
-    pub(super) fn rule_of(&self, wanted: &Wanted) -> Option<&Rule> {
+    pub(super) fn rule_of(&self, wanted: &CacheRequest) -> Option<&Rule> {
         wanted.visitor.and_then(|_| self.rule(&wanted.path))
     }
 
     /// A stored response for a request that the origin can't answer.
     pub(super) fn stand_in(
         &self,
-        wanted: &Wanted,
+        wanted: &CacheRequest,
         head: &Parts,
         now: Millis,
         status: &mut CacheStatus,
     ) -> Option<Response<ResponseBody>> {
         let stored = wanted.stored.as_ref().filter(|stored| reusing::may_stand_in(stored, &wanted.wishes, now))?;
         status.ttl = Some(reusing::ttl(stored, now));
-        let answering = Answering { cache: &self.cache, key: wanted.key, stored, head, now };
+        let answering = StoredAnswer { cache: &self.cache, key: wanted.key, stored, head, now };
         answer::stored(&answering)
     }
 }
@@ -358,7 +358,7 @@ fn beside(head: &Parts, body: bool) -> Option<CacheStatus> {
     strict.then(|| CacheStatus::forward(Forward::Request))
 }
 
-impl Wanted {
+impl CacheRequest {
     /// Whether a stored response is whole.
     pub(super) fn has_whole(&self) -> bool {
         self.stored.as_ref().is_some_and(|stored| stored.whole().is_some())

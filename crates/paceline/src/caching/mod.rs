@@ -53,9 +53,9 @@ pub use advice::warnings;
 pub use cookie_file::CookieFile;
 pub use counters::{Counters, Missed};
 pub use disk::{Disk, DiskUsage, Say};
-pub use flight::{Fetch, Fetched};
+pub use flight::{Fetch, OriginAnswer};
 pub use learned::{from_json as cookies_from_json, to_json as cookies_to_json, Cookies};
-pub use lookup::{Looked, Wanted};
+pub use lookup::{CacheRequest, Lookup};
 pub use streaming::SharedReader;
 pub use succession::{Relay, Told};
 
@@ -185,7 +185,7 @@ impl Cache {
     }
 
     /// The same without waiting: nothing of it is given any more, and when the second is there it is so on disk, too.
-    fn purge_soon(&self, what: &Purge, how: How) -> (usize, Option<disk::Purged>) {
+    fn purge_soon(&self, what: &Purge, how: How) -> (usize, Option<disk::PurgeDone>) {
         self.relayed(|| Told::Purge(what.clone(), how));
         let Some(disk) = self.disk() else { return (self.purge_memory(what, how), None) };
         let purging = disk.begin_purge(&self.store);

@@ -9,7 +9,7 @@ use cache::{
 };
 use http::HeaderMap;
 
-use super::{Cache, SiteCache, Wanted};
+use super::{Cache, CacheRequest, SiteCache};
 
 impl Cache {
     /// Stores what was asked for at `moment`. `own`: it is one visitor's, by an owner's rule, and stays in memory.
@@ -62,8 +62,8 @@ impl Cache {
 }
 
 impl SiteCache {
-    /// Looks on disk for what is absent (`Looked::Absent`). After that, look again.
-    pub async fn recall(&self, absent: &Wanted, request: &HeaderMap) {
+    /// Looks on disk for what is absent (`Lookup::DiskLookup`). After that, look again.
+    pub async fn recall(&self, absent: &CacheRequest, request: &HeaderMap) {
         let primary = absent.primary;
         let Some(disk) = self.cache.disk() else { return };
         let Ok(turn) = disk.readers().clone().acquire_owned().await else { return };

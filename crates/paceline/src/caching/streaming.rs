@@ -58,7 +58,7 @@ struct Position {
 }
 
 /// Makes the stored response of the whole body, and stores it. None: it is not stored.
-pub type Completed = Box<dyn FnOnce(Bytes) -> Option<Arc<Stored>> + Send>;
+pub type StoreWhole = Box<dyn FnOnce(Bytes) -> Option<Arc<Stored>> + Send>;
 
 impl SharedBody {
     /// Reads `body` to its end, in a task of its own. `most`: bytes that may be kept. `over`: called when it has ended, or can't
@@ -66,7 +66,7 @@ impl SharedBody {
     pub fn start(
         body: ResponseBody,
         most: u64,
-        completed: Completed,
+        completed: StoreWhole,
         over: impl FnOnce() + Send + 'static,
     ) -> Arc<SharedBody> {
         let length = body.size_hint().exact();
@@ -114,7 +114,7 @@ impl SharedBody {
         self: Arc<Self>,
         mut body: ResponseBody,
         most: u64,
-        completed: Completed,
+        completed: StoreWhole,
         over: impl FnOnce() + Send,
     ) {
         let mut over = Some(over);

@@ -205,7 +205,7 @@ pub struct ControlConfig {
 #[derive(Debug, Clone)]
 pub struct ClientLimits {
     pub heads: http_guard::strict::Limits,
-    pub patience: http_guard::guard::Patience,
+    pub timeouts: http_guard::guard::Timeouts,
     /// Connections in all, and from one address. None: no bound.
     pub connections: Option<usize>,
     pub connections_per_address: Option<usize>,

@@ -24,7 +24,7 @@ use crate::{
     request::rate_limit::Rule,
     upstream::Address,
 };
-use http_guard::{guard::Patience, strict::Limits};
+use http_guard::{guard::Timeouts, strict::Limits};
 
 /// The sources of server-wide settings.
 pub struct Sources<'a> {
@@ -221,7 +221,7 @@ pub fn client(view: &View) -> ClientLimits {
             fields_bytes: view.count("max_header_bytes"),
             fields: view.count("max_headers"),
         },
-        patience: Patience {
+        timeouts: Timeouts {
             head: view.time("head_timeout"),
             idle: view.time("keepalive_timeout"),
             body: view.time("body_timeout"),

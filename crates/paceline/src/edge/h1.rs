@@ -33,7 +33,7 @@ use crate::{
     },
 };
 use http_guard::{
-    guard::{Guarded, Talk, Turn},
+    guard::{Guarded, MessageTracker, MessageTurn},
     hop::connection_has,
 };
 
@@ -59,8 +59,8 @@ pub fn serve<S>(
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let (stream, talk) = Guarded::new(stream, server.config.client.heads, server.config.client.patience);
-    let served = ConnectionContext { connection: Arc::new(connection), server, talk, interim: Interim::default() };
+    let (stream, messages) = Guarded::new(stream, server.config.client.heads, server.config.client.timeouts);
+    let served = ConnectionContext { connection: Arc::new(connection), server, messages, interim: Interim::default() };
     let mut stream = Box::new(stream);
     // What is parsed is on the heap, so that an idle connection has no room for it.
     async move {
@@ -109,7 +109,7 @@ impl Drop for Rest {
 struct ConnectionContext {
     connection: Arc<Connection>,
     server: Arc<Front>,
-    talk: Arc<Talk>,
+    messages: Arc<MessageTracker>,
     interim: Interim,
 }
 
@@ -118,7 +118,7 @@ async fn parse<S>(stream: Box<Guarded<S>>, served: ConnectionContext, mut stop: 
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let ConnectionContext { connection, server, talk, interim } = served;
+    let ConnectionContext { connection, server, messages, interim } = served;
     let limits = server.config.client.heads;
     let resting = RestingStream::default();
     let stream =
@@ -126,9 +126,9 @@ where
     let io = TokioIo::new(stream);
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let (server, connection, interim) = (server.clone(), connection.clone(), interim.clone());
-        let (talk, (refusal, turn)) = (talk.clone(), talk.begin());
+        let (messages, (refusal, turn)) = (messages.clone(), messages.begin());
         if is_last(&request) {
-            talk.is_last();
+            messages.is_last();
         }
         let asks_for_another_protocol = request.headers().contains_key(header::UPGRADE);
         let version = request.version();
@@ -143,10 +143,10 @@ where
             let mut response = pipeline::run(server, connection, request, link).await;
             interim.lock().still_sending = response.extensions().get::<LeftUnread>().is_some();
             if asks_for_another_protocol {
-                talk.protocol(response.status() == StatusCode::SWITCHING_PROTOCOLS);
+                messages.protocol(response.status() == StatusCode::SWITCHING_PROTOCOLS);
             }
             if draining.readiness() == Readiness::Draining {
-                tell_to_go(&mut response, &talk);
+                tell_to_go(&mut response, &messages);
             }
             if version == Version::HTTP_10 && says_close(&response) {
                 // Otherwise the parser adds `keep-alive`, which such clients believe.
@@ -178,10 +178,10 @@ where
 
 /// Makes this answer the connection's last, unless the client has sent more already: what it sends ahead of answers it may not
 /// be able to send again.
-fn tell_to_go<B>(response: &mut Response<B>, talk: &Talk) {
-    if response.status() != StatusCode::SWITCHING_PROTOCOLS && !talk.has_more() {
+fn tell_to_go<B>(response: &mut Response<B>, messages: &MessageTracker) {
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS && !messages.has_more() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        talk.is_last();
+        messages.is_last();
     }
 }
 
@@ -201,7 +201,7 @@ type RestingStream<S> = Arc<Mutex<Option<Box<Guarded<S>>>>>;
 /// The body of an answer that is not done until this is dropped.
 struct AnswerBody {
     body: ResponseBody,
-    _turn: Turn,
+    _turn: MessageTurn,
 }
 
 impl Body for AnswerBody {

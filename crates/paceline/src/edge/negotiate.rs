@@ -147,7 +147,7 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let sniffed = h2c || server.config.http2.enabled;
-    let beginning = timeout(server.config.client.patience.head, stream.begins_http2());
+    let beginning = timeout(server.config.client.timeouts.head, stream.begins_http2());
     let found = tokio::select! {
         found = beginning, if sniffed => found,
         _ = stop.closing(), if sniffed => return None,

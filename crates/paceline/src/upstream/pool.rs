@@ -56,12 +56,12 @@ pub struct Connection {
     pub sender: SendRequest<Outgoing>,
     /// It has served a request before this.
     pub reused: bool,
-    talk: Arc<Talk>,
+    talk: Arc<MessageTracker>,
 }
 
 /// What is noted of a connection's bytes.
 #[derive(Default)]
-struct Talk {
+struct MessageTracker {
     /// Something has come since the request began.
     heard: AtomicBool,
     /// Nothing can be sent any more.
@@ -179,7 +179,7 @@ impl Pool {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let talk = Arc::new(Talk::default());
+        let talk = Arc::new(MessageTracker::default());
         let io = TokioIo::new(UploadTracker { stream, talk: talk.clone() });
         let mut builder = http1::Builder::new();
         builder.max_buf_size(BUFFER);
@@ -206,7 +206,7 @@ async fn sweep(pool: Weak<Pool>, thread: ThreadId) {
 /// section 9.6): what it takes no more is thrown away here, so that its answer is still read, or that there is none.
 struct UploadTracker<S> {
     stream: S,
-    talk: Arc<Talk>,
+    talk: Arc<MessageTracker>,
 }
 
 impl<S> UploadTracker<S> {

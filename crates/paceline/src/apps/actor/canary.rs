@@ -6,9 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{rehearse::Rehearsal, Actor, ActorEvent, Event};
+use super::{Actor, ActorEvent, Event};
 use crate::{
     apps::{
+        actor::ready_check::Rehearsal,
         attempts::Outcome,
         canary::{judge, Plan, Verdict},
         generation::{Generation, Phase},

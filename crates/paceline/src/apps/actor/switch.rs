@@ -1,9 +1,10 @@
 //! The moment at which a generation that is ready takes over: it gets every new request; the one before finishes what it has.
 //! It never waits for anything.
 
-use super::{refork::Refork, rehearse::Rehearsal, Actor};
+use super::{refork::Refork, Actor};
 use crate::{
     apps::{
+        actor::ready_check::Rehearsal,
         app::State,
         attempts::Outcome,
         generation::{Generation, Phase},

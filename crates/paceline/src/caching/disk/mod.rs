@@ -59,7 +59,7 @@ pub type Say = Arc<dyn Fn(String) + Send + Sync>;
 pub struct Disk {
     environment: Environment,
     path: PathBuf,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<PendingWrites>,
     wake: Condvar,
     readers: Arc<Semaphore>,
     given_up: AtomicBool,
@@ -103,7 +103,7 @@ pub struct DiskUsage {
 }
 
 /// What the writing thread has yet to do.
-struct Waiting {
+struct PendingWrites {
     jobs: VecDeque<Job>,
     /// Of what is to be written.
     bytes: usize,
@@ -126,12 +126,12 @@ enum Job {
 }
 
 /// A purge that has begun.
-pub struct Purging {
+pub struct PurgeMark {
     number: u64,
 }
 
 /// Tells when a purge is on disk, and how many responses it met.
-pub type Purged = oneshot::Receiver<u64>;
+pub type PurgeDone = oneshot::Receiver<u64>;
 
 impl Disk {
     /// Opens the files in `folder`, at most `size` bytes. `say` is told, in one line each, of what is worth knowing. None: there
@@ -142,7 +142,7 @@ impl Disk {
             Ok((environment, lock)) => Some(Disk {
                 environment,
                 path: folder.join(folder::FILE),
-                waiting: Mutex::new(Waiting {
+                waiting: Mutex::new(PendingWrites {
                     jobs: VecDeque::new(),
                     bytes: 0,
                     changing: HashMap::new(),
@@ -204,16 +204,16 @@ impl Disk {
     }
 
     /// Announces a purge. To be called before memory is purged.
-    pub fn begin_purge(&self, store: &Store<Kept>) -> Purging {
+    pub fn begin_purge(&self, store: &Store<Kept>) -> PurgeMark {
         let mut waiting = self.waiting();
         waiting.purges += 1;
         let number = waiting.purges;
         waiting.purging.insert(number, store.moment());
-        Purging { number }
+        PurgeMark { number }
     }
 
     /// Purges, now that memory has been.
-    pub fn purge(&self, purging: Purging, what: Purge, how: How) -> Purged {
+    pub fn purge(&self, purging: PurgeMark, what: Purge, how: How) -> PurgeDone {
         let (done, purged) = oneshot::channel();
         self.push(Job::Purge { number: purging.number, what, how, done });
         purged
@@ -276,12 +276,12 @@ impl Disk {
         self.wake.notify_all();
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, PendingWrites> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Waiting {
+impl PendingWrites {
     fn touch(&mut self, key: Key) {
         let epoch = &mut self.epochs[key.0 as usize % EPOCHS];
         *epoch = epoch.wrapping_add(1);

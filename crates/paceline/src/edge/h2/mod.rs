@@ -48,18 +48,18 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let limits = server.config.http2.clone();
-    let patience = server.config.client.patience;
+    let timeouts = server.config.client.timeouts;
     let connection = Arc::new(connection);
     let streams = Arc::new(Streams::new(limits.resets));
     let tasks = Tasks::default();
-    let stream = WatchedStream::new(stream, streams.clone(), patience, limits.header_list);
+    let stream = WatchedStream::new(stream, streams.clone(), timeouts, limits.header_list);
     let service = service_fn({
         let (streams, tasks) = (streams.clone(), tasks.clone());
         move |request: Request<Incoming>| {
             let (server, connection, stream) = (server.clone(), connection.clone(), Streams::open(&streams));
             // The time that the body has. In HTTP/1 it is the guard's matter.
             let pace = (!request.body().is_end_stream()).then(|| {
-                let pace = Pace { time: patience.body, bytes: patience.body_bytes };
+                let pace = Pace { time: timeouts.body, bytes: timeouts.body_bytes };
                 Box::new(BodyTimeout::new(pace, stream.clone())) as Box<dyn BodyPace>
             });
             // Early hints would need an informational HEADERS frame, which hyper can't send.
@@ -83,12 +83,12 @@ where
             _ = serving.as_mut() => return,
             _ = streams.flooded.notified() => return,
             _ = stop.told() => break,
-            _ = streams.waiting.notified() => look_at = Some(Instant::now() + patience.write / 4),
+            _ = streams.waiting.notified() => look_at = Some(Instant::now() + timeouts.write / 4),
             _ = sleep_until(look_at.unwrap_or(idle_until)), if look_at.is_some() => {
                 let now = Instant::now();
-                look_at = match streams.look(now, patience.write) {
+                look_at = match streams.look(now, timeouts.write) {
                     StreamCheck::Nothing => None,
-                    StreamCheck::Waiting => Some(now + patience.write / 4),
+                    StreamCheck::Waiting => Some(now + timeouts.write / 4),
                     StreamCheck::Stuck => break,
                 };
             }
@@ -107,7 +107,7 @@ where
     serving.as_mut().graceful_shutdown();
     // Exchanges in hand are finished; a client that then does not go is left.
     while timeout(FAREWELL, serving.as_mut()).await.is_err() {
-        streams.look(Instant::now(), patience.write);
+        streams.look(Instant::now(), timeouts.write);
         if streams.idle_since().is_some_and(|since| since.elapsed() >= FAREWELL) {
             return;
         }

@@ -151,11 +151,11 @@ impl Streams {
         self.pieces.swap(0, Relaxed)
     }
 
-    /// Resets each stream whose client has taken too little of its answer for `patience`. The time in which the socket was
+    /// Resets each stream whose client has taken too little of its answer for `timeouts`. The time in which the socket was
     /// full does not count: then streams wait for each other, and the socket has a time-out of its own. They also wait for
     /// each other where the connection's window is small (RFC 9113 section 5.2): one is excused for a while if together
     /// they got what is asked of all.
-    pub fn look(&self, now: Instant, patience: Duration) -> StreamCheck {
+    pub fn look(&self, now: Instant, timeouts: Duration) -> StreamCheck {
         self.watched.store(false, Relaxed);
         let mut streams: Vec<_> = lock(&self.all).values().filter_map(Weak::upgrade).collect();
         streams.retain(|stream| lock(&stream.taking).waits());
@@ -168,7 +168,7 @@ impl Streams {
                 continue;
             }
             let waited = now.saturating_duration_since(taking.since.unwrap_or(now));
-            if waited.saturating_sub(full.saturating_sub(taking.full_before)) < patience {
+            if waited.saturating_sub(full.saturating_sub(taking.full_before)) < timeouts {
                 found = if found == StreamCheck::Stuck { found } else { StreamCheck::Waiting };
                 continue;
             }
@@ -330,7 +330,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUTS: Duration = Duration::from_secs(60);
 
     #[tokio::test]
     async fn resets_are_counted_for_a_while() {
@@ -349,7 +349,7 @@ mod tests {
     }
 
     fn look(streams: &Streams) -> StreamCheck {
-        streams.look(Instant::now(), PATIENCE)
+        streams.look(Instant::now(), TIMEOUTS)
     }
 
     #[tokio::test(start_paused = true)]
@@ -362,12 +362,12 @@ mod tests {
         stuck.handed_over();
         assert!(timeout(Duration::from_millis(1), streams.waiting.notified()).await.is_ok());
         for quarter in 0..3 {
-            advance(PATIENCE / 4).await;
+            advance(TIMEOUTS / 4).await;
             slow.taken(if quarter == 1 { 1024 } else { 0 });
             drip.taken(10);
             assert_eq!(look(&streams), StreamCheck::Waiting);
         }
-        advance(PATIENCE / 4).await;
+        advance(TIMEOUTS / 4).await;
         slow.taken(1024);
         assert_eq!(look(&streams), StreamCheck::Stuck);
         assert!(timeout(Duration::from_millis(1), drip.left.notified()).await.is_ok());
@@ -387,12 +387,12 @@ mod tests {
         [&one, &other].iter().for_each(|stream| stream.handed_out(1 << 20));
         for _ in 0..EXCUSES {
             other.taken(2048);
-            advance(PATIENCE).await;
+            advance(TIMEOUTS).await;
             assert_eq!(look(&streams), StreamCheck::Waiting);
             assert!(streams.idle_since().is_none() && !lock(&one.taking).given_up);
         }
         other.taken(2048);
-        advance(PATIENCE).await;
+        advance(TIMEOUTS).await;
         look(&streams);
         assert!(lock(&one.taking).given_up);
     }
@@ -403,12 +403,12 @@ mod tests {
         let stream = Streams::open(&streams);
         stream.handed_out(5000);
         streams.socket_is_full(true);
-        advance(PATIENCE * 2).await;
+        advance(TIMEOUTS * 2).await;
         assert_eq!(look(&streams), StreamCheck::Waiting);
         streams.socket_is_full(false);
-        advance(PATIENCE / 2).await;
+        advance(TIMEOUTS / 2).await;
         assert_eq!(look(&streams), StreamCheck::Waiting);
-        advance(PATIENCE / 2).await;
+        advance(TIMEOUTS / 2).await;
         assert_eq!(look(&streams), StreamCheck::Nothing);
         assert!(streams.idle_since().is_some());
     }

@@ -24,7 +24,7 @@ use super::{
     frames::{Allowance, Follower},
     streams::Streams,
 };
-use http_guard::guard::Patience;
+use http_guard::guard::Timeouts;
 
 /// TLS does not tell what the socket takes of the last bytes it was given, so these may take this many times as long.
 const FLUSHES: u32 = 4;
@@ -33,7 +33,7 @@ const FLUSHES: u32 = 4;
 pub struct WatchedStream<S> {
     stream: S,
     streams: Arc<Streams>,
-    patience: Patience,
+    timeouts: Timeouts,
     header_list: u32,
     follower: Follower,
     allowance: Allowance,
@@ -71,12 +71,12 @@ impl Timer {
 }
 
 impl<S> WatchedStream<S> {
-    pub fn new(stream: S, streams: Arc<Streams>, patience: Patience, header_list: u32) -> WatchedStream<S> {
+    pub fn new(stream: S, streams: Arc<Streams>, timeouts: Timeouts, header_list: u32) -> WatchedStream<S> {
         let born = Instant::now();
         WatchedStream {
             stream,
             streams,
-            patience,
+            timeouts,
             header_list,
             follower: Follower::default(),
             allowance: Allowance::default(),
@@ -151,7 +151,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
                 continue;
             }
             let Some((_, since)) = this.begun else { return Poll::Pending };
-            ready!(this.reading.poll(cx, since + this.patience.head));
+            ready!(this.reading.poll(cx, since + this.timeouts.head));
             if !this.follower.at_boundary() {
                 // Amid a frame nothing can stand in.
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
@@ -163,7 +163,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
 
 impl<S: AsyncWrite + Unpin> WatchedStream<S> {
     /// Lets a write wait no longer than it may.
-    fn timed<T>(&mut self, cx: &mut Context<'_>, done: Poll<io::Result<T>>, patience: Duration) -> Poll<io::Result<T>> {
+    fn timed<T>(&mut self, cx: &mut Context<'_>, done: Poll<io::Result<T>>, timeouts: Duration) -> Poll<io::Result<T>> {
         if done.is_ready() {
             if self.blocked.take().is_some() {
                 self.streams.socket_is_full(false);
@@ -174,7 +174,7 @@ impl<S: AsyncWrite + Unpin> WatchedStream<S> {
             self.streams.socket_is_full(true);
         }
         let since = *self.blocked.get_or_insert_with(Instant::now);
-        ready!(self.writing.poll(cx, since + patience));
+        ready!(self.writing.poll(cx, since + timeouts));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
@@ -182,7 +182,7 @@ impl<S: AsyncWrite + Unpin> WatchedStream<S> {
         if let Poll::Ready(Ok(count)) = &written {
             self.allowance.written(*count);
         }
-        self.timed(cx, written, self.patience.write)
+        self.timed(cx, written, self.timeouts.write)
     }
 }
 
@@ -210,12 +210,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let flushed = Pin::new(&mut this.stream).poll_flush(cx);
-        this.timed(cx, flushed, this.patience.write * FLUSHES)
+        this.timed(cx, flushed, this.timeouts.write * FLUSHES)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let shut = Pin::new(&mut this.stream).poll_shutdown(cx);
-        this.timed(cx, shut, this.patience.write * FLUSHES)
+        this.timed(cx, shut, this.timeouts.write * FLUSHES)
     }
 }

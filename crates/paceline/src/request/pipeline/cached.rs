@@ -8,7 +8,7 @@ use http::{request::Parts, Response, StatusCode};
 
 use super::origin::{self, has_body};
 use crate::{
-    caching::{Fetch, Fetched, Looked, SiteCache},
+    caching::{Fetch, Lookup, OriginAnswer, SiteCache},
     content::body::ResponseBody,
     observe::in_flight::{Listed, Step},
     request::{errors, exchange::Exchange, incoming::Arriving, route::Site},
@@ -20,35 +20,35 @@ pub async fn answer(
     site: &Arc<Site>,
     cache: &Arc<SiteCache>,
     head: &Parts,
-    (body, mut looked): (Option<Arriving>, Looked),
+    (body, mut looked): (Option<Arriving>, Lookup),
     exchange: &mut Exchange,
 ) -> Response<ResponseBody> {
-    if let Looked::Absent(absent) = &looked {
+    if let Lookup::DiskLookup(absent) = &looked {
         cache.recall(absent, &head.headers).await;
         looked = cache.look_again(head, has_body(body.as_ref()), exchange);
     }
     let wanted = match looked {
-        Looked::Answer(response) => return response,
-        Looked::Refresh(response, wanted) => {
+        Lookup::Hit(response) => return response,
+        Lookup::StaleWhileRevalidate(response, wanted) => {
             // In nobody's name: who asked has had his answer.
             let unattended = Exchange { hints: None, live: Listed::default(), ..exchange.branch() };
             tokio::spawn(cache.lead(wanted, head.clone(), unattended, fetch(site)));
             return response;
         }
-        Looked::Lead(wanted) => {
+        Lookup::Fetch(wanted) => {
             let asking = cache.lead(wanted, head.clone(), exchange.branch(), fetch(site));
-            let Fetched { response, exchange: branch } = asking.await;
+            let OriginAnswer { response, exchange: branch } = asking.await;
             exchange.join(branch);
             return response;
         }
-        Looked::Join(flight, mut wanted) => {
+        Lookup::Collapsed(flight, mut wanted) => {
             exchange.live.step(Step::Waiting, clock::now());
             match cache.join(flight, &mut wanted, head).await {
                 Some(response) => return response,
                 None => wanted,
             }
         }
-        Looked::Pass(wanted) | Looked::Absent(wanted) => wanted,
+        Lookup::Bypass(wanted) | Lookup::DiskLookup(wanted) => wanted,
     };
     if wanted.only_if_cached() {
         let sentence = "This page is not in the cache, and no other was asked for.";
@@ -68,7 +68,7 @@ fn fetch(site: &Arc<Site>) -> Fetch {
         let site = site.clone();
         Box::pin(async move {
             let response = origin::ask(&site, &head, None, &mut exchange).await;
-            Fetched { response, exchange }
+            OriginAnswer { response, exchange }
         })
     })
 }

@@ -22,7 +22,7 @@ use http::{header, request::Parts, Method, Request, Response, StatusCode, Versio
 use hyper::body::Incoming;
 
 use crate::{
-    caching::Looked,
+    caching::Lookup,
     content::{body::ResponseBody, compress, fragments},
     edge::acme::http_01,
     front::Front,
@@ -189,7 +189,7 @@ async fn answer(
     site: &Arc<Site>,
     head: &Parts,
     body: Arriving,
-    lookup: Option<Looked>,
+    lookup: Option<Lookup>,
     exchange: &mut Exchange,
 ) -> Step<Response<ResponseBody>> {
     rate_limit(site, head, exchange, exchange.timeline.head_read)?;
@@ -231,7 +231,7 @@ async fn page(
     site: &Arc<Site>,
     head: &Parts,
     body: Option<Arriving>,
-    lookup: Option<Looked>,
+    lookup: Option<Lookup>,
     exchange: &mut Exchange,
 ) -> Step<Response<ResponseBody>> {
     let Some(cache) = &site.cache else { return Err(origin::ask(site, head, body, exchange).await) };

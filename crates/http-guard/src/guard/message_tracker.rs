@@ -12,7 +12,7 @@ use crate::strict::Refusal;
 
 /// What guard and service tell each other.
 #[derive(Debug, Default)]
-pub struct Talk {
+pub struct MessageTracker {
     /// Requests that the service has seen, and those whose answers are done.
     seen: AtomicU64,
     /// Heads that have come whole.
@@ -30,12 +30,12 @@ pub(crate) const UNKNOWN: u8 = 0;
 pub(crate) const KEPT: u8 = 1;
 pub(crate) const CHANGED: u8 = 2;
 
-impl Talk {
+impl MessageTracker {
     /// The service has got a request: whether it stands for a refused message. The turn ends when it is dropped.
-    pub fn begin(self: &Arc<Talk>) -> (Option<Refusal>, Turn) {
+    pub fn begin(self: &Arc<MessageTracker>) -> (Option<Refusal>, MessageTurn) {
         let number = self.seen.fetch_add(1, SeqCst);
         let refusal = self.refused.get().filter(|(refused, _)| *refused == number).map(|(_, refusal)| *refusal);
-        (refusal, Turn(self.clone()))
+        (refusal, MessageTurn(self.clone()))
     }
 
     /// The answer to a request for another protocol is known.
@@ -62,9 +62,9 @@ impl Talk {
 
 /// A request whose answer is not done.
 #[derive(Debug)]
-pub struct Turn(Arc<Talk>);
+pub struct MessageTurn(Arc<MessageTracker>);
 
-impl Drop for Turn {
+impl Drop for MessageTurn {
     fn drop(&mut self) {
         self.0.done.fetch_add(1, SeqCst);
     }
