@@ -61,6 +61,8 @@ pub struct Front {
     /// What the dashboard shows.
     pub samples: Samples,
     pub began: SystemTime,
+    /// The same, for how long it has run.
+    pub up_since: Instant,
     /// What their processes call.
     pub egress: Arc<egress::Sites>,
     /// What was said of requests that open connections by themselves.

@@ -4,13 +4,18 @@
 use std::{
     io,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        atomic::{AtomicU64, Ordering::Relaxed},
+        Arc,
+    },
     task::{ready, Context, Poll},
+    time::{Duration, UNIX_EPOCH},
 };
 
 use bytes::Bytes;
-use http::{request::Parts, HeaderValue, Response};
+use http::{header, request::Parts, HeaderValue, Response};
 use http_body::{Body, Frame, SizeHint};
+use httpdate::fmt_http_date;
 
 use crate::{
     content::{body::ResponseBody, compress},
@@ -57,6 +62,10 @@ pub fn send(mut response: Response<ResponseBody>, mut guard: ExchangeGuard, mann
         http2_message::answer(&mut response, manner.web_socket);
     }
 
+    if let Some(date) = date_after_setback(clock::unix_seconds() as u64) {
+        response.headers_mut().entry(header::DATE).or_insert(date);
+    }
+
     let exchange = &mut guard.exchange;
     exchange.timeline.first_byte = clock::now();
     exchange.live.step(Step::Sending, exchange.timeline.first_byte);
@@ -80,6 +89,18 @@ pub fn send(mut response: Response<ResponseBody>, mut guard: ExchangeGuard, mann
         }
     }
     response.map(|body| ResponseBody::stream(LoggedBody { body, guard }))
+}
+
+/// The date at `second` (Unix time), if the clock has been set back: hyper writes the latest second that it has seen until that is past.
+fn date_after_setback(second: u64) -> Option<HeaderValue> {
+    static LATEST: AtomicU64 = AtomicU64::new(0);
+    let latest = LATEST.load(Relaxed);
+    if second > latest {
+        LATEST.store(second, Relaxed);
+    }
+    // Two threads may look around the turn of a second.
+    let set_back = second + 1 < latest;
+    set_back.then(|| fmt_http_date(UNIX_EPOCH + Duration::from_secs(second)).try_into().ok()).flatten()
 }
 
 /// Counts and logs an exchange that is over.

@@ -185,6 +185,7 @@ async fn supervise(
         incidents,
         samples: Default::default(),
         began: SystemTime::now(),
+        up_since: Instant::now(),
         egress: Arc::default(),
         outbound_advice: Arc::default(),
         tracer,

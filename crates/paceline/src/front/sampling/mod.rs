@@ -121,7 +121,9 @@ async fn look(server: &Front) {
     }
     seen.overviews = overviews;
     let incidents = server.incidents.all();
-    let from = seen.marked;
+    // The clock may have been set back.
+    let from = if seen.marked > now { now - EACH.as_secs_f64() } else { seen.marked };
+    seen.marked = from;
     for incident in incidents.iter().filter(|incident| incident.last > from) {
         let mark =
             Mark { at: incident.last, kind: MarkKind::Incident, label: label(incident), what: incident.what.clone() };

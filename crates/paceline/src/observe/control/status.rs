@@ -1,7 +1,7 @@
 //! How the server stands: Puma's statistics, and beside them each site with its generations, its queue and what it answered.
 //! It never changes anything.
 
-use std::{sync::Arc, time::SystemTime};
+use std::sync::Arc;
 
 use serde_json::{json, Map, Value};
 
@@ -22,7 +22,7 @@ pub async fn of_server(server: Arc<Front>) -> JsonResult {
     let ours = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
-        "uptime": SystemTime::now().duration_since(server.began).map_or(0, |since| since.as_secs()),
+        "uptime": server.up_since.elapsed().as_secs(),
         "readiness": readiness(server.readiness()),
         "connections": { "open": server.connections.open(), "accepted": accepted, "turned_away": refused },
         "in_hand": EXCHANGES.all().len(),
