@@ -4,7 +4,11 @@
 
 use http::{header, HeaderMap, Method};
 use libfuzzer_sys::fuzz_target;
-use paceline::content::static_files::{conditional::{Precondition, Validators, evaluate, if_range_holds, revalidate}, entity_tag::{EntityTag, TagCondition}, ranges::{RangeDecision, content_range, decide}};
+use paceline::content::static_files::{
+    conditional::{evaluate, if_range_holds, revalidate, Precondition, Validators},
+    entity_tag::{EntityTag, TagCondition},
+    ranges::{content_range, decide, RangeDecision},
+};
 use paceline_fuzz::fields;
 
 fuzz_target!(|data: &[u8]| {

@@ -6,7 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
 use libfuzzer_sys::fuzz_target;
-use paceline::{config::TrustedProxies, request::{exchange::{Client, Connection}, forwarded::client}};
+use paceline::{
+    config::TrustedProxies,
+    request::{
+        exchange::{Client, Connection},
+        forwarded::client,
+    },
+};
 use paceline_fuzz::fields;
 
 const OTHERS: [&str; 6] =

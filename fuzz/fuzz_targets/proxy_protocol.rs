@@ -12,7 +12,10 @@ use std::{
 };
 
 use libfuzzer_sys::fuzz_target;
-use paceline::edge::{proxy_protocol::{ProxyAddresses, read}, sniff::PeekedStream};
+use paceline::edge::{
+    proxy_protocol::{read, ProxyAddresses},
+    sniff::PeekedStream,
+};
 use paceline_fuzz::cuts;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 

@@ -6,7 +6,16 @@ use std::os::unix::ffi::OsStrExt;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
-use paceline::{request::exchange::Counters, workers::{protocol::{fields, frame::{self, FromWorker, HeadKind, HeaderPairs, Malformed, Raw, Reply, encode, kind}}, rack::response::header_map}};
+use paceline::{
+    request::exchange::Counters,
+    workers::{
+        protocol::{
+            fields,
+            frame::{self, encode, kind, FromWorker, HeadKind, HeaderPairs, Malformed, Raw, Reply},
+        },
+        rack::response::header_map,
+    },
+};
 use paceline_fuzz::{cuts, memory};
 
 #[global_allocator]
