@@ -39,6 +39,11 @@ const UNDECIDED: usize = 64 << 10;
 /// gets here; each rest costs a new parser and a copy of the first bytes.)
 const REST: Duration = Duration::from_millis(200);
 
+/// A timer that is as late has been held up with the whole process.
+const STALL: Duration = Duration::from_secs(1);
+/// Then the client is heard for so long.
+const HEARING: Duration = Duration::from_millis(500);
+
 /// How long a client may take for what. Each time-out is about progress, never about the whole.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
@@ -92,6 +97,8 @@ struct Waits {
     body: Option<Instant>,
     body_before: Duration,
     body_bytes: usize,
+    /// What was due while this process did not run, and until when the client is heard.
+    heard: Option<(Instant, Instant)>,
 }
 
 #[derive(Clone, Copy)]
@@ -216,12 +223,28 @@ impl<S> Guarded<S> {
         loop {
             let now = Instant::now();
             let at = match self.due(now) {
-                Some((at, due)) if at <= now => return Poll::Ready(due),
+                Some((at, due)) if at <= now => match self.heard_until(at, now) {
+                    Some(until) => until,
+                    None => return Poll::Ready(due),
+                },
                 Some((at, _)) => at,
                 // `poll_flush` sees the end of the answer. A timer that would be the loop's first costs a system call.
                 None => return Poll::Pending,
             };
             ready!(self.reading.timer.poll(cx, at));
+        }
+    }
+
+    /// Until when what was due `at` waits yet. When this process has been stopped for a while (SIGSTOP), its timers fire before its sockets are looked at:
+    /// what the client has sent meanwhile may be there.
+    fn heard_until(&mut self, at: Instant, now: Instant) -> Option<Instant> {
+        match self.reading.heard {
+            Some((due, until)) if due == at => (now < until).then_some(until),
+            _ if now < at + STALL => None,
+            _ => {
+                self.reading.heard = Some((at, now + HEARING));
+                Some(now + HEARING)
+            }
         }
     }
 

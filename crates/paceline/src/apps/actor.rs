@@ -18,6 +18,7 @@ mod replace;
 pub mod restart;
 mod rollback;
 mod scale;
+mod stall;
 mod start;
 mod succeed;
 mod switch;
@@ -168,6 +169,8 @@ struct Actor {
     restraint: Restraint,
     size: Size,
     stopping: Option<Vec<oneshot::Sender<()>>>,
+    /// When it was seen to run last.
+    beat: Instant,
     /// None: each worker has one thread, or is to use all it has.
     concurrency: Option<Concurrency>,
 }
@@ -210,6 +213,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
         restraint: Restraint::default(),
         size,
         stopping: None,
+        beat: Instant::now(),
         concurrency,
     };
     let mut counting = interval(refork::INTERVAL);
@@ -218,8 +222,11 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
     looking.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut pooling = interval(pool::INTERVAL);
     pooling.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut beats = interval(stall::BEAT);
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut has_handle = true;
     loop {
+        actor.notice_stall(Instant::now());
         let deadline = actor.next_deadline();
         tokio::select! {
             order = orders.recv(), if has_handle => match order {
@@ -234,6 +241,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
             _ = looking.tick(), if actor.is_adaptive() => actor.adapt(),
             _ = pooling.tick(), if actor.is_elastic() => actor.look_at_load().await,
             _ = counting.tick(), if actor.awaits_mould() => actor.look_for_mould().await,
+            _ = beats.tick() => {}
             _ = sleep_until(deadline.unwrap_or_else(Instant::now).into()), if deadline.is_some() => actor.pass(Instant::now()).await,
         }
         if actor.is_over() {
@@ -381,6 +389,9 @@ impl Actor {
 
     /// Time has passed: kill what did not end, give up what did not start, start what was to wait.
     async fn pass(&mut self, now: Instant) {
+        if self.notice_stall(now) {
+            return;
+        }
         if let Some(next) = self.next.as_ref().filter(|next| next.deadline <= now) {
             match next.phase {
                 Phase::Failing => self.tell_failure().await,

@@ -4,4 +4,5 @@ pub mod buffer_memory;
 pub mod clock;
 pub mod private_socket;
 pub mod sharded;
+pub mod stall;
 pub mod units;

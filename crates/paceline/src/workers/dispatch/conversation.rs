@@ -31,7 +31,7 @@ use crate::{
         exchange::{Counters, Hints},
         incoming::Arriving,
     },
-    support::buffer_memory::BODIES,
+    support::{buffer_memory::BODIES, stall::hear_out},
     workers::{
         protocol::{
             channel::{Misdirected, Progress},
@@ -175,6 +175,8 @@ pub struct Conversation {
     /// When the time-outs pass that have not.
     soft: Option<Instant>,
     hard: Option<Instant>,
+    /// Time was given to an answer that had come while the front did not run.
+    heard_out: bool,
     cancelled: bool,
     _held: Held,
 }
@@ -196,7 +198,17 @@ impl Conversation {
         let hard = request.hard_timeout.map(|after| started + after);
         let body = request.body.take();
         let held = request.live.hold(lease.worker, lease.channel().thread);
-        Some(Box::new(Conversation { lease, request, body, started, soft, hard, cancelled: false, _held: held }))
+        Some(Box::new(Conversation {
+            lease,
+            request,
+            body,
+            started,
+            soft,
+            hard,
+            heard_out: false,
+            cancelled: false,
+            _held: held,
+        }))
     }
 
     /// The frame that decides the answer; Err: the answer when there is none. Cancel-safe.
@@ -249,6 +261,10 @@ impl Conversation {
     /// A time-out has passed. Err: the hard one.
     fn overdue(&mut self) -> Result<(), Answer> {
         let now = Instant::now();
+        if !self.heard_out && hear_out(now, [&mut self.soft, &mut self.hard]) {
+            self.heard_out = true;
+            return Ok(());
+        }
         let thread = self.lease.channel().thread;
         if self.soft.take_if(|soft| *soft <= now).is_some() {
             self.lease.complain(Complaint::Slow { thread, request: self.request.label() });

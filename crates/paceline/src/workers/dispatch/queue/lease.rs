@@ -9,7 +9,10 @@ use tokio::{
 };
 
 use super::{line::Place, share::OutcomeSlot, Complaint, InHand, Queue, Refused, Route, WorkerId, LOOK};
-use crate::workers::protocol::channel::Channel;
+use crate::{
+    support::stall::{HEARING, STALL},
+    workers::protocol::channel::Channel,
+};
 use unix_user::RunAs;
 
 /// How long a thread may take to open a channel in the place of one that has ended or was given away. It does so at once, when it has Ruby's lock.
@@ -40,9 +43,16 @@ pub(super) struct QueuePlace {
 
 impl QueuePlace {
     pub(super) async fn lease(mut self, patience: Duration) -> Result<Lease, Refused> {
-        let end = Instant::now() + patience;
+        let mut end = Instant::now() + patience;
         loop {
-            match tokio::time::timeout_at(end.min(Instant::now() + LOOK), &mut self.receive).await {
+            let look = end.min(Instant::now() + LOOK);
+            let received = tokio::time::timeout_at(look, &mut self.receive).await;
+            // While the front did not run nobody could be given anything.
+            let late = Instant::now().saturating_duration_since(look);
+            if late >= STALL {
+                end += late + HEARING;
+            }
+            match received {
                 Ok(Ok(lease)) => return Ok(lease),
                 Err(_) if Instant::now() < end => self.queue.settle(&mut self.queue.lock(), None),
                 // The sender lives in the queue, which lives as long as this.

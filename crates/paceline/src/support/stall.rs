@@ -1,0 +1,38 @@
+//! Time in which the front itself did not run (SIGSTOP, a debugger, a machine that was suspended). When it goes on, the event loop fires its timers before
+//! it looks at its sockets: what others have done in time has not been heard yet.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// A timer that is as late as this (or later) has been held up with the whole process: nothing that the front does takes as long.
+pub const STALL: Duration = Duration::from_secs(1);
+
+/// After a stall what was due waits for this long, in which sockets are read.
+pub const HEARING: Duration = Duration::from_millis(500);
+
+/// Puts deadlines off for a moment, if a stall has made one of them due; false if not.
+pub fn hear_out(now: Instant, deadlines: [&mut Option<Instant>; 2]) -> bool {
+    let held_up = |at: Instant| now.saturating_duration_since(at) >= STALL;
+    let stalled = deadlines.iter().any(|at| at.is_some_and(held_up));
+    if stalled {
+        deadlines.into_iter().flatten().for_each(|at| *at = (*at).max(now + HEARING));
+    }
+    stalled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_stall_has_made_due_is_put_off() {
+        let now = Instant::now() + Duration::from_secs(60);
+        let (due, stalled, later) = (now - Duration::from_millis(999), now - STALL, now + Duration::from_secs(9));
+        let (mut soft, mut hard) = (Some(due), None);
+        assert!(!hear_out(now, [&mut soft, &mut hard]) && soft == Some(due), "on time");
+        (soft, hard) = (Some(stalled), Some(later));
+        assert!(hear_out(now, [&mut soft, &mut hard]));
+        assert_eq!((soft, hard), (Some(now + HEARING), Some(later)));
+    }
+}
