@@ -70,6 +70,45 @@ class DashboardTest < Minitest::Test
     Array(watching).each(&:close)
   end
 
+  # A page of another site can't read the stream, and takes no place among those who watch.
+  def test_the_stream_is_not_for_pages_of_other_sites
+    server = serve(app("config.ru" => APP), "-w", "1", "--control-url", "tcp://127.0.0.1:0")
+    streams = ["https://evil.example", "http://localhost:1", "null", "garbage"].flat_map { |origin| Array.new(16) { open_stream(server, "Origin: #{origin}\r\n") } }
+    assert_equal ["HTTP/1.1 403 Forbidden\r\n"], streams.map(&:gets).uniq
+    open_stream(server, "Origin: http://localhost\r\n").then { |stream| assert_includes stream.gets, "200 OK" }
+  ensure
+    streams&.each(&:close)
+  end
+
+  # Frames of WebSocket among it, although there is none here.
+  def test_garbage_on_its_address_disturbs_nobody
+    server = serve(app("config.ru" => APP), "-w", "1", "--control-url", "tcp://127.0.0.1:0")
+    garbage = ["\x81\xff\xff\xff\xff\xff\xff\xff\xff\xff" * 1000, "\0" * 1_000_000, "GET /events HTTP/1.1\r\nX: #{"x" * 1_000_000}",
+      "GET /events HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x\r\n\r\n\x81\x05hello",
+      "POST /events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n#{"x" * 100_000}", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
+    held = garbage.flat_map do |bytes|
+      Array.new(8) { TCPSocket.new("127.0.0.1", port(server)).tap { |socket| socket.write_nonblock(bytes) rescue nil } }
+    end
+    held.each do |socket|
+      Timeout.timeout(PATIENCE) { refute_match(/\AHTTP\/1.1 101/, socket.readpartial(100)) }
+    rescue SystemCallError, EOFError
+      nil
+    end
+    held.each(&:close)
+    assert_includes fetch(server, "/"), "<title>#{File.basename(server.dir)}"
+    assert_equal "200", server.get("/").code
+  end
+
+  # More than are served at a time, and they say nothing.
+  def test_silent_connections_give_way
+    server = serve(app("config.ru" => APP), "-w", "1", "--control-url", "tcp://127.0.0.1:0")
+    silent = Array.new(64) { TCPSocket.new("127.0.0.1", port(server)) }
+    assert_includes fetch(server, "/"), "<title>#{File.basename(server.dir)}"
+    assert_equal 0, control(server, "/incidents")["count"]
+  ensure
+    silent&.each(&:close)
+  end
+
   def test_a_site_can_be_looked_at_alone
     dir = app("one/config.ru" => APP, "two/config.ru" => APP)
     write(dir, "paceline.toml" => "control_url = \"tcp://127.0.0.1:0\"\n[[site]]\nname = \"one\"\nroot = \"one\"\nhost = \"one.test\"\n[[site]]\nname = \"two\"\nroot = \"two\"\nhost = \"two.test\"\n")
@@ -90,9 +129,9 @@ class DashboardTest < Minitest::Test
 
   def fetch(server, path, headers = {}) = Net::HTTP.get(URI("http://127.0.0.1:#{port(server)}#{path}"), headers).force_encoding("UTF-8")
 
-  def open_stream(server)
+  def open_stream(server, fields = "")
     socket = TCPSocket.new("127.0.0.1", port(server))
-    socket.write("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    socket.write("GET /events HTTP/1.1\r\nHost: localhost\r\n#{fields}\r\n")
     socket
   end
 

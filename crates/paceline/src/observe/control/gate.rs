@@ -21,6 +21,8 @@ use crate::observe::dashboard;
 /// What anybody may ask: a load balancer has no token, and the look of the page that asks for one is no secret.
 const OPEN: &[&str] = &["/healthz", "/livez", dashboard::STYLE_PATH];
 
+const ELSEWHERE: &str = "requests from pages of other sites are refused";
+
 pub struct Gate {
     token: Mutex<Option<String>>,
     /// The token goes with its first use.
@@ -73,6 +75,7 @@ impl Gate {
             }
         }
         match (has_cookie(head, cookie), reads) {
+            (true, true) if is_from_elsewhere(head) => no(StatusCode::FORBIDDEN, ELSEWHERE),
             (true, true) => Ok(()),
             (true, false) => {
                 no(StatusCode::FORBIDDEN, "this request changes something: send the header Authorization: Bearer TOKEN")
@@ -109,10 +112,8 @@ fn free(head: &Parts, reads: bool) -> Result<(), Box<Response<Body>>> {
     if !host.or(named).is_some_and(is_loopback) || !named.is_none_or(is_loopback) {
         return no(StatusCode::FORBIDDEN, "unknown host name: use localhost, or set control_token");
     }
-    let said = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
-    let elsewhere = matches!(said("sec-fetch-site"), "cross-site" | "same-site");
-    if elsewhere && said("sec-fetch-mode") != "navigate" {
-        return no(StatusCode::FORBIDDEN, "requests from pages of other sites are refused");
+    if is_from_elsewhere(head) {
+        return no(StatusCode::FORBIDDEN, ELSEWHERE);
     }
     match reads {
         true => Ok(()),
@@ -121,6 +122,17 @@ fn free(head: &Parts, reads: bool) -> Result<(), Box<Response<Body>>> {
             "this request changes something and needs a token: set control_token, or use the control socket",
         ),
     }
+}
+
+/// Whether a page of another site has a browser ask: one on another port of this host is one, too. It could not read the answer, but would take a place
+/// among those who watch. A link from elsewhere is followed.
+fn is_from_elsewhere(head: &Parts) -> bool {
+    let said = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let site = matches!(said("sec-fetch-site"), "cross-site" | "same-site") && said("sec-fetch-mode") != "navigate";
+    // Also of browsers that send no Sec-Fetch-Site; a page's own GET has none.
+    let origin = head.headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or(""));
+    let own = |origin: &str| origin.split_once("://").is_some_and(|(_, host)| host.eq_ignore_ascii_case(said("host")));
+    site || origin.is_some_and(|origin| !own(origin))
 }
 
 /// A host, with a port or without, that only this machine can mean.
@@ -241,6 +253,10 @@ mod tests {
             ("PURGE", "localhost", None, 403),
             ("GET", "localhost", Some(("sec-fetch-site", "cross-site")), 403),
             ("GET", "localhost", Some(("sec-fetch-site", "same-origin")), 200),
+            ("GET", "localhost:9293", Some(("origin", "http://localhost:9293")), 200),
+            ("GET", "localhost:9293", Some(("origin", "http://localhost:3000")), 403),
+            ("GET", "localhost:9293", Some(("origin", "https://evil.example")), 403),
+            ("GET", "localhost:9293", Some(("origin", "null")), 403),
         ] {
             let fields: Vec<_> = std::iter::once(("host", host)).chain(more).collect();
             assert_eq!(status(&gate, &head(method, "/status", &fields)), answer, "{method} {host} {more:?}");
@@ -271,6 +287,9 @@ mod tests {
         let cookie = ("cookie", set.split(';').next().unwrap());
         assert_eq!(status(&gate, &head("GET", "/status", &[cookie])), 200);
         assert_eq!(status(&gate, &head("POST", "/cache/purge", &[cookie])), 403);
+        let (host, page) = (("host", "ops.example:9293"), ("origin", "https://shop.example"));
+        assert_eq!(status(&gate, &head("GET", "/events", &[cookie, host, page])), 403);
+        assert_eq!(status(&gate, &head("GET", "/events", &[bearer, host, page])), 200);
         assert_eq!(status(&gate, &head("GET", "/status", &[("cookie", "paceline_control_9293=")])), 401);
         let page = gate.pass(&head("GET", "/", &[("accept", "text/html")]), HERE, Instant::now()).unwrap_err();
         assert_eq!(
