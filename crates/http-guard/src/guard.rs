@@ -20,7 +20,10 @@ use tokio::{
     time::{sleep_until, Instant, Sleep},
 };
 
-use crate::strict::{BadBody, Follower, Limits, Next, Refusal};
+use crate::{
+    stall::{GRACE, STALL},
+    strict::{BadBody, Follower, Limits, Next, Refusal},
+};
 
 mod message_tracker;
 #[cfg(test)]
@@ -38,11 +41,6 @@ const UNDECIDED: usize = 64 << 10;
 /// After so long between an answer and the next request the connection rests: it keeps no parser. (One that is in use never
 /// gets here; each rest costs a new parser and a copy of the first bytes.)
 const REST: Duration = Duration::from_millis(200);
-
-/// A timer that is as late has been held up with the whole process.
-const STALL: Duration = Duration::from_secs(1);
-/// Then the client is heard for so long.
-const HEARING: Duration = Duration::from_millis(500);
 
 /// How long a client may take for what. Each time-out is about progress, never about the whole.
 #[derive(Debug, Clone, Copy)]
@@ -242,8 +240,8 @@ impl<S> Guarded<S> {
             Some((due, until)) if due == at => (now < until).then_some(until),
             _ if now < at + STALL => None,
             _ => {
-                self.reading.heard = Some((at, now + HEARING));
-                Some(now + HEARING)
+                self.reading.heard = Some((at, now + GRACE));
+                Some(now + GRACE)
             }
         }
     }

@@ -4,5 +4,6 @@ pub mod coding;
 pub mod guard;
 pub mod hop;
 pub mod host;
+pub mod stall;
 pub mod strict;
 pub mod withheld;

@@ -1,28 +1,22 @@
-//! Time in which the front itself did not run (SIGSTOP, a debugger, a machine that was suspended). When it goes on, the event loop fires its timers before
-//! it looks at its sockets: what others have done in time has not been heard yet.
+//! Deadlines after a stall: time in which the front itself did not run (see `http_guard::stall`).
 
-use std::time::Duration;
-
+pub use http_guard::stall::{GRACE, STALL};
 use tokio::time::Instant;
-
-/// A timer that is as late as this (or later) has been held up with the whole process: nothing that the front does takes as long.
-pub const STALL: Duration = Duration::from_secs(1);
-
-/// After a stall what was due waits for this long, in which sockets are read.
-pub const HEARING: Duration = Duration::from_millis(500);
 
 /// Puts deadlines off for a moment, if a stall has made one of them due; false if not.
 pub fn hear_out(now: Instant, deadlines: [&mut Option<Instant>; 2]) -> bool {
     let held_up = |at: Instant| now.saturating_duration_since(at) >= STALL;
     let stalled = deadlines.iter().any(|at| at.is_some_and(held_up));
     if stalled {
-        deadlines.into_iter().flatten().for_each(|at| *at = (*at).max(now + HEARING));
+        deadlines.into_iter().flatten().for_each(|at| *at = (*at).max(now + GRACE));
     }
     stalled
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -33,6 +27,6 @@ mod tests {
         assert!(!hear_out(now, [&mut soft, &mut hard]) && soft == Some(due), "on time");
         (soft, hard) = (Some(stalled), Some(later));
         assert!(hear_out(now, [&mut soft, &mut hard]));
-        assert_eq!((soft, hard), (Some(now + HEARING), Some(later)));
+        assert_eq!((soft, hard), (Some(now + GRACE), Some(later)));
     }
 }

@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{line::Place, share::OutcomeSlot, Complaint, InHand, Queue, Refused, Route, WorkerId, LOOK};
 use crate::{
-    support::stall::{HEARING, STALL},
+    support::stall::{GRACE, STALL},
     workers::protocol::channel::Channel,
 };
 use unix_user::RunAs;
@@ -50,7 +50,7 @@ impl QueuePlace {
             // While the front did not run nobody could be given anything.
             let late = Instant::now().saturating_duration_since(look);
             if late >= STALL {
-                end += late + HEARING;
+                end += late + GRACE;
             }
             match received {
                 Ok(Ok(lease)) => return Ok(lease),
