@@ -188,6 +188,30 @@ class UsersTest < Minitest::Test
     FileUtils.rm_f(Dir["#{said}-*"])
   end
 
+  # What a running application can do of itself: put a link to root's file where the server reads its settings, and have the server start anew.
+  def test_an_application_that_asks_for_an_upgrade_runs_nothing_as_root
+    dir = app("config.ru" => <<~RUBY, "config/bundler/vendored_fileutils.rb" => %(File.write("#{Dir.tmpdir}/paceline-asked-#{$$}-\#{Process.uid}", "")\n))
+      require "socket"
+      run lambda { |env|
+        next [200, {}, [Process.uid.to_s]] unless env["PATH_INFO"] == "/attack"
+        File.symlink("/usr/lib/ruby/#{RbConfig::CONFIG["ruby_version"]}/bundler.rb", "config/puma.rb")
+        socket = UNIXSocket.new("tmp/paceline.sock")
+        socket.write("POST /upgrade HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        [200, {}, [socket.read]]
+      }
+    RUBY
+    FileUtils.mkdir_p(File.join(dir, "tmp"))
+    FileUtils.chown_R("nobody", NOBODY.gid, dir)
+    server = serve_as_itself(dir)
+
+    assert_match(%r{\AHTTP/1.1 200 OK.*"upgrading"}m, server.get("/attack").body)
+    server.wait_for(/The new program does not take over; this one goes on serving/)
+    assert_equal NOBODY.uid.to_s, server.get("/").body
+    assert_equal [NOBODY.uid], Dir["#{Dir.tmpdir}/paceline-asked-#{$$}-*"].map { |path| path[/\d+\z/].to_i }
+  ensure
+    FileUtils.rm_f(Dir["#{Dir.tmpdir}/paceline-asked-#{$$}-*"])
+  end
+
   def test_an_account_has_nothing_run_as_another_one_by_its_settings
     dir = app("own/config.ru" => WHO, "victim/config.ru" => WHO, "own/evil.sh" => "#!/bin/sh\nid -u > #{Dir.tmpdir}/paceline-evil-#{$$}\n")
     said = "#{Dir.tmpdir}/paceline-evil-#{$$}"
