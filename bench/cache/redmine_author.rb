@@ -40,7 +40,7 @@ module Bench
       pid = nil
       raise "the author failed" if answer.empty?
 
-      Marshal.load(answer) # rubocop:disable Security/MarshalLoad -- our own child wrote it
+      Marshal.load(answer) # our own child wrote it
     ensure
       Process.kill("KILL", pid) if pid
       reading&.close

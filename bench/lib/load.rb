@@ -48,7 +48,7 @@ module Bench
       Process.waitpid(pid)
       raise NoResult, "the load generator failed" if answer.empty?
 
-      Marshal.load(answer) # rubocop:disable Security/MarshalLoad -- our own child wrote it
+      Marshal.load(answer) # our own child wrote it
     ensure
       reading&.close
     end

@@ -43,11 +43,12 @@ module Bench
       count, names, store, updating = 0, @names, @store, what == "update"
       began, cpu = now, cpu_time
       limit = began + seconds
-      begin
+      loop do
         name = names[count % names.size]
         updating ? store.update(name) : store.read(name)
         count += 1
-      end while now < limit
+        break unless now < limit
+      end
       { "count" => count, "wall" => now - began, "cpu" => cpu_time - cpu }
     end
 

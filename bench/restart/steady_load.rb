@@ -82,7 +82,7 @@ module Bench
       answer = @results.read
       raise "the load generator failed" if answer.empty?
 
-      Marshal.load(answer) # rubocop:disable Security/MarshalLoad -- our own child wrote it
+      Marshal.load(answer) # our own child wrote it
     ensure
       kill
     end

@@ -7,7 +7,7 @@ require_relative "../lib/servers"
 
 module Bench
   Options = Struct.new(:scenarios, :servers, :connections, :seconds, :rounds, :warm_up, :full, :quick, :output, :combine, keyword_init: true) do
-    
+
     def self.parse(arguments)
       given = {}
       parser(given).parse!(arguments)

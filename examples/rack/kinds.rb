@@ -30,7 +30,7 @@ class Kinds
   end
 
   def index(_env)
-    text(KINDS.map { |name| "/#{name.tr('_', '-')}\n" })
+    text(KINDS.map { |name| "/#{name.tr("_", "-")}\n" })
   end
 
   def array(_env)

@@ -94,7 +94,7 @@ if defined?(FailureRaisingBehavior)
     private
 
     def emulating_unavailability
-      super(error_handler: ->(method:, returning:, exception:) { raise exception })
+      super(error_handler: ->(exception:, **) { raise exception })
     end
   end
 end

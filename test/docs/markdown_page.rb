@@ -22,7 +22,7 @@ class MarkdownPage
   def links
     text = @prose.gsub(/(`+)(?!`).+?(?<!`)\1(?!`)/m) { |code| code.gsub(/[^\n]/, " ") }
     [INLINE, DEFINITION, HTML].flat_map do |pattern|
-      text.to_enum(:scan, pattern).map { Link.new($1, text[0...$~.begin(0)].count("\n") + 1) }
+      text.to_enum(:scan, pattern).map { Link.new($~[1], text[0...$~.begin(0)].count("\n") + 1) }
     end.sort_by(&:line)
   end
 

@@ -137,7 +137,7 @@ class CacheProcessesTest < CacheTestCase
       errors = []
       log = StringIO.new
       ActiveSupport::Cache::Store.logger = Logger.new(log) if defined?(ActiveSupport::Cache)
-      store = rails_store(error_handler: ->(method:, returning:, exception:) { errors << [method, exception.class.name] })
+      store = rails_store(error_handler: ->(method:, exception:, **) { errors << [method, exception.class.name] })
       answers = Array.new(300) do |n|
         written = store.write("k#{n}", Random.bytes(1 + 197 * n))
         [written, store.read("k#{n}").nil?]

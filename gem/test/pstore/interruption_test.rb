@@ -6,7 +6,7 @@ require "paceline/pstore"
 # Another thread may raise something (Timeout), or end this one, whenever a method that is written in C returns. Here it happens at each of
 # these moments, one after the other: every time the file, its locks and what LMDB has open are given back.
 class PStoreInterruptionTest < Minitest::Test
-  class Stopped < Exception; end # nothing rescues it, as with Thread#kill
+  class Stopped < Exception; end # rubocop:disable Lint/InheritException -- nothing rescues it, as with Thread#kill
 
   def setup
     @folder = File.realpath(Dir.mktmpdir)

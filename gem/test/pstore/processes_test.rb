@@ -308,7 +308,7 @@ class PStoreProcessesTest < Minitest::Test
     skip "only root can mount a disk" unless Process.uid.zero?
     folder = "#{@folder}/disk"
     Dir.mkdir(folder)
-    skip "no disk can be mounted here" unless system(*["mount", "-t", type, *(["-o", options] if options), device, folder], err: File::NULL)
+    skip "no disk can be mounted here" unless system("mount", "-t", type, *(["-o", options] if options), device, folder, err: File::NULL)
     begin
       yield folder, ->(how) { assert system("mount", "-o", "remount,#{how}", folder) }
     ensure

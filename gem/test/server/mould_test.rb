@@ -148,7 +148,7 @@ class MouldTest < Paceline::Test
   end
 
   def test_requests_in_hand_are_finished_first
-    started(threads: 2) do |front, worker, dir|
+    started(threads: 2) do |_front, worker, dir|
       File.mkfifo(gate = File.join(dir, "gate"))
       held = worker.channels[1]
       held.send(F::REQUEST, FakeFront.request({ "PATH_INFO" => "/wait", "QUERY_STRING" => gate }))

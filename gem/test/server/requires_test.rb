@@ -37,7 +37,7 @@ class RequiresTest < Minitest::Test
   end
 
   def test_loading_the_server_side_activates_no_gem
-    code = 'before = Gem.loaded_specs.keys; ARGV.each { |file| require file }; puts((Gem.loaded_specs.keys - before).inspect)'
+    code = "before = Gem.loaded_specs.keys; ARGV.each { |file| require file }; puts((Gem.loaded_specs.keys - before).inspect)"
     out, status = Open3.capture2e({ "RUBYOPT" => nil }, RbConfig.ruby, "-e", code, *ENTRIES.map { |file| File.join(ROOT, file) })
     assert_predicate status, :success?, out
     assert_equal "[]\n", out
@@ -47,7 +47,7 @@ class RequiresTest < Minitest::Test
     found = requires('require "a"; x { autoload :B, "b" }; def m = require("c"); def self.n; Kernel.require "d" if e; end; require_relative "#{f}"; load(g)')
     assert_equal [["require", "a", false], ["autoload", "b", false], ["require", "c", true], ["require", "d", true],
                   ["require_relative", COMPUTED, false], ["load", COMPUTED, false]], found
-    assert_empty requires('# require "a"' "\n" 'x = "require \"b\""; y.load(1); load; { require: 1 }')
+    assert_empty requires(%(# require "a"\nx = "require \\"b\\""; y.load(1); load; { require: 1 }))
   end
 
   private

@@ -124,7 +124,7 @@ class SessionFileTest < Minitest::Test
     [false, true].each do |sync|
       sessions(@store, sync: sync).create("id", { "a" => 1 })
       records = Paceline::Records.at(@store)
-      records.define_singleton_method(:commit) { |changes, sync: false| waited << sync; super(changes, sync: sync) }
+      records.define_singleton_method(:commit) { |changes, **options| waited << options.fetch(:sync, false); super(changes, **options) }
       change(sessions(@store, sync: sync), "id") { |now| now["a"] = sync }
       sessions(@store, sync: sync).take("id")
       records.singleton_class.remove_method(:commit)

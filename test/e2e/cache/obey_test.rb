@@ -159,7 +159,7 @@ class CacheObeyTest < Minitest::Test
       [200, { "vary" => names.shuffle(random: dice).join(", "), **FRESH }, (kept.size - 1).to_s]
     end
     hits = 0
-    2000.times do |n|
+    2000.times do
       asked = %w[x-a x-b x-c].to_h { |name| [name, [nil, "1", "2"].sample(random: dice)] }.compact
       expected = kept.rindex { |names, values| names.map { |name| asked[name] } == values }
       asked["cache-control"] = "no-cache" if dice.rand(5).zero?

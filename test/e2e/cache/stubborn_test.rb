@@ -150,7 +150,7 @@ class CacheStubbornTest < Minitest::Test
   end
 
   def test_what_is_shown_once_after_a_second_redirect
-    sealing_app { |one, session| raise "never" if one.path == "/redirected" }
+    sealing_app { |one, _session| raise "never" if one.path == "/redirected" }
     application = @application
     @application = lambda do |one, link|
       next application.call(one, link) unless one.path == "/step"

@@ -100,7 +100,7 @@ class LogTest < Minitest::Test
 
   def test_what_an_exception_says_commands_no_terminal
     odd = "\\e]0;title\\a\\e[2J\\u009b31m"
-    dir = app("config.ru" => "run ->(env) { warn \"said #{odd}\"; raise \"raised #{odd} #{'#'}{env['QUERY_STRING']}\" }\n")
+    dir = app("config.ru" => "run ->(env) { warn \"said #{odd}\"; raise \"raised #{odd} \#{env['QUERY_STRING']}\" }\n")
     server = serve(dir)
     assert_equal "500", server.get("/?x").code
     server.wait_for(/raised/)

@@ -102,7 +102,7 @@ class OtelTest < Minitest::Test
     collector
     server = serve_app({ "OTEL_EXPORTER_OTLP_ENDPOINT" => @collector.url }, "--access-log", "off")
     %w[/broken /kept /kept].each { |path| server.get(path) }
-    spans = @collector.spans { |spans| spans.count { |span| span["kind"] == 2 } == 3 }
+    spans = @collector.spans { |got| got.count { |span| span["kind"] == 2 } == 3 }
     broken = named(spans, "GET /broken")
     assert_equal [2, "500", nil], [broken["status"]["code"], attributes(broken)["error.type"], broken["parentSpanId"]]
     kept = spans.select { |span| span["kind"] == 2 && attributes(span)["url.path"] == "/kept" }
@@ -116,7 +116,7 @@ class OtelTest < Minitest::Test
     assert_match(/\A\["00-\h{32}-\h{16}-00", nil\]\z/, server.get("/").body)
     assert_match(/"00-#{TRACE}-\h{16}-00"/, server.get("/", "traceparent" => PARENT.sub(/01\z/, "00")).body)
     server.get("/sampled", "traceparent" => PARENT)
-    spans = @collector.spans { |spans| spans.any? }
+    spans = @collector.spans(&:any?)
     assert_equal ["GET /sampled"], spans.select { |span| span["kind"] == 2 }.map { |span| span["name"] }
   end
 
@@ -125,7 +125,7 @@ class OtelTest < Minitest::Test
     upstream = serve_app
     server = serve(app, "--upstream", "http://127.0.0.1:#{upstream.port}", "--otlp-endpoint", @collector.url, ready: false)
     told = server.get("/", "traceparent" => PARENT).body
-    spans = @collector.spans { |spans| spans.any? }
+    spans = @collector.spans(&:any?)
     request = spans.find { |span| span["kind"] == 2 }
     assert_equal ["00-#{TRACE}-#{request["spanId"]}-01", nil].inspect, told
     assert_equal request["spanId"], named(spans, "upstream")["parentSpanId"]

@@ -235,7 +235,7 @@ class SignalsTest < Minitest::Test
   end
 
   def test_sockets_are_handed_over
-    dir = app("config.ru" => 'run ->(env) { [200, {}, [ENV.keys.grep(/LISTEN/).inspect]] }')
+    dir = app("config.ru" => "run ->(env) { [200, {}, [ENV.keys.grep(/LISTEN/).inspect]] }")
     listener = TCPServer.new("127.0.0.1", 0)
     log = File.join(dir, "log")
     pid = Process.spawn({ "LISTEN_FDS" => "1", "PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem") }.merge(AS_ROOT), "sh", "-c",

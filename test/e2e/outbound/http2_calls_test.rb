@@ -11,7 +11,7 @@ class EgressHttp2Test < Minitest::Test
     all = Queue.new
     to = http2(authority) do |server, _|
       # None is answered before all are there.
-      asked = Array.new(20) { server.request.tap { |stream, fields| all << fields } }
+      asked = Array.new(20) { server.request.tap { |_stream, fields| all << fields } }
       asked.each { |stream, fields| server.answer(stream, fields[":path"]) }
       server.rest
     end

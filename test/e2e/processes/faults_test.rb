@@ -272,7 +272,7 @@ class FaultsTest < Minitest::Test
   end
 
   def test_an_app_that_closes_its_outputs_is_served
-    dir = app("config.ru" => '$stdout.close; $stderr.close; ' + HELLO)
+    dir = app("config.ru" => "$stdout.close; $stderr.close; " + HELLO)
     server = serve(dir)
     assert_equal "hello", server.get("/").body
     assert_equal 0, server.stop.exitstatus
@@ -332,7 +332,7 @@ class FaultsTest < Minitest::Test
   end
 
   def test_a_preloader_that_does_not_fork_is_replaced_while_its_other_workers_serve
-    dir = app("config.ru" => 'run ->(env) { [200, {}, [Process.pid.to_s]] }', "paceline.toml" => "start_timeout = \"4s\"\n")
+    dir = app("config.ru" => "run ->(env) { [200, {}, [Process.pid.to_s]] }", "paceline.toml" => "start_timeout = \"4s\"\n")
     server = serve(dir, "-w", "2", "-t", "1")
     preloader, (killed, left) = server.preloaders.first, server.workers
     Process.kill(:STOP, preloader)

@@ -44,7 +44,7 @@ end
 require "active_support/testing/time_helpers"
 require "json"
 require_relative "questions"
-include ActiveSupport::Testing::TimeHelpers # rubocop:disable Style/MixinUsage
+include ActiveSupport::Testing::TimeHelpers
 travel_to Time.utc(2026, 11, 20, 9, 30)
 Attachment.storage_path = File.join(File.dirname(database), "files")
 

@@ -32,7 +32,10 @@ class Fill
     @zoe.password = @zoe.password_confirmation = "pull-together-8"
     @zoe.save!
     # Made when they are first asked for, at random.
-    [@admin, @zoe].each { |user| [user.atom_key, user.api_key] }
+    [@admin, @zoe].each do |user|
+      user.atom_key
+      user.api_key
+    end
     @group = Group.create!(lastname: "Cellar & <Brewers>")
     @group.users << @zoe
     Member.create!(project: @project, principal: @zoe, roles: Role.givable.first(2))

@@ -19,7 +19,7 @@ module Paceline
         def within(seconds)
           before = current
           moment = HTTP.now + seconds
-          self.current = before && before < moment ? before : moment
+          self.current = [before, moment].compact.min
           yield
         ensure
           self.current = before

@@ -21,7 +21,7 @@ module Paceline
         trust = false
         parser = OptionParser.new(USAGE) do |options|
           options.separator("")
-          options.on("-r", "--require FILE", "What defines the classes of the objects in it (config/environment)") { |file| require File.exist?(file) || File.exist?("#{file}.rb") ? File.expand_path(file) : file }
+          options.on("-r", "--require FILE", "What defines the classes of the objects in it (config/environment)") { |file| require((File.exist?(file) || File.exist?("#{file}.rb")) ? File.expand_path(file) : file) }
           options.on("--trust", "Load it although somebody else owns it, or everybody may write to it") { trust = true }
         end
         name, file, *rest = parser.parse(arguments)

@@ -72,7 +72,7 @@ module Paceline
         return if Native && @body.instance_of?(Array) && respond_at_once
         headers = @headers.encode(@app_headers)
         hijack = @headers.hijack
-      raise InvalidResponse, "rack.hijack #{hijack.class}, which has no call" unless hijack.nil? || hijack.respond_to?(:call)
+        raise InvalidResponse, "rack.hijack #{hijack.class}, which has no call" unless hijack.nil? || hijack.respond_to?(:call)
         if hijack && @env["rack.hijack?"]
           raw(headers) { |io| hijack.call(io) }
         elsif @status == 101 && callable?

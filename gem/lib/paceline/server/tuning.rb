@@ -82,7 +82,7 @@ module Paceline
 
       def request(app, path)
         status, _, body = app.call(env(path))
-        body.each { |_| nil } if body.respond_to?(:each)
+        body.each { |_part| } if body.respond_to?(:each)
         body.close if body.respond_to?(:close)
         warn "paceline: warm_up: #{path} was answered with #{status}" if status.to_i >= 500
       rescue StandardError => e

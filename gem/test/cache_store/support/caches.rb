@@ -47,7 +47,7 @@ class CacheTestCase < Minitest::Test
     ActiveSupport::Cache.lookup_store(:paceline_file_store, @file, { error_handler: method(:flunk_of) }.merge(options))
   end
 
-  def flunk_of(method:, returning:, exception:)
+  def flunk_of(method:, exception:, **)
     flunk "#{method} failed: #{exception.class}: #{exception.message}"
   end
 

@@ -215,8 +215,8 @@ module Paceline
           while found.size < 4 && (name, value, = attributes.next)
             found << [name, value]
           end
-          take = lambda do |name, good|
-            next true unless found.first&.first == name
+          take = lambda do |wanted, good|
+            next true unless found.first&.first == wanted
 
             good.match?(found.shift.last)
           end
