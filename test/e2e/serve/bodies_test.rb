@@ -1,12 +1,13 @@
 # Every kind of body that Rack knows, as it leaves the server.
+require_relative "../support/rack_routes"
 require_relative "../support/scenario"
 require_relative "../support/wire"
 
 class BodiesTest < Minitest::Test
   include Scenario
+  include RackRoutes
 
-  APP = <<~'RUBY'
-    require "uri"
+  rack_setup <<~'RUBY'
     CLOSED = Hash.new(0)
     class Parts
       def initialize(name, parts, &between) = (@name, @parts, @between = name, parts, between)
@@ -20,38 +21,12 @@ class BodiesTest < Minitest::Test
     end
     TEXT = { "content-type" => "text/plain" }
     AT_ONCE = TEXT.merge("x-accel-buffering" => "no")
-    app = lambda do |env|
-      case env["PATH_INFO"]
-      when "/array", "/bare/array" then [200, TEXT.dup, ["one ", "two ", "three"]]
-      when "/strings", "/bare/strings" then [200, TEXT.dup, Array.new(1300) { |i| "<li>#{i}</li>\n" }]
-      when "/large", "/bare/large" then [200, TEXT.dup, Array.new(20) { "x" * 100_000 }]
-      when "/enumerable" then [200, TEXT.dup, Parts.new("enumerable", ["one ", "two ", "", "three"])]
-      when "/flushed" then [200, AT_ONCE.dup, Parts.new("flushed", ["one ", "two ", "", "three"])]
-      when "/known" then [200, TEXT.merge("content-length" => "6"), Parts.new("known", ["abc", "def"])]
-      when "/bare/short" then [200, TEXT.merge("content-length" => "10"), Parts.new("short", ["abc"])]
-      when "/bare/long" then [200, TEXT.merge("content-length" => "4"), Parts.new("long", ["abc", "def"])]
-      when "/bare/callable" then [200, TEXT.dup, ->(stream) { stream.write("one "); stream << "two"; stream.close }]
-      when "/bare/callable_raises" then [200, TEXT.dup, ->(stream) { stream.write("one "); stream.flush; raise "midway" }]
-      when "/file", "/bare/file" then [200, { "content-type" => "application/octet-stream" }, Sent.new("file", ["sent"])]
-      when "/empty", "/bare/empty" then [200, TEXT.dup, []]
-      when "/no_content" then [204, {}, Parts.new("no_content", [])]
-      when "/not_modified" then [304, { "etag" => '"a"' }, Parts.new("not_modified", [])]
-      when "/head" then [200, TEXT.merge("content-length" => "11", "x-kept" => "yes"), Parts.new("head", env["REQUEST_METHOD"] == "HEAD" ? [] : ["hello world"])]
-      when "/raises_at_once" then [200, TEXT.dup, Parts.new("raises_at_once", ["never"]) { raise "at once" }]
-      when "/raises_midway" then [200, AT_ONCE.dup, Parts.new("raises_midway", %w[one two three]) { |i| raise "midway" if i == 2 }]
-      when "/raises_on_close" then [200, TEXT.dup, Parts.new("raises_on_close", ["fine"]).tap { |body| def body.close = (super; raise "on close") }]
-      when "/bare/status" then [Integer(env["QUERY_STRING"]), {}, []]
-      when "/closed" then [200, TEXT.dup, [CLOSED[env["QUERY_STRING"]].to_s]]
-      else raise "no #{env["PATH_INFO"]}"
-      end
-    end
-    LINT = Rack::Lint.new(app)
-    # Lint hides what a body is (an Array, a file), and refuses what a Rack 2 app may not do.
-    run ->(env) { env["PATH_INFO"].start_with?("/bare") ? app.call(env) : LINT.call(env) }
   RUBY
 
+  rack("/closed") { |env| [200, TEXT.dup, [CLOSED[env["QUERY_STRING"]].to_s]] }
+
   def server
-    @server ||= serve(app("config.ru" => APP, "sent.bin" => SENT), "-t", "1")
+    @server ||= serve(app("config.ru" => config_ru, "sent.bin" => SENT), "-t", "1")
   end
 
   SENT = Random.new(1).bytes(200_000).freeze
@@ -65,12 +40,16 @@ class BodiesTest < Minitest::Test
 
   def closed(name) = Integer(ask("/closed?#{name}").body)
 
+  rack("/array", "/bare/array") { [200, TEXT.dup, ["one ", "two ", "three"]] }
+
   def test_an_array_has_its_length_and_is_one_piece
     answer = ask("/bare/array")
     assert_equal "HTTP/1.1 200 OK", answer.line
     assert_equal %w[content-type content-length cache-status date], answer.names
     assert_equal ["13", nil, "one two three"], [answer["content-length"], answer["transfer-encoding"], answer.body]
   end
+
+  rack("/strings", "/bare/strings") { [200, TEXT.dup, Array.new(1300) { |i| "<li>#{i}</li>\n" }] }
 
   def test_an_array_of_many_strings_is_one_segment_of_the_connection
     whole = Array.new(1300) { |i| "<li>#{i}</li>\n" }.join
@@ -84,10 +63,14 @@ class BodiesTest < Minitest::Test
     server.wait_for(%r{"GET /bare/strings HTTP/1.1" 200 #{whole.bytesize} .* chunks=1300 })
   end
 
+  rack("/large", "/bare/large") { [200, TEXT.dup, Array.new(20) { "x" * 100_000 }] }
+
   def test_a_large_array_has_its_length_too
     answer = ask("/bare/large")
     assert_equal [["2000000"], nil, 2_000_000], [answer.all("content-length"), answer["transfer-encoding"], answer.body.bytesize]
   end
+
+  rack("/enumerable") { [200, TEXT.dup, Parts.new("enumerable", ["one ", "two ", "", "three"])] }
 
   def test_an_enumerable_that_comes_at_once_has_its_length
     answer = ask("/enumerable")
@@ -97,6 +80,8 @@ class BodiesTest < Minitest::Test
     server.wait_for(%r{"GET /enumerable HTTP/1.1" 200 13 .* chunks=3 })
   end
 
+  rack("/known") { [200, TEXT.merge("content-length" => "6"), Parts.new("known", ["abc", "def"])] }
+
   def test_an_enumerable_of_known_length_is_not_chunked
     answer = ask("/known")
     assert_equal ["6", nil, "abcdef"], [answer["content-length"], answer["transfer-encoding"], answer.body]
@@ -104,7 +89,9 @@ class BodiesTest < Minitest::Test
     refute_includes server.wait_for(%r{"GET /known HTTP/1.1" 200 6 .*})[0], "cut=1"
   end
 
-  def test_what_asks_for_it_is_sent_chunk_by_chunk
+  rack("/flushed") { [200, AT_ONCE.dup, Parts.new("flushed", ["one ", "two ", "", "three"])] }
+
+  def test_x_accel_buffering_no_sends_chunk_by_chunk
     answer = ask("/flushed")
     assert_equal ["chunked", nil], [answer["transfer-encoding"], answer["content-length"]]
     assert_equal "one two three", answer.body
@@ -118,11 +105,15 @@ class BodiesTest < Minitest::Test
     assert_equal ["HTTP/1.0 200 OK", nil, "one two three"], [answer.line, answer["transfer-encoding"], answer.body]
   end
 
+  rack("/bare/short") { [200, TEXT.merge("content-length" => "10"), Parts.new("short", ["abc"])] }
+
   def test_a_body_shorter_than_its_length_breaks_the_connection
     error = assert_raises(EOFError) { ask("/bare/short") }
     assert_match(/3 of 10 bytes/, error.message)
     assert_equal 1, closed("short")
   end
+
+  rack("/bare/long") { [200, TEXT.merge("content-length" => "4"), Parts.new("long", ["abc", "def"])] }
 
   def test_a_body_longer_than_its_length_does_not_reach_into_the_next_response
     bytes = server.exchange("GET /bare/long HTTP/1.1\r\nHost: test\r\n\r\nGET /bare/array HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
@@ -130,10 +121,14 @@ class BodiesTest < Minitest::Test
     assert_equal 1, closed("long")
   end
 
+  rack("/bare/callable") { [200, TEXT.dup, ->(stream) { stream.write("one "); stream << "two"; stream.close }] }
+
   def test_a_callable_writes_its_body
     answer = ask("/bare/callable")
     assert_equal [nil, "one two"], [answer["transfer-encoding"], answer.body]
   end
+
+  rack("/file", "/bare/file") { [200, { "content-type" => "application/octet-stream" }, Sent.new("file", ["sent"])] }
 
   def test_a_file_has_its_length_and_every_byte
     answer = ask("/bare/file")
@@ -142,7 +137,12 @@ class BodiesTest < Minitest::Test
     assert_equal 1, closed("file")
   end
 
-  def test_lint_finds_nothing
+  rack("/empty", "/bare/empty") { [200, TEXT.dup, []] }
+  rack("/no_content") { [204, {}, Parts.new("no_content", [])] }
+  rack("/not_modified") { [304, { "etag" => '"a"' }, Parts.new("not_modified", [])] }
+  rack("/head") { |env| [200, TEXT.merge("content-length" => "11", "x-kept" => "yes"), Parts.new("head", env["REQUEST_METHOD"] == "HEAD" ? [] : ["hello world"])] }
+
+  def test_rack_lint_finds_nothing_in_any_body
     %w[/array /strings /large /enumerable /known /file /empty /no_content /not_modified /head].each { |path| ask(path) }
     assert_equal "", ask("/head", method: "HEAD").body
     server.stop
@@ -150,7 +150,7 @@ class BodiesTest < Minitest::Test
     refute_match(/Lint/, server.output)
   end
 
-  def test_empty_bodies
+  def test_an_empty_body_has_length_0_and_204_and_304_have_none
     empty, none, unchanged = ask("/bare/empty"), ask("/no_content"), ask("/not_modified")
     assert_equal [200, "0"], [empty.status, empty["content-length"]]
     assert_equal [204, %w[cache-status date]], [none.status, none.names]
@@ -168,6 +168,9 @@ class BodiesTest < Minitest::Test
     assert_equal 2, closed("head")
   end
 
+  rack("/raises_midway") { [200, AT_ONCE.dup, Parts.new("raises_midway", %w[one two three]) { |i| raise "midway" if i == 2 }] }
+  rack("/bare/callable_raises") { [200, TEXT.dup, ->(stream) { stream.write("one "); stream.flush; raise "midway" }] }
+
   def test_a_body_that_breaks_breaks_the_connection_and_the_thread_serves_on
     %w[/raises_midway /bare/callable_raises].each do |path|
       assert_raises(EOFError, path) { ask(path) }
@@ -177,10 +180,18 @@ class BodiesTest < Minitest::Test
     server.wait_for(%r{"GET /raises_midway HTTP/1.1" 200 6 .* cut=1})
   end
 
+  rack("/raises_at_once") { [200, TEXT.dup, Parts.new("raises_at_once", ["never"]) { raise "at once" }] }
+
   def test_a_body_that_breaks_before_anything_was_sent_is_an_error_page
     assert_equal 500, ask("/raises_at_once").status
     assert_equal 1, closed("raises_at_once")
     server.wait_for(/RuntimeError: at once/)
+  end
+
+  rack("/raises_on_close") do
+    body = Parts.new("raises_on_close", ["fine"])
+    def body.close = (super; raise "on close")
+    [200, TEXT.dup, body]
   end
 
   def test_a_body_that_raises_when_closed_was_sent_all_the_same
@@ -188,6 +199,8 @@ class BodiesTest < Minitest::Test
     assert_equal 1, closed("raises_on_close")
     server.wait_for(/RuntimeError: on close/)
   end
+
+  rack("/bare/status") { |env| [Integer(env["QUERY_STRING"]), {}, []] }
 
   def test_a_status_that_is_none_is_an_error
     %w[99 100 101 103 600 1000].each do |status|

@@ -1,15 +1,17 @@
 # Bodies that an app has put into the chunked coding by itself, as Rack 2's Rack::Chunked and Rails' `render stream: true` do: the
 # client gets what was encoded, framed by the front, whether the body ends at once or takes its time.
 require "zlib"
+require_relative "../support/rack_routes"
 require_relative "../support/scenario"
 require_relative "../support/http2_client"
 require_relative "../support/wire"
 
 class ChunkedByAppTest < Minitest::Test
   include Scenario
+  include RackRoutes
 
   LARGE = ("All work and no play makes Jack a dull boy.\n" * 2_000).freeze
-  APP = <<~'RUBY'
+  rack_setup <<~'RUBY'
     LARGE = "All work and no play makes Jack a dull boy.\n" * 2_000
     class Each
       def initialize(parts) = @parts = parts
@@ -22,46 +24,38 @@ class ChunkedByAppTest < Minitest::Test
     end
     def chunk(bytes) = "#{bytes.bytesize.to_s(16)}\r\n#{bytes}\r\n"
     CODED = [chunk("hello"), chunk(", "), chunk("world"), "0\r\n", "\r\n"]
-    HEAD = { "content-type" => "text/plain", "transfer-encoding" => "chunked" }
-    run lambda { |env|
-      head = HEAD.dup
-      head["cache-control"] = "max-age=60" if env["PATH_INFO"].start_with?("/kept")
-      head["x-accel-buffering"] = "no" if env["PATH_INFO"] == "/flushed"
-      case env["PATH_INFO"]
-      when "/one" then [200, head, [CODED.join]]
-      when "/one_each" then [200, head, Each.new([CODED.join])]
-      when "/pieces", "/kept" then [200, head, CODED]
-      when "/each", "/flushed", "/kept/each" then [200, head, Each.new(CODED)]
-      when "/waits" then [200, head, Waiting.new(CODED)]
-      when "/bytes" then [200, head, Each.new(CODED.join.chars)]
-      when "/large", "/kept/large" then [200, head, Each.new(LARGE.lines.map { |line| chunk(line) } << "0\r\n\r\n")]
-      when "/huge" then [200, head, [chunk("x" * 20_000_000), "0\r\n\r\n"]]
-      when "/length" then [200, head.merge("content-length" => "12"), Each.new(CODED)]
-      when "/trailers" then [200, head.merge("trailer" => "x-sum"), Each.new([chunk("hello"), "0\r\n", "x-sum: 1\r\n", "\r\n"])]
-      when "/empty" then [200, head, Each.new(["0\r\n", "\r\n"])]
-      when "/none" then [200, head, Each.new([])]
-      when "/not_modified" then [304, head, []]
-      when "/plain" then [200, head, Each.new(["A page ", "of text"])]
-      when "/plain_flushed" then [200, head.merge("x-accel-buffering" => "no"), Each.new(["A page ", "of text"])]
-      when "/cut" then [200, head, Each.new(CODED.first(2))]
-      when "/wrong" then [200, head, [chunk("hello"), "5\r\nwor"]]
-      when "/cut_flushed" then [200, head.merge("x-accel-buffering" => "no"), Each.new(CODED.first(2))]
-      when "/other" then [200, head.merge("transfer-encoding" => "gzip, chunked"), [CODED.join]]
-      else [200, { "content-type" => "text/plain" }, ["fine"]]
-      end
-    }
+    PLAIN = { "content-type" => "text/plain" }
+    # A response that says that its body is in the chunked coding.
+    def coded(body, more = {}) = [200, PLAIN.merge("transfer-encoding" => "chunked").merge(more), body]
+    KEPT = { "cache-control" => "max-age=60" }
+    AT_ONCE = { "x-accel-buffering" => "no" }
   RUBY
+
+  # Lint refuses bodies that are coded.
+  rack("/one", bare: true) { coded([CODED.join]) }
+  rack("/pieces", bare: true) { coded(CODED) }
+  rack("/each", bare: true) { coded(Each.new(CODED)) }
+  rack("/flushed", bare: true) { coded(Each.new(CODED), AT_ONCE) }
+  rack("/large", bare: true) { coded(Each.new(LARGE.lines.map { |line| chunk(line) } << "0\r\n\r\n")) }
+  rack("/huge", bare: true) { coded([chunk("x" * 20_000_000), "0\r\n\r\n"]) }
+  rack(bare: true) { [200, PLAIN.dup, ["fine"]] }
 
   # The native part and its twin in Ruby.
   BOTH = { "native" => {}, "ruby" => { "PACELINE_NATIVE" => "0" } }.freeze
 
   def start(env: {}, files: {})
-    @server = serve(@dir = app({ "config.ru" => APP, **files }), "-t", "1", env: env)
+    @server = serve(@dir = app({ "config.ru" => config_ru, **files }), "-t", "1", env: env)
   end
 
   def ask(path, *fields, method: "GET", version: "1.1")
     @server.wire("#{method} #{path} HTTP/#{version}\r\n#{["Host: test", *fields].join("\r\n")}\r\n\r\n", to: method)
   end
+
+  rack("/one_each", bare: true) { coded(Each.new([CODED.join])) }
+  rack("/bytes", bare: true) { coded(Each.new(CODED.join.chars)) }
+  rack("/empty", bare: true) { coded(Each.new(["0\r\n", "\r\n"])) }
+  rack("/none", bare: true) { coded(Each.new([])) }
+  rack("/length", bare: true) { coded(Each.new(CODED), "content-length" => "12") }
 
   def test_a_body_that_ends_at_once_has_its_own_length
     BOTH.each do |name, env|
@@ -80,7 +74,9 @@ class ChunkedByAppTest < Minitest::Test
     end
   end
 
-  def test_a_body_that_takes_its_time_is_framed_anew
+  rack("/waits", bare: true) { coded(Waiting.new(CODED)) }
+
+  def test_a_body_that_takes_its_time_is_chunked_by_the_front
     BOTH.each_value do |env|
       start(env: env)
       assert_equal ["chunked", nil, "hello, world"], ask("/flushed").then { |answer| [answer["transfer-encoding"], answer["content-length"], answer.body] }
@@ -99,7 +95,7 @@ class ChunkedByAppTest < Minitest::Test
     end
   end
 
-  def test_bodies_that_wait_in_a_file
+  def test_a_body_spooled_to_a_file_is_decoded_too
     config = "buffer_memory = \"0\"\n"
     start(files: { "paceline.toml" => config })
     %w[/one /pieces /each].each { |path| assert_equal "hello, world", ask(path).body, path }
@@ -108,7 +104,9 @@ class ChunkedByAppTest < Minitest::Test
     assert_equal LARGE, ask("/large", version: "1.0").body
   end
 
-  def test_head_and_statuses_without_a_body
+  rack("/not_modified", bare: true) { [304, PLAIN.merge("transfer-encoding" => "chunked"), []] }
+
+  def test_head_and_304_get_no_transfer_encoding
     start
     %w[/one /pieces /each /cut /other].each do |path|
       answer = ask(path, method: "HEAD")
@@ -118,7 +116,7 @@ class ChunkedByAppTest < Minitest::Test
     assert_equal [304, nil], ask("/not_modified").then { |answer| [answer.status, answer["transfer-encoding"]] }
   end
 
-  def test_clients_of_other_versions
+  def test_http_1_0_and_http_2_clients_get_the_decoded_body
     start
     %w[/one /each /flushed].each do |path|
       answer = ask(path, version: "1.0")
@@ -134,13 +132,19 @@ class ChunkedByAppTest < Minitest::Test
     end
   end
 
+  rack("/trailers", bare: true) { coded(Each.new([chunk("hello"), "0\r\n", "x-sum: 1\r\n", "\r\n"]), "trailer" => "x-sum") }
+
   def test_trailer_fields_end_with_the_coding
     start
     answer = ask("/trailers")
     assert_equal ["5", nil, "hello"], [answer["content-length"], answer["trailer"], answer.body]
   end
 
-  def test_compressed_and_kept
+  rack("/kept", bare: true) { coded(CODED, KEPT) }
+  rack("/kept/each", bare: true) { coded(Each.new(CODED), KEPT) }
+  rack("/kept/large", bare: true) { coded(Each.new(LARGE.lines.map { |line| chunk(line) } << "0\r\n\r\n"), KEPT) }
+
+  def test_the_decoded_body_is_compressed_and_cached
     start
     answer = ask("/large", "Accept-Encoding: gzip")
     assert_equal ["gzip", LARGE], [answer["content-encoding"], Zlib.gunzip(answer.body)]
@@ -154,11 +158,19 @@ class ChunkedByAppTest < Minitest::Test
     end
   end
 
+  rack("/plain", bare: true) { coded(Each.new(["A page ", "of text"])) }
+  rack("/plain_flushed", bare: true) { coded(Each.new(["A page ", "of text"]), AT_ONCE) }
+
   # An app that copies the fields of another server's answer names the coding without applying it.
   def test_a_body_that_is_not_encoded_passes_unchanged
     start
     %w[/plain /plain_flushed].each { |path| assert_equal [200, "A page of text"], ask(path).then { |answer| [answer.status, answer.body] }, path }
   end
+
+  rack("/cut", bare: true) { coded(Each.new(CODED.first(2))) }
+  rack("/wrong", bare: true) { coded([chunk("hello"), "5\r\nwor"]) }
+  rack("/cut_flushed", bare: true) { coded(Each.new(CODED.first(2)), AT_ONCE) }
+  rack("/other", bare: true) { coded([CODED.join], "transfer-encoding" => "gzip, chunked") }
 
   def test_a_broken_coding_is_an_error_and_no_page
     start
@@ -196,7 +208,7 @@ class ChunkedByAppTest < Minitest::Test
     "views/pages/slow.html.erb" => "<p>one</p><% File.read('barrier') %><p>two</p>"
   }.freeze
 
-  def test_rails_render_stream
+  def test_rails_render_stream_is_decoded
     # Rails 7.2 loses the layout's block on the way into its fiber, and says so with 500 under any server.
     skip "no render stream: true in this Rails" if Gem::Specification.find_by_name("actionpack").version >= Gem::Version.new("7")
     require "rack"

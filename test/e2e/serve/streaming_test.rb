@@ -1,13 +1,14 @@
 # Responses that take their time: server-sent events, early hints, callbacks, clients that leave or do not read.
+require_relative "../support/rack_routes"
 require_relative "../support/scenario"
 require_relative "../support/wire"
 
 class StreamingTest < Minitest::Test
   include Scenario
+  include RackRoutes
 
-  APP = <<~'RUBY'
+  rack_setup <<~'RUBY'
     require "timeout"
-    require "uri"
     CLOSED = Hash.new(0)
     CALLS = Hash.new(0)
     class Events
@@ -20,75 +21,22 @@ class StreamingTest < Minitest::Test
     end
     TEXT = { "content-type" => "text/plain" }.freeze
     SSE = { "content-type" => "text/event-stream", "cache-control" => "no-cache" }.freeze
-    app = lambda do |env|
-      CALLS[env["PATH_INFO"]] += 1
-      case env["PATH_INFO"]
-      when "/events"
-        [200, SSE.dup, Events.new("events") { |send| 3.times { |i| send.call("data: #{i}\n\n"); File.read("barrier") } }]
-      when "/callable"
-        [200, SSE.dup, ->(stream) { 3.times { |i| stream.write("data: #{i}\n\n"); File.read("barrier") }; stream.close }]
-      when "/endless"
-        body = Events.new("endless") do |send|
-          send.call("data: first\n\n")
-          File.read("barrier")
-          loop { send.call("data: more\n\n") }
-        rescue IOError => e
-          File.write("noticed", e.class.name)
-          raise
-        end
-        [200, SSE.dup, body]
-      when "/endless_callable"
-        body = lambda do |stream|
-          stream.write("data: first\n\n")
-          File.read("barrier")
-          loop { stream.write("data: more\n\n") }
-        rescue IOError => e
-          File.write("noticed", e.class.name)
-          raise
-        end
-        [200, SSE.dup, body]
-      when "/waits" then File.write("entered", "x"); File.read("barrier"); [200, TEXT.dup, ["waited"]]
-      when "/large" then [200, TEXT.dup, Array.new(20) { "x" * (1 << 20) }]
-      when "/large_each" then [200, TEXT.dup, Events.new("large") { |send| 320.times { send.call("x" * (1 << 16)) } }]
-      when "/timed"
-        body = Events.new("timed") do |send|
-          Timeout.timeout(0.3) { send.call("x" * (8 << 20)) }
-        rescue Timeout::Error
-          send.call("late")
-        end
-        [200, TEXT.dup, body]
-      when "/large_file"
-        [200, TEXT.dup, Events.new("file") {}.tap { |body| def body.to_path = File.expand_path("large.bin") }]
-      when "/hints"
-        links = ["</a.css>; rel=preload", "</b.js>; rel=preload"]
-        env["rack.early_hints"]&.call("link" => Rack.release < "3" ? links.join("\n") : links)
-        File.read("barrier") if env["QUERY_STRING"] == "wait"
-        [200, TEXT.dup, ["hinted"]]
-      when "/finished"
-        env["rack.response_finished"]&.push(->(env, status, headers, error) { File.read("barrier"); File.write("told", "finished #{status} #{error.inspect}") })
-        unless env["rack.response_finished"]
-          env["rack.after_reply"] << -> { File.read("barrier"); File.write("told", "finished 200 nil") }
-        end
-        [200, TEXT.dup, Events.new("finished") { |send| send.call("reply") }]
-      when "/after_reply"
-        env["rack.after_reply"] << -> { raise "in a callback" } << -> { File.read("barrier"); File.write("told", "after reply") }
-        [200, TEXT.dup, ["reply"]]
-      when "/errors"
-        env["rack.errors"].puts("said to rack.errors")
-        warn "said to stderr"
-        $stdout.puts "said to stdout"
-        [200, TEXT.dup, ["said"]]
-      when "/closed" then [200, TEXT.dup, [CLOSED[env["QUERY_STRING"]].to_s]]
-      when "/calls" then [200, TEXT.dup, [CALLS[env["QUERY_STRING"]].to_s]]
-      else [200, TEXT.dup, ["plain"]]
-      end
+    # What a body does whose client leaves: says so to the test.
+    def endless
+      yield "data: first\n\n"
+      File.read("barrier")
+      loop { yield "data: more\n\n" }
+    rescue IOError => e
+      File.write("noticed", e.class.name)
+      raise
     end
-    linted = Rack::Lint.new(app)
-    run ->(env) { %w[/callable /endless_callable /large /large_file].include?(env["PATH_INFO"]) ? app.call(env) : linted.call(env) }
   RUBY
 
+  rack { [200, TEXT.dup, ["plain"]] }
+  rack("/closed") { |env| [200, TEXT.dup, [CLOSED[env["QUERY_STRING"]].to_s]] }
+
   def start(*arguments)
-    @server = serve(@dir = app("config.ru" => APP), "-t", "1", *arguments)
+    @server = serve(@dir = app("config.ru" => config_ru), "-t", "1", *arguments)
     @gate = barrier(@dir)
     @server
   end
@@ -107,9 +55,12 @@ class StreamingTest < Minitest::Test
 
   def assert_serves = assert_equal("plain", @server.get("/").body)
 
+  rack("/events") { [200, SSE.dup, Events.new("events") { |send| 3.times { |i| send.call("data: #{i}\n\n"); File.read("barrier") } }] }
+  rack("/bare/callable") { [200, SSE.dup, ->(stream) { 3.times { |i| stream.write("data: #{i}\n\n"); File.read("barrier") }; stream.close }] }
+
   def test_each_chunk_arrives_before_the_next_is_made
     start
-    %w[/events /callable].each do |path|
+    %w[/events /bare/callable].each do |path|
       socket = open_request(path)
       assert_equal "chunked", Wire.head(socket)["transfer-encoding"]
       3.times do |i|
@@ -121,10 +72,13 @@ class StreamingTest < Minitest::Test
     assert_equal "1", @server.get("/closed?events").body
   end
 
+  rack("/endless") { [200, SSE.dup, Events.new("endless") { |send| endless { |piece| send.call(piece) } }] }
+  rack("/bare/endless_callable") { [200, SSE.dup, ->(stream) { endless { |piece| stream.write(piece) } }] }
+
   def test_a_client_that_is_gone_is_noticed_at_the_next_write
     start
     noticed, closed = barrier(@dir, "noticed"), barrier(@dir, "closed")
-    %w[/endless /endless_callable].each do |path|
+    %w[/endless /bare/endless_callable].each do |path|
       socket = open_request(path)
       Wire.head(socket)
       assert_equal "data: first\n\n", Wire.chunk(socket)
@@ -138,6 +92,10 @@ class StreamingTest < Minitest::Test
     assert_equal "1", @server.get("/closed?endless").body
     refute_match(/ClientGone/, @server.output, "a client that leaves is no error of the app")
   end
+
+  rack("/waits") { File.write("entered", "x"); File.read("barrier"); [200, TEXT.dup, ["waited"]] }
+  rack("/counted") { |env| CALLS[env["PATH_INFO"]] += 1; [200, TEXT.dup, ["counted"]] }
+  rack("/calls") { |env| [200, TEXT.dup, [CALLS[env["QUERY_STRING"]].to_s]] }
 
   def test_a_client_gone_while_it_waits_for_a_thread_never_reaches_ruby
     start
@@ -153,11 +111,19 @@ class StreamingTest < Minitest::Test
     assert_equal "0", @server.get("/calls?/counted").body
   end
 
+  rack("/bare/large") { [200, TEXT.dup, Array.new(20) { "x" * (1 << 20) }] }
+  rack("/large_each") { [200, TEXT.dup, Events.new("large") { |send| 320.times { send.call("x" * (1 << 16)) } }] }
+  rack("/bare/large_file") do
+    body = Events.new("file") {}
+    def body.to_path = File.expand_path("large.bin")
+    [200, TEXT.dup, body]
+  end
+
   def test_a_client_that_reads_nothing_holds_no_thread
     start
     large = "x" * (20 << 20)
     File.write(File.join(@dir, "large.bin"), large)
-    %w[/large /large_each /large_file].each do |path|
+    %w[/bare/large /large_each /bare/large_file].each do |path|
       slow = open_request(path)
       Wire.head(slow)
       assert_serves
@@ -184,9 +150,18 @@ class StreamingTest < Minitest::Test
     assert_equal "plain", Wire.response(impatient).body
   end
 
+  rack("/timed") do
+    body = Events.new("timed") do |send|
+      Timeout.timeout(0.3) { send.call("x" * (8 << 20)) }
+    rescue Timeout::Error
+      send.call("late")
+    end
+    [200, TEXT.dup, body]
+  end
+
   # An application that gives up a client that takes nothing: what was begun to be sent is sent whole, or all that follows would be taken
   # for a part of it.
-  def test_a_time_out_while_the_worker_waits_tears_nothing
+  def test_a_time_out_while_the_worker_waits_tears_no_chunk
     # The time-out passes meanwhile.
     slow, impatient = held_up("/timed", 1)
     body = +""
@@ -200,6 +175,13 @@ class StreamingTest < Minitest::Test
   end
 
   def memory = File.read("/proc/#{@server.pid}/status")[/VmRSS:\s+(\d+)/, 1].to_i
+
+  rack("/hints") do |env|
+    links = ["</a.css>; rel=preload", "</b.js>; rel=preload"]
+    env["rack.early_hints"]&.call("link" => Rack.release < "3" ? links.join("\n") : links)
+    File.read("barrier") if env["QUERY_STRING"] == "wait"
+    [200, TEXT.dup, ["hinted"]]
+  end
 
   def test_early_hints_come_first_and_at_once
     start("--early-hints")
@@ -218,6 +200,18 @@ class StreamingTest < Minitest::Test
     assert_equal "HTTP/1.1 200 OK", Wire.response(open_request("/hints")).line
   end
 
+  rack("/finished") do |env|
+    env["rack.response_finished"]&.push(->(_env, status, _headers, error) { File.read("barrier"); File.write("told", "finished #{status} #{error.inspect}") })
+    unless env["rack.response_finished"]
+      env["rack.after_reply"] << -> { File.read("barrier"); File.write("told", "finished 200 nil") }
+    end
+    [200, TEXT.dup, Events.new("finished") { |send| send.call("reply") }]
+  end
+  rack("/after_reply") do |env|
+    env["rack.after_reply"] << -> { raise "in a callback" } << -> { File.read("barrier"); File.write("told", "after reply") }
+    [200, TEXT.dup, ["reply"]]
+  end
+
   def test_callbacks_run_when_the_response_has_arrived_and_before_the_next_request
     start
     told = barrier(@dir, "told")
@@ -229,6 +223,13 @@ class StreamingTest < Minitest::Test
       assert_equal "plain", Wire.response(waiting).body
     end
     @server.wait_for(/RuntimeError: in a callback/)
+  end
+
+  rack("/errors") do |env|
+    env["rack.errors"].puts("said to rack.errors")
+    warn "said to stderr"
+    $stdout.puts "said to stdout"
+    [200, TEXT.dup, ["said"]]
   end
 
   def test_what_the_app_prints_is_in_the_log_with_its_worker
