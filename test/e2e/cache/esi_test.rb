@@ -58,7 +58,7 @@ class EsiTest < Minitest::Test
 
   def include(url, rest = "") = %(<esi:include src="#{url}" #{rest}/>)
 
-  def test_all_that_esi_knows
+  def test_every_tag_of_esi_is_carried_out
     start("/" => <<~HTML.delete("\n"))
       [#{include("/n/plain")}]
       [#{include("/status/404", 'alt="/n/alt"')}]
@@ -77,7 +77,7 @@ class EsiTest < Minitest::Test
     assert_equal 1, count("/n/other")
   end
 
-  def test_only_what_asks_for_it
+  def test_only_pages_with_surrogate_control_are_put_together
     plain = include("/n")
     start("/other" => [200, { "surrogate-control" => 'content="ESI/1.0";akamai' }, plain],
       "/none" => [200, { "surrogate-control" => "max-age=60" }, plain], "/page" => plain)
@@ -86,14 +86,14 @@ class EsiTest < Minitest::Test
     assert_equal ["<1>", nil], [answer.body, answer["surrogate-control"]]
   end
 
-  def test_switched_off
+  def test_esi_false_leaves_tags_as_they_are
     start("--esi=false", "/page" => include("/n"))
     answer = get("/page")
     assert_equal [include("/n"), nil], [answer.body, answer["surrogate-control"]]
     assert_equal 'paceline="Surrogate/1.0"', JSON.parse(body("/echo"))["HTTP_SURROGATE_CAPABILITY"]
   end
 
-  def test_what_fragments_are_asked_with
+  def test_fragments_get_the_fields_of_the_client_but_no_conditions_or_ranges
     start("--redirect-https=false", "/page" => include("/echo?a=$(QUERY_STRING{a})"))
     env = JSON.parse(body("/page?a=%C3%BC", "Cookie" => "a=b", "Accept-Language" => "de", "Authorization" => "Basic eDp5", "User-Agent" => "me",
       "Referer" => "http://x/", "Range" => "bytes=0-1", "If-None-Match" => '"x"', "Accept-Encoding" => "gzip", "Host" => "shop.test:81",
@@ -153,7 +153,7 @@ class EsiTest < Minitest::Test
     end
   end
 
-  def test_over_http2
+  def test_a_page_over_http2_is_put_together_and_one_cut_off_is_reset
     start("/page" => "before #{include("/n")} after", "/lost" => "#{"x" * 70_000}#{include("/status/500")}")
     client = Http2Client.new(@server.connect)
     assert_equal [200, "before <1> after"], client.response(client.request(path: "/page"))
@@ -162,12 +162,12 @@ class EsiTest < Minitest::Test
     client&.close
   end
 
-  def test_fragments_within_fragments
+  def test_fragments_within_fragments_are_put_together
     start("/page" => "1#{include("a/b")}", "/a/b" => "2#{include("c")}", "/a/c" => "3#{include("../n")}")
     assert_equal "123<1>", body("/page")
   end
 
-  def test_a_loop_ends
+  def test_a_page_that_includes_itself_ends
     start("/page" => "again #{include("/page", 'onerror="continue"')}", "/stuck" => include("/stuck"),
       "/many" => include("/many", 'onerror="continue"') * 100)
     assert_equal "again " * 5, body("/page")
@@ -237,7 +237,7 @@ class EsiTest < Minitest::Test
     @server.wait_for(/127\.0\.0\.1 is another host, and not in esi_hosts/)
   end
 
-  def test_other_sites_of_this_server
+  def test_fragments_of_other_sites_of_this_server_are_allowed
     page = { "/page" => [200, {}, "#{include("http://other.test/echo")}|#{include("http://unknown.test/n", 'onerror="continue"')}|" \
       "#{include("http://third.test/n", 'onerror="continue"')}"] }
     files = { "config.ru" => APP, "pages.json" => JSON.generate(page) }
@@ -269,7 +269,7 @@ class EsiTest < Minitest::Test
     assert_equal "[a file][]", body("/page")
   end
 
-  def test_a_page_that_cannot_be_completed
+  def test_a_page_that_cannot_be_completed_is_502_or_cut_off
     start("/moved" => include("/status/302"), "/known" => "before #{include("//other.test/")}", "/begun" => "x" * 70_000 + include("/status/500"))
     %w[/moved /known].each { |path| assert_equal ["502", nil], get(path).then { |answer| [answer.code, answer["surrogate-control"]] } }
     @server.wait_for(/"GET \/moved .* note="esi: \/moved: fragment \/status\/302: status 302"/)
@@ -287,7 +287,7 @@ class EsiTest < Minitest::Test
     @server.wait_for(/note="esi: \/unknown: <esi:x> is no element of ESI 1\.0 \(at byte 0\); from there on the page goes out as it is"/)
   end
 
-  def test_compressed_templates_and_fragments
+  def test_compressed_templates_and_fragments_are_decompressed
     start("/zip" => [200, {}, ""], "/page" => include("/gzip"))
     assert_equal "unzipped", body("/page")
     zipped = Zlib.gzip("zip #{include("/n")}").b
@@ -355,7 +355,7 @@ class EsiTest < Minitest::Test
     end
   end
 
-  def test_from_ruby
+  def test_esi_include_of_the_gem_works_with_esi_and_without
     ru = <<~'RUBY'
       $LOAD_PATH.unshift(File.join(ENV.fetch("PACELINE_GEM_DIR"), "lib"))
       require "paceline"
@@ -376,7 +376,7 @@ class EsiTest < Minitest::Test
   end
 
   # Fragments that nobody waits for are not read on without bound.
-  def test_what_has_to_wait_is_bounded
+  def test_a_fragment_that_has_to_wait_takes_no_more_than_response_memory
     start("--cache-object", "1MB", "--response-memory", "64KB",
       "/page" => "#{include("/wait")}#{include("/big")}", "/big" => [200, { "surrogate-control" => "x" }, "y" * 12_000_000])
     gate = barrier(@dir)
@@ -393,7 +393,7 @@ class EsiTest < Minitest::Test
     assert_operator grown, :<, 8_000_000
   end
 
-  def test_the_log_tells_how_many
+  def test_the_log_has_the_number_of_fragments
     start("/page" => "#{include("/n/1")}#{include("/n/2")}")
     get("/page")
     @server.wait_for(%r{"GET /page HTTP/1\.1" 200 .* fragments=2 })

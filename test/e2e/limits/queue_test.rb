@@ -24,19 +24,6 @@ class QueueTest < Minitest::Test
   def start(*arguments, files: {}, **options)
     @server = serve(@dir = app({ "config.ru" => APP }.merge(files)), *arguments, **options)
     @entered = barrier(@dir, "entered")
-    @sockets = []
-  end
-
-  def teardown
-    @sockets&.each(&:close)
-    super
-  end
-
-  def ask(path, *fields)
-    socket = @server.connect
-    @sockets << socket
-    socket.write(["GET #{path} HTTP/1.1", "Host: test", *fields, "", ""].join("\r\n"))
-    socket
   end
 
   # A request that holds its thread until its gate opens; the app has it when this returns. What is asked for afterwards on
@@ -45,13 +32,13 @@ class QueueTest < Minitest::Test
 
   def hold(name = "hold")
     gate = barrier(@dir, name)
-    Held.new(ask("/#{name}"), gate, @entered.wait)
+    Held.new(open_request("/#{name}"), gate, @entered.wait)
   end
 
   def test_the_oldest_request_is_served_first
     start("-t", "1", "--front-threads", "1")
     held = hold
-    waiting = (1..8).map { |i| ask("/#{i}") }
+    waiting = (1..8).map { |i| open_request("/#{i}") }
     held.gate.open
     [held.socket, *waiting].each { |socket| assert_equal 200, Wire.response(socket).status }
     assert_equal "/hold /1 /2 /3 /4 /5 /6 /7 /8", @server.get("/order").body
@@ -71,7 +58,7 @@ class QueueTest < Minitest::Test
   def test_long_requests_do_not_take_the_last_thread
     start("-t", "3")
     learn
-    reports = Array.new(12) { ask("/report") }
+    reports = Array.new(12) { open_request("/report") }
     20.times { |i| assert_equal "200", @server.get("/short/#{i}").code }
     done = @server.get("/order").body.split.count("/report") - LEARNT
     assert_operator done, :<, 6, "of 12 reports that came before; in their turn the short ones would have waited for 10"
@@ -83,7 +70,7 @@ class QueueTest < Minitest::Test
     start("-t", "1", "--front-threads", "1")
     learn
     held = hold
-    waiting = ["/report", "/1", "/2"].map { |path| ask(path) }
+    waiting = ["/report", "/1", "/2"].map { |path| open_request(path) }
     eventually("all to wait") { @server.state[:waiting] == 3 }
     held.gate.open
     [held.socket, *waiting].each { |socket| assert_equal 200, Wire.response(socket).status }
@@ -114,11 +101,11 @@ class QueueTest < Minitest::Test
   def test_a_full_queue_refuses_at_once
     start("-t", "1", "--queue-max", "2", "--front-threads", "1", files: { "public/503.html" => "<p>come back later</p>" })
     held = hold
-    waiting = [ask("/1"), ask("/2")]
-    refused = Wire.response(ask("/3", "Accept: text/plain"))
+    waiting = [open_request("/1"), open_request("/2")]
+    refused = Wire.response(open_request("/3", "Accept: text/plain"))
     assert_equal [503, "1", "text/plain; charset=utf-8"], [refused.status, refused["retry-after"], refused["content-type"]]
     assert_includes refused.body, "busy"
-    assert_equal "<p>come back later</p>", Wire.response(ask("/4", "Accept: text/html")).body
+    assert_equal "<p>come back later</p>", Wire.response(open_request("/4", "Accept: text/html")).body
     @server.wait_for(%r{"GET /3 HTTP/1.1" 503 .* note="queue full"})
     held.gate.open
     [held.socket, *waiting].each { |socket| assert_equal 200, Wire.response(socket).status }
@@ -128,7 +115,7 @@ class QueueTest < Minitest::Test
   def test_a_request_that_waited_too_long_is_refused
     start("-t", "1", "--queue-timeout", "1s")
     held = hold
-    refused = Wire.response(ask("/late"))
+    refused = Wire.response(open_request("/late"))
     assert_equal [503, "1"], [refused.status, refused["retry-after"]]
     @server.wait_for(%r{"GET /late HTTP/1.1" 503 .* note="waited too long for a worker"})
     held.gate.open

@@ -25,18 +25,9 @@ class BodiesTest < Minitest::Test
 
   rack("/closed") { |env| [200, TEXT.dup, [CLOSED[env["QUERY_STRING"]].to_s]] }
 
-  def server
-    @server ||= serve(app("config.ru" => config_ru, "sent.bin" => SENT), "-t", "1")
-  end
-
   SENT = Random.new(1).bytes(200_000).freeze
 
-  def ask(path, method: "GET", version: "1.1")
-    server.connect do |socket|
-      socket.write("#{method} #{path} HTTP/#{version}\r\nHost: test\r\n\r\n")
-      Wire.response(socket, to: method)
-    end
-  end
+  def setup = start(files: { "sent.bin" => SENT })
 
   def closed(name) = Integer(ask("/closed?#{name}").body)
 
@@ -53,14 +44,14 @@ class BodiesTest < Minitest::Test
 
   def test_an_array_of_many_strings_is_one_segment_of_the_connection
     whole = Array.new(1300) { |i| "<li>#{i}</li>\n" }.join
-    server.connect do |socket|
+    @server.connect do |socket|
       socket.write("GET /bare/strings HTTP/1.1\r\nHost: test\r\n\r\n")
       first = socket.recv(1 << 20)
       assert first.end_with?("</li>\n"), "the first read ended in #{first[-20..]}"
       assert_equal whole, first[/\r\n\r\n(.*)\z/m, 1]
       assert_includes first, "content-length: #{whole.bytesize}\r\n"
     end
-    server.wait_for(%r{"GET /bare/strings HTTP/1.1" 200 #{whole.bytesize} .* chunks=1300 })
+    @server.wait_for(%r{"GET /bare/strings HTTP/1.1" 200 #{whole.bytesize} .* chunks=1300 })
   end
 
   rack("/large", "/bare/large") { [200, TEXT.dup, Array.new(20) { "x" * 100_000 }] }
@@ -77,7 +68,7 @@ class BodiesTest < Minitest::Test
     assert_equal [nil, "13"], [answer["transfer-encoding"], answer["content-length"]]
     assert_equal "one two three", answer.body
     assert_equal 1, closed("enumerable")
-    server.wait_for(%r{"GET /enumerable HTTP/1.1" 200 13 .* chunks=3 })
+    @server.wait_for(%r{"GET /enumerable HTTP/1.1" 200 13 .* chunks=3 })
   end
 
   rack("/known") { [200, TEXT.merge("content-length" => "6"), Parts.new("known", ["abc", "def"])] }
@@ -86,7 +77,7 @@ class BodiesTest < Minitest::Test
     answer = ask("/known")
     assert_equal ["6", nil, "abcdef"], [answer["content-length"], answer["transfer-encoding"], answer.body]
     assert_equal 1, closed("known")
-    refute_includes server.wait_for(%r{"GET /known HTTP/1.1" 200 6 .*})[0], "cut=1"
+    refute_includes @server.wait_for(%r{"GET /known HTTP/1.1" 200 6 .*})[0], "cut=1"
   end
 
   rack("/flushed") { [200, AT_ONCE.dup, Parts.new("flushed", ["one ", "two ", "", "three"])] }
@@ -97,7 +88,7 @@ class BodiesTest < Minitest::Test
     assert_equal "one two three", answer.body
     assert_operator answer.chunks.size, :<=, 3
     assert_equal 1, closed("flushed")
-    server.wait_for(%r{"GET /flushed HTTP/1.1" 200 13 .* chunks=3 })
+    @server.wait_for(%r{"GET /flushed HTTP/1.1" 200 13 .* chunks=3 })
   end
 
   def test_http_1_0_gets_no_chunked_coding
@@ -116,7 +107,7 @@ class BodiesTest < Minitest::Test
   rack("/bare/long") { [200, TEXT.merge("content-length" => "4"), Parts.new("long", ["abc", "def"])] }
 
   def test_a_body_longer_than_its_length_does_not_reach_into_the_next_response
-    bytes = server.exchange("GET /bare/long HTTP/1.1\r\nHost: test\r\n\r\nGET /bare/array HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
+    bytes = @server.exchange("GET /bare/long HTTP/1.1\r\nHost: test\r\n\r\nGET /bare/array HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
     assert_equal "abcd", bytes[/\r\n\r\n(.*?)(?=HTTP|\z)/m, 1]
     assert_equal 1, closed("long")
   end
@@ -145,9 +136,9 @@ class BodiesTest < Minitest::Test
   def test_rack_lint_finds_nothing_in_any_body
     %w[/array /strings /large /enumerable /known /file /empty /no_content /not_modified /head].each { |path| ask(path) }
     assert_equal "", ask("/head", method: "HEAD").body
-    server.stop
-    assert_equal 11, server.output.scan(/ HTTP\/1\.1" [23]\d\d /).size
-    refute_match(/Lint/, server.output)
+    @server.stop
+    assert_equal 11, @server.output.scan(/ HTTP\/1\.1" [23]\d\d /).size
+    refute_match(/Lint/, @server.output)
   end
 
   def test_an_empty_body_has_length_0_and_204_and_304_have_none
@@ -159,7 +150,7 @@ class BodiesTest < Minitest::Test
   end
 
   def test_head_keeps_the_fields_and_has_no_body
-    server.connect do |socket|
+    @server.connect do |socket|
       socket.write("HEAD /head HTTP/1.1\r\nHost: test\r\n\r\nGET /head HTTP/1.1\r\nHost: test\r\n\r\n")
       head, got = Wire.response(socket, to: "HEAD"), Wire.response(socket)
       assert_equal %w[11 yes], [head["content-length"], head["x-kept"]]
@@ -176,8 +167,8 @@ class BodiesTest < Minitest::Test
       assert_raises(EOFError, path) { ask(path) }
     end
     assert_equal 1, closed("raises_midway")
-    server.wait_for(/RuntimeError: midway/)
-    server.wait_for(%r{"GET /raises_midway HTTP/1.1" 200 6 .* cut=1})
+    @server.wait_for(/RuntimeError: midway/)
+    @server.wait_for(%r{"GET /raises_midway HTTP/1.1" 200 6 .* cut=1})
   end
 
   rack("/raises_at_once") { [200, TEXT.dup, Parts.new("raises_at_once", ["never"]) { raise "at once" }] }
@@ -185,7 +176,7 @@ class BodiesTest < Minitest::Test
   def test_a_body_that_breaks_before_anything_was_sent_is_an_error_page
     assert_equal 500, ask("/raises_at_once").status
     assert_equal 1, closed("raises_at_once")
-    server.wait_for(/RuntimeError: at once/)
+    @server.wait_for(/RuntimeError: at once/)
   end
 
   rack("/raises_on_close") do
@@ -197,7 +188,7 @@ class BodiesTest < Minitest::Test
   def test_a_body_that_raises_when_closed_was_sent_all_the_same
     assert_equal "fine", ask("/raises_on_close").body
     assert_equal 1, closed("raises_on_close")
-    server.wait_for(/RuntimeError: on close/)
+    @server.wait_for(/RuntimeError: on close/)
   end
 
   rack("/bare/status") { |env| [Integer(env["QUERY_STRING"]), {}, []] }

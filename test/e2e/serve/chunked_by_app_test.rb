@@ -43,14 +43,6 @@ class ChunkedByAppTest < Minitest::Test
   # The native part and its twin in Ruby.
   BOTH = { "native" => {}, "ruby" => { "PACELINE_NATIVE" => "0" } }.freeze
 
-  def start(env: {}, files: {})
-    @server = serve(@dir = app({ "config.ru" => config_ru, **files }), "-t", "1", env: env)
-  end
-
-  def ask(path, *fields, method: "GET", version: "1.1")
-    @server.wire("#{method} #{path} HTTP/#{version}\r\n#{["Host: test", *fields].join("\r\n")}\r\n\r\n", to: method)
-  end
-
   rack("/one_each", bare: true) { coded(Each.new([CODED.join])) }
   rack("/bytes", bare: true) { coded(Each.new(CODED.join.chars)) }
   rack("/empty", bare: true) { coded(Each.new(["0\r\n", "\r\n"])) }

@@ -69,7 +69,7 @@ class CompressTest < Minitest::Test
     assert_equal [304, whole["etag"]], [again[:status], again["etag"]]
   end
 
-  def test_off_means_off
+  def test_compress_false_sends_what_the_app_gave
     server = serve(app("config.ru" => APP), "--compress=false")
     answer = ask(server, "/text", "Accept-Encoding" => "gzip")
     assert_equal [nil, nil, TEXT], [*answer.values_at("content-encoding", "vary"), answer[:body]]

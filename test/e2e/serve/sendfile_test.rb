@@ -31,13 +31,6 @@ class SendfileTest < Minitest::Test
     @server = serve(@dir = app("config.ru" => APP, "private/report.pdf" => REPORT, "private/with space.pdf" => "space"), "-t", "1", *arguments)
   end
 
-  def ask(path, *fields, method: "GET")
-    @server.connect do |socket|
-      socket.write(["#{method} #{path} HTTP/1.1", "Host: test", *fields, "", ""].join("\r\n"))
-      Wire.response(socket, to: method)
-    end
-  end
-
   def test_the_file_takes_the_place_of_the_body
     start
     answer = ask("/sendfile")
@@ -73,7 +66,7 @@ class SendfileTest < Minitest::Test
     assert_equal "x", closed.wait
   end
 
-  def test_it_can_be_off
+  def test_x_sendfile_false_passes_the_header_on
     start("--x-sendfile=false")
     answer = ask("/sendfile")
     assert_equal [File.join(@dir, "private/report.pdf"), ""], [answer["x-sendfile"], answer.body]

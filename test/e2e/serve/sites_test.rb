@@ -53,7 +53,7 @@ class SitesTest < Minitest::Test
     assert_equal 0, server.stop.exitstatus
   end
 
-  def test_a_host_that_no_site_has
+  def test_a_host_that_no_site_has_gets_404
     toml = "[[site]]\nhost = \"shop.test\"\nroot = \"shop\"\n"
     dir = app("shop/config.ru" => says("shop"), "paceline.toml" => toml)
     server = serve(dir, ready: false)
@@ -214,7 +214,7 @@ class SitesTest < Minitest::Test
     FileUtils.rm_f(evil) if evil
   end
 
-  def test_an_empty_folder_of_sites
+  def test_an_empty_folder_of_sites_is_served_and_watched
     dir = app
     server = serve(dir, "--sites", dir, ready: false)
     assert_match(/no sites yet/, ask(server, "shop.localhost", "/", "Accept" => "text/html").body)

@@ -32,13 +32,6 @@ class StaticFilesTest < Minitest::Test
     @server = serve(@dir)
   end
 
-  def ask(path, *fields, method: "GET")
-    @server.connect do |socket|
-      socket.write(["#{method} #{path} HTTP/1.1", "Host: test", *fields, "", ""].join("\r\n"))
-      Wire.response(socket, to: method)
-    end
-  end
-
   def test_a_file_has_exactly_these_fields
     answer = ask("/digits.txt")
     assert_equal "HTTP/1.1 200 OK", answer.line
@@ -51,13 +44,13 @@ class StaticFilesTest < Minitest::Test
     @server.wait_for(%r{"GET /digits.txt HTTP/1.1" 200 10 })
   end
 
-  def test_names_as_rails_finds_them
+  def test_files_are_found_by_the_names_that_rails_tries
     { "/" => PAGE, "/about" => "about", "/sub" => "below", "/sub/" => "below", "/caf%C3%A9.txt" => "coffee", "/.well-known/security.txt" => "mail us",
       "/missing.txt" => "app: /missing.txt", "/digits" => "app: /digits" }.each { |path, body| assert_equal body.b, ask(path).body.b, path }
     assert_equal "app: /digits.txt", ask("/digits.txt", "Content-Length: 0", method: "POST").body
   end
 
-  def test_conditions
+  def test_conditional_requests_get_304_or_412
     tag, date = ask("/digits.txt").then { |answer| [answer["etag"], answer["last-modified"]] }
     [["If-None-Match: #{tag}", 304], ["If-None-Match: \"x\", W/#{tag}", 304], ["If-None-Match: *", 304], ["If-None-Match: \"x\"", 200],
      ["If-Modified-Since: #{date}", 304], ["If-Modified-Since: Sat, 03 Feb 2024 04:05:05 GMT", 200],
@@ -68,7 +61,7 @@ class StaticFilesTest < Minitest::Test
     end
   end
 
-  def test_ranges
+  def test_ranges_get_206_or_416
     [["bytes=2-4", "234", "bytes 2-4/10"], ["bytes=7-", "789", "bytes 7-9/10"], ["bytes=-2", "89", "bytes 8-9/10"], ["bytes=5-99", "56789", "bytes 5-9/10"]].each do |range, body, told|
       answer = ask("/digits.txt", "Range: #{range}")
       assert_equal [206, body, told, body.size.to_s], [answer.status, answer.body, answer["content-range"], answer["content-length"]]
@@ -87,7 +80,7 @@ class StaticFilesTest < Minitest::Test
     assert_equal answer.body.bytesize.to_s, answer["content-length"]
   end
 
-  def test_precompressed_twins
+  def test_a_precompressed_twin_is_sent_if_accepted
     { "zstd, br, gzip" => %w[br brotli], "zstd, gzip" => %w[zstd zstandard], "br;q=1, gzip;q=0.5" => %w[br brotli], "gzip" => ["gzip", GZIPPED], "identity" => [nil, SCRIPT],
       "br;q=0" => [nil, SCRIPT] }.each do |accepted, (coding, body)|
       answer = ask("/app.js", "Accept-Encoding: #{accepted}")
@@ -97,7 +90,7 @@ class StaticFilesTest < Minitest::Test
     assert_nil ask("/digits.txt", "Accept-Encoding: gzip")["vary"]
   end
 
-  def test_a_fingerprint_is_for_ever
+  def test_a_name_with_a_fingerprint_is_immutable
     path = "/assets/site-0123456789abcdef0123456789abcdef01234567.css"
     assert_equal "public, max-age=31536000, immutable", ask(path)["cache-control"]
     assert_nil ask("/digits.txt")["cache-control"]
@@ -137,7 +130,7 @@ class StaticFilesTest < Minitest::Test
     @server.wait_for(%r{"GET /huge.bin HTTP/1.1" 200 .* cut=1})
   end
 
-  def test_static_files_can_be_off
+  def test_static_files_false_passes_all_to_the_app
     @server = serve(@dir, "--static-files=false")
     assert_equal "app: /digits.txt", ask("/digits.txt").body
   end

@@ -35,22 +35,9 @@ class StreamingTest < Minitest::Test
   rack { [200, TEXT.dup, ["plain"]] }
   rack("/closed") { |env| [200, TEXT.dup, [CLOSED[env["QUERY_STRING"]].to_s]] }
 
-  def start(*arguments)
-    @server = serve(@dir = app("config.ru" => config_ru), "-t", "1", *arguments)
-    @gate = barrier(@dir)
-    @server
-  end
-
-  def open_request(path, version: "1.1")
-    socket = @server.connect
-    (@sockets ||= []) << socket
-    socket.write("GET #{path} HTTP/#{version}\r\nHost: test\r\n\r\n")
-    socket
-  end
-
-  def teardown
-    @sockets&.each { |socket| socket.close unless socket.closed? }
+  def start(...)
     super
+    @gate = barrier(@dir)
   end
 
   def assert_serves = assert_equal("plain", @server.get("/").body)

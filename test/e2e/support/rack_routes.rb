@@ -38,6 +38,11 @@ module RackRoutes
     def rack_source = @rack_source ||= +""
   end
 
+  # A server of one thread for the routes and `files`.
+  def start(*arguments, files: {}, **options)
+    @server = serve(@dir = app({ "config.ru" => config_ru, **files }), "-t", "1", *arguments, **options)
+  end
+
   def config_ru = [HEAD, self.class.rack_source, TAIL].join("\n")
 
   # Blocks as they are written.

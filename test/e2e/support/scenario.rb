@@ -8,6 +8,7 @@ require "socket"
 require "timeout"
 require "tmpdir"
 require_relative "../../../gem/test/support/hang_watch"
+require_relative "wire"
 
 module Scenario
   CHECKOUT = File.expand_path("../../..", __dir__)
@@ -49,6 +50,22 @@ module Scenario
     server
   end
 
+  # One request to @server on a connection of its own, and its response as it is on the wire. `fields`: "Name: value".
+  def ask(path, *fields, method: "GET", version: "1.1")
+    @server.connect do |socket|
+      socket.write(Wire.request(path, *fields, method: method, version: version))
+      Wire.response(socket, to: method)
+    end
+  end
+
+  # A request whose response the test reads when it wants to: the connection, which is closed after the test.
+  def open_request(path, *fields, method: "GET", version: "1.1")
+    socket = @server.connect
+    (@sockets ||= []) << socket
+    socket.write(Wire.request(path, *fields, method: method, version: version))
+    socket
+  end
+
   # A point where the app waits for the test: the app calls `File.read(PATH)` on this FIFO, and the test calls `open`.
   def barrier(dir, name = "barrier")
     Barrier.new(File.join(dir, name))
@@ -56,6 +73,7 @@ module Scenario
 
   def teardown
     super
+    Array(@sockets).each(&:close)
     Array(@servers).each(&:kill)
     Array(@folders).each { |dir| FileUtils.rm_rf(dir) }
     unless passed? || skipped?

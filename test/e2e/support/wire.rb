@@ -12,6 +12,12 @@ module Wire
 
   module_function
 
+  # A request without a body, for Host "test" unless `fields` ("Name: value") name another.
+  def request(path, *fields, method: "GET", version: "1.1")
+    fields = ["Host: test", *fields] if fields.none? { |field| field.match?(/\Ahost:/i) }
+    ["#{method} #{path} HTTP/#{version}", *fields, "", ""].join("\r\n")
+  end
+
   # The next response on the socket. `to`: the request's method.
   def response(io, to: "GET")
     head(io).tap { |head| head.body = body(io, head, to: to) }
