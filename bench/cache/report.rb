@@ -70,7 +70,7 @@ module Bench
     end
 
     def redmine(summary, section)
-      "## Redmine by the stubborn rule\n\n`ab -n #{@options.requests} -c 25` on #{CacheStory::PAGE} of one session. Ratios (x) to Puma alone.\n\n#{loads(summary)}\n\n" \
+      "## Redmine by the stubborn rule\n\n#{@options.requests} requests by 25 clients for #{CacheStory::PAGE} of one session. Ratios (x) to Puma alone.\n\n#{loads(summary)}\n\n" \
         "Its author works in a session of his own meanwhile. x: a request's time by the median of its kind without load.\n\n#{authors(section.authors)}"
     end
 

@@ -2,17 +2,16 @@
 
 # What `bin/bench cache` measures, a class each: hits, hits beside misses, hits among many keys, Redmine by the stubborn rule.
 require "net/http"
-require_relative "ab"
 require_relative "../lib/apps"
 require_relative "../lib/arithmetic"
 require_relative "../lib/caches"
+require_relative "../lib/load"
 require_relative "../lib/measurement"
 require_relative "redmine_author"
 require_relative "../lib/running_server"
 require_relative "../lib/scenarios"
 require_relative "../lib/summary"
 require_relative "../lib/visit"
-require_relative "../lib/wrk"
 
 module Bench
   # What the sections share: servers in front of each other, and a load made a row.
@@ -53,8 +52,8 @@ module Bench
     end
 
     # Every answer must be a hit, unless HIT is nil.
-    def wrk(running, kind, shape, seconds = @options.seconds, hit = running.server.hit, keys: nil)
-      Wrk.new(port: running.port, kind: kind, connections: shape.connections, keep_alive: true, seconds: seconds, hit: hit, keys: keys)
+    def hits(running, kind, shape, seconds = @options.seconds, hit = running.server.hit, keys: nil)
+      Load.new(port: running.port, mix: [[kind, 1.0]], connections: shape.connections, keep_alive: shape.keep_alive, seconds: seconds, hit: hit, keys: keys, percentiles: true)
     end
 
     # What of the load between two looks reached the origin.
@@ -104,16 +103,14 @@ module Bench
         Caches::OBJECTS.flat_map do |name, bytes|
           kind = Kind.new(name, "/#{name}", expected: bytes)
           # The first answers are no hits.
-          Measurement.generate(wrk(running, kind, SHAPES[0], PAUSE, nil), @processes)
+          Measurement.generate(hits(running, kind, SHAPES[0], PAUSE, nil), @processes)
           SHAPES.map { |shape| measure(running, origin, kind, shape, round) }
         end
       end
     end
 
     def measure(running, origin, kind, shape, round)
-      generator = shape.keep_alive ? wrk(running, kind, shape) : Ab.new(port: running.port, path: kind.path, connections: shape.connections, keep_alive: false,
-                                                                        seconds: @options.seconds, length: kind.expected.bytesize)
-      cell(running.server, kind.name, shape, round, generator, &without_origin(origin))
+      cell(running.server, kind.name, shape, round, hits(running, kind, shape), &without_origin(origin))
     end
   end
 
@@ -148,18 +145,18 @@ module Bench
 
     def visit(running, round)
       kind = Kind.new("kept", "/kept", expected: Caches::KILOBYTE)
-      Measurement.generate(wrk(running, kind, SHAPES[1], PAUSE, nil), @processes)
+      Measurement.generate(hits(running, kind, SHAPES[1], PAUSE, nil), @processes)
       SHAPES.flat_map do |shape|
-        [cell(running.server, ALONE, shape, round, wrk(running, kind, shape)),
-         beside_misses(running) { cell(running.server, BESIDE, shape, round, wrk(running, kind, shape)) }]
+        [cell(running.server, ALONE, shape, round, hits(running, kind, shape)),
+         beside_misses(running) { cell(running.server, BESIDE, shape, round, hits(running, kind, shape)) }]
       end
     end
 
     # Asks for /burn while the block runs.
     def beside_misses(running)
-      ab = Ab.new(port: running.port, path: "/burn", connections: CLIENTS, keep_alive: true, seconds: @options.seconds + 2 * PAUSE)
+      misses = Load.new(port: running.port, mix: [[Kind.new("burn", "/burn"), 1.0]], connections: CLIENTS, keep_alive: true, seconds: @options.seconds + 2 * PAUSE)
       found = nil
-      result = ab.in_child do |pid, output|
+      result = misses.in_child do |pid, output|
         @processes.own(pid) do
           sleep PAUSE
           found = yield
@@ -198,14 +195,14 @@ module Bench
     def kind = Kind.new("key", "/key/", expected: Caches::KILOBYTE)
 
     def fill(running, keys)
-      result = Measurement.generate(wrk(running, kind, SHAPE, 3600, nil, keys: ["each", keys]), @processes)
+      result = Measurement.generate(hits(running, kind, SHAPE, 3600, nil, keys: { each: keys }), @processes)
       raise RunningServer::Failed, "filling: #{result.failures}" if result.failures.any? || result.completed != keys
 
       @told.call("#{keys} keys are kept", true)
     end
 
     def measure(running, origin, keys, round)
-      cell(running.server, "#{keys} keys", SHAPE, round, wrk(running, kind, SHAPE, keys: ["random", keys]), &without_origin(origin))
+      cell(running.server, "#{keys} keys", SHAPE, round, hits(running, kind, SHAPE, keys: { random: keys }), &without_origin(origin))
     end
   end
 end

@@ -78,9 +78,8 @@ module Bench
       answers = Array.new(3) { Net::HTTP.start("127.0.0.1", running.port) { |http| http.get(PAGE, "Cookie" => cookie, "Accept-Encoding" => "identity") } }
       raise RunningServer::Failed, "#{running.server.name}: not the session's page" unless answers.all? { |answer| answer.body.include?("loggedas") }
 
-      name, pattern = running.server.hit
-      hit = Regexp.new(pattern.gsub("%d", "\\d"))
-      raise RunningServer::Failed, "#{running.server.name}: no hit: #{answers.last.to_hash}" unless answers.last[name].to_s.match?(hit)
+      name, rule = running.server.hit
+      raise RunningServer::Failed, "#{running.server.name}: no hit: #{answers.last.to_hash}" unless Caches.hit?(rule, answers.last[name].to_s)
     end
 
     def author(running, cycles: nil)
@@ -90,8 +89,9 @@ module Bench
     end
 
     def measure(running, shape, round, cookie, requests, counts: true)
-      ab = Ab.new(port: running.port, path: PAGE, connections: shape.connections, keep_alive: shape.keep_alive, requests: requests, cookie: cookie)
-      cell(running.server, "redmine", shape, round, ab, counts: counts)
+      load = Load.new(port: running.port, mix: [[Kind.new("redmine", PAGE), 1.0]], connections: shape.connections, keep_alive: shape.keep_alive, count: requests,
+                      fields: ["Cookie: #{cookie}"], percentiles: true)
+      cell(running.server, "redmine", shape, round, load, counts: counts)
     end
   end
 end

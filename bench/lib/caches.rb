@@ -11,10 +11,18 @@ module Bench
     RULE = "[[cache]]\npath = \"/*\"\nttl = \"5s\"\ncookies = [\"Redmine\"]\nset_cookie = \"strip\"\n"
     BASELINE = "nginx"
 
-    # Headers that tell a hit.
-    HITS = { "paceline" => ["cache-status", "^paceline; hit"], "nginx" => ["X-Cache", "^HIT$"], "varnish" => ["X-Varnish", "%d+ %d+"] }.freeze
+    # Headers that tell a hit, and what their value is then, as loadgen takes it (Hit in crates/loadgen/src/plan.rs).
+    HITS = { "paceline" => ["cache-status", { starts: "paceline; hit" }], "nginx" => ["X-Cache", { is: "HIT" }], "varnish" => ["X-Varnish", { numbers: 2 }] }.freeze
 
     module_function
+
+    def hit?(rule, value)
+      case rule
+      in { starts: text } then value.start_with?(text)
+      in { is: text } then value == text
+      in { numbers: count } then value.match?(/\A\d+(?: \d+){#{count - 1}}\z/)
+      end
+    end
 
     def origin
       Server.new(name: "origin", worker: /nginx: worker/, workers: 1, threads: 1, command: lambda do |port, work|

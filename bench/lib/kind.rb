@@ -4,7 +4,7 @@
 module Bench
   class Kind
     attr_reader :name, :method, :path, :body, :check
-    attr_accessor :known_encoding, :expected
+    attr_accessor :expected
 
     # What differs from response to response in pages of Rails: tokens against forgery, Redmine's names of forms, the brewery's line
     # about the process. Everything else must stay as it is.
@@ -21,21 +21,15 @@ module Bench
       @contains = contains
       @expected = expected
       @length = expected&.bytesize
+      @pieces = expected && [expected]
     end
 
     def exact?
       check == :exact
     end
 
-    # The request as it goes over the wire.
-    def bytes(keep_alive)
-      (@bytes ||= {})[keep_alive] ||= begin
-        lines = ["#{method} #{path} HTTP/1.1", "Host: bench.test", "User-Agent: paceline-bench", "Accept: */*"]
-        lines << "Connection: close" unless keep_alive
-        lines << "Content-Type: application/octet-stream" << "Content-Length: #{body.bytesize}" if body
-        "#{lines.join("\r\n")}\r\n\r\n".b << body.to_s
-      end
-    end
+    # What of a response stays as it is, in pieces; nil as long as it is not known.
+    attr_reader :pieces
 
     # Takes a response as the model if it is what the scenario promises; tells what is wrong with it otherwise.
     def learn(status, content)
@@ -44,6 +38,7 @@ module Bench
 
       @expected ||= settled(content)
       @length ||= content.bytesize if exact?
+      @pieces ||= exact? ? [content] : content.split(VARYING, -1)
       wrong(content.bytesize, content)
     end
 

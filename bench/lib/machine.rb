@@ -16,7 +16,7 @@ module Bench
 
     # MORE: Debian packages that this benchmark compares with besides.
     def versions(more = [])
-      debian = Servers::ALL.filter_map(&:package) + %w[ruby-rack ruby-rails ruby-sqlite3 ruby-builder redmine varnish wrk apache2-utils] + more
+      debian = Servers::ALL.filter_map(&:package) + %w[ruby-rack ruby-rails ruby-sqlite3 ruby-builder redmine varnish] + more
       installed = IO.popen(["dpkg-query", "-W", "-f", "${Package} ${Version}\n", *debian, { err: File::NULL }], &:read)
       { "paceline" => "#{output(Servers.paceline, "--version")} (#{commit})" }.merge(installed.lines.map(&:split).select { |words| words.size == 2 }.to_h)
     end

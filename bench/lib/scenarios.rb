@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# What is measured: each scenario's application, requests, load generator and the answers expected.
+# What is measured: each scenario's application, requests and the answers expected.
 require_relative "kind"
 
 module Bench
   # LONGER: times --seconds. WARM_UP: requests before anything is timed; memory is read after those of all scenarios of an app.
-  Scenario = Struct.new(:name, :title, :app, :kinds, :generator, :longer, :warm_up, keyword_init: true) do
+  Scenario = Struct.new(:name, :title, :app, :kinds, :longer, :warm_up, keyword_init: true) do
     # Pairs of a Kind and its share.
     def mix
       kinds.size == 1 ? [[kinds[0], 1.0]] : [[kinds[0], 0.9], [kinds[1], 0.1]]
@@ -38,7 +38,7 @@ module Bench
 
     def self.all
       @all ||= [
-        new("hello", "Rack, 27 bytes", :rack, [Kind.new("hello", "/hello", expected: HELLO)], generator: :wrk, warm_up: 2000),
+        new("hello", "Rack, 27 bytes", :rack, [Kind.new("hello", "/hello", expected: HELLO)], warm_up: 2000),
         new("chunks", "Rack, 1,300 strings of 39 bytes", :rack, [Kind.new("chunks", "/chunks", contains: "line 1299 ")], warm_up: 300),
         new("feed", "Rack, 54 KB of XML by Builder in 4,000 pieces", :rack, [Kind.new("feed", "/feed", contains: "Beer 169 ")], warm_up: 50),
         new("upload", "Rack, 1 MB sent", :rack, [Kind.new("upload", "/upload", method: "POST", body: UPLOAD, expected: "#{MEGABYTE}\n")], warm_up: 50),
@@ -52,8 +52,8 @@ module Bench
       ].freeze
     end
 
-    def self.new(name, title, app, kinds, generator: :ruby, longer: 1, warm_up: 100)
-      Scenario.new(name: name, title: title, app: app, kinds: kinds, generator: generator, longer: longer, warm_up: warm_up)
+    def self.new(name, title, app, kinds, longer: 1, warm_up: 100)
+      Scenario.new(name: name, title: title, app: app, kinds: kinds, longer: longer, warm_up: warm_up)
     end
 
     def self.named(names)

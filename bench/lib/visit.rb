@@ -9,7 +9,6 @@ require_relative "load"
 require_relative "measurement"
 require_relative "reaped_server"
 require_relative "trace"
-require_relative "wrk"
 
 module Bench
   class Visit
@@ -59,11 +58,10 @@ module Bench
       Scenarios.shapes(scenario, @options.connections, @options.full)
     end
 
-    # Asks with another client than the load generators: the answer is the one that the scenario promises, from every server.
+    # Asks with another client than the load generator: the answer is the one that the scenario promises, from every server.
     def check
       Net::HTTP.start("127.0.0.1", @running.port, read_timeout: 60) do |http|
         @scenarios.flat_map(&:kinds).each do |kind|
-          kind.known_encoding = nil
           answer = http.send_request(kind.method, kind.path, kind.body, "Host" => "bench.test", "Accept-Encoding" => "identity")
           wrong = kind.learn(answer.code.to_i, answer.body.to_s.b)
           raise RunningServer::Failed, "#{server.name} answers #{kind.path} wrongly: #{wrong}" if wrong
@@ -124,19 +122,12 @@ module Bench
     end
 
     def with_latencies(cell, scenario, result)
-      if result.respond_to?(:p50)
-        cell.p50 = result.p50
-        cell.p99 = result.p99
-        return
-      end
       cell.latencies, cell.slow_latencies = scenario.kinds.map { |kind| result.latencies[kind.name] }
       cell.p50, cell.p99 = [50, 99].map { |percent| Arithmetic.percentile(cell.latencies, percent) }
       cell.slow_p99 = Arithmetic.percentile(cell.slow_latencies || [], 99)
     end
 
     def generator(scenario, shape, seconds, round)
-      return Wrk.new(port: @running.port, kind: scenario.kinds[0], connections: shape.connections, keep_alive: shape.keep_alive, seconds: seconds) if scenario.generator == :wrk
-
       Load.new(port: @running.port, mix: scenario.mix, connections: shape.connections, keep_alive: shape.keep_alive, rate: shape.rate, seconds: seconds, seed: round)
     end
 

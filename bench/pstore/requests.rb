@@ -58,15 +58,14 @@ module Bench
     def visit(name, environment, redis, round)
       @told.call("round #{round}, #{name} starts", false)
       running = RunningServer.new(Servers.named(%w[paceline]).first, App.new(name: :sessions, directory: APP, environment: environment), @processes,
-                                  File.join(Apps::WORK, "servers"), Visitor::PATH)
+                                  File.join(Apps::WORK, "servers"), Visits::PATH)
       running.start
-      visitors = Array.new(@options.sessions) { Visitor.new }
-      # All have a session, and have read it once. By this process, which keeps their cookies.
-      first = Visits.new(port: running.port, visitors: visitors, connections: @options.clients, count: visitors.size * 2).run
+      # All have a session, and have read it once.
+      first = Visits.new(port: running.port, cookies: [nil] * @options.sessions, connections: @options.clients, count: @options.sessions * 2).run
       raise RunningServer::Failed, "warm-up: #{first.failures.first.first}" if first.failures.any?
 
       cpu = redis&.cpu.to_f
-      measured = Measurement.of(Visits.new(port: running.port, visitors: visitors, connections: @options.clients, seconds: @options.request_seconds, seed: round), @processes)
+      measured = Measurement.of(Visits.new(port: running.port, cookies: first.cookies, connections: @options.clients, seconds: @options.request_seconds, seed: round), @processes)
       told(name, measured, redis ? redis.cpu - cpu : 0, round)
     ensure
       running&.stop

@@ -1,26 +1,13 @@
 # frozen_string_literal: true
 
-# What the load generators make of responses: wrk's lines, and the Ruby generator against a scripted server.
+# What the load generator makes of responses of a scripted server.
 require "minitest/autorun"
 require "socket"
 require_relative "../lib/kind"
 require_relative "../lib/load"
-require_relative "../lib/wrk"
 
 class LoadTest < Minitest::Test
   include Bench
-
-  def test_wrk_tells_its_result_in_one_line
-    numbers, failures = Wrk.parse("Running 60s test\ndrained\nresult sent=100 completed=100 timely=90 micros=800000 wrong=0 connect=0 read=0 write=0 timeout=0 p50=900 p99=2100\nwhy \n")
-    assert_equal [100, 90, 800_000, 900, 2100], numbers.values_at(:completed, :timely, :micros, :p50, :p99)
-    assert_empty failures
-  end
-
-  def test_wrk_tells_every_failure
-    _, failures = Wrk.parse("result sent=10 completed=7 micros=1 wrong=2 connect=0 read=3 write=0 timeout=0 p50=1 p99=1\nwhy status 500, 3 bytes\n")
-    assert_equal [["wrk: read errors", 3], ["wrong: status 500, 3 bytes", 2], ["never answered", 3]], failures
-    assert_raises(NoResult) { Wrk.parse("unable to connect") }
-  end
 
   def test_responses_with_a_length
     result = load_from("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
@@ -56,11 +43,37 @@ class LoadTest < Minitest::Test
     assert_match(/ECONNREFUSED/, result.failures[0][0])
   end
 
-  def test_wrk_tells_wrong_answers
-    skip "wrk is not installed" unless system("which", "wrk", %i[out err] => File::NULL)
-    assert_equal [["wrong: status 500, 5 bytes", true]], wrk_from("HTTP/1.1 500 Oops\r\nContent-Length: 5\r\n\r\nhello")
-    assert_equal [["wrong: status 200, 0 bytes", true]], wrk_from("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-    assert_empty wrk_from("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+  def test_a_hit_is_told_by_its_field
+    hit = ["X-Cache", { is: "HIT" }]
+    assert_empty load_from("HTTP/1.1 200 OK\r\nX-Cache: HIT\r\nContent-Length: 5\r\n\r\nhello", hit: hit).failures
+    assert_equal "/: X-Cache: MISS", load_from("HTTP/1.1 200 OK\r\nX-Cache: MISS\r\nContent-Length: 5\r\n\r\nhello", hit: hit).failures[0][0]
+  end
+
+  def test_percentiles_instead_of_all_latencies
+    result = load_from("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", percentiles: true)
+    assert_nil result.latencies
+    assert_operator 0, :<, result.p50
+    assert_operator result.p50, :<=, result.p99
+  end
+
+  def test_each_key_is_asked_for_once
+    lines = Queue.new
+    result = serving("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", false, lines) do |port|
+      Load.new(port: port, mix: [[Kind.new("k", "/key/", expected: "hello"), 1.0]], connections: 3, keep_alive: true, keys: { each: 10 }).run
+    end
+    assert_equal [10, 10, []], [result.completed, result.timely, result.failures]
+    assert_equal (0..9).map { |key| "GET /key/#{key} HTTP/1.1" }, Array.new(10) { lines.pop }.sort
+  end
+
+  def test_an_open_loop_sends_at_fixed_times
+    result = serving("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", false) do |port|
+      Load.new(port: port, mix: [[Kind.new("k", "/", expected: "hello"), 1.0]], keep_alive: true, rate: 100, seconds: 0.2).run
+    end
+    assert_equal [20, []], [result.completed, result.failures]
+  end
+
+  def test_a_generator_that_gives_no_result_is_told
+    assert_raises(NoResult) { Load.new(port: 1, mix: [], connections: 1, keep_alive: true, count: "none").run }
   end
 
   def test_pages_may_differ_in_their_tokens_only
@@ -76,25 +89,17 @@ class LoadTest < Minitest::Test
   private
 
   # Twenty requests over two connections to a server that always answers ANSWER.
-  def load_from(answer, closes: false)
+  def load_from(answer, closes: false, **options)
     kind = Kind.new("k", "/", expected: "hello".b)
-    serving(answer, closes) { |port| Load.new(port: port, mix: [[kind, 1.0]], connections: 2, keep_alive: true, count: 20).run }
+    serving(answer, closes) { |port| Load.new(port: port, mix: [[kind, 1.0]], connections: 2, keep_alive: true, count: 20, **options).run }
   end
 
-  # What failed, and whether it did.
-  def wrk_from(answer)
-    serving(answer, false) do |port|
-      result = Wrk.new(port: port, kind: Kind.new("k", "/", expected: "hello"), connections: 1, keep_alive: true, seconds: 0.1).in_child { |_, output| output.read }
-      result.failures.map { |what, times| [what, times.positive?] }
-    end
-  end
-
-  def serving(answer, closes)
+  def serving(answer, closes, lines = nil)
     server = TCPServer.new("127.0.0.1", 0)
     threads = []
     accepting = Thread.new do
       loop do
-        threads << Thread.new(server.accept) { |socket| serve(socket, answer, closes) }
+        threads << Thread.new(server.accept) { |socket| serve(socket, answer, closes, lines) }
       end
     rescue IOError
       nil
@@ -106,11 +111,15 @@ class LoadTest < Minitest::Test
     threads.each(&:kill)
   end
 
-  def serve(socket, answer, closes)
+  def serve(socket, answer, closes, lines)
     loop do
-      while (line = socket.gets) && line != "\r\n" do end
+      first = nil
+      while (line = socket.gets) && line != "\r\n"
+        first ||= line.chomp
+      end
       break unless line
 
+      lines&.push(first)
       socket.write(answer)
       break if closes
     end

@@ -92,20 +92,23 @@ class PStoreBenchTest < Minitest::Test
     process&.close
   end
 
+  # A server that counts the visits of each cookie, and gives one to who has none.
   def test_a_visitor_sends_its_own_cookie_and_counts_its_visits
-    visitor = Visitor.new
-    refute_includes visitor.bytes(true), "Cookie"
-    visitor.take("HTTP/1.1 200 OK\r\nset-cookie: _visit=abc%3D; path=/; HttpOnly\r\n")
-    assert_includes visitor.bytes(true), "\r\nCookie: _visit=abc%3D\r\n"
-    visitor.take("HTTP/1.1 200 OK\r\n")
-    assert_includes visitor.bytes(true), "_visit=abc%3D"
-    page = ->(count) { "<h1>Visit #{count}</h1><ul></ul>" }
-    assert_nil visitor.wrong(0, page[3])
-    assert_nil visitor.wrong(0, page[4])
-    assert_equal "counts 4 after 4", visitor.wrong(0, page[4])
-    assert_equal "the page is another", visitor.wrong(0, "<h1>Error</h1>")
-    visitor.begin_anew
-    assert_nil visitor.wrong(0, page[9])
+    visits = Hash.new(0)
+    found = visiting(visits) { |port| Visits.new(port: port, cookies: [nil, nil], connections: 1, count: 6).run }
+    assert_equal [6, []], [found.completed, found.failures]
+    assert_equal [3, 3], visits.values
+    assert_equal visits.keys.sort, found.cookies.sort
+    # In another process the same visitors go on.
+    found = visiting(visits) { |port| Visits.new(port: port, cookies: found.cookies, connections: 1, count: 4).run }
+    assert_equal [4, [], [5, 5]], [found.completed, found.failures, visits.values]
+  end
+
+  def test_a_visit_that_is_not_counted_is_wrong
+    stuck = visiting(Hash.new(4), step: 0) { |port| Visits.new(port: port, cookies: ["a=b"], connections: 1, count: 2).run }
+    assert_equal [["/visit: counts 4 after 4", 1]], stuck.failures
+    other = visiting(Hash.new(0), page: "<h1>Error</h1>") { |port| Visits.new(port: port, cookies: [nil], connections: 1, count: 1).run }
+    assert_equal [["/visit: the page is another", 1]], other.failures
   end
 
   def test_a_report_tells_figures_losses_and_what_was_not_run
@@ -121,5 +124,30 @@ class PStoreBenchTest < Minitest::Test
     assert_includes text, "takes 200 µs"
     assert_includes text, "- stores, redis: none"
     assert_includes text, "- Ruby's PStore, more than 10,000 records: not run"
+  end
+
+  private
+
+  def visiting(visits, step: 1, page: nil)
+    listener = TCPServer.new("127.0.0.1", 0)
+    serving = Thread.new do
+      socket = listener.accept
+      while socket.gets
+        cookie = nil
+        while (line = socket.gets) && line != "\r\n"
+          cookie = line[/\ACookie: (.*)\r\n/, 1] || cookie
+        end
+        fresh = cookie.nil?
+        cookie ||= "_visit=#{visits.size}%3D"
+        visits[cookie] += step
+        body = page || "<h1>Visit #{visits[cookie]}</h1><ul></ul>"
+        socket.write("HTTP/1.1 200 OK\r\n#{"set-cookie: #{cookie}; path=/; HttpOnly\r\n" if fresh}content-length: #{body.bytesize}\r\n\r\n#{body}")
+      end
+      socket.close
+    end
+    yield listener.addr[1]
+  ensure
+    serving.join
+    listener.close
   end
 end

@@ -6,7 +6,7 @@ require "rails"
 require "action_controller/railtie"
 require "action_view/railtie"
 require "logger"
-require_relative "../../lib/pstore_session"
+require_relative "../../pstore/session"
 $LOAD_PATH.unshift(File.join(ENV.fetch("PACELINE_GEM_DIR", File.expand_path("../../../gem", __dir__)), "lib"))
 require "paceline"
 require_relative "pstore_store"
@@ -17,7 +17,7 @@ if STORE == "activerecord"
   $LOAD_PATH.unshift(File.expand_path("../../../tmp/bench/activerecord-session_store/lib", __dir__))
   require "active_record/railtie"
   require "activerecord/session_store"
-  require_relative "../../lib/sqlite_as_in_rails_7"
+  require_relative "../../pstore/sqlite_as_in_rails_7"
   ENV["DATABASE_URL"] = "sqlite3:#{FOLDER}/sessions.sqlite3?pool=5"
 end
 

@@ -1,14 +1,7 @@
 # Thousands of clients at once, played by crates/loadgen in a process of its own. It judges nothing.
+require_relative "../../../bench/lib/loadgen"
+
 class Crowd
-  PROGRAM = File.join(Scenario::CHECKOUT, "target/release/loadgen")
-
-  # In a checkout that has not built it, it is built.
-  def self.program
-    return PROGRAM if File.executable?(PROGRAM)
-    system("cargo", "build", "--release", "--quiet", "--locked", "--bin", "loadgen", chdir: Scenario::CHECKOUT) or raise "loadgen can't be built"
-    PROGRAM
-  end
-
   def self.around(port)
     crowd = new(port)
     yield crowd
@@ -17,7 +10,7 @@ class Crowd
   end
 
   def initialize(port)
-    @io = IO.popen([self.class.program, "127.0.0.1:#{port}"], "r+")
+    @io = IO.popen([Bench::Loadgen.program, "crowd", "127.0.0.1:#{port}"], "r+")
   end
 
   # Sends a command; its answer's names and numbers.
