@@ -62,7 +62,9 @@ module Bench
     end
 
     def workers
-      processes.keys.select { |pid| @processes.title(pid).match?(server.worker) }
+      titled = processes.keys.select { |pid| @processes.title(pid).match?(server.worker) }
+      # All processes of a server from a checkout have one title: those that forked another are no workers.
+      server.checkout ? titled.select { |pid| (@processes.children(pid) & titled).empty? } : titled
     end
 
     # Bytes: private dirty of each worker, and of all processes; the proportional share of all of them.

@@ -4,14 +4,20 @@
 # mode, with the same number of workers, the application loaded before the fork, and no access log.
 module Bench
   # WORKER tells a worker by its process title, WORKERS how many there must be (Servers::WORKERS); PACKAGE is the Debian package whose
-  # version is noted; PROGRAMS must be installed; HIT a header of its answers from a cache, as it writes it, and a Lua pattern for the value.
-  Server = Struct.new(:name, :package, :worker, :workers, :programs, :hit, :threads, :only, :note, :command, keyword_init: true) do
+  # version is noted; PROGRAMS must be installed; HIT a header of its answers from a cache, and what its value must be (Caches::HITS).
+  # VARIABLE of the environment names what it is run from, and without it the server is left out unless it is asked for.
+  Server = Struct.new(:name, :package, :worker, :workers, :programs, :hit, :threads, :only, :note, :command, :variable, :checkout, keyword_init: true) do
     def serves?(scenario)
       only.nil? || only.include?(scenario)
     end
 
+    # Whether it takes part when no server is named.
+    def by_default? = variable.nil? || (!checkout.nil? && ENV.key?(variable))
+
     # The first of its programs that is not there.
     def missing
+      return (checkout unless File.file?(checkout.sub(variable, ENV.fetch(variable, variable)))) if checkout
+
       (programs || []).find { |program| [*ENV["PATH"].split(":"), "/usr/sbin"].none? { |folder| File.executable?(File.join(folder, program)) } }
     end
   end
@@ -38,6 +44,20 @@ module Bench
       ENV.fetch("PACELINE_BEFORE") { abort "bin/bench: set PACELINE_BEFORE to the program that `before` stands for" }
     end
 
+    # A server that is no Debian package, run from a checkout that VARIABLE names and that its own build has prepared. PROGRAM and LIBRARIES are paths in
+    # it; the block gives the program's arguments.
+    def self.of_checkout(name, program, libraries, threads:, note:, &arguments)
+      variable = "PACELINE_#{name.upcase}"
+      Server.new(
+        name: name, variable: variable, checkout: File.join(variable, program), worker: /#{Regexp.escape(name)}/i, threads: threads, note: "#{note}; the checkout that #{variable} names",
+        command: lambda do |port, _|
+          folder = ENV.fetch(variable)
+          ["ruby", *libraries.flat_map { |library| ["-I", File.join(folder, library)] }, File.join(folder, program), *arguments.call(port)]
+        end
+      )
+    end
+    private_class_method :of_checkout
+
     # Each command is given the port to listen on and a directory of its own for pid files and the like.
     ALL = [
       Server.new(
@@ -46,7 +66,7 @@ module Bench
       ),
       # Another build, for what a change costs or brings.
       Server.new(
-        name: "before", worker: /\Apaceline worker/, threads: THREADS, note: "the build that PACELINE_BEFORE names, with its own gem",
+        name: "before", variable: "PACELINE_BEFORE", worker: /\Apaceline worker/, threads: THREADS, note: "the build that PACELINE_BEFORE names, with its own gem",
         command: ->(port, _) { [before, "-C", "-", "-b", "tcp://127.0.0.1:#{port}", "-e", "production", "-w", WORKERS, "-t", THREADS, "-q", *AS_ROOT] }
       ),
       Server.new(
@@ -78,7 +98,16 @@ module Bench
         name: "webrick", package: "ruby-webrick", worker: /\Aforked worker/, threads: 100,
         note: "#{WORKERS} processes on one socket, a thread for each connection, preloaded (bench/peers/forked.rb)",
         command: ->(port, _) { ["ruby", File.join(PEERS, "forked.rb"), "webrick", port, WORKERS] }
-      )
+      ),
+      of_checkout("iodine", "exe/iodine", %w[lib], threads: THREADS, note: "#{WORKERS} x #{THREADS} threads") do |port|
+        ["-b", "127.0.0.1", "-p", port, "-w", WORKERS, "-t", THREADS]
+      end,
+      of_checkout("itsi", "gems/server/exe/itsi", %w[gems/server/lib gems/scheduler/lib], threads: THREADS, note: "#{WORKERS} x #{THREADS} threads, preloaded") do |port|
+        ["-b", "http://127.0.0.1:#{port}", "-w", WORKERS, "-t", THREADS, "--preload", "true", "-r", "config.ru"]
+      end,
+      of_checkout("falcon", "bin/falcon", %w[lib], threads: 1, note: "#{WORKERS} processes, a fiber for each request") do |port|
+        ["serve", "--bind", "http://127.0.0.1:#{port}", "--forked", "-n", WORKERS, "-c", "config.ru"]
+      end
     ].freeze
 
     def self.named(names)

@@ -14,7 +14,7 @@ module Bench
       return new(combine: arguments) if given[:combine]
 
       quick = given[:quick]
-      all = (Servers::ALL.map(&:name) - %w[before])
+      all = Servers::ALL.select(&:by_default?).map(&:name)
       new(scenarios: Scenarios.named(arguments), servers: Servers.named(given[:servers] || all), connections: given[:connections] || ([25] if quick),
           seconds: given[:seconds] || 2.0, rounds: given[:rounds] || (quick ? 1 : Servers::ROUNDS), warm_up: given[:warm_up], full: given[:full], quick: quick,
           output: given[:output] || File.join(Servers::HERE, quick ? "tmp/bench/results" : "bench/results"))
