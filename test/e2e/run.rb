@@ -4,7 +4,7 @@
 RACK = %w[bodies chunked_by_app input hijack websocket streaming headers queue sendfile serve faults restart handlers sessions].freeze
 ELSEWHERE = %w[redmine brewery acme].freeze
 
-# Whoever runs the tests in the background ignores these, and so would what is started here.
+# Tests that run in the background ignore these, and so would what is started here.
 %w[INT QUIT HUP].each { |name| trap(name, "DEFAULT") }
 
 files = Dir[File.join(__dir__, "**/*_test.rb")].group_by { |path| File.basename(path, "_test.rb") }
@@ -21,7 +21,7 @@ find = lambda do |word|
   inside.empty? ? abort("no #{word}_test.rb and no folder #{word} in #{__dir__}") : inside
 end
 
-asked = ARGV.take_while { |word| !word.start_with?("-") }
-ARGV.shift(asked.size)
-chosen = asked.empty? ? files.except(*ELSEWHERE).values : asked.flat_map(&find)
+names = ARGV.take_while { |word| !word.start_with?("-") }
+ARGV.shift(names.size)
+chosen = names.empty? ? files.except(*ELSEWHERE).values : names.flat_map(&find)
 chosen.uniq.sort.each { |path| require path }

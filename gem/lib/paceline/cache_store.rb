@@ -196,7 +196,7 @@ module Paceline
     end
 
     # Removes something, for a commit that found no room. To remove takes pages, too, and those that are free may be what others still read, which
-    # nobody does for long. Where the disk is full there may be none: then all goes, also for the sake of whoever else needs the disk.
+    # nobody does for long. Where the disk is full there may be none: then all goes, also for the sake of others who need the disk.
     def relieve(growth, tries)
       commit { |changes| Eviction.new(changes, @size).free([growth, changes.now.used / 64].max * tries) }
     rescue Records::Full

@@ -34,15 +34,15 @@ require_relative "http/failures"
 require_relative "http/front"
 require_relative "http/hosts"
 require_relative "http/own_connect"
-require_relative "http/riding"
+require_relative "http/lent_connections"
 require_relative "http/session"
 require_relative "http/response"
 require_relative "http/calls"
 
 module Paceline
   module HTTP
-    Stock.prepend(Riding)
-    Stock.singleton_class.prepend(OwnConnect::Noticing)
+    Stock.prepend(LentConnections)
+    Stock.singleton_class.prepend(OwnConnect::Detection)
     OwnConnect.look
     @pool = Pool.new
 

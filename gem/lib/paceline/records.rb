@@ -5,12 +5,12 @@ require_relative "uninterrupted"
 
 module Paceline
   # Records by key in one file that many processes and threads use at once (crates/store: LMDB). What PStore, the session store and the
-  # cache store are made of; of no use to anybody else. One of these for each file and process, whoever asks: `Records.at(path)`.
+  # cache store are made of; of no use to anybody else. One of these for each file and process, for all callers: `Records.at(path)`.
   #
   # Keys have 1 to 511 bytes; keys and values are binary Strings. Reading never waits. Who writes what depends on what was read holds
   # `exclusively` meanwhile; a lone `commit` needs no lock.
   class Records
-    # Why a store can't be used, in words for whoever runs the application.
+    # Why a store can't be used, in words for the operator.
     class Error < StandardError; end
     # The file, or a record in it, is not what was written. Nothing was changed.
     class Damaged < Error; end
@@ -39,11 +39,11 @@ module Paceline
     @opening = Thread::Mutex.new
 
     class << self
-      # The records of this file, which is made if it is not there. `most`: bytes that the file may grow to, by whoever asks first in this
+      # The records of this file, which is made if it is not there. `max_size`: bytes that the file may grow to, by the first call in this
       # process; default: as large as it gets. Raises Error.
-      def at(path, most: nil)
+      def at(path, max_size: nil)
         path = File.realdirpath(path)
-        @mutex.synchronize { @all[path] ||= new(path, most) }
+        @mutex.synchronize { @all[path] ||= new(path, max_size) }
       end
 
       # Reads the whole structure of the file, however large it is. Whoever writes waits. Raises Damaged or Foreign.
@@ -96,10 +96,10 @@ module Paceline
 
     attr_reader :path
 
-    def initialize(path, most)
+    def initialize(path, max_size)
       Records.needed
       @path = path
-      @most = most
+      @max_size = max_size
       @mutex = Thread::Mutex.new
       @writing = Thread::Mutex.new
       @users = 0
@@ -242,7 +242,7 @@ module Paceline
 
     # Yields when the lock of the file is ours, and not at all if another has taken the file's place while this waited. Whatever is raised
     # here, and whenever, the lock is given back: to give back what is not ours does no harm. A child has the lock of its parent, too, and it
-    # goes with whoever unlocks first: not the child.
+    # goes with the process that unlocks first: not the child.
     def in_turn(store)
       forks = @forks
       file = @mutex.synchronize { @turn = @file }
@@ -293,7 +293,7 @@ module Paceline
       Thread.handle_interrupt(UNINTERRUPTED) do
         forget_parents
         @store&.close
-        Records.opening { Native::Store.open(@path, VERIFY_UP_TO, @most || 0) { |store| @store = store } }
+        Records.opening { Native::Store.open(@path, VERIFY_UP_TO, @max_size || 0) { |store| @store = store } }
         @device, @inode = @store.identity
         take_file
         @entered = false

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Paceline
-  # Marshal data runs code of whoever wrote it, so it is loaded only from files that nobody else writes.
+  # Marshal data runs code of its author, so it is loaded only from files that nobody else writes.
   module Trust
     # Why what is in this file (a File::Stat) is not to be loaded, or nil.
     def self.doubt(stat)

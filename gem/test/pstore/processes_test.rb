@@ -222,7 +222,7 @@ class PStoreProcessesTest < Minitest::Test
     Paceline::Records.at(@file).close
     # Mapped in 2 MB, where others have as much as they need.
     said = stranger(<<~RUBY)
-      small = Paceline::Records.at(ARGV[0], most: 2_000_000)
+      small = Paceline::Records.at(ARGV[0], max_size: 2_000_000)
       go = Queue.new
       inside = Thread.new { small.snapshot { go << 1; Thread.stop; Thread.pass } }
       go.pop

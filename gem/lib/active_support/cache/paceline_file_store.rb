@@ -258,9 +258,9 @@ module ActiveSupport
 
       def tell(method:, returning:, exception:)
         now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-        return if @told && now - @told < BETWEEN_LINES
+        return if @logged_at && now - @logged_at < BETWEEN_LINES
 
-        @told = now
+        @logged_at = now
         say(:error, "#{method} failed, returned #{returning.inspect}: #{exception.class}: #{exception.message}")
         return unless ActiveSupport.respond_to?(:error_reporter)
 

@@ -34,7 +34,7 @@ module Paceline
         [@records, stat]
       end
 
-      # A damaged file is kept as FILE.damaged, for whoever wants to know why. The next use makes a new one. Returns false if the file was never one
+      # A damaged file is kept as FILE.damaged, to find out why. The next use makes a new one. Returns false if the file was never one
       # of a cache.
       def set_aside(error)
         return false unless @known
@@ -68,12 +68,12 @@ module Paceline
           stat = stat_of_file
           said = boot.read
           check(stat, said) if stat
-          # Before there is a file, whoever is killed in between.
+          # Before there is a file, even if a process is killed in between.
           tell(boot) unless said == BOOT
           File.open(@path, File::RDWR | File::CREAT, 0o600) {}
           trust(File.stat(@path))
         end
-        @records = Records.at(@path, most: @size)
+        @records = Records.at(@path, max_size: @size)
         stat = File.stat(@path)
         @known = [stat.ino, stat.dev, stat.uid, stat.mode]
         stat

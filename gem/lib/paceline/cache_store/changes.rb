@@ -4,7 +4,7 @@ require_relative "entry"
 
 module Paceline
   class CacheStore
-    # What is committed at once: entries that come and go, planned on a view of the records by whoever has the file exclusively.
+    # What is committed at once: entries that come and go, planned on a view of the records by the process that has the file exclusively.
     class Changes
       # By their keys, for Records#commit.
       attr_reader :records

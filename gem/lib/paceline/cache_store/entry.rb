@@ -4,7 +4,7 @@ require "digest"
 
 module Paceline
   class CacheStore
-    # An entry as it lies in Records. Keys of any length are found by their SHA-256; the key itself lies with the value, so that whoever has the
+    # An entry as it lies in Records. Keys of any length are found by their SHA-256; the key itself lies with the value, so that a reader who has the
     # same hash is not taken for it. What is longer than a page lies in pieces that fill one each: then a free page is as good as any other, and
     # a file that must not grow is never too fragmented.
     #
@@ -52,7 +52,7 @@ module Paceline
           new(whole.byteslice(HEAD_SIZE + key_length, length), expires, number, size, hash)
         end
 
-        # What is in the place of this hash, whoever's it is, without its value; or nil.
+        # What is in the place of this hash, of whatever key, without its value; or nil.
         def place(now, hash)
           head = now.get("e#{hash}") or return
           expires, number, key_length, length = head.unpack(HEAD)

@@ -37,7 +37,7 @@ module Paceline
         @now = changes.now
         @size = size
         @reserve = Eviction.reserve(size)
-        @most = Eviction.most(size, MOST_REMOVED)
+        @max_removed = Eviction.most(size, MOST_REMOVED)
         @freed = 0
         @removed = 0
         @passed = 0
@@ -74,7 +74,7 @@ module Paceline
       private
 
       def hungry?
-        @freed < @wanted && @removed < @most
+        @freed < @wanted && @removed < @max_removed
       end
 
       def expire

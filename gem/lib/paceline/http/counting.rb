@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What one web request spends on outbound calls, whoever makes them: Net::HTTP with or without warm connections, the front, and other clients as
+# What one web request spends on outbound calls, by any client: Net::HTTP with or without warm connections, the front, and other clients as
 # far as their TLS handshakes show. One account for each thread; without one nothing is counted. It logs nothing.
 require "openssl"
 

@@ -10,7 +10,7 @@ module Paceline
           Thread.current.thread_variable_get(:paceline_deadline)
         end
 
-        # For whoever knows when this thread's web request has to be answered: monotonic seconds (Process::CLOCK_MONOTONIC), or nil for none.
+        # For code that knows when this thread's web request has to be answered: monotonic seconds (Process::CLOCK_MONOTONIC), or nil for none.
         def current=(moment)
           Thread.current.thread_variable_set(:paceline_deadline, moment)
         end

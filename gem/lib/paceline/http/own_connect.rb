@@ -32,7 +32,7 @@ module Paceline
       end
 
       # For Net::HTTP itself: notices those who come later.
-      module Noticing
+      module Detection
         private
 
         def method_added(name)

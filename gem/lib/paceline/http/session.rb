@@ -4,7 +4,7 @@
 # that place, and what they stub is stubbed here, too.
 module Paceline
   module HTTP
-    module AlwaysRiding
+    module AlwaysLent
       # Asking the environment for a proxy takes a URI and some time; mostly there is nothing to be found.
       def proxy_uri
         @proxy_uri = false if @proxy_uri.nil? && !(ENV["http_proxy"] || ENV["HTTP_PROXY"] || ENV["REQUEST_METHOD"])
@@ -19,7 +19,7 @@ module Paceline
     end
 
     class Session < Stock
-      prepend AlwaysRiding
+      prepend AlwaysLent
 
       @replaced = nil
 
@@ -35,7 +35,7 @@ module Paceline
         private
 
         def replacement(kind)
-          Class.new(kind) { prepend AlwaysRiding }
+          Class.new(kind) { prepend AlwaysLent }
         end
       end
     end

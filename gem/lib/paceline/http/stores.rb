@@ -37,7 +37,7 @@ module Paceline
       end
 
       # Before OpenSSL::X509::Store.
-      module Noting
+      module ContentRecorder
         def initialize(*)
           @paceline_content = []
           super
@@ -84,10 +84,10 @@ module Paceline
         OpenSSL::X509::StoreContext => :initialize, OpenSSL::SSL::SSLContext => :cert_store=, OpenSSL::PKCS7 => :verify, OpenSSL::OCSP::Request => :verify,
         OpenSSL::OCSP::BasicResponse => :verify, OpenSSL::Timestamp::Response => :verify
       }.freeze
-      private_constant :Noting, :GIVING
+      private_constant :ContentRecorder, :GIVING
 
       OpenSSL::X509::Store.alias_method :paceline_set_default_paths, :set_default_paths
-      OpenSSL::X509::Store.prepend(Noting)
+      OpenSSL::X509::Store.prepend(ContentRecorder)
       DEFAULT.instance_variable_set(:@paceline_content, [DEFAULTS])
       DEFAULT.instance_variable_set(:@paceline_used, true)
       GIVING.each do |kind, name|

@@ -45,7 +45,7 @@ module Paceline
         return "#{file}: is one of Paceline's already" unless Import.marshal?(file)
 
         Import.call(file, trust: trust)
-        "#{told(file, trust)}; the old file is #{file}.bak"
+        "#{report(file, trust)}; the old file is #{file}.bak"
       end
 
       def export(file, to, trust:)
@@ -57,11 +57,11 @@ module Paceline
       end
 
       def check(file, trust:)
-        told(file, trust)
+        report(file, trust)
       end
 
       # Reads all of the file: its structure when it is opened, and each record with its checksum.
-      def told(file, trust)
+      def report(file, trust)
         Records.verify(file) unless Import.marshal?(file)
         broken = []
         count = PStore.new(file, trust: trust).transaction(true) do |store|

@@ -26,8 +26,8 @@ module Paceline
       private_constant :ALONE, :GROUPED, :HEAD, :SLICE, :NEXT
 
       # A root as it is stored: its record's key and number; what is in front of the bytes of its value; these, or its group's number.
-      Stored = Struct.new(:key, :number, :name, :head, :bytes, :group)
-      private_constant :Stored
+      StoredRecord = Struct.new(:key, :number, :name, :head, :bytes, :group)
+      private_constant :StoredRecord
 
       def initialize(records)
         @records = records
@@ -134,7 +134,7 @@ module Paceline
         name = block_given? ? yield : Marshal.load(bytes.byteslice(HEAD, start - HEAD))
         name.freeze if name.is_a?(String)
         grouped = bytes.getbyte(8) == GROUPED
-        Stored.new(key, bytes.unpack1("Q>"), name, bytes.byteslice(0, start), grouped ? nil : bytes.byteslice(start, bytes.bytesize),
+        StoredRecord.new(key, bytes.unpack1("Q>"), name, bytes.byteslice(0, start), grouped ? nil : bytes.byteslice(start, bytes.bytesize),
                    grouped ? bytes.unpack1("Q>", offset: start) : nil)
       end
 

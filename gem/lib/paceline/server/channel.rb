@@ -62,7 +62,7 @@ module Paceline
         end
         @ended = true
         run_hooks(:before_thread_exit)
-      rescue ProtocolError, Control::Gone, NoMemoryError => e
+      rescue ProtocolError, Control::FrontGone, NoMemoryError => e
         @worker.broken(e)
       rescue SystemCallError, IOError
         @ended = true # the front closed the channel; its control socket tells the rest

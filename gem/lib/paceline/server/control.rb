@@ -9,7 +9,7 @@ module Paceline
   module Server
     class Control
       # The front is gone.
-      class Gone < StandardError; end
+      class FrontGone < StandardError; end
 
       attr_reader :io
 
@@ -32,7 +32,7 @@ module Paceline
           @io.send_io(fd) if fd
         end
       rescue SystemCallError, IOError => e
-        raise Gone, "the front is gone (#{e.class})"
+        raise FrontGone, "the front is gone (#{e.class})"
       end
 
       # The next frame as [type, payload]; nil when the front is gone.

@@ -9,9 +9,6 @@ module Paceline
       OWN = File.join(File.expand_path("..", __dir__), "")
       private_constant :OWN
 
-      # Raised in the place of an `exit` or `abort` that the app called while it started.
-      class Exited < StandardError; end
-
       def initialize(error, step:, root:)
         @error = error
         @step = step

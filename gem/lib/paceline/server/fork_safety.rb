@@ -85,7 +85,7 @@ module Paceline
         stat.pipe? ? "a pipe" : name.delete_prefix("anon_inode:").delete("[]")
       end
 
-      # A datagram is sent whole by whoever sends it: to a log or a counter of metrics, where no answer is waited for.
+      # A datagram is sent whole by the process that sends it: to a log or a counter of metrics, where no answer is waited for.
       def socket(number)
         socket = Socket.for_fd(number)
         socket.autoclose = false

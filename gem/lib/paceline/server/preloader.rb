@@ -47,7 +47,7 @@ module Paceline
       def run_adopted
         ForkedChild.guard(self)
         start && serve
-      rescue ProtocolError, Control::Gone => e
+      rescue ProtocolError, Control::FrontGone => e
         warn "paceline preloader: #{e.class}: #{e.message}"
       ensure
         kill_workers unless @forked || ForkedChild.here?
@@ -109,7 +109,7 @@ module Paceline
         end
         ForkedChild.leave if ForkedChild.here?
         @control.send(Frames::LOADED, Frames.pairs(@loader.versions.merge("pid" => Process.pid, "heap" => heap)))
-      rescue Control::Gone
+      rescue Control::FrontGone
         raise
       rescue Exception => e # whatever the app raises, `exit` among it, is a failure to report
         fail_with(e)
@@ -235,7 +235,7 @@ module Paceline
           @lock.synchronize { @workers.delete(pid) }
           code = status.signaled? ? -status.termsig : status.exitstatus
           @control.send(Frames::EXITED, Frames.fields(pid, code))
-        rescue Control::Gone
+        rescue Control::FrontGone
           nil # which the main thread sees too
         end
       end

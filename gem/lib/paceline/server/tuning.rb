@@ -62,7 +62,7 @@ module Paceline
         end
       end
 
-      # By whoever starts the server, or by the application.
+      # By the operator, or by the application.
       def decided?
         return true if ENV.key?("RUBY_YJIT_ENABLE") || ENV["RUBYOPT"].to_s.include?("jit")
         config = ::Rails.application&.config if defined?(::Rails) && ::Rails.respond_to?(:application)

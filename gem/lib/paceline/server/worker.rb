@@ -147,7 +147,7 @@ module Paceline
         @collector = OutOfBandGC.new if @settings["oob_gc"] == "1"
         1.upto(@size) { |number| start_thread(number) }
         @control.send(Frames::READY)
-      rescue Control::Gone
+      rescue Control::FrontGone
         raise
       rescue Exception => e # as in the preloader: whatever is raised here is the app's failure
         report(e)

@@ -18,13 +18,13 @@ module Paceline
       NAMED = 3
       private_constant :NAMED
 
-      # Raises it if these fields, a Hash of names to bytes, are more than `most` bytes together.
-      def self.check(fields, most)
+      # Raises it if these fields, a Hash of names to bytes, are more than `max_size` bytes together.
+      def self.check(fields, max_size)
         size = Session.size(fields)
-        return if size <= most
+        return if size <= max_size
 
         largest = fields.sort_by { |_, bytes| -bytes.bytesize }.first(NAMED)
-        raise new("the session has #{size} bytes, more than max_size = #{most}; " \
+        raise new("the session has #{size} bytes, more than max_size = #{max_size}; " \
                   "the largest: #{largest.map { |name, bytes| "#{name.inspect} #{bytes.bytesize}" }.join(", ")}")
       end
     end

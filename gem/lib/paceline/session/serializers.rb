@@ -20,7 +20,7 @@ module Paceline
         end
       end
 
-      # Ruby's Marshal: any object. Loading it runs code of whoever wrote it.
+      # Ruby's Marshal: any object. Loading it runs code of its author.
       module Native
         module_function
 

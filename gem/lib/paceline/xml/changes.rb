@@ -4,7 +4,7 @@ module Paceline
   module XML
     # What others have defined on the builder's classes, so that the native part never goes past a method of theirs.
     module Changes
-      # Methods that the others call on the way to the bytes: whoever overrides one gets the Ruby builder, which calls them all.
+      # Methods that the others call on the way to the bytes: a class that overrides one gets the Ruby builder, which calls them all.
       HOOKS = %i[
         _escape _escape_attribute _newline _indent _nested_structures _text _special _start_tag _end_tag _insert_attributes _attr_value
         _ensure_no_block text! explicit_nil_handling? cache_method_call

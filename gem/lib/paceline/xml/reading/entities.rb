@@ -54,12 +54,12 @@ module Paceline
           return PREDEFINED[inner] if PREDEFINED.key?(inner)
 
           wrong(at, LONE) unless inner.match?(/\A#{NAME_WITH_COLONS}\z/o)
-          told = ->(what) { wrong(at, "entity #{Reading.quoted(inner)} #{what}") }
-          told["is not declared"] unless @declared.key?(inner)
-          text = @declared[inner] || told["lies outside of the document, where nothing is fetched"]
-          told["holds itself, or entities more than #{DEPTH} deep"] if depth == DEPTH
-          told["makes the document grow beyond its limit"] if (@left -= text.bytesize + 1).negative?
-          told["holds markup, which is not read"] if text.include?("<")
+          error = ->(what) { wrong(at, "entity #{Reading.quoted(inner)} #{what}") }
+          error["is not declared"] unless @declared.key?(inner)
+          text = @declared[inner] || error["lies outside of the document, where nothing is fetched"]
+          error["holds itself, or entities more than #{DEPTH} deep"] if depth == DEPTH
+          error["makes the document grow beyond its limit"] if (@left -= text.bytesize + 1).negative?
+          error["holds markup, which is not read"] if text.include?("<")
           expand(text, at, depth)
         end
 

@@ -27,7 +27,7 @@ module Paceline
         # The Shape of `call` in `source` (bytes); nil where it has none.
         def self.of(call, source)
           new(call, source).tap(&:read) if call.arguments
-        rescue Refused
+        rescue UnsupportedCode
           nil
         end
 
@@ -38,8 +38,8 @@ module Paceline
         # The arguments that are values, in the order in which Emit takes them.
         attr_reader :values
 
-        class Refused < StandardError; end
-        private_constant :Refused
+        class UnsupportedCode < StandardError; end
+        private_constant :UnsupportedCode
 
         def initialize(call, source)
           @call = call
@@ -69,7 +69,7 @@ module Paceline
         private
 
         def refuse
-          raise Refused
+          raise UnsupportedCode
         end
 
         def read_text(arguments)

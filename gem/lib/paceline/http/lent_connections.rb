@@ -5,7 +5,7 @@
 # errors raised and repeated stays Net::HTTP's. One that does not ride is left alone, but counted and held to the deadline.
 module Paceline
   module HTTP
-    module Riding
+    module LentConnections
       # What a connection that was closed by its other end while it waited looks like.
       STALE = [EOFError, Errno::ECONNRESET, Errno::ECONNABORTED, Errno::EPIPE, OpenSSL::SSL::SSLError].freeze
       IDEMPOTENT = %w[GET HEAD PUT DELETE OPTIONS TRACE].to_h { |name| [name, true] }.freeze
