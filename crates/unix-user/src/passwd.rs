@@ -7,9 +7,10 @@ use std::{
     io,
     path::PathBuf,
     process::{Command, Stdio},
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use super::{Account, Refused};
 
@@ -47,7 +48,7 @@ pub fn of_owner(uid: u32, gid: u32) -> Result<Account, Refused> {
 /// By name or number. A server of many sites asks for the same account many times in a moment.
 fn account(key: &str) -> Result<Option<Account>, Refused> {
     static KNOWN: Mutex<BTreeMap<String, (Instant, Option<Account>)>> = Mutex::new(BTreeMap::new());
-    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = || KNOWN.lock();
     if let Some((_, account)) = known().get(key).filter(|(at, _)| at.elapsed() < FRESH) {
         return Ok(account.clone());
     }

@@ -5,11 +5,12 @@ use std::{
     mem::size_of,
     sync::{
         atomic::{AtomicU32, Ordering::Relaxed},
-        Arc, PoisonError, RwLock,
+        Arc,
     },
 };
 
 use hashbrown::HashTable;
+use parking_lot::RwLock;
 
 use super::{
     queues::{Moved, Place, Queue},
@@ -84,11 +85,11 @@ impl<T> Lookup<T> {
     }
 
     fn read<R>(&self, hash: u64, look: impl FnOnce(&HashTable<Held<T>>) -> R) -> R {
-        look(&self.parts[part_of(hash)].0.read().unwrap_or_else(PoisonError::into_inner))
+        look(&self.parts[part_of(hash)].0.read())
     }
 
     fn write<R>(&self, hash: u64, change: impl FnOnce(&mut HashTable<Held<T>>) -> R) -> R {
-        change(&mut self.parts[part_of(hash)].0.write().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.parts[part_of(hash)].0.write())
     }
 
     pub fn get(&self, key: Key) -> Option<Arc<T>> {
@@ -180,23 +181,20 @@ impl<T> Lookup<T> {
 
     /// Empties all; what was in it is for the caller to drop where it holds up nobody.
     pub fn take_all(&self) -> Vec<HashTable<Held<T>>> {
-        self.parts
-            .iter()
-            .map(|part| std::mem::take(&mut *part.0.write().unwrap_or_else(PoisonError::into_inner)))
-            .collect()
+        self.parts.iter().map(|part| std::mem::take(&mut *part.0.write())).collect()
     }
 
     /// What is there now, a part at a time; no lock is held while the caller looks.
     pub fn slices(&self) -> impl Iterator<Item = Vec<(Key, Arc<T>)>> + '_ {
         self.parts.iter().map(|part| {
-            let table = part.0.read().unwrap_or_else(PoisonError::into_inner);
+            let table = part.0.read();
             table.iter().map(|held| (held.key, held.object.clone())).collect()
         })
     }
 
     #[cfg(test)]
     pub fn table_bytes(&self) -> usize {
-        self.parts.iter().map(|part| part.0.read().unwrap().allocation_size()).sum()
+        self.parts.iter().map(|part| part.0.read().allocation_size()).sum()
     }
 }
 

@@ -37,8 +37,10 @@ mod tests;
 
 use std::sync::{
     atomic::{AtomicU64, Ordering},
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 pub use self::{allocated::allocated, purges::Moment};
 use self::{ledger::Ledger, lookup::Lookup, purges::What};
@@ -285,6 +287,6 @@ impl<T: Object> Store<T> {
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.lock()
     }
 }

@@ -42,7 +42,7 @@ impl Object for Page {
 impl Drop for Page {
     fn drop(&mut self) {
         let Some((store, locked)) = &self.watch else { return };
-        if store.upgrade().is_some_and(|store| store.ledger.try_lock().is_err()) {
+        if store.upgrade().is_some_and(|store| store.ledger.is_locked()) {
             locked.store(true, SeqCst);
         }
     }

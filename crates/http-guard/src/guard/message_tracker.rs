@@ -3,10 +3,12 @@
 use std::{
     sync::{
         atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::SeqCst},
-        Arc, Mutex, OnceLock,
+        Arc, OnceLock,
     },
     task::{Context, Waker},
 };
+
+use parking_lot::Mutex;
 
 use crate::strict::Refusal;
 
@@ -41,7 +43,7 @@ impl MessageTracker {
     /// The answer to a request for another protocol is known.
     pub fn protocol(&self, changed: bool) {
         self.protocol.store(if changed { CHANGED } else { KEPT }, SeqCst);
-        let waker = self.reader.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let waker = self.reader.lock().take();
         waker.into_iter().for_each(Waker::wake);
     }
 
@@ -56,7 +58,7 @@ impl MessageTracker {
     }
 
     pub(crate) fn wait(&self, cx: &Context<'_>) {
-        *self.reader.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(cx.waker().clone());
+        *self.reader.lock() = Some(cx.waker().clone());
     }
 }
 

@@ -1,12 +1,9 @@
 //! Collects the exit statuses of all children, also of orphans that were handed to the front (child subreaper).
 //! It never starts or signals a process.
 
-use std::{
-    collections::HashMap,
-    io,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, io, sync::Arc};
 
+use parking_lot::Mutex;
 use rustix::process::{wait, WaitOptions, WaitStatus};
 use tokio::{
     signal::unix::{signal, SignalKind},
@@ -70,7 +67,7 @@ impl Reaper {
     /// have been collected yet.
     pub fn exit_of(&self, pid: i32) -> oneshot::Receiver<Exit> {
         let (sender, receiver) = oneshot::channel();
-        self.awaited.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(pid, sender);
+        self.awaited.lock().insert(pid, sender);
         receiver
     }
 
@@ -78,7 +75,7 @@ impl Reaper {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             let Some(exit) = exit_of(status) else { continue };
             // Orphans that were handed to us are not awaited by anybody.
-            let mut awaited = self.awaited.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let mut awaited = self.awaited.lock();
             if let Some(sender) = awaited.remove(&pid.as_raw_nonzero().get()) {
                 let _ = sender.send(exit);
             }

@@ -193,12 +193,12 @@ impl crate::content::compress::CodedBodyStore for DerivedBodies {
     }
 
     fn begin(&self, coding: ContentCoding) -> bool {
-        let mut making = self.cache.making.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut making = self.cache.making.lock();
         making.insert(self.key(coding))
     }
 
     fn remember(&self, coding: ContentCoding, bytes: Bytes) {
-        self.cache.making.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&self.key(coding));
+        self.cache.making.lock().remove(&self.key(coding));
         let kept = Kept::Derived { url: self.stored.url.clone(), bytes };
         // One that finds no room is made again.
         let _ = self.cache.store.insert(self.key(coding), Arc::new(kept));

@@ -410,7 +410,7 @@ impl SiteCache {
         let origin = groups::origin(&wanted.url).len();
         let canonical = said.canonical(&wanted.url[origin..]);
         {
-            let mut searches = self.searches.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let mut searches = self.searches.write();
             if searches.len() >= MAX_SEARCHES {
                 searches.clear();
             }

@@ -3,13 +3,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        atomic::{AtomicU64, Ordering::Relaxed},
-        Mutex,
-    },
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 use cache::status::{CacheStatus, Forward, Reason};
+use parking_lot::Mutex;
 
 /// Counts since the site began.
 #[derive(Default)]
@@ -86,7 +84,7 @@ impl Counters {
 
     fn miss(&self, path: &str, reason: Reason, weight: u64) {
         let end = (0..=LONGEST_PATH.min(path.len())).rev().find(|end| path.is_char_boundary(*end)).unwrap_or(0);
-        let mut missed = self.missed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut missed = self.missed.lock();
         *missed.entry((path[..end].into(), reason)).or_default() += weight;
         if missed.len() > MAX_PATHS {
             // Half of what was counted is forgotten, and with it what was counted once.
@@ -120,7 +118,7 @@ impl Counters {
 
     /// The `most` paths that were missed most, with what stopped them.
     pub fn top_missed(&self, most: usize) -> Vec<Missed> {
-        let missed = self.missed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let missed = self.missed.lock();
         let mut all: Vec<_> = missed
             .iter()
             .map(|((path, reason), count)| Missed { path: path.to_string(), reason: *reason, requests: *count })

@@ -6,7 +6,7 @@ use std::{
     collections::HashMap,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -17,6 +17,7 @@ use cache::{
     stored::{Kept, Stored},
 };
 use http::{request::Parts, Response};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{runtime::Handle, sync::watch};
 
 use super::{
@@ -76,7 +77,7 @@ pub struct Flights {
 
 impl Flights {
     fn shard(&self, key: Key) -> MutexGuard<'_, HashMap<Key, Arc<Flight>>> {
-        self.shards[(key.0 % SHARDS as u128) as usize].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.shards[(key.0 % SHARDS as u128) as usize].lock()
     }
 
     /// The question that `wanted` may wait for. What was asked before a change (an unsafe request, a purge) answers nobody who

@@ -5,13 +5,14 @@ use std::{
     collections::BTreeMap,
     sync::{
         mpsc::{self, Sender},
-        Arc, Mutex, PoisonError, RwLock,
+        Arc,
     },
     thread::JoinHandle,
 };
 
 use cache::cookies::{Learned, Token};
 use http::HeaderMap;
+use parking_lot::{Mutex, RwLock};
 use serde_json::{json, Map, Value};
 
 use super::{cookie_file::CookieFile, succession::Told, Cache, Say};
@@ -41,13 +42,13 @@ struct Writer {
 
 impl SiteCookies {
     pub fn learned(&self) -> Arc<Learned> {
-        self.learned.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.learned.read().clone()
     }
 
     /// What is known when `more` has seen what was known before. None: it found nothing new.
     fn change(&self, more: impl Fn(&Learned) -> Option<Learned>) -> Option<Arc<Learned>> {
         more(&self.learned())?;
-        let mut learned = self.learned.write().unwrap_or_else(PoisonError::into_inner);
+        let mut learned = self.learned.write();
         // Another may have been here meanwhile.
         *learned = Arc::new(more(&learned)?);
         Some(learned.clone())
@@ -57,14 +58,14 @@ impl SiteCookies {
 impl Cookies {
     /// Those of a site.
     pub fn of(&self, site: &str) -> Arc<SiteCookies> {
-        let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sites = self.sites.lock();
         let new = || Arc::new(SiteCookies { site: site.to_owned(), ..SiteCookies::default() });
         sites.entry(site.to_owned()).or_insert_with(new).clone()
     }
 
     /// All of which something is known.
     pub fn all(&self) -> Vec<(String, Arc<Learned>)> {
-        let sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
+        let sites = self.sites.lock();
         let all = sites.iter().map(|(name, cookies)| (name.clone(), cookies.learned()));
         all.filter(|(_, learned)| **learned != Learned::default()).collect()
     }
@@ -74,7 +75,7 @@ impl Cookies {
     }
 
     fn wake_writer(&self) {
-        if let Some(writer) = &*self.writer.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(writer) = &*self.writer.lock() {
             // A thread that is gone has said why.
             let _ = writer.wake.send(());
         }
@@ -82,7 +83,7 @@ impl Cookies {
 
     /// Writes what is not written yet, and ends the thread.
     pub(super) fn close(&self) {
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let writer = self.writer.lock().take();
         if let Some(Writer { wake, thread }) = writer {
             drop(wake);
             let _ = thread.join();
@@ -123,7 +124,7 @@ impl Cache {
                 }
             }
         })?;
-        *self.cookies.writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Writer { wake, thread });
+        *self.cookies.writer.lock() = Some(Writer { wake, thread });
         Ok(())
     }
 

@@ -268,7 +268,7 @@ impl SiteCache {
     /// The path and query without what the origin said does not matter. None: it said nothing.
     fn canonical(&self, scheme: &str, authority: &str, full: &str) -> Option<String> {
         let (path, _) = full.split_once('?')?;
-        let said = self.searches.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let said = self.searches.read();
         if said.is_empty() {
             return None;
         }

@@ -30,7 +30,7 @@ use std::{
     io,
     sync::{
         atomic::{AtomicU64, Ordering::Relaxed},
-        Arc, Mutex, PoisonError, RwLock,
+        Arc,
     },
     thread::JoinHandle,
 };
@@ -46,6 +46,7 @@ use cache::{
     Millis,
 };
 use http::{HeaderName, HeaderValue, Response};
+use parking_lot::{Mutex, RwLock};
 
 use crate::{content::body::ResponseBody, observe::log::Log, support::clock};
 
@@ -156,7 +157,7 @@ impl Cache {
 
     /// The disk's part, if there is one.
     pub fn disk(&self) -> Option<Arc<Disk>> {
-        self.disk.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.disk.read().clone()
     }
 
     /// Writes what still waits for the disk, before the server ends.
@@ -169,7 +170,7 @@ impl Cache {
     }
 
     fn join_writer(&self) {
-        let thread = self.writing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.writing.lock().take();
         if let Some(thread) = thread {
             // It says by itself what went wrong.
             let _ = thread.join();

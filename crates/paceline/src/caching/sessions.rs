@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashSet,
-    sync::{atomic::Ordering::Relaxed, Arc, Mutex, PoisonError},
+    sync::{atomic::Ordering::Relaxed, Arc},
 };
 
 use cache::{
@@ -13,6 +13,7 @@ use cache::{
     stubborn::Rule,
 };
 use http::{request, response, HeaderMap};
+use parking_lot::Mutex;
 
 use super::{
     advice,
@@ -118,7 +119,7 @@ impl SiteCache {
     /// Says aloud, once, that a rule does not name the cookie by which the app knows its visitors, or may know them.
     pub(super) fn warn_of_unnamed(&self, rule: &Rule, request: &HeaderMap) {
         let learned = self.learned();
-        let mut said = self.sessions.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.sessions.said.lock();
         let mut say_once = |name: &str, text: String| {
             // Names that visitors make up are not remembered.
             if said.len() < MAX_NAMES * 2 && said.insert((rule.path.clone(), name.to_owned())) {

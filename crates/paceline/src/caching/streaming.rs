@@ -6,7 +6,7 @@ use std::{
     collections::VecDeque,
     io,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
@@ -14,6 +14,7 @@ use bytes::{Bytes, BytesMut};
 use cache::stored::Stored;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::content::body::ResponseBody;
@@ -77,7 +78,7 @@ impl SharedBody {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 
     /// Another reader, from the first byte. None: it is too late.

@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    sync::{mpsc::Sender, Arc, PoisonError},
+    sync::{mpsc::Sender, Arc},
     time::{Duration, Instant},
 };
 
@@ -42,11 +42,11 @@ impl Cache {
 
     /// All purges from now on, and what is learned of cookies, are told to `relay`, too.
     pub fn relay(&self, relay: Option<Relay>) {
-        *self.relay.lock().unwrap_or_else(PoisonError::into_inner) = relay;
+        *self.relay.lock() = relay;
     }
 
     pub(super) fn relayed(&self, what: impl FnOnce() -> Told) {
-        if let Some(relay) = &*self.relay.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(relay) = &*self.relay.lock() {
             // Nobody takes over any more.
             let _ = relay.send(what());
         }
@@ -87,8 +87,8 @@ impl Cache {
             let (disk, store) = (disk.clone(), self.store.clone());
             move || disk::write(&disk, &store)
         })?;
-        *self.writing.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-        *self.disk.write().unwrap_or_else(PoisonError::into_inner) = Some(disk);
+        *self.writing.lock() = Some(thread);
+        *self.disk.write() = Some(disk);
         Ok(())
     }
 
@@ -107,7 +107,7 @@ impl Cache {
     /// may be. None: there is no disk, or it is still in use. Else the moment since when purges do not reach it.
     pub fn detach(&self) -> Option<Moment> {
         let moment = self.store.moment();
-        let disk = self.disk.write().unwrap_or_else(PoisonError::into_inner).take()?;
+        let disk = self.disk.write().take()?;
         disk.end();
         self.join_writer();
         let began = Instant::now();

@@ -9,9 +9,11 @@ use std::{
             AtomicU64, AtomicUsize,
             Ordering::{Relaxed, SeqCst},
         },
-        Arc, Mutex, MutexGuard,
+        Arc,
     },
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// The connections there are.
 #[derive(Debug)]
@@ -85,7 +87,7 @@ impl Connections {
     }
 
     fn by_address(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        self.by_address.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.by_address.lock()
     }
 }
 

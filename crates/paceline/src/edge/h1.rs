@@ -7,7 +7,7 @@ use std::{
     pin::Pin,
     sync::{
         atomic::{AtomicUsize, Ordering::SeqCst},
-        Arc, Mutex, MutexGuard,
+        Arc,
     },
     task::{ready, Context, Poll},
     time::Duration,
@@ -18,6 +18,7 @@ use http::{header, HeaderMap, HeaderValue, Response, StatusCode, Version};
 use http_body::{Body, Frame, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::{
@@ -172,7 +173,7 @@ where
         serving.as_mut().graceful_shutdown();
         let _ = serving.await;
     }
-    let mut resting = resting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut resting = resting.lock();
     resting.take()
 }
 
@@ -236,14 +237,14 @@ struct Pending {
 
 impl Interim {
     fn lock(&self) -> MutexGuard<'_, Pending> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock()
     }
 }
 
 impl exchange::Interim for Mutex<Pending> {
     /// Left out when an earlier response is still being written, or the client takes none: nothing depends on them.
     fn interim(&self, status: StatusCode, headers: &HeaderMap) {
-        let mut pending = self.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut pending = self.lock();
         if pending.busy || pending.bytes.len() > MAX_INTERIM {
             return;
         }
@@ -358,7 +359,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // To hyper the connection is over.
         if let Some(stream) = self.stream.take_if(|stream| stream.is_resting()) {
-            *self.resting.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(stream);
+            *self.resting.lock() = Some(stream);
         }
         if self.stream.is_none() {
             return Poll::Ready(Ok(()));

@@ -6,10 +6,11 @@ pub mod drain;
 pub mod sampling;
 
 use std::{
-    sync::{Arc, Mutex, RwLock},
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
+use parking_lot::{Mutex, RwLock};
 use tokio::{
     runtime::Handle,
     sync::{mpsc, oneshot},
@@ -100,16 +101,16 @@ impl Front {
 
     /// The event loops: that of the main thread and those of the front threads.
     pub fn loops(&self) -> Vec<Handle> {
-        self.loops.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        self.loops.lock().clone()
     }
 
     pub fn know(&self, event_loop: Handle) {
-        self.loops.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(event_loop);
+        self.loops.lock().push(event_loop);
     }
 
     /// Says so in the log, but not each time: this happens by the thousand.
     pub fn turned_away(&self, full: Full) {
-        let mut said = self.full_said.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut said = self.full_said.lock();
         if said.is_none_or(|said| said.elapsed() >= Duration::from_secs(10)) {
             *said = Some(Instant::now());
             self.log.event(
@@ -125,6 +126,6 @@ impl Front {
     }
 
     pub fn routes(&self) -> Arc<Routes> {
-        self.routes.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        self.routes.read().clone()
     }
 }

@@ -1,10 +1,9 @@
 //! What a worker tells of the outbound connections that a request opened by itself, and the sentence for it: once for each route and upstream.
 //! It never makes a call, and never says anything of connections that were reused.
 
-use std::{
-    collections::HashSet,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::HashSet;
+
+use parking_lot::Mutex;
 
 use crate::request::exchange::Counters;
 
@@ -35,7 +34,7 @@ impl Advice {
         };
         let (kind, host, time, count) = counters.spans.iter().filter_map(own).max_by_key(|one| one.3)?;
         let route = route();
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.said.lock();
         if said.len() >= MAX || !said.insert((route.clone(), host.clone())) {
             return None;
         }

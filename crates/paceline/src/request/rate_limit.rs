@@ -1,7 +1,9 @@
 //! How often one client may ask for a path: token buckets, one for each client and rule (RFC 6585 section 4).
 //! Pure: the time is an argument. It never answers.
 
-use std::{borrow::Cow, collections::HashMap, net::IpAddr, sync::Mutex, time::Duration};
+use std::{borrow::Cow, collections::HashMap, net::IpAddr, time::Duration};
+
+use parking_lot::Mutex;
 
 use crate::edge::admission;
 
@@ -69,7 +71,7 @@ impl RateLimits {
             return Ok(());
         }
         let (path, address) = (as_routed(path), address.map(admission::client));
-        let mut full_at = self.full_at.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut full_at = self.full_at.lock();
         let mut taken = Vec::new();
         for (number, rule) in self.rules.iter().enumerate().filter(|(_, rule)| path.starts_with(&rule.path)) {
             let key = (number, address);
@@ -170,7 +172,7 @@ mod tests {
         for client in 0..120_000u32 {
             assert_eq!(limits.admit(Some(IpAddr::V4(client.into())), "/", at(client.into())), Ok(()));
         }
-        assert!(limits.full_at.lock().unwrap().len() <= BUCKETS);
+        assert!(limits.full_at.lock().len() <= BUCKETS);
     }
 
     #[test]

@@ -18,10 +18,11 @@ mod watched;
 
 use std::{
     process::ExitCode,
-    sync::{Arc, Mutex, RwLock},
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
+use parking_lot::{Mutex, RwLock};
 use tokio::{runtime::Handle, sync::mpsc, task::AbortHandle, time::sleep_until};
 
 use self::{
@@ -131,7 +132,7 @@ fn event_loop() -> std::io::Result<tokio::runtime::Runtime> {
 /// What is held at this moment, in a line for each part: after all clients have left it is what it was before they came.
 fn log_state(server: &Front) {
     let tasks: usize = {
-        let loops = server.loops.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let loops = server.loops.lock();
         loops.iter().map(|event_loop| event_loop.metrics().num_alive_tasks()).sum()
     };
     let (taken, slots) = server.slots.taken();

@@ -130,8 +130,7 @@ impl Sites {
         if changed {
             let in_order =
                 names.iter().filter_map(|name| self.known.get(name)).map(|known| known.site.clone()).collect();
-            *self.server.routes.write().unwrap_or_else(|poisoned| poisoned.into_inner()) =
-                Arc::new(Routes::new(in_order));
+            *self.server.routes.write() = Arc::new(Routes::new(in_order));
         }
     }
 

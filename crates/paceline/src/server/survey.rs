@@ -5,7 +5,7 @@ use std::{
     collections::{HashMap, HashSet},
     os::unix::fs::MetadataExt,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -14,6 +14,7 @@ use crate::{
     apps::found::StartableApp,
     config::{self, AppKind, Config, SiteConfig},
 };
+use parking_lot::Mutex;
 use unix_user::{self, RunAs, Wanted};
 
 /// How long the folders that answer wait for the others.
@@ -119,7 +120,7 @@ impl Surveyor {
     }
 
     fn enter(&self, name: &str) -> bool {
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned())
+        self.busy.lock().insert(name.to_owned())
     }
 }
 
@@ -128,7 +129,7 @@ struct FolderLease(Surveyor, String);
 
 impl Drop for FolderLease {
     fn drop(&mut self) {
-        self.0.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
+        self.0.busy.lock().remove(&self.1);
     }
 }
 

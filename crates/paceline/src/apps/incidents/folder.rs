@@ -6,9 +6,9 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::OFlags;
 
 use super::{list::MAX, Incident};
@@ -47,7 +47,7 @@ impl Folder {
 
     /// One writes at a time.
     pub fn writing(&self) -> MutexGuard<'_, Files> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock()
     }
 }
 

@@ -8,11 +8,9 @@ mod incident;
 mod list;
 pub mod text;
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use self::{errors::Errors, folder::Folder, list::List};
 pub use self::{
@@ -59,7 +57,7 @@ impl Incidents {
     }
 
     fn list(&self) -> MutexGuard<'_, List> {
-        self.list.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.list.lock()
     }
 
     /// Keeps one, and gives back its number. Requests that its worker is known to have lost are added, the last lines of the log
@@ -115,7 +113,7 @@ impl Incidents {
     }
 
     fn errors(&self) -> MutexGuard<'_, Errors> {
-        self.errors.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.errors.lock()
     }
 
     /// A request failed in the application.

@@ -7,9 +7,9 @@ use std::{
     io::{self, BufRead, Write},
     os::unix::process::CommandExt,
     process::{ChildStdin, Command, ExitCode, Stdio},
-    sync::Mutex,
 };
 
+use parking_lot::Mutex;
 use rustix::process::{kill_process_group, Pid, Signal};
 
 /// The first argument of the program that does it.
@@ -28,7 +28,7 @@ pub fn forget(group: i32) {
 }
 
 fn tell(line: String) {
-    let mut pipe = PIPE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut pipe = PIPE.lock();
     if pipe.is_none() {
         *pipe = start().ok();
     }

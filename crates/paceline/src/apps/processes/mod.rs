@@ -9,10 +9,11 @@ mod guard;
 mod life;
 mod policy;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 pub use child::{become_it, Release, BECOME};
 pub use guard::{run as guard, GUARD};
+use parking_lot::Mutex;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinHandle,
@@ -96,11 +97,7 @@ impl Processes {
                 let (config, site) = (config.clone(), site.clone());
                 let (reaper, log, incidents) = (reaper.clone(), log.clone(), incidents.clone());
                 let life = Life { config, site, who, reaper, log, incidents, view };
-                processes
-                    .lives
-                    .get_mut()
-                    .unwrap_or_else(|poisoned| poisoned.into_inner())
-                    .push(tokio::spawn(life.run(receiver)));
+                processes.lives.get_mut().push(tokio::spawn(life.run(receiver)));
                 processes.each.push((orders, shown));
             }
         }
@@ -119,7 +116,7 @@ impl Processes {
 
     /// Resolves when all that were told to stop have ended. To be called once.
     pub async fn ended(&self) {
-        let lives = std::mem::take(&mut *self.lives.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        let lives = std::mem::take(&mut *self.lives.lock());
         for life in lives {
             let _ = life.await;
         }

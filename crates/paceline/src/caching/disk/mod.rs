@@ -25,7 +25,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc,
     },
 };
 
@@ -33,6 +33,7 @@ use cache::{
     store::{How, Inserted, Key, Moment, Object, Store},
     stored::Kept,
 };
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::{oneshot, Semaphore};
 
 use self::{
@@ -277,7 +278,7 @@ impl Disk {
     }
 
     fn waiting(&self) -> MutexGuard<'_, PendingWrites> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 

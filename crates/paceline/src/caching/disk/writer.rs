@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashSet,
-    sync::{atomic::Ordering::Relaxed, Arc, PoisonError},
+    sync::{atomic::Ordering::Relaxed, Arc},
     time::Duration,
 };
 
@@ -99,7 +99,7 @@ fn next(disk: &Disk) -> Option<Vec<Job>> {
         if waiting.ended {
             return None;
         }
-        waiting = disk.wake.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        disk.wake.wait(&mut waiting);
     }
     let until = std::time::Instant::now() + GATHER;
     loop {
@@ -108,7 +108,7 @@ fn next(disk: &Disk) -> Option<Vec<Job>> {
         if urgent || left.is_zero() {
             break;
         }
-        waiting = disk.wake.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
+        disk.wake.wait_for(&mut waiting, left);
     }
     let count = waiting.jobs.len().min(MAX);
     Some(waiting.jobs.drain(..count).collect())

@@ -16,7 +16,7 @@ use std::{
     pin::Pin,
     sync::{
         atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
-        Arc, Mutex,
+        Arc,
     },
 };
 
@@ -24,6 +24,7 @@ use bytes::Bytes;
 use cache::targeted::SURROGATE_CONTROL;
 use esi::{Assembler, Facts, Limits};
 use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use parking_lot::Mutex;
 
 use crate::{
     content::{body::ResponseBody, compress::Memo},
@@ -82,7 +83,7 @@ impl Page {
     /// Says what is wrong: with the request's own line as long as that is to be had.
     fn say(&self, place: &Place, what: &str) {
         let what = format!("esi: {}: {what}", place.path());
-        let mut note = self.note.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut note = self.note.lock();
         match *note {
             None if !self.begun.load(Relaxed) => *note = Some(what),
             _ => {
@@ -138,7 +139,7 @@ pub async fn answer(
     let assembler = Assembler::new(Arc::new(facts(head, exchange)), &limits);
     let begun = AssembledBody::begin(page.clone(), Document::new(place, assembler, source)).await;
     page.begun.store(true, Relaxed);
-    if let Some(note) = page.note.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
+    if let Some(note) = page.note.lock().take() {
         exchange.note = Some(note);
     }
     let body = match begun {

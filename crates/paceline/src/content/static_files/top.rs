@@ -1,14 +1,9 @@
 //! The names at the top of a public folder, for an early "no" to requests that are for the app.
 //! It never says that a file is there: that is for those who open it to find out.
 
-use std::{
-    collections::HashSet,
-    fs, io,
-    os::unix::ffi::OsStrExt,
-    path::Path,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::HashSet, fs, io, os::unix::ffi::OsStrExt, path::Path};
 
+use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 
 use crate::support::clock::{self, Micros};
@@ -33,7 +28,7 @@ impl Top {
     pub(super) fn lacks(&self, public: &Path, url_path: &str) -> bool {
         let first = url_path.split('/').find(|segment| !segment.is_empty()).unwrap_or("index");
         let mut name: Vec<u8> = percent_decode_str(first).collect();
-        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.0.lock();
         let now = clock::now();
         if names.read.is_none_or(|read| now >= read + FRESH) {
             *names = Names { read: Some(now), names: list(public).unwrap_or(None) };

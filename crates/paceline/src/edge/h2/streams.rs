@@ -6,11 +6,12 @@ use std::{
     future::Future,
     sync::{
         atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
-        Arc, Mutex, MutexGuard, Weak,
+        Arc, Weak,
     },
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::Notify, time::Instant};
 
 /// The time over which resets are counted.
@@ -21,7 +22,7 @@ const PROGRESS: usize = 1 << 10;
 const EXCUSES: u32 = 16;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    mutex.lock()
 }
 
 /// The streams of one connection, counted.

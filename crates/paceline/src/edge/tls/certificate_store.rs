@@ -3,9 +3,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, RwLock},
+    sync::Arc,
 };
 
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use rustls::sign::CertifiedKey;
 
 /// The protocol (ALPN) of a connection that validates a host, and of no other (RFC 8737 section 4).
@@ -60,7 +61,7 @@ impl CertificateStore {
     }
 
     pub fn certificate(&self, host: &str) -> Option<Arc<CertifiedKey>> {
-        self.certificates.read().unwrap_or_else(|poisoned| poisoned.into_inner()).get(host).cloned()
+        self.certificates.read().get(host).cloned()
     }
 
     /// That of the first host which has one, for clients that name none.
@@ -69,7 +70,7 @@ impl CertificateStore {
     }
 
     pub fn put(&self, host: &str, key: Arc<CertifiedKey>) {
-        self.certificates.write().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(host.into(), key);
+        self.certificates.write().insert(host.into(), key);
     }
 
     /// What is to be answered to whoever asks for the token over http.
@@ -96,7 +97,7 @@ impl CertificateStore {
 
     /// Notes that a handshake for the host had to be refused.
     pub fn refuse(&self, host: &str) {
-        let mut refused = self.refused.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut refused = self.refused.lock();
         if refused.told.insert(host.into()) {
             refused.untold.push(host.into());
         }
@@ -104,13 +105,13 @@ impl CertificateStore {
 
     /// What to log since the last time: each host once.
     pub fn told(&self) -> Vec<String> {
-        let mut refused = self.refused.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut refused = self.refused.lock();
         let lines = refused.untold.drain(..);
         lines.map(|host| format!("{host}: connections over https are refused until it has a certificate")).collect()
     }
 
     fn proofs(&self) -> MutexGuard<'_, Proofs> {
-        self.proofs.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.proofs.lock()
     }
 }
 

@@ -1,12 +1,9 @@
 //! The certificates of one listener: loaded at the start, looked at again and again, exchanged when their files change.
 //! It never gives up a certificate for one that can't be loaded, and never touches a connection that is open.
 
-use std::{
-    os::unix::fs::MetadataExt,
-    path::Path,
-    sync::{Arc, Mutex, RwLock},
-};
+use std::{os::unix::fs::MetadataExt, path::Path, sync::Arc};
 
+use parking_lot::{Mutex, RwLock};
 use rustls::{
     crypto::CryptoProvider,
     server::{ClientHello, ResolvesServerCert},
@@ -66,7 +63,7 @@ impl Store {
 
     /// Reads again what has changed; returns what to log. Every connection made from now on gets the new certificate.
     pub fn look(&self) -> Vec<String> {
-        let mut watched = self.watched.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut watched = self.watched.lock();
         let mut told = self.automatic.as_ref().map_or_else(Vec::new, |certificates| certificates.told());
         let mut changed = false;
         for one in watched.iter_mut() {
@@ -87,7 +84,7 @@ impl Store {
             }
         }
         if changed {
-            *self.by_name.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(by_name(&watched));
+            *self.by_name.write() = Arc::new(by_name(&watched));
         }
         told
     }
@@ -106,7 +103,7 @@ fn stamp(pair: &CertificatePair) -> Stamp {
 
 impl ResolvesServerCert for Store {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let by_name = self.by_name.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        let by_name = self.by_name.read().clone();
         let name = hello.server_name().map(str::to_ascii_lowercase);
         let Some(certificates) = &self.automatic else { return by_name.find(name.as_deref()).cloned() };
         // RFC 8737 section 3: this protocol and no other. A client that offers it among others is none that validates.

@@ -5,10 +5,11 @@ mod shown;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{interval, timeout, MissedTickBehavior},
@@ -68,7 +69,7 @@ impl Default for Samples {
 
 impl Samples {
     fn seen(&self) -> MutexGuard<'_, SampleStore> {
-        self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.seen.lock()
     }
 
     /// A place for one that watches; None: there are too many.

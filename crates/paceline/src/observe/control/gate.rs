@@ -2,14 +2,10 @@
 //! web site has sent him. A cookie lets a browser read; what changes anything needs the token in its header each time.
 //! It never answers what was asked.
 
-use std::{
-    hint::black_box,
-    net::IpAddr,
-    sync::{Mutex, MutexGuard},
-    time::Instant,
-};
+use std::{hint::black_box, net::IpAddr, time::Instant};
 
 use http::{header, request::Parts, HeaderValue, Method, Response, StatusCode};
+use parking_lot::{Mutex, MutexGuard};
 use percent_encoding::percent_decode_str;
 
 use super::{
@@ -52,7 +48,7 @@ impl Gate {
     }
 
     fn token(&self) -> MutexGuard<'_, Option<String>> {
-        self.token.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.token.lock()
     }
 
     /// Err: the answer to who may not pass, or is sent on.
@@ -87,7 +83,7 @@ impl Gate {
     }
 
     fn check(&self, given: &str, from: IpAddr, now: Instant) -> Result<(), Box<Response<Body>>> {
-        let mut guesses = self.guesses.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut guesses = self.guesses.lock();
         if let Some(wait) = guesses.wait(from, now) {
             let mut answer =
                 refusal(StatusCode::TOO_MANY_REQUESTS, "too many wrong tokens from this address: try again later");

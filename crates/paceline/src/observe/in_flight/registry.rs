@@ -1,7 +1,9 @@
 //! Where the exchanges that are under way are found. Each thread enters its own in a list of its own, so that none waits for
 //! another. It never lists what nobody holds.
 
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::entry::{About, Entry, Listed};
 use crate::support::sharded::{here, STRIPES};
@@ -35,7 +37,7 @@ impl Registry {
     }
 
     fn list(&self, list: usize) -> MutexGuard<'_, List> {
-        self.lists[list].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.lists[list].lock()
     }
 
     /// Lists an exchange until all that this returns is dropped.

@@ -1,10 +1,9 @@
 //! The last lines of the log in memory, for whoever asks what happened just now: `paceline log`, the page of an incident.
 //! It never holds more than its bounds, nor lines of the access log.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex},
-};
+use std::{collections::VecDeque, sync::Arc};
+
+use parking_lot::Mutex;
 
 use super::{Line, Name};
 use crate::support::clock;
@@ -41,7 +40,7 @@ impl Recent {
     ) -> Arc<Line> {
         let line = Line { number: 0, time: clock::unix_seconds(), name, site, from, text, plain };
         let bare = (line.text.len() > LONGEST || line.text.contains('\x1b')).then(|| line.bare(LONGEST));
-        let mut held = self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut held = self.held.lock();
         held.last += 1;
         let number = held.last;
         let line = Arc::new(Line { number, ..line });
@@ -57,7 +56,7 @@ impl Recent {
 
     /// The last lines with numbers over `after`, `most` of them, the oldest first.
     pub fn after(&self, after: u64, most: usize) -> Vec<Arc<Line>> {
-        let held = self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let held = self.held.lock();
         let newer = held.lines.partition_point(|line| line.number <= after);
         held.lines.range(newer.max(held.lines.len().saturating_sub(most))..).cloned().collect()
     }

@@ -11,9 +11,11 @@ mod snapshot;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, OnceLock},
+    sync::{Arc, OnceLock},
     time::Instant,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use self::shard::Shard;
 pub use self::{
@@ -71,7 +73,7 @@ pub struct Metrics {
 
 impl Metrics {
     fn sites(&self) -> MutexGuard<'_, HashMap<String, Arc<Site>>> {
-        self.sites.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.sites.lock()
     }
 
     pub fn site(&self, name: &str) -> Arc<Site> {

@@ -3,9 +3,11 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::snapshot::Snapshot;
 
@@ -32,7 +34,7 @@ impl LastMinute {
 
 impl Recent {
     fn looks(&self) -> MutexGuard<'_, VecDeque<(Instant, Arc<Snapshot>)>> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock()
     }
 
     /// Remembers the counts, if it is time to.

@@ -1,9 +1,8 @@
 //! What two generations answered while both had a share of the requests, side by side. It never decides which is better.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::expectations::Route;
 use crate::support::clock::Micros;
@@ -71,7 +70,7 @@ impl Comparison {
     }
 
     fn lock(&self) -> MutexGuard<'_, [Side; 2]> {
-        self.sides.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sides.lock()
     }
 }
 

@@ -5,14 +5,12 @@
 use std::{
     collections::HashMap,
     hash::{BuildHasher, Hasher, RandomState},
-    sync::{
-        atomic::{AtomicBool, Ordering::Relaxed},
-        Mutex, MutexGuard,
-    },
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::Duration,
 };
 
 use http::{header, request::Parts};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::support::clock::Micros;
 
@@ -81,7 +79,7 @@ impl Suspects {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.inner.lock()
     }
 
     /// Whether there is anything to compare a request with: mostly not.

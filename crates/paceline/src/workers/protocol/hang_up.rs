@@ -1,10 +1,9 @@
 //! Ends a channel from outside of the request that uses it: a process that has died may have left its sockets to another.
 //! It never closes a descriptor.
 
-use std::{
-    sync::{Arc, Mutex},
-    task::Waker,
-};
+use std::{sync::Arc, task::Waker};
+
+use parking_lot::Mutex;
 
 /// Whether a channel has been hung up, shared by the channel and by those who may do it.
 #[derive(Clone, Default)]
@@ -21,7 +20,7 @@ impl HangUp {
     /// From now on the channel is at its end, when what it holds already has been read.
     pub fn hang_up(&self) {
         let waiting = {
-            let mut state = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let mut state = self.0.lock();
             state.done = true;
             state.waiting.take()
         };
@@ -37,7 +36,7 @@ impl HangUp {
 
     /// Whether that has happened; if not, `waker` is woken when it does.
     pub fn is_done(&self, waker: &Waker) -> bool {
-        let mut state = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut state = self.0.lock();
         if !state.done && !state.waiting.as_ref().is_some_and(|waiting| waiting.will_wake(waker)) {
             state.waiting = Some(waker.clone());
         }

@@ -58,7 +58,7 @@ fn a_freed_thread_takes_the_oldest_request_and_skips_those_that_left() {
             let (queue, order) = (queue.clone(), order.clone());
             tasks.push(tokio::spawn(async move {
                 let lease = queue.checkout(PAGE, LONG, None).await.unwrap();
-                order.lock().unwrap().push(name);
+                order.lock().push(name);
                 lease.give_back();
             }));
             tokio::task::yield_now().await;
@@ -70,7 +70,7 @@ fn a_freed_thread_takes_the_oldest_request_and_skips_those_that_left() {
         for (index, task) in tasks.into_iter().enumerate() {
             assert_eq!(task.await.is_ok(), index != 1);
         }
-        assert_eq!(*order.lock().unwrap(), ["first", "third"]);
+        assert_eq!(*order.lock(), ["first", "third"]);
         assert_eq!(queue.depth(), Depth { waiting: 0, idle: 1, busy: 0 });
     });
 }
@@ -86,7 +86,7 @@ fn a_retried_request_goes_to_the_head() {
             let (queue, order) = (queue.clone(), order.clone());
             tasks.push(tokio::spawn(async move {
                 let lease = queue.checkout(PAGE, LONG, again).await.unwrap();
-                order.lock().unwrap().push(name);
+                order.lock().push(name);
                 lease.give_back();
             }));
             tokio::task::yield_now().await;
@@ -95,7 +95,7 @@ fn a_retried_request_goes_to_the_head() {
         for task in tasks {
             task.await.unwrap();
         }
-        assert_eq!(*order.lock().unwrap(), ["retried", "new"]);
+        assert_eq!(*order.lock(), ["retried", "new"]);
     });
 }
 
