@@ -1,7 +1,10 @@
 //! From arguments to a command: clap's work, and the settings that come of it.
 //! It never runs the command, and reads files only through `config::load`.
 
-use std::{ffi::OsString, path::Path};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use clap::{error::ErrorKind, ArgMatches};
 
@@ -47,11 +50,24 @@ fn unit(matches: &ArgMatches, args: &[OsString], around: &Surroundings) -> Resul
 }
 
 fn load(matches: &ArgMatches, around: &Surroundings) -> Result<config::Config, CliExit> {
-    let flags = given(matches, &around.cwd).map_err(|problem| CliExit::Wrong(vec![problem]))?;
+    let flags = given(matches, &around.cwd).map_err(|problem| CliExit::Wrong(vec![problem.to_string()]))?;
     config::load(flags, around).map_err(|error| CliExit::Wrong(error.problems))
 }
 
-fn given(matches: &ArgMatches, cwd: &Path) -> Result<Flags, String> {
+/// What is wrong with the command line, beyond what clap finds.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ArgumentError {
+    #[error("--{option} {value}: {error}")]
+    Value { option: &'static str, value: String, error: config::ValueError },
+    #[error("{0}: no such file, directory or command; see paceline --help")]
+    Target(String),
+    #[error("-C {0}: must end in .toml (paceline's own) or .rb (Puma's)")]
+    ConfigKind(String),
+    #[error("-C {}: no such file", .0.display())]
+    NoConfigFile(PathBuf),
+}
+
+fn given(matches: &ArgMatches, cwd: &Path) -> Result<Flags, ArgumentError> {
     let mut given = Flags { adopt_control_fd: matches.get_one::<i32>("adopt-control-fd").copied(), ..Flags::default() };
     given.dir = matches.get_one::<String>("dir").map(Into::into);
     given.config_file = match matches.get_one::<String>("config") {
@@ -62,8 +78,9 @@ fn given(matches: &ArgMatches, cwd: &Path) -> Result<Flags, String> {
         let Some(texts) = matches.get_many::<String>(option.key) else { continue };
         let mut list = Vec::new();
         for text in texts {
-            let value = option.kind.parse(text).map_err(|why| format!("--{} {text}: {why}", option.long))?;
-            match value {
+            let parsed = option.kind.parse(text);
+            let wrong = |error| ArgumentError::Value { option: option.long, value: text.clone(), error };
+            match parsed.map_err(wrong)? {
                 Value::List(mut more) => {
                     list.append(&mut more);
                     given.layer.set(option.key, Value::List(list.clone()));
@@ -80,7 +97,7 @@ fn given(matches: &ArgMatches, cwd: &Path) -> Result<Flags, String> {
         match base.join(target) {
             path if path.is_dir() => given.dir = Some(path),
             path if path.is_file() => given.layer.set("rackup", Value::Path(path)),
-            _ => return Err(format!("{target}: no such file, directory or command; see paceline --help")),
+            _ => return Err(ArgumentError::Target(target.clone())),
         }
     }
     for (name, _) in flags::WITHOUT_MEANING {
@@ -92,17 +109,17 @@ fn given(matches: &ArgMatches, cwd: &Path) -> Result<Flags, String> {
 }
 
 /// What -C names.
-pub(super) fn config_file(path: Option<&str>, cwd: &Path) -> Result<ConfigFile, String> {
+pub(super) fn config_file(path: Option<&str>, cwd: &Path) -> Result<ConfigFile, ArgumentError> {
     let file = match path {
         None => ConfigFile::Usual,
         Some("-") => ConfigFile::None,
         Some(path) if path.ends_with(".toml") => ConfigFile::Toml(path.into()),
         Some(path) if path.ends_with(".rb") => ConfigFile::Puma(path.into()),
-        Some(path) => return Err(format!("-C {path}: must end in .toml (paceline's own) or .rb (Puma's)")),
+        Some(path) => return Err(ArgumentError::ConfigKind(path.to_owned())),
     };
     match &file {
         ConfigFile::Toml(path) | ConfigFile::Puma(path) if !cwd.join(path).is_file() => {
-            Err(format!("-C {}: no such file", path.display()))
+            Err(ArgumentError::NoConfigFile(path.clone()))
         }
         _ => Ok(file),
     }

@@ -6,18 +6,59 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Bind, CertificatePair, Listening};
+use super::{value::ValueError, Bind, CertificatePair, Listening};
+
+/// Why there can't be a listener at an address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{address}: {fault}")]
+pub struct BindError {
+    /// As it was given.
+    pub address: String,
+    pub fault: BindFault,
+}
+
+/// What is wrong with an address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BindFault {
+    #[error("must begin with tcp://, ssl:// or unix://")]
+    Scheme,
+    #[error("not an IP address")]
+    NotAnAddress,
+    #[error("must have a port, like tcp://127.0.0.1:3000")]
+    NoPort,
+    #[error("{0:?} is not a port from 0 to 65535")]
+    Port(String),
+    /// The resolver's words.
+    #[error("cannot find host {host:?} ({why})")]
+    UnknownHost { host: String, why: String },
+    #[error("host {0:?} has no address")]
+    HostWithoutAddress(String),
+    #[error("must name a file descriptor from 3 up")]
+    FileDescriptor,
+    #[error("must have a socket file, like unix:///run/shop.sock")]
+    NoSocketFile,
+    #[error("abstract sockets are not supported; name a file")]
+    AbstractSocket,
+    #[error("umask must be an octal number like 0111")]
+    Umask,
+    #[error("proxy_protocol must be 0 or 1")]
+    ProxyProtocol,
+    #[error("client certificates (ca, verify_mode) are not supported; remove these parameters")]
+    ClientCertificates,
+    #[error("cert and key belong together, like ssl://0.0.0.0:443?cert=shop.pem&key=shop.key")]
+    IncompletePair,
+}
 
 /// Refuses what `parse` would refuse; an address without a port is welcome.
-pub fn check(text: &str) -> Result<(), String> {
+pub fn check(text: &str) -> Result<(), ValueError> {
     if address(text).is_some() {
         return Ok(());
     }
-    parse(text, Path::new("/")).map(drop)
+    Ok(parse(text, Path::new("/")).map(drop)?)
 }
 
-pub fn check_address(text: &str) -> Result<(), String> {
-    address(text).map(drop).ok_or_else(|| format!("must be an IP address or localhost, not {text:?}"))
+pub fn check_address(text: &str) -> Result<(), ValueError> {
+    address(text).map(drop).ok_or_else(|| ValueError::mismatch("an IP address or localhost", text))
 }
 
 /// `0.0.0.0`, `::`, `[::1]` or `localhost`: an address to combine with the port.
@@ -29,7 +70,7 @@ pub fn address(text: &str) -> Option<IpAddr> {
 }
 
 /// Relative paths are below `base`.
-pub fn parse(text: &str, base: &Path) -> Result<Listening, String> {
+pub fn parse(text: &str, base: &Path) -> Result<Listening, BindError> {
     let (scheme, rest) = match text.split_once("://") {
         Some((scheme, rest)) => (scheme, rest),
         None if text.starts_with('/') => ("unix", text),
@@ -43,18 +84,18 @@ pub fn parse(text: &str, base: &Path) -> Result<Listening, String> {
         "unix" => unix(place, &query, base),
         "fd" => {
             let fd = place.parse().ok().filter(|fd| *fd > 2);
-            fd.map(Bind::Fd).ok_or_else(|| "must name a file descriptor from 3 up".into())
+            fd.map(Bind::Fd).ok_or(BindFault::FileDescriptor)
         }
-        _ => Err("must begin with tcp://, ssl:// or unix://".into()),
+        _ => Err(BindFault::Scheme),
     };
-    let told = |why: String| format!("{text}: {why}");
-    let tls = matches!(scheme, "ssl" | "https").then(|| certificates(&query, base)).transpose().map_err(told)?;
+    let at = |fault: BindFault| BindError { address: text.to_owned(), fault };
+    let tls = matches!(scheme, "ssl" | "https").then(|| certificates(&query, base)).transpose().map_err(at)?;
     let proxy_protocol = match query.get("proxy_protocol").as_deref() {
         None | Some("0" | "false") => false,
         Some("1" | "true") => true,
-        Some(_) => return Err(told("proxy_protocol must be 0 or 1".into())),
+        Some(_) => return Err(at(BindFault::ProxyProtocol)),
     };
-    Ok(Listening { bind: bind.map_err(told)?, tls, proxy_protocol, h2c: scheme == "h2c" })
+    Ok(Listening { bind: bind.map_err(at)?, tls, proxy_protocol, h2c: scheme == "h2c" })
 }
 
 /// What follows the question mark.
@@ -68,45 +109,45 @@ impl Query<'_> {
     }
 }
 
-fn unix(place: &str, query: &Query, base: &Path) -> Result<Bind, String> {
+fn unix(place: &str, query: &Query, base: &Path) -> Result<Bind, BindFault> {
     if place.is_empty() || place == "/" {
-        return Err("must have a socket file, like unix:///run/shop.sock".into());
+        return Err(BindFault::NoSocketFile);
     }
     if place.starts_with('@') {
-        return Err("abstract sockets are not supported; name a file".into());
+        return Err(BindFault::AbstractSocket);
     }
     let octal = |mask: String| u32::from_str_radix(&mask, 8).ok().filter(|mask| *mask <= 0o777);
-    let umask = query.get("umask").map(|mask| octal(mask).ok_or("umask must be an octal number like 0111"));
+    let umask = query.get("umask").map(|mask| octal(mask).ok_or(BindFault::Umask));
     Ok(Bind::Unix { path: base.join(PathBuf::from(place)), umask: umask.transpose()? })
 }
 
 /// The certificate named in the address; without one those of the whole server are meant.
-fn certificates(query: &Query, base: &Path) -> Result<Vec<CertificatePair>, String> {
+fn certificates(query: &Query, base: &Path) -> Result<Vec<CertificatePair>, BindFault> {
     // Silently not asking for client certificates would open what somebody meant to close.
     if query.get("ca").is_some() || query.get("verify_mode").is_some_and(|mode| mode != "none") {
-        return Err("client certificates (ca, verify_mode) are not supported; remove these parameters".into());
+        return Err(BindFault::ClientCertificates);
     }
     match (query.get("cert"), query.get("key")) {
         (Some(cert), Some(key)) => Ok(vec![CertificatePair { cert: base.join(cert), key: base.join(key) }]),
         (None, None) => Ok(Vec::new()),
-        _ => Err("cert and key belong together, like ssl://0.0.0.0:443?cert=shop.pem&key=shop.key".into()),
+        _ => Err(BindFault::IncompletePair),
     }
 }
 
-fn tcp(place: &str) -> Result<SocketAddr, String> {
+fn tcp(place: &str) -> Result<SocketAddr, BindFault> {
     let (host, port) = match place.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.starts_with('[') => (host, port),
-        _ => return Err("must have a port, like tcp://127.0.0.1:3000".into()),
+        _ => return Err(BindFault::NoPort),
     };
-    let port: u16 = port.parse().map_err(|_| format!("{port:?} is not a port from 0 to 65535"))?;
+    let port: u16 = port.parse().map_err(|_| BindFault::Port(port.to_owned()))?;
     match address(host) {
         Some(address) => Ok(SocketAddr::new(address, port)),
         None if host.is_empty() => Ok(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)),
         None => (host, port)
             .to_socket_addrs()
-            .map_err(|why| format!("cannot find host {host:?} ({why})"))?
+            .map_err(|why| BindFault::UnknownHost { host: host.to_owned(), why: why.to_string() })?
             .next()
-            .ok_or_else(|| format!("host {host:?} has no address")),
+            .ok_or_else(|| BindFault::HostWithoutAddress(host.to_owned())),
     }
 }
 
@@ -148,7 +189,7 @@ mod tests {
             ("fd://1", "file descriptor"),
             ("gopher://x:1", "must begin with"),
         ] {
-            assert!(check(text).is_err_and(|why| why.contains(words)), "{text}");
+            assert!(check(text).is_err_and(|why| why.to_string().contains(words)), "{text}");
         }
         for text in ["0.0.0.0", "::", "[::1]", "localhost"] {
             assert_eq!(check(text), Ok(()), "{text}");

@@ -9,6 +9,37 @@ use toml_edit::{Item, TableLike};
 use super::value::tables_of;
 use crate::support::units::parse_duration;
 
+/// Why a rule can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CacheRuleError {
+    #[error("must be a path and a ttl like \"/projects/* ttl=5s cookies=_session\", not {0:?}")]
+    NoPath(String),
+    #[error("has {0:?}, which is not KEY=VALUE")]
+    NotAPair(String),
+    #[error("has {}, not {key:?}", KEYS.join(", "))]
+    UnknownKey { key: String },
+    #[error("must have a {key} like \"5s\" or \"10m\", not {found:?}")]
+    Time { key: String, found: String },
+    #[error("must have set_cookie \"refuse\" or \"strip\", not {0:?}")]
+    SetCookie(String),
+    #[error("must have no_cache true or false, not {0:?}")]
+    NoCache(String),
+    #[error("has no ttl for {path}: add ttl = \"5s\"")]
+    NoTtl { path: String },
+    #[error("must have names of cookies, not {0:?}")]
+    Cookies(Vec<String>),
+    #[error("must have names in ignore_cookies, or beginnings of names like \"consent_*\", not {0:?}")]
+    IgnoreCookies(Vec<String>),
+    /// A list of something else.
+    #[error("must have texts in {0}")]
+    NotTexts(&'static str),
+    #[error("must have a text as {0}")]
+    NotAText(&'static str),
+    /// It would be two words of the rule as text.
+    #[error("must have no space in {key}, as in {found:?}")]
+    Space { key: &'static str, found: String },
+}
+
 /// The keys of the table, in the order of the text.
 const KEYS: [&str; 8] =
     ["path", "ttl", "cookies", "ignore_cookies", "set_cookie", "no_cache", "stale_while_revalidate", "stale_if_error"];
@@ -16,20 +47,21 @@ const KEYS: [&str; 8] =
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 /// `/projects/* ttl=5s cookies=_session,lang set_cookie=strip no_cache=true stale_if_error=1h`
-pub fn parse(text: &str) -> Result<Rule, String> {
+pub fn parse(text: &str) -> Result<Rule, CacheRuleError> {
     let mut words = text.split_ascii_whitespace();
-    let path = words.next().filter(|path| path.starts_with(['/', '*'])).ok_or_else(|| {
-        format!("must be a path and a ttl like \"/projects/* ttl=5s cookies=_session\", not {text:?}")
-    })?;
+    let path = words
+        .next()
+        .filter(|path| path.starts_with(['/', '*']))
+        .ok_or_else(|| CacheRuleError::NoPath(text.to_owned()))?;
     let mut rule = Rule { path: path.into(), ..Rule::default() };
     let mut ttl = None;
     let list = |value: &str| value.split(',').filter(|name| !name.is_empty()).map(String::from).collect();
     for word in words {
-        let (key, value) = word.split_once('=').ok_or_else(|| format!("has {word:?}, which is not KEY=VALUE"))?;
+        let (key, value) = word.split_once('=').ok_or_else(|| CacheRuleError::NotAPair(word.to_owned()))?;
         let time = || {
             let time = parse_duration(value).filter(|time| *time <= YEAR);
-            let time = time.ok_or_else(|| format!("must have a {key} like \"5s\" or \"10m\", not {value:?}"))?;
-            Ok::<u64, String>(time.as_millis() as u64)
+            let time = time.ok_or_else(|| CacheRuleError::Time { key: key.to_owned(), found: value.to_owned() })?;
+            Ok::<u64, CacheRuleError>(time.as_millis() as u64)
         };
         match key {
             "ttl" => ttl = Some(time()?),
@@ -39,45 +71,37 @@ pub fn parse(text: &str) -> Result<Rule, String> {
                 rule.set_cookie = match value {
                     "refuse" => SetCookie::Refuse,
                     "strip" => SetCookie::Strip,
-                    _ => return Err(format!("must have set_cookie \"refuse\" or \"strip\", not {value:?}")),
+                    _ => return Err(CacheRuleError::SetCookie(value.to_owned())),
                 }
             }
             "no_cache" => {
-                rule.no_cache =
-                    value.parse().map_err(|_| format!("must have no_cache true or false, not {value:?}"))?;
+                rule.no_cache = value.parse().map_err(|_| CacheRuleError::NoCache(value.to_owned()))?;
             }
             "stale_while_revalidate" => rule.stale_while_revalidate = time()?,
             "stale_if_error" => rule.stale_if_error = time()?,
-            _ => return Err(unknown(key)),
+            _ => return Err(CacheRuleError::UnknownKey { key: key.to_owned() }),
         }
     }
-    rule.ttl = ttl.filter(|ttl| *ttl > 0).ok_or_else(|| format!("has no ttl for {path}: add ttl = \"5s\""))?;
+    rule.ttl = ttl.filter(|ttl| *ttl > 0).ok_or_else(|| CacheRuleError::NoTtl { path: path.to_owned() })?;
     if rule.cookies.iter().any(|name| !cache::fields::is_token(name.as_bytes())) {
-        return Err(format!("must have names of cookies, not {:?}", rule.cookies));
+        return Err(CacheRuleError::Cookies(rule.cookies));
     }
     let is_pattern = |name: &String| {
         let name = name.strip_suffix('*').unwrap_or(name);
         cache::fields::is_token(name.as_bytes()) && !name.contains('*')
     };
     if !rule.ignore_cookies.iter().all(is_pattern) {
-        return Err(format!(
-            "must have names in ignore_cookies, or beginnings of names like \"consent_*\", not {:?}",
-            rule.ignore_cookies
-        ));
+        return Err(CacheRuleError::IgnoreCookies(rule.ignore_cookies));
     }
     Ok(rule)
 }
 
-fn unknown(key: &str) -> String {
-    format!("has {}, not {key:?}", KEYS.join(", "))
-}
-
 /// Each table as text. None: no tables.
-pub fn tables(item: &Item) -> Option<Result<Vec<String>, String>> {
+pub fn tables(item: &Item) -> Option<Result<Vec<String>, CacheRuleError>> {
     Some(tables_of(item)?.into_iter().map(text_of).collect())
 }
 
-fn text_of(table: &dyn TableLike) -> Result<String, String> {
+fn text_of(table: &dyn TableLike) -> Result<String, CacheRuleError> {
     let mut text = String::new();
     for key in KEYS {
         let Some(item) = table.get(key) else { continue };
@@ -86,18 +110,18 @@ fn text_of(table: &dyn TableLike) -> Result<String, String> {
             (_, Some(is), _) => is.to_string(),
             (_, _, Some(list)) => {
                 let names: Option<Vec<&str>> = list.iter().map(|name| name.as_str()).collect();
-                names.ok_or_else(|| format!("must have texts in {key}"))?.join(",")
+                names.ok_or(CacheRuleError::NotTexts(key))?.join(",")
             }
-            _ => return Err(format!("must have a text as {key}")),
+            _ => return Err(CacheRuleError::NotAText(key)),
         };
         if value.contains(char::is_whitespace) {
-            return Err(format!("must have no space in {key}, as in {value:?}"));
+            return Err(CacheRuleError::Space { key, found: value });
         }
         let parted = if key == "path" { value } else { format!(" {key}={value}") };
         text.push_str(&parted);
     }
     if let Some((key, _)) = table.iter().find(|(key, _)| !KEYS.contains(key)) {
-        return Err(unknown(key));
+        return Err(CacheRuleError::UnknownKey { key: key.to_owned() });
     }
     parse(&text).map(|_| text)
 }
@@ -144,7 +168,7 @@ mod tests {
             ("/a ttl=5s ignore_cookies=*", "beginnings of names"),
             ("/a ttl=5s ignore_cookies=a*b", "beginnings of names"),
         ] {
-            assert!(parse(text).unwrap_err().contains(told), "{text}: {:?}", parse(text));
+            assert!(parse(text).unwrap_err().to_string().contains(told), "{text}: {:?}", parse(text));
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use super::{bind, layer::View, Bind};
+use super::{bind, layer::View, value::ValueError, Bind};
 
 /// Shorter ones could be guessed.
 const SHORTEST: usize = 16;
@@ -26,14 +26,25 @@ impl std::fmt::Debug for Token {
     }
 }
 
-pub fn check_url(text: &str) -> Result<(), String> {
+/// Why the control routes are not served over TCP.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ControlWebError {
+    #[error("control_url: {0}")]
+    Url(#[from] ValueError),
+    /// Other machines would be let in.
+    #[error(
+        "control_url {url} is reachable from other machines: set control_token too (`openssl rand -hex 16` makes one)"
+    )]
+    Unprotected { url: String },
+}
+
+pub fn check_url(text: &str) -> Result<(), ValueError> {
     parse(text).map(drop)
 }
 
-pub fn check_token(text: &str) -> Result<(), String> {
+pub fn check_token(text: &str) -> Result<(), ValueError> {
     let fine = text == "none" || text.len() >= SHORTEST && text.bytes().all(|byte| byte.is_ascii_graphic());
-    fine.then_some(())
-        .ok_or_else(|| format!("must have {SHORTEST} characters or more, no spaces: `openssl rand -hex 16` makes one"))
+    fine.then_some(()).ok_or(ValueError::WeakToken { shortest: SHORTEST })
 }
 
 /// The Unix socket that Puma's name for both means.
@@ -42,11 +53,11 @@ pub fn unix(text: &str) -> Option<&str> {
 }
 
 /// None: a Unix socket, or Puma's `auto`, which is one too.
-fn parse(text: &str) -> Result<Option<SocketAddr>, String> {
+fn parse(text: &str) -> Result<Option<SocketAddr>, ValueError> {
     if text == "auto" || unix(text).is_some_and(|path| !path.is_empty()) {
         return Ok(None);
     }
-    let wrong = || format!("must be like tcp://127.0.0.1:9293, or unix:///PATH for the control socket, not {text:?}");
+    let wrong = || ValueError::mismatch("like tcp://127.0.0.1:9293, or unix:///PATH for the control socket", text);
     let tcp = text.strip_prefix("tcp://").ok_or_else(wrong)?;
     match bind::parse(&format!("tcp://{tcp}"), "/".as_ref())?.bind {
         Bind::Tcp(address) => Ok(Some(address)),
@@ -55,14 +66,12 @@ fn parse(text: &str) -> Result<Option<SocketAddr>, String> {
 }
 
 /// Err: it would let other machines in.
-pub fn settings(view: &View) -> Result<Option<ControlWeb>, String> {
+pub fn settings(view: &View) -> Result<Option<ControlWeb>, ControlWebError> {
     let token = view.text("control_token").filter(|token| token != "none").map(Token);
     let Some(url) = view.text("control_url") else { return Ok(None) };
-    let Some(address) = parse(&url).map_err(|why| format!("control_url: {why}"))? else { return Ok(None) };
+    let Some(address) = parse(&url)? else { return Ok(None) };
     if token.is_none() && !address.ip().to_canonical().is_loopback() {
-        return Err(format!(
-            "control_url {url} is reachable from other machines: set control_token too (`openssl rand -hex 16` makes one)"
-        ));
+        return Err(ControlWebError::Unprotected { url });
     }
     Ok(Some(ControlWeb { address, token }))
 }
@@ -72,7 +81,7 @@ mod tests {
     use super::*;
     use crate::config::{Layer, Value};
 
-    fn web(url: &str, token: Option<&str>) -> Result<Option<ControlWeb>, String> {
+    fn web(url: &str, token: Option<&str>) -> Result<Option<ControlWeb>, ControlWebError> {
         let mut layer = Layer::default();
         layer.set("control_url", Value::Text(url.into()));
         token.into_iter().for_each(|token| layer.set("control_token", Value::Text(token.into())));
@@ -88,7 +97,7 @@ mod tests {
         for (url, token) in
             [("tcp://0.0.0.0:9293", None), ("tcp://[::]:9293", None), ("tcp://192.0.2.1:1", Some("none"))]
         {
-            assert!(web(url, token).unwrap_err().contains("set control_token"), "{url}");
+            assert!(web(url, token).unwrap_err().to_string().contains("set control_token"), "{url}");
         }
         let open = web("tcp://0.0.0.0:9293", Some("0123456789abcdef")).unwrap().unwrap();
         assert_eq!(format!("{:?}", open.token), "Some(Token)");

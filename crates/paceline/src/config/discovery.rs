@@ -126,7 +126,7 @@ fn own_settings(site: &SiteConfig) -> Result<(Layer, Option<u32>), Vec<String>> 
     }
     let shown = path.display().to_string();
     let author = unix_user::author(&path, site.user.as_deref()).map_err(|why| vec![format!("{shown}: {why}")])?;
-    let text = toml_text(&path, &shown, &author.run_as()).map_err(|why| vec![why])?;
+    let text = toml_text(&path, &shown, &author.run_as()).map_err(|why| vec![why.to_string()])?;
     let read = paceline_toml::read(&text, &shown, &site.root, Role::Folder)?;
     Ok((read.layer, author.account().map(|account| account.uid)))
 }

@@ -2,7 +2,7 @@
 //! It starts no process but the one Ruby that reads config/puma.rb.
 
 use std::{
-    fmt,
+    fmt, io,
     path::{Component, Path, PathBuf},
 };
 
@@ -16,7 +16,7 @@ use super::{
     value::Value,
     AppKind, CacheDisk, Config, Listening, SiteConfig,
 };
-use unix_user::{self, Author, Provenance, RunAs};
+use unix_user::{self, Author, Provenance, Refused, RunAs};
 
 /// What is around the program, as data, so that tests can make it up.
 pub struct Surroundings<'a> {
@@ -91,8 +91,8 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
     let user = said.text("user");
     let authors = [toml.as_deref(), puma_file.as_deref()].map(|path| author(path, &dir, user.as_deref()));
     let [toml_author, puma_author] = authors.map(|author| {
-        author.unwrap_or_else(|wrong| {
-            problems.push(wrong);
+        author.unwrap_or_else(|refused| {
+            problems.push(refused.to_string());
             None
         })
     });
@@ -111,13 +111,13 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
                 ruby: &said.path("ruby").unwrap_or_else(|| "ruby".into()),
                 dir: &dir,
                 environment: said.given("environment").map(|_| said.environment()),
-                run_as: author.evaluates_as(user.as_deref()).map_err(|why| why.to_string())?,
+                run_as: author.evaluates_as(user.as_deref())?,
             };
             puma::read(path, &asking)
         },
     );
     let mut puma = puma.unwrap_or_else(|wrong| {
-        problems.push(wrong);
+        problems.push(wrong.to_string());
         FromPuma::default()
     });
     let somebody_elses =
@@ -192,7 +192,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         problems.push("control: must be the path of a Unix socket, like tmp/paceline.sock, or \"off\"".into());
     }
     let mut given = sources.binds(&root, &mut notices).unwrap_or_else(|why| {
-        problems.push(why);
+        problems.push(why.to_string());
         Vec::new()
     });
     let automatic = automatic::settings(&sources, &toml.sites, &sites, around.env).unwrap_or_else(|mut wrong| {
@@ -205,7 +205,7 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         None
     });
     let control_web = control_web::settings(&server).unwrap_or_else(|why| {
-        problems.push(why);
+        problems.push(why.to_string());
         None
     });
     if !problems.is_empty() {
@@ -308,9 +308,9 @@ const ROOTS_OWN: &[&str] = &[
 ];
 
 /// Who may have written a settings file, or anything in the directory that it is evaluated in. None: there is no such file.
-fn author(file: Option<&Path>, dir: &Path, user: Option<&str>) -> Result<Option<Author>, String> {
+fn author(file: Option<&Path>, dir: &Path, user: Option<&str>) -> Result<Option<Author>, Refused> {
     let Some(file) = file else { return Ok(None) };
-    let of = |path: &Path| unix_user::author(path, user).map_err(|why| why.to_string());
+    let of = |path: &Path| unix_user::author(path, user);
     match of(file)? {
         Author::Trusted => of(dir).map(Some),
         author => Ok(Some(author)),
@@ -336,15 +336,26 @@ fn usual_puma(flags: &Layer, environment: &Layer, dir: &Path, cores: usize) -> O
 /// Messages name the file as somebody in `cwd` would.
 fn toml_file(path: &Path, cwd: &Path, run_as: &RunAs) -> Result<FromToml, Vec<String>> {
     let shown = path.strip_prefix(cwd).unwrap_or(path).display().to_string();
-    let text = toml_text(path, &shown, run_as).map_err(|why| vec![why])?;
+    let text = toml_text(path, &shown, run_as).map_err(|why| vec![why.to_string()])?;
     let base = path.parent().unwrap_or(cwd);
     paceline_toml::read(&text, &shown, base, Role::Server)
 }
 
-/// What a paceline.toml holds. Err: one line that says why it can't be read.
-pub fn toml_text(path: &Path, shown: &str, run_as: &RunAs) -> Result<String, String> {
-    let bytes = unix_user::read(run_as, path, LARGEST_TOML).map_err(|why| format!("{shown}: cannot be read: {why}"))?;
-    String::from_utf8(bytes).map_err(|_| format!("{shown}: cannot be read: it is not UTF-8"))
+/// Why a paceline.toml can't be read. `file`: as it is shown.
+#[derive(Debug, thiserror::Error)]
+pub enum TomlFileError {
+    #[error("{file}: cannot be read: {error}")]
+    Unreadable { file: String, error: io::Error },
+    #[error("{file}: cannot be read: it is not UTF-8")]
+    NotUtf8 { file: String },
+}
+
+/// What a paceline.toml holds.
+pub fn toml_text(path: &Path, shown: &str, run_as: &RunAs) -> Result<String, TomlFileError> {
+    let file = || shown.to_owned();
+    let bytes = unix_user::read(run_as, path, LARGEST_TOML)
+        .map_err(|error| TomlFileError::Unreadable { file: file(), error })?;
+    String::from_utf8(bytes).map_err(|_| TomlFileError::NotUtf8 { file: file() })
 }
 
 impl super::SiteConfig {

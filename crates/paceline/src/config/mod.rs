@@ -40,7 +40,7 @@ pub use options::{all as all_options, Opt, Preset, Scope, GROUPS};
 pub use process::{ProcessConfig, Restart};
 pub use resolve::OF_FOLDER;
 pub use trusted::TrustedProxies;
-pub use value::{Kind, Value};
+pub use value::{Kind, Value, ValueError};
 
 use crate::upstream::Address;
 

@@ -57,31 +57,63 @@ const MAX: i64 = 64;
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const LONGEST_STOP: Duration = Duration::from_secs(3600);
 
+/// Why a side process can't be started as it is described.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProcessError {
+    #[error("has two processes with the name {0:?}: add name = ... to one of them, or count = 2")]
+    SameName(String),
+    #[error("has {}, not {key:?}", KEYS.join(", "))]
+    UnknownKey { key: String },
+    #[error("must have a text as {0}")]
+    NotAText(&'static str),
+    #[error("has no command: add command = \"bin/jobs\"")]
+    NoCommand,
+    #[error("has an empty command")]
+    EmptyCommand,
+    #[error("has an unclosed quote in command {0:?}")]
+    UnclosedQuote(String),
+    #[error("must have a text or a list of texts as command")]
+    Command,
+    #[error("must have a name of letters, digits, - _ and ., not {0:?}: add name = \"jobs\"")]
+    Name(String),
+    #[error("must have a count from 1 to {MAX}")]
+    Count,
+    #[error("must have a stop_timeout like \"30s\", at most 1h, not {0:?}")]
+    StopTimeout(String),
+    #[error("must have a stop_signal of {}, not {found:?}", signal_names())]
+    StopSignal { found: String },
+    #[error("must have restart \"always\" or \"on-failure\" or \"never\", not {0:?}")]
+    Restart(String),
+    #[error("must have restart_with_app true or false")]
+    RestartWithApp,
+    #[error("must have a table of names and texts as env")]
+    Env,
+    #[error("must have a text in quotes as env {0}")]
+    Variable(String),
+}
+
 /// Each table as a process. None: no tables.
-pub fn tables(item: &Item) -> Option<Result<Vec<ProcessConfig>, String>> {
+pub fn tables(item: &Item) -> Option<Result<Vec<ProcessConfig>, ProcessError>> {
     let tables = tables_of(item)?;
     Some(tables.into_iter().map(process).collect::<Result<_, _>>().and_then(unique))
 }
 
-fn unique(processes: Vec<ProcessConfig>) -> Result<Vec<ProcessConfig>, String> {
+fn unique(processes: Vec<ProcessConfig>) -> Result<Vec<ProcessConfig>, ProcessError> {
     for (nth, process) in processes.iter().enumerate() {
         if processes[..nth].iter().any(|other| other.name == process.name) {
-            let name = &process.name;
-            return Err(format!(
-                "has two processes with the name {name:?}: add name = ... to one of them, or count = 2"
-            ));
+            return Err(ProcessError::SameName(process.name.clone()));
         }
     }
     Ok(processes)
 }
 
-fn process(table: &dyn TableLike) -> Result<ProcessConfig, String> {
+fn process(table: &dyn TableLike) -> Result<ProcessConfig, ProcessError> {
     if let Some((key, _)) = table.iter().find(|(key, _)| !KEYS.contains(key)) {
-        return Err(format!("has {}, not {key:?}", KEYS.join(", ")));
+        return Err(ProcessError::UnknownKey { key: key.to_owned() });
     }
-    let text = |key: &str| match table.get(key) {
+    let text = |key: &'static str| match table.get(key) {
         None => Ok(None),
-        Some(item) => item.as_str().map(Some).ok_or_else(|| format!("must have a text as {key}")),
+        Some(item) => item.as_str().map(Some).ok_or(ProcessError::NotAText(key)),
     };
     let command = command(table.get("command"))?;
     let name = match text("name")? {
@@ -90,24 +122,21 @@ fn process(table: &dyn TableLike) -> Result<ProcessConfig, String> {
     };
     let fine = |char: char| char.is_ascii_alphanumeric() || "-_.".contains(char);
     if name.is_empty() || !name.chars().all(fine) {
-        return Err(format!("must have a name of letters, digits, - _ and ., not {name:?}: add name = \"jobs\""));
+        return Err(ProcessError::Name(name));
     }
     let count = match table.get("count") {
         None => 1,
-        Some(item) => item
-            .as_integer()
-            .filter(|count| (1..=MAX).contains(count))
-            .ok_or_else(|| format!("must have a count from 1 to {MAX}"))?,
+        Some(item) => item.as_integer().filter(|count| (1..=MAX).contains(count)).ok_or(ProcessError::Count)?,
     };
     let stop_timeout = match text("stop_timeout")? {
         None => STOP_TIMEOUT,
         Some(text) => parse_duration(text)
             .filter(|time| *time <= LONGEST_STOP)
-            .ok_or_else(|| format!("must have a stop_timeout like \"30s\", at most 1h, not {text:?}"))?,
+            .ok_or_else(|| ProcessError::StopTimeout(text.to_owned()))?,
     };
     let restart_with_app = match table.get("restart_with_app") {
         None => true,
-        Some(item) => item.as_bool().ok_or("must have restart_with_app true or false")?,
+        Some(item) => item.as_bool().ok_or(ProcessError::RestartWithApp)?,
     };
     Ok(ProcessConfig {
         name,
@@ -121,53 +150,52 @@ fn process(table: &dyn TableLike) -> Result<ProcessConfig, String> {
             "always" => Restart::Always,
             "on-failure" => Restart::OnFailure,
             "never" => Restart::Never,
-            other => return Err(format!("must have restart \"always\" or \"on-failure\" or \"never\", not {other:?}")),
+            other => return Err(ProcessError::Restart(other.to_owned())),
         },
         restart_with_app,
     })
 }
 
 /// Words as a shell would part them, or a list of them. Nothing in them is expanded.
-fn command(item: Option<&Item>) -> Result<Vec<String>, String> {
-    let item = item.ok_or("has no command: add command = \"bin/jobs\"")?;
+fn command(item: Option<&Item>) -> Result<Vec<String>, ProcessError> {
+    let item = item.ok_or(ProcessError::NoCommand)?;
     let words: Option<Vec<String>> = match (item.as_str(), item.as_array()) {
-        (Some(text), _) => {
-            Some(shlex::split(text).ok_or_else(|| format!("has an unclosed quote in command {text:?}"))?)
-        }
+        (Some(text), _) => Some(shlex::split(text).ok_or_else(|| ProcessError::UnclosedQuote(text.to_owned()))?),
         (None, Some(list)) => list.iter().map(TomlValue::as_str).map(|word| word.map(String::from)).collect(),
         _ => None,
     };
-    let words = words.ok_or("must have a text or a list of texts as command")?;
+    let words = words.ok_or(ProcessError::Command)?;
     match words.first() {
         Some(program) if !program.is_empty() && words.iter().all(|word| !word.contains('\0')) => Ok(words),
-        _ => Err("has an empty command".into()),
+        _ => Err(ProcessError::EmptyCommand),
     }
 }
 
-fn variables(item: Option<&Item>) -> Result<BTreeMap<String, String>, String> {
+fn variables(item: Option<&Item>) -> Result<BTreeMap<String, String>, ProcessError> {
     let Some(item) = item else { return Ok(BTreeMap::new()) };
-    let table = item.as_table_like().ok_or("must have a table of names and texts as env")?;
+    let table = item.as_table_like().ok_or(ProcessError::Env)?;
     let pairs = table.iter().map(|(name, value)| match value.as_str() {
         Some(text) if !text.contains('\0') => Ok((name.to_owned(), text.to_owned())),
-        _ => Err(format!("must have a text in quotes as env {name}")),
+        _ => Err(ProcessError::Variable(name.to_owned())),
     });
     pairs.collect()
 }
 
-fn signal(text: &str) -> Result<Signal, String> {
+fn signal(text: &str) -> Result<Signal, ProcessError> {
     let name = text.strip_prefix("SIG").unwrap_or(text);
     let found = SIGNALS.iter().find(|(known, _)| *known == name).map(|(_, signal)| *signal);
-    found.ok_or_else(|| {
-        let known: Vec<_> = SIGNALS.iter().map(|(name, _)| *name).collect();
-        format!("must have a stop_signal of {}, not {text:?}", known.join(", "))
-    })
+    found.ok_or_else(|| ProcessError::StopSignal { found: text.to_owned() })
+}
+
+fn signal_names() -> String {
+    SIGNALS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Vec<ProcessConfig>, String> {
+    fn read(text: &str) -> Result<Vec<ProcessConfig>, ProcessError> {
         let document: toml_edit::DocumentMut = text.parse().unwrap();
         tables(&document["process"]).unwrap()
     }
@@ -212,7 +240,7 @@ mod tests {
             ("command = \"bin/a\"\n[[process]]\ncommand = \"sbin/a\"", "two processes with the name \"a\""),
         ] {
             let error = read(&format!("[[process]]\n{text}")).unwrap_err();
-            assert!(error.contains(told), "{text}\n{error}");
+            assert!(error.to_string().contains(told), "{text}\n{error}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //! It never obeys the file: its settings become one source among others.
 
 use std::{
-    io::{ErrorKind, Read, Write},
+    io::{self, ErrorKind, Read, Write},
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     sync::mpsc,
@@ -10,8 +10,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{bind, layer::Layer, options::named, value::Value};
-use unix_user::{self, RunAs};
+use super::{
+    bind,
+    layer::Layer,
+    options::named,
+    value::{Value, ValueError},
+};
+use unix_user::{self, Refused, RunAs};
 
 /// Read by `ruby -`, so that it is found wherever the program is installed.
 const SCRIPT: &str = include_str!("../../../../gem/lib/paceline/server/puma_config.rb");
@@ -32,6 +37,35 @@ pub struct FromPuma {
     pub notices: Vec<String>,
 }
 
+/// Why the file's settings are not known. `file`: as it is shown.
+#[derive(Debug, thiserror::Error)]
+pub enum PumaError {
+    /// What the script itself says of the file.
+    #[error("{0}")]
+    Script(String),
+    #[error("{file}: Ruby failed to read it ({status}): {last_line}")]
+    Failed { file: String, status: ExitStatus, last_line: String },
+    #[error("{file}: Ruby's output was cut off; try again")]
+    CutOff { file: String },
+    #[error("{file}: not read after {} s; remove code from it that waits", LIMIT.as_secs())]
+    TimedOut { file: String },
+    #[error("{ruby}: not found, but {file} needs Ruby; install Ruby, name it with --ruby, or skip the file with -C -")]
+    NoRuby { ruby: String, file: String },
+    #[error("{ruby}: cannot be run to read {file}: {error}")]
+    NotRun { ruby: String, file: String, error: io::Error },
+    #[error("{file}: {error}")]
+    NotAwaited { file: String, error: io::Error },
+    #[error("{file}: {key} {value}: unknown setting")]
+    UnknownSetting { file: String, key: String, value: String },
+    #[error("{file}: {key} {value}: {error}")]
+    Setting { file: String, key: String, value: String, error: ValueError },
+    #[error("{file}: bind {error}")]
+    Bind { file: String, error: ValueError },
+    /// As whom Ruby is to read it.
+    #[error(transparent)]
+    Account(#[from] Refused),
+}
+
 /// How to run Ruby.
 pub struct PumaScript<'a> {
     pub ruby: &'a Path,
@@ -43,7 +77,7 @@ pub struct PumaScript<'a> {
     pub run_as: RunAs,
 }
 
-pub fn read(path: &Path, asking: &PumaScript) -> Result<FromPuma, String> {
+pub fn read(path: &Path, asking: &PumaScript) -> Result<FromPuma, PumaError> {
     let shown = path.strip_prefix(asking.dir).unwrap_or(path).display().to_string();
     let (status, text) = run(path, &shown, asking)?;
     if !status.success() {
@@ -51,21 +85,24 @@ pub fn read(path: &Path, asking: &PumaScript) -> Result<FromPuma, String> {
         // The script's own last word follows a NUL; before it stands what the file printed.
         let told = text.rsplit_once('\0').map(|(_, told)| told.trim().replace(&path, &shown));
         let last = || text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no word").to_string();
-        return Err(told.unwrap_or_else(|| format!("{shown}: Ruby failed to read it ({status}): {}", last())));
+        return Err(match told {
+            Some(told) => PumaError::Script(told),
+            None => PumaError::Failed { last_line: last(), file: shown, status },
+        });
     }
-    let settings = text.strip_suffix(END).ok_or_else(|| format!("{shown}: Ruby's output was cut off; try again"))?;
+    let settings = text.strip_suffix(END).ok_or_else(|| PumaError::CutOff { file: shown.clone() })?;
     let mut read = understood(settings, &shown)?;
     read.directory = read.directory.map(|path| asking.dir.join(path));
     read.layer.anchor(read.directory.as_deref().unwrap_or(asking.dir));
     Ok(read)
 }
 
-fn understood(out: &str, shown: &str) -> Result<FromPuma, String> {
+fn understood(out: &str, shown: &str) -> Result<FromPuma, PumaError> {
     let mut read = FromPuma::default();
     let mut binds = Vec::new();
     for line in out.lines() {
         let Some((key, text)) = line.split_once('\t').map(|(key, text)| (key, unescaped(text))) else { continue };
-        let wrong = |why: String| format!("{shown}: {key} {text}: {why}");
+        let file = || shown.to_owned();
         match key {
             "ignored" if text == "plugin :solid_queue" => read.notices.push(format!(
                 "{shown}: {text} does not run inside the server; run it beside the workers with [[process]] command = \"bin/jobs\" in paceline.toml"
@@ -73,13 +110,19 @@ fn understood(out: &str, shown: &str) -> Result<FromPuma, String> {
             "ignored" => read.notices.push(format!("{shown}: {text} is ignored")),
             "directory" => read.directory = Some(PathBuf::from(text)),
             "bind" => {
-                bind::check(&text).map_err(|why| format!("{shown}: bind {why}"))?;
+                bind::check(&text).map_err(|error| PumaError::Bind { file: file(), error })?;
                 binds.push(text);
             }
             _ => {
-                let option = named(key).ok_or_else(|| wrong("unknown setting".into()))?;
-                let value = option.kind.parse(&text).map_err(wrong)?;
-                read.layer.set(option.key, value);
+                let Some(option) = named(key) else {
+                    return Err(PumaError::UnknownSetting { file: file(), key: key.to_owned(), value: text });
+                };
+                match option.kind.parse(&text) {
+                    Ok(value) => read.layer.set(option.key, value),
+                    Err(error) => {
+                        return Err(PumaError::Setting { file: file(), key: key.to_owned(), value: text, error })
+                    }
+                }
             }
         }
     }
@@ -108,8 +151,8 @@ fn unescaped(text: &str) -> String {
 }
 
 /// How Ruby ended, and the settings it told or, if it failed, what it printed.
-fn run(path: &Path, shown: &str, asking: &PumaScript) -> Result<(ExitStatus, String), String> {
-    let ruby = asking.ruby.display();
+fn run(path: &Path, shown: &str, asking: &PumaScript) -> Result<(ExitStatus, String), PumaError> {
+    let (ruby, file) = (|| asking.ruby.display().to_string(), || shown.to_owned());
     let mut env = unix_user::env(&asking.run_as);
     if let Some(environment) = asking.environment {
         env.extend(["RAILS_ENV", "RACK_ENV", "APP_ENV"].map(|name| (name.into(), environment.into())));
@@ -118,10 +161,8 @@ fn run(path: &Path, shown: &str, asking: &PumaScript) -> Result<(ExitStatus, Str
     command.args(["-", "--dump"]).arg(path).arg(asking.environment.unwrap_or(""));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|why| match why.kind() {
-        ErrorKind::NotFound => {
-            format!("{ruby}: not found, but {shown} needs Ruby; install Ruby, name it with --ruby, or skip the file with -C -")
-        }
-        _ => format!("{ruby}: cannot be run to read {shown}: {why}"),
+        ErrorKind::NotFound => PumaError::NoRuby { ruby: ruby(), file: file() },
+        _ => PumaError::NotRun { ruby: ruby(), file: file(), error: why },
     })?;
     if let Some(mut stdin) = child.stdin.take() {
         // A Ruby that ends before it has read everything tells why by its status.
@@ -136,9 +177,9 @@ fn run(path: &Path, shown: &str, asking: &PumaScript) -> Result<(ExitStatus, Str
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("{shown}: not read after {} s; remove code from it that waits", LIMIT.as_secs()));
+                return Err(PumaError::TimedOut { file: file() });
             }
-            Err(why) => return Err(format!("{shown}: {why}")),
+            Err(error) => return Err(PumaError::NotAwaited { file: file(), error }),
         }
     };
     let text = if status.success() { heard(&out, Some(END)) } else { heard(&errors, None) };

@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use super::{
-    bind, cache_rule, control_web,
+    bind::{self, BindError, BindFault},
+    cache_rule, control_web,
     discovery::Inherited,
     layer::{is_development, Layer, View},
     option_checks::parse_network,
@@ -55,9 +56,10 @@ impl Sources<'_> {
     }
 
     /// The strongest source that names an address or a port decides; `address` is looked up on its own.
-    pub fn binds(&self, base: &Path, notices: &mut Vec<String>) -> Result<Vec<Listening>, String> {
+    pub fn binds(&self, base: &Path, notices: &mut Vec<String>) -> Result<Vec<Listening>, BindError> {
         let view = self.server();
-        let address = view.text("address").and_then(|text| bind::address(&text)).ok_or("address: not an IP address")?;
+        let wrong = || BindError { address: "address".into(), fault: BindFault::NotAnAddress };
+        let address = view.text("address").and_then(|text| bind::address(&text)).ok_or_else(wrong)?;
         let port_of = |layer: &Layer| match layer.get("port") {
             Some(Value::Int(port)) => u16::try_from(*port).ok(),
             _ => None,

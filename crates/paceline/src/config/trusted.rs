@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use super::value::ValueError;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustedProxies {
     networks: Vec<IpNet>,
@@ -17,10 +19,10 @@ pub struct TrustedProxies {
 const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1/128"];
 const PRIVATE: [&str; 4] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"];
 
-pub fn check(text: &str) -> Result<(), String> {
+pub fn check(text: &str) -> Result<(), ValueError> {
     let fine = matches!(text, "loopback" | "private" | "unix" | "none") || network(text).is_some();
-    let wrong = "must be an address, a network like 10.0.0.0/8, \"loopback\", \"private\", \"unix\" or \"none\"";
-    fine.then_some(()).ok_or_else(|| format!("{wrong}, not {text:?}"))
+    let expected = "an address, a network like 10.0.0.0/8, \"loopback\", \"private\", \"unix\" or \"none\"";
+    fine.then_some(()).ok_or_else(|| ValueError::mismatch(expected, text))
 }
 
 fn network(text: &str) -> Option<IpNet> {

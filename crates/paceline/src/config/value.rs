@@ -1,16 +1,18 @@
 //! The types a setting can have, and how each is read from text (flags, environment, config/puma.rb) or from TOML.
 //! It never decides which setting wins and knows no setting by name.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use toml_edit::Item;
 
 use super::{
-    cache_rule,
-    process::{self, ProcessConfig},
+    bind::BindError,
+    cache_rule::{self, CacheRuleError},
+    process::{self, ProcessConfig, ProcessError},
 };
 use crate::{
-    request::rate_limit::Rule,
+    observe::traces,
+    request::rate_limit::{Rule, RuleError},
     support::units::{parse_bytes, parse_duration, show_bytes, show_duration},
 };
 
@@ -68,11 +70,51 @@ pub enum Kind {
     Processes,
 }
 
-/// Refuses a text with the words to show.
-pub type Check = fn(&str) -> Result<(), String>;
+/// Refuses a text that can't be the setting's.
+pub type Check = fn(&str) -> Result<(), ValueError>;
 
-pub fn anything(_: &str) -> Result<(), String> {
+pub fn anything(_: &str) -> Result<(), ValueError> {
     Ok(())
+}
+
+/// Why a value can't be used. Its words go behind the setting's name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    /// It is of another kind, does not look like one of these, or is out of bounds.
+    #[error("must be {expected}, not {found}")]
+    Mismatch { expected: Cow<'static, str>, found: String },
+    /// A range whose least is above its most.
+    #[error("must be MIN:MAX with MIN not above MAX, not {0:?}")]
+    Backwards(String),
+    /// One of a table of texts.
+    #[error("{key} must be a text in quotes, not {found}")]
+    Entry { key: String, found: String },
+    /// A secret that could be guessed, or that no header can carry.
+    #[error("must have {shortest} characters or more, no spaces: `openssl rand -hex 16` makes one")]
+    WeakToken { shortest: usize },
+    /// A key that `[[rate_limit]]` does not have.
+    #[error("has path, rate and burst, not {0:?}")]
+    RateLimitKey(String),
+    #[error(transparent)]
+    RateLimit(#[from] RuleError),
+    #[error(transparent)]
+    CacheRule(#[from] CacheRuleError),
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    #[error(transparent)]
+    Traces(#[from] traces::SettingError),
+    /// An address of an upstream.
+    #[error("{0}")]
+    Upstream(String),
+}
+
+impl ValueError {
+    /// `expected`: what goes behind "must be".
+    pub fn mismatch(expected: impl Into<Cow<'static, str>>, found: impl fmt::Debug) -> ValueError {
+        ValueError::Mismatch { expected: expected.into(), found: format!("{found:?}") }
+    }
 }
 
 /// What a relative path is relative to.
@@ -104,11 +146,11 @@ pub enum Value {
 
 impl Kind {
     /// Reads a flag, a variable or a line of config/puma.rb. A bare number is bytes or seconds.
-    pub fn parse(&self, text: &str) -> Result<Value, String> {
+    pub fn parse(&self, text: &str) -> Result<Value, ValueError> {
         let wrong = || self.refusal(&format!("{text:?}"));
         match *self {
             Kind::Workers { .. } | Kind::Threads { .. } if is_backwards(text) => {
-                Err(format!("must be MIN:MAX with MIN not above MAX, not {text:?}"))
+                Err(ValueError::Backwards(text.to_owned()))
             }
             Kind::Bool => match text.to_ascii_lowercase().as_str() {
                 "true" | "1" | "yes" | "on" => Ok(Value::Bool(true)),
@@ -159,14 +201,14 @@ impl Kind {
             Kind::Text { check } => check(text).map(|()| Value::Text(text.to_string())),
             Kind::List { check } => check(text).map(|()| Value::List(vec![text.to_string()])),
             Kind::Enum(words) if words.contains(&text) => Ok(Value::Text(text.to_string())),
-            Kind::Rates => Rule::parse(text).map(|_| Value::List(vec![text.to_string()])),
-            Kind::CacheRules => cache_rule::parse(text).map(|_| Value::List(vec![text.to_string()])),
+            Kind::Rates => Ok(Rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
+            Kind::CacheRules => Ok(cache_rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
             Kind::Enum(_) | Kind::Map | Kind::Processes => Err(wrong()),
         }
     }
 
     /// Reads a value of paceline.toml, which has types of its own: a number is not a text.
-    pub fn from_toml(&self, item: &Item) -> Result<Value, String> {
+    pub fn from_toml(&self, item: &Item) -> Result<Value, ValueError> {
         let wrong = || self.refusal(&described(item));
         match *self {
             Kind::Bool => item.as_bool().map(Value::Bool).ok_or_else(wrong),
@@ -196,15 +238,15 @@ impl Kind {
                 Ok(Value::List(texts.into_iter().map(String::from).collect()))
             }
             Kind::Rates => rates(item).ok_or_else(wrong)?.map(Value::List),
-            Kind::CacheRules => cache_rule::tables(item).ok_or_else(wrong)?.map(Value::List),
-            Kind::Processes => process::tables(item).ok_or_else(wrong)?.map(Value::Processes),
+            Kind::CacheRules => Ok(cache_rule::tables(item).ok_or_else(wrong)?.map(Value::List)?),
+            Kind::Processes => Ok(process::tables(item).ok_or_else(wrong)?.map(Value::Processes)?),
             Kind::Map => {
                 let table = item.as_table_like().ok_or_else(wrong)?;
                 table
                     .iter()
                     .map(|(key, value)| match value.as_str() {
                         Some(text) if !text.contains('\0') => Ok((key.to_string(), text.to_string())),
-                        _ => Err(format!("{key} must be a text in quotes, not {}", described(value))),
+                        _ => Err(ValueError::Entry { key: key.to_string(), found: described(value) }),
                     })
                     .collect::<Result<_, _>>()
                     .map(Value::Map)
@@ -212,8 +254,8 @@ impl Kind {
         }
     }
 
-    fn refusal(&self, got: &str) -> String {
-        format!("must be {}, not {got}", self.words())
+    fn refusal(&self, found: &str) -> ValueError {
+        ValueError::Mismatch { expected: self.words().into(), found: found.to_owned() }
     }
 
     /// What a value must be, in words, for messages and the documentation.
@@ -259,16 +301,16 @@ pub(super) fn tables_of(item: &Item) -> Option<Vec<&dyn toml_edit::TableLike>> {
 }
 
 /// Each table as the text `PATH RATE BURST`. None: no tables.
-fn rates(item: &Item) -> Option<Result<Vec<String>, String>> {
+fn rates(item: &Item) -> Option<Result<Vec<String>, ValueError>> {
     let tables = tables_of(item)?;
     let one = |table: &&dyn toml_edit::TableLike| {
         if let Some((key, _)) = table.iter().find(|(key, _)| !["path", "rate", "burst"].contains(key)) {
-            return Err(format!("has path, rate and burst, not {key:?}"));
+            return Err(ValueError::RateLimitKey(key.to_owned()));
         }
         let word = |key: &str| table.get(key).and_then(Item::as_str).unwrap_or("");
         let burst = table.get("burst").map_or_else(String::new, described);
         let text = format!("{} {} {burst}", word("path"), word("rate"));
-        Rule::parse(&text).map(|_| text.trim_end().to_string())
+        Ok(Rule::parse(&text).map(|_| text.trim_end().to_string())?)
     };
     Some(tables.iter().map(one).collect())
 }
@@ -356,7 +398,7 @@ mod tests {
             (Kind::Enum(&["a", "b"]), "c"),
         ];
         for (kind, text) in bad {
-            assert!(kind.parse(text).is_err_and(|why| why.contains("must be")), "{text}");
+            assert!(kind.parse(text).is_err_and(|why| why.to_string().contains("must be")), "{text}");
         }
     }
 
@@ -373,8 +415,11 @@ mod tests {
     #[test]
     fn a_range_that_is_backwards_is_told_so() {
         for kind in [Kind::Workers { max: 9 }, Kind::Threads { max: 9 }] {
-            assert_eq!(kind.parse("5:4").unwrap_err(), "must be MIN:MAX with MIN not above MAX, not \"5:4\"");
-            assert!(kind.parse("5:x").unwrap_err().contains("a whole number up to 9"));
+            assert_eq!(
+                kind.parse("5:4").unwrap_err().to_string(),
+                "must be MIN:MAX with MIN not above MAX, not \"5:4\""
+            );
+            assert!(kind.parse("5:x").unwrap_err().to_string().contains("a whole number up to 9"));
         }
     }
 }

@@ -22,15 +22,26 @@ pub struct Rule {
     pub burst: u32,
 }
 
+/// Why a rule can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RuleError {
+    #[error("must be a path, a rate and a burst like \"/login 5/s 10\", not {0:?}")]
+    Form(String),
+    #[error("must have a rate like \"5/s\", \"100/m\" or \"1000/h\", not {0:?}")]
+    Rate(String),
+    #[error("must have a burst from 1 to 1000000, not {0:?}")]
+    Burst(String),
+}
+
 impl Rule {
     /// `/login 5/s 10`: path, rate, and burst if it is another number than the rate's.
-    pub fn parse(text: &str) -> Result<Rule, String> {
+    pub fn parse(text: &str) -> Result<Rule, RuleError> {
         let mut words = text.split_ascii_whitespace();
         let (path, rate, burst) = (words.next().unwrap_or(""), words.next().unwrap_or(""), words.next());
         if !path.starts_with('/') || words.next().is_some() {
-            return Err(format!("must be a path, a rate and a burst like \"/login 5/s 10\", not {text:?}"));
+            return Err(RuleError::Form(text.to_owned()));
         }
-        let wrong = || format!("must have a rate like \"5/s\", \"100/m\" or \"1000/h\", not {rate:?}");
+        let wrong = || RuleError::Rate(rate.to_owned());
         let (count, unit) = rate.split_once('/').ok_or_else(wrong)?;
         let seconds = match unit {
             "s" => 1,
@@ -39,7 +50,7 @@ impl Rule {
             _ => return Err(wrong()),
         };
         let count: u32 = count.parse().ok().filter(|count| (1..=1_000_000).contains(count)).ok_or_else(wrong)?;
-        let wrong = || format!("must have a burst from 1 to 1000000, not {:?}", burst.unwrap_or(""));
+        let wrong = || RuleError::Burst(burst.unwrap_or("").to_owned());
         let burst = burst.map(|burst| burst.parse().ok().filter(|burst| (1..=1_000_000).contains(burst)));
         let burst = burst.map_or(Some(count), |burst| burst).ok_or_else(wrong)?;
         Ok(Rule { path: path.into(), each: Duration::from_secs(seconds) / count, burst })

@@ -194,7 +194,8 @@ pub fn understood(
     let socket = match named {
         Some(path) => around.cwd.join(path.strip_prefix("unix://").unwrap_or(&path)),
         None => {
-            let file = config_file(own.get_one::<String>("config").map(String::as_str), &around.cwd).map_err(wrong)?;
+            let file = config_file(own.get_one::<String>("config").map(String::as_str), &around.cwd)
+                .map_err(|error| wrong(error.to_string()))?;
             let dir = own.get_one::<String>("dir").map(PathBuf::from);
             let flags = Flags { dir, config_file: file, ..Flags::default() };
             let config = config::load(flags, around).map_err(|error| CliExit::Wrong(error.problems))?;

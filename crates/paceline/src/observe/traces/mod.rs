@@ -46,11 +46,18 @@ pub struct Endpoint {
     path: String,
 }
 
+/// Why a setting of traces can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    #[error("must be a URL like http://127.0.0.1:4318 (a collector is asked without TLS), not {0:?}")]
+    Endpoint(String),
+    #[error("must be a number from 0 to 1 such as \"0.1\", not {0:?}")]
+    Share(String),
+}
+
 impl Endpoint {
-    /// Err: what it has to look like.
-    pub fn parse(text: &str) -> Result<Endpoint, String> {
-        let wrong =
-            || format!("must be a URL like http://127.0.0.1:4318 (a collector is asked without TLS), not {text:?}");
+    pub fn parse(text: &str) -> Result<Endpoint, SettingError> {
+        let wrong = || SettingError::Endpoint(text.to_owned());
         let uri: Uri = text.parse().map_err(|_| wrong())?;
         let host = uri.host().filter(|host| !host.is_empty() && uri.scheme_str() == Some("http")).ok_or_else(wrong)?;
         if uri.query().is_some() || uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
@@ -77,9 +84,9 @@ impl fmt::Display for Endpoint {
 }
 
 /// The share of traces, as OTEL_TRACES_SAMPLER_ARG says it.
-pub fn share(text: &str) -> Result<f64, String> {
+pub fn share(text: &str) -> Result<f64, SettingError> {
     let share = text.trim().parse().ok().filter(|share: &f64| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| format!("must be a number from 0 to 1 such as \"0.1\", not {text:?}"))
+    share.ok_or_else(|| SettingError::Share(text.to_owned()))
 }
 
 /// One span.
