@@ -18,7 +18,7 @@ use rustix::{
 use serde_json::{json, Map, Value};
 
 use super::{
-    disk::make_folder,
+    disk::{make_folder, FolderError},
     learned::{from_json, to_json, MAX_SITES},
 };
 
@@ -34,6 +34,33 @@ const NO_TRICKS: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
 /// What was learned, by site.
 pub type Sites = BTreeMap<String, Learned>;
 
+/// Why the file can't be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum CookieFileError {
+    /// `path`: the file or its folder.
+    #[error("{}: {fault}", path.display())]
+    At { path: PathBuf, fault: CookieFileFault },
+    #[error("there is no folder for it: set cache_dir")]
+    NoFolder,
+}
+
+/// What is wrong with the file or its folder.
+#[derive(Debug, thiserror::Error)]
+pub enum CookieFileFault {
+    #[error("it belongs to another account")]
+    OtherAccount,
+    #[error("others may write to it")]
+    Writable,
+    #[error("it is damaged")]
+    Damaged,
+    #[error("it is of another version")]
+    OtherVersion,
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
 /// Where it lies.
 pub struct CookieFile {
     folder: PathBuf,
@@ -45,38 +72,17 @@ impl CookieFile {
         CookieFile { folder: folder.to_owned() }
     }
 
-    /// What is there; nothing, if there is no file. Err: why it can't be used.
-    pub fn read(&self) -> Result<Sites, String> {
+    /// What is there; nothing, if there is no file.
+    pub fn read(&self) -> Result<Sites, CookieFileError> {
         let path = self.folder.join(NAME);
-        let told = |why: &str| format!("{}: {why}", path.display());
-        let file = match OpenOptions::new().read(true).custom_flags(NO_TRICKS).open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Sites::default()),
-            Err(error) => return Err(told(&error.to_string())),
-        };
-        let found = file.metadata().map_err(|error| told(&error.to_string()))?;
-        if found.uid() != geteuid().as_raw() {
-            return Err(told("it belongs to another account"));
-        }
-        if !found.is_file() || found.mode() & 0o022 != 0 {
-            return Err(told("others may write to it"));
-        }
-        let mut text = Vec::new();
-        file.take(LARGEST).read_to_end(&mut text).map_err(|error| told(&error.to_string()))?;
-        let read: Value = serde_json::from_slice(&text).map_err(|_| told("it is damaged"))?;
-        if read["version"].as_u64() != Some(VERSION) {
-            return Err(told("it is of another version"));
-        }
-        let sites = read["sites"].as_object().ok_or_else(|| told("it is damaged"))?.iter().take(MAX_SITES);
-        let sites = sites.map(|(site, learned)| Some((site.clone(), from_json(learned)?)));
-        sites.collect::<Option<_>>().ok_or_else(|| told("it is damaged"))
+        sites_in(&path).map_err(|fault| CookieFileError::At { path, fault })
     }
 
-    /// Writes what is known of these sites, with what the file has of them and of others. Err: why it could not.
-    pub fn write(&self, known: &[(String, Arc<Learned>)]) -> Result<(), String> {
-        let said = |why: String| format!("{}: {why}", self.folder.display());
-        make_folder(&self.folder).map_err(said)?;
-        self.replace(known).map_err(|error| said(error.to_string()))
+    /// Writes what is known of these sites, with what the file has of them and of others.
+    pub fn write(&self, known: &[(String, Arc<Learned>)]) -> Result<(), CookieFileError> {
+        let written = make_folder(&self.folder).map_err(CookieFileFault::from);
+        let written = written.and_then(|()| Ok(self.replace(known)?));
+        written.map_err(|fault| CookieFileError::At { path: self.folder.clone(), fault })
     }
 
     fn replace(&self, known: &[(String, Arc<Learned>)]) -> io::Result<()> {
@@ -103,6 +109,31 @@ impl CookieFile {
         file.sync_all()?;
         fs::rename(&new, self.folder.join(NAME))
     }
+}
+
+/// What is in the file; nothing, if there is none.
+fn sites_in(path: &Path) -> Result<Sites, CookieFileFault> {
+    let file = match OpenOptions::new().read(true).custom_flags(NO_TRICKS).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Sites::default()),
+        Err(error) => return Err(error.into()),
+    };
+    let found = file.metadata()?;
+    if found.uid() != geteuid().as_raw() {
+        return Err(CookieFileFault::OtherAccount);
+    }
+    if !found.is_file() || found.mode() & 0o022 != 0 {
+        return Err(CookieFileFault::Writable);
+    }
+    let mut text = Vec::new();
+    file.take(LARGEST).read_to_end(&mut text)?;
+    let read: Value = serde_json::from_slice(&text).map_err(|_| CookieFileFault::Damaged)?;
+    if read["version"].as_u64() != Some(VERSION) {
+        return Err(CookieFileFault::OtherVersion);
+    }
+    let sites = read["sites"].as_object().ok_or(CookieFileFault::Damaged)?.iter().take(MAX_SITES);
+    let sites = sites.map(|(site, learned)| Some((site.clone(), from_json(learned)?)));
+    sites.collect::<Option<_>>().ok_or(CookieFileFault::Damaged)
 }
 
 #[cfg(test)]
@@ -138,7 +169,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_what_others_wrote_stays() {
         let folder = Folder::new("written");
-        assert_eq!(folder.file().read(), Ok(Sites::default()));
+        assert_eq!(folder.file().read().unwrap(), Sites::default());
         assert!(!folder.0.exists(), "reading makes no folder");
         folder.file().write(&[known("shop", &["_id"])]).unwrap();
         folder.file().write(&[known("blog", &["b"]), known("shop", &["a"])]).unwrap();
@@ -173,12 +204,12 @@ mod tests {
             (b"\xff", "damaged"),
         ] {
             fs::write(&path, content).unwrap();
-            assert!(folder.file().read().unwrap_err().contains(told), "{told}");
+            assert!(folder.file().read().unwrap_err().to_string().contains(told), "{told}");
             folder.file().write(&[known("shop", &["_id"])]).unwrap();
             assert_eq!(folder.file().read().unwrap()["shop"].http_only, ["_id"]);
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(folder.file().read().unwrap_err().contains("others may write"));
+        assert!(folder.file().read().unwrap_err().to_string().contains("others may write"));
     }
 
     #[test]

@@ -15,7 +15,11 @@ use http::HeaderMap;
 use parking_lot::{Mutex, RwLock};
 use serde_json::{json, Map, Value};
 
-use super::{cookie_file::CookieFile, succession::Told, Cache, Say};
+use super::{
+    cookie_file::{CookieFile, CookieFileError},
+    succession::Told,
+    Cache, Say,
+};
 
 /// Sites of which it is written, at most; of further ones it stays in memory.
 pub const MAX_SITES: usize = 1024;
@@ -116,7 +120,7 @@ impl Cache {
                 woken.try_iter().for_each(drop);
                 let written = match &file {
                     Some(file) => file.write(&cookies.all()),
-                    None => Err("there is no folder for it: set cache_dir".to_owned()),
+                    None => Err(CookieFileError::NoFolder),
                 };
                 if let Some(why) = written.err().filter(|_| !said) {
                     said = true;

@@ -51,7 +51,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::{content::body::ResponseBody, observe::log::Log, support::clock};
 
 pub use advice::warnings;
-pub use cookie_file::CookieFile;
+pub use cookie_file::{CookieFile, CookieFileError};
 pub use counters::{Counters, Missed};
 pub use disk::{Disk, DiskUsage, Say};
 pub use flight::{Fetch, OriginAnswer};

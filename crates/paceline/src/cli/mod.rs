@@ -64,7 +64,7 @@ pub fn main() -> ExitCode {
     };
     let inheritance = match Inheritance::receive().transpose() {
         Ok(inheritance) => inheritance,
-        Err(why) => return exit(CliExit::Wrong(vec![why])),
+        Err(why) => return exit(CliExit::Wrong(vec![why.to_string()])),
     };
     let around = Surroundings {
         env: &|name| std::env::var_os(name).map(|text: OsString| text.to_string_lossy().into_owned()),
@@ -111,7 +111,7 @@ fn serve(config: Config, inheritance: Option<Inheritance>) -> ExitCode {
     match crate::server::run(config, inheritance) {
         Ok(status) => status,
         Err(why) => {
-            eprintln!("paceline: {}", why.trim_end());
+            eprintln!("paceline: {}", why.to_string().trim_end());
             ExitCode::FAILURE
         }
     }

@@ -35,12 +35,12 @@ pub struct ConnectionSetup {
 }
 
 impl ConnectionSetup {
-    /// Err: one line that says why there can't be TLS. `automatic`: the certificates that the server gets by itself.
+    /// `automatic`: the certificates that the server gets by itself.
     pub fn new(
         listening: &Listening,
         automatic: Option<&Arc<CertificateStore>>,
         config: &Config,
-    ) -> Result<ConnectionSetup, String> {
+    ) -> Result<ConnectionSetup, tls::AcceptorError> {
         let certificates = listening.tls.clone().unwrap_or_default();
         let tls = listening.tls.as_ref().map(|pairs| {
             tls::Acceptor::new(pairs, automatic.cloned(), config.tls.handshake_timeout, config.http2.enabled)

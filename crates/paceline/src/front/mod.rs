@@ -6,6 +6,8 @@ pub mod drain;
 pub mod sampling;
 
 use std::{
+    io,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
@@ -22,7 +24,7 @@ use self::{
     sampling::Samples,
 };
 use crate::{
-    apps::incidents::Incidents,
+    apps::{incidents::Incidents, reaper::Exit},
     caching::Cache,
     config::Config,
     edge::{
@@ -36,6 +38,7 @@ use crate::{
         traces::Tracer,
     },
     request::{outbound_advice::Advice, route::Routes},
+    support::units::show_duration,
 };
 
 /// Said instead of an upgrade.
@@ -43,7 +46,36 @@ pub const ADOPTED: &str =
     "This server is part of the application's own process, which can't be upgraded: the application is restarted";
 
 /// What became of an upgrade: the new front's process id, or why there is none.
-pub type UpgradeOutcome = Result<i32, String>;
+pub type UpgradeOutcome = Result<i32, UpgradeError>;
+
+/// Why a new program does not take over. All who wait for the upgrade are told.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum UpgradeError {
+    /// There is no file to start, or it can't be started.
+    #[error("{}: {error}", path.display())]
+    NotStarted { path: PathBuf, error: Arc<io::Error> },
+    #[error("{} is no program", .0.display())]
+    NotAProgram(PathBuf),
+    #[error("it {0} before it had taken over; the log has what it printed")]
+    Exited(Exit),
+    #[error("it went silent before it had taken over")]
+    Silent,
+    #[error("it was not ready within {} (upgrade_timeout)", show_duration(*.0))]
+    TimedOut(Duration),
+    /// What the new front itself says.
+    #[error("{0}")]
+    Refused(String),
+    #[error("the server was told to stop")]
+    Stopped,
+    #[error("{0}")]
+    System(Arc<io::Error>),
+}
+
+impl From<io::Error> for UpgradeError {
+    fn from(error: io::Error) -> UpgradeError {
+        UpgradeError::System(Arc::new(error))
+    }
+}
 
 /// What all connections share; one for the whole process.
 pub struct Front {

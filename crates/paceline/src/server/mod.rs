@@ -3,6 +3,7 @@
 
 mod accept;
 mod ending;
+mod error;
 pub mod handover;
 mod incidents;
 mod notify;
@@ -25,6 +26,7 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 use tokio::{runtime::Handle, sync::mpsc, task::AbortHandle, time::sleep_until};
 
+pub use self::error::{StartError, TakeoverError};
 use self::{
     ending::How,
     handover::{Inheritance, Lineage, Program, Successor},
@@ -39,7 +41,7 @@ use crate::{
     config::{Bind, Config},
     content::spool,
     edge::{acme::Keeper, admission::Connections, h1},
-    front::{drain, sampling, ConnectionSlots, Front, ADOPTED},
+    front::{drain, sampling, ConnectionSlots, Front, UpgradeError, ADOPTED},
     observe::{
         control::Control,
         log::{Log, Name},
@@ -74,15 +76,14 @@ struct OpenServer {
     keeper: Option<Keeper>,
     control: Control,
     pidfile: Option<Pidfile>,
-    program: Result<Program, String>,
+    program: Result<Program, UpgradeError>,
 }
 
 /// Serves until told to stop, or until another front does. `inheritance`: what there is to be taken over from a front that serves.
-/// Err: one line that says why it could not begin.
-pub fn run(config: Config, inheritance: Option<Inheritance>) -> Result<ExitCode, String> {
+pub fn run(config: Config, inheritance: Option<Inheritance>) -> Result<ExitCode, StartError> {
     let report = Inheritance::report(inheritance.as_ref());
-    let program = Program::own().map_err(|error| error.to_string());
-    let ended = begin(config, inheritance, program).inspect_err(|why| report.failed(why))?;
+    let program = Program::own().map_err(UpgradeError::from);
+    let ended = begin(config, inheritance, program).inspect_err(|why| report.failed(&why.to_string()))?;
     Ok(match ended {
         ServerEnd::Stopped => ExitCode::SUCCESS,
         ServerEnd::Replaced(successor, lineage) => handover::stand_in::follow(successor, lineage),
@@ -92,11 +93,11 @@ pub fn run(config: Config, inheritance: Option<Inheritance>) -> Result<ExitCode,
 fn begin(
     mut config: Config,
     mut inheritance: Option<Inheritance>,
-    program: Result<Program, String>,
-) -> Result<ServerEnd, String> {
+    program: Result<Program, UpgradeError>,
+) -> Result<ServerEnd, StartError> {
     // The log's thread takes none either.
     handover::mask::block();
-    let log = Log::open(&config.log).map_err(|error| error.to_string());
+    let log = Log::open(&config.log).map_err(StartError::Log);
     handover::mask::unblock();
     let log = log?;
     // Of a server that was started by the app's own process the pidfile names that process.
@@ -112,7 +113,7 @@ fn begin(
     let keeper = config.tls.automatic.as_ref().map(Keeper::open).transpose()?;
     let listeners = open_listeners(&config, keeper.as_ref().map(Keeper::certificates), inheritance.as_mut())?;
     let control = Control::open(&mut config, inheritance.is_some(), |path| inheritance.as_mut()?.control(path))?;
-    let runtime = event_loop().map_err(|error| format!("event loop: {error}"))?;
+    let runtime = event_loop().map_err(StartError::EventLoop)?;
     let opened = OpenServer { listeners, keeper, control, pidfile, program };
     let ended = runtime.block_on(supervise(config, log.clone(), opened, inheritance));
     if let Ok(ServerEnd::Replaced(..)) = &ended {
@@ -161,22 +162,21 @@ async fn supervise(
     log: Log,
     opened: OpenServer,
     mut inheritance: Option<Inheritance>,
-) -> Result<ServerEnd, String> {
+) -> Result<ServerEnd, StartError> {
     let OpenServer { mut listeners, keeper, mut control, mut pidfile, program } = opened;
-    let failed = |error: std::io::Error| error.to_string();
-    let reaper = Reaper::start().map_err(failed)?;
-    let mut signals = Signals::new().map_err(failed)?;
+    let reaper = Reaper::start()?;
+    let mut signals = Signals::new()?;
     let https_port = listeners.iter().filter(|(_, entrance)| entrance.scheme() == "https").find_map(|one| one.0.port());
     let automatic = keeper.as_ref().map(|keeper| keeper.certificates().clone());
     let slots = ConnectionSlots::new(&config);
     buffer_memory::BODIES.allow(config.buffer_memory);
     let tracing = config.traces.clone().map(|settings| Tracer::start(settings, log.clone()));
-    let tracer = tracing.transpose().map_err(failed)?.map(Arc::new);
+    let tracer = tracing.transpose()?.map(Arc::new);
     let connections = Connections::new(config.client.connections, config.client.connections_per_address);
     let incidents = incidents::open(&config, &log);
     let (upgrades, mut upgrades_asked) = mpsc::unbounded_channel();
     let server = Arc::new(Front {
-        cache: opening::cache(&config, &log, inheritance.as_mut()).map_err(failed)?,
+        cache: opening::cache(&config, &log, inheritance.as_mut())?,
         config,
         log,
         automatic,
@@ -223,10 +223,10 @@ async fn supervise(
     let (stopping, stop) = drain::stopping();
     let mut threads = Vec::new();
     for number in 0..server.config.front_threads.max(1) {
-        let listeners = listeners.iter().map(shared).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        let listeners = listeners.iter().map(shared).collect::<Result<Vec<_>, _>>()?;
         let (server, stop) = (server.clone(), stop.clone());
         let thread = std::thread::Builder::new().name(format!("front-{number}"));
-        threads.push(thread.spawn(move || accept::all(listeners, server, stop)).map_err(failed)?);
+        threads.push(thread.spawn(move || accept::all(listeners, server, stop))?);
     }
     drop(stop);
     for (listener, entrance) in &listeners {
@@ -235,9 +235,9 @@ async fn supervise(
     }
 
     let lineage = match inheritance {
-        None => Lineage::first().map_err(failed)?,
+        None => Lineage::first()?,
         Some(inheritance) => {
-            let lineage = inheritance.took_over(&server.cache).map_err(failed)?;
+            let lineage = inheritance.took_over(&server.cache)?;
             for ((listener, _), given) in listeners.iter_mut().zip(&server.config.binds) {
                 if let Bind::Unix { path, .. } = &given.bind {
                     listener.own(Some(path));
@@ -293,7 +293,7 @@ async fn supervise(
                     upgrading.replaced(&server, &successor);
                     break End::Replaced(successor);
                 }
-                Err(why) => upgrading.failed(&server, &why),
+                Err(why) => upgrading.failed(&server, why),
             },
             signal = signals.next() => match signal {
                 SignalCommand::Stop => match told {

@@ -16,7 +16,7 @@ use crate::{
     edge::{
         listen::{self, Listener, Unbound},
         negotiate::ConnectionSetup,
-        tls::{CertificateStore, Proof},
+        tls::{AcceptorError, CertificateStore, Proof},
     },
     observe::log::{Log, Name},
     startup_report::{self, Failure, StartupReport, Step},
@@ -25,17 +25,27 @@ use crate::{
 /// A socket and what its connections begin with.
 pub type BoundListener = (Listener, ConnectionSetup);
 
+/// Why there can't be a listener that is to be.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenerError {
+    /// The report of it, for the terminal.
+    #[error("{0}")]
+    Unbound(String),
+    #[error(transparent)]
+    Tls(#[from] AcceptorError),
+}
+
 pub fn open_listeners(
     config: &Config,
     automatic: Option<&Arc<CertificateStore>>,
     mut inheritance: Option<&mut Inheritance>,
-) -> Result<Vec<BoundListener>, String> {
+) -> Result<Vec<BoundListener>, ListenerError> {
     let open = |listening: &Listening| {
         let inherited = inheritance.as_mut().and_then(|inheritance| inheritance.listener(&listening.bind));
         let opened = || {
             let unbound = |error| Unbound { bind: listening.bind.clone(), error };
             let opened = inherited.map_or_else(|| listen::open(&listening.bind), |listener| listener.map_err(unbound));
-            opened.map_err(|unbound| told(&unbound, config))
+            opened.map_err(|unbound| ListenerError::Unbound(told(&unbound, config)))
         };
         if let Bind::Fd(_) = listening.bind {
             let listener = opened()?;

@@ -9,6 +9,15 @@ use std::{
 
 use unix_user;
 
+/// Why there is no pidfile of ours.
+#[derive(Debug, thiserror::Error)]
+pub enum PidfileError {
+    #[error("{command} (pid {pid}) is running already, says {}; stop it first", path.display())]
+    Running { command: String, pid: i32, path: PathBuf },
+    #[error("pidfile {}: {error}", path.display())]
+    NotWritten { path: PathBuf, error: io::Error },
+}
+
 /// The file with our pid, removed in the end.
 pub struct Pidfile {
     path: PathBuf,
@@ -17,22 +26,22 @@ pub struct Pidfile {
 }
 
 impl Pidfile {
-    pub fn write(path: &Path) -> Result<Pidfile, String> {
+    pub fn write(path: &Path) -> Result<Pidfile, PidfileError> {
         if let Some((pid, command)) = other_server(path) {
-            return Err(format!("{command} (pid {pid}) is running already, says {}; stop it first", path.display()));
+            return Err(PidfileError::Running { command, pid, path: path.to_owned() });
         }
         if let Some(parent) = path.parent() {
             let _ = unix_user::make_dirs(parent);
         }
-        write(path, std::process::id()).map_err(|error| format!("pidfile {}: {error}", path.display()))?;
+        write(path, std::process::id()).map_err(|error| PidfileError::NotWritten { path: path.to_owned(), error })?;
         Ok(Pidfile { path: path.to_path_buf(), pid: std::process::id(), ours: true })
     }
 
     /// That of a server which is known by another pid, and which we are not yet a part of. Err: it names another one.
-    pub fn of(path: &Path, pid: u32) -> Result<Pidfile, String> {
+    pub fn of(path: &Path, pid: u32) -> Result<Pidfile, PidfileError> {
         match other_server(path) {
             Some((other, command)) if other != pid as i32 => {
-                Err(format!("{command} (pid {other}) is running already, says {}; stop it first", path.display()))
+                Err(PidfileError::Running { command, pid: other, path: path.to_owned() })
             }
             _ => Ok(Pidfile { path: path.to_path_buf(), pid, ours: false }),
         }

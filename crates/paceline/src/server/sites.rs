@@ -16,6 +16,7 @@ use super::{
     popular,
     survey::{Before, Content, Looks, Scan, SitePlan, Survey, Surveyor},
     watched::FolderWatch,
+    TakeoverError,
 };
 use crate::{
     apps::{
@@ -289,10 +290,9 @@ impl Sites {
     }
 
     /// Starts what is up elsewhere, too. Resolves when all that starts is ready or has failed. Err: one of those that are up has, and how.
-    pub fn succeed(&self, up: &[String]) -> impl std::future::Future<Output = Result<(), String>> + use<> {
+    pub fn succeed(&self, up: &[String]) -> impl std::future::Future<Output = Result<(), TakeoverError>> + use<> {
         let missing = up.iter().find(|name| self.known.get(*name).is_some_and(|known| known.site.app.is_none()));
-        let missing = missing
-            .map(|name| format!("site {name}: the old server runs an application there, and its root has none now"));
+        let missing = missing.map(|site| TakeoverError::NoApplication { site: site.clone() });
         let awaited = self.known.values().filter(|known| !known.wanted.on_demand || up.contains(&known.wanted.name));
         let with_need = |known: &ServedSite| Some((known.site.app.clone()?, up.contains(&known.wanted.name)));
         let apps: Vec<_> = awaited.filter_map(with_need).collect();
@@ -303,7 +303,7 @@ impl Sites {
             }
             for (app, needed) in apps {
                 if let (false, true, State::Failed { report, .. }) = (app.started().await, needed, app.state()) {
-                    return Err(startup_report::text::render(&report, false));
+                    return Err(TakeoverError::FailedStart(startup_report::text::render(&report, false)));
                 }
             }
             Ok(())

@@ -15,14 +15,14 @@ use super::{
 use crate::{
     apps::reaper::Reaper,
     edge::listen,
-    front::{Front, UpgradeOutcome},
+    front::{Front, UpgradeError, UpgradeOutcome},
     observe::{control::Control, log::Name},
 };
 
-type UnderWay = Pin<Box<dyn Future<Output = Result<Successor, String>> + Send>>;
+type UnderWay = Pin<Box<dyn Future<Output = Result<Successor, UpgradeError>> + Send>>;
 
 pub struct Upgrading {
-    program: Result<Program, String>,
+    program: Result<Program, UpgradeError>,
     pub lineage: Lineage,
     under_way: Option<(i32, UnderWay)>,
     waiting: Vec<oneshot::Sender<UpgradeOutcome>>,
@@ -38,7 +38,7 @@ pub struct UpgradeContext<'a> {
 }
 
 impl Upgrading {
-    pub fn new(program: Result<Program, String>, lineage: Lineage) -> Upgrading {
+    pub fn new(program: Result<Program, UpgradeError>, lineage: Lineage) -> Upgrading {
         Upgrading { program, lineage, under_way: None, waiting: Vec::new() }
     }
 
@@ -49,13 +49,12 @@ impl Upgrading {
             return;
         }
         if let Err(why) = self.start(having) {
-            self.failed(having.server, &why);
+            self.failed(having.server, why);
         }
     }
 
-    fn start(&mut self, having: &UpgradeContext<'_>) -> Result<(), String> {
+    fn start(&mut self, having: &UpgradeContext<'_>) -> Result<(), UpgradeError> {
         let program = self.program.as_ref().map_err(Clone::clone)?;
-        let failed = |error: std::io::Error| error.to_string();
         let mut fds = having.listeners.iter().map(|(listener, _)| listener.fd()).collect::<Result<Vec<_>, _>>();
         let mut hello = Hello {
             identity: self.lineage.identity(),
@@ -70,8 +69,8 @@ impl Upgrading {
             (hello.control, hello.control_folder) = (Some(path), made_folder);
             fds.push(fd);
         }
-        let mut fds = fds.map_err(failed)?;
-        fds.push(self.lineage.stand_in().map_err(failed)?);
+        let mut fds = fds?;
+        fds.push(self.lineage.stand_in()?);
         let log = &having.server.log;
         log.event(Name::Upgrade, format!("Upgrading: starting {}", program.path().display()));
         let (pid, ended) = giving::begin(program, giving::Estate { hello, fds }, having.reaper, having.server)?;
@@ -81,7 +80,7 @@ impl Upgrading {
     }
 
     /// Resolves when the upgrade that is under way has ended; without one, never.
-    pub async fn ended(&mut self) -> Result<Successor, String> {
+    pub async fn ended(&mut self) -> Result<Successor, UpgradeError> {
         let Some((_, ended)) = &mut self.under_way else { return std::future::pending().await };
         let ended = ended.await;
         self.under_way = None;
@@ -89,10 +88,10 @@ impl Upgrading {
     }
 
     /// The server goes on as it was.
-    pub fn failed(&mut self, server: &Front, why: &str) {
+    pub fn failed(&mut self, server: &Front, why: UpgradeError) {
         server.log.event(Name::Upgrade, format!("The new program does not take over; this one goes on serving: {why}"));
         notify::manager("READY=1\nSTATUS=Serving; an upgrade did not succeed");
-        self.answer(&Err(why.to_owned()));
+        self.answer(&Err(why));
     }
 
     /// Another front serves.
@@ -116,6 +115,6 @@ impl Upgrading {
         if let Some(pid) = self.under_way.take().and_then(|(pid, _)| Pid::from_raw(pid)) {
             let _ = kill_process(pid, Signal::TERM);
         }
-        self.answer(&Err("the server was told to stop".into()));
+        self.answer(&Err(UpgradeError::Stopped));
     }
 }

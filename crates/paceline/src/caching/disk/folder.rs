@@ -5,7 +5,7 @@ use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io,
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use rustix::{
@@ -28,6 +28,27 @@ pub const READERS: &str = "lock.mdb";
 const OWNER: &str = "server.lock";
 const DAMAGED: &str = "data.mdb.damaged";
 
+/// Why nothing is kept in a folder. It is said behind the folder's path.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    #[error("it is not a directory")]
+    NotADirectory,
+    #[error("it belongs to another account")]
+    OtherAccount,
+    #[error(
+        "this server runs as root, and others may write in {}: name a cache_dir where only root may",
+        above.display()
+    )]
+    Exposed { above: PathBuf },
+    #[error("another server has it")]
+    Taken,
+    #[error("{0}")]
+    System(#[from] io::Error),
+    /// LMDB can't open the file.
+    #[error("{0}")]
+    Environment(#[from] heed::Error),
+}
+
 /// What a folder is held by.
 #[derive(Debug)]
 pub struct Lock(pub(super) File);
@@ -39,8 +60,8 @@ impl Drop for Lock {
     }
 }
 
-/// The environment in the folder, and what it is held by. Err: a reason why there is none.
-pub fn open(folder: &Path, size: u64, say: &Say) -> Result<(Environment, Lock), String> {
+/// The environment in the folder, and what it is held by.
+pub fn open(folder: &Path, size: u64, say: &Say) -> Result<(Environment, Lock), FolderError> {
     make(folder)?;
     let lock = lock(folder)?;
     let entries = prepare(folder, size, say)?;
@@ -48,60 +69,53 @@ pub fn open(folder: &Path, size: u64, say: &Say) -> Result<(Environment, Lock), 
         Ok(environment) => Ok((environment, lock)),
         Err(error) if folder.join(FILE).exists() => {
             set_aside(folder, &error.to_string(), say)?;
-            let environment =
-                Environment::open(folder, size, &Entries::default()).map_err(|error| error.to_string())?;
-            Ok((environment, lock))
+            Ok((Environment::open(folder, size, &Entries::default())?, lock))
         }
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error.into()),
     }
 }
 
-/// Makes the folder, if it is not there, of mode 0700. Err: why nothing may be written in it.
-pub fn make(folder: &Path) -> Result<(), String> {
-    let said = |error: io::Error| error.to_string();
+/// Makes the folder, if it is not there, of mode 0700.
+pub fn make(folder: &Path) -> Result<(), FolderError> {
     if let Some(parent) = folder.parent() {
-        make_dirs(parent).map_err(said)?;
+        make_dirs(parent)?;
     }
     match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(said(error)),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
         _ => {}
     }
-    let found = fs::symlink_metadata(folder).map_err(said)?;
+    let found = fs::symlink_metadata(folder)?;
     if !found.is_dir() {
-        return Err("it is not a directory".into());
+        return Err(FolderError::NotADirectory);
     }
     if found.uid() != geteuid().as_raw() {
-        return Err("it belongs to another account".into());
+        return Err(FolderError::OtherAccount);
     }
-    if let Some(above) = others_above(folder).map_err(said)? {
-        return Err(format!(
-            "this server runs as root, and others may write in {}: name a cache_dir where only root may",
-            above.display()
-        ));
+    if let Some(above) = others_above(folder)? {
+        return Err(FolderError::Exposed { above });
     }
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(said)
+    Ok(fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?)
 }
 
-fn lock(folder: &Path) -> Result<Lock, String> {
+fn lock(folder: &Path) -> Result<Lock, FolderError> {
     let mut options = OpenOptions::new();
-    let file = options.create(true).truncate(false).write(true).mode(0o600).open(folder.join(OWNER));
-    let file = file.map_err(|error| error.to_string())?;
+    let file = options.create(true).truncate(false).write(true).mode(0o600).open(folder.join(OWNER))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Lock(file)),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err("another server has it".into()),
-        Err(error) => Err(error.to_string()),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(FolderError::Taken),
+        Err(error) => Err(io::Error::from(error).into()),
     }
 }
 
 /// Leaves a file that LMDB can open without harm, or none.
-fn prepare(folder: &Path, size: u64, say: &Say) -> Result<Entries, String> {
+fn prepare(folder: &Path, size: u64, say: &Say) -> io::Result<Entries> {
     remove(folder, READERS)?;
     let file = match File::open(folder.join(FILE)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Entries::default()),
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return Err(error),
     };
-    let length = file.metadata().map_err(|error| error.to_string())?.len();
+    let length = file.metadata()?.len();
     if length == 0 {
         say(format!("What the cache kept on disk is gone ({} is empty): it begins anew", folder.join(FILE).display()));
         remove(folder, FILE)?;
@@ -127,9 +141,9 @@ fn prepare(folder: &Path, size: u64, say: &Say) -> Result<Entries, String> {
 }
 
 /// A damaged file stays for who wants to know; the one before it does not.
-fn set_aside(folder: &Path, damage: &str, say: &Say) -> Result<(), String> {
+fn set_aside(folder: &Path, damage: &str, say: &Say) -> io::Result<()> {
     remove(folder, READERS)?;
-    fs::rename(folder.join(FILE), folder.join(DAMAGED)).map_err(|error| error.to_string())?;
+    fs::rename(folder.join(FILE), folder.join(DAMAGED))?;
     say(format!(
         "What the cache kept on disk is damaged ({damage}): it begins anew, and {} is left",
         folder.join(DAMAGED).display()
@@ -137,9 +151,9 @@ fn set_aside(folder: &Path, damage: &str, say: &Say) -> Result<(), String> {
     Ok(())
 }
 
-fn remove(folder: &Path, name: &str) -> Result<(), String> {
+fn remove(folder: &Path, name: &str) -> io::Result<()> {
     match fs::remove_file(folder.join(name)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.to_string()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
 }

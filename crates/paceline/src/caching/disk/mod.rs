@@ -41,7 +41,7 @@ use self::{
     writer::give_up,
 };
 use super::Purge;
-pub use folder::make as make_folder;
+pub use folder::{make as make_folder, FolderError};
 pub use writer::write;
 
 /// Bytes in memory that may wait to be written; what comes then is not written.

@@ -62,7 +62,7 @@ impl Authority {
         }
         let new = NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
         let (account, credentials) = self.client()?.create(&new, self.directory.clone(), None).await?;
-        let credentials = serde_json::to_value(&credentials).map_err(|error| Failure::Unusable(error.to_string()))?;
+        let credentials = serde_json::to_value(&credentials).map_err(Failure::UnusableAccount)?;
         keep(storage, &json!({ "contact": self.contact, "credentials": credentials }))?;
         Ok(account)
     }
@@ -76,5 +76,5 @@ impl Authority {
 }
 
 fn keep(storage: &Storage, account: &Value) -> Result<(), Failure> {
-    storage.save_account(account).map_err(|error| Failure::Unusable(format!("the account can't be kept: {error}")))
+    storage.save_account(account).map_err(Failure::AccountNotKept)
 }

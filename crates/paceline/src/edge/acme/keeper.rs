@@ -12,11 +12,17 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{authority::Authority, order, schedule, storage::Storage, trouble::Failure, validity::Validity};
+use super::{
+    authority::Authority,
+    order, schedule,
+    storage::{Storage, StorageError},
+    trouble::Failure,
+    validity::Validity,
+};
 use crate::{
     config::AcmeConfig,
     edge::tls::{
-        certificate::{self, Certificate},
+        certificate::{self, Certificate, CertificateError},
         CertificateStore, Proof,
     },
     observe::log::{Log, Name},
@@ -30,6 +36,17 @@ const NAP: Duration = Duration::from_secs(600);
 /// Between the first attempts of several hosts.
 const STAGGER: Duration = Duration::from_millis(100);
 
+/// Why a certificate is not shown to anybody.
+#[derive(Debug, thiserror::Error)]
+pub enum UnusableCertificate {
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    #[error("it is not for {host}")]
+    OtherHost { host: String },
+    #[error("it does not say how long it is valid")]
+    NoValidity,
+}
+
 pub struct Keeper {
     certificates: Arc<CertificateStore>,
     storage: Storage,
@@ -39,8 +56,8 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Takes up what is on disk. Err: one line.
-    pub fn open(config: &AcmeConfig) -> Result<Keeper, String> {
+    /// Takes up what is on disk.
+    pub fn open(config: &AcmeConfig) -> Result<Keeper, StorageError> {
         let mut keeper = Keeper {
             certificates: Arc::new(CertificateStore::new(&config.hosts)),
             storage: Storage::open(&config.dir, &config.directory)?,
@@ -118,28 +135,29 @@ impl Keeper {
     async fn attempt(&self, host: &str, proof: Proof) -> Result<Validity, Failure> {
         let account = self.authority.account(&self.storage).await?;
         let text = order::obtain(&account, host, proof, &self.certificates).await?;
-        let unusable = |why: String| Failure::Unusable(format!("the certificate can't be used: {why}"));
         // What is kept was seen to be usable.
-        let (key, validity) = usable(certificate::parse(&text, &self.provider), host).map_err(unusable)?;
-        self.storage
-            .save_certificate(host, &text)
-            .map_err(|error| Failure::Unusable(format!("it can't be kept: {error}")))?;
+        let (key, validity) =
+            usable(certificate::parse(&text, &self.provider), host).map_err(Failure::UnusableCertificate)?;
+        self.storage.save_certificate(host, &text).map_err(Failure::CertificateNotKept)?;
         self.certificates.put(host, key);
         Ok(validity)
     }
 
-    fn load(&self, host: &str) -> Result<(Arc<CertifiedKey>, Validity), String> {
+    fn load(&self, host: &str) -> Result<(Arc<CertifiedKey>, Validity), UnusableCertificate> {
         usable(certificate::load(&self.storage.pair(host), &self.provider), host)
     }
 }
 
-fn usable(loaded: Result<Certificate, String>, host: &str) -> Result<(Arc<CertifiedKey>, Validity), String> {
+fn usable(
+    loaded: Result<Certificate, CertificateError>,
+    host: &str,
+) -> Result<(Arc<CertifiedKey>, Validity), UnusableCertificate> {
     let loaded = loaded?;
     if !loaded.names.iter().any(|name| name == host) {
-        return Err(format!("it is not for {host}"));
+        return Err(UnusableCertificate::OtherHost { host: host.to_owned() });
     }
     let leaf = loaded.key.cert.first();
-    let validity = leaf.and_then(|leaf| Validity::of(leaf)).ok_or("it does not say how long it is valid")?;
+    let validity = leaf.and_then(|leaf| Validity::of(leaf)).ok_or(UnusableCertificate::NoValidity)?;
     Ok((loaded.key, validity))
 }
 

@@ -13,3 +13,4 @@ mod validity;
 
 pub use crate::edge::tls::Proof;
 pub use keeper::Keeper;
+pub use storage::StorageError;

@@ -60,8 +60,7 @@ async fn offer(
         offered.push(match proof {
             Proof::Http01 => certificates.offer_http(&challenge.token, agreed.as_str()),
             Proof::TlsAlpn01 => {
-                let certificate =
-                    tls_alpn_01::certificate(host, agreed.digest().as_ref()).map_err(Failure::Unusable)?;
+                let certificate = tls_alpn_01::certificate(host, agreed.digest().as_ref()).map_err(Failure::NoProof)?;
                 certificates.offer_tls(host, certificate)
             }
         });

@@ -16,19 +16,27 @@ pub struct Storage {
     dir: PathBuf,
 }
 
+/// Nothing can be kept in the folder.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: certificates cannot be kept here: {error}; set acme_dir", dir.display())]
+pub struct StorageError {
+    pub dir: PathBuf,
+    pub error: io::Error,
+}
+
 impl Storage {
-    /// The folder of one authority below `base`, made where it is missing. Err: one line.
-    pub fn open(base: &Path, directory: &str) -> Result<Storage, String> {
+    /// The folder of one authority below `base`, made where it is missing.
+    pub fn open(base: &Path, directory: &str) -> Result<Storage, StorageError> {
         let dir = base.join(folder_name(directory));
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&dir);
         let made = made.and_then(|()| fs::set_permissions(&dir, Permissions::from_mode(0o700)));
         let storage = Storage { dir };
         let tried =
             made.and_then(|()| storage.write("trial", "")).and_then(|()| fs::remove_file(storage.dir.join("trial")));
-        let told =
-            |error| format!("{}: certificates cannot be kept here: {error}; set acme_dir", storage.dir.display());
-        tried.map_err(told)?;
-        Ok(storage)
+        match tried {
+            Ok(()) => Ok(storage),
+            Err(error) => Err(StorageError { dir: storage.dir, error }),
+        }
     }
 
     /// None: there is none yet, or none that can be read.
@@ -105,8 +113,7 @@ mod tests {
         assert!(storage.account().is_none());
         assert_eq!(folder_name("https://../"), "_..");
         fs::remove_dir_all(base).unwrap();
-        assert!(
-            Storage::open(Path::new("/proc/paceline"), "https://a.test").is_err_and(|why| why.contains("set acme_dir"))
-        );
+        assert!(Storage::open(Path::new("/proc/paceline"), "https://a.test")
+            .is_err_and(|why| why.to_string().contains("set acme_dir")));
     }
 }

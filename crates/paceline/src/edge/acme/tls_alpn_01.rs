@@ -7,17 +7,24 @@ use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 use rustls::{crypto::ring::sign::any_ecdsa_type, sign::CertifiedKey};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
+/// The proof could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ProofError {
+    #[error("no certificate could be made as a proof: {0}")]
+    Certificate(#[from] rcgen::Error),
+    #[error("no certificate could be made as a proof: {0}")]
+    Key(#[from] rustls::Error),
+}
+
 /// The certificate that proves the host. `digest`: SHA-256 of the key authorization.
-pub fn certificate(host: &str, digest: &[u8]) -> Result<Arc<CertifiedKey>, String> {
-    let failed = |error: rcgen::Error| format!("no certificate could be made as a proof: {error}");
-    let key = KeyPair::generate().map_err(failed)?;
-    let mut params = CertificateParams::new([host.to_owned()]).map_err(failed)?;
+pub fn certificate(host: &str, digest: &[u8]) -> Result<Arc<CertifiedKey>, ProofError> {
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new([host.to_owned()])?;
     params.distinguished_name = DistinguishedName::new();
     params.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
-    let certificate = params.self_signed(&key).map_err(failed)?;
+    let certificate = params.self_signed(&key)?;
     let signing = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let signing =
-        any_ecdsa_type(&signing).map_err(|error| format!("no certificate could be made as a proof: {error}"))?;
+    let signing = any_ecdsa_type(&signing)?;
     Ok(Arc::new(CertifiedKey::new(vec![certificate.der().clone()], signing)))
 }
 

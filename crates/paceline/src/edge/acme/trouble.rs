@@ -1,11 +1,11 @@
 //! What can go wrong between here and a certificate, in one line: what it was, and what to do.
 //! It never decides when to try again.
 
-use std::error::Error as _;
+use std::{error::Error as _, io};
 
 use instant_acme::{Error, Problem};
 
-use super::Proof;
+use super::{keeper::UnusableCertificate, tls_alpn_01::ProofError, Proof};
 
 /// Characters of an authority's words that are logged.
 const LONGEST: usize = 400;
@@ -18,8 +18,13 @@ pub enum Failure {
     /// The authority asks for a proof that we have no listener for.
     NoWay,
     Late,
-    /// What came is of no use, or can't be kept.
-    Unusable(String),
+    /// What would have proved the host could not be made.
+    NoProof(ProofError),
+    /// What came is of no use.
+    UnusableCertificate(UnusableCertificate),
+    UnusableAccount(serde_json::Error),
+    CertificateNotKept(io::Error),
+    AccountNotKept(io::Error),
 }
 
 impl From<Error> for Failure {
@@ -36,6 +41,7 @@ impl Failure {
 
     /// One line: what happened, and what to do about it.
     pub fn line(&self, host: &str, directory: &str) -> String {
+        let ours = |what: String| (what, "look at acme_dir and at the authority".to_owned());
         let (what, remedy) = match self {
             Failure::Acme(Error::Api(problem)) | Failure::Unproved(_, Some(problem)) => {
                 let said = problem.detail.as_deref().or(problem.r#type.as_deref()).unwrap_or("no reason given");
@@ -53,7 +59,11 @@ impl Failure {
                 "the authority offers no proof that this server can give".into(),
                 "listen on an http:// address too".into(),
             ),
-            Failure::Unusable(why) => (why.clone(), "look at acme_dir and at the authority".into()),
+            Failure::NoProof(error) => ours(error.to_string()),
+            Failure::UnusableCertificate(why) => ours(format!("the certificate can't be used: {why}")),
+            Failure::UnusableAccount(error) => ours(error.to_string()),
+            Failure::CertificateNotKept(error) => ours(format!("it can't be kept: {error}")),
+            Failure::AccountNotKept(error) => ours(format!("the account can't be kept: {error}")),
         };
         format!("{}; {}", plain(&what), plain(&remedy))
     }

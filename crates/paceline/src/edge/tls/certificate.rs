@@ -1,7 +1,12 @@
 //! One certificate with its key, from two PEM files, and the host names it is for.
 //! It never asks whether a client would trust it.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
+use std::{
+    fs, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use rustls::{crypto::CryptoProvider, sign::CertifiedKey, Error, InconsistentKeys};
 use rustls_pki_types::{
@@ -23,26 +28,64 @@ pub struct Certificate {
     pub key: Arc<CertifiedKey>,
 }
 
-/// Reads the pair. Err: one line that names the file.
-pub fn load(pair: &CertificatePair, provider: &CryptoProvider) -> Result<Certificate, String> {
-    let chain = chain(&read(&pair.cert)?).map_err(|why| format!("{}: {why}", pair.cert.display()))?;
-    let key = key(&read(&pair.key)?).map_err(|why| format!("{}: {why}", pair.key.display()))?;
+/// Why a certificate can't be used with its key. Each is one line that names the file, if there is one.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    #[error("{}: cannot be read: {error}", path.display())]
+    Unreadable { path: PathBuf, error: io::Error },
+    #[error("{}: {fault}", path.display())]
+    File { path: PathBuf, fault: PemFault },
+    /// Of a text that is in no file yet.
+    #[error(transparent)]
+    Text(#[from] PemFault),
+    #[error("{}: is not the key of {}", key.display(), cert.display())]
+    OtherKey { key: PathBuf, cert: PathBuf },
+    #[error("{}: no valid certificate: {error:?}", cert.display())]
+    Invalid { cert: PathBuf, error: rustls::CertificateError },
+    #[error("{}: cannot be used as a key: {error}", key.display())]
+    UnusableKey { key: PathBuf, error: Error },
+    /// The two of a text don't go together, or the key can't be used.
+    #[error("{0}")]
+    Unusable(Error),
+}
+
+/// What is wrong with a text in PEM.
+#[derive(Debug, thiserror::Error)]
+pub enum PemFault {
+    #[error("no PEM: {0}")]
+    NotPem(pem::Error),
+    #[error("holds no certificate in PEM")]
+    NoCertificate,
+    #[error("holds no private key in PEM")]
+    NoKey,
+    #[error("the key has a passphrase, which nobody could type when the server starts by itself; remove it")]
+    Passphrase,
+}
+
+/// Reads the pair.
+pub fn load(pair: &CertificatePair, provider: &CryptoProvider) -> Result<Certificate, CertificateError> {
+    let in_file = |path: &Path| {
+        let path = path.to_owned();
+        move |fault| CertificateError::File { path, fault }
+    };
+    let chain = chain(&read(&pair.cert)?).map_err(in_file(&pair.cert))?;
+    let key = key(&read(&pair.key)?).map_err(in_file(&pair.key))?;
     let names = names(&chain[0]);
     let key = CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
         Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
-            format!("{}: is not the key of {}", pair.key.display(), pair.cert.display())
+            CertificateError::OtherKey { key: pair.key.clone(), cert: pair.cert.clone() }
         }
-        Error::InvalidCertificate(why) => format!("{}: no valid certificate: {why:?}", pair.cert.display()),
-        other => format!("{}: cannot be used as a key: {other}", pair.key.display()),
+        Error::InvalidCertificate(error) => CertificateError::Invalid { cert: pair.cert.clone(), error },
+        error => CertificateError::UnusableKey { key: pair.key.clone(), error },
     })?;
     Ok(Certificate { names, key: Arc::new(key) })
 }
 
 /// A certificate with its chain and its key in one text.
-pub fn parse(text: &str, provider: &CryptoProvider) -> Result<Certificate, String> {
+pub fn parse(text: &str, provider: &CryptoProvider) -> Result<Certificate, CertificateError> {
     let chain = chain(text.as_bytes())?;
     let names = names(&chain[0]);
-    let key = CertifiedKey::from_der(chain, key(text.as_bytes())?, provider).map_err(|error| error.to_string())?;
+    let key = CertifiedKey::from_der(chain, key(text.as_bytes())?, provider).map_err(CertificateError::Unusable)?;
     Ok(Certificate { names, key: Arc::new(key) })
 }
 
@@ -51,27 +94,24 @@ pub fn is_exposed(key: &Path) -> bool {
     fs::metadata(key).is_ok_and(|found| found.permissions().mode() & 0o004 != 0)
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
+fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
     unix_user::read(&RunAs::Ourselves, path, LARGEST)
-        .map_err(|error| format!("{}: cannot be read: {error}", path.display()))
+        .map_err(|error| CertificateError::Unreadable { path: path.to_owned(), error })
 }
 
-fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let chain: Vec<_> =
-        CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>().map_err(|error| format!("no PEM: {error}"))?;
+fn chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, PemFault> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>().map_err(PemFault::NotPem)?;
     if chain.is_empty() {
-        return Err("holds no certificate in PEM".into());
+        return Err(PemFault::NoCertificate);
     }
     Ok(chain)
 }
 
-fn key(text: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
+fn key(text: &[u8]) -> Result<PrivateKeyDer<'static>, PemFault> {
     PrivateKeyDer::from_pem_slice(text).map_err(|error| match error {
-        pem::Error::NoItemsFound if text.windows(9).any(|word| word == b"ENCRYPTED") => {
-            "the key has a passphrase, which nobody could type when the server starts by itself; remove it".into()
-        }
-        pem::Error::NoItemsFound => "holds no private key in PEM".into(),
-        error => format!("no PEM: {error}"),
+        pem::Error::NoItemsFound if text.windows(9).any(|word| word == b"ENCRYPTED") => PemFault::Passphrase,
+        pem::Error::NoItemsFound => PemFault::NoKey,
+        error => PemFault::NotPem(error),
     })
 }
 
@@ -104,7 +144,9 @@ mod tests {
             (file("cert", garbage), file("locked", locked), "passphrase"),
             (file("cert", garbage), file("key", plain), "cannot be used as a key"),
         ] {
-            let error = load(&CertificatePair { cert, key }, &rustls::crypto::ring::default_provider()).unwrap_err();
+            let error = load(&CertificatePair { cert, key }, &rustls::crypto::ring::default_provider())
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(told) && error.starts_with('/') && !error.contains('\n'), "{error}");
         }
         fs::remove_dir_all(folder).unwrap();

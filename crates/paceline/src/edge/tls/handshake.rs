@@ -7,7 +7,7 @@ use rustls::{crypto::CryptoProvider, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{server::TlsStream, TlsAcceptor};
 
-use super::Store;
+use super::{certificate::CertificateError, Store};
 use crate::{
     config::CertificatePair,
     edge::tls::{CertificateStore, VALIDATION_PROTOCOL},
@@ -15,6 +15,15 @@ use crate::{
 
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
+
+/// Why there can't be TLS on a listener.
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptorError {
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+}
 
 /// Makes TLS connections of those accepted on one listener.
 #[derive(Clone)]
@@ -25,13 +34,12 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// Err: one line that says which certificate is wrong.
     pub fn new(
         pairs: &[CertificatePair],
         automatic: Option<Arc<CertificateStore>>,
         timeout: Duration,
         http2: bool,
-    ) -> Result<Acceptor, String> {
+    ) -> Result<Acceptor, AcceptorError> {
         let provider: Arc<CryptoProvider> = Arc::new(rustls::crypto::ring::default_provider());
         let offered: &[&[u8]] = match (http2, automatic.is_some()) {
             (true, true) => &[HTTP2, HTTP1, VALIDATION_PROTOCOL],
@@ -40,15 +48,13 @@ impl Acceptor {
             (false, false) => &[HTTP1],
         };
         let store = Arc::new(Store::load(pairs, automatic, provider.clone())?);
-        let failed = |error: rustls::Error| format!("TLS: {error}");
         let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(failed)?
+            .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_cert_resolver(store.clone());
         config.alpn_protocols = offered.iter().map(|name| name.to_vec()).collect();
         // A client that comes again saves a round trip; the keys of tickets are made here and rotate by themselves.
-        config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(failed)?;
+        config.ticketer = rustls::crypto::ring::Ticketer::new()?;
         Ok(Acceptor { acceptor: Arc::new(config).into(), store, timeout })
     }
 

@@ -8,5 +8,5 @@ mod names;
 mod store;
 
 pub use certificate_store::{CertificateStore, Proof, ProofGuard, VALIDATION_PROTOCOL};
-pub use handshake::Acceptor;
+pub use handshake::{Acceptor, AcceptorError};
 pub use store::Store;

@@ -11,7 +11,7 @@ use rustls::{
 };
 
 use super::{
-    certificate::{self, Certificate},
+    certificate::{self, Certificate, CertificateError},
     names::Names,
 };
 use crate::{
@@ -45,16 +45,16 @@ struct CertificateFiles {
 type Stamp = [Option<(i64, i64, u64, u64)>; 2];
 
 impl Store {
-    /// Loads all pairs. Err: one line.
+    /// Loads all pairs.
     pub fn load(
         pairs: &[CertificatePair],
         automatic: Option<Arc<CertificateStore>>,
         provider: Arc<CryptoProvider>,
-    ) -> Result<Store, String> {
+    ) -> Result<Store, CertificateError> {
         let load = |pair: &CertificatePair| {
             let stamp = stamp(pair);
             let loaded = certificate::load(pair, &provider)?;
-            Ok::<_, String>(CertificateFiles { pair: pair.clone(), loaded, read: stamp, seen: stamp })
+            Ok::<_, CertificateError>(CertificateFiles { pair: pair.clone(), loaded, read: stamp, seen: stamp })
         };
         let watched = pairs.iter().map(load).collect::<Result<Vec<_>, _>>()?;
         let by_name = RwLock::new(Arc::new(by_name(&watched)));

@@ -31,6 +31,8 @@ mod upgrading;
 pub mod web;
 
 use std::{
+    io,
+    net::SocketAddr,
     os::{fd::OwnedFd, unix::net::UnixListener},
     path::{Path, PathBuf},
     sync::Arc,
@@ -78,14 +80,23 @@ pub struct Control {
     tried: Instant,
 }
 
+/// Why the control routes can't be served where somebody wants them.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    #[error("control socket {}: {error}", path.display())]
+    Socket { path: PathBuf, error: NoSocket },
+    #[error("control_url tcp://{address}: {error}")]
+    Address { address: SocketAddr, error: io::Error },
+}
+
 impl Control {
-    /// Opens it, and tells the apps where it is. Err: somebody named a path that can't be had.
+    /// Opens it, and tells the apps where it is. Err: somebody named a path or an address that can't be had.
     /// `successor`: another front is taken over from. `inherited`: the socket that another front has at a path, and whether it made the folder; it stays that one's until `own`.
     pub fn open(
         config: &mut Config,
         successor: bool,
         inherited: impl FnOnce(&Path) -> Option<(UnixListener, bool)>,
-    ) -> Result<Control, String> {
+    ) -> Result<Control, ControlError> {
         let path = config.control.path.clone().filter(|_| config.control.named || !is_files_alone(config));
         let mut control = Control {
             path,
@@ -104,7 +115,7 @@ impl Control {
                 Some((listener, file))
             });
         }
-        control.try_open().map_err(|why| control.told(&why)).or_else(|why| match control.named {
+        control.try_open().map_err(|why| control.at_path(why)).or_else(|why| match control.named {
             true => Err(why),
             false => {
                 control.notice =
@@ -129,8 +140,8 @@ impl Control {
         Ok(())
     }
 
-    fn told(&self, why: &NoSocket) -> String {
-        format!("control socket {}: {why}", self.path.as_deref().unwrap_or("".as_ref()).display())
+    fn at_path(&self, error: NoSocket) -> ControlError {
+        ControlError::Socket { path: self.path.clone().unwrap_or_default(), error }
     }
 
     /// Answers from now on. Must be called within the event loop that is to do it.

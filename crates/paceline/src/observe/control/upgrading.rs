@@ -9,7 +9,7 @@ use serde_json::{json, Value};
 use super::router::{ControlRequest, JsonResult, Refusal};
 use crate::{
     apps::{actor::restart::Wish, app::Order, attempts::Cause},
-    front::{Front, ADOPTED},
+    front::{Front, UpgradeError, ADOPTED},
 };
 
 /// POST /upgrade: `{"wait": true}` answers when it is known what became of it, else it answers at once.
@@ -31,7 +31,7 @@ pub async fn begin(asked: ControlRequest, server: Arc<Front>) -> JsonResult {
     if wish["wait"].as_bool() != Some(true) {
         return Ok(json!({ "upgrading": true }));
     }
-    let refused = |why: String| Refusal { status: StatusCode::CONFLICT, why };
-    let pid = outcome.await.map_err(|_| refused("the server was told to stop".into()))?.map_err(refused)?;
+    let refused = |why: UpgradeError| Refusal { status: StatusCode::CONFLICT, why: why.to_string() };
+    let pid = outcome.await.unwrap_or(Err(UpgradeError::Stopped)).map_err(refused)?;
     Ok(json!({ "pid": pid }))
 }

@@ -18,7 +18,7 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 use super::{
     gate::Gate,
     router::{self, Body},
-    HEAD_TIMEOUT, MAX_CONNECTIONS,
+    ControlError, HEAD_TIMEOUT, MAX_CONNECTIONS,
 };
 use crate::{config::ControlWeb, front::Front, observe::log::Name};
 
@@ -47,13 +47,12 @@ pub struct Web {
 }
 
 impl Web {
-    /// Opens it. `successor`: it may be had by a front that we take over from, until that is gone (`look`). Err: one line that says
-    /// why it can't be had.
-    pub fn open(config: &ControlWeb, successor: bool) -> Result<Web, String> {
+    /// Opens it. `successor`: it may be had by a front that we take over from, until that is gone (`look`).
+    pub fn open(config: &ControlWeb, successor: bool) -> Result<Web, ControlError> {
         let listener = match TcpListener::bind(config.address) {
             Ok(listener) => Some(listener),
             Err(error) if successor && error.kind() == ErrorKind::AddrInUse => None,
-            Err(error) => return Err(format!("control_url tcp://{}: {error}", config.address)),
+            Err(error) => return Err(ControlError::Address { address: config.address, error }),
         };
         Ok(Web { config: config.clone(), listener, serving: None })
     }

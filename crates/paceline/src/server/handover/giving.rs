@@ -28,9 +28,8 @@ use crate::{
     apps::reaper::{Exit, Reaper},
     caching::{Disk, Told},
     config::CacheDisk,
-    front::Front,
+    front::{Front, UpgradeError},
     observe::log::Name,
-    support::units::show_duration,
 };
 
 /// How long the exit of a new program is waited for that has nothing more to say.
@@ -57,7 +56,7 @@ pub fn begin(
     estate: Estate,
     reaper: &Reaper,
     server: &Arc<Front>,
-) -> Result<(i32, impl Future<Output = Result<Successor, String>>), String> {
+) -> Result<(i32, impl Future<Output = Result<Successor, UpgradeError>>), UpgradeError> {
     let (pid, socket, mut exit) = start(program, reaper)?;
     let (told, conducted) = oneshot::channel();
     let thread = std::thread::Builder::new().name("handover".into()).spawn({
@@ -67,7 +66,7 @@ pub fn begin(
             conduct(&socket, &estate, &server, told);
         }
     });
-    thread.map_err(|error| error.to_string())?;
+    thread?;
     let server = server.clone();
     let ended = async move {
         let Failed { why, detached } = match conducted.await {
@@ -87,20 +86,19 @@ pub fn begin(
             let _ = tokio::task::spawn_blocking(move || take_back(&server, since)).await;
         }
         Err(match (why, last) {
-            (Why::Silent, Some(Ok(exit))) => format!("it {exit} before it had taken over; the log has what it printed"),
-            (Why::Silent, _) => "it went silent before it had taken over".to_owned(),
-            (Why::Late(patience), _) => {
-                format!("it was not ready within {} (upgrade_timeout)", show_duration(patience))
-            }
-            (Why::Told(why), _) => why,
+            (Why::Silent, Some(Ok(exit))) => UpgradeError::Exited(exit),
+            (Why::Silent, _) => UpgradeError::Silent,
+            (Why::Late(patience), _) => UpgradeError::TimedOut(patience),
+            (Why::Told(why), _) => UpgradeError::Refused(why),
         })
     };
     Ok((pid, ended))
 }
 
-fn start(program: &Program, reaper: &Reaper) -> Result<(i32, UnixStream, oneshot::Receiver<Exit>), String> {
+fn start(program: &Program, reaper: &Reaper) -> Result<(i32, UnixStream, oneshot::Receiver<Exit>), UpgradeError> {
     let mut command = program.command()?;
-    let failed = |error: io::Error| format!("{}: {error}", program.path().display());
+    let failed =
+        |error: io::Error| UpgradeError::NotStarted { path: program.path().to_owned(), error: Arc::new(error) };
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;
     fcntl_setfd(theirs.as_fd(), FdFlags::empty()).map_err(|error| failed(error.into()))?;
     command.env(VARIABLE, theirs.as_raw_fd().to_string());

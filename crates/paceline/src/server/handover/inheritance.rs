@@ -27,6 +27,7 @@ use crate::{
     caching::{Cache, Disk, Say},
     config::{Bind, CacheDisk},
     edge::listen::{self, Listener},
+    server::TakeoverError,
 };
 
 /// How long the old front may be silent.
@@ -55,9 +56,9 @@ impl Report {
 
 impl Inheritance {
     /// None: this program was started by itself. To be called once, before anything else opens files.
-    pub fn receive() -> Option<Result<Inheritance, String>> {
+    pub fn receive() -> Option<Result<Inheritance, TakeoverError>> {
         let socket = handed()?;
-        Some(Inheritance::of(socket).map_err(|error| format!("nothing to take over: {error}")))
+        Some(Inheritance::of(socket).map_err(TakeoverError::Nothing))
     }
 
     fn of(socket: UnixStream) -> io::Result<Inheritance> {
@@ -134,22 +135,21 @@ impl Inheritance {
     }
 
     /// Tells that the applications are up, takes what the cache holds, and opens its disk. Returns when the old front has nothing more to
-    /// give. It waits: call it where that may be. Err: it goes on without us, and why.
-    pub fn take(&mut self, cache: &Arc<Cache>, disk: Option<&CacheDisk>, say: Say) -> Result<u64, String> {
-        let failed = |error: io::Error| error.to_string();
+    /// give. It waits: call it where that may be.
+    pub fn take(&mut self, cache: &Arc<Cache>, disk: Option<&CacheDisk>, say: Say) -> Result<u64, TakeoverError> {
         let moment = cache.store().moment();
-        wire::send(&self.socket, &Message::Ready(self.taken.clone())).map_err(failed)?;
+        wire::send(&self.socket, &Message::Ready(self.taken.clone()))?;
         let mut kept = 0;
         loop {
-            match wire::receive(&self.socket).map_err(failed)? {
+            match wire::receive(&self.socket)? {
                 Some(Message::Commit) => break,
                 Some(message) => kept += u64::from(keep(cache, message, moment)),
-                None => return Err("the server that started this program is gone".into()),
+                None => return Err(TakeoverError::Orphaned),
             }
         }
         if let Some(CacheDisk { size, dir }) = disk.filter(|_| self.taken.disk) {
             let attached = Disk::open(dir, *size, say.clone()).map_or(Ok(true), |disk| cache.attach(disk));
-            if !attached.map_err(failed)? {
+            if !attached? {
                 say("The cache keeps nothing on disk: its file is a new one. It does from the next start on".to_owned());
             }
         }

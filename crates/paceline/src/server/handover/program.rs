@@ -8,7 +8,10 @@ use std::{
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
     process::Command,
+    sync::Arc,
 };
+
+use crate::front::UpgradeError;
 
 /// How this program was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,12 +40,12 @@ impl Program {
         &self.path
     }
 
-    /// A command that starts what is there now. Err: there is nothing to start, in words.
-    pub fn command(&self) -> Result<Command, String> {
-        let missing = |error: io::Error| format!("{}: {error}", self.path.display());
+    /// A command that starts what is there now.
+    pub fn command(&self) -> Result<Command, UpgradeError> {
+        let missing = |error| UpgradeError::NotStarted { path: self.path.clone(), error: Arc::new(error) };
         let found = fs::metadata(&self.path).map_err(missing)?;
         if !found.is_file() || found.mode() & 0o111 == 0 {
-            return Err(format!("{} is no program", self.path.display()));
+            return Err(UpgradeError::NotAProgram(self.path.clone()));
         }
         let mut command = Command::new(&self.path);
         command.args(&self.arguments);
@@ -86,8 +89,8 @@ mod tests {
         let own = Program::own().unwrap();
         assert!(same(own.path(), &env::current_exe().unwrap()) && own.command().is_ok());
         let gone = Program { path: "/nowhere/paceline".into(), ..own.clone() };
-        assert!(gone.command().unwrap_err().starts_with("/nowhere/paceline: No such file"));
+        assert!(gone.command().unwrap_err().to_string().starts_with("/nowhere/paceline: No such file"));
         let text = Program { path: "/etc/passwd".into(), ..own };
-        assert_eq!(text.command().unwrap_err(), "/etc/passwd is no program");
+        assert_eq!(text.command().unwrap_err().to_string(), "/etc/passwd is no program");
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     server::{
         signals::{SignalCommand, Signals},
         sites::Sites,
+        TakeoverError,
     },
 };
 
@@ -19,7 +20,7 @@ pub async fn boot(
     server: &Arc<Front>,
     sites: &Sites,
     signals: &mut Signals,
-) -> Result<Option<Inheritance>, String> {
+) -> Result<Option<Inheritance>, TakeoverError> {
     let (taking, log) = (server.clone(), server.log.clone());
     let booted = async move {
         sites.succeed(inheritance.up()).await?;
@@ -27,9 +28,9 @@ pub async fn boot(
             let disk = taking.config.cache_disk.as_ref();
             let say = Arc::new(move |line| log.event(Name::Cache, line));
             let kept = inheritance.take(&taking.cache, disk, say)?;
-            Ok::<_, String>((inheritance, kept))
+            Ok::<_, TakeoverError>((inheritance, kept))
         });
-        took.await.map_err(|_| "the handover failed: a bug of the server's".to_owned())?
+        took.await.map_err(|_| TakeoverError::Panicked)?
     };
     let stopped = async {
         loop {
