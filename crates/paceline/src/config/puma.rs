@@ -58,7 +58,7 @@ pub enum PumaError {
     #[error("{file}: {key} {value}: unknown setting")]
     UnknownSetting { file: String, key: String, value: String },
     #[error("{file}: {key} {value}: {error}")]
-    Setting { file: String, key: String, value: String, error: ValueError },
+    Setting { file: String, key: String, value: String, error: Box<ValueError> },
     #[error("{file}: bind {error}")]
     Bind { file: String, error: ValueError },
     /// As whom Ruby is to read it.
@@ -120,7 +120,8 @@ fn understood(out: &str, shown: &str) -> Result<FromPuma, PumaError> {
                 match option.kind.parse(&text) {
                     Ok(value) => read.layer.set(option.key, value),
                     Err(error) => {
-                        return Err(PumaError::Setting { file: file(), key: key.to_owned(), value: text, error })
+                        let (key, error) = (key.to_owned(), Box::new(error));
+                        return Err(PumaError::Setting { file: file(), key, value: text, error });
                     }
                 }
             }
