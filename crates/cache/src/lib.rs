@@ -5,6 +5,9 @@
 //! `key` and `vary` (which request it answers), `stored` (what is kept), `reusing` (may it be used now), `validating` and
 //! `updating` (304 and HEAD), `partial` (ranges), `invalidating`, `private` (a cache for one user), `record` (as bytes), `stubborn` (an owner's rules against the app's word), `cookies` (what it knows of a site's cookies), `status`.
 
+// What a client or a worker sends must never end in a panic.
+#![deny(clippy::unwrap_used, clippy::expect_used)]
+
 pub mod cookies;
 pub mod directives;
 pub mod fields;

@@ -43,6 +43,9 @@
 //! - Attributes that the note does not know are ignored; elements that it does not know are errors.
 //! - Elements in HTML comments are processed too. `<!--esi` ends at the next `-->`.
 
+// What a client or a worker sends must never end in a panic.
+#![deny(clippy::unwrap_used, clippy::expect_used)]
+
 mod assembler;
 mod error;
 mod expression;

@@ -1,5 +1,8 @@
 //! Between the network and a request: listening sockets, admission, the PROXY protocol, TLS and its certificates, HTTP/1.1 and HTTP/2.
 
+// What a client or a worker sends must never end in a panic.
+#![deny(clippy::unwrap_used, clippy::expect_used)]
+
 pub mod acme;
 pub mod admission;
 pub mod h1;
