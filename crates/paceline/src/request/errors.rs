@@ -119,10 +119,10 @@ pub fn refused(head: &Parts, exchange: &mut Exchange, status: StatusCode, senten
 }
 
 /// A host that no site answers. In development a list of those there are.
-pub fn unknown_host(server: &Front, head: &Parts, host: &str, exchange: &mut Exchange) -> Answer {
+pub fn unknown_host(front: &Front, head: &Parts, host: &str, exchange: &mut Exchange) -> Answer {
     exchange.note = Some(format!("no site for host {host}"));
-    let routes = server.routes();
-    if server.config.site_defaults.environment == "production" {
+    let routes = front.routes();
+    if front.config.site_defaults.environment == "production" {
         let (content_type, body) =
             pages::render(421, accept(head), Some("This server has no site of that name."), Some(&exchange.id));
         return page_response(StatusCode::MISDIRECTED_REQUEST, content_type, body);

@@ -41,13 +41,13 @@ pub enum How {
 }
 
 /// Readiness goes down; what comes is still served.
-pub fn begin(server: &Front) {
-    server.ready.drain();
+pub fn begin(front: &Front) {
+    front.ready.drain();
     notify::manager("STOPPING=1\nSTATUS=Finishing the requests in hand");
-    let delay = server.config.shutdown_delay;
+    let delay = front.config.shutdown_delay;
     if !delay.is_zero() {
         let delay = crate::support::units::show_duration(delay);
-        server.log.event(Name::Stopping, format!("Draining: new connections are taken for {delay} more"));
+        front.log.event(Name::Stopping, format!("Draining: new connections are taken for {delay} more"));
     }
 }
 
@@ -55,7 +55,7 @@ pub fn begin(server: &Front) {
 pub async fn end(
     how: How,
     told: Instant,
-    server: &Front,
+    front: &Front,
     stopping: &DrainControl,
     sites: &Sites,
     signals: &mut Signals,
@@ -63,12 +63,12 @@ pub async fn end(
     if how == How::Halted {
         notify::manager("STOPPING=1\nSTATUS=Finishing the requests in hand");
         stopping.at_once();
-        return server.log.event(Name::Stopping, "Halted");
+        return front.log.event(Name::Stopping, "Halted");
     }
-    server.log.event(Name::Stopping, "Stopping: requests in hand are finished first");
+    front.log.event(Name::Stopping, "Stopping: requests in hand are finished first");
     // These have requests of nobody in hand, and times of their own.
     let processes = sites.stop_processes();
-    let grace = server.config.shutdown_timeout;
+    let grace = front.config.shutdown_timeout;
     let finished = async {
         let _ = tokio::time::timeout(grace, stopping.drain(CHANCE.min(grace / 2))).await;
         let _ = tokio::time::timeout(LAST_MOMENTS, sites.stop(LAST_MOMENTS)).await;
@@ -76,32 +76,32 @@ pub async fn end(
     };
     tokio::select! {
         biased;
-        () = std::future::ready(()), if how == How::AtOnce => server.log.event(Name::Stopping, "Stopping at once"),
+        () = std::future::ready(()), if how == How::AtOnce => front.log.event(Name::Stopping, "Stopping at once"),
         _ = finished => {}
-        _ = signals.again(told) => server.log.event(Name::Stopping, "Stopping at once"),
+        _ = signals.again(told) => front.log.event(Name::Stopping, "Stopping at once"),
     }
-    server.tracer.iter().for_each(|tracer| tracer.close());
-    server.cache.close();
-    server.incidents.close();
-    server.log.event(Name::Stopped, "Stopped");
+    front.tracer.iter().for_each(|tracer| tracer.close());
+    front.cache.close();
+    front.incidents.close();
+    front.log.event(Name::Stopped, "Stopped");
 }
 
 /// Ends it after another front has taken over: what is in hand is finished, and that front is told what we are told. What we are
 /// told later waits for the stand-in. `answered`: those have their answers who asked on the control socket.
 pub async fn replaced(
     successor: i32,
-    server: &Front,
+    front: &Front,
     stopping: &DrainControl,
     sites: &Sites,
     signals: &mut Signals,
     answered: impl Future<Output = ()>,
 ) {
-    server.ready.drain();
+    front.ready.drain();
     // It was kept for requests that go elsewhere now, where it may change.
-    server.cache.forget_all();
+    front.cache.forget_all();
     // The other front runs its own.
     let processes = sites.stop_processes();
-    let grace = server.config.shutdown_timeout;
+    let grace = front.config.shutdown_timeout;
     let finished = async {
         let clients = async {
             stopping.drain(LONG_CHANCE.min(grace / 2)).await;
@@ -126,7 +126,7 @@ pub async fn replaced(
                 SignalCommand::Restart => Signal::USR1,
                 SignalCommand::Upgrade => Signal::USR2,
                 SignalCommand::Reopen => {
-                    server.log.reopen();
+                    front.log.reopen();
                     Signal::HUP
                 }
                 SignalCommand::Tell => Signal::POWER,
@@ -140,8 +140,8 @@ pub async fn replaced(
         () = finished => {}
         () = passed_on => {}
     }
-    server.cache.close();
-    server.log.event(Name::Upgrade, "Replaced: all requests are finished");
+    front.cache.close();
+    front.log.event(Name::Upgrade, "Replaced: all requests are finished");
 }
 
 fn pass_on(successor: i32, signal: Signal) {

@@ -79,23 +79,23 @@ impl Samples {
 }
 
 /// Looks until the server ends.
-pub async fn run(server: Arc<Front>) {
+pub async fn run(front: Arc<Front>) {
     let mut ticks = interval(EACH);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut looks = 0;
-    server.samples.seen().marked = clock::unix_seconds();
+    front.samples.seen().marked = clock::unix_seconds();
     loop {
         ticks.tick().await;
-        look(&server).await;
+        look(&front).await;
         if looks % MEMORY == 0 {
-            look_at_memory(&server).await;
+            look_at_memory(&front).await;
         }
         looks += 1;
     }
 }
 
-async fn look(server: &Front) {
-    let routes = server.routes();
+async fn look(front: &Front) {
+    let routes = front.routes();
     let mut overviews = HashMap::new();
     for site in routes.all() {
         if let Some(app) = &site.app {
@@ -106,9 +106,9 @@ async fn look(server: &Front) {
     }
     let now = clock::unix_seconds();
     let mut all = Counts::default();
-    let mut seen = server.samples.seen();
+    let mut seen = front.samples.seen();
     for site in routes.all().iter().take(SITES) {
-        let counts = counts_of(site, &server.metrics.site(&site.config.name));
+        let counts = counts_of(site, &front.metrics.site(&site.config.name));
         all.add(&counts);
         seen.sites.entry(site.config.name.clone()).or_default().look(now, &counts);
     }
@@ -121,7 +121,7 @@ async fn look(server: &Front) {
         seen.mark(&site, mark);
     }
     seen.overviews = overviews;
-    let incidents = server.incidents.all();
+    let incidents = front.incidents.all();
     // The clock may have been set back.
     let from = if seen.marked > now { now - EACH.as_secs_f64() } else { seen.marked };
     seen.marked = from;
@@ -136,7 +136,7 @@ async fn look(server: &Front) {
             .of_process(pid)
             .map(|samples| samples.iter().map(|(at, bytes)| Sample { at: *at, bytes: *bytes }));
         if let Some(samples) = samples {
-            server.incidents.measured(&incident.id, samples);
+            front.incidents.measured(&incident.id, samples);
         }
     }
 }

@@ -41,8 +41,8 @@ pub struct Threads {
 }
 
 /// All sites, in the order of the configuration.
-pub async fn sites(server: &Front) -> Vec<SiteObservation> {
-    let routes = server.routes();
+pub async fn sites(front: &Front) -> Vec<SiteObservation> {
+    let routes = front.routes();
     let telling: Vec<_> = routes
         .all()
         .iter()

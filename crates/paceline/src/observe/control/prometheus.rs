@@ -28,18 +28,18 @@ use crate::{
 const NOWHERE: &str = "";
 
 /// GET /metrics.
-pub async fn of_server(server: Arc<Front>) -> Result<Response<Body>, Refusal> {
-    let sites = observed::sites(&server).await;
+pub async fn of_server(front: Arc<Front>) -> Result<Response<Body>, Refusal> {
+    let sites = observed::sites(&front).await;
     let processes = processes(&sites);
     let processes = aside(move || measured(processes)).await?;
     let mut text = Exposition::default();
-    server_itself(&mut text, &server);
-    traces(&mut text, &server);
-    requests(&mut text, &server, &sites);
+    server_itself(&mut text, &front);
+    traces(&mut text, &front);
+    requests(&mut text, &front, &sites);
     queue(&mut text, &sites, &EXCHANGES.all());
     workers(&mut text, &sites);
-    cache(&mut text, &server, &sites);
-    outbound(&mut text, &server.egress.told());
+    cache(&mut text, &front, &sites);
+    outbound(&mut text, &front.egress.told());
     memory(&mut text, &processes);
     Ok(whole(CONTENT_TYPE, text.text()))
 }
@@ -71,15 +71,15 @@ fn server_itself(text: &mut Exposition, server: &Front) {
         .sample(&[], server.incidents.count());
 }
 
-fn traces(text: &mut Exposition, server: &Front) {
-    if let Some(tracer) = &server.tracer {
+fn traces(text: &mut Exposition, front: &Front) {
+    if let Some(tracer) = &front.tracer {
         text.family("paceline_trace_spans_dropped_total", Type::Counter, "Spans dropped because the buffer was full.")
             .sample(&[], tracer.dropped());
     }
 }
 
-fn requests(text: &mut Exposition, server: &Front, sites: &[SiteObservation]) {
-    let elsewhere = server.metrics.elsewhere.snapshot();
+fn requests(text: &mut Exposition, front: &Front, sites: &[SiteObservation]) {
+    let elsewhere = front.metrics.elsewhere.snapshot();
     let of_sites = sites.iter().map(|one| (one.site.config.name.as_str(), &one.counts));
     let all: Vec<(&str, &Snapshot)> = of_sites.chain([(NOWHERE, &elsewhere)]).collect();
 
@@ -195,8 +195,8 @@ fn workers_of(app: &Overview) -> impl Iterator<Item = &'static str> + '_ {
     })
 }
 
-fn cache(text: &mut Exposition, server: &Front, sites: &[SiteObservation]) {
-    let used = server.cache.store().usage();
+fn cache(text: &mut Exposition, front: &Front, sites: &[SiteObservation]) {
+    let used = front.cache.store().usage();
     for (name, help, value) in [
         ("paceline_cache_bytes", "Size of the page cache in memory.", used.bytes),
         ("paceline_cache_budget_bytes", "Size limit of the page cache in memory.", used.budget),
@@ -205,7 +205,7 @@ fn cache(text: &mut Exposition, server: &Front, sites: &[SiteObservation]) {
         text.family(name, Type::Gauge, help).sample(&[], value);
     }
     text.family("paceline_cache_evicted_total", Type::Counter, "Evicted entries.").sample(&[], used.evicted);
-    if let Some(disk) = server.cache.disk().map(|disk| disk.usage()) {
+    if let Some(disk) = front.cache.disk().map(|disk| disk.usage()) {
         text.family("paceline_cache_disk_bytes", Type::Gauge, "Size of the page cache on disk.")
             .sample(&[], disk.bytes);
     }

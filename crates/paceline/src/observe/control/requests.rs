@@ -20,19 +20,19 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// GET /requests: the oldest first.
-pub async fn all(server: Arc<Front>) -> JsonResult {
+pub async fn all(front: Arc<Front>) -> JsonResult {
     let entries = EXCHANGES.all();
     let workers = match entries.iter().any(|entry| entry.held().is_some()) {
-        true => workers(&server).await,
+        true => workers(&front).await,
         false => HashMap::new(),
     };
     let now = clock::now();
-    let requests: Vec<_> = entries.iter().map(|entry| told(entry, &server, &workers, now)).collect();
+    let requests: Vec<_> = entries.iter().map(|entry| told(entry, &front, &workers, now)).collect();
     Ok(json!({ "requests": requests }))
 }
 
 /// GET /requests/NUMBER/backtrace.
-pub async fn backtrace(asked: ControlRequest, server: Arc<Front>) -> JsonResult {
+pub async fn backtrace(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let named = asked.head.uri.path().split('/').nth(2).unwrap_or_default();
     let gone = || refused(StatusCode::NOT_FOUND, format!("no request {named} is in progress: it may have ended"));
     let number = named.parse().map_err(|_| Refusal::bad(format!("not the number of a request: {named}")))?;
@@ -44,7 +44,7 @@ pub async fn backtrace(asked: ControlRequest, server: Arc<Front>) -> JsonResult 
     };
     let (worker, thread) = entry.held().ok_or_else(not_in_ruby)?;
     let name = entry.site.as_ref().map_or("", |site| &site.name);
-    let routes = server.routes();
+    let routes = front.routes();
     let app = routes.all().iter().find(|site| site.config.name == name).and_then(|site| site.app.clone());
     let app = app.ok_or_else(gone)?;
     let silent = |_| {
@@ -55,7 +55,7 @@ pub async fn backtrace(asked: ControlRequest, server: Arc<Front>) -> JsonResult 
     let lines = tokio::time::timeout(PATIENCE, app.backtrace(worker, thread)).await.map_err(silent)?;
     // The thread may have gone on to another request meanwhile.
     let lines = lines.filter(|_| entry.held() == Some((worker, thread))).ok_or_else(gone)?;
-    let mut answer = told(&entry, &server, &workers(&server).await, clock::now());
+    let mut answer = told(&entry, &front, &workers(&front).await, clock::now());
     answer["backtrace"] = lines.lines().collect::<Vec<_>>().into();
     Ok(answer)
 }
@@ -75,9 +75,9 @@ struct Worker {
 /// By site and the worker's number, which is of its site.
 type Workers = HashMap<(String, u64), Worker>;
 
-async fn workers(server: &Front) -> Workers {
+async fn workers(front: &Front) -> Workers {
     let mut workers = HashMap::new();
-    for one in observed::sites(server).await {
+    for one in observed::sites(front).await {
         for generation in one.overview.iter().flat_map(|overview| &overview.generations) {
             for worker in &generation.workers {
                 let known = Worker { index: worker.index, pid: worker.pid, generation: generation.number };
@@ -88,7 +88,7 @@ async fn workers(server: &Front) -> Workers {
     workers
 }
 
-fn told(entry: &Entry, server: &Front, workers: &Workers, now: Micros) -> Value {
+fn told(entry: &Entry, front: &Front, workers: &Workers, now: Micros) -> Value {
     let site = entry.site.as_ref().map(|site| site.name.clone());
     let (step, stepped) = entry.step();
     // Who has a connection of his own has had an answer.
@@ -102,7 +102,7 @@ fn told(entry: &Entry, server: &Front, workers: &Workers, now: Micros) -> Value 
             "thread": thread,
         })
     });
-    let routes = server.routes();
+    let routes = front.routes();
     let app = routes.all().iter().find(|one| Some(&one.config.name) == site.as_ref()).and_then(|one| one.app.as_ref());
     let seconds = |since: Micros| now.saturating_sub(since) as f64 / 1e6;
     json!({

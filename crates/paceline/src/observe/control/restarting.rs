@@ -22,11 +22,11 @@ use crate::{
 };
 
 /// POST /restart: `{"site": NAME}`, or `{}` for all; with `"canary"` (percent), `"for"` (seconds) and `"requests"` as a canary. Answers with the number of each site's attempt.
-pub async fn restart(asked: ControlRequest, server: Arc<Front>) -> JsonResult {
+pub async fn restart(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let mut sites = Map::new();
     let said = said(&asked.body)?;
     let canary = plan(&said)?;
-    for (name, app) in applications(&said, &server)? {
+    for (name, app) in applications(&said, &front)? {
         let (begun, number) = oneshot::channel();
         app.order(Order::Restart(Wish { begun: Some(begun), canary, ..Wish::by(Cause::Told("paceline restart")) }));
         let number = number.await.map_err(|_| stopping(&name))?;
@@ -36,8 +36,8 @@ pub async fn restart(asked: ControlRequest, server: Arc<Front>) -> JsonResult {
 }
 
 /// POST /rollback: `{"site": NAME}`, or `{}` where there is one application.
-pub async fn roll_back(asked: ControlRequest, server: Arc<Front>) -> JsonResult {
-    let applications = applications(&said(&asked.body)?, &server)?;
+pub async fn roll_back(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
+    let applications = applications(&said(&asked.body)?, &front)?;
     let [(name, app)] = &*applications else {
         let names: Vec<_> = applications.iter().map(|(name, _)| name.as_str()).collect();
         return Err(Refusal::bad(format!("several sites: name one with --site: {}", names.join(", "))));
@@ -50,13 +50,13 @@ pub async fn roll_back(asked: ControlRequest, server: Arc<Front>) -> JsonResult 
 }
 
 /// GET /restarts/NUMBER-SITE: what came of the attempt.
-pub async fn outcome(asked: ControlRequest, server: Arc<Front>) -> JsonResult {
+pub async fn outcome(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let step = asked.head.uri.path().rsplit('/').next().unwrap_or_default();
     let mut parts = step.splitn(2, '-');
     let unknown = || Refusal { status: StatusCode::NOT_FOUND, why: "unknown restart: it may be too long ago".into() };
     let number = parts.next().and_then(|number| number.parse().ok()).ok_or_else(unknown)?;
     let site = percent_decode_str(parts.next().unwrap_or_default()).decode_utf8_lossy().into_owned();
-    let (_, app) = applications(&json!({ "site": site }), &server)?.into_iter().next().ok_or_else(unknown)?;
+    let (_, app) = applications(&json!({ "site": site }), &front)?.into_iter().next().ok_or_else(unknown)?;
     let (answer, answered) = oneshot::channel();
     app.order(Order::Outcome(number, answer));
     Ok(shown(answered.await.map_err(|_| stopping(&site))?.ok_or_else(unknown)?.as_ref()))
@@ -112,8 +112,8 @@ fn plan(said: &Value) -> Result<Option<Plan>, Refusal> {
 }
 
 /// The applications that are meant, with their sites' names.
-fn applications(said: &Value, server: &Front) -> Result<Vec<(String, Arc<App>)>, Refusal> {
-    let routes = server.routes();
+fn applications(said: &Value, front: &Front) -> Result<Vec<(String, Arc<App>)>, Refusal> {
+    let routes = front.routes();
     let all = routes.all().iter().filter_map(|site: &Arc<Site>| Some((site.config.name.clone(), site.app.clone()?)));
     let found: Vec<_> = match &said["site"] {
         Value::Null => all.collect(),

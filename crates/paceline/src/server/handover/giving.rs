@@ -55,19 +55,19 @@ pub fn begin(
     program: &Program,
     estate: Estate,
     reaper: &Reaper,
-    server: &Arc<Front>,
+    front: &Arc<Front>,
 ) -> Result<(i32, impl Future<Output = Result<Successor, UpgradeError>>), UpgradeError> {
     let (pid, socket, mut exit) = start(program, reaper)?;
     let (told, conducted) = oneshot::channel();
     let thread = std::thread::Builder::new().name("handover".into()).spawn({
-        let server = server.clone();
+        let front = front.clone();
         move || {
             super::mask::block();
-            conduct(&socket, &estate, &server, told);
+            conduct(&socket, &estate, &front, told);
         }
     });
     thread?;
-    let server = server.clone();
+    let front = front.clone();
     let ended = async move {
         let Failed { why, detached } = match conducted.await {
             Ok(Ok(taken)) => return Ok(Successor { pid, exit, taken }),
@@ -83,7 +83,7 @@ pub fn begin(
             let _ = timeout(LAST_WORDS, exit).await;
         }
         if let Some(since) = detached {
-            let _ = tokio::task::spawn_blocking(move || take_back(&server, since)).await;
+            let _ = tokio::task::spawn_blocking(move || take_back(&front, since)).await;
         }
         Err(match (why, last) {
             (Why::Silent, Some(Ok(exit))) => UpgradeError::Exited(exit),
@@ -128,13 +128,13 @@ impl From<Why> for Failed {
 }
 
 /// Talks with the new front until it has taken over, and tells of purges and cookies until this process ends.
-fn conduct(socket: &UnixStream, estate: &Estate, server: &Front, told: oneshot::Sender<Result<Takeover, Failed>>) {
+fn conduct(socket: &UnixStream, estate: &Estate, front: &Front, told: oneshot::Sender<Result<Takeover, Failed>>) {
     let (relay, news) = mpsc::channel();
-    server.cache.relay(Some(relay));
-    let given = give(socket, estate, server, &news);
+    front.cache.relay(Some(relay));
+    let given = give(socket, estate, front, &news);
     let taken = given.as_ref().ok().cloned();
     if taken.is_none() {
-        server.cache.relay(None);
+        front.cache.relay(None);
     }
     let _ = told.send(given);
     if let Some(taken) = taken {
@@ -151,8 +151,8 @@ fn pass_on(socket: &UnixStream, taken: &Takeover, told: Told) -> io::Result<()> 
     }
 }
 
-fn give(socket: &UnixStream, estate: &Estate, server: &Front, news: &mpsc::Receiver<Told>) -> Result<Takeover, Failed> {
-    let patience = server.config.upgrade_timeout;
+fn give(socket: &UnixStream, estate: &Estate, front: &Front, news: &mpsc::Receiver<Told>) -> Result<Takeover, Failed> {
+    let patience = front.config.upgrade_timeout;
     let silent = |_| Failed::from(Why::Silent);
     socket.set_write_timeout(Some(patience)).map_err(silent)?;
     let fds: Vec<_> = estate.fds.iter().map(AsFd::as_fd).collect();
@@ -164,7 +164,7 @@ fn give(socket: &UnixStream, estate: &Estate, server: &Front, news: &mpsc::Recei
     };
     if taken.cache {
         let mut sent = Ok(());
-        server.cache.records(|key, record| {
+        front.cache.records(|key, record| {
             let purged = || news.try_iter().try_for_each(|told| pass_on(socket, &taken, told));
             if sent.is_ok() {
                 sent = purged().and_then(|()| wire::send_record(socket, key, record));
@@ -172,10 +172,10 @@ fn give(socket: &UnixStream, estate: &Estate, server: &Front, news: &mpsc::Recei
         });
         sent.map_err(silent)?;
     }
-    for (site, learned) in server.cache.cookies().all() {
+    for (site, learned) in front.cache.cookies().all() {
         pass_on(socket, &taken, Told::Cookies(site, Learned::clone(&learned))).map_err(silent)?;
     }
-    let detached = if taken.disk { server.cache.detach() } else { None };
+    let detached = if taken.disk { front.cache.detach() } else { None };
     let last = wire::send(socket, &Message::Commit).map_err(|_| Why::Silent).and_then(|()| hear(socket, patience));
     let why = match last {
         Ok(Message::TookOver) => return Ok(taken),
@@ -198,13 +198,13 @@ fn hear(socket: &UnixStream, patience: Duration) -> Result<Message, Why> {
 }
 
 /// The cache's disk is ours again.
-fn take_back(server: &Front, since: Moment) {
-    let Some(CacheDisk { size, dir }) = &server.config.cache_disk else { return };
-    let log = server.log.clone();
+fn take_back(front: &Front, since: Moment) {
+    let Some(CacheDisk { size, dir }) = &front.config.cache_disk else { return };
+    let log = front.log.clone();
     let say = Arc::new(move |line| log.event(Name::Cache, line));
     if let Some(disk) = Disk::open(dir, *size, say) {
-        if let Err(error) = server.cache.attach_again(disk, since) {
-            server.log.event(Name::Cache, format!("The cache keeps nothing on disk: {error}"));
+        if let Err(error) = front.cache.attach_again(disk, since) {
+            front.log.event(Name::Cache, format!("The cache keeps nothing on disk: {error}"));
         }
     }
 }
