@@ -25,7 +25,7 @@ class FakeFront
 
   # A socket that frames are read from and written to.
   class Wire
-    WITH_FD = [F::FORKED, F::CHANNEL, F::OUTPUT, F::MOULDED].freeze
+    WITH_FD = [F::FORKED, F::CHANNEL, F::OUTPUT, F::PROMOTED].freeze
 
     # `number`: of the last request that was sent here.
     attr_reader :io, :number

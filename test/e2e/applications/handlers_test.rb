@@ -37,18 +37,18 @@ class HandlersTest < Minitest::Test
     eventually("#{pids} to go") { pids.none? { |pid| File.exist?("/proc/#{pid}") } }
   end
 
-  def test_a_worker_becomes_the_mould_of_others
+  def test_a_worker_becomes_the_mold_of_others
     app = "count = 0\nrun ->(env) { count += 1; [200, {}, [\"\#{Process.ppid} \#{count}\"]] }"
     program = rackup(app("config.ru" => app, "paceline.toml" => "refork_after = 5\nworkers = 2\n"))
     reforked = /is reforked from worker \d \(pid (\d+)\)/
     program.get("/") until program.output.match?(reforked)
-    mould = program.output[reforked, 1]
-    eventually("a worker of the mould") { program.get("/").body.start_with?("#{mould} ") }
+    mold = program.output[reforked, 1]
+    eventually("a worker of the mold") { program.get("/").body.start_with?("#{mold} ") }
     assert_operator program.get("/").body.split.last.to_i, :>, 5
     eventually("its workers alone") { program.workers.size == 2 }
     left = program.descendants - [program.pid]
-    Process.kill(:KILL, mould.to_i)
-    program.wait_for(/the preloader \(pid #{mould}\) .*; starting it again/)
+    Process.kill(:KILL, mold.to_i)
+    program.wait_for(/the preloader \(pid #{mold}\) .*; starting it again/)
     program.wait_for(/ is ready: .*is ready: /m)
     assert_equal "200", program.get("/").code
 

@@ -1,4 +1,4 @@
-# A worker that has answered enough becomes the mould of the next workers: without losing a request, and only if a fork does no harm.
+# A worker that has answered enough becomes the mold of the next workers: without losing a request, and only if a fork does no harm.
 require_relative "../support/scenario"
 
 class ReforkTest < Minitest::Test
@@ -33,7 +33,7 @@ class ReforkTest < Minitest::Test
     serve(@dir, "-w", "2", "-t", "2", "--refork-after", after.to_s, *arguments).tap { |server| @first = server.workers }
   end
 
-  # Asks until a worker has become the mould; answers its pid.
+  # Asks until a worker has become the mold; answers its pid.
   def refork(server)
     until (match = server.output.match(REFORKED))
       ask(server)
@@ -50,9 +50,9 @@ class ReforkTest < Minitest::Test
     nil
   end
 
-  # Waits until the mould's workers are the only ones, and answers them.
-  def settled(server, mould, count: 2)
-    eventually("its workers alone") { (now = server.workers).size == count && now.all? { |pid| parent(pid) == mould } && now }
+  # Waits until the mold's workers are the only ones, and answers them.
+  def settled(server, mold, count: 2)
+    eventually("its workers alone") { (now = server.workers).size == count && now.all? { |pid| parent(pid) == mold } && now }
   end
 
   def parent(pid) = server_state(pid)&.at(1).to_i
@@ -75,19 +75,19 @@ class ReforkTest < Minitest::Test
       end
     end
     match = server.wait_for(REFORKED)
-    mould = match[2].to_i
-    eventually("the old preloader to go") { (before - [mould]).all? { |pid| gone?(pid) } }
-    settled(server, mould)
+    mold = match[2].to_i
+    eventually("the old preloader to go") { (before - [mold]).all? { |pid| gone?(pid) } }
+    settled(server, mold)
     stop = true
     answers = visitors.flat_map(&:value)
 
     assert_equal ["200"], answers.map(&:first).uniq
-    assert_includes before, mould
-    assert_equal [mould], server.preloaders
-    eventually("the mould to be the front's own child") { parent(mould) == server.pid }
-    assert_equal [mould] * 2, server.workers.map { |pid| parent(pid) }
+    assert_includes before, mold
+    assert_equal [mold], server.preloaders
+    eventually("the mold to be the front's own child") { parent(mold) == server.pid }
+    assert_equal [mold] * 2, server.workers.map { |pid| parent(pid) }
     pids = Array.new(20) { ask(server) }
-    assert_equal [mould], pids.map(&:first).uniq, "what the mould's first request left is there"
+    assert_equal [mold], pids.map(&:first).uniq, "what the mold's first request left is there"
     refute_includes before, pids.first.pid
     assert_equal 0, server.stop.exitstatus
   end
@@ -155,24 +155,24 @@ class ReforkTest < Minitest::Test
     before_worker_boot { |index| $told << "boot#{index}:#{Process.pid}" }
   RUBY
 
-  def test_hooks_run_in_the_mould_and_in_its_workers
+  def test_hooks_run_in_the_mold_and_in_its_workers
     dir = app("config.ru" => MEMO, "version" => "old", "config/puma.rb" => HOOKS)
     server = serve(dir, "-w", "1", "-t", "1")
     preloader, = server.preloaders
-    mould = refork(server)
-    answer = eventually("a new worker") { (answer = ask(server)).pid != mould && parent(answer.pid) == mould && answer }
-    assert_equal ["before_fork:#{preloader}", "boot1:#{mould}", "before_thread_exit:#{mould}", "before_refork:#{mould}", "before_fork:#{mould}",
+    mold = refork(server)
+    answer = eventually("a new worker") { (answer = ask(server)).pid != mold && parent(answer.pid) == mold && answer }
+    assert_equal ["before_fork:#{preloader}", "boot1:#{mold}", "before_thread_exit:#{mold}", "before_refork:#{mold}", "before_fork:#{mold}",
                   "boot1:#{answer.pid}"], answer.told.split(",")
   end
 
   def test_a_restart_loads_the_code_anew
     server = reforking
-    mould = refork(server)
+    mold = refork(server)
     write(@dir, "version" => "new")
     server.signal(:USR1)
     server.wait_for(/ is ready: .*is ready: /m)
     eventually("the new version") { ask(server).version == "new" }
-    eventually("the mould to go") { gone?(mould) }
+    eventually("the mold to go") { gone?(mold) }
     assert_equal 1, server.preloaders.size
     assert_equal 2, server.workers.size
     # And that generation's workers are counted anew.
@@ -180,36 +180,36 @@ class ReforkTest < Minitest::Test
     assert_equal "new", ask(server).version
   end
 
-  def test_a_worker_that_dies_is_forked_from_the_mould
+  def test_a_worker_that_dies_is_forked_from_the_mold
     server = reforking
-    mould = refork(server)
-    victim, = settled(server, mould)
+    mold = refork(server)
+    victim, = settled(server, mold)
     Process.kill(:KILL, victim)
     left = eventually("another worker") { (left = server.workers).size == 2 && !left.include?(victim) && left }
-    assert_equal [mould] * 2, left.map { |pid| parent(pid) }
-    5.times { assert_equal mould, ask(server).first }
+    assert_equal [mold] * 2, left.map { |pid| parent(pid) }
+    5.times { assert_equal mold, ask(server).first }
   end
 
   def test_workers_are_added_and_taken_away
     server = reforking
-    mould = refork(server)
+    mold = refork(server)
     server.signal(:TTIN)
-    eventually("three workers") { server.workers.count { |pid| parent(pid) == mould } == 3 }
+    eventually("three workers") { server.workers.count { |pid| parent(pid) == mold } == 3 }
     server.signal(:TTOU)
     server.wait_for(/: 2 workers wanted now/)
     server.signal(:TTOU)
     eventually("one worker") { server.workers.size == 1 }
-    assert_equal mould, ask(server).first
+    assert_equal mold, ask(server).first
   end
 
-  def test_a_mould_that_dies_is_followed_by_a_new_preloader
+  def test_a_mold_that_dies_is_followed_by_a_new_preloader
     server = reforking
-    mould = refork(server)
-    workers = settled(server, mould)
-    eventually("the old preloader to go") { server.preloaders == [mould] }
+    mold = refork(server)
+    workers = settled(server, mold)
+    eventually("the old preloader to go") { server.preloaders == [mold] }
     write(@dir, "version" => "new")
-    Process.kill(:KILL, mould)
-    server.wait_for(/the preloader \(pid #{mould}\) was killed by signal 9 \(KILL\); starting it again/)
+    Process.kill(:KILL, mold)
+    server.wait_for(/the preloader \(pid #{mold}\) was killed by signal 9 \(KILL\); starting it again/)
     server.wait_for(/ is ready: .*is ready: /m)
     assert_equal "new", ask(server).version
     eventually("its workers to go") { workers.all? { |pid| gone?(pid) } }
@@ -217,18 +217,18 @@ class ReforkTest < Minitest::Test
 
   def test_all_go_with_the_front
     server = reforking
-    mould = refork(server)
-    eventually("the old preloader to go") { server.preloaders == [mould] }
+    mold = refork(server)
+    eventually("the old preloader to go") { server.preloaders == [mold] }
     left = server.descendants
     Process.kill(:KILL, server.pid)
     eventually("all to go") { left.all? { |pid| gone?(pid) } }
   end
 
   def test_the_old_generation_goes_on_when_the_new_one_fails
-    hooks = "before_worker_boot { raise 'not from a mould' if File.exist?('moulded') }\nbefore_refork { File.write('moulded', '') }\n"
+    hooks = "before_worker_boot { raise 'not from a mold' if File.exist?('promoted') }\nbefore_refork { File.write('promoted', '') }\n"
     server = reforking(files: { "config/puma.rb" => hooks })
     ask(server) until server.output.include?("the new generation did not start; the old one goes on serving")
-    assert_match(/not from a mould/, server.output)
+    assert_match(/not from a mold/, server.output)
     eventually("the failed generation to go") { server.preloaders.size == 1 && server.workers.size == 2 }
     assert_equal server.preloaders * 2, server.workers.map { |pid| parent(pid) }
     20.times { ask(server) }
@@ -236,8 +236,8 @@ class ReforkTest < Minitest::Test
 
   def test_with_the_application_loaded_in_each_worker
     server = reforking(files: { "paceline.toml" => "preload = false\n" })
-    mould = refork(server)
-    settled(server, mould)
-    5.times { assert_equal mould, ask(server).first }
+    mold = refork(server)
+    settled(server, mold)
+    5.times { assert_equal mold, ask(server).first }
   end
 end

@@ -240,7 +240,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
             Some((worker, complaint)) = complaining.recv() => actor.hear(worker, complaint).await,
             _ = looking.tick(), if actor.is_adaptive() => actor.adapt(),
             _ = pooling.tick(), if actor.is_elastic() => actor.look_at_load().await,
-            _ = counting.tick(), if actor.awaits_mould() => actor.look_for_mould().await,
+            _ = counting.tick(), if actor.awaits_mold() => actor.look_for_mold().await,
             _ = beats.tick() => {}
             _ = sleep_until(deadline.unwrap_or_else(Instant::now).into()), if deadline.is_some() => actor.pass(Instant::now()).await,
         }
@@ -311,7 +311,7 @@ impl Actor {
                     let adopted = generation.pid.is_none().then_some(Exit::Status(0));
                     if let Some(exit) = generation.exit.or(adopted) {
                         self.preloader_gone(number, exit).await;
-                    } else if generation.mould.is_some() {
+                    } else if generation.mold.is_some() {
                         generation.gone_at = Some(Instant::now() + refork::EXIT_TOLD);
                     }
                 }

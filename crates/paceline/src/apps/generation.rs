@@ -137,7 +137,7 @@ pub struct Generation {
     /// When frames of a preloader that has exited are no longer waited for.
     pub gone_at: Option<Instant>,
     /// The preloader was a worker of the generation before.
-    pub mould: Option<Mould>,
+    pub mold: Option<Mold>,
     /// What the preloader told last of Ruby's heap.
     pub heap: watch::Sender<Option<RubyHeap>>,
     /// Where its workers' channels are while they are asked before they get visitors.
@@ -150,7 +150,7 @@ pub struct Generation {
 
 /// A worker that has become a preloader.
 #[derive(Debug, Clone, Copy)]
-pub struct Mould {
+pub struct Mold {
     pub index: usize,
     /// What it had answered.
     pub requests: u64,
@@ -188,7 +188,7 @@ impl Generation {
             pipes: 0,
             exit: None,
             gone_at: None,
-            mould: None,
+            mold: None,
             heap: watch::Sender::new(None),
             rehearsal: None,
             keep: None,

@@ -20,14 +20,14 @@ module Paceline
       # Worker control.
       DRAIN = 0x11
       ASK_BACKTRACE = 0x12
-      MOULD = 0x13
+      MOLD = 0x13
       ASK_MEMORY = 0x14
       CHANNEL = 0x51
       OUTPUT = 0x52
       READY = 0x53
       BACKTRACE = 0x54
       WORKER_FAILED = 0x55
-      MOULDED = 0x56
+      PROMOTED = 0x56
       UNSAFE = 0x57
       MEMORY = 0x58
 

@@ -15,13 +15,13 @@ require_relative "worker"
 module Paceline
   module Server
     class Preloader
-      # `app`: an application loaded already (a Rack handler's, or a worker's that becomes a mould); nil: load it as START says.
-      def initialize(control, app: nil, hooks: nil, mould: false)
+      # `app`: an application loaded already (a Rack handler's, or a worker's that becomes a mold); nil: load it as START says.
+      def initialize(control, app: nil, hooks: nil, mold: false)
         @control = control
         @app = app
         @hooks = hooks
-        @mould = mould
-        @adopted = !app.nil? && !mould
+        @mold = mold
+        @adopted = !app.nil? && !mold
         @figures = HeapFigures.new
         @workers = {}
         @lock = Mutex.new
@@ -37,7 +37,7 @@ module Paceline
 
       # The rest of the life of a worker's process: it has come out of another preloader, and goes on after that one.
       # `front`: the front's pid.
-      def run_mould(front)
+      def run_mold(front)
         ignore_signals
         ParentDeath.follow_next(front)
         live
@@ -95,7 +95,7 @@ module Paceline
       def load
         @loader = AppLoader.new(@settings) { |name, edge| @forked || ForkedChild.here? || tell_step(name, edge) }
         watch_front_while do
-          if @mould
+          if @mold
             Tuning.new(@settings).settle(young: true)
           elsif @adopted
             require "stringio"
@@ -105,7 +105,7 @@ module Paceline
             @loader.prepare
             @app = @loader.load if preload?
           end
-          load_hooks unless @mould
+          load_hooks unless @mold
         end
         ForkedChild.leave if ForkedChild.here?
         @control.send(Frames::LOADED, Frames.pairs(@loader.versions.merge("pid" => Process.pid, "heap" => heap)))
@@ -117,7 +117,7 @@ module Paceline
 
       # A process that loads no app has nothing to learn from.
       def heap
-        @app && !@adopted && !@mould ? Tuning.new(@settings).heap : ""
+        @app && !@adopted && !@mold ? Tuning.new(@settings).heap : ""
       end
 
       def preload?
@@ -192,7 +192,7 @@ module Paceline
           worker = Worker.new(Control.new(theirs), index: index, threads: threads, settings: @settings,
                               app: @app, loader: @loader, hooks: @hooks, parent: parent)
           control = worker.run
-          Preloader.new(control, app: worker.app, hooks: @hooks, mould: true).run_mould(@settings["front"].to_i) if control
+          Preloader.new(control, app: worker.app, hooks: @hooks, mold: true).run_mold(@settings["front"].to_i) if control
         end
         theirs.close
         @lock.synchronize { @workers[pid] = true }

@@ -64,7 +64,7 @@ module Paceline
         @draining
       end
 
-      # Returns when it has drained, or with a new control socket when it is to be a mould; otherwise the process ends here.
+      # Returns when it has drained, or with a new control socket when it is to be a mold; otherwise the process ends here.
       def run
         Process.setproctitle("paceline worker #{@index} [#{@settings["site"]}]")
         ParentDeath.follow
@@ -182,7 +182,7 @@ module Paceline
             byte = @wake.read_nonblock(64, exception: false)
             drain if byte.include?("T")
             return if byte.include?("E") && @threads.none?(&:alive?)
-            return if byte.include?("M") && become_mould
+            return if byte.include?("M") && become_mold
           end
           obey if ready[0].include?(@control.io)
         end
@@ -193,7 +193,7 @@ module Paceline
         case type
         when nil then exit!(0)
         when Frames::DRAIN then drain
-        when Frames::MOULD then rest(Integer(Frames.parse_fields(payload).first, 10))
+        when Frames::MOLD then rest(Integer(Frames.parse_fields(payload).first, 10))
         when Frames::ASK_BACKTRACE then tell_backtrace(Frames.parse_fields(payload).first)
         when Frames::ASK_MEMORY then @control.send(Frames::MEMORY, Frames.pairs(@figures.to_h))
         end
@@ -222,7 +222,7 @@ module Paceline
       end
 
       # True when this process can be forked from now: it will serve no more. Otherwise it goes on as before.
-      def become_mould
+      def become_mold
         @resting.join
         return false if @draining
         if (busy = @threads.count(&:alive?)).positive?
@@ -254,7 +254,7 @@ module Paceline
         trap("TERM") {} # it wrote to a pipe that closes now
         @flusher.thread&.kill&.join
         ours, theirs = UNIXSocket.pair
-        @control.send(Frames::MOULDED, fd: theirs)
+        @control.send(Frames::PROMOTED, fd: theirs)
         @channels.clear
         [theirs, @control, @wake, @waker].each(&:close)
         @successor = Control.new(ours)

@@ -104,7 +104,7 @@ module Hostile
     said.call("a backtrace of no thread", F::BACKTRACE, "99\0\0")
     said.call("a failure while it serves", F::WORKER_FAILED, "class\0Hostile\0message\0x\0")
     said.call("a failure of nonsense", F::WORKER_FAILED, "\xff")
-    said.call("molded unasked", F::MOULDED, "", fd: true)
+    said.call("promoted unasked", F::PROMOTED, "", fd: true)
     said.call("unsafe unasked", F::UNSAFE, "x\0")
     said.call("memory of nonsense", F::MEMORY, "slots\0-1\0live\0#{2**70}\0pools\0::::\0")
     said.call("what a preloader says", F::EXITED, "1\0000\0")

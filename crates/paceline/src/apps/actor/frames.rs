@@ -53,7 +53,7 @@ impl Actor {
                 for index in 1..=workers {
                     generation.fork(index, site.threads).await;
                 }
-                let loaded = generation.mould.is_none();
+                let loaded = generation.mold.is_none();
                 if let Some(heap) = heap.filter(|heap| loaded && site.tuning.gc && *heap != self.learned) {
                     heap.keep(&site);
                     self.learned = heap;
@@ -76,7 +76,7 @@ impl Actor {
             kind::EXITED => {
                 let exit = Exit::parse(text(1));
                 let found = generation.workers.iter_mut().find(|(_, worker)| text(0).parse() == Ok(worker.pid));
-                let Some((&id, worker)) = found else { return self.mould_exited(text(0), exit) };
+                let Some((&id, worker)) = found else { return self.mold_exited(text(0), exit) };
                 worker.exit = exit;
                 // The sockets of a process that has ended may still be held open by one that it forked. One that did not become ready
                 // may have said why: that is waited for.
@@ -168,7 +168,7 @@ impl Actor {
                 self.context.incidents.backtrace(&name, id, text(0), text(1));
             }
             kind::MEMORY => drop(worker.heap.send_replace(Some(RubyHeap::parse(&frame.payload)))),
-            kind::MOULDED => self.moulded(number, id, fd).await,
+            kind::PROMOTED => self.promoted(number, id, fd).await,
             kind::UNSAFE => self.unsafe_to_fork(number, id, text(0)).await,
             kind::WORKER_FAILED => {
                 let (step, failure) = failure(&frame.payload);

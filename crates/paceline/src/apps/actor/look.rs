@@ -62,7 +62,7 @@ fn view(role: Role, generation: &Generation, tallies: &[Tally]) -> GenerationVie
         began_at: generation.began_at,
         release: generation.release.clone(),
         versions: generation.report.versions.clone(),
-        reforked: generation.mould.is_some(),
+        reforked: generation.mold.is_some(),
         preloader: generation.pid,
         workers,
     }

@@ -30,7 +30,7 @@ impl Actor {
         let Some(next) = self.next.as_mut().filter(|next| next.number == number) else { return };
         next.step("ready", "done");
         // What was forked from a worker that serves has shown that it does, and is warm.
-        let asks = (!site.ready_paths.is_empty() || site.warm_requests > 0) && next.mould.is_none();
+        let asks = (!site.ready_paths.is_empty() || site.warm_requests > 0) && next.mold.is_none();
         if first || !asks {
             self.switch(number, None).await;
             if first && asks {

@@ -1,4 +1,4 @@
-//! A worker that has answered enough requests becomes the mould of the next ones: the preloader of a new generation, which
+//! A worker that has answered enough requests becomes the mold of the next ones: the preloader of a new generation, which
 //! then becomes ready and takes over as any other. It never judges whether a fork does harm: the worker does.
 
 use std::{
@@ -10,7 +10,7 @@ use super::{leave::kill, Actor};
 use crate::{
     apps::{
         found::StartableApp,
-        generation::{Generation, Mould, Worker},
+        generation::{Generation, Mold, Worker},
         reaper::Exit,
     },
     observe::log::Name,
@@ -26,7 +26,7 @@ use crate::{
 
 /// How often requests are counted.
 pub const INTERVAL: Duration = Duration::from_millis(200);
-/// How long the exit of a mould is waited for, of which its former preloader may know alone.
+/// How long the exit of a mold is waited for, of which its former preloader may know alone.
 pub const EXIT_TOLD: Duration = Duration::from_millis(500);
 /// What the application's hooks and the search for what a fork would break may take, after the last requests.
 const PREPARATION: Duration = Duration::from_secs(30);
@@ -44,9 +44,9 @@ pub enum Refork {
 }
 
 impl Refork {
-    /// Of a generation that begins to serve. One that was forked from a mould is warm already.
+    /// Of a generation that begins to serve. One that was forked from a mold is warm already.
     pub fn after(generation: &Generation) -> Refork {
-        match generation.mould {
+        match generation.mold {
             Some(_) => Refork::Over,
             None => Refork::Awaited,
         }
@@ -54,7 +54,7 @@ impl Refork {
 }
 
 impl Actor {
-    pub(super) fn awaits_mould(&self) -> bool {
+    pub(super) fn awaits_mold(&self) -> bool {
         self.context.site.tuning.refork_after.is_some()
             && matches!(self.refork, Refork::Awaited)
             && self.current.is_some()
@@ -65,7 +65,7 @@ impl Actor {
     }
 
     /// Chooses the worker that has answered most, if that is enough, and has another forked that takes its place.
-    pub(super) async fn look_for_mould(&mut self) {
+    pub(super) async fn look_for_mold(&mut self) {
         let (after, threads) = (self.context.site.tuning.refork_after, self.context.site.threads);
         let Some(current) = &mut self.current else { return };
         let serves = |worker: &Worker| worker.ready && worker.kill_at.is_none() && !worker.faulty && !worker.replaced;
@@ -97,7 +97,7 @@ impl Actor {
         self.refork = Refork::Asked { candidate, requests };
         self.context.queue.leave(candidate);
         worker.kill_at = Some(Instant::now() + patience + PREPARATION);
-        let _ = worker.control.send(&encode(kind::MOULD, |out| fields::put(out, patience.as_secs().to_string()))).await;
+        let _ = worker.control.send(&encode(kind::MOLD, |out| fields::put(out, patience.as_secs().to_string()))).await;
     }
 
     /// Drains the worker that stands in for this one.
@@ -134,14 +134,14 @@ impl Actor {
         self.drain_surplus().await;
     }
 
-    /// Whether this is the worker that prepares itself, and is still wanted as a mould.
+    /// Whether this is the worker that prepares itself, and is still wanted as a mold.
     fn is_asked(&self, number: u64, id: WorkerId) -> bool {
         self.current.as_ref().is_some_and(|current| current.number == number)
             && matches!(self.refork, Refork::Asked { candidate, .. } if candidate == id)
     }
 
     /// The worker has become a preloader, which is told to on a socket of its own.
-    pub(super) async fn moulded(&mut self, number: u64, id: WorkerId, fd: Option<OwnedFd>) {
+    pub(super) async fn promoted(&mut self, number: u64, id: WorkerId, fd: Option<OwnedFd>) {
         let wanted = self.is_asked(number, id) && self.next.is_none() && self.stopping.is_none();
         let requests = match self.refork {
             Refork::Asked { requests, .. } => requests,
@@ -173,7 +173,7 @@ impl Actor {
             Ok((found, mut generation)) => {
                 generation.pid = Some(worker.pid);
                 generation.run_as = run_as;
-                generation.mould = Some(Mould { index: worker.index, requests });
+                generation.mold = Some(Mold { index: worker.index, requests });
                 generation.start(&site, &found).await;
                 self.await_exit(next, worker.pid);
                 self.next = Some(generation);
@@ -186,15 +186,15 @@ impl Actor {
     }
 
     /// A process that is none of its preloader's workers any more has ended while that preloader lived.
-    pub(super) fn mould_exited(&mut self, pid: &str, exit: Option<Exit>) {
+    pub(super) fn mold_exited(&mut self, pid: &str, exit: Option<Exit>) {
         let Some(pid) = pid.parse::<i32>().ok() else { return };
-        let mould = self.generations().find(|generation| generation.mould.is_some() && generation.pid == Some(pid));
-        let (Some(number), Some(exit)) = (mould.map(|mould| mould.number), exit) else { return };
+        let mold = self.generations().find(|generation| generation.mold.is_some() && generation.pid == Some(pid));
+        let (Some(number), Some(exit)) = (mold.map(|mold| mold.number), exit) else { return };
         let happened = super::ActorEvent::Exited(exit);
         let _ = self.events.send(super::Event { generation: number, worker: None, happened });
     }
 
-    /// A worker is gone: if it was to be the mould, or to stand in for it, that is over for this generation.
+    /// A worker is gone: if it was to be the mold, or to stand in for it, that is over for this generation.
     pub(super) fn refork_without(&mut self, id: WorkerId, worker: &Worker) {
         let (Refork::StandIn { candidate, .. } | Refork::Asked { candidate, .. }) = self.refork else { return };
         let stand_in = || {

@@ -48,7 +48,7 @@ impl Actor {
         }
         let pause = self.automatic_pause(Instant::now()).filter(|_| cause.is_automatic());
         if cause == Cause::Always {
-            if self.next.as_ref().is_some_and(|next| next.mould.is_none()) {
+            if self.next.as_ref().is_some_and(|next| next.mold.is_none()) {
                 return self.attempts.join(number);
             }
             if let (Some(_), Some(told)) = (pause, self.told.clone()) {
@@ -57,7 +57,7 @@ impl Actor {
         }
         // The deployment that this belongs to has been heard already, unless its start has failed.
         if cause == (Cause::RestartTxt { with_release: true }) {
-            if self.next.as_ref().is_some_and(|next| next.mould.is_none() && next.phase != Phase::Failing) {
+            if self.next.as_ref().is_some_and(|next| next.mold.is_none() && next.phase != Phase::Failing) {
                 return self.attempts.join(number);
             }
             let leads_to = self.context.site.root.canonicalize().ok();

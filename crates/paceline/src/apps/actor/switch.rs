@@ -17,7 +17,7 @@ impl Actor {
     /// `rehearsal`: how it answered before; None: it was not asked.
     pub(super) async fn switch(&mut self, number: u64, rehearsal: Option<Rehearsal>) {
         let Some(mut generation) = self.next.take_if(|next| next.number == number) else { return };
-        let tried = self.current.is_some() && generation.mould.is_none() && !generation.rollback;
+        let tried = self.current.is_some() && generation.mold.is_none() && !generation.rollback;
         if let Some(plan) = self.plan.take().filter(|_| tried) {
             self.begin_canary(generation, plan, rehearsal);
             if self.once_more.is_some() {
@@ -42,7 +42,7 @@ impl Actor {
         self.measuring.soon();
         self.succession = None;
         self.restraint.generation();
-        let (rollback, reforked) = (generation.rollback, generation.mould.is_some());
+        let (rollback, reforked) = (generation.rollback, generation.mold.is_some());
         let text = format!("{}{}{more}", self.told_ready(&generation), rehearsal.map(shown).unwrap_or_default());
         self.context.log.event(if rollback { Name::RolledBack } else { Name::Ready }, &text);
         // The pool may have grown or shrunk while this generation booted.
@@ -50,7 +50,7 @@ impl Actor {
         for index in generation.fresh().count() + 1..=self.workers {
             generation.fork(index, threads).await;
         }
-        // A mould has loaded nothing anew.
+        // A mold has loaded nothing anew.
         let run_as = generation.run_as.clone();
         let release = (!reforked).then(|| Release { root: generation.release.clone(), run_as });
         let old = self.current.replace(generation);
@@ -67,12 +67,12 @@ impl Actor {
 
     fn told_ready(&self, generation: &Generation) -> String {
         let report = &generation.report;
-        let how = match (generation.mould, generation.rollback) {
-            (Some(mould), _) => format!(
+        let how = match (generation.mold, generation.rollback) {
+            (Some(mold), _) => format!(
                 "reforked from worker {} (pid {}) after {} requests",
-                mould.index,
+                mold.index,
                 generation.pid.unwrap_or_default(),
-                mould.requests
+                mold.requests
             ),
             (None, true) => format!("back on generation {} ({})", generation.number, generation.release.display()),
             (None, false) => "ready".into(),

@@ -38,12 +38,12 @@ pub mod kind {
     pub const READY: u8 = 0x53;
     pub const BACKTRACE: u8 = 0x54;
     pub const WORKER_FAILED: u8 = 0x55;
-    pub const MOULDED: u8 = 0x56;
+    pub const PROMOTED: u8 = 0x56;
     pub const UNSAFE: u8 = 0x57;
     pub const MEMORY: u8 = 0x58;
     pub const DRAIN: u8 = 0x11;
     pub const ASK_BACKTRACE: u8 = 0x12;
-    pub const MOULD: u8 = 0x13;
+    pub const MOLD: u8 = 0x13;
     pub const ASK_MEMORY: u8 = 0x14;
     pub const REQUEST: u8 = 0x21;
     pub const BODY: u8 = 0x22;

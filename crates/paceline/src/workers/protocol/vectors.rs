@@ -109,7 +109,7 @@ fn encoded(vector: &Vector) -> Option<BytesMut> {
         "START" => encode(kind::START, |out| put_all(out, vector)),
         "FORK" => encode(kind::FORK, |out| put_all(out, vector)),
         "RELEASE" => encode(kind::RELEASE, |out| put_all(out, vector)),
-        "MOULD" => encode(kind::MOULD, |out| put_all(out, vector)),
+        "MOLD" => encode(kind::MOLD, |out| put_all(out, vector)),
         "DRAIN" => encode(kind::DRAIN, |_| {}),
         "ASK_MEMORY" => encode(kind::ASK_MEMORY, |_| {}),
         "ASK_BACKTRACE" => encode(kind::ASK_BACKTRACE, |out| put_all(out, vector)),

@@ -3,7 +3,7 @@
 require "helper"
 
 # A worker becomes the preloader of others, or says why not and goes on.
-class MouldTest < Paceline::Test
+class MoldTest < Paceline::Test
   COUNTING = <<~'RUBY'
     $seen = []
     run ->(env) do
@@ -48,12 +48,12 @@ class MouldTest < Paceline::Test
   # As the front does: no more requests, and the frame.
   def ask(worker, leave: [], patience: 30)
     (worker.channels.keys - leave).each { |thread| worker.channels.delete(thread).close }
-    worker.control.send(F::MOULD, F.fields(patience))
+    worker.control.send(F::MOLD, F.fields(patience))
   end
 
-  def mould(front, worker)
+  def mold(front, worker)
     ask(worker)
-    frame = worker.await(F::MOULDED)
+    frame = worker.await(F::PROMOTED)
     front.control.send(F::RELEASE, F.fields(worker.pid))
     control = FakeFront::UnbufferedWire.new(frame.fd)
     control.send(F::START, F.pairs("root" => "/", "kind" => "rack", "site" => "test", "environment" => "test", "refork" => "1",
@@ -73,19 +73,19 @@ class MouldTest < Paceline::Test
     started(threads: 3) do |front, worker|
       get(worker, "/one", thread: 1)
       get(worker, "/two", thread: 3)
-      control = mould(front, worker)
+      control = mold(front, worker)
       assert_equal "#{(one = child(control)).pid} #{worker.pid} /one /two /three ", get(one, "/three")
       assert_equal "#{(two = child(control, index: 2)).pid} #{worker.pid} /one /two /four ", get(two, "/four")
       one.control.send(F::DRAIN)
       assert_equal [one.pid.to_s, "0"], control.await(F::EXITED).fields
       control.close
-      assert_nil two.control.read, "workers die with their mould"
+      assert_nil two.control.read, "workers die with their mold"
     end
   end
 
   def test_it_outlives_its_preloader
     started do |front, worker|
-      control = mould(front, worker)
+      control = mold(front, worker)
       front.control.close
       Process.wait(front.pid)
       one = child(control)
@@ -97,7 +97,7 @@ class MouldTest < Paceline::Test
 
   def test_hooks_in_their_order
     started(hooks: HOOKS) do |front, worker|
-      one = child(mould(front, worker))
+      one = child(mold(front, worker))
       assert_equal "/ before_fork boot:1 thread exit before_refork before_fork boot:1 thread", get(one, "/").split(" ", 3).last
     end
   end
@@ -125,7 +125,7 @@ class MouldTest < Paceline::Test
       end
       started(hooks: HOOKS) do |front, worker|
         get(worker, "/connect", port.to_s)
-        child(mould(front, worker))
+        child(mold(front, worker))
       end
     end
   end
@@ -157,7 +157,7 @@ class MouldTest < Paceline::Test
       File.write(gate, "go")
       assert_match(/ \/wait/, FakeFront.answer(held).body)
       held.close
-      worker.await(F::MOULDED)
+      worker.await(F::PROMOTED)
     end
   end
 
