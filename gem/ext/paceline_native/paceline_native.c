@@ -9,6 +9,8 @@
 __attribute__((visibility("default"))) void Init_paceline_native(void) {
     VALUE paceline = rb_define_module("Paceline");
     VALUE native = rb_define_module_under(paceline, "Native");
+    paceline_init_fork(native);
+    paceline_init_mailbox(native);
     paceline_init_socket(native);
     paceline_init_env(native);
     paceline_init_response(native);

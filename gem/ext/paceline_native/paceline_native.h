@@ -13,6 +13,12 @@
  * socket does not take at once is copied. */
 void paceline_send(int fd, struct iovec *pieces, int count);
 
+/* fork.c: whether this process was marked, and whether it was forked from one that was. */
+int paceline_is_marked(void);
+int paceline_is_forked(void);
+
+void paceline_init_fork(VALUE native);
+void paceline_init_mailbox(VALUE native);
 void paceline_init_socket(VALUE native);
 void paceline_init_env(VALUE native);
 void paceline_init_response(VALUE native);

@@ -1,5 +1,5 @@
 /* Responses as frames. The twins in Ruby are Headers#encode and Response#whole, which also take whatever is unusual here. */
-#include "paceline_native.h"
+#include "mailbox.h"
 #include <string.h>
 
 #define RESPONSE 0x31
@@ -89,9 +89,9 @@ static uint8_t *put_counters(uint8_t *at, VALUE counted) {
     return at + 28;
 }
 
-/* respond(fd, number, status, flags, counted, headers, parts): sends the whole response to request `number`, in one system call if the socket takes it. False when
+/* respond(fd, mailbox, number, status, flags, counted, headers, parts): leaves the whole response to request `number` in the mailbox, or sends it, in one system call if the socket takes it. False when
  * nothing was sent, because there is something for the twin to look at. Raises Errno::*. */
-static VALUE respond(VALUE self, VALUE fd, VALUE number, VALUE status, VALUE flags, VALUE counted, VALUE headers, VALUE parts) {
+static VALUE respond(VALUE self, VALUE fd, VALUE mailbox, VALUE number, VALUE status, VALUE flags, VALUE counted, VALUE headers, VALUE parts) {
     Check_Type(parts, T_ARRAY);
     long size = size_of_body(parts);
     VALUE spans = RSTRUCT_GET(counted, 5);
@@ -129,7 +129,7 @@ static VALUE respond(VALUE self, VALUE fd, VALUE number, VALUE status, VALUE fla
         }
     }
     pieces[0] = (struct iovec){RSTRING_PTR(out), RSTRING_LEN(out)};
-    paceline_send(NUM2INT(fd), pieces, used);
+    if (!paceline_mailbox_put(mailbox, NUM2INT(fd), pieces, used)) paceline_send(NUM2INT(fd), pieces, used);
     RB_GC_GUARD(out);
     RB_GC_GUARD(parts);
     return Qtrue;
@@ -143,5 +143,5 @@ void paceline_init_response(VALUE native) {
     rb_gc_register_address(&header_classes);
     rb_define_module_function(native, "header_pairs", header_pairs, 1);
     rb_define_module_function(native, "header_classes=", set_header_classes, 1);
-    rb_define_module_function(native, "respond", respond, 7);
+    rb_define_module_function(native, "respond", respond, 8);
 }

@@ -256,7 +256,7 @@ module ResponseRules
     channel.send(F::REQUEST, FakeFront.request({ "PATH_INFO" => "/endless" }))
     assert_equal F::HEAD, channel.read.type
     assert_equal F::CHUNK, channel.read.type
-    channel.send(F::CANCEL)
+    channel.cancel
     frame = channel.read until frame&.type == F::ABORT
     assert_equal F::IDLE, channel.read.type
     assert_equal ["raised Paceline::ClientGone", "close"], events
@@ -264,7 +264,7 @@ module ResponseRules
 
   def test_late_cancel_hurts_nobody
     get("/array")
-    channel.send(F::CANCEL)
+    channel.cancel
     assert_equal 200, get("/array").status
   end
 

@@ -39,7 +39,7 @@ class VectorsTest < Paceline::Test
     named = VECTORS.values.map(&:number).uniq.sort
     known = %i[START FORK RELEASE STEP LOADED FAILED FORKED EXITED DRAIN ASK_BACKTRACE MOLD CHANNEL OUTPUT READY BACKTRACE WORKER_FAILED
                PROMOTED UNSAFE ASK_MEMORY MEMORY
-               REQUEST BODY BODY_END CANCEL RESPONSE HEAD CHUNK FILE END_ EARLY_HINTS HIJACK ABORT IDLE ERROR]
+               MAILBOX REQUEST BODY BODY_END CANCEL WAKE NOTICE RESPONSE HEAD CHUNK FILE END_ EARLY_HINTS HIJACK ABORT IDLE ERROR]
     assert_equal known.map { |name| F.const_get(name) }.sort, named
   end
 
@@ -65,6 +65,7 @@ class VectorsTest < Paceline::Test
     when "HEAD" then F.head(vector.request, vector.status, vector.flags, F.fields(*vector.all("pair")))
     when "END", "ABORT" then F.ending(vector.number, vector.request, vector.flags, vector.counters)
     when "ERROR" then F.error(vector.request, vector.flags, vector.counters, F.fields(*vector.all("pair")))
+    when "CANCEL" then F.frame(vector.number, [vector.request].pack("Q>"))
     when "BODY_END" then F.frame(vector.number, vector.flags.chr)
     when "BODY" then F.frame(vector.number, vector.one("body"))
     when "CHUNK" then F.chunk_head(vector.request, vector.one("body").bytesize) + vector.one("body")
@@ -81,6 +82,8 @@ class VectorsTest < Paceline::Test
       assert_equal vector.request, F.request_number(vector.frame)
       assert_equal vector.all("pair").each_slice(2).to_h, env
       vector.one("body").nil? ? assert_nil(inline) : assert_equal(vector.one("body"), inline)
+    elsif vector.type == "CANCEL"
+      assert_equal vector.request, F.cancelled_number(vector.frame)
     elsif vector.all("field").any?
       assert_equal vector.all("field"), F.parse_fields(vector.payload)
     elsif %w[START LOADED FAILED WORKER_FAILED EARLY_HINTS MEMORY].include?(vector.type)

@@ -6,6 +6,7 @@ require "socket"
 require "timeout"
 require "rbconfig"
 require "paceline/server/frames"
+require_relative "fake_mailbox"
 
 class FakeFront
   F = Paceline::Server::Frames
@@ -25,7 +26,8 @@ class FakeFront
 
   # A socket that frames are read from and written to.
   class Wire
-    WITH_FD = [F::FORKED, F::CHANNEL, F::OUTPUT, F::PROMOTED].freeze
+    WITH_FD = [F::FORKED, F::CHANNEL, F::OUTPUT, F::PROMOTED, F::MAILBOX].freeze
+    PLAIN = [F::OUTPUT, F::MAILBOX].freeze
 
     # `number`: of the last request that was sent here.
     attr_reader :io, :number
@@ -37,6 +39,11 @@ class FakeFront
     def send(type, payload = "")
       @number = payload.unpack1("Q>") if type == F::REQUEST
       @io.write(F.frame(type, payload))
+    end
+
+    # The client of the last request has left.
+    def cancel
+      send(F::CANCEL, [@number].pack("Q>"))
     end
 
     def read
@@ -63,7 +70,7 @@ class FakeFront
     private
 
     def receive_fd(type)
-      @io.recv_io(type == F::OUTPUT ? IO : UNIXSocket)
+      @io.recv_io(PLAIN.include?(type) ? IO : UNIXSocket)
     end
   end
 
@@ -93,13 +100,14 @@ class FakeFront
   end
 
   class Worker
-    attr_reader :control, :pid, :channels, :outputs, :index
+    attr_reader :control, :pid, :channels, :mailboxes, :outputs, :index
 
     def initialize(index, pid, socket)
       @index = index
       @pid = pid
       @control = UnbufferedWire.new(socket)
       @channels = {}
+      @mailboxes = {}
       @outputs = {}
     end
 
@@ -109,6 +117,7 @@ class FakeFront
         frame = @control.read or raise "worker control ended before a frame of type #{type}"
         case frame.type
         when F::CHANNEL then @channels[frame.fields[0].to_i] = UnbufferedWire.new(frame.fd)
+        when F::MAILBOX then @mailboxes[frame.fields[0].to_i] = FakeMailbox.new(frame.fd)
         when F::OUTPUT then @outputs[frame.fields[0]] = frame.fd
         end
         return frame if frame.type == type
@@ -119,6 +128,7 @@ class FakeFront
       @control.close
       @channels.each_value(&:close)
       @outputs.each_value(&:close)
+      @mailboxes.each_value(&:close)
     end
   end
 

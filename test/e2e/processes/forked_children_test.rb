@@ -102,9 +102,29 @@ class ForkedChildrenTest < Minitest::Test
     eventually("the children to have ended") { server.descendants(worker.first).all? { |pid| server.title(pid).empty? } }
   end
 
-  # The lock behind the lock: what comes from nobody knows where is never shown to anybody.
-  def test_an_answer_with_a_wrong_number_is_a_502_and_its_worker_is_replaced
+  # A request that came by the mailbox is answered there: what lies on the socket besides is nobody's answer, and the worker is given up for it.
+  def test_a_frame_from_nobody_on_the_socket_is_never_an_answer
     server = serve(app("config.ru" => <<~RUBY), "-w", "1", "-t", "1")
+      F = Paceline::Server::Frames
+      run(lambda do |env|
+        channel = Thread.current[:paceline_channel]
+        forged = F.response_head(channel.request - 1, 200, 0, F::Counters.new(0, 0, 0, 0, 0, ""), "", 6) + "forged"
+        channel.io.write(forged) if env["PATH_INFO"] == "/earlier"
+        [200, {}, [Process.pid.to_s]]
+      end)
+    RUBY
+    first = server.get("/").body
+
+    answers = [server.get("/earlier").body]
+    eventually("another worker to answer") { (answers << server.get("/").body).last.match?(/\A\d+\z/) && answers.last != first }
+    refute(answers.any? { |body| body.include?("forged") })
+    server.wait_for(/its channel is broken: a frame for request \d+ in the answer to request \d+; replacing the worker$/)
+  end
+
+  # The lock behind the lock: what comes from nobody knows where is never shown to anybody.
+  # Where all goes by the sockets; a child has no mailbox.
+  def test_an_answer_with_a_wrong_number_is_a_502_and_its_worker_is_replaced
+    server = serve(app("config.ru" => <<~RUBY), "-w", "1", "-t", "1", env: { "PACELINE_NATIVE" => "0" })
       F = Paceline::Server::Frames
       def forged(number) = F.response_head(number, 200, 0, F::Counters.new(0, 0, 0, 0, 0, ""), "", 6) + "forged"
       run(lambda do |env|

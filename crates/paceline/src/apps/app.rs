@@ -27,7 +27,7 @@ use crate::{
     workers::dispatch::{
         expectations::label,
         origin::{Limits, Origin, Unavailable},
-        queue::{Again, Lease, Queue, Refused, WorkerId},
+        queue::{Again, Lease, Offer, Queue, Refused, WorkerId},
         suspects::Suspects,
     },
 };
@@ -220,7 +220,12 @@ impl Origin for App {
     /// A worker thread for a request of this method and path: at once if one is idle for it, else in its turn. An app that is not up is started; one
     /// that failed to start is tried again, so that a reload in the browser is all it takes after mending it. `again`: of a request
     /// whose worker has died.
-    async fn lease(&self, request: (&str, &str), again: Option<Again>) -> Result<Lease, Unavailable> {
+    async fn lease(
+        &self,
+        request: (&str, &str),
+        again: Option<Again>,
+        offer: Option<Offer>,
+    ) -> Result<Lease, Unavailable> {
         let mut state = self.state.clone();
         let mut patience = self.site.queue_timeout;
         let now = state.borrow_and_update().clone();
@@ -240,7 +245,7 @@ impl Origin for App {
         }
         tokio::select! {
             biased;
-            lease = self.queue.checkout(request, patience, again) => lease.map_err(Unavailable::Refused),
+            lease = self.queue.checkout(request, patience, again, offer) => lease.map_err(Unavailable::Refused),
             failed = state.wait_for(|state| matches!(state, State::Failed { .. } | State::Stopped)) => match failed.as_deref() {
                 Ok(State::Failed { report, .. }) => Err(Unavailable::Failed(report.clone())),
                 _ => Err(Unavailable::Refused(Refused::TooOld)),

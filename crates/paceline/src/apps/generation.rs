@@ -53,6 +53,8 @@ pub struct Worker {
     pub kill_at: Option<Instant>,
     /// Channels that came before the worker was ready.
     pub early: Vec<Channel>,
+    /// The memory that came for the channel of this thread, which comes next.
+    pub mailbox: Option<(usize, OwnedFd)>,
     /// Exit as the preloader reported it.
     pub exit: Option<Exit>,
     /// Its control socket is closed: the process is gone.
@@ -357,6 +359,7 @@ impl Generation {
             outputs: 0,
             kill_at: Some(Instant::now() + site.start_timeout),
             early: Vec::new(),
+            mailbox: None,
             exit: None,
             gone: false,
             gone_at: None,

@@ -86,7 +86,7 @@ impl ConnectionSlots {
 fn reserve(config: &Config) -> usize {
     let of_sites = config.sites.iter().map(|site| match site.upstream {
         Some(_) => KEPT_CONNECTIONS * config.front_threads,
-        None => 2 * (4 + site.workers * (site.threads + 4)),
+        None => 2 * (4 + site.workers * (2 * site.threads + 4)),
     });
     OWN + 4 * config.front_threads + of_sites.sum::<usize>()
 }

@@ -30,6 +30,7 @@ module Paceline
 
       attr_reader :worker, :number, :io
 
+
       # The number of the request in hand, which each frame of its answer repeats.
       attr_reader :request
 
@@ -38,14 +39,14 @@ module Paceline
         @worker.patience
       end
 
-      def initialize(worker, number, io)
+      def initialize(worker, number, io, mailbox = nil)
         @worker = worker
         @number = number
         @busy = false
         @surrendered = @cancelled = false
         @request = 0
         @input = nil
-        attach(io)
+        attach(io, mailbox)
         @request_env = RequestEnv.new(self, worker.rack3)
         @response = Response.new(self)
       end
@@ -54,11 +55,11 @@ module Paceline
       def run
         @ended = false
         run_hooks(:before_thread_start)
-        while (type = next_frame)
+        while (type = next_request)
           serve if type == Frames::REQUEST
           @busy = false
           break if @worker.draining?
-          @worker.rested(self) if @buffer.empty?
+          @worker.rested(self)
         end
         @ended = true
         run_hooks(:before_thread_exit)
@@ -68,6 +69,7 @@ module Paceline
         @ended = true # the front closed the channel; its control socket tells the rest
       ensure
         @io.close unless @io.closed?
+        @mailbox&.close
       end
 
       def busy?
@@ -92,7 +94,26 @@ module Paceline
         @cancelled = true
         @buffer = EMPTY
         @fd = -1
+        @mailbox&.close
         @io.close
+      end
+
+      # Whether no request lies here; the front wakes the thread from now on.
+      def resting?
+        @buffer.empty? && (@mailbox.nil? || @mailbox.sleep(fd))
+      end
+
+      # The next frame between two requests: one of the mailbox, or of the socket, where the thread sleeps.
+      def next_request
+        @posted = false
+        return next_frame if @mailbox.nil? || !@buffer.empty?
+        frame = @mailbox.take
+        return next_frame if frame.nil? && @mailbox.sleep(fd)
+        frame ||= @mailbox.take
+        return Frames::WAKE if frame.nil? # it was taken back meanwhile
+        @busy = @posted = true
+        @frame = frame
+        Frames::REQUEST
       end
 
       # Reads one whole frame and answers its type; nil at the end of the channel. The frame stays until the next.
@@ -128,6 +149,7 @@ module Paceline
       # All of it. Raises Errno::*. What another thread raises here (Timeout) never comes after half a frame: nobody would know where the next
       # one begins.
       def write(bytes)
+        @written = true
         return Native.send_all(fd, bytes) if Native
         not_forked
         Thread.handle_interrupt(UNINTERRUPTED) do
@@ -137,9 +159,26 @@ module Paceline
         end
       end
 
+      # Where frames of this answer may be left: in the mailbox, if the request came through it. Nil: by the socket, as all frames after one
+      # that went there.
+      def mailbox
+        @mailbox if @posted && !@written
+      end
+
+      # A whole answer, or what follows one: in the mailbox, if it has room.
+      def leave(frame)
+        mailbox&.put(fd, frame) || write(frame)
+      end
+
+      # The same, whose bytes lie in two pieces.
+      def leave_both(head, body)
+        mailbox&.put(fd, head, body) || write_both(head, body)
+      end
+
       # Two pieces in one system call.
       def write_both(head, body)
         not_forked
+        @written = true
         Thread.handle_interrupt(UNINTERRUPTED) { @io.write(head, body) }
       end
 
@@ -157,7 +196,8 @@ module Paceline
       # Gives the socket away to the app; this thread goes on with a new one.
       def surrender
         given = @io
-        attach(@worker.open_channel(@number))
+        @mailbox&.close
+        attach(*@worker.open_channel(@number))
         @surrendered = true
         given
       end
@@ -202,7 +242,8 @@ module Paceline
       end
 
       # A blocking socket: one system call for each read, none to ask first.
-      def attach(io)
+      def attach(io, mailbox)
+        @mailbox = mailbox
         @buffer = EMPTY
         @frame = EMPTY
         @io = io
@@ -217,7 +258,7 @@ module Paceline
       end
 
       def serve
-        @surrendered = @cancelled = false
+        @surrendered = @cancelled = @written = false
         @serving = true
         @request = Frames.request_number(@frame)
         env = @request_env.build(@frame)
@@ -234,7 +275,8 @@ module Paceline
         case (type = next_frame)
         when Frames::BODY then @input&.push(payload)
         when Frames::BODY_END then @input&.end_of_body(payload != WHOLE)
-        when Frames::CANCEL then @cancelled = true
+        when Frames::CANCEL then @cancelled = true if Frames.cancelled_number(@frame) == @request # it may come too late, and mean an earlier one
+        when Frames::WAKE then nil
         when nil
           @cancelled = true
           @input&.end_of_body(true)

@@ -2,6 +2,8 @@
 
 # What becomes of a process that the application forks from a worker or a preloader: it has a life of its own, and takes no part in the
 # conversation with the front. It closes what leads there, writes nothing to it, and ends when the application's code returns.
+require_relative "../native"
+
 module Paceline
   module Server
     module ForkedChild
@@ -26,6 +28,7 @@ module Paceline
         def guard(owner)
           @owner = owner
           @pid = Process.pid
+          @marked = Native && Native.mark_process
         end
 
         # For a fork whose child is to talk to the front as well, once it has called `guard` itself.
@@ -39,6 +42,7 @@ module Paceline
         # Whether the application has forked this process. Asks the kernel: a C library may have forked without a word to Ruby, which remembers its
         # own number from 3.3 on, and its parent's never.
         def here?
+          return Native.forked? if @marked
           !@pid.nil? && (Process.pid != @pid || (REMEMBERS_PID && Process.ppid == @pid))
         end
 

@@ -30,12 +30,14 @@ module Paceline
       PROMOTED = 0x56
       UNSAFE = 0x57
       MEMORY = 0x58
+      MAILBOX = 0x59
 
       # Channel, front to worker.
       REQUEST = 0x21
       BODY = 0x22
       BODY_END = 0x23
       CANCEL = 0x24
+      WAKE = 0x25
 
       # Channel, worker to front.
       RESPONSE = 0x31
@@ -48,6 +50,7 @@ module Paceline
       ABORT = 0x38
       IDLE = 0x39
       ERROR = 0x3A
+      NOTICE = 0x3B
 
       # Flags of REQUEST.
       INLINE = 1
@@ -130,6 +133,11 @@ module Paceline
       # The number of the request in a whole REQUEST frame.
       def request_number(frame)
         frame.unpack1("@5Q>") || raise(ProtocolError, "REQUEST of #{frame.bytesize} bytes")
+      end
+
+      # The number of the request that a whole CANCEL frame means.
+      def cancelled_number(frame)
+        frame.unpack1("@5Q>")
       end
 
       # As parse_pairs, and faster: for each request.

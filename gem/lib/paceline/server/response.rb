@@ -92,7 +92,7 @@ module Paceline
       def respond_at_once
         parts = bodiless? ? NO_PARTS : @body
         counted = @cost.stop(parts.size)
-        @begun = Native.respond(@channel.fd, number, @status, busy, counted, @app_headers, parts)
+        @begun = Native.respond(@channel.fd, @channel.mailbox, number, @status, busy, counted, @app_headers, parts)
       end
 
       def bodiless?
@@ -136,11 +136,11 @@ module Paceline
         @begun = true
         head = Frames.response_head(number, @status, busy, @cost.stop(chunks), headers, size)
         if size.zero?
-          @channel.write(head)
+          @channel.leave(head)
         elsif size < SMALL && body.ascii_only?
-          @channel.write(head << body)
+          @channel.leave(head << body)
         else
-          @channel.write_both(head, body)
+          @channel.leave_both(head, body)
         end
       end
 
@@ -238,7 +238,7 @@ module Paceline
         failure = Failure.new(error, step: "request", root: @channel.worker.root).to_h
         pairs = Frames.pairs(failure.slice("class", "message", "file", "line", "backtrace"))
         @begun = true
-        @channel.write(Frames.error(number, busy, @cost.stop(@gatherer ? @gatherer.count : 0), pairs))
+        @channel.leave(Frames.error(number, busy, @cost.stop(@gatherer ? @gatherer.count : 0), pairs))
       rescue SystemCallError, IOError
         nil # the front is gone
       end
@@ -259,7 +259,7 @@ module Paceline
           guard { callback.call(@env, @status, @app_headers, @error) }
         end
         callbacks("rack.after_reply").each { |callback| guard { callback.call } }
-        @channel.write(Frames.answer(Frames::IDLE, number)) if @flagged
+        @channel.leave(Frames.answer(Frames::IDLE, number)) if @flagged
       ensure
         @body = @env = @app_headers = @error = @gatherer = nil
       end

@@ -97,15 +97,17 @@ module Paceline
 
       # A thread has answered and is about to wait for its next request.
       def rested(channel)
-        @collector&.run(channel.io) { @threads.none? { |thread| thread[:paceline_channel]&.busy? } }
+        return unless @collector && channel.resting?
+        @collector.run(channel.io) { @threads.none? { |thread| thread[:paceline_channel]&.busy? } }
       end
 
       # Gives thread `number` a fresh channel; the front gets the other end.
       def open_channel(number)
         ours, theirs = UNIXSocket.pair
+        mailbox = open_mailbox(number)
         @control.send(Frames::CHANNEL, Frames.fields(number), fd: theirs)
         theirs.close
-        ours
+        [ours, mailbox]
       end
 
       # A frame from the front that makes no sense: nothing that follows can be trusted.
@@ -115,6 +117,16 @@ module Paceline
       end
 
       private
+
+      # What the front maps as well; nil where there is no native part, or no memory of that kind.
+      def open_mailbox(number)
+        mailbox = Native::Mailbox.open if Native # nil in a process that could not tell its children
+        return unless mailbox
+        memory = IO.for_fd(mailbox.fileno, autoclose: false)
+        @control.send(Frames::MAILBOX, Frames.fields(number), fd: memory)
+        mailbox.sent
+        mailbox
+      end
 
       def set_traps
         IGNORED.each { |name| trap(name) {} } # "IGNORE" would pass to the app's children
@@ -162,7 +174,7 @@ module Paceline
 
       # A thread that the app kills is replaced; the front sees its channel end and a new one come.
       def start_thread(number)
-        channel = Channel.new(self, number, open_channel(number))
+        channel = Channel.new(self, number, *open_channel(number))
         @channels[number - 1] = channel
         thread = Thread.new do
           channel.run

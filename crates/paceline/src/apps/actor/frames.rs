@@ -109,12 +109,18 @@ impl Actor {
         let texts = fields::texts(&frame.payload);
         let text = |index: usize| texts.get(index).map_or("", String::as_str);
         match frame.kind {
+            kind::MAILBOX => worker.mailbox = fd.map(|fd| (text(0).parse().unwrap_or(0), fd)),
             kind::CHANNEL => {
                 let thread = text(0).parse().unwrap_or(0);
                 if !(1..=threads).contains(&thread) {
                     return;
                 }
-                let Some(Ok(channel)) = fd.map(|fd| Channel::new(fd, thread)) else { return };
+                let memory = worker.mailbox.take().filter(|(of, _)| *of == thread);
+                let opened = fd.map(|fd| match memory {
+                    Some((_, memory)) => Channel::new(fd, thread)?.with_mailbox(&memory),
+                    None => Channel::new(fd, thread),
+                });
+                let Some(Ok(channel)) = opened else { return };
                 if let Some(rehearsal) = rehearsal {
                     rehearsal.add(id, channel);
                 } else if worker.ready && phase != Phase::Forking {

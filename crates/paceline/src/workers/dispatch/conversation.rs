@@ -2,40 +2,33 @@
 //! It runs within the request's own task until that leaves it, then in one of its own, so that a client that leaves never
 //! leaves a channel half read. It never touches the client.
 
-use std::{
-    future::Future,
-    io,
-    path::Path,
-    pin::Pin,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{future::Future, io, path::Path, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::{BufMut, Bytes};
 use http::{Method, StatusCode, Uri};
 use http_body_util::Limited;
 use tokio::{
-    net::UnixStream,
     runtime::Handle,
     time::{sleep_until, Instant},
 };
 
+mod message;
+
+pub use message::{Answer, Request};
+
 use super::{
-    queue::{Complaint, Lease},
+    queue::{Complaint, Lease, Offer},
     request_body::{next_piece, Piece},
 };
 use crate::{
-    content::{spool::NamedSpool, static_files},
+    content::static_files,
     observe::in_flight::{Held, Listed},
-    request::{
-        exchange::{Counters, Hints},
-        incoming::Arriving,
-    },
+    request::incoming::Arriving,
     support::{buffer_memory::BODIES, stall::hear_out},
     workers::{
         protocol::{
             channel::{Misdirected, Progress},
-            frame::{encode, kind, AppError, FromWorker, HeadKind, HeaderPairs, RequestNumber},
+            frame::{encode, kind, AppError, FromWorker, HeadKind, HeaderPairs},
         },
         rack::response::{header_map, AnswerBody},
         response_buffer::{buffer, Writer},
@@ -43,73 +36,35 @@ use crate::{
 };
 use unix_user::Acting;
 
+/// How often a thread's mailbox is looked into that others follow in: it may be at the next request before it has told of this answer.
+const LOOK: Duration = Duration::from_millis(1);
+/// After so many the request is longer than was expected, and those behind it are given to other threads.
+const LOOKS: u32 = 10;
+
 /// Bytes up to which a whole response is left out of the account.
 const SMALL: usize = 16 << 10;
 
-/// What a worker is asked, and how patiently.
-pub struct Request {
-    /// Each frame of the answer repeats it.
-    pub number: RequestNumber,
-    /// The encoded REQUEST frame, with that number.
-    pub frame: Bytes,
-    /// A body that is passed on as it comes (REQUEST flag STREAMED).
-    pub body: Option<Limited<Arriving>>,
-    /// A spooled body's file: unlinked when the conversation is over.
-    pub spooled: Option<Arc<NamedSpool>>,
-    pub method: Method,
-    pub uri: Uri,
-    pub soft_timeout: Option<Duration>,
-    pub hard_timeout: Option<Duration>,
-    /// Bytes of the response held in memory and in a file for a slow client.
-    pub memory: usize,
-    pub spool: u64,
-    /// Where 103 responses go.
-    pub hints: Option<Hints>,
-    /// Set when the worker has reported.
-    pub counters: Arc<OnceLock<Counters>>,
-    /// Where others see that a worker thread has it.
-    pub live: Listed,
-}
-
-impl Request {
-    /// "GET /path", for the log.
-    fn label(&self) -> String {
-        format!("{} {}", self.method, self.uri.path())
-    }
-}
-
-/// The worker's answer, as far as it decides what the client gets.
-pub enum Answer {
-    Response {
-        status: u16,
-        headers: HeaderPairs,
-        body: AnswerBody,
-    },
-    /// The app raised before it had a response.
-    Raised(AppError),
-    /// The channel is now the client's byte stream. `head` is None for a full hijack.
-    Hijacked {
-        head: Option<(u16, HeaderPairs)>,
-        stream: UnixStream,
-        received: Bytes,
-    },
-    /// The worker went away without an answer.
-    Died,
-    /// What came is the answer to another request; the worker is being replaced.
-    Misdirected,
-    /// The worker had closed its end before a byte of the request was sent: it was draining, and knows nothing of it.
-    Untaken,
-    /// The worker went away before it had read the whole request: the app knows nothing of it, whatever its method.
-    Unread,
-    /// The hard time-out passed; the worker is being replaced.
-    TimedOut,
-}
-
-impl Answer {
-    /// The app has said something: it lives.
-    pub fn is_the_apps(&self) -> bool {
-        matches!(self, Answer::Response { .. } | Answer::Raised(_) | Answer::Hijacked { .. })
-    }
+/// Brings a request to its end that nobody waits for any more, and that a thread has claimed.
+pub async fn abandon(lease: Lease, offer: Offer) {
+    let request = Request {
+        number: offer.number,
+        frame: offer.frame,
+        body: None,
+        spooled: None,
+        method: Method::GET,
+        uri: Uri::default(),
+        soft_timeout: None,
+        hard_timeout: None,
+        memory: 0,
+        spool: 0,
+        hints: None,
+        counters: Arc::default(),
+        live: Listed::default(),
+    };
+    let Ok(mut conversation) = Conversation::begin(lease, request) else { return };
+    conversation.cancel();
+    let first = conversation.first_frame().await;
+    drop(conversation.outcome(first));
 }
 
 /// Talks to the worker until the answer is known. What is left to do after that (the rest of a body, a thread that is still
@@ -189,16 +144,22 @@ enum Outcome {
 }
 
 impl Conversation {
-    /// On the heap, since it changes hands. None: the channel is of no use.
-    pub fn begin(mut lease: Lease, mut request: Request) -> Option<Box<Conversation>> {
-        lease.channel().attach().ok()?;
-        lease.channel().request(request.number, request.frame.clone());
+    /// On the heap, since it changes hands. Err: the channel is of no use.
+    pub fn begin(mut lease: Lease, mut request: Request) -> Result<Box<Conversation>, Answer> {
+        if lease.channel().attach().is_err() {
+            let claimed = lease.posted.is_some_and(|posted| !lease.channel().revoke(posted));
+            return Err(if claimed { Answer::Died } else { Answer::Unread });
+        }
+        match lease.posted {
+            Some(_) => lease.channel().await_answer(request.number),
+            None => lease.channel().request(request.number, request.frame.clone()),
+        }
         let started = Instant::now();
         let soft = request.soft_timeout.map(|after| started + after);
         let hard = request.hard_timeout.map(|after| started + after);
         let body = request.body.take();
         let held = request.live.hold(lease.worker, lease.channel().thread);
-        Some(Box::new(Conversation {
+        Ok(Box::new(Conversation {
             lease,
             request,
             body,
@@ -214,15 +175,24 @@ impl Conversation {
     /// The frame that decides the answer; Err: the answer when there is none. Cancel-safe.
     async fn first_frame(&mut self) -> Result<FromWorker, Answer> {
         let far = self.started + Duration::from_secs(365 * 86_400);
-        let next = |soft: Option<Instant>, hard: Option<Instant>| soft.into_iter().chain(hard).min().unwrap_or(far);
-        let mut timer = std::pin::pin!(sleep_until(next(self.soft, self.hard)));
+        let next = |look: Option<Instant>, soft: Option<Instant>, hard: Option<Instant>| {
+            look.into_iter().chain(soft).chain(hard).min().unwrap_or(far)
+        };
+        let mut looks = 0;
+        let mut look = self.lease.piped.then(|| self.started + LOOK);
+        let mut timer = std::pin::pin!(sleep_until(next(look, self.soft, self.hard)));
         loop {
             let frame = tokio::select! {
                 biased;
                 frame = self.next() => frame,
                 () = timer.as_mut() => {
+                    looks += 1;
+                    if looks == LOOKS {
+                        self.lease.release_followers();
+                    }
+                    look = self.lease.piped.then(|| Instant::now() + LOOK);
                     self.overdue()?;
-                    timer.as_mut().reset(next(self.soft, self.hard));
+                    timer.as_mut().reset(next(look, self.soft, self.hard));
                     continue;
                 }
             };
@@ -247,12 +217,15 @@ impl Conversation {
     /// How far a request got that has no answer. (One that streams is never asked again.)
     fn unanswered(&mut self, error: &io::Error) -> Answer {
         let unsent = self.lease.channel().unsent();
-        match error.kind() {
+        match (error.kind(), self.lease.posted) {
             _ if is_misdirected(error) => Answer::Misdirected,
+            // It was draining, or has died: the request was never claimed.
+            (_, Some(posted)) if self.lease.channel().revoke(posted) => Answer::Untaken,
+            (_, Some(_)) => Answer::Died,
             _ if unsent == self.request.frame.len() => Answer::Untaken,
             // A Unix socket says so when the other end was closed with bytes in it that nobody had read (unix(7)). A worker
             // reads a request's frame to its end before the app sees any of it.
-            io::ErrorKind::ConnectionReset => Answer::Unread,
+            (io::ErrorKind::ConnectionReset, _) => Answer::Unread,
             _ if unsent > 0 => Answer::Unread,
             _ => Answer::Died,
         }
@@ -280,7 +253,11 @@ impl Conversation {
     }
 
     /// What the first frame means.
-    fn outcome(self: Box<Self>, first: Result<FromWorker, Answer>) -> Outcome {
+    fn outcome(mut self: Box<Self>, first: Result<FromWorker, Answer>) -> Outcome {
+        if matches!(first, Ok(FromWorker::Head { .. } | FromWorker::Hijack)) {
+            // Nobody knows how long it takes.
+            self.lease.release_followers();
+        }
         let counters = self.request.counters.clone();
         let (memory, spool) = (self.request.memory, self.request.spool);
         Outcome::Known(match first {
@@ -349,7 +326,8 @@ impl Conversation {
         if !self.cancelled {
             self.cancelled = true;
             self.end_body();
-            self.lease.channel().queue(encode(kind::CANCEL, |_| {}).freeze());
+            let number = self.request.number;
+            self.lease.channel().queue(encode(kind::CANCEL, |out| out.put_u64(number)).freeze());
         }
     }
 
@@ -443,7 +421,9 @@ impl Conversation {
     /// The response is complete: when the thread is idle too, the next request may have it.
     fn finish(mut self: Box<Self>, busy: bool) {
         self.end_body();
-        self.lease.allocated = self.request.counters.get().map_or(0, |counted| counted.allocated);
+        let counted = self.request.counters.get();
+        self.lease.allocated = counted.map_or(0, |counted| counted.allocated);
+        self.lease.app_time = counted.map(|counted| counted.app_finished.saturating_sub(counted.app_started));
         if busy || !self.lease.channel().drained() {
             tokio::spawn(self.end(busy));
         } else {
@@ -453,7 +433,7 @@ impl Conversation {
 
     async fn end(mut self: Box<Self>, busy: bool) {
         if busy {
-            match self.next().await {
+            match self.idle().await {
                 Ok(FromWorker::Idle) => {}
                 Ok(_) => return,
                 Err(error) => return self.broken(&error),
@@ -465,6 +445,20 @@ impl Conversation {
             }
         }
         self.lease.give_back();
+    }
+
+    /// The frame after an answer, when what follows it is done.
+    async fn idle(&mut self) -> io::Result<FromWorker> {
+        for _ in 0..LOOKS {
+            if !self.lease.piped {
+                break;
+            }
+            if let Ok(frame) = tokio::time::timeout(LOOK, self.next()).await {
+                return frame;
+            }
+        }
+        self.lease.release_followers();
+        self.next().await
     }
 
     fn died(&mut self, error: &io::Error) -> Answer {

@@ -30,6 +30,8 @@ pub type Route = u64;
 pub struct ExpectedTime {
     /// The time for which it will hold a thread.
     pub time: Micros,
+    /// What those before it took, whatever runs now.
+    pub mean: Micros,
     /// It takes many times as long as most: others must not be kept waiting by such as it.
     pub long: bool,
 }
@@ -85,13 +87,13 @@ impl Expectations {
     /// Of a route that nobody asked for yet: what is usual here.
     pub fn expected(&mut self, route: Route, now: Micros) -> ExpectedTime {
         let usual = self.usual as Micros;
-        let time = match self.find(route) {
+        let (time, mean) = match self.find(route) {
             // One that has been running for long says more than those that have ended.
-            Some(learned) if learned.running > 0 => learned.mean.max(now.saturating_sub(learned.since)),
-            Some(learned) => learned.mean,
-            None => usual,
+            Some(learned) if learned.running > 0 => (learned.mean.max(now.saturating_sub(learned.since)), learned.mean),
+            Some(learned) => (learned.mean, learned.mean),
+            None => (usual, usual),
         };
-        ExpectedTime { time, long: time >= LONG.max(TIMES_USUAL * usual) }
+        ExpectedTime { time, mean, long: time >= LONG.max(TIMES_USUAL * usual) }
     }
 
     /// A request of `route` has been handed over.
@@ -235,7 +237,10 @@ mod tests {
         serve(&mut expectations, page, 100, 2_000);
         expectations.begin(stream, 1_000);
         assert!(!expectations.expected(stream, 10_000).long);
-        assert_eq!(expectations.expected(stream, 5_001_000), ExpectedTime { time: 5_000_000, long: true });
+        assert_eq!(
+            expectations.expected(stream, 5_001_000),
+            ExpectedTime { time: 5_000_000, mean: 5_000_000, long: true }
+        );
         expectations.end(stream, None, 5_001_000);
         assert!(!expectations.expected(stream, 5_001_000).long, "what was given up teaches nothing");
     }

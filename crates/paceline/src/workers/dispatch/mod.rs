@@ -16,7 +16,7 @@ use self::{
     comparison::End,
     conversation::{converse, Answer, Conversation, Request},
     origin::{Limits, Origin, Unavailable},
-    queue::{Again, WorkerId},
+    queue::{Again, Offer, WorkerId},
 };
 use crate::{
     apps::incidents::InHand,
@@ -114,11 +114,15 @@ pub async fn run(
     let streamed_once = streamed.is_some();
     let mut streamed = streamed;
     let mut again = None;
+    let whole = streamed.is_none() && spooled.is_none();
+    let mut offer = if whole { Offer::new(facts.number, &frame) } else { None };
     exchange.timeline.queued = clock::now();
     exchange.live.step(Step::Queued, exchange.timeline.queued);
     loop {
-        let mut lease =
-            app.lease((head.method.as_str(), head.uri.path()), again).await.map_err(Failure::Unavailable)?;
+        let mut lease = app
+            .lease((head.method.as_str(), head.uri.path()), again, offer.take())
+            .await
+            .map_err(Failure::Unavailable)?;
         again = Some(Again { worker: lease.worker, alone: deaths > 0 });
         if let (Some(file), Some(account)) = (&spooled, lease.run_as.account()) {
             if let Err(error) = file.give_to(account.uid) {
@@ -146,8 +150,8 @@ pub async fn run(
             live: exchange.live.clone(),
         };
         let answer = match Conversation::begin(lease, request) {
-            Some(conversation) => converse(conversation).await,
-            None => Answer::Unread,
+            Ok(conversation) => converse(conversation).await,
+            Err(answer) => answer,
         };
         if let Some(noted) = noted {
             noted.note(ended(&answer, exchange.timeline.handed_over));

@@ -4,7 +4,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use super::{
-    queue::{Again, Lease, Refused, WorkerId},
+    queue::{Again, Lease, Offer, Refused, WorkerId},
     suspects::Suspects,
 };
 use crate::{apps::incidents::InHand, startup_report::StartupReport};
@@ -37,10 +37,12 @@ pub trait Origin {
     /// What its workers died with.
     fn suspects(&self) -> &Suspects;
     /// A worker thread for a request of this method and path, in its turn. `again`: of a request whose worker has died.
+    /// `offer`: it may be posted behind others.
     fn lease(
         &self,
         request: (&str, &str),
         again: Option<Again>,
+        offer: Option<Offer>,
     ) -> impl Future<Output = Result<Lease, Unavailable>> + Send;
     /// Notes what a worker that is lost had in hand.
     fn lost(&self, worker: WorkerId, request: InHand);

@@ -83,7 +83,8 @@ pub async fn replay(queue: &Arc<Queue>, asked: &Replay<'_>) -> Result<ReplayAnsw
         early_hints: false,
     };
     let frame = env::request_frame(&head, &facts, &RequestBody::Memory(Bytes::new())).freeze();
-    let lease = queue.checkout(("GET", head.uri.path()), asked.patience, None).await.map_err(|_| NoAnswer::TimedOut)?;
+    let lease =
+        queue.checkout(("GET", head.uri.path()), asked.patience, None, None).await.map_err(|_| NoAnswer::TimedOut)?;
     let request = conversation::Request {
         number: facts.number,
         frame,
@@ -100,8 +101,8 @@ pub async fn replay(queue: &Arc<Queue>, asked: &Replay<'_>) -> Result<ReplayAnsw
         live: exchange.live.clone(),
     };
     let answer = match Conversation::begin(lease, request) {
-        Some(conversation) => converse(conversation).await,
-        None => Answer::Died,
+        Ok(conversation) => converse(conversation).await,
+        Err(answer) => answer,
     };
     match answer {
         Answer::Response { status, headers, body } => {

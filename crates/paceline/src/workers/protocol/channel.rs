@@ -10,17 +10,19 @@ use std::{
     },
     pin::Pin,
     sync::atomic::{AtomicU64, Ordering},
+    sync::Arc,
     task::{ready, Context, Poll},
 };
 
 use bytes::{Buf, Bytes, BytesMut};
+use mailbox::{Mailbox, Posted};
 use tokio::{
     io::{AsyncRead, ReadBuf},
     net::UnixStream,
 };
 
 use super::{
-    frame::{self, FromWorker, Reply, RequestNumber},
+    frame::{self, kind, FromWorker, Reply, RequestNumber},
     hang_up::HangUp,
 };
 
@@ -30,6 +32,23 @@ thread_local! {
     static THIS_LOOP: u64 = NEXT_LOOP.fetch_add(1, Ordering::Relaxed);
     /// Read into first: frames keep the buffer they were cut from alive, and a small frame must not keep a large one.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ].into());
+}
+
+/// Names the event loop of the calling thread.
+pub fn this_loop() -> u64 {
+    THIS_LOOP.with(|id| *id)
+}
+
+/// The frame that has a thread look into its mailbox.
+pub const WAKE: [u8; frame::PREFIX] = [0, 0, 0, 0, kind::WAKE];
+
+/// A mailbox whose thread is woken through this channel's socket, as long as there is one.
+struct Attended(Arc<Mailbox>);
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        self.0.set_bell(None);
+    }
 }
 
 enum Socket {
@@ -73,6 +92,9 @@ pub struct Channel {
     /// The request that frames have to answer.
     in_hand: RequestNumber,
     hang_up: HangUp,
+    mailbox: Option<Attended>,
+    /// An answer that was taken from the mailbox before its turn.
+    ahead: Option<Reply>,
     /// Index of the thread inside its worker, from 1.
     pub thread: usize,
 }
@@ -89,13 +111,30 @@ impl Channel {
             outgoing,
             in_hand: 0,
             hang_up: HangUp::default(),
+            mailbox: None,
+            ahead: None,
             thread,
         })
     }
 
+    /// The same, whose worker thread has a mailbox, too.
+    pub fn with_mailbox(mut self, memory: &OwnedFd) -> io::Result<Channel> {
+        let mailbox = Mailbox::map(memory)?;
+        if let Socket::Detached(socket) = &self.socket {
+            mailbox.set_bell(Some(socket.try_clone()?.into()));
+        }
+        self.mailbox = Some(Attended(Arc::new(mailbox)));
+        Ok(self)
+    }
+
+    /// Its mailbox, if the thread has one.
+    pub fn mailbox(&self) -> Option<Arc<Mailbox>> {
+        self.mailbox.as_ref().map(|attended| attended.0.clone())
+    }
+
     /// Registers the socket with the calling thread's event loop.
     pub fn attach(&mut self) -> io::Result<()> {
-        let here = THIS_LOOP.with(|id| *id);
+        let here = this_loop();
         if matches!(self.socket, Socket::Attached(id, _) if id == here) {
             return Ok(());
         }
@@ -111,7 +150,20 @@ impl Channel {
     /// Begins with a request: `frame` is its REQUEST. From now on only frames that answer it are good.
     pub fn request(&mut self, number: RequestNumber, frame: Bytes) {
         self.in_hand = number;
+        if let Some(mailbox) = &self.mailbox {
+            mailbox.0.note_awake();
+        }
         self.queue(frame);
+    }
+
+    /// The same for a request that was posted in the mailbox.
+    pub fn await_answer(&mut self, number: RequestNumber) {
+        self.in_hand = number;
+    }
+
+    /// Takes a posted request back; false if the thread has claimed it.
+    pub fn revoke(&self, posted: Posted) -> bool {
+        self.mailbox.as_ref().is_some_and(|mailbox| mailbox.0.revoke(posted))
     }
 
     /// Appends an encoded frame to what `progress` will send.
@@ -146,18 +198,23 @@ impl Channel {
 
     fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Progress>> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-        let Channel { socket: Socket::Attached(_, stream), received, outgoing, in_hand, hang_up, .. } = self else {
+        let Channel { socket, received, outgoing, in_hand, hang_up, mailbox, ahead, .. } = self;
+        let Socket::Attached(_, stream) = socket else {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
         };
         loop {
+            // What is here was written before what comes after it through the socket.
+            if let Some(frame) = from_mailbox(mailbox.as_ref(), ahead, *in_hand)? {
+                return Poll::Ready(Ok(Progress::Received(frame)));
+            }
             if let Some(raw) = frame::take(received).map_err(invalid)? {
+                if raw.kind == kind::NOTICE {
+                    continue;
+                }
                 let Reply { number, frame } = Reply::try_from(raw).map_err(invalid)?;
                 return Poll::Ready(match number == *in_hand {
                     true => Ok(Progress::Received(frame)),
-                    false => {
-                        let misdirected = Misdirected { number, in_hand: *in_hand };
-                        Err(io::Error::new(io::ErrorKind::InvalidData, misdirected))
-                    }
+                    false => Err(invalid_misdirected(number, *in_hand)),
                 });
             }
             if !outgoing.is_empty() {
@@ -177,6 +234,15 @@ impl Channel {
             let read = match poll_read(stream, received, cx) {
                 // Nobody is there to send more, whoever else holds the other end.
                 Poll::Pending if hang_up.is_done(cx.waker()) => read_rest(stream, received),
+                Poll::Pending if ahead.as_ref().is_some_and(|_| is_empty(stream)) => {
+                    let number = ahead.as_ref().map_or(0, |reply| reply.number);
+                    return Poll::Ready(Err(invalid_misdirected(number, *in_hand)));
+                }
+                Poll::Pending
+                    if ahead.is_none() && mailbox.as_ref().is_some_and(|mailbox| mailbox.0.await_notice()) =>
+                {
+                    continue;
+                }
                 read => ready!(read),
             };
             if read? == 0 {
@@ -192,6 +258,35 @@ impl Channel {
             _ => Err(io::ErrorKind::NotConnected.into()),
         }
     }
+}
+
+fn invalid_misdirected(number: RequestNumber, in_hand: RequestNumber) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, Misdirected { number, in_hand })
+}
+
+/// Whether nothing lies in the socket, whatever the event loop knows. What the worker has written there before an answer in the mailbox is there.
+fn is_empty(stream: &UnixStream) -> bool {
+    let flags = rustix::net::RecvFlags::DONTWAIT | rustix::net::RecvFlags::PEEK;
+    rustix::net::recv(stream, &mut [0u8; 1][..], flags).err() == Some(rustix::io::Errno::WOULDBLOCK)
+}
+
+/// The answer to request `in_hand`, if it lies in the mailbox. That to another request stays `ahead`.
+fn from_mailbox(
+    mailbox: Option<&Attended>,
+    ahead: &mut Option<Reply>,
+    in_hand: RequestNumber,
+) -> io::Result<Option<FromWorker>> {
+    let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    let Some(mailbox) = mailbox else { return Ok(None) };
+    if ahead.is_none() {
+        let taken = mailbox.0.take().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let Some(bytes) = taken else { return Ok(None) };
+        let mut bytes = BytesMut::from(bytes);
+        let whole = frame::take(&mut bytes).map_err(invalid)?.filter(|_| bytes.is_empty());
+        let raw = whole.ok_or_else(|| invalid(frame::Malformed("no whole frame in the mailbox")))?;
+        *ahead = Some(Reply::try_from(raw).map_err(invalid)?);
+    }
+    Ok(ahead.take_if(|reply| reply.number == in_hand).map(|reply| reply.frame))
 }
 
 /// A socket that was just registered is not known to be ready yet: most are, and asking it costs less than waiting to be told.

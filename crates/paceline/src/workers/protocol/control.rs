@@ -72,7 +72,7 @@ impl ControlReader {
         let Some(raw) = self.pending.take() else {
             return Ok(None);
         };
-        if !matches!(raw.kind, kind::FORKED | kind::CHANNEL | kind::OUTPUT | kind::PROMOTED) {
+        if !matches!(raw.kind, kind::FORKED | kind::CHANNEL | kind::MAILBOX | kind::OUTPUT | kind::PROMOTED) {
             return Ok(Some((raw, None)));
         }
         if self.received.is_empty() {

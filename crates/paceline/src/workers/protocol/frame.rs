@@ -41,6 +41,7 @@ pub mod kind {
     pub const PROMOTED: u8 = 0x56;
     pub const UNSAFE: u8 = 0x57;
     pub const MEMORY: u8 = 0x58;
+    pub const MAILBOX: u8 = 0x59;
     pub const DRAIN: u8 = 0x11;
     pub const ASK_BACKTRACE: u8 = 0x12;
     pub const MOLD: u8 = 0x13;
@@ -49,6 +50,7 @@ pub mod kind {
     pub const BODY: u8 = 0x22;
     pub const BODY_END: u8 = 0x23;
     pub const CANCEL: u8 = 0x24;
+    pub const WAKE: u8 = 0x25;
     pub const RESPONSE: u8 = 0x31;
     pub const HEAD: u8 = 0x32;
     pub const CHUNK: u8 = 0x33;
@@ -59,6 +61,7 @@ pub mod kind {
     pub const ABORT: u8 = 0x38;
     pub const IDLE: u8 = 0x39;
     pub const ERROR: u8 = 0x3A;
+    pub const NOTICE: u8 = 0x3B;
 }
 
 const FLAG_BUSY: u8 = 1;

@@ -105,7 +105,8 @@ fn encoded(vector: &Vector) -> Option<BytesMut> {
         "REQUEST" => frame::request(vector.number("number"), vector.flags(), |out| put_all(out, vector), body),
         "BODY" => encode(kind::BODY, |out| out.put_slice(body)),
         "BODY_END" => encode(kind::BODY_END, |out| out.put_u8(vector.flags())),
-        "CANCEL" => encode(kind::CANCEL, |_| {}),
+        "CANCEL" => encode(kind::CANCEL, |out| out.put_u64(vector.number("number"))),
+        "WAKE" => BytesMut::from(&super::channel::WAKE[..]),
         "START" => encode(kind::START, |out| put_all(out, vector)),
         "FORK" => encode(kind::FORK, |out| put_all(out, vector)),
         "RELEASE" => encode(kind::RELEASE, |out| put_all(out, vector)),
@@ -122,6 +123,9 @@ fn check_received(vector: &Vector, raw: Raw) {
     let bytes = |list: Vec<&[u8]>| list.into_iter().map(Bytes::copy_from_slice).collect::<Vec<_>>();
     let pairs: Vec<_> = bytes(vector.all("pair")).chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
     let body = vector.one("body").map(Bytes::copy_from_slice);
+    if raw.kind == kind::NOTICE {
+        return assert!(raw.payload.is_empty(), "{name}");
+    }
     if raw.kind >= kind::STEP {
         let expected = if pairs.is_empty() { vector.all("field") } else { vector.all("pair") };
         assert_eq!(fields::iter(&raw.payload).collect::<Vec<_>>(), expected, "{name}");

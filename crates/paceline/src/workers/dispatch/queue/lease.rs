@@ -2,16 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
+use mailbox::Posted;
 use tokio::{
     runtime::Handle,
     sync::{mpsc, oneshot},
     time::Instant,
 };
 
-use super::{line::Place, share::OutcomeSlot, Complaint, InHand, Queue, Refused, Route, WorkerId, LOOK};
+use super::{line::Place, pipe::Offer, share::OutcomeSlot, Complaint, InHand, Queue, Refused, Route, WorkerId, LOOK};
 use crate::{
+    support::clock::Micros,
     support::stall::{GRACE, STALL},
-    workers::protocol::channel::Channel,
+    workers::{dispatch::conversation::abandon, protocol::channel::Channel},
 };
 use unix_user::RunAs;
 
@@ -27,7 +29,13 @@ pub struct Lease {
     pub(super) queue: Arc<Queue>,
     pub(super) complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
     pub(super) route: Route,
+    /// The request lies in the mailbox already, and its answer is what comes next.
+    pub posted: Option<Posted>,
+    /// Other requests may be posted behind this one.
+    pub piped: bool,
     pub(super) request: InHand,
+    /// Microseconds that the app took, as the worker measured.
+    pub app_time: Option<Micros>,
     /// Objects that the process allocated while the request ran, as the worker counted.
     pub allocated: u32,
     /// Where its end is noted, while generations are compared.
@@ -37,6 +45,7 @@ pub struct Lease {
 /// A place in the queue; dropped, it is given up.
 pub(super) struct QueuePlace {
     pub(super) queue: Arc<Queue>,
+    pub(super) offer: Option<Offer>,
     pub(super) place: Place,
     pub(super) receive: oneshot::Receiver<Lease>,
 }
@@ -64,16 +73,42 @@ impl QueuePlace {
 
 impl Drop for QueuePlace {
     fn drop(&mut self) {
-        self.queue.lock().line.leave(self.place);
+        let claimed = {
+            let mut inner = self.queue.lock();
+            inner.line.leave(self.place);
+            inner.withdraw(self.place)
+        };
+        if claimed {
+            // Its turn comes yet.
+            let receive = std::mem::replace(&mut self.receive, oneshot::channel().1);
+            let (Some(offer), Ok(runtime)) = (self.offer.take(), Handle::try_current()) else { return };
+            runtime.spawn(async move {
+                if let Ok(lease) = receive.await {
+                    abandon(lease, offer).await;
+                }
+            });
+            return;
+        }
         // A lease that was given at the last moment goes back unused.
         self.receive.close();
-        if let Ok(lease) = self.receive.try_recv() {
-            lease.give_back();
+        if let Ok(mut lease) = self.receive.try_recv() {
+            let claimed = lease.posted.is_some_and(|posted| !lease.channel().revoke(posted));
+            match self.offer.take().filter(|_| claimed) {
+                Some(offer) => lease.spawn_abandoned(offer),
+                None => lease.give_back(),
+            }
         }
     }
 }
 
 impl Lease {
+    /// The thread has the request, and nobody waits for it: its answer is taken, and thrown away.
+    pub(super) fn spawn_abandoned(self, offer: Offer) {
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(abandon(self, offer));
+        }
+    }
+
     /// The channel on loan.
     pub fn channel(&mut self) -> &mut Channel {
         self.channel.as_mut().expect("a lease holds its channel until it is given up")
@@ -84,7 +119,8 @@ impl Lease {
         if let Some(channel) = self.channel.take() {
             let now = self.queue.now();
             let mut inner = self.queue.lock();
-            inner.end(&self, Some(now - self.request.since), now);
+            inner.end(&self, Some(self.app_time.unwrap_or(now - self.request.since)), now);
+            let Some(channel) = self.next_turn(&mut inner, channel, now) else { return };
             let successor = inner.successor.clone();
             if let Some(member) = inner.members.get_mut(&self.worker) {
                 member.answered += 1;
@@ -105,6 +141,7 @@ impl Lease {
     /// Keeps the channel (a hijack): the worker thread opens a new one.
     pub fn take(mut self) -> Channel {
         let channel = self.channel.take().expect("a lease holds its channel until it is given up");
+        self.evict_followers(channel.thread);
         self.await_another(&channel);
         self.queue.end(&self);
         channel
@@ -118,6 +155,7 @@ impl Lease {
     /// Gives the lease up without a report: the supervisor learns by itself that the worker is gone, or knows what is wrong with it.
     pub fn disarm(&mut self) {
         if let Some(channel) = self.channel.take() {
+            self.evict_followers(channel.thread);
             self.await_another(&channel);
             self.queue.end(self);
         }
@@ -142,6 +180,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(channel) = self.channel.take() {
             self.complain(Complaint::Replace { thread: channel.thread, reason: "its channel is broken".into() });
+            self.evict_followers(channel.thread);
             self.queue.end(self);
         }
     }

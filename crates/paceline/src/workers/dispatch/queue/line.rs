@@ -43,10 +43,15 @@ impl<T> Line<T> {
     }
 
     pub fn join(&mut self, expected: ExpectedTime, now: Micros, waiter: T) -> Place {
-        let patience = (PATIENCE * (expected.time / GRAIN * GRAIN)).min(LONGEST_PATIENCE);
-        let place = self.place((now + patience).max(1), expected.long);
-        if expected.long { &mut self.long } else { &mut self.short }.insert(place, waiter);
+        let place = self.reserve(expected, now);
+        self.put_back(place, waiter);
         place
+    }
+
+    /// A place for one that comes now, or later by `put_back`.
+    pub fn reserve(&mut self, expected: ExpectedTime, now: Micros) -> Place {
+        let patience = (PATIENCE * (expected.time / GRAIN * GRAIN)).min(LONGEST_PATIENCE);
+        self.place((now + patience).max(1), expected.long)
     }
 
     /// Before all others.
@@ -109,8 +114,8 @@ impl<T> Line<T> {
 mod tests {
     use super::*;
 
-    const SHORT: ExpectedTime = ExpectedTime { time: 5_000, long: false };
-    const LONG: ExpectedTime = ExpectedTime { time: 200_000, long: true };
+    const SHORT: ExpectedTime = ExpectedTime { time: 5_000, mean: 5_000, long: false };
+    const LONG: ExpectedTime = ExpectedTime { time: 200_000, mean: 200_000, long: true };
 
     fn order(line: &mut Line<&'static str>, long: bool) -> Vec<&'static str> {
         std::iter::from_fn(|| line.next(true, long).map(|(_, name)| name)).collect()
@@ -120,7 +125,7 @@ mod tests {
     fn equals_go_first_come_first_served() {
         let mut line = Line::default();
         for (now, time, name) in [(0, 900, "a"), (10, 100, "b"), (20, 1_900, "c")] {
-            line.join(ExpectedTime { time, long: false }, now, name);
+            line.join(ExpectedTime { time, mean: time, long: false }, now, name);
         }
         assert_eq!(order(&mut line, true), ["a", "b", "c"]);
     }
@@ -138,7 +143,7 @@ mod tests {
     #[test]
     fn nobody_is_overtaken_by_what_comes_later_than_the_longest_patience() {
         let mut line = Line::default();
-        line.join(ExpectedTime { time: 3_600_000_000, long: true }, 0, "an hour");
+        line.join(ExpectedTime { time: 3_600_000_000, mean: 3_600_000_000, long: true }, 0, "an hour");
         line.join(SHORT, LONGEST_PATIENCE, "later");
         assert_eq!(order(&mut line, true), ["an hour", "later"]);
     }

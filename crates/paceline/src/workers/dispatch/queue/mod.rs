@@ -1,9 +1,11 @@
 //! The queue of one app: a free worker thread takes the request that is expected to be done soonest, within the bounds of
 //! `line.rs`, and long ones don't hold the last threads. It never talks to workers: it hands out their channels.
 
+mod checkout;
 mod figures;
 mod lease;
 mod line;
+mod pipe;
 mod share;
 mod work;
 
@@ -18,10 +20,16 @@ use tokio::{
 pub use self::{
     figures::{Depth, Tally, WorkerLoad},
     lease::Lease,
+    pipe::{Offer, BUDGET},
     share::OutcomeSlot,
     work::RouteWork,
 };
-use self::{lease::QueuePlace, line::Line, share::Share, work::Work};
+use self::{
+    line::Line,
+    pipe::{post, Pipe},
+    share::Share,
+    work::Work,
+};
 use super::expectations::{Expectations, ExpectedTime, Route};
 use crate::{
     support::clock::Micros,
@@ -125,6 +133,7 @@ struct Waiter {
     expected: ExpectedTime,
     again: Option<Again>,
     since: Micros,
+    offer: Option<Offer>,
     give: oneshot::Sender<Lease>,
 }
 
@@ -132,6 +141,7 @@ struct Waiter {
 struct Inner {
     members: HashMap<WorkerId, Member>,
     line: Line<Waiter>,
+    pipes: Vec<Pipe>,
     expectations: Expectations,
     /// None: all workers are alike.
     share: Option<Share>,
@@ -297,44 +307,10 @@ impl Queue {
     pub fn depth(&self) -> Depth {
         let inner = self.lock();
         Depth {
-            waiting: inner.line.iter().filter(|waiter| !waiter.give.is_closed()).count(),
+            waiting: inner.line.iter().filter(|waiter| !waiter.give.is_closed()).count() + inner.posted(),
             idle: inner.members.values().map(|member| member.idle.len()).sum(),
             busy: inner.members.values().map(|member| member.in_hand.len()).sum(),
         }
-    }
-
-    /// Waits for a worker thread for a request of `method` and `path`. A request that was handed over before, and whose worker
-    /// died, comes `again`: it goes to the head, and takes none of the channels that worker left behind. Dropping the future leaves the queue.
-    pub async fn checkout(
-        self: &Arc<Self>,
-        (method, path): (&str, &str),
-        patience: Duration,
-        again: Option<Again>,
-    ) -> Result<Lease, Refused> {
-        let receive = {
-            let now = self.now();
-            let mut inner = self.lock();
-            let route = inner.expectations.know(method, path);
-            let expected = inner.expectations.expected(route, now);
-            if inner.line.is_free(expected.long) {
-                if let Some(lease) = self.idle_channel(&mut inner, route, expected, again, now) {
-                    return Ok(lease);
-                }
-            }
-            if inner.line.len() >= self.max && again.is_none() {
-                return Err(Refused::Full);
-            }
-            let (give, receive) = oneshot::channel();
-            let waiter = Waiter { route, expected, again, since: now, give };
-            let place = match again {
-                Some(_) => inner.line.rejoin(waiter),
-                None => inner.line.join(expected, now, waiter),
-            };
-            // Those at the head may wait to be alone, and hold back nobody.
-            self.settle(&mut inner, None);
-            QueuePlace { queue: self.clone(), place, receive }
-        };
-        receive.lease(patience).await
     }
 
     /// An idle channel of the worker with the least work in hand. Threads of one worker share one Ruby lock, which most long
@@ -345,6 +321,7 @@ impl Queue {
         route: Route,
         expected: ExpectedTime,
         again: Option<Again>,
+        offer: Option<&Offer>,
         now: Micros,
     ) -> Option<Lease> {
         if expected.long && !inner.may_take_long() {
@@ -372,7 +349,28 @@ impl Queue {
         inner.expectations.begin(route, now);
         let noted = inner.share.as_mut().map(|share| share.given(worker, again.is_none(), route));
         let (queue, channel, allocated) = (self.clone(), Some(channel), 0);
-        Some(Lease { channel, worker, run_as, queue, complaints, route, request, allocated, noted })
+        let posted = offer.and_then(|offer| post(&channel.as_ref()?.mailbox()?, offer));
+        let piped = match (offer, &channel) {
+            (Some(offer), Some(channel)) if posted.is_some() && noted.is_none() => {
+                inner.open_pipe(worker, channel, expected, offer.front_loop)
+            }
+            _ => false,
+        };
+        let app_time = None;
+        Some(Lease {
+            channel,
+            worker,
+            run_as,
+            queue,
+            complaints,
+            route,
+            posted,
+            piped,
+            request,
+            app_time,
+            allocated,
+            noted,
+        })
     }
 
     /// Gives idle channels to those who wait. `alive`: a worker that has just shown that it lives.
@@ -389,7 +387,9 @@ impl Queue {
             let alone = |again: Again| again.alone && now.saturating_sub(waiter.since) < LONGEST_WAIT;
             let again = waiter.again.filter(|again| Some(again.worker) != alive || again.alone);
             let again = again.map(|again| Again { alone: alone(again), ..again });
-            let Some(lease) = self.idle_channel(inner, waiter.route, waiter.expected, again, now) else {
+            let Some(lease) =
+                self.idle_channel(inner, waiter.route, waiter.expected, again, waiter.offer.as_ref(), now)
+            else {
                 held.push((place, waiter));
                 // The next ones don't ask for as much.
                 if again.is_some_and(|again| again.alone) {
@@ -399,7 +399,15 @@ impl Queue {
             };
             // The request may have left in this very moment: then the channel is idle again, and the next one gets it.
             if let Err(mut lease) = waiter.give.send(lease) {
+                // The thread has it already: somebody has to take its answer.
+                if let (Some(true), Some(offer)) =
+                    (lease.posted.map(|posted| !lease.channel().revoke(posted)), &waiter.offer)
+                {
+                    lease.spawn_abandoned(offer.clone());
+                    continue;
+                }
                 inner.end(&lease, None, now);
+                inner.pipes.retain(|pipe| !pipe.is(&lease));
                 if let (Some(channel), Some(member)) = (lease.channel.take(), inner.members.get_mut(&lease.worker)) {
                     member.idle.push(channel);
                 }
@@ -416,6 +424,11 @@ impl Queue {
 }
 
 impl Inner {
+    /// Whether some worker has nothing in hand.
+    fn has_resting_worker(&self) -> bool {
+        self.members.values().any(|member| !member.leaving && !member.idle.is_empty() && member.in_hand.is_empty())
+    }
+
     /// Whether one more long request may have a thread.
     fn may_take_long(&self) -> bool {
         let serving = self.members.values().filter(|member| !member.leaving);

@@ -40,7 +40,7 @@ fn requests_go_to_the_worker_with_the_fewest_busy_threads() {
         let (queue, _complaints) = queue(10, &[(1, 2), (2, 2)]);
         let mut leases = Vec::new();
         for _ in 0..4 {
-            leases.push(queue.checkout(PAGE, LONG, None).await.unwrap());
+            leases.push(queue.checkout(PAGE, LONG, None, None).await.unwrap());
         }
         assert_eq!(leases.iter().map(|lease| lease.worker).collect::<Vec<_>>(), [1, 2, 1, 2]);
         leases.into_iter().for_each(Lease::give_back);
@@ -51,13 +51,13 @@ fn requests_go_to_the_worker_with_the_fewest_busy_threads() {
 fn a_freed_thread_takes_the_oldest_request_and_skips_those_that_left() {
     run(async {
         let (queue, _complaints) = queue(10, &[(1, 1)]);
-        let lease = queue.checkout(PAGE, LONG, None).await.unwrap();
+        let lease = queue.checkout(PAGE, LONG, None, None).await.unwrap();
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();
         for name in ["first", "second", "third"] {
             let (queue, order) = (queue.clone(), order.clone());
             tasks.push(tokio::spawn(async move {
-                let lease = queue.checkout(PAGE, LONG, None).await.unwrap();
+                let lease = queue.checkout(PAGE, LONG, None, None).await.unwrap();
                 order.lock().push(name);
                 lease.give_back();
             }));
@@ -79,13 +79,13 @@ fn a_freed_thread_takes_the_oldest_request_and_skips_those_that_left() {
 fn a_retried_request_goes_to_the_head() {
     run(async {
         let (queue, _complaints) = queue(1, &[(1, 1)]);
-        let lease = queue.checkout(PAGE, LONG, None).await.unwrap();
+        let lease = queue.checkout(PAGE, LONG, None, None).await.unwrap();
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();
         for (name, again) in [("new", None), ("retried", Some(Again { worker: 9, alone: false }))] {
             let (queue, order) = (queue.clone(), order.clone());
             tasks.push(tokio::spawn(async move {
-                let lease = queue.checkout(PAGE, LONG, again).await.unwrap();
+                let lease = queue.checkout(PAGE, LONG, again, None).await.unwrap();
                 order.lock().push(name);
                 lease.give_back();
             }));
@@ -103,11 +103,11 @@ fn a_retried_request_goes_to_the_head() {
 fn a_retried_request_takes_no_channel_that_its_dead_worker_left() {
     run(async {
         let (queue, _complaints) = queue(1, &[(1, 2)]);
-        let mut lease = queue.checkout(PAGE, LONG, None).await.unwrap();
+        let mut lease = queue.checkout(PAGE, LONG, None, None).await.unwrap();
         lease.disarm();
         let retried = tokio::spawn({
             let queue = queue.clone();
-            async move { queue.checkout(PAGE, LONG, Some(AGAIN)).await.unwrap().worker }
+            async move { queue.checkout(PAGE, LONG, Some(AGAIN), None).await.unwrap().worker }
         });
         tokio::task::yield_now().await;
         assert_eq!(queue.depth(), Depth { waiting: 1, idle: 1, busy: 0 });
@@ -123,8 +123,8 @@ fn a_retried_request_takes_no_channel_that_its_dead_worker_left() {
 fn a_worker_that_opens_no_channel_in_the_place_of_its_last_is_reported() {
     run(async {
         let (queue, mut complaints) = queue(10, &[(1, 2), (2, 1)]);
-        let mut first = queue.checkout(PAGE, LONG, None).await.unwrap();
-        let mut second = queue.checkout(PAGE, LONG, None).await.unwrap();
+        let mut first = queue.checkout(PAGE, LONG, None, None).await.unwrap();
+        let mut second = queue.checkout(PAGE, LONG, None, None).await.unwrap();
         assert_eq!((first.worker, second.worker), (1, 2));
         let thread = first.channel().thread;
         first.disarm();
@@ -135,14 +135,14 @@ fn a_worker_that_opens_no_channel_in_the_place_of_its_last_is_reported() {
         tokio::time::sleep(LONG).await;
         assert!(complaints.try_recv().is_err());
 
-        let mut lease = queue.checkout(PAGE, LONG, None).await.unwrap();
+        let mut lease = queue.checkout(PAGE, LONG, None, None).await.unwrap();
         let thread = lease.channel().thread;
         lease.disarm();
         tokio::time::sleep(LONG).await;
         let (worker, complaint) = complaints.try_recv().unwrap();
         let reason = "its channel has ended, and it opens no other".into();
         assert_eq!((worker, complaint), (1, Complaint::Replace { thread, reason }));
-        drop(queue.checkout(PAGE, LONG, None).await.unwrap().take());
+        drop(queue.checkout(PAGE, LONG, None, None).await.unwrap().take());
         tokio::time::sleep(LONG).await;
         assert!(complaints.try_recv().is_ok(), "after a hijack, too");
     });
@@ -161,13 +161,13 @@ fn a_thread_has_one_channel() {
 fn the_queue_is_bounded_by_count_and_by_age() {
     run(async {
         let (queue, _complaints) = queue(1, &[(1, 1)]);
-        let lease = queue.checkout(PAGE, LONG, None).await.unwrap();
+        let lease = queue.checkout(PAGE, LONG, None, None).await.unwrap();
         let waiting = tokio::spawn({
             let queue = queue.clone();
-            async move { queue.checkout(PAGE, Duration::from_millis(50), None).await.err() }
+            async move { queue.checkout(PAGE, Duration::from_millis(50), None, None).await.err() }
         });
         tokio::task::yield_now().await;
-        assert_eq!(queue.checkout(PAGE, LONG, None).await.err(), Some(Refused::Full));
+        assert_eq!(queue.checkout(PAGE, LONG, None, None).await.err(), Some(Refused::Full));
         assert_eq!(waiting.await.unwrap(), Some(Refused::TooOld));
         assert_eq!(queue.depth().waiting, 0);
         lease.give_back();
@@ -178,9 +178,9 @@ fn the_queue_is_bounded_by_count_and_by_age() {
 fn a_lease_that_is_lost_is_reported_and_a_leaving_worker_gets_nothing() {
     run(async {
         let (queue, mut complaints) = queue(1, &[(1, 2)]);
-        drop(queue.checkout(PAGE, LONG, None).await.unwrap());
+        drop(queue.checkout(PAGE, LONG, None, None).await.unwrap());
         assert!(matches!(complaints.recv().await, Some((1, Complaint::Replace { .. }))));
-        let lease = queue.checkout(PAGE, LONG, None).await.unwrap();
+        let lease = queue.checkout(PAGE, LONG, None, None).await.unwrap();
         assert!(!queue.leave(1));
         lease.give_back();
         assert!(queue.leave(1));
@@ -194,7 +194,7 @@ async fn learned(workers: &[(WorkerId, usize)]) -> (Arc<Queue>, mpsc::UnboundedR
     for _ in 0..30 {
         for (request, time, times) in [(PAGE, 5, 9), (REPORT, 200, 1)] {
             for _ in 0..times {
-                let lease = queue.checkout(request, LONG, None).await.unwrap();
+                let lease = queue.checkout(request, LONG, None, None).await.unwrap();
                 tokio::time::advance(Duration::from_millis(time)).await;
                 lease.give_back();
             }
@@ -207,13 +207,13 @@ async fn learned(workers: &[(WorkerId, usize)]) -> (Arc<Queue>, mpsc::UnboundedR
 fn a_worker_that_stays_after_all_gets_requests_again_and_keeps_its_count() {
     run(async {
         let (queue, _complaints) = queue(10, &[(1, 2)]);
-        queue.checkout(PAGE, LONG, None).await.unwrap().give_back();
-        let held = queue.checkout(PAGE, LONG, None).await.unwrap();
+        queue.checkout(PAGE, LONG, None, None).await.unwrap().give_back();
+        let held = queue.checkout(PAGE, LONG, None, None).await.unwrap();
         queue.leave(1);
         assert_eq!(queue.answered(), []);
         let waiting = tokio::spawn({
             let queue = queue.clone();
-            async move { queue.checkout(PAGE, LONG, None).await.unwrap().channel().thread }
+            async move { queue.checkout(PAGE, LONG, None, None).await.unwrap().channel().thread }
         });
         tokio::task::yield_now().await;
 
@@ -232,17 +232,20 @@ fn long_requests_leave_threads_to_others_and_are_spread() {
         let (queue, _complaints) = learned(&[(1, 5), (2, 5)]).await;
         let mut reports = Vec::new();
         for _ in 0..8 {
-            reports.push(queue.checkout(REPORT, LONG, None).await.unwrap());
+            reports.push(queue.checkout(REPORT, LONG, None, None).await.unwrap());
         }
         assert_eq!(reports.iter().filter(|lease| lease.worker == 1).count(), 4);
         let waiting = tokio::spawn({
             let queue = queue.clone();
-            async move { queue.checkout(REPORT, LONG, None).await.unwrap().give_back() }
+            async move { queue.checkout(REPORT, LONG, None, None).await.unwrap().give_back() }
         });
         tokio::task::yield_now().await;
         assert_eq!(queue.depth(), Depth { waiting: 1, idle: 2, busy: 8 });
         // Both threads that are left are for pages, each on a worker of its own.
-        let pages = [queue.checkout(PAGE, LONG, None).await.unwrap(), queue.checkout(PAGE, LONG, None).await.unwrap()];
+        let pages = [
+            queue.checkout(PAGE, LONG, None, None).await.unwrap(),
+            queue.checkout(PAGE, LONG, None, None).await.unwrap(),
+        ];
         assert_eq!(pages.iter().map(|lease| lease.worker).collect::<Vec<_>>(), [1, 2]);
         pages.into_iter().for_each(Lease::give_back);
         tokio::task::yield_now().await;
@@ -258,11 +261,14 @@ fn long_requests_leave_threads_to_others_and_are_spread() {
 fn a_long_request_is_served_under_an_endless_stream_of_short_ones() {
     run(async {
         let (queue, _complaints) = learned(&[(1, 2)]).await;
-        let busy = [queue.checkout(PAGE, LONG, None).await.unwrap(), queue.checkout(PAGE, LONG, None).await.unwrap()];
+        let busy = [
+            queue.checkout(PAGE, LONG, None, None).await.unwrap(),
+            queue.checkout(PAGE, LONG, None, None).await.unwrap(),
+        ];
         let came = Instant::now();
         let report = tokio::spawn({
             let queue = queue.clone();
-            async move { queue.checkout(REPORT, LONG, None).await.map(|lease| (came.elapsed(), lease)).unwrap() }
+            async move { queue.checkout(REPORT, LONG, None, None).await.map(|lease| (came.elapsed(), lease)).unwrap() }
         });
         tokio::task::yield_now().await;
         // Whenever a page is done two more have come.
@@ -273,7 +279,7 @@ fn a_long_request_is_served_under_an_endless_stream_of_short_ones() {
                 loop {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                     lease.give_back();
-                    lease = queue.checkout(PAGE, LONG, None).await.unwrap();
+                    lease = queue.checkout(PAGE, LONG, None, None).await.unwrap();
                 }
             });
         }
@@ -281,7 +287,7 @@ fn a_long_request_is_served_under_an_endless_stream_of_short_ones() {
             let queue = queue.clone();
             tokio::spawn(async move {
                 loop {
-                    let lease = queue.checkout(PAGE, LONG, None).await.unwrap();
+                    let lease = queue.checkout(PAGE, LONG, None, None).await.unwrap();
                     tokio::time::sleep(Duration::from_millis(5)).await;
                     lease.give_back();
                 }
@@ -302,7 +308,7 @@ fn an_old_request_holds_nobody_back() {
         let came = Instant::now();
         let mut leases = Vec::new();
         for path in ["/a", "/b", "/c"] {
-            leases.push(queue.checkout(("GET", path), LONG, None).await.unwrap());
+            leases.push(queue.checkout(("GET", path), LONG, None, None).await.unwrap());
         }
         let waited = came.elapsed().as_micros() as Micros;
         assert!((2 * YOUNG..2 * YOUNG + 50_000).contains(&waited), "{waited}");
@@ -315,10 +321,10 @@ fn no_more_requests_of_a_worker_are_young_than_may_be() {
     run(async {
         let (queue, _complaints) = queue(10, &[(1, 4)]);
         queue.limit(1, 1);
-        let lease = queue.checkout(PAGE, LONG, None).await.unwrap();
+        let lease = queue.checkout(PAGE, LONG, None, None).await.unwrap();
         let waiting = tokio::spawn({
             let queue = queue.clone();
-            async move { queue.checkout(PAGE, LONG, None).await.unwrap() }
+            async move { queue.checkout(PAGE, LONG, None, None).await.unwrap() }
         });
         tokio::task::yield_now().await;
         assert_eq!(queue.occupied(), [WorkerLoad { id: 1, limit: 1, young: 1 }]);
@@ -341,12 +347,12 @@ const ALONE_AGAIN: Again = Again { worker: 9, alone: true };
 fn what_a_worker_died_with_is_alone_in_the_next_one() {
     run(async {
         let (queue, _complaints) = queue(10, &[(1, 2), (2, 2)]);
-        let held = queue.checkout(PAGE, LONG, None).await.unwrap();
-        let suspect = queue.checkout(PAGE, LONG, Some(ALONE_AGAIN)).await.unwrap();
+        let held = queue.checkout(PAGE, LONG, None, None).await.unwrap();
+        let suspect = queue.checkout(PAGE, LONG, Some(ALONE_AGAIN), None).await.unwrap();
         assert_eq!((held.worker, suspect.worker), (1, 2));
-        let beside = queue.checkout(PAGE, LONG, None).await.unwrap();
+        let beside = queue.checkout(PAGE, LONG, None, None).await.unwrap();
         assert_eq!(beside.worker, 1);
-        let mut waiting = Box::pin(queue.checkout(PAGE, LONG, None));
+        let mut waiting = Box::pin(queue.checkout(PAGE, LONG, None, None));
         assert!(waits(&mut waiting).await);
         suspect.give_back();
         assert_eq!(waiting.await.unwrap().worker, 2);
@@ -357,11 +363,11 @@ fn what_a_worker_died_with_is_alone_in_the_next_one() {
 fn while_it_waits_to_be_alone_it_holds_back_nobody_and_what_comes_free_is_its_own() {
     run(async {
         let (queue, _complaints) = queue(10, &[(1, 2)]);
-        let held = queue.checkout(PAGE, LONG, None).await.unwrap();
-        let mut suspect = Box::pin(queue.checkout(PAGE, LONG, Some(ALONE_AGAIN)));
+        let held = queue.checkout(PAGE, LONG, None, None).await.unwrap();
+        let mut suspect = Box::pin(queue.checkout(PAGE, LONG, Some(ALONE_AGAIN), None));
         assert!(waits(&mut suspect).await);
-        let other = queue.checkout(PAGE, LONG, None).await.unwrap();
-        let mut late = Box::pin(queue.checkout(PAGE, LONG, None));
+        let other = queue.checkout(PAGE, LONG, None, None).await.unwrap();
+        let mut late = Box::pin(queue.checkout(PAGE, LONG, None, None));
         assert!(waits(&mut late).await);
         held.give_back();
         let third = late.await.unwrap();
@@ -375,10 +381,10 @@ fn while_it_waits_to_be_alone_it_holds_back_nobody_and_what_comes_free_is_its_ow
 fn it_waits_for_no_request_that_is_slow_and_holds_nobody_back_when_it_is_slow_itself() {
     run(async {
         let (queue, _complaints) = queue(10, &[(1, 3)]);
-        let _slow = queue.checkout(PAGE, LONG, None).await.unwrap();
+        let _slow = queue.checkout(PAGE, LONG, None, None).await.unwrap();
         let came = Instant::now();
-        let _suspect = queue.checkout(PAGE, LONG, Some(ALONE_AGAIN)).await.unwrap();
-        let _other = queue.checkout(PAGE, LONG, None).await.unwrap();
+        let _suspect = queue.checkout(PAGE, LONG, Some(ALONE_AGAIN), None).await.unwrap();
+        let _other = queue.checkout(PAGE, LONG, None, None).await.unwrap();
         let waited = came.elapsed();
         assert!(waited >= Duration::from_secs(2) && waited < Duration::from_millis(2_100), "{waited:?}");
     });
@@ -388,9 +394,9 @@ fn it_waits_for_no_request_that_is_slow_and_holds_nobody_back_when_it_is_slow_it
 fn a_worker_that_served_or_was_given_what_killed_another_has_done_no_wrong() {
     run(async {
         let (queue, _complaints) = queue(10, &[(1, 1), (2, 1), (3, 1)]);
-        queue.checkout(PAGE, LONG, None).await.unwrap().give_back();
-        drop(queue.checkout(PAGE, LONG, None).await.unwrap());
-        drop(queue.checkout(PAGE, LONG, Some(ALONE_AGAIN)).await.unwrap());
+        queue.checkout(PAGE, LONG, None, None).await.unwrap().give_back();
+        drop(queue.checkout(PAGE, LONG, None, None).await.unwrap());
+        drop(queue.checkout(PAGE, LONG, Some(ALONE_AGAIN), None).await.unwrap());
         assert_eq!([1, 2, 3, 4].map(|worker| queue.remove(worker)), [true, true, false, false]);
     });
 }

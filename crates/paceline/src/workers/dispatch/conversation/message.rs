@@ -1,0 +1,90 @@
+//! What a worker is asked, and what it answers. It decides nothing.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Method, Uri};
+use http_body_util::Limited;
+use tokio::net::UnixStream;
+
+use crate::{
+    content::spool::NamedSpool,
+    observe::in_flight::Listed,
+    request::{
+        exchange::{Counters, Hints},
+        incoming::Arriving,
+    },
+    workers::{
+        protocol::frame::{AppError, HeaderPairs, RequestNumber},
+        rack::response::AnswerBody,
+    },
+};
+
+/// What a worker is asked, and how patiently.
+pub struct Request {
+    /// Each frame of the answer repeats it.
+    pub number: RequestNumber,
+    /// The encoded REQUEST frame, with that number.
+    pub frame: Bytes,
+    /// A body that is passed on as it comes (REQUEST flag STREAMED).
+    pub body: Option<Limited<Arriving>>,
+    /// A spooled body's file: unlinked when the conversation is over.
+    pub spooled: Option<Arc<NamedSpool>>,
+    pub method: Method,
+    pub uri: Uri,
+    pub soft_timeout: Option<Duration>,
+    pub hard_timeout: Option<Duration>,
+    /// Bytes of the response held in memory and in a file for a slow client.
+    pub memory: usize,
+    pub spool: u64,
+    /// Where 103 responses go.
+    pub hints: Option<Hints>,
+    /// Set when the worker has reported.
+    pub counters: Arc<OnceLock<Counters>>,
+    /// Where others see that a worker thread has it.
+    pub live: Listed,
+}
+
+impl Request {
+    /// "GET /path", for the log.
+    pub(super) fn label(&self) -> String {
+        format!("{} {}", self.method, self.uri.path())
+    }
+}
+
+/// The worker's answer, as far as it decides what the client gets.
+pub enum Answer {
+    Response {
+        status: u16,
+        headers: HeaderPairs,
+        body: AnswerBody,
+    },
+    /// The app raised before it had a response.
+    Raised(AppError),
+    /// The channel is now the client's byte stream. `head` is None for a full hijack.
+    Hijacked {
+        head: Option<(u16, HeaderPairs)>,
+        stream: UnixStream,
+        received: Bytes,
+    },
+    /// The worker went away without an answer.
+    Died,
+    /// What came is the answer to another request; the worker is being replaced.
+    Misdirected,
+    /// The worker had closed its end before a byte of the request was sent: it was draining, and knows nothing of it.
+    Untaken,
+    /// The worker went away before it had read the whole request: the app knows nothing of it, whatever its method.
+    Unread,
+    /// The hard time-out passed; the worker is being replaced.
+    TimedOut,
+}
+
+impl Answer {
+    /// The app has said something: it lives.
+    pub fn is_the_apps(&self) -> bool {
+        matches!(self, Answer::Response { .. } | Answer::Raised(_) | Answer::Hijacked { .. })
+    }
+}

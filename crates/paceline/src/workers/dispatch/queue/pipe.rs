@@ -1,0 +1,234 @@
+//! Requests that are posted in the mailbox of a thread that is at work: it takes them without being woken, and answers one after the other. Only short ones
+//! are, and each can be taken back until the thread claims it, so that the order stays that of the queue but for noise. It never talks to workers.
+
+use std::{cell::RefCell, collections::VecDeque, sync::Arc};
+
+use bytes::Bytes;
+use mailbox::{Mailbox, Posted};
+use tokio::runtime::Handle;
+
+use super::{line::Place, InHand, Inner, Lease, Waiter, WorkerId};
+use crate::{
+    support::clock::Micros,
+    workers::{
+        dispatch::expectations::ExpectedTime,
+        protocol::{
+            channel::{this_loop, Channel, WAKE},
+            frame::RequestNumber,
+        },
+    },
+};
+
+/// Microseconds of work that may lie with one thread: differences below this are noise (see `line.rs`).
+pub const BUDGET: Micros = 2_000;
+/// What each request is taken to cost at least: not more of them are posted than this allows.
+const LEAST: Micros = 30;
+
+/// A request that may be posted: whole, and of moderate size.
+#[derive(Clone)]
+pub struct Offer {
+    pub number: RequestNumber,
+    pub frame: Bytes,
+    /// Where its task runs.
+    pub(super) front_loop: u64,
+}
+
+impl Offer {
+    /// None: it is too long. To be made where the request's task runs.
+    pub fn new(number: RequestNumber, frame: &Bytes) -> Option<Offer> {
+        (frame.len() <= mailbox::MAX_REQUEST).then(|| Offer { number, frame: frame.clone(), front_loop: this_loop() })
+    }
+}
+
+thread_local! {
+    /// Mailboxes of threads that are to be woken when this event loop has dealt with what it has at hand.
+    static TO_WAKE: RefCell<Vec<Arc<Mailbox>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Posts a request. A thread that sleeps is woken when all that the event loop has read was posted: once for all.
+pub(super) fn post(mailbox: &Arc<Mailbox>, offer: &Offer) -> Option<Posted> {
+    let posted = mailbox.post(offer.number, &offer.frame)?;
+    if mailbox.sleeps() {
+        let first = TO_WAKE.with_borrow_mut(|list| {
+            let known = list.iter().any(|other| Arc::ptr_eq(other, mailbox));
+            if !known {
+                list.push(mailbox.clone());
+            }
+            list.len() == 1 && !known
+        });
+        if first {
+            match Handle::try_current() {
+                Ok(runtime) => drop(runtime.spawn(async { wake_all() })),
+                Err(_) => wake_all(),
+            }
+        }
+    }
+    Some(posted)
+}
+
+fn wake_all() {
+    for mailbox in TO_WAKE.take() {
+        mailbox.wake(&WAKE);
+    }
+}
+
+pub(super) struct Follower {
+    place: Place,
+    waiter: Waiter,
+    posted: Posted,
+    cost: Micros,
+}
+
+/// What lies with one thread that is at work.
+pub(super) struct Pipe {
+    worker: WorkerId,
+    thread: usize,
+    /// Where its requests' tasks run: the socket stays with one event loop.
+    front_loop: u64,
+    mailbox: Arc<Mailbox>,
+    followers: VecDeque<Follower>,
+    cost: Micros,
+    /// False: its thread has been at one request for longer than was expected.
+    open: bool,
+}
+
+impl Pipe {
+    pub(super) fn is(&self, lease: &Lease) -> bool {
+        lease.channel.as_ref().is_some_and(|channel| (self.worker, self.thread) == (lease.worker, channel.thread))
+    }
+}
+
+impl Inner {
+    /// Requests that were posted and wait for their turn.
+    pub(super) fn posted(&self) -> usize {
+        self.pipes.iter().map(|pipe| pipe.followers.len()).sum()
+    }
+
+    /// From now on others may follow the request that was given this channel.
+    pub(super) fn open_pipe(
+        &mut self,
+        worker: WorkerId,
+        channel: &Channel,
+        expected: ExpectedTime,
+        front_loop: u64,
+    ) -> bool {
+        let Some(mailbox) = channel.mailbox().filter(|_| expected.mean <= BUDGET) else { return false };
+        let cost = expected.mean.max(LEAST);
+        let thread = channel.thread;
+        self.pipes.retain(|pipe| (pipe.worker, pipe.thread) != (worker, thread));
+        self.pipes.push(Pipe { worker, thread, front_loop, mailbox, followers: VecDeque::new(), cost, open: true });
+        true
+    }
+
+    /// Posts a request behind another one, if it is short and there is one. False: the waiter is gone, and nothing has happened.
+    pub(super) fn follow(&mut self, offer: &Offer, place: Place, waiter: Waiter) -> bool {
+        let cost = waiter.expected.mean.max(LEAST);
+        if waiter.expected.mean > BUDGET || self.share.is_some() {
+            return false;
+        }
+        let members = &self.members;
+        let fits = |pipe: &&mut Pipe| {
+            let serves = members.get(&pipe.worker).is_some_and(|member| !member.leaving);
+            pipe.open && pipe.front_loop == offer.front_loop && serves && pipe.cost + cost <= BUDGET
+        };
+        let Some(pipe) = self.pipes.iter_mut().filter(fits).min_by_key(|pipe| pipe.cost) else { return false };
+        let Some(posted) = post(&pipe.mailbox, offer) else { return false };
+        pipe.cost += cost;
+        pipe.followers.push_back(Follower { place, waiter, posted, cost });
+        true
+    }
+
+    /// Nobody waits for this request any more. True: a thread has claimed it, so that its answer has to be taken.
+    pub(super) fn withdraw(&mut self, place: Place) -> bool {
+        for pipe in &mut self.pipes {
+            let Some(at) = pipe.followers.iter().position(|follower| follower.place == place) else { continue };
+            if !pipe.mailbox.revoke(pipe.followers[at].posted) {
+                return true;
+            }
+            pipe.followers.remove(at);
+            return false;
+        }
+        false
+    }
+
+    /// Takes back what the thread has not claimed: it waits in the line again, in its place.
+    fn evict(&mut self, worker: WorkerId, thread: usize) {
+        let Some(at) = self.pipes.iter().position(|pipe| (pipe.worker, pipe.thread) == (worker, thread)) else {
+            return;
+        };
+        let pipe = &mut self.pipes[at];
+        pipe.open = false;
+        for follower in std::mem::take(&mut pipe.followers) {
+            match pipe.mailbox.revoke(follower.posted) {
+                true => self.line.put_back(follower.place, follower.waiter),
+                false => pipe.followers.push_back(follower),
+            }
+        }
+    }
+}
+
+impl Lease {
+    /// The request takes longer than was expected: those behind it are given to others.
+    pub fn release_followers(&mut self) {
+        if !std::mem::take(&mut self.piped) {
+            return;
+        }
+        let thread = self.channel().thread;
+        let queue = self.queue.clone();
+        let mut inner = queue.lock();
+        inner.evict(self.worker, thread);
+        queue.settle(&mut inner, None);
+    }
+
+    /// The thread takes nothing more from its mailbox.
+    pub(super) fn evict_followers(&self, thread: usize) {
+        let mut inner = self.queue.lock();
+        inner.evict(self.worker, thread);
+        // What it had claimed is lost; a thread that is at one request claims no other.
+        inner.pipes.retain(|pipe| (pipe.worker, pipe.thread) != (self.worker, thread));
+    }
+
+    /// Gives the channel to the request that was posted next; None if there is one.
+    pub(super) fn next_turn(&self, inner: &mut Inner, channel: Channel, now: Micros) -> Option<Channel> {
+        let key = (self.worker, channel.thread);
+        let Some(at) = inner.pipes.iter().position(|pipe| (pipe.worker, pipe.thread) == key) else {
+            return Some(channel);
+        };
+        let serves = inner.successor.is_none() && inner.members.get(&self.worker).is_some_and(|member| !member.leaving);
+        if !serves {
+            inner.evict(key.0, key.1);
+        }
+        let Some(follower) = inner.pipes[at].followers.pop_front() else {
+            inner.pipes.swap_remove(at);
+            return Some(channel);
+        };
+        let pipe = &mut inner.pipes[at];
+        pipe.cost = pipe.cost.saturating_sub(follower.cost);
+        // Its thread goes on, whatever the one before it had taken.
+        pipe.open = serves;
+        let request = InHand { since: now, long: false, alone: false };
+        if let Some(member) = inner.members.get_mut(&self.worker) {
+            member.answered += 1;
+            member.work.add(self.route, self.allocated);
+            member.in_hand.push(request);
+        }
+        inner.expectations.begin(follower.waiter.route, now);
+        let lease = Lease {
+            channel: Some(channel),
+            worker: self.worker,
+            run_as: self.run_as.clone(),
+            queue: self.queue.clone(),
+            complaints: self.complaints.clone(),
+            route: follower.waiter.route,
+            posted: Some(follower.posted),
+            piped: serves,
+            request,
+            app_time: None,
+            allocated: 0,
+            noted: None,
+        };
+        // Its task waits for it, or another one in its place: see QueuePlace.
+        drop(follower.waiter.give.send(lease));
+        None
+    }
+}
