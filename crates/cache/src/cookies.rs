@@ -16,7 +16,7 @@ const MAX_PATH: usize = 200;
 
 /// What a site's responses have told of its cookies.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Learned {
+pub struct CookieKnowledge {
     /// Names of cookies that the app keeps from scripts (`HttpOnly`), in order: by such ones it knows its visitors.
     pub http_only: Vec<String>,
     /// Cookies that hand a form's token to scripts, by name.
@@ -33,13 +33,13 @@ pub struct Token {
     pub page: Option<String>,
 }
 
-impl Learned {
+impl CookieKnowledge {
     /// What is known after a response, too. None: it tells nothing new.
-    pub fn after(&self, response: &HeaderMap) -> Option<Learned> {
+    pub fn after(&self, response: &HeaderMap) -> Option<CookieKnowledge> {
         if !response.contains_key(header::SET_COOKIE) || !set_names(response).any(|set| self.is_new(&set)) {
             return None;
         }
-        let mut told = Learned::default();
+        let mut told = CookieKnowledge::default();
         for Set { name, http_only } in set_names(response) {
             match readable(name) {
                 Some(name) if http_only => told.http_only.push(name.into()),
@@ -63,16 +63,16 @@ impl Learned {
     }
 
     /// What is known after a page was stored for everybody with the cookies that it sets. None: that tells nothing new.
-    pub fn after_storing(&self, response: &HeaderMap, path: &str) -> Option<Learned> {
+    pub fn after_storing(&self, response: &HeaderMap, path: &str) -> Option<CookieKnowledge> {
         let end = (0..=MAX_PATH.min(path.len())).rev().find(|end| path.is_char_boundary(*end)).unwrap_or(0);
         let names = set_names(response).filter(|set| !set.http_only && is_token_like(set.name));
         let tokens =
             names.filter_map(|set| Some(Token { name: readable(set.name)?.into(), page: Some(path[..end].into()) }));
-        self.merged(&Learned { tokens: tokens.collect(), ..Learned::default() })
+        self.merged(&CookieKnowledge { tokens: tokens.collect(), ..CookieKnowledge::default() })
     }
 
     /// With what another has learned of the same site. None: it is nothing new.
-    pub fn merged(&self, other: &Learned) -> Option<Learned> {
+    pub fn merged(&self, other: &CookieKnowledge) -> Option<CookieKnowledge> {
         let mut all = self.clone();
         all.overflowed |= other.overflowed;
         for name in other.http_only.iter().filter(|name| !self.http_only.contains(name)) {
@@ -225,7 +225,7 @@ mod tests {
     fn cookies_kept_from_scripts_and_tokens_are_remembered() {
         let response =
             setting(&["a=1; path=/; HttpOnly", "b=2; path=/", "c =\"3;httponly", "XSRF-TOKEN=x", "_csrf=y; HttpOnly"]);
-        let learned = Learned::default().after(&response).unwrap();
+        let learned = CookieKnowledge::default().after(&response).unwrap();
         assert_eq!(learned.http_only, ["_csrf", "a", "c"]);
         assert_eq!(learned.tokens, [Token { name: "XSRF-TOKEN".into(), page: None }]);
         assert_eq!((learned.overflowed, learned.after(&response)), (false, None), "nothing new");
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut learned = Learned::default();
+        let mut learned = CookieKnowledge::default();
         for n in 0..MAX_NAMES {
             learned = learned.after(&setting(&[&format!("n{n}=1; HttpOnly"), &format!("csrf{n}=1")])).unwrap();
         }
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!((more.http_only.len(), more.overflowed), (MAX_NAMES, true));
         assert_eq!(more.after(&setting(&["another=1; HttpOnly", "csrf-too=1"])), None);
         let long = format!("{}=1; HttpOnly", "n".repeat(MAX_NAME + 1));
-        assert!(Learned::default().after(&setting(&[&long])).unwrap().overflowed);
+        assert!(CookieKnowledge::default().after(&setting(&[&long])).unwrap().overflowed);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::fields::{members, pair, seconds, split};
 
 /// A directive that names fields, or stands for the whole response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Listed {
+pub enum FieldScope {
     #[default]
     Absent,
     /// Only these fields are meant (the qualified form).
@@ -52,8 +52,8 @@ impl Delta {
 pub struct ResponseDirectives {
     pub max_age: Delta,
     pub s_maxage: Delta,
-    pub no_cache: Listed,
-    pub private: Listed,
+    pub no_cache: FieldScope,
+    pub private: FieldScope,
     pub no_store: bool,
     pub must_revalidate: bool,
     pub proxy_revalidate: bool,
@@ -84,7 +84,7 @@ impl ResponseDirectives {
 
     /// Whether the response is to be given to one client alone, or to nobody before the origin has been asked.
     pub fn restricts_reuse(&self) -> bool {
-        self.private != Listed::Absent || self.no_cache != Listed::Absent
+        self.private != FieldScope::Absent || self.no_cache != FieldScope::Absent
     }
 
     /// One directive; unknown ones are ignored (section 5.2.3).
@@ -125,23 +125,23 @@ impl ResponseDirectives {
     }
 }
 
-impl Listed {
+impl FieldScope {
     fn add(&mut self, value: Option<&[u8]>) {
         let names = value.map(|value| split(value, b',').map(HeaderName::from_bytes).collect::<Result<Vec<_>, _>>());
         *self = match (std::mem::take(self), names) {
             // A list that names nothing, or no fields, can only be taken for the whole.
-            (Listed::Everything, _) | (_, None | Some(Err(_))) => Listed::Everything,
-            (Listed::Absent, Some(Ok(names))) => Listed::Fields(names),
-            (Listed::Fields(mut fields), Some(Ok(names))) => {
+            (FieldScope::Everything, _) | (_, None | Some(Err(_))) => FieldScope::Everything,
+            (FieldScope::Absent, Some(Ok(names))) => FieldScope::Fields(names),
+            (FieldScope::Fields(mut fields), Some(Ok(names))) => {
                 fields.extend(names);
-                Listed::Fields(fields)
+                FieldScope::Fields(fields)
             }
         };
     }
 
     pub fn fields(&self) -> &[HeaderName] {
         match self {
-            Listed::Fields(fields) => fields,
+            FieldScope::Fields(fields) => fields,
             _ => &[],
         }
     }
@@ -243,11 +243,11 @@ mod tests {
     #[test]
     fn qualified_and_bare_forms() {
         let names =
-            |list: &[&'static str]| Listed::Fields(list.iter().map(|name| HeaderName::from_static(name)).collect());
+            |list: &[&'static str]| FieldScope::Fields(list.iter().map(|name| HeaderName::from_static(name)).collect());
         assert_eq!(response(&["private=\"a, b\""]).private, names(&["a", "b"]));
         assert_eq!(response(&["no-cache=\"a\"", "no-cache=b"]).no_cache, names(&["a", "b"]));
         for line in ["private", "private=\"a\", private", "private=\"a b\"", "private=\"\""] {
-            assert_eq!(response(&[line]).private, Listed::Everything, "{line}");
+            assert_eq!(response(&[line]).private, FieldScope::Everything, "{line}");
         }
     }
 

@@ -4,7 +4,7 @@
 use http::{header, HeaderMap, StatusCode};
 
 use crate::{
-    directives::{Delta, Listed},
+    directives::{Delta, FieldScope},
     fields::{self, date_in, seconds},
     targeted::Policy,
     Millis, FOREVER,
@@ -19,17 +19,17 @@ const AHEAD: Millis = 60_000;
 
 /// When a request was sent and its response came, by a clock that is never set: ages are differences of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exchanged {
+pub struct ExchangeTimes {
     pub request_time: Millis,
     pub response_time: Millis,
     /// `response_time` by the time of day, which dates in fields are compared to.
     pub date: Millis,
 }
 
-impl Exchanged {
+impl ExchangeTimes {
     /// Where the time of day has never been set.
-    pub const fn by_one_clock(request_time: Millis, response_time: Millis) -> Exchanged {
-        Exchanged { request_time, response_time, date: response_time }
+    pub const fn by_one_clock(request_time: Millis, response_time: Millis) -> ExchangeTimes {
+        ExchangeTimes { request_time, response_time, date: response_time }
     }
 }
 
@@ -54,14 +54,20 @@ pub struct Freshness {
 
 impl Freshness {
     /// `heuristics`: guessing is allowed for this response.
-    pub fn of(status: StatusCode, headers: &HeaderMap, policy: &Policy, at: Exchanged, heuristics: bool) -> Freshness {
+    pub fn of(
+        status: StatusCode,
+        headers: &HeaderMap,
+        policy: &Policy,
+        at: ExchangeTimes,
+        heuristics: bool,
+    ) -> Freshness {
         let told = &policy.directives;
         let explicit = explicit_lifetime(headers, policy, at);
         let guess = || match heuristics && (is_heuristically_cacheable(status) || told.public) {
             true => heuristic_lifetime(headers, at),
             false => 0,
         };
-        let no_cache = told.no_cache == Listed::Everything;
+        let no_cache = told.no_cache == FieldScope::Everything;
         let windows = |delta: Delta| delta.or_zero().unwrap_or(0) * 1000;
         Freshness {
             lifetime: explicit.unwrap_or_else(guess),
@@ -105,7 +111,7 @@ impl Freshness {
 }
 
 /// Section 4.2.1. None: nothing says how long.
-fn explicit_lifetime(headers: &HeaderMap, policy: &Policy, at: Exchanged) -> Option<Millis> {
+fn explicit_lifetime(headers: &HeaderMap, policy: &Policy, at: ExchangeTimes) -> Option<Millis> {
     let told = &policy.directives;
     let seconds = told.s_maxage.or_zero().or_else(|| told.max_age.or_zero());
     if seconds.is_some() || policy.targeted {
@@ -120,7 +126,7 @@ fn explicit_lifetime(headers: &HeaderMap, policy: &Policy, at: Exchanged) -> Opt
     Some(expires.saturating_sub(date).min(FOREVER))
 }
 
-fn heuristic_lifetime(headers: &HeaderMap, at: Exchanged) -> Millis {
+fn heuristic_lifetime(headers: &HeaderMap, at: ExchangeTimes) -> Millis {
     let date = date_in(headers, header::DATE).unwrap_or(at.date);
     let Some(modified) = date_in(headers, header::LAST_MODIFIED) else { return 0 };
     (date.saturating_sub(modified) / 10).min(LONGEST_HEURISTIC)
@@ -132,7 +138,7 @@ pub fn is_heuristically_cacheable(status: StatusCode) -> bool {
 }
 
 /// Section 4.2.3.
-fn initial_age(headers: &HeaderMap, at: Exchanged) -> Millis {
+fn initial_age(headers: &HeaderMap, at: ExchangeTimes) -> Millis {
     let date = date_in(headers, header::DATE).unwrap_or(at.date);
     let apparent_age = at.date.saturating_sub(date);
     let response_delay = at.response_time.saturating_sub(at.request_time);
@@ -167,10 +173,10 @@ mod tests {
     const NOW: Millis = 1_577_836_800_000;
 
     fn of(lines: &[(&'static str, &'static str)]) -> Freshness {
-        with(200, lines, Exchanged::by_one_clock(NOW, NOW))
+        with(200, lines, ExchangeTimes::by_one_clock(NOW, NOW))
     }
 
-    fn with(status: u16, lines: &[(&'static str, &'static str)], at: Exchanged) -> Freshness {
+    fn with(status: u16, lines: &[(&'static str, &'static str)], at: ExchangeTimes) -> Freshness {
         let headers: HeaderMap = lines
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
@@ -204,7 +210,7 @@ mod tests {
 
     #[test]
     fn age_grows_from_the_greater_of_clock_and_field() {
-        let at = Exchanged::by_one_clock(NOW + 3_000, NOW + 5_000);
+        let at = ExchangeTimes::by_one_clock(NOW + 3_000, NOW + 5_000);
         assert_eq!(with(200, &[DATE], at).initial_age, 5_000, "apparent_age");
         assert_eq!(with(200, &[DATE, ("age", "10")], at).initial_age, 12_000, "age_value and response_delay");
         assert_eq!(with(200, &[DATE, ("age", "10")], at).age(NOW + 6_000), 13_000);
@@ -213,10 +219,10 @@ mod tests {
     /// The clock of ages is an hour behind the time of day, which has been set.
     #[test]
     fn dates_are_compared_to_the_time_of_day_and_ages_to_their_own_clock() {
-        let at = Exchanged { request_time: NOW - 3_600_000, response_time: NOW - 3_600_000, date: NOW };
+        let at = ExchangeTimes { request_time: NOW - 3_600_000, response_time: NOW - 3_600_000, date: NOW };
         let read = with(200, &[("expires", "Wed, 01 Jan 2020 00:01:00 GMT")], at);
         assert_eq!((read.lifetime, read.initial_age), (60_000, 0));
-        assert_eq!(with(200, &[DATE], Exchanged { date: NOW + 5_000, ..at }).initial_age, 5_000);
+        assert_eq!(with(200, &[DATE], ExchangeTimes { date: NOW + 5_000, ..at }).initial_age, 5_000);
         assert_eq!(read.age(NOW - 3_599_000), 1_000);
     }
 
@@ -229,7 +235,7 @@ mod tests {
     #[test]
     fn guesses() {
         let modified = ("last-modified", "Tue, 31 Dec 2019 23:58:20 GMT");
-        let at = Exchanged::by_one_clock(NOW, NOW);
+        let at = ExchangeTimes::by_one_clock(NOW, NOW);
         for (status, lifetime) in [(200, 10_000), (404, 10_000), (302, 0), (503, 0)] {
             let read = with(status, &[DATE, modified], at);
             assert_eq!((read.lifetime, read.heuristic), (lifetime, true), "{status}");

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 pub use crate::store::Key;
-use crate::vary::Nominated;
+use crate::vary::VaryNames;
 
 /// Makes keys. Its secret makes them such that nobody outside can find two targets with one key.
 #[derive(Debug, Clone)]
@@ -69,7 +69,7 @@ impl KeyMaker {
     }
 
     /// The key of one of the responses of a target that varies; if no field is nominated, the target's own.
-    pub fn variant(&self, primary: Key, nominated: &Nominated, request: &HeaderMap) -> Key {
+    pub fn variant(&self, primary: Key, nominated: &VaryNames, request: &HeaderMap) -> Key {
         if nominated.is_empty() {
             return primary;
         }
@@ -153,7 +153,7 @@ mod tests {
         let headers = |name: &'static str, value: &'static str| -> HeaderMap {
             [(HeaderName::from_static(name), HeaderValue::from_static(value))].into_iter().collect()
         };
-        let nominated = Nominated::of(&headers("vary", "accept-language")).unwrap();
+        let nominated = VaryNames::of(&headers("vary", "accept-language")).unwrap();
         let variant = |request: &HeaderMap| maker.variant(primary, &nominated, request);
         assert_eq!(variant(&headers("accept-language", "en, de")), variant(&headers("accept-language", "de,EN")));
         assert_ne!(variant(&headers("accept-language", "en")), variant(&headers("accept-language", "de")));

@@ -55,7 +55,7 @@ pub fn partition(headers: &HeaderMap) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{freshness::Exchanged, storing::storable};
+    use crate::{freshness::ExchangeTimes, storing::storable};
     use http::{Request, Response};
 
     fn stored(cache_control: &str) -> Option<u64> {
@@ -65,7 +65,7 @@ mod tests {
         let answer = Response::builder().header("cache-control", cache_control).header("cdn-cache-control", "no-store");
         let mut answer = answer.body(()).unwrap().into_parts().0;
         answer.headers = response(&answer.headers);
-        let at = Exchanged::by_one_clock(0, 0);
+        let at = ExchangeTimes::by_one_clock(0, 0);
         storable(&asked, &answer, at, 0).ok().map(|storable| storable.freshness.lifetime)
     }
 

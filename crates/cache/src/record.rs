@@ -16,8 +16,8 @@ use crate::{
     freshness::Freshness,
     partial::Pieces,
     store::Key,
-    stored::{Content, Directory, Kept, Stored, MAX_NOMINATIONS},
-    vary::Nominated,
+    stored::{Content, Directory, Entry, Stored, MAX_NOMINATIONS},
+    vary::VaryNames,
 };
 
 /// Another number: another format. What was written under one is not read under another.
@@ -39,12 +39,12 @@ pub fn checksum(parts: &[&[u8]]) -> u64 {
 }
 
 /// The record of what lies under `key`. None: it is nothing to keep beyond the process (a derived body, a visitor).
-pub fn encode(key: Key, kept: &Kept) -> Option<Vec<u8>> {
+pub fn encode(key: Key, kept: &Entry) -> Option<Vec<u8>> {
     let mut out = Writer(vec![0; 8]);
     match kept {
-        Kept::Response(stored) => out.response(stored),
-        Kept::Directory(directory) => out.directory(directory),
-        Kept::Derived { .. } | Kept::Session { .. } => return None,
+        Entry::Response(stored) => out.response(stored),
+        Entry::Directory(directory) => out.directory(directory),
+        Entry::Derived { .. } | Entry::Session { .. } => return None,
     }
     let mut bytes = out.0;
     let sum = checksum(&[&key.0.to_le_bytes(), &bytes[8..]]);
@@ -53,15 +53,15 @@ pub fn encode(key: Key, kept: &Kept) -> Option<Vec<u8>> {
 }
 
 /// What lies under `key` by its record; `expired`: it was purged softly since. None: the record is damaged.
-pub fn decode(key: Key, record: &[u8], expired: bool) -> Option<Kept> {
+pub fn decode(key: Key, record: &[u8], expired: bool) -> Option<Entry> {
     let (sum, rest) = record.split_first_chunk::<8>()?;
     if u64::from_le_bytes(*sum) != checksum(&[&key.0.to_le_bytes(), rest]) {
         return None;
     }
     let mut from = Reader(rest);
     let kept = match from.u8()? {
-        RESPONSE => Kept::Response(Arc::new(from.response(expired)?)),
-        DIRECTORY => Kept::Directory(from.directory()?),
+        RESPONSE => Entry::Response(Arc::new(from.response(expired)?)),
+        DIRECTORY => Entry::Directory(from.directory()?),
         _ => return None,
     };
     from.0.is_empty().then_some(kept)
@@ -93,7 +93,7 @@ impl Writer {
         self.0.extend(bytes);
     }
 
-    fn nominated(&mut self, nominated: &Nominated) {
+    fn nominated(&mut self, nominated: &VaryNames) {
         self.u32(nominated.names().len());
         nominated.names().iter().for_each(|name| self.bytes(name.as_str().as_bytes()));
     }
@@ -211,9 +211,9 @@ impl<'a> Reader<'a> {
         Some(list)
     }
 
-    fn nominated(&mut self) -> Option<Nominated> {
+    fn nominated(&mut self) -> Option<VaryNames> {
         let names = self.list(|from| HeaderName::from_bytes(from.bytes()?).ok())?;
-        Some(Nominated::known(names))
+        Some(VaryNames::known(names))
     }
 
     fn freshness(&mut self) -> Option<Freshness> {
@@ -275,7 +275,7 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
     use crate::{
-        freshness::Exchanged,
+        freshness::ExchangeTimes,
         partial::ContentRange,
         store::{How, Store},
         storing::storable,
@@ -297,31 +297,31 @@ mod tests {
             .unwrap()
             .into_parts()
             .0;
-        let at = Exchanged::by_one_clock(1_577_836_800_000, 1_577_836_801_234);
+        let at = ExchangeTimes::by_one_clock(1_577_836_800_000, 1_577_836_801_234);
         let storable = storable(&request, &parts, at, 0).unwrap();
         Arc::new(Stored::new("http://h/a".into(), parts.status, storable, content, &["three".into()]))
     }
 
-    fn whole() -> Kept {
-        Kept::Response(response(Content::Whole(Bytes::from_static(b"the \0 body"))))
+    fn whole() -> Entry {
+        Entry::Response(response(Content::Whole(Bytes::from_static(b"the \0 body"))))
     }
 
-    fn pieces() -> Kept {
+    fn pieces() -> Entry {
         let range = ContentRange { first: 5, last: 8, complete: Some(20) };
-        Kept::Response(response(Content::Pieces(Pieces::of(range, Bytes::from_static(b"5678")).unwrap())))
+        Entry::Response(response(Content::Pieces(Pieces::of(range, Bytes::from_static(b"5678")).unwrap())))
     }
 
-    fn directory() -> Kept {
+    fn directory() -> Entry {
         let nominated = |name: &'static str| {
-            Nominated::of(&[(http::header::VARY, HeaderValue::from_static(name))].into_iter().collect()).unwrap()
+            VaryNames::of(&[(http::header::VARY, HeaderValue::from_static(name))].into_iter().collect()).unwrap()
         };
         let first = Directory::with(None, "http://h/a".into(), nominated("a, b"));
-        Kept::Directory(Directory::with(Some(&first), "http://h/a".into(), nominated("c")))
+        Entry::Directory(Directory::with(Some(&first), "http://h/a".into(), nominated("c")))
     }
 
-    fn shown(kept: &Kept) -> String {
+    fn shown(kept: &Entry) -> String {
         match kept {
-            Kept::Response(stored) => format!(
+            Entry::Response(stored) => format!(
                 "{:?}",
                 (
                     (&stored.url, stored.status, &stored.headers, &stored.content, &stored.freshness),
@@ -348,7 +348,7 @@ mod tests {
         store.purge_all(How::Expire);
         let record = encode(KEY, &kept).unwrap();
         let is_expired = |record: &[u8], expired| match decode(KEY, record, expired) {
-            Some(Kept::Response(stored)) => stored.is_expired(),
+            Some(Entry::Response(stored)) => stored.is_expired(),
             _ => panic!("no response"),
         };
         assert!(is_expired(&record, false));
@@ -386,7 +386,7 @@ mod tests {
                     let sum = checksum(&[&KEY.0.to_le_bytes(), &damaged[8..]]);
                     damaged[..8].copy_from_slice(&sum.to_le_bytes());
                     // Whatever it is: no panic here, nor where it is used.
-                    if let Some(Kept::Response(stored)) = decode(KEY, &damaged, false) {
+                    if let Some(Entry::Response(stored)) = decode(KEY, &damaged, false) {
                         let _ = (stored.freshness.age(u64::MAX), stored.freshness.staleness(0), stored.whole());
                         if let Content::Pieces(pieces) = &stored.content {
                             let _ = (pieces.get(0..u64::MAX), pieces.joined(pieces));
@@ -400,7 +400,7 @@ mod tests {
     #[test]
     fn what_is_made_from_others_is_not_written() {
         let url: Arc<str> = "".into();
-        assert!(encode(KEY, &Kept::Derived { url: url.clone(), bytes: Bytes::new() }).is_none());
-        assert!(encode(KEY, &Kept::Session { url, lineage: 1, changed: 0, settled: 0.into() }).is_none());
+        assert!(encode(KEY, &Entry::Derived { url: url.clone(), bytes: Bytes::new() }).is_none());
+        assert!(encode(KEY, &Entry::Session { url, lineage: 1, changed: 0, settled: 0.into() }).is_none());
     }
 }

@@ -76,9 +76,9 @@ pub fn ttl(stored: &Stored, now: Millis) -> i64 {
 mod tests {
     use super::*;
     use crate::{
-        freshness::Exchanged,
+        freshness::ExchangeTimes,
         store::Object,
-        stored::{Content, Kept},
+        stored::{Content, Entry},
         storing::storable,
     };
     use bytes::Bytes;
@@ -91,7 +91,7 @@ mod tests {
         let request = Request::builder().uri("/").body(()).unwrap().into_parts().0;
         let response =
             Response::builder().header("cache-control", told).header("etag", "\"a\"").body(()).unwrap().into_parts().0;
-        let at = Exchanged::by_one_clock(NOW, NOW);
+        let at = ExchangeTimes::by_one_clock(NOW, NOW);
         let storable = storable(&request, &response, at, 0).unwrap();
         Arc::new(Stored::new("http://a/".into(), response.status, storable, Content::Whole(Bytes::new()), &[]))
     }
@@ -158,9 +158,9 @@ mod tests {
 
     #[test]
     fn what_was_purged_softly_is_stale_from_then_on() {
-        let kept = Kept::Response(stored("max-age=10, stale-while-revalidate=5"));
+        let kept = Entry::Response(stored("max-age=10, stale-while-revalidate=5"));
         kept.expire();
-        let Kept::Response(stored) = kept else { unreachable!() };
+        let Entry::Response(stored) = kept else { unreachable!() };
         assert_eq!(judge(&stored, &wishes(""), NOW + 1000), Use::WhileRevalidating);
         assert_eq!(ttl(&stored, NOW + 1000), 0);
     }

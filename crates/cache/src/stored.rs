@@ -18,7 +18,7 @@ use crate::{
     partial::Pieces,
     store::{allocated, Object},
     storing::Storable,
-    vary::Nominated,
+    vary::VaryNames,
     Millis,
 };
 
@@ -40,7 +40,7 @@ pub struct Stored {
     pub headers: HeaderMap,
     pub content: Content,
     pub freshness: Freshness,
-    pub nominated: Nominated,
+    pub nominated: VaryNames,
     pub tags: Box<[Arc<str>]>,
     /// Seconds since the epoch that stand for Last-Modified where a response has none (RFC 9111 section 4.3.2).
     pub modified: Option<Millis>,
@@ -87,7 +87,7 @@ impl Stored {
         headers: HeaderMap,
         content: Content,
         freshness: Freshness,
-        nominated: Nominated,
+        nominated: VaryNames,
         tags: Vec<Arc<str>>,
         modified: Option<Millis>,
         expired: bool,
@@ -140,7 +140,7 @@ impl Stored {
 pub struct Directory {
     pub url: Arc<str>,
     /// The latest first.
-    pub nominations: Box<[Nominated]>,
+    pub nominations: Box<[VaryNames]>,
 }
 
 /// Lists of names that one URL's responses may have, at most. One that varies its Vary more than this is looked up by the
@@ -149,7 +149,7 @@ pub const MAX_NOMINATIONS: usize = 4;
 
 impl Directory {
     /// This one with `nominated` in front.
-    pub fn with(previous: Option<&Directory>, url: Arc<str>, nominated: Nominated) -> Directory {
+    pub fn with(previous: Option<&Directory>, url: Arc<str>, nominated: VaryNames) -> Directory {
         let others =
             previous.into_iter().flat_map(|previous| previous.nominations.iter()).filter(|other| **other != nominated);
         let nominations = std::iter::once(&nominated).chain(others).take(MAX_NOMINATIONS).cloned().collect();
@@ -157,12 +157,12 @@ impl Directory {
     }
 }
 
-/// See [`Kept::Session`].
+/// See [`Entry::Session`].
 pub const UNSETTLED: u64 = u64::MAX;
 
 /// What lies under a key.
 #[derive(Debug)]
-pub enum Kept {
+pub enum Entry {
     Response(Arc<Stored>),
     Directory(Directory),
     /// Made from a response: its body in a coding.
@@ -181,44 +181,44 @@ pub enum Kept {
     },
 }
 
-impl Object for Kept {
+impl Object for Entry {
     fn weight(&self) -> usize {
-        let own = allocated(size_of::<Kept>() + 2 * size_of::<usize>());
+        let own = allocated(size_of::<Entry>() + 2 * size_of::<usize>());
         own + match self {
-            Kept::Response(stored) => stored.weight(),
-            Kept::Directory(directory) => {
+            Entry::Response(stored) => stored.weight(),
+            Entry::Directory(directory) => {
                 let names: usize = directory.nominations.iter().map(|list| allocated(list.names().len() * 32)).sum();
-                url_weight(&directory.url) + names + allocated(directory.nominations.len() * size_of::<Nominated>())
+                url_weight(&directory.url) + names + allocated(directory.nominations.len() * size_of::<VaryNames>())
             }
-            Kept::Derived { url, bytes } => url_weight(url) + allocated(bytes.len()),
+            Entry::Derived { url, bytes } => url_weight(url) + allocated(bytes.len()),
             // All of them share their URL.
-            Kept::Session { .. } => 0,
+            Entry::Session { .. } => 0,
         }
     }
 
     fn url(&self) -> &Arc<str> {
         match self {
-            Kept::Response(stored) => &stored.url,
-            Kept::Directory(directory) => &directory.url,
-            Kept::Derived { url, .. } | Kept::Session { url, .. } => url,
+            Entry::Response(stored) => &stored.url,
+            Entry::Directory(directory) => &directory.url,
+            Entry::Derived { url, .. } | Entry::Session { url, .. } => url,
         }
     }
 
     fn tags(&self) -> &[Arc<str>] {
         match self {
-            Kept::Response(stored) => &stored.tags,
+            Entry::Response(stored) => &stored.tags,
             _ => &[],
         }
     }
 
     fn expire(&self) {
-        if let Kept::Response(stored) = self {
+        if let Entry::Response(stored) = self {
             stored.expired.store(true, Relaxed);
         }
     }
 
     fn counts(&self) -> bool {
-        matches!(self, Kept::Response(_))
+        matches!(self, Entry::Response(_))
     }
 }
 

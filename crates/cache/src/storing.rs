@@ -4,19 +4,19 @@ use http::{header, request, response, HeaderMap, HeaderName, HeaderValue, Method
 
 use crate::{
     cookies::sets_http_only,
-    directives::{Listed, RequestDirectives},
+    directives::{FieldScope, RequestDirectives},
     fields::tokens,
-    freshness::{is_heuristically_cacheable, Exchanged, Freshness},
+    freshness::{is_heuristically_cacheable, ExchangeTimes, Freshness},
     status::Reason,
     targeted::{self, Policy},
-    vary::Nominated,
+    vary::VaryNames,
 };
 
 /// What is to be stored: how long it is good for, and which requests it answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storable {
     pub freshness: Freshness,
-    pub nominated: Nominated,
+    pub nominated: VaryNames,
     /// The fields that are kept.
     pub headers: HeaderMap,
 }
@@ -45,7 +45,7 @@ const OF_THE_CODED_BODY: [&str; 6] =
 pub fn storable(
     request: &request::Parts,
     response: &response::Parts,
-    at: Exchanged,
+    at: ExchangeTimes,
     default_stale_if_error: u64,
 ) -> Result<Storable, Reason> {
     let policy = Policy::of(&response.headers);
@@ -64,7 +64,7 @@ pub fn storable(
     if told.no_store && !told.must_understand {
         return Err(Reason::NoStore);
     }
-    if told.private == Listed::Everything {
+    if told.private == FieldScope::Everything {
         return Err(Reason::Private);
     }
     // Section 3.5.
@@ -77,7 +77,7 @@ pub fn storable(
     if sets_http_only(&response.headers) {
         return Err(Reason::SetCookie);
     }
-    let nominated = Nominated::of(&response.headers).ok_or(Reason::VaryStar)?;
+    let nominated = VaryNames::of(&response.headers).ok_or(Reason::VaryStar)?;
     // What may differ from user to user is not kept on a guess.
     let personal = request.headers.contains_key(header::COOKIE) || response.headers.contains_key(header::SET_COOKIE);
     // Who writes a template has told apart what is everybody's. A cookie is not, and would be given to all.
@@ -128,7 +128,7 @@ fn is_known(status: StatusCode) -> bool {
 }
 
 /// Whether it can ever answer a request: fresh now, or to be validated, or usable stale.
-fn is_of_use(freshness: &Freshness, headers: &HeaderMap, at: Exchanged) -> bool {
+fn is_of_use(freshness: &Freshness, headers: &HeaderMap, at: ExchangeTimes) -> bool {
     let fresh = freshness.is_fresh(at.response_time) && !freshness.no_cache;
     let validator = headers.contains_key(header::ETAG) || headers.contains_key(header::LAST_MODIFIED);
     let window = freshness.stale_while_revalidate.max(freshness.stale_if_error);
@@ -196,7 +196,7 @@ mod tests {
         assert!(read.is_unique());
     }
 
-    const AT: Exchanged = Exchanged::by_one_clock(1_577_836_800_000, 1_577_836_800_000);
+    const AT: ExchangeTimes = ExchangeTimes::by_one_clock(1_577_836_800_000, 1_577_836_800_000);
 
     type Lines<'a> = &'a [(&'static str, &'static str)];
 

@@ -5,14 +5,14 @@
 use http::{header, request, response, HeaderMap, HeaderName, Method};
 
 use crate::{
-    cookies::{cookies, is_analytics, is_plain, occurrences, pairs, set_cookie, Learned},
-    directives::Listed,
+    cookies::{cookies, is_analytics, is_plain, occurrences, pairs, set_cookie, CookieKnowledge},
+    directives::FieldScope,
     fields::tokens,
-    freshness::{Exchanged, Freshness},
+    freshness::{ExchangeTimes, Freshness},
     status::Reason,
     storing::{kept, Storable},
     targeted::Policy,
-    vary::Nominated,
+    vary::VaryNames,
     Millis,
 };
 
@@ -95,7 +95,7 @@ impl Rule {
     /// Whether the request brings a cookie by which the app may know its visitor, and the rule does not: then its answer is
     /// somebody's own. Whoever names cookies has said what tells visitors apart, but for what the app was seen to keep from
     /// scripts; where none are named any unknown cookie may be a session's.
-    pub fn is_somebodys_own(&self, request: &HeaderMap, learned: &Learned) -> bool {
+    pub fn is_somebodys_own(&self, request: &HeaderMap, learned: &CookieKnowledge) -> bool {
         // As often as it stands there: apps differ in what parts cookies.
         let brings = |name: &String| {
             request.get_all(header::COOKIE).iter().any(|line| occurrences(line.as_bytes(), name.as_bytes()) > 0)
@@ -133,8 +133,8 @@ impl Rule {
         &self,
         request: &request::Parts,
         response: &response::Parts,
-        at: Exchanged,
-        learned: &Learned,
+        at: ExchangeTimes,
+        learned: &CookieKnowledge,
     ) -> Result<Storable, Reason> {
         self.admits(request)?;
         if request.method != Method::GET {
@@ -147,7 +147,7 @@ impl Rule {
         if policy.directives.no_store {
             return Err(Reason::NoStore);
         }
-        if policy.directives.no_cache == Listed::Everything && !self.no_cache {
+        if policy.directives.no_cache == FieldScope::Everything && !self.no_cache {
             return Err(Reason::NoCache);
         }
         if self.is_somebodys_own(&request.headers, learned) {
@@ -162,7 +162,7 @@ impl Rule {
         // Vary: Cookie says what the rule says better.
         let mut varies = response.headers.clone();
         strike(&mut varies, header::COOKIE);
-        let nominated = Nominated::of(&varies).ok_or(Reason::VaryStar)?;
+        let nominated = VaryNames::of(&varies).ok_or(Reason::VaryStar)?;
         let mut headers = kept(&response.headers);
         headers.remove(header::SET_COOKIE);
         let freshness = Freshness {
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
     use http::{Request, Response};
 
-    const AT: Exchanged = Exchanged::by_one_clock(1_577_836_800_000, 1_577_836_800_000);
+    const AT: ExchangeTimes = ExchangeTimes::by_one_clock(1_577_836_800_000, 1_577_836_800_000);
 
     type Lines<'a> = &'a [(&'static str, &'static str)];
 
@@ -295,7 +295,7 @@ mod tests {
             &request(asked),
             &build.body(()).unwrap().into_parts().0,
             AT,
-            &Learned { http_only: vec!["_session".into(), "other".into()], ..Learned::default() },
+            &CookieKnowledge { http_only: vec!["_session".into(), "other".into()], ..CookieKnowledge::default() },
         )
     }
 
@@ -409,7 +409,10 @@ mod tests {
 
     fn is_own(rule: &Rule, cookie: &'static str, learned: &[&str]) -> bool {
         let http_only = learned.iter().map(|name| name.to_string()).collect();
-        rule.is_somebodys_own(&request(&[("cookie", cookie)]).headers, &Learned { http_only, ..Learned::default() })
+        rule.is_somebodys_own(
+            &request(&[("cookie", cookie)]).headers,
+            &CookieKnowledge { http_only, ..CookieKnowledge::default() },
+        )
     }
 
     #[test]
@@ -449,7 +452,7 @@ mod tests {
         ] {
             assert_eq!(is_own(&rule(), cookie, &["_id", "_session"]), own, "{cookie}");
         }
-        let overflowed = Learned { overflowed: true, ..Learned::default() };
+        let overflowed = CookieKnowledge { overflowed: true, ..CookieKnowledge::default() };
         let own = |cookie| rule().is_somebodys_own(&request(&[("cookie", cookie)]).headers, &overflowed);
         assert_eq!((own("_session=1; _ga=1"), own("_session=1; x=1")), (false, true));
     }

@@ -176,7 +176,7 @@ mod tests {
         )])
         .directives;
         assert_eq!((read.max_age, read.no_store), (Delta::Seconds(60), false));
-        assert_eq!(read.private, crate::directives::Listed::Everything);
+        assert_eq!(read.private, crate::directives::FieldScope::Everything);
         assert_eq!(read.stale_if_error, Delta::Seconds(5));
         assert_eq!(read.s_maxage, Delta::Invalid);
     }

@@ -7,14 +7,14 @@ use http::{header, response, HeaderMap, HeaderName};
 
 use crate::{
     cookies::sets_http_only,
-    freshness::{Exchanged, Freshness},
+    freshness::{ExchangeTimes, Freshness},
     groups,
     status::Reason,
     stored::{Content, Stored},
     storing::{kept, Storable},
     targeted::{self, Policy, CONSUMED},
     validating::is_meant,
-    vary::Nominated,
+    vary::VaryNames,
 };
 
 /// Fields that describe the stored body and stay as they are (section 3.2).
@@ -31,7 +31,7 @@ const OF_THE_BODY: [HeaderName; 5] = [
 pub fn freshened(
     stored: &Stored,
     newer: &HeaderMap,
-    at: Exchanged,
+    at: ExchangeTimes,
     default_stale_if_error: u64,
 ) -> Result<Stored, Reason> {
     let mut headers = stored.headers.clone();
@@ -56,13 +56,13 @@ pub fn freshened(
     if policy.directives.no_store && !policy.directives.must_understand {
         return Err(Reason::NoStore);
     }
-    if policy.directives.private == crate::directives::Listed::Everything {
+    if policy.directives.private == crate::directives::FieldScope::Everything {
         return Err(Reason::Private);
     }
     if headers.contains_key(header::SET_COOKIE) && targeted::asks_for_esi(&headers) {
         return Err(Reason::SetCookie);
     }
-    let nominated = Nominated::of(&told).ok_or(Reason::VaryStar)?;
+    let nominated = VaryNames::of(&told).ok_or(Reason::VaryStar)?;
     // What is kept for clients of all codings stays so.
     let nominated = match stored.nominated.names().contains(&header::ACCEPT_ENCODING) {
         true => nominated,
@@ -95,7 +95,7 @@ pub enum HeadMeans {
 }
 
 /// Section 4.3.5.
-pub fn head(stored: &Stored, answer: &response::Parts, at: Exchanged, default_stale_if_error: u64) -> HeadMeans {
+pub fn head(stored: &Stored, answer: &response::Parts, at: ExchangeTimes, default_stale_if_error: u64) -> HeadMeans {
     if answer.status != stored.status {
         return if answer.status.is_server_error() { HeadMeans::Unrelated } else { HeadMeans::Outdated };
     }
@@ -120,8 +120,8 @@ mod tests {
     use bytes::Bytes;
     use http::{HeaderValue, Request, Response, StatusCode};
 
-    const AT: Exchanged = Exchanged::by_one_clock(1_577_836_800_000, 1_577_836_800_000);
-    const LATER: Exchanged = Exchanged::by_one_clock(1_577_836_900_000, 1_577_836_900_000);
+    const AT: ExchangeTimes = ExchangeTimes::by_one_clock(1_577_836_800_000, 1_577_836_800_000);
+    const LATER: ExchangeTimes = ExchangeTimes::by_one_clock(1_577_836_900_000, 1_577_836_900_000);
 
     type Lines<'a> = &'a [(&'static str, &'static str)];
 

@@ -7,11 +7,11 @@ use crate::fields::{members, pair, split, tokens, trim};
 
 /// The names in a response's Vary, in order, each once. Responses with the same names are found by one lookup.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Nominated(Box<[HeaderName]>);
+pub struct VaryNames(Box<[HeaderName]>);
 
-impl Nominated {
+impl VaryNames {
     /// None: `*` is among them, and nothing but the origin can tell (section 4.1).
-    pub fn of(headers: &HeaderMap) -> Option<Nominated> {
+    pub fn of(headers: &HeaderMap) -> Option<VaryNames> {
         let mut names = Vec::new();
         for member in tokens(headers, header::VARY) {
             // What is no name of a field can't be compared: as good as `*`, which is none either.
@@ -19,14 +19,14 @@ impl Nominated {
         }
         names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
         names.dedup();
-        Some(Nominated(names.into()))
+        Some(VaryNames(names.into()))
     }
 
     /// Those that were nominated once: in order again, should they not be.
-    pub(crate) fn known(mut names: Vec<HeaderName>) -> Nominated {
+    pub(crate) fn known(mut names: Vec<HeaderName>) -> VaryNames {
         names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
         names.dedup();
-        Nominated(names.into())
+        VaryNames(names.into())
     }
 
     pub fn names(&self) -> &[HeaderName] {
@@ -34,8 +34,8 @@ impl Nominated {
     }
 
     /// These but one.
-    pub fn without(&self, name: &HeaderName) -> Nominated {
-        Nominated(self.0.iter().filter(|nominated| *nominated != name).cloned().collect())
+    pub fn without(&self, name: &HeaderName) -> VaryNames {
+        VaryNames(self.0.iter().filter(|nominated| *nominated != name).cloned().collect())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -139,7 +139,7 @@ mod tests {
 
     fn selecting(vary: &'static str, request: &[(&'static str, &'static str)]) -> Vec<u8> {
         let mut said = Vec::new();
-        Nominated::of(&headers(&[("vary", vary)]))
+        VaryNames::of(&headers(&[("vary", vary)]))
             .unwrap()
             .selecting(&headers(request), |bytes| said.extend_from_slice(bytes));
         said
@@ -149,14 +149,14 @@ mod tests {
     fn a_star_anywhere_is_a_star() {
         for lines in [&["*"][..], &["*, *"], &["", "*"], &["foo, *"], &[", *"], &["a b"]] {
             let map: HeaderMap = lines.iter().map(|line| (header::VARY, HeaderValue::from_static(line))).collect();
-            assert_eq!(Nominated::of(&map), None, "{lines:?}");
+            assert_eq!(VaryNames::of(&map), None, "{lines:?}");
         }
-        assert_eq!(Nominated::of(&HeaderMap::new()), Some(Nominated::default()));
+        assert_eq!(VaryNames::of(&HeaderMap::new()), Some(VaryNames::default()));
     }
 
     #[test]
     fn names_have_no_case_nor_order() {
-        let of = |value| Nominated::of(&headers(&[("vary", value)])).unwrap();
+        let of = |value| VaryNames::of(&headers(&[("vary", value)])).unwrap();
         assert_eq!(of("Foo, Bar,foo"), of("bar,FOO"));
     }
 

@@ -13,7 +13,7 @@ use std::{
     time::Instant,
 };
 
-use cache::store::{How, Inserted, Object, Store};
+use cache::store::{How, Insertion, Object, Store};
 use keys::{key, mix};
 
 /// As small as an object can be: one URL for all, no tags.
@@ -48,7 +48,7 @@ fn of_a_hit() {
         let store = Store::new(1 << 40);
         let begin = Instant::now();
         for n in 0..keys {
-            assert_eq!(store.insert(key(n), Arc::new(Tiny(format!("/{n:08}").into()))), Inserted::Stored);
+            assert_eq!(store.insert(key(n), Arc::new(Tiny(format!("/{n:08}").into()))), Insertion::Stored);
         }
         let insert = begin.elapsed().as_nanos() as f64 / keys as f64;
         let pick = |n: u64| key(mix(n) % keys);
@@ -86,7 +86,7 @@ fn of_others_during_a_purge() {
     let store = Store::new(1 << 40);
     let url: Arc<str> = "/".into();
     let insert = |n: u64| {
-        assert_eq!(store.insert(key(n), Arc::new(Tiny(format!("/{n:08}").into()))), Inserted::Stored);
+        assert_eq!(store.insert(key(n), Arc::new(Tiny(format!("/{n:08}").into()))), Insertion::Stored);
     };
     for name in ["prefix", "all"] {
         (0..500_000).for_each(insert);

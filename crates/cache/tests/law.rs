@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cache::{
     directives::RequestDirectives,
-    freshness::Exchanged,
+    freshness::ExchangeTimes,
     reusing::{judge, may_stand_in, Use},
     stored::{Content, Stored},
     storing::storable,
@@ -293,7 +293,7 @@ mod model {
         }
 
         /// 4.2.3.
-        pub fn initial_age(&self, at: Exchanged) -> u64 {
+        pub fn initial_age(&self, at: ExchangeTimes) -> u64 {
             let date_value = self.date.map_or(at.response_time, |date| date * 1000);
             let age_value = self.age.unwrap_or(0) * 1000;
             // "apparent_age = max(0, response_time - date_value);" in whole seconds, as Date has no others.
@@ -368,7 +368,7 @@ mod model {
     }
 
     /// Storing it is of use: it can answer something, some day; and it is not somebody's by guess.
-    pub fn is_worth_storing(asked: &Asked, told: &Told, at: Exchanged) -> bool {
+    pub fn is_worth_storing(asked: &Asked, told: &Told, at: ExchangeTimes) -> bool {
         let guessed = told.explicit(at.response_time).is_none() && !has(told.directives(), "public");
         if guessed && (asked.cookie || told.set_cookie) {
             return false;
@@ -488,7 +488,7 @@ fn one_exchange(seed: u64, met: &mut Met) {
     let (told_one, asked_one) = (told(&mut dice), asked(&mut dice));
     let (head, request) = (head_of(&mut dice, &told_one), request_of(&mut dice, &asked_one));
     let request_time = NOON * 1000 + dice.roll(2000);
-    let at = Exchanged::by_one_clock(request_time, request_time + dice.roll(3) * dice.roll(4000));
+    let at = ExchangeTimes::by_one_clock(request_time, request_time + dice.roll(3) * dice.roll(4000));
     let case = format!("seed {seed}\n{asked_one:?}\n{told_one:?}\n{:?}\n{:?}\n{at:?}", request.headers, head.headers);
 
     let may = model::may_store(&asked_one, &told_one);
@@ -540,7 +540,7 @@ fn one_update(dice: &mut Dice, old: &Told, stored: &Stored, case: &str, met: &mu
     let newer = Told { status: 304, etag: old.etag && newer.etag, ..newer };
     let head = head_of(dice, &newer);
     let request_time = stored.freshness.response_time + 10_000;
-    let at = Exchanged::by_one_clock(request_time, request_time + dice.roll(2) * 700);
+    let at = ExchangeTimes::by_one_clock(request_time, request_time + dice.roll(2) * 700);
     let merged = Told {
         status: old.status,
         cache_control: newer.cache_control.clone().or(old.cache_control.clone()),

@@ -7,7 +7,7 @@ mod keys;
 
 use std::{env, fs, process::Command, sync::Arc, thread};
 
-use cache::store::{allocated, How, Inserted, Object, Store};
+use cache::store::{allocated, How, Insertion, Object, Store};
 use keys::{key, mix};
 
 const MB: u64 = 1 << 20;
@@ -46,7 +46,7 @@ fn private() -> u64 {
 fn insert(store: &Store<Page>, n: u64, url: &str, body: usize, tags: usize) {
     let tags = (0..tags).map(|tag| format!("issue-{}", n * 3 % 1000 + tag as u64).into()).collect();
     let page = Page { url: url.into(), tags, body: vec![7; body].into() };
-    assert_eq!(store.insert(key(n), Arc::new(page)), Inserted::Stored);
+    assert_eq!(store.insert(key(n), Arc::new(page)), Insertion::Stored);
 }
 
 /// A body of 100 bytes to 100 KB, most of them small.

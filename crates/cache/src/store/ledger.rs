@@ -7,11 +7,11 @@ use hashbrown::HashTable;
 
 use super::{
     ghosts::Ghosts,
-    lookup::{Growth, Held, Lookup},
+    lookup::{Growth, Lookup, TableEntry},
     names::{Match, Names, NAME},
     purges::{Moment, Purges, What},
     queues::{Place, Queue, Queues},
-    How, Inserted, Key, Object, Usage,
+    How, Insertion, Key, Object, Usage,
 };
 
 /// Bytes of an empty store.
@@ -99,11 +99,11 @@ impl Ledger {
         (key, object, weight): (Key, Arc<T>, u64),
         moment: Moment,
         gone: &mut Vec<Arc<T>>,
-    ) -> Inserted {
+    ) -> Insertion {
         if self.purges.purged_since(moment, object.url(), object.tags()) {
             self.late += 1;
             gone.push(object);
-            return Inserted::Purged;
+            return Insertion::Purged;
         }
         let units = u32::try_from(weight.max(1).div_ceil(UNIT)).unwrap_or(u32::MAX);
         let coming = u64::from(units) * UNIT + NAME * (1 + object.tags().len() as u64);
@@ -111,7 +111,7 @@ impl Ledger {
             self.refused += 1;
             gone.push(object);
             gone.extend(self.remove(lookup, key, |_| true));
-            return Inserted::TooLarge;
+            return Insertion::TooLarge;
         }
         self.inserted += 1;
         if let Some((before, units_before, place)) = lookup.replace(key, &object, units) {
@@ -119,7 +119,7 @@ impl Ledger {
             self.rename(key, &*before, &*object);
             gone.push(before);
             self.fit(lookup, Some(key.hash()), gone);
-            return Inserted::Stored;
+            return Insertion::Stored;
         }
         let queue = if self.ghosts.take(key.hash()) { Queue::Main } else { Queue::Small };
         let coming_small = if queue == Queue::Small { u64::from(units) } else { 0 };
@@ -133,7 +133,7 @@ impl Ledger {
         self.grown(growth);
         // The index may have grown more than that one place.
         self.fit(lookup, Some(key.hash()), gone);
-        Inserted::Stored
+        Insertion::Stored
     }
 
     fn rename(&mut self, key: Key, before: &impl Object, after: &impl Object) {
@@ -226,7 +226,7 @@ impl Ledger {
     }
 
     /// Takes what has left the lookup out of all else.
-    fn forget<T: Object>(&mut self, lookup: &Lookup<T>, held: Held<T>, growth: Growth) -> Arc<T> {
+    fn forget<T: Object>(&mut self, lookup: &Lookup<T>, held: TableEntry<T>, growth: Growth) -> Arc<T> {
         self.grown(growth);
         if let Some(moved) = self.queues.remove(held.place(), held.units) {
             lookup.renumber(moved);
@@ -263,7 +263,7 @@ impl Ledger {
     }
 
     /// Forgets everything at once: the tables, and what else is for the caller to drop.
-    pub fn take_all<T>(&mut self, lookup: &Lookup<T>) -> (Vec<HashTable<Held<T>>>, impl Sized) {
+    pub fn take_all<T>(&mut self, lookup: &Lookup<T>) -> (Vec<HashTable<TableEntry<T>>>, impl Sized) {
         self.purged += self.queues.len() as u64;
         self.tables = 0;
         let queues = std::mem::replace(&mut self.queues, Queues::new());

@@ -13,7 +13,7 @@ use hashbrown::HashTable;
 use parking_lot::RwLock;
 
 use super::{
-    queues::{Moved, Place, Queue},
+    queues::{Place, Queue, Relocation},
     Key,
 };
 
@@ -27,7 +27,7 @@ const SLOT_SHIFT: u32 = 3;
 pub(super) const SLOTS: u32 = 1 << (32 - SLOT_SHIFT);
 
 /// An object in its place: 32 bytes.
-pub(super) struct Held<T> {
+pub(super) struct TableEntry<T> {
     pub key: Key,
     pub object: Arc<T>,
     /// Weight in units of 16 bytes, as it was when the object came.
@@ -36,7 +36,7 @@ pub(super) struct Held<T> {
     state: AtomicU32,
 }
 
-impl<T> Held<T> {
+impl<T> TableEntry<T> {
     pub fn place(&self) -> Place {
         let state = self.state.load(Relaxed);
         Place { slot: state >> SLOT_SHIFT, queue: if state & MAIN == 0 { Queue::Small } else { Queue::Main } }
@@ -61,7 +61,7 @@ fn part_of(hash: u64) -> usize {
 }
 
 // The key is a random number already: no second hash.
-fn rehash<T>(held: &Held<T>) -> u64 {
+fn rehash<T>(held: &TableEntry<T>) -> u64 {
     held.key.hash()
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Lookup<T> {
 
 /// On cache lines of its own, so that threads at different parts do not disturb each other.
 #[repr(align(64))]
-struct Part<T>(RwLock<HashTable<Held<T>>>);
+struct Part<T>(RwLock<HashTable<TableEntry<T>>>);
 
 /// What a table gained or lost in size, in bytes.
 pub(super) type Growth = i64;
@@ -84,11 +84,11 @@ impl<T> Lookup<T> {
         Lookup { parts: (0..PARTS).map(|_| Part(RwLock::new(HashTable::new()))).collect() }
     }
 
-    fn read<R>(&self, hash: u64, look: impl FnOnce(&HashTable<Held<T>>) -> R) -> R {
+    fn read<R>(&self, hash: u64, look: impl FnOnce(&HashTable<TableEntry<T>>) -> R) -> R {
         look(&self.parts[part_of(hash)].0.read())
     }
 
-    fn write<R>(&self, hash: u64, change: impl FnOnce(&mut HashTable<Held<T>>) -> R) -> R {
+    fn write<R>(&self, hash: u64, change: impl FnOnce(&mut HashTable<TableEntry<T>>) -> R) -> R {
         change(&mut self.parts[part_of(hash)].0.write())
     }
 
@@ -107,7 +107,7 @@ impl<T> Lookup<T> {
     /// Adds what is not there yet.
     pub fn add(&self, key: Key, object: Arc<T>, units: u32, place: Place) -> Growth {
         let main = if place.queue == Queue::Main { MAIN } else { 0 };
-        let held = Held { key, object, units, state: AtomicU32::new(place.slot << SLOT_SHIFT | main) };
+        let held = TableEntry { key, object, units, state: AtomicU32::new(place.slot << SLOT_SHIFT | main) };
         self.write(key.hash(), |table| {
             let before = table.allocation_size();
             table.insert_unique(key.hash(), held, rehash);
@@ -125,15 +125,15 @@ impl<T> Lookup<T> {
     }
 
     /// Takes the object of this key out, if it is the `wanted` one.
-    pub fn take(&self, key: Key, wanted: impl Fn(&Arc<T>) -> bool) -> Option<(Held<T>, Growth)> {
+    pub fn take(&self, key: Key, wanted: impl Fn(&Arc<T>) -> bool) -> Option<(TableEntry<T>, Growth)> {
         self.take_where(key.hash(), |held| held.key == key && wanted(&held.object))
     }
 
-    pub fn take_slot(&self, hash: u64, slot: u32) -> Option<(Held<T>, Growth)> {
+    pub fn take_slot(&self, hash: u64, slot: u32) -> Option<(TableEntry<T>, Growth)> {
         self.take_where(hash, |held| held.is_in(slot))
     }
 
-    fn take_where(&self, hash: u64, found: impl Fn(&Held<T>) -> bool) -> Option<(Held<T>, Growth)> {
+    fn take_where(&self, hash: u64, found: impl Fn(&TableEntry<T>) -> bool) -> Option<(TableEntry<T>, Growth)> {
         self.write(hash, |table| {
             let before = table.allocation_size();
             let (held, _) = table.find_entry(hash, found).ok()?.remove();
@@ -170,7 +170,7 @@ impl<T> Lookup<T> {
     }
 
     /// Tells an object its new slot.
-    pub fn renumber(&self, Moved { hash, from, to }: Moved) {
+    pub fn renumber(&self, Relocation { hash, from, to }: Relocation) {
         self.write(hash, |table| {
             if let Some(held) = table.find_mut(hash, |held| held.is_in(from)) {
                 let state = held.state.get_mut();
@@ -180,7 +180,7 @@ impl<T> Lookup<T> {
     }
 
     /// Empties all; what was in it is for the caller to drop where it holds up nobody.
-    pub fn take_all(&self) -> Vec<HashTable<Held<T>>> {
+    pub fn take_all(&self) -> Vec<HashTable<TableEntry<T>>> {
         self.parts.iter().map(|part| std::mem::take(&mut *part.0.write())).collect()
     }
 
@@ -204,6 +204,6 @@ mod tests {
 
     #[test]
     fn a_place_costs_what_the_design_says() {
-        assert_eq!(size_of::<Held<String>>(), 32);
+        assert_eq!(size_of::<TableEntry<String>>(), 32);
     }
 }

@@ -92,7 +92,7 @@ pub enum How {
 /// What became of an object that was handed in.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 #[must_use]
-pub enum Inserted {
+pub enum Insertion {
     /// It is stored, in the place of what had its key.
     Stored,
     /// It would take more than an eighth of the budget. What had its key is dropped, since this one has superseded it.
@@ -121,7 +121,7 @@ pub struct Usage {
     pub purged: u64,
     /// Objects that were too large so far.
     pub refused: u64,
-    /// Objects that came after their purge so far ([`Inserted::Purged`]).
+    /// Objects that came after their purge so far ([`Insertion::Purged`]).
     pub late: u64,
 }
 
@@ -160,13 +160,13 @@ impl<T: Object> Store<T> {
     }
 
     /// Stores an object that is true at the time of the call: a purge that begins later drops it.
-    pub fn insert(&self, key: Key, object: Arc<T>) -> Inserted {
+    pub fn insert(&self, key: Key, object: Arc<T>) -> Insertion {
         self.insert_since(key, object, self.moment())
     }
 
     /// Stores an object that was asked for at `moment`, unless something like it was purged since. The last 512 purges are
     /// remembered; an object that was under way for longer is not stored.
-    pub fn insert_since(&self, key: Key, object: Arc<T>, moment: Moment) -> Inserted {
+    pub fn insert_since(&self, key: Key, object: Arc<T>, moment: Moment) -> Insertion {
         let weight = object.weight() as u64;
         let mut gone = Vec::new();
         let inserted = self.ledger().insert(&self.lookup, (key, object, weight), moment, &mut gone);

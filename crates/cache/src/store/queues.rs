@@ -19,7 +19,7 @@ pub(super) enum Queue {
 
 /// The object that was in slot `from` is in slot `to` now.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub(super) struct Moved {
+pub(super) struct Relocation {
     pub hash: u64,
     pub from: u32,
     pub to: u32,
@@ -98,7 +98,7 @@ impl Queues {
     }
 
     /// Takes a slot away. The last one takes its number, of which whoever knows it has to be told.
-    pub fn remove(&mut self, Place { slot, queue }: Place, units: u32) -> Option<Moved> {
+    pub fn remove(&mut self, Place { slot, queue }: Place, units: u32) -> Option<Relocation> {
         self.unlink(queue, slot, units);
         self.len -= 1;
         let from = self.len;
@@ -118,7 +118,7 @@ impl Queues {
             NONE => self.lists.iter_mut().filter(|list| list.tail == from).for_each(|list| list.tail = slot),
             after => self.node_mut(after).before = slot,
         }
-        Some(Moved { hash: node.hash, from, to: slot })
+        Some(Relocation { hash: node.hash, from, to: slot })
     }
 
     /// To the young end of `to`, with the same slot.
@@ -186,7 +186,7 @@ mod tests {
         let mut slots: Vec<_> = (0..3000).map(|n| queues.push(Queue::Small, n, 1)).collect();
         for n in [0, 1500, 2999] {
             let moved = queues.remove(Place { slot: slots[n], queue: Queue::Small }, 1);
-            if let Some(Moved { hash, from, to }) = moved {
+            if let Some(Relocation { hash, from, to }) = moved {
                 assert_eq!(std::mem::replace(&mut slots[hash as usize], to), from);
             }
         }

@@ -55,7 +55,7 @@ fn page(url: &str, tags: &[&str], weight: usize) -> Page {
 
 fn put(store: &Store<Page>, key: u64, url: &str, tags: &[&str]) -> Arc<Page> {
     let object = Arc::new(page(url, tags, 300));
-    assert_eq!(store.insert(self::key(key), object.clone()), Inserted::Stored);
+    assert_eq!(store.insert(self::key(key), object.clone()), Insertion::Stored);
     object
 }
 
@@ -116,7 +116,7 @@ fn keys_that_share_half_their_bits_are_two() {
     let store = Store::new(MB);
     for high in 1..4 {
         let url = format!("/{high}");
-        assert_eq!(store.insert(Key(high << 64 | 7), Arc::new(page(&url, &[], 300))), Inserted::Stored);
+        assert_eq!(store.insert(Key(high << 64 | 7), Arc::new(page(&url, &[], 300))), Insertion::Stored);
     }
     for high in 1..4 {
         assert_eq!(*store.get(Key(high << 64 | 7)).unwrap().url, format!("/{high}"));
@@ -196,17 +196,17 @@ fn what_was_asked_for_before_its_purge_is_not_stored() {
     let insert = |n, url, tag, moment| store.insert_since(key(n), Arc::new(page(url, &[tag], 300)), moment);
     let before = store.moment();
     store.purge_tag("x", How::Expire);
-    assert_eq!(insert(1, "/a", "x", before), Inserted::Purged);
+    assert_eq!(insert(1, "/a", "x", before), Insertion::Purged);
     assert!(Arc::ptr_eq(&store.peek(key(1)).unwrap(), &old), "what is there stays");
-    assert_eq!(insert(2, "/b", "y", before), Inserted::Stored);
-    assert_eq!(insert(1, "/a", "x", store.moment()), Inserted::Stored);
+    assert_eq!(insert(2, "/b", "y", before), Insertion::Stored);
+    assert_eq!(insert(1, "/a", "x", store.moment()), Insertion::Stored);
     let before = store.moment();
     store.purge_all(How::Drop);
-    assert_eq!(insert(3, "/c", "z", before), Inserted::Purged);
-    assert_eq!(insert(3, "/c", "z", store.moment()), Inserted::Stored);
+    assert_eq!(insert(3, "/c", "z", before), Insertion::Purged);
+    assert_eq!(insert(3, "/c", "z", store.moment()), Insertion::Stored);
     let before = store.moment();
     (0..600).for_each(|n| assert_eq!(store.purge_url(&format!("/{n}"), How::Drop), 0));
-    assert_eq!(insert(4, "/d", "z", before), Inserted::Purged, "too long ago to know");
+    assert_eq!(insert(4, "/d", "z", before), Insertion::Purged, "too long ago to know");
     assert_eq!(store.usage().late, 3);
     store.check();
 }
@@ -223,12 +223,12 @@ fn an_eighth_of_the_budget_always_fits_and_more_never() {
     assert!(store.usage().evicted > 1000, "the cache is full of what is in use");
     for n in 0..20 {
         let object = Arc::new(page("/large", &[], largest));
-        assert_eq!(store.insert(key(n << 32), object), Inserted::Stored);
+        assert_eq!(store.insert(key(n << 32), object), Insertion::Stored);
         assert!(store.peek(key(n << 32)).is_some());
         store.check();
     }
     let refused = key(19 << 32);
-    assert_eq!(store.insert(refused, Arc::new(page("/large", &[], largest + 1))), Inserted::TooLarge);
+    assert_eq!(store.insert(refused, Arc::new(page("/large", &[], largest + 1))), Insertion::TooLarge);
     assert!(store.peek(refused).is_none(), "what it supersedes is gone");
     assert_eq!(store.usage().refused, 1);
     store.check();
@@ -244,7 +244,7 @@ fn what_gets_heavier_does_not_evict_itself() {
         }
     }
     let heavy = Arc::new(page("/19999", &[], MB as usize / 2));
-    assert_eq!(store.insert(key(19_999), heavy.clone()), Inserted::Stored);
+    assert_eq!(store.insert(key(19_999), heavy.clone()), Insertion::Stored);
     assert!(store.peek(key(19_999)).is_some_and(|found| Arc::ptr_eq(&found, &heavy)));
     store.check();
 }
@@ -253,13 +253,13 @@ fn what_gets_heavier_does_not_evict_itself() {
 fn without_room_nothing_is_stored() {
     for budget in [0, 1, 100_000] {
         let store = Store::new(budget);
-        assert_eq!(store.insert(key(1), Arc::new(page("/", &[], 1))), Inserted::TooLarge);
+        assert_eq!(store.insert(key(1), Arc::new(page("/", &[], 1))), Insertion::TooLarge);
         store.check();
     }
     let store = Store::new(MB);
     let many: Vec<_> = (0..20_000).map(|n| n.to_string()).collect();
     let tags: Vec<_> = many.iter().map(|tag| &**tag).collect();
-    assert_eq!(store.insert(key(1), Arc::new(page("/", &tags, 1))), Inserted::TooLarge, "tags take room too");
+    assert_eq!(store.insert(key(1), Arc::new(page("/", &tags, 1))), Insertion::TooLarge, "tags take room too");
 }
 
 #[test]
@@ -316,15 +316,15 @@ fn objects_are_dropped_when_nothing_is_locked() {
         Arc::new(page)
     };
     let fill = |from: u64| {
-        (from..from + 2000).for_each(|n| assert_eq!(store.insert(key(n), watched(n, 2000)), Inserted::Stored))
+        (from..from + 2000).for_each(|n| assert_eq!(store.insert(key(n), watched(n, 2000)), Insertion::Stored))
     };
     fill(0);
     assert!(store.usage().evicted > 0);
     fill(0);
     let before = store.moment();
     store.purge_tag("x", How::Drop);
-    assert_eq!(store.insert_since(key(1), watched(1, 2000), before), Inserted::Purged);
-    assert_eq!(store.insert(key(1), watched(1, 1 << 30)), Inserted::TooLarge);
+    assert_eq!(store.insert_since(key(1), watched(1, 2000), before), Insertion::Purged);
+    assert_eq!(store.insert(key(1), watched(1, 1 << 30)), Insertion::TooLarge);
     fill(0);
     store.purge_prefix("/", How::Drop);
     fill(0);
@@ -338,7 +338,7 @@ fn objects_are_dropped_when_nothing_is_locked() {
     assert!(!locked.load(SeqCst));
 }
 
-type Meant<'a> = dyn Fn(&Page) -> bool + 'a;
+type PageFilter<'a> = dyn Fn(&Page) -> bool + 'a;
 
 #[test]
 fn agrees_with_a_map_while_there_is_room() {
@@ -371,7 +371,7 @@ fn agrees_with_a_map_while_there_is_room() {
             purge => {
                 let how = if random.below(2) == 0 { How::Drop } else { How::Expire };
                 let prefix = format!("h/{}", random.below(6));
-                let (count, meant): (_, Box<Meant>) = match purge {
+                let (count, meant): (_, Box<PageFilter>) = match purge {
                     34 | 35 => (store.purge_url(&url, how), Box::new(|page| *page.url == *url)),
                     36 | 37 => (store.purge_tag(&tag, how), Box::new(|page| page.tags.iter().any(|it| **it == *tag))),
                     38 => (store.purge_prefix(&prefix, how), Box::new(|page| page.url.starts_with(&prefix))),
@@ -423,7 +423,7 @@ fn ours(trace: &[u64], budget: u64) -> (f64, usize) {
             Some(_) => hits += 1,
             None => {
                 let object = Arc::new(page(&format!("/{n}"), &[], 4000));
-                assert_eq!(store.insert(key(*n), object), Inserted::Stored);
+                assert_eq!(store.insert(key(*n), object), Insertion::Stored);
             }
         }
     }
@@ -468,7 +468,7 @@ fn one_long_scan_leaves_the_main_queue_alone() {
     let store = Store::new(4 * MB);
     let insert = |n: u64| {
         let inserted = store.insert(key(n), Arc::new(page(&format!("/{n}"), &[], 4000)));
-        assert_eq!(inserted, Inserted::Stored);
+        assert_eq!(inserted, Insertion::Stored);
     };
     for _ in 0..3 {
         (0..500).filter(|n| store.get(key(*n)).is_none()).for_each(insert);
@@ -486,7 +486,7 @@ fn who_comes_back_soon_is_kept() {
     let store = Store::new(4 * MB);
     let insert = |n: u64| {
         let inserted = store.insert(key(n), Arc::new(page(&format!("/{n}"), &[], 4000)));
-        assert_eq!(inserted, Inserted::Stored);
+        assert_eq!(inserted, Insertion::Stored);
     };
     (0..1500).for_each(insert);
     assert!(store.peek(key(400)).is_none());
@@ -536,9 +536,9 @@ fn threads_leave_it_consistent() {
 }
 
 /// Ends the other threads, also when an assertion failed.
-struct Ends<'a>(&'a AtomicBool);
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, SeqCst);
     }
@@ -568,7 +568,7 @@ fn nothing_from_before_a_purge_is_found_after_it() {
                 }
             });
         }
-        let _ends = Ends(&done);
+        let _ends = StopOnDrop(&done);
         let mut random = Random(5);
         let mut found = 0;
         for _ in 0..20_000 {

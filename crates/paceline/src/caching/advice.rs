@@ -2,13 +2,13 @@
 //! It never changes what is answered.
 
 use cache::{
-    cookies::{Learned, MAX_NAME, MAX_NAMES},
+    cookies::{CookieKnowledge, MAX_NAME, MAX_NAMES},
     stubborn::Rule,
 };
 
 /// One sentence for each cookie with a form's token that scripts may read (`XSRF-TOKEN`) and each rule, or page for everybody, that
 /// shares pages all the same; and one where not all names could be remembered.
-pub fn warnings(rules: &[Rule], learned: &Learned) -> Vec<String> {
+pub fn warnings(rules: &[Rule], learned: &CookieKnowledge) -> Vec<String> {
     let mut all = Vec::new();
     for token in learned.tokens.iter().filter(|token| !learned.http_only.contains(&token.name)) {
         let name = &token.name;
@@ -62,18 +62,18 @@ mod tests {
             rule("/d", &[], &["XSRF-*"]),
         ];
         let token = |page: Option<&str>| Token { name: "XSRF-TOKEN".into(), page: page.map(Into::into) };
-        let learned = Learned { tokens: vec![token(None)], ..Learned::default() };
+        let learned = CookieKnowledge { tokens: vec![token(None)], ..CookieKnowledge::default() };
         let told = warnings(&rules, &learned);
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(told[0].contains("path = \"/a\"") && told[0].contains("may be given to others"), "{told:?}");
         assert!(told[0].ends_with("Set cookies = [\"_session\", \"XSRF-TOKEN\"] in this rule"), "{told:?}");
         assert!(told[1].contains("path = \"/c\"") && told[1].contains("not answered by the rule"), "{told:?}");
-        let stored = Learned { tokens: vec![token(Some("/beers"))], ..Learned::default() };
+        let stored = CookieKnowledge { tokens: vec![token(Some("/beers"))], ..CookieKnowledge::default() };
         assert!(warnings(&[], &stored)[0].starts_with("The page \"/beers\" says that it is everybody's"));
-        let overflowed = Learned { overflowed: true, ..Learned::default() };
+        let overflowed = CookieKnowledge { overflowed: true, ..CookieKnowledge::default() };
         assert!(warnings(&rules, &overflowed)[0].contains("64 names of up to 128 bytes"));
         assert!(warnings(&[], &overflowed).is_empty());
-        let kept = Learned { http_only: vec!["XSRF-TOKEN".into()], ..stored };
+        let kept = CookieKnowledge { http_only: vec!["XSRF-TOKEN".into()], ..stored };
         assert!(warnings(&rules, &kept).is_empty(), "what scripts can't read makes a request somebody's own");
     }
 }

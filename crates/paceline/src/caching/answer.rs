@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use cache::{
     fields,
     store::Key,
-    stored::{Content, Kept, Stored},
+    stored::{Content, Entry, Stored},
     targeted, Millis,
 };
 use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
@@ -187,7 +187,7 @@ impl DerivedBodies {
 impl crate::content::compress::CodedBodyStore for DerivedBodies {
     fn recall(&self, coding: ContentCoding) -> Option<Bytes> {
         match &*self.cache.store.get(self.key(coding))? {
-            Kept::Derived { bytes, .. } => Some(bytes.clone()),
+            Entry::Derived { bytes, .. } => Some(bytes.clone()),
             _ => None,
         }
     }
@@ -199,7 +199,7 @@ impl crate::content::compress::CodedBodyStore for DerivedBodies {
 
     fn remember(&self, coding: ContentCoding, bytes: Bytes) {
         self.cache.making.lock().remove(&self.key(coding));
-        let kept = Kept::Derived { url: self.stored.url.clone(), bytes };
+        let kept = Entry::Derived { url: self.stored.url.clone(), bytes };
         // One that finds no room is made again.
         let _ = self.cache.store.insert(self.key(coding), Arc::new(kept));
     }

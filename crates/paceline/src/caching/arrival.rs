@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cache::{
-    freshness::Exchanged,
+    freshness::ExchangeTimes,
     groups, invalidating,
     partial::ContentRange,
     search::NoVarySearch,
@@ -42,7 +42,7 @@ const MAX_SEARCHES: usize = 4096;
 /// A question as it was put to the origin.
 #[derive(Clone, Copy)]
 struct FetchContext {
-    at: Exchanged,
+    at: ExchangeTimes,
     began: Micros,
     moment: Moment,
     /// It was put about what is stored.

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use cache::cookies::Learned;
+use cache::cookies::CookieKnowledge;
 use rustix::{
     fs::{flock, FlockOperation, OFlags},
     process::geteuid,
@@ -32,7 +32,7 @@ const LARGEST: u64 = 32 << 20;
 const NO_TRICKS: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
 
 /// What was learned, by site.
-pub type Sites = BTreeMap<String, Learned>;
+pub type Sites = BTreeMap<String, CookieKnowledge>;
 
 /// Why the file can't be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -79,13 +79,13 @@ impl CookieFile {
     }
 
     /// Writes what is known of these sites, with what the file has of them and of others.
-    pub fn write(&self, known: &[(String, Arc<Learned>)]) -> Result<(), CookieFileError> {
+    pub fn write(&self, known: &[(String, Arc<CookieKnowledge>)]) -> Result<(), CookieFileError> {
         let written = make_folder(&self.folder).map_err(CookieFileFault::from);
         let written = written.and_then(|()| Ok(self.replace(known)?));
         written.map_err(|fault| CookieFileError::At { path: self.folder.clone(), fault })
     }
 
-    fn replace(&self, known: &[(String, Arc<Learned>)]) -> io::Result<()> {
+    fn replace(&self, known: &[(String, Arc<CookieKnowledge>)]) -> io::Result<()> {
         let options = |options: &mut OpenOptions, path: &Path| -> io::Result<File> {
             options.write(true).create(true).truncate(true).mode(0o600).custom_flags(NO_TRICKS).open(path)
         };
@@ -161,9 +161,9 @@ mod tests {
         }
     }
 
-    fn known(site: &str, names: &[&str]) -> (String, Arc<Learned>) {
+    fn known(site: &str, names: &[&str]) -> (String, Arc<CookieKnowledge>) {
         let http_only = names.iter().map(|name| name.to_string()).collect();
-        (site.into(), Arc::new(Learned { http_only, ..Learned::default() }))
+        (site.into(), Arc::new(CookieKnowledge { http_only, ..CookieKnowledge::default() }))
     }
 
     #[test]

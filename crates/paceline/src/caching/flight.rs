@@ -14,7 +14,7 @@ use cache::{
     reusing,
     status::CacheStatus,
     store::{Key, Moment, Store},
-    stored::{Kept, Stored},
+    stored::{Entry, Stored},
 };
 use http::{request::Parts, Response};
 use parking_lot::{Mutex, MutexGuard};
@@ -82,7 +82,7 @@ impl Flights {
 
     /// The question that `wanted` may wait for. What was asked before a change (an unsafe request, a purge) answers nobody who
     /// asks after it.
-    pub fn find(&self, wanted: &CacheRequest, store: &Store<Kept>) -> Option<Arc<Flight>> {
+    pub fn find(&self, wanted: &CacheRequest, store: &Store<Entry>) -> Option<Arc<Flight>> {
         let flight = self.shard(wanted.key).get(&wanted.key).cloned()?;
         let own = wanted.visitor.and_then(|visitor| visitor.tag());
         if store.may_be_purged_since(flight.began, &wanted.url, own.as_deref()) {
@@ -93,7 +93,7 @@ impl Flights {
     }
 
     /// Makes the request the one that asks. Some: another does already.
-    pub fn lead(&self, wanted: &mut CacheRequest, store: &Store<Kept>) -> Option<Arc<Flight>> {
+    pub fn lead(&self, wanted: &mut CacheRequest, store: &Store<Entry>) -> Option<Arc<Flight>> {
         let began = store.moment();
         let mut shard = self.shard(wanted.key);
         if let Some(flight) = shard.get(&wanted.key) {

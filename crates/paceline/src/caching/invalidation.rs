@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use cache::{
-    freshness::Exchanged,
+    freshness::ExchangeTimes,
     groups,
     invalidating::invalidated,
     key::Target,
     store::How,
-    stored::Kept,
+    stored::Entry,
     updating::{self, HeadMeans},
 };
 use http::{request::Parts, response, StatusCode};
@@ -18,7 +18,7 @@ use super::{lookup::CacheRequest, Purge, SiteCache};
 
 impl SiteCache {
     /// An answer to HEAD speaks of what is stored for GET, too.
-    pub(super) fn heard(&self, wanted: &mut CacheRequest, parts: &response::Parts, at: Exchanged) {
+    pub(super) fn heard(&self, wanted: &mut CacheRequest, parts: &response::Parts, at: ExchangeTimes) {
         let Some(stored) = &wanted.stored else { return };
         if self.rule_of(wanted).is_some() || parts.status == StatusCode::NOT_MODIFIED {
             return;
@@ -27,7 +27,7 @@ impl SiteCache {
         match updating::head(stored, parts, at, self.settings.stale_if_error) {
             HeadMeans::Freshened(newer) => {
                 let moment = self.cache.store.moment();
-                let _ = self.cache.put(wanted.key, Arc::new(Kept::Response(Arc::new(*newer))), moment, own);
+                let _ = self.cache.put(wanted.key, Arc::new(Entry::Response(Arc::new(*newer))), moment, own);
             }
             HeadMeans::Outdated => self.cache.take(wanted.key, own),
             HeadMeans::Unrelated => {}

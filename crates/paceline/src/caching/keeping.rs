@@ -7,8 +7,8 @@ use bytes::Bytes;
 use cache::{
     partial::{strong_validator, ContentRange, Pieces},
     status::Reason,
-    store::{Inserted, Key, Moment},
-    stored::{Content, Directory, Kept, Stored},
+    store::{Insertion, Key, Moment},
+    stored::{Content, Directory, Entry, Stored},
     storing::Storable,
 };
 use http::{header, HeaderMap, StatusCode};
@@ -20,7 +20,7 @@ impl SiteCache {
     pub(super) fn place(
         &self,
         (primary, own): (Key, bool),
-        directory: Option<&Arc<Kept>>,
+        directory: Option<&Arc<Entry>>,
         request: &HeaderMap,
         stored: Arc<Stored>,
         moment: Moment,
@@ -30,22 +30,22 @@ impl SiteCache {
         if !stored.nominated.is_empty() {
             let now_there = store.peek(primary);
             let previous = now_there.as_ref().or(directory).and_then(|kept| match &**kept {
-                Kept::Directory(directory) => Some(directory),
+                Entry::Directory(directory) => Some(directory),
                 _ => None,
             });
             if previous.is_none_or(|previous| previous.nominations.first() != Some(&stored.nominated)) {
                 let directory = Directory::with(previous, stored.url.clone(), stored.nominated.clone());
                 // Without room for it there is none for what it leads to.
-                let _ = self.cache.put(primary, Arc::new(Kept::Directory(directory)), store.moment(), own);
+                let _ = self.cache.put(primary, Arc::new(Entry::Directory(directory)), store.moment(), own);
             } else if let Some(directory) = now_there.filter(|_| !own) {
                 // On disk it must not be older, and gone earlier, than what it leads to.
                 self.cache.put_again(primary, directory);
             }
         }
-        let inserted = match self.cache.put(key, Arc::new(Kept::Response(stored)), moment, own) {
-            Inserted::Stored => Ok(()),
-            Inserted::TooLarge => Err(Reason::Size),
-            Inserted::Purged => Err(Reason::Purged),
+        let inserted = match self.cache.put(key, Arc::new(Entry::Response(stored)), moment, own) {
+            Insertion::Stored => Ok(()),
+            Insertion::TooLarge => Err(Reason::Size),
+            Insertion::Purged => Err(Reason::Purged),
         };
         (key, inserted)
     }
@@ -57,7 +57,7 @@ pub struct Kin {
     pub primary: Key,
     /// It is one visitor's, by an owner's rule.
     own: bool,
-    directory: Option<Arc<Kept>>,
+    directory: Option<Arc<Entry>>,
 }
 
 impl Kin {

@@ -10,7 +10,7 @@ use std::{
     thread::JoinHandle,
 };
 
-use cache::cookies::{Learned, Token};
+use cache::cookies::{CookieKnowledge, Token};
 use http::HeaderMap;
 use parking_lot::{Mutex, RwLock};
 use serde_json::{json, Map, Value};
@@ -28,7 +28,7 @@ pub const MAX_SITES: usize = 1024;
 #[derive(Default)]
 pub struct SiteCookies {
     site: String,
-    learned: RwLock<Arc<Learned>>,
+    learned: RwLock<Arc<CookieKnowledge>>,
 }
 
 /// Those of all sites that were served.
@@ -45,12 +45,12 @@ struct Writer {
 }
 
 impl SiteCookies {
-    pub fn learned(&self) -> Arc<Learned> {
+    pub fn learned(&self) -> Arc<CookieKnowledge> {
         self.learned.read().clone()
     }
 
     /// What is known when `more` has seen what was known before. None: it found nothing new.
-    fn change(&self, more: impl Fn(&Learned) -> Option<Learned>) -> Option<Arc<Learned>> {
+    fn change(&self, more: impl Fn(&CookieKnowledge) -> Option<CookieKnowledge>) -> Option<Arc<CookieKnowledge>> {
         more(&self.learned())?;
         let mut learned = self.learned.write();
         // Another may have been here meanwhile.
@@ -68,13 +68,13 @@ impl Cookies {
     }
 
     /// All of which something is known.
-    pub fn all(&self) -> Vec<(String, Arc<Learned>)> {
+    pub fn all(&self) -> Vec<(String, Arc<CookieKnowledge>)> {
         let sites = self.sites.lock();
         let all = sites.iter().map(|(name, cookies)| (name.clone(), cookies.learned()));
-        all.filter(|(_, learned)| **learned != Learned::default()).collect()
+        all.filter(|(_, learned)| **learned != CookieKnowledge::default()).collect()
     }
 
-    fn take(&self, site: &str, learned: &Learned) -> Option<Arc<Learned>> {
+    fn take(&self, site: &str, learned: &CookieKnowledge) -> Option<Arc<CookieKnowledge>> {
         self.of(site).change(|known| known.merged(learned))
     }
 
@@ -133,56 +133,60 @@ impl Cache {
     }
 
     /// What another process has learned of a site's cookies.
-    pub fn take_cookies(&self, site: &str, learned: &Learned) {
+    pub fn take_cookies(&self, site: &str, learned: &CookieKnowledge) {
         if let Some(learned) = self.cookies.take(site, learned) {
             self.learned(site, &learned);
         }
     }
 
     /// Learns from a response. What is known now, if that is more than before.
-    pub(super) fn learn(&self, site: &SiteCookies, more: impl Fn(&Learned) -> Option<Learned>) -> Option<Arc<Learned>> {
+    pub(super) fn learn(
+        &self,
+        site: &SiteCookies,
+        more: impl Fn(&CookieKnowledge) -> Option<CookieKnowledge>,
+    ) -> Option<Arc<CookieKnowledge>> {
         let learned = site.change(more)?;
         self.learned(&site.site, &learned);
         Some(learned)
     }
 
-    fn learned(&self, site: &str, learned: &Arc<Learned>) {
-        self.relayed(|| Told::Cookies(site.to_owned(), Learned::clone(learned)));
+    fn learned(&self, site: &str, learned: &Arc<CookieKnowledge>) {
+        self.relayed(|| Told::Cookies(site.to_owned(), CookieKnowledge::clone(learned)));
         self.cookies.wake_writer();
     }
 }
 
 /// What a response tells, for `Cache::learn`.
-pub fn from_response(response: &HeaderMap) -> impl Fn(&Learned) -> Option<Learned> + '_ {
+pub fn from_response(response: &HeaderMap) -> impl Fn(&CookieKnowledge) -> Option<CookieKnowledge> + '_ {
     |known| known.after(response)
 }
 
 /// As JSON, in files, between processes and for programs.
-pub fn to_json(learned: &Learned) -> Value {
+pub fn to_json(learned: &CookieKnowledge) -> Value {
     let tokens: Map<String, Value> =
         learned.tokens.iter().map(|token| (token.name.clone(), token.page.clone().into())).collect();
     json!({ "http_only": learned.http_only, "tokens": tokens, "overflowed": learned.overflowed })
 }
 
 /// None: it is none of ours. More than is ever remembered is not taken.
-pub fn from_json(value: &Value) -> Option<Learned> {
+pub fn from_json(value: &Value) -> Option<CookieKnowledge> {
     let http_only = value["http_only"].as_array()?.iter().map(|name| name.as_str().map(str::to_owned));
     let tokens = value["tokens"].as_object()?.iter();
     let tokens = tokens.map(|(name, page)| Token { name: name.clone(), page: page.as_str().map(str::to_owned) });
-    let read = Learned {
+    let read = CookieKnowledge {
         http_only: http_only.collect::<Option<_>>()?,
         tokens: tokens.collect(),
         overflowed: value["overflowed"].as_bool()?,
     };
-    Some(Learned::default().merged(&read).unwrap_or_default())
+    Some(CookieKnowledge::default().merged(&read).unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn learned(names: &[&str]) -> Learned {
-        Learned { http_only: names.iter().map(|name| name.to_string()).collect(), ..Learned::default() }
+    fn learned(names: &[&str]) -> CookieKnowledge {
+        CookieKnowledge { http_only: names.iter().map(|name| name.to_string()).collect(), ..CookieKnowledge::default() }
     }
 
     #[test]
@@ -191,9 +195,9 @@ mod tests {
             Token { name: "XSRF-TOKEN".into(), page: Some("/\u{1b}".into()) },
             Token { name: "csrf".into(), page: None },
         ];
-        let all = Learned { tokens, overflowed: true, ..learned(&["_a", "b\"c"]) };
+        let all = CookieKnowledge { tokens, overflowed: true, ..learned(&["_a", "b\"c"]) };
         assert_eq!(from_json(&to_json(&all)), Some(all));
-        assert_eq!(from_json(&to_json(&Learned::default())), Some(Learned::default()));
+        assert_eq!(from_json(&to_json(&CookieKnowledge::default())), Some(CookieKnowledge::default()));
         for wrong in ["{}", "[]", r#"{"http_only":[1],"tokens":{},"overflowed":false}"#, r#"{"http_only":[]}"#] {
             assert_eq!(from_json(&serde_json::from_str(wrong).unwrap()), None, "{wrong}");
         }

@@ -12,7 +12,7 @@ use cache::{
     search::NoVarySearch,
     status::{CacheStatus, Forward, Reason},
     store::Key,
-    stored::{Directory, Kept, Stored},
+    stored::{Directory, Entry, Stored},
     stubborn::Rule,
     targeted, Millis,
 };
@@ -63,7 +63,7 @@ pub struct CacheRequest {
     pub(super) primary: Key,
     /// The key that a response to this request is looked up by, as far as it is known what responses vary by.
     pub(super) key: Key,
-    pub(super) directory: Option<Arc<Kept>>,
+    pub(super) directory: Option<Arc<Entry>>,
     /// What is there, but has to be validated.
     pub(super) stored: Option<Arc<Stored>>,
     pub(super) wishes: RequestDirectives,
@@ -92,7 +92,7 @@ impl CacheRequest {
 /// What is under a target's keys.
 struct StoredTarget {
     key: Key,
-    directory: Option<Arc<Kept>>,
+    directory: Option<Arc<Entry>>,
     stored: Option<Arc<Stored>>,
 }
 
@@ -239,14 +239,14 @@ impl SiteCache {
             return StoredTarget { key: primary, directory: None, stored: None };
         };
         match &*kept {
-            Kept::Response(stored) => StoredTarget { key: primary, directory: None, stored: Some(stored.clone()) },
-            Kept::Directory(Directory { nominations, .. }) => {
+            Entry::Response(stored) => StoredTarget { key: primary, directory: None, stored: Some(stored.clone()) },
+            Entry::Directory(Directory { nominations, .. }) => {
                 let mut best: Option<(Key, Arc<Stored>)> = None;
                 let mut first = None;
                 for nominated in nominations {
                     let key = self.cache.keys.variant(primary, nominated, request);
                     first.get_or_insert(key);
-                    if let Some(Kept::Response(stored)) = self.cache.store.get(key).as_deref() {
+                    if let Some(Entry::Response(stored)) = self.cache.store.get(key).as_deref() {
                         // Of one millisecond the one that was made later.
                         let made = |stored: &Stored| (stored.freshness.response_time, stored.version);
                         let newer = |best: &(Key, Arc<Stored>)| made(&best.1) < made(stored);

@@ -36,12 +36,12 @@ use std::{
 };
 
 use cache::{
-    freshness::Exchanged,
+    freshness::ExchangeTimes,
     key::KeyMaker,
     search::NoVarySearch,
     status::{CacheStatus, Forward},
     store::{How, Key, Store},
-    stored::Kept,
+    stored::Entry,
     stubborn::Rule,
     Millis,
 };
@@ -62,7 +62,7 @@ pub use succession::{Relay, Told};
 
 /// What the sites of a server keep together.
 pub struct Cache {
-    store: Arc<Store<Kept>>,
+    store: Arc<Store<Entry>>,
     keys: KeyMaker,
     secret: [u64; 2],
     disk: RwLock<Option<Arc<Disk>>>,
@@ -151,7 +151,7 @@ impl Cache {
     }
 
     /// What is kept, for purges and statistics.
-    pub fn store(&self) -> &Store<Kept> {
+    pub fn store(&self) -> &Store<Entry> {
         &self.store
     }
 
@@ -251,8 +251,8 @@ fn now() -> Millis {
 }
 
 /// A response has come to a request that was sent at `request_time`.
-fn exchanged(request_time: Millis) -> Exchanged {
-    Exchanged { request_time, response_time: now(), date: clock::unix_millis() }
+fn exchanged(request_time: Millis) -> ExchangeTimes {
+    ExchangeTimes { request_time, response_time: now(), date: clock::unix_millis() }
 }
 
 /// Keys whose answers could not be stored: for a while nobody waits there for somebody else's answer. A table of fixed size in

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use cache::{
-    store::{Inserted, Key, Moment},
-    stored::Kept,
+    store::{Insertion, Key, Moment},
+    stored::Entry,
 };
 use http::HeaderMap;
 
@@ -13,22 +13,22 @@ use super::{Cache, CacheRequest, SiteCache};
 
 impl Cache {
     /// Stores what was asked for at `moment`. `own`: it is one visitor's, by an owner's rule, and stays in memory.
-    pub(super) fn put(&self, key: Key, kept: Arc<Kept>, moment: Moment, own: bool) -> Inserted {
+    pub(super) fn put(&self, key: Key, kept: Arc<Entry>, moment: Moment, own: bool) -> Insertion {
         let Some(disk) = self.disk().filter(|_| !own) else {
             return self.store.insert_since(key, kept, moment);
         };
         let change = disk.change(key);
         let inserted = self.store.insert_since(key, kept.clone(), moment);
         match inserted {
-            Inserted::Stored if outlives(&kept) => change.write(kept, moment),
-            Inserted::Stored | Inserted::TooLarge => change.remove(),
-            Inserted::Purged => {}
+            Insertion::Stored if outlives(&kept) => change.write(kept, moment),
+            Insertion::Stored | Insertion::TooLarge => change.remove(),
+            Insertion::Purged => {}
         }
         inserted
     }
 
     /// Writes to disk once more what is in memory already.
-    pub(super) fn put_again(&self, key: Key, kept: Arc<Kept>) {
+    pub(super) fn put_again(&self, key: Key, kept: Arc<Entry>) {
         if let Some(disk) = self.disk() {
             disk.change(key).write(kept, self.store.moment());
         }
@@ -53,7 +53,7 @@ impl Cache {
     fn recall(&self, primary: Key, request: &HeaderMap) {
         let Some(disk) = self.disk() else { return };
         let find = |key| self.store.peek(key).or_else(|| disk.recall(&self.store, key));
-        if let Some(Kept::Directory(directory)) = find(primary).as_deref() {
+        if let Some(Entry::Directory(directory)) = find(primary).as_deref() {
             for nominated in &directory.nominations {
                 find(self.keys.variant(primary, nominated, request));
             }
@@ -79,10 +79,10 @@ impl SiteCache {
 
 /// What a purge could not find after a restart stays in memory: which parameters of a URL do not matter (No-Vary-Search) is learnt
 /// anew by each process.
-fn outlives(kept: &Kept) -> bool {
+fn outlives(kept: &Entry) -> bool {
     match kept {
-        Kept::Response(stored) => !stored.headers.contains_key("no-vary-search"),
-        Kept::Directory(_) => true,
-        Kept::Derived { .. } | Kept::Session { .. } => false,
+        Entry::Response(stored) => !stored.headers.contains_key("no-vary-search"),
+        Entry::Directory(_) => true,
+        Entry::Derived { .. } | Entry::Session { .. } => false,
     }
 }

@@ -38,7 +38,7 @@ fn gunzip(body: &Bytes, most: u64) -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cache::{freshness::Exchanged, storing::storable};
+    use cache::{freshness::ExchangeTimes, storing::storable};
     use flate2::{write::GzEncoder, Compression};
     use http::{Request, Response};
     use std::io::Write;
@@ -53,7 +53,7 @@ mod tests {
         let request = Request::builder().uri("/").body(()).unwrap().into_parts().0;
         let build = lines.iter().fold(Response::builder(), |build, (name, value)| build.header(*name, *value));
         let response = build.header("cache-control", "max-age=9").body(()).unwrap().into_parts().0;
-        let at = Exchanged::by_one_clock(0, 0);
+        let at = ExchangeTimes::by_one_clock(0, 0);
         identity(&storable(&request, &response, at, 0).unwrap(), body, most)
     }
 

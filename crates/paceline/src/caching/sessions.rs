@@ -7,9 +7,9 @@ use std::{
 };
 
 use cache::{
-    cookies::{cookies, Learned, MAX_NAMES},
+    cookies::{cookies, CookieKnowledge, MAX_NAMES},
     store::How,
-    stored::{Kept, UNSETTLED},
+    stored::{Entry, UNSETTLED},
     stubborn::Rule,
 };
 use http::{request, response, HeaderMap};
@@ -68,13 +68,13 @@ impl Cache {
         }
         let key = self.keys.visitor(&said);
         match self.store.get(key).as_deref() {
-            Some(Kept::Session { lineage, .. }) => Visitor(Some(*lineage)),
+            Some(Entry::Session { lineage, .. }) => Visitor(Some(*lineage)),
             _ => Visitor(Some(key.0)),
         }
     }
 
     fn remember(&self, said: &[u8], lineage: u128, changed: Micros, settled: Micros) {
-        let kept = Kept::Session { url: self.no_url.clone(), lineage, changed, settled: settled.into() };
+        let kept = Entry::Session { url: self.no_url.clone(), lineage, changed, settled: settled.into() };
         // One that finds no room is a visitor of its own: fewer hits, and nothing wrong.
         let _ = self.store.insert(self.keys.visitor(said), Arc::new(kept));
     }
@@ -87,7 +87,7 @@ impl SiteCache {
     }
 
     /// What was learned of the site's cookies.
-    pub fn learned(&self) -> Arc<Learned> {
+    pub fn learned(&self) -> Arc<CookieKnowledge> {
         self.sessions.cookies.learned()
     }
 
@@ -106,7 +106,7 @@ impl SiteCache {
         self.learn_more(|known| known.after_storing(response, path));
     }
 
-    fn learn_more(&self, more: impl Fn(&Learned) -> Option<Learned>) {
+    fn learn_more(&self, more: impl Fn(&CookieKnowledge) -> Option<CookieKnowledge>) {
         let before = self.learned();
         if let Some(now) = self.cache.learn(&self.sessions.cookies, more) {
             let said = advice::warnings(&self.settings.rules, &before);
@@ -183,7 +183,7 @@ impl SiteCache {
         began: Micros,
     ) -> bool {
         let kept = self.cache.store.get(self.cache.keys.visitor(&rule.visitor(request)));
-        let Some(Kept::Session { changed, settled, .. }) = kept.as_deref() else { return false };
+        let Some(Entry::Session { changed, settled, .. }) = kept.as_deref() else { return false };
         if began <= *changed {
             return true;
         }

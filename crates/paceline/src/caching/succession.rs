@@ -8,7 +8,7 @@ use std::{
 };
 
 use cache::{
-    cookies::Learned,
+    cookies::CookieKnowledge,
     record,
     store::{How, Key, Moment},
 };
@@ -23,7 +23,7 @@ const LAST_LOOKS: Duration = Duration::from_secs(10);
 pub enum Told {
     Purge(Purge, How),
     /// What is known of a site's cookies.
-    Cookies(String, Learned),
+    Cookies(String, CookieKnowledge),
 }
 
 /// Where it is told.
@@ -64,7 +64,7 @@ impl Cache {
     /// Keeps what another process has given. `moment`: before it began to. Whether it was kept.
     pub fn take_record(&self, key: Key, record: &[u8], moment: Moment) -> bool {
         let kept = record::decode(key, record, false);
-        kept.is_some_and(|kept| self.store.insert_since(key, Arc::new(kept), moment) == cache::store::Inserted::Stored)
+        kept.is_some_and(|kept| self.store.insert_since(key, Arc::new(kept), moment) == cache::store::Insertion::Stored)
     }
 
     /// Nothing of what is kept here is given any more.

@@ -10,13 +10,13 @@ use std::{
 use bytes::Bytes;
 use cache::{
     directives::RequestDirectives,
-    freshness::Exchanged,
+    freshness::ExchangeTimes,
     invalidating::invalidated,
     key::{KeyMaker, Target},
     private,
     reusing::{judge, may_stand_in, Use},
     store::{How, Key, Moment, Store},
-    stored::{Content, Directory, Kept, Stored},
+    stored::{Content, Directory, Entry, Stored},
     storing::{storable, Storable},
     updating::freshened,
     validating::{conditional, is_meant, CONDITIONS},
@@ -33,7 +33,7 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 const MAX: usize = 10_000;
 
 pub struct CallCache {
-    store: Store<Kept>,
+    store: Store<Entry>,
     keys: KeyMaker,
     /// The largest body that is kept.
     object: u64,
@@ -123,10 +123,10 @@ impl CallCache {
 
     fn stored(&self, question: &Question, head: &request::Parts) -> Option<Arc<Stored>> {
         match &*self.store.get(question.primary)? {
-            Kept::Response(stored) => Some(stored.clone()),
-            Kept::Directory(directory) => directory.nominations.iter().find_map(|nominated| {
+            Entry::Response(stored) => Some(stored.clone()),
+            Entry::Directory(directory) => directory.nominations.iter().find_map(|nominated| {
                 match &*self.store.get(self.keys.variant(question.primary, nominated, &head.headers))? {
-                    Kept::Response(stored) => Some(stored.clone()),
+                    Entry::Response(stored) => Some(stored.clone()),
                     _ => None,
                 }
             }),
@@ -164,7 +164,7 @@ impl CallCache {
         asked.headers = private::request(&head.headers);
         let mut said = answer.clone();
         said.headers = private::response(&answer.headers);
-        let at = Exchanged { request_time: question.sent, response_time: now(), date: clock::unix_millis() };
+        let at = ExchangeTimes { request_time: question.sent, response_time: now(), date: clock::unix_millis() };
         let length = answer.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let fits = length.is_none_or(|length: u64| length <= self.object);
         let stored = storable(&asked, &said, at, 0).ok().filter(|_| head.method == Method::GET && fits);
@@ -199,13 +199,13 @@ impl CallCache {
         if variant != question.primary {
             let previous = self.store.get(question.primary);
             let previous = previous.as_deref().and_then(|kept| match kept {
-                Kept::Directory(directory) => Some(directory),
+                Entry::Directory(directory) => Some(directory),
                 _ => None,
             });
             let directory = Directory::with(previous, stored.url.clone(), stored.nominated.clone());
-            let _ = self.store.insert_since(question.primary, Arc::new(Kept::Directory(directory)), question.moment);
+            let _ = self.store.insert_since(question.primary, Arc::new(Entry::Directory(directory)), question.moment);
         }
-        let _ = self.store.insert_since(variant, Arc::new(Kept::Response(stored)), question.moment);
+        let _ = self.store.insert_since(variant, Arc::new(Entry::Response(stored)), question.moment);
     }
 
     /// What is there, with what a 304 says of it. None: the 304 is about something else, or says that nothing is to be kept.
@@ -219,7 +219,7 @@ impl CallCache {
         if !is_meant(stored, &answer.headers) {
             return None;
         }
-        let at = Exchanged { request_time: question.sent, response_time: now(), date: clock::unix_millis() };
+        let at = ExchangeTimes { request_time: question.sent, response_time: now(), date: clock::unix_millis() };
         let mut newer = freshened(stored, &private::response(&answer.headers), at, 0).ok()?;
         if newer.freshness.heuristic {
             newer.freshness.lifetime = 0;

@@ -8,7 +8,7 @@ use std::{
 
 use cache::{
     directives::ResponseDirectives,
-    stored::{Kept, Stored},
+    stored::{Entry, Stored},
 };
 use http::{header, StatusCode, Uri};
 
@@ -20,7 +20,7 @@ pub fn of_site(server: &Weak<Front>, site: &str, most: usize) -> Vec<Page> {
     let routes = server.routes();
     let mut hits: HashMap<Arc<str>, u64> = HashMap::new();
     server.cache.store().each(|_, kept| {
-        if let Kept::Response(stored) = &**kept {
+        if let Entry::Response(stored) = &**kept {
             if stored.hits() > 0 && is_for_everybody(stored) {
                 *hits.entry(stored.url.clone()).or_default() += stored.hits();
             }

@@ -21,7 +21,7 @@ use std::{
 use cache::{
     record::{self, checksum},
     store::{How, Key, Object},
-    stored::Kept,
+    stored::Entry,
 };
 use heed::{types::Bytes, Database, Env, EnvFlags, EnvOpenOptions, Error, MdbError, RoTxn, RwTxn, WithoutTls};
 
@@ -56,7 +56,7 @@ pub struct Environment {
 /// What was found of a key.
 pub enum Read {
     Nothing,
-    Found(Kept),
+    Found(Entry),
     Damaged,
 }
 
@@ -223,11 +223,11 @@ impl Environment {
     }
 
     /// Writes a record, in the place of what had its key.
-    pub fn put(&self, txn: &mut RwTxn<'_>, key: Key, kept: &Kept, record: &[u8]) -> Result<(), Error> {
+    pub fn put(&self, txn: &mut RwTxn<'_>, key: Key, kept: &Entry, record: &[u8]) -> Result<(), Error> {
         self.remove(txn, key)?;
         let number = self.next.fetch_add(1, Relaxed);
         let tags = kept.tags().iter().map(|tag| tag_hash(tag)).collect();
-        let directory = matches!(kept, Kept::Directory(_));
+        let directory = matches!(kept, Entry::Directory(_));
         let index = Index { number, expired: false, directory, url: kept.url().as_bytes().to_vec(), tags };
         self.all.put(txn, &of(b'r', key), record)?;
         self.seal(txn, &of(b'i', key), &index.bytes())?;

@@ -30,8 +30,8 @@ use std::{
 };
 
 use cache::{
-    store::{How, Inserted, Key, Moment, Object, Store},
-    stored::Kept,
+    store::{How, Insertion, Key, Moment, Object, Store},
+    stored::Entry,
 };
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::{oneshot, Semaphore};
@@ -121,7 +121,7 @@ struct PendingWrites {
 }
 
 enum Job {
-    Write { key: Key, kept: Arc<Kept>, moment: Moment, weight: usize },
+    Write { key: Key, kept: Arc<Entry>, moment: Moment, weight: usize },
     Remove(Key),
     Purge { number: u64, what: Purge, how: How, done: oneshot::Sender<u64> },
 }
@@ -205,7 +205,7 @@ impl Disk {
     }
 
     /// Announces a purge. To be called before memory is purged.
-    pub fn begin_purge(&self, store: &Store<Kept>) -> PurgeMark {
+    pub fn begin_purge(&self, store: &Store<Entry>) -> PurgeMark {
         let mut waiting = self.waiting();
         waiting.purges += 1;
         let number = waiting.purges;
@@ -221,7 +221,7 @@ impl Disk {
     }
 
     /// Looks for a key, and puts what is there into memory. It reads from the disk: call it where that may wait.
-    pub fn recall(&self, store: &Store<Kept>, key: Key) -> Option<Arc<Kept>> {
+    pub fn recall(&self, store: &Store<Entry>, key: Key) -> Option<Arc<Entry>> {
         if self.given_up.load(Relaxed) {
             return None;
         }
@@ -256,7 +256,7 @@ impl Disk {
         }
         let inserted = store.insert_since(key, kept.clone(), moment);
         drop(waiting);
-        let found = inserted == Inserted::Stored;
+        let found = inserted == Insertion::Stored;
         (if found { &self.counts.hits } else { &self.counts.misses }).fetch_add(1, Relaxed);
         found.then_some(kept)
     }
@@ -327,7 +327,7 @@ pub struct Change<'a> {
 
 impl Change<'_> {
     /// This lies there now; it was asked for at `moment`.
-    pub fn write(mut self, kept: Arc<Kept>, moment: Moment) {
+    pub fn write(mut self, kept: Arc<Entry>, moment: Moment) {
         let Some(key) = self.key.take() else { return };
         let weight = kept.weight();
         let mut waiting = self.disk.waiting();

@@ -10,9 +10,9 @@ use std::{
 
 use bytes::Bytes;
 use cache::{
-    freshness::Exchanged,
+    freshness::ExchangeTimes,
     store::{How, Key, Moment, Store},
-    stored::{Content, Kept, Stored},
+    stored::{Content, Entry, Stored},
     storing::storable,
 };
 use http::{Request, Response};
@@ -46,14 +46,14 @@ impl Drop for Folder {
     }
 }
 
-fn page(url: &str, tags: &str, body: Vec<u8>) -> Arc<Kept> {
+fn page(url: &str, tags: &str, body: Vec<u8>) -> Arc<Entry> {
     let request = Request::builder().uri("/").body(()).unwrap().into_parts().0;
     let response = Response::builder().header("cache-control", "max-age=60").header("cache-tag", tags);
     let response = response.body(()).unwrap().into_parts().0;
-    let at = Exchanged::by_one_clock(1_577_836_800_000, 1_577_836_800_000);
+    let at = ExchangeTimes::by_one_clock(1_577_836_800_000, 1_577_836_800_000);
     let storable = storable(&request, &response, at, 0).unwrap();
     let stored = Stored::new(url.into(), response.status, storable, Content::Whole(body.into()), &[]);
-    Arc::new(Kept::Response(Arc::new(stored)))
+    Arc::new(Entry::Response(Arc::new(stored)))
 }
 
 fn key(number: u64) -> Key {
@@ -62,29 +62,29 @@ fn key(number: u64) -> Key {
 }
 
 /// Does all that waits. The disk's part is not ended by it.
-fn flush(disk: &Disk, store: &Store<Kept>) {
+fn flush(disk: &Disk, store: &Store<Entry>) {
     disk.end();
     write(disk, store);
     disk.waiting().ended = false;
 }
 
-fn put(disk: &Disk, number: u64, kept: &Arc<Kept>, moment: Moment) {
+fn put(disk: &Disk, number: u64, kept: &Arc<Entry>, moment: Moment) {
     disk.change(key(number)).write(kept.clone(), moment);
 }
 
-fn body(kept: Option<Arc<Kept>>) -> Option<Bytes> {
+fn body(kept: Option<Arc<Entry>>) -> Option<Bytes> {
     match kept.as_deref() {
-        Some(Kept::Response(stored)) => stored.whole().cloned(),
+        Some(Entry::Response(stored)) => stored.whole().cloned(),
         _ => None,
     }
 }
 
-fn store() -> Store<Kept> {
+fn store() -> Store<Entry> {
     Store::new(64 << 20)
 }
 
 /// Ten pages, and a reader of them with an empty memory.
-fn ten(disk: &Disk, store: &Store<Kept>) {
+fn ten(disk: &Disk, store: &Store<Entry>) {
     for number in 0..10 {
         let url = format!("http://h/{}/{number}", if number < 5 { "a" } else { "b" });
         let tags = format!("t{},all", number % 2);
@@ -98,7 +98,7 @@ fn there(disk: &Disk) -> Vec<u64> {
     (0..10).filter(|number| body(disk.recall(&memory, key(*number))) == Some(format!("body {number}").into())).collect()
 }
 
-fn purge(disk: &Disk, store: &Store<Kept>, what: Purge, how: How) -> u64 {
+fn purge(disk: &Disk, store: &Store<Entry>, what: Purge, how: How) -> u64 {
     let purging = disk.begin_purge(store);
     let mut purged = disk.purge(purging, what, how);
     flush(disk, store);
@@ -141,7 +141,7 @@ fn a_soft_purge_leaves_what_is_stale() {
         drop(disk);
         let (disk, _) = folder.open();
         let expired = (0..10).filter(|number| match disk.recall(&store(), key(*number)).as_deref() {
-            Some(Kept::Response(stored)) => stored.is_expired(),
+            Some(Entry::Response(stored)) => stored.is_expired(),
             _ => panic!("it is gone"),
         });
         assert_eq!(expired.count() as u64, met, "{what:?}");
@@ -408,8 +408,8 @@ fn what_is_past_never_comes_back() {
     let least: Arc<Vec<AtomicU64>> = Arc::new((0..KEYS).map(|_| AtomicU64::new(0)).collect());
     let over = Arc::new(AtomicBool::new(false));
     let url = |number: u64| format!("http://h/{number}");
-    let version = |kept: &Kept| match kept {
-        Kept::Response(stored) => String::from_utf8_lossy(stored.whole().unwrap()).parse::<u64>().unwrap(),
+    let version = |kept: &Entry| match kept {
+        Entry::Response(stored) => String::from_utf8_lossy(stored.whole().unwrap()).parse::<u64>().unwrap(),
         _ => panic!("no response"),
     };
 

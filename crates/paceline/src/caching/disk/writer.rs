@@ -10,7 +10,7 @@ use std::{
 use cache::{
     record,
     store::{How, Key, Object, Store},
-    stored::Kept,
+    stored::Entry,
 };
 use heed::Error;
 
@@ -26,7 +26,7 @@ const TRIES: usize = 4;
 
 /// One record to be changed.
 enum Step {
-    Put(Key, Arc<Kept>, Vec<u8>),
+    Put(Key, Arc<Entry>, Vec<u8>),
     Remove(Key),
 }
 
@@ -46,7 +46,7 @@ impl Step {
 }
 
 /// Writes until the disk's part is ended and nothing waits.
-pub fn write(disk: &Disk, store: &Store<Kept>) {
+pub fn write(disk: &Disk, store: &Store<Entry>) {
     while let Some(jobs) = next(disk) {
         let mut steps = Vec::new();
         let mut failed = None;
@@ -119,7 +119,7 @@ fn is_purge(job: &Job) -> bool {
 }
 
 /// A record for what is to be written; nothing, if it was purged since it was asked for.
-fn step(disk: &Disk, store: &Store<Kept>, key: Key, kept: Arc<Kept>, moment: cache::store::Moment) -> Option<Step> {
+fn step(disk: &Disk, store: &Store<Entry>, key: Key, kept: Arc<Entry>, moment: cache::store::Moment) -> Option<Step> {
     if store.purged_since(moment, kept.url(), kept.tags()) {
         return Some(Step::Remove(key));
     }
@@ -133,7 +133,7 @@ fn step(disk: &Disk, store: &Store<Kept>, key: Key, kept: Arc<Kept>, moment: cac
 }
 
 /// Writes records in transactions of a size that there is room for.
-fn commit(disk: &Disk, store: &Store<Kept>, steps: Vec<Step>) -> Result<(), Error> {
+fn commit(disk: &Disk, store: &Store<Entry>, steps: Vec<Step>) -> Result<(), Error> {
     if disk.given_up.load(Relaxed) {
         return Ok(());
     }
@@ -155,7 +155,7 @@ fn commit(disk: &Disk, store: &Store<Kept>, steps: Vec<Step>) -> Result<(), Erro
 }
 
 /// Writes a batch, making room for it. What finds none after all is not written; what it would have replaced goes.
-fn attempt(disk: &Disk, store: &Store<Kept>, batch: Vec<Step>, bytes: u64) -> Result<(), Error> {
+fn attempt(disk: &Disk, store: &Store<Entry>, batch: Vec<Step>, bytes: u64) -> Result<(), Error> {
     let environment = &disk.environment;
     let wanted = |key| store.peek(key).is_some();
     // Each record has its entries beside it, and takes whole pages.

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-use cache::cookies::Learned;
+use cache::cookies::CookieKnowledge;
 
 use super::client::{ask_patiently, Failed};
 use crate::caching::{cookies_from_json, CookieFile, CookieFileError};
@@ -23,7 +23,10 @@ pub enum LearnedError {
 }
 
 /// By site. `socket`: of the server; `folder`: where it keeps what it has learned.
-pub fn learned(socket: Option<&Path>, folder: Option<&Path>) -> Result<BTreeMap<String, Learned>, LearnedError> {
+pub fn learned(
+    socket: Option<&Path>,
+    folder: Option<&Path>,
+) -> Result<BTreeMap<String, CookieKnowledge>, LearnedError> {
     let answer = socket.map(|socket| ask_patiently(socket, "GET", "/cache/stats", None, PATIENCE));
     match answer {
         Some(Ok(stats)) => {

@@ -3,7 +3,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap, collections::HashMap, sync::Arc};
 
-use cache::{status::Forward, stored::Kept};
+use cache::{status::Forward, stored::Entry};
 use serde_json::{json, Map, Value};
 
 use super::router::{aside, JsonResult};
@@ -30,7 +30,7 @@ pub async fn of_cache(server: Arc<Front>) -> JsonResult {
         let used = store.usage();
         let mut top = Top::default();
         store.each(|_, kept| {
-            if let Kept::Response(stored) = &**kept {
+            if let Entry::Response(stored) = &**kept {
                 top.see(&stored.url, stored.hits(), stored.whole().map_or(0, |body| body.len() as u64));
             }
         });

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use cache::{cookies::Learned, store::Moment};
+use cache::{cookies::CookieKnowledge, store::Moment};
 use rustix::{
     io::{fcntl_setfd, FdFlags},
     process::{kill_process, Pid, Signal},
@@ -173,7 +173,7 @@ fn give(socket: &UnixStream, estate: &Estate, front: &Front, news: &mpsc::Receiv
         sent.map_err(silent)?;
     }
     for (site, learned) in front.cache.cookies().all() {
-        pass_on(socket, &taken, Told::Cookies(site, Learned::clone(&learned))).map_err(silent)?;
+        pass_on(socket, &taken, Told::Cookies(site, CookieKnowledge::clone(&learned))).map_err(silent)?;
     }
     let detached = if taken.disk { front.cache.detach() } else { None };
     let last = wire::send(socket, &Message::Commit).map_err(|_| Why::Silent).and_then(|()| hear(socket, patience));

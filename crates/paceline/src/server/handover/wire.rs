@@ -12,7 +12,7 @@ use std::{
 };
 
 use cache::{
-    cookies::Learned,
+    cookies::CookieKnowledge,
     store::{How, Key},
 };
 use rustix::net::{
@@ -88,7 +88,7 @@ pub enum Message {
     Record(Key, Vec<u8>),
     Purge(Purge, How),
     /// What is known of a site's cookies.
-    Cookies(String, Learned),
+    Cookies(String, CookieKnowledge),
     /// All that is to be told has been, the disk is closed: serve.
     Commit,
     TookOver,
@@ -327,7 +327,10 @@ mod tests {
             Message::Record(Key(u128::MAX - 1), vec![1; 100_000]),
             Message::Purge(Purge::Url("http://a/".into()), How::Expire),
             Message::Purge(Purge::All, How::Drop),
-            Message::Cookies("shop".into(), Learned { http_only: vec!["_id".into()], ..Learned::default() }),
+            Message::Cookies(
+                "shop".into(),
+                CookieKnowledge { http_only: vec!["_id".into()], ..CookieKnowledge::default() },
+            ),
             Message::Commit,
             Message::TookOver,
         ] {
