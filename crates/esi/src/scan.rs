@@ -56,7 +56,7 @@ const OPENINGS: [&[u8]; 3] = [b"<esi:", b"</esi:", b"<!--esi"];
 const REMOVED_UNTIL: &[u8] = b"</esi:remove";
 
 /// What a byte makes of what is held.
-enum Found {
+enum ScanStep {
     More,
     Nothing,
     /// The first byte held is text; the rest and this byte may still be a construct.
@@ -116,8 +116,8 @@ impl Scanner {
                 continue;
             }
             match self.step(byte) {
-                Found::More => at += 1,
-                Found::Nothing => {
+                ScanStep::More => at += 1,
+                ScanStep::Nothing => {
                     self.state = State::Text;
                     if from.take().is_some() {
                         self.held.clear();
@@ -126,7 +126,7 @@ impl Scanner {
                         return Ok(Some(Token::Text(std::mem::take(&mut self.held).into())));
                     }
                 }
-                Found::Shift => {
+                ScanStep::Shift => {
                     at += 1;
                     match &mut from {
                         Some(from) => *from += 1,
@@ -136,9 +136,9 @@ impl Scanner {
                         }
                     }
                 }
-                Found::Before => return self.construct(chunk, from, at, None).transpose(),
-                Found::Construct(token) => return self.construct(chunk, from, at + 1, token.map(Ok)).transpose(),
-                Found::TooLong => {
+                ScanStep::Before => return self.construct(chunk, from, at, None).transpose(),
+                ScanStep::Construct(token) => return self.construct(chunk, from, at + 1, token.map(Ok)).transpose(),
+                ScanStep::TooLong => {
                     let error = Error { kind: ErrorKind::TagTooLong { limit: self.longest }, at: self.held_at };
                     self.too_long = std::mem::take(&mut self.held);
                     return self.construct(chunk, from, at, Some(Err(error))).transpose();
@@ -191,14 +191,14 @@ impl Scanner {
         };
     }
 
-    fn step(&mut self, byte: u8) -> Found {
+    fn step(&mut self, byte: u8) -> ScanStep {
         let length = self.held.len();
         match &mut self.state {
-            State::Text => return Found::Nothing,
+            State::Text => return ScanStep::Nothing,
             State::Opening => {
                 let fits = |opening: &&[u8]| opening.get(length) == Some(&byte) && opening.starts_with(&self.held);
                 if !OPENINGS.iter().any(fits) {
-                    return Found::Nothing;
+                    return ScanStep::Nothing;
                 }
                 self.held.push(byte);
                 if byte == b':' {
@@ -209,33 +209,33 @@ impl Scanner {
             }
             State::EscapeOpened => {
                 if byte.is_ascii_alphanumeric() {
-                    return Found::Nothing;
+                    return ScanStep::Nothing;
                 }
                 self.escapes = self.escapes.saturating_add(1);
-                return Found::Before;
+                return ScanStep::Before;
             }
             State::Dashes => match (length, byte) {
                 (1, b'-') => self.held.push(byte),
-                (2, b'-') => return Found::Shift,
+                (2, b'-') => return ScanStep::Shift,
                 (2, b'>') => {
                     self.escapes = self.escapes.saturating_sub(1);
-                    return Found::Construct(None);
+                    return ScanStep::Construct(None);
                 }
-                _ => return Found::Nothing,
+                _ => return ScanStep::Nothing,
             },
             State::Variable(scan) => match scan.step(byte) {
-                Step::No => return Found::Nothing,
-                _ if length >= self.longest => return Found::Nothing,
+                Step::No => return ScanStep::Nothing,
+                _ if length >= self.longest => return ScanStep::Nothing,
                 Step::More => self.held.push(byte),
                 Step::Done => {
                     self.held.push(byte);
                     let reference = Bytes::copy_from_slice(&self.held);
-                    return Found::Construct(Some(Token::Variable(reference, self.held_at)));
+                    return ScanStep::Construct(Some(Token::Variable(reference, self.held_at)));
                 }
             },
             State::Tag { quote, after_equals } => {
                 if length >= self.longest {
-                    return Found::TooLong;
+                    return ScanStep::TooLong;
                 }
                 self.held.push(byte);
                 match (*quote, byte) {
@@ -243,7 +243,7 @@ impl Scanner {
                     (Some(_), _) => {}
                     (None, b'>') => {
                         let tag = Bytes::copy_from_slice(&self.held);
-                        return Found::Construct(Some(Token::Tag(tag, self.held_at)));
+                        return ScanStep::Construct(Some(Token::Tag(tag, self.held_at)));
                     }
                     (None, b'"' | b'\'') if *after_equals => *quote = Some(byte),
                     (None, _) => *after_equals = byte == b'=' || *after_equals && byte.is_ascii_whitespace(),
@@ -258,13 +258,13 @@ impl Scanner {
                         self.held.push(byte);
                     }
                 } else if byte == b'>' {
-                    return Found::Construct(None);
+                    return ScanStep::Construct(None);
                 } else if !byte.is_ascii_whitespace() {
                     self.held.clear();
                 }
             }
         }
-        Found::More
+        ScanStep::More
     }
 
     /// The document is complete: what may no longer become a construct is text.

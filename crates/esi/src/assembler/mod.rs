@@ -18,7 +18,7 @@ use bytes::Bytes;
 
 use crate::{Facts, Limits, Piece};
 use fragments::Fragment;
-use outline::{Branching, Role, Sequence, Slot};
+use outline::{OpenBlock, Role, Sequence, Slot};
 use tries::Try;
 
 /// A request for a fragment. Each has an id of its own, that for `alt` another than that for `src`.
@@ -67,7 +67,7 @@ pub struct Assembler {
     /// The fragment that each fetch is for.
     fetches: Vec<usize>,
     /// The elements that pieces are in now.
-    branching: Vec<Branching>,
+    branching: Vec<OpenBlock>,
     /// The sequences that bytes go out of, each within the one before.
     cursor: Vec<usize>,
     /// Requests and cancellations that are not out yet.

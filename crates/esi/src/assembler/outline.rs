@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::{
     fragments::Fragment,
-    tries::{Chosen, Consequence, Try},
+    tries::{Branch, Consequence, Try},
     Assembler,
 };
 use crate::{Include, Piece};
@@ -51,14 +51,14 @@ pub(super) enum Stage {
 
 /// A choose or try that is open.
 #[derive(Debug)]
-pub(super) enum Branching {
+pub(super) enum OpenBlock {
     Choose { within_live: bool, decided: bool, live: bool },
     Try { number: Option<usize>, branch: Option<usize> },
 }
 
-impl Branching {
+impl OpenBlock {
     pub(super) fn is_try(&self) -> bool {
-        matches!(self, Branching::Try { .. })
+        matches!(self, OpenBlock::Try { .. })
     }
 }
 
@@ -83,7 +83,7 @@ impl Assembler {
             Piece::Include(include) => self.place_include(include),
             Piece::Choose => {
                 let within_live = self.place().is_some();
-                self.branching.push(Branching::Choose { within_live, decided: false, live: false });
+                self.branching.push(OpenBlock::Choose { within_live, decided: false, live: false });
             }
             Piece::When(test) => {
                 let facts = self.facts.clone();
@@ -92,7 +92,7 @@ impl Assembler {
             Piece::Otherwise => self.branch_of_choose(|| true),
             Piece::Try => {
                 let number = self.place_try();
-                self.branching.push(Branching::Try { number, branch: None });
+                self.branching.push(OpenBlock::Try { number, branch: None });
             }
             Piece::Attempt => self.branch_of_try(|of| of.attempt),
             Piece::Except => self.branch_of_try(|of| of.except),
@@ -102,7 +102,7 @@ impl Assembler {
                 }
             }
             Piece::EndTry => {
-                let Some(Branching::Try { number, .. }) = self.branching.last() else { return };
+                let Some(OpenBlock::Try { number, .. }) = self.branching.last() else { return };
                 if let Some(Try { attempt, except, .. }) = number.map(|number| self.tries[number]) {
                     self.close(attempt);
                     self.close(except);
@@ -116,23 +116,23 @@ impl Assembler {
     fn place(&self) -> Option<usize> {
         for open in self.branching.iter().rev() {
             match open {
-                Branching::Choose { live: true, .. } => {}
-                Branching::Choose { live: false, .. } => return None,
-                Branching::Try { branch, .. } => return *branch,
+                OpenBlock::Choose { live: true, .. } => {}
+                OpenBlock::Choose { live: false, .. } => return None,
+                OpenBlock::Try { branch, .. } => return *branch,
             }
         }
         Some(DOCUMENT)
     }
 
     fn branch_of_choose(&mut self, holds: impl FnOnce() -> bool) {
-        if let Some(Branching::Choose { within_live, decided, live }) = self.branching.last_mut() {
+        if let Some(OpenBlock::Choose { within_live, decided, live }) = self.branching.last_mut() {
             *live = *within_live && !*decided && holds();
             *decided |= *live;
         }
     }
 
     fn branch_of_try(&mut self, which: impl FnOnce(&Try) -> usize) {
-        let Some(Branching::Try { number: Some(number), branch }) = self.branching.last_mut() else { return };
+        let Some(OpenBlock::Try { number: Some(number), branch }) = self.branching.last_mut() else { return };
         let sequence = which(&self.tries[*number]);
         if let Some(before) = branch.replace(sequence).filter(|before| *before != sequence) {
             self.close(before);
@@ -175,7 +175,7 @@ impl Assembler {
         sequence.slots.push_back(Slot::Try(number));
         sequence.unsettled += 1;
         let stage = sequence.stage;
-        self.tries.push(Try { within: place, attempt, except: attempt + 1, chosen: Chosen::Neither });
+        self.tries.push(Try { within: place, attempt, except: attempt + 1, chosen: Branch::Neither });
         self.sequences.push(Sequence::new(Role::Attempt(number), stage));
         self.sequences.push(Sequence::new(Role::Except(number), Stage::Waiting));
         Some(number)

@@ -12,11 +12,11 @@ pub(super) struct Try {
     pub within: usize,
     pub attempt: usize,
     pub except: usize,
-    pub chosen: Chosen,
+    pub chosen: Branch,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Chosen {
+pub(super) enum Branch {
     Neither,
     Attempt,
     Except,
@@ -26,9 +26,9 @@ impl Try {
     /// The branch that goes out, if that is known.
     pub(super) fn chosen(&self) -> Option<usize> {
         match self.chosen {
-            Chosen::Neither => None,
-            Chosen::Attempt => Some(self.attempt),
-            Chosen::Except => Some(self.except),
+            Branch::Neither => None,
+            Branch::Attempt => Some(self.attempt),
+            Branch::Except => Some(self.except),
         }
     }
 }
@@ -77,7 +77,7 @@ impl Assembler {
             Role::Document => {}
             Role::Attempt(number) => {
                 let of = &mut self.tries[number];
-                of.chosen = Chosen::Attempt;
+                of.chosen = Branch::Attempt;
                 self.consequences.extend([Consequence::Settled(of.within), Consequence::Drop(of.except)]);
             }
             Role::Except(number) => self.consequences.push(Consequence::Settled(self.tries[number].within)),
@@ -97,7 +97,7 @@ impl Assembler {
             }
             Role::Attempt(number) => {
                 let of = &mut self.tries[number];
-                of.chosen = Chosen::Except;
+                of.chosen = Branch::Except;
                 self.consequences.extend([Consequence::Need(of.except), Consequence::Drop(of.attempt)]);
             }
             Role::Except(of) => {
