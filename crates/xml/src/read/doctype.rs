@@ -19,10 +19,10 @@ struct Doctype<'a> {
     at: usize,
 }
 
-type Done<T = ()> = Result<T, Mistake>;
+type ParseResult<T = ()> = Result<T, Mistake>;
 
 impl<'a> Doctype<'a> {
-    fn read(&mut self, entities: &mut Entities) -> Done {
+    fn read(&mut self, entities: &mut Entities) -> ParseResult {
         if !self.take("<!DOCTYPE") {
             return self.wrong("only \"<!DOCTYPE\" can stand here");
         }
@@ -43,7 +43,7 @@ impl<'a> Doctype<'a> {
         Ok(())
     }
 
-    fn subset(&mut self, entities: &mut Entities) -> Done {
+    fn subset(&mut self, entities: &mut Entities) -> ParseResult {
         loop {
             self.skip_space();
             if self.take("]") {
@@ -66,7 +66,7 @@ impl<'a> Doctype<'a> {
         }
     }
 
-    fn entity(&mut self, entities: &mut Entities) -> Done {
+    fn entity(&mut self, entities: &mut Entities) -> ParseResult {
         self.space()?;
         let parameter = self.take("%");
         if parameter {
@@ -96,7 +96,7 @@ impl<'a> Doctype<'a> {
     }
 
     /// The value of an entity, in which references to characters are done at once.
-    fn value(&mut self) -> Done<String> {
+    fn value(&mut self) -> ParseResult<String> {
         let start = self.at + 1;
         let value = self.literal()?;
         let mut text = String::with_capacity(value.len());
@@ -127,7 +127,7 @@ impl<'a> Doctype<'a> {
     }
 
     /// `SYSTEM "..."` or `PUBLIC "..." "..."`.
-    fn external(&mut self) -> Done {
+    fn external(&mut self) -> ParseResult {
         if self.take("PUBLIC") {
             self.space()?;
             self.literal()?;
@@ -139,7 +139,7 @@ impl<'a> Doctype<'a> {
     }
 
     /// A declaration that means nothing here. `>` in quotes is no end of it.
-    fn declaration(&mut self) -> Done {
+    fn declaration(&mut self) -> ParseResult {
         loop {
             let Some(found) = self.rest().find(['>', '"', '\'']) else {
                 return self.wrong("there is no end to a declaration");
@@ -152,7 +152,7 @@ impl<'a> Doctype<'a> {
         }
     }
 
-    fn comment(&mut self) -> Done {
+    fn comment(&mut self) -> ParseResult {
         let start = self.at;
         self.past("--", "a comment")?;
         if !self.take(">") {
@@ -161,7 +161,7 @@ impl<'a> Doctype<'a> {
         Ok(())
     }
 
-    fn past(&mut self, end: &str, what: &str) -> Done {
+    fn past(&mut self, end: &str, what: &str) -> ParseResult {
         match memmem::find(self.rest().as_bytes(), end.as_bytes()) {
             Some(found) => {
                 self.at += found + end.len();
@@ -171,7 +171,7 @@ impl<'a> Doctype<'a> {
         }
     }
 
-    fn literal(&mut self) -> Done<&'a str> {
+    fn literal(&mut self) -> ParseResult<&'a str> {
         let rest = self.rest();
         let Some(quote @ (b'"' | b'\'')) = rest.as_bytes().first() else {
             return self.wrong("a quote is missing");
@@ -183,7 +183,7 @@ impl<'a> Doctype<'a> {
         Ok(&rest[1..=length])
     }
 
-    fn name(&mut self) -> Done<&'a str> {
+    fn name(&mut self) -> ParseResult<&'a str> {
         let rest = self.rest();
         let length = name_length(rest);
         if length == 0 {
@@ -193,7 +193,7 @@ impl<'a> Doctype<'a> {
         Ok(&rest[..length])
     }
 
-    fn space(&mut self) -> Done {
+    fn space(&mut self) -> ParseResult {
         if self.skip_space() {
             Ok(())
         } else {
@@ -217,7 +217,7 @@ impl<'a> Doctype<'a> {
         &self.text[self.at..]
     }
 
-    fn wrong<T>(&self, message: &str) -> Done<T> {
+    fn wrong<T>(&self, message: &str) -> ParseResult<T> {
         Err(Mistake::new(self.at, message))
     }
 }

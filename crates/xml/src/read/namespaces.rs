@@ -14,7 +14,7 @@ pub(super) struct Qualified {
 }
 
 #[derive(Clone, Copy)]
-enum Known {
+enum Resolution {
     Nothing,
     Wrong,
     Name(Qualified),
@@ -22,7 +22,7 @@ enum Known {
 
 pub(super) struct Namespaces {
     /// By symbol: what it is as a name.
-    names: Vec<Known>,
+    names: Vec<Resolution>,
     /// By symbol of a prefix: the symbol of the namespace's name that it stands for here.
     bound: Vec<Option<Symbol>>,
     /// What to go back to where elements end.
@@ -45,13 +45,13 @@ impl Namespaces {
     pub fn qualified(&mut self, symbols: &mut Symbols, symbol: Symbol, at: usize) -> Result<Qualified, Mistake> {
         let place = symbol as usize;
         if self.names.len() <= place {
-            self.names.resize(place + 1, Known::Nothing);
+            self.names.resize(place + 1, Resolution::Nothing);
         }
-        if let Known::Nothing = self.names[place] {
-            self.names[place] = split(symbols, symbol).map_or(Known::Wrong, Known::Name);
+        if let Resolution::Nothing = self.names[place] {
+            self.names[place] = split(symbols, symbol).map_or(Resolution::Wrong, Resolution::Name);
         }
         match self.names[place] {
-            Known::Name(name) => Ok(name),
+            Resolution::Name(name) => Ok(name),
             _ => Err(Mistake::new(at, format!("{} is no name with a prefix", quoted(symbols.get(symbol))))),
         }
     }

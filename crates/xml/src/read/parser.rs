@@ -81,7 +81,7 @@ struct Parser<'a> {
     begun: bool,
 }
 
-type Done<T = ()> = Result<T, Mistake>;
+type ParseResult<T = ()> = Result<T, Mistake>;
 
 impl<'a> Parser<'a> {
     fn new(body: &'a str, limits: &'a Limits) -> Self {
@@ -104,7 +104,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn read(&mut self) -> Done {
+    fn read(&mut self) -> ParseResult {
         let mut reader = Reader::from_str(self.body);
         let config = reader.config_mut();
         // What it would check is checked here, with the place of the mistake.
@@ -134,7 +134,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn finish(&self) -> Done {
+    fn finish(&self) -> ParseResult {
         if let Some(open) = self.open[..self.depth].last() {
             let (at, end) = open.name;
             return Err(Mistake::new(at - 1, format!("element {} is not closed", quoted(&self.body[at..end]))));
@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
         Mistake::new(start, what)
     }
 
-    fn start(&mut self, start: usize, end: usize, empty: bool) -> Done {
+    fn start(&mut self, start: usize, end: usize, empty: bool) -> ParseResult {
         let name = start + 1..start + 1 + name_length(&self.body[start + 1..end]);
         if name.is_empty() {
             return Err(Mistake::new(start, "\"<\" that begins no tag"));
@@ -227,7 +227,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Keeps the attributes that stand from `at` to `end`.
-    fn attributes(&mut self, at: usize, end: usize) -> Done<std::ops::Range<u32>> {
+    fn attributes(&mut self, at: usize, end: usize) -> ParseResult<std::ops::Range<u32>> {
         let first = self.document.attributes.len();
         if at == end {
             return Ok(first as u32..first as u32);
@@ -271,7 +271,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Checks the prefixes of an element's attributes, and that no two of them mean the same name.
-    fn prefixed(&mut self, first: usize, at: usize) -> Done {
+    fn prefixed(&mut self, first: usize, at: usize) -> ParseResult {
         self.expanded.clear();
         for attribute in &self.document.attributes[first..] {
             let qualified = self.namespaces.qualified(&mut self.document.symbols, attribute.key, at)?;
@@ -293,7 +293,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn value(&mut self, at: usize, end: usize) -> Done<Span> {
+    fn value(&mut self, at: usize, end: usize) -> ParseResult<Span> {
         let raw = &self.body[at..end];
         if memchr2(b'&', b'\r', raw.as_bytes()).is_none() {
             return Ok(piece(at, end));
@@ -303,7 +303,7 @@ impl<'a> Parser<'a> {
         Ok(Span { at: from as u32, length: (self.document.beside.len() - from) as u32, source: Source::Beside })
     }
 
-    fn end(&mut self, start: usize, end: usize) -> Done {
+    fn end(&mut self, start: usize, end: usize) -> ParseResult {
         let inner = &self.body[start + 2..end - 1];
         let name = inner.trim_end_matches([' ', '\t', '\r', '\n']);
         let Some(depth) = self.depth.checked_sub(1) else {
@@ -334,7 +334,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn text(&mut self, start: usize, end: usize) -> Done {
+    fn text(&mut self, start: usize, end: usize) -> ParseResult {
         if start == end {
             return Ok(());
         }
@@ -373,14 +373,14 @@ impl<'a> Parser<'a> {
     }
 
     /// `&...;` in text. A space by reference is no white space between elements.
-    fn reference(&mut self, start: usize, end: usize) -> Done {
+    fn reference(&mut self, start: usize, end: usize) -> ParseResult {
         let Some(open) = self.open[..self.depth].last_mut() else { return self.outside(start, end) };
         open.blank = false;
         let joined = join(open, self.body);
         self.entities.resolve(&self.body[start + 1..end - 1], start, joined)
     }
 
-    fn cdata(&mut self, start: usize, end: usize, markup: usize) -> Done {
+    fn cdata(&mut self, start: usize, end: usize, markup: usize) -> ParseResult {
         let Some(open) = self.open[..self.depth].last_mut() else {
             return Err(Mistake::new(markup, "a CDATA section outside of the root element"));
         };
@@ -390,14 +390,14 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn outside(&mut self, start: usize, end: usize) -> Done {
+    fn outside(&mut self, start: usize, end: usize) -> ParseResult {
         match skip_space(&self.body.as_bytes()[..end], start) {
             at if at == end => Ok(()),
             at => Err(Mistake::new(at, OUTSIDE)),
         }
     }
 
-    fn comment(&mut self, start: usize, end: usize) -> Done {
+    fn comment(&mut self, start: usize, end: usize) -> ParseResult {
         self.begun = true;
         let inner = &self.body.as_bytes()[start + 4..end - 2];
         match memmem::find(inner, b"--") {
@@ -406,7 +406,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn instruction(&mut self, start: usize, end: usize) -> Done {
+    fn instruction(&mut self, start: usize, end: usize) -> ParseResult {
         self.begun = true;
         let inner = &self.body[start + 2..end - 2];
         let length = name_length(inner);
@@ -418,7 +418,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `<?xml ...?>`. White space may come before it, as with REXML.
-    fn declaration(&mut self, start: usize, end: usize) -> Done {
+    fn declaration(&mut self, start: usize, end: usize) -> ParseResult {
         if self.begun {
             return Err(Mistake::new(start, "the XML declaration is not at the beginning"));
         }
@@ -452,7 +452,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn doctype(&mut self, start: usize, end: usize) -> Done {
+    fn doctype(&mut self, start: usize, end: usize) -> ParseResult {
         if self.doctype || !self.document.elements.is_empty() {
             return Err(Mistake::new(
                 start,
