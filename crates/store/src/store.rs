@@ -56,14 +56,14 @@ pub struct Change<'a> {
 pub struct Store {
     env: Env<WithoutTls>,
     records: Database<Bytes, Bytes>,
-    writing: Mutex<Writing>,
+    writing: Mutex<WriterState>,
     readers: Arc<Readers>,
     /// Bytes of address space that are never exceeded.
     most: Option<usize>,
 }
 
 /// What the one who writes knows.
-struct Writing {
+struct WriterState {
     /// Whether commits of this process reach the disk before they return.
     synced: bool,
     /// Pages that the file had when dead readers were last looked for.
@@ -107,13 +107,13 @@ pub struct Snapshot {
     // Ends before it is counted as ended.
     txn: RoTxn<'static, WithoutTls>,
     records: Database<Bytes, Bytes>,
-    _counted: Counted,
+    _counted: SnapshotGuard,
 }
 
 /// One of the snapshots that [`Readers`] counts.
-struct Counted(Arc<Readers>);
+struct SnapshotGuard(Arc<Readers>);
 
-impl Drop for Counted {
+impl Drop for SnapshotGuard {
     fn drop(&mut self) {
         let mut count = lock(&self.0.count);
         count.snapshots -= 1;
@@ -194,7 +194,7 @@ impl Store {
     pub fn open(path: &Path, options: &Options) -> Result<Store, Error> {
         let ((env, records), in_use) = opening::open(path, options, |in_use| environment(path, options, in_use))?;
         let pages = env.info().last_page_number;
-        let writing = Mutex::new(Writing { synced: false, pages });
+        let writing = Mutex::new(WriterState { synced: false, pages });
         Ok(Store { env, records, writing, readers: Readers::new(in_use), most: whole_pages(options.most) })
     }
 
@@ -234,7 +234,7 @@ impl Store {
                 Ok(txn) => {
                     count.snapshots += 1;
                     self.readers.begun.fetch_add(1, Relaxed);
-                    return Ok(Snapshot { txn, records: self.records, _counted: Counted(self.readers.clone()) });
+                    return Ok(Snapshot { txn, records: self.records, _counted: SnapshotGuard(self.readers.clone()) });
                 }
                 Err(error) => error,
             };
@@ -333,7 +333,7 @@ impl Store {
     }
 
     /// Processes that died while they were reading keep pages from being used again: where the file grows they are looked for.
-    fn look_at_readers(&self, writing: &mut Writing) -> Result<(), Error> {
+    fn look_at_readers(&self, writing: &mut WriterState) -> Result<(), Error> {
         let pages = self.env.info().last_page_number;
         if pages > writing.pages + PAGES_BETWEEN_LOOKS {
             writing.pages = pages;
@@ -344,7 +344,7 @@ impl Store {
     }
 
     #[allow(unsafe_code)]
-    fn set_sync(&self, writing: &mut Writing, sync: bool) -> Result<(), Error> {
+    fn set_sync(&self, writing: &mut WriterState, sync: bool) -> Result<(), Error> {
         if writing.synced != sync {
             let mode = if sync { FlagSetMode::Disable } else { FlagSetMode::Enable };
             // SAFETY: no other thread of this process changes flags or writes, for it would hold `writing`.
