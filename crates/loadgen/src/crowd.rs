@@ -42,13 +42,13 @@ enum Manner {
 }
 
 #[derive(Default)]
-struct Held {
+struct ConnectionCounts {
     idle: AtomicUsize,
     readers: AtomicUsize,
     writers: AtomicUsize,
 }
 
-impl Held {
+impl ConnectionCounts {
     fn of(&self, manner: Manner) -> &AtomicUsize {
         match manner {
             Manner::Idle => &self.idle,
@@ -61,7 +61,7 @@ impl Held {
 /// Plays clients of the server at `address` until the commands end.
 pub async fn run(address: &str) -> io::Result<()> {
     let address: SocketAddr = address.parse().map_err(io::Error::other)?;
-    let held = Arc::new(Held::default());
+    let held = Arc::new(ConnectionCounts::default());
     let mut commands = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = commands.next_line().await? {
         let words: Vec<&str> = line.split(' ').collect();
@@ -86,7 +86,7 @@ pub async fn run(address: &str) -> io::Result<()> {
 }
 
 /// Opens connections that stay, and says how many there are and how many failed.
-async fn hold(address: SocketAddr, manner: Manner, count: usize, path: &str, held: &Arc<Held>) {
+async fn hold(address: SocketAddr, manner: Manner, count: usize, path: &str, held: &Arc<ConnectionCounts>) {
     let opening = Arc::new(Semaphore::new(OPENING));
     let mut begun = JoinSet::new();
     for _ in 0..count {
