@@ -19,7 +19,7 @@ use bytes::Bytes;
 use http::{header, Request, Response, Uri, Version};
 use http_body_util::{BodyExt, Empty};
 use http_guard::{
-    guard::{Guarded, Timeouts},
+    guard::{GuardedStream, Timeouts},
     strict::{Next, Refusal},
 };
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -97,7 +97,7 @@ fn check(data: &[u8], message: &Message, request: &Seen) {
 fn exchange(pieces: &[&[u8]]) -> Vec<Seen> {
     let pieces = pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| piece.to_vec()).collect();
     let patience = Timeouts { head: LONG, idle: LONG, body: LONG, body_bytes: 1, write: LONG };
-    let (stream, talk) = Guarded::new(Pieces(pieces), LIMITS, patience);
+    let (stream, talk) = GuardedStream::new(Pieces(pieces), LIMITS, patience);
     let all = Arc::new(Mutex::new(Vec::<Seen>::new()));
     let service = service_fn(|request: Request<Incoming>| {
         let (refusal, turn) = talk.begin();

@@ -67,7 +67,7 @@ enum Mode {
 }
 
 /// A client's stream, guarded.
-pub struct Guarded<S> {
+pub struct GuardedStream<S> {
     stream: S,
     talk: Arc<MessageTracker>,
     follower: Follower,
@@ -121,10 +121,10 @@ impl Timer {
     }
 }
 
-impl<S> Guarded<S> {
-    pub fn new(stream: S, limits: Limits, timeouts: Timeouts) -> (Guarded<S>, Arc<MessageTracker>) {
+impl<S> GuardedStream<S> {
+    pub fn new(stream: S, limits: Limits, timeouts: Timeouts) -> (GuardedStream<S>, Arc<MessageTracker>) {
         let talk = Arc::<MessageTracker>::default();
-        let guarded = Guarded {
+        let guarded = GuardedStream {
             stream,
             talk: talk.clone(),
             follower: Follower::new(limits),
@@ -267,7 +267,7 @@ impl<S> Guarded<S> {
 const SLOW_HEAD: Refusal = Refusal { status: 408, reason: "The request did not come in time" };
 pub const SLOW_BODY: Refusal = Refusal { status: 408, reason: "The body of this request came too slowly" };
 
-impl<S: AsyncRead + Unpin> Guarded<S> {
+impl<S: AsyncRead + Unpin> GuardedStream<S> {
     /// Reads to where the bytes are kept until they can be judged. Ready(0): the client has closed.
     fn poll_hold(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut space = [MaybeUninit::uninit(); 4 << 10];
@@ -306,14 +306,14 @@ impl<S: AsyncRead + Unpin> Guarded<S> {
     }
 }
 
-impl<S> Guarded<S> {
+impl<S> GuardedStream<S> {
     /// Whether the parser was told of an end only so that it can be given up.
     pub fn is_resting(&self) -> bool {
         self.resting
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Guarded<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> GuardedStream<S> {
     /// Nothing is there to read. Ready: the client is late. (Ok: the connection ends as if it had closed.)
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Late>> {
         Poll::Ready(match ready!(self.poll_due(cx)) {
@@ -345,7 +345,7 @@ enum Late {
     NotYet,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guarded<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for GuardedStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         // Ready without a byte means that the client has closed: nothing but that may end the loop so.
@@ -422,7 +422,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guarded<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> Guarded<S> {
+impl<S: AsyncWrite + Unpin> GuardedStream<S> {
     /// Lets a write wait no longer than it may.
     fn timed(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if written.is_ready() {
@@ -442,7 +442,7 @@ impl<S: AsyncWrite + Unpin> Guarded<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(cx, bytes);

@@ -17,18 +17,18 @@ const LIMITS: Limits = Limits { uri: 8192, fields_bytes: 32768, fields: 100 };
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// A stream that takes everything and can be told to hold it back.
-struct Holding {
+struct HoldingStream {
     stream: DuplexStream,
     holds: bool,
 }
 
-impl AsyncRead for Holding {
+impl AsyncRead for HoldingStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
-impl AsyncWrite for Holding {
+impl AsyncWrite for HoldingStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
@@ -46,13 +46,13 @@ impl AsyncWrite for Holding {
     }
 }
 
-fn guarded(holds: bool) -> (DuplexStream, Guarded<Holding>, Arc<MessageTracker>) {
+fn guarded(holds: bool) -> (DuplexStream, GuardedStream<HoldingStream>, Arc<MessageTracker>) {
     let (client, stream) = tokio::io::duplex(4096);
-    let (guarded, talk) = Guarded::new(Holding { stream, holds }, LIMITS, TIMEOUTS);
+    let (guarded, talk) = GuardedStream::new(HoldingStream { stream, holds }, LIMITS, TIMEOUTS);
     (client, guarded, talk)
 }
 
-async fn read(guarded: &mut Guarded<Holding>) -> Vec<u8> {
+async fn read(guarded: &mut GuardedStream<HoldingStream>) -> Vec<u8> {
     let mut bytes = [0; 4096];
     let count = guarded.read(&mut bytes).await.unwrap();
     bytes[..count].to_vec()

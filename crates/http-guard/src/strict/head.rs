@@ -22,7 +22,7 @@ pub struct Head {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Scanned {
+pub enum ScanResult {
     Incomplete,
     Complete(Head),
     Refused(Refusal),
@@ -61,11 +61,11 @@ struct Codings {
 
 impl HeadScan {
     /// `head`: all bytes from the head's first, those of earlier calls included.
-    pub fn advance(&mut self, head: &[u8], limits: &Limits) -> Scanned {
+    pub fn advance(&mut self, head: &[u8], limits: &Limits) -> ScanResult {
         match self.lines(head, limits) {
-            Ok(None) => Scanned::Incomplete,
-            Ok(Some(complete)) => Scanned::Complete(complete),
-            Err(refusal) => Scanned::Refused(refusal),
+            Ok(None) => ScanResult::Incomplete,
+            Ok(Some(complete)) => ScanResult::Complete(complete),
+            Err(refusal) => ScanResult::Refused(refusal),
         }
     }
 

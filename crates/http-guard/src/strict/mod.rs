@@ -16,7 +16,7 @@ mod mutations;
 mod tests;
 
 use chunked::Chunked;
-use head::{HeadScan, Scanned};
+use head::{HeadScan, ScanResult};
 
 /// What a head may measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,9 +117,9 @@ impl Follower {
             let rest = &bytes[good..];
             match &mut self.state {
                 State::Head(scan) => match scan.advance(rest, &self.limits) {
-                    Scanned::Incomplete => return (good, Next::More),
-                    Scanned::Refused(refusal) => self.state = State::Over(Next::Refused(refusal)),
-                    Scanned::Complete(head) => {
+                    ScanResult::Incomplete => return (good, Next::More),
+                    ScanResult::Refused(refusal) => self.state = State::Over(Next::Refused(refusal)),
+                    ScanResult::Complete(head) => {
                         good += head.length;
                         self.heads += 1;
                         self.upgrade = head.upgrade;

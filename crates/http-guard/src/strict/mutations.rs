@@ -83,7 +83,7 @@ fn damage_is_judged_alike_however_it_is_cut_and_the_parser_behind_agrees() {
 
 /// httparse, which hyper uses, finds a good head complete at the very same byte, with the same fields that frame the body.
 fn first_head_agrees(bytes: &[u8]) -> usize {
-    let Scanned::Complete(ours) = HeadScan::default().advance(bytes, &LIMITS) else { return 0 };
+    let ScanResult::Complete(ours) = HeadScan::default().advance(bytes, &LIMITS) else { return 0 };
     let mut fields = [httparse::EMPTY_HEADER; 32];
     let mut theirs = httparse::Request::new(&mut fields);
     let parsed = theirs.parse(bytes).unwrap_or_else(|error| panic!("{error}: {:?}", String::from_utf8_lossy(bytes)));

@@ -34,7 +34,7 @@ use crate::{
     },
 };
 use http_guard::{
-    guard::{Guarded, MessageTracker, MessageTurn},
+    guard::{GuardedStream, MessageTracker, MessageTurn},
     hop::connection_has,
 };
 
@@ -60,7 +60,7 @@ pub fn serve<S>(
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let (stream, messages) = Guarded::new(stream, server.config.client.heads, server.config.client.timeouts);
+    let (stream, messages) = GuardedStream::new(stream, server.config.client.heads, server.config.client.timeouts);
     let served = ConnectionContext { connection: Arc::new(connection), server, messages, interim: Interim::default() };
     let mut stream = Box::new(stream);
     // What is parsed is on the heap, so that an idle connection has no room for it.
@@ -115,7 +115,11 @@ struct ConnectionContext {
 }
 
 /// Serves a connection until it is closed, or until it rests: then it is returned.
-async fn parse<S>(stream: Box<Guarded<S>>, served: ConnectionContext, mut stop: Stop) -> Option<Box<Guarded<S>>>
+async fn parse<S>(
+    stream: Box<GuardedStream<S>>,
+    served: ConnectionContext,
+    mut stop: Stop,
+) -> Option<Box<GuardedStream<S>>>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -197,7 +201,7 @@ fn is_last<B>(request: &http::Request<B>) -> bool {
 }
 
 /// Where a connection is put that rests: hyper itself gives none back.
-type RestingStream<S> = Arc<Mutex<Option<Box<Guarded<S>>>>>;
+type RestingStream<S> = Arc<Mutex<Option<Box<GuardedStream<S>>>>>;
 
 /// The body of an answer that is not done until this is dropped.
 struct AnswerBody {
@@ -262,7 +266,7 @@ impl exchange::Interim for Mutex<Pending> {
 /// The client's stream with a place for interim responses.
 struct ClientStream<S> {
     /// None: it rests.
-    stream: Option<Box<Guarded<S>>>,
+    stream: Option<Box<GuardedStream<S>>>,
     resting: RestingStream<S>,
     interim: Interim,
     /// Set when the client was still sending as its last answer was out.
@@ -270,7 +274,7 @@ struct ClientStream<S> {
 }
 
 impl<S> ClientStream<S> {
-    fn stream(&mut self) -> io::Result<&mut Guarded<S>> {
+    fn stream(&mut self) -> io::Result<&mut GuardedStream<S>> {
         self.stream.as_deref_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 }
