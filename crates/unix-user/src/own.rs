@@ -13,8 +13,8 @@ use rustix::fs::OFlags;
 
 use super::{
     acting, of_files,
-    walk::{walk, Walked},
-    RunAs, Wanted,
+    walk::{walk, ResolvedPath},
+    AccountRequest, RunAs,
 };
 
 /// No link is followed, and no FIFO waited for.
@@ -89,11 +89,11 @@ fn parent(path: &Path) -> &Path {
 }
 
 /// Who writes in a directory. Err: others could put another one in its place.
-fn run_as(folder: &Walked) -> io::Result<RunAs> {
+fn run_as(folder: &ResolvedPath) -> io::Result<RunAs> {
     match (folder.others_above(folder.stat.st_uid), folder.stat.st_uid) {
         (Some(by), _) => refused(&format!("others can write in {}", by.display())),
         (None, 0) => Ok(RunAs::Root(None)),
-        (None, _) => of_files(&Wanted::default(), &folder.path)
+        (None, _) => of_files(&AccountRequest::default(), &folder.path)
             .map_err(|refused| io::Error::new(io::ErrorKind::PermissionDenied, refused)),
     }
 }
@@ -103,7 +103,7 @@ fn refused<T>(why: &str) -> io::Result<T> {
 }
 
 /// Root's own file, of which others have no second name.
-fn of_root(folder: &Walked, path: &Path, options: &OpenOptions) -> io::Result<File> {
+fn of_root(folder: &ResolvedPath, path: &Path, options: &OpenOptions) -> io::Result<File> {
     // The directory that was looked at, whatever its name leads to by now.
     let folder = PathBuf::from(format!("/proc/self/fd/{}", folder.entry.as_raw_fd()));
     let path = folder.join(path.file_name().unwrap_or_default());

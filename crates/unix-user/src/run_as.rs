@@ -11,7 +11,7 @@ use std::{
 use super::{
     acting,
     passwd::{self, group_id, named},
-    walk::{walk, Walked},
+    walk::{walk, ResolvedPath},
     Account, Refused,
 };
 
@@ -54,7 +54,7 @@ impl RunAs {
 
 /// What an application's settings say of who it runs as.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wanted<'a> {
+pub struct AccountRequest<'a> {
     pub user: Option<&'a str>,
     pub group: Option<&'a str>,
     pub provenance: Provenance,
@@ -75,7 +75,7 @@ pub struct Provenance {
 ///
 /// Without `user` the owner of the directory that `root` leads to decides. Root's applications are refused, but for the
 /// server's only one where root alone can change it.
-pub fn of_app(wanted: &Wanted, root: &Path, files: &[PathBuf]) -> Result<RunAs, Refused> {
+pub fn of_app(wanted: &AccountRequest, root: &Path, files: &[PathBuf]) -> Result<RunAs, Refused> {
     if !is_root() {
         return without_root(wanted).map(|()| RunAs::Ourselves);
     }
@@ -110,7 +110,7 @@ pub fn of_app(wanted: &Wanted, root: &Path, files: &[PathBuf]) -> Result<RunAs, 
 }
 
 /// Whose rights the files of a directory are read with, where none of it is run: `user`, or the directory's owner.
-pub fn of_files(wanted: &Wanted, root: &Path) -> Result<RunAs, Refused> {
+pub fn of_files(wanted: &AccountRequest, root: &Path) -> Result<RunAs, Refused> {
     if !is_root() {
         return Ok(RunAs::Ourselves);
     }
@@ -192,13 +192,13 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-fn followed(path: &Path) -> Result<Walked, Refused> {
+fn followed(path: &Path) -> Result<ResolvedPath, Refused> {
     let whole = std::path::absolute(path);
     whole.and_then(|path| walk(&path)).map_err(|why| Refused::Other(format!("{}: {why}", path.display())))
 }
 
 /// The owner of a directory, if nobody else could put another one in its place.
-fn owner(folder: &Walked, root: &Path) -> Result<Account, Refused> {
+fn owner(folder: &ResolvedPath, root: &Path) -> Result<Account, Refused> {
     let uid = folder.stat.st_uid;
     let account = passwd::of_owner(uid, folder.stat.st_gid)?;
     match folder.others_above(uid).filter(|_| uid != 0) {
@@ -258,7 +258,7 @@ fn same_owner(account: &Account, files: &[PathBuf]) -> Result<(), Refused> {
 }
 
 /// Those who are not root name no file outside of their own directory.
-fn inside(folder: &Walked, root: &Path, files: &[PathBuf]) -> Result<(), Refused> {
+fn inside(folder: &ResolvedPath, root: &Path, files: &[PathBuf]) -> Result<(), Refused> {
     let below = |file: &Path, top: &Path| {
         let rest = file.strip_prefix(top).ok();
         rest.is_some_and(|rest| !rest.components().any(|part| part == std::path::Component::ParentDir))
@@ -287,11 +287,11 @@ fn grouped(mut account: Account, group: Option<&str>) -> Result<RunAs, Refused> 
 }
 
 /// Only root can become somebody else; to be asked for what is so already is no mistake.
-fn without_root(wanted: &Wanted) -> Result<(), Refused> {
+fn without_root(wanted: &AccountRequest) -> Result<(), Refused> {
     refuse_others(rustix::process::geteuid().as_raw(), wanted)
 }
 
-fn refuse_others(own: u32, wanted: &Wanted) -> Result<(), Refused> {
+fn refuse_others(own: u32, wanted: &AccountRequest) -> Result<(), Refused> {
     let refuse = |what: String| {
         Err(Refused::Other(format!("only root can run it as {what}, and this server runs as {}", passwd::shown(own))))
     };
@@ -354,13 +354,13 @@ mod tests {
         }
     }
 
-    fn decided(wanted: &Wanted, dir: &Path) -> Result<u32, String> {
+    fn decided(wanted: &AccountRequest, dir: &Path) -> Result<u32, String> {
         let run_as = of_app(wanted, dir, &[dir.join("config.ru")]).map_err(|refused| refused.to_string())?;
         Ok(run_as.account().map_or(0, |account| account.uid))
     }
 
-    fn only() -> Wanted<'static> {
-        Wanted { provenance: Provenance { only: true, ..Provenance::default() }, ..Wanted::default() }
+    fn only() -> AccountRequest<'static> {
+        AccountRequest { provenance: Provenance { only: true, ..Provenance::default() }, ..AccountRequest::default() }
     }
 
     fn refused(outcome: Result<u32, String>, words: &str) {
@@ -372,23 +372,26 @@ mod tests {
     fn the_owner_of_the_directory_decides_and_not_that_of_a_file() {
         let Some(folder) = Folder::new("owner") else { return };
         let (own, victim) = (folder.app("own", NOBODY), folder.app("victim", DAEMON));
-        assert_eq!(decided(&Wanted::default(), &own), Ok(NOBODY));
+        assert_eq!(decided(&AccountRequest::default(), &own), Ok(NOBODY));
         fs::remove_file(own.join("config.ru")).unwrap();
         symlink(victim.join("config.ru"), own.join("config.ru")).unwrap();
         folder.give("own/config.ru", NOBODY);
-        assert_eq!(decided(&Wanted::default(), &own), Ok(NOBODY));
+        assert_eq!(decided(&AccountRequest::default(), &own), Ok(NOBODY));
         folder.give("own/config.ru", DAEMON);
-        refused(decided(&Wanted::default(), &own), "own/config.ru belongs to daemon, and its directory to nobody");
+        refused(
+            decided(&AccountRequest::default(), &own),
+            "own/config.ru belongs to daemon, and its directory to nobody",
+        );
         // Root's files do an account no harm.
         folder.give("own/config.ru", 0);
-        assert_eq!(decided(&Wanted::default(), &own), Ok(NOBODY));
+        assert_eq!(decided(&AccountRequest::default(), &own), Ok(NOBODY));
         // Root may lead to another account's directory, and nobody else may.
         symlink(&victim, folder.0.join("linked")).unwrap();
-        assert_eq!(decided(&Wanted::default(), &folder.0.join("linked")), Ok(DAEMON));
+        assert_eq!(decided(&AccountRequest::default(), &folder.0.join("linked")), Ok(DAEMON));
         symlink(&victim, own.join("current")).unwrap();
         folder.give("own/current", NOBODY);
-        refused(decided(&Wanted::default(), &own.join("current")), "others can write in");
-        assert!(of_files(&Wanted::default(), &own.join("current")).is_err());
+        refused(decided(&AccountRequest::default(), &own.join("current")), "others can write in");
+        assert!(of_files(&AccountRequest::default(), &own.join("current")).is_err());
     }
 
     #[test]
@@ -396,7 +399,7 @@ mod tests {
         let Some(folder) = Folder::new("settings") else { return };
         let (own, victim) = (folder.app("own", NOBODY), folder.app("victim", DAEMON));
         let provenance = Provenance { written_by: Some(NOBODY), ..Provenance::default() };
-        let wanted = Wanted { provenance, ..Wanted::default() };
+        let wanted = AccountRequest { provenance, ..AccountRequest::default() };
         assert_eq!(decided(&wanted, &own), Ok(NOBODY));
         refused(decided(&wanted, &victim), "its settings to nobody, who can't use another account's rights");
         assert!(
@@ -414,10 +417,10 @@ mod tests {
     fn root_is_meant_or_alone_or_refused() {
         let Some(folder) = Folder::new("root") else { return };
         let dir = folder.app("shop", 0);
-        refused(decided(&Wanted::default(), &dir), "it would run as root, the owner of");
+        refused(decided(&AccountRequest::default(), &dir), "it would run as root, the owner of");
         assert_eq!(decided(&only(), &dir), Ok(0));
         assert_eq!(of_app(&only(), &dir, &[]), Ok(RunAs::Root(None)));
-        assert_eq!(decided(&Wanted { user: Some("nobody"), ..only() }, &dir), Ok(NOBODY));
+        assert_eq!(decided(&AccountRequest { user: Some("nobody"), ..only() }, &dir), Ok(NOBODY));
         for (path, mode) in [("shop/config.ru", 0o666), ("shop", 0o777), ("shop", 0o1777)] {
             let before = fs::metadata(folder.0.join(path)).unwrap().permissions();
             fs::set_permissions(folder.0.join(path), fs::Permissions::from_mode(mode)).unwrap();
@@ -427,10 +430,10 @@ mod tests {
         // Whoever can put another directory in its place.
         lchown(&folder.0, Some(NOBODY), None).unwrap();
         refused(decided(&only(), &dir), "others can write");
-        let root = Wanted { user: Some("root"), ..Wanted::default() };
+        let root = AccountRequest { user: Some("root"), ..AccountRequest::default() };
         assert_eq!(decided(&root, &dir), Ok(0));
         let provenance = Provenance { discovered: true, ..Provenance::default() };
-        refused(decided(&Wanted { provenance, ..root }, &dir), "others can write");
+        refused(decided(&AccountRequest { provenance, ..root }, &dir), "others can write");
     }
 
     #[test]
@@ -439,11 +442,13 @@ mod tests {
         let none = folder.0.join("none");
         assert!(
             of_app(&only(), &none, &[]).is_err()
-                && of_files(&Wanted::default(), &none).is_err()
+                && of_files(&AccountRequest::default(), &none).is_err()
                 && author(&none, None).is_err()
         );
-        assert!(of_files(&Wanted { user: Some("no-such-user"), ..Wanted::default() }, &folder.0).is_err());
-        assert_eq!(of_files(&Wanted::default(), &folder.0), Ok(RunAs::Root(None)));
+        assert!(
+            of_files(&AccountRequest { user: Some("no-such-user"), ..AccountRequest::default() }, &folder.0).is_err()
+        );
+        assert_eq!(of_files(&AccountRequest::default(), &folder.0), Ok(RunAs::Root(None)));
     }
 
     #[test]
@@ -463,8 +468,8 @@ mod tests {
     #[test]
     fn without_root_only_what_is_so_already_may_be_asked_for() {
         let somebody = 4_000_000_000;
-        let root = Wanted { user: Some("root"), ..Wanted::default() };
-        assert_eq!(refuse_others(somebody, &Wanted::default()), Ok(()));
+        let root = AccountRequest { user: Some("root"), ..AccountRequest::default() };
+        assert_eq!(refuse_others(somebody, &AccountRequest::default()), Ok(()));
         assert_eq!(refuse_others(0, &root), Ok(()));
         let refused = refuse_others(somebody, &root).unwrap_err().to_string();
         assert_eq!(refused, "only root can run it as `root`, and this server runs as user 4000000000");

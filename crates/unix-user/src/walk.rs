@@ -26,7 +26,7 @@ const STICKY: u32 = 0o1000;
 
 /// Where a path leads, and the directories in which each of its names was found.
 #[derive(Debug)]
-pub struct Walked {
+pub struct ResolvedPath {
     /// What it leads to, opened with O_PATH. It is no link.
     pub entry: OwnedFd,
     pub stat: Stat,
@@ -54,7 +54,7 @@ struct Access {
 }
 
 /// Follows `path`, which is absolute. The error is that of the first name that can't be looked up.
-pub fn walk(path: &Path) -> io::Result<Walked> {
+pub fn walk(path: &Path) -> io::Result<ResolvedPath> {
     let top = open("/", NAME | OFlags::DIRECTORY, Mode::empty())?;
     let mut reached = vec![(fstat(&top)?, top, PathBuf::from("/"))];
     let mut pending: VecDeque<OsString> = names(path).collect();
@@ -88,7 +88,7 @@ pub fn walk(path: &Path) -> io::Result<Walked> {
         }
     }
     let (stat, entry, path) = reached.pop().ok_or(Errno::NOENT)?;
-    Ok(Walked { entry, stat, path, steps })
+    Ok(ResolvedPath { entry, stat, path, steps })
 }
 
 fn names(path: &Path) -> impl Iterator<Item = OsString> + use<'_> {
@@ -99,7 +99,7 @@ fn names(path: &Path) -> impl Iterator<Item = OsString> + use<'_> {
     })
 }
 
-impl Walked {
+impl ResolvedPath {
     /// A directory on the way in which somebody else than root and `account` could put another thing in the place of the next
     /// name. None: there is none. What the path leads to is not looked at.
     pub fn others_above(&self, account: u32) -> Option<&Path> {

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::config::{self, AppKind, SiteConfig};
-use unix_user::{self, Refused, RunAs, Wanted};
+use unix_user::{self, AccountRequest, Refused, RunAs};
 
 /// An application that can be started.
 pub struct StartableApp {
@@ -52,7 +52,8 @@ impl StartableApp {
 
     /// Who its processes run as.
     pub fn run_as(&self, site: &SiteConfig) -> Result<RunAs, Refused> {
-        let wanted = Wanted { user: site.user.as_deref(), group: site.group.as_deref(), provenance: site.provenance };
+        let wanted =
+            AccountRequest { user: site.user.as_deref(), group: site.group.as_deref(), provenance: site.provenance };
         let files = self.first_files(site);
         let by_name = unix_user::of_app(&wanted, &self.named, &files)?;
         // What the name leads to by now may be another directory.

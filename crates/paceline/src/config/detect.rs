@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{AppKind, SiteConfig};
-use unix_user::{self, Wanted};
+use unix_user::{self, AccountRequest};
 
 /// What an application's root has and a folder of plain files has not; also every `*.ru`, and a folder `config`. Source, keys and the
 /// database lie beside these.
@@ -155,7 +155,7 @@ fn mark_of_application(names: &[OsString], has_config: bool) -> Option<String> {
 /// A line `require "sinatra"` (not sinatra/base: its classes are started by a config.ru).
 fn requires_sinatra(root: &Path, path: &Path) -> bool {
     let beginning = || {
-        let run_as = unix_user::of_files(&Wanted::default(), root).ok()?;
+        let run_as = unix_user::of_files(&AccountRequest::default(), root).ok()?;
         unix_user::beginning(&run_as, path, LOOKED_AT).ok()
     };
     let Some(text) = beginning() else { return false };

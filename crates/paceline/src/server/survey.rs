@@ -15,7 +15,7 @@ use crate::{
     config::{self, AppKind, Config, SiteConfig},
 };
 use parking_lot::Mutex;
-use unix_user::{self, RunAs, Wanted};
+use unix_user::{self, AccountRequest, RunAs};
 
 /// How long the folders that answer wait for the others.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -155,7 +155,7 @@ fn prepared(site: &SiteConfig, content: Content) -> SitePlan {
     let run_as = match is_files || site.upstream.is_some() {
         true => {
             let (user, group) = (site.user.as_deref(), site.group.as_deref());
-            unix_user::of_files(&Wanted { user, group, provenance: site.provenance }, &site.root)
+            unix_user::of_files(&AccountRequest { user, group, provenance: site.provenance }, &site.root)
                 .map_err(|refused| refused.to_string())
         }
         false => StartableApp::at(site).and_then(|found| found.run_as(site).map_err(|refused| refused.to_string())),

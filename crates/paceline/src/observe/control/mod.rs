@@ -51,7 +51,7 @@ use crate::{
     observe::log::Name,
     support::private_socket::{self, NoSocket, SocketFile},
 };
-use unix_user::{self, RunAs, Wanted};
+use unix_user::{self, AccountRequest, RunAs};
 
 /// How apps learn where it is.
 pub const VARIABLE: &str = "PACELINE_CONTROL";
@@ -230,7 +230,8 @@ fn common(config: &Config) -> Option<RunAs> {
         (Some(_), first) if config.site_defaults.user.is_some() => {
             let own = &config.site_defaults;
             let (user, group) = (own.user.as_deref(), own.group.as_deref());
-            let all = unix_user::of_app(&Wanted { user, group, ..Wanted::default() }, &own.root, &[]).ok()?;
+            let all =
+                unix_user::of_app(&AccountRequest { user, group, ..AccountRequest::default() }, &own.root, &[]).ok()?;
             first.is_none_or(|first| of_site(first).as_ref() == Some(&all)).then_some(all)?
         }
         _ => return None,
