@@ -26,7 +26,7 @@ pub struct Counters {
 
 /// A path whose answers were not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missed {
+pub struct MissedPath {
     pub path: String,
     pub reason: Reason,
     /// About so many requests.
@@ -117,11 +117,11 @@ impl Counters {
     }
 
     /// The `most` paths that were missed most, with what stopped them.
-    pub fn top_missed(&self, most: usize) -> Vec<Missed> {
+    pub fn top_missed(&self, most: usize) -> Vec<MissedPath> {
         let missed = self.missed.lock();
         let mut all: Vec<_> = missed
             .iter()
-            .map(|((path, reason), count)| Missed { path: path.to_string(), reason: *reason, requests: *count })
+            .map(|((path, reason), count)| MissedPath { path: path.to_string(), reason: *reason, requests: *count })
             .collect();
         all.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.path.cmp(&b.path)));
         all.truncate(most);

@@ -17,7 +17,7 @@ use serde_json::{json, Map, Value};
 
 use super::{
     cookie_file::{CookieFile, CookieFileError},
-    succession::Told,
+    succession::RelayMessage,
     Cache, Say,
 };
 
@@ -151,7 +151,7 @@ impl Cache {
     }
 
     fn learned(&self, site: &str, learned: &Arc<CookieKnowledge>) {
-        self.relayed(|| Told::Cookies(site.to_owned(), CookieKnowledge::clone(learned)));
+        self.relayed(|| RelayMessage::Cookies(site.to_owned(), CookieKnowledge::clone(learned)));
         self.cookies.wake_writer();
     }
 }
@@ -235,7 +235,7 @@ mod tests {
         assert!(old.learn(&old.cookies().of("shop"), |known| known.merged(&learned(&["_id"]))).is_some());
         assert!(old.learn(&old.cookies().of("shop"), |known| known.merged(&learned(&["_id"]))).is_none());
         old.close();
-        assert_eq!(told.try_iter().collect::<Vec<_>>(), [Told::Cookies("shop".into(), learned(&["_id"]))]);
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), [RelayMessage::Cookies("shop".into(), learned(&["_id"]))]);
         assert_eq!(*open().cookies().of("shop").learned(), learned(&["_id"]));
         std::fs::remove_dir_all(folder).unwrap();
     }

@@ -52,13 +52,13 @@ use crate::{content::body::ResponseBody, observe::log::Log, support::clock};
 
 pub use advice::warnings;
 pub use cookie_file::{CookieFile, CookieFileError};
-pub use counters::{Counters, Missed};
+pub use counters::{Counters, MissedPath};
 pub use disk::{Disk, DiskUsage, Say};
 pub use flight::{Fetch, OriginAnswer};
 pub use learned::{from_json as cookies_from_json, to_json as cookies_to_json, Cookies};
 pub use lookup::{CacheRequest, Lookup};
 pub use streaming::SharedReader;
-pub use succession::{Relay, Told};
+pub use succession::{Relay, RelayMessage};
 
 /// What the sites of a server keep together.
 pub struct Cache {
@@ -187,7 +187,7 @@ impl Cache {
 
     /// The same without waiting: nothing of it is given any more, and when the second is there it is so on disk, too.
     fn purge_soon(&self, what: &Purge, how: How) -> (usize, Option<disk::PurgeDone>) {
-        self.relayed(|| Told::Purge(what.clone(), how));
+        self.relayed(|| RelayMessage::Purge(what.clone(), how));
         let Some(disk) = self.disk() else { return (self.purge_memory(what, how), None) };
         let purging = disk.begin_purge(&self.store);
         let count = self.purge_memory(what, how);

@@ -20,14 +20,14 @@ const LAST_LOOKS: Duration = Duration::from_secs(10);
 
 /// What another process has to hear of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum RelayMessage {
     Purge(Purge, How),
     /// What is known of a site's cookies.
     Cookies(String, CookieKnowledge),
 }
 
 /// Where it is told.
-pub type Relay = Sender<Told>;
+pub type Relay = Sender<RelayMessage>;
 
 impl Cache {
     /// An empty one whose keys are those of another process.
@@ -45,7 +45,7 @@ impl Cache {
         *self.relay.lock() = relay;
     }
 
-    pub(super) fn relayed(&self, what: impl FnOnce() -> Told) {
+    pub(super) fn relayed(&self, what: impl FnOnce() -> RelayMessage) {
         if let Some(relay) = &*self.relay.lock() {
             // Nobody takes over any more.
             let _ = relay.send(what());
@@ -139,7 +139,7 @@ mod tests {
         cache.purge(&Purge::Tag("a".into()), How::Expire);
         cache.relay(None);
         cache.purge(&Purge::All, How::Drop);
-        assert_eq!(told.iter().collect::<Vec<_>>(), [Told::Purge(Purge::Tag("a".into()), How::Expire)]);
+        assert_eq!(told.iter().collect::<Vec<_>>(), [RelayMessage::Purge(Purge::Tag("a".into()), How::Expire)]);
     }
 
     #[test]

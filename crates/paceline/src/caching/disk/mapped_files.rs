@@ -30,21 +30,21 @@ struct MappedFile {
 
 /// A file that became shorter while it was in use.
 #[derive(Debug)]
-pub struct Shortened {
+pub struct ShortenedFile {
     path: PathBuf,
     /// Bytes.
     before: u64,
     now: u64,
 }
 
-impl fmt::Display for Shortened {
+impl fmt::Display for ShortenedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shortened { path, before, now } = self;
+        let ShortenedFile { path, before, now } = self;
         write!(f, "another program shortened {} from {before} to {now} bytes while the server used it", path.display())
     }
 }
 
-impl std::error::Error for Shortened {}
+impl std::error::Error for ShortenedFile {}
 
 impl MappedFiles {
     /// To be called as soon as they are mapped. The first call installs the handler.
@@ -71,7 +71,7 @@ impl MappedFile {
         let before = self.entry.length.load(SeqCst);
         let now = length(&self.descriptor)?;
         if now < before {
-            return Err(io::Error::other(Shortened { path: self.path.clone(), before, now }));
+            return Err(io::Error::other(ShortenedFile { path: self.path.clone(), before, now }));
         }
         self.entry.length.fetch_max(now, SeqCst);
         Ok(())
@@ -91,7 +91,7 @@ fn length(descriptor: &OwnedFd) -> io::Result<u64> {
 
 /// Whether an error says that a mapped file was shortened.
 pub fn is_shortened(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<Shortened>())
+    error.get_ref().is_some_and(|inner| inner.is::<ShortenedFile>())
 }
 
 /// What the handler knows of a file. It may run at any moment, so an entry is never freed: there are two each time that a disk cache is

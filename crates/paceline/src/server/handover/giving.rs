@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     apps::reaper::{Exit, Reaper},
-    caching::{Disk, Told},
+    caching::{Disk, RelayMessage},
     config::CacheDisk,
     front::{Front, UpgradeError},
     observe::log::Name,
@@ -143,15 +143,20 @@ fn conduct(socket: &UnixStream, estate: &Estate, front: &Front, told: oneshot::S
     }
 }
 
-fn pass_on(socket: &UnixStream, taken: &Takeover, told: Told) -> io::Result<()> {
+fn pass_on(socket: &UnixStream, taken: &Takeover, told: RelayMessage) -> io::Result<()> {
     match told {
-        Told::Purge(what, how) => wire::send(socket, &Message::Purge(what, how)),
-        Told::Cookies(site, learned) if taken.cookies => wire::send(socket, &Message::Cookies(site, learned)),
-        Told::Cookies(..) => Ok(()),
+        RelayMessage::Purge(what, how) => wire::send(socket, &Message::Purge(what, how)),
+        RelayMessage::Cookies(site, learned) if taken.cookies => wire::send(socket, &Message::Cookies(site, learned)),
+        RelayMessage::Cookies(..) => Ok(()),
     }
 }
 
-fn give(socket: &UnixStream, estate: &Estate, front: &Front, news: &mpsc::Receiver<Told>) -> Result<Takeover, Failed> {
+fn give(
+    socket: &UnixStream,
+    estate: &Estate,
+    front: &Front,
+    news: &mpsc::Receiver<RelayMessage>,
+) -> Result<Takeover, Failed> {
     let patience = front.config.upgrade_timeout;
     let silent = |_| Failed::from(Why::Silent);
     socket.set_write_timeout(Some(patience)).map_err(silent)?;
@@ -173,7 +178,7 @@ fn give(socket: &UnixStream, estate: &Estate, front: &Front, news: &mpsc::Receiv
         sent.map_err(silent)?;
     }
     for (site, learned) in front.cache.cookies().all() {
-        pass_on(socket, &taken, Told::Cookies(site, CookieKnowledge::clone(&learned))).map_err(silent)?;
+        pass_on(socket, &taken, RelayMessage::Cookies(site, CookieKnowledge::clone(&learned))).map_err(silent)?;
     }
     let detached = if taken.disk { front.cache.detach() } else { None };
     let last = wire::send(socket, &Message::Commit).map_err(|_| Why::Silent).and_then(|()| hear(socket, patience));
