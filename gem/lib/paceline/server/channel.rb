@@ -30,7 +30,6 @@ module Paceline
 
       attr_reader :worker, :number, :io
 
-
       # The number of the request in hand, which each frame of its answer repeats.
       attr_reader :request
 
