@@ -237,10 +237,9 @@ mod tests {
         serve(&mut expectations, page, 100, 2_000);
         expectations.begin(stream, 1_000);
         assert!(!expectations.expected(stream, 10_000).long);
-        assert_eq!(
-            expectations.expected(stream, 5_001_000),
-            ExpectedTime { time: 5_000_000, mean: 5_000_000, long: true }
-        );
+        let expected = expectations.expected(stream, 5_001_000);
+        assert_eq!((expected.time, expected.long), (5_000_000, true));
+        assert!(expected.mean < 5_000, "what those before it took is another matter");
         expectations.end(stream, None, 5_001_000);
         assert!(!expectations.expected(stream, 5_001_000).long, "what was given up teaches nothing");
     }
