@@ -52,7 +52,7 @@ class NativeTest < Paceline::Test
       expected = F.response_head(2**63 + 9, 201, F::BUSY, counted, Paceline::Server::Headers.new.encode(headers), parts.sum(&:bytesize)) + parts.join
       ours, theirs = UNIXSocket.pair
       reader = Thread.new { theirs.read }
-      assert_equal true, N.respond(ours.fileno, 2**63 + 9, 201, F::BUSY, counted, headers, parts)
+      assert_equal true, N.respond(ours.fileno, nil, 2**63 + 9, 201, F::BUSY, counted, headers, parts)
       ours.close
       assert_equal expected, reader.value
     ensure
@@ -64,7 +64,7 @@ class NativeTest < Paceline::Test
     counted = F::Counters.new(0, 0, 0, 0, 0, "")
     ours, theirs = UNIXSocket.pair
     [[{ "a" => 1 }, ["x"]], [{}, [:x]], [{}, ["x" * (F::MAX_RESPONSE + 1)]]].each do |headers, parts|
-      assert_equal false, N.respond(ours.fileno, 1, 200, 0, counted, headers, parts)
+      assert_equal false, N.respond(ours.fileno, nil, 1, 200, 0, counted, headers, parts)
     end
     ours.close
     assert_equal "", theirs.read
