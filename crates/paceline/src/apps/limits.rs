@@ -1,7 +1,10 @@
 //! Which worker is to be replaced, because it has too much memory or has answered enough. Pure: what is known of the workers is
 //! an argument. It counts private memory alone: what is free again when the worker ends.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::{
+    collections::HashSet,
+    hash::{BuildHasher, Hasher, RandomState},
+};
 
 use crate::{config::WorkerLimits, workers::dispatch::queue::WorkerId};
 
@@ -71,6 +74,19 @@ pub fn judge(limits: &WorkerLimits, workers: &[WorkerMemory]) -> Option<Verdict>
     Some(Verdict::Retire(worker.id, Why::Requests(worker.quota?)))
 }
 
+/// The workers that have come more than half of the way to a hard limit: one may be ended before its next request is done.
+pub fn nearly_ended(limits: &WorkerLimits, workers: &[WorkerMemory]) -> HashSet<WorkerId> {
+    let halfway = |own: u64, born: u64, limit: Option<u64>| {
+        limit.is_some_and(|limit| own.saturating_sub(born) > limit.saturating_sub(born) / 2)
+    };
+    let own = |worker: &WorkerMemory| worker.own.unwrap_or(0);
+    let sum: u64 = workers.iter().map(own).sum();
+    let born: u64 = workers.iter().map(|worker| worker.born).sum();
+    let over = workers.iter().filter(|worker| halfway(own(worker), worker.born, limits.worker_hard));
+    let largest = workers.iter().max_by_key(|worker| own(worker)).filter(|_| halfway(sum, born, limits.site_hard));
+    over.chain(largest).map(|worker| worker.id).collect()
+}
+
 /// Whether what was `born` so large is to go. If a successor would be as large at once, there is nothing to be gained before it is
 /// twice that.
 fn exceeds(own: u64, born: u64, limit: u64) -> bool {
@@ -131,6 +147,19 @@ mod tests {
             (&[], None),
         ] {
             assert_eq!(judged(own), verdict, "{own:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_halfway_to_a_hard_limit_is_nearly_ended() {
+        let near = |own: &[u64]| {
+            let workers: Vec<_> = own.iter().enumerate().map(|(at, own)| seen(at as u64, *own)).collect();
+            let mut near: Vec<_> = nearly_ended(&LIMITS, &workers).into_iter().collect();
+            near.sort();
+            near
+        };
+        for (own, expected) in [(&[105, 20][..], &[][..]), (&[106, 20], &[0]), (&[80, 90, 85], &[1]), (&[], &[])] {
+            assert_eq!(near(own), expected, "{own:?}");
         }
     }
 

@@ -69,6 +69,7 @@ impl Actor {
             );
             self.context.log.event(Name::MemoryLimit, text);
         }
+        self.context.queue.spare(&limits::nearly_ended(&limits, &seen));
         let mut verdict = limits::judge(&limits, &seen);
         // All that are over a hard one go at once.
         for _ in 0..seen.len() {

@@ -9,7 +9,11 @@ mod pipe;
 mod share;
 mod work;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
@@ -95,6 +99,8 @@ struct Member {
     answered: u64,
     /// It was given a request that another worker had died with.
     tested: bool,
+    /// It may be ended soon: it gets no request that another worker has died with.
+    spared: bool,
     work: Work,
     run_as: RunAs,
     complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
@@ -187,6 +193,7 @@ impl Queue {
             leaving: false,
             answered: 0,
             tested: false,
+            spared: false,
             work,
             run_as,
             complaints,
@@ -246,6 +253,12 @@ impl Queue {
         if let Some(member) = self.lock().members.get_mut(&worker) {
             member.leaving = false;
         }
+    }
+
+    /// From now on these workers, and no others, get no request that another worker has died with, as long as it may wait: they may be ended before
+    /// they have answered it.
+    pub fn spare(&self, workers: &HashSet<WorkerId>) {
+        self.lock().members.iter_mut().for_each(|(id, member)| member.spared = workers.contains(id));
     }
 
     /// The requests that each worker which does not leave has answered.
@@ -332,8 +345,9 @@ impl Queue {
         let canary = share.is_some_and(|share| again.is_none() && share.is_canarys_turn());
         let is_canary = |id| share.is_some_and(|share| share.is_canary(id));
         let candidates = inner.members.iter_mut().filter(|(id, member)| {
-            let barred = again
-                .is_some_and(|again| **id == again.worker || is_canary(**id) || again.alone && !member.is_free(now));
+            let barred = again.is_some_and(|again| {
+                **id == again.worker || is_canary(**id) || again.alone && (member.spared || !member.is_free(now))
+            });
             member.has_thread(expected.long, now) && !barred
         });
         let (&worker, member) = candidates.min_by_key(|(id, member)| {

@@ -118,6 +118,20 @@ fn a_retried_request_takes_no_channel_that_its_dead_worker_left() {
     });
 }
 
+#[test]
+fn a_retried_request_is_given_to_no_worker_that_may_be_ended_soon() {
+    run(async {
+        let (queue, _complaints) = queue(1, &[(1, 1), (2, 1)]);
+        queue.spare(&HashSet::from([1]));
+        let retried = || queue.checkout(PAGE, LONG, Some(Again { worker: 9, alone: true }), None);
+        let lease = retried().await.unwrap();
+        assert_eq!(lease.worker, 2);
+        lease.give_back();
+        queue.spare(&HashSet::from([2]));
+        assert_eq!(retried().await.unwrap().worker, 1);
+    });
+}
+
 /// As the worker of an application does that has closed its process's sockets.
 #[test]
 fn a_worker_that_opens_no_channel_in_the_place_of_its_last_is_reported() {
