@@ -1,4 +1,5 @@
-//! Chunked bodies, of clients (judged) and of apps (taken off): what is good decodes as the plainest words of RFC 9112 say.
+//! Chunked bodies, of clients (judged) and of apps (taken off): what is good decodes as the plainest words of RFC 9112
+//! say.
 #![no_main]
 
 use bytes::{Bytes, BytesMut};

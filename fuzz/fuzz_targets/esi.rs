@@ -63,7 +63,8 @@ fn parse(cuts: &[&[u8]]) -> (Vec<Piece>, Option<Error>) {
     (joined, error)
 }
 
-/// The page, or None if a fragment fails it: those with an x in their URL do. The first or the last asked for comes first.
+/// The page, or None if a fragment fails it: those with an x in their URL do. The first or the last asked for comes
+/// first.
 fn assemble(pieces: &[Piece], facts: &Arc<Facts>, first: bool) -> Option<Vec<u8>> {
     let (mut assembler, mut page, mut open) = (Assembler::new(facts.clone(), &LIMITS), Vec::new(), Vec::new());
     pieces.iter().for_each(|piece| assembler.feed(piece));

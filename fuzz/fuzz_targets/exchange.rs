@@ -1,5 +1,6 @@
-//! A connection through the guard and the parser behind it (hyper), as the front wires them: whatever the pieces the bytes come
-//! in, the requests that a service sees are those that the guard let pass, each with its own body and no other's.
+//! A connection through the guard and the parser behind it (hyper), as the front wires them: whatever the pieces the
+//! bytes come in, the requests that a service sees are those that the guard let pass, each with its own body and no
+//! other's.
 #![no_main]
 
 use std::{

@@ -1,5 +1,5 @@
-//! X-Forwarded-* and Forwarded: strangers are never believed, and what is left for the app says what the front has understood.
-//! Input: a line of the peer's address and the networks that are trusted, then the request's fields.
+//! X-Forwarded-* and Forwarded: strangers are never believed, and what is left for the app says what the front has
+//! understood. Input: a line of the peer's address and the networks that are trusted, then the request's fields.
 #![no_main]
 
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,5 @@
-//! A connection's HTTP/1.1: the verdict never depends on how the bytes are cut, and what is passed on is what it is taken for.
+//! A connection's HTTP/1.1: the verdict never depends on how the bytes are cut, and what is passed on is what it is
+//! taken for.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! The PROXY protocol's header: takes exactly its own bytes off the stream, whatever the pieces they come in, and names the
-//! ends that a header written for them would.
+//! The PROXY protocol's header: takes exactly its own bytes off the stream, whatever the pieces they come in, and names
+//! the ends that a header written for them would.
 #![no_main]
 
 use std::{

@@ -1,5 +1,5 @@
-//! What the targets share: ways to cut their input, messages written as lines, models to compare with, a scale for memory.
-//! Nothing here is part of the product.
+//! What the targets share: ways to cut their input, messages written as lines, models to compare with, a scale for
+//! memory. Nothing here is part of the product.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -9,8 +9,8 @@ pub mod chunked;
 pub mod http1;
 pub mod memory;
 
-/// The ways in which the input may arrive: whole, byte by byte, in two pieces, and in pieces of any length. They follow from
-/// the input, so that an input that fails fails again.
+/// The ways in which the input may arrive: whole, byte by byte, in two pieces, and in pieces of any length. They follow
+/// from the input, so that an input that fails fails again.
 pub fn cuts(data: &[u8]) -> Vec<Vec<&[u8]>> {
     let mut hasher = DefaultHasher::new();
     hasher.write(data);

@@ -1,5 +1,5 @@
-//! Cookies as a shared cache sees them: what a request brings, what a response sets, and what the names tell of visitors.
-//! It never keeps a value.
+//! Cookies as a shared cache sees them: what a request brings, what a response sets, and what the names tell of
+//! visitors. It never keeps a value.
 
 use http::{header, HeaderMap};
 
@@ -183,8 +183,8 @@ const ANALYTICS: &[&str] = &[
     "cf_clearance",
 ];
 
-/// The same, followed by an account's identifier: digits, capital letters, `-` and `_`. (`_ga_session` is the session of a Rails
-/// app that is called "ga".)
+/// The same, followed by an account's identifier: digits, capital letters, `-` and `_`. (`_ga_session` is the session
+/// of a Rails app that is called "ga".)
 const ANALYTICS_OF: &[&str] = &["_ga_", "_gat_UA-", "_gat_gtag_UA_", "_hjSession_", "_hjSessionUser_"];
 
 /// The same, followed by anything (Matomo).
@@ -204,8 +204,8 @@ pub fn is_analytics(name: &[u8]) -> bool {
         || MATOMO.iter().any(|start| name.starts_with(start))
 }
 
-/// Whether it is the name of a cookie with a token against forged requests, as frameworks call it: `XSRF-TOKEN`, `csrf_token`,
-/// `_csrf`, `csrftoken`, `__RequestVerificationToken`.
+/// Whether it is the name of a cookie with a token against forged requests, as frameworks call it: `XSRF-TOKEN`,
+/// `csrf_token`, `_csrf`, `csrftoken`, `__RequestVerificationToken`.
 pub fn is_token_like(name: &[u8]) -> bool {
     const WORDS: [&[u8]; 5] = [b"csrf", b"xsrf", b"antiforgery", b"authenticity", b"requestverification"];
     let name = name.to_ascii_lowercase();

@@ -1,5 +1,5 @@
-//! Cache-Control (RFC 9111 section 5.2), with stale-while-revalidate and stale-if-error (RFC 5861) and immutable (RFC 8246).
-//! It never decides what follows from a directive.
+//! Cache-Control (RFC 9111 section 5.2), with stale-while-revalidate and stale-if-error (RFC 5861) and immutable (RFC
+//! 8246). It never decides what follows from a directive.
 
 use http::{header, HeaderMap, HeaderName};
 
@@ -39,7 +39,8 @@ impl Delta {
         }
     }
 
-    /// "Either the first occurrence should be used or the response should be considered stale" (section 4.2.1): the first.
+    /// "Either the first occurrence should be used or the response should be considered stale" (section 4.2.1): the
+    /// first.
     fn first(&mut self, read: Delta) {
         if *self == Delta::Absent {
             *self = read;

@@ -1,5 +1,5 @@
-//! How field values are read: lists with quoted strings, numbers of seconds, dates (RFC 9110 section 5.6, RFC 9111 section 1.2.2).
-//! It never knows what a field means.
+//! How field values are read: lists with quoted strings, numbers of seconds, dates (RFC 9110 section 5.6, RFC 9111
+//! section 1.2.2). It never knows what a field means.
 
 use std::time::UNIX_EPOCH;
 
@@ -13,9 +13,10 @@ pub fn members(headers: &HeaderMap, name: impl AsHeaderName) -> impl Iterator<It
     headers.get_all(name).iter().flat_map(|line| split(line.as_bytes(), b',')).filter(|member| !member.is_empty())
 }
 
-/// The members of a list whose grammar has no quoted strings, as `members` otherwise: Connection, Upgrade, Vary, Accept-Encoding. There a `"` is a
-/// mistake, and what comes after it counts all the same: who took it for the beginning of a quoted string would overlook fields that
-/// Connection takes back, and see another message than those before and behind it.
+/// The members of a list whose grammar has no quoted strings, as `members` otherwise: Connection, Upgrade, Vary,
+/// Accept-Encoding. There a `"` is a mistake, and what comes after it counts all the same: who took it for the
+/// beginning of a quoted string would overlook fields that Connection takes back, and see another message than those
+/// before and behind it.
 pub fn tokens(headers: &HeaderMap, name: impl AsHeaderName) -> impl Iterator<Item = &[u8]> {
     let parts = headers.get_all(name).iter().flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
     parts.map(trim).filter(|member| !member.is_empty())

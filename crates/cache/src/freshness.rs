@@ -1,5 +1,5 @@
-//! How long a response is fresh, how old it is, and for how long after that it may still be used (RFC 9111 sections 4.2, RFC 5861).
-//! It never decides about one request.
+//! How long a response is fresh, how old it is, and for how long after that it may still be used (RFC 9111 sections
+//! 4.2, RFC 5861). It never decides about one request.
 
 use http::{header, HeaderMap, StatusCode};
 
@@ -10,11 +10,12 @@ use crate::{
     Millis, FOREVER,
 };
 
-/// A response without a lifetime of its own is fresh for a tenth of the time that it has been as it is, at most this long.
-/// (Section 4.2.2: "a typical setting of this fraction might be 10%".)
+/// A response without a lifetime of its own is fresh for a tenth of the time that it has been as it is, at most this
+/// long. (Section 4.2.2: "a typical setting of this fraction might be 10%".)
 const LONGEST_HEURISTIC: Millis = 86_400_000;
 
-/// A response of a time that is further ahead than this was stored while the clock was wrong: nobody knows how old it is.
+/// A response of a time that is further ahead than this was stored while the clock was wrong: nobody knows how old it
+/// is.
 const AHEAD: Millis = 60_000;
 
 /// When a request was sent and its response came, by a clock that is never set: ages are differences of it.
@@ -148,8 +149,8 @@ fn initial_age(headers: &HeaderMap, at: ExchangeTimes) -> Millis {
     apparent_age.max(corrected_age)
 }
 
-/// Age (section 5.1), in milliseconds. Of a list the first member counts. One that is no number, or that two caches have both
-/// written, tells only that the response is older than anybody knows: it is as old as can be.
+/// Age (section 5.1), in milliseconds. Of a list the first member counts. One that is no number, or that two caches
+/// have both written, tells only that the response is older than anybody knows: it is as old as can be.
 fn age_value(headers: &HeaderMap) -> Millis {
     let mut lines = headers.get_all(header::AGE).iter();
     let Some(line) = lines.next() else { return 0 };

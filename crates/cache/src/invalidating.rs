@@ -1,4 +1,5 @@
-//! What a successful unsafe request makes invalid (RFC 9111 section 4.4, RFC 9875 section 3). It never drops anything itself.
+//! What a successful unsafe request makes invalid (RFC 9111 section 4.4, RFC 9875 section 3). It never drops anything
+//! itself.
 
 use http::{header, response, uri::Authority, HeaderMap, Method, Uri};
 
@@ -17,8 +18,8 @@ pub struct Invalidated {
 }
 
 /// After the response to `method` on `target`. "invalidate the target URI when it receives a non-error status code in
-/// response to an unsafe request method (including methods whose safety is unknown)"; and, of the same origin, Location and
-/// Content-Location.
+/// response to an unsafe request method (including methods whose safety is unknown)"; and, of the same origin, Location
+/// and Content-Location.
 pub fn invalidated(method: &Method, target: &Target<'_>, response: &response::Parts) -> Option<Invalidated> {
     let non_error = response.status.is_success() || response.status.is_redirection();
     if is_safe(method) || !non_error {

@@ -1,5 +1,6 @@
 //! What a response is kept under: a keyed hash of the target URI, and of what the request says in the nominated fields.
-//! It never joins what HTTP keeps apart: no path is normalised, no parameter is sorted unless the origin said that it may be.
+//! It never joins what HTTP keeps apart: no path is normalised, no parameter is sorted unless the origin said that it
+//! may be.
 
 use std::{fmt::Write, hash::Hasher};
 
@@ -48,7 +49,8 @@ impl KeyMaker {
         KeyMaker { hasher: SipHasher13::new_with_keys(secret[0], secret[1]) }
     }
 
-    /// The key of a target, whatever the method. `partition`: what an owner's rule adds, such as cookies; usually empty.
+    /// The key of a target, whatever the method. `partition`: what an owner's rule adds, such as cookies; usually
+    /// empty.
     pub fn primary(&self, target: &Target<'_>, partition: &[u8]) -> Key {
         let mut hasher = self.hasher;
         hasher.write(target.scheme.as_bytes());

@@ -1,9 +1,11 @@
 //! HTTP caching as law: what may be stored, what may be answered from it, and what is dropped (RFC 9111 and its kin).
 //! Pure: time and bytes are arguments. It never opens a socket or a file, never waits and never looks at a clock.
 //!
-//! Reading order: `fields` and `directives` (how the fields are read), `storing` (may it be kept), `freshness` (for how long),
-//! `key` and `vary` (which request it answers), `stored` (what is kept), `reusing` (may it be used now), `validating` and
-//! `updating` (304 and HEAD), `partial` (ranges), `invalidating`, `private` (a cache for one user), `record` (as bytes), `stubborn` (an owner's rules against the app's word), `cookies` (what it knows of a site's cookies), `status`.
+//! Reading order: `fields` and `directives` (how the fields are read), `storing` (may it be kept), `freshness` (for how
+//! long), `key` and `vary` (which request it answers), `stored` (what is kept), `reusing` (may it be used now),
+//! `validating` and `updating` (304 and HEAD), `partial` (ranges), `invalidating`, `private` (a cache for one user),
+//! `record` (as bytes), `stubborn` (an owner's rules against the app's word), `cookies` (what it knows of a site's
+//! cookies), `status`.
 
 // What a client or a worker sends must never end in a panic.
 #![deny(clippy::unwrap_used, clippy::expect_used)]

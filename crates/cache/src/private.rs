@@ -1,5 +1,5 @@
-//! What a private cache does otherwise (RFC 9111 sections 3, 3.5 and 5.2.2.7): the word is turned into that for a shared one, by leaving out what
-//! is for these alone. It judges nothing: `storing` and `updating` do.
+//! What a private cache does otherwise (RFC 9111 sections 3, 3.5 and 5.2.2.7): the word is turned into that for a
+//! shared one, by leaving out what is for these alone. It judges nothing: `storing` and `updating` do.
 
 use http::{header, HeaderMap, HeaderName, HeaderValue};
 
@@ -29,8 +29,8 @@ pub fn response(headers: &HeaderMap) -> HeaderMap {
     own
 }
 
-/// The request's fields without those by which a shared cache tells that an answer is for one alone. Who does without has to keep what differs by
-/// them apart by `partition`.
+/// The request's fields without those by which a shared cache tells that an answer is for one alone. Who does without
+/// has to keep what differs by them apart by `partition`.
 pub fn request(headers: &HeaderMap) -> HeaderMap {
     let mut own = headers.clone();
     own.remove(header::AUTHORIZATION);

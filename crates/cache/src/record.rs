@@ -1,10 +1,10 @@
-//! What is kept, as bytes that outlive the process, with a checksum over the key and all of them. It never trusts bytes: what
-//! is damaged, cut off or from another version is none at all.
+//! What is kept, as bytes that outlive the process, with a checksum over the key and all of them. It never trusts
+//! bytes: what is damaged, cut off or from another version is none at all.
 //!
-//! The format is written out by hand: most of what is kept (header fields, nominated names, pieces) are types that no derived
-//! format knows and that have to be checked when they are read. Numbers are little endian; a byte string has its length (u32)
-//! in front. The checksum is SipHash-1-3 with 64 bits: the crate has it already, and unlike 32 bits of a CRC it does not let one
-//! damaged record in four billion through.
+//! The format is written out by hand: most of what is kept (header fields, nominated names, pieces) are types that no
+//! derived format knows and that have to be checked when they are read. Numbers are little endian; a byte string has
+//! its length (u32) in front. The checksum is SipHash-1-3 with 64 bits: the crate has it already, and unlike 32 bits of
+//! a CRC it does not let one damaged record in four billion through.
 
 use std::{hash::Hasher, sync::Arc};
 

@@ -48,8 +48,8 @@ pub fn judge(stored: &Stored, wishes: &RequestDirectives, now: Millis) -> Use {
     }
     match wishes.max_stale {
         Some(limit) if limit.is_none_or(|limit| staleness <= limit * 1000) => Use::Stale,
-        // "Unless the max-stale request directive is also present, the client does not wish to receive a stale response."
-        // (5.2.1.1)
+        // "Unless the max-stale request directive is also present, the client does not wish to receive a stale
+        // response." (5.2.1.1)
         None if wishes.max_age.is_some() => Use::Validate(Forward::Stale),
         _ if staleness < freshness.stale_while_revalidate => Use::WhileRevalidating,
         _ => Use::Validate(Forward::Stale),

@@ -1,4 +1,5 @@
-//! Parameters of a query that do not matter, because the origin said so (No-Vary-Search). It never guesses that one does not.
+//! Parameters of a query that do not matter, because the origin said so (No-Vary-Search). It never guesses that one
+//! does not.
 
 use http::{HeaderMap, HeaderName};
 use sfv::{BareItem, Dictionary, ListEntry, Parser};

@@ -143,8 +143,8 @@ pub struct Directory {
     pub nominations: Box<[VaryNames]>,
 }
 
-/// Lists of names that one URL's responses may have, at most. One that varies its Vary more than this is looked up by the
-/// latest of them.
+/// Lists of names that one URL's responses may have, at most. One that varies its Vary more than this is looked up by
+/// the latest of them.
 pub const MAX_NOMINATIONS: usize = 4;
 
 impl Directory {

@@ -1,4 +1,5 @@
-//! May a response be stored? (RFC 9111 section 3.) It never stores, and it never knows of an owner's own rules (`stubborn`).
+//! May a response be stored? (RFC 9111 section 3.) It never stores, and it never knows of an owner's own rules
+//! (`stubborn`).
 
 use http::{header, request, response, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 
@@ -22,8 +23,8 @@ pub struct Storable {
 }
 
 impl Storable {
-    /// As the representation without a content coding, of which any other can be made. Its tag becomes a weak one: what is sent is
-    /// not the same bytes (RFC 9110 section 8.8.3.3).
+    /// As the representation without a content coding, of which any other can be made. Its tag becomes a weak one: what
+    /// is sent is not the same bytes (RFC 9110 section 8.8.3.3).
     pub fn for_all_codings(mut self) -> Storable {
         self.nominated = self.nominated.without(&header::ACCEPT_ENCODING);
         for name in OF_THE_CODED_BODY {
@@ -72,8 +73,8 @@ pub fn storable(
     if request.headers.contains_key(header::AUTHORIZATION) && !shared {
         return Err(Reason::Authorization);
     }
-    // RFC 9111 section 7.3 lets it be stored. But a cookie that is kept from scripts tells a visitor from others, and everybody
-    // would get this one.
+    // RFC 9111 section 7.3 lets it be stored. But a cookie that is kept from scripts tells a visitor from others, and
+    // everybody would get this one.
     if sets_http_only(&response.headers) {
         return Err(Reason::SetCookie);
     }
@@ -107,8 +108,9 @@ pub fn storable(
     Ok(Storable { freshness, nominated, headers })
 }
 
-/// GET, and POST if its answer says that it is what a GET would get: "explicit freshness information and a Content-Location
-/// header field that has the same value as the POST's target URI" (RFC 9110 section 9.3.3). HEAD is `updating`'s.
+/// GET, and POST if its answer says that it is what a GET would get: "explicit freshness information and a
+/// Content-Location header field that has the same value as the POST's target URI" (RFC 9110 section 9.3.3). HEAD is
+/// `updating`'s.
 fn is_understood(method: &Method, uri: &Uri, response: &response::Parts) -> bool {
     if *method != Method::POST {
         return *method == Method::GET;
@@ -152,8 +154,8 @@ const NOT_KEPT: [HeaderName; 11] = [
     HeaderName::from_static("server-timing"),
 ];
 
-/// The fields of a response that are stored. They hold on to no more memory than they have bytes: a value as it was read is
-/// a slice of the whole read buffer.
+/// The fields of a response that are stored. They hold on to no more memory than they have bytes: a value as it was
+/// read is a slice of the whole read buffer.
 pub fn kept(headers: &HeaderMap) -> HeaderMap {
     let mut kept = headers.clone();
     for name in tokens(headers, header::CONNECTION).filter_map(|name| HeaderName::from_bytes(name).ok()) {

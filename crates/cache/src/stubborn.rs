@@ -1,6 +1,6 @@
-//! An owner's rules against the app's word: pages that say `private` or `max-age=0` are kept for a while all the same, one
-//! for each visitor that the named cookies tell apart. It never keeps what says no-store, nor what two visitors might share
-//! by mistake: that is refused, whatever the rule says.
+//! An owner's rules against the app's word: pages that say `private` or `max-age=0` are kept for a while all the same,
+//! one for each visitor that the named cookies tell apart. It never keeps what says no-store, nor what two visitors
+//! might share by mistake: that is refused, whatever the rule says.
 
 use http::{header, request, response, HeaderMap, HeaderName, Method};
 
@@ -22,7 +22,8 @@ pub enum SetCookie {
     /// It is not stored.
     #[default]
     Refuse,
-    /// It is stored without. Who asked for it gets it as it is, and the new value of a named cookie stands for the same session.
+    /// It is stored without. Who asked for it gets it as it is, and the new value of a named cookie stands for the
+    /// same session.
     Strip,
 }
 
@@ -64,8 +65,8 @@ impl Rule {
         }
     }
 
-    /// Whether an app might find a named cookie where this one finds none: apps differ in what parts cookies and in whether names
-    /// are decoded.
+    /// Whether an app might find a named cookie where this one finds none: apps differ in what parts cookies and in
+    /// whether names are decoded.
     fn is_ambiguous(&self, request: &HeaderMap) -> bool {
         if cookies(request).any(|(name, _)| name.contains(&b'%')) {
             return true;
@@ -77,8 +78,8 @@ impl Rule {
         })
     }
 
-    /// Which visitor this is, as far as the rule tells them apart: the named cookies with their values, in the rule's order,
-    /// so that the order in the request does not matter. Empty: none of them was sent.
+    /// Which visitor this is, as far as the rule tells them apart: the named cookies with their values, in the rule's
+    /// order, so that the order in the request does not matter. Empty: none of them was sent.
     pub fn visitor(&self, request: &HeaderMap) -> Vec<u8> {
         let mut said = Vec::new();
         for name in &self.cookies {
@@ -92,9 +93,9 @@ impl Rule {
         said
     }
 
-    /// Whether the request brings a cookie by which the app may know its visitor, and the rule does not: then its answer is
-    /// somebody's own. Whoever names cookies has said what tells visitors apart, but for what the app was seen to keep from
-    /// scripts; where none are named any unknown cookie may be a session's.
+    /// Whether the request brings a cookie by which the app may know its visitor, and the rule does not: then its
+    /// answer is somebody's own. Whoever names cookies has said what tells visitors apart, but for what the app was
+    /// seen to keep from scripts; where none are named any unknown cookie may be a session's.
     pub fn is_somebodys_own(&self, request: &HeaderMap, learned: &CookieKnowledge) -> bool {
         // As often as it stands there: apps differ in what parts cookies.
         let brings = |name: &String| {
@@ -183,8 +184,8 @@ impl Rule {
         self.cookies.iter().any(|named| named.as_bytes() == name)
     }
 
-    /// Whether a Set-Cookie gives a session another cookie. What is too short to be one visitor's alone (`guest`, or nothing, as
-    /// after a logout) is no session, and is no other's either.
+    /// Whether a Set-Cookie gives a session another cookie. What is too short to be one visitor's alone (`guest`, or
+    /// nothing, as after a logout) is no session, and is no other's either.
     fn renews(&self, request: &HeaderMap, line: &[u8]) -> bool {
         let Some((name, new)) = set_cookie(line) else { return false };
         let old = cookies(request).find(|(sent, _)| *sent == name);

@@ -1,5 +1,6 @@
-//! Which field speaks to this cache: a targeted one (RFC 9213), Surrogate-Control (Edge Architecture 1.0) or Cache-Control.
-//! It never mixes them: one field alone decides, and with it Expires is not looked at unless it is Cache-Control.
+//! Which field speaks to this cache: a targeted one (RFC 9213), Surrogate-Control (Edge Architecture 1.0) or
+//! Cache-Control. It never mixes them: one field alone decides, and with it Expires is not looked at unless it is
+//! Cache-Control.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
@@ -44,8 +45,8 @@ impl Policy {
     }
 }
 
-/// A targeted field. "If a targeted field in a given response is empty, or a parsing error is encountered, that field MUST be
-/// ignored by the cache" (RFC 9213 section 2.2).
+/// A targeted field. "If a targeted field in a given response is empty, or a parsing error is encountered, that field
+/// MUST be ignored by the cache" (RFC 9213 section 2.2).
 fn structured(headers: &HeaderMap, name: &HeaderName) -> Option<ResponseDirectives> {
     let lines: Vec<_> = headers.get_all(name).iter().map(|line| line.as_bytes()).collect();
     let dictionary = Parser::new(&lines.join(&b", "[..])).parse::<Dictionary>().ok().filter(|read| !read.is_empty())?;
@@ -109,8 +110,8 @@ fn age_and_extension(value: &[u8]) -> (&[u8], Option<&[u8]>) {
     (&value[..plus], seconds(extension).map(|_| extension))
 }
 
-/// All that is left of a Surrogate-Control that asks for ESI (Edge Architecture 1.0 section 2.2.3): who gives the response to a
-/// client takes this out too.
+/// All that is left of a Surrogate-Control that asks for ESI (Edge Architecture 1.0 section 2.2.3): who gives the
+/// response to a client takes this out too.
 pub const ASKS_FOR_ESI: HeaderValue = HeaderValue::from_static("content=\"ESI/1.0\"");
 
 /// Takes out what was meant for this cache alone.

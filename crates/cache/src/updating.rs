@@ -1,5 +1,5 @@
-//! What a newer word of the origin does to a stored response: 304 (RFC 9111 section 4.3.4) and answers to HEAD (section 4.3.5).
-//! It never changes a stored response: a new one takes its place, with the same body.
+//! What a newer word of the origin does to a stored response: 304 (RFC 9111 section 4.3.4) and answers to HEAD (section
+//! 4.3.5). It never changes a stored response: a new one takes its place, with the same body.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ const OF_THE_BODY: [HeaderName; 5] = [
     header::ETAG,
 ];
 
-/// The stored response with the fields of a 304, or of a HEAD's answer, in place of its own. Err: it says that nothing may be
-/// stored.
+/// The stored response with the fields of a 304, or of a HEAD's answer, in place of its own. Err: it says that nothing
+/// may be stored.
 pub fn freshened(
     stored: &Stored,
     newer: &HeaderMap,

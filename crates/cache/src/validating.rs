@@ -30,8 +30,8 @@ pub fn conditional(request: &mut HeaderMap, stored: &Stored) -> bool {
     asked
 }
 
-/// Whether a 304 speaks of this stored response (section 4.3.4): "if the new response contains any strong validators, each
-/// of those must match; a weak one likewise".
+/// Whether a 304 speaks of this stored response (section 4.3.4): "if the new response contains any strong validators,
+/// each of those must match; a weak one likewise".
 pub fn is_meant(stored: &Stored, not_modified: &HeaderMap) -> bool {
     let theirs = not_modified.get_all(header::ETAG);
     match theirs.iter().next() {

@@ -1,5 +1,5 @@
-//! Which of several stored responses answers a request: the fields that Vary nominates, and their values made comparable
-//! (RFC 9111 section 4.1). It never looks at fields that no response nominated.
+//! Which of several stored responses answers a request: the fields that Vary nominates, and their values made
+//! comparable (RFC 9111 section 4.1). It never looks at fields that no response nominated.
 
 use http::{header, HeaderMap, HeaderName};
 
@@ -69,8 +69,8 @@ fn normalised(request: &HeaderMap, name: &HeaderName, write: &mut impl FnMut(&[u
                 if index > 0 {
                     write(b",");
                 }
-                // Space around the commas of a list says nothing; in what is no list it is at most told apart too little by
-                // a byte that no sender varies.
+                // Space around the commas of a list says nothing; in what is no list it is at most told apart too
+                // little by a byte that no sender varies.
                 for (index, member) in split(line.as_bytes(), b',').enumerate() {
                     if index > 0 {
                         write(b",");

@@ -1,6 +1,6 @@
-//! The law of caching held against a slow, obvious reading of RFC 9111, sentence by sentence, over random responses, requests
-//! and clocks. The model never reads a field: it knows what was meant when the fields were written, so that the parsing is
-//! judged too. It never looks at how the crate does it.
+//! The law of caching held against a slow, obvious reading of RFC 9111, sentence by sentence, over random responses,
+//! requests and clocks. The model never reads a field: it knows what was meant when the fields were written, so that
+//! the parsing is judged too. It never looks at how the crate does it.
 
 use std::sync::Arc;
 
@@ -239,8 +239,8 @@ mod model {
         said(all, name).next().is_some()
     }
 
-    /// "either the first occurrence should be used or the response should be considered stale"; "caches are encouraged to
-    /// consider responses that have invalid freshness information ... to be stale" (4.2.1).
+    /// "either the first occurrence should be used or the response should be considered stale"; "caches are encouraged
+    /// to consider responses that have invalid freshness information ... to be stale" (4.2.1).
     pub fn seconds(all: &[Said], name: &str) -> Option<u64> {
         said(all, name).next().map(|first| if let Said::Seconds(_, seconds) = first { seconds } else { 0 })
     }
@@ -267,21 +267,23 @@ mod model {
             if let Some(seconds) = seconds(self.directives(), "s-maxage").or(seconds(self.directives(), "max-age")) {
                 return Some(seconds * 1000);
             }
-            // "If the Expires response header field is present, use its value minus the value of the Date response header
-            // field (using the time the message was received if it is not present)."
+            // "If the Expires response header field is present, use its value minus the value of the Date response
+            // header field (using the time the message was received if it is not present)."
             let from = self.date.map_or(response_time, |date| date * 1000);
             match self.expires {
                 Some(Expires::At(at)) => Some((at * 1000).saturating_sub(from)),
-                // "MUST interpret invalid date formats, especially the value "0", as representing a time in the past" (5.3).
+                // "MUST interpret invalid date formats, especially the value "0", as representing a time in the past"
+                // (5.3).
                 Some(Expires::Invalid) => Some(0),
                 None => None,
             }
         }
 
         pub fn lifetime(&self, response_time: u64, guessing: bool) -> u64 {
-            // 4.2.2: "a cache MUST NOT use heuristics to determine freshness when an explicit expiration time is present";
-            // "only ... on responses without explicit freshness whose status codes are defined as heuristically cacheable ...
-            // or [that] have been marked as explicitly cacheable (e.g., with a public response directive)."
+            // 4.2.2: "a cache MUST NOT use heuristics to determine freshness when an explicit expiration time is
+            // present"; "only ... on responses without explicit freshness whose status codes are defined as
+            // heuristically cacheable ... or [that] have been marked as explicitly cacheable (e.g., with a
+            // public response directive)."
             let guess = || {
                 let may = guessing && (self.heuristically_cacheable() || has(self.directives(), "public"));
                 let from = self.date.map_or(response_time, |date| date * 1000);
@@ -329,7 +331,8 @@ mod model {
         /// Says 304, or a new response, that it may not be kept.
         pub fn forbids_storing(&self) -> bool {
             let said = self.directives();
-            // "a cache MUST NOT store" (5.2.2.5); "SHOULD ignore the no-store directive" with must-understand (5.2.2.3).
+            // "a cache MUST NOT store" (5.2.2.5); "SHOULD ignore the no-store directive" with must-understand
+            // (5.2.2.3).
             (has(said, "no-store") && !has(said, "must-understand")) || wholly(said, "private") || self.vary_star
         }
     }
@@ -346,13 +349,14 @@ mod model {
         if told.status == 304 || (has(said, "must-understand") && told.status == 599) {
             return false;
         }
-        // "the no-store cache directive is not present"; "if the cache is shared: the private response directive is either not
-        // present or allows a shared cache to store a modified response"
+        // "the no-store cache directive is not present"; "if the cache is shared: the private response directive is
+        // either not present or allows a shared cache to store a modified response"
         if told.forbids_storing() {
             return false;
         }
-        // "if the cache is shared: the Authorization header field is not present in the request or a response directive is
-        // present that explicitly allows shared caching (see Section 3.5)": must-revalidate, public, s-maxage.
+        // "if the cache is shared: the Authorization header field is not present in the request or a response directive
+        // is present that explicitly allows shared caching (see Section 3.5)": must-revalidate, public,
+        // s-maxage.
         let allowed = ["must-revalidate", "public", "s-maxage"].iter().any(|name| has(said, name));
         if asked.authorization && !allowed {
             return false;
@@ -389,20 +393,20 @@ mod model {
         let current_age = initial_age + (now - response_time);
         let fresh = lifetime > current_age;
         let staleness = current_age.saturating_sub(lifetime);
-        // "the stored response does not contain the no-cache directive, unless it is successfully validated" (section 4)
-        // "the request does not contain the no-cache directive" (5.2.1.4; Pragma: 5.4)
+        // "the stored response does not contain the no-cache directive, unless it is successfully validated" (section
+        // 4) "the request does not contain the no-cache directive" (5.2.1.4; Pragma: 5.4)
         if told.no_cache() || has(wishes, "no-cache") || (asked.pragma && wishes.is_empty()) {
             return Use::Validate(Stale);
         }
-        // "the client prefers a response whose age is less than or equal to the specified number of seconds" (5.2.1.1). What
-        // is immutable and fresh does not change for a reload (RFC 8246 section 2).
+        // "the client prefers a response whose age is less than or equal to the specified number of seconds" (5.2.1.1).
+        // What is immutable and fresh does not change for a reload (RFC 8246 section 2).
         let immutable = fresh && has(told.directives(), "immutable");
         match seconds(wishes, "max-age") {
             Some(limit) if !immutable && (limit == 0 || current_age > limit * 1000) => return Use::Validate(Stale),
             _ => {}
         }
-        // "the client prefers a response whose freshness lifetime is no less than its current age plus the specified time"
-        // (5.2.1.3)
+        // "the client prefers a response whose freshness lifetime is no less than its current age plus the specified
+        // time" (5.2.1.3)
         if seconds(wishes, "min-fresh").is_some_and(|wanted| lifetime < current_age + wanted * 1000) {
             return Use::Validate(Stale);
         }
@@ -420,8 +424,8 @@ mod model {
             Some(Said::Seconds(_, limit)) if staleness <= limit * 1000 => return Use::Stale,
             _ => {}
         }
-        // "Unless the max-stale request directive is also present, the client does not wish to receive a stale response."
-        // (5.2.1.1)
+        // "Unless the max-stale request directive is also present, the client does not wish to receive a stale
+        // response." (5.2.1.1)
         if has(wishes, "max-age") && takes.is_none() {
             return Use::Validate(Stale);
         }
@@ -432,8 +436,8 @@ mod model {
         }
     }
 
-    /// RFC 5861 section 4: "when an error is encountered, a cached stale response MAY be used ... regardless of other freshness
-    /// information"; but not what forbids it (RFC 9111 section 4.2.4).
+    /// RFC 5861 section 4: "when an error is encountered, a cached stale response MAY be used ... regardless of other
+    /// freshness information"; but not what forbids it (RFC 9111 section 4.2.4).
     pub fn stands_in(
         told: &Told,
         lifetime: u64,
@@ -498,8 +502,8 @@ fn one_exchange(seed: u64, met: &mut Met) {
     let Ok(storable) = decided else { return met.refused += 1 };
     met.stored += 1;
 
-    // 3.1: "the Connection header field and fields whose names are listed in it are required ... to be removed"; 5.2.2.7 for
-    // private="x-own"; no-cache="x-own" may be sent after validation only (5.2.2.4).
+    // 3.1: "the Connection header field and fields whose names are listed in it are required ... to be removed";
+    // 5.2.2.7 for private="x-own"; no-cache="x-own" may be sent after validation only (5.2.2.4).
     // Of what is validated as a whole each time, the list says nothing more.
     let said = told_one.directives();
     let listed = said.iter().any(|one| matches!(one, Said::Fields(name, _) if !said.contains(&Said::Flag(name))));
@@ -533,8 +537,8 @@ fn one_exchange(seed: u64, met: &mut Met) {
     one_update(&mut dice, &told_one, &stored, &case, met);
 }
 
-/// 4.3.4: "the cache MUST update its header fields with the header fields provided in the 304", and 3.2: "add each header field
-/// in the provided response to the stored response, replacing field values that are already present".
+/// 4.3.4: "the cache MUST update its header fields with the header fields provided in the 304", and 3.2: "add each
+/// header field in the provided response to the stored response, replacing field values that are already present".
 fn one_update(dice: &mut Dice, old: &Told, stored: &Stored, case: &str, met: &mut Met) {
     let newer = told(dice);
     let newer = Told { status: 304, etag: old.etag && newer.etag, ..newer };

@@ -6,8 +6,8 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub kind: ErrorKind,
-    /// Bytes of the document before the tag that is wrong; of text in the wrong place and of elements that nobody closes, before the
-    /// opening tag of the element that it is about.
+    /// Bytes of the document before the tag that is wrong; of text in the wrong place and of elements that nobody
+    /// closes, before the opening tag of the element that it is about.
     pub at: u64,
 }
 

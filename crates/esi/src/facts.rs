@@ -1,4 +1,5 @@
-//! What variables are about: the client's request (4). It only looks things up and never decides what they are used for.
+//! What variables are about: the client's request (4). It only looks things up and never decides what they are used
+//! for.
 
 mod user_agent;
 
@@ -22,8 +23,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Whether a language tag is among those of Accept-Language (4.1.2), and not as one that the client will not have (`q=0`). Language
-    /// tags have no case (RFC 5646 section 2.1.1).
+    /// Whether a language tag is among those of Accept-Language (4.1.2), and not as one that the client will not have
+    /// (`q=0`). Language tags have no case (RFC 5646 section 2.1.1).
     pub(crate) fn accepts_language(&self, tag: &[u8]) -> bool {
         self.accept_language.split(|byte| *byte == b',').any(|member| {
             let mut parts = member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
@@ -31,7 +32,8 @@ impl Facts {
         })
     }
 
-    /// A cookie's value, untouched (RFC 6265: what it means is the application's business). Of several the first, as Rack has it.
+    /// A cookie's value, untouched (RFC 6265: what it means is the application's business). Of several the first, as
+    /// Rack has it.
     pub(crate) fn cookie_named(&self, name: &[u8]) -> &[u8] {
         let pairs = self.cookie.split(|byte| *byte == b';').filter_map(|pair| split_once(pair, b'='));
         pairs

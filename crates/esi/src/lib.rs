@@ -1,7 +1,9 @@
-//! ESI 1.0 (W3C Note "ESI Language Specification 1.0", 4 August 2001): pages put together from fragments. Documents come as bytes in
-//! any cuts, requests for fragments and the page's bytes go out as values. Nothing here reads, writes, waits or knows the time.
+//! ESI 1.0 (W3C Note "ESI Language Specification 1.0", 4 August 2001): pages put together from fragments. Documents
+//! come as bytes in any cuts, requests for fragments and the page's bytes go out as values. Nothing here reads, writes,
+//! waits or knows the time.
 //!
-//! A [`Parser`] makes [`Piece`]s of a document's bytes; an [`Assembler`] makes [`Action`]s of the pieces and the [`Facts`] of a request.
+//! A [`Parser`] makes [`Piece`]s of a document's bytes; an [`Assembler`] makes [`Action`]s of the pieces and the
+//! [`Facts`] of a request.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -33,9 +35,10 @@
 //!
 //! Where the note leaves something open, or this processor differs:
 //!
-//! - Variables stand for their values in attributes and within `vars`, nowhere else. Within `vars` what the client sent is escaped
-//!   for HTML; in URLs it is percent-encoded.
-//! - Parameters of `QUERY_STRING` are decoded; of several with one name the last counts, of cookies the first, as in Rack.
+//! - Variables stand for their values in attributes and within `vars`, nowhere else. Within `vars` what the client sent
+//!   is escaped for HTML; in URLs it is percent-encoded.
+//! - Parameters of `QUERY_STRING` are decoded; of several with one name the last counts, of cookies the first, as in
+//!   Rack.
 //! - Text in single quotes is never a number; a variable's value is one if it looks like one.
 //! - A comparison with something empty is false, `!=` too (5.1).
 //! - A variable alone as a test tells whether there is something; a literal alone is an error.

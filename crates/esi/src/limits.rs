@@ -7,11 +7,11 @@ pub struct Limits {
     pub tag: usize,
     /// Elements that are open at a time. Default: 32.
     pub nesting: usize,
-    /// Fetches for the document and all fragments within it, so that fragments which include fragments can't multiply without
-    /// end. Default: 256.
+    /// Fetches for the document and all fragments within it, so that fragments which include fragments can't multiply
+    /// without end. Default: 256.
     pub fetches: usize,
-    /// How deep fragments may be documents themselves: with 1 only the page is. Default: 5, Varnish's `max_esi_depth`, so that what
-    /// was written for it works.
+    /// How deep fragments may be documents themselves: with 1 only the page is. Default: 5, Varnish's `max_esi_depth`,
+    /// so that what was written for it works.
     pub depth: usize,
 }
 

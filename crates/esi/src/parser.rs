@@ -1,5 +1,6 @@
-//! Bytes of a document in, pieces out, as they come (3). It holds to the note to the letter where a mistake would change what the reader
-//! sees, and never guesses. HTML around the elements is not looked at, comments and scripts no more than the rest.
+//! Bytes of a document in, pieces out, as they come (3). It holds to the note to the letter where a mistake would
+//! change what the reader sees, and never guesses. HTML around the elements is not looked at, comments and scripts no
+//! more than the rest.
 
 use bytes::Bytes;
 
@@ -40,12 +41,12 @@ impl Parser {
         Parser { scanner, open: Vec::new(), vars: 0, nesting: limits.nesting, failed: None, rest: Vec::new() }
     }
 
-    /// Adds the pieces that are complete with these bytes. Text is out at once, as slices of what came in; at most a tag is held back
-    /// (`Limits::tag`).
+    /// Adds the pieces that are complete with these bytes. Text is out at once, as slices of what came in; at most a
+    /// tag is held back (`Limits::tag`).
     ///
     /// # Errors
-    /// The first mistake in the document, once the pieces before it have been added; the parser stays there and takes nothing more.
-    /// What it did not understand is in [`Parser::take_rest`].
+    /// The first mistake in the document, once the pieces before it have been added; the parser stays there and takes
+    /// nothing more. What it did not understand is in [`Parser::take_rest`].
     pub fn feed(&mut self, mut chunk: Bytes, pieces: &mut Vec<Piece>) -> Result<(), Error> {
         if let Some(error) = &self.failed {
             return Err(error.clone());

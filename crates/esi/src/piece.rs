@@ -1,4 +1,5 @@
-//! What a document consists of, in its order. A list of pieces is the document: it can be kept and assembled for many requests.
+//! What a document consists of, in its order. A list of pieces is the document: it can be kept and assembled for many
+//! requests.
 
 use bytes::Bytes;
 

@@ -1,5 +1,6 @@
-//! Finds tags, comments' ends and variables in bytes that come in any pieces; all else is text. It holds back no more than the construct
-//! that is not complete yet, looks at each byte a bounded number of times, and knows nothing of elements but `remove`.
+//! Finds tags, comments' ends and variables in bytes that come in any pieces; all else is text. It holds back no more
+//! than the construct that is not complete yet, looks at each byte a bounded number of times, and knows nothing of
+//! elements but `remove`.
 
 use bytes::{Buf, Bytes};
 
@@ -81,7 +82,8 @@ impl Scanner {
         self.held_at = self.consumed;
     }
 
-    /// The next token of the chunk, which is taken from it; None when all of it is taken. Variables are looked for if `vars`.
+    /// The next token of the chunk, which is taken from it; None when all of it is taken. Variables are looked for if
+    /// `vars`.
     pub(crate) fn next(&mut self, chunk: &mut Bytes, vars: bool) -> Result<Option<Token>, Error> {
         while self.ready.is_none() && !chunk.is_empty() {
             if let Some(token) = self.advance(chunk, vars)? {

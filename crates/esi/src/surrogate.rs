@@ -1,15 +1,16 @@
-//! Who processes ESI: Surrogate-Capability offers it, Surrogate-Control asks for it (W3C Note "Edge Architecture Specification",
-//! sections 2 and 3). It never reads the directives about caching.
+//! Who processes ESI: Surrogate-Capability offers it, Surrogate-Control asks for it (W3C Note "Edge Architecture
+//! Specification", sections 2 and 3). It never reads the directives about caching.
 
-/// The value of `Surrogate-Capability` in requests to the application; behind other surrogates it is appended to theirs. Inline
-/// elements stay in the page, so `ESI-Inline/1.0` is not offered.
+/// The value of `Surrogate-Capability` in requests to the application; behind other surrogates it is appended to
+/// theirs. Inline elements stay in the page, so `ESI-Inline/1.0` is not offered.
 pub const SURROGATE_CAPABILITY: &str = "paceline=\"Surrogate/1.0 ESI/1.0\"";
 
 /// The name by which directives are meant for this surrogate alone: `content="ESI/1.0";paceline`.
 const DEVICE: &str = "paceline";
 
-/// Whether a response's `Surrogate-Control` (lines joined by commas) asks this surrogate to process it as ESI 1.0: its `content` lists
-/// the token `ESI/1.0`. A directive for this device overrides one for all (section 2.3), and one for another device is none.
+/// Whether a response's `Surrogate-Control` (lines joined by commas) asks this surrogate to process it as ESI 1.0: its
+/// `content` lists the token `ESI/1.0`. A directive for this device overrides one for all (section 2.3), and one for
+/// another device is none.
 pub fn asks_for_esi(surrogate_control: &str) -> bool {
     let (mut for_all, mut for_us) = (None, None);
     for directive in split_unquoted(surrogate_control, ',') {

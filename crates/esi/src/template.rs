@@ -1,5 +1,5 @@
-//! URLs with variables in them, as `src` and `alt` have (3.1). It never lets a client's value be more than the part of the URL that
-//! the document's author gave it.
+//! URLs with variables in them, as `src` and `alt` have (3.1). It never lets a client's value be more than the part of
+//! the URL that the document's author gave it.
 
 use std::ops::Range;
 
@@ -59,8 +59,8 @@ impl Template {
         Template(parts)
     }
 
-    /// The URI reference for this request. Only visible ASCII, without backslash, quotes and angle brackets. A value is never a dot
-    /// segment, and where values are empty or odd no path becomes a host.
+    /// The URI reference for this request. Only visible ASCII, without backslash, quotes and angle brackets. A value is
+    /// never a dot segment, and where values are empty or odd no path becomes a host.
     pub fn expand(&self, facts: &Facts) -> String {
         let mut url = String::new();
         // What the client wrote, as ranges of the URL.
@@ -95,7 +95,8 @@ impl Template {
     }
 }
 
-/// Empties the segments of the path that are dots, if any of the dots was sent: it would lead to what the author did not write.
+/// Empties the segments of the path that are dots, if any of the dots was sent: it would lead to what the author did
+/// not write.
 fn without_sent_dots(url: String, sent: &[Range<usize>]) -> String {
     let path_end = url.find(['?', '#']).unwrap_or(url.len());
     let (mut at, mut kept) = (0, Vec::new());

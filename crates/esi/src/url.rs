@@ -1,5 +1,5 @@
-//! Where an include leads: into the site itself or to another host (3.1: relative to the template). It never fetches; it makes sure
-//! that nobody who reads the result again can understand another host or path than the caller did.
+//! Where an include leads: into the site itself or to another host (3.1: relative to the template). It never fetches;
+//! it makes sure that nobody who reads the result again can understand another host or path than the caller did.
 
 /// The URL of the document that includes. All of it as the site itself sees it, not as the client wrote it.
 #[derive(Debug, Clone, Copy)]

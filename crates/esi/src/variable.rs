@@ -1,5 +1,5 @@
-//! Variable references, `$(NAME{key}|default)` (4): finds them in bytes as they come and looks their values up in the request.
-//! What is no reference is text; a reference is never an error.
+//! Variable references, `$(NAME{key}|default)` (4): finds them in bytes as they come and looks their values up in the
+//! request. What is no reference is text; a reference is never an error.
 
 use std::borrow::Cow;
 
@@ -101,8 +101,8 @@ impl Variable {
         }
     }
 
-    /// The value as text of an HTML page. What the client sent is escaped, or `<esi:vars>` would let anybody write markup into the
-    /// page; a default stands as the author wrote it.
+    /// The value as text of an HTML page. What the client sent is escaped, or `<esi:vars>` would let anybody write
+    /// markup into the page; a default stands as the author wrote it.
     pub fn to_html(&self, facts: &Facts) -> Vec<u8> {
         let value = self.value(facts);
         let Value::Sent(text) = &value else { return value.bytes().to_vec() };

@@ -1,9 +1,10 @@
-//! Stands between a client's stream and the HTTP/1.1 parser: what the parser reads has been found good (`http::strict`), in
-//! time, and a client that takes nothing of its answer for too long is let go.
+//! Stands between a client's stream and the HTTP/1.1 parser: what the parser reads has been found good
+//! (`http::strict`), in time, and a client that takes nothing of its answer for too long is let go.
 //!
-//! A message that is refused reaches the parser as a stand-in request of its place in the order, so that the answers to those
-//! before it go out first; `MessageTracker` tells the service what to answer it. Between two messages the parser with its buffers can be
-//! given up: to it the connection then has ended, and the guard waits for the next message alone. It never makes an answer itself.
+//! A message that is refused reaches the parser as a stand-in request of its place in the order, so that the answers to
+//! those before it go out first; `MessageTracker` tells the service what to answer it. Between two messages the parser
+//! with its buffers can be given up: to it the connection then has ended, and the guard waits for the next message
+//! alone. It never makes an answer itself.
 
 use std::{
     io::{self, IoSlice},
@@ -38,8 +39,8 @@ const STAND_IN: &[u8] = b"- * HTTP/1.1\r\nHost: -\r\n\r\n";
 /// Bytes that may wait for the answer to a request for another protocol.
 const UNDECIDED: usize = 64 << 10;
 
-/// After so long between an answer and the next request the connection rests: it keeps no parser. (One that is in use never
-/// gets here; each rest costs a new parser and a copy of the first bytes.)
+/// After so long between an answer and the next request the connection rests: it keeps no parser. (One that is in use
+/// never gets here; each rest costs a new parser and a copy of the first bytes.)
 const REST: Duration = Duration::from_millis(200);
 
 /// How long a client may take for what. Each time-out is about progress, never about the whole.
@@ -233,8 +234,8 @@ impl<S> GuardedStream<S> {
         }
     }
 
-    /// Until when what was due `at` waits yet. When this process has been stopped for a while (SIGSTOP), its timers fire before its sockets are looked at:
-    /// what the client has sent meanwhile may be there.
+    /// Until when what was due `at` waits yet. When this process has been stopped for a while (SIGSTOP), its timers
+    /// fire before its sockets are looked at: what the client has sent meanwhile may be there.
     fn heard_until(&mut self, at: Instant, now: Instant) -> Option<Instant> {
         match self.reading.heard {
             Some((due, until)) if due == at => (now < until).then_some(until),
@@ -466,7 +467,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         ready!(Pin::new(&mut this.stream).poll_flush(cx))?;
-        // The parser that has written an answer doesn't read again before it is woken: the time between two messages begins here.
+        // The parser that has written an answer doesn't read again before it is woken: the time between two messages
+        // begins here.
         let between = !this.follower.in_head() && !this.follower.in_body() && !this.is_busy();
         if between
             && !this.talk.last.load(SeqCst)

@@ -1,4 +1,5 @@
-//! What is good HTTP and what is not: the strict parser, the guard before hyper, and the rules about header fields. Pure, but for the guard.
+//! What is good HTTP and what is not: the strict parser, the guard before hyper, and the rules about header fields.
+//! Pure, but for the guard.
 
 // What a client or a worker sends must never end in a panic.
 #![deny(clippy::unwrap_used, clippy::expect_used)]

@@ -1,9 +1,10 @@
-//! Which fields of a client's request no application gets: neither as a Rack environment nor, as another HTTP server, in a head.
-//! It never removes them itself.
+//! Which fields of a client's request no application gets: neither as a Rack environment nor, as another HTTP server,
+//! in a head. It never removes them itself.
 
 use http::{header, HeaderName};
 
-/// Fields that the server says itself, and that would deceive an application (behind an upstream too) if a client said them.
+/// Fields that the server says itself, and that would deceive an application (behind an upstream too) if a client said
+/// them.
 pub fn is_withheld(name: &HeaderName) -> bool {
     const OURS: [HeaderName; 5] = [
         header::HOST,

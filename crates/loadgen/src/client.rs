@@ -1,4 +1,5 @@
-//! A client's connection: sends a request, reads the response, takes the framing off. Never compares what it reads with anything.
+//! A client's connection: sends a request, reads the response, takes the framing off. Never compares what it reads with
+//! anything.
 
 use std::{io, net::SocketAddr};
 

@@ -1,9 +1,9 @@
-//! One load: so many connections, every answer checked. After its time nothing more is sent, and what is under way is waited for, so that the server's
-//! work and the answers counted are the same. Never says whether a figure is good.
+//! One load: so many connections, every answer checked. After its time nothing more is sent, and what is under way is
+//! waited for, so that the server's work and the answers counted are the same. Never says whether a figure is good.
 //!
-//! The result is a line of JSON: `completed` (right answers), `timely` (of these, those within the time), `seconds`, `failures` (pairs of what was
-//! wrong and how often), `latencies` (µs, by the name of the kind) or `p50` and `p99` (µs), and `cookies` of the visitors. Latencies include
-//! connecting; with a rate they begin when the request was due.
+//! The result is a line of JSON: `completed` (right answers), `timely` (of these, those within the time), `seconds`,
+//! `failures` (pairs of what was wrong and how often), `latencies` (µs, by the name of the kind) or `p50` and `p99`
+//! (µs), and `cookies` of the visitors. Latencies include connecting; with a rate they begin when the request was due.
 
 use std::{
     cell::{Cell, RefCell},

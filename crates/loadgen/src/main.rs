@@ -1,8 +1,8 @@
 //! The load generator of the tests and of the benchmarks. It never judges what it sees; who drives it does.
 //!
 //!     loadgen crowd ADDRESS:PORT      many slow clients at once, by commands on standard input: see `crowd.rs`
-//!     loadgen load                    one load of a benchmark: a plan (JSON) on standard input, its result (JSON) on standard output: see `load.rs`
-//!     loadgen steady                  clients that ask again and again until standard input ends: see `steady.rs`
+//!     loadgen load                    a plan (JSON) on standard input, its result (JSON) on standard output: `load.rs`
+//!     loadgen steady                  clients that ask again and again until standard input ends: `steady.rs`
 
 mod client;
 mod crowd;

@@ -1,4 +1,5 @@
-//! What a load is to be: read from JSON, with the bodies that are sent and expected in files. Never touches the network.
+//! What a load is to be: read from JSON, with the bodies that are sent and expected in files. Never touches the
+//! network.
 
 use std::{fs, io};
 
@@ -20,7 +21,8 @@ pub struct Plan {
     /// Which key is put behind the path of each request.
     pub keys: Option<Keys>,
     pub kinds: Vec<Kind>,
-    /// The cookie of each visitor, nothing for a new one. A visitor asks for one page after the other, and they take turns.
+    /// The cookie of each visitor, nothing for a new one. A visitor asks for one page after the other, and they take
+    /// turns.
     pub visitors: Option<Vec<Option<String>>>,
     /// Gives the 50th and the 99th percentile alone instead of all latencies.
     pub percentiles: bool,

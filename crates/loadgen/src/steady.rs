@@ -1,8 +1,10 @@
-//! Clients that think between an answer and the next request, while the server under them is restarted. Half of them keep their connection; one that
-//! the server closes meanwhile is opened again, which HTTP allows and is counted apart. Never decides what belongs to a restart.
+//! Clients that think between an answer and the next request, while the server under them is restarted. Half of them
+//! keep their connection; one that the server closes meanwhile is opened again, which HTTP allows and is counted apart.
+//! Never decides what belongs to a restart.
 //!
-//! The first line on standard input is `PORT CLIENTS THINK_MS`. Lines on standard output: `began S` at once, S seconds after it has; `version N` each time another version answers than before,
-//! and in the end, when standard input ends and all is answered, one of JSON: `closed_idle`, and `requests`: when each began and ended (seconds since
+//! The first line on standard input is `PORT CLIENTS THINK_MS`. Lines on standard output: `began S` at once, S seconds
+//! after it has; `version N` each time another version answers than before, and in the end, when standard input ends
+//! and all is answered, one of JSON: `closed_idle`, and `requests`: when each began and ended (seconds since
 //! the program began), whether its connection was kept, and the version that answered or what went wrong.
 
 use std::{

@@ -9,10 +9,12 @@ pub const HEAD: usize = 4096;
 /// Bytes of the whole.
 pub const SIZE: usize = HEAD + REQUESTS + ANSWERS;
 
-/// Bytes before each entry: a word, and its length (u32) with four unused bytes. Of an answer the word is unused. Entries begin at multiples of this.
+/// Bytes before each entry: a word, and its length (u32) with four unused bytes. Of an answer the word is unused.
+/// Entries begin at multiples of this.
 pub const ENTRY: usize = 16;
 
-/// A request's word is its number, shifted by two, and one of these. The front posts it as QUEUED; who changes that first has it.
+/// A request's word is its number, shifted by two, and one of these. The front posts it as QUEUED; who changes that
+/// first has it.
 pub const QUEUED: u64 = 1;
 /// The worker's thread has it (only the worker writes this).
 #[cfg_attr(not(test), allow(dead_code))]

@@ -1,11 +1,13 @@
-//! A mailbox: memory that the front shares with one worker thread, beside the socket between them. Through it a thread that is at work takes its next
-//! requests, and leaves its answers, without a system call and without anybody being woken.
+//! A mailbox: memory that the front shares with one worker thread, beside the socket between them. Through it a thread
+//! that is at work takes its next requests, and leaves its answers, without a system call and without anybody being
+//! woken.
 //!
-//! The front posts requests and takes answers; it can revoke a request until the thread has claimed it. Each side sleeps on the socket, and says here
-//! that it does, so that the other one writes to the socket only then (docs/worker-protocol.md, "Mailbox").
+//! The front posts requests and takes answers; it can revoke a request until the thread has claimed it. Each side
+//! sleeps on the socket, and says here that it does, so that the other one writes to the socket only then
+//! (docs/worker-protocol.md, "Mailbox").
 //!
-//! The worker is not trusted: what it wrote is read once, compared with the bounds, and copied before anybody parses it. It can break its own answers, and
-//! nothing else.
+//! The worker is not trusted: what it wrote is read once, compared with the bounds, and copied before anybody parses
+//! it. It can break its own answers, and nothing else.
 
 mod layout;
 mod map;
@@ -57,7 +59,8 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// Maps what a worker has sent. Fails if the memory has another size, or if the worker could still cut it (that would kill the front: SIGBUS).
+    /// Maps what a worker has sent. Fails if the memory has another size, or if the worker could still cut it (that
+    /// would kill the front: SIGBUS).
     pub fn map(memory: &OwnedFd) -> io::Result<Mailbox> {
         let map = Map::new(memory)?;
         Ok(Mailbox { map, posted: Mutex::default(), taken: Mutex::default(), bell: Mutex::default() })
@@ -149,8 +152,8 @@ impl Mailbox {
         }
     }
 
-    /// The front is about to wait on the socket: from now on the worker says there when it has answered. True: it has already, and nothing
-    /// needs to be waited for.
+    /// The front is about to wait on the socket: from now on the worker says there when it has answered. True: it has
+    /// already, and nothing needs to be waited for.
     pub fn await_notice(&self) -> bool {
         self.word(Word::FrontWaits).store(1, SeqCst);
         self.word(Word::AnswersWritten).load(SeqCst) != *self.taken.lock()

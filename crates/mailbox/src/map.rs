@@ -18,7 +18,8 @@ use crate::layout::{Word, ANSWERS, ENTRY, HEAD, REQUESTS, SIZE};
 
 pub struct Map(NonNull<u8>);
 
-// SAFETY: the memory is shared with another process anyway: it is only touched by atomics and by copies of bytes that nobody trusts.
+// SAFETY: the memory is shared with another process anyway: it is only touched by atomics and by copies of bytes that
+// nobody trusts.
 unsafe impl Send for Map {}
 // SAFETY: as above.
 unsafe impl Sync for Map {}
@@ -53,7 +54,8 @@ impl Map {
     /// Writes a request's length and bytes, but for its word.
     pub fn write_request(&self, at: usize, frame: &[u8]) {
         assert!(at + ENTRY + frame.len() <= REQUESTS);
-        // SAFETY: within the mapping, by the line above. The worker reads it when it has seen RequestsWritten, which is stored later.
+        // SAFETY: within the mapping, by the line above. The worker reads it when it has seen RequestsWritten, which is
+        // stored later.
         unsafe {
             self.0.add(HEAD + at + 8).cast::<u32>().write(frame.len() as u32);
             ptr::copy_nonoverlapping(frame.as_ptr(), self.0.add(HEAD + at + ENTRY).as_ptr(), frame.len());
@@ -90,8 +92,8 @@ impl Map {
     pub fn copy_answer(&self, at: usize, length: usize) -> Bytes {
         assert!(at + ENTRY + length <= ANSWERS);
         let mut copy = Vec::<u8>::with_capacity(length);
-        // SAFETY: within the mapping, by the assertion, and within the capacity. What a worker writes meanwhile garbles the copy, which is parsed as
-        // anything that comes from a worker.
+        // SAFETY: within the mapping, by the assertion, and within the capacity. What a worker writes meanwhile garbles
+        // the copy, which is parsed as anything that comes from a worker.
         unsafe {
             ptr::copy_nonoverlapping(self.0.add(HEAD + REQUESTS + at + ENTRY).as_ptr(), copy.as_mut_ptr(), length);
             copy.set_len(length);

@@ -1,6 +1,7 @@
-//! The protocol of a mailbox as two small machines, and every order in which their steps can follow one another (each step is one atomic access or one
-//! system call, all in one order: the code uses SeqCst where that matters). It is checked that no request is both served and taken back, that none
-//! is forgotten while both sides sleep, and that no answer is. The steps are those of `post`, `wake`, `revoke` and `await_notice` here, and of `mailbox_take`,
+//! The protocol of a mailbox as two small machines, and every order in which their steps can follow one another (each
+//! step is one atomic access or one system call, all in one order: the code uses SeqCst where that matters). It is
+//! checked that no request is both served and taken back, that none is forgotten while both sides sleep, and that no
+//! answer is. The steps are those of `post`, `wake`, `revoke` and `await_notice` here, and of `mailbox_take`,
 //! `mailbox_sleep` and `paceline_mailbox_put` in gem/ext/paceline_native/mailbox.c.
 
 use std::collections::HashSet;

@@ -1,4 +1,5 @@
-//! The static library that the gem's native part links: what C may call of the crates beside this one. Nothing else is here.
+//! The static library that the gem's native part links: what C may call of the crates beside this one. Nothing else is
+//! here.
 #![deny(unsafe_code)]
 
 pub use paceline_store::ffi as store;

@@ -1,4 +1,5 @@
-//! The front: everything between a client's socket and the Ruby workers. ARCHITECTURE.md is its map, `request::pipeline` the way of a request.
+//! The front: everything between a client's socket and the Ruby workers. ARCHITECTURE.md is its map,
+//! `request::pipeline` the way of a request.
 
 pub mod apps;
 pub mod caching;

@@ -1,4 +1,5 @@
-//! Holds the maps to the land: each file and folder that ARCHITECTURE.md, CONTRIBUTING.md and the pages on the inside name is there.
+//! Holds the maps to the land: each file and folder that ARCHITECTURE.md, CONTRIBUTING.md and the pages on the inside
+//! name is there.
 
 use std::{
     fs,

@@ -1,4 +1,5 @@
-//! Holds SECURITY.md to what is there: each promise of its tables names tests, and each test that the page names exists.
+//! Holds SECURITY.md to what is there: each promise of its tables names tests, and each test that the page names
+//! exists.
 
 use std::{
     fs,

@@ -1,5 +1,6 @@
-//! The rooms of the front form a directed acyclic graph: each uses only rooms below it in `walls/table.rs`. So do the crates.
-//! It reads the syntax tree, so a grouped, nested, relative or inline path counts as much as a `use` of its own. Unit tests may use anything.
+//! The rooms of the front form a directed acyclic graph: each uses only rooms below it in `walls/table.rs`. So do the
+//! crates. It reads the syntax tree, so a grouped, nested, relative or inline path counts as much as a `use` of its
+//! own. Unit tests may use anything.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +25,8 @@ type Uses = BTreeMap<(String, String), Vec<String>>;
 /// What stands for the root itself, as in `use crate::*`: nobody can tell from it which rooms are used.
 const EVERYTHING: &str = "*";
 
-/// The room that a path from the root leads to: the longest one of the table, or a name that is not there. None: the root itself.
+/// The room that a path from the root leads to: the longest one of the table, or a name that is not there. None: the
+/// root itself.
 fn room_of(path: &[String]) -> Option<String> {
     let depth = if path.len() > 1 && table::GROUPS.contains(&path[0].as_str()) { 2 } else { 1 };
     let nested = path.get(..2).map(|two| two.join("::")).filter(|two| table::NESTED.contains(&two.as_str()));

@@ -1,6 +1,6 @@
-//! What the C of the gem's native part calls: the functions of this crate with C's types. A panic becomes a failure, and never leaves
-//! through C. Which thread calls is of no importance; nothing here may be used in a process that was forked since,
-//! but `paceline_store_abandon`.
+//! What the C of the gem's native part calls: the functions of this crate with C's types. A panic becomes a failure,
+//! and never leaves through C. Which thread calls is of no importance; nothing here may be used in a process that was
+//! forked since, but `paceline_store_abandon`.
 
 use std::{
     ffi::{c_char, c_void, OsStr},
@@ -12,7 +12,8 @@ use std::{
 
 use crate::{Change, Error, Kind, Options, Snapshot, Store};
 
-/// Why a call failed: `kind` is the number of the `Kind`, `code` the system's errno, if it is one; the message ends with a NUL.
+/// Why a call failed: `kind` is the number of the `Kind`, `code` the system's errno, if it is one; the message ends
+/// with a NUL.
 #[repr(C)]
 pub struct Failure {
     kind: i32,
@@ -20,7 +21,8 @@ pub struct Failure {
     message: [c_char; 256],
 }
 
-/// What is called for each record of a scan: its key and value. Goes on while it returns 1. Must return: no jump over Rust.
+/// What is called for each record of a scan: its key and value. Goes on while it returns 1. Must return: no jump over
+/// Rust.
 pub type Each = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize) -> i32;
 
 /// In a batch, the length of a value that there is none of: the record is deleted.
@@ -68,7 +70,8 @@ unsafe fn bytes<'a>(bytes: *const u8, length: usize) -> &'a [u8] {
     }
 }
 
-/// Opens or makes the store of this path, whose file may grow to `most` bytes (0: to any size); NULL and a failure if that can't be.
+/// Opens or makes the store of this path, whose file may grow to `most` bytes (0: to any size); NULL and a failure if
+/// that can't be.
 ///
 /// # Safety
 /// `path` must have `length` bytes to read, and `failure` be writable.
@@ -141,7 +144,8 @@ pub unsafe extern "C" fn paceline_store_abandon(store: *mut Store) {
     unsafe { Box::from_raw(store) }.abandon();
 }
 
-/// Commits a batch: for each change the lengths of key and value (u32, little-endian; 2^32 - 1 deletes), key, value. 1, or 0 and a failure.
+/// Commits a batch: for each change the lengths of key and value (u32, little-endian; 2^32 - 1 deletes), key, value. 1,
+/// or 0 and a failure.
 ///
 /// # Safety
 /// `store` must be open, `batch` have `length` bytes to read, and `failure` be writable.
@@ -237,7 +241,8 @@ pub unsafe extern "C" fn paceline_snapshot_get(
 /// Calls `each` with `context` for the records from a key on. 1, or 0 and a failure.
 ///
 /// # Safety
-/// `snapshot` must not be freed, `from` have `length` bytes to read, `each` be a function that returns, and `failure` be writable.
+/// `snapshot` must not be freed, `from` have `length` bytes to read, `each` be a function that returns, and `failure`
+/// be writable.
 #[no_mangle]
 pub unsafe extern "C" fn paceline_snapshot_scan(
     snapshot: *const Snapshot,

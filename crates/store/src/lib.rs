@@ -1,6 +1,6 @@
-//! Records in one file that many processes read and write at once: LMDB (by heed), with a checksum for each record and a look at the
-//! whole file before it is believed. One writer at a time, readers never wait. Knows nothing of what the records mean, takes no
-//! decision, and locks nothing beyond a single commit.
+//! Records in one file that many processes read and write at once: LMDB (by heed), with a checksum for each record and
+//! a look at the whole file before it is believed. One writer at a time, readers never wait. Knows nothing of what the
+//! records mean, takes no decision, and locks nothing beyond a single commit.
 #![deny(unsafe_code)]
 
 mod error;

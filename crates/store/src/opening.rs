@@ -1,6 +1,6 @@
-//! How a file is opened: all who use it have the same locks, and what nobody has open is looked at before it is believed. LMDB's own locks
-//! are in a file beside it that is found by its name, whatever became of either; so who uses a file also holds a lock on the file itself.
-//! Never changes a record.
+//! How a file is opened: all who use it have the same locks, and what nobody has open is looked at before it is
+//! believed. LMDB's own locks are in a file beside it that is found by its name, whatever became of either; so who uses
+//! a file also holds a lock on the file itself. Never changes a record.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -23,7 +23,8 @@ pub(crate) struct InUse {
     file: File,
     /// Nobody can write to this file system, and there are no locks.
     pub(crate) read_only: bool,
-    /// Who closes any descriptor of a file loses all locks that its process has on it, LMDB's too: so this one is closed after LMDB's.
+    /// Who closes any descriptor of a file loses all locks that its process has on it, LMDB's too: so this one is
+    /// closed after LMDB's.
     locks_kept: Option<File>,
 }
 
@@ -126,7 +127,8 @@ fn make_locks(path: &Path, file: &File, max_readers: u32) -> Result<File, Error>
     let beside = beside(path);
     match fs::remove_file(&beside) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        // A folder in which nobody may delete: LMDB begins the old one anew, unless somebody has it for a file that was here before.
+        // A folder in which nobody may delete: LMDB begins the old one anew, unless somebody has it for a file that was
+        // here before.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && beside.exists() => {
             let locks = OpenOptions::new().read(true).write(true).open(&beside)?;
             if !lock(&locks, libc::F_WRLCK, 0, false)? {
@@ -155,8 +157,8 @@ fn lock_length(max_readers: u32) -> u64 {
     u64::from(max_readers) * 64 + 1024 + Mark::LENGTH
 }
 
-/// At the end of the locks: what became of which file since this machine was started. All that was written since is in the machine's memory,
-/// if not on its disk.
+/// At the end of the locks: what became of which file since this machine was started. All that was written since is in
+/// the machine's memory, if not on its disk.
 #[derive(PartialEq)]
 struct Mark([u8; Mark::LENGTH as usize]);
 

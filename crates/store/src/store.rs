@@ -1,5 +1,5 @@
-//! The open file. Each record is kept with the CRC-32 of its key and value in front of its value, and what does not match is an error,
-//! never handed out.
+//! The open file. Each record is kept with the CRC-32 of its key and value in front of its value, and what does not
+//! match is an error, never handed out.
 
 use std::{
     ops::Bound,
@@ -22,15 +22,16 @@ use crate::{
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of address space to begin with, or less if there is less. It doubles whenever the store has filled it, for which this
-    /// process has to stop reading: it costs nothing, so better take enough.
+    /// Bytes of address space to begin with, or less if there is less. It doubles whenever the store has filled it,
+    /// for which this process has to stop reading: it costs nothing, so better take enough.
     pub map_size: usize,
     /// Threads of all processes that can read at the same time.
     pub max_readers: u32,
-    /// A file of up to so many bytes is looked at whole whenever it is opened and nobody else has it open. A larger one is the first time
-    /// since the machine was started; after that only its head and length are.
+    /// A file of up to so many bytes is looked at whole whenever it is opened and nobody else has it open. A larger
+    /// one is the first time since the machine was started; after that only its head and length are.
     pub verify_up_to: u64,
-    /// Bytes that the file may grow to, be there room on the disk or not: a commit that needs more fails as if the disk were full.
+    /// Bytes that the file may grow to, be there room on the disk or not: a commit that needs more fails as if the
+    /// disk were full.
     pub most: Option<u64>,
 }
 
@@ -149,8 +150,9 @@ fn environment(
         false => EnvFlags::NO_SYNC,
         true => EnvFlags::READ_ONLY | EnvFlags::NO_LOCK,
     };
-    // SAFETY: a single file, as its name says; and without the sync of each commit (`commit` sees to that) a file that was whole
-    // stays whole whatever process dies. After a power failure it is looked at again. Where there are no locks nobody writes.
+    // SAFETY: a single file, as its name says; and without the sync of each commit (`commit` sees to that) a file that
+    // was whole stays whole whatever process dies. After a power failure it is looked at again. Where there are no
+    // locks nobody writes.
     unsafe { settings.flags(flags | EnvFlags::NO_SUB_DIR | EnvFlags::NO_READ_AHEAD) };
     let env = loop {
         settings.map_size(map_size);
@@ -190,7 +192,8 @@ fn closed(path: &Path) -> bool {
 }
 
 impl Store {
-    /// Opens the file at `path`, or makes an empty store there. Waits for others that are just opening it, never for those who use it.
+    /// Opens the file at `path`, or makes an empty store there. Waits for others that are just opening it, never for
+    /// those who use it.
     pub fn open(path: &Path, options: &Options) -> Result<Store, Error> {
         let ((env, records), in_use) = opening::open(path, options, |in_use| environment(path, options, in_use))?;
         let pages = env.info().last_page_number;
@@ -198,7 +201,8 @@ impl Store {
         Ok(Store { env, records, writing, readers: Readers::new(in_use), most: whole_pages(options.most) })
     }
 
-    /// In a process that was forked since: gives back what it has of the store, and leaves alone what it shares with its parent.
+    /// In a process that was forked since: gives back what it has of the store, and leaves alone what it shares with
+    /// its parent.
     #[allow(unsafe_code)]
     pub fn abandon(self) {
         // The snapshots of the parent are never dropped here, so that what they hold is let go in their place.
@@ -225,8 +229,8 @@ impl Store {
         Ok((file.dev(), file.ino()))
     }
 
-    /// The store as it is now. It may have grown too large for what this process has mapped: that is an error of the kind `Grown`, unless
-    /// it can `wait` for the snapshots of this process to end.
+    /// The store as it is now. It may have grown too large for what this process has mapped: that is an error of the
+    /// kind `Grown`, unless it can `wait` for the snapshots of this process to end.
     pub fn snapshot(&self, wait: bool) -> Result<Snapshot, Error> {
         loop {
             let mut count = lock(&self.readers.count);
@@ -270,15 +274,15 @@ impl Store {
                 "the store has to grow, but a transaction of this process has been reading it for 10 seconds",
             ));
         }
-        // SAFETY: there is no snapshot, and as long as `count` is held none begins. What is written meanwhile is written by who calls this, or
-        // LMDB refuses.
+        // SAFETY: there is no snapshot, and as long as `count` is held none begins. What is written meanwhile is
+        // written by who calls this, or LMDB refuses.
         unsafe { self.env.resize(size.unwrap_or(0)) }?;
         drop(count);
         Ok(())
     }
 
-    /// Writes all of `changes` or none. With `sync` they are on the disk when it returns, and so is all that was written before; without,
-    /// they outlive this process, not the machine.
+    /// Writes all of `changes` or none. With `sync` they are on the disk when it returns, and so is all that was
+    /// written before; without, they outlive this process, not the machine.
     pub fn commit(&self, changes: &[Change<'_>], sync: bool) -> Result<(), Error> {
         if self.readers.in_use.read_only {
             return Err(std::io::Error::from_raw_os_error(libc::EROFS).into());
@@ -332,7 +336,8 @@ impl Store {
         }
     }
 
-    /// Processes that died while they were reading keep pages from being used again: where the file grows they are looked for.
+    /// Processes that died while they were reading keep pages from being used again: where the file grows they are
+    /// looked for.
     fn look_at_readers(&self, writing: &mut WriterState) -> Result<(), Error> {
         let pages = self.env.info().last_page_number;
         if pages > writing.pages + PAGES_BETWEEN_LOOKS {

@@ -1,6 +1,7 @@
-//! Reads LMDB's file from end to end before LMDB maps it, since LMDB believes what it reads: a page number that points nowhere, or
-//! a file that was cut off, would end the process. Every page that is in use has to be where it belongs, hold what its kind
-//! holds, in order, and belong to one place only. It never writes, and skips the large values: those have checksums of their own.
+//! Reads LMDB's file from end to end before LMDB maps it, since LMDB believes what it reads: a page number that points
+//! nowhere, or a file that was cut off, would end the process. Every page that is in use has to be where it belongs,
+//! hold what its kind holds, in order, and belong to one place only. It never writes, and skips the large values: those
+//! have checksums of their own.
 
 use std::{fs::File, os::unix::fs::FileExt};
 
@@ -26,7 +27,8 @@ const MAX_DEPTH: u16 = 32;
 /// Gets a key, and its value if that lies beside it.
 pub type Entry<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
 
-/// Shows each entry to `entry`, its value if it lies beside the key. `limit`: bytes that the file has at most, if it is ours.
+/// Shows each entry to `entry`, its value if it lies beside the key. `limit`: bytes that the file has at most, if it is
+/// ours.
 pub fn verify(file: &File, limit: u64, entry: &mut Entry<'_>) -> Result<(), Damage> {
     let length = file.metadata().map_err(|_| "it cannot be read")?.len();
     let first = Meta::read(file, 0)?;

@@ -1,4 +1,5 @@
-//! Damage at any place of a file: it is named, or makes no difference, and nothing ends the process. `COUNT=` files, `SEED=`.
+//! Damage at any place of a file: it is named, or makes no difference, and nothing ends the process. `COUNT=` files,
+//! `SEED=`.
 
 use std::{env, fs, path::PathBuf};
 
@@ -64,8 +65,8 @@ fn all(store: &Store) -> Result<Records, Kind> {
     Ok(found)
 }
 
-/// One kind of damage can't be told: LMDB's two heads have no checksum, and where the older one's number becomes by chance
-/// the next after the newer one's, what it leads to is sound, but one commit old. `SEED=1179` is a case.
+/// One kind of damage can't be told: LMDB's two heads have no checksum, and where the older one's number becomes by
+/// chance the next after the newer one's, what it leads to is sound, but one commit old. `SEED=1179` is a case.
 #[test]
 fn damage_anywhere_is_named_or_makes_no_difference() {
     let (count, seed) = (number("COUNT", 400), number("SEED", 7));

@@ -1,6 +1,6 @@
 //! For the length of one call, or of each poll of a future, the thread reads files as an account may: the front is root
-//! where it serves several accounts' files, and a link or an X-Sendfile of theirs must not lead to what only root can read.
-//! It never leaves a thread as somebody else.
+//! where it serves several accounts' files, and a link or an X-Sendfile of theirs must not lead to what only root can
+//! read. It never leaves a thread as somebody else.
 
 use std::{
     future::Future,

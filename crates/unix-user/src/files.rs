@@ -1,5 +1,5 @@
-//! Files that are read for a site: with its account's rights, never waiting for one, and never more of one than asked for.
-//! What only root can change is read as root, everything else of root's as nobody.
+//! Files that are read for a site: with its account's rights, never waiting for one, and never more of one than asked
+//! for. What only root can change is read as root, everything else of root's as nobody.
 
 use std::{
     fs::File,
@@ -21,7 +21,8 @@ const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXE
 /// How a file is opened, by whoever reads it.
 pub type Reader = fn(&Path) -> io::Result<File>;
 
-/// Opens a file for reading; what it is the caller asks the descriptor. Links are followed, with the rights of the account.
+/// Opens a file for reading; what it is the caller asks the descriptor. Links are followed, with the rights of the
+/// account.
 pub fn open(run_as: &RunAs, path: &Path) -> io::Result<File> {
     match run_as {
         RunAs::Ourselves => plain(path),
@@ -38,7 +39,8 @@ pub fn open_at(run_as: &RunAs) -> Reader {
     }
 }
 
-/// The content of a regular file of at most `max` bytes. The error is InvalidData where it is something else, or larger.
+/// The content of a regular file of at most `max` bytes. The error is InvalidData where it is something else, or
+/// larger.
 pub fn read(run_as: &RunAs, path: &Path, max: u64) -> io::Result<Vec<u8>> {
     content(open(run_as, path)?, max)
 }
@@ -74,8 +76,8 @@ pub fn plain(path: &Path) -> io::Result<File> {
     Ok(File::from(rustix::fs::open(path, READ, Mode::empty())?))
 }
 
-/// As nobody, whom a link in a directory that others write leads no further than themselves; or as root, where no such directory is on
-/// the way.
+/// As nobody, whom a link in a directory that others write leads no further than themselves; or as root, where no such
+/// directory is on the way.
 fn as_root(path: &Path) -> io::Result<File> {
     match try_acting(&passwd::nobody(), || plain(path)) {
         // Also where we can't become nobody.

@@ -1,8 +1,9 @@
 //! Accounts of the machine: who an application runs as, with whose rights its files are read, and how that is done.
 //! It never runs anything of an application's.
 //!
-//! Reading order: `run_as` (who), `walk` (who could change what a path leads to), `passwd` (accounts and groups), `acting` (a thread as an
-//! account), `files` (what is read for a site), `switch` (a process as an account), `own` (where root itself writes).
+//! Reading order: `run_as` (who), `walk` (who could change what a path leads to), `passwd` (accounts and groups),
+//! `acting` (a thread as an account), `files` (what is read for a site), `switch` (a process as an account), `own`
+//! (where root itself writes).
 
 mod acting;
 mod files;

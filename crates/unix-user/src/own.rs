@@ -1,5 +1,5 @@
-//! Where root itself writes: whether a directory is out of everybody else's reach, and files in directories that are not.
-//! A link or a file that others have put there leads root nowhere.
+//! Where root itself writes: whether a directory is out of everybody else's reach, and files in directories that are
+//! not. A link or a file that others have put there leads root nowhere.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -20,8 +20,8 @@ use super::{
 /// No link is followed, and no FIFO waited for.
 const NO_TRICKS: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).bits() as i32;
 
-/// Root writes nothing where somebody else could put another folder in the place of this one. Some: a folder above it where
-/// others may write; always None for those who are not root.
+/// Root writes nothing where somebody else could put another folder in the place of this one. Some: a folder above it
+/// where others may write; always None for those who are not root.
 pub fn others_above(folder: &Path) -> io::Result<Option<PathBuf>> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
@@ -30,8 +30,8 @@ pub fn others_above(folder: &Path) -> io::Result<Option<PathBuf>> {
     Ok(found.others_above(0).map(Path::to_path_buf))
 }
 
-/// The same of a directory into which root writes with a name of its own: nobody else may write in it either. None also for a thread
-/// that acts as an account.
+/// The same of a directory into which root writes with a name of its own: nobody else may write in it either. None also
+/// for a thread that acts as an account.
 pub fn others_than_root(dir: &Path) -> io::Result<Option<PathBuf>> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
@@ -40,8 +40,8 @@ pub fn others_than_root(dir: &Path) -> io::Result<Option<PathBuf>> {
     Ok(found.others_than_root().map(Path::to_path_buf))
 }
 
-/// Opens a file for writing, with `options`, as the owner of its directory where others than root can write on the way to it.
-/// There no link is followed, and of root's own files only one that was always there is opened.
+/// Opens a file for writing, with `options`, as the owner of its directory where others than root can write on the way
+/// to it. There no link is followed, and of root's own files only one that was always there is opened.
 pub fn writing(path: &Path, options: &OpenOptions) -> io::Result<File> {
     if !rustix::process::geteuid().is_root() {
         return options.open(path);

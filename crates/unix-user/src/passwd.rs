@@ -79,7 +79,8 @@ fn entry(database: &str, key: &str) -> Result<Option<Vec<String>>, Refused> {
     Ok((fields.len() >= 3).then_some(fields))
 }
 
-/// The machine's own answer, whatever its accounts come from (files, LDAP, systemd). Empty: it knows nothing of the key.
+/// The machine's own answer, whatever its accounts come from (files, LDAP, systemd). Empty: it knows nothing of the
+/// key.
 fn asked(database: &str, key: &str) -> Result<String, Refused> {
     let failed = |why: io::Error| Refused::Other(format!("getent {database} {key}: {why}"));
     let mut command = Command::new("getent");

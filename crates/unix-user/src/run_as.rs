@@ -18,7 +18,8 @@ use super::{
 /// Directories of an application from which Ruby loads.
 const CODE: [&str; 6] = ["app", "lib", "config", "config/environments", "config/initializers", "vendor"];
 
-/// Who something runs as. That it can't be determined is none of these, but an error: then nothing is run, and no file read.
+/// Who something runs as. That it can't be determined is none of these, but an error: then nothing is run, and no file
+/// read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunAs {
     /// The front's own account, which is not root and can't become another one.
@@ -67,7 +68,8 @@ pub struct Provenance {
     pub only: bool,
     /// It was found in a folder of sites.
     pub discovered: bool,
-    /// An account that has written some of its settings. None: root alone, or whoever started a server that is not root.
+    /// An account that has written some of its settings. None: root alone, or whoever started a server that is not
+    /// root.
     pub written_by: Option<u32>,
 }
 
@@ -160,8 +162,8 @@ impl Author {
     }
 }
 
-/// Who may have written a file, or what is in a directory, that is named so. What others can write in root's own directory counts as
-/// nobody's. `user`: the account that is meant where it is not root alone.
+/// Who may have written a file, or what is in a directory, that is named so. What others can write in root's own
+/// directory counts as nobody's. `user`: the account that is meant where it is not root alone.
 pub fn author(path: &Path, user: Option<&str>) -> Result<Author, Refused> {
     if !is_root() {
         return Ok(Author::Trusted);

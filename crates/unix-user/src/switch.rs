@@ -1,5 +1,6 @@
 //! Runs a program as an account: this program is started once more, gives root up for good, and becomes the other one.
-//! It never evaluates, loads or looks for anything as root: even variables such as LD_PRELOAD are put in place afterwards.
+//! It never evaluates, loads or looks for anything as root: even variables such as LD_PRELOAD are put in place
+//! afterwards.
 
 use std::{
     collections::BTreeMap,
@@ -42,8 +43,8 @@ pub fn env(run_as: &RunAs) -> BTreeMap<OsString, OsString> {
     env
 }
 
-/// A command that runs `program` in the directory `dir` with these variables alone: as `run_as` says. An account enters the
-/// directory by itself, so that it must be able to.
+/// A command that runs `program` in the directory `dir` with these variables alone: as `run_as` says. An account enters
+/// the directory by itself, so that it must be able to.
 pub fn command(run_as: &RunAs, program: &Path, dir: &Path, env: BTreeMap<OsString, OsString>) -> Command {
     let Some(account) = run_as.account() else {
         let mut command = Command::new(program);

@@ -100,8 +100,8 @@ fn names(path: &Path) -> impl Iterator<Item = OsString> + use<'_> {
 }
 
 impl ResolvedPath {
-    /// A directory on the way in which somebody else than root and `account` could put another thing in the place of the next
-    /// name. None: there is none. What the path leads to is not looked at.
+    /// A directory on the way in which somebody else than root and `account` could put another thing in the place of
+    /// the next name. None: there is none. What the path leads to is not looked at.
     pub fn others_above(&self, account: u32) -> Option<&Path> {
         let exposed = self.steps.iter().find(|step| {
             let trusted = |uid: u32| uid == 0 || uid == account;
@@ -138,7 +138,8 @@ impl Access {
         Access { owner: stat.st_uid, group: stat.st_gid, mode: stat.st_mode, has_acl: asked && has_acl() }
     }
 
-    /// Beside the owner and `account`. An account's groups are its owner's affair; of root's files only root's own group may.
+    /// Beside the owner and `account`. An account's groups are its owner's affair; of root's files only root's own
+    /// group may.
     fn others_write(&self, account: u32) -> bool {
         let group = account == 0 && self.mode & WRITE_BY_GROUP != 0 && (self.group != 0 || self.has_acl);
         group || self.mode & WRITE_BY_OTHERS != 0

@@ -1,5 +1,6 @@
-//! Escapes text as Builder's XChar does: markup as references, C1 characters read as Windows-1252, what XML 1.0 (section 2.2) does not
-//! allow as U+FFFD. Never allocates; never checks that text is UTF-8, and on other bytes does no worse than to copy them.
+//! Escapes text as Builder's XChar does: markup as references, C1 characters read as Windows-1252, what XML 1.0
+//! (section 2.2) does not allow as U+FFFD. Never allocates; never checks that text is UTF-8, and on other bytes does no
+//! worse than to copy them.
 
 use crate::scan::{plain_prefix, plain_prefix_of_word, special_bytes, STEP};
 
@@ -21,8 +22,9 @@ pub struct Progress {
     pub written: usize,
 }
 
-/// Writes `text` (UTF-8) into `room`, escaped. Stops when all is read, or when the room cannot take the next step: call again with
-/// the rest and more room. Room for 8 bytes always gets on. What lies in the room behind the written bytes is of no meaning.
+/// Writes `text` (UTF-8) into `room`, escaped. Stops when all is read, or when the room cannot take the next step: call
+/// again with the rest and more room. Room for 8 bytes always gets on. What lies in the room behind the written bytes
+/// is of no meaning.
 pub fn escape(place: Place, text: &[u8], room: &mut [u8]) -> Progress {
     match place {
         Place::Text => escape_in::<false>(text, room),
@@ -54,7 +56,8 @@ fn escape_in<const ATTRIBUTE: bool>(text: &[u8], room: &mut [u8]) -> Progress {
             to[..8].copy_from_slice(&word.to_le_bytes());
             (plain_prefix_of_word::<ATTRIBUTE>(word).min(rest.len()), rest.len().min(8))
         };
-        // Where there is no special byte, NONE is "written": nobody could foresee a jump round it, and that would cost more.
+        // Where there is no special byte, NONE is "written": nobody could foresee a jump round it, and that would cost
+        // more.
         let reference = if plain == looked_at { NONE } else { rest[plain] };
         if reference > NONE {
             match instead_of(&rest[plain..]) {
@@ -90,8 +93,8 @@ const LONG: usize = 4 * STEP;
 /// What a step writes at most: sixteen references of six bytes, and the bytes behind the last that are copied with it.
 const MAX: usize = STEP * 6 + STEP + 8;
 
-/// Escapes all but the end of long text, where there is room for anything that may come. Which bytes of a step are special is known
-/// before the first of them is written, so that the steps need not wait for each other.
+/// Escapes all but the end of long text, where there is room for anything that may come. Which bytes of a step are
+/// special is known before the first of them is written, so that the steps need not wait for each other.
 fn escape_long<const ATTRIBUTE: bool>(text: &[u8], room: &mut [u8]) -> Progress {
     let references = if ATTRIBUTE { &IN_ATTRIBUTE } else { &IN_TEXT };
     let (mut read, mut written) = (0, 0);
@@ -157,7 +160,8 @@ fn first_word(text: &[u8]) -> u64 {
     bytes | u64::from_ne_bytes([b' '; 8]) << (8 * length)
 }
 
-/// What is written for a character below `@`, in eight bytes of which `length` count, and how many bytes of text that is.
+/// What is written for a character below `@`, in eight bytes of which `length` count, and how many bytes of text that
+/// is.
 #[derive(Clone, Copy)]
 struct Reference {
     bytes: [u8; 8],
@@ -189,7 +193,8 @@ const fn references<const ATTRIBUTE: bool>() -> [Reference; 65] {
     table
 }
 
-/// What is written for the character at the start of `text`, which is not empty, and how many bytes of the text that is.
+/// What is written for the character at the start of `text`, which is not empty, and how many bytes of the text that
+/// is.
 const fn written_for<const ATTRIBUTE: bool>(text: &[u8]) -> (usize, &[u8]) {
     match *text {
         [b'&', ..] => (1, b"&amp;"),
@@ -215,7 +220,8 @@ const fn instead_of(text: &[u8]) -> Option<(usize, &'static [u8])> {
     }
 }
 
-/// What U+0080 to U+009F are written as: what the byte means in Windows-1252, or, for the five it does not define, itself.
+/// What U+0080 to U+009F are written as: what the byte means in Windows-1252, or, for the five it does not define,
+/// itself.
 const WINDOWS_1252: [&str; 32] = [
     "\u{20AC}", "\u{81}", "\u{201A}", "\u{192}", "\u{201E}", "\u{2026}", "\u{2020}", "\u{2021}", "\u{2C6}", "\u{2030}",
     "\u{160}", "\u{2039}", "\u{152}", "\u{8D}", "\u{17D}", "\u{8F}", "\u{90}", "\u{2018}", "\u{2019}", "\u{201C}",

@@ -2,11 +2,13 @@
 
 use crate::{escape, Place};
 
-/// [`escape`] for C: `attribute` is 0 for text. Says in `read` how many bytes of the text are dealt with, and returns how many were written.
+/// [`escape`] for C: `attribute` is 0 for text. Says in `read` how many bytes of the text are dealt with, and returns
+/// how many were written.
 ///
 /// # Safety
 ///
-/// `text` must have `length` bytes to read, `room` `size` bytes to write that are no part of the text, and `read` must be writable.
+/// `text` must have `length` bytes to read, `room` `size` bytes to write that are no part of the text, and `read` must
+/// be writable.
 #[no_mangle]
 pub unsafe extern "C" fn paceline_xml_escape(
     attribute: i32,

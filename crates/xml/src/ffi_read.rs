@@ -1,5 +1,5 @@
-//! What the C of the gem's native part calls to read XML: [`crate::read`] with C's types. A reading is made, looked at and freed; it
-//! refers to nothing outside of itself. A panic ends here.
+//! What the C of the gem's native part calls to read XML: [`crate::read`] with C's types. A reading is made, looked at
+//! and freed; it refers to nothing outside of itself. A panic ends here.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -93,8 +93,8 @@ fn text(text: &str) -> PacelineXmlText {
 
 const NOTHING: PacelineXmlText = PacelineXmlText { bytes: std::ptr::null(), length: 0 };
 
-/// Reads a document, for `Hash.from_xml` if `convert`, else for `XmlMini.parse`. NULL if that fails for a reason of its own, which is a
-/// bug.
+/// Reads a document, for `Hash.from_xml` if `convert`, else for `XmlMini.parse`. NULL if that fails for a reason of its
+/// own, which is a bug.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
-//! Finds the first byte of text that may not be written as it is, several at once. Knows which bytes those are, not what is written
-//! for them.
+//! Finds the first byte of text that may not be written as it is, several at once. Knows which bytes those are, not
+//! what is written for them.
 
 /// Bytes that are looked at together.
 pub const STEP: usize = 16;
@@ -12,7 +12,8 @@ pub fn plain_prefix<const ATTRIBUTE: bool>(bytes: &[u8; STEP]) -> usize {
 }
 
 /// A bit for each byte, the first one lowest, that may need something else than to be copied: `<`, `>` and `&`, control
-/// characters (in text but tab and line ends), in attributes `"`; and 0xC2 and 0xEF, which begin U+0080 to U+009F, U+FFFE and U+FFFF.
+/// characters (in text but tab and line ends), in attributes `"`; and 0xC2 and 0xEF, which begin U+0080 to U+009F,
+/// U+FFFE and U+FFFF.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[allow(unsafe_code)]
@@ -52,7 +53,8 @@ pub fn special_bytes<const ATTRIBUTE: bool>(bytes: &[u8; STEP]) -> u32 {
 const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
 const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
 
-/// The high bit of each byte of `word` that equals `byte`. Bytes above a hit may be marked wrongly; the lowest never is.
+/// The high bit of each byte of `word` that equals `byte`. Bytes above a hit may be marked wrongly; the lowest never
+/// is.
 const fn equal(word: u64, byte: u8) -> u64 {
     let difference = word ^ (ONES * byte as u64);
     difference.wrapping_sub(ONES) & !difference & HIGHS

@@ -1,5 +1,5 @@
-//! The golden vectors of test/vectors/xml_escape.hex, which the gem builder wrote and the Ruby side reads too. Those that are not UTF-8
-//! never come here: Ruby makes UTF-8 of them first.
+//! The golden vectors of test/vectors/xml_escape.hex, which the gem builder wrote and the Ruby side reads too. Those
+//! that are not UTF-8 never come here: Ruby makes UTF-8 of them first.
 
 use paceline_xml::{escape, Place};
 

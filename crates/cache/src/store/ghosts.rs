@@ -1,5 +1,5 @@
-//! Remembers the hashes of what lately left the small queue unused, so that who comes again goes to the main queue at once.
-//! It holds no objects.
+//! Remembers the hashes of what lately left the small queue unused, so that who comes again goes to the main queue at
+//! once. It holds no objects.
 
 use std::{collections::VecDeque, mem::size_of};
 

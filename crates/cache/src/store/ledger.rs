@@ -1,5 +1,5 @@
-//! All that has to agree when an object comes or goes: its queue, its names, the sums, the purges under way. One lock holds
-//! it; a hit never touches it. What leaves is handed out, to be dropped when the lock is gone.
+//! All that has to agree when an object comes or goes: its queue, its names, the sums, the purges under way. One lock
+//! holds it; a hit never touches it. What leaves is handed out, to be dropped when the lock is gone.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ pub(super) const UNIT: u64 = 16;
 const SMALL_SHARE: u64 = 10;
 /// An object may take one of this many of the budget.
 const LARGEST_SHARE: u64 = 8;
-/// So many used objects are moved on in search of one to evict; then one goes that may have been used. Else one insertion
-/// into a cache where everything is in use would walk over all of it.
+/// So many used objects are moved on in search of one to evict; then one goes that may have been used. Else one
+/// insertion into a cache where everything is in use would walk over all of it.
 const MOVES: usize = 128;
 
 pub(super) struct Ledger {
@@ -196,8 +196,8 @@ impl Ledger {
         false
     }
 
-    /// The oldest of the small queue while that is above its share (so that newcomers make room for newcomers), else of the
-    /// main queue.
+    /// The oldest of the small queue while that is above its share (so that newcomers make room for newcomers), else of
+    /// the main queue.
     fn candidate(&mut self, coming: u64, spare: Option<u64>, tired: bool) -> Option<(Queue, u32, u64)> {
         let share = (self.units() + coming) / SMALL_SHARE;
         let small_is_full = self.queues.units(Queue::Small) + coming > share;

@@ -1,5 +1,5 @@
-//! The one table from key to object: 256 parts, each behind a lock of its own that is held for a look and never while an
-//! object is dropped or its bytes are copied. It knows nothing of queues, names or budgets.
+//! The one table from key to object: 256 parts, each behind a lock of its own that is held for a look and never while
+//! an object is dropped or its bytes are copied. It knows nothing of queues, names or budgets.
 
 use std::{
     mem::size_of,

@@ -1,29 +1,31 @@
-//! The page cache's storage in memory: keeps objects within a budget of bytes, finds them by key, drops them by URL, prefix
-//! or tag. Pure: it reads no clock and does no IO, and it knows nothing of HTTP.
+//! The page cache's storage in memory: keeps objects within a budget of bytes, finds them by key, drops them by URL,
+//! prefix or tag. Pure: it reads no clock and does no IO, and it knows nothing of HTTP.
 //!
 //! # Eviction
 //!
-//! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023), over one budget for all: newcomers
-//! pass through a small queue of a tenth of all and enter the main queue only if they were used meanwhile, or come
-//! back soon after they left. So a crawler, which asks for each page once, evicts other newcomers and little else; and a hit
-//! writes at most two bits, with no list to reorder.
+//! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023), over one budget for all:
+//! newcomers pass through a small queue of a tenth of all and enter the main queue only if they were used meanwhile, or
+//! come back soon after they left. So a crawler, which asks for each page once, evicts other newcomers and little else;
+//! and a hit writes at most two bits, with no list to reorder.
 //!
-//! It is written out here instead of taken from a crate. `quick_cache` 0.7 is the closest; on the trace in the tests it hits
-//! as often (0.57, 0.39 and 0.20 of the requests at 0, 30 and 60 % crawled; here 0.56, 0.39 and 0.22; LRU 0.47, 0.29 and
-//! 0.14), but
-//! - its own tables are outside its budget and never get smaller: 66 MB beside a budget of 256 MB that 1.3 million objects of
-//!   200 bytes had filled;
-//! - what comes while there is room counts as used: these 1.3 million stayed, never asked for, while 100,000 others passed;
-//! - the budget is divided among its shards, and the index by URL and tag has to change in one step with what is stored, so
-//!   that all writers need one lock around it anyway.
+//! It is written out here instead of taken from a crate. `quick_cache` 0.7 is the closest; on the trace in the tests it
+//! hits as often (0.57, 0.39 and 0.20 of the requests at 0, 30 and 60 % crawled; here 0.56, 0.39 and 0.22; LRU 0.47,
+//! 0.29 and 0.14), but
+//! - its own tables are outside its budget and never get smaller: 66 MB beside a budget of 256 MB that 1.3 million
+//!   objects of 200 bytes had filled;
+//! - what comes while there is room counts as used: these 1.3 million stayed, never asked for, while 100,000 others
+//!   passed;
+//! - the budget is divided among its shards, and the index by URL and tag has to change in one step with what is
+//!   stored, so that all writers need one lock around it anyway.
 //!
 //! `moka` evicts from a log of writes, some time after them, so that a budget in bytes holds only on average.
 //!
 //! # Locks
 //!
-//! A hit takes the read lock of one of 256 parts of the table, for one look. Whatever changes the contents holds the one lock
-//! of the ledger, and within it the write lock of one part at a time. Purges and a smaller budget do so in slices, and objects
-//! are dropped when no lock is held. Nothing but these methods runs under a lock: of the object's, only `url` and `tags`.
+//! A hit takes the read lock of one of 256 parts of the table, for one look. Whatever changes the contents holds the
+//! one lock of the ledger, and within it the write lock of one part at a time. Purges and a smaller budget do so in
+//! slices, and objects are dropped when no lock is held. Nothing but these methods runs under a lock: of the object's,
+//! only `url` and `tags`.
 
 mod allocated;
 mod ghosts;
@@ -50,8 +52,8 @@ const SLICE: usize = 128;
 
 /// What is kept. URL, tags and weight never change while it is stored: what changes is inserted anew.
 pub trait Object: Send + Sync + 'static {
-    /// Bytes that the allocator gave for it ([`allocated`]): body, header fields, names, its own struct within its `Arc`; not
-    /// the index.
+    /// Bytes that the allocator gave for it ([`allocated`]): body, header fields, names, its own struct within its
+    /// `Arc`; not the index.
     fn weight(&self) -> usize;
 
     /// The URL it answers, after the site's name; all variants of a URL share it.
@@ -60,8 +62,8 @@ pub trait Object: Send + Sync + 'static {
     /// Its tags (Surrogate-Key, Cache-Tag, Cache-Groups), made unique for each site by whoever makes it.
     fn tags(&self) -> &[Arc<str>];
 
-    /// Called when it is purged softly: it has to be validated before it is used again. Called without a lock, perhaps more
-    /// than once, perhaps when it has just been replaced.
+    /// Called when it is purged softly: it has to be validated before it is used again. Called without a lock, perhaps
+    /// more than once, perhaps when it has just been replaced.
     fn expire(&self);
 
     /// Whether purges count it; what leads to others, or was made from them, goes with them uncounted.
@@ -104,8 +106,8 @@ pub enum Insertion {
 /// Figures of one moment.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub struct Usage {
-    /// Bytes of objects and index together, as the allocator sees them. Never more than `budget`; an empty store has 33 KB,
-    /// and below 256 KB nothing is stored.
+    /// Bytes of objects and index together, as the allocator sees them. Never more than `budget`; an empty store has
+    /// 33 KB, and below 256 KB nothing is stored.
     pub bytes: u64,
     /// Of these, bytes of objects.
     pub object_bytes: u64,
@@ -153,8 +155,9 @@ impl<T: Object> Store<T> {
         Moment(self.moment.load(Ordering::SeqCst))
     }
 
-    /// Whether something of this URL was purged after the moment, or may have been: of what is not there yet nobody knows the tags.
-    /// `own`: its one tag among those of single visitors, whose names begin with a control character.
+    /// Whether something of this URL was purged after the moment, or may have been: of what is not there yet nobody
+    /// knows the tags. `own`: its one tag among those of single visitors, whose names begin with a control
+    /// character.
     pub fn may_be_purged_since(&self, moment: Moment, url: &str, own: Option<&str>) -> bool {
         moment != self.moment() && self.ledger().purges.may_be_purged_since(moment, url, own)
     }
@@ -164,8 +167,8 @@ impl<T: Object> Store<T> {
         self.insert_since(key, object, self.moment())
     }
 
-    /// Stores an object that was asked for at `moment`, unless something like it was purged since. The last 512 purges are
-    /// remembered; an object that was under way for longer is not stored.
+    /// Stores an object that was asked for at `moment`, unless something like it was purged since. The last 512 purges
+    /// are remembered; an object that was under way for longer is not stored.
     pub fn insert_since(&self, key: Key, object: Arc<T>, moment: Moment) -> Insertion {
         let weight = object.weight() as u64;
         let mut gone = Vec::new();
@@ -193,8 +196,8 @@ impl<T: Object> Store<T> {
 
     /// Purges exactly this URL in all its variants. How many there were.
     ///
-    /// As with all purges: what was stored before the call is purged when it returns; the time it takes is in proportion to
-    /// what it finds, so call it where that may be long.
+    /// As with all purges: what was stored before the call is purged when it returns; the time it takes is in
+    /// proportion to what it finds, so call it where that may be long.
     pub fn purge_url(&self, url: &str, how: How) -> usize {
         self.purge(&What::Url(url.into()), how)
     }
@@ -278,8 +281,8 @@ impl<T: Object> Store<T> {
         self.ledger().usage()
     }
 
-    /// Shows all that is stored, in no order, a part of 256 at a time: what comes or goes meanwhile may be seen or not. No lock
-    /// is held while `show` runs.
+    /// Shows all that is stored, in no order, a part of 256 at a time: what comes or goes meanwhile may be seen or not.
+    /// No lock is held while `show` runs.
     pub fn each(&self, mut show: impl FnMut(Key, &Arc<T>)) {
         for slice in self.lookup.slices() {
             slice.iter().for_each(|(key, object)| show(*key, object));

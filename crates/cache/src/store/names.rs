@@ -1,5 +1,5 @@
-//! An ordered index from a name (a URL, a tag) to the keys of the objects that have it: a purge walks over what it drops and
-//! over nothing else. It holds names and keys, never objects.
+//! An ordered index from a name (a URL, a tag) to the keys of the objects that have it: a purge walks over what it
+//! drops and over nothing else. It holds names and keys, never objects.
 
 use std::{collections::BTreeSet, ops::Bound, sync::Arc};
 

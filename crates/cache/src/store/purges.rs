@@ -1,4 +1,5 @@
-//! Remembers the last purges, so that a response that was fetched before a purge is not stored after it. It drops nothing.
+//! Remembers the last purges, so that a response that was fetched before a purge is not stored after it. It drops
+//! nothing.
 
 use std::{collections::VecDeque, mem::size_of, sync::Arc};
 
@@ -9,8 +10,8 @@ const REMEMBERED: usize = 512;
 /// Names longer than this are remembered as "everything".
 const LONGEST: usize = 300;
 
-/// A moment between two purges. Take it with [`Store::moment`](super::Store::moment) before a response is asked for, and
-/// hand it in with the response.
+/// A moment between two purges. Take it with [`Store::moment`](super::Store::moment) before a response is asked for,
+/// and hand it in with the response.
 #[derive(Copy, Clone, Debug, Eq, PartialEq, Ord, PartialOrd)]
 pub struct Moment(pub(super) u64);
 

@@ -1,5 +1,6 @@
-//! The two queues of S3-FIFO as doubly linked lists in one slab without holes, so that whatever leaves the cache early leaves
-//! its queue and its memory at once. It knows objects only by their slot and the hash under which the lookup finds them.
+//! The two queues of S3-FIFO as doubly linked lists in one slab without holes, so that whatever leaves the cache early
+//! leaves its queue and its memory at once. It knows objects only by their slot and the hash under which the lookup
+//! finds them.
 
 use std::mem::size_of;
 

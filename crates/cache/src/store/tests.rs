@@ -431,8 +431,8 @@ fn ours(trace: &[u64], budget: u64) -> (f64, usize) {
     (hits as f64 / trace.len() as f64, store.usage().objects as usize)
 }
 
-/// Requests for `pages` by a Zipf law (exponent 0.9); in each 1000, `crawled` of them are for pages that nobody asks for
-/// again.
+/// Requests for `pages` by a Zipf law (exponent 0.9); in each 1000, `crawled` of them are for pages that nobody asks
+/// for again.
 fn trace(pages: u64, requests: usize, crawled: usize) -> Vec<u64> {
     let mut random = Random(3);
     let weights: Vec<f64> = (1..=pages)
@@ -544,7 +544,8 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// An application that changes pages and purges them, with requests under way: nobody sees a version from before the purge.
+/// An application that changes pages and purges them, with requests under way: nobody sees a version from before the
+/// purge.
 #[test]
 fn nothing_from_before_a_purge_is_found_after_it() {
     const PAGES: u64 = 8;

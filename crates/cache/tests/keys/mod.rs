@@ -1,4 +1,5 @@
-//! Keys for tests: numbers spread as a keyed hash spreads targets. They are no hash: who knows the number knows the key.
+//! Keys for tests: numbers spread as a keyed hash spreads targets. They are no hash: who knows the number knows the
+//! key.
 
 use cache::store::Key;
 

@@ -1,5 +1,5 @@
-//! Fragments, from the request to the last byte (3.1): `src`, then `alt`, then nothing if `onerror` says so, else failure. It never
-//! mixes bytes of two fetches.
+//! Fragments, from the request to the last byte (3.1): `src`, then `alt`, then nothing if `onerror` says so, else
+//! failure. It never mixes bytes of two fetches.
 
 use std::collections::VecDeque;
 
@@ -77,8 +77,8 @@ impl Assembler {
         }
     }
 
-    /// A fragment can't be had: it could not be fetched, was refused, has a status that is no success, or broke off. Once bytes of it are
-    /// out `alt` is of no use; with `onerror="continue"` it ends where it broke off.
+    /// A fragment can't be had: it could not be fetched, was refused, has a status that is no success, or broke off.
+    /// Once bytes of it are out `alt` is of no use; with `onerror="continue"` it ends where it broke off.
     pub fn failed(&mut self, id: FetchId) {
         if let Some(fragment) = self.fetching(id) {
             self.fetch_failed(fragment);

@@ -1,6 +1,6 @@
-//! Puts a page together (3.1, 3.3, 3.4): pieces and fragments in, in any order; requests for fragments and the page's bytes out. All
-//! fragments that the page needs are asked for as soon as they are known, and bytes go out as soon as all before them have. It never
-//! waits, and never asks for a fragment of a branch that is not taken.
+//! Puts a page together (3.1, 3.3, 3.4): pieces and fragments in, in any order; requests for fragments and the page's
+//! bytes out. All fragments that the page needs are asked for as soon as they are known, and bytes go out as soon as
+//! all before them have. It never waits, and never asks for a fragment of a branch that is not taken.
 
 mod fragments;
 mod outline;
@@ -41,8 +41,9 @@ pub enum Action {
     Failed(Failure),
 }
 
-/// A fragment could not be had, and the document has nothing in its place: no `alt` that works, no `onerror="continue"`, no `try` around
-/// it. The note wants an error with a status over 400; once bytes are out the answer can only be cut off.
+/// A fragment could not be had, and the document has nothing in its place: no `alt` that works, no
+/// `onerror="continue"`, no `try` around it. The note wants an error with a status over 400; once bytes are out the
+/// answer can only be cut off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The URL that failed last.
@@ -51,8 +52,8 @@ pub struct Failure {
     pub emitted: u64,
 }
 
-/// One document in the making. A fragment that is a document itself gets an assembler of its own ([`Assembler::nested`]), and what that
-/// one emits is reported to this one as received.
+/// One document in the making. A fragment that is a document itself gets an assembler of its own
+/// ([`Assembler::nested`]), and what that one emits is reported to this one as received.
 #[derive(Debug)]
 pub struct Assembler {
     facts: Arc<Facts>,
@@ -104,7 +105,8 @@ impl Assembler {
         }
     }
 
-    /// For a fragment that asks for ESI itself. None where `Limits::depth` is reached: then it is text, or failed, as the caller likes.
+    /// For a fragment that asks for ESI itself. None where `Limits::depth` is reached: then it is text, or failed, as
+    /// the caller likes.
     pub fn nested(&self) -> Option<Assembler> {
         let depth = self.depth - 1;
         (depth > 0).then(|| Assembler::at_depth(self.facts.clone(), self.budget.clone(), depth))
@@ -137,8 +139,9 @@ impl Assembler {
         }
     }
 
-    /// Bytes that were fed or reported and can't go out yet. A caller who bounds its memory reads on, once this is large, only the
-    /// fragments that [`is_awaited`](Assembler::is_awaited) names; those within an attempt have to come whole.
+    /// Bytes that were fed or reported and can't go out yet. A caller who bounds its memory reads on, once this is
+    /// large, only the fragments that [`is_awaited`](Assembler::is_awaited) names; those within an attempt have to
+    /// come whole.
     pub fn held(&self) -> usize {
         self.held
     }

@@ -1,5 +1,5 @@
-//! Where pieces belong: the document's sequence or a branch of a try; branches of a choose are decided on the spot, since the request
-//! is known. It never emits.
+//! Where pieces belong: the document's sequence or a branch of a try; branches of a choose are decided on the spot,
+//! since the request is known. It never emits.
 
 use std::collections::VecDeque;
 

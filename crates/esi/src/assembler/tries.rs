@@ -1,5 +1,5 @@
-//! What follows from what: a fragment that fails drops its attempt and needs the except, whose failure fails what is around it; an attempt
-//! with nothing left to fail is what goes out (3.4). It never recurses, however deep tries are.
+//! What follows from what: a fragment that fails drops its attempt and needs the except, whose failure fails what is
+//! around it; an attempt with nothing left to fail is what goes out (3.4). It never recurses, however deep tries are.
 
 use super::{
     outline::{Role, Slot, Stage},

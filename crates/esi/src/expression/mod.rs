@@ -1,5 +1,5 @@
-//! The tests of `when` (5): comparisons bind closest, then `!`, `&`, `|`. It evaluates in time linear to the expression and never fails
-//! once it is parsed.
+//! The tests of `when` (5): comparisons bind closest, then `!`, `&`, `|`. It evaluates in time linear to the expression
+//! and never fails once it is parsed.
 
 mod decimal;
 mod parse;

@@ -129,8 +129,8 @@ fn what_is_no_expression_says_why_and_where() {
     assert!(Expression::parse(&[b"1==1|".repeat(10_000), b"1==1".to_vec()].concat()).is_ok());
 }
 
-/// Writes an expression and says what it comes to. Numbers are small enough for f64 and every condition stands in parentheses where it
-/// may; some stand without to try the precedence.
+/// Writes an expression and says what it comes to. Numbers are small enough for f64 and every condition stands in
+/// parentheses where it may; some stand without to try the precedence.
 struct Model(u64);
 
 /// How closely an operator of the text binds, to know where parentheses are needed.

@@ -1,5 +1,5 @@
-//! The three things that ESI wants to know of a User-Agent (4.1.1), by the words of 2001. It never tries to tell today's browsers
-//! apart: all of them say Mozilla/5.0.
+//! The three things that ESI wants to know of a User-Agent (4.1.1), by the words of 2001. It never tries to tell
+//! today's browsers apart: all of them say Mozilla/5.0.
 
 /// MSIE, MOZILLA or OTHER.
 pub(super) fn browser(agent: &[u8]) -> &'static [u8] {

@@ -31,7 +31,8 @@ pub fn parse(cuts: &[&[u8]], limits: &Limits) -> (Vec<Piece>, Option<Error>) {
     (joined, error)
 }
 
-/// Fetched are URLs with `bad` in them, which fail, perhaps halfway, and others, which bring their own name in brackets.
+/// Fetched are URLs with `bad` in them, which fail, perhaps halfway, and others, which bring their own name in
+/// brackets.
 pub fn assemble(pieces: &[Piece], facts: &Facts, dice: &mut Dice) -> Page {
     let mut assembler = Assembler::new(Arc::new(facts.clone()), &Limits::default());
     let mut page = Page { text: String::new(), failed: None, asked: BTreeSet::new() };

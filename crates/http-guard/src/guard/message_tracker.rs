@@ -1,4 +1,5 @@
-//! What the guard of a connection and the service that answers its requests tell each other. It never reads or writes a byte.
+//! What the guard of a connection and the service that answers its requests tell each other. It never reads or writes a
+//! byte.
 
 use std::{
     sync::{

@@ -18,8 +18,8 @@ const fn table() -> [u8; 256] {
         if alphanumeric || one_of(b, b"!#$%&'*+-.^_`|~") {
             marks |= TOKEN;
         }
-        // RFC 3986 allows none of `[]\^{|}` unencoded, but browsers send them (WHATWG URL: path and query percent-encode
-        // sets) and they can't be taken for anything else. What browsers encode too is refused.
+        // RFC 3986 allows none of `[]\^{|}` unencoded, but browsers send them (WHATWG URL: path and query
+        // percent-encode sets) and they can't be taken for anything else. What browsers encode too is refused.
         if !one_of(b, b"\"#<>?`") {
             marks |= PATH;
         }

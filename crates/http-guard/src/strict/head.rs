@@ -9,7 +9,8 @@ use super::{bytes, target, Framing, Limits, Refusal};
 
 /// Longest method (RFC 9112 section 3: 501 beyond it).
 const METHOD: usize = 32;
-/// What a request line may hold beside its target: the method, two spaces, the version, the line end, an empty line before.
+/// What a request line may hold beside its target: the method, two spaces, the version, the line end, an empty line
+/// before.
 pub const BESIDE_TARGET: usize = METHOD + 16;
 
 /// A head that is good.

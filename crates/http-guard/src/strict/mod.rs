@@ -1,6 +1,7 @@
-//! Follows the bytes of an HTTP/1.1 connection from message to message (RFC 9112) and says how far they are beyond doubt.
-//! Two readers of the same bytes that disagree on where a message ends are how requests are smuggled: what is not good to
-//! the letter is refused here, before the parser that acts on it has seen it. It never reads, waits or answers.
+//! Follows the bytes of an HTTP/1.1 connection from message to message (RFC 9112) and says how far they are beyond
+//! doubt. Two readers of the same bytes that disagree on where a message ends are how requests are smuggled: what is
+//! not good to the letter is refused here, before the parser that acts on it has seen it. It never reads, waits or
+//! answers.
 
 mod bytes;
 mod chunked;
@@ -109,8 +110,8 @@ impl Follower {
         Follower { limits, state: State::Head(HeadScan::default()), upgrade: false, heads: 0 }
     }
 
-    /// Judges the next bytes: the count of those at the front that are good, and what comes after them. Bytes that are not
-    /// among the good ones have to be the front of the next call.
+    /// Judges the next bytes: the count of those at the front that are good, and what comes after them. Bytes that are
+    /// not among the good ones have to be the front of the next call.
     pub fn judge(&mut self, bytes: &[u8]) -> (usize, Next) {
         let mut good = 0;
         loop {

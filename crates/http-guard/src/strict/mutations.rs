@@ -1,5 +1,5 @@
-//! Random damage to valid messages, from a fixed seed: nothing panics, nothing is held without bound, what is good never
-//! depends on how the bytes are cut, and whatever is passed on the parser behind reads as the same messages.
+//! Random damage to valid messages, from a fixed seed: nothing panics, nothing is held without bound, what is good
+//! never depends on how the bytes are cut, and whatever is passed on the parser behind reads as the same messages.
 
 use super::{tests::follow, *};
 
@@ -81,7 +81,8 @@ fn damage_is_judged_alike_however_it_is_cut_and_the_parser_behind_agrees() {
     assert!(refused > ROUNDS / 4 && good_heads > ROUNDS / 8, "{refused} refused, {good_heads} good heads");
 }
 
-/// httparse, which hyper uses, finds a good head complete at the very same byte, with the same fields that frame the body.
+/// httparse, which hyper uses, finds a good head complete at the very same byte, with the same fields that frame the
+/// body.
 fn first_head_agrees(bytes: &[u8]) -> usize {
     let ScanResult::Complete(ours) = HeadScan::default().advance(bytes, &LIMITS) else { return 0 };
     let mut fields = [httparse::EMPTY_HEADER; 32];

@@ -8,8 +8,9 @@ use super::{
     target, Refusal,
 };
 
-/// What HTTP/1.1 refuses in a head is refused here: RFC 9110 sections 7.1, 7.2 and 9.1, RFC 9113 section 8.3.1. `method` is the one
-/// that is meant, GET for an extended CONNECT (RFC 8441). A CONNECT that asks for a tunnel is left to the pipeline.
+/// What HTTP/1.1 refuses in a head is refused here: RFC 9110 sections 7.1, 7.2 and 9.1, RFC 9113 section 8.3.1.
+/// `method` is the one that is meant, GET for an extended CONNECT (RFC 8441). A CONNECT that asks for a tunnel is left
+/// to the pipeline.
 pub fn check_parsed(method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     head::check_method(method.as_str().as_bytes())?;
     check_hosts(uri, headers)?;

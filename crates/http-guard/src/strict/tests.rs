@@ -5,7 +5,8 @@ use super::*;
 
 pub const LIMITS: Limits = Limits { uri: 200, fields_bytes: 1000, fields: 20 };
 
-/// What a connection's bytes come to when they arrive in these pieces: how many are good, the heads among them, the end.
+/// What a connection's bytes come to when they arrive in these pieces: how many are good, the heads among them, the
+/// end.
 pub fn follow<'a>(limits: Limits, pieces: impl IntoIterator<Item = &'a [u8]>) -> (usize, u64, Next) {
     let mut follower = Follower::new(limits);
     let (mut held, mut passed) = (Vec::new(), 0);
@@ -40,8 +41,8 @@ fn valid() -> Vec<Vec<u8>> {
     messages
 }
 
-/// The property: for every valid message, alone and followed by each other one, cut at every place, at every two places,
-/// and into single bytes.
+/// The property: for every valid message, alone and followed by each other one, cut at every place, at every two
+/// places, and into single bytes.
 #[test]
 fn valid_messages_are_good_however_they_are_cut() {
     for message in valid() {

@@ -160,7 +160,8 @@ struct Actor {
     learned: TuningEnvironment,
     /// Short-lived processes one after another.
     crashes: u32,
-    /// While nothing serves any more: since when, and how many starts were killed. None: something serves, or nothing ever did.
+    /// While nothing serves any more: since when, and how many starts were killed. None: something serves, or nothing
+    /// ever did.
     recovering: Option<(Instant, u32)>,
     refork: Refork,
     measuring: MemorySchedule,

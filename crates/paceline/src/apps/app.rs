@@ -92,7 +92,8 @@ pub struct App {
 }
 
 impl App {
-    /// Makes the app known and its actor ready for orders. Must be called on the front's main thread, within its event loop.
+    /// Makes the app known and its actor ready for orders. Must be called on the front's main thread, within its event
+    /// loop.
     pub fn new(
         site: SiteConfig,
         adopted: Option<std::os::unix::net::UnixStream>,
@@ -163,8 +164,8 @@ impl App {
         memory::answers(asked.await.unwrap_or_default(), patience).await
     }
 
-    /// Where a worker's thread (from 1) is at this moment, in lines. None: there is no such worker, or it has ended. One in which
-    /// a thread holds Ruby's lock answers when it is let go.
+    /// Where a worker's thread (from 1) is at this moment, in lines. None: there is no such worker, or it has ended.
+    /// One in which a thread holds Ruby's lock answers when it is let go.
     pub async fn backtrace(&self, worker: WorkerId, thread: usize) -> Option<String> {
         let (answer, told) = oneshot::channel();
         self.order(Order::AskBacktrace { worker, thread, answer });
@@ -188,8 +189,8 @@ impl App {
         self.always.store(always, Relaxed);
     }
 
-    /// Waits for a generation that boots now. Where a start-up page is for everybody to see, it takes the request's answer; in
-    /// production the old generation has it.
+    /// Waits for a generation that boots now. Where a start-up page is for everybody to see, it takes the request's
+    /// answer; in production the old generation has it.
     async fn anew(&self) -> Result<(), Unavailable> {
         let (done, ended) = oneshot::channel();
         self.order(Order::Restart(Wish { done: Some(done), ..Wish::by(Cause::Always) }));
@@ -217,9 +218,9 @@ impl Origin for App {
         &self.suspects
     }
 
-    /// A worker thread for a request of this method and path: at once if one is idle for it, else in its turn. An app that is not up is started; one
-    /// that failed to start is tried again, so that a reload in the browser is all it takes after mending it. `again`: of a request
-    /// whose worker has died.
+    /// A worker thread for a request of this method and path: at once if one is idle for it, else in its turn. An app
+    /// that is not up is started; one that failed to start is tried again, so that a reload in the browser is all
+    /// it takes after mending it. `again`: of a request whose worker has died.
     async fn lease(
         &self,
         request: (&str, &str),

@@ -30,8 +30,8 @@ const ERRORS: u64 = 3;
 const MORE_ERRORS: f64 = 0.01;
 /// Answers of a route on each side that make its times comparable.
 const COMPARABLE: usize = 10;
-/// So many times as long the median of a route may be, and its 95th percentile; below the second figure (microseconds) a difference
-/// is none.
+/// So many times as long the median of a route may be, and its 95th percentile; below the second figure (microseconds)
+/// a difference is none.
 const SLOWER: (f64, f64) = (1.5, 5_000.0);
 const SLOWER_AT_WORST: (f64, f64) = (2.0, 20_000.0);
 /// So many times as much private memory a worker may have, and so many bytes more.
@@ -89,7 +89,8 @@ fn rate(side: &Side) -> f64 {
     }
 }
 
-/// Of the routes that both have answered often enough: medians and 95th percentiles, each route with the weight of its requests.
+/// Of the routes that both have answered often enough: medians and 95th percentiles, each route with the weight of its
+/// requests.
 struct Times {
     median: [f64; 2],
     worst: [f64; 2],
@@ -125,7 +126,8 @@ fn times(old: &Side, new: &Side) -> Option<Times> {
     (all > 0.0).then(|| Times { median: median.map(|sum| sum / all), worst: worst.map(|sum| sum / all) })
 }
 
-/// By the nearest rank: of twenty the 95th percentile is the second longest, and one that was slow by chance decides nothing.
+/// By the nearest rank: of twenty the 95th percentile is the second longest, and one that was slow by chance decides
+/// nothing.
 fn percentile(times: &[Micros], part: f64) -> f64 {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();

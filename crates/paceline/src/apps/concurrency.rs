@@ -1,6 +1,7 @@
-//! How many requests a worker gets beside each other, up to the number of its threads. More help as long as they wait for
-//! something else than each other: for a database, a service, a disk. Once Ruby's lock (one thread at a time) is taken nearly
-//! always, more make every request slower, and all of them together dearer. It decides; the queue holds to it.
+//! How many requests a worker gets beside each other, up to the number of its threads. More help as long as they wait
+//! for something else than each other: for a database, a service, a disk. Once Ruby's lock (one thread at a time) is
+//! taken nearly always, more make every request slower, and all of them together dearer. It decides; the queue holds to
+//! it.
 
 use std::{
     collections::HashMap,
@@ -13,7 +14,8 @@ use crate::workers::dispatch::queue::{WorkerId, WorkerLoad};
 /// How often it looks.
 pub const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Share of the time in which a thread of the worker runs, or would if it had a core, below which one more thread is of use ...
+/// Share of the time in which a thread of the worker runs, or would if it had a core, below which one more thread is of
+/// use ...
 const FREE: f64 = 0.75;
 /// ... and above which there is one too many.
 const TAKEN: f64 = 0.95;
@@ -74,7 +76,8 @@ impl Concurrency {
     }
 }
 
-/// The time for which the threads of a process have run or waited for a core. None: it is gone, or the kernel does not say.
+/// The time for which the threads of a process have run or waited for a core. None: it is gone, or the kernel does not
+/// say.
 fn runnable(pid: i32) -> Option<Duration> {
     let mut sum = Duration::ZERO;
     for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {

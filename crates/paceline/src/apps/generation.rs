@@ -36,8 +36,8 @@ use crate::{
 };
 use unix_user::RunAs;
 
-/// How long a fork may take, with the hooks before it; or as long as a start may, if that is less. A preloader that finds no memory for it
-/// says so all the while.
+/// How long a fork may take, with the hooks before it; or as long as a start may, if that is less. A preloader that
+/// finds no memory for it says so all the while.
 const FORK_TIME: Duration = Duration::from_secs(10);
 
 /// One worker process.
@@ -61,7 +61,8 @@ pub struct Worker {
     pub gone: bool,
     /// One of EOF and EXITED has come; when the other is not waited for any more.
     pub gone_at: Option<Instant>,
-    /// It has answered requests, or died with one that was known to be dangerous: its end says nothing against the next one.
+    /// It has answered requests, or died with one that was known to be dangerous: its end says nothing against the
+    /// next one.
     pub served: bool,
     /// It was complained of.
     pub faulty: bool,

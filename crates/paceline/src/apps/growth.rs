@@ -1,6 +1,6 @@
-//! How workers' own memory has grown since they were forked, and which routes it grew with. A reading tells only how much a
-//! process has; whose requests made the difference is estimated over the last readings: a route that is there when memory
-//! grows, and not when it does not, is blamed. Readings are arguments.
+//! How workers' own memory has grown since they were forked, and which routes it grew with. A reading tells only how
+//! much a process has; whose requests made the difference is estimated over the last readings: a route that is there
+//! when memory grows, and not when it does not, is blamed. Readings are arguments.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -168,8 +168,9 @@ impl WorkerGrowth {
         shares
     }
 
-    /// Bytes that a request of each route leaves, by which the readings are explained best: each round, what a route is taken to
-    /// leave changes as the growth of the intervals it was in differs from what was to be expected of them (Richardson-Lucy).
+    /// Bytes that a request of each route leaves, by which the readings are explained best: each round, what a route is
+    /// taken to leave changes as the growth of the intervals it was in differs from what was to be expected of them
+    /// (Richardson-Lucy).
     fn rates(&self) -> HashMap<Label, f64> {
         let mut places: HashMap<&Label, usize> = HashMap::new();
         // Requests and objects of each route.

@@ -1,5 +1,5 @@
-//! How many workers there is memory for: what they have by measure, against what is left of the machine's or the control
-//! group's. Pure: figures are arguments. It never reads them and never ends anything.
+//! How many workers there is memory for: what they have by measure, against what is left of the machine's or the
+//! control group's. Pure: figures are arguments. It never reads them and never ends anything.
 
 use crate::apps::memory_usage::Machine;
 
@@ -70,8 +70,8 @@ impl Headroom {
     }
 }
 
-/// How many workers to begin with, where nothing has been measured: one for each core, as long as each may become as large as one
-/// was at the last start; if nobody knows, as a usual Rails application's.
+/// How many workers to begin with, where nothing has been measured: one for each core, as long as each may become as
+/// large as one was at the last start; if nobody knows, as a usual Rails application's.
 pub fn first_guess(cores: usize, learned: Option<u64>, machine: Option<&Machine>) -> usize {
     let Some(machine) = machine else { return cores.max(1) };
     let worker = learned.unwrap_or(USUAL).max(SMALLEST);

@@ -1,5 +1,5 @@
-//! Which worker is to be replaced, because it has too much memory or has answered enough. Pure: what is known of the workers is
-//! an argument. It counts private memory alone: what is free again when the worker ends.
+//! Which worker is to be replaced, because it has too much memory or has answered enough. Pure: what is known of the
+//! workers is an argument. It counts private memory alone: what is free again when the worker ends.
 
 use std::{
     collections::HashSet,
@@ -74,7 +74,8 @@ pub fn judge(limits: &WorkerLimits, workers: &[WorkerMemory]) -> Option<Verdict>
     Some(Verdict::Retire(worker.id, Why::Requests(worker.quota?)))
 }
 
-/// The workers that have come more than half of the way to a hard limit: one may be ended before its next request is done.
+/// The workers that have come more than half of the way to a hard limit: one may be ended before its next request is
+/// done.
 pub fn nearly_ended(limits: &WorkerLimits, workers: &[WorkerMemory]) -> HashSet<WorkerId> {
     let halfway = |own: u64, born: u64, limit: Option<u64>| {
         limit.is_some_and(|limit| own.saturating_sub(born) > limit.saturating_sub(born) / 2)
@@ -87,8 +88,8 @@ pub fn nearly_ended(limits: &WorkerLimits, workers: &[WorkerMemory]) -> HashSet<
     over.chain(largest).map(|worker| worker.id).collect()
 }
 
-/// Whether what was `born` so large is to go. If a successor would be as large at once, there is nothing to be gained before it is
-/// twice that.
+/// Whether what was `born` so large is to go. If a successor would be as large at once, there is nothing to be gained
+/// before it is twice that.
 fn exceeds(own: u64, born: u64, limit: u64) -> bool {
     own > if born < limit { limit } else { born.saturating_mul(2) }
 }

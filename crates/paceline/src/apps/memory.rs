@@ -1,5 +1,5 @@
-//! What an app's processes tell and have shown of their memory, as accounts of it want it: a picture, taken by the actor. The
-//! kernel's figures are not in it: whoever wants them reads them (`accounting`).
+//! What an app's processes tell and have shown of their memory, as accounts of it want it: a picture, taken by the
+//! actor. The kernel's figures are not in it: whoever wants them reads them (`accounting`).
 
 use std::{collections::HashMap, time::Duration};
 
@@ -29,8 +29,8 @@ pub struct GrowthView {
 /// What came of asking, by pid.
 pub type HeapAnswers = HashMap<i32, (Option<RubyHeap>, Option<GrowthView>)>;
 
-/// Waits for the answers, all of them together for so long: a worker whose threads compute answers late, one that is stuck in C
-/// code not at all.
+/// Waits for the answers, all of them together for so long: a worker whose threads compute answers late, one that is
+/// stuck in C code not at all.
 pub async fn answers(asked: Vec<HeapQuery>, patience: Duration) -> HeapAnswers {
     let end = tokio::time::Instant::now() + patience;
     let mut told = HeapAnswers::new();

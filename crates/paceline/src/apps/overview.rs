@@ -10,13 +10,15 @@ use crate::{startup_report::StartupReport, workers::dispatch::queue::WorkerId};
 #[derive(Debug, Clone)]
 pub struct Overview {
     pub state: Standing,
-    /// How the last start failed, if it did: with `Failed` there is nothing that serves, otherwise an older generation goes on.
+    /// How the last start failed, if it did: with `Failed` there is nothing that serves, otherwise an older generation
+    /// goes on.
     pub failure: Option<Arc<StartupReport>>,
     /// Workers of the generation that serves, as they are wanted.
     pub workers_wanted: usize,
     /// Restarts that were asked for and have not come to an end.
     pub restarts: usize,
-    /// The one that serves first, then one on trial, the one that boots, the one kept for a rollback, then those that finish.
+    /// The one that serves first, then one on trial, the one that boots, the one kept for a rollback, then those that
+    /// finish.
     pub generations: Vec<GenerationView>,
     /// What runs beside its workers.
     pub processes: Vec<ProcessView>,

@@ -1,5 +1,6 @@
-//! How many workers there are to be, between the least and the most that were asked for: more when requests have waited for a
-//! while, fewer when the others could have done without one for a longer while. Pure: time is an argument. It never forks.
+//! How many workers there are to be, between the least and the most that were asked for: more when requests have waited
+//! for a while, fewer when the others could have done without one for a longer while. Pure: time is an argument. It
+//! never forks.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Whether a generation that has booted answers, asked of its workers before they get visitors; and the pages that it is
-//! warmed with. It never decides what follows.
+//! Whether a generation that has booted answers, asked of its workers before they get visitors; and the pages that it
+//! is warmed with. It never decides what follows.
 
 use std::{
     sync::Arc,
@@ -34,8 +34,8 @@ pub struct Page {
     pub target: String,
 }
 
-/// Asks for the first of the site's ready paths that the app has. Ok: which it was and its status, or None where none is to be
-/// asked for.
+/// Asks for the first of the site's ready paths that the app has. Ok: which it was and its status, or None where none
+/// is to be asked for.
 pub async fn check(queue: &Arc<Queue>, site: &SiteConfig) -> Result<Option<(String, StatusCode)>, Failure> {
     let host = site.hosts.iter().find(|host| !host.starts_with('*')).map_or("localhost", String::as_str);
     let end = Instant::now() + site.start_timeout;

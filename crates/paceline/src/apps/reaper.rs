@@ -46,7 +46,8 @@ pub struct Reaper {
 }
 
 impl Reaper {
-    /// Makes the front the reaper of its orphaned descendants and starts collecting. Must be called within an event loop.
+    /// Makes the front the reaper of its orphaned descendants and starts collecting. Must be called within an event
+    /// loop.
     pub fn start() -> io::Result<Reaper> {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let reaper = Reaper::default();
@@ -63,8 +64,8 @@ impl Reaper {
         Ok(reaper)
     }
 
-    /// Resolves with the exit of a child that was just started: by this thread, and nothing was awaited since. So it can't
-    /// have been collected yet.
+    /// Resolves with the exit of a child that was just started: by this thread, and nothing was awaited since. So it
+    /// can't have been collected yet.
     pub fn exit_of(&self, pid: i32) -> oneshot::Receiver<Exit> {
         let (sender, receiver) = oneshot::channel();
         self.awaited.lock().insert(pid, sender);

@@ -30,7 +30,8 @@ pub struct PreloaderProcess {
     pub notice: Option<String>,
 }
 
-/// The folder with `lib/paceline/server/preloader.rb`: `$PACELINE_GEM_DIR`, or `gem/` of the checkout the program was built in.
+/// The folder with `lib/paceline/server/preloader.rb`: `$PACELINE_GEM_DIR`, or `gem/` of the checkout the program was
+/// built in.
 pub fn gem_dir() -> io::Result<PathBuf> {
     let here = |dir: &Path| dir.join("lib/paceline/server/preloader.rb").is_file();
     if let Some(dir) = std::env::var_os("PACELINE_GEM_DIR").map(PathBuf::from) {

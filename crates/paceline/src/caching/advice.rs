@@ -1,13 +1,13 @@
-//! What an owner should know of a site's cookies and rules, as `paceline check`, `paceline cache stats` and the log say it.
-//! It never changes what is answered.
+//! What an owner should know of a site's cookies and rules, as `paceline check`, `paceline cache stats` and the log say
+//! it. It never changes what is answered.
 
 use cache::{
     cookies::{CookieKnowledge, MAX_NAME, MAX_NAMES},
     stubborn::Rule,
 };
 
-/// One sentence for each cookie with a form's token that scripts may read (`XSRF-TOKEN`) and each rule, or page for everybody, that
-/// shares pages all the same; and one where not all names could be remembered.
+/// One sentence for each cookie with a form's token that scripts may read (`XSRF-TOKEN`) and each rule, or page for
+/// everybody, that shares pages all the same; and one where not all names could be remembered.
 pub fn warnings(rules: &[Rule], learned: &CookieKnowledge) -> Vec<String> {
     let mut all = Vec::new();
     for token in learned.tokens.iter().filter(|token| !learned.http_only.contains(&token.name)) {

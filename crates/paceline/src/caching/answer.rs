@@ -1,5 +1,5 @@
-//! A stored response as the client gets it: conditions, ranges, HEAD, Age (RFC 9111 sections 4 and 4.3.2, RFC 9110 section 14).
-//! It never decides whether it may be given.
+//! A stored response as the client gets it: conditions, ranges, HEAD, Age (RFC 9111 sections 4 and 4.3.2, RFC 9110
+//! section 14). It never decides whether it may be given.
 
 use std::{
     ops::Range,

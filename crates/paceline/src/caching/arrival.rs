@@ -1,5 +1,5 @@
-//! What is made of the origin's answer: it is stored, shared, put in the place of an older one, or only passed on; and what an
-//! unsafe request has changed is dropped. It never asks the origin.
+//! What is made of the origin's answer: it is stored, shared, put in the place of an older one, or only passed on; and
+//! what an unsafe request has changed is dropped. It never asks the origin.
 
 use std::sync::Arc;
 
@@ -104,7 +104,8 @@ impl SiteCache {
         OriginAnswer { response, exchange }
     }
 
-    /// What came of a request that was passed on for itself. When it is there, so is on disk what the request has purged.
+    /// What came of a request that was passed on for itself. When it is there, so is on disk what the request has
+    /// purged.
     pub async fn passed(
         self: &Arc<Self>,
         mut wanted: Box<CacheRequest>,

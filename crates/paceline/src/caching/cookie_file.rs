@@ -1,5 +1,5 @@
-//! The file in which the names that were learned of the sites' cookies outlive the server: mode 0600, in the folder of the cache's
-//! disk. It holds names, never a value. It never follows a link, and never writes as root where others may.
+//! The file in which the names that were learned of the sites' cookies outlive the server: mode 0600, in the folder of
+//! the cache's disk. It holds names, never a value. It never follows a link, and never writes as root where others may.
 
 use std::{
     collections::BTreeMap,

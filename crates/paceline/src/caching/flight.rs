@@ -1,6 +1,6 @@
-//! One question to the origin for all who ask the same meanwhile (request collapsing). Who asked first leads; the others get the
-//! body as it comes, from its first byte. When the answer turns out to be nobody else's, they all go at once.
-//! It never decides what may be shared.
+//! One question to the origin for all who ask the same meanwhile (request collapsing). Who asked first leads; the
+//! others get the body as it comes, from its first byte. When the answer turns out to be nobody else's, they all go at
+//! once. It never decides what may be shared.
 
 use std::{
     collections::HashMap,
@@ -80,8 +80,8 @@ impl Flights {
         self.shards[(key.0 % SHARDS as u128) as usize].lock()
     }
 
-    /// The question that `wanted` may wait for. What was asked before a change (an unsafe request, a purge) answers nobody who
-    /// asks after it.
+    /// The question that `wanted` may wait for. What was asked before a change (an unsafe request, a purge) answers
+    /// nobody who asks after it.
     pub fn find(&self, wanted: &CacheRequest, store: &Store<Entry>) -> Option<Arc<Flight>> {
         let flight = self.shard(wanted.key).get(&wanted.key).cloned()?;
         let own = wanted.visitor.and_then(|visitor| visitor.tag());

@@ -1,5 +1,5 @@
-//! What an answer says of other responses that are kept: one to HEAD of that to GET, one to an unsafe request of all that it has
-//! changed. It never stores the answer itself.
+//! What an answer says of other responses that are kept: one to HEAD of that to GET, one to an unsafe request of all
+//! that it has changed. It never stores the answer itself.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! What each site's responses have told of its cookies, for as long as the server is known: beyond a change of a site's settings, to
-//! the next front (`succession`) and, where there is a folder for it, beyond a restart. It never decides what a name means.
+//! What each site's responses have told of its cookies, for as long as the server is known: beyond a change of a site's
+//! settings, to the next front (`succession`) and, where there is a folder for it, beyond a restart. It never decides
+//! what a name means.
 
 use std::{
     collections::BTreeMap,
@@ -101,8 +102,8 @@ impl Cache {
         &self.cookies
     }
 
-    /// Goes on with what a file of an earlier run tells, and writes to it from now on. `say` is told, in one line each, of what is
-    /// worth knowing.
+    /// Goes on with what a file of an earlier run tells, and writes to it from now on. `say` is told, in one line each,
+    /// of what is worth knowing.
     pub fn keep_cookies(&self, file: Option<CookieFile>, say: Say) -> std::io::Result<()> {
         let cookies = self.cookies.clone();
         match file.as_ref().map(CookieFile::read) {

@@ -304,8 +304,8 @@ impl SiteCache {
     }
 }
 
-/// What parts the keys of one target: visitors under a rule, and what proxies said beside host and scheme. A proxy may have let
-/// it through from its client, and an app may render it, or know its user by it.
+/// What parts the keys of one target: visitors under a rule, and what proxies said beside host and scheme. A proxy may
+/// have let it through from its client, and an app may render it, or know its user by it.
 fn partition(visitor: Option<Visitor>, head: &Parts, exchange: &Exchange) -> Vec<u8> {
     let mut bytes = visitor.map_or(Vec::new(), |visitor| visitor.partition().to_vec());
     if !exchange.client.proxied {
@@ -328,8 +328,8 @@ fn partition(visitor: Option<Visitor>, head: &Parts, exchange: &Exchange) -> Vec
     bytes
 }
 
-/// Whether Connection names a field of the request: an upstream does not get it (RFC 9110 section 7.6.1), and in the key it would
-/// stand all the same.
+/// Whether Connection names a field of the request: an upstream does not get it (RFC 9110 section 7.6.1), and in the
+/// key it would stand all the same.
 fn takes_back(request: &HeaderMap) -> bool {
     const USUAL: [&[u8]; 6] = [b"keep-alive", b"close", b"te", b"upgrade", b"http2-settings", b"proxy-connection"];
     tokens(request, header::CONNECTION).any(|option| {

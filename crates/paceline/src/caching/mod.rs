@@ -1,12 +1,13 @@
 //! The page cache: what the app said once is said again without it, as far as RFC 9111 and the site's own rules allow.
-//! The law is the crate `cache`; here are its clock, its bytes and its waiting. It never asks the origin by itself: how that is
-//! done is handed to it.
+//! The law is the crate `cache`; here are its clock, its bytes and its waiting. It never asks the origin by itself: how
+//! that is done is handed to it.
 //!
-//! Reading order: `lookup` (what is there for a request), `answer` (a stored response as the client gets it), `flight` (one
-//! question to the origin for all who ask), `arrival` (what is made of the origin's answer), `invalidation` (what it says of
-//! others), `keeping` (where it is kept), `recalling` and `disk` (what outlives the process), `streaming` (a body that is given on
-//! while it comes), `sessions` (visitors under an owner's rules), `learned` and `cookie_file` (what is known of a site's
-//! cookies), `advice` (what the owner should know of that), `counters`, `succession` (what another process takes over).
+//! Reading order: `lookup` (what is there for a request), `answer` (a stored response as the client gets it), `flight`
+//! (one question to the origin for all who ask), `arrival` (what is made of the origin's answer), `invalidation` (what
+//! it says of others), `keeping` (where it is kept), `recalling` and `disk` (what outlives the process), `streaming` (a
+//! body that is given on while it comes), `sessions` (visitors under an owner's rules), `learned` and `cookie_file`
+//! (what is known of a site's cookies), `advice` (what the owner should know of that), `counters`, `succession` (what
+//! another process takes over).
 
 mod advice;
 mod answer;
@@ -177,8 +178,8 @@ impl Cache {
         }
     }
 
-    /// Drops, or expires, what is named, in memory and on disk. How many responses that were. It waits for the disk: call it where
-    /// that may be.
+    /// Drops, or expires, what is named, in memory and on disk. How many responses that were. It waits for the disk:
+    /// call it where that may be.
     pub fn purge(&self, what: &Purge, how: How) -> usize {
         let (count, on_disk) = self.purge_soon(what, how);
         // Most are in both.
@@ -255,8 +256,8 @@ fn exchanged(request_time: Millis) -> ExchangeTimes {
     ExchangeTimes { request_time, response_time: now(), date: clock::unix_millis() }
 }
 
-/// Keys whose answers could not be stored: for a while nobody waits there for somebody else's answer. A table of fixed size in
-/// which a key may push another out: then one request more is led by one that need not have been.
+/// Keys whose answers could not be stored: for a while nobody waits there for somebody else's answer. A table of fixed
+/// size in which a key may push another out: then one request more is led by one that need not have been.
 struct Uncacheable(Box<[AtomicU64]>);
 
 const PLACES: usize = 1 << 15;

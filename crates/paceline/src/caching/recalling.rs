@@ -77,8 +77,8 @@ impl SiteCache {
     }
 }
 
-/// What a purge could not find after a restart stays in memory: which parameters of a URL do not matter (No-Vary-Search) is learnt
-/// anew by each process.
+/// What a purge could not find after a restart stays in memory: which parameters of a URL do not matter
+/// (No-Vary-Search) is learnt anew by each process.
 fn outlives(kept: &Entry) -> bool {
     match kept {
         Entry::Response(stored) => !stored.headers.contains_key("no-vary-search"),

@@ -1,5 +1,6 @@
-//! One stored body for clients of all codings: what the app has compressed itself is kept as it was before, and compressed anew
-//! for those who take it (once for each coding; `answer` keeps that). It never does so where the response forbids it.
+//! One stored body for clients of all codings: what the app has compressed itself is kept as it was before, and
+//! compressed anew for those who take it (once for each coding; `answer` keeps that). It never does so where the
+//! response forbids it.
 
 use std::io::Read;
 
@@ -11,7 +12,8 @@ use http::header;
 /// Larger bodies would hold up the event loop while they are decoded.
 const AT_ONCE: usize = 512 << 10;
 
-/// What is to be kept in place of a response whose coding was chosen for one client: `most` bytes when decoded. None: as it is.
+/// What is to be kept in place of a response whose coding was chosen for one client: `most` bytes when decoded. None:
+/// as it is.
 pub fn identity(storable: &Storable, body: &Bytes, most: u64) -> Option<(Storable, Bytes)> {
     let chosen = storable.nominated.names().contains(&header::ACCEPT_ENCODING);
     if !chosen || body.len() > AT_ONCE || forbids_transforming(&storable.headers) {

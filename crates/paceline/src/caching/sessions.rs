@@ -173,8 +173,9 @@ impl SiteCache {
         }
     }
 
-    /// Whether the visitor has changed something and this is the first that he is shown since, which may be a notice that is shown
-    /// once; or was asked for before that, and may be that in its place. `began`: when it was asked for.
+    /// Whether the visitor has changed something and this is the first that he is shown since, which may be a notice
+    /// that is shown once; or was asked for before that, and may be that in its place. `began`: when it was asked
+    /// for.
     pub(super) fn may_be_shown_once(
         &self,
         rule: &Rule,

@@ -1,6 +1,6 @@
-//! A body that is given to all who want it while it comes, and kept when it is whole. While it may be kept it is held in
-//! memory and comes as fast as the origin sends; when it has become too large to keep, the slowest reader sets the pace.
-//! It never decides what becomes of the whole.
+//! A body that is given to all who want it while it comes, and kept when it is whole. While it may be kept it is held
+//! in memory and comes as fast as the origin sends; when it has become too large to keep, the slowest reader sets the
+//! pace. It never decides what becomes of the whole.
 
 use std::{
     collections::VecDeque,
@@ -62,8 +62,8 @@ struct Position {
 pub type StoreWhole = Box<dyn FnOnce(Bytes) -> Option<Arc<Stored>> + Send>;
 
 impl SharedBody {
-    /// Reads `body` to its end, in a task of its own. `most`: bytes that may be kept. `over`: called when it has ended, or can't
-    /// be kept.
+    /// Reads `body` to its end, in a task of its own. `most`: bytes that may be kept. `over`: called when it has ended,
+    /// or can't be kept.
     pub fn start(
         body: ResponseBody,
         most: u64,
@@ -156,8 +156,8 @@ impl SharedBody {
         over.into_iter().for_each(|over| over());
     }
 
-    /// Whether it is too large to keep now. `last`: nothing comes after; who has it finds the whole in the cache, so nobody is
-    /// told before it is there.
+    /// Whether it is too large to keep now. `last`: nothing comes after; who has it finds the whole in the cache, so
+    /// nobody is told before it is there.
     fn add(&self, bytes: Bytes, most: u64, last: bool) -> bool {
         let mut state = self.lock();
         state.came += bytes.len() as u64;

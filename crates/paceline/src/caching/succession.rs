@@ -1,5 +1,5 @@
-//! A cache that goes on in another process: what memory holds as records, purges that come meanwhile, and the disk's part,
-//! which only one server may have open. It never speaks with that process itself.
+//! A cache that goes on in another process: what memory holds as records, purges that come meanwhile, and the disk's
+//! part, which only one server may have open. It never speaks with that process itself.
 
 use std::{
     io,
@@ -72,8 +72,8 @@ impl Cache {
         self.store.purge_all(How::Drop);
     }
 
-    /// Goes on with a disk. False: its keys are made with another secret, so that nothing would be found. Err: its thread could
-    /// not be started.
+    /// Goes on with a disk. False: its keys are made with another secret, so that nothing would be found. Err: its
+    /// thread could not be started.
     pub fn attach(&self, disk: Disk) -> io::Result<bool> {
         if disk.secret() != self.secret {
             return Ok(false);
@@ -103,8 +103,9 @@ impl Cache {
         Ok(())
     }
 
-    /// Writes what waits for the disk and closes its files, so that another process can open them. It waits: call it where that
-    /// may be. None: there is no disk, or it is still in use. Else the moment since when purges do not reach it.
+    /// Writes what waits for the disk and closes its files, so that another process can open them. It waits: call it
+    /// where that may be. None: there is no disk, or it is still in use. Else the moment since when purges do not
+    /// reach it.
     pub fn detach(&self) -> Option<Moment> {
         let moment = self.store.moment();
         let disk = self.disk.write().take()?;

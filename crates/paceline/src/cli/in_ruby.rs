@@ -1,4 +1,5 @@
-//! Commands that are Ruby's: `paceline pstore`, `paceline sessions`. It finds the gem's file and becomes `ruby` with it, and knows nothing of what it does.
+//! Commands that are Ruby's: `paceline pstore`, `paceline sessions`. It finds the gem's file and becomes `ruby` with
+//! it, and knows nothing of what it does.
 
 use std::{
     ffi::OsString,

@@ -84,7 +84,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// As the shell names it, if that is the same: in Capistrano's `current` it is the link that counts, not where it leads now.
+/// As the shell names it, if that is the same: in Capistrano's `current` it is the link that counts, not where it leads
+/// now.
 fn current_dir() -> Option<PathBuf> {
     let real = std::env::current_dir().ok()?;
     let named = std::env::var_os("PWD").map(PathBuf::from);

@@ -10,8 +10,8 @@ use std::{
 use super::{AppKind, SiteConfig};
 use unix_user::{self, AccountRequest};
 
-/// What an application's root has and a folder of plain files has not; also every `*.ru`, and a folder `config`. Source, keys and the
-/// database lie beside these.
+/// What an application's root has and a folder of plain files has not; also every `*.ru`, and a folder `config`.
+/// Source, keys and the database lie beside these.
 const MARKS: [&str; 2] = ["Gemfile", "gems.rb"];
 
 /// Bytes of a Ruby file that are looked at: what it requires stands above all else.
@@ -70,7 +70,8 @@ impl fmt::Display for DetectError {
 
 impl std::error::Error for DetectError {}
 
-/// What a site's root holds, where the site's settings leave that open. A rackup file that they name is an application's, wherever it lies.
+/// What a site's root holds, where the site's settings leave that open. A rackup file that they name is an
+/// application's, wherever it lies.
 pub fn detect_site(site: &SiteConfig, root: &Path) -> Result<Detected, DetectError> {
     let detected = detect(root);
     match (site.kind, &site.rackup) {
@@ -125,7 +126,8 @@ fn detect(root: &Path) -> Result<Detected, DetectError> {
     found(AppKind::Files, folder_with_index(root))
 }
 
-/// The files of a root that is to be a folder of files whatever it holds. Of an application those that it publishes anyway.
+/// The files of a root that is to be a folder of files whatever it holds. Of an application those that it publishes
+/// anyway.
 fn files_of(root: &Path, detected: Result<Detected, DetectError>, public: &Path) -> PathBuf {
     match detected {
         Ok(Detected { kind: AppKind::Files, entry }) => entry,

@@ -32,7 +32,8 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    /// A folder's site: its own settings stand above all others, and what none of them says follows from its environment.
+    /// A folder's site: its own settings stand above all others, and what none of them says follows from its
+    /// environment.
     fn site(&self, folder: &Path, name: &str, own: &Layer, defaults: &SiteConfig) -> SiteConfig {
         let layers = std::iter::once(own).chain(&self.layers).collect();
         let view = View::new(layers, self.cores);
@@ -97,8 +98,8 @@ fn may_be_folder(path: &Path) -> bool {
     }
 }
 
-/// Where an application lies in its site's folder: in `current`, where a deployment makes that lead to the newest of its releases, also
-/// while the link is away or leads nowhere. The folder itself would publish all releases as files.
+/// Where an application lies in its site's folder: in `current`, where a deployment makes that lead to the newest of
+/// its releases, also while the link is away or leads nowhere. The folder itself would publish all releases as files.
 fn root_in(folder: &Path) -> PathBuf {
     let current = folder.join("current");
     match current.is_dir() || current.is_symlink() || folder.join("releases").is_dir() {

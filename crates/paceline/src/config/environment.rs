@@ -36,7 +36,8 @@ pub fn read(around: &Surroundings) -> FromEnvironment {
         }
         match option.kind.parse(&text) {
             Ok(value) => read.layer.set(option.key, value),
-            // They are not for us alone: what an application's own traces can do with them must not keep it from being served.
+            // They are not for us alone: what an application's own traces can do with them must not keep it from being
+            // served.
             Err(why) if name.starts_with("OTEL_") => read.notices.push(format!("{name}={text} ignored: {why}")),
             Err(why) => read.problems.push(format!("{name}={text}: {why}")),
         }

@@ -247,7 +247,8 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
     })
 }
 
-/// Settles what the process that started us has decided already: that there is an application, whatever lies in its folder, and as whom it runs.
+/// Settles what the process that started us has decided already: that there is an application, whatever lies in its
+/// folder, and as whom it runs.
 fn adopt(site: &mut SiteConfig) {
     let detected = super::detect_site(site, &site.root).map_or(AppKind::Rack, |detected| detected.kind);
     site.kind = Some(if detected == AppKind::Files { AppKind::Rack } else { detected });
@@ -307,7 +308,8 @@ const ROOTS_OWN: &[&str] = &[
     "app_log",
 ];
 
-/// Who may have written a settings file, or anything in the directory that it is evaluated in. None: there is no such file.
+/// Who may have written a settings file, or anything in the directory that it is evaluated in. None: there is no such
+/// file.
 fn author(file: Option<&Path>, dir: &Path, user: Option<&str>) -> Result<Option<Author>, Refused> {
     let Some(file) = file else { return Ok(None) };
     let of = |path: &Path| unix_user::author(path, user);

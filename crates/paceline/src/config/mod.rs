@@ -49,8 +49,8 @@ use crate::upstream::Address;
 pub struct Config {
     /// Addresses to listen on, in the order given. Never empty.
     pub binds: Vec<Listening>,
-    /// Addresses that were given, where sockets were handed over instead: one of these that is such a socket's says how it is
-    /// served.
+    /// Addresses that were given, where sockets were handed over instead: one of these that is such a socket's says
+    /// how it is served.
     pub instead_of: Vec<Listening>,
     pub tls: TlsConfig,
     pub http2: Http2Config,
@@ -328,7 +328,8 @@ pub struct SiteConfig {
     pub start_timeout: Duration,
     /// How long a worker's last requests may take when it is drained.
     pub drain_timeout: Duration,
-    /// Paths that a new generation is asked for, the first that it has, before it gets visitors. Empty: it is not asked.
+    /// Paths that a new generation is asked for, the first that it has, before it gets visitors. Empty: it is not
+    /// asked.
     pub ready_paths: Vec<String>,
     /// Kept pages that a new generation is asked for before it gets visitors, at most.
     pub warm_requests: usize,

@@ -11,7 +11,8 @@ use super::{
 /// Settings of applications that have a meaning here too: who reads the files, and how much errors show.
 const OF_USE: &[&str] = &["environment", "user", "group"];
 
-/// Checks and completes the `sites`, whose `tables` are those of paceline.toml where there are any. Returns all that is wrong.
+/// Checks and completes the `sites`, whose `tables` are those of paceline.toml where there are any. Returns all that is
+/// wrong.
 pub fn settle(sources: &Sources, tables: &[TomlTable], sites: &mut [SiteConfig], has_sites_dir: bool) -> Vec<String> {
     let mut problems = Vec::new();
     if sources.server().given("upstream").is_some() && (!tables.is_empty() || has_sites_dir) {

@@ -22,8 +22,8 @@ use unix_user::{self, Refused, RunAs};
 const SCRIPT: &str = include_str!("../../../../gem/lib/paceline/server/puma_config.rb");
 const LIMIT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(3);
-/// How long each part of what Ruby wrote is waited for once it has ended. A process that the file left behind may keep the
-/// pipes open for ever.
+/// How long each part of what Ruby wrote is waited for once it has ended. A process that the file left behind may keep
+/// the pipes open for ever.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 /// The script's last byte: all settings stand before it.
 const END: char = '\0';

@@ -170,8 +170,8 @@ pub fn share_certificates(
     problems
 }
 
-/// Where those who look for it without being told find it, unless it was named: below the only application's root, or below the
-/// directory served; of a folder of sites in that folder, by a name that is no site's.
+/// Where those who look for it without being told find it, unless it was named: below the only application's root, or
+/// below the directory served; of a folder of sites in that folder, by a name that is no site's.
 pub fn control(view: &View, sites: &[SiteConfig], sites_dir: Option<&Path>, dir: &Path) -> ControlConfig {
     let usual = match (sites_dir, sites) {
         // Without a `.` in it.

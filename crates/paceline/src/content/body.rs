@@ -18,7 +18,8 @@ pub enum ResponseBody {
     Empty,
     Whole(Bytes),
     Stream(Stream),
-    /// What an app that has hijacked its connection writes after a response head of its own: it is neither stored nor transformed.
+    /// What an app that has hijacked its connection writes after a response head of its own: it is neither stored nor
+    /// transformed.
     Hijacked(Stream),
 }
 

@@ -12,8 +12,8 @@ use std::{
 
 use rustix::fs::{Mode, OFlags};
 
-/// A file whose path is still needed has been written to more lately than this: processes of another container that shares
-/// the folder can't be seen.
+/// A file whose path is still needed has been written to more lately than this: processes of another container that
+/// shares the folder can't be seen.
 const QUIET: Duration = Duration::from_secs(600);
 
 /// Removes what servers have left that were killed; returns how many files that were.

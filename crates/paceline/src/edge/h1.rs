@@ -1,5 +1,6 @@
-//! A client's connection in HTTP/1: hyper reads requests and frames responses; interim responses are slipped in between.
-//! While a connection is idle it has no hyper, which would keep its buffers. It never looks at what a request asks for.
+//! A client's connection in HTTP/1: hyper reads requests and frames responses; interim responses are slipped in
+//! between. While a connection is idle it has no hyper, which would keep its buffers. It never looks at what a request
+//! asks for.
 
 use std::{
     future::{poll_fn, Future},
@@ -181,8 +182,8 @@ where
     resting.take()
 }
 
-/// Makes this answer the connection's last, unless the client has sent more already: what it sends ahead of answers it may not
-/// be able to send again.
+/// Makes this answer the connection's last, unless the client has sent more already: what it sends ahead of answers it
+/// may not be able to send again.
 fn tell_to_go<B>(response: &mut Response<B>, messages: &MessageTracker) {
     if response.status() != StatusCode::SWITCHING_PROTOCOLS && !messages.has_more() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

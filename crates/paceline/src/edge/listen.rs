@@ -63,7 +63,8 @@ fn tcp(address: SocketAddr) -> io::Result<Listener> {
 
 fn unix(path: &Path, umask: Option<u32>) -> io::Result<Listener> {
     use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-    // A socket file that nobody listens on is a leftover; one that answers belongs to somebody, and so does any other file.
+    // A socket file that nobody listens on is a leftover; one that answers belongs to somebody, and so does any other
+    // file.
     if let Ok(found) = path.symlink_metadata() {
         if !found.file_type().is_socket() {
             return Err(io::ErrorKind::AlreadyExists.into());

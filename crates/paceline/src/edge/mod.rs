@@ -1,4 +1,5 @@
-//! Between the network and a request: listening sockets, admission, the PROXY protocol, TLS and its certificates, HTTP/1.1 and HTTP/2.
+//! Between the network and a request: listening sockets, admission, the PROXY protocol, TLS and its certificates,
+//! HTTP/1.1 and HTTP/2.
 
 // What a client or a worker sends must never end in a panic.
 #![deny(clippy::unwrap_used, clippy::expect_used)]

@@ -79,7 +79,8 @@ pub async fn serve<S>(stream: S, peers: Peers, entrance: ConnectionSetup, server
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    // Each on the heap, and only while it is needed: an idle connection has no room for what began it, nor for what it is not.
+    // Each on the heap, and only while it is needed: an idle connection has no room for what began it, nor for what it
+    // is not.
     let served = Box::pin(begin(stream, peers, entrance, server, stop)).await;
     if let Some((_pass, serving)) = served {
         serving.await;

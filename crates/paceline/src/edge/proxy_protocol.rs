@@ -1,5 +1,5 @@
-//! The PROXY protocol, versions 1 and 2 (haproxy.org, doc/proxy-protocol.txt): who a connection is really from, told by a
-//! load balancer in the connection's first bytes. It never guesses: a connection whose header is wrong is not served.
+//! The PROXY protocol, versions 1 and 2 (haproxy.org, doc/proxy-protocol.txt): who a connection is really from, told by
+//! a load balancer in the connection's first bytes. It never guesses: a connection whose header is wrong is not served.
 
 use std::{
     io,

@@ -1,5 +1,5 @@
-//! A circuit breaker: an upstream that could not be reached several times in a row is left alone for a while, which grows; then one call tries
-//! again. Pure: time is an argument. It never counts what an upstream answers.
+//! A circuit breaker: an upstream that could not be reached several times in a row is left alone for a while, which
+//! grows; then one call tries again. Pure: time is an argument. It never counts what an upstream answers.
 
 use std::time::Duration;
 

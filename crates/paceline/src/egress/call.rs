@@ -1,5 +1,5 @@
-//! One outbound call: what is asked for, a connection for it, the request as the upstream gets it, its response as the process gets it.
-//! It never chooses what to ask.
+//! One outbound call: what is asked for, a connection for it, the request as the upstream gets it, its response as the
+//! process gets it. It never chooses what to ask.
 
 use std::{sync::Arc, time::Duration};
 
@@ -75,7 +75,8 @@ async fn answer(
     answered.map_err(|failure| guarded(failure, guard)).inspect_err(|failure| origin.figures.failed(failure.kind()))
 }
 
-/// What the front can't do the process does by itself, but for where it has to be guarded: nobody would look at its addresses.
+/// What the front can't do the process does by itself, but for where it has to be guarded: nobody would look at its
+/// addresses.
 fn guarded(failure: Failure, guard: bool) -> Failure {
     match failure {
         Failure::Unsupported(why) if guard => Failure::Denied {
@@ -186,8 +187,8 @@ async fn ask(
             }
             Err(unanswered) => unanswered,
         };
-        // Once more, on another connection, if this one had been kept and proved to be closed (RFC 9110 section 9.2.2); or if
-        // the upstream has not looked at the request.
+        // Once more, on another connection, if this one had been kept and proved to be closed (RFC 9110 section 9.2.2);
+        // or if the upstream has not looked at the request.
         let not_sent = unsent.is_some();
         let of_http2 = matches!(lease.connection.speaks, Protocol::Http2(_));
         let again = untouched && (not_sent || of_http2 || (idempotent && lease.connection.reused));
@@ -245,7 +246,8 @@ impl Source {
     }
 }
 
-/// Whether it is by NTLM or Negotiate that somebody says who he is: for the connection, and not for the request (RFC 4559).
+/// Whether it is by NTLM or Negotiate that somebody says who he is: for the connection, and not for the request (RFC
+/// 4559).
 fn names_a_connection(headers: &HeaderMap) -> bool {
     let named = [header::AUTHORIZATION, header::PROXY_AUTHORIZATION];
     named.iter().flat_map(|name| headers.get_all(name)).any(|line| {

@@ -1,5 +1,5 @@
-//! A certificate (RFC 5280) as OpenSSL judges it: what webpki does not look at, and whether webpki understands it at all.
-//! It checks no signature and builds no chain.
+//! A certificate (RFC 5280) as OpenSSL judges it: what webpki does not look at, and whether webpki understands it at
+//! all. It checks no signature and builds no chain.
 
 use rustls_pki_types::UnixTime;
 use x509_parser::{
@@ -151,8 +151,8 @@ impl<'a> Certificate<'a> {
         }
     }
 
-    /// Whether OpenSSL finds this issuer by its name, and webpki does not: it compares bytes, OpenSSL without regard to case, spaces and the
-    /// kind of string (`X509_NAME_cmp`).
+    /// Whether OpenSSL finds this issuer by its name, and webpki does not: it compares bytes, OpenSSL without regard to
+    /// case, spaces and the kind of string (`X509_NAME_cmp`).
     pub fn is_issued_by_other_spelling(&self, issuer: &Certificate<'_>) -> bool {
         let (wanted, found) = (self.0.issuer(), issuer.0.subject());
         wanted.as_raw() != found.as_raw() && canonical(wanted) == canonical(found)
@@ -196,8 +196,8 @@ fn canonical(name: &X509Name<'_>) -> Vec<Vec<(String, Vec<u8>)>> {
     parts.collect()
 }
 
-/// Whether a certificate's name stands for this host, as Ruby's `OpenSSL::SSL.verify_certificate_identity` has it: one `*` in its first label
-/// (RFC 6125 section 6.4.3).
+/// Whether a certificate's name stands for this host, as Ruby's `OpenSSL::SSL.verify_certificate_identity` has it: one
+/// `*` in its first label (RFC 6125 section 6.4.3).
 pub fn stands_for(name: &str, host: &str) -> bool {
     if !(name.is_ascii() && host.is_ascii()) {
         return false;

@@ -1,5 +1,5 @@
-//! One connection to an upstream, and one exchange on it: HTTP/1.1, which a call has for itself, or HTTP/2, which calls share.
-//! It never chooses a connection, and never asks twice.
+//! One connection to an upstream, and one exchange on it: HTTP/1.1, which a call has for itself, or HTTP/2, which calls
+//! share. It never chooses a connection, and never asks twice.
 
 use std::{
     future::{poll_fn, Future},
@@ -106,7 +106,8 @@ pub struct UnansweredRequest {
     pub failure: Failure,
     /// The request, if nothing of it has left.
     pub unsent: Option<Request<CallRequestBody>>,
-    /// No byte of an answer has come on this connection since the request began, or the upstream says it has not looked at it.
+    /// No byte of an answer has come on this connection since the request began, or the upstream says it has not
+    /// looked at it.
     pub untouched: bool,
     /// The connection is of no use any more. A stream of HTTP/2 may end badly and leave it as it is.
     pub broken: bool,
@@ -215,8 +216,8 @@ impl Connection {
     }
 }
 
-/// Whether an HTTP/2 upstream says that it has done nothing with a request (RFC 9113 section 8.7): REFUSED_STREAM, or a GOAWAY that does
-/// not reach it. And whether the connection has failed, and not the stream alone.
+/// Whether an HTTP/2 upstream says that it has done nothing with a request (RFC 9113 section 8.7): REFUSED_STREAM, or a
+/// GOAWAY that does not reach it. And whether the connection has failed, and not the stream alone.
 fn of_stream(error: &hyper::Error) -> (bool, bool) {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(one) = cause {

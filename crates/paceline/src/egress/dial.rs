@@ -1,5 +1,5 @@
-//! A TCP connection to a name: its addresses one after another, without waiting long for any of them (RFC 8305, "Happy Eyeballs").
-//! It never speaks on it.
+//! A TCP connection to a name: its addresses one after another, without waiting long for any of them (RFC 8305, "Happy
+//! Eyeballs"). It never speaks on it.
 
 use std::{
     net::{IpAddr, SocketAddr},

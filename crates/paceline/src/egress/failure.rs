@@ -1,4 +1,5 @@
-//! Why an outbound call has no response, in the words of the egress protocol. It never decides what becomes of the call.
+//! Why an outbound call has no response, in the words of the egress protocol. It never decides what becomes of the
+//! call.
 
 use std::{
     error::Error,

@@ -1,4 +1,5 @@
-//! What a failed TLS handshake means: the server is refused, or it is one that rustls can't talk to and OpenSSL might. It never retries.
+//! What a failed TLS handshake means: the server is refused, or it is one that rustls can't talk to and OpenSSL might.
+//! It never retries.
 
 use std::{error::Error as _, io};
 
@@ -9,7 +10,8 @@ use super::{
     verifier::UndecidedChain,
 };
 
-/// `Failure::Tls` is for good: OpenSSL would end the same way. After `Failure::Unsupported` the process that asked tries by itself.
+/// `Failure::Tls` is for good: OpenSSL would end the same way. After `Failure::Unsupported` the process that asked
+/// tries by itself.
 pub fn failure(error: &io::Error) -> Failure {
     let Some(refused) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) else {
         // Some servers hang up on who offers nothing that they know.

@@ -1,5 +1,6 @@
-//! Responses that are kept for a site's own calls (RFC 9111, a private cache; the law is `crates/cache`), and calls for the same that wait for one.
-//! What is asked with other credentials is kept apart. Nothing is kept on a guess. It never asks anybody.
+//! Responses that are kept for a site's own calls (RFC 9111, a private cache; the law is `crates/cache`), and calls for
+//! the same that wait for one. What is asked with other credentials is kept apart. Nothing is kept on a guess. It never
+//! asks anybody.
 
 use std::{
     collections::HashMap,
@@ -93,8 +94,8 @@ impl CallCache {
         self.flights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// None: whatever is answered is neither kept nor looked for: another method, a part, conditions of the caller's own. `way`: what else keeps
-    /// calls apart.
+    /// None: whatever is answered is neither kept nor looked for: another method, a part, conditions of the caller's
+    /// own. `way`: what else keeps calls apart.
     pub fn question(&self, head: &request::Parts, way: &str) -> Option<Question> {
         let plain =
             !head.headers.contains_key(header::RANGE) && !CONDITIONS.iter().any(|name| head.headers.contains_key(name));
@@ -134,8 +135,8 @@ impl CallCache {
         }
     }
 
-    /// The call that asks for all; or, when another does, when that has its answer. None without waiting: calls for this don't wait for each
-    /// other.
+    /// The call that asks for all; or, when another does, when that has its answer. None without waiting: calls for
+    /// this don't wait for each other.
     pub async fn take_off(self: &Arc<Self>, question: &Question) -> Option<Flight> {
         let key = question.primary;
         let unkept = self.unkept.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
@@ -208,7 +209,8 @@ impl CallCache {
         let _ = self.store.insert_since(variant, Arc::new(Entry::Response(stored)), question.moment);
     }
 
-    /// What is there, with what a 304 says of it. None: the 304 is about something else, or says that nothing is to be kept.
+    /// What is there, with what a 304 says of it. None: the 304 is about something else, or says that nothing is to be
+    /// kept.
     pub fn freshen(
         &self,
         question: &Question,

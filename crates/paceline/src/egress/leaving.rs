@@ -9,8 +9,8 @@ use crate::observe::in_flight::{Client, EXCHANGES};
 /// How often it is looked. A call that is answered earlier costs no look.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Resolves when the client of the exchange with this id has left. Never if it changes something: half of a change is worse than a whole one
-/// that nobody waits for.
+/// Resolves when the client of the exchange with this id has left. Never if it changes something: half of a change is
+/// worse than a whole one that nobody waits for.
 pub async fn left(id: &str) {
     tokio::time::sleep(LOOK).await;
     let reads = |method: &Method| *method == Method::GET || *method == Method::HEAD;

@@ -1,8 +1,11 @@
-//! Outbound calls: processes of the machine ask the front over a private socket (docs/egress-protocol.md), and the front has the connections,
-//! which are warm when a worker is born and stay when it goes. It never decides what is asked, and never follows a redirect.
+//! Outbound calls: processes of the machine ask the front over a private socket (docs/egress-protocol.md), and the
+//! front has the connections, which are warm when a worker is born and stay when it goes. It never decides what is
+//! asked, and never follows a redirect.
 //!
-//! Reading order: `serve` (the socket), `wanted` (what a call asks for), `call`, `origin` (connections to one upstream), `opening` (a new one:
-//! `resolver`, `public`, `dial`, `proxy`, `trust`, `verifier`, `certificate`, `handshake`), `connection` and `stream` (HTTP on it), `receiving` (the response), `keeping` (those that are kept), `leaving` (clients that are gone), `failure` (why there is no response).
+//! Reading order: `serve` (the socket), `wanted` (what a call asks for), `call`, `origin` (connections to one
+//! upstream), `opening` (a new one: `resolver`, `public`, `dial`, `proxy`, `trust`, `verifier`, `certificate`,
+//! `handshake`), `connection` and `stream` (HTTP on it), `receiving` (the response), `keeping` (those that are kept),
+//! `leaving` (clients that are gone), `failure` (why there is no response).
 
 mod breaker;
 mod call;

@@ -1,5 +1,5 @@
-//! A new connection to an upstream: its name resolved, its addresses judged, connected to, through a proxy if one is asked for, TLS, and HTTP
-//! begun. It never keeps one.
+//! A new connection to an upstream: its name resolved, its addresses judged, connected to, through a proxy if one is
+//! asked for, TLS, and HTTP begun. It never keeps one.
 
 use std::{
     fmt,

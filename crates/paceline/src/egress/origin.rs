@@ -1,5 +1,5 @@
-//! The connections to one upstream, and the calls that wait for one. A call takes an open connection, or has one opened, or
-//! waits until there is a place. It never looks at a message.
+//! The connections to one upstream, and the calls that wait for one. A call takes an open connection, or has one
+//! opened, or waits until there is a place. It never looks at a message.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -19,10 +19,11 @@ use super::{
     opening::Connect,
 };
 
-/// How long a connection of HTTP/1.1 is kept without a call; an upstream that says less in its Keep-Alive field is believed.
+/// How long a connection of HTTP/1.1 is kept without a call; an upstream that says less in its Keep-Alive field is
+/// believed.
 const KEEP: Duration = Duration::from_secs(60);
-/// A request that must not be repeated gets none that has been idle for longer: many servers close theirs after 5 s, and the request might
-/// meet that.
+/// A request that must not be repeated gets none that has been idle for longer: many servers close theirs after 5 s,
+/// and the request might meet that.
 const SURE: Duration = Duration::from_secs(4);
 /// How long one of HTTP/2 is kept without a call. Its upstream can say that it closes.
 const KEEP_HTTP2: Duration = Duration::from_secs(300);
@@ -118,7 +119,8 @@ impl Lease {
         }
     }
 
-    /// The call is done with it, and its response complete. `keep`: for how long the upstream says that it keeps it, if it does.
+    /// The call is done with it, and its response complete. `keep`: for how long the upstream says that it keeps it, if
+    /// it does.
     pub fn give_back(mut self, keep: Option<Duration>) {
         let Some(place) = self.place.take() else { return };
         if self.connection.is_closed() || keep.is_some_and(|keep| keep.is_zero()) {
@@ -290,8 +292,8 @@ impl State {
         });
     }
 
-    /// One that is open, as far as is known; of HTTP/1.1 the one used last, and none if it is to be `fresh`: one of HTTP/2 that failed is not here
-    /// any more.
+    /// One that is open, as far as is known; of HTTP/1.1 the one used last, and none if it is to be `fresh`: one of
+    /// HTTP/2 that failed is not here any more.
     fn take(&mut self, fresh: bool, sure: bool) -> Option<Connection> {
         let now = Instant::now();
         if let Some(shared) = self.shared.iter_mut().find(|one| one.is_ready()) {

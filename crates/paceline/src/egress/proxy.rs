@@ -1,4 +1,5 @@
-//! An HTTP proxy that a call goes through: its URL, and the tunnel for https (RFC 9110 section 9.3.6). It never chooses one.
+//! An HTTP proxy that a call goes through: its URL, and the tunnel for https (RFC 9110 section 9.3.6). It never chooses
+//! one.
 
 use std::io;
 

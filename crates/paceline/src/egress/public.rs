@@ -1,5 +1,5 @@
-//! Which addresses are those of the public Internet: what the guard against requests to inside (SSRF) lets pass. Addresses are judged after
-//! DNS, one by one, when they are connected to. It never resolves a name.
+//! Which addresses are those of the public Internet: what the guard against requests to inside (SSRF) lets pass.
+//! Addresses are judged after DNS, one by one, when they are connected to. It never resolves a name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -31,7 +31,8 @@ fn v4(address: Ipv4Addr) -> bool {
 
 fn v6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
-    // What leads to an IPv4 address is as public as that: mapped, compatible, translated (RFC 6052), 6to4, Teredo's is never.
+    // What leads to an IPv4 address is as public as that: mapped, compatible, translated (RFC 6052), 6to4, Teredo's is
+    // never.
     let last = || Ipv4Addr::from((u32::from(segments[6]) << 16) | u32::from(segments[7]));
     match segments {
         [0, 0, 0, 0, 0, 0xffff, _, _] | [0x64, 0xff9b, 0, 0, 0, 0, _, _] => v4(last()),

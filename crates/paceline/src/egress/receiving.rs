@@ -1,4 +1,5 @@
-//! The response as the process gets it: the upstream's, read no faster than it is taken, or one that was kept. It never asks.
+//! The response as the process gets it: the upstream's, read no faster than it is taken, or one that was kept. It never
+//! asks.
 
 use std::{
     future::Future,

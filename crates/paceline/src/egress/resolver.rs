@@ -31,7 +31,8 @@ struct CachedAddresses {
 }
 
 impl Resolver {
-    /// The addresses of a name, best first (RFC 6724, by the system), and at least one. Calls for the same name ask once.
+    /// The addresses of a name, best first (RFC 6724, by the system), and at least one. Calls for the same name ask
+    /// once.
     pub async fn resolve(&self, host: &str) -> Result<Arc<[IpAddr]>, Failure> {
         if let Ok(address) = host.trim_start_matches('[').trim_end_matches(']').parse() {
             return Ok([address].into());

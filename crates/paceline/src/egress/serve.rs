@@ -1,5 +1,5 @@
-//! The socket on which processes of the machine ask. One call at a time on each connection; who closes it leaves its call.
-//! It never makes a call itself.
+//! The socket on which processes of the machine ask. One call at a time on each connection; who closes it leaves its
+//! call. It never makes a call itself.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 

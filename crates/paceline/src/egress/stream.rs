@@ -1,5 +1,6 @@
-//! The stream to an HTTP/1.1 upstream: it remembers whether anything of a response has come, and ends the head of a response to HEAD that an upstream
-//! breaks off after a line, as Net::HTTP does. It never looks into a message otherwise.
+//! The stream to an HTTP/1.1 upstream: it remembers whether anything of a response has come, and ends the head of a
+//! response to HEAD that an upstream breaks off after a line, as Net::HTTP does. It never looks into a message
+//! otherwise.
 
 use std::{
     io,

@@ -1,5 +1,5 @@
-//! TLS towards upstreams: whom we believe, and who we are. Verification is as strict as Net::HTTP's unless a call says otherwise;
-//! sessions are resumed. It never opens a connection.
+//! TLS towards upstreams: whom we believe, and who we are. Verification is as strict as Net::HTTP's unless a call says
+//! otherwise; sessions are resumed. It never opens a connection.
 
 use std::{
     collections::HashMap,
@@ -128,8 +128,8 @@ fn in_file(path: &Path) -> Result<Vec<CertificateDer<'static>>, pem::Error> {
     CertificateDer::pem_file_iter(path)?.collect()
 }
 
-/// The certificates of a folder as OpenSSL finds them, by the hash of their subject (`openssl rehash`): files of other names are not looked at, and
-/// may be anything.
+/// The certificates of a folder as OpenSSL finds them, by the hash of their subject (`openssl rehash`): files of other
+/// names are not looked at, and may be anything.
 fn in_folder(path: &Path) -> Vec<CertificateDer<'static>> {
     let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
     let named = entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_hash));

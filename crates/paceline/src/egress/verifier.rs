@@ -1,5 +1,5 @@
-//! Whether a server's certificate is good. What is accepted OpenSSL would accept, too. A refusal is final if OpenSSL would refuse as well;
-//! otherwise it is `Undecided`, and the process that asked judges by itself. It reads no files.
+//! Whether a server's certificate is good. What is accepted OpenSSL would accept, too. A refusal is final if OpenSSL
+//! would refuse as well; otherwise it is `Undecided`, and the process that asked judges by itself. It reads no files.
 
 use std::{fmt, net::IpAddr, ptr, sync::Arc};
 
@@ -150,7 +150,8 @@ impl Roots {
         Certificate::parse(self.roots.get(index)?)
     }
 
-    /// What OpenSSL looks at beyond webpki: the root's own time and constraints, and what each certificate's key may be used for.
+    /// What OpenSSL looks at beyond webpki: the root's own time and constraints, and what each certificate's key may be
+    /// used for.
     fn check_path(&self, path: &VerifiedPath<'_>, now: UnixTime) -> Result<(), webpki::Error> {
         let own = path.end_entity().der();
         let mut below = Certificate::parse(&own).ok_or(webpki::Error::BadDer)?;

@@ -1,5 +1,5 @@
-//! What a call asks for beside HTTP's own: the field `Paceline-Egress` of its request (docs/egress-protocol.md). What can't be
-//! understood is refused, never left out. It decides nothing.
+//! What a call asks for beside HTTP's own: the field `Paceline-Egress` of its request (docs/egress-protocol.md). What
+//! can't be understood is refused, never left out. It decides nothing.
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 

@@ -1,5 +1,5 @@
-//! How the server ends without failing anybody: what it tells load balancers (readiness) and its own connections (the phase).
-//! It never closes anything itself.
+//! How the server ends without failing anybody: what it tells load balancers (readiness) and its own connections (the
+//! phase). It never closes anything itself.
 
 use std::{
     sync::atomic::{AtomicU8, Ordering::Relaxed},
@@ -65,8 +65,8 @@ pub fn stopping() -> (DrainControl, Stop) {
 }
 
 impl DrainControl {
-    /// Lets connections end: what is in hand is finished, and a client that is idle has `chance` to ask once more. Resolves when
-    /// the last is closed.
+    /// Lets connections end: what is in hand is finished, and a client that is idle has `chance` to ask once more.
+    /// Resolves when the last is closed.
     pub async fn drain(&self, chance: Duration) {
         self.0.send_replace(Phase::Draining);
         if tokio::time::timeout(chance, self.0.closed()).await.is_err() {

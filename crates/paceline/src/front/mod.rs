@@ -1,5 +1,5 @@
-//! What every connection, request and control answer shares: the configuration, the sites, the cache, the log, and how far the
-//! server is with starting and ending. It starts, stops and serves nothing: `server` runs it.
+//! What every connection, request and control answer shares: the configuration, the sites, the cache, the log, and how
+//! far the server is with starting and ending. It starts, stops and serves nothing: `server` runs it.
 
 mod connection_slots;
 pub mod drain;

@@ -1,5 +1,6 @@
-//! The end of an exchange: what every response gets (HSTS, compression, `Server-Timing`), and when the last byte has been handed to the
-//! connection, or the client has left, it is counted and logged. It never changes what a response says otherwise.
+//! The end of an exchange: what every response gets (HSTS, compression, `Server-Timing`), and when the last byte has
+//! been handed to the connection, or the client has left, it is counted and logged. It never changes what a response
+//! says otherwise.
 
 use std::{
     io,
@@ -91,7 +92,8 @@ pub fn send(mut response: Response<ResponseBody>, mut guard: ExchangeGuard, mann
     response.map(|body| ResponseBody::stream(LoggedBody { body, guard }))
 }
 
-/// The date at `second` (Unix time), if the clock has been set back: hyper writes the latest second that it has seen until that is past.
+/// The date at `second` (Unix time), if the clock has been set back: hyper writes the latest second that it has seen
+/// until that is past.
 fn date_after_setback(second: u64) -> Option<HeaderValue> {
     static LATEST: AtomicU64 = AtomicU64::new(0);
     let latest = LATEST.load(Relaxed);

@@ -30,8 +30,8 @@ const ADDRESSES: [HeaderName; 5] = [
 /// A surrogate's word on what it does for the app; a client is none.
 const SURROGATE_CAPABILITY: HeaderName = HeaderName::from_static("surrogate-capability");
 
-/// Who asks. Writes the fields in `headers` from what was understood of them, so that the app, reading them itself, comes to the same
-/// result, and the page cache's key holds all that it can see.
+/// Who asks. Writes the fields in `headers` from what was understood of them, so that the app, reading them itself,
+/// comes to the same result, and the page cache's key holds all that it can see.
 pub fn client(headers: &mut HeaderMap, connection: &Connection, trusted: &TrustedProxies) -> Client {
     let mut client = Client::of(connection);
     if !trusted.trusts(client.address) {
@@ -70,7 +70,8 @@ fn x_forwarded(headers: &mut HeaderMap, client: &mut Client, trusted: &TrustedPr
     if let Some((_, address)) = rightmost_untrusted(addresses.iter().copied(), trusted) {
         client.address = Some(address);
     }
-    // Readers differ in what they make of an item that is no address; it was none of the proxies next to us that wrote it.
+    // Readers differ in what they make of an item that is no address; it was none of the proxies next to us that wrote
+    // it.
     let from = addresses.iter().rposition(Option::is_none).map_or(0, |at| at + 1);
     write(headers, FOR, Some(chain[from..].join(", ")));
     // The word of the proxy that is next to us is the last; Rack's versions disagree on lists, so there is but one.
@@ -224,7 +225,8 @@ fn element(part: &str) -> Option<Element> {
     Some(Element { pairs })
 }
 
-/// Splits outside quoted strings. A quote that is never closed is none, so that a client can't swallow what a proxy has appended.
+/// Splits outside quoted strings. A quote that is never closed is none, so that a client can't swallow what a proxy has
+/// appended.
 fn split(text: &str, at: char) -> Vec<&str> {
     let (mut parts, mut from, mut rest) = (Vec::new(), 0, 0);
     while let Some(found) = text[rest..].find(['"', at]).map(|found| found + rest) {

@@ -1,5 +1,5 @@
-//! What differs for a message in HTTP/2: the checks of a request as a whole, and WebSocket by extended CONNECT (RFC 8441),
-//! which is shown to the app as the HTTP/1.1 handshake it knows. It never routes or answers.
+//! What differs for a message in HTTP/2: the checks of a request as a whole, and WebSocket by extended CONNECT (RFC
+//! 8441), which is shown to the app as the HTTP/1.1 handshake it knows. It never routes or answers.
 
 use base64::{engine::general_purpose::STANDARD, Engine};
 use http::{header, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};

@@ -8,8 +8,8 @@ use http::{header, request::Parts, HeaderMap, HeaderValue, Method, Response, Sta
 use crate::{content::body::ResponseBody, request::exchange::Client};
 use http_guard::host;
 
-/// The redirect to the same address over https. `port`: of our own TLS listener, for clients that speak with us directly.
-/// None: the request names no host to go to.
+/// The redirect to the same address over https. `port`: of our own TLS listener, for clients that speak with us
+/// directly. None: the request names no host to go to.
 pub fn redirect(head: &Parts, host: &str, client: &Client, port: Option<u16>) -> Option<Response<ResponseBody>> {
     let (name, _) = host::split_host(host);
     let port = port.filter(|port| !client.proxied && *port != 443);

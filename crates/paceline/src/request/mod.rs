@@ -1,4 +1,5 @@
-//! One request: the exchange, the pipeline of its steps, the steps that are small, errors as responses, and the end with its log line.
+//! One request: the exchange, the pipeline of its steps, the steps that are small, errors as responses, and the end
+//! with its log line.
 
 // What a client or a worker sends must never end in a panic.
 #![deny(clippy::unwrap_used, clippy::expect_used)]

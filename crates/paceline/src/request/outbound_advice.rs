@@ -1,5 +1,5 @@
-//! What a worker tells of the outbound connections that a request opened by itself, and the sentence for it: once for each route and upstream.
-//! It never makes a call, and never says anything of connections that were reused.
+//! What a worker tells of the outbound connections that a request opened by itself, and the sentence for it: once for
+//! each route and upstream. It never makes a call, and never says anything of connections that were reused.
 
 use std::collections::HashSet;
 
@@ -25,8 +25,8 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// The sentence for a request that opened several connections to one upstream, if it has not been said of its route. `total`: of the request,
-    /// microseconds.
+    /// The sentence for a request that opened several connections to one upstream, if it has not been said of its
+    /// route. `total`: of the request, microseconds.
     pub fn of(&self, counters: &Counters, total: u64, route: impl FnOnce() -> String) -> Option<String> {
         let own = |(name, time, count): &(String, u64, u32)| {
             let (kind, host) = name.strip_prefix(OWN)?.split_once(':')?;

@@ -75,8 +75,9 @@ impl RateLimits {
         self.rules.is_empty()
     }
 
-    /// Takes a token for each rule that the path falls under. Err: none is left; so long until there is one. `now` is the
-    /// time since any fixed moment. All clients without an address (on a Unix socket, with no proxy's word) share their buckets.
+    /// Takes a token for each rule that the path falls under. Err: none is left; so long until there is one. `now` is
+    /// the time since any fixed moment. All clients without an address (on a Unix socket, with no proxy's word)
+    /// share their buckets.
     pub fn admit(&self, address: Option<IpAddr>, path: &str, now: Duration) -> Result<(), Duration> {
         if self.rules.is_empty() {
             return Ok(());

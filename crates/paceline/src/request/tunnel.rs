@@ -1,5 +1,5 @@
-//! Connections that have become something else than HTTP (RFC 9110 section 7.8): bytes go both ways until both sides are done.
-//! It never interprets them.
+//! Connections that have become something else than HTTP (RFC 9110 section 7.8): bytes go both ways until both sides
+//! are done. It never interprets them.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering::SeqCst},

@@ -86,8 +86,8 @@ pub async fn end(
     front.log.event(Name::Stopped, "Stopped");
 }
 
-/// Ends it after another front has taken over: what is in hand is finished, and that front is told what we are told. What we are
-/// told later waits for the stand-in. `answered`: those have their answers who asked on the control socket.
+/// Ends it after another front has taken over: what is in hand is finished, and that front is told what we are told.
+/// What we are told later waits for the stand-in. `answered`: those have their answers who asked on the control socket.
 pub async fn replaced(
     successor: i32,
     front: &Front,

@@ -79,7 +79,8 @@ struct OpenServer {
     program: Result<Program, UpgradeError>,
 }
 
-/// Serves until told to stop, or until another front does. `inheritance`: what there is to be taken over from a front that serves.
+/// Serves until told to stop, or until another front does. `inheritance`: what there is to be taken over from a front
+/// that serves.
 pub fn run(config: Config, inheritance: Option<Inheritance>) -> Result<ExitCode, StartError> {
     let report = Inheritance::report(inheritance.as_ref());
     let program = Program::own().map_err(UpgradeError::from);
@@ -130,7 +131,8 @@ fn event_loop() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().on_thread_start(handover::mask::block).build()
 }
 
-/// What is held at this moment, in a line for each part: after all clients have left it is what it was before they came.
+/// What is held at this moment, in a line for each part: after all clients have left it is what it was before they
+/// came.
 fn log_state(server: &Front) {
     let tasks: usize = {
         let loops = server.loops.lock();

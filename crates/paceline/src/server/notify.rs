@@ -18,7 +18,8 @@ use tokio::{sync::oneshot, time::timeout};
 
 use crate::{apps::attempts::Outcome, front::Front, support::clock};
 
-/// How often the manager is asked for patience while applications boot, and for how much: more than until the next time.
+/// How often the manager is asked for patience while applications boot, and for how much: more than until the next
+/// time.
 const EXTEND: Duration = Duration::from_secs(10);
 const EXTENDED: Duration = Duration::from_secs(30);
 
@@ -65,8 +66,8 @@ fn watchdog(identity: i32, variable: impl Fn(&str) -> Option<String>) -> Option<
     number("WATCHDOG_USEC").filter(|micros| meant && *micros > 0).map(Duration::from_micros)
 }
 
-/// Tells the manager at half the time that it allows that the server is alive: if every event loop has done a task since it was asked to.
-/// Nothing else counts.
+/// Tells the manager at half the time that it allows that the server is alive: if every event loop has done a task
+/// since it was asked to. Nothing else counts.
 pub async fn watch(server: Arc<Front>, identity: i32) {
     let Some(allowed) = watchdog(identity, |name| std::env::var(name).ok()) else { return };
     let mut interval = tokio::time::interval(allowed / 2);

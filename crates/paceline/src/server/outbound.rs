@@ -1,5 +1,5 @@
-//! The sockets on which sites' processes ask for outbound calls, and the thread that makes these. A socket is opened again when its file is lost,
-//! or when the front that had it has ended. It never makes a call itself.
+//! The sockets on which sites' processes ask for outbound calls, and the thread that makes these. A socket is opened
+//! again when its file is lost, or when the front that had it has ended. It never makes a call itself.
 
 use std::{
     collections::HashMap,
@@ -53,7 +53,8 @@ impl Outbound {
         Outbound { told, event_loop: None, sites: HashMap::new() }
     }
 
-    /// Lets a site's processes ask, which run as `run_as`, and tells them where. None: it is not known as whom, so none may. What they may do is changed if it did before.
+    /// Lets a site's processes ask, which run as `run_as`, and tells them where. None: it is not known as whom, so none
+    /// may. What they may do is changed if it did before.
     pub fn open(&mut self, site: &mut SiteConfig, run_as: Option<&RunAs>) {
         let (Some(policy), Some(run_as)) = (site.egress.clone(), run_as) else {
             self.close(&site.name);

@@ -289,7 +289,8 @@ impl Sites {
         self.known.values().filter(is_up).map(|known| known.wanted.name.clone()).collect()
     }
 
-    /// Starts what is up elsewhere, too. Resolves when all that starts is ready or has failed. Err: one of those that are up has, and how.
+    /// Starts what is up elsewhere, too. Resolves when all that starts is ready or has failed. Err: one of those that
+    /// are up has, and how.
     pub fn succeed(&self, up: &[String]) -> impl std::future::Future<Output = Result<(), TakeoverError>> + use<> {
         let missing = up.iter().find(|name| self.known.get(*name).is_some_and(|known| known.site.app.is_none()));
         let missing = missing.map(|site| TakeoverError::NoApplication { site: site.clone() });

@@ -1,5 +1,5 @@
-//! What is found in the folders of the sites, looked at away from the main thread: a folder that lets its reader wait keeps nobody
-//! else waiting, and a site of which nothing was heard stays as it is. It starts and serves nothing.
+//! What is found in the folders of the sites, looked at away from the main thread: a folder that lets its reader wait
+//! keeps nobody else waiting, and a site of which nothing was heard stays as it is. It starts and serves nothing.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -204,8 +204,8 @@ impl Looks {
             true => *self,
             false => Looks::at(site),
         };
-        // A file that is being replaced is away for a moment. What was an application stays one, so that a release that is half
-        // unpacked, or without its config.ru for a moment, never becomes a folder of files.
+        // A file that is being replaced is away for a moment. What was an application stays one, so that a release that
+        // is half unpacked, or without its config.ru for a moment, never becomes a folder of files.
         if self.content == Content::Application {
             now.content = Content::Application;
         }

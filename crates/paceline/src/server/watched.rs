@@ -1,5 +1,5 @@
-//! What is watched of an application's folder for restarts: where its root leads to, tmp/restart.txt, tmp/always_restart.txt.
-//! It never restarts anything.
+//! What is watched of an application's folder for restarts: where its root leads to, tmp/restart.txt,
+//! tmp/always_restart.txt. It never restarts anything.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,5 +1,5 @@
-//! What happened while an app started, and what to do about it: one record, shown alike on the terminal and in the browser.
-//! It never starts anything.
+//! What happened while an app started, and what to do about it: one record, shown alike on the terminal and in the
+//! browser. It never starts anything.
 
 pub mod backtrace;
 pub mod excerpt;

@@ -79,7 +79,8 @@ pub fn cause_beyond(message: &str, cause: Option<&str>) -> Option<String> {
     (!message.contains(words)).then(|| plain_lines(cause).join("\n"))
 }
 
-/// What a report's further text says that its message has not said: Ruby 3.2 repeats the message there, and Bundler too.
+/// What a report's further text says that its message has not said: Ruby 3.2 repeats the message there, and Bundler
+/// too.
 pub fn beyond(message: &str, detail: Option<&str>) -> Vec<String> {
     let spaced = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let one_spaced = spaced(message);

@@ -1,5 +1,5 @@
-//! A failed start as tests render it, and a way to look at the pages: `cargo test -p paceline --lib write_samples -- --ignored`.
-//! It is never part of the program.
+//! A failed start as tests render it, and a way to look at the pages: `cargo test -p paceline --lib write_samples --
+//! --ignored`. It is never part of the program.
 
 use super::{html, suggestion::testing::RAILS, text, Failure, StartupReport, Step};
 use crate::request::pages;

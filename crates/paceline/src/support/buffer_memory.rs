@@ -1,5 +1,5 @@
-//! The memory that all bodies together may take while they wait for a client or a worker. What finds no room goes to a file.
-//! It never holds a body itself.
+//! The memory that all bodies together may take while they wait for a client or a worker. What finds no room goes to a
+//! file. It never holds a body itself.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

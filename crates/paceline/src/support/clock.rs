@@ -1,5 +1,6 @@
-//! The clocks: the timeline's (CLOCK_MONOTONIC, shared with the Ruby processes), that of ages, and the time of day. What decides how long something
-//! takes or lasts asks one of the first two: somebody may set the time of day at any moment.
+//! The clocks: the timeline's (CLOCK_MONOTONIC, shared with the Ruby processes), that of ages, and the time of day.
+//! What decides how long something takes or lasts asks one of the first two: somebody may set the time of day at any
+//! moment.
 
 use std::{
     sync::OnceLock,
@@ -27,8 +28,9 @@ pub fn unix_millis() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-/// Milliseconds for ages: as `unix_millis` when this process began to ask, and from then on with CLOCK_BOOTTIME, which nobody sets and which goes on
-/// while the machine sleeps. So they mean the same after a restart, if the time of day was right.
+/// Milliseconds for ages: as `unix_millis` when this process began to ask, and from then on with CLOCK_BOOTTIME, which
+/// nobody sets and which goes on while the machine sleeps. So they mean the same after a restart, if the time of day
+/// was right.
 pub fn age_millis() -> u64 {
     static EPOCH: OnceLock<u64> = OnceLock::new();
     let time = clock_gettime(ClockId::Boottime);

@@ -1,5 +1,6 @@
-//! The file of a private Unix socket (control, egress): made with mode 0600 from its first moment, by the account that is to use it, and removed in the end.
-//! It never takes the place of a living server's, nor of any other file, and never follows a link as root.
+//! The file of a private Unix socket (control, egress): made with mode 0600 from its first moment, by the account that
+//! is to use it, and removed in the end. It never takes the place of a living server's, nor of any other file, and
+//! never follows a link as root.
 
 use std::{
     ffi::OsStr,
@@ -86,8 +87,8 @@ pub fn listen(path: &Path, run_as: &RunAs, named: bool) -> Result<(UnixListener,
     ))
 }
 
-/// In a folder where the account may not write, such as /run/paceline: only root may write there, so that nobody can put
-/// anything in the socket's place before it is the account's.
+/// In a folder where the account may not write, such as /run/paceline: only root may write there, so that nobody can
+/// put anything in the socket's place before it is the account's.
 fn for_account(folder: &Path, path: &Path, account: &Account) -> Result<UnixListener, NoSocket> {
     let folder_fd =
         open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(io::Error::from)?;

@@ -1,5 +1,5 @@
-//! A site's requests handed to a server of HTTP/1.1 that was there before (RFC 9110 section 3.7, "gateway"), and its answers.
-//! It never chooses the site, and never gives a failure its status.
+//! A site's requests handed to a server of HTTP/1.1 that was there before (RFC 9110 section 3.7, "gateway"), and its
+//! answers. It never chooses the site, and never gives a failure its status.
 
 mod address;
 mod failure;
@@ -48,8 +48,8 @@ impl Upstream {
     }
 }
 
-/// Asks the upstream. What fails on a connection that was kept, before a byte of an answer, is asked once more on a new one if
-/// the method is idempotent (RFC 9110 section 9.2.2) and the body can be sent again.
+/// Asks the upstream. What fails on a connection that was kept, before a byte of an answer, is asked once more on a new
+/// one if the method is idempotent (RFC 9110 section 9.2.2) and the body can be sent again.
 pub async fn run(
     upstream: &Upstream,
     head: &Parts,

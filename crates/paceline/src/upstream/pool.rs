@@ -25,11 +25,11 @@ use tokio::{
 
 use super::{address::Address, failure::Failure, outgoing::Outgoing};
 
-/// How long a connection is kept without a request. Many servers close theirs after 5 s (Node, Apache, uvicorn): who closes
-/// first loses no request.
+/// How long a connection is kept without a request. Many servers close theirs after 5 s (Node, Apache, uvicorn): who
+/// closes first loses no request.
 const KEEP: Duration = Duration::from_secs(4);
-/// A connection that is silent for so long is probed: a machine that is gone says nothing, and a response or a WebSocket may be
-/// silent for as long as it likes.
+/// A connection that is silent for so long is probed: a machine that is gone says nothing, and a response or a
+/// WebSocket may be silent for as long as it likes.
 const PROBED: Duration = Duration::from_secs(60);
 /// How many are kept by each event loop.
 pub const MAX: usize = 32;
@@ -202,8 +202,9 @@ async fn sweep(pool: Weak<Pool>, thread: ThreadId) {
     }
 }
 
-/// A stream that notes when something has come. A server may answer before it has read the whole body, and close (RFC 9112
-/// section 9.6): what it takes no more is thrown away here, so that its answer is still read, or that there is none.
+/// A stream that notes when something has come. A server may answer before it has read the whole body, and close (RFC
+/// 9112 section 9.6): what it takes no more is thrown away here, so that its answer is still read, or that there is
+/// none.
 struct UploadTracker<S> {
     stream: S,
     talk: Arc<MessageTracker>,

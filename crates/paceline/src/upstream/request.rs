@@ -1,5 +1,5 @@
-//! The head of a request as an upstream gets it (RFC 9110 section 7.6): what goes on, what stays here, and what a gateway
-//! says of itself and of the client. It never reads a body.
+//! The head of a request as an upstream gets it (RFC 9110 section 7.6): what goes on, what stays here, and what a
+//! gateway says of itself and of the client. It never reads a body.
 
 use std::net::IpAddr;
 
@@ -38,7 +38,8 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// A body that was announced and is empty is announced again, and so is none where one is expected (RFC 9110 section 8.6).
+    /// A body that was announced and is empty is announced again, and so is none where one is expected (RFC 9110
+    /// section 8.6).
     pub fn of(head: &Parts, body: &RequestBody) -> Framing {
         let told = announced(&head.headers)
             || head.headers.contains_key(header::CONTENT_LENGTH)

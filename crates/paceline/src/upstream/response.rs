@@ -1,5 +1,5 @@
-//! An upstream's answer as the client gets it (RFC 9110 section 7.6): its head without what speaks of the connection, its body
-//! as it comes, or a connection that goes on with another protocol. It never changes a body.
+//! An upstream's answer as the client gets it (RFC 9110 section 7.6): its head without what speaks of the connection,
+//! its body as it comes, or a connection that goes on with another protocol. It never changes a body.
 
 use std::{
     future::poll_fn,
@@ -26,8 +26,8 @@ use crate::{
 };
 use http_guard::hop::keep_end_to_end;
 
-/// How long a response's head waits for the first piece of its body. One that is broken from the start is answered with 502; the client
-/// would get nothing at all if its head had gone out before.
+/// How long a response's head waits for the first piece of its body. One that is broken from the start is answered with
+/// 502; the client would get nothing at all if its head had gone out before.
 const FIRST_PIECE: Duration = Duration::from_millis(1);
 
 /// The response to a request with this method. `upgrade`: the client's connection, if the upstream was offered one.

@@ -93,8 +93,8 @@ impl Writer {
                     Err(back) => bytes = back,
                 }
             }
-            // The file is filled once and then emptied whole, or it would grow for ever under a client that keeps behind.
-            // A full disk is no reason to break the response: the worker waits instead.
+            // The file is filled once and then emptied whole, or it would grow for ever under a client that keeps
+            // behind. A full disk is no reason to break the response: the worker waits instead.
             if self.end_of_spool + bytes.len() as u64 <= self.disk && self.spool(&bytes).is_ok() {
                 return Ok(());
             }

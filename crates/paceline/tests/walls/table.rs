@@ -1,5 +1,5 @@
-//! The rooms of the front, from the bottom to the top: a room may use those before it, and none after it. So a request can be followed
-//! downwards, and a room can be read, tested and moved with what lies below it alone.
+//! The rooms of the front, from the bottom to the top: a room may use those before it, and none after it. So a request
+//! can be followed downwards, and a room can be read, tested and moved with what lies below it alone.
 
 /// Folders that only group rooms.
 pub const GROUPS: &[&str] = &["content", "edge", "observe", "request", "support", "workers"];

@@ -1,5 +1,6 @@
-//! What `Hash.from_xml` makes of a document: the steps of ActiveSupport::XMLConverter, decided here from the elements instead of from
-//! hashes that are built only to be taken apart. Where its rules meet something odd this gives up ([`Unusual`]), and Rails does it.
+//! What `Hash.from_xml` makes of a document: the steps of ActiveSupport::XMLConverter, decided here from the elements
+//! instead of from hashes that are built only to be taken apart. Where its rules meet something odd this gives up
+//! ([`Unusual`]), and Rails does it.
 
 use super::{
     characters::is_blank,
@@ -8,8 +9,8 @@ use super::{
     symbols::Symbol,
 };
 
-/// The document is better left to Rails: two names of an element differ only in `-` and `_`, something is called `__content__`, or an
-/// element has more than one `type`.
+/// The document is better left to Rails: two names of an element differ only in `-` and `_`, something is called
+/// `__content__`, or an element has more than one `type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unusual;
 

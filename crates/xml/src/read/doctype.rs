@@ -1,5 +1,5 @@
-//! The document type declaration: its entities are kept, all else in it is passed over. Nothing outside of the document is asked for,
-//! and parameter entities, by which declarations multiply, are refused where they are used.
+//! The document type declaration: its entities are kept, all else in it is passed over. Nothing outside of the document
+//! is asked for, and parameter entities, by which declarations multiply, are refused where they are used.
 
 use memchr::{memchr, memmem};
 

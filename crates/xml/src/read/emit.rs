@@ -1,5 +1,5 @@
-//! What Ruby builds of a document, as a list of steps with a stack: the hashes of XmlMini's REXML backend. Only the building itself is
-//! left to C, which has nothing to decide.
+//! What Ruby builds of a document, as a list of steps with a stack: the hashes of XmlMini's REXML backend. Only the
+//! building itself is left to C, which has nothing to decide.
 
 use super::{
     document::{Document, Number, Span},
@@ -23,8 +23,9 @@ pub enum Op {
     Empty,
     /// Leaves the stack as it is. Raises DisallowedType if the type with this name is not allowed.
     Allowed(u32),
-    /// The parser for the type with this name, `XmlMini::PARSING`'s, gets the text on the stack, and its result takes the place. If there is no such
-    /// parser, or it takes no more than the text, so many steps after this one are left out; otherwise it is called by `Call`.
+    /// The parser for the type with this name, `XmlMini::PARSING`'s, gets the text on the stack, and its result takes
+    /// the place. If there is no such parser, or it takes no more than the text, so many steps after this one are
+    /// left out; otherwise it is called by `Call`.
     Convert(u32, u32),
     /// Calls the parser of the `Convert` before with the text and the Hash that are on the stack.
     Call,
@@ -62,7 +63,8 @@ pub(super) struct Group {
     pub count: u32,
 }
 
-/// Puts the values of elements into groups by key. What is grouped of an element stays until it is dropped, like a stack.
+/// Puts the values of elements into groups by key. What is grouped of an element stays until it is dropped, like a
+/// stack.
 pub(super) struct Groups {
     pub list: Vec<Group>,
     /// Values, and where the next one of the same group is.

@@ -1,6 +1,7 @@
-//! XML read into the hashes that ActiveSupport's XmlMini makes of it. quick-xml finds where each piece of markup ends; here every
-//! piece is held to XML 1.0 (fifth edition) and Namespaces in XML 1.0, within [`Limits`], and becomes a [`Document`]. What Ruby has to
-//! build of that is a [`Program`]. Pure: bytes in, values out; nothing is fetched, and no input panics.
+//! XML read into the hashes that ActiveSupport's XmlMini makes of it. quick-xml finds where each piece of markup ends;
+//! here every piece is held to XML 1.0 (fifth edition) and Namespaces in XML 1.0, within [`Limits`], and becomes a
+//! [`Document`]. What Ruby has to build of that is a [`Program`]. Pure: bytes in, values out; nothing is fetched, and
+//! no input panics.
 //!
 //! ```
 //! use paceline_xml::read::{parse, Limits, Op};

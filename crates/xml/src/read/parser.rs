@@ -17,7 +17,8 @@ use super::{
 
 const OUTSIDE: &str = "text outside of the root element";
 
-/// Reads a whole document, which has to be UTF-8, with or without a byte order mark. An encoding that it declares is not looked at.
+/// Reads a whole document, which has to be UTF-8, with or without a byte order mark. An encoding that it declares is
+/// not looked at.
 pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Document, Error> {
     if bytes.len() > limits.bytes.min(Limits::MAX_BYTES) {
         let message = format!("the document is larger than {} bytes", limits.bytes.min(Limits::MAX_BYTES));

@@ -1,5 +1,6 @@
-//! References in text and in values of attributes: to characters, to the five that XML predefines, and to entities that the document
-//! declares itself. What these come to is bounded: by depth, and by the bytes that are read for them in the whole document.
+//! References in text and in values of attributes: to characters, to the five that XML predefines, and to entities that
+//! the document declares itself. What these come to is bounded: by depth, and by the bytes that are read for them in
+//! the whole document.
 
 use std::collections::HashMap;
 

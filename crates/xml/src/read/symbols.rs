@@ -1,5 +1,5 @@
-//! The names of a document, each kept once and known by a number. Names from outside cannot make the search slow: the table that they
-//! are in is keyed at random (std's), and the small one before it only ever saves a look into that.
+//! The names of a document, each kept once and known by a number. Names from outside cannot make the search slow: the
+//! table that they are in is keyed at random (std's), and the small one before it only ever saves a look into that.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! A generation on trial: it has a share of the requests beside the one that serves, until it takes over or is taken back.
-//! It never judges: `supervisor::canary` does.
+//! A generation on trial: it has a share of the requests beside the one that serves, until it takes over or is taken
+//! back. It never judges: `supervisor::canary` does.
 
 use std::{
     sync::Arc,

@@ -13,8 +13,8 @@ use crate::{
 const NEXT_LOOK: Duration = Duration::from_secs(30);
 
 impl Actor {
-    /// Replaces the preloader of the generation that serves. Its workers go on until another generation is ready; where there are none, it is
-    /// killed, and requests wait for its successor.
+    /// Replaces the preloader of the generation that serves. Its workers go on until another generation is ready; where
+    /// there are none, it is killed, and requests wait for its successor.
     pub(super) async fn fork_overdue(&mut self) {
         let serves = self.serves();
         let busy = self.next.is_some() || self.canary.is_some() || self.stopping.is_some();

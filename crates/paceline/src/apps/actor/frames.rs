@@ -78,8 +78,8 @@ impl Actor {
                 let found = generation.workers.iter_mut().find(|(_, worker)| text(0).parse() == Ok(worker.pid));
                 let Some((&id, worker)) = found else { return self.mold_exited(text(0), exit) };
                 worker.exit = exit;
-                // The sockets of a process that has ended may still be held open by one that it forked. One that did not become ready
-                // may have said why: that is waited for.
+                // The sockets of a process that has ended may still be held open by one that it forked. One that did
+                // not become ready may have said why: that is waited for.
                 if worker.gone || worker.ready {
                     self.worker_gone(number, id).await;
                 } else {

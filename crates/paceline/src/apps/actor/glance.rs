@@ -1,5 +1,5 @@
-//! Between two readings of memory a look at the mere size of each worker, which costs next to nothing: one that grows fast is
-//! seen in time for its limit. It never judges: it has memory read at once.
+//! Between two readings of memory a look at the mere size of each worker, which costs next to nothing: one that grows
+//! fast is seen in time for its limit. It never judges: it has memory read at once.
 
 use std::{
     collections::HashMap,

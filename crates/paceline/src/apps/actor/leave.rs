@@ -114,7 +114,8 @@ impl Actor {
 pub(super) fn end_preloader(generation: &mut Generation) {
     generation.control = None;
     if let Some(pid) = generation.pid {
-        // A pid that has been reaped and given to another child within two seconds would need a full turn of the pid space.
+        // A pid that has been reaped and given to another child within two seconds would need a full turn of the pid
+        // space.
         tokio::spawn(async move {
             tokio::time::sleep(PRELOADER_END).await;
             if is_child(pid) {

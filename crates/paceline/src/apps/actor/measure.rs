@@ -1,5 +1,5 @@
-//! Has the memory of the workers that serve read from time to time, away from the main thread, and keeps what came of it.
-//! It never decides what follows.
+//! Has the memory of the workers that serve read from time to time, away from the main thread, and keeps what came of
+//! it. It never decides what follows.
 
 use std::time::{Duration, Instant};
 

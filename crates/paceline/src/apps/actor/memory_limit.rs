@@ -1,5 +1,5 @@
-//! Holds workers to their limits of memory and requests: who is over one is replaced, softly or at once, and the log says with
-//! which route it grew. Which one it is `supervisor/limits.rs` decides. It never measures.
+//! Holds workers to their limits of memory and requests: who is over one is replaced, softly or at once, and the log
+//! says with which route it grew. Which one it is `supervisor/limits.rs` decides. It never measures.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Between the last worker that is ready and the first visitor: a generation that is to take over from another one is asked for
-//! a page, and for those that visitors ask for most. It never lets the old one go.
+//! Between the last worker that is ready and the first visitor: a generation that is to take over from another one is
+//! asked for a page, and for those that visitors ask for most. It never lets the old one go.
 
 use std::{sync::Arc, time::Duration};
 
@@ -80,7 +80,8 @@ impl Actor {
         }
     }
 
-    /// A generation that had none before it serves at once: other pages may be fine. How it answers is told all the same.
+    /// A generation that had none before it serves at once: other pages may be fine. How it answers is told all the
+    /// same.
     fn ask_first(&self) {
         let (site, log) = (self.context.site.clone(), self.context.log.clone());
         let queue: Arc<Queue> = self.context.queue.clone();

@@ -30,8 +30,9 @@ impl Actor {
         self.recovering = self.recovering.or(Some((Instant::now(), 0)));
     }
 
-    /// What served before has shown that the app can start. If a signal ended its successor, it is tried again after this
-    /// pause, and requests wait meanwhile: it was killed from outside, or the machine had no memory for a moment.
+    /// What served before has shown that the app can start. If a signal ended its successor, it is tried again after
+    /// this pause, and requests wait meanwhile: it was killed from outside, or the machine had no memory for a
+    /// moment.
     pub(super) fn recovers(&mut self, report: &StartupReport) -> Option<Duration> {
         let killed = matches!(report.failure, Some(Failure::Exited { signal: Some(_), .. }));
         let longest = LONGEST_RECOVERY.min(self.context.site.start_timeout);

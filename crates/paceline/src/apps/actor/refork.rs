@@ -1,5 +1,5 @@
-//! A worker that has answered enough requests becomes the mold of the next ones: the preloader of a new generation, which
-//! then becomes ready and takes over as any other. It never judges whether a fork does harm: the worker does.
+//! A worker that has answered enough requests becomes the mold of the next ones: the preloader of a new generation,
+//! which then becomes ready and takes over as any other. It never judges whether a fork does harm: the worker does.
 
 use std::{
     os::{fd::OwnedFd, unix::net::UnixStream},

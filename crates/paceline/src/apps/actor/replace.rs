@@ -95,7 +95,8 @@ impl Actor {
         }
     }
 
-    /// The other sign of a worker's end has not come: its preloader does not tell, or what closed its sockets still runs.
+    /// The other sign of a worker's end has not come: its preloader does not tell, or what closed its sockets still
+    /// runs.
     pub(super) async fn wait_no_longer(&mut self, number: u64, id: WorkerId) {
         let Some(worker) = self.generation(number).and_then(|generation| generation.workers.get_mut(&id)) else {
             return;

@@ -101,7 +101,8 @@ impl Actor {
         }
     }
 
-    /// What is left of the pause before a start that nobody waits for is tried again: after the second failure, ever longer.
+    /// What is left of the pause before a start that nobody waits for is tried again: after the second failure, ever
+    /// longer.
     fn automatic_pause(&self, now: Instant) -> Option<Duration> {
         let failed_at = self.failed_at.filter(|_| self.failures > 1)?;
         let left = (failed_at + self.pause_after_failure()).saturating_duration_since(now);
@@ -116,7 +117,8 @@ impl Actor {
         }
     }
 
-    /// What was asked for while a generation booted is done now, or with a pause if that one failed. False: nothing was.
+    /// What was asked for while a generation booted is done now, or with a pause if that one failed. False: nothing
+    /// was.
     pub(super) async fn once_more(&mut self) -> bool {
         let Some((cause, plan)) = self.once_more.take() else { return false };
         self.plan = plan;

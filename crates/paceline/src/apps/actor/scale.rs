@@ -1,5 +1,5 @@
-//! How many workers are wanted, as load and memory change: grown, shrunk, or not grown because there is no memory for one more.
-//! What the rules are `supervisor/pool.rs` and `supervisor/headroom.rs` say. It never measures.
+//! How many workers are wanted, as load and memory change: grown, shrunk, or not grown because there is no memory for
+//! one more. What the rules are `supervisor/pool.rs` and `supervisor/headroom.rs` say. It never measures.
 
 use std::time::{Duration, Instant};
 

@@ -188,7 +188,8 @@ impl Actor {
     }
 }
 
-/// What is to be started, and as whom, looked at away from the event loop: the files are the application's. Err: what could not be done, and why.
+/// What is to be started, and as whom, looked at away from the event loop: the files are the application's. Err: what
+/// could not be done, and why.
 async fn look(
     site: &SiteConfig,
     release: Option<PathBuf>,

@@ -1,5 +1,5 @@
-//! Puts another worker in the place of one that is to go: it is forked first, and only when it is ready the other finishes what
-//! it has in hand. One at a time. It never decides who is to go.
+//! Puts another worker in the place of one that is to go: it is forked first, and only when it is ready the other
+//! finishes what it has in hand. One at a time. It never decides who is to go.
 
 use super::{refork::Refork, Actor};
 use crate::{

@@ -1,5 +1,5 @@
-//! The moment at which a generation that is ready takes over: it gets every new request; the one before finishes what it has.
-//! It never waits for anything.
+//! The moment at which a generation that is ready takes over: it gets every new request; the one before finishes what
+//! it has. It never waits for anything.
 
 use super::{refork::Refork, Actor};
 use crate::{

@@ -1,5 +1,5 @@
-//! Requests that failed in the application: exceptions that reached the server, and answers of 5xx that the application made itself.
-//! The same one is counted, not kept again. It never asks the clock: every time is handed in.
+//! Requests that failed in the application: exceptions that reached the server, and answers of 5xx that the application
+//! made itself. The same one is counted, not kept again. It never asks the clock: every time is handed in.
 
 use std::collections::VecDeque;
 

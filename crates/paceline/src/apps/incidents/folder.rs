@@ -29,8 +29,8 @@ pub struct Files {
 }
 
 impl Folder {
-    /// Opens the folder, if there is one, and reads what it holds, the oldest first; it is made with the first incident.
-    /// Err: a reason why it is not used.
+    /// Opens the folder, if there is one, and reads what it holds, the oldest first; it is made with the first
+    /// incident. Err: a reason why it is not used.
     pub fn open(dir: PathBuf) -> Result<(Folder, Vec<Incident>), String> {
         let mut names = Vec::new();
         if dir.exists() {

@@ -1,5 +1,5 @@
-//! What is known of one incident: when, which process, the requests in its hands, where its threads were, the last lines of the
-//! log, its memory. And the same as JSON, in which it is asked for and kept. It never looks anything up.
+//! What is known of one incident: when, which process, the requests in its hands, where its threads were, the last
+//! lines of the log, its memory. And the same as JSON, in which it is asked for and kept. It never looks anything up.
 
 use serde_json::{json, Value};
 

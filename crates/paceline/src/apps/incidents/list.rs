@@ -1,5 +1,5 @@
-//! The incidents in memory: the newest so many, and requests that were lost a moment before their worker's incident is known.
-//! It never asks the clock: every time is handed in.
+//! The incidents in memory: the newest so many, and requests that were lost a moment before their worker's incident is
+//! known. It never asks the clock: every time is handed in.
 
 use std::collections::VecDeque;
 

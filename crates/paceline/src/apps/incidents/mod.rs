@@ -1,6 +1,6 @@
-//! Incidents: what went wrong with an application's processes (a crash, a time-out, a memory limit, a start that failed), each
-//! with what is known of it, for a post-mortem; and requests that failed in it. Bounded in memory, incidents also in a folder if there is one.
-//! It never decides what an incident is: those who notice one record it.
+//! Incidents: what went wrong with an application's processes (a crash, a time-out, a memory limit, a start that
+//! failed), each with what is known of it, for a post-mortem; and requests that failed in it. Bounded in memory,
+//! incidents also in a folder if there is one. It never decides what an incident is: those who notice one record it.
 
 mod errors;
 mod folder;
@@ -36,7 +36,8 @@ pub struct Incidents {
 }
 
 impl Incidents {
-    /// With those that the folder holds. `lines` gives the last lines of the log. The text says why the folder is not used.
+    /// With those that the folder holds. `lines` gives the last lines of the log. The text says why the folder is not
+    /// used.
     pub fn open(
         dir: Option<PathBuf>,
         lines: impl Fn(&str, usize) -> Vec<String> + Send + Sync + 'static,
@@ -60,9 +61,9 @@ impl Incidents {
         self.list.lock()
     }
 
-    /// Keeps one, and gives back its number. Requests that its worker is known to have lost are added, the last lines of the log
-    /// in a moment. One that happened before just so (a start that fails in the same way) is counted. Must be called
-    /// within an event loop.
+    /// Keeps one, and gives back its number. Requests that its worker is known to have lost are added, the last lines
+    /// of the log in a moment. One that happened before just so (a start that fails in the same way) is counted.
+    /// Must be called within an event loop.
     pub fn record(self: &Arc<Self>, incident: Incident) -> String {
         let site = incident.site.clone();
         let log = (self.lines)(&site, LINES);

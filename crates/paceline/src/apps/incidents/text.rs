@@ -1,5 +1,5 @@
-//! A post-mortem as text, for a terminal, and the table of all. What a client or an app chose reaches it without control characters.
-//! It never prints.
+//! A post-mortem as text, for a terminal, and the table of all. What a client or an app chose reaches it without
+//! control characters. It never prints.
 
 use std::fmt::Write;
 

@@ -71,8 +71,8 @@ impl Names {
     }
 }
 
-/// Where the hierarchy is mounted, and the folder of this process's group in it. A container sees the paths of its host in
-/// /proc/self/cgroup and only its own part of the tree.
+/// Where the hierarchy is mounted, and the folder of this process's group in it. A container sees the paths of its host
+/// in /proc/self/cgroup and only its own part of the tree.
 fn folder(mounts: &str, root: &Path, path: &str, version_2: bool) -> Option<(PathBuf, PathBuf)> {
     let mount = mounts.lines().find_map(|line| {
         // "36 35 98:0 /root /mount/point options tags - type source options", proc(5).

@@ -1,5 +1,5 @@
-//! The memory of one process, as /proc tells it. RSS counts each page that forked processes share once for each of them;
-//! what a process really costs is what it has for itself.
+//! The memory of one process, as /proc tells it. RSS counts each page that forked processes share once for each of
+//! them; what a process really costs is what it has for itself.
 //! It never keeps a reading.
 
 use std::{fs, iter::Sum, ops::Add, path::Path};
@@ -66,7 +66,8 @@ impl Memory {
     }
 }
 
-/// Pages of a process in memory, shared ones included, in bytes: what can be had without the kernel looking at each page.
+/// Pages of a process in memory, shared ones included, in bytes: what can be had without the kernel looking at each
+/// page.
 pub fn resident(pid: i32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| kilobytes(line.strip_prefix("VmRSS:")?))

@@ -1,6 +1,6 @@
-//! Sees that nothing of a side process outlives the front, however that ends: a process of our own that is told their process
-//! groups and kills them when the pipe to it is closed. (PDEATHSIG reaches only the process itself, not what it has forked.)
-//! It never does anything as long as the front lives.
+//! Sees that nothing of a side process outlives the front, however that ends: a process of our own that is told their
+//! process groups and kills them when the pipe to it is closed. (PDEATHSIG reaches only the process itself, not what it
+//! has forked.) It never does anything as long as the front lives.
 
 use std::{
     collections::HashSet,

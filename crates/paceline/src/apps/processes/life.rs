@@ -1,5 +1,5 @@
-//! The life of one side process, from the first generation that is ready until the site is stopped: started, read, ended,
-//! started again. When it is started again `policy` decides. It never looks at another one's.
+//! The life of one side process, from the first generation that is ready until the site is stopped: started, read,
+//! ended, started again. When it is started again `policy` decides. It never looks at another one's.
 
 use std::{
     future::pending,

@@ -1,8 +1,8 @@
-//! Programs that run beside an application's workers (`[[process]]`): started when its first generation is ready, restarted
-//! with it, ended with it. They run on the main thread's event loop. It never knows what they do.
+//! Programs that run beside an application's workers (`[[process]]`): started when its first generation is ready,
+//! restarted with it, ended with it. They run on the main thread's event loop. It never knows what they do.
 //!
-//! Reading order: `life` (one of them), `policy` (when it is started again), `child` (how it is started), `guard` (what sees
-//! that none outlives the front).
+//! Reading order: `life` (one of them), `policy` (when it is started again), `child` (how it is started), `guard` (what
+//! sees that none outlives the front).
 
 mod child;
 mod guard;

@@ -1,5 +1,5 @@
-//! Whether and when a side process that has ended is started again. Pure: how it ended and how long it lived are arguments.
-//! It never starts anything.
+//! Whether and when a side process that has ended is started again. Pure: how it ended and how long it lived are
+//! arguments. It never starts anything.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! What the cache keeps on disk, as LMDB holds it: records by key, and beside them what purges and eviction find them by.
-//! It never decides what is written or dropped, and hands out nothing whose checksum does not match.
+//! What the cache keeps on disk, as LMDB holds it: records by key, and beside them what purges and eviction find them
+//! by. It never decides what is written or dropped, and hands out nothing whose checksum does not match.
 //!
-//! One tree, told apart by the first byte of its keys. Each entry but the records holds the checksum of its key and value in
-//! front of its value; they are all read when the file is opened (`verify`).
+//! One tree, told apart by the first byte of its keys. Each entry but the records holds the checksum of its key and
+//! value in front of its value; they are all read when the file is opened (`verify`).
 //!
 //! | key | value |
 //! | --- | --- |
@@ -116,7 +116,8 @@ impl Environment {
     pub fn open(folder: &Path, size: u64, entries: &Entries) -> Result<Environment, Error> {
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(usize::try_from(size).unwrap_or(usize::MAX) / 65_536 * 65_536).max_readers(64);
-        // SAFETY: without the sync of its head the file stays whole after a power failure; the last commit may be undone.
+        // SAFETY: without the sync of its head the file stays whole after a power failure; the last commit may be
+        // undone.
         unsafe { options.flags(EnvFlags::NO_META_SYNC | EnvFlags::NO_READ_AHEAD) };
         // SAFETY: the file is in a folder that is ours alone and that we hold the lock of, and it was verified.
         let env = unsafe { options.open(folder) }?;
@@ -318,8 +319,8 @@ impl Environment {
         })
     }
 
-    /// Drops the oldest records until `bytes` less are in use; those in use (`wanted`) come to the end of the line, some of them.
-    /// How many were dropped.
+    /// Drops the oldest records until `bytes` less are in use; those in use (`wanted`) come to the end of the line,
+    /// some of them. How many were dropped.
     pub fn evict(&self, bytes: u64, wanted: &dyn Fn(Key) -> bool) -> Result<u64, Error> {
         self.change(|txn| {
             let goal = self.bytes(txn)?.saturating_sub(bytes);

@@ -1,6 +1,6 @@
-//! The files that LMDB maps, and whether they are still as long as they were: a process that reads a mapped page which another program has
-//! cut off is ended by SIGBUS. `check` finds that before an access. For the moment between the two there is a handler, which says why the
-//! process ends. Never reads or changes what the files hold.
+//! The files that LMDB maps, and whether they are still as long as they were: a process that reads a mapped page which
+//! another program has cut off is ended by SIGBUS. `check` finds that before an access. For the moment between the two
+//! there is a handler, which says why the process ends. Never reads or changes what the files hold.
 
 use std::{
     fmt,
@@ -94,8 +94,8 @@ pub fn is_shortened(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<ShortenedFile>())
 }
 
-/// What the handler knows of a file. It may run at any moment, so an entry is never freed: there are two each time that a disk cache is
-/// opened, which a process does once, or a few times when it is replaced by another.
+/// What the handler knows of a file. It may run at any moment, so an entry is never freed: there are two each time that
+/// a disk cache is opened, which a process does once, or a few times when it is replaced by another.
 struct Entry {
     /// -1: closed.
     descriptor: AtomicI32,
@@ -168,7 +168,8 @@ fn set_handler() -> io::Result<()> {
     let (mut previous, mut ours): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
     ours.sa_sigaction = handle as extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) as usize;
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: both live for the calls. The handler does only what a handler may, and finds what it needs: that is set before.
+    // SAFETY: both live for the calls. The handler does only what a handler may, and finds what it needs: that is set
+    // before.
     unsafe {
         done(libc::sigaction(libc::SIGBUS, ptr::null(), &mut previous))?;
         PREVIOUS.get_or_init(|| previous);
@@ -179,12 +180,12 @@ fn set_handler() -> io::Result<()> {
 /// A thread has begun to end the process.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Says which file was shortened and lets the process die of the signal. Without such a file it is the affair of the handler before.
-/// Allocates nothing, takes no lock, and calls what is async-signal-safe only.
+/// Says which file was shortened and lets the process die of the signal. Without such a file it is the affair of the
+/// handler before. Allocates nothing, takes no lock, and calls what is async-signal-safe only.
 #[allow(unsafe_code)]
 extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel hands a valid `siginfo_t` to a handler with SA_SIGINFO. What is called takes numbers, and pointers to what lives for the
-    // call or for ever.
+    // SAFETY: the kernel hands a valid `siginfo_t` to a handler with SA_SIGINFO. What is called takes numbers, and
+    // pointers to what lives for the call or for ever.
     unsafe {
         let sent_by_kill = (*info).si_code <= 0;
         let Some(entry) = shortened().filter(|_| !sent_by_kill) else {

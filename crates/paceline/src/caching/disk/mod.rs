@@ -1,17 +1,18 @@
-//! What the cache keeps on disk beside memory, so that it is there after a restart or a crash: whatever is stored is written
-//! behind, by one thread; what memory does not have is looked for before the origin is asked.
+//! What the cache keeps on disk beside memory, so that it is there after a restart or a crash: whatever is stored is
+//! written behind, by one thread; what memory does not have is looked for before the origin is asked.
 //!
 //! # What holds at any time
 //!
-//! - What was dropped or replaced is not found any more: a change of a key is announced (`change`) before memory changes, and what
-//!   was read of that key meanwhile is thrown away.
-//! - What was purged is not found any more, from the moment at which memory refuses it (`cache::store::Moment`); the purge is
-//!   done when it is on disk. What was under way to the disk before it is not written after it.
-//! - When the process dies, what was written stays, and so do all purges that were done. When the machine dies, the last
-//!   commits may be missing, but no purge is: it is synced.
+//! - What was dropped or replaced is not found any more: a change of a key is announced (`change`) before memory
+//!   changes, and what was read of that key meanwhile is thrown away.
+//! - What was purged is not found any more, from the moment at which memory refuses it (`cache::store::Moment`); the
+//!   purge is done when it is on disk. What was under way to the disk before it is not written after it.
+//! - When the process dies, what was written stays, and so do all purges that were done. When the machine dies, the
+//!   last commits may be missing, but no purge is: it is synced.
 //!
-//! It never stops the server, as long as its files are not shortened in the midst of an access (`mapped_files`): what goes wrong is said in
-//! one line, and the server goes on without. A file that could hold what a purge was for is deleted then.
+//! It never stops the server, as long as its files are not shortened in the midst of an access (`mapped_files`): what
+//! goes wrong is said in one line, and the server goes on without. A file that could hold what a purge was for is
+//! deleted then.
 
 mod environment;
 mod folder;
@@ -135,8 +136,8 @@ pub struct PurgeMark {
 pub type PurgeDone = oneshot::Receiver<u64>;
 
 impl Disk {
-    /// Opens the files in `folder`, at most `size` bytes. `say` is told, in one line each, of what is worth knowing. None: there
-    /// is no disk tier, and `say` was told why.
+    /// Opens the files in `folder`, at most `size` bytes. `say` is told, in one line each, of what is worth knowing.
+    /// None: there is no disk tier, and `say` was told why.
     pub fn open(folder: &Path, size: u64, say: Say) -> Option<Disk> {
         let opened = folder::open(folder, size, &say);
         match opened {

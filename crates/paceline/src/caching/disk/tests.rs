@@ -304,8 +304,8 @@ fn another_version_begins_anew() {
     assert!(said.lock().unwrap()[0].contains("another version"), "{said:?}");
 }
 
-/// Whatever is done to the file: nothing wrong comes out of it, and LMDB, which would take the process with it, is never given
-/// what it can't read.
+/// Whatever is done to the file: nothing wrong comes out of it, and LMDB, which would take the process with it, is
+/// never given what it can't read.
 #[test]
 fn damage_anywhere() {
     let (folder, memory) = (Folder::new(), store());
@@ -394,7 +394,8 @@ fn a_closed_folder_is_free_at_once() {
     drop(of_a_child);
 }
 
-/// Writers, an evictor and readers at the same keys: nobody sees what had been replaced, dropped or purged when he began to look.
+/// Writers, an evictor and readers at the same keys: nobody sees what had been replaced, dropped or purged when he
+/// began to look.
 #[test]
 fn what_is_past_never_comes_back() {
     use crate::caching::Cache;

@@ -1,5 +1,5 @@
-//! `paceline incidents`: what went wrong with the running server's applications, all in a table or one as a post-mortem.
-//! It never shows what an app or a client chose as a command to the terminal.
+//! `paceline incidents`: what went wrong with the running server's applications, all in a table or one as a
+//! post-mortem. It never shows what an app or a client chose as a command to the terminal.
 
 use std::process::ExitCode;
 

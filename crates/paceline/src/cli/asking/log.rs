@@ -15,7 +15,8 @@ The server holds its last 2,000 lines, 1 MB at most; docs/logging.md lists the e
 Requests are in the access log.";
 /// How often it is asked for more.
 const AGAIN: Duration = Duration::from_millis(300);
-/// How often a server that does not answer is asked before it is given up: it may be about to be taken over by another one.
+/// How often a server that does not answer is asked before it is given up: it may be about to be taken over by another
+/// one.
 const ATTEMPTS: usize = 20;
 /// As wide as the names of events are.
 const NAME: usize = 17;

@@ -1,5 +1,5 @@
-//! The commands that ask the running server over its control socket and say what it answered. Each has a file here; this one
-//! has their table, and finds the server. It never starts a server.
+//! The commands that ask the running server over its control socket and say what it answered. Each has a file here;
+//! this one has their table, and finds the server. It never starts a server.
 
 mod cache;
 mod dashboard;

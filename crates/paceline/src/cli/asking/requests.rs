@@ -1,5 +1,5 @@
-//! `paceline requests`: the requests under way in the running server, and where the Ruby thread is that has one of them.
-//! It never shows what a client has sent as a command to the terminal.
+//! `paceline requests`: the requests under way in the running server, and where the Ruby thread is that has one of
+//! them. It never shows what a client has sent as a command to the terminal.
 
 use std::{
     io::{IsTerminal, Write},

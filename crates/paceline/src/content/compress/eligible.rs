@@ -7,7 +7,8 @@ use http_body::Body;
 
 use crate::content::body::ResponseBody;
 
-/// Types beside `text/*`, `*+json` and `*+xml` that become smaller. Images, sound, film and archives are compressed already.
+/// Types beside `text/*`, `*+json` and `*+xml` that become smaller. Images, sound, film and archives are compressed
+/// already.
 const TYPES: &[&str] = &[
     "application/dns-json",
     "application/graphql",

@@ -1,5 +1,5 @@
-//! Compresses responses on their way out: zstd, Brotli or gzip, as the client accepts (RFC 9110 sections 8.4 and 12.5.3).
-//! It never compresses twice, never changes what a body says, and never holds back what the app has flushed.
+//! Compresses responses on their way out: zstd, Brotli or gzip, as the client accepts (RFC 9110 sections 8.4 and
+//! 12.5.3). It never compresses twice, never changes what a body says, and never holds back what the app has flushed.
 
 mod body;
 mod eligible;

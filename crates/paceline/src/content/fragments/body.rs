@@ -1,5 +1,5 @@
-//! The page as the client gets it: as far as it is known, at once; the rest as it comes. When it can't be completed it is cut off, so
-//! that nobody takes it for whole. It never holds back what could go out.
+//! The page as the client gets it: as far as it is known, at once; the rest as it comes. When it can't be completed it
+//! is cut off, so that nobody takes it for whole. It never holds back what could go out.
 
 use std::{
     future::poll_fn,
@@ -17,7 +17,8 @@ use super::{
     Page,
 };
 
-/// Bytes that are sent at a time, and those that are known before the head is sent, at least as long as nobody is waited for.
+/// Bytes that are sent at a time, and those that are known before the head is sent, at least as long as nobody is
+/// waited for.
 const AT_A_TIME: usize = 16 << 10;
 const AT_ONCE: usize = 64 << 10;
 

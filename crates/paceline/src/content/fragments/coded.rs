@@ -1,5 +1,5 @@
-//! A template's or fragment's bytes, in pieces of bounded size; those that an app has compressed are decompressed on their way.
-//! It never knows what they say.
+//! A template's or fragment's bytes, in pieces of bounded size; those that an app has compressed are decompressed on
+//! their way. It never knows what they say.
 
 use std::{
     io::{self, Write},

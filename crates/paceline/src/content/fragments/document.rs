@@ -1,5 +1,5 @@
-//! A template and the fragments that it includes, driven by whoever wants its bytes. What can't go out yet is bounded: beyond that
-//! only those fragments are read that the page waits for. It never sends anything.
+//! A template and the fragments that it includes, driven by whoever wants its bytes. What can't go out yet is bounded:
+//! beyond that only those fragments are read that the page waits for. It never sends anything.
 
 use std::{
     sync::atomic::Ordering::Relaxed,
@@ -16,7 +16,8 @@ use super::{
     Page,
 };
 
-/// Bytes that are held back before only what is waited for is read on: of a page, and of a fragment that nobody waits for yet.
+/// Bytes that are held back before only what is waited for is read on: of a page, and of a fragment that nobody waits
+/// for yet.
 pub const MAX_HELD: usize = 1 << 20;
 const MAX_AHEAD: usize = 64 << 10;
 
@@ -183,7 +184,8 @@ impl Document {
         }
     }
 
-    /// The document has a mistake. What stands before it is good, and a reader has more of the rest as it is than of nothing.
+    /// The document has a mistake. What stands before it is good, and a reader has more of the rest as it is than of
+    /// nothing.
     fn give_up(&mut self, page: &Page, error: &esi::Error) {
         page.say(&self.place, &format!("{error}; from there on the page goes out as it is"));
         self.assembler.close_open();

@@ -1,5 +1,6 @@
-//! One fragment on its way: asked for, arriving, or a template itself. Asking goes on in a task of its own, so that nobody who
-//! answers is kept waiting by a slow client; whoever drops it takes the question back. It never decides what a failure comes to.
+//! One fragment on its way: asked for, arriving, or a template itself. Asking goes on in a task of its own, so that
+//! nobody who answers is kept waiting by a slow client; whoever drops it takes the question back. It never decides what
+//! a failure comes to.
 
 use std::{
     future::Future,

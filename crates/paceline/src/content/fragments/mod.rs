@@ -1,9 +1,10 @@
-//! Pages put together from fragments: a response that asks for ESI by its Surrogate-Control is a template, of which each request gets
-//! a page of its own. The law is the crate `esi`; here are its bytes and its waiting. It never asks anybody but sites of this server,
-//! and never by itself: how a fragment is asked for is handed to it.
+//! Pages put together from fragments: a response that asks for ESI by its Surrogate-Control is a template, of which
+//! each request gets a page of its own. The law is the crate `esi`; here are its bytes and its waiting. It never asks
+//! anybody but sites of this server, and never by itself: how a fragment is asked for is handed to it.
 //!
-//! Reading order: `place` (where an include leads, and as what request), `fetch` (one fragment on its way), `document` (a template and
-//! what it includes), `body` (the page as the client gets it), `coded` (templates that came compressed).
+//! Reading order: `place` (where an include leads, and as what request), `fetch` (one fragment on its way), `document`
+//! (a template and what it includes), `body` (the page as the client gets it), `coded` (templates that came
+//! compressed).
 
 mod body;
 mod coded;
@@ -151,7 +152,8 @@ pub async fn answer(
     Response::from_parts(parts, body)
 }
 
-/// Takes out what is said of the template's bytes and not of the page's. What it says to caches stays: that is the app's word.
+/// Takes out what is said of the template's bytes and not of the page's. What it says to caches stays: that is the
+/// app's word.
 fn about_another_body(parts: &mut http::response::Parts) {
     for name in [
         header::ETAG,

@@ -1,5 +1,5 @@
-//! Where a document is from, and where its includes lead: into its own site, or to another site of this server that it may include.
-//! It never leads anywhere else, and never takes one site's cookies to another.
+//! Where a document is from, and where its includes lead: into its own site, or to another site of this server that it
+//! may include. It never leads anywhere else, and never takes one site's cookies to another.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ pub struct Place {
     foreign: bool,
 }
 
-/// Fields of the client's request that speak of that request alone: of its body, its connection, what the client has already, or
-/// which part it wants.
+/// Fields of the client's request that speak of that request alone: of its body, its connection, what the client has
+/// already, or which part it wants.
 const OF_THE_PAGE: [HeaderName; 16] = [
     header::CONNECTION,
     header::EXPECT,

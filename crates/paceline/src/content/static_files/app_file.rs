@@ -20,8 +20,8 @@ use unix_user::plain;
 const X_SENDFILE: HeaderName = HeaderName::from_static("x-sendfile");
 const X_ACCEL_REDIRECT: HeaderName = HeaderName::from_static("x-accel-redirect");
 
-/// The app's head with the file at `path` as its body. Where the app says 200 to a GET or HEAD, validators it left out are
-/// filled in and conditions and ranges are honoured; any other answer of the app is sent with the whole file.
+/// The app's head with the file at `path` as its body. Where the app says 200 to a GET or HEAD, validators it left out
+/// are filled in and conditions and ranges are honoured; any other answer of the app is sent with the whole file.
 ///
 /// The error is `NotFound` where `path` is no regular file.
 pub async fn send_file(

@@ -1,10 +1,10 @@
 //! Response bodies out of an open file: small ones as one piece, larger ones piece by piece as the client takes them.
-//! It never sends more or fewer bytes than were promised: a file that shrinks meanwhile ends in an error, which breaks the
-//! connection.
+//! It never sends more or fewer bytes than were promised: a file that shrinks meanwhile ends in an error, which breaks
+//! the connection.
 //!
-//! Reads first ask the kernel for what it has in memory (`RWF_NOWAIT`), right on the event loop: copying 64 KB takes less
-//! time than a trip to the blocking pool. Only what must come from the disk goes to the pool, one piece at a time, so that
-//! a slow client holds a descriptor and a piece of memory but no thread. (One piece if the connection
+//! Reads first ask the kernel for what it has in memory (`RWF_NOWAIT`), right on the event loop: copying 64 KB takes
+//! less time than a trip to the blocking pool. Only what must come from the disk goes to the pool, one piece at a time,
+//! so that a slow client holds a descriptor and a piece of memory but no thread. (One piece if the connection
 //! buffers no more than that; hyper's own default, about 400 KB, takes several.)
 
 use std::{
@@ -27,8 +27,8 @@ use tokio::task::JoinHandle;
 
 pub type FileBody = UnsyncBoxBody<Bytes, io::Error>;
 
-/// Bodies up to this size are read before the response head is sent, larger ones come in pieces of it. (Pieces of 128 KB
-/// cost the same CPU time and twice the memory per slow client.)
+/// Bodies up to this size are read before the response head is sent, larger ones come in pieces of it. (Pieces of 128
+/// KB cost the same CPU time and twice the memory per slow client.)
 const PIECE: u64 = 64 * 1024;
 
 /// A part of a body: bytes given, or a span of the file.

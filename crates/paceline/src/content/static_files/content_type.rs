@@ -5,8 +5,8 @@ use std::path::Path;
 
 use http::HeaderValue;
 
-/// A name without extension is text, as on Rails' file server; an unknown extension is bytes, for nothing may be guessed
-/// about somebody's upload.
+/// A name without extension is text, as on Rails' file server; an unknown extension is bytes, for nothing may be
+/// guessed about somebody's upload.
 pub(super) fn content_type(path: &Path) -> HeaderValue {
     let Some(guess) = mime_guess::from_path(path).first() else {
         return HeaderValue::from_static(match path.extension() {

@@ -49,8 +49,8 @@ fn is_lower_hex(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Vite's `index-BcD3_xYz`: eight characters of base64url (or esbuild's base32) after a dash, changing their kind so often
-/// that they are no word, camel case or numbered version.
+/// Vite's `index-BcD3_xYz`: eight characters of base64url (or esbuild's base32) after a dash, changing their kind so
+/// often that they are no word, camel case or numbered version.
 fn is_mixed_hash(stem: &str) -> bool {
     let bytes = stem.as_bytes();
     let Some((before, hash)) = bytes.split_last_chunk::<SHORT_DIGEST>() else {

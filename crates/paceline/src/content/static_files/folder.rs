@@ -36,16 +36,16 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// `max_age` is for files without a fingerprint in their name. None: no Cache-Control. `public` may be a symlink; it
-    /// is followed anew for each request, and need not exist. `reader` opens the files.
+    /// `max_age` is for files without a fingerprint in their name. None: no Cache-Control. `public` may be a symlink;
+    /// it is followed anew for each request, and need not exist. `reader` opens the files.
     pub fn new(public: PathBuf, reader: Reader, max_age: Option<Duration>) -> Folder {
         let cache_control =
             max_age.and_then(|age| HeaderValue::try_from(format!("public, max-age={}", age.as_secs())).ok());
         Folder { public, cache_control, top: None, reader }
     }
 
-    /// For a folder beside an app, where most requests mean no file: what is not there is known without a look at the disk,
-    /// from names that are read twice a second at most. A new file is served that much later.
+    /// For a folder beside an app, where most requests mean no file: what is not there is known without a look at the
+    /// disk, from names that are read twice a second at most. A new file is served that much later.
     pub fn glancing(self) -> Folder {
         Folder { top: Some(Top::default()), ..self }
     }

@@ -1,9 +1,9 @@
 //! Files answered by the front without Ruby. (RFC 9110 conditionals and ranges.)
 //! It never looks at sites, queues or workers: a folder and a request head go in, a response comes out.
 //!
-//! Reading order: `top` (an early no), `path` (which files a URL may mean), `open_file` (open, then ask the descriptor),
-//! `encoding` (precompressed twins), `response` (the head), `conditional` and `ranges` (what RFC 9110 makes of it), `body`.
-//! `conditional` and `ranges` know nothing of files: the page cache asks them too.
+//! Reading order: `top` (an early no), `path` (which files a URL may mean), `open_file` (open, then ask the
+//! descriptor), `encoding` (precompressed twins), `response` (the head), `conditional` and `ranges` (what RFC 9110
+//! makes of it), `body`. `conditional` and `ranges` know nothing of files: the page cache asks them too.
 
 mod app_file;
 mod body;

@@ -7,7 +7,8 @@ use http::{header, HeaderMap, HeaderValue, Method};
 
 use super::conditional::{self, Validators};
 
-/// More ranges than this are not worth a multipart answer (RFC 9110 section 17.15: such requests are abuse or confusion).
+/// More ranges than this are not worth a multipart answer (RFC 9110 section 17.15: such requests are abuse or
+/// confusion).
 const MAX_RANGES: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

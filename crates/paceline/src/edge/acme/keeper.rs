@@ -78,7 +78,8 @@ impl Keeper {
         &self.certificates
     }
 
-    /// Keeps on until the server ends, or until the tasks are told to. `proofs`: those there are listeners for, the likeliest first.
+    /// Keeps on until the server ends, or until the tasks are told to. `proofs`: those there are listeners for, the
+    /// likeliest first.
     pub fn begin(self, proofs: Vec<Proof>, log: Log) -> Vec<AbortHandle> {
         let keeper = Arc::new(self);
         let hosts = keeper.hosts.iter().cloned().enumerate();

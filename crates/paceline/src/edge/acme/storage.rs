@@ -1,5 +1,5 @@
-//! The account and the certificates on disk: a folder for each authority that only the server may enter (0700), files that
-//! only it may read (0600) and that are whole at any moment. It never speaks with an authority.
+//! The account and the certificates on disk: a folder for each authority that only the server may enter (0700), files
+//! that only it may read (0600) and that are whole at any moment. It never speaks with an authority.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},

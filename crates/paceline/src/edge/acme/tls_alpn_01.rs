@@ -1,5 +1,5 @@
-//! The proof in a TLS handshake (RFC 8737): a certificate that signs itself and carries the digest of what was agreed on.
-//! It never serves HTTP: the connection ends with its handshake.
+//! The proof in a TLS handshake (RFC 8737): a certificate that signs itself and carries the digest of what was agreed
+//! on. It never serves HTTP: the connection ends with its handshake.
 
 use std::sync::Arc;
 

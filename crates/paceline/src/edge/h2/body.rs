@@ -1,5 +1,5 @@
-//! Bodies of HTTP/2 and their clients: a response's pieces tell when the socket has them, a request's have to come in time.
-//! It never knows what is in one.
+//! Bodies of HTTP/2 and their clients: a response's pieces tell when the socket has them, a request's have to come in
+//! time. It never knows what is in one.
 
 use std::{
     future::Future,
@@ -136,9 +136,9 @@ pub struct Pace {
 /// Intervals that a body may be late for because its client is sending others.
 const EXCUSES: u32 = 16;
 
-/// The time that a request body has been waited for: as for HTTP/1 (`guard.rs`), it is progress in each interval of waiting
-/// that is asked for. The bodies of a connection come one frame after the other: one is excused for a while if they do
-/// together what is asked of all, which a client can have no cheaper than by connections of their own.
+/// The time that a request body has been waited for: as for HTTP/1 (`guard.rs`), it is progress in each interval of
+/// waiting that is asked for. The bodies of a connection come one frame after the other: one is excused for a while if
+/// they do together what is asked of all, which a client can have no cheaper than by connections of their own.
 pub struct BodyTimeout {
     pace: Pace,
     stream: Arc<Stream>,

@@ -1,5 +1,5 @@
-//! The frames of a client as they pass, known by their nine-byte headers alone (RFC 9113 section 4.1), and what they cost.
-//! Pure: it reads no stream, keeps no payload and knows no time but what it is told.
+//! The frames of a client as they pass, known by their nine-byte headers alone (RFC 9113 section 4.1), and what they
+//! cost. Pure: it reads no stream, keeps no payload and knows no time but what it is told.
 
 use std::time::Duration;
 
@@ -126,8 +126,8 @@ impl Follower {
         self.block
     }
 
-    /// What has begun and has to end in the time of a head, by number: the preface with SETTINGS (0), a header block, or
-    /// any frame but DATA, which is a body's matter.
+    /// What has begun and has to end in the time of a head, by number: the preface with SETTINGS (0), a header block,
+    /// or any frame but DATA, which is a body's matter.
     pub fn unfinished(&self) -> Option<u64> {
         if !self.settled {
             return Some(0);
@@ -148,8 +148,8 @@ const FOR_A_HEAD: u32 = 4;
 /// For each piece of a response: it is acknowledged by WINDOW_UPDATE for its stream and for the connection, and may be
 /// measured by PING.
 const FOR_A_PIECE: u32 = 3;
-/// And one for so many bytes on their way to the client: one that gives each frame back at once, for the stream and for the
-/// connection, makes the frames that follow small, but not as small as one that opens its window by single bytes.
+/// And one for so many bytes on their way to the client: one that gives each frame back at once, for the stream and for
+/// the connection, makes the frames that follow small, but not as small as one that opens its window by single bytes.
 const BYTES_FOR_ONE: u64 = 64;
 
 /// How many frames that carry nothing a client may still send.
@@ -181,8 +181,8 @@ impl Allowance {
         self.left = self.left.saturating_add(count).min(MAX_EARNED.max(BURST));
     }
 
-    /// Pays for what passed, where `pieces` of responses were handed out; `now` since the connection began. False: it is
-    /// too much.
+    /// Pays for what passed, where `pieces` of responses were handed out; `now` since the connection began. False: it
+    /// is too much.
     pub fn pay(&mut self, passed: FrameTally, pieces: u32, now: impl FnOnce() -> Duration) -> bool {
         self.earn(passed.heads.saturating_mul(FOR_A_HEAD).saturating_add(pieces.saturating_mul(FOR_A_PIECE)));
         if passed.cost > self.left {

@@ -1,5 +1,5 @@
-//! HTTP/2 (RFC 9113) on a client's connection: hyper frames it, here are its limits (docs/limits.md) and what differs for a
-//! request. It never routes or answers.
+//! HTTP/2 (RFC 9113) on a client's connection: hyper frames it, here are its limits (docs/limits.md) and what differs
+//! for a request. It never routes or answers.
 
 mod body;
 mod frames;

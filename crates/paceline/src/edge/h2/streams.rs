@@ -152,10 +152,10 @@ impl Streams {
         self.pieces.swap(0, Relaxed)
     }
 
-    /// Resets each stream whose client has taken too little of its answer for `timeouts`. The time in which the socket was
-    /// full does not count: then streams wait for each other, and the socket has a time-out of its own. They also wait for
-    /// each other where the connection's window is small (RFC 9113 section 5.2): one is excused for a while if together
-    /// they got what is asked of all.
+    /// Resets each stream whose client has taken too little of its answer for `timeouts`. The time in which the socket
+    /// was full does not count: then streams wait for each other, and the socket has a time-out of its own. They
+    /// also wait for each other where the connection's window is small (RFC 9113 section 5.2): one is excused for a
+    /// while if together they got what is asked of all.
     pub fn look(&self, now: Instant, timeouts: Duration) -> StreamCheck {
         self.watched.store(false, Relaxed);
         let mut streams: Vec<_> = lock(&self.all).values().filter_map(Weak::upgrade).collect();
@@ -292,8 +292,8 @@ impl Drop for Stream {
     }
 }
 
-/// Runs what belongs to streams. A stream whose client is given up ends there and then, for which hyper knows no other way:
-/// what it was is dropped, and the library sends RST_STREAM (CANCEL).
+/// Runs what belongs to streams. A stream whose client is given up ends there and then, for which hyper knows no other
+/// way: what it was is dropped, and the library sends RST_STREAM (CANCEL).
 #[derive(Clone, Default)]
 pub struct Tasks {
     next: Arc<Mutex<Option<Arc<Stream>>>>,

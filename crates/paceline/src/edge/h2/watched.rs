@@ -1,6 +1,6 @@
-//! Stands between a client's stream and the HTTP/2 library: frames are counted and timed as they pass, a client that sends
-//! too many of those that carry nothing is told to calm down, and one that takes nothing is let go. It copies and changes
-//! no frame.
+//! Stands between a client's stream and the HTTP/2 library: frames are counted and timed as they pass, a client that
+//! sends too many of those that carry nothing is told to calm down, and one that takes nothing is let go. It copies and
+//! changes no frame.
 //!
 //! A client that has to go is told so by the library, which alone knows where its own frames end: instead of what the
 //! client sends next it reads a header block without end, which it refuses with GOAWAY (ENHANCE_YOUR_CALM).

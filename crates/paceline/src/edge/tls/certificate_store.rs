@@ -1,5 +1,5 @@
-//! What handshakes and requests are answered from: the certificates there are, and the proofs that are asked for right now.
-//! It never reads a file or waits.
+//! What handshakes and requests are answered from: the certificates there are, and the proofs that are asked for right
+//! now. It never reads a file or waits.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -1,5 +1,5 @@
-//! Looks at the sites once a second, and at the memory of their processes every ten, so that there is something to show to
-//! whoever opens the dashboard. What it looks at are counts; it never touches a request.
+//! Looks at the sites once a second, and at the memory of their processes every ten, so that there is something to show
+//! to whoever opens the dashboard. What it looks at are counts; it never touches a request.
 
 mod shown;
 

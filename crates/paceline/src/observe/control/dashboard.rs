@@ -1,5 +1,5 @@
-//! The dashboard's addresses: its page, what the page loads, and the stream of what changes on it. What is sent is made when the
-//! reader takes it, so nothing piles up for a slow one.
+//! The dashboard's addresses: its page, what the page loads, and the stream of what changes on it. What is sent is made
+//! when the reader takes it, so nothing piles up for a slow one.
 //! It never lets more than some watch at a time.
 
 use std::{

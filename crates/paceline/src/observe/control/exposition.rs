@@ -8,7 +8,8 @@ use crate::observe::metrics::Histogram;
 /// What the answer is.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Upper bounds of the buckets that are told, in microseconds, and as they are written. Each is a bound of `Histogram`, too.
+/// Upper bounds of the buckets that are told, in microseconds, and as they are written. Each is a bound of `Histogram`,
+/// too.
 const BOUNDS: [(u64, &str); 20] = [
     (50, "5e-05"),
     (100, "0.0001"),

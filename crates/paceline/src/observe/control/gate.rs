@@ -1,6 +1,6 @@
-//! Who may pass to the control routes over TCP. With a token: who has it. Without one, on loopback: whoever reads, if no other
-//! web site has sent him. A cookie lets a browser read; what changes anything needs the token in its header each time.
-//! It never answers what was asked.
+//! Who may pass to the control routes over TCP. With a token: who has it. Without one, on loopback: whoever reads, if
+//! no other web site has sent him. A cookie lets a browser read; what changes anything needs the token in its header
+//! each time. It never answers what was asked.
 
 use std::{net::IpAddr, time::Instant};
 
@@ -101,8 +101,8 @@ impl Gate {
     }
 }
 
-/// Without a token. A page of another site may have a browser ask, by a name of its own that leads here (DNS rebinding) or
-/// plainly: neither is to see the answer.
+/// Without a token. A page of another site may have a browser ask, by a name of its own that leads here (DNS rebinding)
+/// or plainly: neither is to see the answer.
 fn free(head: &Parts, reads: bool) -> Result<(), Box<Response<Body>>> {
     let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let named = head.uri.authority().map(|authority| authority.as_str());
@@ -121,8 +121,8 @@ fn free(head: &Parts, reads: bool) -> Result<(), Box<Response<Body>>> {
     }
 }
 
-/// Whether a page of another site has a browser ask: one on another port of this host is one, too. It could not read the answer, but would take a place
-/// among those who watch. A link from elsewhere is followed.
+/// Whether a page of another site has a browser ask: one on another port of this host is one, too. It could not read
+/// the answer, but would take a place among those who watch. A link from elsewhere is followed.
 fn is_from_elsewhere(head: &Parts) -> bool {
     let said = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
     let site = matches!(said("sec-fetch-site"), "cross-site" | "same-site") && said("sec-fetch-mode") != "navigate";

@@ -1,5 +1,5 @@
-//! What went wrong with applications' processes, as JSON: all in short. One with all that is known of it is the dashboard's.
-//! It never changes anything.
+//! What went wrong with applications' processes, as JSON: all in short. One with all that is known of it is the
+//! dashboard's. It never changes anything.
 
 use std::sync::Arc;
 

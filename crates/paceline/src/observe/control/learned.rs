@@ -1,5 +1,5 @@
-//! What was learned of the sites' cookies, for who looks from outside: of the running server, or else of what it has left.
-//! It never learns anything itself.
+//! What was learned of the sites' cookies, for who looks from outside: of the running server, or else of what it has
+//! left. It never learns anything itself.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 

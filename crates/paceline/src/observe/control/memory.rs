@@ -1,5 +1,5 @@
-//! What memory the front, the preloaders and the workers use, as JSON: the kernel's figures, Ruby's own, and with which routes
-//! workers have grown. Read away from the event loops. It never changes anything.
+//! What memory the front, the preloaders and the workers use, as JSON: the kernel's figures, Ruby's own, and with which
+//! routes workers have grown. Read away from the event loops. It never changes anything.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

@@ -1,9 +1,11 @@
-//! The control socket: what the server's owner asks of it from outside, as HTTP/1.1 over a Unix socket of mode 0600. It lives on
-//! the main thread's loop, so that it answers however busy the sites are, and so that an app may ask while it has a request in hand.
-//! With `control_url` the same is served on a TCP address, behind a gate; never beyond loopback without a token.
+//! The control socket: what the server's owner asks of it from outside, as HTTP/1.1 over a Unix socket of mode 0600. It
+//! lives on the main thread's loop, so that it answers however busy the sites are, and so that an app may ask while it
+//! has a request in hand. With `control_url` the same is served on a TCP address, behind a gate; never beyond loopback
+//! without a token.
 //!
-//! Reading order: `router` (what may be asked), `purging`, `statistics`, `generations`, `restarting`; `client` is the other end, for the
-//! command line. `web` is the TCP listener, `gate` who may pass there, `relay` the socket for a browser.
+//! Reading order: `router` (what may be asked), `purging`, `statistics`, `generations`, `restarting`; `client` is the
+//! other end, for the command line. `web` is the TCP listener, `gate` who may pass there, `relay` the socket for a
+//! browser.
 
 pub mod client;
 mod dashboard;
@@ -64,8 +66,8 @@ const MAX_CONNECTIONS: usize = 32;
 /// How often it is tried to have the socket again after it was lost.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
-/// The socket of this server, which is opened again when its file is lost: by a deployment that turns `current` elsewhere, or by
-/// somebody who empties tmp.
+/// The socket of this server, which is opened again when its file is lost: by a deployment that turns `current`
+/// elsewhere, or by somebody who empties tmp.
 pub struct Control {
     path: Option<PathBuf>,
     named: bool,
@@ -91,7 +93,8 @@ pub enum ControlError {
 
 impl Control {
     /// Opens it, and tells the apps where it is. Err: somebody named a path or an address that can't be had.
-    /// `successor`: another front is taken over from. `inherited`: the socket that another front has at a path, and whether it made the folder; it stays that one's until `own`.
+    /// `successor`: another front is taken over from. `inherited`: the socket that another front has at a path, and
+    /// whether it made the folder; it stays that one's until `own`.
     pub fn open(
         config: &mut Config,
         successor: bool,
@@ -163,7 +166,8 @@ impl Control {
         }
     }
 
-    /// For a front that takes over: path, socket, and whether its folder was made for it. None: there is none, or it was lost.
+    /// For a front that takes over: path, socket, and whether its folder was made for it. None: there is none, or it
+    /// was lost.
     pub fn handed(&self) -> Option<(PathBuf, OwnedFd, bool)> {
         let (listener, file) = self.open.as_ref().filter(|(_, file)| file.is_there())?;
         Some((self.path.clone()?, listener.try_clone().ok()?.into(), file.made_folder()))

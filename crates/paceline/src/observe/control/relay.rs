@@ -1,5 +1,5 @@
-//! The control socket of a running server, for a browser: a port of loopback behind a gate, from which what is read is passed on.
-//! It passes nothing on that changes anything.
+//! The control socket of a running server, for a browser: a port of loopback behind a gate, from which what is read is
+//! passed on. It passes nothing on that changes anything.
 
 use std::{
     convert::Infallible,

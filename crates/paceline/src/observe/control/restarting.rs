@@ -21,7 +21,8 @@ use crate::{
     startup_report::text,
 };
 
-/// POST /restart: `{"site": NAME}`, or `{}` for all; with `"canary"` (percent), `"for"` (seconds) and `"requests"` as a canary. Answers with the number of each site's attempt.
+/// POST /restart: `{"site": NAME}`, or `{}` for all; with `"canary"` (percent), `"for"` (seconds) and `"requests"` as a
+/// canary. Answers with the number of each site's attempt.
 pub async fn restart(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let mut sites = Map::new();
     let said = said(&asked.body)?;

@@ -1,5 +1,5 @@
-//! What the page cache did and holds, as JSON. Looks through what is stored away from the event loops, a part at a time.
-//! It never changes anything.
+//! What the page cache did and holds, as JSON. Looks through what is stored away from the event loops, a part at a
+//! time. It never changes anything.
 
 use std::{cmp::Reverse, collections::BinaryHeap, collections::HashMap, sync::Arc};
 

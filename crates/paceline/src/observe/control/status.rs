@@ -1,5 +1,5 @@
-//! How the server stands: Puma's statistics, and beside them each site with its generations, its queue and what it answered.
-//! It never changes anything.
+//! How the server stands: Puma's statistics, and beside them each site with its generations, its queue and what it
+//! answered. It never changes anything.
 
 use std::sync::Arc;
 

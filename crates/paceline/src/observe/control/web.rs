@@ -1,5 +1,5 @@
-//! The control listener on a TCP address, for browsers and for programs that collect figures: behind its gate the same routes as
-//! on the socket. It never listens beyond loopback without a token; the configuration sees to that.
+//! The control listener on a TCP address, for browsers and for programs that collect figures: behind its gate the same
+//! routes as on the socket. It never listens beyond loopback without a token; the configuration sees to that.
 
 use std::{
     convert::Infallible,
@@ -22,8 +22,8 @@ use super::{
 };
 use crate::{config::ControlWeb, front::Front, observe::log::Name};
 
-/// What a browser is told of everything that it gets here: nothing of it is kept, framed, guessed at or sent on, and only the
-/// page's own script runs.
+/// What a browser is told of everything that it gets here: nothing of it is kept, framed, guessed at or sent on, and
+/// only the page's own script runs.
 const FENCES: [(HeaderName, &str); 5] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

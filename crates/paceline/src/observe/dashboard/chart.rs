@@ -1,5 +1,5 @@
-//! A chart as SVG: lines over time, a scale, marks. It fills the width it is given; only its curves are stretched, never its words.
-//! It never escapes too little: every text is escaped here.
+//! A chart as SVG: lines over time, a scale, marks. It fills the width it is given; only its curves are stretched,
+//! never its words. It never escapes too little: every text is escaped here.
 
 use std::fmt::Write;
 

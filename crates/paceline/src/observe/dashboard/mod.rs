@@ -1,7 +1,8 @@
 //! The dashboard: what the server does, as pages for a browser and as parts that replace those on a page that is open.
 //! It never asks anything of the server: what is shown is handed in.
 //!
-//! Reading order: `view` (what is shown), `history` (how it was measured), `chart`, `charts`, `parts`, `page`, `post_mortem`.
+//! Reading order: `view` (what is shown), `history` (how it was measured), `chart`, `charts`, `parts`, `page`,
+//! `post_mortem`.
 
 mod chart;
 mod charts;

@@ -1,5 +1,5 @@
-//! Where the exchanges that are under way are found. Each thread enters its own in a list of its own, so that none waits for
-//! another. It never lists what nobody holds.
+//! Where the exchanges that are under way are found. Each thread enters its own in a list of its own, so that none
+//! waits for another. It never lists what nobody holds.
 
 use std::sync::{Arc, Weak};
 
@@ -67,7 +67,8 @@ impl Registry {
 
     /// All of them, the oldest first.
     pub fn all(&self) -> Vec<Arc<Entry>> {
-        // What is held here may turn out to be the last hold, and its end needs the list: so it is dropped without the lock.
+        // What is held here may turn out to be the last hold, and its end needs the list: so it is dropped without the
+        // lock.
         let mut all: Vec<_> = (0..STRIPES)
             .flat_map(|list| self.list(list).slots.iter().filter_map(Weak::upgrade).collect::<Vec<_>>())
             .collect();

@@ -1,5 +1,6 @@
-//! Where lines of one kind go: the terminal, or a file that is opened anew and rotated. What can't be written waits, within a bound.
-//! It never gives a line up as long as there is room for it, and never says anything itself: `trouble` is for the log to tell.
+//! Where lines of one kind go: the terminal, or a file that is opened anew and rotated. What can't be written waits,
+//! within a bound. It never gives a line up as long as there is room for it, and never says anything itself: `trouble`
+//! is for the log to tell.
 
 use std::{
     fs::{self, File, OpenOptions},

@@ -24,8 +24,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// As it has always looked: events begin with `* `, output with who printed it. Of control characters only colours, tabs and line ends are
-    /// left: a message of an application's exception may hold what somebody has sent to it.
+    /// As it has always looked: events begin with `* `, output with who printed it. Of control characters only colours,
+    /// tabs and line ends are left: a message of an application's exception may hold what somebody has sent to it.
     pub fn as_text(&self) -> String {
         let text = printable(&self.text);
         match &self.from {
@@ -67,8 +67,8 @@ impl Line {
     }
 }
 
-/// Text that a terminal shows and nothing more: other control characters than tab, line end and colours (SGR, ECMA-48 section 8.3.117) are
-/// replaced.
+/// Text that a terminal shows and nothing more: other control characters than tab, line end and colours (SGR, ECMA-48
+/// section 8.3.117) are replaced.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let is_odd = |char: char| char.is_control() && char != '\n' && char != '\t';
     if !text.contains(is_odd) {

@@ -104,8 +104,8 @@ impl Log {
         self.send(Message::App(self.recent.push(name, self.site.clone(), from, text, plain)));
     }
 
-    /// The last lines that were told after the one with the number `after` (0: any), `most` of them, the oldest first: events
-    /// and what apps printed, without colours.
+    /// The last lines that were told after the one with the number `after` (0: any), `most` of them, the oldest first:
+    /// events and what apps printed, without colours.
     pub fn recent(&self, after: u64, most: usize) -> Vec<Arc<Line>> {
         self.recent.after(after, most)
     }
@@ -153,7 +153,8 @@ impl Writer {
             };
             match first {
                 Ok(first) => {
-                    // Under load the lines of this moment go out in one write, and nobody has to wake this thread for each.
+                    // Under load the lines of this moment go out in one write, and nobody has to wake this thread for
+                    // each.
                     std::thread::sleep(GATHER);
                     std::iter::once(first).chain(messages.try_iter()).for_each(|message| self.take(message));
                 }

@@ -1,5 +1,5 @@
-//! The events of the server by their stable names, which programs that read the log may rely on. docs/logging.md lists them.
-//! It never writes a line.
+//! The events of the server by their stable names, which programs that read the log may rely on. docs/logging.md lists
+//! them. It never writes a line.
 
 macro_rules! events {
     ($($(#[doc = $doc:literal])+ $variant:ident => $name:literal,)+) => {

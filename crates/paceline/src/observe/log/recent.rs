@@ -1,5 +1,5 @@
-//! The last lines of the log in memory, for whoever asks what happened just now: `paceline log`, the page of an incident.
-//! It never holds more than its bounds, nor lines of the access log.
+//! The last lines of the log in memory, for whoever asks what happened just now: `paceline log`, the page of an
+//! incident. It never holds more than its bounds, nor lines of the access log.
 
 use std::{collections::VecDeque, sync::Arc};
 

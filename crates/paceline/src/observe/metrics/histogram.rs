@@ -1,5 +1,5 @@
-//! Durations counted in buckets of fixed bounds: from a microsecond to 100 seconds, ten to a decade, so that a quantile is known
-//! to within an eighth. It never forgets: what a time span held is the difference of two looks.
+//! Durations counted in buckets of fixed bounds: from a microsecond to 100 seconds, ten to a decade, so that a quantile
+//! is known to within an eighth. It never forgets: what a time span held is the difference of two looks.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -84,8 +84,8 @@ impl Histogram {
         self.buckets[..UPPER.partition_point(|upper| *upper <= bound)].iter().sum()
     }
 
-    /// Microseconds that the given share (0 to 1) did not exceed, between the bounds of a bucket as if it were filled evenly.
-    /// None: there is nothing in it.
+    /// Microseconds that the given share (0 to 1) did not exceed, between the bounds of a bucket as if it were filled
+    /// evenly. None: there is nothing in it.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let count = self.count();
         if count == 0 {

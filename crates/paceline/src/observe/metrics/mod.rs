@@ -1,5 +1,5 @@
-//! What each site answered, counted: by status and by who answered, in bytes and in time. Counts only grow; whoever wants a rate
-//! looks twice. It never waits, and a request adds to memory that no other thread writes to.
+//! What each site answered, counted: by status and by who answered, in bytes and in time. Counts only grow; whoever
+//! wants a rate looks twice. It never waits, and a request adds to memory that no other thread writes to.
 //!
 //! Reading order: `snapshot` (what is counted), `histogram`, `shard`, `recent`, `processes`.
 

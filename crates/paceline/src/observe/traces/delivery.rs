@@ -1,5 +1,5 @@
-//! The thread that brings spans to a collector: OTLP over HTTP, in batches, tried again after a pause when it does not take them.
-//! Nothing on a request's way waits for it: what finds no room is dropped and counted.
+//! The thread that brings spans to a collector: OTLP over HTTP, in batches, tried again after a pause when it does not
+//! take them. Nothing on a request's way waits for it: what finds no room is dropped and counted.
 
 use std::{
     io::{self, Read, Write},

@@ -1,5 +1,5 @@
-//! OpenTelemetry traces: a span for each exchange and for its time in the queue and in the app, in the trace of whoever asked.
-//! Without a collector there is nothing of it. It never makes a request wait.
+//! OpenTelemetry traces: a span for each exchange and for its time in the queue and in the app, in the trace of whoever
+//! asked. Without a collector there is nothing of it. It never makes a request wait.
 //!
 //! Reading order: `context` (which trace), `spans` (what is told), `otlp` (in which form), `delivery` (to whom).
 

@@ -16,7 +16,8 @@ pub struct Context {
 }
 
 impl Context {
-    /// A span for a request: in its caller's trace and sampled as that one is, else in a trace of its own of which `sample` (0 to
+    /// A span for a request: in its caller's trace and sampled as that one is, else in a trace of its own of which
+    /// `sample` (0 to
     /// 1) decides.
     pub fn begin(headers: &HeaderMap, sample: f64) -> Context {
         let mut parents = headers.get_all(TRACEPARENT).iter();

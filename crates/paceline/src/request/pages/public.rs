@@ -8,7 +8,8 @@ use unix_user::Reader;
 
 const LARGEST: u64 = 1024 * 1024;
 
-/// `public_dir/<status>.html`, when it is a file of at most 1 MiB that `reader` opens. Reads synchronously: errors are rare.
+/// `public_dir/<status>.html`, when it is a file of at most 1 MiB that `reader` opens. Reads synchronously: errors are
+/// rare.
 pub fn public_page(reader: Reader, public_dir: &Path, status: u16) -> Option<Bytes> {
     let file = reader(&public_dir.join(format!("{status}.html"))).ok()?;
     let found = file.metadata().ok()?;

@@ -1,7 +1,9 @@
-//! A request's way, as a list. Each step lives in a room of its own; here they are composed, and here alone is the order decided.
+//! A request's way, as a list. Each step lives in a room of its own; here they are composed, and here alone is the
+//! order decided.
 //!
-//! Reading order: `run` (from the connection to the answer), `admit` (what is answered before a site is asked), `hit` (the fast path),
-//! `answer` (all the rest), then `cached` (by what the cache has) and `origin` (the app or the upstream).
+//! Reading order: `run` (from the connection to the answer), `admit` (what is answered before a site is asked), `hit`
+//! (the fast path), `answer` (all the rest), then `cached` (by what the cache has) and `origin` (the app or the
+//! upstream).
 
 // Err is an answer, which is moved once; a box for each would cost more.
 #![allow(clippy::result_large_err)]

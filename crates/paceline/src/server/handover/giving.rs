@@ -1,5 +1,5 @@
-//! The old front's side: it starts the new program, gives it all it has, and goes on serving unless that one has taken over.
-//! It never stops serving by itself.
+//! The old front's side: it starts the new program, gives it all it has, and goes on serving unless that one has taken
+//! over. It never stops serving by itself.
 
 use std::{
     future::Future,
@@ -49,8 +49,8 @@ pub struct Estate {
     pub fds: Vec<OwnedFd>,
 }
 
-/// Starts the new program. Resolves when it has taken over, or with why it has not: then it is gone. Must be called on the main
-/// thread, within its event loop.
+/// Starts the new program. Resolves when it has taken over, or with why it has not: then it is gone. Must be called on
+/// the main thread, within its event loop.
 pub fn begin(
     program: &Program,
     estate: Estate,

@@ -1,5 +1,5 @@
-//! What a front has from the one before it, and how it takes over: it boots beside it, takes its cache, and then serves in its
-//! place. It never serves before it is told to.
+//! What a front has from the one before it, and how it takes over: it boots beside it, takes its cache, and then serves
+//! in its place. It never serves before it is told to.
 
 use std::{
     io,
@@ -134,8 +134,8 @@ impl Inheritance {
         Ok(cache)
     }
 
-    /// Tells that the applications are up, takes what the cache holds, and opens its disk. Returns when the old front has nothing more to
-    /// give. It waits: call it where that may be.
+    /// Tells that the applications are up, takes what the cache holds, and opens its disk. Returns when the old front
+    /// has nothing more to give. It waits: call it where that may be.
     pub fn take(&mut self, cache: &Arc<Cache>, disk: Option<&CacheDisk>, say: Say) -> Result<u64, TakeoverError> {
         let moment = cache.store().moment();
         wire::send(&self.socket, &Message::Ready(self.taken.clone()))?;
@@ -156,8 +156,8 @@ impl Inheritance {
         Ok(kept)
     }
 
-    /// We serve. From now on purges that the old front hears of in the requests it still has are obeyed here, and what it learns of
-    /// cookies counts here.
+    /// We serve. From now on purges that the old front hears of in the requests it still has are obeyed here, and what
+    /// it learns of cookies counts here.
     pub fn took_over(self, cache: &Arc<Cache>) -> io::Result<Lineage> {
         wire::send(&self.socket, &Message::TookOver)?;
         self.socket.set_read_timeout(None)?;
@@ -203,8 +203,8 @@ fn handed() -> Option<UnixStream> {
     if fd < 3 || !is_socket() {
         return None;
     }
-    // SAFETY: our parent opened this descriptor for us and named it in the environment; it was just seen to be an open socket,
-    // and this runs once, so nothing else owns it.
+    // SAFETY: our parent opened this descriptor for us and named it in the environment; it was just seen to be an open
+    // socket, and this runs once, so nothing else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     fcntl_setfd(&socket, FdFlags::CLOEXEC).ok()?;
     Some(socket.into())

@@ -1,5 +1,5 @@
-//! Where a front stands among those that replace each other: the process by whose pid the server is known, and the front before.
-//! All of them end when that process is killed. It never replaces anything.
+//! Where a front stands among those that replace each other: the process by whose pid the server is known, and the
+//! front before. All of them end when that process is killed. It never replaces anything.
 
 use std::{io, os::fd::OwnedFd};
 
@@ -26,7 +26,8 @@ impl Lineage {
         Ok(Lineage { identity: own_pid(), parent: None, stand_in, hearing: Some(hearing) })
     }
 
-    /// Of a front that has just taken over. It outlives the one before, if that is not the one by whose pid the server is known.
+    /// Of a front that has just taken over. It outlives the one before, if that is not the one by whose pid the server
+    /// is known.
     pub fn inherited(identity: i32, parent: i32, stand_in: OwnedFd) -> Lineage {
         if parent != identity {
             let _ = set_parent_process_death_signal(None);

@@ -1,5 +1,5 @@
-//! Which threads take the signals that tell the server what to do: its main thread alone, so that none is lost while it becomes
-//! another program. It never handles one.
+//! Which threads take the signals that tell the server what to do: its main thread alone, so that none is lost while it
+//! becomes another program. It never handles one.
 
 use std::{mem::MaybeUninit, ptr};
 
@@ -29,8 +29,8 @@ pub fn unblock() {
 #[allow(unsafe_code)]
 fn set(how: i32) {
     let mut signals = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: sigemptyset initialises the set that the other calls are given, which outlives them; the numbers are those of signals;
-    // the previous mask is not asked for.
+    // SAFETY: sigemptyset initialises the set that the other calls are given, which outlives them; the numbers are
+    // those of signals; the previous mask is not asked for.
     unsafe {
         libc::sigemptyset(signals.as_mut_ptr());
         for signal in TOLD_BY {

@@ -1,5 +1,6 @@
-//! What is left of the first front when another has taken its place: a process with the pid by which service managers, terminals and
-//! pidfiles know the server. It passes signals on to the front that serves, and ends as that one ends. It never serves.
+//! What is left of the first front when another has taken its place: a process with the pid by which service managers,
+//! terminals and pidfiles know the server. It passes signals on to the front that serves, and ends as that one ends. It
+//! never serves.
 
 use std::{
     ffi::OsString,
@@ -26,8 +27,8 @@ use crate::{apps::reaper::Exit, content::spool};
 /// The first argument of a stand-in; then the front's pid and the descriptor where it is told of later ones.
 pub const FLAG: &str = "--stand-in-for";
 
-/// Ends this front, which has been replaced: the first becomes the stand-in, a later one just ends. The other threads have ended or
-/// don't take signals.
+/// Ends this front, which has been replaced: the first becomes the stand-in, a later one just ends. The other threads
+/// have ended or don't take signals.
 pub fn follow(mut successor: Successor, mut lineage: Lineage) -> ExitCode {
     mask::block();
     if let Ok(exit) = successor.exit.try_recv() {
@@ -118,7 +119,8 @@ fn hear(fd: RawFd) -> io::Result<mpsc::UnboundedReceiver<i32>> {
     if !std::path::Path::new(&format!("/proc/self/fd/{fd}")).exists() {
         return Err(io::ErrorKind::NotFound.into());
     }
-    // SAFETY: the front that became us left this descriptor open for us; it was just seen to be open, and nothing else owns it.
+    // SAFETY: the front that became us left this descriptor open for us; it was just seen to be open, and nothing else
+    // owns it.
     let pipe = unsafe { OwnedFd::from_raw_fd(fd) };
     fcntl_setfd(&pipe, FdFlags::CLOEXEC)?;
     let (sender, pids) = mpsc::unbounded_channel();

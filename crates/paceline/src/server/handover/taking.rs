@@ -14,7 +14,8 @@ use crate::{
     },
 };
 
-/// Boots beside the old front until that one lets us serve. Ok(None): told to stop meanwhile. Err: the old one goes on, and why.
+/// Boots beside the old front until that one lets us serve. Ok(None): told to stop meanwhile. Err: the old one goes on,
+/// and why.
 pub async fn boot(
     mut inheritance: Inheritance,
     server: &Arc<Front>,

@@ -1,5 +1,5 @@
-//! What the old front and the new one say to each other, on a pair of Unix sockets: a kind, a length, as many bytes; open
-//! descriptors go with the first message. It never waits longer than it was told to.
+//! What the old front and the new one say to each other, on a pair of Unix sockets: a kind, a length, as many bytes;
+//! open descriptors go with the first message. It never waits longer than it was told to.
 
 use std::{
     io::{self, IoSlice, IoSliceMut, Read, Write},
@@ -42,8 +42,8 @@ mod kind {
     pub const COOKIES: u8 = 8;
 }
 
-/// What the old front has, in the order of the descriptors that come with it: listeners, the control socket if there is one, the
-/// pipe to the stand-in.
+/// What the old front has, in the order of the descriptors that come with it: listeners, the control socket if there is
+/// one, the pipe to the stand-in.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Hello {
     /// The pid by which the server is known.

@@ -106,7 +106,8 @@ impl Case<'_> {
         symptoms
     }
 
-    /// Exceptions that Ruby printed on its way out, `path:12:in 'x': message (Class)`, and what Bundler says without one.
+    /// Exceptions that Ruby printed on its way out, `path:12:in 'x': message (Class)`, and what Bundler says without
+    /// one.
     pub fn printed_symptoms(&self) -> Vec<Symptom> {
         let output = &self.report.output;
         let mut symptoms: Vec<Symptom> = output.iter().rev().filter_map(|line| printed(line)).collect();

@@ -115,8 +115,8 @@ fn bundler(s: &Symptom) -> Option<Suggestion> {
     )
 }
 
-/// Some Bundlers (2.3.27, which Debian's Ruby 3.1.7 comes with) take an installed gem for deleted if its directory is missing. Many of Debian's gems have none,
-/// as all their files are elsewhere.
+/// Some Bundlers (2.3.27, which Debian's Ruby 3.1.7 comes with) take an installed gem for deleted if its directory is
+/// missing. Many of Debian's gems have none, as all their files are elsewhere.
 fn directory_of_debian(s: &Symptom, case: &Case) -> Option<Suggestion> {
     let (before, _) = s.message.split_once(".gem for installation")?;
     let gem = before.rsplit_once("Could not find ")?.1;

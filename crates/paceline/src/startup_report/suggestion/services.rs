@@ -1,5 +1,5 @@
-//! Other servers an app speaks to while it boots: Redis, memcached, anything that refuses a connection, and ports taken.
-//! It never connects to one.
+//! Other servers an app speaks to while it boots: Redis, memcached, anything that refuses a connection, and ports
+//! taken. It never connects to one.
 
 use super::{
     case::{Case, Symptom},

@@ -1,4 +1,5 @@
-//! What two generations answered while both had a share of the requests, side by side. It never decides which is better.
+//! What two generations answered while both had a share of the requests, side by side. It never decides which is
+//! better.
 
 use std::collections::HashMap;
 

@@ -1,6 +1,6 @@
 //! One request's conversation with a worker thread, from the request frame to the moment the thread is idle again.
-//! It runs within the request's own task until that leaves it, then in one of its own, so that a client that leaves never
-//! leaves a channel half read. It never touches the client.
+//! It runs within the request's own task until that leaves it, then in one of its own, so that a client that leaves
+//! never leaves a channel half read. It never touches the client.
 
 use std::{future::Future, io, path::Path, pin::Pin, sync::Arc, time::Duration};
 
@@ -36,7 +36,8 @@ use crate::{
 };
 use unix_user::Acting;
 
-/// How often a thread's mailbox is looked into that others follow in: it may be at the next request before it has told of this answer.
+/// How often a thread's mailbox is looked into that others follow in: it may be at the next request before it has told
+/// of this answer.
 const LOOK: Duration = Duration::from_millis(1);
 /// After so many the request is longer than was expected, and those behind it are given to other threads.
 const LOOKS: u32 = 10;
@@ -67,11 +68,11 @@ pub async fn abandon(lease: Lease, offer: Offer) {
     drop(conversation.outcome(first));
 }
 
-/// Talks to the worker until the answer is known. What is left to do after that (the rest of a body, a thread that is still
-/// busy) is done by a task of its own.
+/// Talks to the worker until the answer is known. What is left to do after that (the rest of a body, a thread that is
+/// still busy) is done by a task of its own.
 ///
-/// Dropping the future or the answer's body cancels the request: the worker is told, and what it still sends is read and
-/// thrown away.
+/// Dropping the future or the answer's body cancels the request: the worker is told, and what it still sends is read
+/// and thrown away.
 pub async fn converse(conversation: Box<Conversation>) -> Answer {
     let mut attended = ConversationGuard(Some(conversation));
     let Some(conversation) = &mut attended.0 else { return Answer::Died };
@@ -83,8 +84,8 @@ pub async fn converse(conversation: Box<Conversation>) -> Answer {
     }
 }
 
-/// A conversation that somebody waits for. When nobody does any more, it is brought to its end all the same: a channel is
-/// never left half read.
+/// A conversation that somebody waits for. When nobody does any more, it is brought to its end all the same: a channel
+/// is never left half read.
 struct ConversationGuard(Option<Box<Conversation>>);
 
 impl Drop for ConversationGuard {
@@ -223,8 +224,8 @@ impl Conversation {
             (_, Some(posted)) if self.lease.channel().revoke(posted) => Answer::Untaken,
             (_, Some(_)) => Answer::Died,
             _ if unsent == self.request.frame.len() => Answer::Untaken,
-            // A Unix socket says so when the other end was closed with bytes in it that nobody had read (unix(7)). A worker
-            // reads a request's frame to its end before the app sees any of it.
+            // A Unix socket says so when the other end was closed with bytes in it that nobody had read (unix(7)). A
+            // worker reads a request's frame to its end before the app sees any of it.
             (io::ErrorKind::ConnectionReset, _) => Answer::Unread,
             _ if unsent > 0 => Answer::Unread,
             _ => Answer::Died,

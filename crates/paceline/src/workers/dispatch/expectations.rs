@@ -1,5 +1,5 @@
-//! How long a request will hold a worker thread, learned from those before it on the same route. It decides nothing: the
-//! queue does. Pure: time is an argument.
+//! How long a request will hold a worker thread, learned from those before it on the same route. It decides nothing:
+//! the queue does. Pure: time is an argument.
 
 use std::{
     collections::HashMap,

@@ -70,8 +70,8 @@ const FOREVER: Duration = Duration::from_secs(365 * 86_400);
 /// How often a request is given to another worker that none has read.
 const UNREAD: u32 = 3;
 
-/// Asks a worker of `app`. A request whose worker dies is asked again, once and alone in a worker, if it is idempotent (RFC 9110 section
-/// 9.2.2); and a few times if no worker had read it, since then it killed none.
+/// Asks a worker of `app`. A request whose worker dies is asked again, once and alone in a worker, if it is idempotent
+/// (RFC 9110 section 9.2.2); and a few times if no worker had read it, since then it killed none.
 pub async fn run(
     app: &impl Origin,
     head: &Parts,

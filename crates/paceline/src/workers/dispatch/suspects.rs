@@ -1,6 +1,6 @@
-//! Requests that were in hand when workers died. One may be asked again once; what two workers have died with is refused for a while, and a
-//! site's requests are not all given a second time when its workers die one after another. It never knows why a worker died. Pure: time is an
-//! argument.
+//! Requests that were in hand when workers died. One may be asked again once; what two workers have died with is
+//! refused for a while, and a site's requests are not all given a second time when its workers die one after another.
+//! It never knows why a worker died. Pure: time is an argument.
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,8 @@ const PAGE_DEATHS: u32 = 4;
 const REFUSED: Micros = 10_000_000;
 /// How often it is doubled: 320 seconds are the longest.
 const DOUBLED: u32 = 5;
-/// A death counts no more when so much time has passed, microseconds, in which the request neither was answered nor killed a worker.
+/// A death counts no more when so much time has passed, microseconds, in which the request neither was answered nor
+/// killed a worker.
 const FORGOTTEN: Micros = 600_000_000;
 /// Most that is remembered.
 const MAX: usize = 1024;
@@ -122,7 +123,8 @@ impl Suspects {
         Some(Duration::from_micros(until - now))
     }
 
-    /// A worker has died with the request in hand, which it was given at `given`. Workers that die together are one death.
+    /// A worker has died with the request in hand, which it was given at `given`. Workers that die together are one
+    /// death.
     pub fn died(&self, request: Fingerprint, given: Micros, now: Micros) {
         let mut inner = self.lock();
         inner.entries.retain(|_, entry| now.saturating_sub(entry.refused_until().unwrap_or(entry.last)) < FORGOTTEN);

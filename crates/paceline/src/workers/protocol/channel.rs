@@ -190,8 +190,8 @@ impl Channel {
     }
 
     /// Sends and receives at once, so that neither side can block the other, until a frame has arrived or all that was
-    /// queued is sent. EOF is `UnexpectedEof`; bytes that are no frame, and frames that answer another request (`Misdirected`), are
-    /// `InvalidData`. Cancel-safe.
+    /// queued is sent. EOF is `UnexpectedEof`; bytes that are no frame, and frames that answer another request
+    /// (`Misdirected`), are `InvalidData`. Cancel-safe.
     pub async fn progress(&mut self) -> io::Result<Progress> {
         std::future::poll_fn(|cx| self.poll_progress(cx)).await
     }
@@ -264,7 +264,8 @@ fn invalid_misdirected(number: RequestNumber, in_hand: RequestNumber) -> io::Err
     io::Error::new(io::ErrorKind::InvalidData, Misdirected { number, in_hand })
 }
 
-/// Whether nothing lies in the socket, whatever the event loop knows. What the worker has written there before an answer in the mailbox is there.
+/// Whether nothing lies in the socket, whatever the event loop knows. What the worker has written there before an
+/// answer in the mailbox is there.
 fn is_empty(stream: &UnixStream) -> bool {
     let flags = rustix::net::RecvFlags::DONTWAIT | rustix::net::RecvFlags::PEEK;
     rustix::net::recv(stream, &mut [0u8; 1][..], flags).err() == Some(rustix::io::Errno::WOULDBLOCK)
@@ -289,7 +290,8 @@ fn from_mailbox(
     Ok(ahead.take_if(|reply| reply.number == in_hand).map(|reply| reply.frame))
 }
 
-/// A socket that was just registered is not known to be ready yet: most are, and asking it costs less than waiting to be told.
+/// A socket that was just registered is not known to be ready yet: most are, and asking it costs less than waiting to
+/// be told.
 fn write(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
     match stream.try_write(bytes) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -299,7 +301,8 @@ fn write(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
-/// A read that did not fill the space has emptied the socket: unlike `try_read`, this knows it without another call that fails.
+/// A read that did not fill the space has emptied the socket: unlike `try_read`, this knows it without another call
+/// that fails.
 fn poll_read(stream: &mut UnixStream, received: &mut BytesMut, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
     SCRATCH.with_borrow_mut(|scratch| {
         let mut buffer = ReadBuf::new(scratch);
@@ -318,7 +321,8 @@ fn is_unread(stream: &UnixStream) -> bool {
     done == 0 && unread > 0
 }
 
-/// What the other side has left when it is gone; 0 at the end. The event loop may not know yet that there is something to read.
+/// What the other side has left when it is gone; 0 at the end. The event loop may not know yet that there is something
+/// to read.
 fn read_rest(stream: &UnixStream, received: &mut BytesMut) -> io::Result<usize> {
     SCRATCH.with_borrow_mut(|scratch| {
         match rustix::net::recv(stream, &mut scratch[..], rustix::net::RecvFlags::DONTWAIT) {

@@ -15,8 +15,8 @@ use crate::request::exchange::Counters;
 pub const MAX_PAYLOAD: usize = 16 << 20;
 /// Most that is reserved on the word of a prefix alone, while less than that has come.
 const FIRST_RESERVED: usize = 64 << 10;
-/// Most header fields that are looked at: a list of empty ones would take many times the memory of its frame. One more is
-/// kept, so that whoever builds a response of them sees that they are too many.
+/// Most header fields that are looked at: a list of empty ones would take many times the memory of its frame. One more
+/// is kept, so that whoever builds a response of them sees that they are too many.
 pub const MAX_HEADERS: usize = 10_000;
 /// Most lines of a backtrace that are kept.
 const MAX_LINES: usize = 10_000;

@@ -1,5 +1,5 @@
-//! Ends a channel from outside of the request that uses it: a process that has died may have left its sockets to another.
-//! It never closes a descriptor.
+//! Ends a channel from outside of the request that uses it: a process that has died may have left its sockets to
+//! another. It never closes a descriptor.
 
 use std::{sync::Arc, task::Waker};
 

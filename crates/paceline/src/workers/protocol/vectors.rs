@@ -1,5 +1,5 @@
-//! The golden vectors of test/vectors, which the Ruby side reads too: what Ruby sends is decoded to what the vector says,
-//! and what the front sends is encoded to the vector's very bytes. It never makes a vector.
+//! The golden vectors of test/vectors, which the Ruby side reads too: what Ruby sends is decoded to what the vector
+//! says, and what the front sends is encoded to the vector's very bytes. It never makes a vector.
 
 use std::{fs, os::unix::ffi::OsStrExt, path::Path};
 

@@ -1,5 +1,5 @@
-//! Takes the chunked coding (RFC 9112 section 7.1) off a body that the app encoded itself, as Rack 2's Rack::Chunked and
-//! Rails' `render stream: true` do: the front alone frames what leaves it. Trailer fields end here.
+//! Takes the chunked coding (RFC 9112 section 7.1) off a body that the app encoded itself, as Rack 2's Rack::Chunked
+//! and Rails' `render stream: true` do: the front alone frames what leaves it. Trailer fields end here.
 //! It never sees a client's bytes, only an app's.
 
 use std::{
@@ -24,7 +24,8 @@ enum State {
     AfterData,
     Trailers,
     Done,
-    /// The body is not encoded: the app only names the coding, as one does that copies the fields of another server's answer.
+    /// The body is not encoded: the app only names the coding, as one does that copies the fields of another server's
+    /// answer.
     Plain,
 }
 
@@ -141,8 +142,8 @@ fn broken() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the app's chunked coding is broken")
 }
 
-/// Takes the transfer codings out of the fields of an app's response, and what speaks of them. True: the app says that the body is in
-/// the chunked coding. Err: a coding that is not understood, as the app gave it.
+/// Takes the transfer codings out of the fields of an app's response, and what speaks of them. True: the app says that
+/// the body is in the chunked coding. Err: a coding that is not understood, as the app gave it.
 pub fn take_coding(headers: &mut HeaderMap) -> Result<bool, String> {
     if !headers.contains_key(header::TRANSFER_ENCODING) {
         return Ok(false);

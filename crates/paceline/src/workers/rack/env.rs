@@ -29,7 +29,8 @@ pub struct Facts<'a> {
     pub may_hijack: bool,
     /// See the worker protocol.
     pub number: frame::RequestNumber,
-    /// `rack.early_hints` is offered; HTTP/1.0 knows no interim responses (RFC 9110 section 15.2), on HTTP/2 they are not sent.
+    /// `rack.early_hints` is offered; HTTP/1.0 knows no interim responses (RFC 9110 section 15.2), on HTTP/2 they are
+    /// not sent.
     pub early_hints: bool,
 }
 
@@ -124,7 +125,8 @@ fn put_headers(out: &mut BytesMut, headers: &HeaderMap) {
             }
         }
         out.put_u8(0);
-        // RFC 9110 section 5.3: several lines of one name are one list; cookies are joined as RFC 9113 section 8.2.3 says.
+        // RFC 9110 section 5.3: several lines of one name are one list; cookies are joined as RFC 9113 section 8.2.3
+        // says.
         let separator: &[u8] = if name == header::COOKIE { b"; " } else { b", " };
         for (index, value) in headers.get_all(name).iter().enumerate() {
             if index > 0 {

@@ -1,5 +1,5 @@
-//! What is particular to Rack: the environment of a request, the response a worker gives, hijacked channels, and the chunked coding that an
-//! app applies by itself. It never sees a client.
+//! What is particular to Rack: the environment of a request, the response a worker gives, hijacked channels, and the
+//! chunked coding that an app applies by itself. It never sees a client.
 
 pub mod dechunk;
 pub mod env;

@@ -32,7 +32,8 @@ pub enum AnswerBody {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsendable(pub String);
 
-/// Fields that speak of one connection (RFC 9110 section 7.6.1): the front's own connection to the client is not the app's.
+/// Fields that speak of one connection (RFC 9110 section 7.6.1): the front's own connection to the client is not the
+/// app's.
 const CONNECTION_FIELDS: [HeaderName; 4] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),

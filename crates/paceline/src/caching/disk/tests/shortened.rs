@@ -1,4 +1,5 @@
-//! Another program shortens the mapped files while they are in use: nobody reads what was cut off, or the process says why it ends.
+//! Another program shortens the mapped files while they are in use: nobody reads what was cut off, or the process says
+//! why it ends.
 
 use std::{
     env,

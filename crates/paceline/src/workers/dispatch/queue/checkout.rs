@@ -13,9 +13,9 @@ enum Entry {
 }
 
 impl Queue {
-    /// Waits for a worker thread for a request of `method` and `path`. A request that was handed over before, and whose worker
-    /// died, comes `again`: it goes to the head, and takes none of the channels that worker left behind. One that is offered may be posted behind
-    /// another one. Dropping the future leaves the queue.
+    /// Waits for a worker thread for a request of `method` and `path`. A request that was handed over before, and whose
+    /// worker died, comes `again`: it goes to the head, and takes none of the channels that worker left behind. One
+    /// that is offered may be posted behind another one. Dropping the future leaves the queue.
     pub async fn checkout(
         self: &Arc<Self>,
         request: (&str, &str),

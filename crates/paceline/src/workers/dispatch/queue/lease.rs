@@ -17,7 +17,8 @@ use crate::{
 };
 use unix_user::RunAs;
 
-/// How long a thread may take to open a channel in the place of one that has ended or was given away. It does so at once, when it has Ruby's lock.
+/// How long a thread may take to open a channel in the place of one that has ended or was given away. It does so at
+/// once, when it has Ruby's lock.
 const NEXT_CHANNEL: Duration = Duration::from_secs(5);
 
 /// A channel on loan. Dropped without `give_back` or `take`, its worker is reported as broken.
@@ -152,7 +153,8 @@ impl Lease {
         let _ = self.complaints.send((self.worker, complaint));
     }
 
-    /// Gives the lease up without a report: the supervisor learns by itself that the worker is gone, or knows what is wrong with it.
+    /// Gives the lease up without a report: the supervisor learns by itself that the worker is gone, or knows what is
+    /// wrong with it.
     pub fn disarm(&mut self) {
         if let Some(channel) = self.channel.take() {
             self.evict_followers(channel.thread);

@@ -1,5 +1,5 @@
-//! The order in which requests wait: the shortest expected first, but nobody is overtaken for longer than a bound. It never knows
-//! what waits. Pure: time is an argument.
+//! The order in which requests wait: the shortest expected first, but nobody is overtaken for longer than a bound. It
+//! never knows what waits. Pure: time is an argument.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,7 +8,8 @@ use crate::support::clock::Micros;
 
 /// A request gives way to those that come within so many times its expected duration after it ...
 const PATIENCE: Micros = 3;
-/// ... and never to those that come later than this after it. So no request is overtaken by more than what arrives in this time.
+/// ... and never to those that come later than this after it. So no request is overtaken by more than what arrives in
+/// this time.
 pub const LONGEST_PATIENCE: Micros = 1_000_000;
 /// Differences below this are noise, and first come is first served.
 const GRAIN: Micros = 2_000;

@@ -1,5 +1,5 @@
-//! The queue of one app: a free worker thread takes the request that is expected to be done soonest, within the bounds of
-//! `line.rs`, and long ones don't hold the last threads. It never talks to workers: it hands out their channels.
+//! The queue of one app: a free worker thread takes the request that is expected to be done soonest, within the bounds
+//! of `line.rs`, and long ones don't hold the last threads. It never talks to workers: it hands out their channels.
 
 mod checkout;
 mod figures;
@@ -41,16 +41,16 @@ use crate::{
 };
 use unix_user::RunAs;
 
-/// Ruby gives a thread that computes its lock for 100 ms before it lets another one have it. So a request that is younger holds
-/// back one that would come beside it; an older one must not.
+/// Ruby gives a thread that computes its lock for 100 ms before it lets another one have it. So a request that is
+/// younger holds back one that would come beside it; an older one must not.
 const YOUNG: Micros = 100_000;
 /// How often a request that waits looks whether those in hand have grown old.
 const LOOK: Duration = Duration::from_millis(20);
 /// One thread in so many, and at least one of several, is kept from long requests.
 const KEPT: usize = 5;
 
-/// A request that is to be alone is so for this time: what kills a worker mostly does it at once, and others must not wait for one
-/// that is only slow.
+/// A request that is to be alone is so for this time: what kills a worker mostly does it at once, and others must not
+/// wait for one that is only slow.
 const ALONE: Micros = 1_000_000;
 /// How long it waits for a worker that has nothing else in hand; then it takes any.
 const LONGEST_WAIT: Micros = 5_000_000;
@@ -255,8 +255,8 @@ impl Queue {
         }
     }
 
-    /// From now on these workers, and no others, get no request that another worker has died with, as long as it may wait: they may be ended before
-    /// they have answered it.
+    /// From now on these workers, and no others, get no request that another worker has died with, as long as it may
+    /// wait: they may be ended before they have answered it.
     pub fn spare(&self, workers: &HashSet<WorkerId>) {
         self.lock().members.iter_mut().for_each(|(id, member)| member.spared = workers.contains(id));
     }
@@ -290,8 +290,9 @@ impl Queue {
         self.lock().expectations.label(route)
     }
 
-    /// Forgets a worker that has gone. Its channels are at their end, though a process that it has forked may hold them open.
-    /// True if it had served, so that its end says nothing against the next one: it had answered, or was given what another had died with.
+    /// Forgets a worker that has gone. Its channels are at their end, though a process that it has forked may hold them
+    /// open. True if it had served, so that its end says nothing against the next one: it had answered, or was
+    /// given what another had died with.
     pub fn remove(self: &Arc<Self>, worker: WorkerId) -> bool {
         let mut inner = self.lock();
         let gone = inner.members.remove(&worker);
@@ -326,8 +327,8 @@ impl Queue {
         }
     }
 
-    /// An idle channel of the worker with the least work in hand. Threads of one worker share one Ruby lock, which most long
-    /// requests do not hold for most of their time: they wait for something else.
+    /// An idle channel of the worker with the least work in hand. Threads of one worker share one Ruby lock, which most
+    /// long requests do not hold for most of their time: they wait for something else.
     fn idle_channel(
         self: &Arc<Self>,
         inner: &mut Inner,

@@ -1,5 +1,6 @@
-//! Requests that are posted in the mailbox of a thread that is at work: it takes them without being woken, and answers one after the other. Only short ones
-//! are, and each can be taken back until the thread claims it, so that the order stays that of the queue but for noise. It never talks to workers.
+//! Requests that are posted in the mailbox of a thread that is at work: it takes them without being woken, and answers
+//! one after the other. Only short ones are, and each can be taken back until the thread claims it, so that the order
+//! stays that of the queue but for noise. It never talks to workers.
 
 use std::{cell::RefCell, collections::VecDeque, sync::Arc};
 
@@ -120,7 +121,8 @@ impl Inner {
         true
     }
 
-    /// Posts a request behind another one, if it is short and there is one. False: the waiter is gone, and nothing has happened.
+    /// Posts a request behind another one, if it is short and there is one. False: the waiter is gone, and nothing has
+    /// happened.
     pub(super) fn follow(&mut self, offer: &Offer, place: Place, waiter: Waiter) -> bool {
         let cost = waiter.expected.mean.max(LEAST);
         if waiter.expected.mean > BUDGET || self.share.is_some() {

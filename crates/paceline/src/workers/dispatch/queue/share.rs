@@ -1,5 +1,5 @@
-//! The share of an app's requests that goes to a canary: dealt out without chance, so that 5 % are 5 of each 100. It never lets a
-//! request wait for a side while the other has a thread for it.
+//! The share of an app's requests that goes to a canary: dealt out without chance, so that 5 % are 5 of each 100. It
+//! never lets a request wait for a side while the other has a thread for it.
 
 use std::{collections::HashSet, sync::Arc};
 

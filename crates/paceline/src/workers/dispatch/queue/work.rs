@@ -1,5 +1,5 @@
-//! What a worker's requests have allocated, by route, since this was last taken: by it the growth of the worker's memory is
-//! attributed. It never measures memory.
+//! What a worker's requests have allocated, by route, since this was last taken: by it the growth of the worker's
+//! memory is attributed. It never measures memory.
 
 use crate::workers::dispatch::expectations::Route;
 
