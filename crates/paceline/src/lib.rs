@@ -12,7 +12,6 @@ pub mod front;
 pub mod observe;
 pub mod request;
 pub mod server;
-pub mod startup_report;
 pub mod support;
 pub mod upstream;
 pub mod workers;

@@ -61,12 +61,12 @@ use crate::{
     },
     config::SiteConfig,
     observe::{log::Log, metrics},
-    startup_report::{Failure, StartupReport},
     workers::{
         dispatch::queue::{Complaint, Queue, WorkerId},
         protocol::frame::Raw,
     },
 };
+use startup_report::{Failure, StartupReport};
 
 /// What an actor works with.
 pub struct Context {

@@ -23,7 +23,6 @@ use crate::{
     apps::incidents::{InHand, Incidents},
     config::SiteConfig,
     observe::{log::Log, metrics},
-    startup_report::{Failure, StartupReport, Step},
     workers::dispatch::{
         expectations::label,
         origin::{Limits, Origin, Unavailable},
@@ -31,6 +30,7 @@ use crate::{
         suspects::Suspects,
     },
 };
+use startup_report::{Failure, StartupReport, Step};
 
 /// What the app is doing.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use tokio::sync::oneshot;
 
-use crate::startup_report::StartupReport;
+use startup_report::StartupReport;
 
 /// So many are remembered after they have ended.
 const REMEMBERED: usize = 32;

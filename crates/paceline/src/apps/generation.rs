@@ -22,7 +22,6 @@ use super::{
 };
 use crate::{
     config::{AppKind, SiteConfig},
-    startup_report::{Failure, StartupReport, Step},
     workers::{
         dispatch::queue::{Queue, WorkerId},
         protocol::{
@@ -34,6 +33,7 @@ use crate::{
         },
     },
 };
+use startup_report::{Failure, StartupReport, Step};
 use unix_user::RunAs;
 
 /// How long a fork may take, with the hooks before it; or as long as a start may, if that is less. A preloader that

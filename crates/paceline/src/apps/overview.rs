@@ -4,7 +4,8 @@
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use super::{generation::Phase, processes::ProcessView};
-use crate::{startup_report::StartupReport, workers::dispatch::queue::WorkerId};
+use crate::workers::dispatch::queue::WorkerId;
+use startup_report::StartupReport;
 
 /// One app at one moment.
 #[derive(Debug, Clone)]

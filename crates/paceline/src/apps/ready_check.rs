@@ -10,12 +10,12 @@ use http::StatusCode;
 
 use crate::{
     config::SiteConfig,
-    startup_report::{phrases, Failure},
     workers::dispatch::{
         queue::Queue,
         replay::{replay, NoAnswer, Replay, ReplayAnswer},
     },
 };
+use startup_report::{phrases, Failure};
 
 /// What the app's own log may show as the client.
 const CHECKING: &str = concat!("Paceline/", env!("CARGO_PKG_VERSION"), " (ready check)");

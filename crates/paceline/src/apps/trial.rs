@@ -13,8 +13,8 @@ use crate::{
     apps::incidents::Incidents,
     config::SiteConfig,
     observe::log::{Log, LogConfig},
-    startup_report::StartupReport,
 };
+use startup_report::StartupReport;
 
 /// What an ended trial's processes get to end in.
 const END: Duration = Duration::from_secs(5);

@@ -21,7 +21,6 @@ use crate::{
     apps::{processes, trial::Trial},
     config::{Config, Surroundings},
     server::handover::{stand_in, Inheritance},
-    startup_report,
 };
 use unix_user;
 

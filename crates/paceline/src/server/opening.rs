@@ -19,8 +19,8 @@ use crate::{
         tls::{AcceptorError, CertificateStore, Proof},
     },
     observe::log::{Log, Name},
-    startup_report::{self, Failure, StartupReport, Step},
 };
+use startup_report::{Failure, StartupReport, Step};
 
 /// A socket and what its connections begin with.
 pub type BoundListener = (Listener, ConnectionSetup);

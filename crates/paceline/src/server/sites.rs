@@ -31,7 +31,6 @@ use crate::{
     front::Front,
     observe::log::{Log, Name},
     request::route::{Routes, Site},
-    startup_report,
 };
 use unix_user::{self, RunAs};
 

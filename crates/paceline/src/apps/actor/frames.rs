@@ -14,7 +14,6 @@ use crate::{
         tuning::TuningEnvironment,
     },
     observe::log::Name,
-    startup_report::{self, Step},
     workers::{
         dispatch::queue::WorkerId,
         protocol::{
@@ -25,6 +24,7 @@ use crate::{
         },
     },
 };
+use startup_report::Step;
 
 /// How long the last frames of a process that has ended are waited for.
 const LAST_FRAMES: Duration = Duration::from_millis(500);

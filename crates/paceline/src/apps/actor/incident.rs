@@ -8,10 +8,10 @@ use crate::{
         incidents::{Incident, Kind, Process},
         reaper::Exit,
     },
-    startup_report::{self, StartupReport},
     support::clock,
     workers::dispatch::queue::WorkerId,
 };
+use startup_report::StartupReport;
 
 /// What ends the reason of a complaint about a request that ran too long.
 const TOO_LONG: &str = "app_hard_timeout";

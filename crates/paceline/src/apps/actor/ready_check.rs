@@ -7,9 +7,9 @@ use super::{Actor, ActorEvent, Event};
 use crate::{
     apps::{generation::Phase, ready_check},
     observe::log::Name,
-    startup_report::{Failure, Step},
     workers::dispatch::queue::Queue,
 };
+use startup_report::{Failure, Step};
 
 /// Beyond what its parts may take.
 const MARGIN: Duration = Duration::from_secs(60);
@@ -87,7 +87,7 @@ impl Actor {
         let queue: Arc<Queue> = self.context.queue.clone();
         tokio::spawn(async move {
             let Err(failure) = ready_check::check(&queue, &site).await else { return };
-            let told = failure.headline(&crate::startup_report::place::Root::of(&site.root));
+            let told = failure.headline(&startup_report::place::Root::of(&site.root));
             log.event(Name::NotReady, format!("{} serves, but is not well: {told}", site.name));
         });
     }

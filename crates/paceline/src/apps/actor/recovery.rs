@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Actor, LONGEST_PAUSE, SHORT_LIFE};
-use crate::startup_report::{Failure, StartupReport};
+use startup_report::{Failure, StartupReport};
 
 /// The longest pause while nobody serves: requests are waiting.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);

@@ -14,7 +14,6 @@ use crate::{
         reaper::Exit,
     },
     observe::log::Name,
-    startup_report::{StartupReport, Step},
     workers::{
         dispatch::queue::WorkerId,
         protocol::{
@@ -23,6 +22,7 @@ use crate::{
         },
     },
 };
+use startup_report::{StartupReport, Step};
 
 /// How often requests are counted.
 pub const INTERVAL: Duration = Duration::from_millis(200);

@@ -11,7 +11,6 @@ use super::{
 use crate::{
     apps::{app::State, generation::Phase, reaper::Exit},
     observe::{log::Name, metrics::Restart},
-    startup_report::{phrases, Failure, Step},
     workers::{
         dispatch::queue::{Complaint, WorkerId},
         protocol::{
@@ -20,6 +19,7 @@ use crate::{
         },
     },
 };
+use startup_report::{phrases, Failure, Step};
 
 /// How long the preloader may take to tell how a worker ended whose socket is closed.
 const EXIT_TOLD: Duration = Duration::from_secs(1);

@@ -7,8 +7,8 @@ use super::{leave::end_preloader, Actor};
 use crate::{
     apps::{app::State, attempts::Outcome, generation::Generation},
     observe::log::Name,
-    startup_report::{StartupReport, Step},
 };
+use startup_report::{StartupReport, Step};
 
 impl Actor {
     /// Keeps the preloader of a generation whose workers are gone, if that is wanted; otherwise it is given back.

@@ -18,8 +18,8 @@ use crate::{
     },
     config::SiteConfig,
     observe::log::Name,
-    startup_report::{self, Failure, StartupReport, Step},
 };
+use startup_report::{Failure, StartupReport, Step};
 use unix_user::{Refused, RunAs};
 
 /// How long the last output of a start that failed is waited for.

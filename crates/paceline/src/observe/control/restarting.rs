@@ -18,8 +18,8 @@ use crate::{
     },
     front::Front,
     request::route::Site,
-    startup_report::text,
 };
+use startup_report::text;
 
 /// POST /restart: `{"site": NAME}`, or `{}` for all; with `"canary"` (percent), `"for"` (seconds) and `"requests"` as a
 /// canary. Answers with the number of each site's attempt.
@@ -133,7 +133,7 @@ fn applications(said: &Value, front: &Front) -> Result<Vec<(String, Arc<App>)>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::startup_report::{Failure, StartupReport};
+    use startup_report::{Failure, StartupReport};
 
     #[test]
     fn what_came_of_it() {

@@ -1,7 +1,7 @@
 //! Pieces of a page: figures in words, and the frame of all pages.
 //! It never lets a text through unescaped.
 
-pub use crate::startup_report::html::escape;
+pub use startup_report::html::escape;
 
 /// A whole page. `title` is text, `body` is HTML. All it loads is the server's own; nothing stands inline (CSP).
 pub fn page(title: &str, class: &str, attributes: &str, body: &str) -> String {

@@ -5,7 +5,7 @@ use super::{
     accept::{form, Form},
     Page,
 };
-use crate::startup_report::{
+use startup_report::{
     backtrace,
     html::{self, escape},
     phrases::{plain, plain_lines},

@@ -4,6 +4,8 @@
 mod accept;
 mod exception;
 mod public;
+#[cfg(test)]
+mod samples;
 mod sites;
 mod status;
 
@@ -13,8 +15,8 @@ pub use public::public_page;
 pub use sites::{sites, sites_page, SiteLink};
 pub use status::{render, status_page, words};
 
-use crate::startup_report::{html, text, StartupReport};
 use bytes::Bytes;
+use startup_report::{html, text, StartupReport};
 
 /// A body and its Content-Type.
 pub type Page = (&'static str, Bytes);
@@ -30,7 +32,7 @@ pub fn startup(report: &StartupReport, accept: Option<&str>) -> Page {
                 "error": report.summary(),
                 "id": report.id,
                 "step": report.failed_step().map(|step| step.name()),
-                "suggestion": crate::startup_report::suggest(report).map(|found| serde_json::json!({"text": found.text, "command": found.command})),
+                "suggestion": startup_report::suggest(report).map(|found| serde_json::json!({"text": found.text, "command": found.command})),
             });
             (Form::Json.content_type(), format!("{error}\n").into())
         }

@@ -5,7 +5,7 @@ use super::{
     accept::{form, Form},
     Page,
 };
-use crate::startup_report::html::{document, escape};
+use startup_report::html::{document, escape};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteLink {

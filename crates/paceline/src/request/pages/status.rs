@@ -5,7 +5,7 @@ use super::{
     accept::{form, Form},
     Page,
 };
-use crate::startup_report::html::{document, escape};
+use startup_report::html::{document, escape};
 
 /// A status in words: its title, and what happened in one sentence.
 pub fn words(status: u16) -> (&'static str, &'static str) {

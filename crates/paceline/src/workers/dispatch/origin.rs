@@ -7,7 +7,8 @@ use super::{
     queue::{Again, Lease, Offer, Refused, WorkerId},
     suspects::Suspects,
 };
-use crate::{apps::incidents::InHand, startup_report::StartupReport};
+use crate::apps::incidents::InHand;
+use startup_report::StartupReport;
 
 /// Why there is no worker thread for a request.
 pub enum Unavailable {

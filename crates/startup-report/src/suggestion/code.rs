@@ -86,7 +86,7 @@ fn meant(message: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::super::{suggest_with, testing::*};
-    use crate::startup_report::Failure;
+    use crate::Failure;
 
     #[test]
     #[rustfmt::skip]

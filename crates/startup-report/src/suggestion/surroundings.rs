@@ -100,7 +100,7 @@ pub fn port_holder(port: u16) -> Option<String> {
         "" => fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default(),
         command => command.chars().take(80).collect(),
     };
-    Some(format!("{} (pid {pid})", crate::startup_report::phrases::plain(&name).trim()))
+    Some(format!("{} (pid {pid})", crate::phrases::plain(&name).trim()))
 }
 
 /// The inode of a row of /proc/net/tcp that listens (state 0A) on the port.

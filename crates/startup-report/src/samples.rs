@@ -1,8 +1,7 @@
-//! A failed start as tests render it, and a way to look at the pages: `cargo test -p paceline --lib write_samples --
+//! A failed start as tests render it, and a way to look at the pages: `cargo test -p startup-report write_samples --
 //! --ignored`. It is never part of the program.
 
 use super::{html, suggestion::testing::RAILS, text, Failure, StartupReport, Step};
-use crate::request::pages;
 use std::{path::Path, time::Duration};
 use unix_user::RunAs;
 
@@ -142,8 +141,6 @@ fn every_kind_of_failure_renders() {
 fn production_shows_only_the_id() {
     let page = html::production_html("3f9a01bc<");
     assert!(page.contains("3f9a01bc&lt;") && page.contains("noindex"));
-    let (kind, body) = pages::startup_in_production("3f9a01bc", Some("application/json"));
-    assert!(kind.starts_with("application/json") && body.windows(8).any(|part| part == b"3f9a01bc"));
 }
 
 #[test]
@@ -186,39 +183,11 @@ fn write_samples() {
         cause: None,
         detail: None,
     });
-    let Some(Failure::Exception { class, message, file, line, backtrace, .. }) = &report.failure else { return };
-    let read_as = Some(&RunAs::own());
-    let error = pages::AppException {
-        read_as,
-        class,
-        message,
-        file: file.as_deref(),
-        line: *line,
-        backtrace,
-        root: &app,
-        request_line: "GET /beers/7?page=2",
-        id: "01H8-77",
-    };
-    let site = |name: &str, note: &str| pages::SiteLink {
-        name: name.into(),
-        url: format!("http://{name}.localhost:3000/"),
-        note: note.into(),
-    };
     for (name, page) in [
         ("exception", html::development_html_with(&report, &RAILS)),
         ("killed", html::development_html_with(&killed, &RAILS)),
         ("gem", html::development_html_with(&gem, &RAILS)),
         ("production", html::production_html("3f9a01bc")),
-        ("error", pages::exception_page(&error)),
-        ("503", pages::status_page(503, pages::words(503).0, pages::words(503).1, Some("3f9a01bc"))),
-        ("404", pages::status_page(404, pages::words(404).0, pages::words(404).1, None)),
-        (
-            "sites",
-            pages::sites_page(
-                "shpo.localhost",
-                &[site("brewery", "rails"), site("shop", "sinatra"), site("handbook", "files")],
-            ),
-        ),
     ] {
         std::fs::write(to.join(format!("{name}.html")), page).unwrap();
     }

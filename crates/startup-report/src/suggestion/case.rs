@@ -2,7 +2,7 @@
 //! It never decides anything.
 
 use super::Surroundings;
-use crate::startup_report::{place::Root, Failure, StartupReport};
+use crate::{place::Root, Failure, StartupReport};
 use std::path::Path;
 
 /// One thing that was said to be wrong: the exception, its cause, or one the app printed before it ended.

@@ -5,7 +5,7 @@ use super::{
     case::{Case, Symptom},
     files, services, Suggestion,
 };
-use crate::startup_report::{
+use crate::{
     phrases::{duration, signal_name},
     Step,
 };
@@ -122,7 +122,7 @@ pub fn system(doing: &str, error: &str, case: &Case) -> Option<Suggestion> {
 #[cfg(test)]
 mod tests {
     use super::super::{suggest_with, testing::*};
-    use crate::startup_report::Failure;
+    use crate::Failure;
     use std::time::Duration;
 
     #[test]

@@ -2,7 +2,7 @@
 //! It never looks at the real one.
 
 use super::{suggest_with, Suggestion, Surroundings};
-use crate::startup_report::{Failure, StartupReport};
+use crate::{Failure, StartupReport};
 use std::path::Path;
 
 /// Files that exist (below /srv/app if they are not absolute), or programs as `$name`.
