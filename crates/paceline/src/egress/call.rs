@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
+use client_pool::{Failure, Protocol, UnansweredRequest};
 use http::{header, request::Parts, HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body;
 use http_body_util::BodyExt;
@@ -11,14 +12,12 @@ use hyper::body::Incoming;
 use tokio::time::{timeout_at, Instant};
 
 use super::{
-    connection::{CallRequestBody, Protocol, UnansweredRequest},
-    failure::Failure,
     keeping::{CachedCall, CallCache},
     leaving::left,
-    origin::{Lease, Origin},
     receiving::{kept, passed_on, refusal, Answer, CallGuard, CallResponseBody, Keep},
+    sending::CallRequestBody,
     wanted::{CallOptions, FIELD},
-    Destination, Egress,
+    Destination, Egress, Lease, Origin,
 };
 use http_guard::hop::keep_end_to_end_and_proxy;
 
@@ -179,7 +178,7 @@ async fn ask(
         let Some(sending) = body.next() else { return Err(Failure::Closed { sent: true }) };
         let request = addressed(head, sending, &lease, wanted)?;
         let asked = Instant::now();
-        let UnansweredRequest { failure, unsent, untouched, broken } = match lease.connection.ask(request).await {
+        let unanswered = match lease.connection.ask(request).await {
             Ok(response) => {
                 let first = asked.elapsed();
                 origin.figures.answered(lease.waited, first);
@@ -187,16 +186,13 @@ async fn ask(
             }
             Err(unanswered) => unanswered,
         };
-        // Once more, on another connection, if this one had been kept and proved to be closed (RFC 9110 section 9.2.2);
-        // or if the upstream has not looked at the request.
-        let not_sent = unsent.is_some();
-        let of_http2 = matches!(lease.connection.speaks, Protocol::Http2(_));
-        let again = untouched && (not_sent || of_http2 || (idempotent && lease.connection.reused));
+        let again = unanswered.is_repeatable(lease.connection.is_http2(), idempotent, lease.connection.reused);
+        let UnansweredRequest { failure, unsent, broken, .. } = unanswered;
         let closed = matches!(failure, Failure::Closed { .. } | Failure::Reset { .. } | Failure::Protocol(_));
         if broken {
             lease.discard();
         }
-        if fresh || !again || !(closed || not_sent) {
+        if fresh || !again || !(closed || unsent.is_some()) {
             return Err(failure);
         }
         match unsent {

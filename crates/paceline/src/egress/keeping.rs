@@ -2,11 +2,7 @@
 //! the same that wait for one. What is asked with other credentials is kept apart. Nothing is kept on a guess. It never
 //! asks anybody.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use cache::{
@@ -24,6 +20,7 @@ use cache::{
     Millis,
 };
 use http::{header, request, response, Method, StatusCode};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
 
 use crate::support::clock;
@@ -91,7 +88,7 @@ impl CallCache {
     }
 
     fn flights(&self) -> MutexGuard<'_, HashMap<Key, watch::Receiver<()>>> {
-        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+        self.flights.lock()
     }
 
     /// None: whatever is answered is neither kept nor looked for: another method, a part, conditions of the caller's
@@ -139,7 +136,7 @@ impl CallCache {
     /// this don't wait for each other.
     pub async fn take_off(self: &Arc<Self>, question: &Question) -> Option<Flight> {
         let key = question.primary;
-        let unkept = self.unkept.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
+        let unkept = self.unkept.lock().get(&key).copied();
         if question.wishes.no_cache || unkept.is_some_and(|since| since.elapsed() < REMEMBERED) {
             return None;
         }
@@ -170,7 +167,7 @@ impl CallCache {
         let fits = length.is_none_or(|length: u64| length <= self.object);
         let stored = storable(&asked, &said, at, 0).ok().filter(|_| head.method == Method::GET && fits);
         if stored.is_none() && head.method == Method::GET {
-            let mut unkept = self.unkept.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut unkept = self.unkept.lock();
             if unkept.len() >= MAX {
                 unkept.clear();
             }

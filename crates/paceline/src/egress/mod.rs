@@ -2,55 +2,52 @@
 //! front has the connections, which are warm when a worker is born and stay when it goes. It never decides what is
 //! asked, and never follows a redirect.
 //!
-//! Reading order: `serve` (the socket), `wanted` (what a call asks for), `call`, `origin` (connections to one
-//! upstream), `opening` (a new one: `resolver`, `public`, `dial`, `proxy`, `trust`, `verifier`, `certificate`,
-//! `handshake`), `connection` and `stream` (HTTP on it), `receiving` (the response), `keeping` (those that are kept),
-//! `leaving` (clients that are gone), `failure` (why there is no response).
+//! Reading order: `serve` (the socket), `wanted` (what a call asks for), `call`, `sending` (the request's body),
+//! `receiving` (the response), `keeping` (those that are kept), `leaving` (clients that are gone), `refusing` (why there
+//! is no response). The connections are those of `crates/client-pool`.
 
-mod breaker;
 mod call;
-mod certificate;
-mod connection;
-mod dial;
-mod failure;
-mod figures;
-mod handshake;
 mod keeping;
 mod leaving;
-mod opening;
-mod origin;
-mod proxy;
-mod public;
 mod receiving;
-mod resolver;
+mod refusing;
+mod sending;
 mod serve;
-mod stream;
-mod trust;
-mod verifier;
 mod wanted;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::Arc,
     time::Duration,
 };
 
+pub use client_pool::CallFigures;
+use client_pool::{Connect, Failure, HttpSettings, Limits, Resolver, Trusts, Way};
 use http::{request::Parts, uri::Scheme};
 use ipnet::IpNet;
+use parking_lot::{Mutex, RwLock};
 
-use self::{
-    failure::Failure,
-    keeping::CallCache,
-    opening::Connect,
-    origin::{Limits, Origin},
-    resolver::Resolver,
-    trust::Trusts,
-    wanted::{CallOptions, Way},
-};
-pub use self::{figures::CallFigures, serve::serve};
+pub use self::serve::serve;
+use self::{keeping::CallCache, sending::CallRequestBody, wanted::CallOptions};
+
+/// Connections to one upstream, as calls that want the same see it.
+type Origin = client_pool::Origin<CallRequestBody>;
+/// A connection that one call has.
+type Lease = client_pool::Lease<CallRequestBody>;
 
 /// How often connections that nobody uses are looked for.
 const SWEEP: Duration = Duration::from_secs(5);
+/// How long a connection of HTTP/1.1 is kept without a call, and one of HTTP/2.
+const KEEP: Duration = Duration::from_secs(60);
+const KEEP_HTTP2: Duration = Duration::from_secs(300);
+/// As Net::HTTP speaks it.
+const HTTP: HttpSettings = HttpSettings {
+    buffer: 256 << 10,
+    max_fields: Some(1024),
+    preserves_case: true,
+    ends_cut_heads: true,
+    reads_early_answers: false,
+};
 /// Upstreams in memory, as calls that want different things see them.
 const MAX_ORIGINS: usize = 4096;
 
@@ -90,16 +87,16 @@ pub struct Sites(Mutex<BTreeMap<String, Arc<Egress>>>);
 
 impl Sites {
     pub fn put(&self, site: &str, egress: Arc<Egress>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(site.to_owned(), egress);
+        self.0.lock().insert(site.to_owned(), egress);
     }
 
     pub fn remove(&self, site: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(site);
+        self.0.lock().remove(site);
     }
 
     /// By site, and by `host:port`.
     pub fn told(&self) -> Vec<(String, BTreeMap<String, CallFigures>)> {
-        let sites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sites = self.0.lock();
         sites.iter().map(|(site, egress)| (site.clone(), egress.told())).collect()
     }
 }
@@ -145,18 +142,18 @@ impl Egress {
     /// What the owner allows from now on.
     pub fn change(&self, policy: Policy) {
         if policy.cache != self.policy().cache {
-            *self.keeping.write().unwrap_or_else(PoisonError::into_inner) = keeping(&policy);
+            *self.keeping.write() = keeping(&policy);
         }
-        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
-        self.origins.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.policy.write() = Arc::new(policy);
+        self.origins.lock().clear();
     }
 
     fn keeping(&self) -> Option<Arc<CallCache>> {
-        self.keeping.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.keeping.read().clone()
     }
 
     fn policy(&self) -> Arc<Policy> {
-        self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.policy.read().clone()
     }
 
     fn cancels(&self) -> bool {
@@ -177,7 +174,7 @@ impl Egress {
     fn origin(&self, destination: Destination, wanted: &CallOptions) -> Arc<Origin> {
         let policy = self.policy();
         let guarded = wanted.guard || policy.guard;
-        let mut origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut origins = self.origins.lock();
         let key = (destination, wanted.way.clone(), guarded);
         if let Some(origin) = origins.get(&key) {
             return origin.clone();
@@ -189,18 +186,27 @@ impl Egress {
             https: key.0.https,
             host: key.0.host.clone(),
             port: key.0.port,
+            socket: None,
             way: wanted.way.clone(),
             guard: guarded.then(|| policy.guard_allow.clone()),
             resolver: self.resolver.clone(),
             trusts: self.trusts.clone(),
+            http: HTTP,
         };
-        let limits = Limits { connections: policy.connections.max(1), breaker: policy.breaker };
+        let limits = Limits {
+            connections: policy.connections.max(1),
+            breaker: policy.breaker,
+            idle: usize::MAX,
+            keep: KEEP,
+            keep_http2: KEEP_HTTP2,
+            sweeps: false,
+        };
         origins.entry(key).or_insert(Origin::new(opening, limits)).clone()
     }
 
     /// What is counted of each upstream, by `host:port`.
     pub fn told(&self) -> BTreeMap<String, CallFigures> {
-        let origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
+        let origins = self.origins.lock();
         let mut all = BTreeMap::new();
         for ((to, ..), origin) in origins.iter() {
             let told: &mut CallFigures = all.entry(format!("{}:{}", to.host, to.port)).or_default();
@@ -211,7 +217,7 @@ impl Egress {
 
     /// Closes what nobody has used for long.
     fn sweep(&self) {
-        self.origins.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|origin| {
+        self.origins.lock().values().for_each(|origin| {
             origin.sweep();
         });
     }

@@ -11,16 +11,17 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use cache::{stored::Stored, storing::Storable};
+use client_pool::Failure;
 use http::{header, request::Parts, HeaderName, HeaderValue, Method, Response, StatusCode, Version};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{sleep_until, Instant, Sleep};
 
 use super::{
-    failure::Failure,
     keeping::{age, CallCache, Flight, Question},
-    origin::{Lease, Origin},
+    refusing::{field, status},
     wanted::{ERROR_FIELD, FIELD},
+    Lease, Origin,
 };
 use http_guard::hop::{keep_end_to_end_and_proxy, kept_for};
 
@@ -116,8 +117,8 @@ pub fn kept(stored: &Stored, method: &Method, how: &str, counted: CallGuard) -> 
 pub fn refusal(failure: &Failure) -> Response<CallResponseBody> {
     let nothing = CallResponseBody { body: Source::Nothing, lease: None, late: None, keep: None, counted: None };
     let mut response = Response::new(nothing);
-    *response.status_mut() = failure.status();
-    response.headers_mut().insert(HeaderName::from_static(ERROR_FIELD), failure.field());
+    *response.status_mut() = status(failure);
+    response.headers_mut().insert(HeaderName::from_static(ERROR_FIELD), field(failure));
     response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
     response
 }
@@ -140,7 +141,7 @@ fn told(lease: &Lease, version: Version, first: Duration) -> HeaderValue {
         ms(opened.connect),
         ms(opened.tls),
         ms(first),
-        connection.address,
+        connection.address.map(|address| address.to_string()).unwrap_or_default(),
     );
     HeaderValue::from_str(&told).unwrap_or_else(|_| HeaderValue::from_static(""))
 }

@@ -32,11 +32,12 @@ pub const ROOMS: &[&str] = &[
 /// builds them alone.
 pub const CRATES: &[(&str, &str)] = &[
     ("cache", "esi"),
+    ("client-pool", ""),
     ("esi", ""),
     ("http-guard", "cache"),
     ("loadgen", ""),
     ("mailbox", ""),
-    ("paceline", "cache esi http-guard mailbox paceline-store startup-report unix-user"),
+    ("paceline", "cache client-pool esi http-guard mailbox paceline-store startup-report unix-user"),
     ("paceline-fuzz", "esi http-guard mailbox paceline paceline-xml"),
     ("paceline-native", "paceline-store paceline-xml"),
     ("paceline-store", ""),

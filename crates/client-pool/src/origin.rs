@@ -1,11 +1,12 @@
-//! The connections to one upstream, and the calls that wait for one. A call takes an open connection, or has one
+//! The connections to one upstream, and the calls (requests) that wait for one. A call takes an open connection, or has one
 //! opened, or waits until there is a place. It never looks at a message.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::Notify,
     time::{timeout_at, Instant},
@@ -13,20 +14,17 @@ use tokio::{
 
 use super::{
     breaker::Breaker,
-    connection::{Connection, Protocol, Stream},
+    connection::{Connection, Protocol, RequestBody, Stream},
     failure::Failure,
     figures::Figures,
     opening::Connect,
 };
 
-/// How long a connection of HTTP/1.1 is kept without a call; an upstream that says less in its Keep-Alive field is
-/// believed.
-const KEEP: Duration = Duration::from_secs(60);
 /// A request that must not be repeated gets none that has been idle for longer: many servers close theirs after 5 s,
 /// and the request might meet that.
 const SURE: Duration = Duration::from_secs(4);
-/// How long one of HTTP/2 is kept without a call. Its upstream can say that it closes.
-const KEEP_HTTP2: Duration = Duration::from_secs(300);
+/// How often a connection of HTTP/2 that is in use is looked at, at most.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Calls that wait for one upstream.
 const MAX_WAITING: usize = 1024;
 
@@ -37,24 +35,32 @@ pub struct Limits {
     pub connections: usize,
     /// Failures to connect in a row after which it is left alone for a while; 0: never.
     pub breaker: u32,
+    /// Of HTTP/1.1, those that are kept without a request.
+    pub idle: usize,
+    /// How long a connection of HTTP/1.1 is kept without a request; an upstream that says less in its Keep-Alive field is
+    /// believed.
+    pub keep: Duration,
+    /// How long one of HTTP/2 is kept without a request. Its upstream can say that it closes.
+    pub keep_http2: Duration,
+    /// Whether a task of the pool closes what is too old; otherwise its owner calls `sweep`.
+    pub sweeps: bool,
 }
 
 /// One upstream, as calls that want the same see it.
-pub struct Origin {
+pub struct Origin<B> {
     opening: Connect,
     limits: Limits,
-    state: Mutex<State>,
+    state: Mutex<State<B>>,
     /// A connection or a place may be there.
     changed: Notify,
     pub figures: Figures,
 }
 
-#[derive(Default)]
-struct State {
+struct State<B> {
     /// The oldest first.
-    idle: Vec<Connection>,
+    idle: Vec<Connection<B>>,
     /// Of HTTP/2, those in use among them.
-    shared: Vec<Connection>,
+    shared: Vec<Connection<B>>,
     /// Of HTTP/1.1, those in use.
     busy: usize,
     /// Being opened now.
@@ -67,51 +73,53 @@ struct State {
     /// Which of them was the last to fail, and why.
     failed: Option<(u64, Failure)>,
     breaker: Breaker,
+    /// A task is there that closes what is too old.
+    swept: bool,
 }
 
 /// A connection that one call has. It goes back when it is told to.
-pub struct Lease {
-    pub connection: Connection,
+pub struct Lease<B> {
+    pub connection: Connection<B>,
     pub waited: Duration,
-    origin: Arc<Origin>,
+    origin: Arc<Origin<B>>,
     /// None: HTTP/1.1.
     _stream: Option<Stream>,
     /// None: HTTP/2.
-    place: Option<Place>,
+    place: Option<Place<B>>,
 }
 
 /// A place among the busy ones.
-struct Place(Arc<Origin>);
+struct Place<B>(Arc<Origin<B>>);
 
-impl Drop for Place {
+impl<B> Drop for Place<B> {
     fn drop(&mut self) {
-        self.0.lock().busy -= 1;
+        self.0.state.lock().busy -= 1;
         self.0.changed.notify_one();
     }
 }
 
 /// What a call that wants a connection is to do.
-enum Next {
+enum Next<B> {
     /// It is counted as busy, if it is one of HTTP/1.1.
-    Take(Connection),
+    Take(Connection<B>),
     Open,
-    Wait(WaitGuard),
+    Wait(WaitGuard<B>),
 }
 
 /// A call that is counted among those that wait.
-struct WaitGuard(Arc<Origin>);
+struct WaitGuard<B>(Arc<Origin<B>>);
 
-impl Drop for WaitGuard {
+impl<B> Drop for WaitGuard<B> {
     fn drop(&mut self) {
-        self.0.lock().waiting -= 1;
+        self.0.state.lock().waiting -= 1;
     }
 }
 
-impl Lease {
+impl<B: RequestBody> Lease<B> {
     /// It has failed: nobody is to have it any more.
     pub fn discard(self) {
         if let Protocol::Http2(failed) = &self.connection.speaks {
-            let is_other = |one: &Connection| match &one.speaks {
+            let is_other = |one: &Connection<B>| match &one.speaks {
                 Protocol::Http2(shared) => !Arc::ptr_eq(&shared.streams, &failed.streams),
                 Protocol::Http1(_) => true,
             };
@@ -129,33 +137,50 @@ impl Lease {
         self.connection.since = Instant::now();
         self.connection.reused = true;
         let mut state = self.origin.lock();
-        if let Some(keep) = keep.filter(|keep| *keep < KEEP) {
+        let longest = self.origin.limits.keep;
+        if let Some(keep) = keep.filter(|keep| *keep < longest) {
             // As if it had lain there for the rest.
-            self.connection.since = self.connection.since.checked_sub(KEEP - keep).unwrap_or(self.connection.since);
+            self.connection.since = self.connection.since.checked_sub(longest - keep).unwrap_or(self.connection.since);
         }
-        state.idle.push(self.connection);
+        if state.idle.len() < self.origin.limits.idle {
+            state.idle.push(self.connection);
+            self.origin.start_sweeping(&mut state);
+        }
         drop(state);
         drop(place);
     }
 }
 
-impl Origin {
-    pub fn new(opening: Connect, limits: Limits) -> Arc<Origin> {
+impl<B: RequestBody> Origin<B> {
+    pub fn new(opening: Connect, limits: Limits) -> Arc<Origin<B>> {
+        // HTTP/2 is agreed on within TLS: what can't be shared is not waited for.
+        let http2 = (!opening.https || opening.way.only_http1).then_some(false);
         Arc::new(Origin {
             opening,
             limits,
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                idle: Vec::new(),
+                shared: Vec::new(),
+                busy: 0,
+                opening: 0,
+                waiting: 0,
+                http2,
+                attempts: 0,
+                failed: None,
+                breaker: Breaker::default(),
+                swept: false,
+            }),
             changed: Notify::new(),
             figures: Figures::default(),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State<B>> {
+        self.state.lock()
     }
 
     /// A connection for a call. `fresh`: none that has been used. `sure`: none that might be about to be closed.
-    pub async fn lease(self: &Arc<Self>, fresh: bool, sure: bool, until: Instant) -> Result<Lease, Failure> {
+    pub async fn lease(self: &Arc<Self>, fresh: bool, sure: bool, until: Instant) -> Result<Lease<B>, Failure> {
         let began = Instant::now();
         // Of the attempts after this one a failure is told to us, too.
         let mut since = None;
@@ -176,13 +201,13 @@ impl Origin {
     /// What a call that wants a connection is to do now.
     fn next(
         self: &Arc<Self>,
-        opened: &mut Option<Connection>,
+        opened: &mut Option<Connection<B>>,
         fresh: bool,
         sure: bool,
         since: &mut Option<u64>,
-    ) -> Result<Next, Failure> {
+    ) -> Result<Next<B>, Failure> {
         let mut state = self.lock();
-        state.drop_old();
+        state.drop_old(&self.limits);
         let taken = match opened.take() {
             Some(own) => {
                 state.busy += 1;
@@ -212,7 +237,7 @@ impl Origin {
     }
 
     /// Whether one more connection is to be opened now.
-    fn may_open(&self, state: &mut State) -> bool {
+    fn may_open(&self, state: &mut State<B>) -> bool {
         if state.busy + state.idle.len() + state.shared.len() + state.opening >= self.limits.connections {
             // One that nobody may use as things are makes room.
             if !state.idle.is_empty() {
@@ -225,7 +250,7 @@ impl Origin {
     }
 
     /// Opens one, whoever gets it: it goes on when the call that wanted it is gone. None: it is for all.
-    async fn open(self: &Arc<Self>, until: Instant) -> Result<Option<Connection>, Failure> {
+    async fn open(self: &Arc<Self>, until: Instant) -> Result<Option<Connection<B>>, Failure> {
         let origin = self.clone();
         let opened = tokio::spawn(async move {
             let opened = origin.opening.open(until).await;
@@ -243,6 +268,7 @@ impl Origin {
                         Protocol::Http2(_) => {
                             // Whoever takes it first has opened it.
                             state.shared.push(connection);
+                            origin.start_sweeping(&mut state);
                             Ok(None)
                         }
                     }
@@ -264,7 +290,7 @@ impl Origin {
         opened.await.unwrap_or_else(|_| Err(Failure::Protocol("a mistake in Paceline; please report it".into())))
     }
 
-    fn leased(self: &Arc<Self>, connection: Connection, began: Instant) -> Lease {
+    fn leased(self: &Arc<Self>, connection: Connection<B>, began: Instant) -> Lease<B> {
         let stream = match &connection.speaks {
             Protocol::Http2(shared) => Some(shared.begin()),
             Protocol::Http1(_) => None,
@@ -273,28 +299,56 @@ impl Origin {
         Lease { connection, waited: began.elapsed(), origin: self.clone(), _stream: stream, place }
     }
 
+    /// Has a task of this event loop close what is too old, if nobody else does.
+    fn start_sweeping(self: &Arc<Self>, state: &mut State<B>) {
+        if self.limits.sweeps && !state.swept {
+            state.swept = true;
+            tokio::spawn(sweep(Arc::downgrade(self)));
+        }
+    }
+
+    /// Closes what is too old; when the next will be.
+    fn drop_old(&self) -> Option<Instant> {
+        let mut state = self.lock();
+        state.drop_old(&self.limits);
+        let idle = state.idle.iter().map(|one| one.since + self.limits.keep).min();
+        let shared = state.shared.iter().map(|one| one.since + self.limits.keep_http2).min();
+        let next = idle.into_iter().chain(shared).min();
+        state.swept = next.is_some();
+        next
+    }
+
     /// Closes what nobody has used for long. Whether anything is left.
     pub fn sweep(&self) -> bool {
         let mut state = self.lock();
-        state.drop_old();
+        state.drop_old(&self.limits);
         state.busy + state.idle.len() + state.shared.len() + state.opening + state.waiting > 0
     }
 }
 
-impl State {
-    fn drop_old(&mut self) {
+/// Closes what an event loop keeps too long, until it keeps nothing.
+async fn sweep<B: RequestBody>(origin: Weak<Origin<B>>) {
+    loop {
+        let Some(next) = origin.upgrade().and_then(|origin| origin.drop_old()) else { return };
+        // One that is in use is looked at again and again, but not at once.
+        tokio::time::sleep_until(next.max(Instant::now() + LOOK_AGAIN)).await;
+    }
+}
+
+impl<B: RequestBody> State<B> {
+    fn drop_old(&mut self, limits: &Limits) {
         let now = Instant::now();
-        self.idle.retain(|one| !one.is_closed() && now - one.since < KEEP);
+        self.idle.retain(|one| !one.is_closed() && now - one.since < limits.keep);
         self.shared.retain(|one| {
             let Protocol::Http2(shared) = &one.speaks else { return false };
             let unused = shared.streams.load(std::sync::atomic::Ordering::Relaxed) == 0;
-            !(one.is_closed() || unused && now - one.since > KEEP_HTTP2)
+            !(one.is_closed() || unused && now - one.since > limits.keep_http2)
         });
     }
 
     /// One that is open, as far as is known; of HTTP/1.1 the one used last, and none if it is to be `fresh`: one of
     /// HTTP/2 that failed is not here any more.
-    fn take(&mut self, fresh: bool, sure: bool) -> Option<Connection> {
+    fn take(&mut self, fresh: bool, sure: bool) -> Option<Connection<B>> {
         let now = Instant::now();
         if let Some(shared) = self.shared.iter_mut().find(|one| one.is_ready()) {
             shared.since = now;

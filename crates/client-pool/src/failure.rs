@@ -1,5 +1,4 @@
-//! Why an outbound call has no response, in the words of the egress protocol. It never decides what becomes of the
-//! call.
+//! Why a request has no response. It never decides what becomes of the request.
 
 use std::{
     error::Error,
@@ -8,16 +7,14 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderValue, StatusCode};
-use sfv::{BareItem, ItemSerializer, StringRef, Token};
-
-/// Each is one kind of docs/egress-protocol.md.
+/// Each is one kind of docs/egress-protocol.md, which has their meanings.
 #[derive(Debug, Clone)]
 pub enum Failure {
     /// The name has no address.
     Resolve(String),
     Connect {
-        address: SocketAddr,
+        /// None: a Unix socket.
+        address: Option<SocketAddr>,
         errno: i32,
         message: String,
     },
@@ -80,58 +77,6 @@ impl Failure {
         }
     }
 
-    pub fn status(&self) -> StatusCode {
-        match self {
-            Failure::Request(_) => StatusCode::BAD_REQUEST,
-            Failure::OpenTimeout(_) | Failure::Deadline => StatusCode::GATEWAY_TIMEOUT,
-            Failure::Full(_) | Failure::OpenCircuit { .. } => StatusCode::SERVICE_UNAVAILABLE,
-            _ => StatusCode::BAD_GATEWAY,
-        }
-    }
-
-    /// The value of `Paceline-Egress-Error`.
-    pub fn field(&self) -> HeaderValue {
-        let kind = Token::from_string(self.kind().into()).unwrap_or_else(|_| unreachable!("kinds are tokens"));
-        let mut item = ItemSerializer::new().bare_item(&BareItem::Token(kind));
-        let mut parameter = |name: &str, value: BareItem| {
-            let name = sfv::KeyRef::from_str(name).unwrap_or_else(|_| unreachable!("names are keys"));
-            let serializer = std::mem::replace(&mut item, ItemSerializer::new().bare_item(true));
-            item = serializer.parameter(name, &value);
-        };
-        match self {
-            Failure::Connect { address, errno, message } => {
-                parameter("errno", i64::from(*errno).try_into().map_or(BareItem::Boolean(true), BareItem::Integer));
-                parameter("address", text(&address.to_string()));
-                parameter("message", text(message));
-            }
-            Failure::OpenTimeout(Some(address)) => parameter("address", text(&address.to_string())),
-            Failure::Proxy { status, message } => {
-                parameter("status", BareItem::Integer((*status).into()));
-                parameter("message", text(message));
-            }
-            Failure::Closed { sent } => parameter("sent", BareItem::Boolean(*sent)),
-            Failure::Reset { errno, sent } => {
-                parameter("errno", BareItem::Integer((*errno).into()));
-                parameter("sent", BareItem::Boolean(*sent));
-            }
-            Failure::Denied { address, message } => {
-                address.iter().for_each(|address| parameter("address", text(&address.to_string())));
-                parameter("message", text(message));
-            }
-            Failure::OpenCircuit { retry_after } => {
-                parameter("retry_after", BareItem::Integer((retry_after.as_secs().min(86_400) as u32).into()));
-            }
-            Failure::Resolve(message)
-            | Failure::Tls(message)
-            | Failure::Protocol(message)
-            | Failure::Full(message)
-            | Failure::Unsupported(message)
-            | Failure::Request(message) => parameter("message", text(message)),
-            Failure::OpenTimeout(None) | Failure::Deadline | Failure::Cancelled => {}
-        }
-        HeaderValue::from_str(&item.finish()).unwrap_or_else(|_| HeaderValue::from_static("protocol"))
-    }
-
     /// What hyper's client says of an exchange. `sent`: the request may have left.
     pub fn of(error: &(dyn Error + 'static), sent: bool) -> Failure {
         let mut cause: Option<&(dyn Error + 'static)> = Some(error);
@@ -157,6 +102,29 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// What went wrong, in words for the operator. They have nothing of what was sent.
+    pub fn explain(&self) -> String {
+        match self {
+            Failure::Connect { message, .. }
+            | Failure::Denied { message, .. }
+            | Failure::Resolve(message)
+            | Failure::Tls(message)
+            | Failure::Protocol(message)
+            | Failure::Full(message)
+            | Failure::Unsupported(message)
+            | Failure::Request(message) => message.clone(),
+            Failure::OpenTimeout(_) => "no connection in time".into(),
+            Failure::Deadline => "no response in time".into(),
+            Failure::Proxy { status, message } => format!("the proxy answered {status} {message}"),
+            Failure::Closed { .. } => "connection closed before message completed".into(),
+            Failure::Reset { errno, .. } => io::Error::from_raw_os_error(*errno).to_string(),
+            Failure::Cancelled => "the client has left".into(),
+            Failure::OpenCircuit { .. } => "it failed too often; it is left alone for a while".into(),
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind())
@@ -179,26 +147,9 @@ pub fn with_causes(error: &dyn Error) -> String {
     words
 }
 
-/// A String of structured fields has printable ASCII only.
-fn text(words: &str) -> BareItem {
-    let printable: String = words.chars().map(|c| if (' '..='~').contains(&c) { c } else { '?' }).collect();
-    StringRef::from_str(&printable).map_or(BareItem::Boolean(true), |text| BareItem::String(text.to_owned()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_field_tells_kind_and_parameters() {
-        let address = "127.0.0.1:81".parse().unwrap();
-        let failed = Failure::Connect { address, errno: 111, message: "Connection refused\n\"ü\"".into() };
-        assert_eq!(failed.field(), r#"connect;errno=111;address="127.0.0.1:81";message="Connection refused?\"?\"""#);
-        assert_eq!(Failure::Deadline.field(), "deadline");
-        assert_eq!(Failure::Closed { sent: false }.field(), "closed;sent=?0");
-        assert_eq!(Failure::OpenCircuit { retry_after: Duration::from_secs(3) }.field(), "open_circuit;retry_after=3");
-        assert_eq!(Failure::OpenTimeout(None).field(), "open_timeout");
-    }
 
     #[test]
     fn what_the_connection_did_is_found_among_the_causes() {

@@ -2,6 +2,7 @@
 //! share. It never chooses a connection, and never asks twice.
 
 use std::{
+    error::Error,
     future::{poll_fn, Future},
     net::SocketAddr,
     pin::Pin,
@@ -9,13 +10,12 @@ use std::{
         atomic::{AtomicUsize, Ordering::Relaxed},
         Arc,
     },
-    task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
-use http_body::{Body, Frame, SizeHint};
+use http_body::Body;
 use hyper::{
     body::Incoming,
     client::conn::{http1, http2, TrySendError},
@@ -31,10 +31,39 @@ use super::{
     stream::{ResponseStream, StreamState},
 };
 
-/// Bytes of a response that are read ahead of who takes it, by HTTP/1.1; a longer head is refused.
-const BUFFER: usize = 256 << 10;
-/// Fields of a response by HTTP/1.1; one with more is refused.
-const MAX_FIELDS: usize = 1024;
+/// How HTTP is spoken.
+#[derive(Debug, Clone, Copy)]
+pub struct HttpSettings {
+    /// Bytes of a response that are read ahead of who takes it, by HTTP/1.1; a longer head is refused.
+    pub buffer: usize,
+    /// Fields of a response by HTTP/1.1; one with more is refused. None: hyper's own bound (100).
+    pub max_fields: Option<usize>,
+    /// Names of fields keep their case, both ways (HTTP/1.1).
+    pub preserves_case: bool,
+    /// A head of a response to HEAD that is broken off after a line is complete.
+    pub ends_cut_heads: bool,
+    /// The response is read although the upstream takes no more of the request.
+    pub reads_early_answers: bool,
+}
+
+impl Default for HttpSettings {
+    fn default() -> HttpSettings {
+        HttpSettings {
+            buffer: 64 << 10,
+            max_fields: None,
+            preserves_case: false,
+            ends_cut_heads: false,
+            reads_early_answers: false,
+        }
+    }
+}
+
+/// What can be a request's body.
+pub trait RequestBody: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static {}
+
+impl<B> RequestBody for B where B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static
+{}
+
 /// Bytes that are read ahead by HTTP/2, for each stream and for all of a connection.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 8 << 20;
@@ -51,9 +80,10 @@ pub struct ConnectTimes {
 }
 
 /// A connection that may be asked.
-pub struct Connection {
-    pub speaks: Protocol,
-    pub address: SocketAddr,
+pub struct Connection<B> {
+    pub speaks: Protocol<B>,
+    /// None: a Unix socket.
+    pub address: Option<SocketAddr>,
     pub opened: ConnectTimes,
     /// It has served a call before this one.
     pub reused: bool,
@@ -62,15 +92,14 @@ pub struct Connection {
     state: Arc<StreamState>,
 }
 
-pub enum Protocol {
-    Http1(http1::SendRequest<CallRequestBody>),
-    Http2(Shared),
+pub enum Protocol<B> {
+    Http1(http1::SendRequest<B>),
+    Http2(Shared<B>),
 }
 
 /// An HTTP/2 connection, which several have.
-#[derive(Clone)]
-pub struct Shared {
-    sender: http2::SendRequest<CallRequestBody>,
+pub struct Shared<B> {
+    sender: http2::SendRequest<B>,
     pub streams: Arc<AtomicUsize>,
     /// As many as the upstream takes.
     most: Arc<AtomicUsize>,
@@ -85,7 +114,13 @@ impl Drop for Stream {
     }
 }
 
-impl Shared {
+impl<B> Clone for Shared<B> {
+    fn clone(&self) -> Shared<B> {
+        Shared { sender: self.sender.clone(), streams: self.streams.clone(), most: self.most.clone() }
+    }
+}
+
+impl<B> Shared<B> {
     pub fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
@@ -102,10 +137,10 @@ impl Shared {
 }
 
 /// A request that was not answered.
-pub struct UnansweredRequest {
+pub struct UnansweredRequest<B> {
     pub failure: Failure,
     /// The request, if nothing of it has left.
-    pub unsent: Option<Request<CallRequestBody>>,
+    pub unsent: Option<Request<B>>,
     /// No byte of an answer has come on this connection since the request began, or the upstream says it has not
     /// looked at it.
     pub untouched: bool,
@@ -113,19 +148,45 @@ pub struct UnansweredRequest {
     pub broken: bool,
 }
 
-impl Connection {
+impl<B> UnansweredRequest<B> {
+    /// Whether the request may be sent once more, on another connection: the upstream has not looked at it; or it is
+    /// idempotent, and the connection had been kept and proved to be closed (RFC 9110 section 9.2.2). `reused`: it had
+    /// been kept.
+    pub fn is_repeatable(&self, over_http2: bool, is_idempotent: bool, reused: bool) -> bool {
+        let kept = is_idempotent && reused;
+        match over_http2 {
+            // A connection of HTTP/2 is heard all the time: only its end says that it was closed.
+            true => self.untouched || kept && self.broken,
+            false => self.untouched && (self.unsent.is_some() || kept),
+        }
+    }
+}
+
+impl<B> Connection<B> {
+    pub fn is_http2(&self) -> bool {
+        matches!(self.speaks, Protocol::Http2(_))
+    }
+
+    /// It goes on with another protocol.
+    pub fn switch(&self) {
+        self.state.switch();
+    }
+}
+
+impl<B: RequestBody> Connection<B> {
     /// Begins to speak HTTP on a stream: HTTP/2 if that was agreed.
     pub async fn speak<S>(
         stream: S,
         http2: bool,
-        address: SocketAddr,
+        address: Option<SocketAddr>,
         opened: ConnectTimes,
-    ) -> Result<Connection, Failure>
+        settings: &HttpSettings,
+    ) -> Result<Connection<B>, Failure>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let state = Arc::new(StreamState::default());
-        let io = TokioIo::new(ResponseStream::new(stream, state.clone()));
+        let io = TokioIo::new(ResponseStream::new(stream, state.clone(), settings));
         let failed = |error: hyper::Error| Failure::of(&error, false);
         let speaks = if http2 {
             let mut builder = http2::Builder::new(TokioExecutor::new());
@@ -136,7 +197,7 @@ impl Connection {
                 .keep_alive_interval(PING_EVERY)
                 .keep_alive_timeout(PING_WITHIN)
                 .keep_alive_while_idle(true)
-                .max_header_list_size(BUFFER as u32);
+                .max_header_list_size(settings.buffer as u32);
             let (sender, mut connection) = builder.handshake(io).await.map_err(failed)?;
             let most = Arc::new(AtomicUsize::new(connection.current_max_send_streams()));
             let told = most.clone();
@@ -149,16 +210,20 @@ impl Connection {
             Protocol::Http2(Shared { sender, streams: Arc::default(), most })
         } else {
             let mut builder = http1::Builder::new();
-            builder.max_buf_size(BUFFER).max_headers(MAX_FIELDS).preserve_header_case(true);
+            builder.max_buf_size(settings.buffer).preserve_header_case(settings.preserves_case);
+            if let Some(most) = settings.max_fields {
+                builder.max_headers(most);
+            }
             let (sender, connection) = builder.handshake(io).await.map_err(failed)?;
-            tokio::spawn(async move { drop(connection.await) });
+            // Its end, good or bad, is told to whoever has the request.
+            tokio::spawn(async move { drop(connection.with_upgrades().await) });
             Protocol::Http1(sender)
         };
         Ok(Connection { speaks, address, opened, reused: false, since: Instant::now(), state })
     }
 
     /// The same connection for one more, which only HTTP/2 allows.
-    pub fn share(&self) -> Option<Connection> {
+    pub fn share(&self) -> Option<Connection<B>> {
         match &self.speaks {
             Protocol::Http1(_) => None,
             Protocol::Http2(shared) => Some(Connection {
@@ -175,7 +240,7 @@ impl Connection {
     /// Whether it is known to be of no use any more.
     pub fn is_closed(&self) -> bool {
         match &self.speaks {
-            Protocol::Http1(sender) => sender.is_closed() || self.state.is_ended(),
+            Protocol::Http1(sender) => sender.is_closed() || self.state.is_ended() || self.state.is_deaf(),
             Protocol::Http2(shared) => shared.is_closed(),
         }
     }
@@ -189,7 +254,7 @@ impl Connection {
     }
 
     /// Asks, and waits for the head of the answer.
-    pub async fn ask(&mut self, request: Request<CallRequestBody>) -> Result<Response<Incoming>, UnansweredRequest> {
+    pub async fn ask(&mut self, request: Request<B>) -> Result<Response<Incoming>, UnansweredRequest<B>> {
         let asked = match &mut self.speaks {
             Protocol::Http1(sender) => {
                 self.state.begin(request.method() == Method::HEAD);
@@ -200,7 +265,7 @@ impl Connection {
         asked.map_err(|error| self.unanswered(error))
     }
 
-    fn unanswered(&self, mut error: TrySendError<Request<CallRequestBody>>) -> UnansweredRequest {
+    fn unanswered(&self, mut error: TrySendError<Request<B>>) -> UnansweredRequest<B> {
         let unsent = error.take_message();
         let error = error.into_error();
         let (untouched, broken) = match self.speaks {
@@ -229,36 +294,4 @@ fn of_stream(error: &hyper::Error) -> (bool, bool) {
         cause = one.source();
     }
     (false, true)
-}
-
-/// The body of a request.
-pub enum CallRequestBody {
-    Whole(Option<Bytes>),
-    Arriving(Incoming),
-}
-
-impl Body for CallRequestBody {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match self.get_mut() {
-            CallRequestBody::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            CallRequestBody::Arriving(body) => Pin::new(body).poll_frame(cx),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            CallRequestBody::Whole(bytes) => bytes.is_none(),
-            CallRequestBody::Arriving(body) => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            CallRequestBody::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            CallRequestBody::Arriving(body) => body.size_hint(),
-        }
-    }
 }

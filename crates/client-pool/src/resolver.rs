@@ -1,12 +1,8 @@
 //! Names to addresses, as the system resolves them, kept for a while. It never connects, and never judges an address.
 
-use std::{
-    collections::HashMap,
-    net::IpAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::{net::lookup_host, time::Instant};
 
 use super::failure::Failure;
@@ -51,7 +47,7 @@ impl Resolver {
     }
 
     fn name(&self, host: &str) -> Arc<tokio::sync::Mutex<CachedAddresses>> {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.lock();
         if let Some(known) = names.get(host) {
             return known.clone();
         }

@@ -1,13 +1,9 @@
 //! TLS towards upstreams: whom we believe, and who we are. Verification is as strict as Net::HTTP's unless a call says
 //! otherwise; sessions are resumed. It never opens a connection.
 
-use std::{
-    collections::HashMap,
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-    time::SystemTime,
-};
+use std::{collections::HashMap, path::Path, sync::Arc, time::SystemTime};
 
+use parking_lot::Mutex;
 use rustls::{
     crypto::CryptoProvider,
     version::{TLS12, TLS13},
@@ -22,7 +18,7 @@ use rustls_pki_types::{
 use super::{
     failure::Failure,
     verifier::{Roots, Verifier},
-    wanted::{certificates, private_key, TlsVersion, Trust, Verify},
+    way::{certificates, private_key, TlsVersion, Trust, Verify},
 };
 
 /// Configurations in memory. Each has its own sessions.
@@ -46,7 +42,7 @@ impl Trusts {
     /// The configuration for this trust, which offers HTTP/2 or not. It may read files: they are small.
     pub fn config(&self, trust: &Trust, only_http1: bool) -> Result<Arc<ClientConfig>, Failure> {
         let changed = trust.ca_file.as_deref().and_then(changed);
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock();
         let key = (trust.clone(), only_http1);
         if let Some(found) = made.get(&key).filter(|found| found.changed == changed) {
             return Ok(found.config.clone());
@@ -94,7 +90,7 @@ impl Trusts {
     fn roots(&self, trust: &Trust) -> Result<Arc<Roots>, Failure> {
         let (file, folder) = (trust.ca_file.as_deref(), trust.ca_path.as_deref());
         if file.is_none() && folder.is_none() && trust.ca.is_empty() {
-            let mut known = self.system.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.system.lock();
             return Ok(known.get_or_insert_with(|| Arc::new(Roots::new(system()))).clone());
         }
         let mut found = certificates(&trust.ca)

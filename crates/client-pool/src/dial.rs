@@ -40,7 +40,7 @@ pub async fn dial(addresses: &[IpAddr], port: u16) -> Result<(TcpStream, SocketA
                     }
                     Err(error) => {
                         let errno = error.raw_os_error().unwrap_or(libc::ECONNREFUSED);
-                        failed = Failure::Connect { address, errno, message: said(errno) };
+                        failed = Failure::Connect { address: Some(address), errno, message: said(errno) };
                     }
                 }
             }
@@ -51,7 +51,7 @@ pub async fn dial(addresses: &[IpAddr], port: u16) -> Result<(TcpStream, SocketA
 }
 
 /// What the system says of an error.
-fn said(errno: i32) -> String {
+pub fn said(errno: i32) -> String {
     let words = std::io::Error::from_raw_os_error(errno).to_string();
     words.split(" (os error").next().unwrap_or_default().to_owned()
 }

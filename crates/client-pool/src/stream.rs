@@ -1,6 +1,6 @@
-//! The stream to an HTTP/1.1 upstream: it remembers whether anything of a response has come, and ends the head of a
-//! response to HEAD that an upstream breaks off after a line, as Net::HTTP does. It never looks into a message
-//! otherwise.
+//! The stream to an upstream: it remembers whether anything of a response has come. If it is asked to, it ends the head
+//! of a response to HEAD that an upstream breaks off after a line, as Net::HTTP does, and reads the answer of an
+//! upstream that takes no more of the request. It never looks into a message otherwise.
 
 use std::{
     io,
@@ -14,6 +14,8 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::connection::HttpSettings;
+
 const END_OF_LINE: &[u8; 2] = b"\r\n";
 
 /// What is known of the exchange on a stream.
@@ -22,6 +24,10 @@ pub struct StreamState {
     is_heard: AtomicBool,
     is_head: AtomicBool,
     is_ended: AtomicBool,
+    /// Nothing can be sent any more.
+    is_deaf: AtomicBool,
+    /// Its bytes are HTTP no more.
+    is_switched: AtomicBool,
 }
 
 impl StreamState {
@@ -40,29 +46,63 @@ impl StreamState {
     pub fn is_ended(&self) -> bool {
         self.is_ended.load(Relaxed)
     }
+
+    /// Whether the upstream takes nothing any more.
+    pub fn is_deaf(&self) -> bool {
+        self.is_deaf.load(Relaxed)
+    }
+
+    /// It goes on with another protocol.
+    pub fn switch(&self) {
+        self.is_switched.store(true, Relaxed);
+    }
 }
 
 pub struct ResponseStream<S> {
     stream: S,
     state: Arc<StreamState>,
-    /// The last bytes that came.
+    /// The last bytes that came of a response to HEAD.
     last: [u8; 4],
+    ends_cut_heads: bool,
+    /// A server may answer before it has read the whole body, and close (RFC 9112 section 9.6): what it takes no more is
+    /// thrown away here, so that its answer is still read, or that there is none.
+    reads_early_answers: bool,
 }
 
 impl<S> ResponseStream<S> {
-    pub fn new(stream: S, state: Arc<StreamState>) -> ResponseStream<S> {
-        ResponseStream { stream, state, last: [0; 4] }
+    pub fn new(stream: S, state: Arc<StreamState>, settings: &HttpSettings) -> ResponseStream<S> {
+        let HttpSettings { ends_cut_heads, reads_early_answers, .. } = *settings;
+        ResponseStream { stream, state, last: [0; 4], ends_cut_heads, reads_early_answers }
+    }
+
+    fn written(&self, written: io::Result<usize>, offered: usize) -> io::Result<usize> {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset};
+        match written {
+            Err(error)
+                if self.reads_early_answers
+                    && matches!(error.kind(), BrokenPipe | ConnectionReset)
+                    && !self.state.is_switched.load(Relaxed) =>
+            {
+                self.state.is_deaf.store(true, Relaxed);
+                Ok(offered)
+            }
+            other => other,
+        }
     }
 
     fn note(&mut self, bytes: &[u8]) {
+        self.state.is_heard.store(true, Relaxed);
+        if !(self.ends_cut_heads && self.state.is_head.load(Relaxed)) {
+            return;
+        }
         let all = [&self.last[..], &bytes[bytes.len().saturating_sub(4)..]].concat();
         self.last.copy_from_slice(&all[all.len() - 4..]);
-        self.state.is_heard.store(true, Relaxed);
     }
 
     /// Whether a head of a response to HEAD lacks nothing but its empty line.
     fn is_cut(&self) -> bool {
-        let awaited = self.state.is_head.load(Relaxed) && self.state.is_heard() && !self.state.is_ended();
+        let awaited =
+            self.ends_cut_heads && self.state.is_head.load(Relaxed) && self.state.is_heard() && !self.state.is_ended();
         awaited && self.last.ends_with(END_OF_LINE) && !self.last.starts_with(END_OF_LINE)
     }
 }
@@ -83,7 +123,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for ResponseStream<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for ResponseStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes));
+        Poll::Ready(self.written(written, bytes.len()))
     }
 
     fn poll_write_vectored(
@@ -91,7 +132,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ResponseStream<S> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, slices));
+        Poll::Ready(self.written(written, slices.iter().map(|slice| slice.len()).sum()))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -116,7 +158,8 @@ mod tests {
         let state = Arc::new(StreamState::default());
         let mut bytes = in_pieces(pieces);
         state.begin(is_head);
-        let mut stream = ResponseStream::new(&mut bytes, state);
+        let settings = HttpSettings { ends_cut_heads: true, ..HttpSettings::default() };
+        let mut stream = ResponseStream::new(&mut bytes, state, &settings);
         let mut all = Vec::new();
         stream.read_to_end(&mut all).await.unwrap();
         all

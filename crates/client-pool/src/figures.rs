@@ -2,12 +2,11 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        atomic::{AtomicU64, Ordering::Relaxed},
-        Mutex, PoisonError,
-    },
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use super::{connection::Connection, failure::Failure};
 
@@ -64,7 +63,7 @@ fn add(sum: &AtomicU64, time: Duration) {
 
 impl Figures {
     /// A connection was tried.
-    pub fn opened(&self, opened: &Result<Connection, Failure>) {
+    pub fn opened<B>(&self, opened: &Result<Connection<B>, Failure>) {
         if let Ok(connection) = opened {
             self.connections.fetch_add(1, Relaxed);
             add(&self.dns, connection.opened.dns);
@@ -90,7 +89,7 @@ impl Figures {
     }
 
     pub fn failed(&self, kind: &'static str) {
-        *self.failures.lock().unwrap_or_else(PoisonError::into_inner).entry(kind).or_default() += 1;
+        *self.failures.lock().entry(kind).or_default() += 1;
     }
 
     pub fn told(&self) -> CallFigures {
@@ -106,7 +105,7 @@ impl Figures {
             waited: time(&self.waited),
             first: time(&self.first),
             total: time(&self.total),
-            failures: self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            failures: self.failures.lock().clone(),
         }
     }
 }

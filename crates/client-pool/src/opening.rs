@@ -4,38 +4,42 @@
 use std::{
     fmt,
     net::{IpAddr, SocketAddr},
+    path::PathBuf,
     sync::Arc,
 };
 
 use ipnet::IpNet;
 use rustls_pki_types::ServerName;
 use tokio::{
-    net::TcpStream,
+    net::{TcpStream, UnixStream},
     time::{timeout_at, Instant},
 };
 use tokio_rustls::TlsConnector;
 
 use super::{
-    connection::{ConnectTimes, Connection},
-    dial::dial,
+    connection::{ConnectTimes, Connection, HttpSettings, RequestBody},
+    dial::{dial, said},
     failure::Failure,
     handshake,
     public::is_public,
     resolver::Resolver,
     trust::Trusts,
-    wanted::Way,
+    way::Way,
 };
 
 /// Where to, and how.
 pub struct Connect {
     pub https: bool,
     pub host: String,
+    /// A Unix socket in place of host and port.
+    pub socket: Option<PathBuf>,
     pub port: u16,
     pub way: Way,
     /// Addresses that are forbidden but for these; None: none are.
     pub guard: Option<Vec<IpNet>>,
     pub resolver: Arc<Resolver>,
     pub trusts: Arc<Trusts>,
+    pub http: HttpSettings,
 }
 
 impl fmt::Display for Connect {
@@ -45,13 +49,21 @@ impl fmt::Display for Connect {
 }
 
 impl Connect {
-    pub async fn open(&self, until: Instant) -> Result<Connection, Failure> {
+    pub async fn open<B: RequestBody>(&self, until: Instant) -> Result<Connection<B>, Failure> {
         timeout_at(until, self.try_open()).await.unwrap_or(Err(Failure::OpenTimeout(None)))
     }
 
-    async fn try_open(&self) -> Result<Connection, Failure> {
+    async fn try_open<B: RequestBody>(&self) -> Result<Connection<B>, Failure> {
         let mut opened = ConnectTimes::default();
         let began = Instant::now();
+        if let Some(path) = &self.socket {
+            let stream = UnixStream::connect(path).await.map_err(|error| {
+                let errno = error.raw_os_error().unwrap_or(libc::ECONNREFUSED);
+                Failure::Connect { address: None, errno, message: said(errno) }
+            })?;
+            opened.connect = began.elapsed();
+            return Connection::speak(stream, false, None, opened, &self.http).await;
+        }
         let (host, port) = match &self.way.proxy {
             Some(proxy) => (proxy.host.as_str(), proxy.port),
             None => (self.host.as_str(), self.port),
@@ -78,7 +90,7 @@ impl Connect {
         opened.connect = began.elapsed();
         match self.https {
             true => self.secure(stream, address, opened).await,
-            false => Connection::speak(stream, false, address, opened).await,
+            false => Connection::speak(stream, false, Some(address), opened, &self.http).await,
         }
     }
 
@@ -95,12 +107,12 @@ impl Connect {
         }
     }
 
-    async fn secure(
+    async fn secure<B: RequestBody>(
         &self,
         stream: TcpStream,
         address: SocketAddr,
         mut opened: ConnectTimes,
-    ) -> Result<Connection, Failure> {
+    ) -> Result<Connection<B>, Failure> {
         let began = Instant::now();
         let config = self.trusts.config(&self.way.trust, self.way.only_http1)?;
         let name = self.way.trust.sni.as_deref().unwrap_or(&self.host);
@@ -116,6 +128,6 @@ impl Connect {
         })?;
         opened.tls = began.elapsed();
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        Connection::speak(stream, http2, address, opened).await
+        Connection::speak(stream, http2, Some(address), opened, &self.http).await
     }
 }
