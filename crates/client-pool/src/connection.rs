@@ -295,3 +295,35 @@ fn of_stream(error: &hyper::Error) -> (bool, bool) {
     }
     (false, true)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_safe_is_sent_once_more() {
+        let failed = |untouched, broken, is_unsent: bool| UnansweredRequest {
+            failure: Failure::Closed { sent: !is_unsent },
+            unsent: is_unsent.then(|| Request::new(())),
+            untouched: untouched || is_unsent,
+            broken,
+        };
+        // Over HTTP/2, idempotent, reused.
+        for (request, over_http2, is_idempotent, reused, repeatable) in [
+            (failed(true, true, false), false, true, true, true),
+            (failed(true, true, false), false, false, true, false),
+            (failed(true, true, false), false, true, false, false),
+            (failed(false, true, false), false, true, true, false),
+            (failed(true, true, true), false, false, false, true),
+            (failed(true, false, false), true, false, false, true),
+            (failed(false, true, false), true, true, true, true),
+            (failed(false, true, false), true, false, true, false),
+            (failed(false, true, false), true, true, false, false),
+            (failed(false, false, false), true, true, true, false),
+        ] {
+            let told = request.is_repeatable(over_http2, is_idempotent, reused);
+            let what = (request.untouched, request.broken, over_http2, is_idempotent, reused);
+            assert_eq!(told, repeatable, "untouched, broken, over HTTP/2, idempotent, reused: {what:?}");
+        }
+    }
+}

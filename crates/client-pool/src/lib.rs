@@ -31,6 +31,6 @@ pub use self::{
     origin::{Lease, Limits, Origin},
     proxy::Proxy,
     resolver::Resolver,
-    trust::Trusts,
+    trust::{check_ca_file, Trusts},
     way::{TlsVersion, Trust, Verify, Way},
 };

@@ -120,6 +120,15 @@ fn system() -> Vec<CertificateDer<'static>> {
     all
 }
 
+/// Err: why this file's certificates can't be trusted ones.
+pub fn check_ca_file(path: &Path) -> Result<(), String> {
+    match in_file(path) {
+        Ok(found) if found.is_empty() => Err("it has no certificate".into()),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 fn in_file(path: &Path) -> Result<Vec<CertificateDer<'static>>, pem::Error> {
     CertificateDer::pem_file_iter(path)?.collect()
 }

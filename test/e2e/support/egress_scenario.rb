@@ -1,13 +1,13 @@
 # Outbound calls through the front: origins whose answers are blocks in the test itself, and callers that speak as the gem does.
 # It asserts nothing itself.
 require_relative "scenario"
-require_relative "certificates"
 require_relative "egress_caller"
-require_relative "http2_server"
 require_relative "origin"
+require_relative "secure_origin"
 
 module EgressScenario
   include Scenario
+  include SecureOrigin
 
   APP = { "config.ru" => 'run ->(_) { [200, {}, [ENV["PACELINE_EGRESS"].to_s]] }' }.freeze
   OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".freeze
@@ -42,33 +42,9 @@ module EgressScenario
     end
   end
 
-  # The same over TLS; the block makes of a connection what is to be served.
-  def secure(authority, *names, alpn: nil, change: nil, &script)
-    context = OpenSSL::SSL::SSLContext.new
-    certificate, key = authority.issue(*names)
-    context.cert = OpenSSL::X509::Certificate.new(certificate)
-    context.key = OpenSSL::PKey.read(key)
-    context.alpn_select_cb = ->(offered) { (Array(alpn) & offered).first } if alpn
-    change&.call(context)
-    origin do |link, number|
-      tls = OpenSSL::SSL::SSLSocket.new(link.io, context)
-      tls.accept
-      script.call(Origin::Link.new(tls), number, tls)
-    rescue OpenSSL::SSL::SSLError
-      nil
-    end
-  end
-
   def serving_ok = ->(link, *) { link.write(OK) while (head = link.head) && link.body(head) }
 
   def error(response) = response["paceline-egress-error"]
 
   def told(response) = response["paceline-egress"].split(", ").to_h { |member| member.split("=", 2) }
-
-  # The same over HTTP/2; the block is given each connection, and its number.
-  def http2(authority, &script)
-    secure(authority, "localhost", alpn: ["h2"]) do |_, number, tls|
-      script.call(Http2Server.new(tls), number)
-    end
-  end
 end

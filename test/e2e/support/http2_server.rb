@@ -4,12 +4,15 @@ require "http/2"
 class Http2Server
   def initialize(io)
     @io = io
-    @asked = []
+    @begun, @asked = [], []
     @connection = HTTP2::Server.new
     @connection.on(:frame) { |bytes| @io.write(bytes) }
     @connection.on(:stream) do |stream|
       fields, body = {}, +"".b
-      stream.on(:headers) { |pairs| pairs.each { |name, value| fields[name] = value } }
+      stream.on(:headers) do |pairs|
+        pairs.each { |name, value| fields[name] = value }
+        @begun << [stream, fields, body]
+      end
       stream.on(:data) { |piece| body << piece }
       stream.on(:half_close) { @asked << [stream, fields, body] }
     end
@@ -20,6 +23,15 @@ class Http2Server
     read until @asked.any? || @ended
     @asked.shift
   end
+
+  # The same as soon as its fields are there; its body grows as it comes.
+  def head
+    read until @begun.any? || @ended
+    @begun.shift
+  end
+
+  # Reads until the block says that it is enough.
+  def read_until = (read until @ended || yield)
 
   def answer(stream, body, status: "200", **fields)
     stream.headers({ ":status" => status, **fields.transform_keys(&:to_s) }, end_stream: body.empty?)

@@ -29,10 +29,10 @@ module ProxiedSite
   end
 
   # One front thread: connections are kept by each.
-  def front(origin, toml: "", files: {}, arguments: [])
+  def front(origin, toml: "", files: {}, arguments: [], env: {})
     url = origin.respond_to?(:url) ? origin.url : origin
     config = "front_threads = 1\n[[site]]\nupstream = \"#{url}\"\n#{toml}"
-    @server = serve(app({ "paceline.toml" => config }.merge(files)), *arguments, ready: false)
+    @server = serve(app({ "paceline.toml" => config }.merge(files)), *arguments, env: env, ready: false)
   end
 
   def wire(...) = @server.wire(...)

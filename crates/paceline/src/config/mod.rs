@@ -16,6 +16,7 @@ mod option;
 mod option_checks;
 mod options;
 mod options_outbound;
+mod options_upstream;
 mod paceline_toml;
 mod process;
 mod proxied;
@@ -42,7 +43,7 @@ pub use resolve::OF_FOLDER;
 pub use trusted::TrustedProxies;
 pub use value::{Kind, Value, ValueError};
 
-use crate::upstream::Address;
+use crate::upstream::{Address, UpstreamTls};
 
 /// Everything the front needs to know before it starts.
 #[derive(Debug, Clone)]
@@ -274,6 +275,8 @@ pub struct SiteConfig {
     pub root: PathBuf,
     /// A server that answers in place of an app; `root` is then for files alone.
     pub upstream: Option<Address>,
+    /// How it proves who it is, if it is one of https.
+    pub upstream_tls: UpstreamTls,
     /// How long a connection to it may take.
     pub upstream_connect_timeout: Duration,
     /// None: detected from `root` when the app is started.

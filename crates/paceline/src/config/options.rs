@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::{
     bind, control_web,
     option_checks::{
-        account, collector, directory, email, environment, exact_host, host_name, ready_path, share, site_name,
-        upstream, warm_up,
+        account, collector, directory, email, environment, exact_host, host_name, ready_path, share, site_name, warm_up,
     },
     options_outbound::OUTBOUND_OPTIONS,
+    options_upstream::UPSTREAM_OPTIONS,
     trusted,
     value::{anything, From, Kind},
 };
@@ -20,7 +20,7 @@ pub use super::{
 
 /// Every setting.
 pub fn all() -> impl Iterator<Item = &'static Opt> {
-    OPTIONS.iter().chain(OUTBOUND_OPTIONS)
+    OPTIONS.iter().chain(UPSTREAM_OPTIONS).chain(OUTBOUND_OPTIONS)
 }
 
 pub fn named(key: &str) -> Option<&'static Opt> {
@@ -278,11 +278,6 @@ static OPTIONS: &[Opt] = &[
         .preset(Unset("every host that no other site has")),
     Opt::new(OneSite, SITES, "root", path(From::Settings),
         "The application's directory. Required, unless there is an `upstream`. It may be a symbolic link such as Capistrano's `current`."),
-    Opt::new(SiteByAdmin, SITES, "upstream", Kind::Text { check: upstream },
-        "Pass the site's requests to another HTTP server instead of an application: http://HOST:PORT or http://unix:/PATH. No Ruby is started and no root is \
-        needed. If the site sets `public` or a root, files from `public` are served first. `app_hard_timeout` limits the wait for an answer.")
-        .env(&["PACELINE_UPSTREAM"]).common(None, "upstream")
-        .risk("The connection to the upstream is not encrypted. The upstream gets the client's address in X-Forwarded-For, and must trust this server alone."),
     Opt::new(Server, SITES, "sites", path(From::Settings),
         "Serve every folder in this directory as a site with the name of the folder, including folders added later.")
         .common(None, "sites"),
@@ -363,8 +358,6 @@ static OPTIONS: &[Opt] = &[
         "Answer 504 and replace the worker if the application has not answered a request after this long.")
         .preset(ByEnvironment { development: "off", other: "60s" }).flag("app-hard-timeout")
         .risk("The worker's other requests are cut off too, and their work stays half done. With `off` a stuck request holds its thread forever."),
-    Opt::new(Site, LIMITS, "upstream_connect_timeout", time(1, 3600),
-        "Time limit for connecting to the `upstream`; after it the request gets 504.").fixed("5s").flag("upstream-connect-timeout"),
     Opt::new(Site, LIMITS, "start_timeout", time(100, DAY),
         "Time limit for the start of the application.").fixed("2m").flag("start-timeout"),
     Opt::new(Server, LIMITS, "shutdown_delay", time(0, DAY),

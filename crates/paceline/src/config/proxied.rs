@@ -7,6 +7,7 @@ use super::{
     resolve::Sources,
     SiteConfig,
 };
+use crate::upstream::Address;
 
 /// Settings of applications that have a meaning here too: who reads the files, and how much errors show.
 const OF_USE: &[&str] = &["environment", "user", "group"];
@@ -24,6 +25,7 @@ pub fn settle(sources: &Sources, tables: &[TomlTable], sites: &mut [SiteConfig],
     if tables.is_empty() && sources.server().given("upstream").is_some() && sources.flags.has("rackup") {
         problems.push("a site has a rackup file or an upstream, not both: remove one of them".into());
     }
+    problems.extend(tls_problems(sources, tables, sites));
     for (table, site) in tables.iter().zip(sites).filter(|(table, _)| table.layer.has("upstream")) {
         let of_apps = table.layer.keys().filter(|key| {
             let group = named(key).map(|option| option.group);
@@ -42,6 +44,31 @@ pub fn settle(sources: &Sources, tables: &[TomlTable], sites: &mut [SiteConfig],
             if let (Some(upstream), true) = (&site.upstream, view.given("name").is_none() && site.hosts.is_empty()) {
                 site.name = upstream.authority();
             }
+        }
+    }
+    problems
+}
+
+/// Settings of TLS where there is none, and certificates that can't be read: requests would find out otherwise.
+fn tls_problems(sources: &Sources, tables: &[TomlTable], sites: &[SiteConfig]) -> Vec<String> {
+    let is_https = |site: &SiteConfig| site.upstream.as_ref().is_some_and(Address::is_https);
+    let mut problems = Vec::new();
+    for key in ["upstream_ca_file", "upstream_tls_name"] {
+        let useless = |place: String| format!("{place}\"{key}\" has no effect without an https upstream");
+        let plain = tables.iter().zip(sites).filter(|(table, site)| table.layer.has(key) && !is_https(site));
+        problems.extend(plain.map(|(table, _)| useless(table.place(key))));
+        // Where there are several sites it is the one for those that are https.
+        if tables.is_empty() && sources.server().given(key).is_some() && !sites.iter().any(is_https) {
+            problems.push(useless(String::new()));
+        }
+    }
+    let mut files: Vec<_> =
+        sites.iter().filter(|site| is_https(site)).filter_map(|site| site.upstream_tls.ca_file.as_deref()).collect();
+    files.sort();
+    files.dedup();
+    for file in files {
+        if let Err(why) = client_pool::check_ca_file(file) {
+            problems.push(format!("upstream_ca_file: {} can't be used: {why}", file.display()));
         }
     }
     problems
@@ -85,11 +112,21 @@ mod tests {
             (of_site("workers = 2"), "paceline.toml:3:1: \"workers\" has no effect with \"upstream\""),
             (of_site("kind = \"rack\""), "\"kind\" has no effect"),
             (of_site("yjit = \"on\""), "\"yjit\" has no effect"),
-            (
-                "[[site]]\nupstream = \"https://app\"".into(),
-                "paceline.toml:2:12: \"upstream\" \"https://app\": https upstreams are not supported",
-            ),
+            ("[[site]]\nupstream = \"https://app/x\"".into(), "remove the path: requests keep their own path"),
             ("[[site]]\nupstream = \"http://app/x\"".into(), "remove the path: requests keep their own path"),
+            (
+                of_site("upstream_tls_name = \"a.test\""),
+                "paceline.toml:3:1: \"upstream_tls_name\" has no effect without an https upstream",
+            ),
+            (
+                "upstream = \"http://app\"\nupstream_ca_file = \"ca.pem\"".into(),
+                "\"upstream_ca_file\" has no effect without",
+            ),
+            ("upstream = \"https://app\"\nupstream_ca_file = \"none.pem\"".into(), "none.pem can't be used: I/O error"),
+            (
+                "upstream = \"https://app\"\nupstream_ca_file = \"public/index.html\"".into(),
+                "index.html can't be used: it has no certificate",
+            ),
             ("upstream = \"http://app:1\"\n[[site]]\nroot = \".\"".into(), "write upstream = ... in its [[site]]"),
             ("upstream = \"http://app:1\"\nsites = \".\"".into(), "write upstream = ... in its [[site]]"),
             ("[[site]]\nhost = \"a.test\"".into(), "the site has no root"),

@@ -23,7 +23,7 @@ use crate::{
         traces,
     },
     request::rate_limit::Rule,
-    upstream::Address,
+    upstream::{Address, UpstreamTls},
 };
 use http_guard::{guard::Timeouts, strict::Limits};
 
@@ -243,6 +243,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         name,
         hosts,
         upstream,
+        upstream_tls: UpstreamTls { ca_file: view.path("upstream_ca_file"), name: view.text("upstream_tls_name") },
         upstream_connect_timeout: view.time("upstream_connect_timeout"),
         kind: view.text("kind").as_deref().and_then(kind),
         rackup: view.path("rackup").map(|path| root.join(path)),

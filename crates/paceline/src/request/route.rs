@@ -41,11 +41,10 @@ impl Site {
         metrics: Arc<metrics::Site>,
     ) -> Site {
         let rate_limits = RateLimits::new(config.rate_limits.clone());
-        let upstream = config
-            .upstream
-            .clone()
-            .filter(|_| app.is_none())
-            .map(|address| Upstream::new(address, config.upstream_connect_timeout, config.app_hard_timeout));
+        let upstream = config.upstream.clone().filter(|_| app.is_none()).map(|address| {
+            let tls = config.upstream_tls.clone();
+            Upstream::new(address, tls, config.upstream_connect_timeout, config.app_hard_timeout)
+        });
         Site { config, rate_limits, folder, app, upstream, cache, read_as, metrics }
     }
 

@@ -4,11 +4,12 @@ use std::{fmt, path::PathBuf};
 
 use http::uri::Authority;
 
-/// An upstream's address: `http://HOST[:PORT]` or `http://unix:/PATH`.
+/// An upstream's address: `http://HOST[:PORT]`, `https://HOST[:PORT]` or `http://unix:/PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// A name or an IP address (of IPv6 without its brackets), and a port.
     Tcp {
+        https: bool,
         host: String,
         port: u16,
     },
@@ -18,14 +19,16 @@ pub enum Address {
 impl Address {
     /// Err: what is wrong with it, to be put behind the setting's name.
     pub fn parse(url: &str) -> Result<Address, String> {
-        let example = "http://127.0.0.1:8000 or http://unix:/run/app.sock";
+        let example = "http://127.0.0.1:8000, https://app.example or http://unix:/run/app.sock";
         let wrong = |why: &str| format!("must be a URL like {example}, not {url:?}{why}");
         let scheme = |scheme: &str| url.get(..scheme.len()).filter(|found| found.eq_ignore_ascii_case(scheme));
-        if scheme("https://").is_some() {
-            return Err(format!("{url:?}: https upstreams are not supported; it must be a URL like {example}"));
-        }
-        let rest = scheme("http://").and_then(|scheme| url.get(scheme.len()..)).ok_or_else(|| wrong(""))?;
+        let https = scheme("https://").is_some();
+        let found = scheme("http://").or(scheme("https://"));
+        let rest = found.and_then(|scheme| url.get(scheme.len()..)).ok_or_else(|| wrong(""))?;
         if let Some(path) = rest.strip_prefix("unix:") {
+            if https {
+                return Err(wrong(": https works over TCP only"));
+            }
             let fine = path.len() > 1 && path.starts_with('/') && !path.contains(['\0', '?', '#', ':']);
             return if fine { Ok(Address::Unix(path.into())) } else { Err(wrong(": the socket has no absolute path")) };
         }
@@ -38,7 +41,7 @@ impl Address {
         }
         let authority: Authority = authority.parse().map_err(|_| wrong(""))?;
         let port = match authority.as_str().strip_prefix(authority.host()) {
-            Some("") => 80,
+            Some("") => default_port(https),
             Some(port) => port[1..].parse().ok().filter(|port| *port > 0).ok_or_else(|| wrong(": no such port"))?,
             None => return Err(wrong("")),
         };
@@ -47,15 +50,20 @@ impl Address {
         if host.is_empty() || bare.is_some_and(|bare| bare.parse::<std::net::Ipv6Addr>().is_err()) {
             return Err(wrong(": no such host"));
         }
-        Ok(Address::Tcp { host: bare.unwrap_or(host).to_ascii_lowercase(), port })
+        Ok(Address::Tcp { https, host: bare.unwrap_or(host).to_ascii_lowercase(), port })
+    }
+
+    /// Whether TLS is spoken with it.
+    pub fn is_https(&self) -> bool {
+        matches!(self, Address::Tcp { https: true, .. })
     }
 
     /// As a Host field would name it, for requests that name no host themselves.
     pub fn authority(&self) -> String {
         match self {
-            Address::Tcp { host, port } => {
+            Address::Tcp { https, host, port } => {
                 let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-                if *port == 80 {
+                if *port == default_port(*https) {
                     host
                 } else {
                     format!("{host}:{port}")
@@ -66,10 +74,20 @@ impl Address {
     }
 }
 
+fn default_port(https: bool) -> u16 {
+    if https {
+        443
+    } else {
+        80
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Tcp { .. } => write!(out, "http://{}", self.authority()),
+            Address::Tcp { https, .. } => {
+                write!(out, "{}://{}", if *https { "https" } else { "http" }, self.authority())
+            }
             Address::Unix(path) => write!(out, "http://unix:{}", path.display()),
         }
     }
@@ -87,18 +105,21 @@ mod tests {
             ("http://app:80", "http://app"),
             ("http://[::1]:8000", "http://[::1]:8000"),
             ("http://[::1]", "http://[::1]"),
+            ("https://App.test:443/", "https://app.test"),
+            ("https://app.test:80", "https://app.test:80"),
             ("http://unix:/run/app.sock", "http://unix:/run/app.sock"),
         ] {
             assert_eq!(Address::parse(url).map(|address| address.to_string()).as_deref(), Ok(shown), "{url}");
         }
-        assert_eq!(Address::parse("http://[::1]:81"), Ok(Address::Tcp { host: "::1".into(), port: 81 }));
+        assert_eq!(Address::parse("http://[::1]:81"), Ok(Address::Tcp { https: false, host: "::1".into(), port: 81 }));
         assert_eq!(Address::Unix("/x".into()).authority(), "localhost");
     }
 
     #[test]
     fn what_is_no_address_is_told() {
         for (url, told) in [
-            ("https://app.test", "https upstreams are not supported"),
+            ("https://app.test/blog", "remove the path: requests keep their own path"),
+            ("https://unix:/run/app.sock", "https works over TCP only"),
             ("http://app.test/blog", "remove the path: requests keep their own path"),
             ("http://app.test?x", "remove the path: requests keep their own path"),
             ("http://me@app.test", "remove the user name"),

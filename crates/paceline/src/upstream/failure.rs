@@ -1,6 +1,6 @@
 //! Why an upstream gave no response. It never decides which status that is.
 
-use std::{error::Error, io, time::Duration};
+use std::{io, time::Duration};
 
 use super::address::Address;
 use crate::request::incoming::Unread;
@@ -8,7 +8,7 @@ use crate::request::incoming::Unread;
 /// Why there is no response. Each that is the upstream's fault names it.
 #[derive(Debug)]
 pub enum Failure {
-    /// Its name can't be resolved, or nobody takes the connection.
+    /// Its name can't be resolved, nobody takes the connection, or its certificate is refused.
     Unreachable { upstream: String, why: String },
     /// The connection was not made in time.
     ConnectTimedOut { upstream: String, after: Duration },
@@ -23,12 +23,17 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// What hyper's client says of an exchange.
-    pub(super) fn of(error: hyper::Error, upstream: &Address) -> Failure {
-        let why = match error.source() {
-            Some(source) => format!("{error}: {source}"),
-            None => error.to_string(),
-        };
-        Failure::Broken { upstream: upstream.to_string(), why }
+    /// No connection, in the words of the pool. `after`: the time that was allowed.
+    pub(super) fn of_opening(failure: &client_pool::Failure, upstream: &Address, after: Duration) -> Failure {
+        let upstream = upstream.to_string();
+        match failure {
+            client_pool::Failure::OpenTimeout(_) => Failure::ConnectTimedOut { upstream, after },
+            other => Failure::Unreachable { upstream, why: other.explain() },
+        }
+    }
+
+    /// A connection, and no response on it.
+    pub(super) fn of_exchange(failure: &client_pool::Failure, upstream: &Address) -> Failure {
+        Failure::Broken { upstream: upstream.to_string(), why: failure.explain() }
     }
 }

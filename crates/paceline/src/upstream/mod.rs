@@ -1,4 +1,4 @@
-//! A site's requests handed to a server of HTTP/1.1 that was there before (RFC 9110 section 3.7, "gateway"), and its
+//! A site's requests handed to an HTTP server that was there before (RFC 9110 section 3.7, "gateway"), and its
 //! answers. It never chooses the site, and never gives a failure its status.
 
 mod address;
@@ -8,16 +8,22 @@ mod pool;
 mod request;
 mod response;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
+use client_pool::UnansweredRequest;
 use http::{header, request::Parts, HeaderMap, Request, Response, StatusCode};
-use hyper::{body::Incoming, client::conn::TrySendError};
+use hyper::body::Incoming;
 use tokio::sync::mpsc::{self, UnboundedSender};
 
-pub use self::{address::Address, failure::Failure, pool::MAX as KEPT_CONNECTIONS, response::UpstreamBody};
+pub use self::{
+    address::Address,
+    failure::Failure,
+    pool::{UpstreamTls, MAX as KEPT_CONNECTIONS},
+    response::UpstreamBody,
+};
 use self::{
     outgoing::{Fault, Outgoing, Source},
-    pool::{Connection, Pool},
+    pool::{Connection, Lease, Pool},
     request::Framing,
 };
 use crate::{
@@ -33,14 +39,19 @@ use http_guard::hop;
 
 /// A server that answers in place of an app.
 pub struct Upstream {
-    pool: Arc<Pool>,
+    pool: Pool,
     answer_timeout: Option<Duration>,
 }
 
 impl Upstream {
     /// `answer_timeout`: from the request's last chance to go out to the head of its response; None: no bound.
-    pub fn new(address: Address, connect_timeout: Duration, answer_timeout: Option<Duration>) -> Upstream {
-        Upstream { pool: Arc::new(Pool::new(address, connect_timeout)), answer_timeout }
+    pub fn new(
+        address: Address,
+        tls: UpstreamTls,
+        connect_timeout: Duration,
+        answer_timeout: Option<Duration>,
+    ) -> Upstream {
+        Upstream { pool: Pool::new(address, tls, connect_timeout), answer_timeout }
     }
 
     pub fn address(&self) -> &Address {
@@ -48,8 +59,9 @@ impl Upstream {
     }
 }
 
-/// Asks the upstream. What fails on a connection that was kept, before a byte of an answer, is asked once more on a new
-/// one if the method is idempotent (RFC 9110 section 9.2.2) and the body can be sent again.
+/// Asks the upstream. What the upstream has not looked at is asked once more on a new connection; so is what fails on a
+/// connection that was kept, before a byte of an answer, if the method is idempotent (RFC 9110 section 9.2.2) and the
+/// body can be sent again.
 pub async fn run(
     upstream: &Upstream,
     head: &Parts,
@@ -71,9 +83,9 @@ pub async fn run(
         None => asking.await,
     };
     exchange.timeline.app_finished = clock::now();
-    let (answer, connection, offered) = answered?;
+    let (answer, lease, offered) = answered?;
     let upgrade = exchange.upgrade.take().filter(|_| offered);
-    response::response(answer, &head.method, connection, &upstream.pool, upgrade).await
+    response::response(answer, &head.method, lease, upstream.address(), upgrade).await
 }
 
 /// The answer, the connection it came on, and whether the upstream was offered another protocol.
@@ -82,40 +94,45 @@ async fn ask(
     head: &Parts,
     body: RequestBody,
     exchange: &Exchange,
-) -> Result<(Response<Incoming>, Connection, bool), Failure> {
+) -> Result<(Response<Incoming>, Lease, bool), Failure> {
     let pool = &upstream.pool;
     let framing = Framing::of(head, &body);
+    let upgrade = request::protocols(head, exchange);
     let mut source = Source::of(body);
     let fault = Fault::default();
-    let mut kept = pool.kept();
-    let mut unsent: Option<Request<Outgoing>> = None;
+    let mut fresh = false;
+    let mut unsent: Option<Outgoing> = None;
     loop {
-        let mut connection = match kept.take() {
-            Some(connection) => connection,
-            None => pool.connect().await?,
+        let mut lease = pool.lease(fresh, upgrade.is_some()).await?;
+        let body = match unsent.take() {
+            Some(body) => body,
+            None => source.open(&fault).await?,
         };
-        let request = match unsent.take() {
-            Some(request) => request,
-            None => {
-                let body = source.open(&fault).await?;
-                request::head(head, framing, exchange, upstream.address()).map(|()| body)
-            }
+        let request = request::head(head, framing, exchange, upgrade.as_ref(), upstream.address());
+        let request = match lease.connection.is_http2() {
+            true => request::over_http2(request, upstream.address())?,
+            false => request,
         };
-        let offered = request.headers().contains_key(header::UPGRADE);
-        connection.begin();
-        let mut error = match send(&mut connection, request, exchange.hints.as_ref()).await {
-            Ok(answer) => return Ok((answer, connection, offered)),
-            Err(error) => error,
+        let sent = send(&mut lease.connection, request.map(|()| body), exchange.hints.as_ref()).await;
+        let unanswered = match sent {
+            Ok(answer) => return Ok((answer, lease, upgrade.is_some())),
+            Err(unanswered) => unanswered,
         };
-        if let Some(failure) = fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
+        if let Some(failure) = fault.lock().take() {
             return Err(failure);
         }
-        // From here on `kept` is none: the next is a new connection.
-        unsent = error.take_message().filter(|_| connection.reused);
-        let again = source.can_repeat() && head.method.is_idempotent();
-        if !(connection.reused && !connection.has_heard() && (unsent.is_some() || again)) {
-            return Err(Failure::of(error.into_error(), upstream.address()));
+        let connection = &lease.connection;
+        let again = !fresh
+            && unanswered.is_repeatable(connection.is_http2(), head.method.is_idempotent(), connection.reused)
+            && (unanswered.unsent.is_some() || source.can_repeat());
+        if unanswered.broken {
+            lease.discard();
         }
+        if !again {
+            return Err(Failure::of_exchange(&unanswered.failure, upstream.address()));
+        }
+        unsent = unanswered.unsent.map(Request::into_body);
+        fresh = true;
     }
 }
 
@@ -124,12 +141,12 @@ async fn send(
     connection: &mut Connection,
     mut request: Request<Outgoing>,
     hints: Option<&Hints>,
-) -> Result<Response<Incoming>, TrySendError<Request<Outgoing>>> {
+) -> Result<Response<Incoming>, UnansweredRequest<Outgoing>> {
     let (told, mut interim) = mpsc::unbounded_channel();
     if hints.is_some() {
         relay_interim(&mut request, told.clone());
     }
-    let mut answer = std::pin::pin!(connection.sender.try_send_request(request));
+    let mut answer = std::pin::pin!(connection.ask(request));
     loop {
         tokio::select! {
             biased;

@@ -4,13 +4,14 @@
 use std::{
     io,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{LengthLimitError, Limited};
+use parking_lot::Mutex;
 
 use super::failure::Failure;
 use crate::{
@@ -77,7 +78,7 @@ enum Content {
 
 impl Outgoing {
     fn broke(&self, failure: Failure) -> io::Error {
-        *self.fault.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(failure);
+        *self.fault.lock() = Some(failure);
         io::ErrorKind::UnexpectedEof.into()
     }
 }

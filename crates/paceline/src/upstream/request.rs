@@ -8,7 +8,7 @@ use http::{
     header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
 };
 
-use super::address::Address;
+use super::{address::Address, failure::Failure};
 use crate::{
     content::body::ResponseBody,
     request::{
@@ -53,8 +53,13 @@ impl Framing {
 }
 
 /// The request without its body.
-pub fn head(head: &Parts, framing: Framing, exchange: &Exchange, address: &Address) -> Request<()> {
-    let upgrade = protocols(head, exchange);
+pub fn head(
+    head: &Parts,
+    framing: Framing,
+    exchange: &Exchange,
+    upgrade: Option<&HeaderValue>,
+    address: &Address,
+) -> Request<()> {
     let mut headers = head.headers.clone();
     keep_end_to_end(&mut headers);
     // The front has met the expectation itself.
@@ -74,7 +79,7 @@ pub fn head(head: &Parts, framing: Framing, exchange: &Exchange, address: &Addre
     }
     if let Some(protocols) = upgrade {
         headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-        headers.insert(header::UPGRADE, protocols);
+        headers.insert(header::UPGRADE, protocols.clone());
     }
     count_down(head, &mut headers);
     headers.append(header::VIA, HeaderValue::from_static(via(head.version)));
@@ -88,6 +93,22 @@ pub fn head(head: &Parts, framing: Framing, exchange: &Exchange, address: &Addre
     *request.uri_mut() = head.uri.path_and_query().cloned().map_or_else(|| Uri::from_static("/"), Uri::from);
     *request.headers_mut() = headers;
     request
+}
+
+/// The same as HTTP/2 has it (RFC 9113 section 8): the authority is what Host is in HTTP/1.1, and frames end the body.
+/// Err: its authority or target can't be part of a URI.
+pub fn over_http2(mut request: Request<()>, address: &Address) -> Result<Request<()>, Failure> {
+    let headers = request.headers_mut();
+    headers.remove(header::TRANSFER_ENCODING);
+    let host = headers.remove(header::HOST);
+    let authority =
+        host.as_ref().and_then(|host| host.to_str().ok()).map_or_else(|| address.authority(), str::to_owned);
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+    let uri = Uri::builder().scheme("https").authority(authority).path_and_query(target).build();
+    *request.uri_mut() =
+        uri.map_err(|error| Failure::Broken { upstream: address.to_string(), why: error.to_string() })?;
+    *request.version_mut() = Version::HTTP_2;
+    Ok(request)
 }
 
 fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
@@ -107,7 +128,7 @@ fn via(version: Version) -> &'static str {
 }
 
 /// The protocols that the client offers to go on with. HTTP once more would pass by everything that is decided here.
-fn protocols(head: &Parts, exchange: &Exchange) -> Option<HeaderValue> {
+pub fn protocols(head: &Parts, exchange: &Exchange) -> Option<HeaderValue> {
     let offered = exchange.upgrade.is_some() && connection_has(&head.headers, "upgrade");
     // RFC 9110 section 7.8.
     if !offered || head.version == Version::HTTP_10 {
@@ -202,7 +223,8 @@ mod tests {
     }
 
     fn sent(head: &Parts, exchange: &Exchange) -> Request<()> {
-        super::head(head, Framing::None, exchange, &Address::Tcp { host: "app".into(), port: 8000 })
+        let address = Address::Tcp { https: false, host: "app".into(), port: 8000 };
+        super::head(head, Framing::None, exchange, protocols(head, exchange).as_ref(), &address)
     }
 
     fn lines(request: &Request<()>) -> Vec<String> {
@@ -273,6 +295,17 @@ mod tests {
                 "{uri}"
             );
         }
+    }
+
+    #[test]
+    fn http2_has_the_authority_in_place_of_the_host_and_no_transfer_coding() {
+        let address = Address::Tcp { https: true, host: "app".into(), port: 443 };
+        let asked = asked("POST", "/a?b", &[("host", "shop.test")]);
+        let request = head(&asked, Framing::Chunked, &exchange(None, Client::default()), None, &address);
+        assert_eq!(request.headers()["transfer-encoding"], "chunked");
+        let request = over_http2(request, &address).unwrap();
+        assert_eq!((request.uri().to_string().as_str(), request.version()), ("https://shop.test/a?b", Version::HTTP_2));
+        assert!(!["host", "transfer-encoding"].iter().any(|name| request.headers().contains_key(*name)));
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::{
     future::poll_fn,
     io,
     pin::Pin,
-    sync::Arc,
     task::{ready, Context, Poll},
     time::Duration,
 };
@@ -16,15 +15,12 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::{body::Incoming, ext::ReasonPhrase};
 use hyper_util::rt::TokioIo;
 
-use super::{
-    failure::Failure,
-    pool::{Connection, Pool},
-};
+use super::{address::Address, failure::Failure, pool::Lease};
 use crate::{
     content::body::ResponseBody,
     request::{exchange::Upgrade, tunnel},
 };
-use http_guard::hop::keep_end_to_end;
+use http_guard::hop::{keep_end_to_end, kept_for};
 
 /// How long a response's head waits for the first piece of its body. One that is broken from the start is answered with
 /// 502; the client would get nothing at all if its head had gone out before.
@@ -34,15 +30,15 @@ const FIRST_PIECE: Duration = Duration::from_millis(1);
 pub async fn response(
     mut answer: Response<Incoming>,
     method: &Method,
-    connection: Connection,
-    pool: &Arc<Pool>,
+    lease: Lease,
+    upstream: &Address,
     upgrade: Option<Upgrade>,
 ) -> Result<Response<ResponseBody>, Failure> {
-    let broken = |why: &str| Failure::Broken { upstream: pool.address.to_string(), why: why.into() };
+    let broken = |why: &str| Failure::Broken { upstream: upstream.to_string(), why: why.into() };
     let status = answer.status();
     if status == StatusCode::SWITCHING_PROTOCOLS {
         let upgrade = upgrade.ok_or_else(|| broken("101 to a request that asked for no upgrade"))?;
-        connection.switch();
+        lease.connection.switch();
         return Ok(switch(answer, upgrade));
     }
     let has_body = *method != Method::HEAD && status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED;
@@ -50,15 +46,16 @@ pub async fn response(
     let reason = answer.extensions_mut().remove::<ReasonPhrase>();
     let (head, body) = answer.into_parts();
     let mut headers = head.headers;
+    let kept_for = kept_for(&headers, head.version);
     keep_end_to_end(&mut headers);
     settle_length(&mut headers, status);
     let body = if has_body {
-        let mut relayed = Box::new(UpstreamBody::new(body, connection, pool.clone()));
+        let mut relayed = Box::new(UpstreamBody::new(body, lease, kept_for));
         relayed.await_first().await.map_err(|error| broken(&error.to_string()))?;
         ResponseBody::Stream(Box::into_pin(relayed))
     } else {
         drop(body);
-        pool.keep(connection);
+        lease.give_back(kept_for);
         ResponseBody::Empty
     };
     let mut response = Response::new(body);
@@ -127,14 +124,13 @@ pub struct UpstreamBody {
     /// What came together with the head.
     first: Option<Frame<Bytes>>,
     body: Incoming,
-    /// Until the body is complete.
-    connection: Option<Connection>,
-    pool: Arc<Pool>,
+    /// The connection until the body is complete, and for how long the upstream keeps it, if it says so.
+    lease: Option<(Lease, Option<Duration>)>,
 }
 
 impl UpstreamBody {
-    fn new(body: Incoming, connection: Connection, pool: Arc<Pool>) -> UpstreamBody {
-        let mut relayed = UpstreamBody { first: None, body, connection: Some(connection), pool };
+    fn new(body: Incoming, lease: Lease, kept_for: Option<Duration>) -> UpstreamBody {
+        let mut relayed = UpstreamBody { first: None, body, lease: Some((lease, kept_for)) };
         relayed.look();
         relayed
     }
@@ -160,8 +156,8 @@ impl UpstreamBody {
     }
 
     fn done(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            self.pool.keep(connection);
+        if let Some((lease, kept_for)) = self.lease.take() {
+            lease.give_back(kept_for);
         }
     }
 }
@@ -187,7 +183,7 @@ impl Body for UpstreamBody {
                 // Trailers stay here (RFC 9110 section 6.5.1 lets them be dropped).
                 Some(Ok(_)) => {}
                 Some(Err(error)) => {
-                    self.connection = None;
+                    self.lease = None;
                     return Poll::Ready(Some(Err(io::Error::other(error))));
                 }
             }
