@@ -7,7 +7,6 @@ pub mod cli;
 pub mod config;
 pub mod content;
 pub mod edge;
-pub mod egress;
 pub mod front;
 pub mod observe;
 pub mod request;

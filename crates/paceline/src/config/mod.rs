@@ -362,7 +362,7 @@ pub struct SiteConfig {
     /// How pages are put together from fragments. None: they are not.
     pub esi: Option<EsiConfig>,
     /// What its processes may call through the front. None: nothing.
-    pub egress: Option<crate::egress::Policy>,
+    pub egress: Option<egress::Policy>,
     /// How often one address may ask for what.
     pub rate_limits: Vec<crate::request::rate_limit::Rule>,
     /// Send a `Server-Timing` header.

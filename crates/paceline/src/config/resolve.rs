@@ -17,7 +17,6 @@ use super::{
 use crate::{
     caching,
     content::compress::{Effort, Settings},
-    egress::Policy,
     observe::{
         log::{AccessLogFormat, LogConfig, LogFormat},
         traces,
@@ -25,6 +24,7 @@ use crate::{
     request::rate_limit::Rule,
     upstream::{Address, UpstreamTls},
 };
+use egress::Policy;
 use http_guard::{guard::Timeouts, strict::Limits};
 
 /// The sources of server-wide settings.

@@ -31,7 +31,6 @@ use crate::{
         admission::{Connections, Full},
         tls::CertificateStore,
     },
-    egress,
     observe::{
         log::{Log, Name},
         metrics::Metrics,

@@ -6,6 +6,7 @@ mod ending;
 mod error;
 pub mod handover;
 mod incidents;
+mod leaving;
 mod notify;
 mod opening;
 mod outbound;

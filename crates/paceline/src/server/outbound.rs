@@ -11,14 +11,22 @@ use std::{
 
 use tokio::{runtime::Handle, task::JoinHandle};
 
-use super::{event_loop, handover};
+use super::{event_loop, handover, leaving};
 use crate::{
     config::SiteConfig,
-    egress::{self, Egress},
-    support::private_socket::{self, SocketFile},
+    support::{
+        clock,
+        private_socket::{self, SocketFile},
+    },
 };
+use egress::{Clock, Egress, Surroundings};
 use unix_user::RunAs;
 
+/// What calls need to know of this server.
+const SURROUNDINGS: Surroundings = Surroundings {
+    clock: Clock { age: clock::age_millis, date: clock::unix_millis },
+    left: |id| Box::pin(async move { leaving::left(&id).await }),
+};
 /// How apps learn where it is.
 const VARIABLE: &str = "PACELINE_EGRESS";
 /// How they learn that they are to tell whom they ask for.
@@ -73,7 +81,7 @@ impl Outbound {
         let mut asking = OutboundTask {
             path,
             run_as: run_as.clone(),
-            egress: Egress::new(policy),
+            egress: Egress::new(policy, SURROUNDINGS),
             open: None,
             tried: Instant::now(),
         };

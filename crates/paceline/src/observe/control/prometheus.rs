@@ -15,7 +15,6 @@ use crate::{
         memory_usage::Memory,
         overview::{Overview, Role, Standing},
     },
-    egress::CallFigures,
     front::{drain::Readiness, Front},
     observe::{
         in_flight::{Entry, EXCHANGES},
@@ -23,6 +22,7 @@ use crate::{
     },
     support::buffer_memory::BODIES,
 };
+use egress::CallFigures;
 
 /// The site of requests that none answered.
 const NOWHERE: &str = "";

@@ -13,7 +13,6 @@ use tokio::time::{timeout_at, Instant};
 
 use super::{
     keeping::{CachedCall, CallCache},
-    leaving::left,
     receiving::{kept, passed_on, refusal, Answer, CallGuard, CallResponseBody, Keep},
     sending::CallRequestBody,
     wanted::{CallOptions, FIELD},
@@ -63,7 +62,7 @@ async fn answer(
             None => answered.await,
             Some(id) => tokio::select! {
                 answered = answered => answered,
-                () = left(id) => Err(Failure::Cancelled),
+                () = (egress.surroundings.left)(id.to_owned()) => Err(Failure::Cancelled),
             },
         }
     };
@@ -119,27 +118,27 @@ async fn keep_or_ask(
         }
     }
     let stale = match found {
-        CachedCall::Answer(stored) => return Ok(kept(&stored, &head.method, "hit", counted)),
+        CachedCall::Answer(stored) => return Ok(kept(&stored, keeping.age(&stored), &head.method, "hit", counted)),
         CachedCall::Stale(stored) => Some(stored),
         CachedCall::Nothing => None,
     };
     let mut answer = match ask(origin, &asking, &mut body, wanted, until).await {
         Ok(answer) => answer,
         Err(failure) => match stale.filter(|stale| keeping.stands_in(&question, stale)) {
-            Some(stale) => return Ok(kept(&stale, &head.method, "stale", counted)),
+            Some(stale) => return Ok(kept(&stale, keeping.age(&stale), &head.method, "stale", counted)),
             None => return Err(failure),
         },
     };
     if let Some(stale) = stale {
         let status = answer.response.status();
         if status.is_server_error() && keeping.stands_in(&question, &stale) {
-            return Ok(kept(&stale, &head.method, "stale", counted));
+            return Ok(kept(&stale, keeping.age(&stale), &head.method, "stale", counted));
         }
         if status == StatusCode::NOT_MODIFIED {
             if let Some(newer) = keeping.freshen(&question, &head, &stale, &parts(&answer.response)) {
                 // The connection goes back.
                 drop(passed_on(answer, &Method::HEAD, None, None, None));
-                return Ok(kept(&newer, &head.method, "revalidated", counted));
+                return Ok(kept(&newer, keeping.age(&newer), &head.method, "revalidated", counted));
             }
             // It is about something else, or nothing is to be kept any more.
             drop(passed_on(answer, &Method::HEAD, None, None, None));

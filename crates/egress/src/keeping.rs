@@ -23,7 +23,7 @@ use http::{header, request, response, Method, StatusCode};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
 
-use crate::support::clock;
+use super::Clock;
 
 /// For so long calls for something that was not to be kept don't wait for each other.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -37,6 +37,7 @@ pub struct CallCache {
     object: u64,
     flights: Mutex<HashMap<Key, watch::Receiver<()>>>,
     unkept: Mutex<HashMap<Key, Instant>>,
+    clock: Clock,
 }
 
 /// A call whose answer may be kept, or be there.
@@ -70,13 +71,9 @@ impl Drop for Flight {
     }
 }
 
-fn now() -> Millis {
-    clock::age_millis()
-}
-
 impl CallCache {
     /// `budget`: bytes in all.
-    pub fn new(budget: u64) -> Arc<CallCache> {
+    pub fn new(budget: u64, clock: Clock) -> Arc<CallCache> {
         let secret = uuid::Uuid::new_v4().as_u64_pair();
         Arc::new(CallCache {
             store: Store::new(budget),
@@ -84,7 +81,17 @@ impl CallCache {
             object: budget / 16,
             flights: Mutex::default(),
             unkept: Mutex::default(),
+            clock,
         })
+    }
+
+    fn now(&self) -> Millis {
+        (self.clock.age)()
+    }
+
+    /// Seconds for the Age field (section 5.1).
+    pub fn age(&self, stored: &Stored) -> u64 {
+        stored.freshness.age(self.now()) / 1000
     }
 
     fn flights(&self) -> MutexGuard<'_, HashMap<Key, watch::Receiver<()>>> {
@@ -104,13 +111,13 @@ impl CallCache {
         let mut partition = private::partition(&head.headers);
         partition.extend_from_slice(way.as_bytes());
         let primary = self.keys.primary(&target, &partition);
-        Some(Question { primary, url: target.url(), wishes, moment: self.store.moment(), sent: now() })
+        Some(Question { primary, url: target.url(), wishes, moment: self.store.moment(), sent: self.now() })
     }
 
     /// Looks. `head` becomes a question about what is there if that has to be asked about.
     pub fn find(&self, question: &Question, head: &mut request::Parts) -> CachedCall {
         let Some(stored) = self.stored(question, head) else { return CachedCall::Nothing };
-        match judge(&stored, &question.wishes, now()) {
+        match judge(&stored, &question.wishes, self.now()) {
             Use::Fresh | Use::Stale => CachedCall::Answer(stored),
             Use::WhileRevalidating | Use::Validate(_) => match conditional(&mut head.headers, &stored) {
                 true => CachedCall::Stale(stored),
@@ -162,7 +169,7 @@ impl CallCache {
         asked.headers = private::request(&head.headers);
         let mut said = answer.clone();
         said.headers = private::response(&answer.headers);
-        let at = ExchangeTimes { request_time: question.sent, response_time: now(), date: clock::unix_millis() };
+        let at = ExchangeTimes { request_time: question.sent, response_time: self.now(), date: (self.clock.date)() };
         let length = answer.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let fits = length.is_none_or(|length: u64| length <= self.object);
         let stored = storable(&asked, &said, at, 0).ok().filter(|_| head.method == Method::GET && fits);
@@ -218,7 +225,7 @@ impl CallCache {
         if !is_meant(stored, &answer.headers) {
             return None;
         }
-        let at = ExchangeTimes { request_time: question.sent, response_time: now(), date: clock::unix_millis() };
+        let at = ExchangeTimes { request_time: question.sent, response_time: self.now(), date: (self.clock.date)() };
         let mut newer = freshened(stored, &private::response(&answer.headers), at, 0).ok()?;
         if newer.freshness.heuristic {
             newer.freshness.lifetime = 0;
@@ -230,7 +237,7 @@ impl CallCache {
 
     /// Whether what is there may answer because nobody else does.
     pub fn stands_in(&self, question: &Question, stored: &Stored) -> bool {
-        may_stand_in(stored, &question.wishes, now())
+        may_stand_in(stored, &question.wishes, self.now())
     }
 
     /// Drops what a call that changes something makes untrue (section 4.4).
@@ -242,11 +249,6 @@ impl CallCache {
             self.store.purge_url(url, How::Drop);
         }
     }
-}
-
-/// Seconds for the Age field (section 5.1).
-pub fn age(stored: &Stored) -> u64 {
-    stored.freshness.age(now()) / 1000
 }
 
 fn target(head: &request::Parts) -> Option<Target<'_>> {

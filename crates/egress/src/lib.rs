@@ -3,12 +3,11 @@
 //! asked, and never follows a redirect.
 //!
 //! Reading order: `serve` (the socket), `wanted` (what a call asks for), `call`, `sending` (the request's body),
-//! `receiving` (the response), `keeping` (those that are kept), `leaving` (clients that are gone), `refusing` (why there
-//! is no response). The connections are those of `crates/client-pool`.
+//! `receiving` (the response), `keeping` (those that are kept), `refusing` (why there is no
+//! response). The connections are those of `crates/client-pool`.
 
 mod call;
 mod keeping;
-mod leaving;
 mod receiving;
 mod refusing;
 mod sending;
@@ -17,6 +16,8 @@ mod wanted;
 
 use std::{
     collections::{BTreeMap, HashMap},
+    future::Future,
+    pin::Pin,
     sync::Arc,
     time::Duration,
 };
@@ -51,6 +52,23 @@ const HTTP: HttpSettings = HttpSettings {
 /// Upstreams in memory, as calls that want different things see them.
 const MAX_ORIGINS: usize = 4096;
 
+/// What calls need to know of the server that they are made in.
+#[derive(Clone, Copy)]
+pub struct Surroundings {
+    pub clock: Clock,
+    /// Resolves when the client of the exchange with this id has left, and never if it is not known.
+    pub left: fn(String) -> Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+/// The clocks of responses that are kept.
+#[derive(Clone, Copy)]
+pub struct Clock {
+    /// Milliseconds for ages, of a clock that nobody sets.
+    pub age: fn() -> u64,
+    /// Milliseconds since the Unix epoch by the time of day.
+    pub date: fn() -> u64,
+}
+
 /// What a site's owner allows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
@@ -79,6 +97,7 @@ pub struct Egress {
     resolver: Arc<Resolver>,
     trusts: Arc<Trusts>,
     keeping: RwLock<Option<Arc<CallCache>>>,
+    surroundings: Surroundings,
 }
 
 /// The outbound calls of all sites, for whoever tells of them.
@@ -129,20 +148,21 @@ impl Destination {
 }
 
 impl Egress {
-    pub fn new(policy: Policy) -> Arc<Egress> {
+    pub fn new(policy: Policy, surroundings: Surroundings) -> Arc<Egress> {
         Arc::new(Egress {
-            keeping: RwLock::new(keeping(&policy)),
+            keeping: RwLock::new(keeping(&policy, surroundings.clock)),
             policy: RwLock::new(Arc::new(policy)),
             origins: Mutex::default(),
             resolver: Arc::default(),
             trusts: Arc::default(),
+            surroundings,
         })
     }
 
     /// What the owner allows from now on.
     pub fn change(&self, policy: Policy) {
         if policy.cache != self.policy().cache {
-            *self.keeping.write() = keeping(&policy);
+            *self.keeping.write() = keeping(&policy, self.surroundings.clock);
         }
         *self.policy.write() = Arc::new(policy);
         self.origins.lock().clear();
@@ -223,8 +243,8 @@ impl Egress {
     }
 }
 
-fn keeping(policy: &Policy) -> Option<Arc<CallCache>> {
-    (policy.cache > 0).then(|| CallCache::new(policy.cache))
+fn keeping(policy: &Policy, clock: Clock) -> Option<Arc<CallCache>> {
+    (policy.cache > 0).then(|| CallCache::new(policy.cache, clock))
 }
 
 /// Whether a host is meant by a name of a list: the same name, or by `*.` one below it.
@@ -256,7 +276,9 @@ mod tests {
     fn who_may_be_asked() {
         let egress = |allow: &[&str], deny: &[&str]| {
             let list = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
-            Egress::new(Policy { allow: list(allow), deny: list(deny), ..Policy::default() })
+            let left = |_| Box::pin(std::future::pending()) as Pin<Box<dyn Future<Output = ()> + Send>>;
+            let surroundings = Surroundings { clock: Clock { age: || 0, date: || 0 }, left };
+            Egress::new(Policy { allow: list(allow), deny: list(deny), ..Policy::default() }, surroundings)
         };
         assert!(egress(&[], &[]).may_ask("x").is_ok());
         assert!(egress(&["x"], &[]).may_ask("x").is_ok() && egress(&["x"], &[]).may_ask("y").is_err());

@@ -1,4 +1,4 @@
-//! Whether the client of the request that a call is made for is still there. It never ends a call itself.
+//! Whether the client of the request that an outbound call is made for is still there. It never ends a call itself.
 
 use std::{sync::Arc, time::Duration};
 

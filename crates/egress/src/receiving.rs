@@ -18,7 +18,7 @@ use hyper::body::Incoming;
 use tokio::time::{sleep_until, Instant, Sleep};
 
 use super::{
-    keeping::{age, CallCache, Flight, Question},
+    keeping::{CallCache, Flight, Question},
     refusing::{field, status},
     wanted::{ERROR_FIELD, FIELD},
     Lease, Origin,
@@ -95,8 +95,8 @@ pub fn passed_on(
     Response::from_parts(head, receiving)
 }
 
-/// A response that was kept. `how`: why it answers.
-pub fn kept(stored: &Stored, method: &Method, how: &str, counted: CallGuard) -> Response<CallResponseBody> {
+/// A response that was kept. `age` (s): for its field; `how`: why it answers.
+pub fn kept(stored: &Stored, age: u64, method: &Method, how: &str, counted: CallGuard) -> Response<CallResponseBody> {
     stored.count_hit();
     let body = stored.whole().cloned().filter(|_| *method != Method::HEAD);
     let body = body.map_or(Source::Nothing, |bytes| Source::Kept(Some(bytes)));
@@ -104,7 +104,7 @@ pub fn kept(stored: &Stored, method: &Method, how: &str, counted: CallGuard) -> 
         Response::new(CallResponseBody { body, lease: None, late: None, keep: None, counted: Some(counted) });
     *response.status_mut() = stored.status;
     *response.headers_mut() = stored.headers.clone();
-    response.headers_mut().insert(header::AGE, age(stored).into());
+    response.headers_mut().insert(header::AGE, age.into());
     let told =
         format!("version=\"1.1\", new=?0, waited=0.0, dns=0.0, connect=0.0, tls=0.0, first=0.0, cache=\"{how}\"");
     if let Ok(told) = HeaderValue::from_str(&told) {
