@@ -12,6 +12,7 @@ use ipnet::IpNet;
 use rustls_pki_types::ServerName;
 use tokio::{
     net::{TcpStream, UnixStream},
+    task::spawn_blocking,
     time::{timeout_at, Instant},
 };
 use tokio_rustls::TlsConnector;
@@ -114,7 +115,11 @@ impl Connect {
         mut opened: ConnectTimes,
     ) -> Result<Connection<B>, Failure> {
         let began = Instant::now();
-        let config = self.trusts.config(&self.way.trust, self.way.only_http1)?;
+        // It may read files, the system's certificates among them: an event loop must not wait for a disk.
+        let (trusts, trust, only_http1) = (self.trusts.clone(), self.way.trust.clone(), self.way.only_http1);
+        let config = spawn_blocking(move || trusts.config(&trust, only_http1))
+            .await
+            .unwrap_or_else(|_| Err(Failure::Protocol("a mistake in Paceline; please report it".into())))?;
         let name = self.way.trust.sni.as_deref().unwrap_or(&self.host);
         let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
         let name =

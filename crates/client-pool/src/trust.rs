@@ -39,7 +39,8 @@ struct BuiltTrust {
 }
 
 impl Trusts {
-    /// The configuration for this trust, which offers HTTP/2 or not. It may read files: they are small.
+    /// The configuration for this trust, which offers HTTP/2 or not. It may read files, so no event loop calls
+    /// it.
     pub fn config(&self, trust: &Trust, only_http1: bool) -> Result<Arc<ClientConfig>, Failure> {
         let changed = trust.ca_file.as_deref().and_then(changed);
         let mut made = self.made.lock();
