@@ -14,6 +14,7 @@ mod pidfile;
 mod popular;
 mod signals;
 mod sites;
+mod supervisor;
 mod survey;
 mod upgrading;
 mod watched;
@@ -25,24 +26,28 @@ use std::{
 };
 
 use parking_lot::{Mutex, RwLock};
-use tokio::{runtime::Handle, sync::mpsc, task::AbortHandle, time::sleep_until};
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, oneshot},
+    task::AbortHandle,
+};
 
 pub use self::error::{StartError, TakeoverError};
 use self::{
-    ending::How,
     handover::{Inheritance, Lineage, Program, Successor},
-    opening::{left_out, open_listeners, proofs, shared, BoundListener},
+    opening::{left_out, open_listeners, proofs, BoundListener},
     pidfile::Pidfile,
-    signals::{SignalCommand, Signals},
+    signals::Signals,
     sites::Sites,
-    upgrading::{UpgradeContext, Upgrading},
+    supervisor::{Open, Supervisor},
+    upgrading::Upgrading,
 };
 use crate::{
-    apps::{actor::restart::Wish, app::Order, attempts::Cause, reaper::Reaper},
-    config::{Bind, Config},
+    apps::reaper::Reaper,
+    config::Config,
     content::spool,
-    edge::{acme::Keeper, admission::Connections, h1},
-    front::{drain, sampling, ConnectionSlots, Front, UpgradeError, ADOPTED},
+    edge::{acme::Keeper, admission::Connections, h1, tls::CertificateStore},
+    front::{drain, ConnectionSlots, Front, UpgradeError, UpgradeOutcome},
     observe::{
         control::Control,
         log::{Log, Name},
@@ -53,17 +58,8 @@ use crate::{
     workers::dispatch::queue::Depth,
 };
 
-/// How often files that are watched are looked at.
-const LOOK: Duration = Duration::from_millis(500);
-
 /// What tasks beside the event loop get to end.
 const LAST_TASKS: Duration = Duration::from_secs(1);
-/// Why a front leaves its main loop.
-enum End {
-    Stopped(How),
-    Replaced(Successor),
-}
-
 /// How a front ends.
 enum ServerEnd {
     Stopped,
@@ -166,47 +162,15 @@ async fn supervise(
     opened: OpenServer,
     mut inheritance: Option<Inheritance>,
 ) -> Result<ServerEnd, StartError> {
-    let OpenServer { mut listeners, keeper, mut control, mut pidfile, program } = opened;
+    let OpenServer { listeners, keeper, control, pidfile, program } = opened;
     let reaper = Reaper::start()?;
     let mut signals = Signals::new()?;
+    let (upgrades, upgrades_asked) = mpsc::unbounded_channel();
     let https_port = listeners.iter().filter(|(_, entrance)| entrance.scheme() == "https").find_map(|one| one.0.port());
     let automatic = keeper.as_ref().map(|keeper| keeper.certificates().clone());
-    let slots = ConnectionSlots::new(&config);
-    buffer_memory::BODIES.allow(config.buffer_memory);
-    let tracing = config.traces.clone().map(|settings| Tracer::start(settings, log.clone()));
-    let tracer = tracing.transpose()?.map(Arc::new);
-    let connections = Connections::new(config.client.connections, config.client.connections_per_address);
-    let incidents = incidents::open(&config, &log);
-    let (upgrades, mut upgrades_asked) = mpsc::unbounded_channel();
-    let server = Arc::new(Front {
-        cache: opening::cache(&config, &log, inheritance.as_mut())?,
-        config,
-        log,
-        automatic,
-        https_port,
-        connections,
-        metrics: Metrics::default(),
-        incidents,
-        samples: Default::default(),
-        began: SystemTime::now(),
-        up_since: Instant::now(),
-        egress: Arc::default(),
-        outbound_advice: Arc::default(),
-        tracer,
-        full_said: Mutex::default(),
-        routes: RwLock::default(),
-        slots,
-        ready: Default::default(),
-        upgrades,
-        loops: Mutex::default(),
-    });
+    let server = front(config, log, https_port, automatic, upgrades, inheritance.as_mut())?;
     server.know(Handle::current());
-    server.config.notices.iter().for_each(|notice| server.log.event(Name::Notice, notice));
-    let swept = spool::sweep();
-    if swept > 0 {
-        server.log.event(Name::Notice, format!("Removed {swept} temporary files of servers that were killed"));
-    }
-    left_out(&server.config, &listeners).iter().for_each(|line| server.log.event(Name::Notice, line));
+    say_notices(&server, &listeners);
 
     let mut sites = Sites::new(server.clone(), reaper.clone(), opening::adopted(&server.config));
     sites.look();
@@ -220,130 +184,74 @@ async fn supervise(
             taken => taken,
         },
     };
-    control.serve(&server);
-    tokio::spawn(sampling::run(server.clone()));
-
     let (stopping, stop) = drain::stopping();
-    let mut threads = Vec::new();
-    for number in 0..server.config.front_threads.max(1) {
-        let listeners = listeners.iter().map(shared).collect::<Result<Vec<_>, _>>()?;
-        let (server, stop) = (server.clone(), stop.clone());
-        let thread = std::thread::Builder::new().name(format!("front-{number}"));
-        threads.push(thread.spawn(move || accept::all(listeners, server, stop))?);
-    }
-    drop(stop);
-    for (listener, entrance) in &listeners {
-        entrance.warnings().iter().for_each(|warning| server.log.event(Name::Notice, warning));
-        server.log.event(Name::Listening, format!("Listening on {}", listener.url(entrance.scheme())));
-    }
-
-    let lineage = match inheritance {
-        None => Lineage::first()?,
-        Some(inheritance) => {
-            let lineage = inheritance.took_over(&server.cache)?;
-            for ((listener, _), given) in listeners.iter_mut().zip(&server.config.binds) {
-                if let Bind::Unix { path, .. } = &given.bind {
-                    listener.own(Some(path));
-                }
-            }
-            control.own();
-            pidfile.iter_mut().for_each(Pidfile::own);
-            lineage
-        }
-    };
-    let mut upgrading = Upgrading::new(program, lineage);
-
+    let mut open = Open { listeners, control, pidfile };
+    open.serve(&server, stop)?;
+    let lineage = open.take_over(inheritance, &server)?;
     // Without TLS nobody would see a certificate.
-    let keeping = keeper.filter(|_| server.https_port.is_some());
-    let keeping = keeping.map_or_else(Vec::new, |keeper| keeper.begin(proofs(&listeners), server.log.clone()));
+    let keeper = keeper.filter(|_| server.https_port.is_some());
+    let keeping = keeper.map_or_else(Vec::new, |keeper| keeper.begin(proofs(&open.listeners), server.log.clone()));
+    let upgrading = Upgrading::new(program, lineage);
+    tell_manager(&server, &sites, &upgrading);
 
-    tokio::spawn({
-        let (started, server) = (sites.started(), server.clone());
-        let up = async move {
-            started.await;
-            server.ready.ready();
-        };
-        notify::booting(up)
-    });
-    tokio::spawn(notify::watch(server.clone(), upgrading.lineage.identity()));
-
-    let mut look = tokio::time::interval(LOOK);
-    // When listeners close; None: nobody has told us to stop.
-    let mut told: Option<Instant> = None;
-    let delay = server.config.shutdown_delay;
-    let end = loop {
-        tokio::select! {
-            _ = sleep_until((told.unwrap_or_else(Instant::now) + delay).into()), if told.is_some() => break End::Stopped(How::Drained),
-            _ = look.tick() => {
-                if !upgrading.lineage.look() {
-                    break End::Stopped(How::Halted);
-                }
-                sites.look();
-                server.metrics.look();
-                control.look(&server);
-                listeners.iter().flat_map(|(_, entrance)| entrance.look()).for_each(|line| server.log.event(Name::Certificate, line));
-                if server.cache.has_shed() {
-                    tokio::task::spawn_blocking(buffer_memory::give_back);
-                }
-            }
-            scan = sites.looked() => sites.update(scan),
-            Some(answer) = upgrades_asked.recv() => {
-                let having = UpgradeContext { server: &server, listeners: &listeners, control: &control, sites: &sites, reaper: &reaper };
-                upgrading.begin(&having, Some(answer));
-            }
-            ended = upgrading.ended() => match ended {
-                Ok(successor) => {
-                    upgrading.replaced(&server, &successor);
-                    break End::Replaced(successor);
-                }
-                Err(why) => upgrading.failed(&server, why),
-            },
-            signal = signals.next() => match signal {
-                SignalCommand::Stop => match told {
-                    None => {
-                        told = Some(Instant::now());
-                        ending::begin(&server);
-                    }
-                    Some(first) if signals::is_echo(first) => {}
-                    Some(_) => break End::Stopped(How::AtOnce),
-                },
-                SignalCommand::Halt => break End::Stopped(How::Halted),
-                SignalCommand::Restart => drop(tokio::spawn(notify::restarting(sites.restart("a signal")))),
-                SignalCommand::Upgrade if server.is_adopted() => {
-                    server.log.event(Name::Upgrade, ADOPTED);
-                    sites.order(|| Order::Restart(Wish::by(Cause::Told("a signal"))));
-                }
-                SignalCommand::Upgrade => {
-                    let having =
-                        UpgradeContext { server: &server, listeners: &listeners, control: &control, sites: &sites, reaper: &reaper };
-                    upgrading.begin(&having, None);
-                }
-                SignalCommand::Reopen => server.log.reopen(),
-                SignalCommand::Tell => log_state(&server),
-                SignalCommand::Grow => sites.order(|| Order::Grow),
-                SignalCommand::Shrink => sites.order(|| Order::Shrink),
-            }
-        }
-    };
+    let mut supervisor = Supervisor { server, open, sites, reaper, signals, upgrades_asked, upgrading, told: None };
+    let end = supervisor.run().await;
     keeping.iter().for_each(AbortHandle::abort);
-    let how = match end {
-        End::Replaced(successor) => {
-            for ((listener, _), taken) in listeners.iter_mut().zip(&successor.taken.listeners) {
-                if *taken {
-                    listener.own(None);
-                }
-            }
-            control.leave(successor.taken.control);
-            pidfile.iter_mut().for_each(|pidfile| pidfile.leave(successor.taken.pidfile.as_deref()));
-            drop(listeners);
-            ending::replaced(successor.pid, &server, &stopping, &sites, &mut signals, control.answered()).await;
-            return Ok(ServerEnd::Replaced(successor, upgrading.lineage));
-        }
-        End::Stopped(how) => how,
-    };
-    // Before the loops look for the last connections in their queues.
-    drop(listeners);
-    upgrading.abandon();
-    ending::end(how, told.unwrap_or_else(Instant::now), &server, &stopping, &sites, &mut signals).await;
-    Ok(ServerEnd::Stopped)
+    Ok(supervisor.end(end, &stopping).await)
+}
+
+/// What all event loops and applications share.
+fn front(
+    config: Config,
+    log: Log,
+    https_port: Option<u16>,
+    automatic: Option<Arc<CertificateStore>>,
+    upgrades: mpsc::UnboundedSender<oneshot::Sender<UpgradeOutcome>>,
+    inheritance: Option<&mut Inheritance>,
+) -> Result<Arc<Front>, StartError> {
+    buffer_memory::BODIES.allow(config.buffer_memory);
+    let tracing = config.traces.clone().map(|settings| Tracer::start(settings, log.clone()));
+    let tracer = tracing.transpose()?.map(Arc::new);
+    Ok(Arc::new(Front {
+        cache: opening::cache(&config, &log, inheritance)?,
+        connections: Connections::new(config.client.connections, config.client.connections_per_address),
+        incidents: incidents::open(&config, &log),
+        slots: ConnectionSlots::new(&config),
+        config,
+        log,
+        automatic,
+        https_port,
+        metrics: Metrics::default(),
+        samples: Default::default(),
+        began: SystemTime::now(),
+        up_since: Instant::now(),
+        egress: Arc::default(),
+        outbound_advice: Arc::default(),
+        tracer,
+        full_said: Mutex::default(),
+        routes: RwLock::default(),
+        ready: Default::default(),
+        upgrades,
+        loops: Mutex::default(),
+    }))
+}
+
+/// What the log says before anything is served.
+fn say_notices(server: &Front, listeners: &[BoundListener]) {
+    server.config.notices.iter().for_each(|notice| server.log.event(Name::Notice, notice));
+    let swept = spool::sweep();
+    if swept > 0 {
+        server.log.event(Name::Notice, format!("Removed {swept} temporary files of servers that were killed"));
+    }
+    left_out(&server.config, listeners).iter().for_each(|line| server.log.event(Name::Notice, line));
+}
+
+/// The service manager is told when all sites have started, and that the server lives.
+fn tell_manager(server: &Arc<Front>, sites: &Sites, upgrading: &Upgrading) {
+    let (started, ready) = (sites.started(), server.clone());
+    tokio::spawn(notify::booting(async move {
+        started.await;
+        ready.ready.ready();
+    }));
+    tokio::spawn(notify::watch(server.clone(), upgrading.lineage.identity()));
 }
