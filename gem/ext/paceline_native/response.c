@@ -8,7 +8,7 @@
 #define COPIED (64 * 1024)
 #define MOST_PIECES 64
 
-static VALUE header_classes = Qnil;
+static VALUE header_classes = Qnil, sent;
 
 /* Characters of a token (RFC 9110 section 5.6.2). */
 static uint8_t token[256];
@@ -89,8 +89,8 @@ static uint8_t *put_counters(uint8_t *at, VALUE counted) {
     return at + 28;
 }
 
-/* respond(fd, mailbox, number, status, flags, counted, headers, parts): leaves the whole response to request `number` in the mailbox, or sends it, in one system call if the socket takes it. False when
- * nothing was sent, because there is something for the twin to look at. Raises Errno::*. */
+/* respond(fd, mailbox, number, status, flags, counted, headers, parts): leaves the whole response to request `number` in the mailbox, or sends it, in one system call if the socket takes it. True: it is in the
+ * mailbox; :sent: it went by the socket; false: nothing was done, because there is something for the twin to look at. Raises Errno::*. */
 static VALUE respond(VALUE self, VALUE fd, VALUE mailbox, VALUE number, VALUE status, VALUE flags, VALUE counted, VALUE headers, VALUE parts) {
     Check_Type(parts, T_ARRAY);
     long size = size_of_body(parts);
@@ -129,10 +129,11 @@ static VALUE respond(VALUE self, VALUE fd, VALUE mailbox, VALUE number, VALUE st
         }
     }
     pieces[0] = (struct iovec){RSTRING_PTR(out), RSTRING_LEN(out)};
-    if (!paceline_mailbox_put(mailbox, NUM2INT(fd), pieces, used)) paceline_send(NUM2INT(fd), pieces, used);
+    int left = paceline_mailbox_put(mailbox, NUM2INT(fd), pieces, used);
+    if (!left) paceline_send(NUM2INT(fd), pieces, used);
     RB_GC_GUARD(out);
     RB_GC_GUARD(parts);
-    return Qtrue;
+    return left ? Qtrue : sent;
 }
 
 void paceline_init_response(VALUE native) {
@@ -140,6 +141,7 @@ void paceline_init_response(VALUE native) {
     for (int letter = 0; letter < 26; letter++) token['a' + letter] = token['A' + letter] = 1;
     for (int digit = '0'; digit <= '9'; digit++) token[digit] = 1;
     for (const char *other = others; *other != '\0'; other++) token[(uint8_t)*other] = 1;
+    sent = ID2SYM(rb_intern("sent"));
     rb_gc_register_address(&header_classes);
     rb_define_module_function(native, "header_pairs", header_pairs, 1);
     rb_define_module_function(native, "header_classes=", set_header_classes, 1);

@@ -14,6 +14,7 @@ class MailboxTest < Paceline::Test
       when "/gate" then File.read("gate"); [200, {}, ["gate"]]
       when "/stream" then [200, {}, Enumerator.new { |out| 3.times { out << "x" * 70_000 } }]
       when "/large" then [200, {}, ["y" * 100_000]]
+      when "/large-and-more" then (env["rack.after_reply"] = [-> {}]); [200, {}, ["y" * 100_000]]
       when "/closing" then [200, {}, Closing["closing"]]
       when "/raise" then raise "no"
       when "/child" then (exit! if fork.nil?); [200, {}, ["parent"]]
@@ -125,6 +126,15 @@ class MailboxTest < Paceline::Test
     frame = next_frame
     assert_equal [F::IDLE, closing], frame.unpack("x4CQ>")
     assert_equal [after, "/after"], answer
+  end
+
+  def test_what_follows_an_answer_that_is_too_large_comes_by_the_socket_too
+    wait_for_sleep
+    large = post("/large-and-more")
+    after = post("/after")
+    wake
+    assert_equal [after, "/after"], answer
+    assert_equal 100_000, read_answer(large).body.bytesize # and its IDLE
   end
 
   def test_an_exception_is_an_answer_like_any_other

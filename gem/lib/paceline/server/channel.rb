@@ -158,6 +158,11 @@ module Paceline
         end
       end
 
+      # The native part has sent a frame by itself.
+      def note_written
+        @written = true
+      end
+
       # Where frames of this answer may be left: in the mailbox, if the request came through it. Nil: by the socket, as all frames after one
       # that went there.
       def mailbox

@@ -92,7 +92,9 @@ module Paceline
       def respond_at_once
         parts = bodiless? ? NO_PARTS : @body
         counted = @cost.stop(parts.size)
-        @begun = Native.respond(@channel.fd, @channel.mailbox, number, @status, busy, counted, @app_headers, parts)
+        done = Native.respond(@channel.fd, @channel.mailbox, number, @status, busy, counted, @app_headers, parts)
+        @channel.note_written if done == :sent
+        @begun = done
       end
 
       def bodiless?

@@ -328,7 +328,7 @@ impl Conversation {
             self.cancelled = true;
             self.end_body();
             let number = self.request.number;
-            self.lease.channel().queue(encode(kind::CANCEL, |out| out.put_u64(number)).freeze());
+            self.lease.channel().cancel(number);
         }
     }
 
@@ -422,6 +422,7 @@ impl Conversation {
     /// The response is complete: when the thread is idle too, the next request may have it.
     fn finish(mut self: Box<Self>, busy: bool) {
         self.end_body();
+        self.lease.channel().forget_cancel();
         let counted = self.request.counters.get();
         self.lease.allocated = counted.map_or(0, |counted| counted.allocated);
         self.lease.app_time = counted.map(|counted| counted.app_finished.saturating_sub(counted.app_started));

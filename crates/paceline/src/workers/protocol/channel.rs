@@ -14,7 +14,7 @@ use std::{
     task::{ready, Context, Poll},
 };
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use mailbox::{Mailbox, Posted};
 use tokio::{
     io::{AsyncRead, ReadBuf},
@@ -89,6 +89,8 @@ pub struct Channel {
     socket: Socket,
     received: BytesMut,
     outgoing: Bytes,
+    /// The request that the worker is to be told of that its client is gone, behind what is queued.
+    cancelled: Option<RequestNumber>,
     /// The request that frames have to answer.
     in_hand: RequestNumber,
     hang_up: HangUp,
@@ -109,6 +111,7 @@ impl Channel {
             socket: Socket::Detached(socket),
             received,
             outgoing,
+            cancelled: None,
             in_hand: 0,
             hang_up: HangUp::default(),
             mailbox: None,
@@ -174,6 +177,17 @@ impl Channel {
         };
     }
 
+    /// Tells the worker, behind what is queued, that the client of request `number` is gone.
+    pub fn cancel(&mut self, number: RequestNumber) {
+        self.cancelled = Some(number);
+    }
+
+    /// The answer is here: nothing is to be cancelled any more. To tell so all the same would mean to read from the
+    /// socket meanwhile, where the answer to the next request may lie.
+    pub fn forget_cancel(&mut self) {
+        self.cancelled = None;
+    }
+
     /// The way to end it when its worker is known to be gone.
     pub fn hang_up(&self) -> HangUp {
         self.hang_up.clone()
@@ -198,7 +212,7 @@ impl Channel {
 
     fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Progress>> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-        let Channel { socket, received, outgoing, in_hand, hang_up, mailbox, ahead, .. } = self;
+        let Channel { socket, received, outgoing, cancelled, in_hand, hang_up, mailbox, ahead, .. } = self;
         let Socket::Attached(_, stream) = socket else {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
         };
@@ -217,15 +231,10 @@ impl Channel {
                     false => Err(invalid_misdirected(number, *in_hand)),
                 });
             }
-            if !outgoing.is_empty() {
-                match write(stream, outgoing) {
-                    Ok(count) => {
-                        outgoing.advance(count);
-                        if outgoing.is_empty() {
-                            return Poll::Ready(Ok(Progress::Sent));
-                        }
-                        continue;
-                    }
+            if !outgoing.is_empty() || cancelled.is_some() {
+                match send(stream, outgoing, cancelled) {
+                    Ok(()) if outgoing.is_empty() && cancelled.is_none() => return Poll::Ready(Ok(Progress::Sent)),
+                    Ok(()) => continue,
                     Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Poll::Ready(Err(error)),
                     Err(_) if stream.poll_write_ready(cx)?.is_ready() => continue,
                     Err(_) => {}
@@ -290,6 +299,19 @@ fn from_mailbox(
     Ok(ahead.take_if(|reply| reply.number == in_hand).map(|reply| reply.frame))
 }
 
+/// Sends of what is queued what the socket takes, and behind that the cancel.
+fn send(stream: &UnixStream, outgoing: &mut Bytes, cancelled: &mut Option<RequestNumber>) -> io::Result<()> {
+    let Some(number) = cancelled.filter(|_| outgoing.is_empty()) else {
+        outgoing.advance(write(stream, outgoing)?);
+        return Ok(());
+    };
+    // It may be forgotten until its first byte is sent.
+    let mut cancel = frame::encode(kind::CANCEL, |out| out.put_u64(number)).freeze();
+    cancel.advance(write(stream, &cancel)?);
+    (*cancelled, *outgoing) = (None, cancel);
+    Ok(())
+}
+
 /// A socket that was just registered is not known to be ready yet: most are, and asking it costs less than waiting to
 /// be told.
 fn write(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
@@ -341,8 +363,6 @@ fn read_rest(stream: &UnixStream, received: &mut BytesMut) -> io::Result<usize> 
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-
-    use bytes::BufMut;
 
     use super::*;
     use crate::workers::protocol::frame::{encode, kind};
@@ -418,6 +438,28 @@ mod tests {
         hang_up.hang_up();
         assert_eq!(waiting.await.unwrap().unwrap_err().kind(), io::ErrorKind::ConnectionReset);
         drop(held);
+    }
+
+    /// The worker is at the next request before it could be told that the client of this one is gone.
+    #[tokio::test]
+    async fn a_cancel_that_comes_too_late_is_not_sent() {
+        let (mut channel, mut worker) = pair();
+        channel.request(7, Bytes::from_static(b"request"));
+        worker.write_all(&[&chunk(7)[..], &chunk(7)[..], &chunk(8)[..]].concat()).unwrap();
+        next(&mut channel).await.unwrap();
+        channel.cancel(7);
+        next(&mut channel).await.unwrap();
+        channel.forget_cancel();
+        assert!(channel.drained());
+        channel.await_answer(8);
+        assert_eq!(next(&mut channel).await.unwrap(), FromWorker::Chunk(Bytes::from_static(b"piece")));
+        channel.cancel(8);
+        assert!(matches!(channel.progress().await.unwrap(), Progress::Sent));
+        drop(channel);
+        let mut received = Vec::new();
+        io::Read::read_to_end(&mut worker, &mut received).unwrap();
+        let cancel = encode(kind::CANCEL, |out| out.put_u64(8));
+        assert_eq!(received, [b"request", &cancel[..]].concat());
     }
 
     /// What a forked child of the application wrote after the answer lies there when the next request comes.
