@@ -102,9 +102,15 @@ impl Mailbox {
 
     /// Wakes the thread if it sleeps, by sending `frame`.
     pub fn wake(&self, frame: &[u8]) {
-        if self.sleeps() && self.word(Word::Sleeps).swap(0, SeqCst) == 1 {
+        if self.rouse() {
             self.ring(frame);
         }
+    }
+
+    /// True: the thread sleeps, and from now on waits for the caller to send something through the socket, or to `ring`.
+    /// It reads that before it takes anything from here.
+    pub fn rouse(&self) -> bool {
+        self.sleeps() && self.word(Word::Sleeps).swap(0, SeqCst) == 1
     }
 
     /// The thread is about to be woken by something else.
@@ -159,7 +165,8 @@ impl Mailbox {
         self.word(Word::AnswersWritten).load(SeqCst) != *self.taken.lock()
     }
 
-    fn ring(&self, wake: &[u8]) {
+    /// Sends `wake`, for a thread that waits for it (`rouse`).
+    pub fn ring(&self, wake: &[u8]) {
         if let Some(bell) = &*self.bell.lock() {
             // A full socket wakes the thread as well.
             let _ = rustix::net::send(bell, wake, rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #define REQUESTS (64 * 1024)
@@ -30,12 +31,20 @@
 #define NOTICE 0x3B
 /* So many answers are left before the front is told, while there is more to do. */
 #define UNTOLD 8
+/* ... or so many nanoseconds pass. */
+#define UNTOLD_TIME 200000
 
 struct mailbox {
     uint8_t *memory; /* NULL: closed */
     int descriptor;
     /* Answers that the front may not have been told of. */
     int untold;
+    /* When it was told last, in nanoseconds. */
+    int64_t told;
+    /* SLEEPS was set, and it is not known yet whether the front has cleared it. */
+    int drowsy;
+    /* The front has cleared it: something comes through the socket, and goes before what lies here. */
+    int rung;
 };
 
 static _Atomic uint64_t *word(struct mailbox *mailbox, size_t at) { return (_Atomic uint64_t *)(mailbox->memory + at); }
@@ -79,7 +88,8 @@ static VALUE mailbox_open(VALUE class) {
     VALUE self = TypedData_Make_Struct(class, struct mailbox, &mailbox_type, mailbox);
     mailbox->memory = memory;
     mailbox->descriptor = descriptor;
-    mailbox->untold = 0;
+    mailbox->untold = mailbox->drowsy = mailbox->rung = 0;
+    mailbox->told = 0;
     return self;
 }
 
@@ -121,10 +131,19 @@ static long next_request(struct mailbox *mailbox) {
     }
 }
 
+/* The thread is awake: it clears SLEEPS. If the front has done so before, something comes through the socket. */
+static void wake_up(struct mailbox *mailbox) {
+    if (!mailbox->drowsy) return;
+    mailbox->drowsy = 0;
+    mailbox->rung = atomic_exchange(word(mailbox, SLEEPS), 0) == 0;
+}
+
 /* take: claims the next request: its whole REQUEST frame; nil if there is none. */
 static VALUE mailbox_take(VALUE self) {
     struct mailbox *mailbox = get(self);
     if (!usable(mailbox)) return Qnil;
+    wake_up(mailbox);
+    if (mailbox->rung) return Qnil;
     for (;;) {
         long at = next_request(mailbox);
         if (at < 0) return Qnil;
@@ -140,24 +159,41 @@ static VALUE mailbox_take(VALUE self) {
     }
 }
 
+static int64_t now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
 /* Tells the front that there are answers, if it waits. A full socket tells it as well. */
 static void notify(struct mailbox *mailbox, int socket) {
     mailbox->untold = 0;
+    mailbox->told = now();
     if (atomic_exchange(word(mailbox, FRONT_WAITS), 0) == 0) return;
     static const uint8_t notice[5] = {0, 0, 0, 0, NOTICE};
     while (send(socket, notice, sizeof notice, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EINTR) continue;
 }
 
-/* sleep(fd): the thread is about to wait on its socket. False: there is a request here. */
+/* sleep(fd): the thread is about to wait on its socket. False: there is a request here, and nothing in the socket goes before it. */
 static VALUE mailbox_sleep(VALUE self, VALUE fd) {
     struct mailbox *mailbox = get(self);
     if (!usable(mailbox)) return Qtrue;
+    wake_up(mailbox);
+    if (mailbox->rung) return Qtrue;
     if (next_request(mailbox) >= 0) return Qfalse;
     if (mailbox->untold) notify(mailbox, NUM2INT(fd));
     atomic_store_explicit(word(mailbox, SLEEPS), 1, memory_order_seq_cst);
+    mailbox->drowsy = 1;
     if (next_request(mailbox) < 0) return Qtrue;
-    atomic_store_explicit(word(mailbox, SLEEPS), 0, memory_order_seq_cst);
-    return Qfalse;
+    wake_up(mailbox);
+    return mailbox->rung ? Qtrue : Qfalse;
+}
+
+/* woken: the thread has read from its socket what the front woke it with. */
+static VALUE mailbox_woken(VALUE self) {
+    struct mailbox *mailbox = get(self);
+    mailbox->drowsy = mailbox->rung = 0;
+    return Qnil;
 }
 
 int paceline_mailbox_put(VALUE self, int socket, struct iovec *pieces, int count) {
@@ -184,8 +220,8 @@ int paceline_mailbox_put(VALUE self, int socket, struct iovec *pieces, int count
         into += pieces[index].iov_len;
     }
     atomic_store_explicit(word(mailbox, ANSWERS_WRITTEN), written + skip + need, memory_order_seq_cst);
-    /* More to do: the front, which looks here within a millisecond anyway, is left asleep for some answers. */
-    if (++mailbox->untold >= UNTOLD || next_request(mailbox) < 0) notify(mailbox, socket);
+    /* More to do: the front, which looks here within a millisecond anyway, is left asleep for some answers that come fast. */
+    if (++mailbox->untold >= UNTOLD || next_request(mailbox) < 0 || now() - mailbox->told > UNTOLD_TIME) notify(mailbox, socket);
     return 1;
 }
 
@@ -211,5 +247,6 @@ void paceline_init_mailbox(VALUE native) {
     rb_define_method(class, "close", mailbox_close, 0);
     rb_define_method(class, "take", mailbox_take, 0);
     rb_define_method(class, "sleep", mailbox_sleep, 1);
+    rb_define_method(class, "woken", mailbox_woken, 0);
     rb_define_method(class, "put", mailbox_put, -1);
 }

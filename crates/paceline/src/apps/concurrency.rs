@@ -24,6 +24,8 @@ const TAKEN: f64 = 0.95;
 struct WorkerTimes {
     at: Instant,
     runnable: Duration,
+    /// Share of the time in which a thread of it ran or would have, of the last looks most.
+    share: f64,
 }
 
 /// The rule, and what it remembers of each worker.
@@ -51,13 +53,24 @@ impl Concurrency {
         let mut changes = Vec::new();
         for worker in workers {
             let Some(runnable) = pid_of(worker.id).and_then(runnable) else { continue };
-            let Some(before) = self.seen.insert(worker.id, WorkerTimes { at: now, runnable }) else { continue };
+            let first = WorkerTimes { at: now, runnable, share: TAKEN };
+            let Some(seen) = self.seen.get_mut(&worker.id) else {
+                self.seen.insert(worker.id, first);
+                continue;
+            };
+            let before = std::mem::replace(seen, WorkerTimes { share: seen.share, ..first });
             let elapsed = now.duration_since(before.at).as_secs_f64();
             if elapsed <= 0.0 || elapsed > 10.0 * INTERVAL.as_secs_f64() {
                 continue;
             }
             let share = runnable.saturating_sub(before.runnable).as_secs_f64() / elapsed;
+            seen.share = (seen.share + share) / 2.0;
+            let share = seen.share;
             let limit = self.decide(share, waiting > 0, worker);
+            eprintln!(
+                "DBG worker {} share {share:.2} waiting {waiting} young {} limit {} -> {limit}",
+                worker.id, worker.young, worker.limit
+            );
             if limit != worker.limit {
                 changes.push((worker.id, limit));
             }

@@ -107,12 +107,18 @@ module Paceline
         @posted = false
         return next_frame if @mailbox.nil? || !@buffer.empty?
         frame = @mailbox.take
-        return next_frame if frame.nil? && @mailbox.sleep(fd)
+        return wake_by(next_frame) if frame.nil? && @mailbox.sleep(fd)
         frame ||= @mailbox.take
         return Frames::WAKE if frame.nil? # it was taken back meanwhile
         @busy = @posted = true
         @frame = frame
         Frames::REQUEST
+      end
+
+      # What the front has woken the thread with goes before all that lies in the mailbox.
+      def wake_by(type)
+        @mailbox.woken if type == Frames::REQUEST || type == Frames::WAKE
+        type
       end
 
       # Reads one whole frame and answers its type; nil at the end of the channel. The frame stays until the next.

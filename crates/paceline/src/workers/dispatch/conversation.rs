@@ -153,7 +153,7 @@ impl Conversation {
         }
         match lease.posted {
             Some(_) => lease.channel().await_answer(request.number),
-            None => lease.channel().request(request.number, request.frame.clone()),
+            None => lease.send(request.number, request.frame.clone()),
         }
         let started = Instant::now();
         let soft = request.soft_timeout.map(|after| started + after);

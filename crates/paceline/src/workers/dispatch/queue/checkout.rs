@@ -43,16 +43,11 @@ impl Queue {
         let offer = offer.filter(|_| again.is_none());
         let wait = |give| Waiter { route, expected, again, since: now, offer: offer.clone(), give };
         let full = inner.line.len() + inner.posted() >= self.max && again.is_none();
-        if let Some(offer) = offer.as_ref().filter(|_| free && !full && !inner.has_resting_worker()) {
+        if offer.is_some() && free && !full && !inner.has_resting_worker() {
             let place = inner.line.reserve(expected, now);
             let (give, receive) = oneshot::channel();
-            if inner.follow(offer, place, wait(give)) {
-                return Ok(Entry::Waiting(QueuePlace {
-                    queue: self.clone(),
-                    offer: Some(offer.clone()),
-                    place,
-                    receive,
-                }));
+            if inner.line.is_first(place) && inner.follow(place, wait(give), now).is_ok() {
+                return Ok(Entry::Waiting(QueuePlace { queue: self.clone(), offer, place, receive }));
             }
         }
         if free {

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use mailbox::Posted;
 use tokio::{
     runtime::Handle,
@@ -9,11 +10,17 @@ use tokio::{
     time::Instant,
 };
 
-use super::{line::Place, pipe::Offer, share::OutcomeSlot, Complaint, InHand, Queue, Refused, Route, WorkerId, LOOK};
+use super::{line::Place, pipe::Offer, share::OutcomeSlot, Complaint, InHand, Queue, Refused, Route, WorkerId};
 use crate::{
     support::clock::Micros,
     support::stall::{GRACE, STALL},
-    workers::{dispatch::conversation::abandon, protocol::channel::Channel},
+    workers::{
+        dispatch::conversation::abandon,
+        protocol::{
+            channel::{Channel, WAKE},
+            frame::RequestNumber,
+        },
+    },
 };
 use unix_user::RunAs;
 
@@ -32,6 +39,8 @@ pub struct Lease {
     pub(super) route: Route,
     /// The request lies in the mailbox already, and its answer is what comes next.
     pub posted: Option<Posted>,
+    /// The thread sleeps, and nothing but this request wakes it.
+    pub(super) roused: bool,
     /// Other requests may be posted behind this one.
     pub piped: bool,
     pub(super) request: InHand,
@@ -55,7 +64,7 @@ impl QueuePlace {
     pub(super) async fn lease(mut self, patience: Duration) -> Result<Lease, Refused> {
         let mut end = Instant::now() + patience;
         loop {
-            let look = end.min(Instant::now() + LOOK);
+            let look = end.min(Instant::now() + self.queue.next_look());
             let received = tokio::time::timeout_at(look, &mut self.receive).await;
             // While the front did not run nobody could be given anything.
             let late = Instant::now().saturating_duration_since(look);
@@ -115,13 +124,29 @@ impl Lease {
         self.channel.as_mut().expect("a lease holds its channel until it is given up")
     }
 
+    /// The request is about to be sent through the socket.
+    pub fn send(&mut self, number: RequestNumber, frame: Bytes) {
+        self.roused = false;
+        self.channel().request(number, frame);
+    }
+
+    /// The thread that was to have this request sleeps on, but the next one is not known to be the one that wakes it.
+    pub(super) fn wake_unused(&mut self) {
+        if let (true, Some(mailbox)) = (std::mem::take(&mut self.roused), self.channel().mailbox()) {
+            mailbox.ring(&WAKE);
+        }
+    }
+
     /// The thread is idle: its channel takes the next request.
     pub fn give_back(mut self) {
+        self.wake_unused();
         if let Some(channel) = self.channel.take() {
             let now = self.queue.now();
             let mut inner = self.queue.lock();
             inner.end(&self, Some(self.app_time.unwrap_or(now - self.request.since)), now);
-            let Some(channel) = self.next_turn(&mut inner, channel, now) else { return };
+            let Some(channel) = self.next_turn(&mut inner, channel, now) else {
+                return self.queue.settle_line(&mut inner);
+            };
             let successor = inner.successor.clone();
             if let Some(member) = inner.members.get_mut(&self.worker) {
                 member.answered += 1;

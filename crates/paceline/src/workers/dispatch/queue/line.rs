@@ -106,6 +106,27 @@ impl<T> Line<T> {
         self.again.is_empty() && self.short.is_empty() && (!long || self.long.is_empty())
     }
 
+    /// Whether requests wait whose worker has died.
+    pub fn has_retried(&self) -> bool {
+        !self.again.is_empty()
+    }
+
+    /// Whether one with this place would be the next.
+    pub fn is_first(&self, place: Place) -> bool {
+        let heads = [self.short.first_key_value(), self.long.first_key_value()];
+        self.again.is_empty() && heads.into_iter().flatten().all(|(head, _)| place < *head)
+    }
+
+    /// Takes the next one, if it is of the short ones.
+    pub fn next_short(&mut self) -> Option<(Place, T)> {
+        let (place, _) = self.short.first_key_value()?;
+        let long = self.long.first_key_value();
+        if !self.again.is_empty() || long.is_some_and(|(long, _)| long < place) {
+            return None;
+        }
+        self.short.pop_first()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.again.iter().map(|(_, waiter)| waiter).chain(self.short.values()).chain(self.long.values())
     }

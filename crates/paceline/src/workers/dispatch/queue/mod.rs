@@ -44,7 +44,7 @@ use unix_user::RunAs;
 /// Ruby gives a thread that computes its lock for 100 ms before it lets another one have it. So a request that is
 /// younger holds back one that would come beside it; an older one must not.
 const YOUNG: Micros = 100_000;
-/// How often a request that waits looks whether those in hand have grown old.
+/// How often at most a request that waits looks whether those in hand have grown old.
 const LOOK: Duration = Duration::from_millis(20);
 /// One thread in so many, and at least one of several, is kept from long requests.
 const KEPT: usize = 5;
@@ -364,13 +364,16 @@ impl Queue {
         inner.expectations.begin(route, now);
         let noted = inner.share.as_mut().map(|share| share.given(worker, again.is_none(), route));
         let (queue, channel, allocated) = (self.clone(), Some(channel), 0);
-        let posted = offer.and_then(|offer| post(&channel.as_ref()?.mailbox()?, offer));
-        let piped = match (offer, &channel) {
-            (Some(offer), Some(channel)) if posted.is_some() && noted.is_none() => {
-                inner.open_pipe(worker, channel, expected, offer.front_loop)
+        let mailbox = channel.as_ref().and_then(|channel| channel.mailbox());
+        let (mut posted, mut roused, mut piped) = (None, false, false);
+        if let (Some(offer), Some(channel), Some(mailbox)) = (offer, &channel, mailbox) {
+            // One that wakes the thread goes by the socket: that is one system call less for each side.
+            roused = mailbox.rouse();
+            posted = if roused { None } else { post(&mailbox, offer) };
+            if (roused || posted.is_some()) && noted.is_none() {
+                piped = inner.open_pipe(worker, channel, expected, offer.front_loop);
             }
-            _ => false,
-        };
+        }
         let app_time = None;
         Some(Lease {
             channel,
@@ -380,6 +383,7 @@ impl Queue {
             complaints,
             route,
             posted,
+            roused,
             piped,
             request,
             app_time,
@@ -395,7 +399,8 @@ impl Queue {
         loop {
             let has_thread = |long| inner.members.values().any(|member| member.has_thread(long, now));
             let (short, long) = (has_thread(false), has_thread(true) && inner.may_take_long());
-            let Some((place, waiter)) = inner.line.next(short, long) else { break };
+            let stolen = if short { inner.steal() } else { None };
+            let Some((place, waiter)) = stolen.or_else(|| inner.line.next(short, long)) else { break };
             if waiter.give.is_closed() {
                 continue;
             }
@@ -421,6 +426,7 @@ impl Queue {
                     lease.spawn_abandoned(offer.clone());
                     continue;
                 }
+                lease.wake_unused();
                 inner.end(&lease, None, now);
                 inner.pipes.retain(|pipe| !pipe.is(&lease));
                 if let (Some(channel), Some(member)) = (lease.channel.take(), inner.members.get_mut(&lease.worker)) {
@@ -429,6 +435,24 @@ impl Queue {
             }
         }
         held.into_iter().rev().for_each(|(place, waiter)| inner.line.put_back(place, waiter));
+        inner.refill(now);
+    }
+
+    /// The same, where no thread has become idle.
+    fn settle_line(self: &Arc<Self>, inner: &mut Inner) {
+        if inner.line.len() > 0 {
+            self.settle(inner, None);
+        }
+    }
+
+    /// When a request that waits is to look next whether those in hand have grown old.
+    fn next_look(&self) -> Duration {
+        let (now, inner) = (self.now(), self.lock());
+        let in_hand = inner.members.values().flat_map(|member| &member.in_hand).filter(|request| !request.long);
+        let old = in_hand.map(|request| request.since + YOUNG).filter(|at| *at > now).min();
+        let wait =
+            old.filter(|_| !inner.line.has_retried()).map_or(Duration::ZERO, |at| Duration::from_micros(at - now));
+        wait.max(LOOK)
     }
 
     fn end(self: &Arc<Self>, lease: &Lease) {

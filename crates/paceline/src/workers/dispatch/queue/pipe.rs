@@ -8,7 +8,7 @@ use bytes::Bytes;
 use mailbox::{Mailbox, Posted};
 use tokio::runtime::Handle;
 
-use super::{line::Place, InHand, Inner, Lease, Waiter, WorkerId};
+use super::{line::Place, InHand, Inner, Lease, Member, Waiter, WorkerId};
 use crate::{
     support::clock::Micros,
     workers::{
@@ -24,6 +24,11 @@ use crate::{
 pub const BUDGET: Micros = 2_000;
 /// What each request is taken to cost at least: not more of them are posted than this allows.
 const LEAST: Micros = 30;
+/// One request whose turn it is may lie behind another while each takes at most this: so the thread need not be woken
+/// between them. It is given to the first thread that is idle before.
+const ONE_AHEAD: Micros = 10_000;
+/// From this time on it pays to move a thread's socket to the event loop of the request that is the next.
+const WORTH_A_MOVE: Micros = 200;
 
 /// A request that may be posted: whole, and of moderate size.
 #[derive(Clone)]
@@ -88,6 +93,9 @@ pub(super) struct Pipe {
     front_loop: u64,
     mailbox: Arc<Mailbox>,
     followers: VecDeque<Follower>,
+    /// Expected time of the request that the thread is at.
+    first: Micros,
+    /// That of all.
     cost: Micros,
     /// False: its thread has been at one request for longer than was expected.
     open: bool,
@@ -113,31 +121,71 @@ impl Inner {
         expected: ExpectedTime,
         front_loop: u64,
     ) -> bool {
-        let Some(mailbox) = channel.mailbox().filter(|_| expected.mean <= BUDGET) else { return false };
+        let Some(mailbox) = channel.mailbox().filter(|_| expected.mean <= ONE_AHEAD) else { return false };
         let cost = expected.mean.max(LEAST);
         let thread = channel.thread;
         self.pipes.retain(|pipe| (pipe.worker, pipe.thread) != (worker, thread));
-        self.pipes.push(Pipe { worker, thread, front_loop, mailbox, followers: VecDeque::new(), cost, open: true });
+        let (followers, first) = (VecDeque::new(), cost);
+        self.pipes.push(Pipe { worker, thread, front_loop, mailbox, followers, first, cost, open: true });
         true
     }
 
-    /// Posts a request behind another one, if it is short and there is one. False: the waiter is gone, and nothing has
-    /// happened.
-    pub(super) fn follow(&mut self, offer: &Offer, place: Place, waiter: Waiter) -> bool {
-        let cost = waiter.expected.mean.max(LEAST);
-        if waiter.expected.mean > BUDGET || self.share.is_some() {
-            return false;
+    /// Posts a request behind others, where all of them are short. Err: there is no room for it.
+    pub(super) fn follow(&mut self, place: Place, waiter: Waiter, now: Micros) -> Result<(), Waiter> {
+        self.post_where(place, waiter, now, |pipe, cost| pipe.cost + cost <= BUDGET)
+    }
+
+    /// Posts those whose turn it is, and for whom no thread is idle, each behind one request at least.
+    pub(super) fn refill(&mut self, now: Micros) {
+        while let Some((place, waiter)) = self.line.next_short() {
+            if waiter.give.is_closed() {
+                continue;
+            }
+            let posted = self.post_where(place, waiter, now, |pipe, cost| {
+                pipe.cost + cost <= BUDGET || pipe.followers.is_empty() && cost.max(pipe.first) <= ONE_AHEAD
+            });
+            if let Err(waiter) = posted {
+                return self.line.put_back(place, waiter);
+            }
         }
+    }
+
+    fn post_where(
+        &mut self,
+        place: Place,
+        waiter: Waiter,
+        now: Micros,
+        has_room: impl Fn(&Pipe, Micros) -> bool,
+    ) -> Result<(), Waiter> {
+        let Some(offer) = waiter.offer.as_ref().filter(|_| self.share.is_none()) else { return Err(waiter) };
+        let cost = waiter.expected.mean.max(LEAST);
         let members = &self.members;
         let fits = |pipe: &&mut Pipe| {
-            let serves = members.get(&pipe.worker).is_some_and(|member| !member.leaving);
-            pipe.open && pipe.front_loop == offer.front_loop && serves && pipe.cost + cost <= BUDGET
+            // Those that have more in hand than is good for them come to rest first.
+            let serves = |member: &Member| !member.leaving && member.young(now) <= member.limit;
+            let serves = members.get(&pipe.worker).is_some_and(serves);
+            let near = pipe.front_loop == offer.front_loop || cost >= WORTH_A_MOVE;
+            pipe.open && near && serves && has_room(pipe, cost)
         };
-        let Some(pipe) = self.pipes.iter_mut().filter(fits).min_by_key(|pipe| pipe.cost) else { return false };
-        let Some(posted) = post(&pipe.mailbox, offer) else { return false };
+        let least = |pipe: &&mut Pipe| (pipe.front_loop != offer.front_loop, pipe.cost);
+        let Some(pipe) = self.pipes.iter_mut().filter(fits).min_by_key(least) else { return Err(waiter) };
+        let Some(posted) = post(&pipe.mailbox, offer) else { return Err(waiter) };
         pipe.cost += cost;
         pipe.followers.push_back(Follower { place, waiter, posted, cost });
-        true
+        Ok(())
+    }
+
+    /// For a thread that is idle: takes back the next request that lies behind one that is not short.
+    pub(super) fn steal(&mut self) -> Option<(Place, Waiter)> {
+        let behind = self.pipes.iter_mut().filter(|pipe| pipe.first > BUDGET && !pipe.followers.is_empty());
+        let pipe = behind.max_by_key(|pipe| pipe.first)?;
+        let follower = pipe.followers.pop_front()?;
+        if !pipe.mailbox.revoke(follower.posted) {
+            pipe.followers.push_front(follower);
+            return None;
+        }
+        pipe.cost = pipe.cost.saturating_sub(follower.cost);
+        Some((follower.place, follower.waiter))
     }
 
     /// Nobody waits for this request any more. True: a thread has claimed it, so that its answer has to be taken.
@@ -147,7 +195,8 @@ impl Inner {
             if !pipe.mailbox.revoke(pipe.followers[at].posted) {
                 return true;
             }
-            pipe.followers.remove(at);
+            let cost = pipe.followers.remove(at).map_or(0, |follower| follower.cost);
+            pipe.cost = pipe.cost.saturating_sub(cost);
             return false;
         }
         false
@@ -162,7 +211,10 @@ impl Inner {
         pipe.open = false;
         for follower in std::mem::take(&mut pipe.followers) {
             match pipe.mailbox.revoke(follower.posted) {
-                true => self.line.put_back(follower.place, follower.waiter),
+                true => {
+                    pipe.cost = pipe.cost.saturating_sub(follower.cost);
+                    self.line.put_back(follower.place, follower.waiter);
+                }
                 false => pipe.followers.push_back(follower),
             }
         }
@@ -205,7 +257,8 @@ impl Lease {
             return Some(channel);
         };
         let pipe = &mut inner.pipes[at];
-        pipe.cost = pipe.cost.saturating_sub(follower.cost);
+        pipe.cost = pipe.cost.saturating_sub(pipe.first);
+        pipe.first = follower.cost;
         // Its thread goes on, whatever the one before it had taken.
         pipe.open = serves;
         let request = InHand { since: now, long: false, alone: false };
@@ -223,6 +276,7 @@ impl Lease {
             complaints: self.complaints.clone(),
             route: follower.waiter.route,
             posted: Some(follower.posted),
+            roused: false,
             piped: serves,
             request,
             app_time: None,
@@ -234,3 +288,6 @@ impl Lease {
         None
     }
 }
+
+#[cfg(test)]
+mod tests;
