@@ -2,6 +2,7 @@
  * is done only when there is something to wait for. */
 #include "paceline_native.h"
 #include <errno.h>
+#include <poll.h>
 #include <ruby/thread.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,9 +21,12 @@ struct receiving {
     int error;
 };
 
+/* By poll(2): a thread that waits in recv(2) is woken as well when the other side has read what was sent before. */
 static void *receive_waiting(void *argument) {
     struct receiving *receiving = argument;
-    receiving->received = recv(receiving->fd, receiving->into, receiving->size, 0);
+    struct pollfd readable = {receiving->fd, POLLIN, 0};
+    receiving->received = poll(&readable, 1, -1);
+    if (receiving->received >= 0) receiving->received = recv(receiving->fd, receiving->into, receiving->size, MSG_DONTWAIT);
     receiving->error = errno;
     return NULL;
 }
@@ -36,10 +40,7 @@ static ssize_t receive_into(int fd, char *into, size_t size) {
             rb_thread_call_without_gvl(receive_waiting, &receiving, RUBY_UBF_IO, NULL);
             if (receiving.received >= 0) return receiving.received;
             errno = receiving.error;
-            if (errno == EAGAIN || errno == EWOULDBLOCK) { /* somebody made it non-blocking */
-                rb_thread_wait_fd(fd);
-                continue;
-            }
+            if (errno == EAGAIN || errno == EWOULDBLOCK) continue; /* another process has taken it */
         }
         if (errno == EINTR) {
             rb_thread_check_ints();

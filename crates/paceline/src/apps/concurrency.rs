@@ -20,11 +20,14 @@ const FREE: f64 = 0.75;
 /// ... and above which there is one too many.
 const TAKEN: f64 = 0.95;
 
+/// The newest look counts one in so many: what was seen in 50 ms alone is mostly noise.
+const SMOOTHING: f64 = 4.0;
+
 /// What was seen of a worker the last time.
 struct WorkerTimes {
     at: Instant,
     runnable: Duration,
-    /// Share of the time in which a thread of it ran or would have, of the last looks most.
+    /// Share of the time in which a thread of it ran, or would have if it had a core; the mean of the last looks.
     share: f64,
 }
 
@@ -64,7 +67,7 @@ impl Concurrency {
                 continue;
             }
             let share = runnable.saturating_sub(before.runnable).as_secs_f64() / elapsed;
-            seen.share = (seen.share + share) / 2.0;
+            seen.share += (share - seen.share) / SMOOTHING;
             let share = seen.share;
             let limit = self.decide(share, waiting > 0, worker);
             eprintln!(

@@ -5,4 +5,5 @@ pub mod clock;
 pub mod private_socket;
 pub mod sharded;
 pub mod stall;
+pub mod tick;
 pub mod units;

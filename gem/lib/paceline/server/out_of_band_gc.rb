@@ -10,19 +10,24 @@ module Paceline
       # Of what Ruby may allocate between two collections, so much is gone.
       SOON = 0.6
       NEARLY = 0.95
-      private_constant :PAUSE, :SOON, :NEARLY
+      # After a pause in which a request came, so many answers pass before the next.
+      BUSY = 16
+      private_constant :PAUSE, :SOON, :NEARLY, :BUSY
 
       def initialize
         @stat = {}
+        @skip = 0
         remember
       end
 
       # Called by a thread that has just answered; `io` is where its next request comes in. The block says whether the
       # others rest.
       def run(io)
+        return @skip -= 1 if @skip > 0
         remember if GC.count != @count
         return unless GC.stat(:total_allocated_objects) > @objects || GC.stat(:malloc_increase_bytes) > @bytes
-        return if !yield || IO.select([io], nil, nil, PAUSE) || !yield
+        return unless yield
+        return @skip = BUSY if IO.select([io], nil, nil, PAUSE) || !yield
         GC.start(full_mark: full?, immediate_sweep: true)
         remember
       end

@@ -2,7 +2,7 @@
 //! It runs within the request's own task until that leaves it, then in one of its own, so that a client that leaves
 //! never leaves a channel half read. It never touches the client.
 
-use std::{future::Future, io, path::Path, pin::Pin, sync::Arc, time::Duration};
+use std::{future::Future, io, path::Path, pin::Pin, sync::Arc};
 
 use bytes::{BufMut, Bytes};
 use http::{Method, StatusCode, Uri};
@@ -24,7 +24,7 @@ use crate::{
     content::static_files,
     observe::in_flight::{Held, Listed},
     request::incoming::Arriving,
-    support::{buffer_memory::BODIES, stall::hear_out},
+    support::{buffer_memory::BODIES, stall::hear_out, tick::Tick},
     workers::{
         protocol::{
             channel::{Misdirected, Progress},
@@ -36,10 +36,8 @@ use crate::{
 };
 use unix_user::Acting;
 
-/// How often a thread's mailbox is looked into that others follow in: it may be at the next request before it has told
-/// of this answer.
-const LOOK: Duration = Duration::from_millis(1);
-/// After so many the request is longer than was expected, and those behind it are given to other threads.
+/// A thread's mailbox is looked into with each tick while others may follow there: it may be at the next request before
+/// it has told of this answer. After so many ticks the request is longer than was expected, and those behind it are given to other threads.
 const LOOKS: u32 = 10;
 
 /// Bytes up to which a whole response is left out of the account.
@@ -175,25 +173,25 @@ impl Conversation {
 
     /// The frame that decides the answer; Err: the answer when there is none. Cancel-safe.
     async fn first_frame(&mut self) -> Result<FromWorker, Answer> {
-        let far = self.started + Duration::from_secs(365 * 86_400);
-        let next = |look: Option<Instant>, soft: Option<Instant>, hard: Option<Instant>| {
-            look.into_iter().chain(soft).chain(hard).min().unwrap_or(far)
-        };
         let mut looks = 0;
-        let mut look = self.lease.piped.then(|| self.started + LOOK);
-        let mut timer = std::pin::pin!(sleep_until(next(look, self.soft, self.hard)));
+        let mut look = Tick::default();
+        // Only polled, and so only known to the event loop, when there is a time-out.
+        let mut timer = std::pin::pin!(sleep_until(self.time_limit().unwrap_or(self.started)));
         loop {
+            let (piped, limited) = (self.lease.piped, self.time_limit().is_some());
             let frame = tokio::select! {
                 biased;
                 frame = self.next() => frame,
-                () = timer.as_mut() => {
+                () = look.next(), if piped => {
                     looks += 1;
                     if looks == LOOKS {
                         self.lease.release_followers();
                     }
-                    look = self.lease.piped.then(|| Instant::now() + LOOK);
+                    continue;
+                }
+                () = timer.as_mut(), if limited => {
                     self.overdue()?;
-                    timer.as_mut().reset(next(look, self.soft, self.hard));
+                    timer.as_mut().reset(self.time_limit().unwrap_or(self.started));
                     continue;
                 }
             };
@@ -213,6 +211,11 @@ impl Conversation {
                 }
             }
         }
+    }
+
+    /// When the next time-out passes.
+    fn time_limit(&self) -> Option<Instant> {
+        self.soft.into_iter().chain(self.hard).min()
     }
 
     /// How far a request got that has no answer. (One that streams is never asked again.)
@@ -451,12 +454,15 @@ impl Conversation {
 
     /// The frame after an answer, when what follows it is done.
     async fn idle(&mut self) -> io::Result<FromWorker> {
+        let mut look = Tick::default();
         for _ in 0..LOOKS {
             if !self.lease.piped {
                 break;
             }
-            if let Ok(frame) = tokio::time::timeout(LOOK, self.next()).await {
-                return frame;
+            tokio::select! {
+                biased;
+                frame = self.next() => return frame,
+                () = look.next() => {}
             }
         }
         self.lease.release_followers();

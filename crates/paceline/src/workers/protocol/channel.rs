@@ -8,7 +8,6 @@ use std::{
         fd::{AsRawFd, OwnedFd},
         unix::net::UnixStream as StdUnixStream,
     },
-    pin::Pin,
     sync::atomic::{AtomicU64, Ordering},
     sync::Arc,
     task::{ready, Context, Poll},
@@ -17,7 +16,7 @@ use std::{
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use mailbox::{Mailbox, Posted};
 use tokio::{
-    io::{AsyncRead, ReadBuf},
+    io::{unix::AsyncFd, Interest},
     net::UnixStream,
 };
 
@@ -52,11 +51,30 @@ impl Drop for Attended {
 }
 
 enum Socket {
-    /// Registered with the event loop of this thread.
-    Attached(u64, UnixStream),
+    Attached(AttachedSocket),
     Detached(StdUnixStream),
-    /// Only within `attach`, when the registration failed.
+    /// Only while it is registered, and when that failed.
     Lost,
+}
+
+/// Registered with the event loop of a thread.
+struct AttachedSocket {
+    front_loop: u64,
+    stream: AsyncFd<StdUnixStream>,
+    /// Also for the moment when it takes more. A Unix socket reports that whenever the other side has read anything, so
+    /// it is asked for by those alone who have found it full.
+    writable: bool,
+}
+
+impl AttachedSocket {
+    #[allow(unsafe_code)]
+    fn new(stream: StdUnixStream, writable: bool) -> io::Result<AttachedSocket> {
+        let interest = if writable { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        // SAFETY: a UnixStream owns its descriptor, names the same one as long as it lives, and is not taken out of the
+        // AsyncFd before that is dropped.
+        let stream = unsafe { AsyncFd::register_with_interest(stream, interest) }.map_err(io::Error::from)?;
+        Ok(AttachedSocket { front_loop: this_loop(), stream, writable })
+    }
 }
 
 /// Bytes asked for in one read: most responses come whole.
@@ -137,17 +155,34 @@ impl Channel {
 
     /// Registers the socket with the calling thread's event loop.
     pub fn attach(&mut self) -> io::Result<()> {
-        let here = this_loop();
-        if matches!(self.socket, Socket::Attached(id, _) if id == here) {
-            return Ok(());
+        match &self.socket {
+            Socket::Attached(socket) if socket.front_loop == this_loop() && !socket.writable => Ok(()),
+            _ => self.register(false),
         }
-        let socket = match std::mem::replace(&mut self.socket, Socket::Lost) {
-            Socket::Attached(_, stream) => stream.into_std()?,
+    }
+
+    fn register(&mut self, writable: bool) -> io::Result<()> {
+        let stream = match std::mem::replace(&mut self.socket, Socket::Lost) {
+            Socket::Attached(socket) => socket.stream.into_inner(),
             Socket::Detached(stream) => stream,
             Socket::Lost => return Err(io::ErrorKind::NotConnected.into()),
         };
-        self.socket = Socket::Attached(here, UnixStream::from_std(socket)?);
+        self.socket = Socket::Attached(AttachedSocket::new(stream, writable)?);
         Ok(())
+    }
+
+    /// Whether a socket that was found full takes more now; if not, the caller is woken when it does.
+    fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if matches!(&self.socket, Socket::Attached(socket) if !socket.writable) {
+            self.register(true)?;
+        }
+        let Socket::Attached(socket) = &self.socket else {
+            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+        };
+        let mut ready = ready!(socket.stream.poll_write_ready(cx))?;
+        // It is asked once more by the caller, who comes again if it is full.
+        ready.clear_ready();
+        Poll::Ready(Ok(()))
     }
 
     /// Begins with a request: `frame` is its REQUEST. From now on only frames that answer it are good.
@@ -212,11 +247,11 @@ impl Channel {
 
     fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Progress>> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-        let Channel { socket, received, outgoing, cancelled, in_hand, hang_up, mailbox, ahead, .. } = self;
-        let Socket::Attached(_, stream) = socket else {
-            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
-        };
         loop {
+            let Channel { socket, received, outgoing, cancelled, in_hand, mailbox, ahead, .. } = self;
+            let Socket::Attached(AttachedSocket { stream, .. }) = socket else {
+                return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+            };
             // What is here was written before what comes after it through the socket.
             if let Some(frame) = from_mailbox(mailbox.as_ref(), ahead, *in_hand)? {
                 return Poll::Ready(Ok(Progress::Received(frame)));
@@ -236,10 +271,14 @@ impl Channel {
                     Ok(()) if outgoing.is_empty() && cancelled.is_none() => return Poll::Ready(Ok(Progress::Sent)),
                     Ok(()) => continue,
                     Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Poll::Ready(Err(error)),
-                    Err(_) if stream.poll_write_ready(cx)?.is_ready() => continue,
+                    Err(_) if self.poll_writable(cx)?.is_ready() => continue,
                     Err(_) => {}
                 }
             }
+            let Channel { socket, received, in_hand, hang_up, mailbox, ahead, .. } = self;
+            let Socket::Attached(AttachedSocket { stream, .. }) = socket else {
+                return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+            };
             let read = match poll_read(stream, received, cx) {
                 // Nobody is there to send more, whoever else holds the other end.
                 Poll::Pending if hang_up.is_done(cx.waker()) => read_rest(stream, received),
@@ -263,7 +302,7 @@ impl Channel {
     /// Ends the framing: the stream, and the bytes that were read behind the last frame.
     pub fn into_raw(self) -> io::Result<(UnixStream, Bytes)> {
         match self.socket {
-            Socket::Attached(_, stream) => Ok((stream, self.received.freeze())),
+            Socket::Attached(socket) => Ok((UnixStream::from_std(socket.stream.into_inner())?, self.received.freeze())),
             _ => Err(io::ErrorKind::NotConnected.into()),
         }
     }
@@ -275,7 +314,7 @@ fn invalid_misdirected(number: RequestNumber, in_hand: RequestNumber) -> io::Err
 
 /// Whether nothing lies in the socket, whatever the event loop knows. What the worker has written there before an
 /// answer in the mailbox is there.
-fn is_empty(stream: &UnixStream) -> bool {
+fn is_empty(stream: &AsyncFd<StdUnixStream>) -> bool {
     let flags = rustix::net::RecvFlags::DONTWAIT | rustix::net::RecvFlags::PEEK;
     rustix::net::recv(stream, &mut [0u8; 1][..], flags).err() == Some(rustix::io::Errno::WOULDBLOCK)
 }
@@ -300,7 +339,7 @@ fn from_mailbox(
 }
 
 /// Sends of what is queued what the socket takes, and behind that the cancel.
-fn send(stream: &UnixStream, outgoing: &mut Bytes, cancelled: &mut Option<RequestNumber>) -> io::Result<()> {
+fn send(stream: &AsyncFd<StdUnixStream>, outgoing: &mut Bytes, cancelled: &mut Option<RequestNumber>) -> io::Result<()> {
     let Some(number) = cancelled.filter(|_| outgoing.is_empty()) else {
         outgoing.advance(write(stream, outgoing)?);
         return Ok(());
@@ -312,31 +351,38 @@ fn send(stream: &UnixStream, outgoing: &mut Bytes, cancelled: &mut Option<Reques
     Ok(())
 }
 
-/// A socket that was just registered is not known to be ready yet: most are, and asking it costs less than waiting to
-/// be told.
-fn write(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
-    match stream.try_write(bytes) {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            Ok(rustix::net::send(stream, bytes, rustix::net::SendFlags::NOSIGNAL)?)
-        }
-        done => done,
-    }
+/// Mostly it takes everything: asking it costs less than waiting to be told.
+fn write(stream: &AsyncFd<StdUnixStream>, bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(stream, bytes, rustix::net::SendFlags::NOSIGNAL)?)
 }
 
 /// A read that did not fill the space has emptied the socket: unlike `try_read`, this knows it without another call
 /// that fails.
-fn poll_read(stream: &mut UnixStream, received: &mut BytesMut, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-    SCRATCH.with_borrow_mut(|scratch| {
-        let mut buffer = ReadBuf::new(scratch);
-        ready!(Pin::new(stream).poll_read(cx, &mut buffer))?;
-        received.extend_from_slice(buffer.filled());
-        Poll::Ready(Ok(buffer.filled().len()))
+fn poll_read(
+    stream: &AsyncFd<StdUnixStream>,
+    received: &mut BytesMut,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
+    SCRATCH.with_borrow_mut(|scratch| loop {
+        let mut ready = ready!(stream.poll_read_ready(cx))?;
+        match rustix::net::recv(stream, &mut scratch[..], rustix::net::RecvFlags::DONTWAIT) {
+            Ok((_, count)) => {
+                if (1..scratch.len()).contains(&count) {
+                    ready.clear_ready();
+                }
+                received.extend_from_slice(&scratch[..count]);
+                return Poll::Ready(Ok(count));
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => ready.clear_ready(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Poll::Ready(Err(error.into())),
+        }
     })
 }
 
 /// Whether something that was sent has not been read by the other side (SIOCOUTQ, unix(7)).
 #[allow(unsafe_code)]
-fn is_unread(stream: &UnixStream) -> bool {
+fn is_unread(stream: &AsyncFd<StdUnixStream>) -> bool {
     let mut unread: libc::c_int = 0;
     // SAFETY: the request writes one int to the address given, and the descriptor is open while `stream` is borrowed.
     let done = unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &mut unread) };
@@ -345,7 +391,7 @@ fn is_unread(stream: &UnixStream) -> bool {
 
 /// What the other side has left when it is gone; 0 at the end. The event loop may not know yet that there is something
 /// to read.
-fn read_rest(stream: &UnixStream, received: &mut BytesMut) -> io::Result<usize> {
+fn read_rest(stream: &AsyncFd<StdUnixStream>, received: &mut BytesMut) -> io::Result<usize> {
     SCRATCH.with_borrow_mut(|scratch| {
         match rustix::net::recv(stream, &mut scratch[..], rustix::net::RecvFlags::DONTWAIT) {
             Ok((_, count)) => {
