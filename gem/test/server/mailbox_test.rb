@@ -177,6 +177,23 @@ class MailboxTest < Paceline::Test
     assert_equal 210_000, read_answer(number).body.bytesize
   end
 
+  # The front sends a request to a thread that sleeps, instead of waking it for one in the mailbox.
+  def test_a_request_that_wakes_the_thread_goes_before_those_that_were_posted_after_it
+    10.times do |round|
+      wait_for_sleep
+      @mailbox.sleeps = 0
+      sent = @number += 1
+      request = F.frame(F::REQUEST, FakeFront.request({ "PATH_INFO" => "/sent" }, number: sent))
+      # What came too late for an earlier one may lie before it.
+      early = round.odd? ? F.frame(F::CANCEL, [sent - 1].pack("Q>")) : ""
+      posted = post("/posted")
+      @channel.io.write(early + request)
+      assert_equal "/sent", read_answer(sent).body
+      assert_equal [posted, "/posted"], answer
+    end
+    wait_for_sleep
+  end
+
   private
 
   def post(path)

@@ -105,7 +105,8 @@ module Paceline
       # The next frame between two requests: one of the mailbox, or of the socket, where the thread sleeps.
       def next_request
         @posted = false
-        return next_frame if @mailbox.nil? || !@buffer.empty?
+        return next_frame if @mailbox.nil?
+        return wake_by(next_frame) unless @buffer.empty?
         frame = @mailbox.take
         return wake_by(next_frame) if frame.nil? && @mailbox.sleep(fd)
         frame ||= @mailbox.take
