@@ -193,6 +193,8 @@ static VALUE mailbox_sleep(VALUE self, VALUE fd) {
 static VALUE mailbox_woken(VALUE self) {
     struct mailbox *mailbox = get(self);
     mailbox->drowsy = mailbox->rung = 0;
+    /* A request that found the mailbox full was sent without that, maybe before the thread had said that it sleeps. */
+    if (usable(mailbox)) atomic_store_explicit(word(mailbox, SLEEPS), 0, memory_order_seq_cst);
     return Qnil;
 }
 

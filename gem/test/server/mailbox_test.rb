@@ -194,6 +194,18 @@ class MailboxTest < Paceline::Test
     wait_for_sleep
   end
 
+  # It found the mailbox full: the front does not wait for the thread to say that it sleeps, and may have been faster.
+  def test_a_thread_at_work_does_not_say_that_it_sleeps_however_it_was_woken
+    wait_for_sleep
+    @channel.io.write(F.frame(F::REQUEST, FakeFront.request({ "PATH_INFO" => "/gate" }, number: @number += 1)))
+    File.open("#{@dir}/gate", "w") do |open|
+      assert_equal 0, @mailbox.sleeps
+      open.write("x")
+    end
+    assert_equal "gate", read_answer(@number).body
+    wait_for_sleep
+  end
+
   private
 
   def post(path)

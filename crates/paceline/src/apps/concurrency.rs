@@ -70,10 +70,6 @@ impl Concurrency {
             seen.share += (share - seen.share) / SMOOTHING;
             let share = seen.share;
             let limit = self.decide(share, waiting > 0, worker);
-            eprintln!(
-                "DBG worker {} share {share:.2} waiting {waiting} young {} limit {} -> {limit}",
-                worker.id, worker.young, worker.limit
-            );
             if limit != worker.limit {
                 changes.push((worker.id, limit));
             }
