@@ -339,7 +339,11 @@ fn from_mailbox(
 }
 
 /// Sends of what is queued what the socket takes, and behind that the cancel.
-fn send(stream: &AsyncFd<StdUnixStream>, outgoing: &mut Bytes, cancelled: &mut Option<RequestNumber>) -> io::Result<()> {
+fn send(
+    stream: &AsyncFd<StdUnixStream>,
+    outgoing: &mut Bytes,
+    cancelled: &mut Option<RequestNumber>,
+) -> io::Result<()> {
     let Some(number) = cancelled.filter(|_| outgoing.is_empty()) else {
         outgoing.advance(write(stream, outgoing)?);
         return Ok(());
