@@ -191,25 +191,31 @@ impl Supervisor {
     }
 
     /// Closes the listeners, drains what is in hand, and ends the applications, unless a successor has them.
-    pub(super) async fn end(mut self, end: End, stopping: &drain::DrainControl) -> ServerEnd {
-        match end {
+    pub(super) async fn end(self, end: End, stopping: &drain::DrainControl) -> ServerEnd {
+        let Supervisor { server, mut open, sites, mut signals, mut upgrading, told, .. } = self;
+        if let End::Replaced(successor) = &end {
+            open.leave_to(successor);
+        }
+        let Open { listeners, control, pidfile } = open;
+        // Before the loops look for the last connections in their queues.
+        drop(listeners);
+        let end = match end {
             End::Replaced(successor) => {
-                self.open.leave_to(&successor);
-                let Open { listeners, control, pidfile: _pidfile } = self.open;
-                drop(listeners);
-                let (server, sites, signals) = (&self.server, &self.sites, &mut self.signals);
-                ending::replaced(successor.pid, server, stopping, sites, signals, control.answered()).await;
-                ServerEnd::Replaced(successor, self.upgrading.lineage)
+                let answered = control.answered();
+                ending::replaced(successor.pid, &server, stopping, &sites, &mut signals, answered).await;
+                ServerEnd::Replaced(successor, upgrading.lineage)
             }
             End::Stopped(how) => {
-                let Open { listeners, control: _control, pidfile: _pidfile } = self.open;
-                // Before the loops look for the last connections in their queues.
-                drop(listeners);
-                self.upgrading.abandon();
-                let told = self.told.unwrap_or_else(Instant::now);
-                ending::end(how, told, &self.server, stopping, &self.sites, &mut self.signals).await;
+                upgrading.abandon();
+                let told = told.unwrap_or_else(Instant::now);
+                ending::end(how, told, &server, stopping, &sites, &mut signals).await;
                 ServerEnd::Stopped
             }
-        }
+        };
+        // The last ones remove the folder that they have made, if nothing else is left there.
+        drop((server, sites, signals));
+        drop(pidfile);
+        drop(control);
+        end
     }
 }
