@@ -167,7 +167,7 @@ impl Lease {
     /// Keeps the channel (a hijack): the worker thread opens a new one.
     pub fn take(mut self) -> Channel {
         let channel = self.channel.take().expect("a lease holds its channel until it is given up");
-        self.evict_followers(channel.thread);
+        self.evict_followers(&channel);
         self.await_another(&channel);
         self.queue.end(&self);
         channel
@@ -182,7 +182,7 @@ impl Lease {
     /// wrong with it.
     pub fn disarm(&mut self) {
         if let Some(channel) = self.channel.take() {
-            self.evict_followers(channel.thread);
+            self.evict_followers(&channel);
             self.await_another(&channel);
             self.queue.end(self);
         }
@@ -207,7 +207,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(channel) = self.channel.take() {
             self.complain(Complaint::Replace { thread: channel.thread, reason: "its channel is broken".into() });
-            self.evict_followers(channel.thread);
+            self.evict_followers(&channel);
             self.queue.end(self);
         }
     }

@@ -428,7 +428,7 @@ impl Queue {
                 }
                 lease.wake_unused();
                 inner.end(&lease, None, now);
-                inner.pipes.retain(|pipe| !pipe.is(&lease));
+                inner.pipes.retain(|pipe| !pipe.is_of(lease.channel.as_ref()));
                 if let (Some(channel), Some(member)) = (lease.channel.take(), inner.members.get_mut(&lease.worker)) {
                     member.idle.push(channel);
                 }

@@ -88,9 +88,9 @@ pub(super) struct Follower {
 /// What lies with one thread that is at work.
 pub(super) struct Pipe {
     worker: WorkerId,
-    thread: usize,
     /// Where its requests' tasks run: the socket stays with one event loop.
     front_loop: u64,
+    /// Tells the channel: a thread that has given one away is at its next, while its last answers lie in the one before.
     mailbox: Arc<Mailbox>,
     followers: VecDeque<Follower>,
     /// Expected time of the request that the thread is at.
@@ -102,8 +102,8 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    pub(super) fn is(&self, lease: &Lease) -> bool {
-        lease.channel.as_ref().is_some_and(|channel| (self.worker, self.thread) == (lease.worker, channel.thread))
+    pub(super) fn is_of(&self, channel: Option<&Channel>) -> bool {
+        channel.and_then(Channel::mailbox).is_some_and(|mailbox| Arc::ptr_eq(&mailbox, &self.mailbox))
     }
 }
 
@@ -123,10 +123,9 @@ impl Inner {
     ) -> bool {
         let Some(mailbox) = channel.mailbox().filter(|_| expected.mean <= ONE_AHEAD) else { return false };
         let cost = expected.mean.max(LEAST);
-        let thread = channel.thread;
-        self.pipes.retain(|pipe| (pipe.worker, pipe.thread) != (worker, thread));
+        self.pipes.retain(|pipe| !pipe.is_of(Some(channel)));
         let (followers, first) = (VecDeque::new(), cost);
-        self.pipes.push(Pipe { worker, thread, front_loop, mailbox, followers, first, cost, open: true });
+        self.pipes.push(Pipe { worker, front_loop, mailbox, followers, first, cost, open: true });
         true
     }
 
@@ -203,10 +202,8 @@ impl Inner {
     }
 
     /// Takes back what the thread has not claimed: it waits in the line again, in its place.
-    fn evict(&mut self, worker: WorkerId, thread: usize) {
-        let Some(at) = self.pipes.iter().position(|pipe| (pipe.worker, pipe.thread) == (worker, thread)) else {
-            return;
-        };
+    fn evict(&mut self, channel: &Channel) {
+        let Some(at) = self.pipes.iter().position(|pipe| pipe.is_of(Some(channel))) else { return };
         let pipe = &mut self.pipes[at];
         pipe.open = false;
         for follower in std::mem::take(&mut pipe.followers) {
@@ -227,30 +224,26 @@ impl Lease {
         if !std::mem::take(&mut self.piped) {
             return;
         }
-        let thread = self.channel().thread;
         let queue = self.queue.clone();
         let mut inner = queue.lock();
-        inner.evict(self.worker, thread);
+        inner.evict(self.channel());
         queue.settle(&mut inner, None);
     }
 
     /// The thread takes nothing more from its mailbox.
-    pub(super) fn evict_followers(&self, thread: usize) {
+    pub(super) fn evict_followers(&self, channel: &Channel) {
         let mut inner = self.queue.lock();
-        inner.evict(self.worker, thread);
+        inner.evict(channel);
         // What it had claimed is lost; a thread that is at one request claims no other.
-        inner.pipes.retain(|pipe| (pipe.worker, pipe.thread) != (self.worker, thread));
+        inner.pipes.retain(|pipe| !pipe.is_of(Some(channel)));
     }
 
     /// Gives the channel to the request that was posted next; None if there is one.
     pub(super) fn next_turn(&self, inner: &mut Inner, channel: Channel, now: Micros) -> Option<Channel> {
-        let key = (self.worker, channel.thread);
-        let Some(at) = inner.pipes.iter().position(|pipe| (pipe.worker, pipe.thread) == key) else {
-            return Some(channel);
-        };
+        let Some(at) = inner.pipes.iter().position(|pipe| pipe.is_of(Some(&channel))) else { return Some(channel) };
         let serves = inner.successor.is_none() && inner.members.get(&self.worker).is_some_and(|member| !member.leaving);
         if !serves {
-            inner.evict(key.0, key.1);
+            inner.evict(&channel);
         }
         let Some(follower) = inner.pipes[at].followers.pop_front() else {
             inner.pipes.swap_remove(at);

@@ -20,6 +20,7 @@ use unix_user::RunAs;
 use super::{super::*, Offer, WAKE};
 
 const PAGE: (&str, &str) = ("GET", "/page");
+const QUICK: (&str, &str) = ("GET", "/quick");
 const REPORT: (&str, &str) = ("GET", "/report");
 const LONG: Duration = Duration::from_secs(60);
 /// Offsets in a mailbox, and the state of a request (docs/worker-protocol.md).
@@ -53,6 +54,15 @@ impl Thread {
     }
 }
 
+/// A channel of a thread, and the thread's side of it.
+fn channel(thread: usize) -> (Channel, Thread) {
+    let memory = memfd_create("mailbox", MemfdFlags::ALLOW_SEALING).unwrap();
+    ftruncate(&memory, mailbox::SIZE as u64).unwrap();
+    fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW).unwrap();
+    let (ours, socket) = UnixStream::pair().unwrap();
+    (Channel::new(ours.into(), thread).unwrap().with_mailbox(&memory).unwrap(), Thread { memory, socket })
+}
+
 /// A queue with one worker that may have `limit` requests at once, and its threads.
 fn queue(threads: usize, limit: usize) -> (Arc<Queue>, Vec<Thread>, mpsc::UnboundedReceiver<(WorkerId, Complaint)>) {
     let (sender, receiver) = mpsc::unbounded_channel();
@@ -60,12 +70,9 @@ fn queue(threads: usize, limit: usize) -> (Arc<Queue>, Vec<Thread>, mpsc::Unboun
     queue.join(1, limit, RunAs::own(), sender);
     let mut sides = Vec::new();
     for thread in (1..=threads).rev() {
-        let memory = memfd_create("mailbox", MemfdFlags::ALLOW_SEALING).unwrap();
-        ftruncate(&memory, mailbox::SIZE as u64).unwrap();
-        fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW).unwrap();
-        let (ours, socket) = UnixStream::pair().unwrap();
-        queue.add(1, Channel::new(ours.into(), thread).unwrap().with_mailbox(&memory).unwrap());
-        sides.push(Thread { memory, socket });
+        let (channel, side) = channel(thread);
+        queue.add(1, channel);
+        sides.push(side);
     }
     // By their numbers.
     sides.reverse();
@@ -101,6 +108,33 @@ async fn learn(queue: &Arc<Queue>) {
             }
         }
     }
+}
+
+/// It gave the one away that the third request came through, and the front learns of that first.
+#[test]
+fn what_lies_behind_a_request_stays_when_its_thread_opens_another_channel() {
+    run(async {
+        let (queue, threads, _complaints) = queue(1, 2);
+        learn(&queue).await;
+        for _ in 0..30 {
+            let lease = queue.checkout(QUICK, LONG, None, None).await.unwrap();
+            tokio::time::advance(Duration::from_micros(500)).await;
+            lease.give_back();
+        }
+        threads[0].set(SLEEPS, 1);
+        let first = ask(&queue, 1, QUICK).await;
+        let mut second = ask(&queue, 2, QUICK);
+        assert!(waits(&mut second).await);
+        let (channel, _side) = channel(1);
+        queue.add(1, channel);
+        let third = ask(&queue, 3, PAGE).await;
+        assert_eq!(threads[0].first(), (2, QUEUED));
+        first.give_back();
+        let second = second.await;
+        assert!(second.posted.is_some());
+        second.give_back();
+        third.give_back();
+    });
 }
 
 #[test]
