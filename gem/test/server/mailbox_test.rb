@@ -15,6 +15,8 @@ class MailboxTest < Paceline::Test
       when "/stream" then [200, {}, Enumerator.new { |out| 3.times { out << "x" * 70_000 } }]
       when "/large" then [200, {}, ["y" * 100_000]]
       when "/large-and-more" then (env["rack.after_reply"] = [-> {}]); [200, {}, ["y" * 100_000]]
+      when "/hijack" then (io = env["rack.hijack"].call).write(io.readpartial(100)); io.close; [200, {}, []]
+      when "/raw" then [200, { "rack.hijack" => ->(io) { io.write(io.readpartial(100)); io.close } }, []]
       when "/closing" then [200, {}, Closing["closing"]]
       when "/raise" then raise "no"
       when "/child" then (exit! if fork.nil?); [200, {}, ["parent"]]
@@ -204,6 +206,26 @@ class MailboxTest < Paceline::Test
     end
     assert_equal "gate", read_answer(@number).body
     wait_for_sleep
+  end
+
+  def test_what_was_sent_for_earlier_requests_is_not_for_who_takes_the_socket
+    %w[/hijack /raw].each do |path|
+      wait_for_sleep
+      @mailbox.sleeps = 0
+      @channel.io.write(F.frame(F::REQUEST, FakeFront.request({ "PATH_INFO" => "/gate" }, number: @number += 1)))
+      File.open("#{@dir}/gate", "w") do |open|
+        @channel.io.write(F.frame(F::CANCEL, [@number].pack("Q>")))
+        post(path)
+        open.write("x")
+      end
+      assert_equal "gate", read_answer(@number - 1).body
+      assert_includes [F::HIJACK, F::HEAD], @channel.read.type
+      @channel.io.write("hello")
+      assert_equal "hello", @channel.io.read
+      @worker.await(F::CHANNEL)
+      @channel = @worker.channels[1]
+      @mailbox = @worker.mailboxes[1]
+    end
   end
 
   private

@@ -204,8 +204,11 @@ module Paceline
         @fd
       end
 
-      # Gives the socket away to the app; this thread goes on with a new one.
-      def surrender
+      # Sends the last frame, and gives the socket away to the app; this thread goes on with a new one. A request of the mailbox may have come
+      # past what the front has sent for earlier ones: that is not for the app.
+      def surrender(frame)
+        Thread.handle_interrupt(UNINTERRUPTED) { receive } while @posted && !@cancelled && readable?
+        write(frame)
         given = @io
         @mailbox&.close
         attach(*@worker.open_channel(@number))
@@ -221,8 +224,7 @@ module Paceline
       def hijack(number)
         raise IOError, "this request has ended" unless number == @request && @serving
         raise IOError, "this request was hijacked already" if @surrendered
-        write(Frames.answer(Frames::HIJACK, number))
-        surrender
+        surrender(Frames.answer(Frames::HIJACK, number))
       end
 
       def early_hints(number, headers)

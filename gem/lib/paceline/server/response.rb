@@ -204,8 +204,7 @@ module Paceline
       # Hands the channel itself to the app, right after the head.
       def raw(headers)
         @begun = true
-        @channel.write(Frames.head(number, @status, Frames::RAW, headers))
-        io = @channel.surrender
+        io = @channel.surrender(Frames.head(number, @status, Frames::RAW, headers))
         begin
           yield io
         rescue Exception
