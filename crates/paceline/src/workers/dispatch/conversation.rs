@@ -331,7 +331,10 @@ impl Conversation {
             self.cancelled = true;
             self.end_body();
             let number = self.request.number;
-            self.lease.channel().cancel(number);
+            // A request behind this one may take the connection over, and would find the CANCEL in it.
+            if self.lease.release_all() {
+                self.lease.channel().cancel(number);
+            }
         }
     }
 

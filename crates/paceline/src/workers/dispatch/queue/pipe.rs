@@ -230,6 +230,15 @@ impl Lease {
         queue.settle(&mut inner, None);
     }
 
+    /// Takes back what lies behind this request. True: the thread has claimed nothing of it, and so is not past this
+    /// request, as far as is known; and whatever it does next comes after what is sent to it now.
+    pub fn release_all(&mut self) -> bool {
+        self.release_followers();
+        let queue = self.queue.clone();
+        let (inner, channel) = (queue.lock(), self.channel());
+        inner.pipes.iter().find(|pipe| pipe.is_of(Some(channel))).is_none_or(|pipe| pipe.followers.is_empty())
+    }
+
     /// The thread takes nothing more from its mailbox.
     pub(super) fn evict_followers(&self, channel: &Channel) {
         let mut inner = self.queue.lock();

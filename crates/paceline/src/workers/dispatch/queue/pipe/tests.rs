@@ -28,6 +28,7 @@ const WRITTEN: u64 = 64;
 const SLEEPS: u64 = 192;
 const FIRST_REQUEST: u64 = 4096;
 const QUEUED: u64 = 1;
+const CLAIMED: u64 = 2;
 const REVOKED: u64 = 3;
 
 /// The worker's side of a thread.
@@ -134,6 +135,29 @@ fn what_lies_behind_a_request_stays_when_its_thread_opens_another_channel() {
         assert!(second.posted.is_some());
         second.give_back();
         third.give_back();
+    });
+}
+
+/// Otherwise what is sent through the socket for this one may be read by who takes the connection over.
+#[test]
+fn what_the_thread_has_claimed_behind_a_request_tells_that_it_is_past_it() {
+    run(async {
+        for (claimed, expected) in [(false, REVOKED), (true, CLAIMED)] {
+            let (queue, threads, _complaints) = queue(1, 1);
+            learn(&queue).await;
+            threads[0].set(SLEEPS, 1);
+            let mut at_work = ask(&queue, 1, PAGE).await;
+            let mut next = ask(&queue, 2, PAGE);
+            assert!(waits(&mut next).await);
+            if claimed {
+                threads[0].set(FIRST_REQUEST, 2 << 2 | CLAIMED);
+            }
+            assert_eq!(at_work.release_all(), !claimed);
+            assert_eq!(threads[0].first(), (2, expected));
+            assert_eq!(at_work.release_all(), !claimed, "and again");
+            at_work.give_back();
+            next.await.give_back();
+        }
     });
 }
 
