@@ -2,9 +2,9 @@
 //! It runs within the request's own task until that leaves it, then in one of its own, so that a client that leaves
 //! never leaves a channel half read. It never touches the client.
 
-use std::{future::Future, io, path::Path, pin::Pin, sync::Arc};
+use std::{future::Future, io, pin::Pin, sync::Arc};
 
-use bytes::{BufMut, Bytes};
+use bytes::BufMut;
 use http::{Method, StatusCode, Uri};
 use http_body_util::Limited;
 use tokio::{
@@ -12,10 +12,12 @@ use tokio::{
     time::{sleep_until, Instant},
 };
 
+mod ending;
 mod message;
 
 pub use message::{Answer, Request};
 
+use self::ending::{hijacked, spooled, unopened, whole};
 use super::{
     queue::{Complaint, Lease, Offer},
     request_body::{next_piece, Piece},
@@ -24,11 +26,11 @@ use crate::{
     content::static_files,
     observe::in_flight::{Held, Listed},
     request::incoming::Arriving,
-    support::{buffer_memory::BODIES, stall::hear_out, tick::Tick},
+    support::{stall::hear_out, tick::Tick},
     workers::{
         protocol::{
             channel::{Misdirected, Progress},
-            frame::{encode, kind, AppError, FromWorker, HeadKind, HeaderPairs},
+            frame::{encode, kind, FromWorker, HeadKind, HeaderPairs},
         },
         rack::response::{header_map, AnswerBody},
         response_buffer::{buffer, Writer},
@@ -39,9 +41,6 @@ use unix_user::Acting;
 /// A thread's mailbox is looked into with each tick while others may follow there: it may be at the next request before
 /// it has told of this answer. After so many ticks the request is longer than was expected, and those behind it are given to other threads.
 const LOOKS: u32 = 10;
-
-/// Bytes up to which a whole response is left out of the account.
-const SMALL: usize = 16 << 10;
 
 /// Brings a request to its end that nobody waits for any more, and that a thread has claimed.
 pub async fn abandon(lease: Lease, offer: Offer) {
@@ -94,29 +93,6 @@ impl Drop for ConversationGuard {
             let first = conversation.first_frame().await;
             drop(conversation.outcome(first));
         });
-    }
-}
-
-/// A body that came whole. A small one is not worth counting. Err: too many such bodies are in memory.
-fn whole(body: Bytes) -> Result<AnswerBody, Bytes> {
-    match body.len() <= SMALL {
-        true => Ok(AnswerBody::Whole(body)),
-        false => BODIES.hold(body).map(AnswerBody::Whole),
-    }
-}
-
-async fn spooled(body: Bytes, memory: usize, spool: u64) -> AnswerBody {
-    let length = body.len() as u64;
-    let (mut writer, reader) = buffer(memory, spool);
-    // The first piece never waits.
-    let _ = writer.write(body).await;
-    AnswerBody::Spooled { length, body: reader }
-}
-
-fn hijacked(lease: Lease, head: Option<(u16, HeaderPairs)>) -> Answer {
-    match lease.take().into_raw() {
-        Ok((stream, received)) => Answer::Hijacked { head, stream, received },
-        Err(_) => Answer::Died,
     }
 }
 
@@ -487,11 +463,6 @@ impl Conversation {
         }
         self.lease.disarm();
     }
-}
-
-fn unopened(path: &Path, error: &io::Error) -> AppError {
-    let message = format!("the body's file {} can't be opened: {error}", path.display());
-    AppError { class: "Paceline::InvalidResponse".into(), message, ..AppError::default() }
 }
 
 fn is_misdirected(error: &io::Error) -> bool {
