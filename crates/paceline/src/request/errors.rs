@@ -21,11 +21,12 @@ use crate::{
         pages,
         route::Site,
     },
+    startup_report::StartupReport,
     support::units::show_duration,
     upstream,
     workers::{
         dispatch::{origin::Unavailable, queue::Refused, Failure, RetryRefusal},
-        protocol,
+        protocol::frame::AppError,
     },
 };
 use http_guard::{
@@ -210,47 +211,10 @@ fn refusal_of(error: &hyper::Error) -> Option<Refusal> {
 /// No response from the app: the one place that gives each failure its status.
 pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Failure) -> Answer {
     match failure {
-        Failure::Unavailable(Unavailable::Refused(refused)) => {
-            exchange.note = Some(match refused {
-                Refused::Full => "queue full".into(),
-                Refused::TooOld => "waited too long for a worker".into(),
-            });
-            let sentence = "All of this application's workers are busy. Please try again in a moment.";
-            let mut answer = status(site, head, exchange, StatusCode::SERVICE_UNAVAILABLE, sentence);
-            answer.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
-            answer
-        }
-        Failure::Unavailable(Unavailable::Failed(report)) => {
-            exchange.note = Some(format!("app did not start: {}", report.id));
-            let (content_type, body) = match site.shows_details() {
-                true => pages::startup(&report, accept(head)),
-                false => pages::startup_in_production(&report.id, accept(head)),
-            };
-            let mut answer = page_response(StatusCode::SERVICE_UNAVAILABLE, content_type, body);
-            answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-            answer
-        }
-        Failure::WorkerDied(why) => {
-            exchange.note = Some(match why {
-                RetryRefusal::NotRepeatable => "worker died".into(),
-                RetryRefusal::TwoDied => "two workers died with this request".into(),
-                RetryRefusal::NoneLeft => "worker died; too many requests were asked again lately".into(),
-            });
-            status(
-                site,
-                head,
-                exchange,
-                StatusCode::BAD_GATEWAY,
-                "The application's worker ended in the middle of this request.",
-            )
-        }
-        Failure::Refused(time) => {
-            exchange.note = Some("refused: workers died with this request".into());
-            let sentence = "The application's workers died with this request. It is not tried again for a while.";
-            let mut answer = status(site, head, exchange, StatusCode::SERVICE_UNAVAILABLE, sentence);
-            answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(time.as_secs_f64().ceil() as u64));
-            answer
-        }
+        Failure::Unavailable(Unavailable::Refused(refused)) => busy(site, head, exchange, refused),
+        Failure::Unavailable(Unavailable::Failed(report)) => not_started(site, head, exchange, &report),
+        Failure::WorkerDied(why) => worker_died(site, head, exchange, why),
+        Failure::Refused(time) => deadly(site, head, exchange, time),
         Failure::Misdirected => {
             exchange.note = Some("the worker answered another request".into());
             let sentence = "The application's worker did not answer this request.";
@@ -267,45 +231,82 @@ pub fn failure(site: &Site, head: &Parts, exchange: &mut Exchange, failure: Fail
         }
         Failure::Unsendable(unsendable) => {
             exchange.note = Some(format!("unsendable response: {}", unsendable.0));
-            status(
-                site,
-                head,
-                exchange,
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "The application's response could not be sent.",
-            )
+            let sentence = "The application's response could not be sent.";
+            status(site, head, exchange, StatusCode::INTERNAL_SERVER_ERROR, sentence)
         }
-        Failure::Raised(error) => {
-            exchange.note = Some(format!("raised {}", error.class));
-            let protocol::frame::AppError { class, message, file, line, backtrace } = error.clone();
-            let failed = Failed { status: 500, class, message, file, line, backtrace, ..Failed::default() };
-            remember(site, head, exchange, failed);
-            if !site.shows_details() {
-                return status(
-                    site,
-                    head,
-                    exchange,
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    "Something went wrong in the application.",
-                );
-            }
-            let request_line = format!("{} {}", head.method, head.uri);
-            let exception = pages::AppException {
-                class: &error.class,
-                message: &error.message,
-                file: (!error.file.is_empty()).then(|| Path::new(&error.file)),
-                line: error.line.parse().ok(),
-                backtrace: &error.backtrace,
-                root: &site.config.root,
-                // The app has named the file.
-                read_as: site.read_as.as_ref(),
-                request_line: &request_line,
-                id: &exchange.id,
-            };
-            let (content_type, body) = pages::exception(&exception, accept(head));
-            page_response(StatusCode::INTERNAL_SERVER_ERROR, content_type, body)
-        }
+        Failure::Raised(error) => raised(site, head, exchange, &error),
     }
+}
+
+/// The queue took no more, or the request waited in it for too long.
+fn busy(site: &Site, head: &Parts, exchange: &mut Exchange, refused: Refused) -> Answer {
+    exchange.note = Some(match refused {
+        Refused::Full => "queue full".into(),
+        Refused::TooOld => "waited too long for a worker".into(),
+    });
+    let sentence = "All of this application's workers are busy. Please try again in a moment.";
+    let mut answer = status(site, head, exchange, StatusCode::SERVICE_UNAVAILABLE, sentence);
+    answer.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+    answer
+}
+
+/// The app did not start: the report of it, as far as this environment shows one.
+fn not_started(site: &Site, head: &Parts, exchange: &mut Exchange, report: &StartupReport) -> Answer {
+    exchange.note = Some(format!("app did not start: {}", report.id));
+    let (content_type, body) = match site.shows_details() {
+        true => pages::startup(report, accept(head)),
+        false => pages::startup_in_production(&report.id, accept(head)),
+    };
+    let mut answer = page_response(StatusCode::SERVICE_UNAVAILABLE, content_type, body);
+    answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer
+}
+
+/// A worker ended with this request, which is not repeated.
+fn worker_died(site: &Site, head: &Parts, exchange: &mut Exchange, why: RetryRefusal) -> Answer {
+    exchange.note = Some(match why {
+        RetryRefusal::NotRepeatable => "worker died".into(),
+        RetryRefusal::TwoDied => "two workers died with this request".into(),
+        RetryRefusal::NoneLeft => "worker died; too many requests were asked again lately".into(),
+    });
+    let sentence = "The application's worker ended in the middle of this request.";
+    status(site, head, exchange, StatusCode::BAD_GATEWAY, sentence)
+}
+
+/// A request like those that workers died with. `time`: until it is tried again.
+fn deadly(site: &Site, head: &Parts, exchange: &mut Exchange, time: Duration) -> Answer {
+    exchange.note = Some("refused: workers died with this request".into());
+    let sentence = "The application's workers died with this request. It is not tried again for a while.";
+    let mut answer = status(site, head, exchange, StatusCode::SERVICE_UNAVAILABLE, sentence);
+    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(time.as_secs_f64().ceil() as u64));
+    answer
+}
+
+/// The app raised an exception. It is remembered, and shown where this environment shows details.
+fn raised(site: &Site, head: &Parts, exchange: &mut Exchange, error: &AppError) -> Answer {
+    exchange.note = Some(format!("raised {}", error.class));
+    let AppError { class, message, file, line, backtrace } = error.clone();
+    let failed = Failed { status: 500, class, message, file, line, backtrace, ..Failed::default() };
+    remember(site, head, exchange, failed);
+    if !site.shows_details() {
+        let sentence = "Something went wrong in the application.";
+        return status(site, head, exchange, StatusCode::INTERNAL_SERVER_ERROR, sentence);
+    }
+    let request_line = format!("{} {}", head.method, head.uri);
+    let exception = pages::AppException {
+        class: &error.class,
+        message: &error.message,
+        file: (!error.file.is_empty()).then(|| Path::new(&error.file)),
+        line: error.line.parse().ok(),
+        backtrace: &error.backtrace,
+        root: &site.config.root,
+        // The app has named the file.
+        read_as: site.read_as.as_ref(),
+        request_line: &request_line,
+        id: &exchange.id,
+    };
+    let (content_type, body) = pages::exception(&exception, accept(head));
+    page_response(StatusCode::INTERNAL_SERVER_ERROR, content_type, body)
 }
 
 /// No response from an upstream.
