@@ -96,6 +96,49 @@ struct StoredTarget {
     stored: Option<Arc<Stored>>,
 }
 
+/// A request as it is looked up.
+struct Question<'a> {
+    head: &'a Parts,
+    now: Millis,
+    target: Target<'a>,
+    visitor: Option<Visitor>,
+    partition: Vec<u8>,
+    primary: Key,
+    wishes: RequestDirectives,
+}
+
+impl Question<'_> {
+    /// The request as it goes on to the origin. `found`: what is under its keys.
+    fn wanted(&self, status: CacheStatus, found: Option<StoredTarget>) -> Box<CacheRequest> {
+        let found = found.unwrap_or(StoredTarget { key: self.primary, directory: None, stored: None });
+        Box::new(CacheRequest {
+            url: self.target.url().into(),
+            primary: self.primary,
+            key: found.key,
+            directory: found.directory,
+            stored: found.stored,
+            wishes: self.wishes.clone(),
+            status,
+            shareable: false,
+            storable: false,
+            visitor: self.visitor,
+            partition: self.partition.clone(),
+            path: self.head.uri.path().to_owned(),
+            flight: None,
+            purging: Vec::new(),
+        })
+    }
+}
+
+/// What a stored response is good for.
+enum StoredUse {
+    Answers(Response<ResponseBody>),
+    /// It answers, and is to be validated now.
+    AnswersStale(Response<ResponseBody>),
+    /// The origin is to be asked.
+    Forward(CacheStatus),
+}
+
 impl SiteCache {
     /// Looks for what answers the request. `body`: it has one.
     pub fn look(self: &Arc<Self>, head: &Parts, body: bool, exchange: &Exchange) -> Lookup {
@@ -123,86 +166,81 @@ impl SiteCache {
             Target { scheme: exchange.client.scheme(), authority: &host, path: canonical.as_deref().unwrap_or(full) };
         let partition = partition(visitor, head, exchange);
         let primary = self.cache.keys.primary(&target, &partition);
-        let wishes = match head.headers.contains_key(header::CACHE_CONTROL) || head.headers.contains_key(header::PRAGMA)
-        {
-            // A page that an owner keeps against the app's word is kept against the visitor's, too.
-            true if self.settings.obey_requests && rule.is_none() => RequestDirectives::of(&head.headers),
-            true => RequestDirectives { no_store: false, ..RequestDirectives::default() },
-            false => RequestDirectives::default(),
-        };
-        let wanted = |status: CacheStatus, found: Option<StoredTarget>| {
-            let found = found.unwrap_or(StoredTarget { key: primary, directory: None, stored: None });
-            Box::new(CacheRequest {
-                url: target.url().into(),
-                primary,
-                key: found.key,
-                directory: found.directory,
-                stored: found.stored,
-                wishes: wishes.clone(),
-                status,
-                shareable: false,
-                storable: false,
-                visitor,
-                partition: partition.clone(),
-                path: path.to_owned(),
-                flight: None,
-                purging: Vec::new(),
-            })
-        };
+        let asked = Question { head, now, target, visitor, partition, primary, wishes: self.wishes(head, rule) };
         if let Some(forward) = beside(head, body) {
             // A POST's answer may be what a GET would get (RFC 9110 section 9.3.3).
             let storable =
                 is_read && !body && !head.headers.contains_key(header::UPGRADE) || head.method == Method::POST;
             let storable = storable && !own && !takes_back(&head.headers);
-            return Lookup::Bypass(Box::new(CacheRequest { storable, ..*wanted(forward, None) }));
+            return Lookup::Bypass(Box::new(CacheRequest { storable, ..*asked.wanted(forward, None) }));
         }
         if let Some(rule) = self.rule(path).filter(|_| own) {
             self.warn_of_unnamed(rule, &head.headers);
-            return Lookup::Bypass(wanted(CacheStatus::bypass(Reason::Cookies), None));
+            return Lookup::Bypass(asked.wanted(CacheStatus::bypass(Reason::Cookies), None));
         }
 
         let found = self.find(primary, &head.headers);
         let absent = found.stored.is_none() && visitor.is_none();
         if absent && may_recall && !self.cache.uncacheable.knows(found.key, now) {
             let forward = CacheStatus::forward(Forward::UriMiss);
-            return Lookup::DiskLookup(Box::new(CacheRequest { storable: true, ..*wanted(forward, Some(found)) }));
+            return Lookup::DiskLookup(Box::new(CacheRequest {
+                storable: true,
+                ..*asked.wanted(forward, Some(found))
+            }));
         }
+        match self.by_what_is_stored(&asked, &found) {
+            StoredUse::Answers(response) => Lookup::Hit(response),
+            StoredUse::AnswersStale(response) => self.revalidated(&asked, found, response),
+            StoredUse::Forward(forward) => self.forwarded(&asked, asked.wanted(forward, Some(found))),
+        }
+    }
+
+    /// The directives of a request that are obeyed.
+    fn wishes(&self, head: &Parts, rule: Option<&Rule>) -> RequestDirectives {
+        match head.headers.contains_key(header::CACHE_CONTROL) || head.headers.contains_key(header::PRAGMA) {
+            // A page that an owner keeps against the app's word is kept against the visitor's, too.
+            true if self.settings.obey_requests && rule.is_none() => RequestDirectives::of(&head.headers),
+            true => RequestDirectives { no_store: false, ..RequestDirectives::default() },
+            false => RequestDirectives::default(),
+        }
+    }
+
+    /// Whether what is stored answers the request, or why the origin has to be asked.
+    fn by_what_is_stored(&self, asked: &Question, found: &StoredTarget) -> StoredUse {
         let miss = if found.directory.is_some() { Forward::VaryMiss } else { Forward::UriMiss };
-        let mut forward = CacheStatus::forward(miss);
-        if let Some(stored) = &found.stored {
-            let means = reusing::judge(stored, &wishes, now);
-            let mut status = CacheStatus::hit(reusing::ttl(stored, now));
-            let answering = StoredAnswer { cache: &self.cache, key: found.key, stored, head, now };
-            let answer = match means {
-                Use::Fresh | Use::Stale => answer::stored(&answering),
-                Use::WhileRevalidating => {
-                    status.detail = Some("stale-while-revalidate");
-                    answer::stored(&answering)
-                }
-                Use::Validate(why) => {
-                    forward = CacheStatus::forward(why);
-                    None
-                }
-            };
-            match answer {
-                Some(mut response) => {
-                    stored.count_hit();
-                    response.extensions_mut().insert(status);
-                    if means == Use::WhileRevalidating {
-                        let mut wanted = wanted(CacheStatus::forward(Forward::Stale), Some(found));
-                        (wanted.storable, wanted.shareable) = (true, true);
-                        return match self.cache.flights.lead(&mut wanted, &self.cache.store) {
-                            Some(_) => Lookup::Hit(response),
-                            None => Lookup::StaleWhileRevalidate(response, wanted),
-                        };
-                    }
-                    return Lookup::Hit(response);
-                }
-                None if !matches!(means, Use::Validate(_)) => forward = CacheStatus::forward(Forward::Partial),
-                None => {}
-            }
+        let Some(stored) = &found.stored else { return StoredUse::Forward(CacheStatus::forward(miss)) };
+        let means = reusing::judge(stored, &asked.wishes, asked.now);
+        if let Use::Validate(why) = means {
+            return StoredUse::Forward(CacheStatus::forward(why));
         }
-        let mut wanted = wanted(forward, Some(found));
+        let answering = StoredAnswer { cache: &self.cache, key: found.key, stored, head: asked.head, now: asked.now };
+        let Some(mut response) = answer::stored(&answering) else {
+            return StoredUse::Forward(CacheStatus::forward(Forward::Partial));
+        };
+        let is_stale = means == Use::WhileRevalidating;
+        let mut status = CacheStatus::hit(reusing::ttl(stored, asked.now));
+        status.detail = is_stale.then_some("stale-while-revalidate");
+        stored.count_hit();
+        response.extensions_mut().insert(status);
+        match is_stale {
+            true => StoredUse::AnswersStale(response),
+            false => StoredUse::Answers(response),
+        }
+    }
+
+    /// A stale response goes out, and the first who gets it validates it.
+    fn revalidated(&self, asked: &Question, found: StoredTarget, response: Response<ResponseBody>) -> Lookup {
+        let mut wanted = asked.wanted(CacheStatus::forward(Forward::Stale), Some(found));
+        (wanted.storable, wanted.shareable) = (true, true);
+        match self.cache.flights.lead(&mut wanted, &self.cache.store) {
+            Some(_) => Lookup::Hit(response),
+            None => Lookup::StaleWhileRevalidate(response, wanted),
+        }
+    }
+
+    /// The origin is asked: for this request alone, or for all who want the same.
+    fn forwarded(&self, asked: &Question, mut wanted: Box<CacheRequest>) -> Lookup {
+        let head = asked.head;
         wanted.storable = true;
         let asks_for_part = head.headers.contains_key(header::RANGE);
         let validates = wanted.has_whole();
@@ -212,7 +250,7 @@ impl SiteCache {
         if head.method == Method::HEAD || wanted.wishes.no_store || wanted.wishes.only_if_cached {
             return Lookup::Bypass(wanted);
         }
-        if self.cache.uncacheable.knows(wanted.key, now) && wanted.stored.is_none() {
+        if self.cache.uncacheable.knows(wanted.key, asked.now) && wanted.stored.is_none() {
             wanted.status.reason = Some(Reason::Uncacheable);
             return Lookup::Bypass(wanted);
         }
