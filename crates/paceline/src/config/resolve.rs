@@ -191,7 +191,6 @@ pub fn control(view: &View, sites: &[SiteConfig], sites_dir: Option<&Path>, dir:
     }
 }
 
-/// Where incidents are kept, and whether it was named.
 pub fn traces(view: &View) -> Option<traces::Settings> {
     let endpoint = traces::Endpoint::parse(&view.text("otlp_endpoint")?).ok()?;
     let service = view.text("otlp_service_name").unwrap_or_default();
@@ -199,6 +198,7 @@ pub fn traces(view: &View) -> Option<traces::Settings> {
     Some(traces::Settings { endpoint, service, sample })
 }
 
+/// Where incidents are kept, and whether it was named.
 pub fn incidents_dir(view: &View, sites: &[SiteConfig], has_sites_dir: bool) -> Option<(std::path::PathBuf, bool)> {
     match (view.given("incidents_dir"), sites) {
         (Some(Value::Path(path)), _) => Some((path.clone(), true)),
@@ -272,11 +272,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         app_hard_timeout: view.time_or_off("app_hard_timeout"),
         start_timeout: view.time("start_timeout"),
         drain_timeout: view.time("drain_timeout"),
-        ready_paths: match view.text("ready_path").as_deref() {
-            None | Some("off") => Vec::new(),
-            Some("auto") => vec!["/up".into(), "/".into()],
-            Some(path) => vec![path.into()],
-        },
+        ready_paths: ready_paths(view),
         warm_requests: view.count("warm_requests"),
         keep_previous: view.time_or_off("keep_previous"),
         max_body: view.number_or_off("max_body"),
@@ -288,21 +284,8 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         redirect_https: view.bool("redirect_https"),
         hsts: view.time_or_off("hsts"),
         hsts_subdomains: view.bool("hsts_subdomains"),
-        compress: view.bool("compress").then(|| Settings {
-            effort: match view.text("compress_effort").as_deref() {
-                Some("fast") => Effort::Fast,
-                Some("small") => Effort::Small,
-                _ => Effort::Balanced,
-            },
-            min: view.number("compress_min"),
-        }),
-        cache: view.bool("page_cache").then(|| caching::Settings {
-            object: view.number("cache_object"),
-            stale_if_error: view.time("cache_stale_if_error").as_millis() as u64,
-            obey_requests: view.bool("cache_obey_requests"),
-            recode: view.bool("compress"),
-            rules: view.list("cache").iter().filter_map(|rule| cache_rule::parse(rule).ok()).collect(),
-        }),
+        compress: view.bool("compress").then(|| compression(view)),
+        cache: view.bool("page_cache").then(|| page_cache(view)),
         esi: (view.bool("page_cache") && view.bool("esi")).then(|| EsiConfig {
             hosts: view.list("esi_hosts").iter().map(|host| host.to_ascii_lowercase()).collect(),
         }),
@@ -313,6 +296,34 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         on_demand: view.bool("on_demand"),
         provenance: Default::default(),
         root,
+    }
+}
+
+/// Paths that a new generation is asked for before it gets traffic, in this order until the application has one.
+fn ready_paths(view: &View) -> Vec<String> {
+    match view.text("ready_path").as_deref() {
+        None | Some("off") => Vec::new(),
+        Some("auto") => vec!["/up".into(), "/".into()],
+        Some(path) => vec![path.into()],
+    }
+}
+
+fn compression(view: &View) -> Settings {
+    let effort = match view.text("compress_effort").as_deref() {
+        Some("fast") => Effort::Fast,
+        Some("small") => Effort::Small,
+        _ => Effort::Balanced,
+    };
+    Settings { effort, min: view.number("compress_min") }
+}
+
+fn page_cache(view: &View) -> caching::Settings {
+    caching::Settings {
+        object: view.number("cache_object"),
+        stale_if_error: view.time("cache_stale_if_error").as_millis() as u64,
+        obey_requests: view.bool("cache_obey_requests"),
+        recode: view.bool("compress"),
+        rules: view.list("cache").iter().filter_map(|rule| cache_rule::parse(rule).ok()).collect(),
     }
 }
 
