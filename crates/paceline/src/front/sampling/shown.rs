@@ -1,13 +1,16 @@
 //! What was seen, as the dashboard shows it.
 //! It never renders.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use cache::status::{Forward, Reason};
 
 use super::Samples;
 use crate::{
-    apps::overview::{GenerationView, Overview, Role, WorkerView},
+    apps::{
+        incidents::{Failed, Incident},
+        overview::{GenerationView, Overview, Role, WorkerView},
+    },
     front::Front,
     observe::{
         dashboard::{
@@ -16,6 +19,7 @@ use crate::{
         },
         in_flight::EXCHANGES,
     },
+    request::route::Site,
     support::clock,
 };
 
@@ -32,70 +36,13 @@ impl Samples {
         let (site, history) = known.map_or((None, &seen.all), |(name, history)| (Some(name.as_str()), history));
         let is_shown = |name: &str| site.is_none_or(|site| site == name);
         let sites = routes.all().iter().map(|one| {
-            let overview = seen.overviews.get(&one.config.name);
-            let failure = overview.and_then(|overview| overview.failure.as_ref());
-            SiteState {
-                name: one.config.name.clone(),
-                standing: match (&one.app, one.config.upstream.is_some()) {
-                    (Some(_), _) => overview.map_or("starting", |overview| overview.state.as_str()),
-                    (None, true) => "upstream",
-                    (None, false) => "files",
-                },
-                failure: failure.map(|report| report.summary()),
-                incident: failure
-                    .map(|report| report.id.clone())
-                    .filter(|id| incidents.iter().any(|one| one.id == *id)),
-                versions: overview
-                    .and_then(Overview::current)
-                    .map(|current| current.versions.clone())
-                    .unwrap_or_default(),
-                generation: overview.and_then(Overview::current).map_or(0, |current| current.number),
-                boots: overview.is_some_and(|overview| overview.generations.iter().any(|one| one.role == Role::Next)),
-            }
+            site_state(one, seen.overviews.get(&one.config.name), |id| incidents.iter().any(|kept| kept.id == id))
         });
         let shown: Vec<_> = routes.all().iter().filter(|one| is_shown(&one.config.name)).collect();
         let overviews =
             shown.iter().filter_map(|one| Some((one.config.name.as_str(), seen.overviews.get(&one.config.name)?)));
         let workers = overviews.flat_map(|(name, overview)| workers(name, overview, &seen.memories)).collect();
-        let mut cache = CacheState::default();
-        let mut reasons: HashMap<String, u64> = HashMap::new();
-        for counters in shown.iter().filter_map(|one| one.cache.as_ref()).map(|cache| &cache.counters) {
-            for (name, count) in counters.all() {
-                match name.split_once('=') {
-                    None if name == "hit" => (cache.hits, cache.asked) = (cache.hits + count, cache.asked + count),
-                    Some(("fwd", word)) => {
-                        cache.asked += count;
-                        if word != Forward::Bypass.as_str() {
-                            *reasons.entry(name).or_default() += count;
-                        }
-                    }
-                    Some(("detail", _)) => *reasons.entry(name).or_default() += count,
-                    _ => {}
-                }
-            }
-        }
-        cache.reasons = reasons.into_iter().map(|(name, count)| (name.clone(), meaning(&name).into(), count)).collect();
-        cache.reasons.sort_by(|one, other| other.2.cmp(&one.2).then_with(|| one.0.cmp(&other.0)));
         let (live, live_count) = live(&seen.overviews, is_shown);
-        let troubles = incidents.iter().filter(|incident| is_shown(&incident.site)).map(|incident| Trouble {
-            href: format!("/incidents/{}", incident.id),
-            at: incident.last,
-            kind: incident.kind.as_str().into(),
-            site: incident.site.clone(),
-            what: incident.what.clone(),
-            times: incident.times,
-        });
-        let failed = server.incidents.all_failed();
-        let failed = failed.iter().filter(|failed| is_shown(&failed.site)).map(|failed| Trouble {
-            href: format!("/errors/{}", failed.id),
-            at: failed.last,
-            kind: failed.status.to_string(),
-            site: failed.site.clone(),
-            what: failed.what(),
-            times: failed.times,
-        });
-        let mut troubles: Vec<Trouble> = troubles.chain(failed).collect();
-        troubles.sort_by(|one, other| other.at.total_cmp(&one.at));
         render(&View {
             now: clock::unix_seconds(),
             span,
@@ -110,12 +57,78 @@ impl Samples {
                 up: self.began.elapsed().as_secs_f64(),
                 memory: seen.front,
             },
-            cache,
+            cache: cache_state(&shown),
             live,
             live_count,
-            troubles,
+            troubles: troubles(&incidents, &server.incidents.all_failed(), is_shown),
         })
     }
+}
+
+/// How a site is. `is_kept`: whether there is still an incident of this id.
+fn site_state(site: &Site, overview: Option<&Overview>, is_kept: impl Fn(&str) -> bool) -> SiteState {
+    let failure = overview.and_then(|overview| overview.failure.as_ref());
+    let current = overview.and_then(Overview::current);
+    SiteState {
+        name: site.config.name.clone(),
+        standing: match (&site.app, site.config.upstream.is_some()) {
+            (Some(_), _) => overview.map_or("starting", |overview| overview.state.as_str()),
+            (None, true) => "upstream",
+            (None, false) => "files",
+        },
+        failure: failure.map(|report| report.summary()),
+        incident: failure.map(|report| report.id.clone()).filter(|id| is_kept(id)),
+        versions: current.map(|current| current.versions.clone()).unwrap_or_default(),
+        generation: current.map_or(0, |current| current.number),
+        boots: overview.is_some_and(|overview| overview.generations.iter().any(|one| one.role == Role::Next)),
+    }
+}
+
+/// What the page cache did for these sites; the most frequent reasons first.
+fn cache_state(sites: &[&Arc<Site>]) -> CacheState {
+    let mut cache = CacheState::default();
+    let mut reasons: HashMap<String, u64> = HashMap::new();
+    for counters in sites.iter().filter_map(|one| one.cache.as_ref()).map(|cache| &cache.counters) {
+        for (name, count) in counters.all() {
+            match name.split_once('=') {
+                None if name == "hit" => (cache.hits, cache.asked) = (cache.hits + count, cache.asked + count),
+                Some(("fwd", word)) => {
+                    cache.asked += count;
+                    if word != Forward::Bypass.as_str() {
+                        *reasons.entry(name).or_default() += count;
+                    }
+                }
+                Some(("detail", _)) => *reasons.entry(name).or_default() += count,
+                _ => {}
+            }
+        }
+    }
+    cache.reasons = reasons.into_iter().map(|(name, count)| (name.clone(), meaning(&name).into(), count)).collect();
+    cache.reasons.sort_by(|one, other| other.2.cmp(&one.2).then_with(|| one.0.cmp(&other.0)));
+    cache
+}
+
+/// Incidents and failed requests, the latest first.
+fn troubles(incidents: &[Incident], failed: &[Failed], is_shown: impl Fn(&str) -> bool) -> Vec<Trouble> {
+    let incidents = incidents.iter().filter(|incident| is_shown(&incident.site)).map(|incident| Trouble {
+        href: format!("/incidents/{}", incident.id),
+        at: incident.last,
+        kind: incident.kind.as_str().into(),
+        site: incident.site.clone(),
+        what: incident.what.clone(),
+        times: incident.times,
+    });
+    let failed = failed.iter().filter(|failed| is_shown(&failed.site)).map(|failed| Trouble {
+        href: format!("/errors/{}", failed.id),
+        at: failed.last,
+        kind: failed.status.to_string(),
+        site: failed.site.clone(),
+        what: failed.what(),
+        times: failed.times,
+    });
+    let mut troubles: Vec<Trouble> = incidents.chain(failed).collect();
+    troubles.sort_by(|one, other| other.at.total_cmp(&one.at));
+    troubles
 }
 
 fn workers(site: &str, overview: &Overview, memories: &Memories) -> Vec<Worker> {
