@@ -33,32 +33,14 @@ const OUTPUTS: usize = 2;
 
 impl Actor {
     pub(super) async fn preloader_says(&mut self, number: u64, frame: Raw, fd: Option<OwnedFd>) {
-        let (site, events, workers) = (self.context.site.clone(), self.events.clone(), self.workers);
+        let (site, events) = (self.context.site.clone(), self.events.clone());
         let id = self.next_worker;
         let Some(generation) = self.generation(number) else { return };
         let texts = fields::texts(&frame.payload);
         let text = |index: usize| texts.get(index).map_or("", String::as_str);
         match frame.kind {
             kind::STEP if generation.phase == Phase::Loading => generation.step(text(0), text(1)),
-            kind::LOADED if generation.phase == Phase::Loading => {
-                let versions = texts
-                    .chunks_exact(2)
-                    .filter(|pair| ["ruby", "rack", "rails"].contains(&pair[0].as_str()) && !pair[1].is_empty());
-                generation.report.versions =
-                    versions.map(|pair| format!("{} {}", pair[0], pair[1])).collect::<Vec<_>>().join(", ");
-                generation.phase = Phase::Forking;
-                generation.step("fork", "begin");
-                let heap =
-                    texts.chunks_exact(2).find(|pair| pair[0] == "heap").map(|pair| TuningEnvironment::parse(&pair[1]));
-                for index in 1..=workers {
-                    generation.fork(index, site.threads).await;
-                }
-                let loaded = generation.mold.is_none();
-                if let Some(heap) = heap.filter(|heap| loaded && site.tuning.gc && *heap != self.learned) {
-                    heap.keep(&site);
-                    self.learned = heap;
-                }
-            }
+            kind::LOADED if generation.phase == Phase::Loading => self.loaded(number, &texts).await,
             kind::FORKED => {
                 let (Ok(index), Ok(pid), Some(fd)) = (text(0).parse(), text(1).parse(), fd) else { return };
                 if generation.adopt(id, index, pid, fd, &site, &events).is_err() {
@@ -98,38 +80,38 @@ impl Actor {
         }
     }
 
+    /// The application is loaded: its workers are forked. `facts`: names and values, one after the other.
+    async fn loaded(&mut self, number: u64, facts: &[String]) {
+        let (site, workers) = (self.context.site.clone(), self.workers);
+        let Some(generation) = self.generation(number) else { return };
+        let versions = facts
+            .chunks_exact(2)
+            .filter(|pair| ["ruby", "rack", "rails"].contains(&pair[0].as_str()) && !pair[1].is_empty());
+        generation.report.versions =
+            versions.map(|pair| format!("{} {}", pair[0], pair[1])).collect::<Vec<_>>().join(", ");
+        generation.phase = Phase::Forking;
+        generation.step("fork", "begin");
+        let heap = facts.chunks_exact(2).find(|pair| pair[0] == "heap").map(|pair| TuningEnvironment::parse(&pair[1]));
+        for index in 1..=workers {
+            generation.fork(index, site.threads).await;
+        }
+        let loaded = generation.mold.is_none();
+        if let Some(heap) = heap.filter(|heap| loaded && site.tuning.gc && *heap != self.learned) {
+            heap.keep(&site);
+            self.learned = heap;
+        }
+    }
+
     pub(super) async fn worker_says(&mut self, number: u64, id: WorkerId, frame: Raw, fd: Option<OwnedFd>) {
         let events = self.events.clone();
-        let (queue, log, name) = (self.context.queue.clone(), self.context.log.clone(), self.context.site.name.clone());
-        let threads = self.context.site.threads;
+        let name = self.context.site.name.clone();
         let Some(generation) = self.generation(number) else { return };
-        let (phase, run_as) = (generation.phase, generation.run_as.clone());
-        let rehearsal = generation.rehearsal.clone();
         let Some(worker) = generation.workers.get_mut(&id) else { return };
         let texts = fields::texts(&frame.payload);
         let text = |index: usize| texts.get(index).map_or("", String::as_str);
         match frame.kind {
             kind::MAILBOX => worker.mailbox = fd.map(|fd| (text(0).parse().unwrap_or(0), fd)),
-            kind::CHANNEL => {
-                let thread = text(0).parse().unwrap_or(0);
-                if !(1..=threads).contains(&thread) {
-                    return;
-                }
-                let memory = worker.mailbox.take().filter(|(of, _)| *of == thread);
-                let opened = fd.map(|fd| match memory {
-                    Some((_, memory)) => Channel::new(fd, thread)?.with_mailbox(&memory),
-                    None => Channel::new(fd, thread),
-                });
-                let Some(Ok(channel)) = opened else { return };
-                if let Some(rehearsal) = rehearsal {
-                    rehearsal.add(id, channel);
-                } else if worker.ready && phase != Phase::Forking {
-                    queue.add(id, channel);
-                } else {
-                    worker.early.retain(|early| early.thread != thread);
-                    worker.early.push(channel);
-                }
-            }
+            kind::CHANNEL => self.channel_came(number, id, text(0).parse().unwrap_or(0), fd),
             kind::OUTPUT if worker.outputs == OUTPUTS => {}
             kind::OUTPUT => {
                 worker.outputs += 1;
@@ -139,55 +121,89 @@ impl Actor {
                 }
             }
             kind::READY if worker.ready => {}
-            kind::READY => {
-                worker.ready = true;
-                worker.kill_at = None;
-                match phase {
-                    Phase::Ready => {
-                        let early = std::mem::take(&mut worker.early);
-                        let index = worker.index;
-                        queue.join(id, threads, run_as, self.complaints.clone());
-                        early.into_iter().for_each(|channel| queue.add(id, channel));
-                        self.measuring.soon();
-                        self.stand_in_ready(id, index).await;
-                        self.successor_ready(id, index).await;
-                        self.drain_surplus().await;
-                    }
-                    _ if generation.complete() => self.rehearse(number).await,
-                    _ => {}
-                }
-            }
+            kind::READY => self.worker_ready(number, id).await,
             kind::BACKTRACE if worker.was_asked(text(0), text(1)) => {}
-            kind::BACKTRACE => {
-                log.text(
-                    Name::Backtrace,
-                    format!(
-                        "* {name}.{} thread {} is here:\n    {}",
-                        worker.index,
-                        text(0),
-                        text(1).replace('\n', "\n    ")
-                    ),
-                );
-                if worker.end_on_backtrace {
-                    kill(worker.pid);
-                }
-                self.context.incidents.backtrace(&name, id, text(0), text(1));
-            }
+            kind::BACKTRACE => self.backtrace_came(number, id, text(0), text(1)),
             kind::MEMORY => drop(worker.heap.send_replace(Some(RubyHeap::parse(&frame.payload)))),
             kind::PROMOTED => self.promoted(number, id, fd).await,
             kind::UNSAFE => self.unsafe_to_fork(number, id, text(0)).await,
-            kind::WORKER_FAILED => {
-                let (step, failure) = failure(&frame.payload);
-                if phase == Phase::Ready {
-                    let mut report = generation.report.clone();
-                    report.fail(failure);
-                    log.text(Name::WorkerFailed, startup_report::text::render(&report, log.colour()));
-                    self.tell_worker_failed(&report);
-                } else {
-                    self.generation_failed(number, step.or(Some(Step::Ready)), failure).await;
-                }
-            }
+            kind::WORKER_FAILED => self.worker_failed(number, &frame.payload).await,
             _ => {}
         }
+    }
+
+    /// The channel of one of its threads. Until its generation serves it waits for that.
+    fn channel_came(&mut self, number: u64, id: WorkerId, thread: usize, fd: Option<OwnedFd>) {
+        if !(1..=self.context.site.threads).contains(&thread) {
+            return;
+        }
+        let queue = self.context.queue.clone();
+        let Some(generation) = self.generation(number) else { return };
+        let Some(worker) = generation.workers.get_mut(&id) else { return };
+        let memory = worker.mailbox.take().filter(|(of, _)| *of == thread);
+        let opened = fd.map(|fd| match memory {
+            Some((_, memory)) => Channel::new(fd, thread)?.with_mailbox(&memory),
+            None => Channel::new(fd, thread),
+        });
+        let Some(Ok(channel)) = opened else { return };
+        if let Some(rehearsal) = &generation.rehearsal {
+            rehearsal.add(id, channel);
+        } else if worker.ready && generation.phase != Phase::Forking {
+            queue.add(id, channel);
+        } else {
+            worker.early.retain(|early| early.thread != thread);
+            worker.early.push(channel);
+        }
+    }
+
+    /// It can serve. In a generation that serves it does at once; else when the others can, too.
+    async fn worker_ready(&mut self, number: u64, id: WorkerId) {
+        let (queue, threads) = (self.context.queue.clone(), self.context.site.threads);
+        let Some(generation) = self.generation(number) else { return };
+        let run_as = generation.run_as.clone();
+        let Some(worker) = generation.workers.get_mut(&id) else { return };
+        worker.ready = true;
+        worker.kill_at = None;
+        match generation.phase {
+            Phase::Ready => {
+                let early = std::mem::take(&mut worker.early);
+                let index = worker.index;
+                queue.join(id, threads, run_as, self.complaints.clone());
+                early.into_iter().for_each(|channel| queue.add(id, channel));
+                self.measuring.soon();
+                self.stand_in_ready(id, index).await;
+                self.successor_ready(id, index).await;
+                self.drain_surplus().await;
+            }
+            _ if generation.complete() => self.rehearse(number).await,
+            _ => {}
+        }
+    }
+
+    /// Where a thread is that has been busy for too long.
+    fn backtrace_came(&mut self, number: u64, id: WorkerId, thread: &str, backtrace: &str) {
+        let (log, name) = (self.context.log.clone(), self.context.site.name.clone());
+        let Some(generation) = self.generation(number) else { return };
+        let Some(worker) = generation.workers.get(&id) else { return };
+        let lines = backtrace.replace('\n', "\n    ");
+        log.text(Name::Backtrace, format!("* {name}.{} thread {thread} is here:\n    {lines}", worker.index));
+        if worker.end_on_backtrace {
+            kill(worker.pid);
+        }
+        self.context.incidents.backtrace(&name, id, thread, backtrace);
+    }
+
+    /// It could not start. In a generation that serves, that is all; else the generation has failed.
+    async fn worker_failed(&mut self, number: u64, payload: &[u8]) {
+        let (step, failure) = failure(payload);
+        let Some(generation) = self.generation(number) else { return };
+        if generation.phase != Phase::Ready {
+            return self.generation_failed(number, step.or(Some(Step::Ready)), failure).await;
+        }
+        let mut report = generation.report.clone();
+        report.fail(failure);
+        let log = &self.context.log;
+        log.text(Name::WorkerFailed, startup_report::text::render(&report, log.colour()));
+        self.tell_worker_failed(&report);
     }
 }
