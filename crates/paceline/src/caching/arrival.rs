@@ -132,7 +132,7 @@ impl SiteCache {
         asked: &FetchContext,
         leading: &mut FlightLead,
     ) -> Response<ResponseBody> {
-        let (mut parts, body) = response.into_parts();
+        let (parts, body) = response.into_parts();
         if !self.settings.rules.is_empty() {
             self.learn(&parts.headers);
         }
@@ -143,31 +143,8 @@ impl SiteCache {
             asked.moment = self.cache.store.moment();
         }
         let asked = &asked;
-        let failed = matches!(parts.status.as_u16(), 500 | 502 | 503 | 504);
-        if failed && head.method != Method::POST {
-            let mut status = CacheStatus {
-                hit: true,
-                forward_status: Some(parts.status.as_u16()),
-                detail: Some("stale-if-error"),
-                ..wanted.status
-            };
-            if let Some(mut response) = self.stand_in(wanted, head, now(), &mut status) {
-                if let Some(stored) = wanted.stored.clone() {
-                    // Those who wait need not hear the same from the origin.
-                    self.share(
-                        wanted,
-                        Share {
-                            stored,
-                            instead_of: Some(parts.status.as_u16()),
-                            body: None,
-                            primary: wanted.primary,
-                            variant: wanted.key,
-                        },
-                    );
-                }
-                response.extensions_mut().insert(status);
-                return response;
-            }
+        if let Some(response) = self.stale_if_error(wanted, head, parts.status) {
+            return response;
         }
         if head.method == Method::HEAD {
             self.heard(wanted, &parts, asked.at);
@@ -182,20 +159,49 @@ impl SiteCache {
         };
         let storable = match decided {
             Ok(storable) => storable,
-            Err(reason) => {
-                self.not_stored(wanted, head, &parts, reason);
-                let says = wanted.storable && head.method == Method::GET;
-                // This one's own reason says more than that there was one lately.
-                if says && wanted.status.reason.is_none_or(|reason| reason == Reason::Uncacheable) {
-                    wanted.status.reason = Some(reason);
-                }
-                targeted::consume(&mut parts.headers);
-                let mut response = Response::from_parts(parts, body);
-                response.extensions_mut().insert(wanted.status);
-                return response;
-            }
+            Err(reason) => return self.passed_on(wanted, head, (parts, body), reason),
         };
         self.store_and_give(wanted, head, (parts, body), storable, asked, leading)
+    }
+
+    /// The origin failed: what is stored is given instead, if it may be (RFC 5861 section 4).
+    fn stale_if_error(
+        self: &Arc<Self>,
+        wanted: &CacheRequest,
+        head: &Parts,
+        failed: StatusCode,
+    ) -> Option<Response<ResponseBody>> {
+        if !matches!(failed.as_u16(), 500 | 502 | 503 | 504) || head.method == Method::POST {
+            return None;
+        }
+        let forward_status = Some(failed.as_u16());
+        let mut status = CacheStatus { hit: true, forward_status, detail: Some("stale-if-error"), ..wanted.status };
+        let mut response = self.stand_in(wanted, head, now(), &mut status)?;
+        if let Some(stored) = wanted.stored.clone() {
+            // Those who wait need not hear the same from the origin.
+            let (primary, variant) = (wanted.primary, wanted.key);
+            self.share(wanted, Share { stored, instead_of: forward_status, body: None, primary, variant });
+        }
+        response.extensions_mut().insert(status);
+        Some(response)
+    }
+
+    /// It goes to who asked, and is not stored for this reason.
+    fn passed_on(
+        &self,
+        wanted: &mut CacheRequest,
+        head: &Parts,
+        (mut parts, body): (response::Parts, ResponseBody),
+        reason: Reason,
+    ) -> Response<ResponseBody> {
+        self.not_stored(wanted, head, &parts, reason);
+        let says = wanted.storable && head.method == Method::GET;
+        // This one's own reason says more than that there was one lately.
+        if says && wanted.status.reason.is_none_or(|reason| reason == Reason::Uncacheable) {
+            wanted.status.reason = Some(reason);
+        }
+        targeted::consume(&mut parts.headers);
+        with_status(Response::from_parts(parts, body), wanted)
     }
 
     /// By the owner's rule, if there is one for the path; else by what request and response say.
@@ -312,18 +318,12 @@ impl SiteCache {
         dated(&mut storable.headers, asked.at.date);
         self.learn_search(wanted, &parts.headers);
         targeted::consume(&mut parts.headers);
-        let range = match parts.status {
-            StatusCode::PARTIAL_CONTENT => match ContentRange::of(&parts.headers) {
-                Some(range) => Some(range),
-                None => {
-                    wanted.status.reason = Some(Reason::Range);
-                    let mut response = Response::from_parts(parts, body);
-                    response.extensions_mut().insert(wanted.status);
-                    return response;
-                }
-            },
-            _ => None,
-        };
+        let is_partial = parts.status == StatusCode::PARTIAL_CONTENT;
+        let range = if is_partial { ContentRange::of(&parts.headers) } else { None };
+        if is_partial && range.is_none() {
+            wanted.status.reason = Some(Reason::Range);
+            return with_status(Response::from_parts(parts, body), wanted);
+        }
         self.cache.uncacheable.forget(wanted.key);
         wanted.status.reason = None;
         if wanted.visitor.is_none() && parts.headers.contains_key(header::SET_COOKIE) {
@@ -340,55 +340,72 @@ impl SiteCache {
             moment: asked.moment,
         };
         wanted.status.stored = true;
-        let whole = match body {
-            ResponseBody::Empty => Ok(Bytes::new()),
-            ResponseBody::Whole(bytes) => Ok(bytes),
-            body => Err(body),
-        };
-        match whole {
-            Ok(bytes) => {
-                let kept = keeping.keep(storable, bytes.clone());
-                if let Err(reason) = &kept.stored {
-                    wanted.status.stored = false;
-                    wanted.status.reason = Some(*reason);
-                }
-                let given = || {
-                    let stored = &kept.response;
-                    answer::stored(&StoredAnswer { cache: &self.cache, key: kept.key, stored, head, now: now() })
-                };
-                let less = asked.less.then(given).flatten().map(|mut response| {
-                    response.headers_mut().remove(header::AGE);
-                    own_fields(&mut response, &parts.headers);
-                    response
-                });
-                self.offer(wanted, kept.response, kept.key, None);
-                leading.land();
-                let mut response = less.unwrap_or_else(|| {
-                    let body = if bytes.is_empty() { ResponseBody::Empty } else { ResponseBody::Whole(bytes) };
-                    Response::from_parts(parts, body)
-                });
-                response.extensions_mut().insert(wanted.status);
-                response
+        match body {
+            ResponseBody::Empty => {
+                self.store_whole(wanted, head, (parts, Bytes::new()), (keeping, storable), asked, leading)
             }
-            Err(body) => {
-                let length = body.size_hint().exact();
-                let (head_of_it, key) = keeping.announced(&storable);
-                let completed: super::streaming::StoreWhole = Box::new(move |bytes| {
-                    Some(keeping.keep(storable, bytes)).filter(|kept| kept.stored.is_ok()).map(|kept| kept.response)
-                });
-                let landing = leading.take();
-                let shared = SharedBody::start(body, self.settings.object, completed, move || drop(landing));
-                let reader = shared.reader();
-                self.offer(wanted, head_of_it, key, Some(shared));
-                if let Some(length) = length {
-                    parts.headers.insert(header::CONTENT_LENGTH, length.into());
-                }
-                let body = reader.map_or(ResponseBody::Empty, ResponseBody::stream);
-                let mut response = Response::from_parts(parts, body);
-                response.extensions_mut().insert(wanted.status);
-                response
+            ResponseBody::Whole(bytes) => {
+                self.store_whole(wanted, head, (parts, bytes), (keeping, storable), asked, leading)
             }
+            body => self.store_stream(wanted, (parts, body), (keeping, storable), leading),
         }
+    }
+
+    /// Stores a response that is there as a whole. A client that asked for less gets less of it.
+    fn store_whole(
+        &self,
+        wanted: &mut CacheRequest,
+        head: &Parts,
+        (parts, bytes): (response::Parts, Bytes),
+        (keeping, storable): (StoreTask, Storable),
+        asked: &FetchContext,
+        leading: &mut FlightLead,
+    ) -> Response<ResponseBody> {
+        let kept = keeping.keep(storable, bytes.clone());
+        if let Err(reason) = &kept.stored {
+            wanted.status.stored = false;
+            wanted.status.reason = Some(*reason);
+        }
+        let given = || {
+            let stored = &kept.response;
+            answer::stored(&StoredAnswer { cache: &self.cache, key: kept.key, stored, head, now: now() })
+        };
+        let less = asked.less.then(given).flatten().map(|mut response| {
+            response.headers_mut().remove(header::AGE);
+            own_fields(&mut response, &parts.headers);
+            response
+        });
+        self.offer(wanted, kept.response, kept.key, None);
+        leading.land();
+        let response = less.unwrap_or_else(|| {
+            let body = if bytes.is_empty() { ResponseBody::Empty } else { ResponseBody::Whole(bytes) };
+            Response::from_parts(parts, body)
+        });
+        with_status(response, wanted)
+    }
+
+    /// Stores a response while it arrives. Those who wait read it at the same time.
+    fn store_stream(
+        &self,
+        wanted: &mut CacheRequest,
+        (mut parts, body): (response::Parts, ResponseBody),
+        (keeping, storable): (StoreTask, Storable),
+        leading: &mut FlightLead,
+    ) -> Response<ResponseBody> {
+        let length = body.size_hint().exact();
+        let (head_of_it, key) = keeping.announced(&storable);
+        let completed: super::streaming::StoreWhole = Box::new(move |bytes| {
+            Some(keeping.keep(storable, bytes)).filter(|kept| kept.stored.is_ok()).map(|kept| kept.response)
+        });
+        let landing = leading.take();
+        let shared = SharedBody::start(body, self.settings.object, completed, move || drop(landing));
+        let reader = shared.reader();
+        self.offer(wanted, head_of_it, key, Some(shared));
+        if let Some(length) = length {
+            parts.headers.insert(header::CONTENT_LENGTH, length.into());
+        }
+        let body = reader.map_or(ResponseBody::Empty, ResponseBody::stream);
+        with_status(Response::from_parts(parts, body), wanted)
     }
 
     /// Gives it to those who wait, if it is fresh: what has to be validated for each request is nobody else's.
@@ -432,6 +449,12 @@ fn merged(stored: &Stored, parts: &response::Parts) -> response::Parts {
         merged.headers.insert(name, value.clone());
     }
     merged
+}
+
+/// A response that says what the cache did.
+fn with_status(mut response: Response<ResponseBody>, wanted: &CacheRequest) -> Response<ResponseBody> {
+    response.extensions_mut().insert(wanted.status);
+    response
 }
 
 /// Fields that go to who asked, and are not in what is stored.
