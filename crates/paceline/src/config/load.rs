@@ -7,14 +7,15 @@ use std::{
 };
 
 use super::{
-    automatic, control_web, environment,
+    automatic, control_web,
+    environment::{self, FromEnvironment},
     layer::{Layer, View},
     paceline_toml::{self, FromToml, Role},
     proxied,
-    puma::{self, FromPuma, PumaScript},
+    puma::{self, FromPuma, PumaError, PumaScript},
     resolve::{self, Sources},
     value::Value,
-    AppKind, CacheDisk, Config, Listening, SiteConfig,
+    AppKind, Bind, CacheDisk, Config, Listening, SiteConfig,
 };
 use unix_user::{self, Author, Provenance, Refused, RunAs};
 
@@ -72,148 +73,177 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
     if !dir.is_dir() {
         return Err(vec![format!("{}: no such directory", dir.display())].into());
     }
-    let mut read = environment::read(around);
-    let mut notices = flags.notices;
-    let mut flag_layer = flags.layer;
-    notices.append(&mut read.notices);
-    flag_layer.anchor(&dir);
-    read.layer.anchor(&dir);
+    let (is_dir_given, adopt_control_fd) = (flags.dir.is_some(), flags.adopt_control_fd);
+    let mut read = read(flags, &dir, around)?;
+    let root = read.puma.directory.take().filter(|_| !is_dir_given).unwrap_or(dir);
+    settle(read, &root, adopt_control_fd, around)
+}
 
-    let (toml, puma_file) = match &flags.config_file {
-        ConfigFile::Usual if dir.join("paceline.toml").is_file() => (Some(dir.join("paceline.toml")), None),
-        ConfigFile::Usual => (None, usual_puma(&flag_layer, &read.layer, &dir, around.cores)),
-        ConfigFile::Toml(path) => (Some(around.cwd.join(path)), None),
-        ConfigFile::Puma(path) => (None, Some(around.cwd.join(path))),
-        ConfigFile::None => (None, None),
-    };
-    let mut problems = read.problems;
-    let said = View::new(vec![&flag_layer, &read.layer], around.cores);
+/// What each source says.
+struct Read {
+    flags: Layer,
+    environment: Layer,
+    handed_over: Vec<Bind>,
+    toml: FromToml,
+    puma: FromPuma,
+    /// The account that may have written the files, if that is not the server's own.
+    written_by: Option<u32>,
+    notices: Vec<String>,
+}
+
+/// A settings file, and who may have written it.
+struct SettingsFile {
+    path: PathBuf,
+    author: Author,
+}
+
+impl SettingsFile {
+    /// The file's owner as messages name it, if root reads it for somebody else.
+    fn owner(&self) -> Option<String> {
+        Some(self.author.account()?.shown())
+    }
+}
+
+/// Reads flags, environment and files. `dir`: the directory to serve.
+fn read(flags: Flags, dir: &Path, around: &Surroundings) -> Result<Read, ConfigError> {
+    let mut environment = environment::read(around);
+    let mut flag_layer = flags.layer;
+    flag_layer.anchor(dir);
+    environment.layer.anchor(dir);
+    let mut notices = flags.notices;
+    notices.append(&mut environment.notices);
+    let mut problems = environment.problems;
+
+    let said = View::new(vec![&flag_layer, &environment.layer], around.cores);
     let user = said.text("user");
-    let authors = [toml.as_deref(), puma_file.as_deref()].map(|path| author(path, &dir, user.as_deref()));
-    let [toml_author, puma_author] = authors.map(|author| {
-        author.unwrap_or_else(|refused| {
-            problems.push(refused.to_string());
-            None
+    let paths = settings_files(&flags.config_file, &flag_layer, &environment.layer, dir, around);
+    let [toml_file, puma_file] = paths.map(|path| {
+        let author = or_problem(author(path.as_deref(), dir, user.as_deref()), &mut problems);
+        path.zip(author).map(|(path, author)| SettingsFile { path, author })
+    });
+    let toml = toml_file.as_ref().map_or_else(Default::default, |file| {
+        from_toml(&file.path, &around.cwd, &file.author.run_as()).unwrap_or_else(|mut wrong| {
+            problems.append(&mut wrong);
+            FromToml::default()
         })
     });
-    let toml_path = toml.clone();
-    let toml = toml
-        .zip(toml_author.as_ref())
-        .map_or_else(|| Ok(FromToml::default()), |(path, author)| toml_file(&path, &around.cwd, &author.run_as()));
-    let toml = toml.unwrap_or_else(|mut wrong| {
-        problems.append(&mut wrong);
-        FromToml::default()
-    });
-    let puma = puma_file.as_ref().zip(puma_author.as_ref()).map_or_else(
-        || Ok(FromPuma::default()),
-        |(path, author)| {
-            let asking = PumaScript {
-                ruby: &said.path("ruby").unwrap_or_else(|| "ruby".into()),
-                dir: &dir,
-                environment: said.given("environment").map(|_| said.environment()),
-                run_as: author.evaluates_as(user.as_deref())?,
-            };
-            puma::read(path, &asking)
-        },
-    );
-    let mut puma = puma.unwrap_or_else(|wrong| {
-        problems.push(wrong.to_string());
-        FromPuma::default()
-    });
-    let somebody_elses =
-        |path: &Option<PathBuf>, author: &Option<Author>| Some((path.clone()?, author.as_ref()?.account()?.shown()));
-    if let Some((path, owner)) = somebody_elses(&toml_path, &toml_author) {
-        for key in
-            ROOTS_OWN.iter().filter(|key| toml.layer.has(key) || toml.sites.iter().any(|site| site.layer.has(key)))
-        {
-            problems.push(format!(
-                "{}: \"{key}\" can't be set here: the file belongs to {owner}, and this server runs as root",
-                path.display()
-            ));
-        }
-    }
-    if let Some((path, owner)) = somebody_elses(&puma_file, &puma_author) {
-        for key in ROOTS_OWN.iter().filter(|key| puma.layer.has(key)).collect::<Vec<_>>() {
-            puma.layer.remove(key);
-            notices.push(format!(
-                "{}: {key} is ignored: the file belongs to {owner}, and this server runs as root",
-                path.display()
-            ));
-        }
-    }
+    let mut puma = puma_file
+        .as_ref()
+        .map_or_else(FromPuma::default, |file| or_problem(from_puma(file, &said, user.as_deref(), dir), &mut problems));
+    problems.extend(toml_file.iter().flat_map(|file| refuse_roots_own(file, &toml)));
+    notices.extend(puma_file.iter().flat_map(|file| ignore_roots_own(file, &mut puma.layer)));
     if !problems.is_empty() {
         return Err(problems.into());
     }
     notices.append(&mut puma.notices);
-    let root = puma.directory.filter(|_| flags.dir.is_none()).unwrap_or_else(|| dir.clone());
-    if let (Some(path), false) = (puma_file, flag_layer.has("puma_config")) {
-        puma.layer.set("puma_config", Value::Path(path));
+    let written_by =
+        [&toml_file, &puma_file].into_iter().flatten().find_map(|file| file.author.account()).map(|own| own.uid);
+    if let (Some(file), false) = (puma_file, flag_layer.has("puma_config")) {
+        puma.layer.set("puma_config", Value::Path(file.path));
     }
     if flags.config_file == ConfigFile::None {
         puma.layer.set("puma_config", Value::Off);
     }
+    let FromEnvironment { layer: environment, handed_over, .. } = environment;
+    Ok(Read { flags: flag_layer, environment, handed_over, toml, puma, written_by, notices })
+}
 
+/// The result, or nothing and one problem more.
+fn or_problem<T: Default, E: fmt::Display>(result: Result<T, E>, problems: &mut Vec<String>) -> T {
+    result.unwrap_or_else(|why| {
+        problems.push(why.to_string());
+        T::default()
+    })
+}
+
+/// The paceline.toml and the config/puma.rb to read: one of them at most.
+fn settings_files(
+    config_file: &ConfigFile,
+    flags: &Layer,
+    environment: &Layer,
+    dir: &Path,
+    around: &Surroundings,
+) -> [Option<PathBuf>; 2] {
+    match config_file {
+        ConfigFile::Usual if dir.join("paceline.toml").is_file() => [Some(dir.join("paceline.toml")), None],
+        ConfigFile::Usual => [None, usual_puma(flags, environment, dir, around.cores)],
+        ConfigFile::Toml(path) => [Some(around.cwd.join(path)), None],
+        ConfigFile::Puma(path) => [None, Some(around.cwd.join(path))],
+        ConfigFile::None => [None, None],
+    }
+}
+
+/// What a config/puma.rb says, evaluated with its author's rights. `said`: by flags and environment.
+fn from_puma(file: &SettingsFile, said: &View<'_>, user: Option<&str>, dir: &Path) -> Result<FromPuma, PumaError> {
+    let asking = PumaScript {
+        ruby: &said.path("ruby").unwrap_or_else(|| "ruby".into()),
+        dir,
+        environment: said.given("environment").map(|_| said.environment()),
+        run_as: file.author.evaluates_as(user)?,
+    };
+    puma::read(&file.path, &asking)
+}
+
+/// Problems: settings that are root's own in a paceline.toml that belongs to somebody else.
+fn refuse_roots_own(file: &SettingsFile, toml: &FromToml) -> Vec<String> {
+    let Some(owner) = file.owner() else { return Vec::new() };
+    let has = |key: &str| toml.layer.has(key) || toml.sites.iter().any(|site| site.layer.has(key));
+    let path = file.path.display();
+    let problem = |key: &&str| {
+        format!("{path}: \"{key}\" can't be set here: the file belongs to {owner}, and this server runs as root")
+    };
+    ROOTS_OWN.iter().filter(|key| has(key)).map(problem).collect()
+}
+
+/// Takes settings that are root's own out of what a config/puma.rb says that belongs to somebody else. Notices of it.
+fn ignore_roots_own(file: &SettingsFile, puma: &mut Layer) -> Vec<String> {
+    let Some(owner) = file.owner() else { return Vec::new() };
+    let path = file.path.display();
+    let mut notices = Vec::new();
+    for key in ROOTS_OWN.iter().filter(|key| puma.has(key)).collect::<Vec<_>>() {
+        puma.remove(key);
+        notices.push(format!("{path}: {key} is ignored: the file belongs to {owner}, and this server runs as root"));
+    }
+    notices
+}
+
+/// Puts together what was read, or says what does not fit. `root`: of a site that names none.
+fn settle(
+    mut read: Read,
+    root: &Path,
+    adopt_control_fd: Option<i32>,
+    around: &Surroundings,
+) -> Result<Config, ConfigError> {
+    let mut notices = std::mem::take(&mut read.notices);
+    let handed_over = std::mem::take(&mut read.handed_over);
     let sources = Sources {
-        flags: &flag_layer,
-        environment: &read.layer,
-        toml: &toml.layer,
-        puma: &puma.layer,
+        flags: &read.flags,
+        environment: &read.environment,
+        toml: &read.toml.layer,
+        puma: &read.puma.layer,
         cores: around.cores,
     };
     let server = sources.server();
-    let nothing = Layer::default();
-    let mut site_defaults = resolve::site(&sources.site(&nothing), &root);
+    let mut problems = Vec::new();
     let sites_dir = server.path("sites");
-    let mut sites: Vec<_> = toml.sites.iter().map(|own| resolve::site(&sources.site(&own.layer), &root)).collect();
-    if flag_layer.has("rackup") && (!sites.is_empty() || sites_dir.is_some()) {
-        problems.push(
-            "a rackup file on the command line works for one application only; with several sites write rackup = ... in its [[site]]".into(),
-        );
-    }
-    if sites.is_empty() && sites_dir.is_none() {
-        sites.push(site_defaults.clone());
-    }
-    problems.append(&mut proxied::settle(&sources, &toml.sites, &mut sites, sites_dir.is_some()));
-    // The process that started us has loaded the app as itself; what follows it runs as the same.
-    if flags.adopt_control_fd.is_some() {
-        sites.iter_mut().for_each(adopt);
-    }
-    let written_by = [&toml_author, &puma_author].into_iter().flatten().find_map(Author::account).map(|own| own.uid);
-    let only = sites.len() == 1 && sites_dir.is_none();
-    for site in sites.iter_mut().chain([&mut site_defaults]) {
-        site.provenance = Provenance { only, discovered: false, written_by };
-    }
-    problems.append(&mut resolve::check_sites(&mut sites, &toml.sites));
-    if let Some(dir) = sites_dir.as_ref().filter(|dir| !dir.is_dir()) {
-        problems.push(format!("sites: {} is not a directory", dir.display()));
-    }
-
+    let (sites, site_defaults) = sites(&read, &sources, root, adopt_control_fd.is_some(), &mut problems);
     if server.path("control").is_some_and(|path| path.to_string_lossy().contains(":/")) {
         problems.push("control: must be the path of a Unix socket, like tmp/paceline.sock, or \"off\"".into());
     }
-    let mut given = sources.binds(&root, &mut notices).unwrap_or_else(|why| {
-        problems.push(why.to_string());
-        Vec::new()
-    });
-    let automatic = automatic::settings(&sources, &toml.sites, &sites, around.env).unwrap_or_else(|mut wrong| {
+    let mut given = or_problem(sources.binds(root, &mut notices), &mut problems);
+    let automatic = automatic::settings(&sources, &read.toml.sites, &sites, around.env).unwrap_or_else(|mut wrong| {
         problems.append(&mut wrong);
         None
     });
-    problems.append(&mut resolve::share_certificates(&mut given, &toml.tls, automatic.is_some(), &mut notices));
-    let cache_disk = cache_disk(&server, &sites, sites_dir.is_some()).unwrap_or_else(|why| {
-        problems.push(why);
-        None
-    });
-    let control_web = control_web::settings(&server).unwrap_or_else(|why| {
-        problems.push(why.to_string());
-        None
-    });
+    problems.append(&mut resolve::share_certificates(&mut given, &read.toml.tls, automatic.is_some(), &mut notices));
+    let cache_disk = or_problem(cache_disk(&server, &sites, sites_dir.is_some()), &mut problems);
+    let control_web = or_problem(control_web::settings(&server), &mut problems);
     if !problems.is_empty() {
         return Err(problems.into());
     }
-    let (binds, instead_of) = match read.handed_over.is_empty() {
+    let (binds, instead_of) = match handed_over.is_empty() {
         true => (given, Vec::new()),
-        false => (read.handed_over.into_iter().map(Listening::from).collect(), given),
+        false => (handed_over.into_iter().map(Listening::from).collect(), given),
     };
     Ok(Config {
         binds,
@@ -223,10 +253,10 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         trusted_proxies: sources.trusted_proxies(),
         proxy_protocol_timeout: server.time("proxy_protocol_timeout"),
         pidfile: server.path("pidfile"),
-        control: resolve::control(&server, &sites, sites_dir.as_deref(), &root),
+        control: resolve::control(&server, &sites, sites_dir.as_deref(), root),
         control_web,
         incidents_dir: resolve::incidents_dir(&server, &sites, sites_dir.is_some()),
-        tag: server.text("tag").or_else(|| Some(resolve::folder_name(&root))),
+        tag: server.text("tag").or_else(|| Some(resolve::folder_name(root))),
         front_threads: server.count("front_threads"),
         cache_size: server.number("cache_size"),
         cache_learned: cache_learned(&server, &sites, sites_dir.is_some(), cache_disk.as_ref(), around.env),
@@ -243,8 +273,46 @@ pub fn load(flags: Flags, around: &Surroundings) -> Result<Config, ConfigError> 
         inherited: sources.inherited(),
         site_defaults,
         notices,
-        adopt_control_fd: flags.adopt_control_fd,
+        adopt_control_fd,
     })
+}
+
+/// The sites of the settings, and what sites of a folder start from.
+fn sites(
+    read: &Read,
+    sources: &Sources<'_>,
+    root: &Path,
+    is_adopted: bool,
+    problems: &mut Vec<String>,
+) -> (Vec<SiteConfig>, SiteConfig) {
+    let tables = &read.toml.sites;
+    let mut site_defaults = resolve::site(&sources.site(&Layer::default()), root);
+    let sites_dir = sources.server().path("sites");
+    let mut sites: Vec<_> = tables.iter().map(|own| resolve::site(&sources.site(&own.layer), root)).collect();
+    if read.flags.has("rackup") && (!sites.is_empty() || sites_dir.is_some()) {
+        problems.push(
+            "a rackup file on the command line works for one application only; \
+             with several sites write rackup = ... in its [[site]]"
+                .into(),
+        );
+    }
+    if sites.is_empty() && sites_dir.is_none() {
+        sites.push(site_defaults.clone());
+    }
+    problems.append(&mut proxied::settle(sources, tables, &mut sites, sites_dir.is_some()));
+    // The process that started us has loaded the app as itself; what follows it runs as the same.
+    if is_adopted {
+        sites.iter_mut().for_each(adopt);
+    }
+    let only = sites.len() == 1 && sites_dir.is_none();
+    for site in sites.iter_mut().chain([&mut site_defaults]) {
+        site.provenance = Provenance { only, discovered: false, written_by: read.written_by };
+    }
+    problems.append(&mut resolve::check_sites(&mut sites, tables));
+    if let Some(dir) = sites_dir.filter(|dir| !dir.is_dir()) {
+        problems.push(format!("sites: {} is not a directory", dir.display()));
+    }
+    (sites, site_defaults)
 }
 
 /// Settles what the process that started us has decided already: that there is an application, whatever lies in its
@@ -336,7 +404,7 @@ fn usual_puma(flags: &Layer, environment: &Layer, dir: &Path, cores: usize) -> O
 }
 
 /// Messages name the file as somebody in `cwd` would.
-fn toml_file(path: &Path, cwd: &Path, run_as: &RunAs) -> Result<FromToml, Vec<String>> {
+fn from_toml(path: &Path, cwd: &Path, run_as: &RunAs) -> Result<FromToml, Vec<String>> {
     let shown = path.strip_prefix(cwd).unwrap_or(path).display().to_string();
     let text = toml_text(path, &shown, run_as).map_err(|why| vec![why.to_string()])?;
     let base = path.parent().unwrap_or(cwd);
