@@ -21,7 +21,6 @@ use crate::{
         pages,
         route::Site,
     },
-    startup_report::StartupReport,
     support::units::show_duration,
     upstream,
     workers::{
@@ -33,6 +32,7 @@ use http_guard::{
     guard::SLOW_BODY,
     strict::{BadBody, Refusal},
 };
+use startup_report::StartupReport;
 use unix_user::{self, acting, Acting, RunAs};
 
 type Answer = Response<ResponseBody>;
