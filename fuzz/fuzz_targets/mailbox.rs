@@ -29,7 +29,7 @@ fuzz_target!(|data: &[u8]| {
         rest = more;
         let at = usize::from_le_bytes([a, b, c, 0, 0, 0, 0, 0]) % (SIZE - 256);
         pwrite(&memory, bytes, at as u64).unwrap();
-        posted.extend(mailbox.post(u64::from(a), bytes));
+        posted.extend(mailbox.post(u64::from(a), bytes, false));
         if let (true, Some(last)) = (b % 2 == 0, posted.pop()) {
             mailbox.revoke(last);
         }

@@ -9,7 +9,7 @@ pub const HEAD: usize = 4096;
 /// Bytes of the whole.
 pub const SIZE: usize = HEAD + REQUESTS + ANSWERS;
 
-/// Bytes before each entry: a word, and its length (u32) with four unused bytes. Of an answer the word is unused.
+/// Bytes before each entry: a word, its length (u32), and flags (u32). Of an answer the word and the flags are unused.
 /// Entries begin at multiples of this.
 pub const ENTRY: usize = 16;
 
@@ -20,6 +20,8 @@ pub const QUEUED: u64 = 1;
 #[cfg_attr(not(test), allow(dead_code))]
 pub const CLAIMED: u64 = 2;
 pub const REVOKED: u64 = 3;
+/// A request's flag: it is expected to take less time than to wake the front for the answer before it.
+pub const QUICK: u32 = 1;
 /// In place of a request's word: the next entry lies at the beginning of the ring.
 pub const SKIP: u64 = 0;
 

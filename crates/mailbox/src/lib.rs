@@ -71,8 +71,10 @@ impl Mailbox {
         *self.bell.lock() = bell;
     }
 
-    /// Posts an encoded REQUEST; `wake` has to be called soon. None: there is no room, or the request is too long.
-    pub fn post(&self, number: u64, frame: &[u8]) -> Option<Posted> {
+    /// Posts an encoded REQUEST; `wake` has to be called soon. Of one that is `quick` the worker expects that the front
+    /// looks here by itself: it may leave the answer before it untold. None: there is no room, or the request is too
+    /// long.
+    pub fn post(&self, number: u64, frame: &[u8], quick: bool) -> Option<Posted> {
         if frame.len() > MAX_REQUEST {
             return None;
         }
@@ -87,7 +89,7 @@ impl Mailbox {
             self.map.request_word(offset(*posted, REQUESTS)).store(SKIP, Relaxed);
         }
         let at = offset(*posted + skip as u64, REQUESTS);
-        self.map.write_request(at, frame);
+        self.map.write_request(at, if quick { layout::QUICK } else { 0 }, frame);
         self.map.request_word(at).store(number << 2 | layout::QUEUED, Relaxed);
         *posted += (skip + need) as u64;
         // SeqCst here and in the worker's `sleep`: either it sees the request, or `wake` sees that it sleeps.

@@ -51,13 +51,14 @@ impl Map {
         self.atomic(HEAD + at)
     }
 
-    /// Writes a request's length and bytes, but for its word.
-    pub fn write_request(&self, at: usize, frame: &[u8]) {
+    /// Writes a request's length, flags and bytes, but for its word.
+    pub fn write_request(&self, at: usize, flags: u32, frame: &[u8]) {
         assert!(at + ENTRY + frame.len() <= REQUESTS);
         // SAFETY: within the mapping, by the line above. The worker reads it when it has seen RequestsWritten, which is
         // stored later.
         unsafe {
             self.0.add(HEAD + at + 8).cast::<u32>().write(frame.len() as u32);
+            self.0.add(HEAD + at + 12).cast::<u32>().write(flags);
             ptr::copy_nonoverlapping(frame.as_ptr(), self.0.add(HEAD + at + ENTRY).as_ptr(), frame.len());
         }
     }

@@ -78,7 +78,7 @@ fn requests_come_in_order_and_answers_go_back() {
     let (front, worker) = pair();
     for number in 1..5000u64 {
         let frame = vec![number as u8; number as usize * 37 % 5000];
-        front.post(number, &frame).unwrap();
+        front.post(number, &frame, false).unwrap();
         assert_eq!(worker.claim(), Some((number, frame.clone())));
         assert_eq!(worker.claim(), None);
         assert_eq!(front.take(), Ok(None));
@@ -91,11 +91,11 @@ fn requests_come_in_order_and_answers_go_back() {
 #[test]
 fn what_does_not_fit_is_refused_and_fits_when_there_is_room_again() {
     let (front, worker) = pair();
-    assert_eq!(front.post(1, &[0; MAX_REQUEST + 1]), None);
-    let posted = (1..).take_while(|number| front.post(*number, &[7; MAX_REQUEST]).is_some()).count();
+    assert_eq!(front.post(1, &[0; MAX_REQUEST + 1], false), None);
+    let posted = (1..).take_while(|number| front.post(*number, &[7; MAX_REQUEST], false).is_some()).count();
     assert_eq!(posted, 3, "each with its entry, in one piece");
     worker.claim().unwrap();
-    assert!(front.post(9, &[7; MAX_REQUEST]).is_some());
+    assert!(front.post(9, &[7; MAX_REQUEST], false).is_some());
     let left = (1..).take_while(|_| worker.answer(&[7; 60_000])).count();
     assert_eq!(left, 4);
     front.take().unwrap().unwrap();
@@ -105,17 +105,17 @@ fn what_does_not_fit_is_refused_and_fits_when_there_is_room_again() {
 #[test]
 fn a_request_is_claimed_or_revoked_but_never_both() {
     let (front, worker) = pair();
-    let [first, second, third] = [1, 2, 3].map(|number| front.post(number, b"x").unwrap());
+    let [first, second, third] = [1, 2, 3].map(|number| front.post(number, b"x", false).unwrap());
     assert!(front.revoke(second) && !front.revoke(second));
     assert_eq!(worker.claim().unwrap().0, 1);
     assert_eq!(worker.claim().unwrap().0, 3);
     assert!(!front.revoke(first) && !front.revoke(third));
     // Another one lies in its place by now.
     while offset(*front.posted.lock(), REQUESTS) != first.at {
-        front.post(4, &[0; 4080]).unwrap();
+        front.post(4, &[0; 4080], false).unwrap();
         worker.claim().unwrap();
     }
-    front.post(5, b"x").unwrap();
+    front.post(5, b"x", false).unwrap();
     assert!(!front.revoke(first));
     assert_eq!(worker.claim().unwrap().0, 5);
 }
@@ -189,7 +189,7 @@ fn whatever_a_worker_writes_is_an_answer_or_an_error() {
             }
             _ => worker.0.request_word(offset(random(), REQUESTS) / ENTRY * ENTRY).store(value, SeqCst),
         }
-        if let Some(posted) = front.post(random() % 1000, &[1; 100]) {
+        if let Some(posted) = front.post(random() % 1000, &[1; 100], false) {
             front.revoke(posted);
         }
         // It never leaves what it has, and never more than a ring of it.

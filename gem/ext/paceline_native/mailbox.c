@@ -19,6 +19,7 @@
 #define QUEUED 1
 #define CLAIMED 2
 #define SKIP 0
+#define QUICK 1
 
 /* Offsets of the words. */
 #define REQUESTS_WRITTEN 64
@@ -29,7 +30,7 @@
 #define FRONT_WAITS 384
 
 #define NOTICE 0x3B
-/* So many answers are left before the front is told, while there is more to do. */
+/* So many answers are left before the front is told, while there is more to do that is quick. */
 #define UNTOLD 8
 /* ... or so many nanoseconds pass. */
 #define UNTOLD_TIME 200000
@@ -222,8 +223,11 @@ int paceline_mailbox_put(VALUE self, int socket, struct iovec *pieces, int count
         into += pieces[index].iov_len;
     }
     atomic_store_explicit(word(mailbox, ANSWERS_WRITTEN), written + skip + need, memory_order_seq_cst);
-    /* More to do: the front, which looks here within a millisecond anyway, is left asleep for some answers that come fast. */
-    if (++mailbox->untold >= UNTOLD || next_request(mailbox) < 0 || now() - mailbox->told > UNTOLD_TIME) notify(mailbox, socket);
+    mailbox->untold++;
+    /* The front, which looks here within a millisecond anyway, is left asleep for some answers that come fast. */
+    long next = next_request(mailbox);
+    int quick = next >= 0 && *(uint32_t *)(mailbox->memory + HEAD + next + 12) & QUICK;
+    if (!quick || mailbox->untold >= UNTOLD || now() - mailbox->told > UNTOLD_TIME) notify(mailbox, socket);
     return 1;
 }
 

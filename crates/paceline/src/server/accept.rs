@@ -8,6 +8,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use crate::{
     edge::{listen::Listener, negotiate as accepted, negotiate::ConnectionSetup},
     front::{drain::Stop, Front},
+    support::near_timer,
 };
 
 /// Connections that are accepted after the server was told to stop: the kernel holds no more than this (`BACKLOG`).
@@ -71,9 +72,10 @@ async fn accept(listener: Listener, entrance: ConnectionSetup, server: Arc<Front
     match &listener {
         Listener::Tcp(own) => {
             let Ok(accepting) = own.try_clone().and_then(TcpListener::from_std) else { return };
+            let local = settle_all(own);
             serve_from!(own, accepting, TcpStream, |stream: &TcpStream, peer: Peer| {
-                let _ = stream.set_nodelay(true);
-                (peer.0, stream.local_addr().ok())
+                near_timer::keep();
+                (peer.0, local.or_else(|| stream.local_addr().ok()))
             })
         }
         Listener::Unix { listener: own, .. } => {
@@ -81,6 +83,13 @@ async fn accept(listener: Listener, entrance: ConnectionSetup, server: Arc<Front
             serve_from!(own, accepting, UnixStream, |_: &UnixStream, _: Peer| (None, None))
         }
     }
+}
+
+/// Settles once what would take a system call for each connection: they have TCP_NODELAY from their listener (Linux),
+/// and its address is theirs. None: it listens on all addresses.
+fn settle_all(listener: &std::net::TcpListener) -> Option<SocketAddr> {
+    let _ = rustix::net::sockopt::set_tcp_nodelay(listener, true);
+    listener.local_addr().ok().filter(|address| !address.ip().is_unspecified())
 }
 
 /// Who connected; of a Unix socket that says nothing.
@@ -101,5 +110,23 @@ impl From<tokio::net::unix::SocketAddr> for Peer {
 impl From<std::os::unix::net::SocketAddr> for Peer {
     fn from(_: std::os::unix::net::SocketAddr) -> Peer {
         Peer(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_have_what_was_settled_for_their_listener() {
+        for (bind, known) in [("127.0.0.1:0", true), ("0.0.0.0:0", false)] {
+            let listener = std::net::TcpListener::bind(bind).unwrap();
+            let local = settle_all(&listener);
+            let port = listener.local_addr().unwrap().port();
+            let _client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let (stream, _) = listener.accept().unwrap();
+            assert!(stream.nodelay().unwrap());
+            assert_eq!(local, known.then(|| stream.local_addr().unwrap()));
+        }
     }
 }

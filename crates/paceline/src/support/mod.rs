@@ -2,6 +2,7 @@
 
 pub mod buffer_memory;
 pub mod clock;
+pub mod near_timer;
 pub mod private_socket;
 pub mod sharded;
 pub mod stall;

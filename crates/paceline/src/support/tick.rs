@@ -1,10 +1,26 @@
-//! A tick each millisecond, one for all tasks of an event loop that want it. A timer of tokio that is the next one to end
-//! wakes its own loop when it is set (a system call, and an empty turn of the loop): too much for each request.
+//! Ticks, each for all tasks of an event loop that want it. A timer of tokio that is the next one to end wakes its own
+//! loop when it is set (a system call, and an empty turn of the loop): too much for each request.
 
 use std::{cell::RefCell, future::poll_fn, task::Poll, task::Waker, time::Duration};
 
-/// Time between two ticks.
-pub const TICK: Duration = Duration::from_millis(1);
+/// How often there is a tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// Each millisecond.
+    Fast,
+    /// Each 5 ms.
+    Slow,
+}
+
+impl Pace {
+    /// Time between two ticks.
+    pub const fn time(self) -> Duration {
+        match self {
+            Pace::Fast => Duration::from_millis(1),
+            Pace::Slow => Duration::from_millis(5),
+        }
+    }
+}
 
 #[derive(Default)]
 struct Ticker {
@@ -16,22 +32,31 @@ struct Ticker {
 }
 
 thread_local! {
-    static TICKER: RefCell<Ticker> = RefCell::default();
+    static TICKERS: [RefCell<Ticker>; 2] = Default::default();
+}
+
+fn ticker<T>(pace: Pace, work: impl FnOnce(&mut Ticker) -> T) -> T {
+    TICKERS.with(|tickers| work(&mut tickers[pace as usize].borrow_mut()))
 }
 
 /// One task's wait for ticks, within one event loop.
-#[derive(Default)]
 pub struct Tick {
+    pace: Pace,
     /// The tick that the ticker knows of it for.
     registered: Option<u64>,
 }
 
 impl Tick {
-    /// Waits for the next tick: at most TICK and what the event loop is late. Cancel-safe.
+    pub fn new(pace: Pace) -> Tick {
+        Tick { pace, registered: None }
+    }
+
+    /// Waits for the next tick: at most its time and what the event loop is late. Cancel-safe.
     pub async fn next(&mut self) {
-        let due = *self.registered.get_or_insert_with(register);
+        let pace = self.pace;
+        let due = *self.registered.get_or_insert_with(|| register(pace));
         poll_fn(|cx| {
-            TICKER.with_borrow_mut(|ticker| {
+            ticker(pace, |ticker| {
                 if ticker.count >= due {
                     return Poll::Ready(());
                 }
@@ -47,13 +72,13 @@ impl Tick {
 }
 
 /// The number of the next tick; from now on there are ticks.
-fn register() -> u64 {
-    let (starts, due) = TICKER.with_borrow_mut(|ticker| (!std::mem::replace(&mut ticker.runs, true), ticker.count + 1));
+fn register(pace: Pace) -> u64 {
+    let (starts, due) = ticker(pace, |ticker| (!std::mem::replace(&mut ticker.runs, true), ticker.count + 1));
     if starts {
-        tokio::spawn(async {
+        tokio::spawn(async move {
             loop {
-                tokio::time::sleep(TICK).await;
-                let waiting = TICKER.with_borrow_mut(|ticker| {
+                tokio::time::sleep(pace.time()).await;
+                let waiting = ticker(pace, |ticker| {
                     ticker.count += 1;
                     ticker.runs = !ticker.waiting.is_empty();
                     std::mem::take(&mut ticker.waiting)
@@ -73,12 +98,14 @@ mod tests {
     use super::*;
     use tokio::time::Instant;
 
+    const TICK: Duration = Pace::Fast.time();
+
     #[tokio::test(start_paused = true)]
     async fn ticks_come_while_they_are_waited_for_and_for_all_at_once() {
         let began = Instant::now();
         let tasks = [0, 1].map(|_| {
-            tokio::spawn(async {
-                let mut tick = Tick::default();
+            tokio::spawn(async move {
+                let mut tick = Tick::new(Pace::Fast);
                 for _ in 0..10 {
                     tick.next().await;
                 }
@@ -90,16 +117,16 @@ mod tests {
             assert!((TICK * 10..=TICK * 21).contains(&took), "{took:?}");
         }
         tokio::time::sleep(TICK * 5).await;
-        let idle = TICKER.with_borrow(|ticker| (ticker.runs, ticker.count));
+        let idle = ticker(Pace::Fast, |ticker| (ticker.runs, ticker.count));
         tokio::time::sleep(TICK * 5).await;
-        assert_eq!(TICKER.with_borrow(|ticker| (ticker.runs, ticker.count)), (false, idle.1));
+        assert_eq!(ticker(Pace::Fast, |ticker| (ticker.runs, ticker.count)), (false, idle.1));
         // And again.
-        Tick::default().next().await;
+        Tick::new(Pace::Fast).next().await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_that_is_given_up_and_taken_up_again_is_for_the_same_tick() {
-        let mut tick = Tick::default();
+        let mut tick = Tick::new(Pace::Fast);
         for _ in 0..3 {
             let _ = tokio::time::timeout(Duration::ZERO, tick.next()).await;
         }

@@ -26,7 +26,10 @@ use crate::{
     content::static_files,
     observe::in_flight::{Held, Listed},
     request::incoming::Arriving,
-    support::{stall::hear_out, tick::Tick},
+    support::{
+        stall::hear_out,
+        tick::{Pace, Tick},
+    },
     workers::{
         protocol::{
             channel::{Misdirected, Progress},
@@ -38,9 +41,14 @@ use crate::{
 };
 use unix_user::Acting;
 
-/// A thread's mailbox is looked into with each tick while others may follow there: it may be at the next request before
-/// it has told of this answer. After so many ticks the request is longer than was expected, and those behind it are given to other threads.
-const LOOKS: u32 = 10;
+/// After so many ticks, of which each looks into the thread's mailbox as well, a request that others may follow is
+/// longer than was expected, and those behind it are given to other threads: 10 to 15 ms.
+const fn ticks_to_release(pace: Pace) -> u32 {
+    match pace {
+        Pace::Fast => 10,
+        Pace::Slow => 3,
+    }
+}
 
 /// Brings a request to its end that nobody waits for any more, and that a thread has claimed.
 pub async fn abandon(lease: Lease, offer: Offer) {
@@ -150,7 +158,7 @@ impl Conversation {
     /// The frame that decides the answer; Err: the answer when there is none. Cancel-safe.
     async fn first_frame(&mut self) -> Result<FromWorker, Answer> {
         let mut looks = 0;
-        let mut look = Tick::default();
+        let (pace, mut look) = self.look();
         // Only polled, and so only known to the event loop, when there is a time-out.
         let mut timer = std::pin::pin!(sleep_until(self.time_limit().unwrap_or(self.started)));
         loop {
@@ -160,7 +168,7 @@ impl Conversation {
                 frame = self.next() => frame,
                 () = look.next(), if piped => {
                     looks += 1;
-                    if looks == LOOKS {
+                    if looks == ticks_to_release(pace) {
                         self.lease.release_followers();
                     }
                     continue;
@@ -187,6 +195,12 @@ impl Conversation {
                 }
             }
         }
+    }
+
+    /// How often it looks for what the worker may not tell of at once.
+    fn look(&self) -> (Pace, Tick) {
+        let pace = if self.lease.quick { Pace::Fast } else { Pace::Slow };
+        (pace, Tick::new(pace))
     }
 
     /// When the next time-out passes.
@@ -433,8 +447,8 @@ impl Conversation {
 
     /// The frame after an answer, when what follows it is done.
     async fn idle(&mut self) -> io::Result<FromWorker> {
-        let mut look = Tick::default();
-        for _ in 0..LOOKS {
+        let (pace, mut look) = self.look();
+        for _ in 0..ticks_to_release(pace) {
             if !self.lease.piped {
                 break;
             }

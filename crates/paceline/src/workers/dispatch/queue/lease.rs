@@ -43,6 +43,8 @@ pub struct Lease {
     pub(super) roused: bool,
     /// Other requests may be posted behind this one.
     pub piped: bool,
+    /// It is expected to take so little time that the worker may not tell of its answer at once.
+    pub quick: bool,
     pub(super) request: InHand,
     /// Microseconds that the app took, as the worker measured.
     pub app_time: Option<Micros>,

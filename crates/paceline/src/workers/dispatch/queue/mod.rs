@@ -30,7 +30,7 @@ pub use self::{
 };
 use self::{
     line::Line,
-    pipe::{post, Pipe},
+    pipe::{post, Pipe, QUICK},
     share::Share,
     work::Work,
 };
@@ -369,7 +369,7 @@ impl Queue {
         if let (Some(offer), Some(channel), Some(mailbox)) = (offer, &channel, mailbox) {
             // One that wakes the thread goes by the socket: that is one system call less for each side.
             roused = mailbox.rouse();
-            posted = if roused { None } else { post(&mailbox, offer) };
+            posted = if roused { None } else { post(&mailbox, offer, false) };
             if (roused || posted.is_some()) && noted.is_none() {
                 piped = inner.open_pipe(worker, channel, expected, offer.front_loop);
             }
@@ -385,6 +385,7 @@ impl Queue {
             posted,
             roused,
             piped,
+            quick: expected.mean <= QUICK,
             request,
             app_time,
             allocated,

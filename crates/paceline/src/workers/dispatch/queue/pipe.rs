@@ -29,6 +29,8 @@ const LEAST: Micros = 30;
 const ONE_AHEAD: Micros = 10_000;
 /// From this time on it pays to move a thread's socket to the event loop of the request that is the next.
 const WORTH_A_MOVE: Micros = 200;
+/// Up to this time a request is quick: the answer before it may wait with its own until the front looks by itself.
+pub(super) const QUICK: Micros = 100;
 
 /// A request that may be posted: whole, and of moderate size.
 #[derive(Clone)]
@@ -52,8 +54,8 @@ thread_local! {
 }
 
 /// Posts a request. A thread that sleeps is woken when all that the event loop has read was posted: once for all.
-pub(super) fn post(mailbox: &Arc<Mailbox>, offer: &Offer) -> Option<Posted> {
-    let posted = mailbox.post(offer.number, &offer.frame)?;
+pub(super) fn post(mailbox: &Arc<Mailbox>, offer: &Offer, quick: bool) -> Option<Posted> {
+    let posted = mailbox.post(offer.number, &offer.frame, quick)?;
     if mailbox.sleeps() {
         let first = TO_WAKE.with_borrow_mut(|list| {
             let known = list.iter().any(|other| Arc::ptr_eq(other, mailbox));
@@ -83,6 +85,7 @@ pub(super) struct Follower {
     waiter: Waiter,
     posted: Posted,
     cost: Micros,
+    quick: bool,
 }
 
 /// What lies with one thread that is at work.
@@ -95,6 +98,8 @@ pub(super) struct Pipe {
     followers: VecDeque<Follower>,
     /// Expected time of the request that the thread is at.
     first: Micros,
+    /// That one is quick, so that the front looks for its answer.
+    quick: bool,
     /// That of all.
     cost: Micros,
     /// False: its thread has been at one request for longer than was expected.
@@ -124,8 +129,8 @@ impl Inner {
         let Some(mailbox) = channel.mailbox().filter(|_| expected.mean <= ONE_AHEAD) else { return false };
         let cost = expected.mean.max(LEAST);
         self.pipes.retain(|pipe| !pipe.is_of(Some(channel)));
-        let (followers, first) = (VecDeque::new(), cost);
-        self.pipes.push(Pipe { worker, front_loop, mailbox, followers, first, cost, open: true });
+        let (followers, first, quick) = (VecDeque::new(), cost, cost <= QUICK);
+        self.pipes.push(Pipe { worker, front_loop, mailbox, followers, first, quick, cost, open: true });
         true
     }
 
@@ -168,9 +173,11 @@ impl Inner {
         };
         let least = |pipe: &&mut Pipe| (pipe.front_loop != offer.front_loop, pipe.cost);
         let Some(pipe) = self.pipes.iter_mut().filter(fits).min_by_key(least) else { return Err(waiter) };
-        let Some(posted) = post(&pipe.mailbox, offer) else { return Err(waiter) };
+        // Behind one that is not quick nobody looks for the answer so soon.
+        let quick = cost <= QUICK && pipe.followers.back().map_or(pipe.quick, |last| last.quick);
+        let Some(posted) = post(&pipe.mailbox, offer, quick) else { return Err(waiter) };
         pipe.cost += cost;
-        pipe.followers.push_back(Follower { place, waiter, posted, cost });
+        pipe.followers.push_back(Follower { place, waiter, posted, cost, quick });
         Ok(())
     }
 
@@ -260,7 +267,7 @@ impl Lease {
         };
         let pipe = &mut inner.pipes[at];
         pipe.cost = pipe.cost.saturating_sub(pipe.first);
-        pipe.first = follower.cost;
+        (pipe.first, pipe.quick) = (follower.cost, follower.quick);
         // Its thread goes on, whatever the one before it had taken.
         pipe.open = serves;
         let request = InHand { since: now, long: false, alone: false };
@@ -280,6 +287,7 @@ impl Lease {
             posted: Some(follower.posted),
             roused: false,
             piped: serves,
+            quick: follower.quick,
             request,
             app_time: None,
             allocated: 0,
