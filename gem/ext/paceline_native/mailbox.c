@@ -29,6 +29,7 @@
 #define ANSWERS_TAKEN 320
 #define FRONT_WAITS 384
 
+#define IDLE 0x39
 #define NOTICE 0x3B
 /* So many answers are left before the front is told, while there is more to do that is quick. */
 #define UNTOLD 8
@@ -227,6 +228,8 @@ int paceline_mailbox_put(VALUE self, int socket, struct iovec *pieces, int count
     /* The front, which looks here within a millisecond anyway, is left asleep for some answers that come fast. */
     long next = next_request(mailbox);
     int quick = next >= 0 && *(uint32_t *)(mailbox->memory + HEAD + next + 12) & QUICK;
+    /* That the thread is idle matters to nobody before the answer to the request which it takes now. */
+    if (next >= 0 && ((uint8_t *)pieces[0].iov_base)[4] == IDLE) return 1;
     if (!quick || mailbox->untold >= UNTOLD || now() - mailbox->told > UNTOLD_TIME) notify(mailbox, socket);
     return 1;
 }

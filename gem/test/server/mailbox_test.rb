@@ -9,6 +9,9 @@ class MailboxTest < Paceline::Test
     class Closing < Array
       def close = nil
     end
+    class ClosingLate < Array
+      def close = File.read("late")
+    end
     run lambda { |env|
       case env["PATH_INFO"]
       when "/gate" then File.read("gate"); [200, {}, ["gate"]]
@@ -17,6 +20,7 @@ class MailboxTest < Paceline::Test
       when "/large-and-more" then (env["rack.after_reply"] = [-> {}]); [200, {}, ["y" * 100_000]]
       when "/hijack" then (io = env["rack.hijack"].call).write(io.readpartial(100)); io.close; [200, {}, []]
       when "/raw" then [200, { "rack.hijack" => ->(io) { io.write(io.readpartial(100)); io.close } }, []]
+      when "/closing-late" then [200, {}, ClosingLate["closing"]]
       when "/closing" then [200, {}, Closing["closing"]]
       when "/raise" then raise "no"
       when "/child" then (exit! if fork.nil?); [200, {}, ["parent"]]
@@ -32,7 +36,7 @@ class MailboxTest < Paceline::Test
     skip "the native part has the mailbox" unless Paceline::Native
     @dir = Dir.mktmpdir("paceline-mailbox-")
     File.write("#{@dir}/config.ru", APP)
-    File.mkfifo("#{@dir}/gate")
+    %w[gate late].each { |name| File.mkfifo("#{@dir}/#{name}") }
     @front = FakeFront.new(root: @dir)
     @front.await_start
     @worker = @front.fork_worker
@@ -128,6 +132,25 @@ class MailboxTest < Paceline::Test
     frame = next_frame
     assert_equal [F::IDLE, closing], frame.unpack("x4CQ>")
     assert_equal [after, "/after"], answer
+  end
+
+  def test_the_front_is_not_told_that_the_thread_is_idle_when_it_is_not
+    wait_for_sleep
+    @mailbox.front_waits = 1
+    late = post("/closing-late")
+    gate = post("/gate")
+    wake
+    assert_equal F::NOTICE, @channel.read.type
+    assert_equal [late, "closing"], answer
+    @mailbox.front_waits = 1
+    File.write("#{@dir}/late", "x")
+    File.open("#{@dir}/gate", "w") do |open|
+      assert_equal [F::IDLE, late], next_frame.unpack("x4CQ>")
+      assert_equal 1, @mailbox.front_waits
+      open.write("x")
+    end
+    assert_equal F::NOTICE, @channel.read.type
+    assert_equal [gate, "gate"], answer
   end
 
   def test_what_follows_an_answer_that_is_too_large_comes_by_the_socket_too

@@ -246,6 +246,8 @@ impl Exchange {
     pub fn settle(&mut self) {
         if let Some(counters) = self.counters.get() {
             self.timeline.app_started = counters.app_started;
+            // One that was posted may be begun, and even be answered, before it is known to have been handed over.
+            self.timeline.handed_over = self.timeline.handed_over.min(counters.app_started);
             self.timeline.app_finished = counters.app_finished;
         }
     }
