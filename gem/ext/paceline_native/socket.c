@@ -21,12 +21,18 @@ struct receiving {
     int error;
 };
 
-/* By poll(2): a thread that waits in recv(2) is woken as well when the other side has read what was sent before. */
+/* Milliseconds after which poll(2) is called again. */
+#define ONE_POLL 5000
+
+/* By poll(2): a thread that waits in recv(2) is woken as well when the other side has read what was sent before. Where the application
+ * has put another file in the descriptor's place, poll(2) keeps the old one open, but looks at the new one only: what the front sends
+ * would lie there for ever. Called again, it lets go of the old one, and the front learns of it. */
 static void *receive_waiting(void *argument) {
     struct receiving *receiving = argument;
     struct pollfd readable = {receiving->fd, POLLIN, 0};
-    receiving->received = poll(&readable, 1, -1);
-    if (receiving->received >= 0) receiving->received = recv(receiving->fd, receiving->into, receiving->size, MSG_DONTWAIT);
+    do receiving->received = poll(&readable, 1, ONE_POLL);
+    while (receiving->received == 0);
+    if (receiving->received > 0) receiving->received = recv(receiving->fd, receiving->into, receiving->size, MSG_DONTWAIT);
     receiving->error = errno;
     return NULL;
 }
