@@ -81,6 +81,14 @@ pub struct Timeline {
 }
 
 impl Timeline {
+    /// Takes over when the worker began and ended. A request that was posted may be begun, and even be answered, before
+    /// the front knows that it was handed over: it was so when it began, at the latest.
+    pub fn set_app(&mut self, started: Micros, finished: Micros) {
+        self.app_started = started;
+        self.app_finished = finished;
+        self.handed_over = self.handed_over.min(started);
+    }
+
     /// Microseconds waited for a worker thread.
     pub fn queue(&self) -> Option<Micros> {
         (self.handed_over != 0).then(|| self.handed_over.saturating_sub(self.queued))
@@ -245,10 +253,7 @@ impl Exchange {
     /// Takes over what the worker reported, if it has.
     pub fn settle(&mut self) {
         if let Some(counters) = self.counters.get() {
-            self.timeline.app_started = counters.app_started;
-            // One that was posted may be begun, and even be answered, before it is known to have been handed over.
-            self.timeline.handed_over = self.timeline.handed_over.min(counters.app_started);
-            self.timeline.app_finished = counters.app_finished;
+            self.timeline.set_app(counters.app_started, counters.app_finished);
         }
     }
 }
@@ -259,4 +264,20 @@ fn well_formed(id: &http::HeaderValue) -> Option<String> {
     let valid = (1..=200).contains(&id.len())
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:=+/".contains(&byte));
     valid.then(|| id.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Timeline;
+
+    #[test]
+    fn a_request_waits_no_longer_than_until_the_application_begins() {
+        let mut seen_late = Timeline { queued: 100, handed_over: 900, ..Timeline::default() };
+        seen_late.set_app(250, 400);
+        assert_eq!((seen_late.queue(), seen_late.app()), (Some(150), Some(150)));
+
+        let mut seen_at_once = Timeline { queued: 100, handed_over: 200, ..Timeline::default() };
+        seen_at_once.set_app(250, 400);
+        assert_eq!(seen_at_once.queue(), Some(100));
+    }
 }
