@@ -16,6 +16,7 @@ use bytes::Bytes;
 use http::{header, request::Parts, HeaderValue, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::BodyExt;
+use maud::Markup;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use tokio::{
@@ -155,9 +156,10 @@ impl http_body::Body for Events {
 }
 
 /// What is new of the parts. None: nothing.
-fn event(parts: Vec<(&'static str, String)>, sent: &mut HashMap<&'static str, u64>) -> Option<String> {
+fn event(parts: Vec<(&'static str, Markup)>, sent: &mut HashMap<&'static str, u64>) -> Option<String> {
     let mut new = Map::new();
-    for (id, html) in parts {
+    for (id, part) in parts {
+        let html = part.into_string();
         let mut hasher = DefaultHasher::new();
         html.hash(&mut hasher);
         let hash = hasher.finish();
@@ -171,12 +173,16 @@ fn event(parts: Vec<(&'static str, String)>, sent: &mut HashMap<&'static str, u6
 
 #[cfg(test)]
 mod tests {
+    use maud::PreEscaped;
+
     use super::*;
 
     #[test]
     fn only_what_has_changed_is_sent() {
         let mut sent = HashMap::new();
-        let parts = |live: &str| vec![("state", "ready\n\nevent: evil".to_owned()), ("live", live.to_owned())];
+        let parts = |live: &str| {
+            vec![("state", PreEscaped("ready\n\nevent: evil".to_owned())), ("live", PreEscaped(live.to_owned()))]
+        };
         let first = event(parts("one"), &mut sent).unwrap();
         assert_eq!(first, "data: {\"live\":\"one\",\"state\":\"ready\\n\\nevent: evil\"}\n\n");
         assert_eq!(event(parts("one"), &mut sent), None);

@@ -1,11 +1,13 @@
 //! A chart as SVG: lines over time, a scale, marks. It fills the width it is given; only its curves are stretched,
-//! never its words. It never escapes too little: every text is escaped here.
+//! never its words.
 
 use std::fmt::Write;
 
+use maud::{html, Markup};
+
 use super::{
     history::{Mark, MarkKind, Span},
-    html::escape,
+    html::visible,
 };
 
 /// Stretches of time that a curve is drawn of.
@@ -60,7 +62,7 @@ pub struct Chart<'a> {
 
 impl Chart<'_> {
     /// The figure's inside.
-    pub fn render(self) -> String {
+    pub fn render(self) -> Markup {
         let seconds = self.span.seconds();
         let step = seconds / COLUMNS as f64;
         // Columns stand on the clock, so that a curve moves and does not shimmer.
@@ -79,57 +81,51 @@ impl Chart<'_> {
             curves.iter().flat_map(|(.., columns)| columns.iter().flatten()).copied().fold(self.least, f64::max);
         let top = self.most.unwrap_or_else(|| round(highest / self.grain) * self.grain);
 
-        let mut svg = format!(
-            "<svg class=plot role=img aria-label=\"{}: {}\" width=\"100%\" height=\"170\">",
-            escape(self.title),
-            escape(&self.said)
-        );
-        for (share, y) in [(1.0, 12.0), (0.5, 77.0), (0.0, 142.0)] {
-            let _ = write!(svg, "<line class=grid x1=0 x2=\"100%\" y1={y} y2={y} />");
-            if share > 0.0 {
-                let _ = write!(svg, "<text class=scale x=0 y={}>{}</text>", y - 3.0, escape(&(self.unit)(top * share)));
-            }
-        }
         let marks: Vec<_> = self.marks.iter().filter(|mark| (0.0..=1.0).contains(&x(mark.at))).collect();
-        for (nth, mark) in marks.iter().enumerate() {
-            let class = match mark.kind {
-                MarkKind::Generation => "generation",
-                MarkKind::Incident => "incident",
-            };
-            let at = x(mark.at) * 100.0;
-            let anchor = if at > 85.0 { "end" } else { "start" };
+        let marks = marks.iter().enumerate().map(|(nth, mark)| {
             // Of several at one place the last has room for its words.
             let alone = marks.get(nth + 1).is_none_or(|next| (x(next.at) - x(mark.at)).abs() > ROOM);
-            let label = if alone { escape(&mark.label) } else { Default::default() };
-            let _ = write!(
-                svg,
-                "<g class=\"mark {class}\"><title>{}</title><line x1=\"{at:.2}%\" x2=\"{at:.2}%\" y1=12 y2=142 /><text x=\"{at:.2}%\" y=154 text-anchor={anchor}>{label}</text></g>",
-                escape(&mark.what),
-            );
-        }
-        let _ = write!(
-            svg,
-            "<svg x=0 y=12 width=\"100%\" height=130 viewBox=\"0 0 {WIDE} {HIGH}\" preserveAspectRatio=none>"
-        );
-        for (_, class, filled, columns) in &curves {
-            svg.push_str(&drawn(class, *filled, columns, top));
-        }
-        svg.push_str("</svg>");
+            marked(mark, x(mark.at) * 100.0, alone)
+        });
         let (half, whole) = match self.span {
             Span::TenMinutes => ("5 min", "10 min ago"),
             Span::TwoHours => ("1 h", "2 h ago"),
         };
-        let _ = write!(
-            svg,
-            "<text class=time x=0 y=168>{whole}</text><text class=time x=\"50%\" y=168 text-anchor=middle>{half}</text><text class=time x=\"100%\" y=168 text-anchor=end>now</text></svg>"
-        );
-        let legend: String = curves
-            .iter()
-            .filter(|_| curves.len() > 1)
-            .map(|(name, class, ..)| format!("<li class=\"{class}\">{}</li>", escape(name)))
-            .collect();
-        let legend = if legend.is_empty() { legend } else { format!("<ul class=legend>{legend}</ul>") };
-        format!("<figcaption><h2>{}</h2><p>{}</p></figcaption>{svg}{legend}", escape(self.title), escape(&self.said))
+        html! {
+            figcaption { h2 { (self.title) } p { (visible(&self.said)) } }
+            svg.plot role="img" aria-label={ (self.title) ": " (self.said) } width="100%" height="170" {
+                @for (share, y) in [(1.0, 12.0), (0.5, 77.0), (0.0, 142.0)] {
+                    line.grid x1="0" x2="100%" y1=(y) y2=(y) {}
+                    @if share > 0.0 { text.scale x="0" y=(y - 3.0) { ((self.unit)(top * share)) } }
+                }
+                @for mark in marks { (mark) }
+                svg x="0" y="12" width="100%" height="130" viewBox={ "0 0 " (WIDE) " " (HIGH) } preserveAspectRatio="none" {
+                    @for (_, class, filled, columns) in &curves { (drawn(class, *filled, columns, top)) }
+                }
+                text.time x="0" y="168" { (whole) }
+                text.time x="50%" y="168" text-anchor="middle" { (half) }
+                text.time x="100%" y="168" text-anchor="end" { "now" }
+            }
+            @if curves.len() > 1 {
+                ul.legend { @for (name, class, ..) in &curves { li class=(class) { (visible(name)) } } }
+            }
+        }
+    }
+}
+
+/// A mark at `at` percent of the width, with its words or only their tooltip.
+fn marked(mark: &Mark, at: f64, words: bool) -> Markup {
+    let class = match mark.kind {
+        MarkKind::Generation => "mark generation",
+        MarkKind::Incident => "mark incident",
+    };
+    let x = format!("{at:.2}%");
+    html! {
+        g class=(class) {
+            title { (visible(&mark.what)) }
+            line x1=(x) x2=(x) y1="12" y2="142" {}
+            text x=(x) y="154" text-anchor=(if at > 85.0 { "end" } else { "start" }) { @if words { (visible(&mark.label)) } }
+        }
     }
 }
 
@@ -154,7 +150,7 @@ fn columns(points: impl Iterator<Item = (f64, f64)>, fold: Fold, begin: f64, ste
 }
 
 /// Columns next to each other make a curve; a gap of a few is bridged, since samples need not come in each.
-fn drawn(class: &str, filled: bool, columns: &[Option<f64>], top: f64) -> String {
+fn drawn(class: &str, filled: bool, columns: &[Option<f64>], top: f64) -> Markup {
     const BRIDGED: usize = 5;
     let (mut path, mut area) = (String::new(), String::new());
     let mut last: Option<(usize, f64)> = None;
@@ -181,12 +177,11 @@ fn drawn(class: &str, filled: bool, columns: &[Option<f64>], top: f64) -> String
         last = Some((nth, x));
     }
     close(&mut area, last.map(|(nth, _)| (nth, started)));
-    match (path.is_empty(), filled) {
-        (true, _) => String::new(),
-        (false, true) => {
-            format!("<path class=\"area {class}\" d=\"{area}\" /><path class=\"line {class}\" d=\"{path}\" />")
+    html! {
+        @if !path.is_empty() {
+            @if filled { path class={ "area " (class) } d=(area) {} }
+            path class={ "line " (class) } d=(path) {}
         }
-        (false, false) => format!("<path class=\"line {class}\" d=\"{path}\" />"),
     }
 }
 
@@ -235,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_curve_goes_from_the_left_to_now_and_its_scale_is_round() {
-        let svg = chart((0..600).map(|n| (5400.5 + f64::from(n), 37.0)).collect(), vec![]).render();
+        let svg = chart((0..600).map(|n| (5400.5 + f64::from(n), 37.0)).collect(), vec![]).render().into_string();
         assert!(svg.contains("d=\"M3,26.0h2L10,26.0"), "{svg}");
         assert!(svg.contains("L1000,26.0\""), "{svg}");
         assert!(svg.contains(">50/s<") && svg.contains(">25/s<"), "{svg}");
@@ -245,11 +240,13 @@ mod tests {
 
     #[test]
     fn gaps_stay_gaps_and_nothing_is_drawn_of_nothing() {
-        let svg = chart(vec![(5500.0, 1.0), (5501.0, 2.0), (5900.0, 1.0), (1.0, 99.0), (9e9, 99.0)], vec![]).render();
+        let svg = chart(vec![(5500.0, 1.0), (5501.0, 2.0), (5900.0, 1.0), (1.0, 99.0), (9e9, 99.0)], vec![])
+            .render()
+            .into_string();
         assert_eq!(svg.matches("class=\"line").count(), 1, "{svg}");
         let line = svg.split("class=\"line a\" d=\"").nth(1).unwrap();
         assert_eq!(line.split('"').next().unwrap().matches('M').count(), 2, "{svg}");
-        let nothing = chart(vec![], vec![]).render();
+        let nothing = chart(vec![], vec![]).render().into_string();
         assert!(!nothing.contains("<path"), "{nothing}");
     }
 
@@ -257,7 +254,7 @@ mod tests {
     fn marks_are_within_the_window_and_escaped() {
         let mark = |at, label: &str| Mark { at, kind: MarkKind::Incident, label: label.into(), what: "<b>".into() };
         let marks = [mark(5700.0, "<i>"), mark(1.0, "long ago")];
-        let svg = chart(vec![], marks.iter().collect()).render();
+        let svg = chart(vec![], marks.iter().collect()).render().into_string();
         assert!(
             svg.contains("x1=\"50.00%\"") && svg.contains("&lt;i&gt;") && svg.contains("<title>&lt;b&gt;"),
             "{svg}"

@@ -1,6 +1,8 @@
 //! The dashboard's charts: what is drawn in each.
 //! It never draws.
 
+use maud::Markup;
+
 use super::{
     chart::{Chart, Fold, Line},
     history::{Mark, Sample, Span},
@@ -42,7 +44,7 @@ impl<'a> View<'a> {
     }
 
     /// All of them, by the ids of their figures.
-    pub(super) fn charts(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn charts(&self) -> Vec<(&'static str, Markup)> {
         let charts = [self.requests(), self.times(), self.queue(), self.hits(), self.memory()];
         charts.into_iter().map(|chart| (chart.id, chart.render())).collect()
     }

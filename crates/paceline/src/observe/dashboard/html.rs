@@ -1,18 +1,51 @@
 //! Pieces of a page: figures in words, and the frame of all pages.
-//! It never lets a text through unescaped.
 
-pub use startup_report::html::escape;
+use maud::{html, Markup, DOCTYPE};
 
-/// A whole page. `title` is text, `body` is HTML. All it loads is the server's own; nothing stands inline (CSP).
-pub fn page(title: &str, class: &str, attributes: &str, body: &str) -> String {
-    format!(
-        "<!DOCTYPE html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n<title>{}</title>\n\
-         <meta name=viewport content=\"width=device-width, initial-scale=1\">\n<meta name=robots content=noindex>\n\
-         <meta name=color-scheme content=\"light dark\">\n<link rel=icon href=\"/icon.svg\">\n\
-         <link rel=stylesheet href=\"/dashboard.css\">\n<script src=\"/dashboard.js\" defer></script>\n</head>\n\
-         <body class={class}{attributes}>\n{body}\n</body>\n</html>\n",
-        escape(title)
-    )
+pub use startup_report::html::{visible, with_code};
+
+/// A whole page. All it loads is the server's own; nothing stands inline (CSP). `events` is the address of the stream
+/// that keeps it up to date.
+pub fn page(title: &str, class: &str, events: Option<&str>, body: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                title { (visible(title)) }
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="robots" content="noindex";
+                meta name="color-scheme" content="light dark";
+                link rel="icon" href="/icon.svg";
+                link rel="stylesheet" href="/dashboard.css";
+                script src="/dashboard.js" defer {}
+            }
+            body class=(class) data-events=[events] { (body) }
+        }
+    };
+    page.into_string()
+}
+
+/// Names and values, each pair a row.
+pub fn facts(facts: &[(&str, String)]) -> Markup {
+    html! { dl.facts { @for (name, value) in facts { dt { (name) } dd { (visible(value)) } } } }
+}
+
+/// A head that begins with # is one of numbers.
+pub fn table(heads: &[&str], rows: &Markup) -> Markup {
+    html! {
+        table {
+            thead {
+                tr {
+                    @for head in heads {
+                        @if let Some(head) = head.strip_prefix('#') { th.n scope="col" { (head) } }
+                        @else { th scope="col" { (head) } }
+                    }
+                }
+            }
+            tbody { (rows) }
+        }
+    }
 }
 
 /// Bytes, for people.
@@ -87,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_page_has_nothing_inline() {
-        let page = page("<x>", "wide", "", "<main></main>");
+        let page = page("<x>", "wide", None, &html! { main {} });
         assert!(page.contains("<title>&lt;x&gt;</title>") && !page.contains("style=") && !page.contains("<script>"));
     }
 }

@@ -1,10 +1,10 @@
 //! The parts of the dashboard's page that change while it is looked at, each by the id of the element that it fills.
-//! It never lets what an app or a client chose through unescaped.
 
-use std::fmt::Write;
+use maud::{html, Markup};
 
 use super::{
-    html::{escape, grouped, ms, number, since, size},
+    history::Span,
+    html::{grouped, ms, number, since, size, table, visible},
     view::{Live, Trouble, View, Worker},
 };
 
@@ -14,7 +14,7 @@ const MAX_TROUBLES: usize = 12;
 
 impl View<'_> {
     /// Everything that changes.
-    pub fn parts(&self) -> Vec<(&'static str, String)> {
+    pub fn parts(&self) -> Vec<(&'static str, Markup)> {
         let mut parts = vec![
             ("state", self.state()),
             ("figures", self.figures()),
@@ -31,199 +31,180 @@ impl View<'_> {
         self.sites.iter().filter(|site| self.site.is_none_or(|name| name == site.name))
     }
 
-    fn state(&self) -> String {
-        let mut html = String::new();
-        for site in self.shown_sites() {
-            let generation = match (site.generation, site.boots) {
-                (0, _) => String::new(),
-                (number, false) => format!("generation {number}"),
-                (number, true) => format!("generation {number}, the next one is booting"),
-            };
-            let facts: Vec<String> =
-                [generation, site.versions.clone()].into_iter().filter(|fact| !fact.is_empty()).collect();
-            let _ = write!(
-                html,
-                "<p class=site><b class=\"badge {}\">{}</b> <strong>{}</strong> <span>{}</span></p>",
-                site.standing,
-                site.standing,
-                escape(&site.name),
-                escape(&facts.join(" · "))
-            );
-            if let Some(failure) = &site.failure {
-                let serves = if site.standing == "ready" {
-                    "The last restart failed; the previous generation still serves. "
-                } else {
-                    ""
+    fn state(&self) -> Markup {
+        html! {
+            @for site in self.shown_sites() {
+                @let generation = match (site.generation, site.boots) {
+                    (0, _) => String::new(),
+                    (number, false) => format!("generation {number}"),
+                    (number, true) => format!("generation {number}, the next one is booting"),
                 };
-                let page =
-                    site.incident.as_ref().map(|id| format!(" <a href=\"/incidents/{id}\">Why</a>", id = escape(id)));
-                let _ = write!(html, "<p class=alarm>{serves}{}{}</p>", escape(failure), page.unwrap_or_default());
+                @let facts = [&*generation, &*site.versions].into_iter().filter(|fact| !fact.is_empty());
+                p.site {
+                    (badge(site.standing)) " " strong { (visible(&site.name)) } " "
+                    span { (visible(&facts.collect::<Vec<_>>().join(" · "))) }
+                }
+                @if let Some(failure) = &site.failure {
+                    p.alarm {
+                        @if site.standing == "ready" { "The last restart failed; the previous generation still serves. " }
+                        (visible(failure))
+                        @if let Some(id) = &site.incident { " " a href={ "/incidents/" (id) } { "Why" } }
+                    }
+                }
             }
         }
-        html
     }
 
-    fn figures(&self) -> String {
+    fn figures(&self) -> Markup {
         let (now, quiet) = (self.history.last(5), "–");
-        let recent = self
-            .history
-            .samples(super::history::Span::TenMinutes)
-            .filter(|sample| sample.total_median.is_some())
-            .last();
+        let recent = self.history.samples(Span::TenMinutes).filter(|sample| sample.total_median.is_some()).last();
         let recent = recent.filter(|sample| self.now - sample.at < 30.0);
-        let time = |value: Option<f64>| value.map_or(quiet.into(), ms);
         let of = |median: Option<f64>, p95: Option<f64>| {
-            (time(median), p95.map_or("no requests".into(), |p95| format!("p95 {}", ms(p95))))
+            (median.map_or(quiet.into(), ms), p95.map_or("no requests".into(), |p95| format!("p95 {}", ms(p95))))
         };
-        let (outside, outside_more) = of(recent.and_then(|s| s.total_median), recent.and_then(|s| s.total_p95));
-        let (inside, inside_more) = of(recent.and_then(|s| s.app_median), recent.and_then(|s| s.app_p95));
-        let failed = if now.failed > 0.0 {
-            format!("{}/s answered 5xx", number(now.failed))
-        } else {
-            "none answered 5xx".into()
+        let outside = of(recent.and_then(|s| s.total_median), recent.and_then(|s| s.total_p95));
+        let inside = of(recent.and_then(|s| s.app_median), recent.and_then(|s| s.app_p95));
+        let failed = match now.failed > 0.0 {
+            true => format!("{}/s answered 5xx", number(now.failed)),
+            false => "none answered 5xx".into(),
         };
-        let ratio = self
-            .cache
-            .asked
-            .checked_sub(1)
-            .map_or(quiet.into(), |_| format!("{:.0} %", self.cache.hits as f64 / self.cache.asked as f64 * 100.0));
+        let ratio = match self.cache.asked {
+            0 => quiet.into(),
+            asked => format!("{:.0} %", self.cache.hits as f64 / asked as f64 * 100.0),
+        };
         let ruby: u64 = self.workers.iter().filter_map(|worker| worker.memory).sum();
         let memory = ruby + self.front.memory.unwrap_or(0);
-        let tiles = [
-            (
-                "Requests",
-                format!("{}<small>/s</small>", number(now.requests)),
-                failed,
-                if now.failed > 0.0 { " bad" } else { "" },
-            ),
-            ("Outside", outside, outside_more, ""),
-            ("In the app", inside, inside_more, ""),
-            (
-                "Waiting",
-                number(now.waiting),
-                format!("{} with a worker", number(now.busy)),
-                if now.waiting >= 1.0 { " warn" } else { "" },
-            ),
-            ("Cache hits", ratio, format!("of {} requests", grouped(self.cache.asked)), ""),
-            (
-                "Memory",
-                if memory == 0 { quiet.into() } else { size(memory) },
-                format!("front {}", self.front.memory.map_or("?".into(), size)),
-                "",
-            ),
-        ];
-        let tile = |(name, value, more, class): (&str, String, String, &str)| {
-            format!(
-                "<div class=\"tile{class}\"><dt>{name}</dt><dd>{value}</dd><dd class=more>{}</dd></div>",
-                escape(&more)
-            )
+        let memory = if memory == 0 { quiet.into() } else { size(memory) };
+        let asked = format!("of {} requests", grouped(self.cache.asked));
+        let front = format!("front {}", self.front.memory.map_or("?".into(), size));
+        let tile = |class: &str, name: &str, value: Markup, more: String| {
+            html! { div class={ "tile" (class) } { dt { (name) } dd { (value) } dd.more { (more) } } }
         };
-        tiles.into_iter().map(tile).collect()
+        let text = |value: String| html! { (value) };
+        let waits = if now.waiting >= 1.0 { " warn" } else { "" };
+        html! {
+            (tile(
+                if now.failed > 0.0 { " bad" } else { "" },
+                "Requests",
+                html! { (number(now.requests)) small { "/s" } },
+                failed,
+            ))
+            (tile("", "Outside", text(outside.0), outside.1))
+            (tile("", "In the app", text(inside.0), inside.1))
+            (tile(waits, "Waiting", text(number(now.waiting)), format!("{} with a worker", number(now.busy))))
+            (tile("", "Cache hits", text(ratio), asked))
+            (tile("", "Memory", text(memory), front))
+        }
     }
 
-    fn live(&self) -> String {
+    fn live(&self) -> Markup {
         if self.live.is_empty() {
-            return "<p class=empty>No requests in progress.</p>".into();
+            return empty("No requests in progress.");
         }
         let row = |live: &Live| {
-            let worker =
-                live.worker.map_or(String::new(), |(index, thread)| format!("worker {index}, thread {thread}"));
-            let slow = if live.age_ms > 5000 { " class=warn" } else { "" };
-            format!(
-                "<tr{slow}><td class=n>{}</td><td>{}</td><td class=path>{} {}</td><td>{}</td></tr>",
-                ms(live.age_ms as f64),
-                live.step,
-                escape(&live.method),
-                escape(&live.path),
-                escape(&worker)
-            )
+            html! {
+                tr class=[(live.age_ms > 5000).then_some("warn")] {
+                    td.n { (ms(live.age_ms as f64)) }
+                    td { (live.step) }
+                    td.path { (visible(&live.method)) " " (visible(&live.path)) }
+                    td { @if let Some((index, thread)) = live.worker { "worker " (index) ", thread " (thread) } }
+                }
+            }
         };
-        let rows: String = self.live.iter().take(MAX_LIVE).map(row).collect();
-        let more = match self.live_count.saturating_sub(self.live.len().min(MAX_LIVE)) {
-            0 => String::new(),
-            more => format!("<p class=empty>and {} more</p>", grouped(more as u64)),
-        };
-        table(&["#age", "step", "request", "where"], &rows) + &more
+        let more = self.live_count.saturating_sub(self.live.len().min(MAX_LIVE));
+        html! {
+            (table(
+                &["#age", "step", "request", "where"],
+                &html! { @for live in self.live.iter().take(MAX_LIVE) { (row(live)) } },
+            ))
+            @if more > 0 { (empty(&format!("and {} more", grouped(more as u64)))) }
+        }
     }
 
-    fn processes(&self) -> String {
+    fn processes(&self) -> Markup {
         let many = self.sites.len() > 1 && self.site.is_none();
+        let memory = |bytes: Option<u64>| bytes.map_or("–".into(), size);
         let row = |worker: &Worker| {
-            let who = match worker.index {
-                0 => format!("preloader · g{}", worker.generation),
-                index => format!("worker {index} · g{}", worker.generation),
-            };
-            let who = if many { format!("{} {who}", worker.site) } else { who };
-            let (busy, answered) = match worker.index {
-                0 => (String::new(), String::new()),
-                _ => (grouped(worker.busy as u64), grouped(worker.answered)),
-            };
-            format!(
-                "<tr><td>{}</td><td><b class=\"badge {}\">{}</b></td><td class=n>{}</td><td class=n>{busy}</td><td class=n>{answered}</td><td class=n>{}</td><td class=n>{}</td></tr>",
-                escape(&who),
-                worker.state,
-                worker.state,
-                worker.memory.map_or("–".into(), size),
-                since(worker.age),
-                worker.pid
-            )
+            let counts = worker.index != 0;
+            html! {
+                tr {
+                    td {
+                        @if many { (visible(&worker.site)) " " }
+                        @if worker.index == 0 { "preloader" } @else { "worker " (worker.index) }
+                        " · g" (worker.generation)
+                    }
+                    td { (badge(worker.state)) }
+                    td.n { (memory(worker.memory)) }
+                    td.n { @if counts { (grouped(worker.busy as u64)) } }
+                    td.n { @if counts { (grouped(worker.answered)) } }
+                    td.n { (since(worker.age)) }
+                    td.n { (worker.pid) }
+                }
+            }
         };
-        let rows: String = self.workers.iter().map(row).collect();
-        let front = format!(
-            "<tr><td>front, Paceline {}</td><td></td><td class=n>{}</td><td></td><td></td><td class=n>{}</td><td class=n>{}</td></tr>",
-            self.front.version,
-            self.front.memory.map_or("–".into(), size),
-            since(self.front.up),
-            self.front.pid
-        );
-        table(&["process", "", "#memory", "#in progress", "#answered", "#age", "#pid"], &(rows + &front))
+        let rows = html! {
+            @for worker in &self.workers { (row(worker)) }
+            tr {
+                td { "front, Paceline " (self.front.version) }
+                td {}
+                td.n { (memory(self.front.memory)) }
+                td {}
+                td {}
+                td.n { (since(self.front.up)) }
+                td.n { (self.front.pid) }
+            }
+        };
+        table(&["process", "", "#memory", "#in progress", "#answered", "#age", "#pid"], &rows)
     }
 
-    fn troubles(&self) -> String {
+    fn troubles(&self) -> Markup {
         if self.troubles.is_empty() {
-            return "<p class=empty>No incidents.</p>".into();
+            return empty("No incidents.");
         }
         let row = |trouble: &Trouble| {
-            let times =
-                if trouble.times > 1 { format!(" <b>{} times</b>", grouped(trouble.times)) } else { String::new() };
-            let first = trouble.what.lines().next().unwrap_or_default();
-            format!(
-                "<li><a href=\"{}\"><b class=\"badge kind\">{}</b> <span class=what>{}</span></a>{times} <span class=ago>{} ago</span></li>",
-                escape(&trouble.href),
-                escape(&trouble.kind),
-                escape(first),
-                since(self.now - trouble.at)
-            )
+            html! {
+                li {
+                    a href=(trouble.href) {
+                        b.badge.kind { (visible(&trouble.kind)) } " "
+                        span.what { (visible(trouble.what.lines().next().unwrap_or_default())) }
+                    }
+                    @if trouble.times > 1 { " " b { (grouped(trouble.times)) " times" } }
+                    " " span.ago { (since(self.now - trouble.at)) " ago" }
+                }
+            }
         };
-        let rows: String = self.troubles.iter().take(MAX_TROUBLES).map(row).collect();
-        format!("<ul>{rows}</ul>")
+        html! { ul { @for trouble in self.troubles.iter().take(MAX_TROUBLES) { (row(trouble)) } } }
     }
 
-    fn reasons(&self) -> String {
+    fn reasons(&self) -> Markup {
         if self.cache.reasons.is_empty() {
-            return "<p class=empty>No misses.</p>".into();
+            return empty("No misses.");
         }
         let most = self.cache.reasons.iter().map(|(.., count)| *count).max().unwrap_or(1).max(1);
-        let row = |(word, meaning, count): &(String, String, u64)| {
-            let share = *count as f64 / most as f64 * 100.0;
-            format!(
-                "<tr><td><code>{}</code></td><td>{}</td><td class=n>{}</td><td class=bar><svg width=\"100%\" height=8 aria-hidden=true><rect width=\"{share:.1}%\" height=8 rx=2 /></svg></td></tr>",
-                escape(word),
-                escape(meaning),
-                grouped(*count)
-            )
+        let row = |word: &str, meaning: &str, count: u64| {
+            let share = format!("{:.1}%", count as f64 / most as f64 * 100.0);
+            html! {
+                tr {
+                    td { code { (visible(word)) } }
+                    td { (visible(meaning)) }
+                    td.n { (grouped(count)) }
+                    td.bar {
+                        svg width="100%" height="8" aria-hidden="true" { rect width=(share) height="8" rx="2" {} }
+                    }
+                }
+            }
         };
-        let rows: String = self.cache.reasons.iter().take(8).map(row).collect();
+        let rows =
+            html! { @for (word, meaning, count) in self.cache.reasons.iter().take(8) { (row(word, meaning, *count)) } };
         table(&["why", "", "#requests", ""], &rows)
     }
 }
 
-/// A head that begins with # is one of numbers.
-fn table(heads: &[&str], rows: &str) -> String {
-    let head = |head: &&str| match head.strip_prefix('#') {
-        Some(head) => format!("<th scope=col class=n>{head}</th>"),
-        None => format!("<th scope=col>{head}</th>"),
-    };
-    let heads: String = heads.iter().map(head).collect();
-    format!("<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>")
+/// A state's word in its colour.
+fn badge(state: &str) -> Markup {
+    html! { b class={ "badge " (state) } { (state) } }
+}
+
+fn empty(words: &str) -> Markup {
+    html! { p.empty { (words) } }
 }

@@ -1,111 +1,109 @@
 //! The page of one incident, and that of an exception.
-//! It never lets what an app or a client chose through unescaped.
-
-use std::fmt::Write;
 
 use jiff::tz::TimeZone;
+use maud::{html, Markup};
 
 use super::{
     chart::{Chart, Fold, Line},
     history::{Mark, MarkKind, Span},
-    html::{escape, page, size},
+    html::{facts, page, size, table, visible, with_code},
 };
-use crate::apps::incidents::{text, Failed, Incident};
-
-const HEADER: &str =
-    "<header><h1><a href=\"/\">Paceline</a></h1><nav aria-label=Pages><a href=\"/\">Dashboard</a></nav></header>";
+use crate::apps::incidents::{text, Failed, InHand, Incident};
 
 /// A post-mortem.
 pub fn incident(incident: &Incident, zone: &TimeZone) -> String {
-    let mut facts = vec![("when", text::when(incident.at, zone)), ("site", incident.site.clone())];
-    facts.extend(incident.process.as_ref().map(|process| ("process", text::whose(process))));
+    let mut known = vec![("when", text::when(incident.at, zone)), ("site", incident.site.clone())];
+    known.extend(incident.process.as_ref().map(|process| ("process", text::whose(process))));
     if incident.times > 1 {
-        facts.push(("times", format!("{}, the last at {}", incident.times, text::when(incident.last, zone))));
+        known.push(("times", format!("{}, the last at {}", incident.times, text::when(incident.last, zone))));
     }
-    facts.push(("id", incident.id.clone()));
-    let facts: String =
-        facts.iter().map(|(name, value)| format!("<dt>{name}</dt><dd>{}</dd>", escape(value))).collect();
-    let mut body = format!(
-        "{HEADER}\n<main class=narrow>\n<p class=kicker><b class=\"badge kind\">{}</b></p><h2 class=headline>{}</h2><p>{}.</p><dl class=facts>{facts}</dl>",
-        incident.kind.as_str(),
-        escape(&incident.what),
-        code(incident.kind.meaning()),
-    );
-    let mut section = |title: &str, html: String| {
-        if !html.is_empty() {
-            let _ = write!(body, "<section><h2>{title}</h2>{html}</section>");
+    known.push(("id", incident.id.clone()));
+    let request = |request: &InHand| {
+        html! {
+            tr {
+                td.path { (visible(&request.method)) " " (visible(&request.path)) }
+                td.n { (text::age(request.age_ms)) }
+                td { @if request.thread > 0 { "thread " (request.thread) } }
+                td { (visible(&request.outcome)) }
+                td.id { (visible(&request.id)) }
+            }
         }
     };
-    section("Outcome", list(incident.after.iter().map(String::as_str)));
-    let requests = incident.requests.iter().map(|request| {
-        format!(
-            "<tr><td class=path>{} {}</td><td class=n>{}</td><td>{}</td><td>{}</td><td class=id>{}</td></tr>",
-            escape(&request.method),
-            escape(&request.path),
-            text::age(request.age_ms),
-            if request.thread == 0 { String::new() } else { format!("thread {}", request.thread) },
-            escape(&request.outcome),
-            escape(&request.id)
-        )
-    });
-    let requests: String = requests.collect();
-    if !requests.is_empty() {
-        let heads = "<tr><th scope=col>request</th><th scope=col>age</th><th scope=col>where</th><th scope=col>outcome</th><th scope=col>id</th></tr>";
-        section("Requests in progress", format!("<table><thead>{heads}</thead><tbody>{requests}</tbody></table>"));
-    }
-    let backtraces = incident.backtraces.iter().map(|one| {
-        format!("<h3>thread {}</h3><pre tabindex=0>{}</pre>", escape(&one.thread), escape(&one.lines.join("\n")))
-    });
-    section("Backtraces of its threads", backtraces.collect());
-    if incident.memory.len() > 1 {
-        section("Its memory", format!("<figure>{}</figure>", curve(incident)));
-    }
-    section("Why it did not start", incident.report.as_ref().map_or(String::new(), |report| pre(report)));
-    section(
-        "Last lines of the log",
-        if incident.log.is_empty() { String::new() } else { pre(&incident.log.join("\n")) },
-    );
-    body.push_str("</main>");
-    page(&format!("{}: {}", incident.site, incident.kind.as_str()), "post-mortem", "", &body)
+    let main = html! {
+        p.kicker { b.badge.kind { (incident.kind.as_str()) } }
+        h2.headline { (visible(&incident.what)) }
+        p { (with_code(incident.kind.meaning())) "." }
+        (facts(&known))
+        @if !incident.after.is_empty() {
+            (section("Outcome", &html! { ul { @for line in &incident.after { li { (visible(line)) } } } }))
+        }
+        @if !incident.requests.is_empty() {
+            @let rows = html! { @for one in &incident.requests { (request(one)) } };
+            (section("Requests in progress", &table(&["request", "age", "where", "outcome", "id"], &rows)))
+        }
+        @if !incident.backtraces.is_empty() {
+            (section("Backtraces of its threads", &html! {
+                @for one in &incident.backtraces { h3 { "thread " (visible(&one.thread)) } (pre(&one.lines.join("\n"))) }
+            }))
+        }
+        @if incident.memory.len() > 1 {
+            (section("Its memory", &html! { figure { (curve(incident)) } }))
+        }
+        @if let Some(report) = &incident.report { (section("Why it did not start", &pre(report))) }
+        @if !incident.log.is_empty() { (section("Last lines of the log", &pre(&incident.log.join("\n")))) }
+    };
+    post_mortem(&format!("{}: {}", incident.site, incident.kind.as_str()), &main)
 }
 
 /// The page of a request that failed in the application.
 pub fn failed(failed: &Failed, zone: &TimeZone) -> String {
-    let mut facts = vec![
+    let request = format!("{} {}", failed.method, failed.path);
+    let mut known = vec![
         ("when", text::when(failed.last, zone)),
         ("site", failed.site.clone()),
-        ("request", format!("{} {}", failed.method, failed.path)),
+        ("request", request.clone()),
         ("its id", failed.request.clone()),
     ];
     if !failed.file.is_empty() {
-        facts.push(("raised in", format!("{}:{}", failed.file, failed.line)));
+        known.push(("raised in", format!("{}:{}", failed.file, failed.line)));
     }
     if failed.times > 1 {
-        facts.push(("times", format!("{}, the first at {}", failed.times, text::when(failed.at, zone))));
+        known.push(("times", format!("{}, the first at {}", failed.times, text::when(failed.at, zone))));
     }
-    let facts: String =
-        facts.iter().map(|(name, value)| format!("<dt>{name}</dt><dd>{}</dd>", escape(value))).collect();
-    let (head, told) = match failed.class.is_empty() {
-        true => (
-            format!("{} {}", failed.method, failed.path),
-            "<p>The application sent this answer itself: its own log has the exception, under the id of the request.</p>"
-                .into(),
-        ),
-        false => (failed.class.clone(), if failed.message.is_empty() { String::new() } else { pre(&failed.message) }),
+    // Without a class the application answered by itself.
+    let head = if failed.class.is_empty() { &request } else { &failed.class };
+    let main = html! {
+        p.kicker { b.badge.kind { (failed.status) } }
+        h2.headline { (visible(head)) }
+        @if failed.class.is_empty() {
+            p {
+                "The application sent this answer itself: its own log has the exception, under the id of the request."
+            }
+        } @else if !failed.message.is_empty() {
+            (pre(&failed.message))
+        }
+        (facts(&known))
+        @if !failed.backtrace.is_empty() { (section("Where it was raised", &pre(&failed.backtrace.join("\n")))) }
     };
-    let backtrace = match failed.backtrace.is_empty() {
-        true => String::new(),
-        false => format!("<section><h2>Where it was raised</h2>{}</section>", pre(&failed.backtrace.join("\n"))),
-    };
-    let body = format!(
-        "{HEADER}\n<main class=narrow>\n<p class=kicker><b class=\"badge kind\">{}</b></p><h2 class=headline>{}</h2>{told}<dl class=facts>{facts}</dl>{backtrace}</main>",
-        failed.status,
-        escape(&head)
-    );
-    page(&format!("{}: {head}", failed.site), "post-mortem", "", &body)
+    post_mortem(&format!("{}: {head}", failed.site), &main)
 }
 
-fn curve(incident: &Incident) -> String {
+fn post_mortem(title: &str, main: &Markup) -> String {
+    let body = html! {
+        header {
+            h1 { a href="/" { "Paceline" } }
+            nav aria-label="Pages" { a href="/" { "Dashboard" } }
+        }
+        main.narrow { (main) }
+    };
+    page(title, "post-mortem", None, &body)
+}
+
+fn section(title: &str, inside: &Markup) -> Markup {
+    html! { section { h2 { (title) } (inside) } }
+}
+
+fn curve(incident: &Incident) -> Markup {
     let end = incident.memory.last().map_or(incident.at, |sample| sample.at.max(incident.at));
     let first = incident.memory.first().map_or(0, |sample| sample.bytes);
     let last = incident.memory.last().map_or(0, |sample| sample.bytes);
@@ -137,33 +135,8 @@ fn curve(incident: &Incident) -> String {
     .render()
 }
 
-/// What stands between backticks is code.
-fn code(text: &str) -> String {
-    let pieces = text.split('`').enumerate();
-    pieces
-        .map(
-            |(nth, piece)| {
-                if nth % 2 == 0 {
-                    escape(piece).into_owned()
-                } else {
-                    format!("<code>{}</code>", escape(piece))
-                }
-            },
-        )
-        .collect()
-}
-
-fn list<'a>(items: impl Iterator<Item = &'a str>) -> String {
-    let items: String = items.map(|item| format!("<li>{}</li>", escape(item))).collect();
-    if items.is_empty() {
-        items
-    } else {
-        format!("<ul>{items}</ul>")
-    }
-}
-
-fn pre(text: &str) -> String {
-    format!("<pre tabindex=0>{}</pre>", escape(text))
+fn pre(text: &str) -> Markup {
+    html! { pre tabindex="0" { (visible(text)) } }
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ fn links_keep_the_site_and_the_span() {
     let view = View { span: Span::TwoHours, ..view(&history, &memories, Some("shop")) };
     let page = dashboard(&view);
     for part in [
-        "href=\"/?site=shop&amp;span=2h\" aria-current=page>shop<",
+        "href=\"/?site=shop&amp;span=2h\" aria-current=\"page\">shop<",
         "href=\"/?site=%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E&amp;span=2h\">",
         "href=\"/?site=shop\">10 min<",
         "data-events=\"/events?site=shop&amp;span=2h\"",

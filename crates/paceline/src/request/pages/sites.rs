@@ -5,7 +5,8 @@ use super::{
     accept::{form, Form},
     Page,
 };
-use startup_report::html::{document, escape};
+use maud::html;
+use startup_report::html::{document, visible};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteLink {
@@ -38,28 +39,29 @@ pub fn sites(host: &str, list: &[SiteLink], accept: Option<&str>) -> Page {
 }
 
 pub fn sites_page(host: &str, list: &[SiteLink]) -> String {
-    let row = |site: &SiteLink| {
-        // Only links a browser follows to a site, whatever a folder is called.
-        let url = if site.url.starts_with("http://") || site.url.starts_with("https://") || site.url.starts_with('/') {
-            &site.url
-        } else {
-            "#"
-        };
-        format!("<li><a href=\"{}\">{}<span>{}</span></a></li>", escape(url), escape(&site.name), escape(&site.note))
+    // Only links a browser follows to a site, whatever a folder is called.
+    let safe = |url: &&str| ["http://", "https://", "/"].iter().any(|start| url.starts_with(start));
+    let main = html! {
+        p.code { "404" }
+        h1 { "No site is named " (visible(host)) }
+        @if list.is_empty() {
+            p { "There are no sites yet. Put an application's folder into the directory of the sites and reload." }
+        } @else {
+            p.said { "Available sites:" }
+            section {
+                ul.sites {
+                    @for site in list {
+                        li {
+                            a href=(Some(&*site.url).filter(safe).unwrap_or("#")) {
+                                (visible(&site.name)) span { (visible(&site.note)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
     };
-    let rows: String = list.iter().map(row).collect();
-    let rows = if list.is_empty() {
-        "<p>There are no sites yet. Put an application's folder into the directory of the sites and reload.</p>"
-            .to_string()
-    } else {
-        format!("<section><ul class=sites>{rows}</ul></section>")
-    };
-    let main = format!(
-        "<p class=code>404</p><h1>No site is named {}</h1><p class=said>Available sites:</p>{rows}",
-        escape(host)
-    );
-    let main = if list.is_empty() { main.replace("<p class=said>Available sites:</p>", "") } else { main };
-    document("Sites", "narrow", &main)
+    document("Sites", "narrow", &main).into_string()
 }
 
 #[cfg(test)]
