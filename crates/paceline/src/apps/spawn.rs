@@ -30,8 +30,8 @@ pub struct PreloaderProcess {
     pub notice: Option<String>,
 }
 
-/// The folder with `lib/paceline/server/preloader.rb`: `$PACELINE_GEM_DIR`, or `gem/` of the checkout the program was
-/// built in.
+/// The folder with `lib/paceline/server/preloader.rb`: `$PACELINE_GEM_DIR`, or where the program is: the gem it is in
+/// (libexec/), the files installed with it (/usr/bin and /usr/lib/paceline), or `gem/` of the checkout it was built in.
 pub fn gem_dir() -> io::Result<PathBuf> {
     let here = |dir: &Path| dir.join("lib/paceline/server/preloader.rb").is_file();
     if let Some(dir) = std::env::var_os("PACELINE_GEM_DIR").map(PathBuf::from) {
@@ -40,13 +40,19 @@ pub fn gem_dir() -> io::Result<PathBuf> {
         }
     }
     let program = std::env::current_exe()?;
-    let checkout = program.ancestors().map(|dir| dir.join("gem")).find(|dir| here(dir));
-    checkout.ok_or_else(|| {
+    let found = gem_dirs_near(&program).find(|dir| here(dir));
+    found.ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::NotFound,
             "the gem's files are missing: set PACELINE_GEM_DIR to the folder that holds lib/paceline",
         )
     })
+}
+
+fn gem_dirs_near(program: &Path) -> impl Iterator<Item = PathBuf> + '_ {
+    let prefix = program.ancestors().nth(2);
+    let installed = prefix.into_iter().flat_map(|prefix| [prefix.to_owned(), prefix.join("lib/paceline")]);
+    installed.chain(program.ancestors().map(|dir| dir.join("gem")))
 }
 
 /// What a service manager, or a front before this one, has told the front.
@@ -115,4 +121,20 @@ pub fn environment(site: &SiteConfig, run_as: &RunAs) -> BTreeMap<OsString, OsSt
     }
     env.extend(site.env.iter().map(|(name, value)| (name.into(), value.into())));
     env
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ruby_side_is_found_beside_an_installed_program() {
+        for (program, dir) in [
+            ("/gems/paceline-1.0.0-x86_64-linux/libexec/paceline", "/gems/paceline-1.0.0-x86_64-linux"),
+            ("/usr/bin/paceline", "/usr/lib/paceline"),
+            ("/src/paceline/target/release/paceline", "/src/paceline/gem"),
+        ] {
+            assert!(gem_dirs_near(Path::new(program)).any(|near| near == Path::new(dir)), "{program}");
+        }
+    }
 }
