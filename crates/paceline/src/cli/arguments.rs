@@ -8,7 +8,7 @@ use std::{
 
 use clap::{error::ErrorKind, ArgMatches};
 
-use super::{asking, flags, in_ruby, systemd, CliExit, Command};
+use super::{asking, build_facts, flags, in_ruby, shell, systemd, CliExit, Command};
 use crate::{
     config::{self, ConfigFile, Flags, Surroundings, Value},
     server::handover::Program,
@@ -25,8 +25,13 @@ where
         let matches = own.command().try_get_matches_from(&args[1..]).map_err(|error| told(&error))?;
         return asking::understood(own, matches, around).map(Command::Ask);
     }
+    if build_facts::are_wanted(&args) {
+        return Err(CliExit::Print(build_facts::text()));
+    }
     let matches = flags::command().try_get_matches_from(&args).map_err(|error| told(&error))?;
     match matches.subcommand() {
+        Some(("completions", own)) => Err(CliExit::Print(shell::completions_text(own))),
+        Some(("man-page", _)) => Err(CliExit::Print(shell::man_page())),
         Some(("config-docs", _)) => Err(CliExit::Print(config::markdown())),
         Some((command, _)) if asking::named(command).is_some() || in_ruby::named(command).is_some() => Err(
             CliExit::Wrong(vec![format!("put {command} first: paceline {command} ...; see paceline {command} --help")]),

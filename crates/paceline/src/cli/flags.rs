@@ -3,7 +3,7 @@
 
 use clap::{builder::ArgAction, value_parser, Arg, Command};
 
-use super::{asking::SUBCOMMANDS, in_ruby};
+use super::{asking::SUBCOMMANDS, in_ruby, shell};
 use crate::config::{all_options, Kind, Opt};
 
 const HELP_WIDTH: usize = 88;
@@ -32,8 +32,8 @@ pub enum FlagValue {
     Value,
 }
 
-const ABOUT: &str = "Serves the Ruby web application (Rails, Sinatra, Rack) or the plain files in this directory.";
-const AFTER: &str = "\
+pub const ABOUT: &str = "Serves the Ruby web application (Rails, Sinatra, Rack) or the plain files in this directory.";
+pub const AFTER: &str = "\
 Flags win over environment variables, then paceline.toml, config/puma.rb and the defaults.
 --help shows all settings; docs/configuration.md describes each.";
 
@@ -60,9 +60,18 @@ pub fn command() -> Command {
         )
         .subcommands(SUBCOMMANDS.iter().map(|asking| elsewhere(asking.name, asking.about)))
         .subcommands(in_ruby::COMMANDS.iter().map(|(name, _, about)| elsewhere(name, about)))
+        .subcommand(shell::completions())
+        .subcommand(Command::new("man-page").about("Print the manual page, in roff"))
         .subcommand(Command::new("config-docs").hide(true).about("Print docs/configuration.md"))
         .arg(target())
-        .arg(Arg::new("version").short('V').long("version").action(ArgAction::Version).help("Print the version"));
+        .arg(Arg::new("version").short('V').long("version").action(ArgAction::Version).help("Print the version"))
+        .arg(
+            Arg::new("build")
+                .long("build")
+                .action(ArgAction::SetTrue)
+                .requires("version")
+                .help("With --version: print the commit, target, features and compiler of this program"),
+        );
     for option in all_options().filter(|option| !option.long.is_empty()) {
         command = command.arg(argument(option));
     }

@@ -3,9 +3,11 @@
 
 mod arguments;
 mod asking;
+mod build_facts;
 mod check;
 mod flags;
 mod in_ruby;
+mod shell;
 mod systemd;
 
 use std::{
