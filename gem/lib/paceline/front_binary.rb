@@ -7,6 +7,8 @@ module Paceline
     class Missing < StandardError; end
 
     PLACES = ["../../../target/release/paceline", "../../../target/debug/paceline", "../../libexec/paceline"].freeze
+    # The platforms for which there is a gem with the program in it.
+    PLATFORMS = ["x86_64-linux"].freeze
     private_constant :PLACES
 
     module_function
@@ -15,8 +17,14 @@ module Paceline
       given = ENV["PACELINE_BIN"].to_s
       return given if executable?(given)
       raise Missing, "PACELINE_BIN is #{given}, which can't be run: correct the path" unless given.empty?
-      candidates.find { |path| program?(path) } ||
-        raise(Missing, "the front's program was not found; build it (cargo build --release) or set PACELINE_BIN")
+      candidates.find { |path| program?(path) } || raise(Missing, missing)
+    end
+
+    # What is missing here and what to do, in a sentence.
+    def missing(platform = RbConfig::CONFIG.values_at("host_cpu", "host_os").join("-").sub(/-gnu\z/, ""))
+      return "this gem has no program for #{platform}, only for #{PLATFORMS.join(", ")}: serve with another server here, such as Puma, or set PACELINE_BIN" unless PLATFORMS.include?(platform)
+      "this is the gem without the program for #{platform}: run `bundle lock --add-platform #{platform} && bundle install`, " \
+        "or `gem install paceline --platform #{platform}`, or set PACELINE_BIN"
     end
 
     def candidates

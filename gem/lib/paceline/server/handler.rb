@@ -18,10 +18,32 @@ module Paceline
 
       module_function
 
-      # Serves `app` until the front ends.
-      def run(app, **options)
+      # Other servers that a Gemfile may have, in the order in which Rack picks one.
+      OTHERS = %w[puma falcon webrick].freeze
+
+      # Serves `app` until the front ends. Where the gem has no program for this platform another server does.
+      def run(app, **options, &block)
+        program = FrontBinary.find
+      rescue FrontBinary::Missing => e
+        hand_over(e, app, options, &block)
+      else
+        serve(program, app, options, &block)
+      end
+
+      def hand_over(missing, app, options, &block)
+        handlers = defined?(::Rackup::Handler) ? ::Rackup::Handler : ::Rack::Handler
+        other = begin
+          handlers.pick(OTHERS)
+        rescue LoadError
+          abort("paceline: #{missing.message}")
+        end
+        warn "paceline: #{missing.message}; continuing with #{other.name.split("::").last}"
+        other.run(app, **options, &block)
+      end
+
+      def serve(program, app, options)
         control, theirs = UNIXSocket.pair
-        front = Process.spawn(*command(options, theirs.fileno), theirs.fileno => theirs.fileno, pgroup: true)
+        front = Process.spawn(program, *arguments(options, theirs.fileno), theirs.fileno => theirs.fileno, pgroup: true)
         theirs.close
         yield Running.new(front) if block_given?
         status = forwarding(front) do
@@ -36,13 +58,12 @@ module Paceline
         def stop = Handler.pass_on(front)
       end
 
-      def command(options, number)
-        command = [FrontBinary.find, "--adopt-control-fd", number.to_s,
-                   "-b", "tcp://#{bracketed(options[:Host] || "localhost")}:#{options[:Port] || 9292}"]
-        command.push("-e", options[:environment].to_s) if options[:environment]
-        command.push("-t", options[:Threads].to_s) if options[:Threads]
-        command.push("-w", options[:Workers].to_s) if options[:Workers]
-        command
+      def arguments(options, number)
+        arguments = ["--adopt-control-fd", number.to_s, "-b", "tcp://#{bracketed(options[:Host] || "localhost")}:#{options[:Port] || 9292}"]
+        arguments.push("-e", options[:environment].to_s) if options[:environment]
+        arguments.push("-t", options[:Threads].to_s) if options[:Threads]
+        arguments.push("-w", options[:Workers].to_s) if options[:Workers]
+        arguments
       end
 
       # An IPv6 address needs brackets in a URL.
