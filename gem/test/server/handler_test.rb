@@ -57,6 +57,28 @@ class HandlerTest < Paceline::Test
     end
   end
 
+  OTHER = <<~'RUBY'
+    handlers = defined?(Rackup::Handler) ? Rackup::Handler : Rack::Handler
+    module Puma
+      def self.run(_app, **options) = puts("Puma on #{options[:Port]}")
+      def self.valid_options = {}
+    end
+    handlers.register(:puma, defined?(Rackup::Handler) ? Puma : "Puma")
+  RUBY
+
+  # The gem for platforms without a program: a copy of the Ruby files with none near it.
+  def test_another_server_takes_over_where_there_is_no_program
+    skip "no rackup" unless (command = rackup)
+    in_tmpdir("config.ru" => "run ->(env) { [200, {}, []] }", "rackup/handler/puma.rb" => OTHER, "rack/handler/puma.rb" => OTHER) do |dir|
+      FileUtils.cp_r(File.expand_path("../../lib", __dir__), File.join(dir, "lib"))
+      env = { "PACELINE_BIN" => nil, "PATH" => dir, "RACK_ENV" => nil, "RACK_HANDLER" => nil, "RUBYLIB" => "#{dir}:#{dir}/lib" }
+      said = IO.popen(env, [*command, "-s", "paceline", "-p", "4711", "-E", "deployment"], chdir: dir, err: %i[child out], &:read)
+      assert_predicate $?, :success?, said
+      assert_match(/^paceline: this (gem has no|is the gem without the) program.*; continuing with Puma$/, said)
+      assert_match(/^Puma on 4711$/, said)
+    end
+  end
+
   private
 
   def rackup
