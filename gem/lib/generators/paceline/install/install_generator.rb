@@ -2,8 +2,8 @@
 
 require "rails/generators/base"
 
-# `bin/rails generate paceline:install`: writes paceline.toml, and has Procfile.dev and the Dockerfile start Paceline. What it
-# does not recognize it leaves alone, and says so.
+# `bin/rails generate paceline:install`: writes paceline.toml, and has Procfile.dev and the Dockerfile start Paceline. The
+# entry point of the image goes on preparing the database. What it does not recognize it leaves alone, and says so.
 module Paceline
   module Generators
     class InstallGenerator < ::Rails::Generators::Base
@@ -14,6 +14,9 @@ module Paceline
       WEB = %r{^(web:[ \t]*(?:env [^\n]*?)?)(?:bundle exec )?(?:(?:bin/)?rails (?:server|s)|puma)\b([^\n]*)$}
       # Rails' CMD, with Thruster or without, and Puma's, in the exec form.
       COMMAND = %r{^CMD[ \t]*\[[^\]\n]*(?:"(?:\./)?bin/rails"[ \t]*,[ \t]*"(?:server|s)"|"puma")[^\]\n]*\]$}
+      # The condition of Rails' bin/docker-entrypoint (of 7.1 to 8.1), which prepares the database for `rails server` alone.
+      ENTRYPOINT = %r{^if \[ [^\n]*"(?:\./bin/rails|\./bin/rails server)"[^\n]*; then$}
+      ENTRYPOINT_CONDITION = 'if [ "${*:1:3}" == "bundle exec paceline" ]; then'
       DOCKER_COMMAND = 'CMD ["bundle", "exec", "paceline", "-b", "tcp://0.0.0.0:%s"]'
 
       def write_settings
@@ -31,6 +34,10 @@ module Paceline
           format(DOCKER_COMMAND, port)
         end
         say "      Requests in progress have 30 s after TERM: give the container 35 s to stop (--stop-timeout 35)." if port
+      end
+
+      def change_entrypoint
+        change("bin/docker-entrypoint", ENTRYPOINT) { ENTRYPOINT_CONDITION }
       end
 
       private
