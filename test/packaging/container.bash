@@ -21,8 +21,8 @@ build() {
   "${store[@]}" build --isolation chroot --network host --pull-never --build-arg RUBY_VERSION=3.3 --quiet --file "$2" --tag "$1" "$3" > "$work/build.log" 2>&1 || { cat "$work/build.log"; fail "the Dockerfile $2"; }
 }
 
-# A command before those that start a container.
-within=()
+# A command before those that start a container, and what is started instead of the image's CMD.
+within=() instead=()
 
 # limit MEMORY CORES/100: containers have no more from now on. The control groups are those of the version that has the controllers here.
 limit() {
@@ -48,7 +48,7 @@ start() {
   config=$("${store[@]}" inspect --type image "$image" | ruby -rjson -e 'puts JSON.generate(JSON.parse($stdin.read)["OCIv1"]["config"])')
   facts() { ruby -rjson -e 'config = JSON.parse(ARGV.shift); puts ARGV.flat_map { |name| config[name] || [] }' "$config" "$@"; }
   mapfile -t environment < <(facts Env)
-  mapfile -t words < <(facts Entrypoint Cmd)
+  mapfile -t words < <(if [ ${#instead[@]} = 0 ]; then facts Entrypoint Cmd; else facts Entrypoint; printf '%s\n' "${instead[@]}"; fi)
   serve "${within[@]}" unshare --mount --pid --fork --kill-child bash -c 'mount -t proc proc "$0/proc"; mount --rbind /dev "$0/dev"; mount --rbind /sys "$0/sys"; exec chroot --userspec "$1" "$0" /usr/bin/env -i -C "$2" "${@:3}"' \
     "$container" "$(facts User)" "$(facts WorkingDir)" HOME=/home/rails "${environment[@]}" SECRET_KEY_BASE_DUMMY=1 "$@" "${words[@]}"
   wait_for http://127.0.0.1:3000/
@@ -91,6 +91,15 @@ start generated
 has "tables: .*beers.* schema_migrations" /tmp/answer
 has "ready: production, $(($(nproc) < 4 ? $(nproc) : 4)) x 3 threads" "$log"
 end TERM 0
+
+say "the command of Kamal's deploy.yml, behind a proxy"
+ip addr add 10.99.0.1/32 dev lo
+read -ra instead < <(ruby -ryaml -e 'puts YAML.load_file(ARGV[0]).dig("servers", "web", "cmd")' "$here/examples/deploy/kamal/config/deploy.yml")
+start generated
+has "tables: .*beers.* schema_migrations" /tmp/answer
+has "^https://203.0.113.9$" <(curl -sf --interface 10.99.0.1 -H "X-Forwarded-For: 203.0.113.9" -H "X-Forwarded-Proto: https" http://10.99.0.1:3000/client)
+end TERM 0
+instead=()
 
 say "limits of memory and cores"
 if (limit $((400 << 20)) 50) 2> /dev/null; then
