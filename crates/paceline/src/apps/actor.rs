@@ -47,12 +47,13 @@ use super::{
     attempts::{Attempts, Cause},
     canary::Plan,
     concurrency::{self, Concurrency},
-    generation::{Generation, Phase, Worker},
+    generation::{Generation, Phase},
     pool,
     processes::Processes,
     ready_check::Page,
     reaper::{Exit, Reaper},
     tuning::TuningEnvironment,
+    worker_process::Worker,
 };
 use crate::{
     apps::{
@@ -335,7 +336,7 @@ impl Actor {
                 let wanted = index <= self.workers && self.stopping.is_none();
                 if let Some(current) = self.current.as_mut().filter(|current| wanted && current.number == number) {
                     // Another may have taken its place during the pause.
-                    let taken = |worker: &Worker| worker.index == index && !(worker.ready && worker.kill_at.is_some());
+                    let taken = |worker: &Worker| worker.index == index && !worker.stage.is_leaving();
                     if !current.workers.values().any(taken) {
                         current.fork(index, threads).await;
                     }
@@ -360,7 +361,7 @@ impl Actor {
 
     /// Buries the workers whose end is told by one sign, when the other has not come in time.
     async fn wait_for_exits_no_longer(&mut self, now: Instant) {
-        let over = |(id, worker): (&WorkerId, &Worker)| worker.gone_at.filter(|at| *at <= now).map(|_| *id);
+        let over = |(id, worker): (&WorkerId, &Worker)| worker.end_due().filter(|at| *at <= now).map(|_| *id);
         let gone: Vec<_> = self
             .generations()
             .flat_map(|one| one.workers.iter().filter_map(over).map(|id| (one.number, id)).collect::<Vec<_>>())
@@ -374,10 +375,9 @@ impl Actor {
         let previous = || self.previous.iter().map(|(previous, _)| previous);
         let others = || previous().chain(self.canary.iter().map(|canary| &canary.generation));
         let generations = || self.current.iter().chain(self.next.iter()).chain(self.leaving.iter()).chain(others());
-        let kills =
-            generations().flat_map(|generation| generation.workers.values().filter_map(|worker| worker.kill_at));
-        let workers_gone =
-            generations().flat_map(|generation| generation.workers.values().filter_map(|worker| worker.gone_at));
+        let kills = generations()
+            .flat_map(|generation| generation.workers.values().filter_map(|worker| worker.stage.kill_at()));
+        let workers_gone = generations().flat_map(|generation| generation.workers.values().filter_map(Worker::end_due));
         let gone = generations().filter_map(|generation| generation.gone_at).chain(workers_gone);
         let forks = self.current.iter().filter_map(|current| current.fork_due);
         let starts = self.next.iter().map(|next| next.deadline);
@@ -412,9 +412,10 @@ impl Actor {
             self.fork_overdue().await;
         }
         for generation in self.generations() {
-            for worker in generation.workers.values_mut().filter(|worker| worker.kill_at.is_some_and(|at| at <= now)) {
+            for worker in
+                generation.workers.values_mut().filter_map(|worker| worker.stage.is_overdue(now).then_some(worker))
+            {
                 leave::kill(worker.pid);
-                worker.kill_at = Some(now + Duration::from_secs(3600));
             }
         }
         if self.glance.deadline().is_some_and(|at| at <= now) {

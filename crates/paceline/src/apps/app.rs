@@ -41,7 +41,8 @@ pub enum State {
     Ready,
     Failed {
         report: Arc<StartupReport>,
-        retry_at: Instant,
+        /// When a request may start it again. None: never.
+        retry_at: Option<Instant>,
     },
 }
 
@@ -129,8 +130,7 @@ impl App {
         let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
         report.begin(Step::Found, Duration::ZERO);
         report.fail(Failure::System { doing: doing.into(), error: why.into() });
-        let forever = Instant::now() + Duration::from_secs(365 * 86_400);
-        let (_, state) = watch::channel(State::Failed { report: Arc::new(report), retry_at: forever });
+        let (_, state) = watch::channel(State::Failed { report: Arc::new(report), retry_at: None });
         let (orders, mut receiver) = mpsc::unbounded_channel();
         tokio::spawn(async move { while receiver.recv().await.is_some() {} });
         let (queue, incidents, always) = (Queue::new(site.queue_max), Incidents::forgetful(), AtomicBool::new(false));
@@ -234,7 +234,9 @@ impl Origin for App {
             State::Ready if again.is_none() && self.always.load(Relaxed) => self.anew().await?,
             State::Ready => {}
             State::Starting => patience = patience.max(self.site.start_timeout + Duration::from_secs(1)),
-            State::Failed { report, retry_at } if Instant::now() < retry_at => return Err(Unavailable::Failed(report)),
+            State::Failed { report, retry_at } if retry_at.is_none_or(|at| Instant::now() < at) => {
+                return Err(Unavailable::Failed(report))
+            }
             State::Stopped | State::Failed { .. } => {
                 patience = patience.max(self.site.start_timeout + Duration::from_secs(1));
                 self.order(Order::Start);

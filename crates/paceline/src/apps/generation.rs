@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
 use super::{
     actor::{ActorEvent, Event},
@@ -19,13 +19,13 @@ use super::{
     output::read_lines,
     reaper::Exit,
     spawn::PreloaderProcess,
+    worker_process::Worker,
 };
 use crate::{
     config::{AppKind, SiteConfig},
     workers::{
         dispatch::queue::{Queue, WorkerId},
         protocol::{
-            channel::Channel,
             control::{control, ControlReader, ControlWriter},
             fields,
             frame::{encode, kind},
@@ -39,48 +39,6 @@ use unix_user::RunAs;
 /// How long a fork may take, with the hooks before it; or as long as a start may, if that is less. A preloader that
 /// finds no memory for it says so all the while.
 const FORK_TIME: Duration = Duration::from_secs(10);
-
-/// One worker process.
-pub struct Worker {
-    pub index: usize,
-    pub pid: i32,
-    pub control: ControlWriter,
-    pub forked: Instant,
-    pub ready: bool,
-    /// Pipes of its outputs that it has sent.
-    pub outputs: usize,
-    /// Told to finish; killed at this moment if it has not.
-    pub kill_at: Option<Instant>,
-    /// Channels that came before the worker was ready.
-    pub early: Vec<Channel>,
-    /// The memory that came for the channel of this thread, which comes next.
-    pub mailbox: Option<(usize, OwnedFd)>,
-    /// Exit as the preloader reported it.
-    pub exit: Option<Exit>,
-    /// Its control socket is closed: the process is gone.
-    pub gone: bool,
-    /// One of EOF and EXITED has come; when the other is not waited for any more.
-    pub gone_at: Option<Instant>,
-    /// It has answered requests, or died with one that was known to be dangerous: its end says nothing against the
-    /// next one.
-    pub served: bool,
-    /// It was complained of.
-    pub faulty: bool,
-    /// Its successor has been asked for, or it is to have none: it was one too many.
-    pub replaced: bool,
-    /// It has been told to finish what it has.
-    pub draining: bool,
-    /// Who wants to know where a thread is.
-    pub asked: Vec<(usize, oneshot::Sender<String>)>,
-    /// Nothing is expected of it any more but where it is stuck.
-    pub end_on_backtrace: bool,
-    /// What it told last of Ruby's heap.
-    pub heap: watch::Sender<Option<RubyHeap>>,
-    /// It is to go after so many requests.
-    pub quota: Option<u64>,
-    /// It was killed for its memory.
-    pub condemned: bool,
-}
 
 /// Where a generation stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -317,12 +275,12 @@ impl Generation {
         self.phase == Phase::Forking
             && self.forking == 0
             && self.fresh().next().is_some()
-            && self.fresh().all(|(_, worker)| worker.ready)
+            && self.fresh().all(|(_, worker)| worker.is_ready())
     }
 
     /// Its workers but those that finish what they have from an earlier time.
     pub fn fresh(&self) -> impl Iterator<Item = (&WorkerId, &Worker)> {
-        self.workers.iter().filter(|(_, worker)| !worker.draining)
+        self.workers.iter().filter(|(_, worker)| !worker.stage.is_draining())
     }
 
     /// Begins once more, with the preloader it has: it is to fork workers again.
@@ -351,29 +309,7 @@ impl Generation {
         self.forking = self.forking.saturating_sub(1);
         let (reader, control) = control(UnixStream::from(fd))?;
         forward(self.number, Some(id), reader, events.clone());
-        let worker = Worker {
-            index,
-            pid,
-            control,
-            forked: Instant::now(),
-            ready: false,
-            outputs: 0,
-            kill_at: Some(Instant::now() + site.start_timeout),
-            early: Vec::new(),
-            mailbox: None,
-            exit: None,
-            gone: false,
-            gone_at: None,
-            served: false,
-            faulty: false,
-            replaced: false,
-            draining: false,
-            asked: Vec::new(),
-            end_on_backtrace: false,
-            heap: watch::Sender::new(None),
-            quota: limits::quota(&site.limits),
-            condemned: false,
-        };
+        let worker = Worker::new(index, pid, control, site.start_timeout, limits::quota(&site.limits));
         self.workers.insert(id, worker);
         Ok(())
     }

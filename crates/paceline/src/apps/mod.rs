@@ -23,3 +23,4 @@ pub mod reaper;
 pub mod spawn;
 pub mod trial;
 mod tuning;
+pub mod worker_process;

@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 
 use super::Actor;
 use crate::{
-    apps::generation::Worker,
+    apps::worker_process::Worker,
     workers::{
         dispatch::queue::WorkerId,
         protocol::{
@@ -19,7 +19,7 @@ impl Actor {
     /// The answer is dropped if there is no such worker, or when it goes.
     pub(super) async fn ask_backtrace(&mut self, id: WorkerId, thread: usize, answer: oneshot::Sender<String>) {
         let worker = self.generations().find_map(|generation| generation.workers.get_mut(&id));
-        let Some(worker) = worker.filter(|worker| worker.ready && !worker.gone) else { return };
+        let Some(worker) = worker.filter(|worker| worker.is_ready() && worker.is_reachable()) else { return };
         let frame = encode(kind::ASK_BACKTRACE, |out| fields::put(out, thread.to_string()));
         if worker.control.send(&frame).await.is_ok() {
             worker.asked.push((thread, answer));

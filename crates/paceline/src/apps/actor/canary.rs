@@ -58,7 +58,7 @@ impl Actor {
     pub(super) fn enlist(&mut self, generation: &mut Generation) {
         let (run_as, queue) = (generation.run_as.clone(), self.context.queue.clone());
         let rehearsed = generation.rehearsal.take();
-        for (id, worker) in generation.workers.iter_mut().filter(|(_, worker)| !worker.draining) {
+        for (id, worker) in generation.workers.iter_mut().filter(|(_, worker)| !worker.stage.is_draining()) {
             match &rehearsed {
                 Some(rehearsed) => rehearsed.hand_over(*id, &queue),
                 None => queue.join(*id, self.context.site.threads, run_as.clone(), self.complaints.clone()),

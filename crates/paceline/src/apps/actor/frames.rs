@@ -12,6 +12,7 @@ use crate::{
         generation::{failure, Phase},
         reaper::Exit,
         tuning::TuningEnvironment,
+        worker_process::WorkerEnd,
     },
     observe::log::Name,
     workers::{
@@ -59,13 +60,13 @@ impl Actor {
                 let exit = Exit::parse(text(1));
                 let found = generation.workers.iter_mut().find(|(_, worker)| text(0).parse() == Ok(worker.pid));
                 let Some((&id, worker)) = found else { return self.mold_exited(text(0), exit) };
-                worker.exit = exit;
                 // The sockets of a process that has ended may still be held open by one that it forked. One that did
                 // not become ready may have said why: that is waited for.
-                if worker.gone || worker.ready {
+                let over = worker.is_ready() || !worker.is_reachable();
+                worker.end =
+                    WorkerEnd::Exited { exit: exit.unwrap_or(Exit::Untold), until: Instant::now() + LAST_FRAMES };
+                if over {
                     self.worker_gone(number, id).await;
-                } else {
-                    worker.gone_at = Some(Instant::now() + LAST_FRAMES);
                 }
             }
             kind::MEMORY => drop(generation.heap.send_replace(Some(RubyHeap::parse(&frame.payload)))),
@@ -120,7 +121,7 @@ impl Actor {
                     let _ = generation.listen_to(who, fd, &events);
                 }
             }
-            kind::READY if worker.ready => {}
+            kind::READY if worker.is_ready() => {}
             kind::READY => self.worker_ready(number, id).await,
             kind::BACKTRACE if worker.was_asked(text(0), text(1)) => {}
             kind::BACKTRACE => self.backtrace_came(number, id, text(0), text(1)),
@@ -148,7 +149,7 @@ impl Actor {
         let Some(Ok(channel)) = opened else { return };
         if let Some(rehearsal) = &generation.rehearsal {
             rehearsal.add(id, channel);
-        } else if worker.ready && generation.phase != Phase::Forking {
+        } else if worker.is_ready() && generation.phase != Phase::Forking {
             queue.add(id, channel);
         } else {
             worker.early.retain(|early| early.thread != thread);
@@ -162,8 +163,7 @@ impl Actor {
         let Some(generation) = self.generation(number) else { return };
         let run_as = generation.run_as.clone();
         let Some(worker) = generation.workers.get_mut(&id) else { return };
-        worker.ready = true;
-        worker.kill_at = None;
+        worker.stage = worker.stage.booted();
         match generation.phase {
             Phase::Ready => {
                 let early = std::mem::take(&mut worker.early);

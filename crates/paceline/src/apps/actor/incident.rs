@@ -4,9 +4,10 @@
 use super::{Actor, Context};
 use crate::{
     apps::{
-        generation::{Generation, Worker},
+        generation::Generation,
         incidents::{Incident, Kind, Process},
         reaper::Exit,
+        worker_process::Worker,
     },
     support::clock,
     workers::dispatch::queue::WorkerId,

@@ -12,6 +12,7 @@ use crate::{
         app::State,
         attempts::Outcome,
         generation::{Generation, Phase},
+        worker_process::WorkerStage,
     },
     workers::{
         dispatch::queue::WorkerId,
@@ -26,8 +27,7 @@ impl Actor {
         for (id, worker) in &mut generation.workers {
             self.context.queue.leave(*id);
             let _ = worker.control.send(&encode(kind::DRAIN, |_| {})).await;
-            worker.kill_at = Some(Instant::now() + grace);
-            worker.draining = true;
+            worker.stage = worker.stage.draining(Instant::now() + grace);
         }
         if generation.workers.is_empty() {
             let Some(left) = self.keep(generation) else { return };
@@ -45,8 +45,7 @@ impl Actor {
         for generation in self.generations() {
             if let Some(worker) = generation.workers.get_mut(&id) {
                 let _ = worker.control.send(&encode(kind::DRAIN, |_| {})).await;
-                worker.kill_at = Some(Instant::now() + grace);
-                worker.draining = true;
+                worker.stage = worker.stage.draining(Instant::now() + grace);
             }
         }
     }
@@ -57,7 +56,7 @@ impl Actor {
         let Some(current) = &mut self.current else { return };
         let mut surplus = Vec::new();
         for (id, worker) in &mut current.workers {
-            if worker.index > wanted && worker.ready && worker.kill_at.is_none() {
+            if worker.index > wanted && worker.stage == WorkerStage::Serving {
                 // Should one more be wanted before this one has ended, it is a new one: this one's end asks for none.
                 worker.replaced = true;
                 surplus.push(*id);

@@ -46,7 +46,7 @@ fn view(role: Role, generation: &Generation, tallies: &[Tally]) -> GenerationVie
                 index: worker.index,
                 pid: worker.pid,
                 forked: worker.forked,
-                ready: worker.ready,
+                ready: worker.is_ready(),
                 leaving: role == Role::Leaving || tally.is_some_and(|tally| tally.leaving),
                 answered: tally.map_or(0, |tally| tally.answered),
                 busy: tally.map_or(0, |tally| tally.busy),

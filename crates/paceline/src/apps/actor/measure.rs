@@ -80,8 +80,12 @@ impl Actor {
         self.measuring.next = None;
         self.keep_limits().await;
         let Some(current) = &self.current else { return };
-        let processes: Vec<_> =
-            current.workers.iter().filter(|(_, worker)| worker.ready).map(|(id, worker)| (*id, worker.pid)).collect();
+        let processes: Vec<_> = current
+            .workers
+            .iter()
+            .filter(|(_, worker)| worker.is_ready())
+            .map(|(id, worker)| (*id, worker.pid))
+            .collect();
         let tallies = self.context.queue.tallies();
         let answered = tallies.iter().map(|tally| tally.answered).sum();
         let at_any_rate = std::mem::take(&mut self.measuring.at_any_rate);
@@ -141,7 +145,7 @@ impl Actor {
             if let (Some(pid), Some(control)) = (generation.pid, &mut generation.control) {
                 asked.push(ask(pid, &generation.heap, control, None).await);
             }
-            for (id, worker) in generation.workers.iter_mut().filter(|(_, worker)| worker.ready) {
+            for (id, worker) in generation.workers.iter_mut().filter(|(_, worker)| worker.is_ready()) {
                 let grown =
                     growth.of(*id).map(|grown| GrowthView { born: grown.born, now: grown.now, routes: grown.routes() });
                 asked.push(ask(worker.pid, &worker.heap, &mut worker.control, grown).await);

@@ -1,5 +1,5 @@
 //! Holds workers to their limits of memory and requests: who is over one is replaced, softly or at once, and the log
-//! says with which route it grew. Which one it is `supervisor/limits.rs` decides. It never measures.
+//! says with which route it grew. Which one it is `apps/limits.rs` decides. It never measures.
 
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use crate::{
         growth::WorkerGrowth,
         incidents::{Incident, Kind},
         limits::{self, Verdict, Why, WorkerMemory},
+        worker_process::WorkerStage,
     },
     observe::{log::Name, metrics::Restart},
     support::{
@@ -86,7 +87,10 @@ impl Actor {
     fn seen(&self) -> Vec<WorkerMemory> {
         let Some(current) = &self.current else { return Vec::new() };
         let tallies = self.context.queue.tallies();
-        let workers = current.workers.iter().filter(|(_, worker)| worker.ready && !worker.gone && !worker.condemned);
+        let workers = current
+            .workers
+            .iter()
+            .filter(|(_, worker)| worker.is_ready() && worker.is_reachable() && !worker.condemned);
         let seen = workers.map(|(id, worker)| {
             let grown = self.measuring.growth.of(*id);
             let tally = tallies.iter().find(|tally| tally.id == *id);
@@ -96,7 +100,7 @@ impl Actor {
                 born: grown.map_or(0, |grown| grown.born),
                 answered: tally.map_or(0, |tally| tally.answered),
                 quota: worker.quota,
-                leaving: worker.kill_at.is_some(),
+                leaving: worker.stage != WorkerStage::Serving,
             }
         });
         seen.collect()

@@ -43,7 +43,7 @@ impl Actor {
         next.deadline = std::time::Instant::now() + site.start_timeout + MARGIN;
         let queue = Queue::new(1);
         let run_as = next.run_as.clone();
-        for (id, worker) in next.workers.iter_mut().filter(|(_, worker)| !worker.draining) {
+        for (id, worker) in next.workers.iter_mut().filter(|(_, worker)| !worker.stage.is_draining()) {
             queue.join(*id, site.threads, run_as.clone(), complaints.clone());
             worker.early.drain(..).for_each(|channel| queue.add(*id, channel));
         }

@@ -22,7 +22,7 @@ impl Actor {
     /// Whether a worker takes requests.
     pub(super) fn serves(&self) -> bool {
         let workers = self.current.iter().flat_map(|current| current.workers.values());
-        workers.filter(|worker| worker.ready && worker.kill_at.is_none() && !worker.gone).count() > 0
+        workers.filter(|worker| worker.serves()).count() > 0
     }
 
     /// The generation that served is gone, before another could take its place.

@@ -10,8 +10,9 @@ use super::{leave::kill, Actor};
 use crate::{
     apps::{
         found::StartableApp,
-        generation::{Generation, Mold, Worker},
+        generation::{Generation, Mold},
         reaper::Exit,
+        worker_process::{Worker, WorkerStage},
     },
     observe::log::Name,
     workers::{
@@ -68,7 +69,7 @@ impl Actor {
     pub(super) async fn look_for_mold(&mut self) {
         let (after, threads) = (self.context.site.tuning.refork_after, self.context.site.threads);
         let Some(current) = &mut self.current else { return };
-        let serves = |worker: &Worker| worker.ready && worker.kill_at.is_none() && !worker.faulty && !worker.replaced;
+        let serves = |worker: &Worker| worker.stage == WorkerStage::Serving && !worker.faulty && !worker.replaced;
         let answered = self.context.queue.answered().into_iter();
         let able = answered.filter(|(id, _)| current.workers.get(id).is_some_and(serves));
         let Some((candidate, requests)) = able.max_by_key(|(_, requests)| *requests) else { return };
@@ -90,13 +91,13 @@ impl Actor {
         if worker.index != index || candidate == id {
             return;
         }
-        if worker.kill_at.is_some() || self.next.is_some() {
+        if worker.stage != WorkerStage::Serving || self.next.is_some() {
             self.refork = Refork::Awaited;
             return self.drain_twin(candidate).await;
         }
         self.refork = Refork::Asked { candidate, requests };
         self.context.queue.leave(candidate);
-        worker.kill_at = Some(Instant::now() + patience + PREPARATION);
+        worker.stage = WorkerStage::Preparing { kill_at: Instant::now() + patience + PREPARATION };
         let _ = worker.control.send(&encode(kind::MOLD, |out| fields::put(out, patience.as_secs().to_string()))).await;
     }
 
@@ -118,8 +119,7 @@ impl Actor {
         }
         self.refork = Refork::Over;
         let Some(worker) = self.generation(number).and_then(|current| current.workers.get_mut(&id)) else { return };
-        worker.kill_at = None;
-        worker.draining = false;
+        worker.stage = WorkerStage::Serving;
         let index = worker.index;
         let why = why.replace(char::is_control, " ");
         self.context.queue.stay(id);
@@ -199,7 +199,7 @@ impl Actor {
         let (Refork::StandIn { candidate, .. } | Refork::Asked { candidate, .. }) = self.refork else { return };
         let stand_in = || {
             let candidate = self.current.as_ref().and_then(|current| current.workers.get(&candidate));
-            candidate.is_some_and(|candidate| candidate.index == worker.index) && !worker.ready
+            candidate.is_some_and(|candidate| candidate.index == worker.index) && !worker.is_ready()
         };
         if candidate == id || stand_in() {
             self.refork = Refork::Over;

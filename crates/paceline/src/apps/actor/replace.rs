@@ -9,7 +9,12 @@ use super::{
     Actor, ActorEvent, Event, LAST_WORDS,
 };
 use crate::{
-    apps::{app::State, generation::Phase, reaper::Exit},
+    apps::{
+        app::State,
+        generation::Phase,
+        reaper::Exit,
+        worker_process::{WorkerEnd, WorkerStage},
+    },
     observe::{log::Name, metrics::Restart},
     workers::{
         dispatch::queue::{Complaint, WorkerId},
@@ -87,11 +92,12 @@ impl Actor {
         }
         let Some(worker) = generation.workers.get_mut(&id) else { return };
         worker.served |= served;
-        worker.gone = true;
         // The preloader tells how it ended, now or in a moment. One that is gone itself takes its workers along.
-        match worker.exit {
-            Some(_) => self.bury(number, id).await,
-            None => worker.gone_at = Some(Instant::now() + EXIT_TOLD),
+        match worker.end {
+            WorkerEnd::Exited { .. } => self.bury(number, id).await,
+            WorkerEnd::None | WorkerEnd::Closed { .. } => {
+                worker.end = WorkerEnd::Closed { until: Instant::now() + EXIT_TOLD }
+            }
         }
     }
 
@@ -101,10 +107,10 @@ impl Actor {
         let Some(worker) = self.generation(number).and_then(|generation| generation.workers.get_mut(&id)) else {
             return;
         };
-        if worker.exit.is_none() {
+        if worker.exit().is_none() {
             kill(worker.pid);
+            worker.end = WorkerEnd::Exited { exit: Exit::Untold, until: Instant::now() };
         }
-        worker.exit = worker.exit.or(Some(Exit::Untold));
         self.worker_gone(number, id).await;
     }
 
@@ -113,7 +119,7 @@ impl Actor {
         let workers = self.workers;
         let Some(generation) = self.generation(number) else { return };
         let Some(worker) = generation.workers.remove(&id) else { return };
-        let exit = worker.exit.unwrap_or(Exit::Status(0));
+        let exit = worker.exit().unwrap_or(Exit::Status(0));
         let phase = generation.phase;
         if phase == Phase::Ready {
             self.refork_without(id, &worker);
@@ -121,7 +127,7 @@ impl Actor {
         }
         match phase {
             Phase::Failing => {}
-            Phase::Loading | Phase::Forking | Phase::Checking if worker.draining => {}
+            Phase::Loading | Phase::Forking | Phase::Checking if worker.stage.is_draining() => {}
             Phase::Loading | Phase::Forking | Phase::Checking => {
                 let failure = exited(exit, "worker".into());
                 self.generation_failed(number, Some(Step::Ready), failure).await;
@@ -140,7 +146,7 @@ impl Actor {
                 self.give_up_canary(&format!("its worker {} (pid {}) {exit}", worker.index, worker.pid)).await;
             }
             Phase::Ready => {
-                let asked = worker.kill_at.is_some() && worker.ready && !worker.faulty;
+                let asked = worker.stage.is_leaving() && !worker.faulty;
                 let wanted = worker.index <= workers && self.stopping.is_none() && !worker.replaced;
                 let pause = match asked || worker.served {
                     true => Duration::ZERO,
@@ -195,7 +201,7 @@ impl Actor {
             }
         };
         let _ = worker.control.send(&encode(kind::ASK_BACKTRACE, |out| fields::put(out, thread.to_string()))).await;
-        if matches!(complaint, Complaint::Slow { .. }) || worker.kill_at.is_some() {
+        if matches!(complaint, Complaint::Slow { .. }) || worker.stage != WorkerStage::Serving {
             return;
         }
         worker.faulty = true;

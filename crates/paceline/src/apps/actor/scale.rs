@@ -1,5 +1,5 @@
 //! How many workers are wanted, as load and memory change: grown, shrunk, or not grown because there is no memory for
-//! one more. What the rules are `supervisor/pool.rs` and `supervisor/headroom.rs` say. It never measures.
+//! one more. What the rules are `apps/pool.rs` and `apps/headroom.rs` say. It never measures.
 
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use crate::{
         memory_usage::Machine,
         pool::{Change, Load, Pool},
         tuning,
+        worker_process::WorkerStage,
     },
     config::SiteConfig,
     observe::log::Name,
@@ -69,7 +70,7 @@ impl Actor {
     pub(super) async fn look_at_load(&mut self) {
         let Some(current) = &self.current else { return };
         let depth = self.context.queue.depth();
-        let serving = current.workers.values().filter(|worker| worker.ready && worker.kill_at.is_none()).count();
+        let serving = current.workers.values().filter(|worker| worker.stage == WorkerStage::Serving).count();
         let load = Load {
             waiting: depth.waiting,
             busy: depth.busy,

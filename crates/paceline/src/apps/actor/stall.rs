@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::Actor;
-use crate::support::stall::STALL;
+use crate::{apps::worker_process::Worker, support::stall::STALL};
 
 /// How often it is noted that the front runs.
 pub(super) const BEAT: Duration = Duration::from_secs(1);
@@ -21,7 +21,7 @@ impl Actor {
             put_off(&mut generation.deadline);
             generation.fork_due.iter_mut().chain(&mut generation.gone_at).for_each(put_off);
             let workers = generation.workers.values_mut();
-            workers.flat_map(|worker| worker.kill_at.iter_mut().chain(&mut worker.gone_at)).for_each(put_off);
+            workers.flat_map(Worker::deadlines).for_each(put_off);
         }
         self.start_at.iter_mut().for_each(put_off);
         true

@@ -184,7 +184,7 @@ impl Actor {
         // A release that does not start is not insisted on.
         self.pinned = None;
         let pause = self.pause_after_failure();
-        self.context.state.send_replace(State::Failed { report, retry_at: Instant::now() + pause });
+        self.context.state.send_replace(State::Failed { report, retry_at: Some(Instant::now() + pause) });
     }
 }
 

@@ -3,7 +3,10 @@
 
 use super::{refork::Refork, Actor};
 use crate::{
-    apps::generation::{Phase, Worker},
+    apps::{
+        generation::Phase,
+        worker_process::{Worker, WorkerStage},
+    },
     workers::dispatch::queue::WorkerId,
 };
 
@@ -18,10 +21,8 @@ impl Actor {
     pub(super) fn may_succeed(&self) -> bool {
         let reforking = matches!(self.refork, Refork::StandIn { .. } | Refork::Asked { .. });
         let calm = self.succession.is_none() && !reforking && self.next.is_none() && self.stopping.is_none();
-        // One with a time to be killed at starts, or finishes.
-        let settled = |worker: &Worker| worker.ready && worker.kill_at.is_none() && !worker.gone;
         calm && self.current.as_ref().is_some_and(|current| {
-            current.phase == Phase::Ready && current.forking == 0 && current.workers.values().all(settled)
+            current.phase == Phase::Ready && current.forking == 0 && current.workers.values().all(Worker::serves)
         })
     }
 
@@ -43,7 +44,7 @@ impl Actor {
         let site = &self.context.site;
         let grace = site.drain_timeout.max(site.app_hard_timeout.unwrap_or_default());
         let old = self.current.as_mut().and_then(|current| current.workers.get_mut(&leaving));
-        if let Some(old) = old.filter(|old| old.kill_at.is_none()) {
+        if let Some(old) = old.filter(|old| old.stage == WorkerStage::Serving) {
             old.replaced = true;
             self.drain_worker(leaving, grace).await;
         }
@@ -51,7 +52,7 @@ impl Actor {
 
     /// A worker is gone. If it was to go anyway, or to take that one's place, there is nothing to wait for any more.
     pub(super) fn succession_without(&mut self, id: WorkerId, worker: &Worker) {
-        let over = |one: &Succession| one.leaving == id || one.index == worker.index && !worker.ready;
+        let over = |one: &Succession| one.leaving == id || one.index == worker.index && !worker.is_ready();
         if self.succession.as_ref().is_some_and(over) {
             self.succession = None;
         }
