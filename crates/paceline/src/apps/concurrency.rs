@@ -20,6 +20,10 @@ const FREE: f64 = 0.75;
 /// ... and above which there is one too many.
 const TAKEN: f64 = 0.95;
 
+/// After this time without a request that waited, each worker gets one more, up to all: the application may have changed
+/// what it does. Until then it is known how many it can use, so that a burst does not find that out anew.
+const MEMORY: Duration = Duration::from_secs(10);
+
 /// The newest look counts one in so many: what was seen in 50 ms alone is mostly noise.
 const SMOOTHING: f64 = 4.0;
 
@@ -36,12 +40,14 @@ pub struct Concurrency {
     min: usize,
     max: usize,
     seen: HashMap<WorkerId, WorkerTimes>,
+    /// When a request waited last, or a worker got one more because none did.
+    waited_at: Instant,
 }
 
 impl Concurrency {
     /// None: there is nothing to decide.
     pub fn new(min: usize, max: usize) -> Option<Concurrency> {
-        (min < max).then(|| Concurrency { min, max, seen: HashMap::new() })
+        (min < max).then(|| Concurrency { min, max, seen: HashMap::new(), waited_at: Instant::now() })
     }
 
     /// The limits that are to change. `pid_of` tells a worker's process.
@@ -53,7 +59,13 @@ impl Concurrency {
     ) -> Vec<(WorkerId, usize)> {
         self.seen.retain(|id, _| workers.iter().any(|worker| worker.id == *id));
         let now = Instant::now();
+        let forgets = self.forgets(waiting > 0, now);
         let mut changes = Vec::new();
+        // One request beside no other says nothing of how many could be.
+        if waiting == 0 && workers.iter().all(|worker| worker.young <= 1) {
+            let more = workers.iter().filter(|worker| forgets && worker.limit < self.max);
+            return more.map(|worker| (worker.id, worker.limit + 1)).collect();
+        }
         for worker in workers {
             let Some(runnable) = pid_of(worker.id).and_then(runnable) else { continue };
             let first = WorkerTimes { at: now, runnable, share: TAKEN };
@@ -69,7 +81,7 @@ impl Concurrency {
             let share = runnable.saturating_sub(before.runnable).as_secs_f64() / elapsed;
             seen.share += (share - seen.share) / SMOOTHING;
             let share = seen.share;
-            let limit = self.decide(share, waiting > 0, worker);
+            let limit = self.decide(share, waiting > 0, forgets, worker);
             if limit != worker.limit {
                 changes.push((worker.id, limit));
             }
@@ -77,12 +89,20 @@ impl Concurrency {
         changes
     }
 
-    fn decide(&self, share: f64, waited: bool, worker: &WorkerLoad) -> usize {
+    /// Whether no request has waited for so long that each worker gets one more.
+    fn forgets(&mut self, waited: bool, now: Instant) -> bool {
+        let forgets = !waited && now.duration_since(self.waited_at) >= MEMORY;
+        if waited || forgets {
+            self.waited_at = now;
+        }
+        forgets
+    }
+
+    fn decide(&self, share: f64, waited: bool, forgets: bool, worker: &WorkerLoad) -> usize {
         let all_used = worker.young >= worker.limit;
         match share {
             _ if share > TAKEN => worker.limit.saturating_sub(1).max(self.min),
-            // When nobody waits there is nothing to be gained by a limit.
-            _ if !waited || share < FREE && all_used => (worker.limit + 1).min(self.max),
+            _ if forgets || waited && share < FREE && all_used => (worker.limit + 1).min(self.max),
             _ => worker.limit,
         }
     }
@@ -107,7 +127,7 @@ mod tests {
 
     fn decided(share: f64, waited: bool, limit: usize, young: usize) -> usize {
         let rule = Concurrency::new(2, 8).unwrap();
-        rule.decide(share, waited, &WorkerLoad { id: 1, limit, young })
+        rule.decide(share, waited, false, &WorkerLoad { id: 1, limit, young })
     }
 
     #[test]
@@ -115,7 +135,7 @@ mod tests {
         assert_eq!(decided(0.2, true, 2, 2), 3);
         assert_eq!(decided(0.2, true, 8, 8), 8, "never beyond the maximum");
         assert_eq!(decided(0.2, true, 4, 3), 4, "those there are are not all used");
-        assert_eq!(decided(0.9, false, 2, 2), 3, "nobody waits");
+        assert_eq!(decided(0.2, false, 2, 2), 2, "nobody waits");
         assert_eq!(decided(0.85, true, 4, 4), 4, "neither free nor taken");
     }
 
@@ -123,6 +143,18 @@ mod tests {
     fn fewer_when_they_wait_for_each_other() {
         assert_eq!(decided(0.97, true, 5, 5), 4);
         assert_eq!(decided(0.97, true, 2, 2), 2, "never below the minimum");
+    }
+
+    #[test]
+    fn what_was_learned_outlives_a_pause() {
+        let mut rule = Concurrency::new(1, 5).unwrap();
+        let idle = [WorkerLoad { id: 1, limit: 2, young: 0 }, WorkerLoad { id: 2, limit: 5, young: 1 }];
+        assert_eq!(rule.look(0, &idle, |_| None), []);
+        rule.waited_at -= MEMORY;
+        assert_eq!(rule.look(1, &idle, |_| None), [], "a request waits");
+        rule.waited_at -= MEMORY;
+        assert_eq!(rule.look(0, &idle, |_| None), [(1, 3)]);
+        assert_eq!(rule.look(0, &idle, |_| None), [], "one at a time");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use crate::{
     edge::{listen::Listener, negotiate as accepted, negotiate::ConnectionSetup},
     front::{drain::Stop, Front},
-    support::near_timer,
+    support::{near_timer, time_slice},
 };
 
 /// Connections that are accepted after the server was told to stop: the kernel holds no more than this (`BACKLOG`).
@@ -18,6 +18,7 @@ const LAST_ACCEPTED: usize = 4096;
 pub fn all(listeners: Vec<(Listener, ConnectionSetup)>, server: Arc<Front>, stop: Stop) {
     // Signals are the main thread's.
     super::handover::mask::block();
+    time_slice::shorten();
     let Ok(runtime) = super::event_loop() else { return };
     server.know(runtime.handle().clone());
     runtime.block_on(async move {

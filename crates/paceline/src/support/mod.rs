@@ -7,4 +7,5 @@ pub mod private_socket;
 pub mod sharded;
 pub mod stall;
 pub mod tick;
+pub mod time_slice;
 pub mod units;
