@@ -16,7 +16,7 @@ class FrontBinaryTest < Paceline::Test
 
   def test_missing_program_is_a_sentence_that_names_the_platform_and_what_to_do
     elsewhere = Paceline::FrontBinary.missing("arm64-darwin24")
-    assert_match(/no program for arm64-darwin24, only for x86_64-linux: serve with another server/, elsewhere)
+    assert_match(/no program for arm64-darwin24, only for x86_64-linux, aarch64-linux: serve with another server/, elsewhere)
     assert_match(/without the program for x86_64-linux: run `bundle lock --add-platform x86_64-linux/, Paceline::FrontBinary.missing("x86_64-linux"))
   end
 end

@@ -8,7 +8,7 @@ module Paceline
 
     PLACES = ["../../../target/release/paceline", "../../../target/debug/paceline", "../../libexec/paceline"].freeze
     # The platforms for which there is a gem with the program in it.
-    PLATFORMS = ["x86_64-linux"].freeze
+    PLATFORMS = ["x86_64-linux", "aarch64-linux"].freeze
     private_constant :PLACES
 
     module_function
