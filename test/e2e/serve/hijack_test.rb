@@ -1,13 +1,15 @@
 # Apps that take the connection over (Rack's full and partial hijack). One thread, so that a thread that is lost shows.
+require_relative "../support/rack_routes"
 require_relative "../support/scenario"
 require_relative "../support/wire"
 
 class HijackTest < Minitest::Test
   include Scenario
+  include RackRoutes
 
-  APP = <<~'RUBY'
-    require "uri"
+  rack_setup <<~'RUBY'
     UPGRADED = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
+    TEXT = { "content-type" => "text/plain" }.freeze
     def echo(io)
       line = +"" # Rack 2's Lint gives an io without gets
       while (byte = io.read(1))
@@ -23,69 +25,20 @@ class HijackTest < Minitest::Test
       env["rack.hijack"].call
       env["rack.hijack_io"]
     end
-    app = lambda do |env|
-      case env["PATH_INFO"]
-      when "/upgrade"
-        io = full(env)
-        io.write(UPGRADED)
-        Thread.new { echo(io) }
-        [200, { "content-type" => "text/plain" }, ["ignored"]]
-      when "/plain"
-        io = full(env)
-        io.write("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nfrom the hijacker")
-        io.close
-        [200, { "content-type" => "text/plain" }, []]
-      when "/sized"
-        io = full(env)
-        io.write("HTTP/1.1 201 Created\r\nContent-Length: 5\r\nX-Own: yes\r\n\r\nhello")
-        io.close
-        [200, { "content-type" => "text/plain" }, []]
-      when "/coded"
-        io = full(env)
-        io.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 99\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
-        io.close
-        [200, { "content-type" => "text/plain" }, []]
-      when "/identity"
-        io = full(env)
-        io.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nas it is")
-        io.close
-        [200, { "content-type" => "text/plain" }, []]
-      when "/garbage"
-        io = full(env)
-        io.write("this is no response\r\n\r\n")
-        io.close
-        [200, { "content-type" => "text/plain" }, []]
-      when "/silent"
-        full(env).close
-        [200, { "content-type" => "text/plain" }, []]
-      when "/partial"
-        [200, { "content-type" => "text/plain", "rack.hijack" => lambda { |io|
-          Thread.new { io.write("one "); File.read("barrier"); io.write("two"); io.close }
-        } }, []]
-      when "/partial_gone"
-        [200, { "content-type" => "text/plain", "rack.hijack" => lambda { |io|
-          Thread.new do
-            io.write("one ")
-            File.read("barrier")
-            loop { io.write("more " * 10_000) }
-          rescue SystemCallError => e
-            File.write("noticed", e.class.name)
-          end
-        } }, []]
-      when "/partial_upgrade"
-        [101, { "connection" => "Upgrade", "upgrade" => "echo", "rack.hijack" => ->(io) { Thread.new { echo(io) } } }, []]
-      else [200, { "content-type" => "text/plain" }, ["plain"]]
-      end
+    # Takes the connection over, and all that it ever says is this.
+    def say(env, response)
+      io = full(env)
+      io.write(response)
+      io.close
+      [200, TEXT.dup, []]
     end
-    use Rack::Lint
-    run app
   RUBY
+
+  rack { [200, TEXT.dup, ["plain"]] }
 
   UPGRADE = "Host: test\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
 
-  def server
-    @server ||= serve(@dir = app("config.ru" => APP), "-t", "1")
-  end
+  def server = @server ||= start
 
   # The only thread serves on.
   def assert_serves
@@ -108,7 +61,16 @@ class HijackTest < Minitest::Test
     server.wait_for(%r{"GET #{path} HTTP/1.1" 101 })
   end
 
+  rack("/upgrade") do |env|
+    io = full(env)
+    io.write(UPGRADED)
+    Thread.new { echo(io) }
+    [200, TEXT.dup, ["ignored"]]
+  end
+
   def test_a_full_hijack_of_an_upgrade_speaks_both_ways_until_each_side_closes = assert_echoes("/upgrade")
+
+  rack("/partial_upgrade") { [101, { "connection" => "Upgrade", "upgrade" => "echo", "rack.hijack" => ->(io) { Thread.new { echo(io) } } }, []] }
 
   def test_a_partial_hijack_of_an_upgrade_speaks_both_ways = assert_echoes("/partial_upgrade")
 
@@ -141,6 +103,11 @@ class HijackTest < Minitest::Test
     server.wait_for(/unsendable response: 101 for a request that asked for no upgrade/)
   end
 
+  rack("/plain") { |env| say(env, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nfrom the hijacker") }
+  rack("/sized") { |env| say(env, "HTTP/1.1 201 Created\r\nContent-Length: 5\r\nX-Own: yes\r\n\r\nhello") }
+  rack("/coded") { |env| say(env, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 99\r\n\r\n5\r\nhello\r\n0\r\n\r\n") }
+  rack("/identity") { |env| say(env, "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nas it is") }
+
   def test_a_full_hijack_writes_a_response_of_its_own
     server.connect do |socket|
       socket.write("GET /plain HTTP/1.1\r\nHost: test\r\n\r\n")
@@ -159,11 +126,20 @@ class HijackTest < Minitest::Test
     end
   end
 
+  rack("/garbage") { |env| say(env, "this is no response\r\n\r\n") }
+  rack("/silent") { |env| say(env, "") }
+
   def test_a_hijacker_that_writes_no_response_is_an_error
     %w[/garbage /silent].each do |path|
       assert_equal "500", server.get(path).code, path
       assert_serves
     end
+  end
+
+  rack("/partial") do
+    [200, { "content-type" => "text/plain", "rack.hijack" => lambda { |io|
+      Thread.new { io.write("one "); File.read("barrier"); io.write("two"); io.close }
+    } }, []]
   end
 
   def test_a_partial_hijack_streams_while_its_thread_serves_on
@@ -177,6 +153,18 @@ class HijackTest < Minitest::Test
       gate.open
       assert_equal ["two", nil], [Wire.chunk(socket), Wire.chunk(socket)]
     end
+  end
+
+  rack("/partial_gone") do
+    [200, { "content-type" => "text/plain", "rack.hijack" => lambda { |io|
+      Thread.new do
+        io.write("one ")
+        File.read("barrier")
+        loop { io.write("more " * 10_000) }
+      rescue SystemCallError => e
+        File.write("noticed", e.class.name)
+      end
+    } }, []]
   end
 
   def test_a_hijacker_notices_a_client_that_is_gone
