@@ -1,39 +1,25 @@
 # What the app is told of a request, and what clients get of its fields: names, values, connections, versions.
+require_relative "../support/rack_routes"
 require_relative "../support/scenario"
 require_relative "../support/wire"
 require "json"
 
 class HeadersTest < Minitest::Test
   include Scenario
+  include RackRoutes
 
-  APP = <<~'RUBY'
-    require "uri"
+  rack_setup <<~'RUBY'
     require "json"
     TEXT = { "content-type" => "text/plain" }.freeze
-    app = lambda do |env|
-      case env["PATH_INFO"]
-      when "/joined" then [200, TEXT.merge("set-cookie" => "a=1\nb=2", "x-many" => "one\ntwo"), ["ok"]]
-      when "/array" then [200, TEXT.merge("set-cookie" => ["a=1", "b=2"], "x-many" => %w[one two]), ["ok"]]
-      when "/bad_name" then [200, TEXT.merge("x bad" => "1"), ["no"]]
-      when "/bad_value" then [200, TEXT.merge("x-bad" => "1\r\nset-cookie: stolen=1"), ["no"]]
-      when "/nul" then [200, TEXT.merge("x-bad" => "1\0"), ["no"]]
-      when "/bytes" then [200, TEXT.merge("x-bytes" => "gr\u00fc\u00dfe", "x-empty" => "", "x-rack" => "kept", "rack.private" => "never"), ["ok"]]
-      when "/number" then [200, TEXT.merge("x-number" => 12, "x-nil" => nil), ["ok"]]
-      when "/hop" then [200, TEXT.merge("connection" => "keep-alive", "keep-alive" => "timeout=5", "upgrade" => "h2c", "transfer-encoding" => "chunked"), ["ok"]]
-      when "/raises" then raise ArgumentError, "<script>"
-      else
-        plain = env.select { |_, value| [String, Integer, TrueClass, FalseClass, NilClass].any? { |type| type === value } }
-        [200, TEXT.dup, [JSON.generate(plain.transform_values { |value| value.is_a?(String) ? value.dup.force_encoding("UTF-8").scrub("?") : value })]]
-      end
-    end
-    linted = Rack::Lint.new(app)
-    # What no Lint, or only one Rack's Lint, lets pass.
-    run ->(env) { %w[/joined /array /bad_name /bad_value /nul /number /hop /bytes].include?(env["PATH_INFO"]) ? app.call(env) : linted.call(env) }
   RUBY
 
-  def server
-    @server ||= serve(app("config.ru" => APP), "-t", "1")
+  # Everywhere else: the environment, as JSON.
+  rack do |env|
+    plain = env.select { |_, value| [String, Integer, TrueClass, FalseClass, NilClass].any? { |type| type === value } }
+    [200, TEXT.dup, [JSON.generate(plain.transform_values { |value| value.is_a?(String) ? value.dup.force_encoding("UTF-8").scrub("?") : value })]]
   end
+
+  def server = @server ||= start
 
   def ask(path, *fields, version: "1.1", method: "GET")
     server.connect do |socket|
@@ -85,12 +71,19 @@ class HeadersTest < Minitest::Test
     assert_equal 3, ids.uniq.size
   end
 
+  rack("/joined", bare: true) { [200, TEXT.merge("set-cookie" => "a=1\nb=2", "x-many" => "one\ntwo"), ["ok"]] }
+  rack("/array", bare: true) { [200, TEXT.merge("set-cookie" => ["a=1", "b=2"], "x-many" => %w[one two]), ["ok"]] }
+
   def test_values_joined_by_newlines_or_in_arrays_are_lines_of_their_own
     %w[/joined /array].each do |path|
       answer = ask(path, "Host: test")
       assert_equal [%w[a=1 b=2], %w[one two]], [answer.all("set-cookie"), answer.all("x-many")], path
     end
   end
+
+  rack("/bad_name", bare: true) { [200, TEXT.merge("x bad" => "1"), ["no"]] }
+  rack("/bad_value", bare: true) { [200, TEXT.merge("x-bad" => "1\r\nset-cookie: stolen=1"), ["no"]] }
+  rack("/nul", bare: true) { [200, TEXT.merge("x-bad" => "1\0"), ["no"]] }
 
   def test_fields_that_cannot_be_sent_are_an_error_and_the_log_says_which
     { "/bad_name" => /header name "x bad" is not a token/, "/bad_value" => /header x-bad .*stolen/, "/nul" => /header x-bad/ }.each do |path, words|
@@ -100,16 +93,25 @@ class HeadersTest < Minitest::Test
     end
   end
 
+  rack("/bytes", bare: true) { [200, TEXT.merge("x-bytes" => "gr\u00fc\u00dfe", "x-empty" => "", "x-rack" => "kept", "rack.private" => "never"), ["ok"]] }
+  rack("/number", bare: true) { [200, TEXT.merge("x-number" => 12, "x-nil" => nil), ["ok"]] }
+
   def test_other_values_go_out_as_they_are
     answer = ask("/bytes", "Host: test")
     assert_equal ["grüße".b, "kept", nil], [answer["x-bytes"].b, answer["x-rack"], answer["rack.private"]]
     assert_equal [["12"], []], ask("/number", "Host: test").then { |number| [number.all("x-number"), number.all("x-nil")] }
   end
 
+  rack("/hop", bare: true) do
+    [200, TEXT.merge("connection" => "keep-alive", "keep-alive" => "timeout=5", "upgrade" => "h2c", "transfer-encoding" => "chunked"), ["ok"]]
+  end
+
   def test_fields_of_the_connection_are_the_servers
     answer = ask("/hop", "Host: test")
     assert_equal [nil, nil, nil, nil, "2"], %w[connection keep-alive upgrade transfer-encoding content-length].map { |name| answer[name] }
   end
+
+  rack("/raises") { raise ArgumentError, "<script>" }
 
   def test_an_app_that_raises_gets_a_page_and_the_log_the_backtrace
     answer = ask("/raises", "Host: test", "Accept: text/html")
@@ -121,7 +123,7 @@ class HeadersTest < Minitest::Test
   end
 
   def test_in_production_a_page_tells_nothing_but_an_id
-    @server = serve(app("config.ru" => APP), "-t", "1", "-e", "production")
+    start("-e", "production")
     answer = ask("/raises", "Host: test", "Accept: text/html", "X-Request-Id: id-77")
     assert_equal 500, answer.status
     assert_includes answer.body, "id-77"

@@ -1,4 +1,5 @@
 # What clients send: request bodies in memory, spooled, chunked, passed on as they come, too large, broken off.
+require_relative "../support/rack_routes"
 require_relative "../support/scenario"
 require_relative "../support/wire"
 require "digest"
@@ -6,55 +7,30 @@ require "json"
 
 class InputTest < Minitest::Test
   include Scenario
+  include RackRoutes
 
-  APP = <<~'RUBY'
-    require "uri"
+  rack_setup <<~'RUBY'
     require "json"
     require "digest"
     require "timeout"
     $calls = 0
-    use Rack::Lint
-    run lambda { |env|
-      input = env["rack.input"]
-      told = { "length" => env["CONTENT_LENGTH"], "type" => env["CONTENT_TYPE"], "coding" => env["HTTP_TRANSFER_ENCODING"] }
-      case env["PATH_INFO"]
-      when "/read"
-        $calls += 1
-        first = input.read
-        if input.respond_to?(:rewind)
-          input.rewind
-          told["again"] = input.read == first
-        end
-        told.update("size" => first.bytesize, "digest" => Digest::SHA256.hexdigest(first), "spool" => env["paceline.input"])
-      when "/lines" then told["lines"] = []; input.each { |line| told["lines"] << line }
-      when "/unread" then nil
-      when "/first"
-        first = input.read(5)
-        File.write("first", first)
-        told.update("first" => first, "rest" => input.read.bytesize)
-      when "/impatient"
-        begin
-          Timeout.timeout(0.2) { input.read(10) }
-        rescue Timeout::Error
-          File.write("first", "nothing more came")
-        end
-        told.update("body" => input.read)
-      when "/upload"
-        begin
-          told["size"] = input.read.bytesize
-        rescue IOError => e
-          File.write("cut", e.class.name)
-          raise
-        end
-      when "/calls" then told["calls"] = $calls
-      end
-      [200, { "content-type" => "application/json" }, [JSON.generate(told)]]
-    }
+    def json(facts) = [200, { "content-type" => "application/json" }, [JSON.generate(facts)]]
   RUBY
 
-  def start(*arguments, **options)
-    serve(@dir = app("config.ru" => APP), "-t", "1", *arguments, **options)
+  # What the app is told of the body, and what it reads.
+  rack("/read") do |env|
+    $calls += 1
+    input = env["rack.input"]
+    first = input.read
+    told = { "length" => env["CONTENT_LENGTH"], "type" => env["CONTENT_TYPE"], "coding" => env["HTTP_TRANSFER_ENCODING"] }
+    if input.respond_to?(:rewind)
+      input.rewind
+      told["again"] = input.read == first
+    end
+    json(told.update("size" => first.bytesize, "digest" => Digest::SHA256.hexdigest(first), "spool" => env["paceline.input"]))
   end
+  # How often it has read.
+  rack("/calls") { json("calls" => $calls) }
 
   def post(socket, path, body, *fields)
     socket.write(["POST #{path} HTTP/1.1", "Host: test", *fields, "", ""].join("\r\n") + body)
@@ -62,6 +38,12 @@ class InputTest < Minitest::Test
   end
 
   def chunked(*pieces) = [*pieces, ""].map { |piece| "#{piece.bytesize.to_s(16)}\r\n#{piece}\r\n" }.join
+
+  rack("/lines") do |env|
+    lines = []
+    env["rack.input"].each { |line| lines << line }
+    json("lines" => lines)
+  end
 
   def test_a_small_body_is_there_and_rewinds
     server = start
@@ -107,6 +89,8 @@ class InputTest < Minitest::Test
       refute_nil large["spool"]
     end
   end
+
+  rack("/unread") { json({}) }
 
   def test_a_body_nobody_reads_is_not_taken_for_the_next_request
     server = start
@@ -166,6 +150,12 @@ class InputTest < Minitest::Test
     assert_equal 0, JSON.parse(server.get("/calls").body)["calls"]
   end
 
+  rack("/first") do |env|
+    first = env["rack.input"].read(5)
+    File.write("first", first)
+    json("first" => first, "rest" => env["rack.input"].read.bytesize)
+  end
+
   def test_without_buffering_the_app_has_the_first_bytes_before_the_last_are_sent
     server = start("--buffer-requests=false")
     first = barrier(@dir, "first")
@@ -180,6 +170,15 @@ class InputTest < Minitest::Test
     end
   end
 
+  rack("/impatient") do |env|
+    begin
+      Timeout.timeout(0.2) { env["rack.input"].read(10) }
+    rescue Timeout::Error
+      File.write("first", "nothing more came")
+    end
+    json("body" => env["rack.input"].read)
+  end
+
   def test_without_buffering_an_app_that_waits_no_longer_has_lost_nothing
     server = start("--buffer-requests=false")
     first = barrier(@dir, "first")
@@ -190,6 +189,13 @@ class InputTest < Minitest::Test
       assert_equal "hello#{"x" * 199_995}", JSON.parse(Wire.response(socket).body)["body"]
       assert_equal 2, JSON.parse(post(socket, "/read", "ok", "Content-Length: 2").body)["size"]
     end
+  end
+
+  rack("/upload") do |env|
+    json("size" => env["rack.input"].read.bytesize)
+  rescue IOError => e
+    File.write("cut", e.class.name)
+    raise
   end
 
   def test_without_buffering_a_body_that_is_cut_off_raises_in_the_app

@@ -1,35 +1,24 @@
 # Files that the app names instead of a body: X-Sendfile, X-Accel-Redirect.
+require_relative "../support/rack_routes"
 require_relative "../support/scenario"
 require_relative "../support/wire"
 
 class SendfileTest < Minitest::Test
   include Scenario
+  include RackRoutes
 
-  APP = <<~'RUBY'
-    require "uri"
-    class Body
-      def each = yield("instead")
-      def close = File.write("closed", "x")
-    end
-    use Rack::Lint
-    run lambda { |env|
-      fields = { "content-type" => "application/pdf", "content-disposition" => "attachment", "content-length" => "0" }
-      case env["PATH_INFO"]
-      when "/sendfile" then [200, fields.merge("x-sendfile" => File.expand_path("private/report.pdf")), []]
-      when "/accel" then [200, fields.merge("x-accel-redirect" => "/private/with%20space.pdf"), []]
-      when "/outside" then [200, fields.merge("x-accel-redirect" => "/../../etc/hostname"), []]
-      when "/missing" then [200, fields.merge("x-sendfile" => File.expand_path("private/none.pdf")), []]
-      when "/tagged" then [200, fields.merge("x-sendfile" => File.expand_path("private/report.pdf"), "etag" => '"own"'), []]
-      when "/gone" then [410, fields.merge("x-sendfile" => File.expand_path("private/report.pdf")), []]
-      when "/body" then [200, { "content-type" => "text/plain", "x-sendfile" => File.expand_path("private/report.pdf") }, Body.new]
-      end
-    }
-  RUBY
   REPORT = "%PDF-report".freeze
 
-  def start(*arguments)
-    @server = serve(@dir = app("config.ru" => APP, "private/report.pdf" => REPORT, "private/with space.pdf" => "space"), "-t", "1", *arguments)
-  end
+  rack_setup <<~'RUBY'
+    def private_file(name) = { "x-sendfile" => File.expand_path("private/#{name}") }
+    def pdf(fields) = { "content-type" => "application/pdf", "content-disposition" => "attachment", "content-length" => "0", **fields }
+  RUBY
+
+  def start(*arguments) = super(*arguments, files: { "private/report.pdf" => REPORT, "private/with space.pdf" => "space" })
+
+  rack("/sendfile") { [200, pdf(private_file("report.pdf")), []] }
+  rack("/accel") { [200, pdf("x-accel-redirect" => "/private/with%20space.pdf"), []] }
+  rack("/gone") { [410, pdf(private_file("report.pdf")), []] }
 
   def test_the_file_takes_the_place_of_the_body
     start
@@ -41,6 +30,8 @@ class SendfileTest < Minitest::Test
     assert_equal [410, REPORT], ask("/gone").then { |gone| [gone.status, gone.body] }
   end
 
+  rack("/tagged") { [200, pdf(private_file("report.pdf").merge("etag" => '"own"')), []] }
+
   def test_conditions_and_ranges_are_honoured
     start
     tag = ask("/sendfile")["etag"]
@@ -50,6 +41,9 @@ class SendfileTest < Minitest::Test
     assert_equal 304, ask("/tagged", 'If-None-Match: "own"').status
   end
 
+  rack("/missing") { [200, pdf(private_file("none.pdf")), []] }
+  rack("/outside") { [200, pdf("x-accel-redirect" => "/../../etc/hostname"), []] }
+
   def test_what_is_missing_or_outside_is_not_sent
     start
     assert_equal [404, nil], ask("/missing").then { |answer| [answer.status, answer["x-sendfile"]] }
@@ -58,6 +52,14 @@ class SendfileTest < Minitest::Test
     assert_equal 404, outside.status
     refute_includes outside.body, File.read("/etc/hostname").strip
   end
+
+  rack_setup <<~'RUBY'
+    class Body
+      def each = yield("instead")
+      def close = File.write("closed", "x")
+    end
+  RUBY
+  rack("/body") { [200, { "content-type" => "text/plain", **private_file("report.pdf") }, Body.new] }
 
   def test_the_apps_own_body_is_closed
     start
