@@ -220,8 +220,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
     };
     let mut counting = interval(refork::INTERVAL);
     counting.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut looking = interval(concurrency::INTERVAL);
-    looking.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut adapt_at = Instant::now();
     let mut pooling = interval(pool::INTERVAL);
     pooling.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut beats = interval(stall::BEAT);
@@ -240,7 +239,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
             },
             Some(event) = happenings.recv() => actor.handle(event).await,
             Some((worker, complaint)) = complaining.recv() => actor.hear(worker, complaint).await,
-            _ = looking.tick(), if actor.is_adaptive() => actor.adapt(),
+            _ = sleep_until(adapt_at.into()), if actor.is_adaptive() => adapt_at = Instant::now() + actor.adapt(),
             _ = pooling.tick(), if actor.is_elastic() => actor.look_at_load().await,
             _ = counting.tick(), if actor.awaits_mold() => actor.look_for_mold().await,
             _ = beats.tick() => {}
@@ -279,18 +278,21 @@ impl Actor {
         self.concurrency.is_some() && self.current.is_some()
     }
 
-    /// Lets workers have more requests beside each other, or fewer.
-    fn adapt(&mut self) {
-        let (Some(concurrency), Some(current)) = (&mut self.concurrency, &self.current) else { return };
+    /// Lets workers have more requests beside each other, or fewer. The time until it is to be asked again.
+    fn adapt(&mut self) -> Duration {
         let (queue, max) = (&self.context.queue, self.context.site.threads);
-        let (waiting, occupied) = (queue.depth().waiting, queue.occupied());
+        let depth = queue.depth();
+        let next = if depth.waiting + depth.busy > 0 { concurrency::INTERVAL } else { concurrency::IDLE_INTERVAL };
+        let (Some(concurrency), Some(current)) = (&mut self.concurrency, &self.current) else { return next };
+        let (waiting, occupied) = (depth.waiting, queue.occupied());
         if waiting == 0 && occupied.iter().all(|worker| worker.limit >= max) {
-            return;
+            return next;
         }
         let pid = |id| current.workers.get(&id).map(|worker| worker.pid);
         for (worker, limit) in concurrency.look(waiting, &occupied, pid) {
             queue.limit(worker, limit);
         }
+        next
     }
 
     async fn handle(&mut self, event: Event) {

@@ -11,8 +11,10 @@ use std::{
 
 use crate::workers::dispatch::queue::{WorkerId, WorkerLoad};
 
-/// How often it looks.
+/// How often it looks ...
 pub const INTERVAL: Duration = Duration::from_millis(50);
+/// ... and while no request is in progress, which leaves an idle machine asleep.
+pub const IDLE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Share of the time in which a thread of the worker runs, or would if it had a core, below which one more thread is of
 /// use ...
