@@ -119,7 +119,7 @@ class DashboardTest < Minitest::Test
       pages if pages.first.include?("one worker 1") && pages.first.include?("two worker 1")
     end
     assert_includes both, "<a href=\"/?site=two\">two</a>"
-    refute_includes two[/<div id=workers>.*?<\/div>/m], "one worker"
+    refute_includes two[/<div id="workers">.*?<\/div>/m], "one worker"
     assert_includes two, "data-events=\"/events?site=two\""
   end
 
