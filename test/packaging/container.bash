@@ -34,7 +34,8 @@ limit() {
     groups=("$all/memory/$name" "$all/cpu/$name") && mkdir "${groups[@]}" || return
     echo "$1" > "${groups[0]}/memory.limit_in_bytes" && echo $(($2 * 1000)) > "${groups[1]}/cpu.cfs_quota_us" || return
   fi
-  trap 'until rmdir "${groups[@]}" 2> /dev/null; do sleep 0.05; done' EXIT
+  # A container that a failed test has left is killed.
+  trap 'until rmdir "${groups[@]}" 2> /dev/null; do cat "${groups[@]/%//cgroup.procs}" | xargs -r kill -KILL 2> /dev/null; sleep 0.05; done' EXIT
   # shellcheck disable=SC2016
   within=(bash -c 'for group in '"${groups[*]}"'; do echo $$ > "$group/cgroup.procs"; done; exec "$@"' bash)
 }
