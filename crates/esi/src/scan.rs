@@ -251,20 +251,25 @@ impl Scanner {
                     (None, _) => *after_equals = byte == b'=' || *after_equals && byte.is_ascii_whitespace(),
                 }
             }
-            State::Removed => {
-                if length < REMOVED_UNTIL.len() {
-                    if byte != REMOVED_UNTIL[length] {
-                        self.held.clear();
-                    }
-                    if byte == REMOVED_UNTIL[self.held.len()] {
-                        self.held.push(byte);
-                    }
-                } else if byte == b'>' {
-                    return ScanStep::Construct(None);
-                } else if !byte.is_ascii_whitespace() {
-                    self.held.clear();
-                }
+            State::Removed => return self.step_removed(byte),
+        }
+        ScanStep::More
+    }
+
+    /// Looks for the end of a removed element, of which `held` is what has matched.
+    fn step_removed(&mut self, byte: u8) -> ScanStep {
+        let length = self.held.len();
+        if length < REMOVED_UNTIL.len() {
+            if byte != REMOVED_UNTIL[length] {
+                self.held.clear();
             }
+            if byte == REMOVED_UNTIL[self.held.len()] {
+                self.held.push(byte);
+            }
+        } else if byte == b'>' {
+            return ScanStep::Construct(None);
+        } else if !byte.is_ascii_whitespace() {
+            self.held.clear();
         }
         ScanStep::More
     }

@@ -133,7 +133,7 @@ class CgroupTest < Minitest::Test
     assert_never_short
     workers = server.workers.size
     assert_includes 2..7, workers
-    assert_match(/there will be no worker more\. .* and this control group has [\d.]+ MB left of 512 MB: set workers = \d/, server.output)
+    assert_match(/no more workers are started\. .* and this control group has [\d.]+ MB left of 512 MB: set workers = \d/, server.output)
     assert_accounted server
   end
 end

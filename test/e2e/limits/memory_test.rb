@@ -230,9 +230,9 @@ class MemoryTest < Minitest::Test
     large = { "config.ru" => LEAK, "config/puma.rb" => 'before_worker_boot { $born = "x" * 60_000_000 }', "paceline.toml" => "workers = 1\nworker_memory = \"40MB\"\n" }
     server = limited(workers: 1, files: large)
     old, = server.workers
-    server.wait_for(/a worker has [\d.]+ MB at birth, and worker_memory is 40MB: .*; set worker_memory to more than /)
+    server.wait_for(/a new worker uses [\d.]+ MB, more than worker_memory = 40MB allows, .*; set worker_memory to more than /)
     50.times { assert_equal old.to_s, server.get("/").body }
-    assert_equal 1, server.output.scan("at birth").size
+    assert_equal 1, server.output.scan("the limit is not applied").size
     refute_includes server.output, "another takes its place"
   end
 
@@ -319,15 +319,15 @@ class MemoryTest < Minitest::Test
     assert_equal 200 * MB, control(server, "/memory")["machine"]["limit"]
     # One of three comes to have 80 MB: three such have no room in 200.
     leaked = server.get("/leak?#{80 * MB}").body
-    line = eventually("the line") { server.get("/"); server.output[/^\* \S+: memory will not do\. 3 workers of up to \d+ MB each need \d+ MB, .*$/] }
+    line = eventually("the line") { server.get("/"); server.output[/^\* \S+: not enough memory\. 3 workers of up to \d+ MB each need \d+ MB, .*$/] }
     assert_match(/this control group has \d+ MB left of 200 MB: set workers = (\d) \(WEB_CONCURRENCY=\1\)\z/, line)
     fits = line[/set workers = (\d)/, 1].to_i
     assert_includes 1..2, fits
     server.signal(:TTIN)
-    server.wait_for(/there will be no worker more\. 4 workers of up to \d+ MB each .* set workers = #{fits} /)
+    server.wait_for(/no more workers are started\. 4 workers of up to \d+ MB each .* set workers = #{fits} /)
     assert_equal 3, server.workers.size
     assert_includes server.workers, leaked.to_i
-    assert_equal 1, server.output.scan("memory will not do").size
+    assert_equal 1, server.output.scan("not enough memory").size
   end
 
   def test_auto_is_as_many_as_there_are_cores_and_memory_for

@@ -1,4 +1,4 @@
-# `paceline restart --canary`: the new generation has a share of the requests, is compared, and goes on or is taken back.
+# `paceline restart --canary`: the new generation has a share of the requests, is compared, and goes on or is rolled back.
 require_relative "../support/scenario"
 require_relative "../support/control"
 
@@ -47,7 +47,7 @@ class CanaryTest < Minitest::Test
     answers = Array.new(80) { server.get("/").body }
     assert_equal({ "old" => 70, "new" => 10 }, answers.tally)
 
-    assert_equal [0, "#{File.basename(dir)}: the canary, generation 2, is taken back\n"], command(dir, "rollback", "--wait").reverse
+    assert_equal [0, "#{File.basename(dir)}: the canary, generation 2, is rolled back\n"], command(dir, "rollback", "--wait").reverse
     out, status = waiting.value
     assert_equal [1, "#{File.basename(dir)}: rolled back: paceline rollback\n"], [status, out]
     assert_equal ["old"], Array.new(30) { server.get("/").body }.uniq
@@ -70,9 +70,9 @@ class CanaryTest < Minitest::Test
       out, status, = tried(dir, server, "--canary", "20%", "--for", worse == "slow" ? "1s" : "10m")
       assert_equal 1, status
       assert_match(told, out)
-      server.wait_for(/the canary, generation 2, is taken back: /)
+      server.wait_for(/the canary, generation 2, is rolled back: /)
       incident = control(server, "/incidents")["incidents"].find { |one| one["kind"] == "rolled-back" }
-      assert_match(/\Athe canary of \S+, generation 2, was taken back: #{worse == "slow" ? "median" : '\d+ of \d+ requests failed'}/, incident["what"])
+      assert_match(/\Athe canary of \S+, generation 2, was rolled back: #{worse == "slow" ? "median" : '\d+ of \d+ requests failed'}/, incident["what"])
       assert_equal ["200 old"], Array.new(30) { server.get("/") }.map { |answer| "#{answer.code} #{answer.body}" }.uniq
     end
   end

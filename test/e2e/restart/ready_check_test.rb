@@ -104,7 +104,7 @@ class ReadyCheckTest < Minitest::Test
     dir = shop('{ "/" => 500, "/fine" => 200 }')
     server = production(dir)
     assert_equal "200", server.get("/fine").code
-    server.wait_for(/ serves, but is not well: GET \/ was answered 500 Internal Server Error: old: 500$/)
+    server.wait_for(/ serves, but its ready_path fails: GET \/ was answered 500 Internal Server Error: old: 500$/)
   end
 
   def test_a_site_is_named_and_what_is_not_known_is_refused

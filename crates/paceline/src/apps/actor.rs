@@ -181,43 +181,7 @@ struct Actor {
 pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
     let (events, mut happenings) = mpsc::unbounded_channel();
     let (complaints, mut complaining) = mpsc::unbounded_channel();
-    let (size, workers) = Size::of(&context.site);
-    let learned = TuningEnvironment::kept(&context.site);
-    let concurrency = Concurrency::new(context.site.threads_min, context.site.threads);
-    let mut actor = Actor {
-        context,
-        events,
-        complaints,
-        current: None,
-        next: None,
-        leaving: Vec::new(),
-        canary: None,
-        plan: None,
-        previous: None,
-        before: None,
-        pinned: None,
-        attempts: Attempts::default(),
-        next_generation: 1,
-        next_worker: 1,
-        workers,
-        once_more: None,
-        start_at: None,
-        failures: 0,
-        failed_at: None,
-        told: None,
-        learned,
-        crashes: 0,
-        recovering: None,
-        refork: Refork::Awaited,
-        measuring: MemorySchedule::new(),
-        glance: Glance::default(),
-        succession: None,
-        restraint: Restraint::default(),
-        size,
-        stopping: None,
-        beat: Instant::now(),
-        concurrency,
-    };
+    let mut actor = Actor::new(context, events, complaints);
     let mut counting = interval(refork::INTERVAL);
     counting.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut adapt_at = Instant::now();
@@ -252,6 +216,51 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
 }
 
 impl Actor {
+    /// Of an application that has not been started.
+    fn new(
+        context: Context,
+        events: mpsc::UnboundedSender<Event>,
+        complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
+    ) -> Actor {
+        let (size, workers) = Size::of(&context.site);
+        let learned = TuningEnvironment::kept(&context.site);
+        let concurrency = Concurrency::new(context.site.threads_min, context.site.threads);
+        Actor {
+            context,
+            events,
+            complaints,
+            current: None,
+            next: None,
+            leaving: Vec::new(),
+            canary: None,
+            plan: None,
+            previous: None,
+            before: None,
+            pinned: None,
+            attempts: Attempts::default(),
+            next_generation: 1,
+            next_worker: 1,
+            workers,
+            once_more: None,
+            start_at: None,
+            failures: 0,
+            failed_at: None,
+            told: None,
+            learned,
+            crashes: 0,
+            recovering: None,
+            refork: Refork::Awaited,
+            measuring: MemorySchedule::new(),
+            glance: Glance::default(),
+            succession: None,
+            restraint: Restraint::default(),
+            size,
+            stopping: None,
+            beat: Instant::now(),
+            concurrency,
+        }
+    }
+
     async fn obey(&mut self, order: Order) {
         match order {
             Order::Stop { grace, done } => self.stop(grace, Some(done)).await,

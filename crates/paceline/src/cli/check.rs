@@ -14,72 +14,94 @@ use crate::{
 pub type Boot<'a> = &'a dyn Fn(&SiteConfig) -> Result<(), String>;
 
 pub fn run(config: &Config, out: &mut dyn Write, boot: Boot) -> ExitCode {
-    let mut problems = 0;
-    let mut report = String::new();
-    for listening in &config.binds {
-        report.push_str(&format!("listen  {}\n", shown(listening)));
-    }
-    for pair in config.binds.iter().chain(&config.instead_of).flat_map(|listening| listening.tls.iter().flatten()) {
-        if let Err(why) = tls::certificate::load(pair, &rustls::crypto::ring::default_provider()) {
-            problems += 1;
-            report.push_str(&format!("WRONG   {why}\n"));
-        }
-    }
-    if let Some(automatic) = &config.tls.automatic {
-        let (hosts, dir) = (automatic.hosts.join(" "), automatic.dir.display());
-        report.push_str(&format!("tls     auto for {hosts}, from {}, stored in {dir}\n", automatic.directory));
-    }
-    let discovered =
-        config.sites_dir.as_ref().map(|dir| config::sites_in(dir, &config.inherited, &config.site_defaults));
-    let discovered = match discovered {
-        Some(Ok(found)) => found,
-        Some(Err(why)) => {
-            problems += 1;
-            report.push_str(&format!(
-                "WRONG   {}: {why}\n",
-                config.sites_dir.as_deref().unwrap_or("".as_ref()).display()
-            ));
-            Default::default()
-        }
-        None => Default::default(),
-    };
+    let mut report = Report::default();
+    report.listeners(config);
+    let discovered = report.folder_of_sites(config);
     for site in config.sites.iter().chain(&discovered.sites) {
+        report.site(site, boot);
+    }
+    for (site, why) in &discovered.broken {
+        report.problem(&format!("site {}: {why}", site.name));
+    }
+    report.warnings(config, &discovered.sites);
+    let _ = out.write_all(report.finish().as_bytes());
+    if report.problems == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
+    }
+}
+
+/// The lines of one check.
+#[derive(Default)]
+struct Report {
+    text: String,
+    problems: usize,
+}
+
+impl Report {
+    fn problem(&mut self, what: &str) {
+        self.problems += 1;
+        self.text.push_str(&format!("WRONG   {what}\n"));
+    }
+
+    fn listeners(&mut self, config: &Config) {
+        for listening in &config.binds {
+            self.text.push_str(&format!("listen  {}\n", shown(listening)));
+        }
+        for pair in config.binds.iter().chain(&config.instead_of).flat_map(|listening| listening.tls.iter().flatten()) {
+            if let Err(why) = tls::certificate::load(pair, &rustls::crypto::ring::default_provider()) {
+                self.problem(&why.to_string());
+            }
+        }
+        if let Some(automatic) = &config.tls.automatic {
+            let (hosts, dir) = (automatic.hosts.join(" "), automatic.dir.display());
+            self.text.push_str(&format!("tls     auto for {hosts}, from {}, stored in {dir}\n", automatic.directory));
+        }
+    }
+
+    /// The sites that the folder `sites` has; none if it can't be read.
+    fn folder_of_sites(&mut self, config: &Config) -> config::Discovered {
+        let Some(dir) = &config.sites_dir else { return Default::default() };
+        config::sites_in(dir, &config.inherited, &config.site_defaults).unwrap_or_else(|why| {
+            self.problem(&format!("{}: {why}", dir.display()));
+            Default::default()
+        })
+    }
+
+    fn site(&mut self, site: &SiteConfig, boot: Boot) {
         let tried = line(site).and_then(|(line, kind)| match kind {
             None | Some(AppKind::Files) => Ok(line),
             Some(_) => boot(site).map(|()| line),
         });
         match tried {
-            Ok(line) => report.push_str(&line),
+            Ok(line) => self.text.push_str(&line),
             Err(why) => {
-                problems += 1;
                 let several = if why.contains('\n') { "\n" } else { " " };
-                report.push_str(&format!("WRONG   site {}:{several}{why}\n", site.name));
+                self.problem(&format!("site {}:{several}{why}", site.name));
             }
         }
     }
-    for (site, why) in &discovered.broken {
-        problems += 1;
-        report.push_str(&format!("WRONG   site {}: {why}\n", site.name));
+
+    fn warnings(&mut self, config: &Config, discovered: &[SiteConfig]) {
+        let sites = || config.sites.iter().chain(discovered);
+        let rules = sites().filter_map(|site| site.cache.as_ref()).flat_map(|cache| &cache.rules);
+        for warning in rules.filter_map(config::cache_rule::warning) {
+            self.text.push_str(&format!("warning {warning}\n"));
+        }
+        self.text.push_str(&of_cookies(config, sites()));
+        for notice in &config.notices {
+            self.text.push_str(&format!("notice  {notice}\n"));
+        }
     }
-    let sites = config.sites.iter().chain(&discovered.sites);
-    let rules = sites.filter_map(|site| site.cache.as_ref()).flat_map(|cache| &cache.rules);
-    for warning in rules.filter_map(config::cache_rule::warning) {
-        report.push_str(&format!("warning {warning}\n"));
-    }
-    report.push_str(&of_cookies(config, config.sites.iter().chain(&discovered.sites)));
-    for notice in &config.notices {
-        report.push_str(&format!("notice  {notice}\n"));
-    }
-    report.push_str(&match problems {
-        0 => "no problems found\n".to_string(),
-        1 => "1 problem\n".to_string(),
-        more => format!("{more} problems\n"),
-    });
-    let _ = out.write_all(report.as_bytes());
-    if problems == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(1)
+
+    fn finish(&mut self) -> &str {
+        self.text.push_str(&match self.problems {
+            0 => "no problems found\n".to_string(),
+            1 => "1 problem\n".to_string(),
+            more => format!("{more} problems\n"),
+        });
+        &self.text
     }
 }
 

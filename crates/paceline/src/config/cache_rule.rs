@@ -31,9 +31,9 @@ pub enum CacheRuleError {
     #[error("must have names in ignore_cookies, or beginnings of names like \"consent_*\", not {0:?}")]
     IgnoreCookies(Vec<String>),
     /// A list of something else.
-    #[error("must have texts in {0}")]
+    #[error("must have strings in {0}")]
     NotTexts(&'static str),
-    #[error("must have a text as {0}")]
+    #[error("must have a string as {0}")]
     NotAText(&'static str),
     /// It would be two words of the rule as text.
     #[error("must have no space in {key}, as in {found:?}")]

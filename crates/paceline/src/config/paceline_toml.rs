@@ -231,10 +231,10 @@ mod tests {
             ("port = \"80\"", "p.toml:1:8: \"port\" must be a whole number from 0 to 65535, not \"80\""),
             ("port = 70000", "p.toml:1:8: \"port\" must be a whole number from 0 to 65535, not \"70000\""),
             ("preload = 1", "p.toml:1:11: \"preload\" must be true or false, not 1"),
-            ("env = { A = 1 }", "p.toml:1:7: \"env\" A must be a text in quotes, not 1"),
+            ("env = { A = 1 }", "p.toml:1:7: \"env\" A must be a string in quotes, not 1"),
             (
                 "kind = \"php\"",
-                "p.toml:1:8: \"kind\" must be \"rails\" or \"rack\" or \"sinatra\" or \"files\", not \"php\"",
+                "p.toml:1:8: \"kind\" must be \"rails\", \"rack\", \"sinatra\" or \"files\", not \"php\"",
             ),
             ("root = \"/x\"", "p.toml:1:1: \"root\" belongs in a [[site]]"),
             ("[site]\nroot = \"x\"", "p.toml:1:2: a site begins with [[site]], in double brackets"),

@@ -64,7 +64,7 @@ pub enum ProcessError {
     SameName(String),
     #[error("has {}, not {key:?}", KEYS.join(", "))]
     UnknownKey { key: String },
-    #[error("must have a text as {0}")]
+    #[error("must have a string as {0}")]
     NotAText(&'static str),
     #[error("has no command: add command = \"bin/jobs\"")]
     NoCommand,
@@ -72,7 +72,7 @@ pub enum ProcessError {
     EmptyCommand,
     #[error("has an unclosed quote in command {0:?}")]
     UnclosedQuote(String),
-    #[error("must have a text or a list of texts as command")]
+    #[error("must have a string or a list of strings as command")]
     Command,
     #[error("must have a name of letters, digits, - _ and ., not {0:?}: add name = \"jobs\"")]
     Name(String),
@@ -86,9 +86,9 @@ pub enum ProcessError {
     Restart(String),
     #[error("must have restart_with_app true or false")]
     RestartWithApp,
-    #[error("must have a table of names and texts as env")]
+    #[error("must have a table of names and strings as env")]
     Env,
-    #[error("must have a text in quotes as env {0}")]
+    #[error("must have a string in quotes as env {0}")]
     Variable(String),
 }
 
@@ -229,13 +229,13 @@ mod tests {
             ("name = \"jobs\"", "has no command"),
             ("command = \"\"", "empty command"),
             ("command = \"bin/jobs 'a\"", "an unclosed quote"),
-            ("command = 1", "a text or a list of texts"),
+            ("command = 1", "a string or a list of strings"),
             ("command = \"bin/a\"\ncomand = \"x\"", "not \"comand\""),
             ("command = \"bin/a\"\ncount = 0", "a count from 1 to 64"),
             ("command = \"bin/a\"\nstop_signal = \"STOP\"", "stop_signal of TERM, INT"),
             ("command = \"bin/a\"\nstop_timeout = \"2h\"", "at most 1h"),
             ("command = \"bin/a\"\nrestart = \"yes\"", "\"on-failure\""),
-            ("command = \"bin/a\"\nenv.A = 1", "a text in quotes as env A"),
+            ("command = \"bin/a\"\nenv.A = 1", "a string in quotes as env A"),
             ("command = \"bin/a b\"\nname = \"a b\"", "a name of letters"),
             ("command = \"bin/a\"\n[[process]]\ncommand = \"sbin/a\"", "two processes with the name \"a\""),
         ] {

@@ -87,7 +87,7 @@ pub enum ValueError {
     #[error("must be MIN:MAX with MIN not above MAX, not {0:?}")]
     Backwards(String),
     /// One of a table of texts.
-    #[error("{key} must be a text in quotes, not {found}")]
+    #[error("{key} must be a string in quotes, not {found}")]
     Entry { key: String, found: String },
     /// A secret that could be guessed, or that no header can carry.
     #[error("must have {shortest} characters or more, no spaces: `openssl rand -hex 16` makes one")]
@@ -260,7 +260,7 @@ impl Kind {
 
     /// What a value must be, in words, for messages and the documentation.
     pub fn words(&self) -> String {
-        let or_off = |off: bool| if off { " or \"off\"" } else { "" };
+        let or_off = |off: bool| if off { ", or \"off\"" } else { "" };
         match *self {
             Kind::Bool => "true or false".into(),
             Kind::Int { min, max } => format!("a whole number from {min} to {max}"),
@@ -278,10 +278,17 @@ impl Kind {
                 format!("a time like \"200ms\", \"5s\" or \"2m\" from {min} to {max}{}", or_off(off))
             }
             Kind::Path { off, .. } => format!("a path{}", or_off(off)),
-            Kind::Text { .. } => "a text".into(),
-            Kind::List { .. } => "a text or a list of texts".into(),
-            Kind::Enum(words) => words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or "),
-            Kind::Map => "a table of names and texts".into(),
+            Kind::Text { .. } => "a string".into(),
+            Kind::List { .. } => "a string or a list of strings".into(),
+            Kind::Enum(words) => {
+                let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                match words.split_last() {
+                    Some((last, [])) => last.clone(),
+                    Some((last, others)) => format!("{} or {last}", others.join(", ")),
+                    None => String::new(),
+                }
+            }
+            Kind::Map => "a table of names and strings".into(),
             Kind::Rates => "tables [[rate_limit]] with path, rate and burst".into(),
             Kind::CacheRules => "tables [[cache]] with path, ttl and cookies".into(),
             Kind::Processes => "tables [[process]] with command and further keys".into(),

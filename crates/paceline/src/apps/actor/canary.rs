@@ -118,7 +118,7 @@ impl Actor {
         let (name, number) = (&self.context.site.name, canary.generation.number);
         self.context
             .log
-            .event(Name::RolledBack, format!("{name}: the canary, generation {number}, is taken back: {why}"));
+            .event(Name::RolledBack, format!("{name}: the canary, generation {number}, is rolled back: {why}"));
         self.tell_taken_back(number, why);
         self.retire(canary.generation, self.context.site.drain_timeout).await;
         self.attempts.end(&Outcome::RolledBack(why.to_owned()));

@@ -60,7 +60,7 @@ impl Actor {
 
     pub(super) fn tell_taken_back(&self, canary: u64, why: &str) {
         let site = &self.context.site.name;
-        let what = format!("the canary of {site}, generation {canary}, was taken back: {why}");
+        let what = format!("the canary of {site}, generation {canary}, was rolled back: {why}");
         let mut incident = Incident::new(Kind::RolledBack, site, what, clock::unix_seconds());
         incident.after.push("the old generation goes on serving".into());
         self.context.incidents.record(incident);

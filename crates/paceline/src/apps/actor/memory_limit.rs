@@ -60,9 +60,9 @@ impl Actor {
             limits::hopeless(&limits, &seen).filter(|(name, ..)| self.restraint.told != Some(name))
         {
             self.restraint.told = Some(name);
-            let whose = if name.starts_with("site") { "its workers have" } else { "a worker has" };
+            let whose = if name.starts_with("site") { "its new workers use" } else { "a new worker uses" };
             let text = format!(
-                "{}: {whose} {} at birth, and {name} is {}: it would come and go for ever, so that is not kept; set {name} to more than {}",
+                "{}: {whose} {}, more than {name} = {} allows, so the limit is not applied; set {name} to more than {}",
                 self.context.site.name,
                 megabytes(born),
                 show_bytes(limit),

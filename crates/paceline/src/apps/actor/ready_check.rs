@@ -88,7 +88,7 @@ impl Actor {
         tokio::spawn(async move {
             let Err(failure) = ready_check::check(&queue, &site).await else { return };
             let told = failure.headline(&startup_report::place::Root::of(&site.root));
-            log.event(Name::NotReady, format!("{} serves, but is not well: {told}", site.name));
+            log.event(Name::NotReady, format!("{} serves, but its ready_path fails: {told}", site.name));
         });
     }
 }

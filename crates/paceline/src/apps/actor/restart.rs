@@ -63,7 +63,7 @@ impl Actor {
             let leads_to = self.context.site.root.canonicalize().ok();
             let of_it = self.current.as_ref().filter(|current| leads_to.as_ref() == Some(&current.release));
             if let (Some(current), true) = (of_it, self.told.is_none()) {
-                let text = format!("generation {} is of this release already", current.number);
+                let text = format!("generation {} already runs this release", current.number);
                 return self.attempts.end_one(number, &Outcome::Serves { generation: current.number, text });
             }
         }

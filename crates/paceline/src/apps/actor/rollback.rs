@@ -52,7 +52,7 @@ impl Actor {
         }
         if let (Some(canary), Some(current)) = (&self.canary, &self.current) {
             let (number, generation) = (self.attempts.open(None), current.number);
-            let text = format!("{name}: the canary, generation {}, is taken back", canary.generation.number);
+            let text = format!("{name}: the canary, generation {}, is rolled back", canary.generation.number);
             self.give_up_canary("paceline rollback").await;
             self.attempts.end_one(number, &Outcome::Serves { generation, text });
             return Ok(number);

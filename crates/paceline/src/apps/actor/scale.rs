@@ -139,7 +139,7 @@ impl Actor {
         let fits = self.size.headroom.as_ref().map_or(0, Headroom::fits);
         if self.size.told != Some(fits) {
             self.size.told = Some(fits);
-            let text = format!("{}: there will be no worker more. {why}", self.context.site.name);
+            let text = format!("{}: no more workers are started. {why}", self.context.site.name);
             self.context.log.event(Name::MemoryShort, text);
         }
         false
@@ -178,7 +178,7 @@ impl Actor {
         }
         if self.size.told.is_none_or(|told| fits < told) {
             self.size.told = Some(fits);
-            let text = format!("{}: memory will not do. {why}", self.context.site.name);
+            let text = format!("{}: not enough memory. {why}", self.context.site.name);
             self.context.log.event(Name::MemoryShort, text);
         }
         let least = if self.context.site.workers_auto { 1 } else { self.size.pool.least };

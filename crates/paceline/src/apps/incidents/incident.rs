@@ -53,7 +53,7 @@ kinds! {
     StartFailed => "start-failed",
     /// A new generation did not start; the old one goes on
     RestartFailed => "restart-failed",
-    /// A new generation was taken back
+    /// A new generation was rolled back
     RolledBack => "rolled-back",
     /// A side process ended that was not told to
     ProcessDied => "process-died",
