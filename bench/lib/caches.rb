@@ -11,7 +11,7 @@ module Bench
     RULE = "[[cache]]\npath = \"/*\"\nttl = \"5s\"\ncookies = [\"Redmine\"]\nset_cookie = \"strip\"\n"
     BASELINE = "nginx"
 
-    # Headers that tell a hit, and what their value is then, as loadgen takes it (Hit in crates/loadgen/src/plan.rs).
+    # Headers that tell a hit, and what their value is then, as loadgen takes it (Hit in crates/bench/src/driven/plan.rs).
     HITS = { "paceline" => ["cache-status", { starts: "paceline; hit" }], "nginx" => ["X-Cache", { is: "HIT" }], "varnish" => ["X-Varnish", { numbers: 2 }] }.freeze
 
     module_function

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A load, made by crates/loadgen in a process of its own, every response checked. After the time is over it sends nothing more and waits for what is
+# A load, made by crates/bench in a process of its own, every response checked. After the time is over it sends nothing more and waits for what is
 # under way, so the server's work and the answers counted are the same; the rate is that of the answers within the time. Latencies include connecting.
 require "json"
 require "tmpdir"

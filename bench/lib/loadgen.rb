@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Where the load generator is, crates/loadgen. In a checkout that has not built it, it is built; LOADGEN_BIN names another one.
+# Where the load generator is, crates/bench. In a checkout that has not built it, it is built; LOADGEN_BIN names another one.
 module Bench
   module Loadgen
     HERE = File.expand_path("../..", __dir__)

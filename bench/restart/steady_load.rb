@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Clients that ask again and again, with a pause for thought between an answer and the next request, while the server under them
-# is restarted: each request is noted with its time and what came of it. They are played by crates/loadgen (steady.rs) in a process of its own.
+# is restarted: each request is noted with its time and what came of it. They are played by crates/bench (steady.rs) in a process of its own.
 #
 # Half of the clients keep their connection. One that the server closes while its client is thinking is opened again and no
 # failure, since HTTP allows it at any time; everything else that is not the right answer, "v" and a number, is one.

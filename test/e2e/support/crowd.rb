@@ -1,4 +1,4 @@
-# Thousands of clients at once, played by crates/loadgen in a process of its own. It judges nothing.
+# Thousands of clients at once, played by crates/bench in a process of its own. It judges nothing.
 require_relative "../../../bench/lib/loadgen"
 
 class Crowd

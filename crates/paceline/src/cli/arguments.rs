@@ -8,7 +8,7 @@ use std::{
 
 use clap::{error::ErrorKind, ArgMatches};
 
-use super::{asking, build_facts, flags, in_ruby, shell, systemd, CliExit, Command};
+use super::{asking, build_facts, flags, in_ruby, shell, systemd, CliExit, Command, BENCH};
 use crate::{
     config::{self, ConfigFile, Flags, Surroundings, Value},
     server::handover::Program,
@@ -33,9 +33,13 @@ where
         Some(("completions", own)) => Err(CliExit::Print(shell::completions_text(own))),
         Some(("man-page", _)) => Err(CliExit::Print(shell::man_page())),
         Some(("config-docs", _)) => Err(CliExit::Print(config::markdown())),
-        Some((command, _)) if asking::named(command).is_some() || in_ruby::named(command).is_some() => Err(
-            CliExit::Wrong(vec![format!("put {command} first: paceline {command} ...; see paceline {command} --help")]),
-        ),
+        Some((command, _))
+            if command == BENCH || asking::named(command).is_some() || in_ruby::named(command).is_some() =>
+        {
+            Err(CliExit::Wrong(vec![format!(
+                "put {command} first: paceline {command} ...; see paceline {command} --help"
+            )]))
+        }
         Some(("systemd", own)) => Err(CliExit::Print(unit(own, &args, around)?)),
         Some(("check", own)) => load(own, around).map(Command::Check),
         _ => load(&matches, around).map(Command::Serve),

@@ -3,7 +3,7 @@
 
 use clap::{builder::ArgAction, value_parser, Arg, Command};
 
-use super::{asking::SUBCOMMANDS, in_ruby, shell};
+use super::{asking::SUBCOMMANDS, in_ruby, shell, BENCH};
 use crate::config::{all_options, Kind, Opt};
 
 const HELP_WIDTH: usize = 88;
@@ -59,6 +59,10 @@ pub fn command() -> Command {
             Command::new("check").about("Check the configuration and the application, without serving").arg(target()),
         )
         .subcommands(SUBCOMMANDS.iter().map(|asking| elsewhere(asking.name, asking.about)))
+        .subcommand(elsewhere(
+            BENCH,
+            "Measure an HTTP server from outside, and show where a Paceline server spends the time",
+        ))
         .subcommands(in_ruby::COMMANDS.iter().map(|(name, _, about)| elsewhere(name, about)))
         .subcommand(shell::completions())
         .subcommand(Command::new("man-page").about("Print the manual page, in roff"))

@@ -46,6 +46,8 @@ pub enum CliExit {
 }
 
 const WRONG: u8 = 2;
+/// The command that the crate `bench` runs.
+const BENCH: &str = "bench";
 
 /// Runs the command named on the command line and returns the exit status.
 pub fn main() -> ExitCode {
@@ -58,6 +60,7 @@ pub fn main() -> ExitCode {
         Some(first) if first.to_str().is_some_and(|name| in_ruby::named(name).is_some()) => {
             return in_ruby::run(in_ruby::named(&first.to_string_lossy()).unwrap_or_default(), arguments)
         }
+        Some(first) if first == BENCH => return bench::main(std::iter::once(first).chain(arguments)),
         _ => {}
     }
     let Some(cwd) = current_dir() else {

@@ -16,7 +16,7 @@ pub const ROOMS: &[&str] = &[
     "content::body content::spool content::static_files content::compress",
     "edge::admission edge::sniff edge::proxy_protocol",
     "request::http2_message request::incoming request::rate_limit request::exchange request::https_only request::outbound_advice request::tunnel",
-    "request::access_log observe::traces",
+    "request::access_log request::server_timing observe::traces",
     "caching upstream",
     "workers::response_buffer workers::protocol workers::rack",
     "config",
@@ -31,14 +31,14 @@ pub const ROOMS: &[&str] = &[
 /// A crate, and the crates of this checkout that it depends on. The gem carries paceline-native, -store and -xml, and
 /// builds them alone.
 pub const CRATES: &[(&str, &str)] = &[
+    ("bench", "client-pool"),
     ("cache", "esi"),
     ("client-pool", ""),
     ("egress", "cache client-pool http-guard"),
     ("esi", ""),
     ("http-guard", "cache"),
-    ("loadgen", ""),
     ("mailbox", ""),
-    ("paceline", "cache client-pool egress esi http-guard mailbox paceline-store startup-report unix-user"),
+    ("paceline", "bench cache client-pool egress esi http-guard mailbox paceline-store startup-report unix-user"),
     ("paceline-fuzz", "esi http-guard mailbox paceline paceline-xml"),
     ("paceline-native", "paceline-store paceline-xml"),
     ("paceline-store", ""),

@@ -18,7 +18,7 @@ use tokio::{
     time::{sleep_until, timeout},
 };
 
-use crate::{
+use super::{
     client::{Answer, Client},
     plan::{made_of, Keys, Kind, Plan, Request},
 };

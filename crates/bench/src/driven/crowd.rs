@@ -1,12 +1,14 @@
 //! Many clients at once, for the tests of pressure: idle, slow to read, slow to write, and some that measure.
 //! Never judges what it sees; the test that drives it does, by one command a line:
 //!
-//!     idle COUNT PATH             asks once, then holds the connection
-//!     readers COUNT PATH          asks, then takes a byte of the answer every half second
-//!     writers COUNT PATH          sends a request with a byte of its body every half second
-//!     measure CLIENTS SECONDS PATH BODY    asks as fast as answers come, and compares them with BODY
-//!     held                        how many of the idle, readers and writers are still connected
-//!     quit
+//! ```text
+//! idle COUNT PATH             asks once, then holds the connection
+//! readers COUNT PATH          asks, then takes a byte of the answer every half second
+//! writers COUNT PATH          sends a request with a byte of its body every half second
+//! measure CLIENTS SECONDS PATH BODY    asks as fast as answers come, and compares them with BODY
+//! held                        how many of the idle, readers and writers are still connected
+//! quit
+//! ```
 //!
 //! Each command is answered by one line of `name=value`.
 

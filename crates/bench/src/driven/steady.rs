@@ -21,7 +21,7 @@ use tokio::{
     time::{sleep_until, timeout},
 };
 
-use crate::client::Client;
+use super::client::Client;
 
 /// In which an answer must come.
 const LIMIT: Duration = Duration::from_secs(10);

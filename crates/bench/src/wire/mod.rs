@@ -1,0 +1,219 @@
+//! A client: keeps or opens its connection, and asks. Never decides when.
+
+mod body;
+pub mod h1;
+mod h2;
+pub mod stream;
+
+use std::{io, rc::Rc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Uri};
+use tokio::{sync::Mutex, time::timeout};
+
+use self::{h1::H1, h2::H2, stream::Dialer};
+use crate::{
+    parts::{Inside, Part, Parts},
+    recording::Sample,
+    request::Template,
+    target::Target,
+};
+
+/// What one exchange was. Times in microseconds.
+pub struct Answer {
+    pub status: u16,
+    pub upload: u32,
+    pub wait: u32,
+    pub response: u32,
+    /// Of the body.
+    pub length: u64,
+    pub received: u64,
+    pub inside: Option<Inside>,
+    pub keeps: bool,
+    pub server: Option<String>,
+}
+
+/// Why a request was not answered.
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
+pub enum Fault {
+    #[error("connection refused")]
+    Refused,
+    #[error("connection reset")]
+    Reset,
+    #[error("connection closed before the response")]
+    ClosedBefore,
+    #[error("connection closed")]
+    Closed,
+    #[error("response cut short")]
+    CutShort,
+    #[error("not an HTTP response")]
+    Malformed,
+    #[error("no complete response within {0} s")]
+    TimedOut(u64),
+    #[error("HTTP/2: {0}")]
+    Http2(String),
+    #[error("the server does not speak HTTP/2")]
+    NoHttp2,
+    #[error("{0}")]
+    Io(String),
+}
+
+impl Fault {
+    /// `began`: bytes of the response came before.
+    fn of(error: &io::Error, began: bool) -> Fault {
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused => Fault::Refused,
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe if !began => Fault::ClosedBefore,
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Fault::Reset,
+            _ => Fault::Io(error.to_string()),
+        }
+    }
+}
+
+/// How HTTP is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    Http1,
+    /// Over TLS by ALPN, else with prior knowledge.
+    Http2,
+}
+
+/// A request that is sent again and again.
+pub struct Prepared {
+    bytes: Bytes,
+    method: Method,
+    url: Option<Uri>,
+    fields: HeaderMap,
+    body: Bytes,
+}
+
+impl Prepared {
+    pub fn new(template: &Template, target: &Target) -> Prepared {
+        Prepared {
+            bytes: template.bytes(target),
+            method: template.method.clone(),
+            url: target.to_string().parse().ok(),
+            fields: template.fields(),
+            body: template.body.clone(),
+        }
+    }
+
+    /// Bytes that are sent for it over HTTP/1.1.
+    pub fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+}
+
+/// What all clients of a run share.
+pub struct Way {
+    pub dialer: Dialer,
+    pub version: Version,
+    pub keep_alive: bool,
+    /// For one request, with connecting.
+    pub limit: Duration,
+}
+
+/// A connection of HTTP/2 that several clients use.
+pub type SharedHttp2 = Rc<Mutex<Option<H2>>>;
+
+/// One of the clients that send requests, one request at a time.
+pub struct Client {
+    way: Rc<Way>,
+    http1: Option<H1>,
+    http2: SharedHttp2,
+    /// Told of the first response only.
+    server: Option<String>,
+}
+
+impl Client {
+    /// `shared`: the connection, if the way is HTTP/2.
+    pub fn new(way: Rc<Way>, shared: SharedHttp2) -> Client {
+        Client { way, http1: None, http2: shared, server: None }
+    }
+
+    /// The field Server of the first response.
+    pub fn server(&self) -> Option<&str> {
+        self.server.as_deref()
+    }
+
+    /// One exchange. The sample's `due` is left to the caller.
+    pub async fn ask(&mut self, request: &Prepared) -> Result<Sample, Fault> {
+        let limit = self.way.limit;
+        match timeout(limit, self.try_ask(request)).await {
+            Ok(Ok(sample)) => Ok(sample),
+            Ok(Err(fault)) => {
+                self.close();
+                Err(fault)
+            }
+            Err(_) => {
+                self.close();
+                Err(Fault::TimedOut(limit.as_secs()))
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        self.http1 = None;
+        // Another client that opens it anew meanwhile has noticed, too.
+        if let Ok(mut shared) = self.http2.try_lock() {
+            shared.take();
+        }
+    }
+
+    async fn try_ask(&mut self, request: &Prepared) -> Result<Sample, Fault> {
+        let mut parts = Parts::default();
+        let answer = match self.way.version {
+            Version::Http1 => self.ask_http1(request, &mut parts).await?,
+            Version::Http2 => self.ask_http2(request, &mut parts).await?,
+        };
+        if !self.way.keep_alive || !answer.keeps {
+            self.close();
+        }
+        parts.set(Part::Upload, answer.upload);
+        parts.set(Part::Wait, answer.wait);
+        parts.set(Part::Response, answer.response);
+        let Answer { status, length, received, inside, .. } = answer;
+        if answer.server.is_some() {
+            self.server = answer.server;
+        }
+        Ok(Sample { due: 0, parts, inside, status, length, received })
+    }
+
+    async fn ask_http1(&mut self, request: &Prepared, parts: &mut Parts) -> Result<Answer, Fault> {
+        let is_head = request.method == Method::HEAD;
+        let wants_server = self.server.is_none();
+        if let Some(kept) = &mut self.http1 {
+            match kept.exchange(&request.bytes, is_head, wants_server, &mut ()).await {
+                // The server closed it while nothing was asked (RFC 9112 section 9.3.1): a new one, as every client does.
+                Err(Fault::ClosedBefore) => self.http1 = None,
+                other => return other,
+            }
+        }
+        let opened = self.open(parts).await?;
+        self.http1.insert(H1::new(opened)).exchange(&request.bytes, is_head, wants_server, &mut ()).await
+    }
+
+    async fn ask_http2(&mut self, request: &Prepared, parts: &mut Parts) -> Result<Answer, Fault> {
+        let wants_server = self.server.is_none();
+        let url = request.url.as_ref().ok_or(Fault::Malformed)?;
+        let shared = self.http2.clone();
+        let mut slot = shared.lock().await;
+        let mut connection = match &*slot {
+            Some(kept) => kept.clone(),
+            None => slot.insert(H2::new(self.open(parts).await?).await?).clone(),
+        };
+        drop(slot);
+        connection.exchange(&request.method, url, &request.fields, &request.body, wants_server).await
+    }
+
+    async fn open(&self, parts: &mut Parts) -> Result<stream::Stream, Fault> {
+        let opened = self.way.dialer.open().await.map_err(|error| Fault::of(&error, true))?;
+        parts.set(Part::Connect, opened.connect);
+        parts.set(Part::Tls, opened.tls);
+        let is_tls = matches!(opened.stream, stream::Stream::Tls(_) | stream::Stream::TlsUnix(_));
+        if self.way.version == Version::Http2 && is_tls && !opened.chose_http2 {
+            return Err(Fault::NoHttp2);
+        }
+        Ok(opened.stream)
+    }
+}
