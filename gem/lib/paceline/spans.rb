@@ -8,9 +8,14 @@ module Paceline
     begin
       yield
     ensure
-      entry = ((Thread.current[:paceline_spans] ||= {})[name.to_s] ||= [0.0, 0])
-      entry[0] += Process.clock_gettime(Process::CLOCK_MONOTONIC, :float_microsecond) - started
-      entry[1] += 1
+      add_span(name.to_s, Process.clock_gettime(Process::CLOCK_MONOTONIC, :float_microsecond) - started)
     end
+  end
+
+  # @api private Adds so many microseconds, measured elsewhere, to the span `name`.
+  def self.add_span(name, microseconds)
+    entry = ((Thread.current[:paceline_spans] ||= {})[name] ||= [0.0, 0])
+    entry[0] += microseconds
+    entry[1] += 1
   end
 end

@@ -123,18 +123,6 @@ fn outbound(counters: &Counters) -> Option<(u32, u32, Micros)> {
     Some((*calls, named(OPENED).map_or(0, |(.., count)| *count), *time))
 }
 
-/// The `Server-Timing` value of an exchange (W3C Server Timing): durations in milliseconds.
-pub fn server_timing(exchange: &Exchange) -> String {
-    let timeline = &exchange.timeline;
-    let parts = [
-        ("queue", timeline.queue()),
-        ("app", timeline.app()),
-        ("gc", exchange.counters.get().map(|counters| counters.gc.into())),
-    ];
-    let known = parts.into_iter().filter_map(|(name, duration)| Some((name, duration?)));
-    known.map(|(name, duration)| format!("{name};dur={:.1}", duration as f64 / 1000.0)).collect::<Vec<_>>().join(", ")
-}
-
 fn millis(duration: Micros) -> String {
     format!("{:.1}ms", duration as f64 / 1000.0)
 }

@@ -32,6 +32,7 @@ use crate::{
         exchange::{Exchange, Head},
         http2_message, https_only,
         route::Site,
+        server_timing,
     },
     support::clock,
     workers::dispatch::expectations::label,
@@ -71,8 +72,8 @@ pub fn send(mut response: Response<ResponseBody>, mut guard: ExchangeGuard, mann
     exchange.timeline.first_byte = clock::now();
     exchange.live.step(Step::Sending, exchange.timeline.first_byte);
     exchange.settle();
-    if config.is_some_and(|config| config.server_timing) {
-        if let Ok(value) = HeaderValue::from_str(&access_log::server_timing(exchange)) {
+    if exchange.asks_times || config.is_some_and(|config| config.server_timing) {
+        if let Ok(value) = HeaderValue::from_str(&server_timing::value(exchange)) {
             if !value.is_empty() {
                 response.headers_mut().append("server-timing", value);
             }

@@ -17,4 +17,5 @@ pub mod pages;
 pub mod pipeline;
 pub mod rate_limit;
 pub mod route;
+pub mod server_timing;
 pub mod tunnel;

@@ -5,6 +5,7 @@ require_relative "../spans"
 require_relative "frames"
 require_relative "outbound_calls"
 require_relative "process_times"
+require_relative "request_parts"
 
 module Paceline
   module Server
@@ -23,6 +24,7 @@ module Paceline
         Thread.current[:paceline_spans] = nil
         @counted.chunks = 0
         @outbound.start(env)
+        RequestParts.start(env)
         @gc = gc_time
         @allocated = GC.stat(:total_allocated_objects)
         @counted.started = now

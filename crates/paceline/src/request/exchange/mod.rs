@@ -94,6 +94,11 @@ impl Timeline {
         (self.handed_over != 0).then(|| self.handed_over.saturating_sub(self.queued))
     }
 
+    /// Microseconds until the app began: for a worker thread, and there for the virtual machine's lock.
+    pub fn until_app(&self) -> Option<Micros> {
+        (self.app_started != 0).then(|| self.app_started.saturating_sub(self.queued))
+    }
+
     /// Microseconds in the app, as the worker measured them.
     pub fn app(&self) -> Option<Micros> {
         (self.app_finished != 0).then(|| self.app_finished.saturating_sub(self.app_started))
@@ -146,6 +151,8 @@ pub struct Exchange {
     pub id: String,
     pub connection: Arc<Connection>,
     pub client: Client,
+    /// The client wants to be told where the time went (`paceline bench`).
+    pub asks_times: bool,
     pub timeline: Timeline,
     /// Seconds since the Unix epoch at which the head was read.
     pub received: f64,
@@ -187,6 +194,7 @@ impl Exchange {
             id: client_id.and_then(well_formed).unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
             client: Client::of(&connection),
             connection,
+            asks_times: false,
             timeline,
             received: clock::unix_seconds(),
             counters: Arc::default(),
@@ -225,6 +233,7 @@ impl Exchange {
             id: self.id.clone(),
             connection: self.connection.clone(),
             client: self.client.clone(),
+            asks_times: self.asks_times,
             timeline: self.timeline.clone(),
             received: self.received,
             counters: Arc::default(),

@@ -38,6 +38,7 @@ use crate::{
         https_only,
         incoming::{Arriving, BodyPace},
         route::Site,
+        server_timing,
     },
     support::clock::{self, Micros},
 };
@@ -148,6 +149,7 @@ fn receive(
         live: Listed::default(),
     });
     let mut exchange = Exchange::begin(connection, request.headers().get("x-request-id"), hints, upgrade);
+    exchange.asks_times = server_timing::is_asked(request.headers_mut(), &client);
     exchange.client = client;
     let (mut head, body) = request.into_parts();
     let body = Arriving::new(body, link.pace);
