@@ -312,6 +312,24 @@ module ResponseRules
     consumed&.close
   end
 
+  # What `each` yields before and after it is nobody's: the next channel is the next request's.
+  def test_nothing_follows_a_hijack_within_the_body
+    channel.send(F::REQUEST, FakeFront.request({ "PATH_INFO" => "/hijack-in-each" }))
+    consumed = channel
+    assert_equal [F::HIJACK], FakeFront.answer(consumed).types
+    assert_equal "", consumed.io.read
+    @worker.await(F::CHANNEL)
+    assert_equal [200, "onetwo"], get("/array").to_a.values_at(0, 2)
+  ensure
+    consumed&.close
+  end
+
+  def test_no_hijack_after_the_response
+    assert_equal [F::RESPONSE, F::IDLE], get("/hijack-in-after-reply").types
+    assert_equal ["the response has begun: a request can only be hijacked before that"], events
+    assert_equal 200, get("/array").status
+  end
+
   def test_full_hijack
     channel.send(F::REQUEST, FakeFront.request({ "PATH_INFO" => "/hijack" }))
     consumed = channel

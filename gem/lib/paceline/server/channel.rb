@@ -157,7 +157,7 @@ module Paceline
       def write(bytes)
         @written = true
         return Native.send_all(fd, bytes) if Native
-        not_forked
+        check_ours
         Thread.handle_interrupt(UNINTERRUPTED) do
           size = bytes.bytesize
           written = @io.syswrite(bytes)
@@ -188,7 +188,7 @@ module Paceline
 
       # Two pieces in one system call.
       def write_both(head, body)
-        not_forked
+        check_ours
         @written = true
         Thread.handle_interrupt(UNINTERRUPTED) { @io.write(head, body) }
       end
@@ -200,7 +200,7 @@ module Paceline
 
       # The descriptor, for the native part to write to.
       def fd
-        not_forked
+        check_ours
         @fd
       end
 
@@ -224,6 +224,7 @@ module Paceline
       def hijack(number)
         raise IOError, "this request has ended" unless number == @request && @serving
         raise IOError, "this request was hijacked already" if @surrendered
+        raise IOError, "the response has begun: a request can only be hijacked before that" unless @response.renounce
         surrender(Frames.answer(Frames::HIJACK, number))
       end
 
@@ -233,6 +234,7 @@ module Paceline
 
       # True when the front has said that the client is gone. Looks, but never waits.
       def cancelled?
+        return true if @surrendered # what comes now is for the next request
         while !@cancelled && readable? && (@input.nil? || @input.pending_bytes < PENDING_MAX)
           Thread.handle_interrupt(UNINTERRUPTED) { receive }
         end
@@ -249,8 +251,9 @@ module Paceline
 
       private
 
-      # The socket is the other process's.
-      def not_forked
+      # The socket is the other process's, or the next request's.
+      def check_ours
+        raise ClientGone, "the connection of this request was given away" if @surrendered
         raise ClientGone, "this process was forked from the one that answers the request" if ForkedChild.here?
       end
 
@@ -280,7 +283,7 @@ module Paceline
         problem ? @response.refuse(env, problem) : @response.answer(@worker.app, env)
         @request_env.finish
         @input = nil
-        @serving = false
+        @serving = @surrendered = false
       end
 
       # Takes a frame that belongs to the request in hand.

@@ -110,6 +110,11 @@ module Paceline
         @lock.synchronize { @ended = true }
       end
 
+      # The same, unless something was sent already. True if it was not.
+      def finish_unsent
+        @lock.synchronize { !sent? && @ended = true }
+      end
+
       # What is left, as frames, with TRAILER (END or ABORT) behind it.
       def conclude(trailer)
         @channel.write(take << trailer)

@@ -45,6 +45,11 @@ module Paceline
         conclude
       end
 
+      # Leaves the client to the app: nothing of this response is sent any more. False if some of it has been.
+      def renounce
+        !@begun && (@gatherer.nil? || @gatherer.finish_unsent)
+      end
+
       def early_hints(headers)
         return if @begun || @gatherer&.sent?
         pairs = Headers.new.encode(headers)
@@ -260,7 +265,7 @@ module Paceline
           guard { callback.call(@env, @status, @app_headers, @error) }
         end
         callbacks("rack.after_reply").each { |callback| guard { callback.call } }
-        @channel.leave(Frames.answer(Frames::IDLE, number)) if @flagged
+        @channel.leave(Frames.answer(Frames::IDLE, number)) if @flagged && !@channel.surrendered?
       ensure
         @body = @env = @app_headers = @error = @gatherer = nil
       end

@@ -155,6 +155,11 @@ ROUTES = {
   "/callbacks-fail" => ->(env) { callbacks(env, fail: true) },
   "/hijack" => method(:hijack_full),
   "/hijack-partial" => ->(_) { ok([], "rack.hijack" => ->(io) { io.write("mine"); io.close }) },
+  "/hijack-in-each" => ->(env) { ok(Enumerator.new { |out| (out << "a") && env["rack.hijack"].call.close && out << "b" }) },
+  "/hijack-in-after-reply" => lambda do |env|
+    env["rack.after_reply"] << -> { EVENTS << ((env["rack.hijack"].call && "hijacked") rescue $!.message) }
+    ok([])
+  end,
   "/hijack-fails" => ->(_) { ok([], "rack.hijack" => ->(_io) { raise "in the hijacker" }) },
   "/upgrade" => lambda { |_|
     [101, { "upgrade" => "echo" }, lambda { |io|

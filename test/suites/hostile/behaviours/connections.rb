@@ -20,7 +20,7 @@ module Hostile
     behaviour("and raise", 500, 504) { |env| env["rack.hijack"].call && raise("hostile") }
     behaviour("and exit!", 500, 502, :closed) { |env| env["rack.hijack"].call && exit! }
     behaviour("in each", 500, 502, :cut, :closed) { |env| streamed { |out| out.call(token); env["rack.hijack"].call.close } }
-    behaviour("after the answer", 200, kills: true) { |env| (env["rack.after_reply"] << -> { env["rack.hijack"].call.write("hostile") }) && ok }
+    behaviour("after the answer", 200) { |env| (env["rack.after_reply"] << -> { env["rack.hijack"].call.write("hostile") }) && ok }
     behaviour("partial, and raise", :cut, 200, 500, 502) { ok([], "rack.hijack" => ->(_) { raise "hostile" }) }
     behaviour("partial, and never closed", 200, reads: 5) { ok([], "rack.hijack" => ->(io) { (KEPT << io) && io.write("hello") }) }
     behaviour("partial, and fork", 200) { ok([], "rack.hijack" => ->(io) { fork { io.write(token) } && Process.wait && io.close }) }
