@@ -88,7 +88,7 @@ fn of_logs(middle: f64, half: f64) -> Ratio {
     Ratio { middle: middle.exp(), low: (middle - half).exp(), high: (middle + half).exp() }
 }
 
-/// B's latency at a percentile (0 to 100) by A's: pairs of slices are drawn anew, again and again (bootstrap), so that
+/// B's latency at a percentile (0 to 100) by A's: pairs of slices are drawn again and again (bootstrap), so that
 /// what came together in time stays together. None: fewer than five pairs, or too few answers for this percentile.
 pub fn percentiles(a: &[SliceFigures], b: &[SliceFigures], percentile: f64) -> Option<Ratio> {
     let pairs = a.len().min(b.len());

@@ -92,7 +92,7 @@ fn run_and_report(options: Options) -> Result<bool, BenchError> {
     let found = tokio::task::LocalSet::new().block_on(&runtime, session.measure());
     let options = &session.options;
     watch.borrow_mut().end();
-    let (findings, _) = found?;
+    let findings = found?;
     let style = Style { width: columns(), color: io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() };
     let text = match &findings {
         Findings::One(measured) => one(measured, &saved, options, style, began)?,

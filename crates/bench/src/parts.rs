@@ -1,4 +1,4 @@
-//! The parts of a request's time: those that the client sees, and those that the server tells of. Never measures.
+//! The parts of a request's time: those that the client sees, and those that the server reports. Never measures.
 
 /// A part of the time from the moment at which a request was due until the last byte of its response, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Parts {
     }
 
     /// Divides what was `Wait` by what the server told. The sum stays what the client has measured: where the server
-    /// tells of more time than that, its parts shrink alike.
+    /// reports more time than that, its parts shrink alike.
     pub fn divide(&mut self, inside: &Inside) {
         let wait = self.get(Part::Wait);
         let (mut queue, mut app) = (inside.queue, inside.app);
@@ -111,7 +111,7 @@ impl Parts {
     }
 }
 
-/// What the server tells of one request, in microseconds.
+/// What the server reports of one request, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Inside {
     pub queue: u32,

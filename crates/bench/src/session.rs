@@ -133,8 +133,8 @@ impl Session {
         Rc::new(Session { options, watch, current: RefCell::default(), interrupted: Default::default() })
     }
 
-    /// In a `LocalSet`. The second value of `Ok`: it was interrupted.
-    pub async fn measure(self: &Rc<Session>) -> Result<(Findings, bool), SessionError> {
+    /// In a `LocalSet`.
+    pub async fn measure(self: &Rc<Session>) -> Result<Findings, SessionError> {
         let session = self.clone();
         let interrupt = spawn_local(async move {
             while tokio::signal::ctrl_c().await.is_ok() {
@@ -156,7 +156,7 @@ impl Session {
             (Mode::Find(limit), _) => search::run(self, *limit).await,
         };
         interrupt.abort();
-        findings.map(|findings| (findings, self.interrupted.get()))
+        findings
     }
 
     pub fn is_interrupted(&self) -> bool {

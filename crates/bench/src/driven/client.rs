@@ -6,25 +6,23 @@ use tokio::net::TcpStream;
 
 use crate::wire::{
     h1::{Sink, H1},
-    stream::Stream,
-    Fault,
+    stream, Fault,
 };
 
 pub struct Client {
     address: SocketAddr,
     keep_alive: bool,
     connection: Option<H1>,
-    kept: Kept,
+    last: LastAnswer,
 }
 
-/// The last answer.
 #[derive(Default)]
-struct Kept {
+struct LastAnswer {
     head: Vec<u8>,
     body: Vec<u8>,
 }
 
-impl Sink for Kept {
+impl Sink for LastAnswer {
     fn head(&mut self, bytes: &[u8]) {
         self.head.clear();
         self.head.extend(bytes);
@@ -51,17 +49,17 @@ impl Answer<'_> {
 impl Client {
     pub fn new(port: u16, keep_alive: bool) -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        Self { address, keep_alive, connection: None, kept: Kept::default() }
+        Self { address, keep_alive, connection: None, last: LastAnswer::default() }
     }
 
     /// The answer, or what went wrong. After that the next request opens a new connection.
     pub async fn ask(&mut self, request: &[u8]) -> Result<Answer<'_>, String> {
-        self.kept.body.clear();
+        self.last.body.clear();
         let mut connection = match self.connection.take() {
             Some(kept) => kept,
             None => self.open().await.map_err(|error| format!("{} while connecting", named(&error)))?,
         };
-        let answer = connection.exchange(request, false, false, &mut self.kept).await.map_err(|fault| match fault {
+        let answer = connection.exchange(request, false, false, &mut self.last).await.map_err(|fault| match fault {
             Fault::ClosedBefore => "no response".to_owned(),
             Fault::CutShort => "the response is cut short".to_owned(),
             Fault::Reset => "ECONNRESET while reading".to_owned(),
@@ -70,13 +68,13 @@ impl Client {
         if self.keep_alive && answer.keeps {
             self.connection = Some(connection);
         }
-        Ok(Answer { status: answer.status, head: &self.kept.head, body: &self.kept.body })
+        Ok(Answer { status: answer.status, head: &self.last.head, body: &self.last.body })
     }
 
     async fn open(&self) -> io::Result<H1> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
-        Ok(H1::new(Stream::Tcp(stream)))
+        Ok(H1::new(stream::plain(stream)))
     }
 
     /// Returns when the server has closed a connection that is open, and never otherwise.

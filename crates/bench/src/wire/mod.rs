@@ -154,7 +154,7 @@ impl Client {
 
     fn close(&mut self) {
         self.http1 = None;
-        // Another client that opens it anew meanwhile has noticed, too.
+        // Another client that opens a new one meanwhile has noticed, too.
         if let Ok(mut shared) = self.http2.try_lock() {
             shared.take();
         }
@@ -210,8 +210,7 @@ impl Client {
         let opened = self.way.dialer.open().await.map_err(|error| Fault::of(&error, true))?;
         parts.set(Part::Connect, opened.connect);
         parts.set(Part::Tls, opened.tls);
-        let is_tls = matches!(opened.stream, stream::Stream::Tls(_) | stream::Stream::TlsUnix(_));
-        if self.way.version == Version::Http2 && is_tls && !opened.chose_http2 {
+        if self.way.version == Version::Http2 && opened.refused_http2 {
             return Err(Fault::NoHttp2);
         }
         Ok(opened.stream)

@@ -1,29 +1,22 @@
 //! Connections: TCP, a Unix socket, with TLS or without, and how long it took to open them. Never speaks HTTP.
 
-use std::{
-    io,
-    net::SocketAddr,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Instant,
-};
+use std::{io, net::SocketAddr, sync::Arc, time::Instant};
 
 use rustls_pki_types::ServerName;
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{lookup_host, TcpStream, UnixStream},
-};
+use tokio::net::{lookup_host, TcpStream, UnixStream};
 use tokio_rustls::{client::TlsStream, TlsConnector};
+use tokio_util::either::Either;
 
 use crate::target::Target;
 
-/// A connection to a server.
-pub enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-    Tls(Box<TlsStream<TcpStream>>),
-    TlsUnix(Box<TlsStream<UnixStream>>),
+type Socket = Either<TcpStream, UnixStream>;
+
+/// A connection to a server: plain, or with TLS.
+pub type Stream = Either<Socket, Box<TlsStream<Socket>>>;
+
+/// A plain TCP connection.
+pub fn plain(stream: TcpStream) -> Stream {
+    Either::Left(Either::Left(stream))
 }
 
 /// A connection that was opened now.
@@ -33,8 +26,8 @@ pub struct Opened {
     pub connect: u32,
     /// Of the TLS handshake.
     pub tls: u32,
-    /// The server chose HTTP/2 (ALPN).
-    pub chose_http2: bool,
+    /// TLS is used, and the server did not choose HTTP/2 (ALPN).
+    pub refused_http2: bool,
 }
 
 /// Opens connections to one server, whose name is resolved once.
@@ -68,61 +61,26 @@ impl Dialer {
 
     pub async fn open(&self) -> io::Result<Opened> {
         let began = Instant::now();
-        if let Some(path) = &self.target.socket {
-            let stream = UnixStream::connect(path).await?;
-            let connect = micros(began);
-            let Some((connector, name)) = &self.tls else {
-                return Ok(Opened { stream: Stream::Unix(stream), connect, tls: 0, chose_http2: false });
-            };
-            let stream = connector.connect(name.clone(), stream).await?;
-            let chose_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            let tls = micros(began) - connect;
-            return Ok(Opened { stream: Stream::TlsUnix(Box::new(stream)), connect, tls, chose_http2 });
-        }
-        let stream = TcpStream::connect(&self.addresses[..]).await?;
-        stream.set_nodelay(true)?;
+        let socket = match &self.target.socket {
+            Some(path) => Either::Right(UnixStream::connect(path).await?),
+            None => {
+                let stream = TcpStream::connect(&self.addresses[..]).await?;
+                stream.set_nodelay(true)?;
+                Either::Left(stream)
+            }
+        };
         let connect = micros(began);
         let Some((connector, name)) = &self.tls else {
-            return Ok(Opened { stream: Stream::Tcp(stream), connect, tls: 0, chose_http2: false });
+            return Ok(Opened { stream: Either::Left(socket), connect, tls: 0, refused_http2: false });
         };
-        let stream = connector.connect(name.clone(), stream).await?;
-        let chose_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        Ok(Opened { stream: Stream::Tls(Box::new(stream)), connect, tls: micros(began) - connect, chose_http2 })
+        let stream = connector.connect(name.clone(), socket).await?;
+        let refused_http2 = stream.get_ref().1.alpn_protocol() != Some(b"h2");
+        let tls = micros(began) - connect;
+        Ok(Opened { stream: Either::Right(Box::new(stream)), connect, tls, refused_http2 })
     }
 }
 
 /// Since `began`.
 pub fn micros(began: Instant) -> u32 {
     u32::try_from(began.elapsed().as_micros()).unwrap_or(u32::MAX)
-}
-
-macro_rules! each {
-    ($self:expr, $stream:ident => $what:expr) => {
-        match $self.get_mut() {
-            Stream::Tcp($stream) => $what,
-            Stream::Unix($stream) => $what,
-            Stream::Tls($stream) => $what,
-            Stream::TlsUnix($stream) => $what,
-        }
-    };
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        each!(self, stream => Pin::new(stream).poll_read(cx, buffer))
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        each!(self, stream => Pin::new(stream).poll_write(cx, bytes))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, stream => Pin::new(stream).poll_flush(cx))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, stream => Pin::new(stream).poll_shutdown(cx))
-    }
 }
