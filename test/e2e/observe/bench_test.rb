@@ -168,8 +168,12 @@ class BenchTest < Minitest::Test
     assert_match(/Value +Percentile +TotalCount/, hdr)
     assert_match(/\APercentage served,Time in ms$/, percentiles)
     assert_equal 101, gnuplot.lines.size
-    out = bench("-n", 100, "-c", 2, "-k", "--against", names[0], url)
+    overlay = File.join(dir, "overlay.html")
+    out = bench("-n", 100, "-c", 2, "-k", "--against", names[0], "--html", overlay, url)
     assert_includes out, File.basename(names[0], ".json")
+    page = File.read(overlay)
+    assert_includes page, '<polyline class="l1"'
+    assert_includes page, '<i class="line l1"></i>run', "the legend of the second line"
     assert_match(/not a result of paceline bench --save/, bench("--against", names[1], url, status: 2) + @said)
   end
 

@@ -108,7 +108,7 @@ pub(super) fn day(at: &str) -> String {
 fn legend(runs: &[(String, &Summary)]) -> Markup {
     html! {
         @if runs.len() > 1 {
-            p.legend { @for (index, (name, _)) in runs.iter().enumerate() { span { i.line class=(line_class(index)) {} (name) } } }
+            p.legend { @for (index, (name, _)) in runs.iter().enumerate() { span { i class={ "line " (line_class(index)) } {} (name) } } }
         }
     }
 }
