@@ -32,6 +32,7 @@ use std::{
 };
 
 pub use options::command;
+pub use replay::Replay;
 pub use request::ASKING;
 
 use options::{OptionError, Options};

@@ -94,8 +94,8 @@ impl Run {
         u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// A closed loop of these clients. They come back for the next one.
-    pub async fn closed(self: &Rc<Run>, clients: Vec<Client>, end: End) -> Vec<Client> {
+    /// A closed loop of these clients.
+    pub async fn closed(self: &Rc<Run>, clients: Vec<Client>, end: End) {
         let until = end.time.map(|time| Instant::now() + time);
         if let Some(until) = until {
             self.recording.borrow_mut().end_at((until - self.began).as_micros() as u64);
@@ -112,10 +112,9 @@ impl Run {
                         sleep(PAUSE).await;
                     }
                 }
-                client
             });
         }
-        tasks.join_all().await
+        tasks.join_all().await;
     }
 
     /// An open loop. `new`: makes one more client, up to `most` of them; requests that find none free are late.

@@ -24,7 +24,7 @@ use crate::{
     run::{steady, Clients, End, Run},
     search::{self, Step},
     target::Target,
-    wire::{stream::Dialer, Fault, Prepared, Version, Way},
+    wire::{stream::Dialer, Client, Fault, Prepared, Version, Way},
 };
 
 /// How often a watcher is shown the figures.
@@ -305,17 +305,17 @@ impl Session {
         let mut sides = Vec::new();
         for target in [a, b] {
             let way = self.way(target, f64::INFINITY).await?;
-            let mut clients = Clients::new(way, self.options.streams);
-            let clients: Vec<_> = (0..self.options.clients).map(|_| clients.make()).collect();
+            let clients = Clients::new(way, self.options.streams);
             sides.push((target, Rc::new(vec![self.prepared(target)]), clients, Recording::default(), Vec::new()));
         }
         let time = self.options.end.time.unwrap_or(Duration::from_secs(10));
         let mut slowest = Duration::ZERO;
         for (target, requests, clients, ..) in &mut sides {
+            let clients = self.connected(clients).await;
             let run = Run::new(requests.clone());
             let end = End { requests: None, time: Some(WARM_UP.min(time / 20)) };
             let label = "warm-up";
-            *clients = self.watched(&run, target, (end, label), run.closed(std::mem::take(clients), end)).await;
+            self.watched(&run, target, (end, label), run.closed(clients, end)).await;
             if let Some(fault) = run.hopeless() {
                 return Err(SessionError::Nothing { url: target.to_string(), fault });
             }
@@ -333,9 +333,10 @@ impl Session {
                 // A B, B A, A B: what grows or shrinks over time falls on both alike.
                 let side = ((pair + turn) % 2) as usize;
                 let (target, requests, clients, recording, slices) = &mut sides[side];
+                let clients = self.connected(clients).await;
                 let run = Run::new(requests.clone());
                 let label = format!("{}, {} of {pairs}", ["A", "B"][side], pair + 1);
-                *clients = self.watched(&run, target, (end, &label), run.closed(std::mem::take(clients), end)).await;
+                self.watched(&run, target, (end, &label), run.closed(clients, end)).await;
                 let found = run.recording.borrow();
                 let latencies = found.slices.iter().flat_map(|slice| slice.latencies.iter().copied()).collect();
                 slices.push(SliceFigures { rate: found.rate(), latencies });
@@ -346,8 +347,9 @@ impl Session {
             }
         }
         let machine = before.since();
-        let mut done = sides.into_iter().map(|(target, _, clients, recording, slices)| {
-            (self.told(recording, target, machine, Pace::Closed, clients.len()), slices)
+        let count = self.options.clients;
+        let mut done = sides.into_iter().map(|(target, _, _, recording, slices)| {
+            (self.told(recording, target, machine, Pace::Closed, count), slices)
         });
         match (done.next(), done.next()) {
             (Some((a, of_a)), Some((b, of_b))) => {
@@ -355,6 +357,16 @@ impl Session {
             }
             _ => unreachable!("two sides were made"),
         }
+    }
+
+    /// Clients for a slice of a comparison, with connections of their own: which of a server's threads a connection belongs
+    /// to is decided when it is opened, and a lucky one that is kept would look like a faster server.
+    async fn connected(&self, clients: &mut Clients) -> Vec<Client> {
+        let mut all: Vec<_> = (0..self.options.clients).map(|_| clients.make()).collect();
+        for client in &mut all {
+            client.connect().await;
+        }
+        all
     }
 
     fn measured(&self, run: &Run, target: &Target, machine: MachineUse, pace: Pace) -> Result<Measured, SessionError> {

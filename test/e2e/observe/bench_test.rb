@@ -177,12 +177,17 @@ class BenchTest < Minitest::Test
     assert_match(/not a result of paceline bench --save/, bench("--against", names[1], url, status: 2) + @said)
   end
 
+  # A kept connection that was lucky with the server's threads must not make its side the faster one: each slice has connections of its own.
   def test_two_urls
-    quick = answering
+    links = Queue.new
+    quick = scripted { |link, *| links << link && link.answer("ok") }
     first = @origin
     slow = answering { sleep 0.005 }
     out = bench("-t", 3, "-c", 2, "-k", quick, slow)
     assert_match(/B is \d+(\.\d+)? % slower/, out)
+    slices = out[/(\d+) slices each/, 1].to_i
+    used = Array.new(links.size) { links.pop.object_id }.uniq
+    assert_equal 2 * (slices + 1), used.size, "two for the warm-up and for each slice"
   ensure
     first&.close
   end

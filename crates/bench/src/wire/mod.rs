@@ -196,14 +196,32 @@ impl Client {
     async fn ask_http2(&mut self, request: &Prepared, parts: &mut Parts) -> Result<Answer, Fault> {
         let wants_server = self.server.is_none();
         let url = request.url.as_ref().ok_or(Fault::Malformed)?;
-        let shared = self.http2.clone();
-        let mut slot = shared.lock().await;
-        let mut connection = match &*slot {
-            Some(kept) => kept.clone(),
-            None => slot.insert(H2::new(self.open(parts).await?).await?).clone(),
-        };
-        drop(slot);
+        let mut connection = self.http2(parts).await?;
         connection.exchange(&request.method, url, &request.fields, &request.body, wants_server).await
+    }
+
+    /// The shared connection, opened if there is none.
+    async fn http2(&self, parts: &mut Parts) -> Result<H2, Fault> {
+        let mut slot = self.http2.lock().await;
+        match &*slot {
+            Some(kept) => Ok(kept.clone()),
+            None => Ok(slot.insert(H2::new(self.open(parts).await?).await?).clone()),
+        }
+    }
+
+    /// Opens a connection that is to be kept before it is needed. A failure is left to the first request.
+    pub async fn connect(&mut self) {
+        if !self.way.keep_alive {
+            return;
+        }
+        let (limit, mut parts) = (self.way.limit, Parts::default());
+        let opening = async {
+            match self.way.version {
+                Version::Http1 => self.http1 = self.open(&mut parts).await.ok().map(H1::new),
+                Version::Http2 => drop(self.http2(&mut parts).await),
+            }
+        };
+        let _ = timeout(limit, opening).await;
     }
 
     async fn open(&self, parts: &mut Parts) -> Result<stream::Stream, Fault> {
