@@ -24,6 +24,13 @@ class RequiresTest < Minitest::Test
     "server/preloader.rb" => ["rack", "stringio"],
     "server/puma_config.rb" => ["bundler/setup"],
     "server/rewindable_input.rb" => ["tempfile"],
+    "server/shadow.rb" => ["fileutils", "socket.so"],
+    "server/shadow/conversation.rb" => ["json"],
+    "server/shadow/delivery.rb" => ["socket.so"],
+    "server/shadow/outbound.rb" => ["socket.so"],
+    "server/shadow/outbound/stand_in.rb" => ["rbconfig"],
+    "server/shadow/patches.rb" => [COMPUTED],
+    "server/shadow/replay.rb" => ["stringio"],
   }.freeze
 
   def test_server_side_requires_only_what_is_listed

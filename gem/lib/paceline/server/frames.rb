@@ -11,6 +11,7 @@ module Paceline
       START = 0x01
       FORK = 0x02
       RELEASE = 0x03
+      SHADOW = 0x04
       STEP = 0x41
       LOADED = 0x42
       FAILED = 0x43

@@ -168,6 +168,7 @@ module Paceline
         while (type, payload = @control.read)
           case type
           when Frames::FORK then fork_worker(*numbers(payload))
+          when Frames::SHADOW then fork_shadow(Frames.parse_fields(payload).first)
           when Frames::ASK_MEMORY then @control.send(Frames::MEMORY, Frames.pairs(@figures.to_h))
           when Frames::RELEASE then @lock.synchronize { @workers.delete(numbers(payload).first) }
           end
@@ -200,6 +201,19 @@ module Paceline
         ours.close
         reap(pid)
         @hooks&.run_hooks(:after_worker_fork, index)
+      end
+
+      # A copy of the app for a doctor, who listens on the Unix socket `path`. It is no worker, and nothing that fails here is the front's concern.
+      def fork_shadow(path)
+        require_relative "shadow"
+        mend_outputs
+        before_fork
+        Shadow.start(path, app: @app, root: @settings["root"], environment: @settings["environment"]) do
+          @forked = true
+          @control.close
+        end
+      rescue Errno::EAGAIN, Errno::ENOMEM => e
+        Shadow.refuse(path, "the preloader could not fork: #{e.class}")
       end
 
       # Ruby flushes both before it forks, also when the app has closed them.

@@ -2,7 +2,7 @@
 //! It never reads or writes a socket; bad bytes give an error, never a panic.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -28,6 +28,7 @@ pub mod kind {
     pub const START: u8 = 0x01;
     pub const FORK: u8 = 0x02;
     pub const RELEASE: u8 = 0x03;
+    pub const SHADOW: u8 = 0x04;
     pub const STEP: u8 = 0x41;
     pub const LOADED: u8 = 0x42;
     pub const PRELOADER_FAILED: u8 = 0x43;
@@ -115,6 +116,13 @@ pub fn encode(kind: u8, fill: impl FnOnce(&mut BytesMut)) -> BytesMut {
     let length = (out.len() - PREFIX) as u32;
     out[..4].copy_from_slice(&length.to_be_bytes());
     out
+}
+
+/// Encodes a SHADOW: the preloader forks a copy of the loaded application, which connects to this Unix socket and
+/// answers replayed requests there.
+pub fn shadow(socket: &Path) -> BytesMut {
+    use std::os::unix::ffi::OsStrExt;
+    encode(kind::SHADOW, |out| fields::put(out, socket.as_os_str().as_bytes()))
 }
 
 /// A request's number, which each frame of its answer repeats: what was meant for another request is seen to be.

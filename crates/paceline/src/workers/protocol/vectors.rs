@@ -110,6 +110,7 @@ fn encoded(vector: &Vector) -> Option<BytesMut> {
         "START" => encode(kind::START, |out| put_all(out, vector)),
         "FORK" => encode(kind::FORK, |out| put_all(out, vector)),
         "RELEASE" => encode(kind::RELEASE, |out| put_all(out, vector)),
+        "SHADOW" => frame::shadow(Path::new(&vector.text("field"))),
         "MOLD" => encode(kind::MOLD, |out| put_all(out, vector)),
         "DRAIN" => encode(kind::DRAIN, |_| {}),
         "ASK_MEMORY" => encode(kind::ASK_MEMORY, |_| {}),
@@ -188,5 +189,5 @@ fn every_vector_is_read_or_written_as_it_says() {
             None => check_received(vector, raw),
         }
     }
-    assert_eq!(kinds.len(), 37, "a vector for each type of frame");
+    assert_eq!(kinds.len(), 38, "a vector for each type of frame");
 }

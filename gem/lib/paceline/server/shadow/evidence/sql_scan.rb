@@ -1,0 +1,73 @@
+# frozen_string_literal: true
+
+require_relative "sql_conditions"
+
+# Whether SQLite reads a whole table for a query that an index would answer. It only asks for the plan: nothing of the query is run.
+module Paceline
+  module Server
+    module Shadow
+      class Evidence
+        module SqlScan
+          # As SQLite writes it since 3.36 ("SCAN beers", "SCAN b USING INDEX x") and before ("SCAN TABLE beers AS b").
+          SCAN = /\ASCAN (?:TABLE )?(?<name>[^\s(]+)(?: AS (?<alias>\S+))?(?<rest>.*)\z/.freeze
+          # An index that SQLite makes for one query alone, for want of one that stays.
+          AUTOMATIC = /\ASEARCH (?:TABLE )?(?<name>[^\s(]+)(?: AS (?<alias>\S+))? USING AUTOMATIC .*?INDEX \((?<columns>[^)]*)\)/.freeze
+          # Longer queries (bytes) are not looked at.
+          MAX_BYTES = 20_000
+          private_constant :SCAN, :AUTOMATIC, :MAX_BYTES
+
+          module_function
+
+          # {table:, columns:} of the first table that is read whole although the query has conditions on these columns; nil: there is none,
+          # an index begins with one of them, or it can't be told.
+          def find(sql, pool)
+            return if pool.nil? || sql.bytesize > MAX_BYTES || !sql.match?(/\A\s*(?:SELECT|WITH)\b/i)
+
+            pool.with_connection { |connection| look(sql, connection) }
+          rescue StandardError # a query that can't be explained is no reason to lose the rest
+            nil
+          end
+
+          def look(sql, connection)
+            conditions = SqlConditions.new(sql)
+            before = Hash.new(0)
+            plan(sql, connection).each do |line, loops|
+              found = scan(line, conditions, connection, before[loops].positive?) and return found
+              before[loops] += 1
+            end
+            nil
+          end
+
+          # [what is done, within what] in the order in which tables are read. Parameters without a value are NULL, and the plan does not depend on them.
+          def plan(sql, connection)
+            connection.exec_query("EXPLAIN QUERY PLAN #{sql}", "EXPLAIN", []).map { |row| [row["detail"].to_s, row["parent"]] }
+          end
+
+          def scan(line, conditions, connection, joined)
+            return if line.include?("VIRTUAL TABLE")
+
+            match = SCAN.match(line) || AUTOMATIC.match(line) or return
+            name = match[:alias] || match[:name]
+            table = conditions.table(name) or return
+            known = connection.columns(table).map(&:name)
+            columns = automatic(match) || conditions.columns(name, known, joined: joined)
+            columns &= known
+            { table: table, columns: columns } if columns.any? && !indexed?(table, columns, connection)
+          end
+
+          def automatic(match)
+            match[:columns].split(" AND ").map { |condition| condition[/\A\w+/] }.compact if match.names.include?("columns")
+          end
+
+          def indexed?(table, columns, connection)
+            heads = connection.indexes(table).map { |index| Array(index.columns).first.to_s }
+            heads << connection.primary_key(table).to_s
+            columns.any? { |column| heads.include?(column) }
+          end
+
+          private_class_method :look, :plan, :scan, :automatic, :indexed?
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,126 @@
+# frozen_string_literal: true
+
+# What keeps a shadow from doing harm: a guard for each way in which an application may write. They are hooks in libraries, put there as soon as a
+# library is loaded, in this process alone. They never load a library themselves.
+require_relative "held_clock"
+require_relative "seeded_random"
+require_relative "outbound"
+require_relative "guards/active_record_connections"
+require_relative "guards/caches"
+require_relative "guards/files"
+require_relative "guards/jobs"
+require_relative "guards/mail"
+require_relative "guards/paceline_records"
+require_relative "guards/postgresql"
+require_relative "guards/pstore"
+require_relative "guards/sessions"
+require_relative "guards/sqlite"
+
+module Paceline
+  module Server
+    module Shadow
+      class Guards
+        # A guard answers `there?` (whether its library is loaded) and `install`, which is called once.
+        ALL = [
+          HeldClock, HeldClock::Dates, SeededRandom, SeededRandom::OpenSSL, Files, SQLite, PostgreSQL, ActiveRecordConnections,
+          ActiveRecordConnections::Adapter, PStore, PStore::OfPaceline, PacelineRecords, PacelineRecords::OfCache, Mail, Mail::SMTP, Jobs
+        ].freeze
+        UNGUARDED = :paceline_shadow_unguarded
+        private_constant :ALL, :UNGUARDED
+
+        # Before Kernel#require: what has just been loaded may need a guard.
+        module Requiring
+          def require(...)
+            super.tap { |loaded| Guards.settle if loaded }
+          end
+        end
+
+        class << self
+          # The shadow of this process: a Copy.
+          attr_reader :shadow
+
+          def install(shadow)
+            @shadow = shadow
+            @waiting = ALL.dup
+            settle
+            Kernel.prepend(Requiring)
+          end
+
+          # Puts the guards of what has been loaded meanwhile.
+          def settle
+            ready = @waiting.select(&:there?)
+            @waiting -= ready
+            ready.each(&:install)
+          end
+
+          # Whether a constant is there without loading anything.
+          def loaded?(name)
+            name.split("::").inject(Object) do |within, part|
+              return false if within.autoload?(part) || !within.const_defined?(part, false)
+
+              within.const_get(part, false)
+            end
+            true
+          end
+
+          # Notes a write of the application.
+          def note(kind, what)
+            @shadow.note_write(kind: kind, what: what)
+          end
+
+          # In this thread, while the block runs, nothing is guarded that is not guarded already.
+          def unguarded
+            before = Thread.current.thread_variable_get(UNGUARDED)
+            Thread.current.thread_variable_set(UNGUARDED, true)
+            yield
+          ensure
+            Thread.current.thread_variable_set(UNGUARDED, before)
+          end
+
+          def off?
+            Thread.current.thread_variable_get(UNGUARDED) ? true : false
+          end
+        end
+
+        def initialize(shadow)
+          @shadow = shadow
+        end
+
+        # Once, before the first request.
+        def install
+          Guards.install(@shadow)
+          Guards.unguarded { outbound.install(@shadow) }
+        end
+
+        # The outbound calls' guard.
+        def outbound
+          Outbound
+        end
+
+        # Runs one request: the block. `command`: the driver's; `name`: tells the request from others, in all shadows.
+        def around(command, name)
+          @shadow.notes.clear
+          Caches.begin
+          Sessions.begin
+          begin_outbound(command, name)
+          SeededRandom.seed(command.fetch("seed"))
+          HeldClock.hold(command.fetch("clock"))
+          ActiveRecordConnections.around { yield }
+        end
+
+        # What `around` has recorded of outbound calls; nil if it was to record none.
+        def recording(command)
+          Outbound.recordings if command["outbound"] == "record"
+        end
+
+        private
+
+        # The same request finds its own recordings, in whatever shadow.
+        def begin_outbound(command, name)
+          Outbound.request = name
+          Outbound.mode = command["outbound"] == "record" ? :record : :replay
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,119 @@
+# frozen_string_literal: true
+
+# ActiveRecord: it refuses to write while a request runs, and on a server's database all of a request is one transaction that is rolled back.
+# On SQLite there is none: it would keep others from writing, and the connections read only in any case (sqlite.rb).
+module Paceline
+  module Server
+    module Shadow
+      class Guards
+        module ActiveRecordConnections
+          # Before ActiveRecord::ReadOnlyError.
+          module Noting
+            PREFIX = /\A[^:]*readonly mode: /
+
+            def initialize(message = nil, *)
+              super
+              Guards.note("sql", message.to_s.sub(PREFIX, ""))
+            end
+          end
+
+          # Before PostgreSQLAdapter.
+          module OfPostgreSQL
+            def begin_db_transaction
+              super.tap { PostgreSQL.restrict_transaction(paceline_connection) }
+            end
+
+            private
+
+            # It may have begun with DISCARD ALL.
+            def configure_connection(...)
+              super.tap { PostgreSQL.for_active_record { PostgreSQL.restrict(paceline_connection, again: true) } }
+            end
+
+            def paceline_connection
+              instance_variable_get(:@raw_connection) || instance_variable_get(:@connection)
+            end
+          end
+
+          # Before PostgreSQLAdapter's class methods.
+          module OfPostgreSQLClass
+            def new_client(...)
+              PostgreSQL.for_active_record { super }
+            end
+          end
+
+          # The adapter is loaded with the first connection to such a database.
+          module Adapter
+            class << self
+              def there?
+                Guards.loaded?("ActiveRecord::ConnectionAdapters::PostgreSQLAdapter")
+              end
+
+              def install
+                adapter = ::ActiveRecord::ConnectionAdapters::PostgreSQLAdapter
+                adapter.prepend(OfPostgreSQL)
+                adapter.singleton_class.prepend(OfPostgreSQLClass)
+              end
+            end
+          end
+
+          class << self
+            def there?
+              Guards.loaded?("ActiveRecord::Base") && Guards.loaded?("ActiveRecord::ConnectionAdapters::AbstractAdapter")
+            end
+
+            def install
+              @installed = true
+              ::ActiveRecord::ReadOnlyError.prepend(Noting)
+              ::ActiveRecord::ConnectionAdapters::AbstractAdapter.set_callback(:checkout, :after) { |connection| ActiveRecordConnections.begin(connection) }
+            end
+
+            # Runs one request: the block.
+            def around(&block)
+              return yield unless @installed
+
+              release
+              @open = []
+              begin
+                ::ActiveRecord::Base.while_preventing_writes(&block)
+              ensure
+                roll_back
+                release
+              end
+            end
+
+            # A connection is about to be used.
+            def begin(connection)
+              return if @open.nil? || sqlite?(connection) || @open.any? { |open| open.equal?(connection) }
+
+              connection.begin_transaction(joinable: false)
+              @open << connection
+            end
+
+            private
+
+            def sqlite?(connection)
+              connection.adapter_name.match?(/sqlite/i)
+            end
+
+            def roll_back
+              open, @open = @open, nil
+              open.each do |connection|
+                connection.rollback_transaction while connection.transaction_open?
+              rescue StandardError
+                connection.disconnect!
+              end
+            end
+
+            # The next request gets its connections from the pool, as any request does.
+            def release
+              handler = ::ActiveRecord::Base.connection_handler
+              every_role = handler.method(:clear_active_connections!).arity != 0
+              every_role ? handler.clear_active_connections!(:all) : handler.clear_active_connections!
+            end
+          end
+        end
+      end
+    end
+  end
+end

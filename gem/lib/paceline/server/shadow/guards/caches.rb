@@ -1,0 +1,187 @@
+# frozen_string_literal: true
+
+# Caches of ActiveSupport that other processes share: a shadow reads them, and what it writes lies before them in its memory. So its requests find a
+# warm cache, as real ones do. Counters, which limit how often a visitor may come, count for one request: a replayed one comes often.
+module Paceline
+  module Server
+    module Shadow
+      class Guards
+        module Caches
+          # What lies before one store.
+          class Overlay
+            def initialize
+              @entries = {}
+              @counters = {}
+              @request = 0
+            end
+
+            # Whether it knows what is under a key.
+            def known?(key)
+              @hides_all || @entries.key?(key) || counters.key?(key)
+            end
+
+            # The entry under a key that is known, or nil.
+            def read(key)
+              number = counters[key] and return ::ActiveSupport::Cache::Entry.new(number)
+
+              copy(@entries[key])
+            end
+
+            def write(key, entry)
+              counters.delete(key)
+              @entries[key] = copy(entry)
+              true
+            end
+
+            def delete(key)
+              counters.delete(key)
+              @entries[key] = nil
+            end
+
+            # Adds to the counter under a key, which begins with the block's number.
+            def count(key, amount)
+              counters[key] = (counters[key] || yield.to_i) + amount
+            end
+
+            # From now on the store is as good as empty.
+            def clear
+              @entries.clear
+              counters.clear
+              @hides_all = true
+            end
+
+            private
+
+            # As a store gives a new object to each who reads.
+            def copy(entry)
+              Marshal.load(Marshal.dump(entry))
+            rescue TypeError # what no store but one in memory could keep
+              entry
+            end
+
+            # Of this request.
+            def counters
+              @counters.clear unless @request == Caches.request
+              @request = Caches.request
+              @counters
+            end
+          end
+
+          # Before each store that counts.
+          module Counting
+            def increment(name, amount = 1, options = nil, **more)
+              paceline_count(name, amount, options, more)
+            end
+
+            def decrement(name, amount = 1, options = nil, **more)
+              paceline_count(name, -amount, options, more)
+            end
+
+            private
+
+            def paceline_overlay
+              @paceline_overlay ||= Overlay.new
+            end
+
+            def paceline_count(name, amount, options, more)
+              options = merged_options((options || {}).merge(more))
+              key = normalize_key(name, options)
+              paceline_overlay.count(key, amount) { read_entry(key, **options)&.value }
+            end
+          end
+
+          # Before each store that other processes share.
+          module Overlaid
+            def clear(*)
+              paceline_overlay.clear
+              true
+            end
+
+            # It deletes more than was meant.
+            def delete_matched(*)
+              paceline_overlay.clear
+            end
+
+            def cleanup(*)
+              0
+            end
+
+            def prune(*)
+              0
+            end
+
+            private
+
+            def read_entry(key, **options)
+              paceline_overlay.known?(key) ? paceline_overlay.read(key) : super
+            end
+
+            def write_entry(key, entry, **options)
+              if options[:unless_exist]
+                there = read_entry(key, **options)
+                return false if there && !there.expired?
+              end
+              paceline_overlay.write(key, entry)
+            end
+
+            def delete_entry(key, **options)
+              there = !read_entry(key, **options).nil?
+              paceline_overlay.delete(key)
+              there
+            end
+
+            def read_multi_entries(names, **options)
+              known, others = names.partition { |name| paceline_overlay.known?(normalize_key(name, options)) }
+              found = others.empty? ? {} : super(others, **options)
+              known.each do |name|
+                entry = paceline_overlay.read(normalize_key(name, options))
+                found[name] = entry.value if entry && !entry.expired? && !entry.mismatched?(normalize_version(name, options))
+              end
+              names.each_with_object({}) { |name, values| values[name] = found[name] if found.key?(name) }
+            end
+
+            def write_multi_entries(entries, **options)
+              entries.each { |key, entry| write_entry(key, entry, **options) }
+            end
+
+            def delete_multi_entries(keys, **options)
+              keys.count { |key| delete_entry(key, **options) }
+            end
+          end
+
+          @request = 0
+
+          class << self
+            # The number of the request in hand.
+            attr_reader :request
+
+            # A request begins. Stores may have been loaded meanwhile.
+            def begin
+              @request += 1
+              return unless Guards.loaded?("ActiveSupport::Cache::Store")
+
+              descendants(::ActiveSupport::Cache::Store).each { |store| install(store) }
+            end
+
+            private
+
+            def install(store)
+              # A module goes before each class once, and is in force for its subclasses, too.
+              store.prepend(Counting) unless store.include?(Counting) || store.name == "ActiveSupport::Cache::NullStore"
+              store.prepend(Overlaid) unless own?(store) || store.instance_method(:write_entry).owner == Overlaid
+            end
+
+            # What is in this process alone.
+            def own?(store)
+              %w[ActiveSupport::Cache::MemoryStore ActiveSupport::Cache::NullStore].include?(store.name)
+            end
+
+            def descendants(parent)
+              parent.subclasses.flat_map { |one| [one, *descendants(one)] }
+            end
+          end
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,85 @@
+# frozen_string_literal: true
+
+# The part of FreeSql that is about associations. Loading `beer.brewery` by itself costs more than its query: a relation, its SQL, its log. What is
+# loaded with `includes` costs none of this for each record, so in the later replays an association's records are made of its kept result at once.
+module Paceline
+  module Server
+    module Shadow
+      module Patches
+        class FreeAssociations
+          # Before ActiveRecord's Association.
+          module Finding
+            private
+
+            def find_target(*, **options)
+              options[:async] ? super : FreeSql.active.records(self) { super }
+            end
+          end
+
+          # Rows as hashes, the types that the class does not know, and the shape of the query.
+          Rows = Struct.new(:rows, :types, :shape)
+          private_constant :Rows
+
+          # `queries`: the FreeSql, whose memory this is.
+          def initialize(memory, queries)
+            @memory = memory
+            @queries = queries
+            @selected = nil
+          end
+
+          # A query was answered with what is kept; nil: with something else.
+          def selected(kept)
+            @selected&.push(kept)
+          end
+
+          # See FreeSql#records.
+          def records(association)
+            key = key(association) or return yield
+            kept = @memory[key]
+            return yield if kept ? @queries.made?(kept.shape) : !@memory.recording?
+            return make(association, kept) if kept
+
+            outer, @selected = @selected, []
+            begin
+              records = yield
+              found = @selected.first if @selected.size == 1
+              @memory[key] = rows(association.klass, found) if found && plain?(association.klass, found.result)
+            ensure
+              @selected = outer
+            end
+            records
+          end
+
+          private
+
+          # Nil: what it loads is not determined by this.
+          def key(association)
+            owner, reflection = association.owner, association.reflection
+            return if owner.new_record? && !reflection.belongs_to?
+
+            value = reflection.belongs_to? ? Array(reflection.foreign_key).map { |name| owner._read_attribute(name.to_s) } : owner.id
+            [owner.class, reflection.name, association.klass, value]
+          end
+
+          # Whether each row is a record and nothing else.
+          def plain?(klass, result)
+            (klass.column_names - result.columns).empty?
+          end
+
+          def rows(klass, found)
+            result = found.result
+            rows = result.rows.map { |row| result.columns.zip(row).to_h }
+            Rows.new(rows, result.column_types.reject { |name, _| klass.attribute_types.key?(name) }, found.shape)
+          end
+
+          def make(association, kept)
+            kept.rows.map do |row|
+              copied = row.transform_values { |value| value.is_a?(String) && !value.frozen? ? value.dup : value }
+              association.klass.instantiate(copied, kept.types).tap { |record| association.set_inverse_instance(record) }
+            end
+          end
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,102 @@
+# frozen_string_literal: true
+
+require_relative "../evidence/sql_shape"
+require_relative "free_associations"
+require_relative "memory"
+
+# What if these queries took no time? The first replay of a request keeps their results, the later ones get copies of them. Queries that the first one
+# did not make are really made. Of repeated queries the first one is made, too: the author can put all of them into one, and that one costs something.
+# Records are made of the results each time, as they are of those of one large query.
+module Paceline
+  module Server
+    module Shadow
+      module Patches
+        class FreeSql
+          # A result and the shape of its query.
+          Kept = Struct.new(:result, :shape)
+          private_constant :Kept
+
+          class << self
+            # The one that is in use, or nil.
+            attr_reader :active
+
+            # `shapes`: as in the evidence.
+            def apply(params, shadow)
+              raise Inapplicable, "the application does not use ActiveRecord" unless defined?(::ActiveRecord::ConnectionAdapters::AbstractAdapter)
+
+              shapes = Array(params["shapes"])
+              raise Inapplicable, "no queries are named" if shapes.empty?
+
+              @active = new(shapes, shadow)
+              ::ActiveRecord::ConnectionAdapters::AbstractAdapter.prepend(Selecting)
+              ::ActiveRecord::Associations::Association.prepend(FreeAssociations::Finding)
+            end
+          end
+
+          # Before ActiveRecord's `select_all`, and so before its query cache and its log.
+          module Selecting
+            def select_all(arel, name = nil, binds = [], preparable: nil, **options)
+              return super if options[:async]
+
+              sql, values, preparable = to_sql_and_binds(arel_from_relation(arel), binds, preparable)
+              FreeSql.active.result(self, sql, values) { super(sql, name, values, preparable: preparable, **options) }
+            end
+          end
+
+          def initialize(shapes, shadow)
+            @wanted = shapes.to_h { |shape| [shape, true] }
+            @memory = Memory.new(shadow)
+            @associations = FreeAssociations.new(@memory, self)
+          end
+
+          # The records of an association: made of what is kept, or what the block returns.
+          def records(association, &block)
+            @associations.records(association, &block)
+          end
+
+          # The kept result, or what the block returns.
+          def result(connection, sql, values)
+            key = [connection.pool.object_id, sql, plain(values)]
+            kept = @memory[key]
+            if kept.nil? || made?(kept.shape)
+              result = yield
+              kept ||= keep(key, result, connection) if @memory.recording?
+            end
+            count(kept.shape) if kept
+            @associations.selected(kept)
+            result || copy(kept.result)
+          end
+
+          # Whether the next query of this shape is really made.
+          def made?(shape)
+            !@memory.recording? && @memory[shape] && @memory.number(shape).zero?
+          end
+
+          private
+
+          def plain(values)
+            values.map { |value| value.respond_to?(:value_for_database) ? value.value_for_database : value }
+          end
+
+          def keep(key, result, connection)
+            shape = Evidence::SqlShape.of(key[1], connection.adapter_name.to_s)
+            return unless @wanted[shape] && result.respond_to?(:rows)
+
+            @memory[key] = Kept.new(copy(result), shape)
+          end
+
+          # What has been asked twice is repeated.
+          def count(shape)
+            @memory[shape] = true if @memory.next_number(shape).positive? && @memory.recording?
+          end
+
+          # ActiveRecord and the application may change rows and strings.
+          def copy(result)
+            rows = result.rows.map { |row| row.map { |value| value.is_a?(String) && !value.frozen? ? value.dup : value } }
+            result.dup.tap { |copied| copied.instance_variable_set(:@rows, rows) }
+          end
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,48 @@
+# frozen_string_literal: true
+
+# XML by Paceline: `config.paceline.xml = true` for writing, `ActiveSupport::XmlMini.backend = "Paceline"` for reading. Subclasses of Builder::XmlMarkup that the
+# application has already defined stay what they are, and so gain nothing.
+module Paceline
+  module Server
+    module Shadow
+      module Patches
+        module Xml
+          # Whether the application writes with Paceline's builder already.
+          def self.replaced?
+            !!(defined?(::Paceline::XML::Builder) && defined?(::Builder::XmlMarkup) && ::Builder::XmlMarkup.equal?(::Paceline::XML::Builder))
+          end
+
+          def self.apply(_params, _shadow)
+            raise Inapplicable, "the application has neither Builder nor ActionView" unless defined?(::Builder) || defined?(::ActionView)
+            raise Inapplicable, "Builder::XmlMarkup is Paceline's already" if replaced?
+            return replace unless defined?(::ActionView)
+
+            Patches.load_library("paceline/xml/rails")
+            forget_templates
+          end
+
+          def self.replace
+            Patches.load_library("paceline/xml")
+            ::Paceline::XML.replace_builder!
+          end
+
+          # Those that are compiled have the handler of before.
+          def self.forget_templates
+            ::ActionView::LookupContext::DetailsKey.clear
+          end
+          private_class_method :replace, :forget_templates
+        end
+
+        module XmlMini
+          def self.apply(_params, _shadow)
+            raise Inapplicable, "the application does not use ActiveSupport::XmlMini" unless defined?(::ActiveSupport::XmlMini)
+            raise Inapplicable, "XmlMini's backend is Paceline's already" if ::ActiveSupport::XmlMini.backend&.name.to_s.end_with?("_Paceline")
+
+            Patches.load_library("active_support/xml_mini/paceline")
+            ::ActiveSupport::XmlMini.backend = "Paceline"
+          end
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,43 @@
+# frozen_string_literal: true
+
+# What the request in hand tried to write, and where: the first attempt counts. It never keeps a value that was to be written.
+require_relative "place"
+
+module Paceline
+  module Server
+    module Shadow
+      class WriteNotes
+        # Characters of what is told.
+        MAX = 200
+        # Values in SQL: texts of a single quote, of dollars, and numbers that are no part of a name.
+        TEXT = /'(?:[^']|'')*'?|\$(\w*)\$.*?\$\1\$/m
+        NUMBER = /(?<![\w$?"`])\d+(?:\.\d+)?/
+        private_constant :MAX, :TEXT, :NUMBER
+
+        # `root`: the application's folder.
+        def initialize(root)
+          @place = Place.new(root)
+        end
+
+        # A request begins.
+        def clear
+          @note = nil
+        end
+
+        # As the driver reads it; nil: the request has written nothing.
+        def to_h
+          @note
+        end
+
+        # `kind`: sql, file, mail, job, outbound or cache.
+        def add(kind, what)
+          return if @note
+
+          what = what.to_s.dup.force_encoding(Encoding::UTF_8).scrub("?")
+          what = what.gsub(TEXT, "?").gsub(NUMBER, "?") if kind == "sql"
+          @note = { "what" => what.split.join(" ")[0, MAX], "at" => @place.of(caller_locations(1)), "kind" => kind }
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,161 @@
+# frozen_string_literal: true
+
+require_relative "support/shadow_case"
+require_relative "support/postgresql"
+
+# No request writes to a database, by ActiveRecord or without it, and each attempt is noted with the line of the application.
+class ShadowDatabasesTest < ShadowCase
+  RAW = <<~'RUBY'
+    require "sqlite3"
+    FILE = File.join(__dir__, "shop.sqlite3")
+    SQLite3::Database.new(FILE) { |db| db.execute("CREATE TABLE visits (name)"); db.execute("INSERT INTO visits VALUES ('kept')") }
+    OPEN = SQLite3::Database.new(FILE)
+    def fresh = SQLite3::Database.new(FILE)
+  RUBY
+  RECORD = <<~'RUBY'
+    require "active_record"
+    require "sqlite3"
+    FILE = File.join(__dir__, "shop.sqlite3")
+    ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: FILE)
+    ActiveRecord::Schema.verbose = false
+    ActiveRecord::Schema.define { create_table("visits") { |t| t.string :name } }
+    class Visit < ActiveRecord::Base; end
+    Visit.create!(name: "kept")
+  RUBY
+
+  # Yields the name of each code and what came of it.
+  def unchanged(head, codes, rescued)
+    answers = codes.values.each_with_index.to_h { |code, number| ["/#{number}", "begin; (#{code}); rescue #{rescued} => e; e.class.name; end"] }
+    with_shadow("#{head}#{routes(answers)}") do |shadow, dir|
+      # Who reads may make a -wal with nothing in it, and has a place in the index of one.
+      contents = lambda do
+        Dir.children(dir).grep(/sqlite3(-wal|-journal)?\z/).to_h { |name| [name, File.binread(File.join(dir, name))] }.reject { |name, bytes| name.end_with?("-wal") && bytes.empty? }
+      end
+      before = contents.call
+      codes.keys.each_with_index { |name, number| yield name, shadow.get("/#{number}") }
+      assert_equal before, contents.call
+    end
+  end
+
+  def test_sqlite_without_activerecord
+    refused = { "INSERT INTO visits VALUES (?)" => "OPEN.execute(\"INSERT INTO visits VALUES ('secret')\")", "UPDATE visits SET name = ? WHERE rowid = ?" => "fresh.execute('UPDATE visits SET name = ? WHERE rowid = 5', ['secret'])",
+                "DELETE FROM visits" => "fresh.prepare('DELETE FROM visits').execute", "CREATE TABLE t (a)" => "fresh.execute_batch('CREATE TABLE t (a)')", "VACUUM" => "fresh.execute('VACUUM')",
+                "begin immediate transaction" => "fresh.transaction(:immediate) { }", "DROP TABLE visits" => "SQLite3::Database.new(FILE) { |db| db.execute('DROP TABLE visits') }",
+                "INSERT INTO visits VALUES (length(?))" => "(db = fresh; db.execute('PRAGMA query_only = OFF'); db.execute('INSERT INTO visits VALUES (length(2))'))" }
+    unchanged(RAW, refused, "SQLite3::Exception") do |sql, result|
+      assert_equal ["SQLite3::ReadOnlyException", { "what" => sql, "kind" => "sql" }], [result["text"], result["write"]&.except("at")], sql
+      assert_match(/\Aconfig\.ru:\d+\z/, result["write"]["at"])
+    end
+  end
+
+  def test_reading_by_sqlite
+    allowed = { "open before" => "OPEN.get_first_value('SELECT name FROM visits')", "open" => "fresh.get_first_value('SELECT name FROM visits')",
+                "transaction" => "(n = nil; fresh.transaction { |db| n = db.get_first_value('SELECT name FROM visits') }; n)",
+                "journal" => "(fresh.execute('PRAGMA journal_mode = WAL').flatten == ['delete']) && 'kept'",
+                "memory" => "SQLite3::Database.new(':memory:').tap { |db| db.execute('CREATE TABLE a (b)'); db.execute('INSERT INTO a VALUES (?)', ['kept']) }.get_first_value('SELECT b FROM a')" }
+    unchanged(RAW, allowed, "SQLite3::Exception") { |name, result| assert_equal ["kept", nil], result.values_at("text", "write"), name }
+  end
+
+  def test_activerecord
+    refused = { "create" => "Visit.create!(name: 'secret')", "update" => "Visit.first.update!(name: 'secret')", "delete_all" => "Visit.delete_all", "update_all" => "Visit.update_all(name: 'secret')",
+                "sql" => "Visit.connection.execute(\"INSERT INTO visits (name) VALUES ('secret')\")", "savepoint" => "Visit.transaction { Visit.transaction(requires_new: true) { Visit.create!(name: 'secret') } }",
+                "schema" => "Visit.connection.add_column(:visits, :other, :string)",
+                "allowed" => "ActiveRecord::Base.while_preventing_writes(false) { Visit.delete_all }",
+                "another thread" => "Thread.new { Visit.connection_pool.with_connection { Visit.delete_all } }.tap { |t| t.report_on_exception = false }.join",
+                "raw" => "SQLite3::Database.new(FILE).execute('DELETE FROM visits')" }
+    unchanged(RECORD, refused, "ActiveRecord::ActiveRecordError, SQLite3::Exception") do |name, result|
+      assert_match(/ReadOnly|StatementInvalid/, result["text"], name)
+      assert_equal "sql", result.dig("write", "kind"), name
+      assert_match(/INSERT INTO|UPDATE|DELETE FROM|ALTER TABLE/, result["write"]["what"], name)
+      refute_match(/secret/, result["write"]["what"], name)
+      assert_match(/\Aconfig\.ru:\d+\z/, result["write"]["at"], name)
+    end
+  end
+
+  def test_reading_by_activerecord
+    allowed = { "find" => "Visit.first.name", "transaction" => "Visit.transaction { Visit.first.name }", "sql" => "Visit.connection.select_value('SELECT name FROM visits')",
+                "again" => "Visit.connection_pool.with_connection { |c| c.select_value('SELECT name FROM visits') }",
+                "cache" => "Visit.cache { 2.times.map { Visit.first.name } }.uniq.join", "no change" => "Visit.first.tap(&:save!).name" }
+    unchanged(RECORD, allowed, "ActiveRecord::ActiveRecordError") { |name, result| assert_equal ["kept", nil], result.values_at("text", "write"), name }
+  end
+
+  def test_others_can_write_while_a_request_reads
+    app = "#{RECORD}#{routes("/" => "(Visit.first; File.read(File.join(__dir__, 'step')); File.read(File.join(__dir__, 'step')); Visit.order(:id).last.name)")}"
+    with_shadow(app) do |shadow, dir|
+      File.mkfifo(step = File.join(dir, "step"))
+      shadow.tell(shadow.replay("/"))
+      File.write(step, "")
+      output, status = Open3.capture2e("sqlite3", File.join(dir, "shop.sqlite3"), "INSERT INTO visits (name) VALUES ('another')")
+      File.write(step, "")
+      assert_predicate status, :success?, output
+      assert_equal "another", shadow.read["body"].unpack1("m")
+    end
+  end
+
+  def test_a_patch_may_work_on_copies
+    with_shadow("#{RECORD}#{routes("/" => "Visit.connection.select_values('PRAGMA database_list').inspect + Visit.connection.execute('PRAGMA database_list').inspect", "/write" => "(Visit.delete_all rescue 'rescued')")}") do |shadow, dir|
+      assert_equal({ "ok" => true }, shadow.ask(do: "patch", name: "database_copy"))
+      text = shadow.get("/")["text"]
+      assert_match(/paceline-shadow/, text)
+      refute_match(/#{dir}/, text)
+      assert_equal ["rescued", "DELETE FROM \"visits\""], shadow.get("/write").then { |result| [result["text"], result.dig("write", "what")] }
+    end
+  end
+
+  # PostgreSQL: a notification is no write to it, and must not reach anybody either.
+  POSTGRESQL = <<~'RUBY'
+    require "pg"
+    OPTIONS = { host: ENV.fetch("TEST_PG_HOST"), dbname: "postgres", user: "postgres" }
+    PG.connect(**OPTIONS) { |c| c.exec("DROP TABLE IF EXISTS visits; CREATE TABLE visits (id serial PRIMARY KEY, name text); INSERT INTO visits (name) VALUES ('kept')") }
+    def raw = PG.connect(**OPTIONS)
+  RUBY
+  RECORD_POSTGRESQL = "#{POSTGRESQL}require 'active_record'\nActiveRecord::Base.establish_connection(adapter: 'postgresql', host: OPTIONS[:host], database: 'postgres', username: 'postgres')\n" \
+                      "class Visit < ActiveRecord::Base; end\nVisit.first\n".freeze
+
+  # Yields the shadow's answer to each code, and then a connection of ours.
+  def on_postgresql(head, codes, &block)
+    PostgreSQL.with do |server|
+      answers = codes.values.each_with_index.to_h { |code, number| ["/#{number}", "begin; (#{code}); rescue PG::Error, ActiveRecord::ActiveRecordError => e; e.class.name; end"] }
+      with_shadow("#{head}module ActiveRecord; class ActiveRecordError < StandardError; end; end unless defined?(ActiveRecord)\n#{routes(answers)}", env: { "TEST_PG_HOST" => server.host }) do |shadow|
+        server.listen("told")
+        codes.keys.each_with_index { |name, number| block.call(name, shadow.get("/#{number}")) }
+        assert_equal [%w[1 kept]], server.query("SELECT id, name FROM visits")
+        assert_equal [], server.notifications
+      end
+    end
+  end
+
+  def test_postgresql_without_activerecord
+    on_postgresql(POSTGRESQL, "insert" => "raw.exec(\"INSERT INTO visits (name) VALUES ('secret')\")", "params" => "raw.exec_params('DELETE FROM visits WHERE id > $1', [0])",
+                              "block" => "PG.connect(**OPTIONS) { |c| c.exec('DROP TABLE visits') }", "new" => "PG::Connection.new(**OPTIONS).exec('DELETE FROM visits')",
+                              "reset" => "raw.tap(&:reset).exec('DELETE FROM visits')", "sequence" => "raw.exec(\"SELECT nextval('visits_id_seq')\")") do |name, result|
+      assert_equal ["PG::ReadOnlySqlTransaction", "sql"], [result["text"], result.dig("write", "kind")], name
+      assert_match(/cannot execute .* in a read-only transaction/, result["write"]["what"])
+      assert_match(/\Aconfig\.ru:\d+\z/, result["write"]["at"])
+    end
+    on_postgresql(POSTGRESQL, "select" => "raw.exec('SELECT name FROM visits').getvalue(0, 0)") { |_, result| assert_equal ["kept", nil], result.values_at("text", "write") }
+  end
+
+  def test_activerecord_on_postgresql
+    on_postgresql(RECORD_POSTGRESQL, "create" => "Visit.create!(name: 'secret')", "sql" => "Visit.connection.execute(\"SELECT nextval('visits_id_seq')\")",
+                                     "with" => "Visit.connection.execute('WITH gone AS (DELETE FROM visits RETURNING *) SELECT * FROM gone')",
+                                     "allowed" => "ActiveRecord::Base.while_preventing_writes(false) { Visit.delete_all }") do |name, result|
+      assert_match(/ReadOnlyError|StatementInvalid/, result["text"], name)
+      assert_equal "sql", result.dig("write", "kind"), name
+    end
+    reads = { "first" => "Visit.first.name", "again" => "Visit.transaction { Visit.first.name }", "notify" => "(Visit.connection.raw_connection.exec(\"NOTIFY told, 'x'\"); Visit.first.name)",
+              "reconnect" => "(Visit.connection.reconnect!; Visit.first.name)" }
+    on_postgresql(RECORD_POSTGRESQL, reads) { |name, result| assert_equal ["kept", nil], result.values_at("text", "write"), name }
+  end
+
+  # A pooler tells its client another number than the server does.
+  def test_postgresql_behind_a_pooler
+    pooler = "class PG::Connection\n  def backend_pid = -1\nend\n"
+    on_postgresql(POSTGRESQL + pooler, "raw" => "raw") { |_, result| assert_equal "PG::ConnectionBad", result["text"] }
+    on_postgresql(RECORD_POSTGRESQL + pooler, "read" => "Visit.first.name") { |_, result| assert_equal ["kept", nil], result.values_at("text", "write") }
+    on_postgresql(RECORD_POSTGRESQL + pooler, "write" => "Visit.connection.execute(\"SELECT nextval('visits_id_seq')\")",
+                                              "session" => "Visit.connection.select_value('SHOW default_transaction_read_only')") do |name, result|
+      name == "session" ? assert_equal("off", result["text"], "others would have it, too") : assert_equal("sql", result.dig("write", "kind"))
+    end
+  end
+end

@@ -1,0 +1,212 @@
+# frozen_string_literal: true
+
+require_relative "support/shop_case"
+require "paceline/native"
+
+# Each patch in a small Rails application: the same answers, by other means.
+class ShadowPatchesTest < ShopCase
+  def test_unknown_and_inapplicable
+    result = in_shop(<<~'RUBY')
+      [patch("nonsense"), patch("free_sql", "shapes" => []), patch("free_middleware", "middleware" => "Nobody"), patch("free_view", {}),
+       patch("log_level", "level" => "loud"), patch("log_level", "level" => "debug"), patch("index", "table" => "beers", "columns" => ["unknown"]),
+       patch("parallel_outbound")]
+    RUBY
+    assert_equal ["there is no patch nonsense", "no queries are named", "the application has no middleware Nobody", "no view is named",
+                  "\"loud\" is no level of a log", "the log's level is debug or higher already", "no SQLite database has a table beers with unknown",
+                  "nothing answers for other servers here"], result
+  end
+
+  def test_nothing_applies_without_the_library
+    code = <<~'RUBY'
+      require "paceline/server/shadow/patches"
+      patches = Paceline::Server::Shadow::Patches
+      %w[http_install xml xml_mini pstore pstore_copy async_mail free_sql free_view index database_copy parallel_outbound].each do |name|
+        patches.apply(name, { "shapes" => ["x"], "view" => "x", "table" => "x", "columns" => ["x"] }, nil)
+        puts "#{name} applied"
+      rescue patches::Inapplicable
+        nil
+      end
+    RUBY
+    out, status = Open3.capture2e(RbConfig.ruby, "-I#{LIB}", "-e", code)
+    assert_equal [true, ""], [status.success?, out]
+  end
+
+  def test_http_install
+    code = 'before = get("/prices"); [patch("http_install"), before, evidence("/prices"), patch("http_install"), ENV["PACELINE_EGRESS"]]'
+    none, before, evidence, again, egress = in_shop(code)
+    assert_equal [nil, before, "Paceline::HTTP.install! is called already", "off"], [none, evidence["response"], again, egress]
+    assert_equal ["paceline", 3, 0], evidence["outbound"].first.values_at("client", "calls", "connections")
+  end
+
+  def test_xml
+    before, none, after, compiled, again, evidence = in_shop(<<~'RUBY')
+      before = get("/feed")
+      [before, patch("xml"), get("/feed"), ActionView::Template.handler_for_extension("builder").class.name, patch("xml"), evidence("/feed")]
+    RUBY
+    assert_equal [before, nil, "Paceline::XML::TemplateHandler", "Builder::XmlMarkup is Paceline's already"], [after, none, compiled, again]
+    assert_nil evidence["xml"]
+  end
+
+  def test_xml_mini
+    before, none, after, backend, again, evidence = in_shop(<<~'RUBY')
+      before = get("/order")
+      [before, patch("xml_mini"), get("/order"), Paceline::Server::Shadow::Facts.collect(root: ROOT, environment: "test")[:xml_mini], patch("xml_mini"), evidence("/order")]
+    RUBY
+    assert_equal [before, nil, "Paceline", "XmlMini's backend is Paceline's already"], [after, none, backend, again]
+    assert_nil evidence["xml_mini"]
+  end
+
+  PSTORE = <<~'RUBY'
+    file = File.join(ROOT, "db/guide.pstore")
+    before = [File.binread(file), File.stat(file).mtime.to_f]
+    require "yaml/store"
+    list = File.join(ROOT, "db/list.yml")
+    File.write(list, "---\na: 1\n")
+    none = patch(NAME)
+    answers = [get("/guide"), get("/guide")]
+    yaml = YAML::Store.new(list).then { |store| [store.transaction { store["b"] = store["a"] + 1 }, store.path.start_with?(TMPDIR), File.read(list)] }
+    [none, answers.map { |one| one[1] }, before == [File.binread(file), File.stat(file).mtime.to_f], Dir.children(File.join(ROOT, "db")).grep(/pstore/),
+     PStore.name, GUIDE.path.start_with?(TMPDIR), yaml, File.binread(GUIDE.path, 2) == "\x04\b".b]
+  RUBY
+
+  def test_pstore_copy
+    result = in_shop(PSTORE.sub("NAME", '"pstore_copy"'))
+    assert_equal [nil, ["1000 1", "1000 2"], true, %w[guide.pstore], "PStore", true, [2, true, "---\na: 1\n"], true], result
+  end
+
+  def test_pstore
+    skip "there is no store without the native part" unless Paceline::Native
+    result = in_shop(PSTORE.sub("NAME", '"pstore"'))
+    assert_equal [nil, ["1000 1", "1000 2"], true, %w[guide.pstore], "Paceline::PStore", true, [2, true, "---\na: 1\n"], false], result
+  end
+
+  # A class that the application has made of PStore before.
+  def test_pstore_of_a_subclass
+    skip "there is no store without the native part" unless Paceline::Native
+    none, visits, kinds, file = in_shop(<<~'RUBY')
+      visits = Class.new(PStore) { def visit = transaction { self[:visits] = fetch(:visits, 0) + 1 } }
+      early = visits.new(File.join(ROOT, "db/visits.pstore"))
+      none = patch("pstore")
+      late = visits.new(File.join(ROOT, "db/visits.pstore"))
+      counts = [early.visit, late.visit, early.visit, late.transaction(true) { |store| store[:visits] }]
+      counts << begin
+        late.transaction { |store| store[:visits] = 100; store.abort }
+        late.transaction { |store| store.transaction { nil } }
+      rescue PStore::Error => e
+        e.message
+      end
+      [none, counts << late.transaction(true) { late[:visits] }, [early, late].map { |one| one.is_a?(PStore) }, File.exist?(File.join(ROOT, "db/visits.pstore"))]
+    RUBY
+    assert_equal [nil, [1, 2, 3, 3, "nested transaction", 3], [false, false], false], [none, visits, kinds, file]
+  end
+
+  def test_log_level
+    none, lines, level = in_shop(<<~'RUBY')
+      get("/twice")
+      none = patch("log_level", "level" => "info")
+      [none, evidence("/twice")[:log].slice(:level, :debug_lines), ActiveRecord::Base.logger.level]
+    RUBY
+    assert_equal [nil, { "level" => "info", "debug_lines" => 0 }, 1], [none, lines, level]
+  end
+
+  def test_one_write
+    before, none, after, empty = in_shop('before = get("/pieces"); none = patch("one_write"); [before, none, get("/pieces"), get("/nowhere")[2]]')
+    assert_equal [200, before[1], 1, nil, 5], [after[0], after[1], after[2], none, before[2]]
+    assert_operator empty, :<=, 1
+  end
+
+  def test_async_mail
+    none, deliveries, answer, jobs, looked = in_shop(<<~'RUBY')
+      jobs = []
+      ActiveSupport::Notifications.subscribe("enqueue.active_job") { |*, payload| jobs << payload[:job].arguments }
+      none = patch("async_mail")
+      answer = get("/mail")
+      before = ActionMailer::Base.deliveries.size
+      Postman.hello.tap(&:subject).deliver_now
+      [none, before, answer[1], jobs.map { |arguments| arguments.first(3) }, ActionMailer::Base.deliveries.size]
+    RUBY
+    assert_equal [nil, 0, "sent", [%w[Postman hello deliver_now]] * 2, 1], [none, deliveries, answer, jobs, looked]
+  end
+
+  def test_free_sql
+    none, first, later, counts, all = in_shop(<<~'RUBY')
+      get("/index")
+      # The list of beers, and the first of the repeated queries.
+      shape = 'SELECT "breweries".* FROM "breweries" WHERE "breweries"."id" = ? LIMIT ?'
+      none = patch("free_sql", "shapes" => [shape])
+      first = replay("/index")
+      counts = []
+      later = nil
+      counts << queries { later = replay("/index") }.size
+      # What was changed in one replay is as it was in the next.
+      shadow.begin_replay("/other")
+      counts << queries { Beer.find(1).brewery.name }.size
+      counts << queries { shadow.begin_replay("/other"); Beer.find(1).brewery.name << " changed" }.size
+      [none, first, later, counts, 2.times.map { shadow.begin_replay("/other"); Beer.find(1).brewery.name }]
+    RUBY
+    assert_equal [nil, first, [2, 2, 1], ["Brewery 0", "Brewery 0"]], [none, later, counts, all]
+  end
+
+  # Those of another shape, with or without values, are made as ever.
+  def test_free_sql_leaves_others
+    none, names, counts = in_shop(<<~'RUBY')
+      none = patch("free_sql", "shapes" => ['SELECT "beers"."name" FROM "beers" WHERE "beers"."style" = ?'])
+      ask = -> { [Beer.where(style: "style 1").pluck(:name), Beer.where(style: "style 2").pluck(:name).size, Beer.count, Beer.find(3).name, Beer.exists?(4)] }
+      names = []
+      counts = 3.times.map { shadow.begin_replay("/x"); queries { names << ask.call }.size }
+      [none, names.uniq.size, counts]
+    RUBY
+    assert_equal [nil, 1, [5, 4, 4]], [none, names, counts]
+  end
+
+  def test_free_view
+    none, first, later, views = in_shop(<<~'RUBY')
+      none = patch("free_view", "view" => "app/views/beers/_row.html.erb")
+      first = replay("/index")
+      [none, first, replay("/index"), (shadow.begin_replay("/index"); observe("/index")[:views].map { |view| view[:name] })]
+    RUBY
+    assert_equal [nil, first], [none, later]
+    refute_includes views, "app/views/beers/_row.html.erb"
+    assert_includes views, "app/views/beers/index.html.erb"
+  end
+
+  def test_free_middleware
+    before, none, after, slow = in_shop(<<~'RUBY')
+      slow = -> { shadow.app.call(env("/twice"))[1].key?("X-Slow") }
+      before = [slow.call, get("/twice")]
+      none = patch("free_middleware", "middleware" => "SlowThing")
+      [before, none, [slow.call, get("/twice")], evidence("/twice")[:middleware].map { |one| one[:name] }]
+    RUBY
+    assert_equal [[true, [200, "Beer 0", 1]], nil, [false, [200, "Beer 0", 1]]], [before, none, after]
+    assert_includes slow, "ActionDispatch::Executor"
+  end
+
+  DATABASE = <<~'RUBY'
+    file = File.join(ROOT, "db/shop.sqlite3")
+    # Something that is only in the write-ahead log yet.
+    other = SQLite3::Database.new(file)
+    other.execute("PRAGMA journal_mode = WAL")
+    other.execute("INSERT INTO beers (name, style, brewery_id) VALUES ('Late', 'style 1', 1)")
+    before = File.binread(file)
+    none = patch(NAME, "table" => "beers", "columns" => ["style"])
+    found = evidence("/style?style=style+1")
+    Beer.create!(name: "Only in the copy", style: "style 1", brewery_id: 1)
+    [none, found[:response][1], found[:sql].first[:scan], before == File.binread(file), other.get_first_value("SELECT count(*) FROM beers"), Beer.count,
+     ActiveRecord::Base.connection.select_value("PRAGMA journal_mode")]
+  RUBY
+
+  def test_database_copy
+    result = in_shop(DATABASE.sub("NAME", '"database_copy"'))
+    assert_equal [nil, "Beer 1,Beer 51,Beer 101,Beer 151,Late", { "table" => "beers", "columns" => ["style"] }, true, 201, 202, "wal"], result
+  end
+
+  def test_index
+    result = in_shop(DATABASE.sub("NAME", '"index"'))
+    assert_equal [nil, "Beer 1,Beer 51,Beer 101,Beer 151,Late", nil, true, 201, 202, "wal"], result
+  end
+
+  def test_pstore_without_the_native_part
+    skip "it is here" if Paceline::Native
+    assert_match(/native part/, in_shop('patch("pstore")'))
+  end
+end
