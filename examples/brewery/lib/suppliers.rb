@@ -1,53 +1,88 @@
+require "json"
+require "fileutils"
 require "openssl"
 require "socket"
+require "zlib"
 
-# The suppliers of the breweries: an HTTPS server of its own process, as far away as a machine that answers after 30 ms. For a page that has to ask
-# it 15 times. Started when it is first asked, and gone with this process.
+# The suppliers of the breweries: an HTTPS server, as far away as a machine that answers after 30 ms. For a page that has to ask it 15 times. The first process
+# of the application that asks starts it, on the same port each time if that is free; all others use it. It is gone with that process.
 module Suppliers
   GOODS = ["Pale malt", "Munich malt", "Crystal malt", "Roast barley", "Flaked oats", "Saaz hops", "Fuggles hops", "Cascade hops", "Ale yeast",
     "Lager yeast", "Irish moss", "Coriander seed", "Orange peel", "Bottles", "Crown caps"].freeze
   DISTANCE = 0.03
 
-  # Its URL, and the file of the certificate that it is trusted by.
-  Place = Struct.new(:url, :ca_file)
+  # Its URL, and the file of the certificate that it is trusted by. The server holds a lock on that file for as long as it lives.
+  Place = Struct.new(:url, :ca_file) do
+    def alive?
+      File.open(ca_file) { |file| !file.flock(File::LOCK_SH | File::LOCK_NB) }
+    rescue SystemCallError
+      false
+    end
+  end
 
   @starting = Mutex.new
 
   # Where it is.
   def self.place
     @starting.synchronize do
-      @place = nil unless @pid == Process.pid
-      @pid = Process.pid
-      @place ||= start
+      @place = running || start unless @place&.alive?
+      @place
     end
   end
 
+  # Another process has started it.
+  def self.running
+    place = Place.new(*JSON.parse(File.read(place_file)))
+    place if place.alive?
+  rescue SystemCallError, JSON::ParserError
+    nil
+  end
+
   def self.start
-    ca_file = Rails.root.join("tmp/suppliers-#{Process.pid}.pem").to_s
+    ca_file = Rails.root.join("tmp/cache/suppliers-#{Process.pid}.pem").to_s
+    FileUtils.mkdir_p(File.dirname(ca_file))
     told, tell = IO.pipe
     # It ends when nobody holds the other end of this.
     held, @hold = IO.pipe
-    spawn(RbConfig.ruby, __FILE__, ca_file, in: held, out: tell)
+    port = 20_000 + (Zlib.crc32(Rails.root.to_s) % 10_000)
+    spawn(RbConfig.ruby, __FILE__, ca_file, port.to_s, in: held, out: tell)
     [tell, held].each(&:close)
-    Place.new("https://localhost:#{told.gets.to_i}", ca_file).tap { told.close }
+    place = Place.new("https://localhost:#{told.gets.to_i}", ca_file)
+    told.close
+    File.write("#{place_file}.#{Process.pid}", JSON.generate(place.to_a))
+    File.rename("#{place_file}.#{Process.pid}", place_file)
+    place
   end
-  private_class_method :start
+
+  def self.place_file
+    Rails.root.join("tmp/cache/suppliers.json").to_s
+  end
+  private_class_method :running, :start, :place_file
 
   # The server.
-  def self.serve(ca_file)
+  def self.serve(ca_file, port)
     Thread.new { $stdin.read && exit }
     key = OpenSSL::PKey::EC.generate("prime256v1")
     context = OpenSSL::SSL::SSLContext.new
     context.key, context.cert = key, certificate(key)
-    File.write(ca_file, context.cert.to_pem)
+    file = File.open(ca_file, "w")
+    file.write(context.cert.to_pem)
+    file.flush
+    file.flock(File::LOCK_EX)
     at_exit { File.delete(ca_file) }
-    server = TCPServer.new("127.0.0.1", 0)
+    server = listen(port)
     $stdout.puts(server.addr[1])
     $stdout.flush
     loop do
       connection = server.accept
       Thread.new { answer(OpenSSL::SSL::SSLSocket.new(connection, context)) }
     end
+  end
+
+  def self.listen(port)
+    TCPServer.new("127.0.0.1", port)
+  rescue Errno::EADDRINUSE
+    TCPServer.new("127.0.0.1", 0)
   end
 
   def self.answer(connection)
@@ -76,4 +111,4 @@ module Suppliers
   end
 end
 
-Suppliers.serve(ARGV.fetch(0)) if $PROGRAM_NAME == __FILE__
+Suppliers.serve(ARGV.fetch(0), Integer(ARGV.fetch(1))) if $PROGRAM_NAME == __FILE__
