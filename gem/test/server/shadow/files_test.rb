@@ -69,6 +69,14 @@ class ShadowFilesTest < ShadowCase
     end
   end
 
+  # A file without a name on the same disk: logging takes the time that it takes.
+  def test_logs_are_written
+    code = 'File.readlink("/proc/self/fd/#{LOGGER.instance_variable_get(:@logdev).dev.fileno}")'
+    unchanged({ "where" => code }, head: "LOGGER = Logger.new(File.join(__dir__, 'log/app.log'))\n") do |_, result|
+      assert_match(%r{/log/#\d+ \(deleted\)\z}, result["text"])
+    end
+  end
+
   def test_logs_lead_nowhere
     codes = {
       "a logger" => "(Logger.new('log/other.log').info('x'); 'logged')", "one elsewhere" => "(Logger.new(PATH.('mine.log')).info('x'); 'logged')",

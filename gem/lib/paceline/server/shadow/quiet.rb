@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Makes this process one that nobody notices: least priority, and what it prints and logs is formatted and written as ever, to nowhere. It never
-# touches a descriptor that something is read from.
+# Makes this process one that nobody notices: least priority; what it prints goes nowhere, and what it logs to files without a name, so that logging
+# costs what it costs. It never touches a descriptor that something is read from.
 module Paceline
   module Server
     module Shadow
@@ -17,8 +17,15 @@ module Paceline
           ::Process.setpriority(::Process::PRIO_PROCESS, 0, LEAST_PRIORITY)
           die_first
           STDIN.reopen(File::NULL) unless STDIN.closed?
-          [1, 2].each { |number| lead_to(number, log) }
-          open_logs.each { |file| lead_to(file.fileno, File::NULL) }
+          [1, 2].each { |number| File.open(output, "a") { |file| lead_to(number, file) } }
+          @logs = open_logs.map { |log| unnamed_beside(log).tap { |file| lead_to(log.fileno, file) } }
+        end
+
+        # Before each request, so that the logs do not grow.
+        def empty_logs
+          @logs.each { |file| file.truncate(0) if file.stat.file? }
+        rescue SystemCallError
+          nil
         end
 
         # Where memory runs out, before any process that serves.
@@ -28,17 +35,24 @@ module Paceline
           nil
         end
 
-        def log
+        def output
           ENV[LOG].to_s.empty? ? File::NULL : ENV.fetch(LOG)
         end
 
         # Changes the descriptor, whatever objects there are for it. What one of them has not written yet is the other process's to write: its
         # buffer goes the new way here.
-        def lead_to(number, path)
-          io = IO.for_fd(number, "a", autoclose: false)
-          File.open(path, "a") { |file| io.reopen(file) }
+        def lead_to(number, file)
+          IO.for_fd(number, "a", autoclose: false).reopen(file)
         rescue SystemCallError
           nil # closed, or not to be written
+        end
+
+        # On the same disk as this log, and gone with this process.
+        def unnamed_beside(log)
+          folder = File.dirname(File.readlink("/proc/self/fd/#{log.fileno}"))
+          File.open(folder, File::WRONLY | File::APPEND | File::TMPFILE, 0o600)
+        rescue SystemCallError
+          File.open(File::NULL, "a")
         end
 
         # Files that the application only writes: its logs.
