@@ -52,8 +52,33 @@ test("it shows what the server does, as it does it", options, () => browse(async
   assert.deepEqual(complaints, [])
 }))
 
-test("words can be read: contrast in light and dark", options, () => browse(async page => {
+test("what the doctor found last has a page", options, () => browse(async (page, shot, { complaints }) => {
+  page.on("console", message => message.type() === "error" && complaints.push(message.text()))
   await page.goto(url)
+  await page.locator("nav[aria-label=Pages] a").click()
+  await page.waitForURL(/\/advice$/)
+  const words = await page.textContent("main")
+  for (const said of ["two changes are worth it", "−1,120 ms of 1,836 ms", "95 % sure: 58 to 64", "paceline doctor apply 1", "threads 5 -> 3", "INSERT INTO visits"]) {
+    assert.ok(words.includes(said), `“${said}” in ${words}`)
+  }
+  // Pieces of pages are text, whatever they say.
+  assert.equal(await page.locator("main img, main script, pre b").count(), 0)
+  assert.ok((await page.textContent("del >> nth=1")).includes("<script>"))
+  for (const [name, width, height] of [...sizes, ["narrow", 400, 800]]) {
+    await page.setViewportSize({ width, height })
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme })
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth + 1), `${name}: nothing sticks out`)
+      const bars = await page.locator(".bars rect").evaluateAll(all => all.map(bar => bar.getBoundingClientRect().width))
+      assert.ok(bars.length === 8 && bars[0] > 150 && bars[1] < bars[0] && bars[3] > bars[2], `${name}: ${bars}`)
+      await shot(`advice-${name}-${colorScheme}`)
+    }
+  }
+  assert.deepEqual(complaints, [])
+}))
+
+for (const path of ["/", "/advice"]) test(`words of ${path} can be read: contrast in light and dark`, options, () => browse(async page => {
+  await page.goto(url + path)
   for (const colorScheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme })
     const poor = await page.evaluate(() => {

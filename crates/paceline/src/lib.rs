@@ -6,6 +6,7 @@ pub mod caching;
 pub mod cli;
 pub mod config;
 pub mod content;
+pub mod doctor;
 pub mod edge;
 pub mod front;
 pub mod observe;

@@ -18,6 +18,7 @@ mod replace;
 pub mod restart;
 mod rollback;
 mod scale;
+mod shadow;
 mod stall;
 mod start;
 mod succeed;
@@ -268,6 +269,7 @@ impl Actor {
             Order::Outcome(number, answer) => drop(answer.send(self.attempts.outcome(number))),
             Order::AskBacktrace { worker, thread, answer } => self.ask_backtrace(worker, thread, answer).await,
             Order::Tell(answer) => drop(answer.send(self.overview())),
+            Order::Shadow(socket, answer) => drop(answer.send(self.shadow(&socket).await)),
             _ if self.stopping.is_some() => {}
             Order::Start if self.current.is_none() && self.next.is_none() && self.start_at.is_none() => {
                 self.start().await

@@ -2,6 +2,7 @@
 //! It never starts anything itself; it tells the actor to.
 
 use std::{
+    path::PathBuf,
     sync::{
         atomic::{AtomicBool, Ordering::Relaxed},
         Arc,
@@ -22,7 +23,7 @@ use super::{
 use crate::{
     apps::incidents::{InHand, Incidents},
     config::SiteConfig,
-    observe::{log::Log, metrics},
+    observe::{log::Log, metrics, reservoir::Reservoir},
     workers::dispatch::{
         expectations::label,
         origin::{Limits, Origin, Unavailable},
@@ -67,6 +68,9 @@ pub enum Order {
         thread: usize,
         answer: oneshot::Sender<String>,
     },
+    /// Have the preloader fork a shadow, which connects to this Unix socket. Answered when it has been asked, or with why
+    /// not.
+    Shadow(PathBuf, oneshot::Sender<Result<(), String>>),
     /// Ask the processes what Ruby's heaps hold.
     AskMemory(oneshot::Sender<Vec<memory::HeapQuery>>),
     /// Finish what is in hand within the time, then end all processes.
@@ -86,6 +90,8 @@ pub struct App {
     pub suspects: Suspects,
     /// What runs beside its workers.
     pub processes: Arc<Processes>,
+    /// Requests that reach it, while a doctor watches.
+    pub reservoir: Arc<Reservoir>,
     state: watch::Receiver<State>,
     orders: mpsc::UnboundedSender<Order>,
     /// tmp/always_restart.txt is there.
@@ -114,6 +120,7 @@ impl App {
             incidents: incidents.clone(),
             suspects: Suspects::new(site.workers.saturating_mul(site.threads)),
             processes: processes.clone(),
+            reservoir: Arc::default(),
             state,
             orders,
             always: AtomicBool::new(false),
@@ -134,8 +141,17 @@ impl App {
         let (orders, mut receiver) = mpsc::unbounded_channel();
         tokio::spawn(async move { while receiver.recv().await.is_some() {} });
         let (queue, incidents, always) = (Queue::new(site.queue_max), Incidents::forgetful(), AtomicBool::new(false));
-        let suspects = Suspects::new(0);
-        Arc::new(App { queue, site, incidents, suspects, processes: Arc::default(), state, orders, always })
+        Arc::new(App {
+            site,
+            queue,
+            incidents,
+            suspects: Suspects::new(0),
+            processes: Arc::default(),
+            reservoir: Arc::default(),
+            state,
+            orders,
+            always,
+        })
     }
 
     pub fn order(&self, order: Order) {
@@ -162,6 +178,13 @@ impl App {
         let (answer, asked) = oneshot::channel();
         self.order(Order::AskMemory(answer));
         memory::answers(asked.await.unwrap_or_default(), patience).await
+    }
+
+    /// Has a copy of the application forked that connects to the Unix socket at `path`. Err: why there will be none.
+    pub async fn shadow(&self, path: PathBuf) -> Result<(), String> {
+        let (answer, asked) = oneshot::channel();
+        self.order(Order::Shadow(path, answer));
+        asked.await.unwrap_or_else(|_| Err("the application is not running".into()))
     }
 
     /// Where a worker's thread (from 1) is at this moment, in lines. None: there is no such worker, or it has ended.

@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     os::{fd::OwnedFd, unix::net::UnixStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -28,7 +28,7 @@ use crate::{
         protocol::{
             control::{control, ControlReader, ControlWriter},
             fields,
-            frame::{encode, kind},
+            frame::{encode, kind, shadow},
             ruby_heap::RubyHeap,
         },
     },
@@ -188,42 +188,8 @@ impl Generation {
 
     /// Sends START.
     pub async fn start(&mut self, site: &SiteConfig, found: &StartableApp) {
-        use std::os::unix::ffi::OsStrExt;
         self.release.clone_from(&found.root);
-        let path = |path: Option<PathBuf>| path.map(|path| path.as_os_str().as_bytes().to_vec()).unwrap_or_default();
-        let frame = encode(kind::START, |out| {
-            fields::put_pair(out, "root", found.root.as_os_str().as_bytes());
-            fields::put_pair(
-                out,
-                "kind",
-                match found.kind {
-                    AppKind::Rails => "rails",
-                    AppKind::Sinatra => "sinatra",
-                    AppKind::Rack | AppKind::Files => "rack",
-                },
-            );
-            fields::put_pair(out, "rackup", path(found.rackup.clone()));
-            fields::put_pair(out, "environment", &site.environment);
-            fields::put_pair(out, "gemfile", path(found.gemfile(site)));
-            fields::put_pair(out, "puma_config", path(found.puma_config.clone()));
-            fields::put_pair(out, "site", &site.name);
-            fields::put_pair(out, "preload", if site.preload { "1" } else { "0" });
-            fields::put_pair(out, "threads", site.threads.to_string());
-            fields::put_pair(out, "workers", site.workers.to_string());
-            let tuning = &site.tuning;
-            let yes = |yes: bool| if yes { "1" } else { "0" };
-            fields::put_pair(out, "yjit", &tuning.yjit);
-            fields::put_pair(out, "oob_gc", yes(tuning.oob_gc));
-            fields::put_pair(out, "compact", yes(tuning.compact));
-            fields::put_pair(out, "warm_up", tuning.warm_up.join(" "));
-            let host = site.hosts.iter().find(|host| !host.starts_with('*'));
-            fields::put_pair(out, "host", host.map_or("localhost", String::as_str));
-            fields::put_pair(out, "refork", yes(tuning.refork_after.is_some()));
-            let patience = site.app_hard_timeout.map_or(String::new(), |time| time.as_secs_f64().to_string());
-            fields::put_pair(out, "app_hard_timeout", patience);
-            fields::put_pair(out, "front", std::process::id().to_string());
-        });
-        self.send(&frame).await;
+        self.send(&start_frame(site, found)).await;
     }
 
     /// Asks the preloader for a worker.
@@ -250,6 +216,14 @@ impl Generation {
     /// Tells the preloader that a worker it forked is none of its own any more.
     pub async fn release(&mut self, pid: i32) {
         self.send(&encode(kind::RELEASE, |out| fields::put(out, pid.to_string()))).await;
+    }
+
+    /// Asks the preloader for a copy of the application that answers replayed requests at this socket. It is no worker:
+    /// no frame tells of it. Err: the preloader is gone.
+    pub async fn shadow(&mut self, socket: &Path) -> Result<(), String> {
+        let gone = || String::from("the process that loaded the application is gone");
+        let control = self.control.as_mut().ok_or_else(gone)?;
+        control.send(&shadow(socket)).await.map_err(|_| gone())
     }
 
     async fn send(&mut self, frame: &BytesMut) {
@@ -313,6 +287,44 @@ impl Generation {
         self.workers.insert(id, worker);
         Ok(())
     }
+}
+
+/// Encodes START: what a preloader is to load, and how.
+pub fn start_frame(site: &SiteConfig, found: &StartableApp) -> BytesMut {
+    use std::os::unix::ffi::OsStrExt;
+    let path = |path: Option<PathBuf>| path.map(|path| path.as_os_str().as_bytes().to_vec()).unwrap_or_default();
+    encode(kind::START, |out| {
+        fields::put_pair(out, "root", found.root.as_os_str().as_bytes());
+        fields::put_pair(
+            out,
+            "kind",
+            match found.kind {
+                AppKind::Rails => "rails",
+                AppKind::Sinatra => "sinatra",
+                AppKind::Rack | AppKind::Files => "rack",
+            },
+        );
+        fields::put_pair(out, "rackup", path(found.rackup.clone()));
+        fields::put_pair(out, "environment", &site.environment);
+        fields::put_pair(out, "gemfile", path(found.gemfile(site)));
+        fields::put_pair(out, "puma_config", path(found.puma_config.clone()));
+        fields::put_pair(out, "site", &site.name);
+        fields::put_pair(out, "preload", if site.preload { "1" } else { "0" });
+        fields::put_pair(out, "threads", site.threads.to_string());
+        fields::put_pair(out, "workers", site.workers.to_string());
+        let tuning = &site.tuning;
+        let yes = |yes: bool| if yes { "1" } else { "0" };
+        fields::put_pair(out, "yjit", &tuning.yjit);
+        fields::put_pair(out, "oob_gc", yes(tuning.oob_gc));
+        fields::put_pair(out, "compact", yes(tuning.compact));
+        fields::put_pair(out, "warm_up", tuning.warm_up.join(" "));
+        let host = site.hosts.iter().find(|host| !host.starts_with('*'));
+        fields::put_pair(out, "host", host.map_or("localhost", String::as_str));
+        fields::put_pair(out, "refork", yes(tuning.refork_after.is_some()));
+        let patience = site.app_hard_timeout.map_or(String::new(), |time| time.as_secs_f64().to_string());
+        fields::put_pair(out, "app_hard_timeout", patience);
+        fields::put_pair(out, "front", std::process::id().to_string());
+    })
 }
 
 /// Frames of one control socket as events.

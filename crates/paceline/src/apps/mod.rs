@@ -22,5 +22,5 @@ pub mod ready_check;
 pub mod reaper;
 pub mod spawn;
 pub mod trial;
-mod tuning;
+pub mod tuning;
 pub mod worker_process;

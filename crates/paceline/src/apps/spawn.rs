@@ -74,12 +74,24 @@ pub fn preloader(
     run_as: RunAs,
     learned: &TuningEnvironment,
 ) -> io::Result<PreloaderProcess> {
+    preloader_with(site, root, run_as, learned, |_| {})
+}
+
+/// The same with another environment: `change` sees that which the preloader would have.
+pub fn preloader_with(
+    site: &SiteConfig,
+    root: &Path,
+    run_as: RunAs,
+    learned: &TuningEnvironment,
+    change: impl FnOnce(&mut BTreeMap<OsString, OsString>),
+) -> io::Result<PreloaderProcess> {
     let script = gem_dir()?.join("lib/paceline/server/preloader.rb");
     let (ours, theirs) = UnixStream::pair()?;
     fcntl_setfd(theirs.as_fd(), FdFlags::empty())?;
     let mut env = environment(site, &run_as);
     env.insert("PACELINE_CONTROL_FD".into(), theirs.as_raw_fd().to_string().into());
     let notice = tuning::apply(&site.tuning, learned, &mut env);
+    change(&mut env);
     let mut command = unix_user::command(&run_as, &site.ruby, root, env);
     command.arg(script);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -8,7 +8,7 @@ use std::{
 
 use clap::{error::ErrorKind, ArgMatches};
 
-use super::{asking, build_facts, flags, in_ruby, shell, systemd, CliExit, Command, BENCH};
+use super::{asking, build_facts, doctor, flags, in_ruby, shell, systemd, CliExit, Command, BENCH};
 use crate::{
     config::{self, ConfigFile, Flags, Surroundings, Value},
     server::handover::Program,
@@ -25,6 +25,10 @@ where
         let matches = own.command().try_get_matches_from(&args[1..]).map_err(|error| told(&error))?;
         return asking::understood(own, matches, around).map(Command::Ask);
     }
+    if doctor::is_named(&args) {
+        let matches = doctor::command().try_get_matches_from(&args[1..]).map_err(|error| told(&error))?;
+        return doctor::understood(&matches, around).map(|wish| Command::Doctor(Box::new(wish)));
+    }
     if build_facts::are_wanted(&args) {
         return Err(CliExit::Print(build_facts::text()));
     }
@@ -34,7 +38,9 @@ where
         Some(("man-page", _)) => Err(CliExit::Print(shell::man_page())),
         Some(("config-docs", _)) => Err(CliExit::Print(config::markdown())),
         Some((command, _))
-            if command == BENCH || asking::named(command).is_some() || in_ruby::named(command).is_some() =>
+            if [BENCH, doctor::NAME].contains(&command)
+                || asking::named(command).is_some()
+                || in_ruby::named(command).is_some() =>
         {
             Err(CliExit::Wrong(vec![format!(
                 "put {command} first: paceline {command} ...; see paceline {command} --help"

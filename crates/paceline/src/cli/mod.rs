@@ -5,6 +5,7 @@ mod arguments;
 mod asking;
 mod build_facts;
 mod check;
+mod doctor;
 mod flags;
 mod in_ruby;
 mod shell;
@@ -34,6 +35,8 @@ pub enum Command {
     Check(Config),
     /// Ask the running server.
     Ask(asking::Question),
+    /// Find what would make an application faster.
+    Doctor(Box<crate::doctor::Wish>),
 }
 
 /// The program ends without a command being run.
@@ -102,6 +105,7 @@ fn run(command: Command, inheritance: Option<Inheritance>) -> ExitCode {
     match command {
         Command::Serve(config) => serve(config, inheritance),
         Command::Ask(question) => asking::run(&question),
+        Command::Doctor(wish) => crate::doctor::main(*wish),
         Command::Check(config) => match Trial::new() {
             Ok(trial) => check::run(&config, &mut std::io::stdout(), &|site| {
                 let colour = std::io::stdout().is_terminal();

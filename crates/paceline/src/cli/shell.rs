@@ -4,7 +4,7 @@
 use clap::{value_parser, Arg, ArgMatches, Command};
 use clap_complete::Shell;
 
-use super::{asking, flags};
+use super::{asking, doctor, flags};
 
 /// `paceline completions SHELL`.
 pub fn completions() -> Command {
@@ -43,6 +43,7 @@ fn whole_command() -> Command {
         match (command.get_name(), asking::named(command.get_name())) {
             (_, Some(asking)) => asking.command().about(asking.about),
             ("check" | "systemd", _) => with_settings(command),
+            (doctor::NAME, _) => doctor::command(),
             _ => command.clone(),
         }
     });

@@ -12,7 +12,7 @@ pub const ROOMS: &[&str] = &[
     "support::clock support::units support::sharded support::buffer_memory",
     "support::private_socket support::stall support::tick support::near_timer support::time_slice",
     "apps::memory_usage apps::incidents",
-    "observe::local_time observe::log observe::metrics observe::in_flight",
+    "observe::local_time observe::log observe::metrics observe::reservoir observe::doctor_result observe::in_flight",
     "content::body content::spool content::static_files content::compress",
     "edge::admission edge::sniff edge::proxy_protocol",
     "request::http2_message request::incoming request::rate_limit request::exchange request::https_only request::outbound_advice request::tunnel",
@@ -25,7 +25,7 @@ pub const ROOMS: &[&str] = &[
     "request::route request::pages observe::dashboard front",
     "request::errors request::finish content::fragments request::pipeline",
     "edge::h1 edge::h2 edge::negotiate",
-    "observe::control server cli main",
+    "observe::control server doctor cli main",
 ];
 
 /// A crate, and the crates of this checkout that it depends on. The gem carries paceline-native, -store and -xml, and
@@ -34,11 +34,15 @@ pub const CRATES: &[(&str, &str)] = &[
     ("bench", "client-pool"),
     ("cache", "esi"),
     ("client-pool", ""),
+    ("doctor", ""),
     ("egress", "cache client-pool http-guard"),
     ("esi", ""),
     ("http-guard", "cache"),
     ("mailbox", ""),
-    ("paceline", "bench cache client-pool egress esi http-guard mailbox paceline-store startup-report unix-user"),
+    (
+        "paceline",
+        "bench cache client-pool doctor egress esi http-guard mailbox paceline-store startup-report unix-user",
+    ),
     ("paceline-fuzz", "esi http-guard mailbox paceline paceline-xml"),
     ("paceline-native", "paceline-store paceline-xml"),
     ("paceline-store", ""),

@@ -170,7 +170,8 @@ fn switch(name: &'static str) -> Arg {
     Arg::new(name).long(name).action(ArgAction::SetTrue)
 }
 
-fn where_it_is(command: Command) -> Command {
+/// The options that name a running server.
+pub fn where_it_is(command: Command) -> Command {
     let option = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
     command
         .arg(option("control", "PATH").help(format!("The server's control socket [env: {VARIABLE}]")))
@@ -183,12 +184,16 @@ pub fn understood(
     matches: ArgMatches,
     around: &Surroundings,
 ) -> Result<Question, CliExit> {
-    let wrong = |why: String| CliExit::Wrong(vec![why]);
     let matches = match matches.subcommand() {
         Some((_, own)) => own.clone(),
         None => matches,
     };
-    let own = &matches;
+    Ok(Question { server: asker(&matches, around)?, subcommand, matches })
+}
+
+/// The running server that these options name.
+pub fn asker(own: &ArgMatches, around: &Surroundings) -> Result<Asker, CliExit> {
+    let wrong = |why: String| CliExit::Wrong(vec![why]);
     let named = own.get_one::<String>("control").cloned();
     let named = named.or_else(|| (around.env)(VARIABLE).filter(|path| !path.is_empty() && path != "off"));
     let socket = match named {
@@ -204,7 +209,7 @@ pub fn understood(
         }
     };
     let shown = socket.strip_prefix(&around.cwd).unwrap_or(&socket).display().to_string();
-    Ok(Question { server: Asker { socket, shown }, subcommand, matches })
+    Ok(Asker { socket, shown })
 }
 
 /// The control socket of a server with these settings. None: it has none.

@@ -24,15 +24,18 @@ use tokio::{
     time::{interval, Instant, Interval, MissedTickBehavior},
 };
 
-use super::router::{rendered, whole, Body, ControlRequest, Refusal};
+use super::{
+    advice,
+    router::{rendered, whole, Body, ControlRequest, Refusal},
+};
 use crate::{
     front::Front,
-    observe::dashboard::{self, history::Span},
+    observe::dashboard::{self, history::Span, View},
 };
 
 type PageResult = Result<Response<Body>, Refusal>;
 
-const HTML: &str = "text/html; charset=utf-8";
+pub const HTML: &str = "text/html; charset=utf-8";
 /// How often the page is brought up to date.
 const EACH: Duration = Duration::from_secs(1);
 /// A stream ends after this, and the browser asks again: whoever is gone without a word frees his place.
@@ -41,7 +44,9 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// GET /.
 pub async fn page(asked: ControlRequest, server: Arc<Front>) -> PageResult {
     let (site, span) = wanted(&asked.head);
-    Ok(whole(HTML, server.samples.view(&server, site.as_deref(), span, dashboard::dashboard)))
+    let has_advice = advice::is_there(&server, site.as_deref()).await;
+    let render = |view: &View| dashboard::dashboard(view, has_advice);
+    Ok(whole(HTML, server.samples.view(&server, site.as_deref(), span, render)))
 }
 
 /// GET /dashboard.css, /dashboard.js and /icon.svg.
@@ -108,7 +113,7 @@ fn none(what: &str, id: &str) -> Refusal {
 }
 
 /// The site and the stretch of time that the address names.
-fn wanted(head: &Parts) -> (Option<String>, Span) {
+pub fn wanted(head: &Parts) -> (Option<String>, Span) {
     let pairs = head.uri.query().unwrap_or("").split('&').filter_map(|pair| pair.split_once('='));
     let (mut site, mut span) = (None, Span::default());
     for (name, value) in pairs {

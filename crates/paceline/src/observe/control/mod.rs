@@ -7,8 +7,10 @@
 //! other end, for the command line. `web` is the TCP listener, `gate` who may pass there, `relay` the socket for a
 //! browser.
 
+mod advice;
 pub mod client;
 mod dashboard;
+mod doctor;
 mod exposition;
 pub mod gate;
 mod generations;

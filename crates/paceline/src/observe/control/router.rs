@@ -10,8 +10,8 @@ use hyper::body::Incoming;
 use serde_json::{json, Value};
 
 use super::{
-    dashboard, generations, health, incidents, log, memory, prometheus, puma_stats, purging, requests, restarting,
-    statistics, status, upgrading,
+    advice, dashboard, doctor, generations, health, incidents, log, memory, prometheus, puma_stats, purging, requests,
+    restarting, statistics, status, upgrading,
 };
 use crate::front::Front;
 
@@ -80,11 +80,16 @@ const ROUTES: &[Route] = &[
     Route { method: "POST", path: "/restart", answer: |asked, server| json_of(restarting::restart(asked, server)) },
     Route { method: "POST", path: "/rollback", answer: |asked, server| json_of(restarting::roll_back(asked, server)) },
     Route { method: "GET", path: "/restarts/*", answer: |asked, server| json_of(restarting::outcome(asked, server)) },
+    Route { method: "POST", path: "/doctor/find", answer: |asked, server| json_of(doctor::find(asked, server)) },
+    Route { method: "POST", path: "/doctor/watch", answer: |asked, server| json_of(doctor::watch(asked, server)) },
+    Route { method: "POST", path: "/doctor/samples", answer: |asked, server| json_of(doctor::samples(asked, server)) },
+    Route { method: "POST", path: "/doctor/shadow", answer: |asked, server| json_of(doctor::shadow(asked, server)) },
     Route { method: "GET", path: "/incidents", answer: |_, server| json_of(incidents::all(server)) },
     Route { method: "GET", path: "/log", answer: |asked, server| json_of(log::recent(asked, server)) },
     Route { method: "GET", path: "/incidents/*", answer: |asked, server| Box::pin(dashboard::incident(asked, server)) },
     Route { method: "GET", path: "/errors", answer: |_, server| json_of(incidents::errors(server)) },
     Route { method: "GET", path: "/errors/*", answer: |asked, server| Box::pin(dashboard::error(asked, server)) },
+    Route { method: "GET", path: "/advice", answer: |asked, server| Box::pin(advice::page(asked, server)) },
     Route { method: "GET", path: "/", answer: |asked, server| Box::pin(dashboard::page(asked, server)) },
     Route { method: "GET", path: "/events", answer: |asked, server| Box::pin(dashboard::events(asked, server)) },
     Route { method: "GET", path: "/icon.svg", answer: |_, _| Box::pin(dashboard::icon()) },

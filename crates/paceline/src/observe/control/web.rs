@@ -10,14 +10,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http::{header, HeaderMap, HeaderName, HeaderValue, Request, Response};
+use http::{header, HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{sync::Semaphore, task::JoinHandle};
 
 use super::{
+    doctor,
     gate::Gate,
-    router::{self, Body},
+    router::{self, Body, Refusal},
     ControlError, HEAD_TIMEOUT, MAX_CONNECTIONS,
 };
 use crate::{config::ControlWeb, front::Front, observe::log::Name};
@@ -74,6 +75,10 @@ impl Web {
             async move {
                 let (head, body) = request.into_parts();
                 match gate.pass(&head, from.ip(), Instant::now()) {
+                    Ok(()) if doctor::is_for_the_socket_alone(head.uri.path()) => {
+                        let why = "this is answered on the control socket only".into();
+                        router::refused(Refusal { status: StatusCode::FORBIDDEN, why })
+                    }
                     Ok(()) => router::answer(Request::from_parts(head, body), server).await,
                     Err(answer) => *answer,
                 }

@@ -2,8 +2,9 @@
 //! It never asks anything of the server: what is shown is handed in.
 //!
 //! Reading order: `view` (what is shown), `history` (how it was measured), `chart`, `charts`, `parts`, `page`,
-//! `post_mortem`.
+//! `post_mortem`, `advice`.
 
+mod advice;
 mod chart;
 mod charts;
 pub mod history;
@@ -16,6 +17,7 @@ mod tests;
 mod view;
 
 pub use self::{
+    advice::{advice, AdviceView, SiteAdvice},
     page::{dashboard, door},
     post_mortem::{failed, incident},
     view::{CacheState, Front, Live, SiteState, Trouble, View, Worker},

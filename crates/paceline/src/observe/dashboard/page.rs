@@ -4,13 +4,14 @@
 use maud::html;
 
 use super::{
+    advice,
     history::Span,
     html::{page, visible},
     view::View,
 };
 
-/// The whole dashboard.
-pub fn dashboard(view: &View) -> String {
+/// The whole dashboard. `has_advice`: `paceline doctor` has looked at one of the sites.
+pub fn dashboard(view: &View, has_advice: bool) -> String {
     let parts = view.parts();
     let part = |id: &str| parts.iter().find(|(name, _)| *name == id).map(|(_, part)| part);
     let address = |site: Option<&str>, span: Span| {
@@ -39,6 +40,11 @@ pub fn dashboard(view: &View) -> String {
                     @for site in &view.sites {
                         (link(address(Some(&site.name), view.span), &site.name, view.site == Some(&*site.name)))
                     }
+                }
+            }
+            @if has_advice {
+                nav aria-label="Pages" {
+                    a href=(view.site.map_or_else(|| "/advice".into(), advice::address)) { "Advice" }
                 }
             }
             nav aria-label="Time shown" {
@@ -84,6 +90,6 @@ pub fn door() -> String {
     page("Paceline", "door", None, &body)
 }
 
-fn percent(text: &str) -> String {
+pub(super) fn percent(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }

@@ -3,6 +3,7 @@
 use maud::{html, Markup};
 
 use super::{
+    advice,
     history::Span,
     html::{grouped, ms, number, since, size, table, visible},
     view::{Live, Trouble, View, Worker},
@@ -43,6 +44,7 @@ impl View<'_> {
                 p.site {
                     (badge(site.standing)) " " strong { (visible(&site.name)) } " "
                     span { (visible(&facts.collect::<Vec<_>>().join(" · "))) }
+                    @if !matches!(site.standing, "files" | "upstream") { " " a href=(advice::address(&site.name)) { "Advice" } }
                 }
                 @if let Some(failure) = &site.failure {
                     p.alarm {

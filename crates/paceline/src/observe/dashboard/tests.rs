@@ -79,7 +79,7 @@ fn view<'a>(history: &'a History, memories: &'a Memories, site: Option<&'a str>)
 fn the_page_says_what_there_is_and_lets_nothing_through() {
     let (history, mut memories) = (history(), Memories::default());
     memories.look(1100.0, [(Who { site: EVIL.into(), generation: 2, index: 1, pid: 4711 }, 81 << 20)]);
-    let page = dashboard(&view(&history, &memories, None));
+    let page = dashboard(&view(&history, &memories, None), true);
     assert!(!page.contains("<img"), "{page}");
     for part in [
         "12<small>/s</small>",
@@ -93,6 +93,8 @@ fn the_page_says_what_there_is_and_lets_nothing_through() {
         "12 a second, at most 12 in the last 10 minutes",
         "2 waiting, 3 with a worker",
         "75.0 % of 12 requests answered from the page cache",
+        "<nav aria-label=\"Pages\"><a href=\"/advice\">Advice</a></nav>",
+        "<a href=\"/advice?site=shop\">Advice</a>",
     ] {
         assert!(page.contains(part), "{part} in {page}");
     }
@@ -102,13 +104,14 @@ fn the_page_says_what_there_is_and_lets_nothing_through() {
 fn links_keep_the_site_and_the_span() {
     let (history, memories) = (history(), Memories::default());
     let view = View { span: Span::TwoHours, ..view(&history, &memories, Some("shop")) };
-    let page = dashboard(&view);
+    let page = dashboard(&view, true);
     for part in [
         "href=\"/?site=shop&amp;span=2h\" aria-current=\"page\">shop<",
         "href=\"/?site=%3Cimg%20src%3Dx%20onerror%3Dalert%281%29%3E&amp;span=2h\">",
         "href=\"/?site=shop\">10 min<",
         "data-events=\"/events?site=shop&amp;span=2h\"",
         "<title>shop · Paceline</title>",
+        "<nav aria-label=\"Pages\"><a href=\"/advice?site=shop\">",
     ] {
         assert!(page.contains(part), "{part} in {page}");
     }
@@ -126,7 +129,7 @@ fn a_server_that_has_done_nothing_has_a_page() {
         cache: CacheState::default(),
         ..view(&history, &memories, None)
     };
-    let page = dashboard(&empty);
-    assert!(page.contains("No requests in progress.") && page.contains("No incidents."));
+    let page = dashboard(&empty, false);
+    assert!(page.contains("No requests in progress.") && page.contains("No incidents.") && !page.contains("Advice"));
     assert!(!page.contains("NaN"), "{page}");
 }

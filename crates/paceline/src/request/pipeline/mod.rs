@@ -2,8 +2,8 @@
 //! order decided.
 //!
 //! Reading order: `run` (from the connection to the answer), `admit` (what is answered before a site is asked), `hit`
-//! (the fast path), `answer` (all the rest), then `cached` (by what the cache has) and `origin` (the app or the
-//! upstream).
+//! (the fast path), `answer` (all the rest), then `cached` (by what the cache has), `origin` (the app or the
+//! upstream) and `sampled` (what a doctor wants to know of it).
 
 // Err is an answer, which is moved once; a box for each would cost more.
 #![allow(clippy::result_large_err)]
@@ -11,6 +11,7 @@
 mod cached;
 mod hit;
 mod origin;
+mod sampled;
 
 use std::{
     future::Future,

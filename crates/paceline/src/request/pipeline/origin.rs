@@ -5,6 +5,7 @@ use bytes::Bytes;
 use http::{request::Parts, Response, StatusCode};
 use http_body::Body;
 
+use super::sampled;
 use crate::{
     content::body::ResponseBody,
     observe::{in_flight::Step, metrics::Kind},
@@ -53,10 +54,17 @@ pub async fn ask(site: &Site, head: &Parts, body: Option<Arriving>, exchange: &m
         (None, None) => Kind::Front,
     };
     match (&site.app, &site.upstream) {
-        (Some(app), _) => match dispatch::run(app.as_ref(), head, body, exchange).await {
-            Ok(response) => errors::from_app(site, head, exchange, response).await,
-            Err(failure) => errors::failure(site, head, exchange, failure),
-        },
+        (Some(app), _) => {
+            let is_empty = body.length() == Some(0);
+            let answered = dispatch::run(app.as_ref(), head, body, exchange).await;
+            if app.reservoir.is_watching() {
+                sampled::offer(&app.reservoir, head, is_empty, exchange, answered.as_ref().ok());
+            }
+            match answered {
+                Ok(response) => errors::from_app(site, head, exchange, response).await,
+                Err(failure) => errors::failure(site, head, exchange, failure),
+            }
+        }
         // On the heap, so that requests to apps have no room for it.
         (None, Some(upstream)) => match Box::pin(upstream::run(upstream, head, body, exchange)).await {
             Ok(response) => response,

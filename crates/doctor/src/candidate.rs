@@ -1,0 +1,135 @@
+//! A change that may be worth it, and how it is tried. It only describes: what is worth trying is decided in
+//! `findings`, what is worth doing in `verdict`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::{Deliver, Patch};
+
+/// What was found. In JSON and in tests by its name in snake case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    SmallWrites,
+    ColdConnections,
+    SerialCalls,
+    BuilderXml,
+    XmlMini,
+    PStore,
+    FileSessions,
+    RepeatedQueries,
+    MissingIndex,
+    DebugLog,
+    CacheHeaders,
+    CacheVary,
+    CacheCookie,
+    UncompressedAssets,
+    UncompressedPages,
+    UnfingerprintedAssets,
+    TooManyThreads,
+    TooFewThreads,
+    QueueWaits,
+    GcSettings,
+    Yjit,
+    EagerLoad,
+    CodeReloading,
+    Preload,
+    MemoryPressure,
+    SlowMiddleware,
+    SlowPartial,
+    LargeSession,
+    SyncMail,
+    WholeRecords,
+}
+
+/// One thing to try or to say.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Candidate {
+    pub kind: Kind,
+    /// As `GET /beers/*`, the one with most to gain first; empty: all.
+    pub routes: Vec<String>,
+    /// What is slow, in plain words.
+    pub sentence: String,
+    /// A few words for the line of what was not worth it: `threads 5 -> 3`.
+    pub short: String,
+    /// `path:line` below the root; empty: none.
+    pub at: String,
+    pub fix: Fix,
+    pub trial: Trial,
+    pub measure: Measure,
+    /// Microseconds of a request of the first route, at most, by the evidence. 0: unknown.
+    pub ceiling_us: f64,
+    /// What it is about (a query's shape, a view, a host): of two with the same subject, the one that was tried as it
+    /// would be done goes first.
+    pub subject: String,
+}
+
+/// How a candidate is tried. The driver makes one control and one trial of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Trial {
+    /// Shadows with these patches.
+    Patch { trial: Vec<Patch>, control: Vec<Patch>, deliver: Deliver },
+    /// The application is started with these variables and Ruby options beside those it has; control without.
+    Environment { env: BTreeMap<String, String>, unset: Vec<String>, ruby_options: Vec<String> },
+    /// Under load, with other settings of the server.
+    Load { from: Load, to: Load },
+    /// A shadow in which what is slow is free (`Candidate::short` names it): the most that a change of the code can bring.
+    WhatIf { trial: Vec<Patch> },
+    /// Not tried: computed from what was observed.
+    Computed { gain_us: f64, why: String },
+    /// Can't be tried: why.
+    Untried { why: String },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Load {
+    pub workers: u32,
+    pub threads: u32,
+}
+
+/// By which time a gain is judged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    #[default]
+    Wall,
+    /// Of the thread's processor time: for what only computes; other processes on the machine disturb it less.
+    Cpu,
+}
+
+/// The line to write, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fix {
+    /// Below the root, as `config/initializers/paceline.rb`; empty: no file.
+    pub file: String,
+    /// As it is shown behind `+`.
+    pub line: String,
+    pub edit: Edit,
+}
+
+/// How `apply` writes a fix.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Edit {
+    /// Lines of a Ruby file, which is created where it is missing. `gem`: they need the gem paceline in the Gemfile.
+    Insert { lines: Vec<String>, place: Place, gem: bool },
+    /// A line of `config/application.rb` or of an environment's file: in place of a line that sets `setting`, or else
+    /// before the block's end.
+    Configure { setting: String, line: String, gem: bool },
+    /// A key of paceline.toml, with its value in TOML.
+    Setting { key: String, value: String },
+    /// A new migration.
+    Migration { table: String, columns: Vec<String> },
+    /// A change of the application's code, or a decision: it is shown, not made. Why.
+    Shown { why: String },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// Behind the comments that the file begins with.
+    Top,
+    End,
+}

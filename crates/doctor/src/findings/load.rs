@@ -1,0 +1,166 @@
+//! Processes, threads and memory: what only shows while many requests come at once.
+
+use super::{general, server_setting, settings::computing_part, shown, Found, Look};
+use crate::{
+    candidate::{Candidate, Kind, Load, Trial},
+    observation::{Observations, Server},
+    units,
+};
+
+/// Requests that must have been watched before their waiting says something.
+const WATCHED: u64 = 50;
+/// Nineteen of twenty requests wait less, or there are too few threads. Microseconds.
+const WAIT_US: f64 = 20_000.0;
+/// And this part of what the mean request takes.
+const WAIT_PART: f64 = 0.2;
+/// This part of a request computes: more threads then only take turns.
+const COMPUTING: f64 = 0.7;
+/// The same where requests mostly wait: threads are cheap.
+const WAITING: f64 = 0.3;
+/// More threads of a worker than this take turns if they compute; Rails' default since 7.2.
+const USUAL_THREADS: u32 = 3;
+const MAX_THREADS: u32 = 16;
+/// So many threads are too many for requests that compute, whatever a trial would say: each has a stack, a connection
+/// to the database and a part of the allocator.
+pub(crate) const MANY_THREADS: u32 = 16;
+/// Bytes of the application's processes that are swapped out.
+const SWAPPED: u64 = 20 << 20;
+/// Pages a second that come back from there; `some avg60` of memory pressure, percent.
+const FAULTS: f64 = 5.0;
+const PRESSURE: f64 = 5.0;
+
+pub(super) fn rule(observations: &Observations, found: &mut Vec<Found>) {
+    found.extend(memory(observations));
+    found.extend(queue(observations));
+    found.extend(too_many_threads(observations));
+    found.extend(preload(observations));
+}
+
+fn memory(observations: &Observations) -> Option<Found> {
+    let machine = &observations.machine;
+    let swapped = machine.swapped.unwrap_or(0);
+    let is_suffering =
+        machine.major_faults.unwrap_or(0.0) >= FAULTS || machine.memory_pressure.unwrap_or(0.0) >= PRESSURE;
+    if swapped < SWAPPED || !is_suffering {
+        return None;
+    }
+    let workers = observations.settings.workers.unwrap_or(1);
+    let sentence =
+        format!("{} of the application's memory are swapped out, and come back page by page", units::bytes(swapped));
+    let fix = match workers {
+        0 | 1 => shown("", "more memory, or fewer programs beside it", "there is one worker"),
+        several => {
+            let fewer = fitting(observations, several, swapped);
+            server_setting(observations, "workers", &fewer.to_string(), &format!("workers {fewer}"))
+        }
+    };
+    let trial = Trial::Untried { why: "a machine without memory is not given more work".into() };
+    let candidate = general(Kind::MemoryPressure, sentence, fix, trial);
+    // It slows everything: before all that can be computed.
+    let weight = Look::all(observations).iter().map(|look| look.wall_us).fold(0.0, f64::max) * 10.0;
+    Some(weighed(candidate, "memory", weight, weight))
+}
+
+/// As many workers fewer as make room for what is swapped out.
+fn fitting(observations: &Observations, workers: u32, swapped: u64) -> u32 {
+    let each = observations.settings.worker_memory.filter(|bytes| *bytes > 0).unwrap_or(swapped);
+    let fewer = u32::try_from(swapped.div_ceil(each)).unwrap_or(1).max(1);
+    workers.saturating_sub(fewer).max(1)
+}
+
+fn queue(observations: &Observations) -> Option<Found> {
+    let queue = observations.queue.as_ref().filter(|queue| queue.requests >= WATCHED)?;
+    let wall_us = super::settings::mean_of(observations, |look| look.wall_us);
+    if queue.p95_us < WAIT_US || queue.p95_us < wall_us * WAIT_PART {
+        return None;
+    }
+    let waits = format!("one of twenty requests waits {} or longer for a thread", units::millis(queue.p95_us));
+    let part = computing_part(observations);
+    let (Some(workers), Some(threads)) = (observations.settings.workers, observations.settings.threads) else {
+        let fix = shown("", "more workers or threads", "how many there are is not known");
+        let trial = Trial::Untried { why: "how many workers and threads there are is not known".into() };
+        return Some(weighed(general(Kind::QueueWaits, waits, fix, trial), "queue", queue.p95_us, queue.median_us));
+    };
+    let from = Load { workers, threads };
+    let cores = observations.machine.cores.unwrap_or(workers);
+    let (kind, to) = match () {
+        () if part <= WAITING && threads < MAX_THREADS => {
+            (Kind::TooFewThreads, Load { threads: wanted_threads(part, threads), ..from })
+        }
+        () if workers < cores && has_room(observations, cores - workers) => {
+            (Kind::QueueWaits, Load { workers: cores, ..from })
+        }
+        // All processors are in use: only less work for each request helps.
+        () => return None,
+    };
+    let sentence = match kind {
+        Kind::TooFewThreads => {
+            format!("{waits}, while requests compute {} of their time only", units::percent(part))
+        }
+        _ => format!("{waits}, and there are more processors than workers"),
+    };
+    let (fix, short) = load_fix(observations, from, to);
+    let candidate = general(kind, sentence, fix, Trial::Load { from, to });
+    Some(weighed(candidate, &short, queue.p95_us, queue.median_us))
+}
+
+/// For so many workers more, as far as it is known.
+fn has_room(observations: &Observations, workers: u32) -> bool {
+    match (observations.machine.memory_available, observations.settings.worker_memory) {
+        (Some(available), Some(each)) => each * u64::from(workers) < available,
+        _ => true,
+    }
+}
+
+fn weighed(candidate: Candidate, short: &str, ceiling_us: f64, weight: f64) -> Found {
+    Found { candidate: Candidate { short: short.into(), ceiling_us, ..candidate }, weight }
+}
+
+/// As many as keep a processor busy.
+fn wanted_threads(part: f64, threads: u32) -> u32 {
+    let wanted = (1.0 / part.max(0.05)).ceil() as u32;
+    wanted.clamp(threads + 1, MAX_THREADS.max(threads + 1))
+}
+
+/// Paceline lets fewer threads run by itself where they compute; what is left is their memory.
+fn too_many_threads(observations: &Observations) -> Option<Found> {
+    let threads = observations.settings.threads?;
+    let part = computing_part(observations);
+    let usual = if observations.server == Server::Paceline { MANY_THREADS - 1 } else { USUAL_THREADS };
+    if threads <= usual || part < COMPUTING {
+        return None;
+    }
+    let from = Load { workers: observations.settings.workers.unwrap_or(1).max(1), threads };
+    let to = Load { threads: USUAL_THREADS, ..from };
+    let (fix, short) = load_fix(observations, from, to);
+    let sentence = format!(
+        "requests compute {} of their time, and {threads} threads of a worker take turns at it",
+        units::percent(part)
+    );
+    let candidate = general(Kind::TooManyThreads, sentence, fix, Trial::Load { from, to });
+    Some(weighed(candidate, &short, 0.0, 0.0))
+}
+
+fn load_fix(observations: &Observations, from: Load, to: Load) -> (crate::candidate::Fix, String) {
+    let (key, before, after) = match from.threads == to.threads {
+        true => ("workers", from.workers, to.workers),
+        false => ("threads", from.threads, to.threads),
+    };
+    let elsewhere = match key {
+        "threads" => format!("threads {after}, {after}"),
+        _ => format!("workers {after}"),
+    };
+    (server_setting(observations, key, &after.to_string(), &elsewhere), format!("{key} {before} -> {after}"))
+}
+
+fn preload(observations: &Observations) -> Option<Found> {
+    let workers = observations.settings.workers.unwrap_or(1);
+    if observations.settings.preload != Some(false) || workers < 2 {
+        return None;
+    }
+    let fix = server_setting(observations, "preload", "true", "preload_app!");
+    let sentence = format!("each of {workers} workers loads the application for itself, and they share no memory");
+    let trial = Trial::Untried { why: "it saves memory and the time of starts, not the time of requests".into() };
+    let candidate = general(Kind::Preload, sentence, fix, trial);
+    Some(Found { candidate: Candidate { short: "preload".into(), ..candidate }, weight: 0.0 })
+}

@@ -1,0 +1,276 @@
+//! Queries of the database: the same one again and again (N+1), and tables that are read whole for want of an index.
+
+use super::{of, shown, Found, Look};
+use crate::{
+    candidate::{Candidate, Edit, Fix, Kind, Trial},
+    observation::{Observations, ObservedRequest},
+    protocol::{Deliver, Evidence, Patch, Sql},
+    units,
+};
+
+/// The same query fewer times in a request is no loop.
+const REPEATED: u64 = 5;
+/// Such queries take so long together, or their loop is short. Microseconds.
+const REPEATED_US: f64 = 500.0;
+/// Ruby makes the query's text and its records, which takes as long again as the database, about.
+pub(super) const RUBY_OF_QUERY: f64 = 2.0;
+/// Reading a table whole takes so long, or it is small. Microseconds.
+const SCAN_US: f64 = 1_000.0;
+
+pub(super) fn rule(observations: &Observations, found: &mut Vec<Found>) {
+    for look in Look::all(observations) {
+        found.extend(repeated_queries(&look));
+        found.extend(missing_indexes(observations, &look));
+    }
+}
+
+fn is_repeated(sql: &Sql) -> bool {
+    sql.count.saturating_sub(sql.cached) >= REPEATED
+        && sql.shape.trim_start().to_ascii_uppercase().starts_with("SELECT")
+}
+
+/// All but one of them.
+fn repeated_us(evidence: &Evidence, shape: &str) -> f64 {
+    let same = evidence.sql.iter().filter(|sql| sql.shape == shape && is_repeated(sql));
+    same.map(|sql| sql.us * RUBY_OF_QUERY * (1.0 - 1.0 / sql.count.max(1) as f64)).sum()
+}
+
+fn repeated_queries(look: &Look) -> Vec<Found> {
+    let mut shapes: Vec<&str> = Vec::new();
+    for sql in look.route.requests.iter().flat_map(|request| &request.evidence.sql).filter(|sql| is_repeated(sql)) {
+        if !shapes.contains(&sql.shape.as_str()) {
+            shapes.push(&sql.shape);
+        }
+    }
+    shapes.into_iter().filter_map(|shape| repeated_query(look, shape)).collect()
+}
+
+fn repeated_query(look: &Look, shape: &str) -> Option<Found> {
+    let ceiling_us = look.mean(|request| repeated_us(&request.evidence, shape));
+    if ceiling_us < REPEATED_US || !look.is_notable(ceiling_us) {
+        return None;
+    }
+    let evidence = &look.most(|request| repeated_us(&request.evidence, shape)).evidence;
+    let sql = evidence.sql.iter().filter(|sql| sql.shape == shape).max_by_key(|sql| sql.count)?;
+    let what = if sql.distinct > 1 { "the same query with other values" } else { "the same query" };
+    let sentence = format!("{what} {} times: {}", units::grouped(sql.count), shortened(shape));
+    let line = eager_line(sql, &evidence.sql);
+    let fix = shown("", line, "it is a change of the application's own code");
+    let trial = Trial::WhatIf { trial: vec![Patch::named("free_sql").with("shapes", vec![shape.to_string()])] };
+    let candidate = of(look.route, Kind::RepeatedQueries, sentence, fix, trial);
+    let short = format!("{} repeated queries", units::grouped(sql.count));
+    Some(look.found(Candidate { at: sql.at.clone(), subject: shape.into(), short, ceiling_us, ..candidate }))
+}
+
+/// What loads the records at once, as far as the queries tell: `Beer.includes(:brewery)`.
+fn eager_line(sql: &Sql, all: &[Sql]) -> String {
+    let table = table_of(&sql.shape);
+    let model = model_of(sql).or_else(|| table.as_deref().map(class_name));
+    let (Some(table), Some(model)) = (table, model) else {
+        return "one query for all of them, before the loop".into();
+    };
+    if sql.distinct <= 1 {
+        return "keep the result in a variable, before the loop".into();
+    }
+    let column = column_of(&sql.shape);
+    let column = column.as_deref().unwrap_or("id");
+    if sql.shape.to_ascii_uppercase().contains("COUNT(") {
+        return format!("{model}.where({column}: ...).group(:{column}).count, before the loop");
+    }
+    // By an id: each of a list belongs to one of them. By a key to another table: each of that table has many.
+    let (owner, association) = match column.strip_suffix("_id") {
+        Some(owner) if column != "id" => (Some(class_name(owner)), table),
+        _ => (list_of(sql, all), underscored(&model)),
+    };
+    match owner {
+        Some(owner) => format!("{owner}.includes(:{association})"),
+        None => format!(".includes(:{association}) where the list is loaded"),
+    }
+}
+
+/// The model of the list that is gone through: as many rows as there are queries, loaded by few queries.
+fn list_of(sql: &Sql, all: &[Sql]) -> Option<String> {
+    let is_list = |other: &&Sql| other.shape != sql.shape && other.count < REPEATED && other.rows >= sql.distinct;
+    let nearest =
+        all.iter().filter(is_list).filter(|other| model_of(other).is_some()).min_by_key(|other| other.rows)?;
+    model_of(nearest)
+}
+
+/// `Brewery Load` is Brewery.
+fn model_of(sql: &Sql) -> Option<String> {
+    let model = sql.name.strip_suffix(" Load").or_else(|| sql.name.strip_suffix(" Count"))?;
+    let is_class = model.starts_with(|letter: char| letter.is_ascii_uppercase());
+    (is_class && !model.contains(' ')).then(|| model.to_string())
+}
+
+/// Behind FROM.
+fn table_of(shape: &str) -> Option<String> {
+    name_behind(shape, " FROM ")
+}
+
+/// The first column behind WHERE.
+fn column_of(shape: &str) -> Option<String> {
+    let at = shape.to_ascii_uppercase().find(" WHERE ")?;
+    let condition = shape.get(at + 7..)?;
+    let column = condition.split(['=', ' ', '<', '>']).next()?;
+    let name = column.rsplit('.').next()?.trim_matches(['"', '`', '[', ']', '(']);
+    is_name(name).then(|| name.to_string())
+}
+
+fn name_behind(shape: &str, word: &str) -> Option<String> {
+    let at = shape.to_ascii_uppercase().find(word)?;
+    let rest = shape.get(at + word.len()..)?;
+    let name = rest.split([' ', ',', ';']).next()?.rsplit('.').next()?.trim_matches(['"', '`', '[', ']']);
+    is_name(name).then(|| name.to_string())
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// `beer_styles` is BeerStyle.
+fn class_name(table: &str) -> String {
+    let capital = |word: &str| {
+        let mut letters = word.chars();
+        letters.next().map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + letters.as_str())
+    };
+    singular(table).split('_').map(capital).collect()
+}
+
+fn singular(word: &str) -> String {
+    if let Some(stem) = word.strip_suffix("ies") {
+        return format!("{stem}y");
+    }
+    let is_long = ["sses", "shes", "ches", "xes", "zes"].iter().any(|end| word.ends_with(end));
+    match word.strip_suffix(if is_long { "es" } else { "s" }) {
+        Some(stem) if !stem.ends_with('s') || is_long => stem.into(),
+        _ => word.into(),
+    }
+}
+
+/// BeerStyle is `beer_style`.
+fn underscored(class: &str) -> String {
+    let mut text = String::new();
+    for (nth, letter) in class.rsplit("::").next().unwrap_or(class).chars().enumerate() {
+        if letter.is_ascii_uppercase() && nth > 0 {
+            text.push('_');
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text
+}
+
+fn shortened(shape: &str) -> String {
+    const LETTERS: usize = 120;
+    let plain = shape.replace(['"', '`'], "");
+    match plain.chars().count() > LETTERS {
+        true => plain.chars().take(LETTERS).chain(['…']).collect(),
+        false => plain,
+    }
+}
+
+fn scans(request: &ObservedRequest) -> impl Iterator<Item = &Sql> {
+    request.evidence.sql.iter().filter(|sql| sql.scan.as_ref().is_some_and(|scan| !scan.columns.is_empty()))
+}
+
+fn missing_indexes(observations: &Observations, look: &Look) -> Vec<Found> {
+    let mut wanted: Vec<(String, Vec<String>)> = Vec::new();
+    for scan in look.route.requests.iter().flat_map(scans).filter_map(|sql| sql.scan.as_ref()) {
+        let index = (scan.table.clone(), scan.columns.clone());
+        if !wanted.contains(&index) {
+            wanted.push(index);
+        }
+    }
+    wanted.into_iter().filter_map(|(table, columns)| missing_index(observations, look, &table, &columns)).collect()
+}
+
+fn missing_index(observations: &Observations, look: &Look, table: &str, columns: &[String]) -> Option<Found> {
+    let is_this = |sql: &&Sql| sql.scan.as_ref().is_some_and(|scan| scan.table == table && scan.columns == columns);
+    let us = |request: &ObservedRequest| scans(request).filter(is_this).map(|sql| sql.us).sum::<f64>();
+    let ceiling_us = look.mean(us);
+    if ceiling_us < SCAN_US || !look.is_notable(ceiling_us) {
+        return None;
+    }
+    let sql = scans(look.most(us)).find(is_this)?;
+    let names = match columns {
+        [one] => format!(":{one}"),
+        several => format!("[{}]", several.iter().map(|column| format!(":{column}")).collect::<Vec<_>>().join(", ")),
+    };
+    let fix = match observations.rails.is_empty() {
+        false => Fix {
+            file: "db/migrate".into(),
+            line: format!("add_index :{table}, {names}"),
+            edit: Edit::Migration { table: table.into(), columns: columns.to_vec() },
+        },
+        true => shown(
+            "",
+            format!("CREATE INDEX ON {table} ({})", columns.join(", ")),
+            "the application has no migrations of Rails",
+        ),
+    };
+    let trial = Trial::Patch {
+        trial: vec![Patch::named("index").with("table", table).with("columns", columns.to_vec())],
+        control: vec![Patch::named("database_copy")],
+        deliver: Deliver::Gathered,
+    };
+    let sentence =
+        format!("the database reads all of {table} to find {}: {}", columns.join(" and "), shortened(&sql.shape));
+    let candidate = of(look.route, Kind::MissingIndex, sentence, fix, trial);
+    Some(look.found(Candidate { at: sql.at.clone(), subject: sql.shape.clone(), ceiling_us, ..candidate }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_understood() {
+        let brewery = "SELECT \"breweries\".* FROM \"breweries\" WHERE \"breweries\".\"id\" = ? LIMIT ?";
+        assert_eq!(table_of(brewery).as_deref(), Some("breweries"));
+        assert_eq!(column_of(brewery).as_deref(), Some("id"));
+        assert_eq!(column_of("SELECT * FROM x WHERE (`a`.`b_id` = ?)").as_deref(), Some("b_id"));
+        assert_eq!(table_of("SELECT 1"), None);
+        for (table, class) in [
+            ("breweries", "Brewery"),
+            ("beer_styles", "BeerStyle"),
+            ("boxes", "Box"),
+            ("glass", "Glass"),
+            ("news", "New"),
+        ] {
+            assert_eq!(class_name(table), class);
+        }
+        assert_eq!(underscored("Shop::BeerStyle"), "beer_style");
+    }
+
+    #[test]
+    fn the_line_names_the_list_and_the_association() {
+        let sql = |name: &str, shape: &str, count: u64, rows: u64| Sql {
+            name: name.into(),
+            shape: shape.into(),
+            count,
+            rows,
+            distinct: count,
+            ..Sql::default()
+        };
+        let beers = sql("Beer Load", "SELECT \"beers\".* FROM \"beers\"", 1, 31);
+        let users = sql("User Load", "SELECT \"users\".* FROM \"users\" WHERE \"users\".\"id\" = ?", 1, 1);
+        let by_id =
+            sql("Brewery Load", "SELECT \"breweries\".* FROM \"breweries\" WHERE \"breweries\".\"id\" = ?", 31, 31);
+        let by_key =
+            sql("Review Load", "SELECT \"reviews\".* FROM \"reviews\" WHERE \"reviews\".\"beer_id\" = ?", 31, 90);
+        let counted = sql("", "SELECT COUNT(*) FROM \"reviews\" WHERE \"reviews\".\"beer_id\" = ?", 31, 31);
+        let raw = sql("", "SELECT 1", 31, 31);
+        let same = Sql { distinct: 1, ..by_id.clone() };
+        let all = [beers, users, by_id.clone()];
+        for (one, line) in [
+            (&by_id, "Beer.includes(:brewery)"),
+            (&by_key, "Beer.includes(:reviews)"),
+            (&counted, "Review.where(beer_id: ...).group(:beer_id).count, before the loop"),
+            (&raw, "one query for all of them, before the loop"),
+            (&same, "keep the result in a variable, before the loop"),
+        ] {
+            assert_eq!(eager_line(one, &all), line);
+        }
+        assert_eq!(eager_line(&by_id, &[]), ".includes(:brewery) where the list is loaded");
+    }
+}

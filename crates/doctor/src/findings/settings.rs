@@ -1,0 +1,185 @@
+//! Settings of Ruby and of Rails that are a mistake in production, or that may be: log level, code loading, garbage
+//! collection, YJIT.
+
+use std::collections::BTreeMap;
+
+use super::{environment_line, general, is_production, markup, server_setting, shown, Found, Look};
+use crate::{
+    candidate::{Candidate, Fix, Kind, Measure, Trial},
+    observation::{Observations, ObservedRequest, Server},
+    units,
+};
+
+/// Collecting garbage takes this part of the requests: with Ruby's own settings it is less.
+const GC_PART: f64 = 0.12;
+/// So many observed requests together say how often garbage is collected.
+const MANY_REQUESTS: usize = 20;
+/// Objects that a request allocates: with fewer, Ruby would not collect in it by itself.
+const FEW_OBJECTS: f64 = 10_000.0;
+/// Part of the requests in which garbage was collected all the same.
+const COLLECTED_PART: f64 = 0.8;
+/// Requests that only wait have nothing to compile: this part of their time must be the processor's.
+const COMPUTING_PART: f64 = 0.3;
+/// Of computing, what YJIT saves, at a guess: for the order of trials only.
+const YJIT_PART: f64 = 0.2;
+
+pub(super) fn rule(observations: &Observations, found: &mut Vec<Found>) {
+    markup::debug_log(observations, found);
+    found.extend(code_loading(observations));
+    found.extend(garbage(observations));
+    found.extend(yjit(observations));
+}
+
+/// The mean GET request: `of` weighted by the routes' shares.
+pub(super) fn mean_of(observations: &Observations, of: impl Fn(&Look) -> f64) -> f64 {
+    let looks = Look::all(observations);
+    let shares: f64 = looks.iter().map(|look| look.route.share).sum();
+    match shares > 0.0 {
+        true => looks.iter().map(|look| of(look) * look.route.share).sum::<f64>() / shares,
+        false => looks.iter().map(of).sum::<f64>() / looks.len().max(1) as f64,
+    }
+}
+
+/// 0 to 1: of the time, what the processor worked.
+pub(super) fn computing_part(observations: &Observations) -> f64 {
+    mean_of(observations, |look| look.cpu_us) / mean_of(observations, |look| look.wall_us).max(1.0)
+}
+
+fn code_loading(observations: &Observations) -> Vec<Found> {
+    let mut found = Vec::new();
+    if !is_production(observations) {
+        return found;
+    }
+    let untried = |why: &str| Trial::Untried { why: why.into() };
+    if observations.facts.cache_classes == Some(false) {
+        let line = match version(&observations.rails) >= (7, 1) {
+            true => ("config.enable_reloading", "config.enable_reloading = false"),
+            false => ("config.cache_classes", "config.cache_classes = true"),
+        };
+        let fix = environment_line(observations, line.0, line.1);
+        let sentence = "production looks for changed files before each request, and loads code again".into();
+        let trial = untried("the application has to be started with another configuration");
+        found.push(unweighted(general(Kind::CodeReloading, sentence, fix, trial)));
+    }
+    if observations.facts.eager_load == Some(false) {
+        let fix = environment_line(observations, "config.eager_load", "config.eager_load = true");
+        let sentence = "production loads code when a request first needs it, each worker for itself".into();
+        let trial = untried("it slows the first requests of each worker, not those that are replayed");
+        found.push(unweighted(general(Kind::EagerLoad, sentence, fix, trial)));
+    }
+    found
+}
+
+/// What has no figure goes last.
+fn unweighted(candidate: Candidate) -> Found {
+    Found { candidate, weight: 0.0 }
+}
+
+fn garbage(observations: &Observations) -> Option<Found> {
+    let wall_us = mean_of(observations, |look| look.wall_us);
+    // A collection comes once in several requests: the median of one hides it, and the observed replay has it by chance.
+    let count: usize = observations.routes.iter().map(|route| route.requests.len()).sum();
+    let observed = |request: &ObservedRequest| match count >= MANY_REQUESTS {
+        true => request.evidence.gc.as_ref().map_or(0.0, |gc| gc.us),
+        false => 0.0,
+    };
+    let gc_us = mean_of(observations, |look| super::mean(look.route, |request| request.gc_us).max(look.mean(observed)));
+    if gc_us < wall_us * GC_PART || gc_us < super::NOTABLE_US {
+        return None;
+    }
+    let share = units::percent(gc_us / wall_us.max(1.0));
+    if let Some(found) = forced(observations, gc_us, &share) {
+        return Some(found);
+    }
+    let env = &observations.settings.env;
+    // What `gc = "auto"` sets.
+    let is_ours = |name: &str| name == GROWTH || name.starts_with(INIT);
+    let own: Vec<&String> = env.keys().filter(|name| name.starts_with("RUBY_GC_") && !is_ours(name)).collect();
+    let is_auto = observations.settings.gc.as_deref() != Some("app") && observations.server == Server::Paceline;
+    let (sentence, fix, trial) = match () {
+        () if !own.is_empty() => {
+            let names: Vec<&str> = own.iter().map(|name| name.as_str()).collect();
+            let fix =
+                shown("", format!("without {}", names.join(", ")), "the variables are set where the server is started");
+            (
+                format!("collecting garbage takes {share} of a request, with {}", names.join(", ")),
+                fix,
+                environment(&[], &names),
+            )
+        }
+        () if is_auto => (
+            format!("collecting garbage takes {share} of a request, since the heap grows in small steps"),
+            server_setting(observations, "gc", "\"app\"", ""),
+            environment(&[], &[GROWTH, INIT]),
+        ),
+        () => (
+            format!("collecting garbage takes {share} of a request"),
+            gc_variables(observations),
+            environment(&GC_VARIABLES, &[]),
+        ),
+    };
+    let candidate = general(Kind::GcSettings, sentence, fix, trial);
+    let short = "GC settings".into();
+    Some(Found { candidate: Candidate { short, measure: Measure::Cpu, ceiling_us: gc_us, ..candidate }, weight: gc_us })
+}
+
+const GROWTH: &str = "RUBY_GC_HEAP_GROWTH_FACTOR";
+const INIT: &str = "RUBY_GC_HEAP_INIT_SLOTS";
+/// Fewer collections for more memory.
+const GC_VARIABLES: [(&str, &str); 4] = [
+    ("RUBY_GC_MALLOC_LIMIT", "67108864"),
+    ("RUBY_GC_MALLOC_LIMIT_MAX", "134217728"),
+    ("RUBY_GC_OLDMALLOC_LIMIT", "67108864"),
+    ("RUBY_GC_HEAP_FREE_SLOTS", "200000"),
+];
+
+fn gc_variables(observations: &Observations) -> Fix {
+    let pairs: Vec<String> = GC_VARIABLES.iter().map(|(name, value)| format!("{name} = \"{value}\"")).collect();
+    let plain: Vec<String> = GC_VARIABLES.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    server_setting(observations, "env", &format!("{{ {} }}", pairs.join(", ")), &plain.join(" "))
+}
+
+fn environment(set: &[(&str, &str)], unset: &[&str]) -> Trial {
+    Trial::Environment {
+        env: set.iter().map(|(name, value)| ((*name).to_string(), (*value).to_string())).collect::<BTreeMap<_, _>>(),
+        unset: unset.iter().map(|name| (*name).to_string()).collect(),
+        ruby_options: Vec::new(),
+    }
+}
+
+/// Collections in nearly each request, though it allocates little: the application asks for them.
+fn forced(observations: &Observations, gc_us: f64, share: &str) -> Option<Found> {
+    let allocated = mean_of(observations, |look| super::mean(look.route, |request| request.allocated as f64));
+    let requests: Vec<_> = observations.routes.iter().flat_map(|route| &route.requests).collect();
+    let collected =
+        requests.iter().filter(|request| request.evidence.gc.as_ref().is_some_and(|gc| gc.runs > 0)).count();
+    if allocated > FEW_OBJECTS || (collected as f64) < requests.len() as f64 * COLLECTED_PART {
+        return None;
+    }
+    let sentence =
+        format!("garbage is collected in each request ({share} of it), though there is little: GC.start is called");
+    let fix = shown("", "no GC.start in requests", "where it is called only a search tells: grep -rn GC.start");
+    let trial = Trial::Computed { gain_us: gc_us, why: "the time of the collections".into() };
+    let candidate = general(Kind::GcSettings, sentence, fix, trial);
+    Some(Found { candidate: Candidate { ceiling_us: gc_us, ..candidate }, weight: gc_us })
+}
+
+fn yjit(observations: &Observations) -> Option<Found> {
+    let cpu_us = mean_of(observations, |look| look.cpu_us);
+    if observations.facts.yjit != "off" || computing_part(observations) < COMPUTING_PART || cpu_us < super::NOTABLE_US {
+        return None;
+    }
+    let fix = server_setting(observations, "yjit", "\"on\"", "RUBYOPT=--yjit");
+    let trial = Trial::Environment { env: BTreeMap::new(), unset: Vec::new(), ruby_options: vec!["--yjit".into()] };
+    let sentence = format!("Ruby {} runs without its compiler YJIT", observations.ruby);
+    let candidate = general(Kind::Yjit, sentence, fix, trial);
+    let ceiling_us = cpu_us * YJIT_PART;
+    let candidate = Candidate { short: "YJIT".into(), measure: Measure::Cpu, ceiling_us, ..candidate };
+    Some(Found { candidate, weight: ceiling_us })
+}
+
+/// Major and minor version; (0, 0): unknown.
+pub(crate) fn version(version: &str) -> (u32, u32) {
+    let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}

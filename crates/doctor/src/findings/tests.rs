@@ -1,0 +1,456 @@
+//! One fault in a clean application, and what is found first; and what must not be found.
+
+use super::{
+    find,
+    samples::{asset, clean, each, fields, sql},
+};
+use crate::{
+    candidate::{Candidate, Edit, Kind, Load, Trial},
+    observation::{Observations, ObservedRequest, Server},
+    protocol::*,
+};
+
+fn kinds(observations: &Observations) -> Vec<Kind> {
+    find(observations).iter().map(|candidate| candidate.kind).collect()
+}
+
+/// What is found first in a clean application with this fault.
+fn first(fault: impl Fn(&mut Observations)) -> Candidate {
+    let mut observations = clean();
+    fault(&mut observations);
+    let found = find(&observations);
+    assert!(!found.is_empty(), "nothing found");
+    found[0].clone()
+}
+
+fn first_in_requests(fault: impl Fn(&mut ObservedRequest)) -> Candidate {
+    first(|observations| each(observations, &fault))
+}
+
+fn other_server(observations: &mut Observations) {
+    observations.server = Server::Other("Puma".into());
+}
+
+fn at(text: &str) -> String {
+    text.into()
+}
+
+fn calls(origin: &str, count: u64, connect: f64, wait: f64) -> OutboundCalls {
+    OutboundCalls {
+        origin: origin.into(),
+        calls: count,
+        gets: count,
+        connections: count,
+        connect_us: connect,
+        wait_us: wait,
+        longest_us: wait / count.max(1) as f64,
+        client: at("net_http"),
+        at: at("app/controllers/x.rb:12"),
+        ..OutboundCalls::default()
+    }
+}
+
+#[test]
+fn a_clean_application_has_no_candidates() {
+    assert_eq!(kinds(&clean()), []);
+    let mut under_puma = clean();
+    other_server(&mut under_puma);
+    under_puma.settings.compress = None;
+    assert_eq!(kinds(&under_puma), []);
+    let mut rack = clean();
+    rack.rails.clear();
+    rack.facts = Facts { environment: at("production"), yjit: at("missing"), ..Facts::default() };
+    assert_eq!(kinds(&rack), []);
+    assert_eq!(kinds(&Observations::default()), []);
+}
+
+/// What a developer's machine has does not matter there.
+#[test]
+fn a_development_is_left_alone() {
+    let mut observations = clean();
+    observations.facts.environment = at("development");
+    observations.facts.log_level = Some(at("debug"));
+    (observations.facts.eager_load, observations.facts.cache_classes) = (Some(false), Some(false));
+    each(&mut observations, |request| {
+        request.evidence.log = Some(Log { lines: 200, debug_lines: 190, us: 9_000.0, ..Log::default() });
+    });
+    assert_eq!(kinds(&observations), []);
+}
+
+#[test]
+fn connections_that_are_opened_again_and_again() {
+    let found = first_in_requests(|request| {
+        let tls = OutboundCalls { tls_us: 9_000.0, ..calls("https://suppliers.example:443", 15, 3_000.0, 1_000.0) };
+        request.evidence.outbound = vec![tls];
+    });
+    assert_eq!((found.kind, found.routes.as_slice()), (Kind::ColdConnections, &[at("GET /beers")][..]));
+    assert_eq!(found.sentence, "15 TLS connections to suppliers.example in each request");
+    assert_eq!(
+        (found.fix.file.as_str(), found.fix.line.as_str()),
+        ("config/initializers/paceline.rb", "Paceline::HTTP.install!")
+    );
+    assert_eq!(found.trial, super::patch(Patch::named("http_install")));
+    assert!((found.ceiling_us - 12_000.0).abs() < 1.0, "{}", found.ceiling_us);
+
+    let kept = |observations: &mut Observations| {
+        each(observations, |request| {
+            request.evidence.outbound = vec![OutboundCalls { connections: 0, ..calls("http://x", 15, 9_000.0, 0.0) }];
+        });
+    };
+    let mut observations = clean();
+    kept(&mut observations);
+    assert_eq!(kinds(&observations), []);
+}
+
+#[test]
+fn calls_that_wait_for_each_other() {
+    let serial = |request: &mut ObservedRequest| {
+        request.evidence.outbound = vec![OutboundCalls { connections: 0, ..calls("http://x", 4, 0.0, 16_000.0) }];
+    };
+    let found = first_in_requests(serial);
+    assert_eq!((found.kind, found.at.as_str()), (Kind::SerialCalls, "app/controllers/x.rb:12"));
+    assert_eq!(found.sentence, "4 calls wait for each other, and none may need another's answer");
+    assert!(matches!(found.trial, Trial::WhatIf { .. }) && matches!(found.fix.edit, Edit::Shown { .. }));
+
+    let repeated = first_in_requests(|request| {
+        serial(request);
+        request.evidence.outbound[0].identical = 3;
+    });
+    assert!(repeated.sentence.starts_with("3 of 4 calls ask x for what an earlier one has already brought"));
+
+    let mut at_once = clean();
+    each(&mut at_once, |request| {
+        // They waited longer than the request took: they ran at once.
+        request.evidence.outbound = vec![OutboundCalls { connections: 0, ..calls("http://x", 4, 0.0, 60_000.0) }];
+    });
+    assert_eq!(kinds(&at_once), []);
+}
+
+#[test]
+fn slow_queries() {
+    let brewery = "SELECT \"breweries\".* FROM \"breweries\" WHERE \"breweries\".\"id\" = ? LIMIT ?";
+    let found = first_in_requests(|request| {
+        request.evidence.sql.push(sql("Brewery Load", brewery, 31, 31, 9_000.0));
+    });
+    assert_eq!((found.kind, found.fix.line.as_str()), (Kind::RepeatedQueries, "Beer.includes(:brewery)"));
+    assert_eq!(found.at, "app/views/beers/_row.html.erb:4");
+    assert!(found.sentence.starts_with("the same query with other values 31 times: SELECT breweries.* FROM"));
+
+    let cached = |request: &mut ObservedRequest| {
+        request.evidence.sql.push(Sql { cached: 30, ..sql("Brewery Load", brewery, 31, 31, 9_000.0) });
+    };
+    let mut observations = clean();
+    each(&mut observations, cached);
+    assert_eq!(kinds(&observations), []);
+
+    let by_style = "SELECT \"beers\".* FROM \"beers\" WHERE \"beers\".\"style\" = ?";
+    let scan = Some(Scan { table: at("beers"), columns: vec![at("style")] });
+    let found = first_in_requests(|request| {
+        request.evidence.sql.push(Sql { scan: scan.clone(), ..sql("Beer Load", by_style, 1, 3, 8_000.0) });
+    });
+    assert_eq!((found.kind, found.fix.line.as_str()), (Kind::MissingIndex, "add_index :beers, :style"));
+    let Trial::Patch { trial, control, .. } = found.trial else { panic!("{found:?}") };
+    assert_eq!(control, [Patch::named("database_copy")]);
+    assert_eq!(trial[0].params["columns"], serde_json::json!(["style"]));
+
+    let mut small = clean();
+    each(&mut small, |request| {
+        request.evidence.sql.push(Sql { scan: scan.clone(), ..sql("Beer Load", by_style, 1, 3, 300.0) });
+    });
+    assert_eq!(kinds(&small), [], "a small table is read at once");
+}
+
+#[test]
+fn slow_markup() {
+    let found = first_in_requests(|request| {
+        request.evidence.xml = Some(Xml { tags: 1200, us: 15_000.0, at: at("app/views/feed.builder:3") });
+    });
+    assert_eq!((found.kind, found.fix.line.as_str()), (Kind::BuilderXml, "config.paceline.xml = true"));
+    assert_eq!(found.sentence, "Builder writes 1,200 tags in Ruby");
+
+    let found = first_in_requests(|request| {
+        request.evidence.xml_mini = Some(XmlMini { backend: at("REXML"), calls: 1, us: 5_000.0, at: at("") });
+    });
+    assert_eq!((found.kind, found.sentence.as_str()), (Kind::XmlMini, "REXML reads XML in Ruby, 1 time"));
+
+    let light = View { name: at("app/views/beers/_row.html.erb"), count: 200, us: 16_000.0, own_us: 14_000.0 };
+    let mut long_list = clean();
+    each(&mut long_list, |request| request.evidence.views = vec![light.clone()]);
+    assert_eq!(kinds(&long_list), [], "many quick renderings");
+    let slow = View { name: at("app/views/beers/_row.html.erb"), count: 31, us: 16_000.0, own_us: 14_000.0 };
+    let found = first_in_requests(|request| request.evidence.views = vec![slow.clone()]);
+    assert_eq!(
+        (found.kind, found.short.as_str()),
+        (Kind::SlowPartial, "31 renderings of app/views/beers/_row.html.erb")
+    );
+    assert!(found.fix.line.starts_with("cache(row) {"));
+
+    let mut queries_within = clean();
+    each(&mut queries_within, |request| {
+        request.evidence.views = vec![slow.clone()];
+        request.evidence.sql =
+            vec![sql("Brewery Load", "SELECT \"breweries\".* FROM \"breweries\" WHERE \"id\" = ?", 31, 31, 5_000.0)];
+        request.evidence.sql[0].at = at("app/models/beer.rb:9");
+    });
+    assert_eq!(kinds(&queries_within), [Kind::RepeatedQueries], "the partial is slow by its queries");
+
+    let found = first_in_requests(|request| {
+        request.evidence.json = Some(Json { us: 12_000.0, bytes: 90_000, at: at("app/controllers/api.rb:7") });
+    });
+    assert_eq!(
+        (found.kind, found.sentence.as_str()),
+        (Kind::WholeRecords, "88 KB of JSON from 31 records, with all of their columns")
+    );
+}
+
+#[test]
+fn slow_stores() {
+    let store = PStore { transactions: 3, us: 6_000.0, bytes: 400_000, at: at("app/models/guide.rb:9"), writes: 0 };
+    let found = first_in_requests(|request| request.evidence.pstore = Some(store.clone()));
+    assert_eq!((found.kind, found.fix.line.as_str()), (Kind::PStore, "Paceline::PStore.replace!"));
+    let Trial::Patch { control, .. } = found.trial else { panic!("{found:?}") };
+    assert_eq!(control, [Patch::named("pstore_copy")]);
+
+    let found = first(|observations| {
+        observations.facts.session_store = Some(at("Rack::Session::PStoreStore"));
+        observations.routes.iter_mut().flat_map(|route| &mut route.requests).for_each(|request| {
+            request.evidence.pstore = Some(store.clone());
+        });
+    });
+    assert_eq!((found.kind, found.routes.len()), (Kind::FileSessions, 2));
+
+    let found = first_in_requests(|request| {
+        request.evidence.session = Some(Session { store: at("CookieStore"), bytes: 3_800, changed: true });
+    });
+    assert_eq!(
+        (found.kind, found.sentence.as_str()),
+        (Kind::LargeSession, "the session is a cookie of 3.7 KB, sent with every request")
+    );
+    let found = first_in_requests(|request| {
+        request.request.headers = fields(&[("Cookie", &"x".repeat(5_000))]);
+    });
+    assert_eq!(found.kind, Kind::LargeSession);
+}
+
+#[test]
+fn work_that_does_not_belong_into_a_request() {
+    let found = first_in_requests(|request| {
+        request.evidence.middleware = vec![Middleware { name: at("Stamper"), own_us: 6_000.0 }];
+    });
+    assert_eq!(
+        (found.kind, found.sentence.as_str()),
+        (Kind::SlowMiddleware, "the middleware Stamper takes 6.0 ms of each request")
+    );
+
+    let found = first_in_requests(|request| {
+        request.evidence.mail = Some(Mail { count: 1, us: 900.0, at: at("app/controllers/x.rb:4") });
+    });
+    assert_eq!(found.kind, Kind::SyncMail);
+    assert_eq!(found.sentence, "a mail is sent before the page is answered, and it waits for smtp");
+    let mut harmless = clean();
+    harmless.facts.mail_delivery = Some(at("file"));
+    each(&mut harmless, |request| request.evidence.mail = Some(Mail { count: 1, us: 900.0, at: at("") }));
+    assert_eq!(kinds(&harmless), []);
+}
+
+#[test]
+fn settings_that_are_a_mistake() {
+    let found = first(|observations| {
+        observations.facts.log_level = Some(at("debug"));
+        each(observations, |request| {
+            request.evidence.log =
+                Some(Log { lines: 120, bytes: 9_000, us: 2_000.0, debug_lines: 100, ..Log::default() });
+        });
+    });
+    assert_eq!((found.kind, found.fix.line.as_str()), (Kind::DebugLog, "config.log_level = :info"));
+    assert_eq!(found.fix.file, "config/environments/production.rb");
+
+    let found = first(|observations| observations.facts.eager_load = Some(false));
+    assert_eq!((found.kind, found.fix.line.as_str()), (Kind::EagerLoad, "config.eager_load = true"));
+    let found = first(|observations| observations.facts.cache_classes = Some(false));
+    assert_eq!((found.kind, found.fix.line.as_str()), (Kind::CodeReloading, "config.cache_classes = true"));
+    let found = first(|observations| {
+        observations.rails = at("7.2.0");
+        observations.facts.cache_classes = Some(false);
+    });
+    assert_eq!(found.fix.line, "config.enable_reloading = false");
+
+    let found = first(|observations| observations.facts.yjit = at("off"));
+    assert_eq!((found.kind, found.fix.line.as_str()), (Kind::Yjit, "yjit = \"on\""));
+    let mut waiting = clean();
+    waiting.facts.yjit = at("off");
+    waiting.routes.iter_mut().flat_map(|route| &mut route.requests).for_each(|request| request.cpu_us = 2_000.0);
+    assert_eq!(kinds(&waiting), []);
+}
+
+#[test]
+fn garbage() {
+    let much = |observations: &mut Observations| {
+        observations
+            .routes
+            .iter_mut()
+            .flat_map(|route| &mut route.requests)
+            .for_each(|request| request.gc_us = 5_000.0);
+    };
+    let ours = first(much);
+    assert_eq!((ours.kind, ours.fix.line.as_str()), (Kind::GcSettings, "gc = \"app\""));
+    let own = first(|observations| {
+        much(observations);
+        other_server(observations);
+        observations.settings.env.insert(at("RUBY_GC_MALLOC_LIMIT"), at("1000"));
+    });
+    let Trial::Environment { unset, .. } = own.trial else { panic!("{own:?}") };
+    assert_eq!(unset, ["RUBY_GC_MALLOC_LIMIT"]);
+    let usual = first(|observations| {
+        much(observations);
+        other_server(observations);
+    });
+    assert!(usual.fix.line.starts_with("RUBY_GC_MALLOC_LIMIT=67108864 "), "{}", usual.fix.line);
+    let forced = first(|observations| {
+        much(observations);
+        observations.routes.iter_mut().flat_map(|route| &mut route.requests).for_each(|request| {
+            request.allocated = 3_000;
+            request.evidence.gc = Some(Gc { us: 5_000.0, runs: 1 });
+        });
+    });
+    assert!(forced.sentence.ends_with("though there is little: GC.start is called"), "{}", forced.sentence);
+}
+
+#[test]
+fn pages_that_a_cache_could_answer() {
+    let page = |control: &'static str, more: &'static [(&str, &str)]| {
+        move |request: &mut ObservedRequest| {
+            (request.repeat.is_same_twice, request.repeat.is_same_for_visitors) = (true, Some(true));
+            request.headers = fields(&[("Content-Type", "text/html")]);
+            request.headers.extend(fields(&[("Cache-Control", control)]));
+            request.headers.extend(fields(more));
+        }
+    };
+    for (control, more, kind) in [
+        ("max-age=0, private, must-revalidate", &[][..], Kind::CacheHeaders),
+        ("public, max-age=60", &[("Vary", "*")][..], Kind::CacheVary),
+        ("public, max-age=60", &[("Set-Cookie", "_shop=1; HttpOnly")][..], Kind::CacheCookie),
+    ] {
+        assert_eq!(first_in_requests(page(control, more)).kind, kind, "{control}");
+    }
+    // Nobody's cookies are known: the page must have used no session.
+    let unknown = |session: Option<Session>| {
+        let mut observations = clean();
+        each(&mut observations, |request| {
+            page("private", &[])(request);
+            request.repeat.is_same_for_visitors = None;
+            request.request.headers.clear();
+            request.evidence.session.clone_from(&session);
+        });
+        kinds(&observations)
+    };
+    assert_eq!(unknown(None), [Kind::CacheHeaders]);
+    assert_eq!(unknown(Some(Session::default())), []);
+    for (control, more) in [("no-store", &[][..]), ("public, max-age=60", &[("Vary", "Accept")][..])] {
+        let mut observations = clean();
+        each(&mut observations, page(control, more));
+        assert_eq!(kinds(&observations), [], "{control}");
+    }
+    let mut quick = clean();
+    each(&mut quick, |request| {
+        page("private", &[])(request);
+        request.wall_us = 4_000.0;
+    });
+    assert_eq!(kinds(&quick), []);
+    let mut personal = clean();
+    each(&mut personal, |request| {
+        page("private", &[])(request);
+        request.repeat.is_same_for_visitors = Some(false);
+    });
+    assert_eq!(kinds(&personal), []);
+}
+
+#[test]
+fn how_bytes_reach_the_visitor() {
+    let found = first(|observations| {
+        other_server(observations);
+        each(observations, |request| request.pieces = 1_300);
+    });
+    assert_eq!(
+        (found.kind, found.sentence.as_str()),
+        (Kind::SmallWrites, "the body comes in 1,300 pieces, and Puma sends each by itself")
+    );
+    let mut gathered = clean();
+    each(&mut gathered, |request| request.pieces = 1_300);
+    assert_eq!(kinds(&gathered), [], "Paceline gathers them");
+
+    let plain = |path: &str| {
+        let mut asset = asset(path, "text/css", 90_000);
+        asset.headers = fields(&[("Content-Type", "text/css"), ("Cache-Control", "max-age=31536000"), ("ETag", "1")]);
+        asset
+    };
+    let found = first(|observations| observations.assets = vec![plain("/assets/app-0123abcd.css")]);
+    assert_eq!((found.kind, found.fix.line.as_str()), (Kind::UncompressedAssets, "compress = true"));
+    let found = first(|observations| observations.assets = vec![asset("/app.css", "text/css", 30_000)]);
+    assert_eq!(found.kind, Kind::UnfingerprintedAssets);
+    let found = first(|observations| observations.settings.compress = Some(false));
+    assert_eq!(found.kind, Kind::UncompressedPages);
+}
+
+#[test]
+fn what_shows_under_load() {
+    let waiting = |observations: &mut Observations, part: f64| {
+        if let Some(queue) = &mut observations.queue {
+            queue.p95_us = 80_000.0;
+        }
+        observations.routes.iter_mut().flat_map(|route| &mut route.requests).for_each(|request| {
+            request.cpu_us = request.wall_us * part;
+        });
+    };
+    let found = first(|observations| waiting(observations, 0.1));
+    let from = Load { workers: 2, threads: 3 };
+    assert_eq!(
+        (found.kind, found.trial),
+        (Kind::TooFewThreads, Trial::Load { from, to: Load { threads: 10, ..from } })
+    );
+    assert_eq!((found.short.as_str(), found.fix.line.as_str()), ("threads 3 -> 10", "threads = 10"));
+    let found = first(|observations| {
+        waiting(observations, 0.9);
+        observations.machine.cores = Some(8);
+    });
+    assert_eq!((found.kind, found.short.as_str()), (Kind::QueueWaits, "workers 2 -> 8"));
+    let mut busy = clean();
+    waiting(&mut busy, 0.9);
+    assert_eq!(kinds(&busy), [], "all processors are in use");
+    busy.machine.cores = Some(8);
+    busy.machine.memory_available = Some(300 << 20);
+    assert_eq!(kinds(&busy), [], "there is no memory for more workers");
+    let found = first(|observations| {
+        other_server(observations);
+        observations.settings.threads = Some(16);
+        observations
+            .routes
+            .iter_mut()
+            .flat_map(|route| &mut route.requests)
+            .for_each(|request| request.cpu_us = 19_000.0);
+    });
+    assert_eq!((found.kind, found.short.as_str()), (Kind::TooManyThreads, "threads 16 -> 3"));
+
+    let found = first(|observations| {
+        (observations.machine.swapped, observations.machine.major_faults) = (Some(150 << 20), Some(40.0));
+        observations.settings.workers = Some(4);
+    });
+    assert_eq!((found.kind, found.fix.line.as_str()), (Kind::MemoryPressure, "workers = 2"));
+    let found = first(|observations| observations.settings.preload = Some(false));
+    assert_eq!((found.kind, found.fix.line.as_str()), (Kind::Preload, "preload = true"));
+}
+
+/// One change for two routes is one candidate, and what saves most comes first.
+#[test]
+fn candidates_are_merged_and_ordered() {
+    let mut observations = clean();
+    let cold = |us: f64| vec![calls("http://x", 5, us, 0.0)];
+    observations.routes[0].requests.iter_mut().for_each(|request| request.evidence.outbound = cold(2_000.0));
+    observations.routes[1].requests.iter_mut().for_each(|request| {
+        request.evidence.outbound = cold(9_000.0);
+        request.evidence.xml = Some(Xml { tags: 500, us: 15_000.0, at: at("") });
+    });
+    let found = find(&observations);
+    assert_eq!(found.iter().map(|one| one.kind).collect::<Vec<_>>(), [Kind::BuilderXml, Kind::ColdConnections]);
+    assert_eq!(found[1].routes, ["GET /beers/*", "GET /beers"], "the route with most to gain first");
+}

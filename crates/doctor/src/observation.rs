@@ -1,0 +1,146 @@
+//! What is known of an application, its machine and its requests before any trial: the input of the findings. It only
+//! describes; it never measures.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::{Evidence, Facts, Request};
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Observations {
+    pub server: Server,
+    /// Ruby's version, as `3.1.2`.
+    pub ruby: String,
+    /// Empty: not a Rails application.
+    pub rails: String,
+    pub facts: Facts,
+    pub settings: Settings,
+    pub machine: Machine,
+    /// None: no live traffic was watched.
+    pub queue: Option<Queue>,
+    pub routes: Vec<RouteObservation>,
+    /// Heads of the style sheets, scripts and images that the pages link to (`links::assets`), asked with
+    /// `Accept-Encoding: gzip`.
+    pub assets: Vec<Asset>,
+}
+
+/// What serves the application outside of the doctor.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Server {
+    #[default]
+    Paceline,
+    /// Its name, as `Puma`.
+    Other(String),
+}
+
+/// How the server runs the application. None: unknown.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    pub workers: Option<u32>,
+    /// Of each worker.
+    pub threads: Option<u32>,
+    pub preload: Option<bool>,
+    pub compress: Option<bool>,
+    pub page_cache: Option<bool>,
+    /// Paceline's `gc`: `auto` or `app`.
+    pub gc: Option<String>,
+    /// Variables of the application's processes whose names begin with RUBY or MALLOC.
+    pub env: BTreeMap<String, String>,
+    /// Private memory of one worker, bytes.
+    pub worker_memory: Option<u64>,
+}
+
+/// The machine while requests were watched. None: unknown.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    pub cores: Option<u32>,
+    /// Bytes.
+    pub memory_total: Option<u64>,
+    pub memory_available: Option<u64>,
+    /// Of the application's processes, bytes.
+    pub swapped: Option<u64>,
+    /// Of the application's processes, a second.
+    pub major_faults: Option<f64>,
+    /// /proc/pressure/memory, `some avg60`, percent.
+    pub memory_pressure: Option<f64>,
+    /// The same of cpu.
+    pub cpu_pressure: Option<f64>,
+}
+
+/// How live requests waited for a thread.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Queue {
+    pub requests: u64,
+    /// Microseconds.
+    pub median_us: f64,
+    pub p95_us: f64,
+    /// 0 to 1: of the time that threads had a request.
+    pub busy: f64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RouteObservation {
+    /// As `GET /beers/*` (`route::label`).
+    pub route: String,
+    /// 0 to 1: of all GET requests that were watched or logged.
+    pub share: f64,
+    pub requests: Vec<ObservedRequest>,
+}
+
+/// One request of the sample, replayed without changes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ObservedRequest {
+    pub request: Request,
+    pub status: u16,
+    /// As the application sent them.
+    pub headers: Vec<(String, String)>,
+    pub body_bytes: u64,
+    pub pieces: u64,
+    /// Microseconds, of measured replays (the median), not of the observed one.
+    pub wall_us: f64,
+    pub cpu_us: f64,
+    pub gc_us: f64,
+    /// Of the observed replay, which takes longer: what observing takes is in it, but not in the times of `evidence`.
+    pub observed_wall_us: f64,
+    pub allocated: u64,
+    pub evidence: Evidence,
+    pub repeat: Repeat,
+}
+
+/// Whether a page is the same each time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Repeat {
+    /// Two replays with different clock and seed gave the same bytes.
+    pub is_same_twice: bool,
+    /// Replays with and without the request's cookies gave the same bytes. None: not tried. A request without cookies:
+    /// with cookies of another request of the sample, if there is one.
+    pub is_same_for_visitors: Option<bool>,
+}
+
+/// A file that pages link to.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Asset {
+    /// Path and query.
+    pub path: String,
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    /// Of the body as it was sent.
+    pub bytes: u64,
+    /// Pages of the sample that link to it, 0 to 1.
+    pub share: f64,
+}
+
+/// The first value of a header.
+pub fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    headers.iter().find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+}

@@ -1,0 +1,116 @@
+//! A report for programs. Times are in microseconds, shares and parts from 0 to 1.
+//!
+//! ```json
+//! {"version": 1, "app": "shop", "worth_more_than_5_percent": true,
+//!  "sample": {"requests": 214, "live": true, "noisy": ["GET /random"],
+//!             "left_out": [{"request": "GET /x", "why": "writes", "what": "INSERT INTO visits", "at": "app/x.rb:4"}]},
+//!  "advice": [{"number": 1, "kind": "cold_connections", "routes": ["GET /provision"], "sentence": "...", "at": "...",
+//!              "fix": {"file": "config/initializers/paceline.rb", "line": "...", "can_apply": true, "why_not": null},
+//!              "trial": "patch", "rounds": 9, "bytes": "same", "difference": null, "memory": null, "saved_us": 112000.0,
+//!              "gains": [{"route": "GET /provision", "share": 0.1, "gain_us": 1120000.0, "of_us": 1836000.0,
+//!                         "low_us": 1060000.0, "high_us": 1180000.0, "bound": "measured"}]}],
+//!  "others": [{"standing": "not_worth", "why": "+0.4 %, noise", "number": null}]}
+//! ```
+//!
+//! `others` have the members of `advice`, too, and `standing`: `not_worth`, `changes` (bytes differ) or `failed`. `trial` is
+//! `patch`, `environment`, `load`, `what_if`, `computed` or `untried`; `bytes` is `same`, `differ` or `not_compared`.
+
+use serde_json::{json, Value};
+
+use super::{Dropped, Report, Why};
+use crate::{
+    candidate::{Edit, Trial},
+    verdict::{Bytes, Gain, Standing, Verdict},
+};
+
+pub(super) fn render(report: &Report) -> Value {
+    let advice = report.advice.iter().map(|one| verdict(&one.verdict, Some(one.number)));
+    let others = report.others.iter().map(|one| verdict(one, None));
+    json!({
+        "version": 1,
+        "app": report.app,
+        "worth_more_than_5_percent": report.exit_code() == 1,
+        "sample": {
+            "requests": report.sample.requests,
+            "live": report.sample.live,
+            "noisy": report.sample.noisy,
+            "left_out": report.sample.dropped.iter().map(dropped).collect::<Vec<_>>(),
+        },
+        "advice": advice.collect::<Vec<_>>(),
+        "others": others.collect::<Vec<_>>(),
+    })
+}
+
+fn verdict(verdict: &Verdict, number: Option<usize>) -> Value {
+    let candidate = &verdict.candidate;
+    let (standing, why) = match &verdict.standing {
+        Standing::Worth => ("worth", None),
+        Standing::NotWorth { why } => ("not_worth", Some(why)),
+        Standing::Changes => ("changes", None),
+        Standing::Failed { why } => ("failed", Some(why)),
+    };
+    let (trial, computed) = match &candidate.trial {
+        Trial::Patch { .. } => ("patch", None),
+        Trial::Environment { .. } => ("environment", None),
+        Trial::Load { .. } => ("load", None),
+        Trial::WhatIf { .. } => ("what_if", None),
+        Trial::Computed { why, .. } => ("computed", Some(why)),
+        Trial::Untried { why } => ("untried", Some(why)),
+    };
+    let (bytes, difference) = match &verdict.bytes {
+        Bytes::Same => ("same", Value::Null),
+        Bytes::Differ { request, difference } => {
+            ("differ", json!({"request": request, "text": difference.to_string(), "places": difference}))
+        }
+        Bytes::NotCompared => ("not_compared", Value::Null),
+    };
+    let why_not = match &candidate.fix.edit {
+        Edit::Shown { why } => Some(why),
+        _ => None,
+    };
+    json!({
+        "number": number,
+        "kind": candidate.kind,
+        "routes": candidate.routes,
+        "sentence": candidate.sentence,
+        "short": candidate.short,
+        "at": candidate.at,
+        "fix": {
+            "file": candidate.fix.file,
+            "line": candidate.fix.line,
+            "can_apply": why_not.is_none(),
+            "why_not": why_not,
+        },
+        "trial": trial,
+        "trial_note": computed,
+        "rounds": verdict.rounds,
+        "standing": standing,
+        "why": why,
+        "bytes": bytes,
+        "difference": difference,
+        "memory": verdict.memory,
+        "saved_us": verdict.saved_us,
+        "gains": verdict.gains.iter().map(gain).collect::<Vec<_>>(),
+    })
+}
+
+fn gain(gain: &Gain) -> Value {
+    json!({
+        "route": gain.route,
+        "share": gain.share,
+        "gain_us": gain.gain_us,
+        "of_us": gain.of_us,
+        "low_us": gain.interval_us.map(|(low, _)| low),
+        "high_us": gain.interval_us.map(|(_, high)| high),
+        "bound": gain.bound,
+    })
+}
+
+fn dropped(dropped: &Dropped) -> Value {
+    let (why, what, at) = match &dropped.why {
+        Why::Writes(note) => ("writes", note.what.clone(), note.at.clone()),
+        Why::Failed { error } => ("fails", error.clone(), String::new()),
+        Why::Status { status } => ("status", status.to_string(), String::new()),
+    };
+    json!({"request": dropped.request, "why": why, "what": what, "at": at})
+}

@@ -1,0 +1,150 @@
+//! What a run of the doctor says: its advice in order, what was looked at, what was left out. Rendered as text
+//! (`text.rs`) and as JSON (`json.rs`). It never judges: that is done in `verdict`.
+
+use serde::{Deserialize, Serialize};
+
+mod json;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    candidate::{Kind, Trial},
+    findings::CACHEABLE_US,
+    protocol::WriteNote,
+    verdict::{Standing, Verdict},
+};
+
+/// Of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sample {
+    /// Requests that were replayed.
+    pub requests: usize,
+    /// Whether live requests were answered meanwhile.
+    pub live: bool,
+    pub dropped: Vec<Dropped>,
+    /// Routes whose pages differ too much from one replay to the next to be compared.
+    pub noisy: Vec<String>,
+}
+
+/// A request that was left out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// As `GET /x`.
+    pub request: String,
+    pub why: Why,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "why", rename_all = "snake_case")]
+pub enum Why {
+    Writes(WriteNote),
+    /// As `NoMethodError: undefined method ... (app/x.rb:3)`.
+    Failed {
+        error: String,
+    },
+    Status {
+        status: u16,
+    },
+}
+
+/// One change that is worth it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// From 1, as for `paceline doctor apply`.
+    pub number: usize,
+    pub verdict: Verdict,
+}
+
+/// What a run found. It can be kept as JSON for `apply`; programs read `json()`, whose shape is documented there.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// The application's name.
+    pub app: String,
+    pub sample: Sample,
+    /// What saves most first: gain by share of the requests.
+    pub advice: Vec<Advice>,
+    /// What was looked at in vain, what changes answers, what could not be tried.
+    pub others: Vec<Verdict>,
+}
+
+/// A gain beyond this part of a request ends the run with status 1.
+const MUCH: f64 = 0.05;
+
+impl Report {
+    pub fn new(app: &str, sample: Sample, verdicts: Vec<Verdict>) -> Report {
+        let (worth, mut others): (Vec<Verdict>, Vec<Verdict>) =
+            verdicts.into_iter().partition(|one| one.standing == Standing::Worth);
+        let (advice, cached): (Vec<Verdict>, Vec<Verdict>) =
+            worth.into_iter().partition(|one| one.candidate.kind != Kind::CacheHeaders);
+        let mut advice = ordered(advice);
+        let (worth, quick): (Vec<Verdict>, Vec<Verdict>) =
+            ordered(cached).into_iter().partition(|one| is_slow_without(one, &advice));
+        let why = "quick enough without what slows it".to_string();
+        let standing = Standing::NotWorth { why };
+        others.extend(quick.into_iter().map(|one| Verdict { standing: standing.clone(), ..one }));
+        advice.extend(worth);
+        let advice = advice.into_iter().enumerate();
+        Report {
+            app: app.into(),
+            sample,
+            advice: advice.map(|(index, verdict)| Advice { number: index + 1, verdict }).collect(),
+            others,
+        }
+    }
+
+    /// By its number.
+    pub fn advice(&self, number: usize) -> Option<&Advice> {
+        self.advice.iter().find(|one| one.number == number)
+    }
+
+    /// 1: something would save more than 5 % of a request; otherwise 0.
+    pub fn exit_code(&self) -> u8 {
+        let is_much = |gain: &crate::verdict::Gain| gain.of_us > 0.0 && gain.gain_us / gain.of_us > MUCH;
+        u8::from(self.advice.iter().flat_map(|one| &one.verdict.gains).any(is_much))
+    }
+
+    pub fn text(&self) -> String {
+        text::render(self)
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        json::render(self)
+    }
+}
+
+/// A cache hides whatever makes a page slow: it goes behind all causes, and is no advice where the page is quick enough
+/// without them.
+fn is_slow_without(cached: &Verdict, advice: &[Verdict]) -> bool {
+    let Some(gain) = cached.gains.first() else { return true };
+    let others = advice.iter().flat_map(|one| &one.gains).filter(|other| other.route == gain.route);
+    let saved = others.map(|other| other.gain_us).fold(0.0, f64::max);
+    gain.of_us - saved >= CACHEABLE_US
+}
+
+/// What saves most first. What is only the most that could be saved goes behind what was tried of the same cause.
+fn ordered(mut verdicts: Vec<Verdict>) -> Vec<Verdict> {
+    verdicts.sort_by(|one, other| other.saved_us.total_cmp(&one.saved_us));
+    let is_bound = |verdict: &Verdict| matches!(verdict.candidate.trial, Trial::WhatIf { .. });
+    let mut all: Vec<Verdict> = Vec::new();
+    let mut behind: Vec<Verdict> = Vec::new();
+    for index in 0..verdicts.len() {
+        let one = &verdicts[index];
+        let subject = &one.candidate.subject;
+        let is_tried_later = |later: &&Verdict| !is_bound(later) && later.candidate.subject == *subject;
+        match is_bound(one) && !subject.is_empty() && verdicts[index + 1..].iter().any(|later| is_tried_later(&later)) {
+            true => behind.push(one.clone()),
+            false => {
+                all.push(one.clone());
+                let (follow, rest) = behind.into_iter().partition(|first| first.candidate.subject == *subject);
+                all.extend::<Vec<Verdict>>(follow);
+                behind = rest;
+            }
+        }
+    }
+    all.extend(behind);
+    all
+}

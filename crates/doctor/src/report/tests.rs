@@ -1,0 +1,245 @@
+//! Reports as the terminal and programs get them.
+
+use super::*;
+use crate::{
+    candidate::{Candidate, Edit, Fix, Kind, Measure, Place},
+    mask::Difference,
+    protocol::{Deliver, Patch},
+    verdict::{Bound, Bytes, Gain},
+};
+
+fn fix(file: &str, line: &str, edit: Edit) -> Fix {
+    Fix { file: file.into(), line: line.into(), edit }
+}
+
+fn shown() -> Edit {
+    Edit::Shown { why: "your code".into() }
+}
+
+fn insert() -> Edit {
+    Edit::Insert { lines: Vec::new(), place: Place::End, gem: true }
+}
+
+fn candidate(kind: Kind, route: &str, sentence: &str, fix: Fix, trial: Trial) -> Candidate {
+    Candidate {
+        kind,
+        routes: if route.is_empty() { Vec::new() } else { vec![route.into()] },
+        sentence: sentence.into(),
+        short: fix.line.clone(),
+        at: String::new(),
+        fix,
+        trial,
+        measure: Measure::Wall,
+        ceiling_us: 0.0,
+        subject: String::new(),
+    }
+}
+
+fn patch() -> Trial {
+    Trial::Patch { trial: vec![Patch::named("x")], control: Vec::new(), deliver: Deliver::Gathered }
+}
+
+fn verdict(candidate: Candidate, gain_us: f64, of_us: f64, part: (f64, f64), bound: Bound) -> Verdict {
+    let route = candidate.routes.first().cloned().unwrap_or_default();
+    let interval_us = Some((of_us * part.0, of_us * part.1));
+    Verdict {
+        candidate,
+        standing: Standing::Worth,
+        gains: vec![Gain { route, share: 0.1, gain_us, of_us, interval_us, bound }],
+        bytes: Bytes::Same,
+        saved_us: gain_us * 0.1,
+        memory: None,
+        rounds: 9,
+    }
+}
+
+fn provision() -> Verdict {
+    let fix = fix("config/initializers/paceline.rb", "Paceline::HTTP.install!", insert());
+    let sentence = "15 TLS connections to suppliers.example in each request";
+    let candidate = candidate(Kind::ColdConnections, "GET /provision", sentence, fix, patch());
+    verdict(candidate, 1_120_000.0, 1_836_000.0, (0.58, 0.64), Bound::Measured)
+}
+
+fn feed() -> Verdict {
+    let edit = Edit::Configure { setting: "config.paceline.xml".into(), line: String::new(), gem: true };
+    let fix = fix("config/application.rb", "config.paceline.xml = true", edit);
+    let candidate = candidate(Kind::BuilderXml, "GET /feed.atom", "Builder writes 1,200 tags in Ruby", fix, patch());
+    verdict(candidate, 17_000.0, 19_000.0, (0.88, 0.91), Bound::Measured)
+}
+
+fn beers() -> Verdict {
+    let fix = fix("", "Beer.includes(:brewery)", shown());
+    let trial = Trial::WhatIf { trial: Vec::new() };
+    let mut one = candidate(Kind::RepeatedQueries, "GET /beers", "the same query 31 times", fix, trial);
+    one.short = "31 repeated queries".into();
+    one.at = "app/views/beers/_row.erb:4".into();
+    one.subject = "SELECT breweries".into();
+    verdict(one, 41_000.0, 60_000.0, (0.6, 0.7), Bound::AtMost)
+}
+
+fn in_vain(short: &str, why: &str) -> Verdict {
+    let mut verdict = feed();
+    verdict.candidate.short = short.into();
+    verdict.standing = Standing::NotWorth { why: why.into() };
+    verdict
+}
+
+fn sample() -> Sample {
+    let note = WriteNote {
+        what: "INSERT INTO \"visits\" (\"path\") VALUES (?)".into(),
+        at: "app/models/visit.rb:4".into(),
+        kind: "sql".into(),
+    };
+    let dropped = |request: &str, why: Why| Dropped { request: request.into(), why };
+    Sample {
+        requests: 214,
+        live: true,
+        dropped: vec![
+            dropped("GET /x", Why::Writes(note)),
+            dropped("GET /y", Why::Failed { error: "NoMethodError: x".into() }),
+            dropped("GET /z", Why::Status { status: 503 }),
+        ],
+        noisy: vec!["GET /random".into()],
+    }
+}
+
+#[test]
+fn the_text() {
+    let verdicts = vec![
+        in_vain("threads 5 -> 3", "+0.4 %, noise"),
+        beers(),
+        feed(),
+        provision(),
+        in_vain("YJIT", "-11 %, +64 MB a worker"),
+    ];
+    let report = Report::new("shop", sample(), verdicts);
+    let expected = "\
+shop: three changes are worth it (214 replayed GETs, 9 rounds each, beside live traffic)
+ 1  GET /provision   -1,120 ms of 1,836 (61 %; 95 % sure: 58 to 64)   same bytes
+    15 TLS connections to suppliers.example in each request
+    + config/initializers/paceline.rb:  Paceline::HTTP.install!              paceline doctor apply 1
+ 2  GET /beers       up to -41 ms of 60 (what if the 31 repeated queries were free)   same bytes
+    the same query 31 times   app/views/beers/_row.erb:4
+    + Beer.includes(:brewery)
+ 3  GET /feed.atom   -17 ms of 19 (89 %; 95 % sure: 88 to 91)   same bytes
+    Builder writes 1,200 tags in Ruby
+    + config/application.rb:  config.paceline.xml = true                     paceline doctor apply 3
+looked at, not worth it: threads 5 -> 3 (+0.4 %, noise); YJIT (-11 %, +64 MB a worker)
+GET /x was left out: it writes (INSERT INTO visits, app/models/visit.rb:4)
+GET /y was left out: it fails (NoMethodError: x)
+GET /z was left out: it is answered 503
+GET /random was not compared: its pages differ from one request to the next
+";
+    assert_eq!(report.text(), expected);
+    assert!(report.text().lines().all(|line| line.chars().count() <= 100));
+    assert_eq!((report.exit_code(), report.advice(2).unwrap().verdict.candidate.kind), (1, Kind::RepeatedQueries));
+    assert!(report.advice(4).is_none());
+}
+
+#[test]
+fn other_outcomes() {
+    let mut changes = feed();
+    changes.standing = Standing::Changes;
+    let difference = Difference { status: Some((200, 500)), ..Difference::default() };
+    changes.bytes = Bytes::Differ { request: "GET /feed.atom".into(), difference };
+    let mut failed = feed();
+    (failed.candidate.short, failed.standing) =
+        ("YJIT".into(), Standing::Failed { why: "Ruby was built without it".into() });
+    let fix = fix("config/environments/production.rb", "config.eager_load = true", shown());
+    let trial = Trial::Untried { why: "it slows the first requests only".into() };
+    let mut untried = provision();
+    untried.candidate = candidate(Kind::EagerLoad, "", "production loads code when it is needed", fix, trial);
+    (untried.gains, untried.bytes, untried.rounds) = (Vec::new(), Bytes::NotCompared, 0);
+    let report = Report::new("shop", Sample { requests: 1, ..Sample::default() }, vec![changes, failed, untried]);
+    let expected = "\
+shop: one change is worth it (1 replayed GET, 9 rounds each)
+ 1  all pages        (not tried: it slows the first requests only)
+    production loads code when it is needed
+    + config/environments/production.rb:  config.eager_load = true
+ -  GET /feed.atom   -17 ms of 19 (89 %; 95 % sure: 88 to 91)   bytes differ: GET /feed.atom: status 200 became 500
+    + config/application.rb:  config.paceline.xml = true
+could not be tried: YJIT (Ruby was built without it)
+";
+    assert_eq!(report.text(), expected);
+    assert_eq!(report.exit_code(), 0);
+}
+
+#[test]
+fn nothing_to_say() {
+    let report = Report::new("shop", Sample { requests: 30, ..Sample::default() }, Vec::new());
+    assert_eq!((report.text().as_str(), report.exit_code()), ("shop: nothing to change (30 replayed GETs)\n", 0));
+}
+
+/// Many routes of one change, and what was computed.
+#[test]
+fn several_routes() {
+    let mut many = provision();
+    let route = |name: &str, gain_us: f64| Gain { route: name.into(), gain_us, ..many.gains[0].clone() };
+    let more = [route("GET /a", 30_000.0), route("GET /b", 20_000.0), route("GET /c", -10.0)];
+    many.gains.extend(more);
+    let trial = Trial::Computed { gain_us: 40_000.0, why: "answered from the page cache".into() };
+    let mut computed = beers();
+    (computed.candidate.trial, computed.bytes, computed.gains[0].bound) = (trial, Bytes::NotCompared, Bound::Computed);
+    computed.gains[0].interval_us = None;
+    let text = Report::new("shop", Sample::default(), vec![many, computed]).text();
+    assert!(text.contains("\n 1  GET /provision and 2 more   -1,120 ms of 1,836"), "{text}");
+    assert!(text.contains("\n    also GET /a -30 ms of 1,836, GET /b -20 ms of 1,836\n"), "{text}");
+    assert!(text.contains(" -41 ms of 60 (computed: answered from the page cache)\n"), "{text}");
+}
+
+/// An index was tried, and the loop that uses it could be saved at most.
+#[test]
+fn what_was_tried_goes_before_what_could_be() {
+    let mut index = feed();
+    index.candidate.subject = "SELECT breweries".into();
+    index.candidate.kind = Kind::MissingIndex;
+    let kinds = |verdicts: Vec<Verdict>| -> Vec<Kind> {
+        let report = Report::new("shop", Sample::default(), verdicts);
+        report.advice.iter().map(|one| one.verdict.candidate.kind).collect()
+    };
+    assert_eq!(kinds(vec![beers(), index.clone()]), [Kind::MissingIndex, Kind::RepeatedQueries]);
+    assert_eq!(
+        kinds(vec![beers(), provision(), index]),
+        [Kind::ColdConnections, Kind::MissingIndex, Kind::RepeatedQueries]
+    );
+    assert_eq!(kinds(vec![beers(), feed()]), [Kind::RepeatedQueries, Kind::BuilderXml]);
+}
+
+/// A cache would hide the cause, and is not needed once it is gone.
+#[test]
+fn a_cache_goes_behind_the_causes() {
+    let cached = |of_us: f64| {
+        let fix = fix("", "expires_in 1.minute, public: true", shown());
+        let trial = Trial::Computed { gain_us: of_us - 100.0, why: "x".into() };
+        let one = candidate(Kind::CacheHeaders, "GET /beers", "the page is the same", fix, trial);
+        verdict(one, of_us - 100.0, of_us, (0.0, 0.0), Bound::Computed)
+    };
+    let report = Report::new("shop", Sample::default(), vec![cached(60_000.0), beers()]);
+    let kinds: Vec<Kind> = report.advice.iter().map(|one| one.verdict.candidate.kind).collect();
+    assert_eq!(kinds, [Kind::RepeatedQueries, Kind::CacheHeaders]);
+    let report = Report::new("shop", Sample::default(), vec![cached(45_000.0), beers()]);
+    assert_eq!((report.advice.len(), report.others.len()), (1, 1));
+    let expected = "looked at, not worth it: expires_in 1.minute, public: true (quick enough without what slows it)\n";
+    assert!(report.text().ends_with(expected), "{}", report.text());
+    assert_eq!(Report::new("shop", Sample::default(), vec![cached(45_000.0)]).advice.len(), 1);
+}
+
+#[test]
+fn json_for_programs() {
+    let report = Report::new("shop", sample(), vec![provision(), in_vain("YJIT", "noise")]);
+    let json = report.json();
+    assert_eq!(json["version"], 1);
+    let first = &json["advice"][0];
+    assert_eq!((first["number"].as_u64(), first["kind"].as_str()), (Some(1), Some("cold_connections")));
+    assert_eq!(first["fix"]["can_apply"], true);
+    assert_eq!(first["gains"][0]["bound"], "measured");
+    assert_eq!(first["bytes"], "same");
+    assert_eq!(
+        (json["others"][0]["standing"].as_str(), json["others"][0]["why"].as_str()),
+        (Some("not_worth"), Some("noise"))
+    );
+    assert_eq!(json["sample"]["left_out"][0]["at"], "app/models/visit.rb:4");
+    // It can be kept.
+    let kept: Report = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
+    assert_eq!(kept, report);
+}

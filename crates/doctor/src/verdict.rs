@@ -1,0 +1,304 @@
+//! Whether a change is worth it, by what its trial gave. It never tries anything.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    candidate::{Candidate, Kind, Measure, Trial},
+    findings::{version, MANY_THREADS},
+    mask::Difference,
+    observation::{Observations, RouteObservation},
+    statistics::{self, needed_us, Estimate, Pair},
+    units,
+};
+
+/// Changes of the environment touch every request, and cost what no replay shows (memory, warming up): a smaller part is
+/// not worth it.
+const ENVIRONMENT_PART: f64 = 0.1;
+/// And nobody would see less than this. Microseconds.
+const ENVIRONMENT_US: f64 = 1_000.0;
+/// What takes more memory must bring more.
+const MEMORY_PART: f64 = 0.15;
+/// Bytes of a process: less is no cost.
+const MEMORY: i64 = 8 << 20;
+/// Before Ruby 3.3, YJIT was young: it must bring so much more.
+const YOUNG_YJIT_PART: f64 = 0.25;
+/// The 95th percentile under load varies: a smaller part is chance.
+const LOAD_PART: f64 = 0.1;
+
+/// What the driver's trial gave.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Outcome {
+    /// Of A B B A.
+    pub rounds: usize,
+    pub routes: Vec<RouteOutcome>,
+    /// Bytes of private memory that a process of the trial takes beyond control's.
+    pub memory: Option<i64>,
+    /// There was no trial, or it broke: why. Computed and untried candidates have an outcome of `Outcome::default()`.
+    pub failure: Option<String>,
+}
+
+/// The trial of one route.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RouteOutcome {
+    pub route: String,
+    /// 0 to 1: of all GET requests.
+    pub share: f64,
+    /// Under load (`Trial::Load`): each slice of time is a request, with its 95th percentile.
+    pub wall: Vec<Pair>,
+    pub cpu: Vec<Pair>,
+    pub bytes: Bytes,
+}
+
+/// Whether control and trial answered the same.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Bytes {
+    Same,
+    /// `request`: as `GET /beers/3?page=2`, the first that differed.
+    Differ {
+        request: String,
+        difference: Difference,
+    },
+    /// As for load, or computed gains.
+    #[default]
+    NotCompared,
+}
+
+/// A candidate, and what became of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub candidate: Candidate,
+    pub standing: Standing,
+    /// By route, the one with most to gain first. Empty: nothing was measured or computed.
+    pub gains: Vec<Gain>,
+    pub bytes: Bytes,
+    /// Microseconds that it saves of the mean GET request: gain by share, over all routes.
+    pub saved_us: f64,
+    /// Private memory that a process takes more, bytes.
+    pub memory: Option<i64>,
+    pub rounds: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Standing {
+    /// It is advice: proved, computed or, where nothing can prove it, plainly wrong as it is.
+    Worth,
+    /// Looked at: a few words why not, as `+0.4 %, noise`.
+    NotWorth { why: String },
+    /// Faster or not, it changes what visitors get.
+    Changes,
+    /// It could not be tried: why.
+    Failed { why: String },
+}
+
+/// What a change saves of a route. Microseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Gain {
+    pub route: String,
+    /// 0 to 1.
+    pub share: f64,
+    pub gain_us: f64,
+    /// Of this time. 0: unknown.
+    pub of_us: f64,
+    /// 95 %. None: not measured.
+    pub interval_us: Option<(f64, f64)>,
+    pub bound: Bound,
+}
+
+/// What a gain's figure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// As the change itself brings it.
+    Measured,
+    /// What if what is slow were free: a change brings less.
+    AtMost,
+    /// There is more that could not be measured.
+    AtLeast,
+    /// By what was observed.
+    Computed,
+}
+
+/// What a candidate is, after its trial. `observations`: those that it was found in.
+pub fn judge(mut candidate: Candidate, outcome: &Outcome, observations: &Observations) -> Verdict {
+    let mut outcome = outcome.clone();
+    if is_plain(&candidate) {
+        if let Some(why) = outcome.failure.take() {
+            candidate.trial = Trial::Untried { why };
+        }
+    }
+    let outcome = &outcome;
+    let measured = measured(&candidate, outcome);
+    let bytes = all_bytes(outcome);
+    let gains = match &candidate.trial {
+        Trial::Computed { gain_us, .. } => computed_gains(&candidate, *gain_us, observations),
+        Trial::Untried { .. } => Vec::new(),
+        _ => shown_gains(&candidate, &measured),
+    };
+    let saved_us = match &candidate.trial {
+        Trial::Untried { .. } => candidate.ceiling_us,
+        Trial::Computed { gain_us, .. } if candidate.routes.is_empty() => *gain_us,
+        Trial::Computed { .. } => gains.iter().map(|gain| gain.gain_us * gain.share).sum(),
+        _ => measured.iter().map(|route| route.estimate.gain_us * route.share).sum(),
+    };
+    let standing = standing(&candidate, outcome, observations, &measured, &bytes, saved_us);
+    Verdict { candidate, standing, gains, bytes, saved_us, memory: outcome.memory, rounds: outcome.rounds }
+}
+
+/// Visitors have waited, or there are far too many threads: that is so without a trial, too.
+fn is_plain(candidate: &Candidate) -> bool {
+    match (&candidate.trial, candidate.kind) {
+        (Trial::Load { .. }, Kind::TooFewThreads | Kind::QueueWaits) => true,
+        (Trial::Load { from, .. }, Kind::TooManyThreads) => from.threads >= MANY_THREADS,
+        _ => false,
+    }
+}
+
+/// The trial of a route, as far as it can be judged.
+struct Measured<'a> {
+    route: &'a str,
+    share: f64,
+    /// Its base is the whole time of the request, also where the gain is the processor's.
+    estimate: Estimate,
+}
+
+fn measured<'a>(candidate: &Candidate, outcome: &'a Outcome) -> Vec<Measured<'a>> {
+    let mut all: Vec<Measured> = outcome
+        .routes
+        .iter()
+        .filter_map(|route| {
+            let wall = statistics::estimate(&route.wall);
+            let estimate = match candidate.measure {
+                Measure::Wall => wall?,
+                Measure::Cpu => {
+                    let cpu = statistics::estimate(&route.cpu).or(wall)?;
+                    Estimate { base_us: wall.map_or(cpu.base_us, |wall| wall.base_us.max(cpu.base_us)), ..cpu }
+                }
+            };
+            Some(Measured { route: &route.route, share: route.share, estimate })
+        })
+        .collect();
+    let saved = |one: &Measured| one.estimate.gain_us * one.share;
+    all.sort_by(|one, other| saved(other).total_cmp(&saved(one)));
+    all
+}
+
+fn all_bytes(outcome: &Outcome) -> Bytes {
+    let states = || outcome.routes.iter().map(|route| &route.bytes);
+    let differing = states().find(|bytes| matches!(bytes, Bytes::Differ { .. }));
+    match differing {
+        Some(bytes) => bytes.clone(),
+        None if states().next().is_some() && states().all(|bytes| *bytes == Bytes::Same) => Bytes::Same,
+        None => Bytes::NotCompared,
+    }
+}
+
+fn shown_gains(candidate: &Candidate, measured: &[Measured]) -> Vec<Gain> {
+    let bound = match (&candidate.trial, candidate.kind) {
+        (Trial::WhatIf { .. }, _) => Bound::AtMost,
+        (_, Kind::SyncMail) => Bound::AtLeast,
+        _ => Bound::Measured,
+    };
+    let gain = |one: &Measured| Gain {
+        route: one.route.into(),
+        share: one.share,
+        gain_us: one.estimate.gain_us,
+        of_us: one.estimate.base_us,
+        interval_us: Some((one.estimate.low_us, one.estimate.high_us)),
+        bound,
+    };
+    measured.iter().map(gain).collect()
+}
+
+fn computed_gains(candidate: &Candidate, gain_us: f64, observations: &Observations) -> Vec<Gain> {
+    let find = |name: &String| observations.routes.iter().find(|route| route.route == *name);
+    let wall = |route: &RouteObservation| {
+        // Sending is no part of the request's time here.
+        if candidate.kind == Kind::UncompressedPages {
+            return 0.0;
+        }
+        statistics::median(&route.requests.iter().map(|request| request.wall_us).collect::<Vec<_>>())
+    };
+    let bound = if candidate.kind == Kind::WholeRecords { Bound::AtMost } else { Bound::Computed };
+    let gain =
+        |(route, share, of_us): (String, f64, f64)| Gain { route, share, gain_us, of_us, interval_us: None, bound };
+    if candidate.routes.is_empty() {
+        return vec![gain((String::new(), 1.0, 0.0))];
+    }
+    let known = candidate.routes.iter().filter_map(find);
+    known.map(|route| gain((route.route.clone(), route.share, wall(route)))).collect()
+}
+
+fn standing(
+    candidate: &Candidate,
+    outcome: &Outcome,
+    observations: &Observations,
+    measured: &[Measured],
+    bytes: &Bytes,
+    saved_us: f64,
+) -> Standing {
+    if let Some(why) = &outcome.failure {
+        return Standing::Failed { why: why.clone() };
+    }
+    match &candidate.trial {
+        // Their findings have thresholds of their own.
+        Trial::Computed { .. } | Trial::Untried { .. } => return Standing::Worth,
+        _ if measured.is_empty() => return Standing::Failed { why: "too few measurements".into() },
+        _ => {}
+    }
+    // What mail takes beyond the request is not measured: the page waits for another program in any case.
+    let is_worth = candidate.kind == Kind::SyncMail
+        || saved_us > 0.0 && measured.iter().any(|one| is_worth(candidate, outcome, observations, &one.estimate));
+    match (is_worth, bytes) {
+        (true, Bytes::Differ { .. }) => Standing::Changes,
+        (true, _) => Standing::Worth,
+        (false, _) => Standing::NotWorth { why: why_not(outcome, measured) },
+    }
+}
+
+fn is_worth(candidate: &Candidate, outcome: &Outcome, observations: &Observations, estimate: &Estimate) -> bool {
+    let [gain, ..] = estimate.parts();
+    let memory = outcome.memory.unwrap_or(0);
+    let needed_part = match &candidate.trial {
+        Trial::Environment { .. } => {
+            let is_young = candidate.kind == Kind::Yjit && version(&observations.ruby) < (3, 3);
+            let is_large = memory > MEMORY;
+            [(is_young, YOUNG_YJIT_PART), (is_large, MEMORY_PART)]
+                .into_iter()
+                .filter_map(|(applies, part)| applies.then_some(part))
+                .fold(ENVIRONMENT_PART, f64::max)
+        }
+        Trial::Load { .. } => LOAD_PART,
+        _ => 0.0,
+    };
+    let needed_us = match &candidate.trial {
+        Trial::Environment { .. } => needed_us(estimate.base_us).max(ENVIRONMENT_US),
+        _ => needed_us(estimate.base_us),
+    };
+    estimate.low_us > 0.0 && estimate.gain_us > needed_us && gain > needed_part
+}
+
+/// As `+0.4 %, noise`: how much longer requests take with the change, and what else it costs.
+fn why_not(outcome: &Outcome, measured: &[Measured]) -> String {
+    let weight = |one: &Measured| if one.share > 0.0 { one.share } else { 1e-6 };
+    let gain: f64 = measured.iter().map(|one| one.estimate.gain_us * weight(one)).sum();
+    let base: f64 = measured.iter().map(|one| one.estimate.base_us * weight(one)).sum();
+    // Without a sign where it rounds to nothing.
+    let part = Some(-gain / base.max(1e-9)).filter(|part| part.abs() >= 0.0005).unwrap_or(0.0);
+    let mut why = format!("{}{} %", if part > 0.0 { "+" } else { "" }, units::bare_percent(part));
+    let is_sure = measured.iter().any(|one| one.estimate.is_sure());
+    let memory = outcome.memory.filter(|bytes| *bytes > MEMORY);
+    match (is_sure, memory) {
+        (false, None) => why.push_str(", noise"),
+        (_, Some(bytes)) => why.push_str(&format!(", +{} a worker", units::bytes(bytes.unsigned_abs()))),
+        (true, None) if gain > 0.0 => why.push_str(", too little"),
+        (true, None) => {}
+    }
+    why
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! Trials with known results, and what they are worth.
+
+use super::*;
+use crate::{
+    candidate::{Edit, Fix, Load},
+    observation::ObservedRequest,
+    protocol::{Deliver, Patch},
+};
+
+fn observations() -> Observations {
+    let request = ObservedRequest { wall_us: 60_000.0, ..ObservedRequest::default() };
+    let route = RouteObservation { route: "GET /a".into(), share: 0.5, requests: vec![request] };
+    Observations { ruby: "3.3.5".into(), routes: vec![route], ..Observations::default() }
+}
+
+fn candidate(kind: Kind, trial: Trial) -> Candidate {
+    Candidate {
+        kind,
+        routes: vec!["GET /a".into()],
+        sentence: String::new(),
+        short: String::new(),
+        at: String::new(),
+        fix: Fix { file: String::new(), line: String::new(), edit: Edit::Shown { why: String::new() } },
+        trial,
+        measure: Measure::Wall,
+        ceiling_us: 7_000.0,
+        subject: String::new(),
+    }
+}
+
+fn patch() -> Trial {
+    Trial::Patch { trial: vec![Patch::named("x")], control: Vec::new(), deliver: Deliver::Gathered }
+}
+
+fn environment() -> Trial {
+    Trial::Environment { env: Default::default(), unset: Vec::new(), ruby_options: Vec::new() }
+}
+
+/// Pairs of a request that takes 20 ms, with a little noise.
+fn pairs(gain_us: f64) -> Vec<Pair> {
+    let noise = |nth: usize| (nth * 7 % 5) as f64 * 20.0;
+    let pair =
+        |nth| Pair { request: 0, control_us: 20_000.0 + noise(nth), trial_us: 20_000.0 - gain_us + noise(nth + 1) };
+    (0..18).map(pair).collect()
+}
+
+fn outcome(gain_us: f64, bytes: Bytes) -> Outcome {
+    let route =
+        RouteOutcome { route: "GET /a".into(), share: 0.5, wall: pairs(gain_us), cpu: pairs(gain_us / 2.0), bytes };
+    Outcome { rounds: 9, routes: vec![route], ..Outcome::default() }
+}
+
+fn differing() -> Bytes {
+    let difference = Difference { status: Some((200, 500)), ..Difference::default() };
+    Bytes::Differ { request: "GET /a".into(), difference }
+}
+
+fn standing(kind: Kind, trial: Trial, outcome: &Outcome) -> Standing {
+    judge(candidate(kind, trial), outcome, &observations()).standing
+}
+
+fn not_worth(why: &str) -> Standing {
+    Standing::NotWorth { why: why.into() }
+}
+
+#[test]
+fn a_patch_is_worth_what_it_measurably_saves() {
+    let worth = judge(candidate(Kind::BuilderXml, patch()), &outcome(5_000.0, Bytes::Same), &observations());
+    assert_eq!((worth.standing, worth.bytes, worth.rounds), (Standing::Worth, Bytes::Same, 9));
+    let gain = &worth.gains[0];
+    assert!((gain.gain_us - 5_000.0).abs() < 50.0 && (gain.of_us - 20_040.0).abs() < 50.0, "{gain:?}");
+    assert_eq!(gain.bound, Bound::Measured);
+    assert!((worth.saved_us - gain.gain_us * 0.5).abs() < 0.1);
+
+    assert_eq!(standing(Kind::BuilderXml, patch(), &outcome(5_000.0, differing())), Standing::Changes);
+    assert_eq!(standing(Kind::BuilderXml, patch(), &outcome(100.0, Bytes::Same)), not_worth("-0.5 %, too little"));
+    assert_eq!(standing(Kind::BuilderXml, patch(), &outcome(-2_000.0, Bytes::Same)), not_worth("+10 %"));
+    assert_eq!(standing(Kind::BuilderXml, patch(), &outcome(0.0, differing())), not_worth("0.0 %, noise"));
+}
+
+#[test]
+fn a_gain_of_the_processor_is_a_part_of_the_whole_request() {
+    let mut one = candidate(Kind::BuilderXml, patch());
+    one.measure = Measure::Cpu;
+    let verdict = judge(one, &outcome(5_000.0, Bytes::Same), &observations());
+    assert!((verdict.gains[0].gain_us - 2_500.0).abs() < 50.0 && verdict.gains[0].of_us > 20_000.0);
+}
+
+#[test]
+fn a_change_that_slows_other_routes_more_is_not_worth_it() {
+    let mut mixed = outcome(2_000.0, Bytes::Same);
+    let slower = outcome(-6_000.0, Bytes::Same).routes.remove(0);
+    mixed.routes.push(RouteOutcome { route: "GET /b".into(), ..slower });
+    let verdict = judge(candidate(Kind::BuilderXml, patch()), &mixed, &observations());
+    assert_eq!(verdict.standing, not_worth("+10 %"));
+    assert_eq!(verdict.gains.iter().map(|gain| gain.route.as_str()).collect::<Vec<_>>(), ["GET /a", "GET /b"]);
+}
+
+#[test]
+fn an_environment_must_bring_more_the_more_it_costs() {
+    let of = |gain_us: f64, memory: i64, ruby: &str| {
+        let outcome = Outcome { memory: Some(memory), ..outcome(gain_us, Bytes::Same) };
+        let observations = Observations { ruby: ruby.into(), ..observations() };
+        judge(candidate(Kind::Yjit, environment()), &outcome, &observations).standing
+    };
+    assert_eq!(of(2_200.0, 0, "3.3.5"), Standing::Worth);
+    assert_eq!(of(1_000.0, 0, "3.3.5"), not_worth("-5.0 %, too little"));
+    assert_eq!(of(2_200.0, 64 << 20, "3.3.5"), not_worth("-11 %, +64 MB a worker"));
+    assert_eq!(of(3_500.0, 64 << 20, "3.3.5"), Standing::Worth);
+    assert_eq!(of(3_500.0, 64 << 20, "3.1.2"), not_worth("-17 %, +64 MB a worker"));
+    assert_eq!(of(6_000.0, 64 << 20, "3.1.2"), Standing::Worth);
+}
+
+#[test]
+fn what_ifs_and_mail_are_bounds() {
+    let what_if = Trial::WhatIf { trial: Vec::new() };
+    let verdict = judge(candidate(Kind::RepeatedQueries, what_if), &outcome(5_000.0, Bytes::Same), &observations());
+    assert_eq!((verdict.standing, verdict.gains[0].bound), (Standing::Worth, Bound::AtMost));
+    let verdict = judge(candidate(Kind::SyncMail, patch()), &outcome(10.0, Bytes::Same), &observations());
+    assert_eq!((verdict.standing, verdict.gains[0].bound), (Standing::Worth, Bound::AtLeast));
+}
+
+#[test]
+fn what_was_not_measured() {
+    let none = Outcome::default();
+    let computed = Trial::Computed { gain_us: 41_000.0, why: "x".into() };
+    let verdict = judge(candidate(Kind::CacheHeaders, computed.clone()), &none, &observations());
+    let gain = &verdict.gains[0];
+    assert_eq!((gain.gain_us, gain.of_us, gain.bound), (41_000.0, 60_000.0, Bound::Computed));
+    assert_eq!((verdict.standing, verdict.saved_us), (Standing::Worth, 20_500.0));
+    let line = judge(candidate(Kind::UncompressedPages, computed.clone()), &none, &observations());
+    assert_eq!(line.gains[0].of_us, 0.0);
+    let mut general = candidate(Kind::LargeSession, computed);
+    general.routes.clear();
+    assert_eq!(judge(general, &none, &observations()).saved_us, 41_000.0);
+
+    let untried = Trial::Untried { why: "x".into() };
+    let verdict = judge(candidate(Kind::EagerLoad, untried), &none, &observations());
+    assert_eq!((verdict.standing, verdict.saved_us, verdict.gains.len()), (Standing::Worth, 7_000.0, 0));
+
+    assert_eq!(standing(Kind::BuilderXml, patch(), &none), Standing::Failed { why: "too few measurements".into() });
+    let broken = Outcome { failure: Some("no such patch".into()), ..Outcome::default() };
+    assert_eq!(standing(Kind::BuilderXml, patch(), &broken), Standing::Failed { why: "no such patch".into() });
+}
+
+/// Without load there is no trial; visitors who have waited are enough.
+#[test]
+fn threads_without_a_trial() {
+    let load = |threads: u32| {
+        let from = Load { workers: 1, threads };
+        Trial::Load { from, to: Load { threads: 3, ..from } }
+    };
+    let broken = Outcome { failure: Some("no load".into()), ..Outcome::default() };
+    let verdict = judge(candidate(Kind::TooFewThreads, load(1)), &broken, &observations());
+    assert_eq!(verdict.standing, Standing::Worth);
+    assert_eq!(verdict.candidate.trial, Trial::Untried { why: "no load".into() });
+    assert_eq!(standing(Kind::TooManyThreads, load(32), &broken), Standing::Worth);
+    assert_eq!(standing(Kind::TooManyThreads, load(5), &broken), Standing::Failed { why: "no load".into() });
+}

@@ -1,0 +1,237 @@
+//! A run: the application as it is, what may be worth a change, a trial of each, and the report. The rooms below do it;
+//! here is their order. It decides nothing by itself.
+
+use std::time::{Duration, Instant};
+
+use doctor::{
+    candidate::{Candidate, Kind, Trial},
+    findings,
+    observation::{Asset, Machine, Observations, Queue, Server, Settings},
+    report::Report,
+    verdict,
+};
+
+use super::{
+    baseline::Baseline,
+    fetching::{Link, Listener},
+    machine::Process,
+    preloader::Environment,
+    progress::{left, Progress},
+    quiet::{BusyMachine, Quiet},
+    replaying::{line, Replaying},
+    samples::Samples,
+    shadow::{Shadow, ShadowError},
+    source::{NoShadow, Source},
+    trying,
+};
+use crate::config::SiteConfig;
+
+/// Candidates that are tried; the most promising come first.
+const MAX_TRIALS: usize = 24;
+/// What a trial takes, as long as few have been made.
+const USUAL_TRIAL: Duration = Duration::from_secs(20);
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    NoShadow(#[from] NoShadow),
+    #[error(transparent)]
+    Shadow(#[from] ShadowError),
+    #[error(transparent)]
+    BusyMachine(#[from] BusyMachine),
+    /// One trial can't be made.
+    #[error("{0}")]
+    Environment(String),
+    #[error("{0}")]
+    Nothing(String),
+}
+
+/// What all steps of a run share.
+pub struct Driver {
+    source: Source,
+    pub replaying: Replaying,
+    quiet: Quiet,
+    progress: Progress,
+    is_live: bool,
+    /// How the application is started in another environment. None: that can't be tried.
+    site: Option<SiteConfig>,
+    /// The application as the server would start it, started by the doctor for the trials of environments.
+    plain: Option<Source>,
+}
+
+impl Driver {
+    pub fn new(
+        source: Source,
+        replaying: Replaying,
+        progress: Progress,
+        site: Option<SiteConfig>,
+        quiet: Quiet,
+    ) -> Driver {
+        let is_live = matches!(source, Source::Live(_));
+        Driver { source, replaying, quiet, progress, is_live, site, plain: None }
+    }
+
+    /// Others are served by the application meanwhile.
+    pub fn is_live(&self) -> bool {
+        self.is_live
+    }
+
+    pub fn say(&self, what: &str) {
+        self.progress.say(what);
+    }
+
+    pub fn tell(&self, what: impl FnOnce() -> String) {
+        self.progress.tell(what);
+    }
+
+    /// Returns when the machine is quiet.
+    pub fn wait(&mut self) -> Result<(), RunError> {
+        let progress = &self.progress;
+        Ok(self.quiet.wait(&|why| progress.say(why))?)
+    }
+
+    /// Another copy of the application.
+    pub fn shadow(&mut self) -> Result<Shadow, RunError> {
+        self.wait()?;
+        self.quiet.has_memory()?;
+        Ok(self.source.shadow()?)
+    }
+
+    /// A copy of the application as it is started, and one started in another environment; the latter ends with the
+    /// process that it was forked from.
+    pub fn in_environment(&mut self, change: &Environment) -> Result<(Shadow, Shadow, Source), RunError> {
+        let Some(site) = self.site.clone() else {
+            let why = "the settings of the server are not known here: run the command in its directory";
+            return Err(RunError::Environment(why.into()));
+        };
+        self.wait()?;
+        self.quiet.has_memory()?;
+        let boot = |change: &Environment| {
+            Source::boot(&site, change)
+                .map_err(|_| RunError::Environment("the application did not start with it".into()))
+        };
+        let plain = match (&mut self.source, &mut self.plain) {
+            (own @ Source::Own(_), _) => own,
+            (Source::Live(_), Some(plain)) => plain,
+            (Source::Live(_), plain) => plain.insert(boot(&Environment::default())?),
+        };
+        let control = plain.shadow()?;
+        self.quiet.has_memory()?;
+        let mut started = boot(change)?;
+        let trial = started.shadow()?;
+        Ok((control, trial, started))
+    }
+}
+
+/// What is known beside the requests.
+pub struct Surroundings {
+    pub site: String,
+    pub server: Server,
+    pub machine: Machine,
+    pub queue: Option<Queue>,
+    /// How the server runs the application, given a process of it.
+    pub settings: Box<dyn FnOnce(&Process) -> Settings>,
+    /// Where the server can be asked for the files that pages link to.
+    pub listeners: Vec<Listener>,
+    /// Only these are tried; empty: all.
+    pub only: Vec<Kind>,
+    /// Rounds of each trial. None: until it is decided.
+    pub rounds: Option<usize>,
+}
+
+/// What a run has found.
+pub struct RunResult {
+    pub report: Report,
+    /// Its version; empty: not a Rails application.
+    pub rails: String,
+}
+
+pub fn run(driver: &mut Driver, samples: Samples, around: Surroundings) -> Result<RunResult, RunError> {
+    for remark in &samples.remarks {
+        driver.say(remark);
+    }
+    let baseline = Baseline::measure(driver, samples, driver.is_live)?;
+    if baseline.sample.requests == 0 {
+        return Err(RunError::Nothing(nothing(&baseline)));
+    }
+    let assets = assets(driver, &baseline, &around)?;
+    let observations = Observations {
+        server: around.server,
+        ruby: baseline.hello.ruby.clone(),
+        rails: baseline.hello.rails.clone(),
+        facts: baseline.hello.facts.clone(),
+        settings: (around.settings)(&baseline.process),
+        machine: around.machine,
+        queue: around.queue,
+        assets,
+        routes: baseline.observed.clone(),
+    };
+    let mut candidates = findings::find(&observations);
+    candidates.retain(|one| around.only.is_empty() || around.only.contains(&one.kind));
+    candidates.truncate(MAX_TRIALS);
+    let verdicts = try_all(driver, &baseline, &observations, candidates, around.rounds);
+    Ok(RunResult { report: Report::new(&around.site, baseline.sample, verdicts), rails: baseline.hello.rails })
+}
+
+fn try_all(
+    driver: &mut Driver,
+    baseline: &Baseline,
+    observations: &Observations,
+    candidates: Vec<Candidate>,
+    rounds: Option<usize>,
+) -> Vec<verdict::Verdict> {
+    let is_tried = |one: &Candidate| !matches!(one.trial, Trial::Computed { .. } | Trial::Untried { .. });
+    let all = candidates.iter().filter(|one| is_tried(one)).count();
+    let (began, mut done) = (Instant::now(), 0);
+    // What was measured before stays known.
+    let mut over: Option<String> = None;
+    let failed = |why: &str| verdict::Outcome { failure: Some(line(why).into_owned()), ..Default::default() };
+    let mut verdicts = Vec::new();
+    for candidate in candidates {
+        if is_tried(&candidate) && over.is_none() {
+            let of_one = (USUAL_TRIAL + began.elapsed()) / (done + 1);
+            let to_come = of_one * (all as u32 - done);
+            done += 1;
+            driver.say(&format!("trying {done} of {all}: {}{}", candidate.short, left(to_come)));
+        }
+        let outcome = match &over {
+            Some(why) if is_tried(&candidate) => failed(why),
+            _ => trying::try_it(driver, baseline, &candidate, rounds).unwrap_or_else(|why| {
+                if let RunError::BusyMachine(_) = why {
+                    over = Some(why.to_string());
+                }
+                failed(&why.to_string())
+            }),
+        };
+        verdicts.push(verdict::judge(candidate, &outcome, observations));
+    }
+    verdicts
+}
+
+/// The files that most pages link to, as a browser would get them: from the running server, or from an application that
+/// another server serves.
+fn assets(driver: &mut Driver, baseline: &Baseline, around: &Surroundings) -> Result<Vec<Asset>, RunError> {
+    let links = baseline.links.most_linked();
+    let found: Vec<Option<Asset>> = match (around.listeners.first(), &around.server) {
+        (Some(listener), Server::Paceline) => links.iter().map(|link| listener.fetch(&link.host, &link.path)).collect(),
+        (None, Server::Other(_)) if !driver.is_live && !links.is_empty() => {
+            let mut shadow = driver.shadow()?;
+            links.iter().map(|link| driver.replaying.file(&mut shadow, link).ok()).collect()
+        }
+        _ => Vec::new(),
+    };
+    let with_share = |(link, asset): (&Link, Option<Asset>)| Some(Asset { share: link.share, ..asset? });
+    Ok(links.iter().zip(found).filter_map(with_share).collect())
+}
+
+/// Why no request is left.
+fn nothing(baseline: &Baseline) -> String {
+    match baseline.sample.dropped.first() {
+        None => "no request to replay: name some with --path or --log".into(),
+        Some(first) => {
+            let all = baseline.sample.dropped.len();
+            format!("none of {all} requests can be replayed; {} {}", first.request, super::baseline::why(&first.why))
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Where shadows come from: the preloader of the running server, asked by the control socket, or one of the doctor's own.
+//! It never talks to a shadow beyond its first line.
+
+use std::{io, path::PathBuf};
+
+use serde_json::{json, Value};
+use unix_user::{Account, RunAs};
+
+use super::{
+    preloader::{Environment, Preloader},
+    shadow::{Shadow, ShadowError},
+    shadow_socket::ShadowSocket,
+};
+use crate::{
+    config::SiteConfig,
+    observe::control::client::{self, Failed},
+};
+
+/// Why there is no shadow.
+#[derive(Debug, thiserror::Error)]
+pub enum NoShadow {
+    #[error("the running server: {0}")]
+    Server(String),
+    #[error("the socket for a shadow process: {0}")]
+    ShadowSocket(#[from] io::Error),
+    #[error("{0}")]
+    Shadow(#[from] ShadowError),
+    /// The report of a start that failed.
+    #[error("{0}")]
+    Start(String),
+}
+
+/// The running server.
+#[derive(Debug, Clone)]
+pub struct Server {
+    pub socket: PathBuf,
+    pub site: String,
+    /// As whom its processes run.
+    pub run_as: RunAs,
+}
+
+impl Server {
+    pub fn ask(&self, method: &str, target: &str, body: Option<&Value>) -> Result<Value, Failed> {
+        client::ask(&self.socket, method, target, body)
+    }
+
+    fn shadow(&self) -> Result<Shadow, NoShadow> {
+        // The server may have a /tmp of its own; the folder of its socket it shares with us.
+        let folder = self.socket.parent().map(PathBuf::from);
+        let bases: Vec<PathBuf> = folder.into_iter().chain([std::env::temp_dir()]).collect();
+        let socket = ShadowSocket::open(&bases, &self.run_as)?;
+        let asked = json!({ "site": self.site, "socket": socket.path() });
+        self.ask("POST", "/doctor/shadow", Some(&asked)).map_err(|failed| NoShadow::Server(told(failed)))?;
+        Ok(Shadow::greet(socket.accept()?)?)
+    }
+}
+
+/// In a few words.
+pub fn told(failed: Failed) -> String {
+    match failed {
+        Failed::NoServer(error) => format!("it does not answer: {error}"),
+        Failed::Forbidden => "no permission for its control socket".into(),
+        Failed::Broken(why) | Failed::Refused(why) => why,
+    }
+}
+
+/// The account that the server has named; as root we make what it has to reach as that account.
+pub fn account(answered: &Value) -> RunAs {
+    let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
+    let named = || {
+        let (uid, gid) = (number(&answered["uid"])?, number(&answered["gid"])?);
+        let groups = answered["groups"].as_array()?.iter().filter_map(number).collect();
+        Some(Account { uid, gid, groups, name: None, home: "/".into() })
+    };
+    let is_root = rustix::process::geteuid().is_root();
+    named().filter(|_| is_root).map_or_else(RunAs::own, |account| RunAs::Account(account.into()))
+}
+
+/// Where the shadows of a run come from.
+pub enum Source {
+    Live(Server),
+    Own(Preloader),
+}
+
+impl Source {
+    /// Starts the application. Must be called on the main thread.
+    pub fn boot(site: &SiteConfig, environment: &Environment) -> Result<Source, NoShadow> {
+        let booted = Preloader::boot(site, environment);
+        booted.map(Source::Own).map_err(|report| NoShadow::Start(startup_report::text::render(&report, false)))
+    }
+
+    pub fn shadow(&mut self) -> Result<Shadow, NoShadow> {
+        match self {
+            Source::Live(server) => server.shadow(),
+            Source::Own(preloader) => {
+                let socket = ShadowSocket::open(&[std::env::temp_dir()], &preloader.run_as)?;
+                preloader.ask_for_shadow(&socket.path())?;
+                Ok(Shadow::greet(socket.accept()?)?)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_account_is_taken_only_from_a_whole_answer() {
+        for answered in [json!(null), json!({ "uid": 1 }), json!({ "uid": -1, "gid": 1, "groups": [] })] {
+            assert_eq!(account(&answered), RunAs::own(), "{answered}");
+        }
+        if rustix::process::geteuid().is_root() {
+            let found = account(&json!({ "uid": 7, "gid": 8, "groups": [8, 9] }));
+            assert_eq!(found.account().map(|account| (account.uid, account.gid)), Some((7, 8)));
+        }
+    }
+}

@@ -1,0 +1,233 @@
+# `paceline doctor`: what it finds in an application with a known fault, that it changes nothing, and that what visitors send stays private.
+require "json"
+require "open3"
+require_relative "../support/scenario"
+require_relative "../support/asking"
+require_relative "../support/certificates"
+require_relative "../support/secure_origin"
+
+class DoctorTest < Minitest::Test
+  include Scenario
+  include Asking
+  include SecureOrigin
+
+  SECRET = "secret-of-a-visitor".freeze
+
+  APP = <<~'RUBY'
+    run lambda { |env|
+      case env["PATH_INFO"]
+      when "/write" then File.write(File.join(__dir__, "visits.txt"), "1"); [200, {}, ["written"]]
+      when "/raise" then raise KeyError, "no such key"
+      when "/die" then env.key?("HTTP_X_LIVE") ? [200, {}, ["alive"]] : Process.kill(:KILL, Process.pid)
+      when "/missing" then [404, {}, ["nothing here"]]
+      else [200, { "content-type" => "text/html" }, ["<p>hello #{env["HTTP_COOKIE"]}</p>"]]
+      end
+    }
+  RUBY
+
+  def teardown
+    Array(@origins).each(&:close)
+    super
+  end
+
+  def origin(&script) = (@origins ||= []) << Origin.new(&script) && @origins.last
+
+  # Runs `paceline doctor ARGUMENTS` in the folder: standard output; standard error is in @said. `env`: beside the terminal's own.
+  def doctor(dir, *arguments, status: 0, env: {})
+    environment = OWN.merge(AS_ROOT).merge("XDG_STATE_HOME" => File.join(dir, "state"), "PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem")).merge(env)
+    out, @said, ended = Open3.capture3(environment, BIN, "doctor", *arguments.map(&:to_s), chdir: dir)
+    assert_includes Array(status), ended.exitstatus, out + @said
+    out
+  end
+
+  def report(dir, *arguments, **options) = JSON.parse(doctor(dir, *arguments, "--json", **options))
+
+  def left_out(report) = report["sample"]["left_out"].to_h { |one| [one["request"], one.values_at("why", "what").compact.join(": ")] }
+
+  # Files of the folder with their contents, but the doctor's own result and what Bundler writes.
+  def contents(dir)
+    files = Dir.glob("**/*", base: dir).select { |path| File.file?(File.join(dir, path)) }
+    files.reject { |path| path.start_with?("state/", "tmp/") || path == "Gemfile.lock" }.to_h { |path| [path, File.read(File.join(dir, path))] }
+  end
+
+  # Runs the doctor beside a server, and calls the block while it watches. The report.
+  def beside(server, *arguments)
+    environment = OWN.merge(AS_ROOT).merge("XDG_STATE_HOME" => File.join(server.dir, "state"))
+    Open3.popen3(environment, BIN, "doctor", "--watch", "2s", "--busy", "--json", *arguments, chdir: server.dir) do |_, out, err, ended|
+      said = +""
+      said << err.readpartial(4096) until said.include?("watching requests")
+      yield
+      @said = said + err.read
+      @printed = out.read
+      assert_includes [0, 1], ended.value.exitstatus, @said + @printed
+    end
+    JSON.parse(@printed)
+  end
+
+  # An application that opens TLS connections in each request, which keeping them saves.
+  def with_cold_connections
+    authority = Authority.new
+    origin = secure(authority, "localhost") do |link|
+      while (head = link.head)
+        link.answer("price of #{head.line}")
+        break if head["connection"] == "close"
+      end
+    end
+    app("ca.pem" => authority.certificate.to_pem, "Gemfile" => <<~GEMFILE, "config.ru" => <<~RUBY)
+      gem "rack"
+      gem "paceline", path: "#{CHECKOUT}/gem"
+    GEMFILE
+      # Prices of a supplier.
+      require "net/http"
+      require "openssl"
+      run lambda { |env|
+        prices = 6.times.map do |number|
+          http = Net::HTTP.new("localhost", #{origin.port})
+          http.use_ssl = true
+          http.ca_file = File.join(__dir__, "ca.pem")
+          http.start { |started| started.get("/\#{number}").body }
+        end
+        [200, { "content-type" => "text/plain" }, [prices.join("\\n")]]
+      }
+    RUBY
+  end
+
+  def git(dir, *arguments)
+    out, status = Open3.capture2e("git", "-c", "user.name=test", "-c", "user.email=test@example.test", *arguments, chdir: dir)
+    assert status.success?, out
+    out
+  end
+
+  def test_it_finds_cold_connections_and_writes_the_line_where_it_may
+    dir = with_cold_connections
+    before = contents(dir)
+    found = report(dir, "--offline", ".", "--path", "/prices", "--only", "cold_connections", status: 1)
+    advice = found["advice"].first
+    assert_equal ["cold_connections", ["GET /prices"], "same", "patch"], advice.values_at("kind", "routes", "bytes", "trial")
+    assert_operator advice["gains"].first["low_us"], :>, 0
+    assert_equal before, contents(dir)
+
+    patch = doctor(dir, "apply", 1)
+    assert_match(/not written, because #{dir} is no git tree/, @said)
+    assert_match(/^\+Paceline::HTTP.install!$/, patch)
+    assert_equal before["config.ru"], File.read("#{dir}/config.ru")
+
+    git(dir, "init", "--quiet")
+    git(dir, "add", ".")
+    git(dir, "commit", "--quiet", "--message", "An application")
+    File.write("#{dir}/ca.pem", "\n", mode: "a")
+    assert_equal patch, doctor(dir, "apply", 1)
+    assert_match(/the git tree has uncommitted changes/, @said)
+    git(dir, "checkout", "--quiet", "ca.pem")
+    server = serve(dir, "-w", "1")
+    assert_match(/changed config.ru\n.*: restarting with it as a canary: 10 % of the requests/, doctor(dir, "apply", 1))
+    assert_match(/^# Prices of a supplier.\n.*^Paceline::HTTP.install!$/m, File.read("#{dir}/config.ru"))
+    eventually("the canary") { control_json(server, "/generations")["sites"].values.first["generations"].any? { |one| one["role"] == "canary" } }
+    doctor(dir, "apply", 2, status: 2)
+    assert_match(/there is no advice 2: the last result has one/, @said)
+  end
+
+  def test_it_writes_nothing_and_says_what_it_left_out
+    dir = app("config.ru" => APP)
+    before = contents(dir)
+    found = report(dir, "--offline", ".", *%w[/ /missing /write /raise /die].flat_map { |path| ["--path", path] })
+    assert_equal 2, found["sample"]["requests"], found["sample"]
+    assert_equal ["GET /die", "GET /raise", "GET /write"], left_out(found).keys.sort
+    assert_match(/\Awrites: /, left_out(found)["GET /write"])
+    assert_equal before, contents(dir)
+    result = Dir[File.join(dir, "state/paceline/*.json")].first
+    assert_equal 0o600, File.stat(result).mode & 0o777
+  end
+
+  def test_where_nothing_can_be_replayed_there_is_no_result
+    dir = app("config.ru" => APP, "broken/config.ru" => "raise 'not today'")
+    doctor(dir, "--offline", ".", "--path", "/raise", status: 2)
+    assert_match(/none of 1 requests can be replayed; GET \/raise fails: KeyError: no such key \(config.ru:\d+\)/, @said)
+    doctor(dir, "--offline", "broken", status: 2)
+    assert_match(/not today/, @said)
+    doctor(dir, status: 2)
+    assert_match(/no server answers at tmp\/paceline.sock: .*--offline DIR/, @said)
+    doctor(dir, "apply", 1, status: 2)
+    assert_match(/there is no result yet: run paceline doctor first/, @said)
+  end
+
+  def test_a_log_names_the_requests
+    line = ->(method, target) { %(127.0.0.1 - - [10/Oct/2023:13:55:36 +0200] "#{method} #{target} HTTP/1.1" 200 5 "-" "-"\n) }
+    dir = app("config.ru" => APP, "access.log" => [line["GET", "/beers/1"], line["GET", "/beers/2"], line["POST", "/beers"], "nonsense\n"].join)
+    found = report(dir, "--offline", ".", "--log", "access.log")
+    assert_equal 2, found["sample"]["requests"]
+    assert_match(/1 lines of the log are no requests/, @said)
+    doctor(dir, "--offline", ".", "--log", "none.log", status: 2)
+    assert_match(/none.log: No such file/, @said)
+  end
+
+  def test_beside_a_running_server_what_visitors_send_stays_private
+    server = serve(app("config.ru" => APP), "-w", "1")
+    found = beside(server) do
+      5.times { |number| server.get("/beers/#{number}", "Cookie" => "session=#{SECRET}") }
+      server.get("/die", "X-Live" => "1")
+      server.get("/write")
+      server.request(Net::HTTP::Post.new("/beers"))
+    end
+    assert_equal [true, 6], found["sample"].values_at("live", "requests"), found["sample"]
+    assert_equal ["GET /write"], left_out(found).keys
+    assert_equal server.workers, server.workers.select { |pid| Process.kill(0, pid) }
+    everything = [@printed, @said, server.output, *Dir[File.join(server.dir, "{state,tmp}/**/*")].select { |path| File.file?(path) }.map { |path| File.read(path) }]
+    everything.each { |text| refute_includes text, SECRET }
+    eventually("the shadows to be gone") { shadows(server).empty? }
+    assert_equal "<p>hello </p>", server.get("/").body
+  end
+
+  # Processes of the server that are no workers.
+  def shadows(server)
+    children = ->(pid) { File.read("/proc/#{pid}/task/#{pid}/children").split.map { |child| Integer(child) } }
+    children[server.pid].flat_map { |preloader| children[preloader] } - server.workers
+  end
+
+  def test_a_sample_is_for_the_control_socket_and_for_one_doctor_only
+    server = serve(app("config.ru" => APP), "-w", "1", "--control-url", "tcp://127.0.0.1:0", env: { "PACELINE_CONTROL_TOKEN" => "correct-horse-battery" })
+    web = Integer(server.output[/The control listener is http:\/\/127.0.0.1:(\d+)/, 1])
+    asked = Net::HTTP::Post.new("/doctor/samples", "Authorization" => "Bearer correct-horse-battery")
+    answer = Net::HTTP.start("127.0.0.1", web) { |http| http.request(asked) }
+    assert_equal ["403", "this is answered on the control socket only"], [answer.code, JSON.parse(answer.body)["error"]]
+
+    assert_equal [200, { "requests" => 0, "routes" => 0 }], ask_doctor(server, "watch", "id" => "one")
+    server.get("/a", "Cookie" => "a=b")
+    assert_equal [409, "another paceline doctor watches #{File.basename(server.dir)}"], refused(ask_doctor(server, "watch", "id" => "two"))
+    assert_equal 404, ask_doctor(server, "samples", "id" => "two").first
+    status, samples = ask_doctor(server, "samples", "id" => "one")
+    assert_equal [200, ["GET /a"]], [status, samples["routes"].map { |route| route["route"] }]
+    sample = samples["routes"].first["samples"].first
+    assert_equal ["/a", true], [sample["path"], sample["headers"].include?(%w[cookie a=b])]
+    assert_equal 404, ask_doctor(server, "samples", "id" => "one").first
+    ["relative", "/#{"x" * 200}", nil].each { |path| assert_equal 400, ask_doctor(server, "shadow", "socket" => path).first }
+  end
+
+  # POST on the control socket: [status, JSON].
+  def ask_doctor(server, what, body)
+    answer = UNIXSocket.open(File.join(server.dir, "tmp/paceline.sock")) do |io|
+      text = JSON.generate(body)
+      io.write("POST /doctor/#{what} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: #{text.bytesize}\r\n\r\n#{text}")
+      Timeout.timeout(PATIENCE) { io.read }
+    end
+    [Integer(answer[/\AHTTP\/1.1 (\d+)/, 1]), JSON.parse(answer.split("\r\n\r\n", 2).last)]
+  end
+
+  def refused((status, answer)) = [status, answer["error"]]
+
+  def test_an_application_that_each_worker_loads_has_no_shadow
+    server = serve(app("config.ru" => APP), "-w", "1", "--preload=false")
+    doctor(server.dir, "--path", "/", "--busy", status: 2)
+    assert_match(/with preload = false each worker loads its own/, @said)
+    assert_equal "200", server.get("/").code
+  end
+
+  def test_one_doctor_at_a_time
+    dir = app("config.ru" => APP)
+    File.open(dir) do |folder|
+      folder.flock(File::LOCK_EX)
+      doctor(dir, "--offline", ".", status: 2)
+    end
+    assert_match(/another paceline doctor looks at #{dir}/, @said)
+  end
+end
