@@ -1,0 +1,5 @@
+class BooksController < ApplicationController
+  def show
+    @book = Book.find(params[:id])
+  end
+end

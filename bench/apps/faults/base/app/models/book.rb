@@ -1,0 +1,4 @@
+class Book < ApplicationRecord
+  belongs_to :author
+  has_many :ratings
+end

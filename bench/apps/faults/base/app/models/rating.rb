@@ -1,0 +1,3 @@
+class Rating < ApplicationRecord
+  belongs_to :book
+end

@@ -1,0 +1,5 @@
+class FeedController < ApplicationController
+  def show
+    @books = Book.order(id: :desc).limit(60)
+  end
+end

@@ -1,0 +1,1 @@
+get "/feed", to: "feed#show", defaults: { format: "xml" }

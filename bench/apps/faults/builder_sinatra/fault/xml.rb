@@ -1,0 +1,1 @@
+# Builder writes the XML.

@@ -1,0 +1,3 @@
+require "net/http"
+require "paceline/http"
+Paceline::HTTP.install!

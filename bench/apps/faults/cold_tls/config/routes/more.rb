@@ -1,0 +1,1 @@
+get "/offers", to: "offers#index"

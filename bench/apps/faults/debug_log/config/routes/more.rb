@@ -1,0 +1,1 @@
+get "/prices", to: "prices#index"

@@ -1,0 +1,1 @@
+get "/books.json", to: "lists#index"

@@ -1,0 +1,1 @@
+get "/search", to: "search#index"

@@ -1,0 +1,1 @@
+get "/stars", to: "stars#index"

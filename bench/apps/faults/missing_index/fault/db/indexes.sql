@@ -1,0 +1,2 @@
+CREATE INDEX index_books_on_author_id ON books (author_id);
+CREATE INDEX index_books_on_subject ON books (subject);

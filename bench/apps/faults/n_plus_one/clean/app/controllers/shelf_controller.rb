@@ -1,0 +1,5 @@
+class ShelfController < ApplicationController
+  def index
+    @books = Book.includes(:author).order(:id).limit(40)
+  end
+end

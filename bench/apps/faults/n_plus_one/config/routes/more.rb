@@ -1,0 +1,1 @@
+get "/shelf", to: "shelf#index"

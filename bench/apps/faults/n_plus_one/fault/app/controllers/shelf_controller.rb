@@ -1,0 +1,5 @@
+class ShelfController < ApplicationController
+  def index
+    @books = Book.order(:id).limit(40)
+  end
+end

@@ -1,0 +1,1 @@
+get "/basket", to: "basket#show"

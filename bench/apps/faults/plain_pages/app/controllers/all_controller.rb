@@ -1,0 +1,5 @@
+class AllController < ApplicationController
+  def index
+    @books = Book.order(:id).limit(300)
+  end
+end

@@ -1,0 +1,1 @@
+get "/all", to: "all#index"

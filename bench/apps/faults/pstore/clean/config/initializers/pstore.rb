@@ -1,0 +1,3 @@
+require "pstore"
+require "paceline/pstore"
+Paceline::PStore.replace!

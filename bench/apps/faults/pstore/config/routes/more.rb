@@ -1,0 +1,1 @@
+get "/wishes", to: "wishes#show"

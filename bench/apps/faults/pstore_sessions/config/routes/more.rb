@@ -1,0 +1,1 @@
+get "/visit", to: "visits#show"

@@ -1,0 +1,1 @@
+get "/catalogue", to: "catalogue#index"

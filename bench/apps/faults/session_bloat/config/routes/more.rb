@@ -1,0 +1,1 @@
+get "/seen", to: "seen#index"

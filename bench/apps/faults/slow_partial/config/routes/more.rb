@@ -1,0 +1,1 @@
+get "/plan", to: "plan#index"

@@ -1,0 +1,5 @@
+module PlanHelper
+  def shelf_plan
+    JSON.parse(Rails.root.join("storage/shelves.json").read)
+  end
+end

@@ -1,0 +1,3 @@
+workers 1
+threads 3, 3
+preload_app!

@@ -1,0 +1,1 @@
+get "/reminder", to: "reminders#show"

@@ -1,0 +1,1 @@
+get "/stock", to: "stock#index"

@@ -1,0 +1,109 @@
+# frozen_string_literal: true
+
+# Writes what `bin/bench doctor` found, as Markdown and JSON.
+require_relative "../lib/section_report"
+require_relative "trial"
+
+module Bench
+  # RESULTS: the DoctorProofs, as far as they came.
+  class DoctorReport < SectionReport
+    HEAD = ["application", "fault", "named first", "also", "clean twin", "files", "fault", "cured", "gain", "predicted", "off"].freeze
+    TEXTS = [0, 1, 2, 3, 4, 5].freeze
+
+    def kind = "doctor"
+
+    def markdown
+      [heading, align(HEAD, @results.map { |proof| row(proof) }, texts: TEXTS), absent, setting].compact.join("\n\n") << "\n"
+    end
+
+    def data
+      { command: @command, seconds: @clock.seconds.round, machine: @facts, versions: @versions, options: @options.to_h, results: @results.map { |proof| record(proof) } }
+    end
+
+    private
+
+    def heading
+      <<~TEXT.strip
+        # #{@command}
+
+        #{@facts["date"]} · #{@facts["processors"]} x #{@facts["processor"]} · took #{(@clock.seconds / 60).round(1)} min
+
+        Applications with one known fault each, beside clean twins that differ in its cure alone. Named first: the doctor's first advice is that fault, of that page;
+        also: what else it advised. Clean twin: what it advised there. Files: whether a run changed the database or any other. Fault, cured: what `paceline bench`
+        measured of the two in turn; gain: of that, predicted: by the doctor (≤: at most, ≥: at least), off: of the gain.
+
+        #{summary}
+      TEXT
+    end
+
+    def summary
+      [["Named first", @results.map(&:named_first?)], ["no advice on clean twins", @results.map(&:twin_clean?)], ["predicted within 15 %", @results.map(&:holds?)],
+       ["files unchanged", @results.map(&:unchanged)]]
+        .map { |what, answers| "#{what}: #{DoctorSums.count(answers)}" }.join(" · ").concat(".")
+    end
+
+    def row(proof)
+      fault = proof.fault
+      [fault.name, fault.title, named(proof), proof.others.join(", "), twin(proof), yes(proof.unchanged, "unchanged", "CHANGED"), *gains(proof)]
+    end
+
+    def named(proof)
+      return proof.missing ? "left out" : part(proof, "fault") unless proof.of_fault
+
+      proof.named_first? ? "yes" : "NO: #{proof.first || "nothing"}"
+    end
+
+    def twin(proof) = proof.of_twin ? (proof.twin_clean? ? "no advice" : proof.of_twin.advice.join(", ")) : part(proof, "twin")
+
+    def part(proof, name) = proof.failures[name] ? "failed" : "-"
+
+    def gains(proof)
+      gain = proof.gain or return [part(proof, "applied"), *["-"] * 4]
+      [figure(gain.fault, gain.unit), figure(gain.clean, gain.unit), part_and_figure(gain.share, gain.saved, gain.unit), predicted(proof.right), proof.miss ? format("%+.0f %%", proof.miss * 100) : "-"]
+    end
+
+    def predicted(advice)
+      return "-" unless advice&.gain
+
+      "#{{ "at_most" => "≤ ", "at_least" => "≥ " }[advice.bound]}#{part_and_figure(advice.gain, advice.saved_ms, "ms")}"
+    end
+
+    def part_and_figure(share, saved, unit) = "#{percent(share)}, #{figure(saved, unit)}"
+
+    def figure(number, unit)
+      case unit
+      when "ms" then format(number < 10 ? "%.2f ms" : "%.1f ms", number)
+      when "bytes" then number >= 1_048_576 ? "#{megabytes(number)} MB" : "#{rounded(number / 1024.0)} KB"
+      else "#{rounded(number)} #{unit}"
+      end
+    end
+
+    def percent(share) = format("%.0f %%", share * 100)
+    def yes(answer, right, wrong) = answer.nil? ? "-" : (answer ? right : wrong)
+
+    def absent
+      lines = @results.flat_map { |proof| missing(proof).map { |what, why| "- #{what}: #{why.lines.first.strip}" } }
+      "Without a result:\n\n#{lines.join("\n")}" if lines.any?
+    end
+
+    # {what has no result => why}
+    def missing(proof)
+      return { proof.fault.name => proof.missing } if proof.missing
+
+      proof.failures.transform_keys { |part| "#{proof.fault.name}, #{part}" }
+    end
+
+    def record(proof)
+      gain = proof.gain
+      { application: proof.fault.name, fault: proof.fault.title, kind: proof.fault.kind, path: proof.fault.path, cure: proof.fault.cure, missing: proof.missing, failures: proof.failures,
+        named_first: proof.named_first?, named: proof.named?, unchanged: proof.unchanged, advice: proof.of_fault&.advice&.map(&:to_h), twin: proof.of_twin&.advice&.map(&:to_h),
+        others: proof.of_fault&.others, left_out: proof.of_fault&.left_out, doctor_seconds: [proof.of_fault, proof.of_twin].map { |said| said&.seconds&.round(1) },
+        gain: gain && gain.to_h.merge(share: gain.share, predicted: proof.predicted, miss: proof.miss) }.compact
+    end
+
+    def setting
+      "Versions: #{@versions.map { |name, version| "#{name} #{version}" }.join(", ")}. #{@facts["ruby"]}, Linux #{@facts["kernel"]}, #{@facts["memory_mb"]} MB, " \
+        "load before #{@facts["load_before"].join(" ")}."
+    end
+  end
+end

@@ -1,0 +1,152 @@
+# frozen_string_literal: true
+
+require_relative "../doctor/report"
+require_relative "../doctor/trial"
+require "minitest/autorun"
+require "tmpdir"
+
+# The sums of `bin/bench doctor`, how it judges advice, and that its applications differ from their clean twins in the cure alone.
+class DoctorBenchTest < Minitest::Test
+  include Bench
+
+  def test_a_gain_is_the_part_that_the_cure_takes_away
+    gain = DoctorGain.new(unit: "ms", fault: 20.0, clean: 5)
+    assert_equal [0.75, 15.0, true], [gain.share, gain.saved, gain.fault?]
+    assert_equal [0.0, false], DoctorGain.new(unit: "bytes", fault: 0, clean: 0).then { |none| [none.share, none.fault?] }
+    refute_predicate DoctorGain.new(unit: "ms", fault: 100, clean: 95), :fault?
+  end
+
+  def test_a_prediction_holds_within_15_percent_of_the_gain
+    assert_in_delta 0.1, DoctorSums.miss(0.55, 0.5)
+    assert_in_delta(-0.2, DoctorSums.miss(0.4, 0.5))
+    assert_equal [true, true, false, false], [0.57, 0.43, 0.58, 0.42].map { |predicted| DoctorSums.holds?(predicted, 0.5) }
+    assert_nil DoctorSums.holds?(nil, 0.5)
+    assert_nil DoctorSums.miss(0.5, 0), "there is no part of nothing"
+  end
+
+  def test_a_bound_holds_on_its_own_side
+    assert_equal [true, true, false], [0.9, 0.5, 0.4].map { |predicted| DoctorSums.holds?(predicted, 0.5, "at_most") }
+    assert_equal [false, true, true], [0.9, 0.5, 0.4].map { |predicted| DoctorSums.holds?(predicted, 0.5, "at_least") }
+  end
+
+  def test_what_was_not_tried_is_not_counted
+    assert_equal "2 of 3", DoctorSums.count([true, nil, false, true, nil])
+  end
+
+  # A browser's second visit asks for what it could not keep.
+  def test_files_of_a_page_and_what_is_fresh
+    page = '<link rel="stylesheet" href="/a.css"><script src="/b.js"></script><a href="/books">x</a><script src="/b.js"></script>'
+    assert_equal ["/a.css", "/b.js"], DoctorVisit.named(page)
+    assert DoctorVisit.fresh?("public, max-age=31536000, immutable")
+    [nil, "no-cache", "max-age=0, must-revalidate", "max-age=60, no-cache"].each { |field| refute DoctorVisit.fresh?(field), field.inspect }
+  end
+
+  def test_advice_is_about_a_path_by_its_route
+    advice = ->(*routes) { DoctorAdvice.new(kind: "slow_partial", routes: routes) }
+    assert advice["GET /books/*"].about?("/books/3")
+    assert advice["GET /shelf", "GET /plan"].about?("/plan")
+    assert advice[].about?("/plan"), "no route is every route"
+    refute advice["GET /shelf"].about?("/plan")
+  end
+
+  def test_the_right_cause_must_come_first
+    right, wrong = %w[repeated_queries slow_partial].map { |kind| said(kind, "GET /shelf") }
+    assert_equal [true, true, []], judged([right]).then { |proof| [proof.named_first?, proof.named?, proof.others] }
+    assert_equal [false, true, ["slow_partial"]], judged([wrong, right]).then { |proof| [proof.named_first?, proof.named?, proof.others.map(&:kind)] }
+    assert_equal [false, false], judged([said("repeated_queries", "GET /")]).then { |proof| [proof.named_first?, proof.named?] }
+    refute_predicate judged([]), :named_first?
+  end
+
+  def test_parts_that_were_not_run_are_not_judged
+    proof = DoctorProof.new(fault: fault("n_plus_one"), failures: {})
+    assert_equal [nil] * 4, [proof.named_first?, proof.twin_clean?, proof.holds?, proof.unchanged]
+  end
+
+  def test_prediction_and_gain_of_a_proof
+    proof = judged([said("repeated_queries", "GET /shelf", gain_us: 6000, of_us: 10_000, bound: "at_most")])
+    proof.gain = DoctorGain.new(unit: "ms", fault: 10, clean: 5)
+    assert_in_delta 0.2, proof.miss
+    assert proof.holds?, "it said at most"
+  end
+
+  def test_what_was_left_out_and_looked_at_is_read
+    said = DoctorSays.new("advice" => [], "others" => [{ "kind" => "yjit", "standing" => "not_worth", "why" => "-3 %, noise" }],
+                          "sample" => { "left_out" => [{ "request" => "GET /x", "why" => "writes", "what" => "INSERT INTO visits", "at" => "app/x.rb:4" }] })
+    assert_equal [["yjit not_worth -3 %, noise"], ["GET /x writes INSERT INTO visits"]], [said.others, said.left_out]
+  end
+
+  def test_a_report_says_what_is_missing
+    proof = judged([said("slow_partial", "GET /plan")])
+    proof.failures["applied"] = "/shelf: 10 and 12 bytes, and not the same\nmore"
+    text = DoctorReport.new([proof], facts: Hash.new(0).merge("load_before" => []), versions: {}, options: {}, command: "bin/bench doctor", clock: Struct.new(:seconds).new(60)).markdown
+    assert_includes text, "NO: slow_partial GET /plan"
+    assert_includes text, "n_plus_one, applied: /shelf: 10 and 12 bytes, and not the same\n"
+    assert_includes text, "Named first: 0 of 1"
+  end
+
+  def test_there_are_at_least_twenty_applications
+    assert_operator DoctorFault.all.size, :>=, 20
+    assert_raises(ArgumentError) { DoctorFault.named(%w[nothing]) }
+  end
+
+  def test_each_application_says_what_is_expected
+    DoctorFault.all.each do |fault|
+      assert_includes fault.paths, fault.path, fault.name
+      assert_includes DoctorFault::MEASURES, fault.measure, fault.name
+      assert_includes DoctorFault::BASES.keys, fault.base, fault.name
+      assert_match(/\A[a-z_]+\z/, fault.kind)
+    end
+  end
+
+  # Where it is cured is a file of both; only the cured one has the line.
+  def test_fault_and_twin_differ_in_the_cure
+    DoctorFault.all.each do |fault|
+      file, line = fault.cure.values_at("file", "line")
+      faulty, clean = DoctorFault::VARIANTS.map { |variant| File.readlines(fault.sources(variant).reverse.find { |_, relative| relative == file }.first).map(&:strip) }
+      faulty, clean, line = clean, faulty, line.delete_prefix("-") if line.start_with?("-")
+      assert_includes clean, line, fault.name
+      refute_includes faulty, line, fault.name
+    end
+  end
+
+  # No file of the base or of the application itself is another in the twin but those in `fault` and `clean`.
+  def test_twins_have_the_same_files_but_for_what_only_the_cure_needs
+    DoctorFault.all.each do |fault|
+      faulty, clean = DoctorFault::VARIANTS.map { |variant| fault.sources(variant).map(&:last).uniq }
+      assert_empty faulty - clean, fault.name
+      assert_empty (clean - faulty) - ["db/after.rb"], fault.name
+    end
+  end
+
+  def test_every_file_is_ruby
+    sources = Dir[File.join(DoctorFault::HOME, "**/*.{rb,ru,builder}")]
+    sources.each { |path| RubyVM::InstructionSequence.compile_file(path) }
+    refute_empty sources
+  end
+
+  def test_a_folder_is_laid_with_the_same_bytes_each_time
+    Dir.mktmpdir do |work|
+      folders = %w[a b].map { |name| fault("slow_partial").lay("fault", File.join(work, name)) }
+      assert_equal(*folders.map { |folder| DoctorFault.checksum(folder) })
+      assert_path_exists File.join(folders[0], "db/production.sqlite3")
+      FileUtils.mkdir_p(File.join(folders[0], "log"))
+      File.write(File.join(folders[0], "log/production.log"), "x")
+      assert_equal(*folders.map { |folder| DoctorFault.checksum(folder) }, "logs may be written")
+      File.open(File.join(folders[0], "db/production.sqlite3"), "ab") { |file| file.write("x") }
+      refute_equal(*folders.map { |folder| DoctorFault.checksum(folder) })
+    end
+  end
+
+  private
+
+  def fault(name) = DoctorFault.named([name]).first
+
+  # As the doctor's JSON has it.
+  def said(kind, route, gain = { gain_us: 10, of_us: 100, bound: "measured" })
+    { "kind" => kind, "routes" => [route], "fix" => { "line" => "+" }, "at" => "app/x.rb:1", "gains" => [gain.transform_keys(&:to_s)] }
+  end
+
+  def judged(advice)
+    DoctorProof.new(fault: fault("n_plus_one"), of_fault: DoctorSays.new("advice" => advice), of_twin: DoctorSays.new("advice" => []), failures: {})
+  end
+end
