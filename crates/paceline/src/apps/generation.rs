@@ -219,7 +219,7 @@ impl Generation {
     }
 
     /// Asks the preloader for a copy of the application that answers replayed requests at this socket. It is no worker:
-    /// no frame tells of it. Err: the preloader is gone.
+    /// no frame reports it. Err: the preloader is gone.
     pub async fn shadow(&mut self, socket: &Path) -> Result<(), String> {
         let gone = || String::from("the process that loaded the application is gone");
         let control = self.control.as_mut().ok_or_else(gone)?;

@@ -27,7 +27,7 @@ class ShadowDatabasesTest < ShadowCase
   def unchanged(head, codes, rescued)
     answers = codes.values.each_with_index.to_h { |code, number| ["/#{number}", "begin; (#{code}); rescue #{rescued} => e; e.class.name; end"] }
     with_shadow("#{head}#{routes(answers)}") do |shadow, dir|
-      # Who reads may make a -wal with nothing in it, and has a place in the index of one.
+      # A reader may make an empty -wal, and has a place in the index of one.
       contents = lambda do
         Dir.children(dir).grep(/sqlite3(-wal|-journal)?\z/).to_h { |name| [name, File.binread(File.join(dir, name))] }.reject { |name, bytes| name.end_with?("-wal") && bytes.empty? }
       end

@@ -34,7 +34,7 @@ class ShadowFilesTest < ShadowCase
     File.write(FILE, "kept")
   RUBY
 
-  # What is in the folder, with times and modes. Who reads a store of Paceline's has an entry in the lock file.
+  # What is in the folder, with times and modes. A reader of a store of Paceline's has an entry in the lock file.
   def contents(dir)
     Dir.glob("**/*", base: dir).reject { |name| name.start_with?("tmp", "doctor") || name.end_with?("-lock") }.to_h do |name|
       path = File.join(dir, name)

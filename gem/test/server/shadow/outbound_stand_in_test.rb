@@ -204,7 +204,7 @@ class ShadowOutboundStandInTest < ShadowOutboundCase
 
   private
 
-  # Whoever reaps it may take their time.
+  # Its parent may reap it later.
   def ended?(pid)
     File.read("/proc/#{pid}/stat")[/\) (\w)/, 1] == "Z"
   rescue SystemCallError

@@ -37,7 +37,7 @@ class ShadowStoresTest < ShadowCase
       skip "no native part" if name == "paceline" && !Paceline::Native
       routes = routes(CACHED.to_h { |path, code, _| ["/#{path}", "(#{code})"] })
       with_shadow("STORE = #{store}\n#{CACHE}#{routes}") do |shadow, dir, front|
-        # The front of LMDB's lock file says who reads.
+        # The front of LMDB's lock file names the readers.
         contents = -> { Dir[File.join(dir, "cache*", "**", "*"), File.join(dir, "cache")].select { |path| File.file?(path) }.to_h { |path| [path, File.binread(path)] } }
         before = contents.call
         CACHED.each { |path, _, expected| assert_equal [expected, nil], shadow.get("/#{path}").values_at("text", "write"), path }

@@ -28,7 +28,7 @@ const LONGEST_ID: usize = 64;
 /// Bytes of a socket's path, as the kernel takes them.
 const LONGEST_PATH: usize = 107;
 
-/// Whether a path leads here: whoever asks over TCP is refused, with a token too.
+/// Whether a path leads here: a request over TCP is refused, with a token too.
 pub fn is_for_the_socket_alone(path: &str) -> bool {
     path.starts_with(ROUTES)
 }

@@ -52,7 +52,7 @@ module Paceline
 
             private
 
-            # As a store gives a new object to each who reads.
+            # As a store gives a new object to each reader.
             def copy(entry)
               Marshal.load(Marshal.dump(entry))
             rescue TypeError # what no store but one in memory could keep

@@ -65,7 +65,7 @@ module Paceline
               @kept[name(sid)] = copy(session)
             end
 
-            # As a store gives a new object to each who reads.
+            # As a store gives a new object to each reader.
             def copy(session)
               Marshal.load(Marshal.dump(session))
             end

@@ -85,7 +85,7 @@ module Paceline
             @memory[key] = Kept.new(copy(result), shape)
           end
 
-          # What has been asked twice is repeated.
+          # A query that was made twice is repeated.
           def count(shape)
             @memory[shape] = true if @memory.next_number(shape).positive? && @memory.recording?
           end
