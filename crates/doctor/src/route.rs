@@ -1,12 +1,12 @@
-//! Which requests belong together: a route is the method and the shape of the path, as in the server's queue. Never
-//! looks at the query.
+//! Which requests belong together: a route is the method and the shape of the path. The server's queue and log go by the
+//! same rule. Never looks at the query.
 
 /// Segments of a path that tell a route.
-const SEGMENTS: usize = 6;
+pub const SEGMENTS: usize = 6;
 /// Letters of a route's name, about.
-const LONGEST_LABEL: usize = 80;
+pub const LONGEST_LABEL: usize = 80;
 
-/// As `GET /beers/*`.
+/// A route as people read it, like `GET /beers/*`.
 pub fn label(method: &str, path: &str) -> String {
     let mut text = format!("{method} ");
     let start = text.len();
@@ -28,7 +28,8 @@ pub fn label(method: &str, path: &str) -> String {
 }
 
 /// A number, a UUID, a digest, a token: what differs between two requests of one route.
-fn is_id(segment: &str) -> bool {
+#[inline]
+pub fn is_id(segment: &str) -> bool {
     let digits = segment.bytes().filter(u8::is_ascii_digit).count();
     let is_hex = || segment.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     digits > 0 && (digits == segment.len() || segment.len() >= 8 && is_hex()) || segment.len() > 40

@@ -7,16 +7,15 @@ use std::{
     sync::Arc,
 };
 
+pub use doctor::route::label;
+use doctor::route::{is_id, SEGMENTS};
+
 use crate::support::clock::Micros;
 
 /// Routes remembered in each of two generations; the older one is forgotten when the younger is full.
 const REMEMBERED: usize = 2048;
 /// Weight of the newest observation in a route's mean: one in so many.
 const WEIGHT: i64 = 8;
-/// Segments of a path that tell a route.
-const SEGMENTS: usize = 6;
-/// Letters of a route's name, about.
-const LONGEST_LABEL: usize = 80;
 /// A request that is expected to take less is never long.
 const LONG: Micros = 50_000;
 /// Long is what takes so many times as long as the usual request.
@@ -139,35 +138,10 @@ impl Expectations {
     }
 }
 
-/// A route as people read it.
-pub fn label(method: &str, path: &str) -> String {
-    let mut text = format!("{method} ");
-    let start = text.len();
-    for (nth, segment) in path.split('/').enumerate() {
-        if nth > 0 {
-            text.push('/');
-        }
-        if nth > SEGMENTS || text.len() > LONGEST_LABEL {
-            text.push('…');
-            break;
-        }
-        text.extend(if is_id(segment) { "*" } else { segment }.chars().take(LONGEST_LABEL));
-    }
-    if text.len() == start {
-        text.push('/');
-    }
-    text
-}
-
-/// A number, a UUID, a digest, a token: what differs between two requests of one route.
-fn is_id(segment: &str) -> bool {
-    let digits = segment.bytes().filter(u8::is_ascii_digit).count();
-    let hex = || segment.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    digits > 0 && (digits == segment.len() || segment.len() >= 8 && hex()) || segment.len() > 40
-}
-
 #[cfg(test)]
 mod tests {
+    use doctor::route::LONGEST_LABEL;
+
     use super::*;
 
     #[test]
