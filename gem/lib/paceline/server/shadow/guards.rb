@@ -63,6 +63,11 @@ module Paceline
             true
           end
 
+          # All classes below a class.
+          def descendants(parent)
+            parent.subclasses.flat_map { |one| [one, *descendants(one)] }
+          end
+
           # Notes a write of the application.
           def note(kind, what)
             @shadow.note_write(kind: kind, what: what)

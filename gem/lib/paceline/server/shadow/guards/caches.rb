@@ -160,7 +160,7 @@ module Paceline
               @request += 1
               return unless Guards.loaded?("ActiveSupport::Cache::Store")
 
-              descendants(::ActiveSupport::Cache::Store).each { |store| install(store) }
+              Guards.descendants(::ActiveSupport::Cache::Store).each { |store| install(store) }
             end
 
             private
@@ -174,10 +174,6 @@ module Paceline
             # What is in this process alone.
             def own?(store)
               %w[ActiveSupport::Cache::MemoryStore ActiveSupport::Cache::NullStore].include?(store.name)
-            end
-
-            def descendants(parent)
-              parent.subclasses.flat_map { |one| [one, *descendants(one)] }
             end
           end
         end

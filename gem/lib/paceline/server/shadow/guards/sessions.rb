@@ -12,7 +12,7 @@ module Paceline
           private_constant :IN_COOKIES
 
           # Before each class of sessions.
-          module Kept
+          module OfOneRequest
             def find_session(req, sid)
               return [generate_sid, {}] if sid.nil? || Sessions.deleted?(sid)
 
@@ -46,7 +46,7 @@ module Paceline
               @kept = {}
               return unless Guards.loaded?("Rack::Session::Abstract::Persisted")
 
-              descendants(::Rack::Session::Abstract::Persisted).each { |store| install(store) }
+              Guards.descendants(::Rack::Session::Abstract::Persisted).each { |store| install(store) }
             end
 
             def kept?(sid)
@@ -81,15 +81,11 @@ module Paceline
 
               # The first of its ancestors that writes; where it is the guard, there is one already.
               owner = store.instance_method(:write_session).owner
-              store.prepend(Kept) unless owner == Kept || owner == ::Rack::Session::Abstract::Persisted
+              store.prepend(OfOneRequest) unless owner == OfOneRequest || owner == ::Rack::Session::Abstract::Persisted
             end
 
             def name(sid)
               sid.respond_to?(:private_id) ? sid.private_id : sid.to_s
-            end
-
-            def descendants(parent)
-              parent.subclasses.flat_map { |one| [one, *descendants(one)] }
             end
           end
         end

@@ -13,8 +13,8 @@ module Paceline
       module Patches
         class FreeSql
           # A result and the shape of its query.
-          Kept = Struct.new(:result, :shape)
-          private_constant :Kept
+          StoredResult = Struct.new(:result, :shape)
+          private_constant :StoredResult
 
           class << self
             # The one that is in use, or nil.
@@ -82,7 +82,7 @@ module Paceline
             shape = Evidence::SqlShape.of(key[1], connection.adapter_name.to_s)
             return unless @wanted[shape] && result.respond_to?(:rows)
 
-            @memory[key] = Kept.new(copy(result), shape)
+            @memory[key] = StoredResult.new(copy(result), shape)
           end
 
           # A query that was made twice is repeated.
