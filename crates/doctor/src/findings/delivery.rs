@@ -1,7 +1,7 @@
 //! How pages and files reach the visitor: small writes, headers that keep pages from caches, files without compression
 //! or lasting names.
 
-use super::{general, of, server_name, server_setting, shown, stores::LINE_BYTES, Found, Look};
+use super::{general, of, server_name, server_setting, shown, stores::LINE_BYTES, Look, WeighedCandidate};
 use crate::{
     candidate::{Candidate, Edit, Fix, Kind, Place, Trial},
     links::is_fingerprinted,
@@ -35,7 +35,7 @@ const QUESTION: u64 = 1_000;
 /// Seconds that a browser keeps a file without asking: a day.
 const LASTING: u64 = 86_400;
 
-pub(super) fn rule(observations: &Observations, found: &mut Vec<Found>) {
+pub(super) fn rule(observations: &Observations, found: &mut Vec<WeighedCandidate>) {
     for look in Look::all(observations) {
         found.extend(small_writes(observations, &look));
         found.extend(uncached(observations, &look));
@@ -45,7 +45,7 @@ pub(super) fn rule(observations: &Observations, found: &mut Vec<Found>) {
     found.extend(unfingerprinted_assets(observations));
 }
 
-fn small_writes(observations: &Observations, look: &Look) -> Option<Found> {
+fn small_writes(observations: &Observations, look: &Look) -> Option<WeighedCandidate> {
     let Server::Other(server) = &observations.server else { return None };
     let pieces = |request: &ObservedRequest| request.pieces as f64;
     let mean = look.route.requests.iter().map(pieces).sum::<f64>() / look.route.requests.len() as f64;
@@ -66,7 +66,7 @@ fn small_writes(observations: &Observations, look: &Look) -> Option<Found> {
 }
 
 /// What keeps a page that is the same for all visitors from being stored.
-fn uncached(observations: &Observations, look: &Look) -> Option<Found> {
+fn uncached(observations: &Observations, look: &Look) -> Option<WeighedCandidate> {
     let requests = &look.route.requests;
     let is_same = |request: &&ObservedRequest| {
         request.status == 200
@@ -145,7 +145,7 @@ fn line_us(bytes: f64) -> f64 {
 const OVER_A_LINE: &str = "over a line of 8 Mbit/s";
 
 /// Only where it is known that nothing compresses.
-fn uncompressed_page(observations: &Observations, look: &Look) -> Option<Found> {
+fn uncompressed_page(observations: &Observations, look: &Look) -> Option<WeighedCandidate> {
     if observations.settings.compress != Some(false) {
         return None;
     }
@@ -173,7 +173,7 @@ fn usable(observations: &Observations) -> impl Iterator<Item = &Asset> {
     observations.assets.iter().filter(|asset| asset.status == 200)
 }
 
-fn uncompressed_assets(observations: &Observations) -> Option<Found> {
+fn uncompressed_assets(observations: &Observations) -> Option<WeighedCandidate> {
     let is_plain =
         |asset: &&Asset| is_text(&asset.headers) && !is_compressed(&asset.headers) && asset.bytes >= UNCOMPRESSED_EACH;
     let plain: Vec<&Asset> = usable(observations).filter(is_plain).collect();
@@ -193,7 +193,7 @@ fn uncompressed_assets(observations: &Observations) -> Option<Found> {
     Some(asset_found(general(Kind::UncompressedAssets, sentence, fix, trial), gain_us, &plain))
 }
 
-fn unfingerprinted_assets(observations: &Observations) -> Option<Found> {
+fn unfingerprinted_assets(observations: &Observations) -> Option<WeighedCandidate> {
     let is_asked_again = |asset: &&Asset| {
         let control = header(&asset.headers, "cache-control").unwrap_or_default().to_ascii_lowercase();
         !is_fingerprinted(&asset.path) && lifetime(&control) < LASTING
@@ -222,8 +222,8 @@ fn unfingerprinted_assets(observations: &Observations) -> Option<Found> {
     Some(asset_found(general(Kind::UnfingerprintedAssets, sentence, fix, trial), gain_us, &asked_again))
 }
 
-fn asset_found(candidate: Candidate, gain_us: f64, assets: &[&Asset]) -> Found {
+fn asset_found(candidate: Candidate, gain_us: f64, assets: &[&Asset]) -> WeighedCandidate {
     let share = assets.iter().map(|asset| asset.share).fold(0.0, f64::max);
     let subject = assets.first().map_or_else(String::new, |asset| asset.path.clone());
-    Found { candidate: Candidate { ceiling_us: gain_us, subject, ..candidate }, weight: gain_us * share }
+    WeighedCandidate { candidate: Candidate { ceiling_us: gain_us, subject, ..candidate }, weight: gain_us * share }
 }

@@ -1,6 +1,6 @@
 //! Processes, threads and memory: what only shows while many requests come at once.
 
-use super::{general, server_setting, settings::computing_part, shown, Found, Look};
+use super::{general, server_setting, settings::computing_part, shown, Look, WeighedCandidate};
 use crate::{
     candidate::{Candidate, Kind, Load, Trial},
     observation::{Observations, Server},
@@ -29,14 +29,14 @@ const SWAPPED: u64 = 20 << 20;
 const FAULTS: f64 = 5.0;
 const PRESSURE: f64 = 5.0;
 
-pub(super) fn rule(observations: &Observations, found: &mut Vec<Found>) {
+pub(super) fn rule(observations: &Observations, found: &mut Vec<WeighedCandidate>) {
     found.extend(memory(observations));
     found.extend(queue(observations));
     found.extend(too_many_threads(observations));
     found.extend(preload(observations));
 }
 
-fn memory(observations: &Observations) -> Option<Found> {
+fn memory(observations: &Observations) -> Option<WeighedCandidate> {
     let machine = &observations.machine;
     let swapped = machine.swapped.unwrap_or(0);
     let is_suffering =
@@ -68,7 +68,7 @@ fn fitting(observations: &Observations, workers: u32, swapped: u64) -> u32 {
     workers.saturating_sub(fewer).max(1)
 }
 
-fn queue(observations: &Observations) -> Option<Found> {
+fn queue(observations: &Observations) -> Option<WeighedCandidate> {
     let queue = observations.queue.as_ref().filter(|queue| queue.requests >= WATCHED)?;
     let wall_us = super::settings::mean_of(observations, |look| look.wall_us);
     if queue.p95_us < WAIT_US || queue.p95_us < wall_us * WAIT_PART {
@@ -112,8 +112,8 @@ fn has_room(observations: &Observations, workers: u32) -> bool {
     }
 }
 
-fn weighed(candidate: Candidate, short: &str, ceiling_us: f64, weight: f64) -> Found {
-    Found { candidate: Candidate { short: short.into(), ceiling_us, ..candidate }, weight }
+fn weighed(candidate: Candidate, short: &str, ceiling_us: f64, weight: f64) -> WeighedCandidate {
+    WeighedCandidate { candidate: Candidate { short: short.into(), ceiling_us, ..candidate }, weight }
 }
 
 /// As many as keep a processor busy.
@@ -123,7 +123,7 @@ fn wanted_threads(part: f64, threads: u32) -> u32 {
 }
 
 /// Paceline lets fewer threads run by itself where they compute; what is left is their memory.
-fn too_many_threads(observations: &Observations) -> Option<Found> {
+fn too_many_threads(observations: &Observations) -> Option<WeighedCandidate> {
     let threads = observations.settings.threads?;
     let part = computing_part(observations);
     let usual = if observations.server == Server::Paceline { MANY_THREADS - 1 } else { USUAL_THREADS };
@@ -153,7 +153,7 @@ fn load_fix(observations: &Observations, from: Load, to: Load) -> (crate::candid
     (server_setting(observations, key, &after.to_string(), &elsewhere), format!("{key} {before} -> {after}"))
 }
 
-fn preload(observations: &Observations) -> Option<Found> {
+fn preload(observations: &Observations) -> Option<WeighedCandidate> {
     let workers = observations.settings.workers.unwrap_or(1);
     if observations.settings.preload != Some(false) || workers < 2 {
         return None;
@@ -162,5 +162,5 @@ fn preload(observations: &Observations) -> Option<Found> {
     let sentence = format!("each of {workers} workers loads the application for itself, and they share no memory");
     let trial = Trial::Untried { why: "it saves memory and the time of starts, not the time of requests".into() };
     let candidate = general(Kind::Preload, sentence, fix, trial);
-    Some(Found { candidate: Candidate { short: "preload".into(), ..candidate }, weight: 0.0 })
+    Some(WeighedCandidate { candidate: Candidate { short: "preload".into(), ..candidate }, weight: 0.0 })
 }

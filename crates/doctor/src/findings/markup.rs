@@ -1,6 +1,6 @@
 //! Pages and answers that are slow to write or to read: XML, partials in loops, JSON of whole records.
 
-use super::{environment_line, of, patch, queries::RUBY_OF_QUERY, shown, startup_lines, Found, Look};
+use super::{environment_line, of, patch, queries::RUBY_OF_QUERY, shown, startup_lines, Look, WeighedCandidate};
 use crate::{
     candidate::{Candidate, Edit, Fix, Kind, Measure, Trial},
     observation::{Observations, ObservedRequest},
@@ -23,7 +23,7 @@ const RECORD_BYTES: u64 = 300;
 /// Records.
 const RECORDS: u64 = 20;
 
-pub(super) fn rule(observations: &Observations, found: &mut Vec<Found>) {
+pub(super) fn rule(observations: &Observations, found: &mut Vec<WeighedCandidate>) {
     for look in Look::all(observations) {
         if observations.facts.builder.as_deref() == Some("builder") {
             found.extend(builder(observations, &look));
@@ -38,7 +38,7 @@ fn xml_us(request: &ObservedRequest) -> f64 {
     request.evidence.xml.as_ref().map_or(0.0, |xml| xml.us)
 }
 
-fn builder(observations: &Observations, look: &Look) -> Option<Found> {
+fn builder(observations: &Observations, look: &Look) -> Option<WeighedCandidate> {
     let ceiling_us = look.mean(xml_us);
     if !look.is_notable(ceiling_us) {
         return None;
@@ -57,7 +57,7 @@ fn builder(observations: &Observations, look: &Look) -> Option<Found> {
     Some(look.found(Candidate { at: xml.at.clone(), measure: Measure::Cpu, ceiling_us, ..candidate }))
 }
 
-fn xml_mini(observations: &Observations, look: &Look) -> Option<Found> {
+fn xml_mini(observations: &Observations, look: &Look) -> Option<WeighedCandidate> {
     let us = |request: &ObservedRequest| {
         let read = request.evidence.xml_mini.as_ref().filter(|read| read.backend.contains("REXML"));
         read.map_or(0.0, |read| read.us)
@@ -89,7 +89,7 @@ fn loop_us(view: &View, evidence: &Evidence) -> f64 {
     }
 }
 
-fn partials(look: &Look) -> Vec<Found> {
+fn partials(look: &Look) -> Vec<WeighedCandidate> {
     let mut names: Vec<&str> = Vec::new();
     for view in look.route.requests.iter().flat_map(|request| &request.evidence.views) {
         if view.count >= LOOP && !names.contains(&view.name.as_str()) {
@@ -99,7 +99,7 @@ fn partials(look: &Look) -> Vec<Found> {
     names.into_iter().filter_map(|name| partial(look, name)).collect()
 }
 
-fn partial(look: &Look, name: &str) -> Option<Found> {
+fn partial(look: &Look, name: &str) -> Option<WeighedCandidate> {
     let us = |request: &ObservedRequest| {
         let same = request.evidence.views.iter().filter(|view| view.name == name);
         same.map(|view| loop_us(view, &request.evidence)).sum::<f64>()
@@ -136,7 +136,7 @@ fn whole_rows(evidence: &Evidence) -> u64 {
     evidence.sql.iter().filter(|sql| is_whole(&sql.shape)).map(|sql| sql.rows).sum()
 }
 
-fn whole_records(look: &Look) -> Option<Found> {
+fn whole_records(look: &Look) -> Option<WeighedCandidate> {
     let mean_us = look.mean(json_us);
     if mean_us < JSON_US || mean_us < look.wall_us * JSON_PART {
         return None;
@@ -165,7 +165,7 @@ fn whole_records(look: &Look) -> Option<Found> {
 }
 
 /// Debug messages in production.
-pub(super) fn debug_log(observations: &Observations, found: &mut Vec<Found>) {
+pub(super) fn debug_log(observations: &Observations, found: &mut Vec<WeighedCandidate>) {
     if observations.facts.log_level.as_deref() != Some("debug") || !super::is_production(observations) {
         return;
     }

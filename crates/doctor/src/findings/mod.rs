@@ -33,13 +33,13 @@ const NOTABLE_US: f64 = 300.0;
 /// The same as a part of the request.
 const NOTABLE_PART: f64 = 0.03;
 
-type Rule = fn(&Observations, &mut Vec<Found>);
+type Rule = fn(&Observations, &mut Vec<WeighedCandidate>);
 
 const RULES: [Rule; 8] =
     [outbound::rule, queries::rule, markup::rule, stores::rule, delivery::rule, work::rule, settings::rule, load::rule];
 
 /// A candidate with what it can save of the mean request, at most.
-struct Found {
+struct WeighedCandidate {
     candidate: Candidate,
     weight: f64,
 }
@@ -56,8 +56,8 @@ pub fn find(observations: &Observations) -> Vec<Candidate> {
 }
 
 /// Those with the same change and the same trial become one; the sentence is that of the route with most to gain.
-fn merged(found: Vec<Found>) -> Vec<Found> {
-    let mut all: Vec<Found> = Vec::new();
+fn merged(found: Vec<WeighedCandidate>) -> Vec<WeighedCandidate> {
+    let mut all: Vec<WeighedCandidate> = Vec::new();
     let mut places: HashMap<(Kind, String, String), usize> = HashMap::new();
     let mut ordered = found;
     ordered.sort_by(|one, other| other.weight.total_cmp(&one.weight));
@@ -123,9 +123,9 @@ impl<'a> Look<'a> {
         us >= NOTABLE_US && us >= self.wall_us * NOTABLE_PART
     }
 
-    fn found(&self, candidate: Candidate) -> Found {
+    fn found(&self, candidate: Candidate) -> WeighedCandidate {
         let weight = candidate.ceiling_us * self.route.share;
-        Found { candidate, weight }
+        WeighedCandidate { candidate, weight }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Calls to other servers: connections that are opened for each request, and calls that wait for each other.
 
-use super::{of, patch, shown, startup_lines, Found, Look};
+use super::{of, patch, shown, startup_lines, Look, WeighedCandidate};
 use crate::{
     candidate::{Candidate, Kind, Trial},
     observation::Observations,
@@ -13,7 +13,7 @@ const SERIAL_US: f64 = 3_000.0;
 /// And so much of the request.
 const SERIAL_PART: f64 = 0.1;
 
-pub(super) fn rule(observations: &Observations, found: &mut Vec<Found>) {
+pub(super) fn rule(observations: &Observations, found: &mut Vec<WeighedCandidate>) {
     for look in Look::all(observations) {
         if observations.facts.http != "paceline" {
             found.extend(cold_connections(observations, &look));
@@ -28,7 +28,7 @@ fn opening_us(evidence: &Evidence) -> f64 {
     own.map(|calls| calls.connect_us + calls.tls_us).sum()
 }
 
-fn cold_connections(observations: &Observations, look: &Look) -> Option<Found> {
+fn cold_connections(observations: &Observations, look: &Look) -> Option<WeighedCandidate> {
     let ceiling_us = look.mean(|request| opening_us(&request.evidence));
     if !look.is_notable(ceiling_us) {
         return None;
@@ -81,7 +81,7 @@ fn serial_us(evidence: &Evidence, observed_us: f64) -> f64 {
     (waiting - longest).max(0.0)
 }
 
-fn serial_calls(look: &Look) -> Option<Found> {
+fn serial_calls(look: &Look) -> Option<WeighedCandidate> {
     let serial = |request: &crate::observation::ObservedRequest| {
         serial_us(&request.evidence, request.observed_wall_us.max(request.wall_us))
     };

@@ -1,6 +1,6 @@
 //! Queries of the database: the same one again and again (N+1), and tables that are read whole for want of an index.
 
-use super::{of, shown, Found, Look};
+use super::{of, shown, Look, WeighedCandidate};
 use crate::{
     candidate::{Candidate, Edit, Fix, Kind, Trial},
     observation::{Observations, ObservedRequest},
@@ -17,7 +17,7 @@ pub(super) const RUBY_OF_QUERY: f64 = 2.0;
 /// Reading a table whole takes so long, or it is small. Microseconds.
 const SCAN_US: f64 = 1_000.0;
 
-pub(super) fn rule(observations: &Observations, found: &mut Vec<Found>) {
+pub(super) fn rule(observations: &Observations, found: &mut Vec<WeighedCandidate>) {
     for look in Look::all(observations) {
         found.extend(repeated_queries(&look));
         found.extend(missing_indexes(observations, &look));
@@ -35,7 +35,7 @@ fn repeated_us(evidence: &Evidence, shape: &str) -> f64 {
     same.map(|sql| sql.us * RUBY_OF_QUERY * (1.0 - 1.0 / sql.count.max(1) as f64)).sum()
 }
 
-fn repeated_queries(look: &Look) -> Vec<Found> {
+fn repeated_queries(look: &Look) -> Vec<WeighedCandidate> {
     let mut shapes: Vec<&str> = Vec::new();
     for sql in look.route.requests.iter().flat_map(|request| &request.evidence.sql).filter(|sql| is_repeated(sql)) {
         if !shapes.contains(&sql.shape.as_str()) {
@@ -45,7 +45,7 @@ fn repeated_queries(look: &Look) -> Vec<Found> {
     shapes.into_iter().filter_map(|shape| repeated_query(look, shape)).collect()
 }
 
-fn repeated_query(look: &Look, shape: &str) -> Option<Found> {
+fn repeated_query(look: &Look, shape: &str) -> Option<WeighedCandidate> {
     let ceiling_us = look.mean(|request| repeated_us(&request.evidence, shape));
     if ceiling_us < REPEATED_US || !look.is_notable(ceiling_us) {
         return None;
@@ -173,7 +173,7 @@ fn scans(request: &ObservedRequest) -> impl Iterator<Item = &Sql> {
     request.evidence.sql.iter().filter(|sql| sql.scan.as_ref().is_some_and(|scan| !scan.columns.is_empty()))
 }
 
-fn missing_indexes(observations: &Observations, look: &Look) -> Vec<Found> {
+fn missing_indexes(observations: &Observations, look: &Look) -> Vec<WeighedCandidate> {
     let mut wanted: Vec<(String, Vec<String>)> = Vec::new();
     for scan in look.route.requests.iter().flat_map(scans).filter_map(|sql| sql.scan.as_ref()) {
         let index = (scan.table.clone(), scan.columns.clone());
@@ -184,7 +184,12 @@ fn missing_indexes(observations: &Observations, look: &Look) -> Vec<Found> {
     wanted.into_iter().filter_map(|(table, columns)| missing_index(observations, look, &table, &columns)).collect()
 }
 
-fn missing_index(observations: &Observations, look: &Look, table: &str, columns: &[String]) -> Option<Found> {
+fn missing_index(
+    observations: &Observations,
+    look: &Look,
+    table: &str,
+    columns: &[String],
+) -> Option<WeighedCandidate> {
     let is_this = |sql: &&Sql| sql.scan.as_ref().is_some_and(|scan| scan.table == table && scan.columns == columns);
     let us = |request: &ObservedRequest| scans(request).filter(is_this).map(|sql| sql.us).sum::<f64>();
     let ceiling_us = look.mean(us);

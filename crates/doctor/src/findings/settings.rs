@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{environment_line, general, is_production, markup, server_setting, shown, Found, Look};
+use super::{environment_line, general, is_production, markup, server_setting, shown, Look, WeighedCandidate};
 use crate::{
     candidate::{Candidate, Fix, Kind, Measure, Trial},
     observation::{Observations, ObservedRequest, Server},
@@ -23,7 +23,7 @@ const COMPUTING_PART: f64 = 0.3;
 /// Of computing, what YJIT saves, at a guess: for the order of trials only.
 const YJIT_PART: f64 = 0.2;
 
-pub(super) fn rule(observations: &Observations, found: &mut Vec<Found>) {
+pub(super) fn rule(observations: &Observations, found: &mut Vec<WeighedCandidate>) {
     markup::debug_log(observations, found);
     found.extend(code_loading(observations));
     found.extend(garbage(observations));
@@ -45,7 +45,7 @@ pub(super) fn computing_part(observations: &Observations) -> f64 {
     mean_of(observations, |look| look.cpu_us) / mean_of(observations, |look| look.wall_us).max(1.0)
 }
 
-fn code_loading(observations: &Observations) -> Vec<Found> {
+fn code_loading(observations: &Observations) -> Vec<WeighedCandidate> {
     let mut found = Vec::new();
     if !is_production(observations) {
         return found;
@@ -71,11 +71,11 @@ fn code_loading(observations: &Observations) -> Vec<Found> {
 }
 
 /// What has no figure goes last.
-fn unweighted(candidate: Candidate) -> Found {
-    Found { candidate, weight: 0.0 }
+fn unweighted(candidate: Candidate) -> WeighedCandidate {
+    WeighedCandidate { candidate, weight: 0.0 }
 }
 
-fn garbage(observations: &Observations) -> Option<Found> {
+fn garbage(observations: &Observations) -> Option<WeighedCandidate> {
     let wall_us = mean_of(observations, |look| look.wall_us);
     // A collection comes once in several requests: the median of one hides it, and the observed replay has it by chance.
     let count: usize = observations.routes.iter().map(|route| route.requests.len()).sum();
@@ -120,7 +120,10 @@ fn garbage(observations: &Observations) -> Option<Found> {
     };
     let candidate = general(Kind::GcSettings, sentence, fix, trial);
     let short = "GC settings".into();
-    Some(Found { candidate: Candidate { short, measure: Measure::Cpu, ceiling_us: gc_us, ..candidate }, weight: gc_us })
+    Some(WeighedCandidate {
+        candidate: Candidate { short, measure: Measure::Cpu, ceiling_us: gc_us, ..candidate },
+        weight: gc_us,
+    })
 }
 
 const GROWTH: &str = "RUBY_GC_HEAP_GROWTH_FACTOR";
@@ -148,7 +151,7 @@ fn environment(set: &[(&str, &str)], unset: &[&str]) -> Trial {
 }
 
 /// Collections in nearly each request, though it allocates little: the application asks for them.
-fn forced(observations: &Observations, gc_us: f64, share: &str) -> Option<Found> {
+fn forced(observations: &Observations, gc_us: f64, share: &str) -> Option<WeighedCandidate> {
     let allocated = mean_of(observations, |look| super::mean(look.route, |request| request.allocated as f64));
     let requests: Vec<_> = observations.routes.iter().flat_map(|route| &route.requests).collect();
     let collected =
@@ -161,10 +164,10 @@ fn forced(observations: &Observations, gc_us: f64, share: &str) -> Option<Found>
     let fix = shown("", "no GC.start in requests", "where it is called only a search tells: grep -rn GC.start");
     let trial = Trial::Computed { gain_us: gc_us, why: "the time of the collections".into() };
     let candidate = general(Kind::GcSettings, sentence, fix, trial);
-    Some(Found { candidate: Candidate { ceiling_us: gc_us, ..candidate }, weight: gc_us })
+    Some(WeighedCandidate { candidate: Candidate { ceiling_us: gc_us, ..candidate }, weight: gc_us })
 }
 
-fn yjit(observations: &Observations) -> Option<Found> {
+fn yjit(observations: &Observations) -> Option<WeighedCandidate> {
     let cpu_us = mean_of(observations, |look| look.cpu_us);
     if observations.facts.yjit != "off" || computing_part(observations) < COMPUTING_PART || cpu_us < super::NOTABLE_US {
         return None;
@@ -175,7 +178,7 @@ fn yjit(observations: &Observations) -> Option<Found> {
     let candidate = general(Kind::Yjit, sentence, fix, trial);
     let ceiling_us = cpu_us * YJIT_PART;
     let candidate = Candidate { short: "YJIT".into(), measure: Measure::Cpu, ceiling_us, ..candidate };
-    Some(Found { candidate, weight: ceiling_us })
+    Some(WeighedCandidate { candidate, weight: ceiling_us })
 }
 
 /// Major and minor version; (0, 0): unknown.

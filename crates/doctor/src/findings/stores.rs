@@ -1,6 +1,6 @@
 //! Where data is kept between requests: PStore files and sessions.
 
-use super::{of, shown, startup_lines, Found, Look};
+use super::{of, shown, startup_lines, Look, WeighedCandidate};
 use crate::{
     candidate::{Candidate, Edit, Fix, Kind, Trial},
     observation::{header, Observations, ObservedRequest},
@@ -17,7 +17,7 @@ const COOKIES: usize = 4_096;
 /// A slow line, bytes a second (8 Mbit/s): what many bytes take is computed for it.
 pub(super) const LINE_BYTES: f64 = 1_000_000.0;
 
-pub(super) fn rule(observations: &Observations, found: &mut Vec<Found>) {
+pub(super) fn rule(observations: &Observations, found: &mut Vec<WeighedCandidate>) {
     let has_file_sessions = session_store(observations).is_some_and(is_file_store);
     for look in Look::all(observations) {
         found.extend(if has_file_sessions { file_sessions(observations, &look) } else { pstore(observations, &look) });
@@ -41,7 +41,7 @@ fn pstore_us(request: &ObservedRequest) -> f64 {
     request.evidence.pstore.as_ref().map_or(0.0, |pstore| pstore.us)
 }
 
-fn pstore(observations: &Observations, look: &Look) -> Option<Found> {
+fn pstore(observations: &Observations, look: &Look) -> Option<WeighedCandidate> {
     let ceiling_us = look.mean(pstore_us);
     if !look.is_notable(ceiling_us) {
         return None;
@@ -62,7 +62,7 @@ fn pstore(observations: &Observations, look: &Look) -> Option<Found> {
     Some(look.found(Candidate { at: store.at.clone(), ceiling_us, ..candidate }))
 }
 
-fn file_sessions(observations: &Observations, look: &Look) -> Option<Found> {
+fn file_sessions(observations: &Observations, look: &Look) -> Option<WeighedCandidate> {
     let store = session_store(observations)?;
     let us = |request: &ObservedRequest| {
         let within = request.evidence.middleware.iter().filter(|middleware| middleware.name.contains("Session"));
@@ -96,7 +96,7 @@ fn file_sessions(observations: &Observations, look: &Look) -> Option<Found> {
     Some(look.found(Candidate { subject: store.into(), short, ceiling_us: gain_us, ..candidate }))
 }
 
-fn large_session(observations: &Observations, look: &Look) -> Option<Found> {
+fn large_session(observations: &Observations, look: &Look) -> Option<WeighedCandidate> {
     let bytes = |request: &ObservedRequest| request.evidence.session.as_ref().map_or(0, |session| session.bytes);
     let most = look.most(|request| bytes(request) as f64);
     let store = most.evidence.session.as_ref().map(|session| session.store.clone()).filter(|store| !store.is_empty());

@@ -1,6 +1,6 @@
 //! Work within a request that has no place there: slow middleware and mail.
 
-use super::{is_rails, of, patch, shown, Found, Look};
+use super::{is_rails, of, patch, shown, Look, WeighedCandidate};
 use crate::{
     candidate::{Candidate, Edit, Fix, Kind, Trial},
     observation::{Observations, ObservedRequest},
@@ -34,14 +34,14 @@ const NEEDED: [&str; 17] = [
 /// Ways of delivery that wait for another program.
 const WAITING: [&str; 4] = ["smtp", "sendmail", "exim", "ses"];
 
-pub(super) fn rule(observations: &Observations, found: &mut Vec<Found>) {
+pub(super) fn rule(observations: &Observations, found: &mut Vec<WeighedCandidate>) {
     for look in Look::all(observations) {
         found.extend(slow_middleware(&look));
         found.extend(mail(observations, &look));
     }
 }
 
-fn slow_middleware(look: &Look) -> Vec<Found> {
+fn slow_middleware(look: &Look) -> Vec<WeighedCandidate> {
     let mut names: Vec<&str> = Vec::new();
     for middleware in look.route.requests.iter().flat_map(|request| &request.evidence.middleware) {
         let is_needed = NEEDED.iter().any(|needed| middleware.name.starts_with(needed));
@@ -52,7 +52,7 @@ fn slow_middleware(look: &Look) -> Vec<Found> {
     names.into_iter().filter_map(|name| one_middleware(look, name)).collect()
 }
 
-fn one_middleware(look: &Look, name: &str) -> Option<Found> {
+fn one_middleware(look: &Look, name: &str) -> Option<WeighedCandidate> {
     let us = |request: &ObservedRequest| {
         let same = request.evidence.middleware.iter().filter(|middleware| middleware.name == name);
         same.map(|middleware| middleware.own_us).sum::<f64>()
@@ -74,7 +74,7 @@ fn one_middleware(look: &Look, name: &str) -> Option<Found> {
     Some(look.found(Candidate { subject: name.into(), short, ceiling_us, ..candidate }))
 }
 
-fn mail(observations: &Observations, look: &Look) -> Option<Found> {
+fn mail(observations: &Observations, look: &Look) -> Option<WeighedCandidate> {
     let us = |request: &ObservedRequest| request.evidence.mail.as_ref().map_or(0.0, |mail| mail.us);
     let mail = look.most(us).evidence.mail.as_ref().filter(|mail| mail.count > 0)?;
     let delivery = observations.facts.mail_delivery.as_deref().unwrap_or("smtp");
