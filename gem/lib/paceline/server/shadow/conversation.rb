@@ -33,7 +33,7 @@ module Paceline
         end
 
         def write(object)
-          @io.write(encode(object) << "\n")
+          @io.write(Conversation.encode(object) << "\n")
         rescue SystemCallError, IOError
           exit!(0)
         end
@@ -42,22 +42,24 @@ module Paceline
           @io.close
         end
 
-        private
+        class << self
+          # Headers and messages may be of any bytes; JSON is UTF-8.
+          def encode(object)
+            JSON.generate(object)
+          rescue JSON::GeneratorError, EncodingError
+            JSON.generate(clean(object))
+          end
 
-        # Headers and messages may be of any bytes; JSON is UTF-8.
-        def encode(object)
-          JSON.generate(object)
-        rescue JSON::GeneratorError, EncodingError
-          JSON.generate(clean(object))
-        end
+          private
 
-        def clean(object)
-          case object
-          when Hash then object.to_h { |name, value| [clean(name), clean(value)] }
-          when Array then object.map { |value| clean(value) }
-          when String then object.dup.force_encoding(Encoding::UTF_8).scrub("?")
-          when Float then object.finite? ? object : nil
-          else object
+          def clean(object)
+            case object
+            when Hash then object.to_h { |name, value| [clean(name), clean(value)] }
+            when Array then object.map { |value| clean(value) }
+            when String then object.dup.force_encoding(Encoding::UTF_8).scrub("?")
+            when Float then object.finite? ? object : nil
+            else object
+            end
           end
         end
       end

@@ -134,6 +134,7 @@ module Paceline
           case command["do"]
           when "replay" then @replay.call(command)
           when "patch" then patch(command)
+          when "load" then load(command)
           when "recordings"
             @guards.outbound.load(command.fetch("all"))
             { "ok" => true }
@@ -143,6 +144,14 @@ module Paceline
           return { "error" => "#{e.class}: #{e.message} (#{e.backtrace&.first})" } unless command["do"] == "replay"
 
           { "id" => command["id"], "status" => 500, "error" => { "class" => e.class.name, "message" => "#{e.message} (#{e.backtrace&.first})", "at" => "" } }
+        end
+
+        def load(command)
+          require_relative "load"
+          return { "error" => "it answers on channels already" } if @load
+
+          @load = Load.new(self, @guards, command)
+          { "ok" => true }
         end
 
         def patch(command)

@@ -40,7 +40,7 @@ module Paceline
           def finish; end
         end
 
-        # Sends them, too. `socket`: what `Delivery.open_socket` returned.
+        # Sends them, too. `socket`: one of what `Delivery.open_sockets` returned.
         class Pieces < Gathered
           LAST = "0\r\n\r\n"
           private_constant :LAST
@@ -89,24 +89,26 @@ module Paceline
 
         module_function
 
-        # A TCP connection to a process that reads and does nothing else, until this one ends.
-        def open_socket
+        # TCP connections to a process that reads and does nothing else, until this one ends.
+        def open_sockets(count)
           listener = TCPServer.new("127.0.0.1", 0)
-          ForkedChild.deliberately { ::Process.fork { read_all(listener) } }.then { |pid| ::Process.detach(pid) }
-          socket = TCPSocket.new("127.0.0.1", listener.addr[1])
-          socket.setsockopt(Socket::IPPROTO_TCP, Socket::TCP_NODELAY, 1)
-          socket
+          ForkedChild.deliberately { ::Process.fork { read_all(listener, count) } }.then { |pid| ::Process.detach(pid) }
+          Array.new(count) do
+            socket = TCPSocket.new("127.0.0.1", listener.addr[1])
+            socket.setsockopt(Socket::IPPROTO_TCP, Socket::TCP_NODELAY, 1)
+            socket
+          end
         ensure
           listener&.close
         end
 
-        # `listener`: of the only connection that comes.
-        def read_all(listener)
+        # `listener`: of `count` connections that come.
+        def read_all(listener, count)
           ParentDeath.follow
-          socket = listener.accept
+          sockets = Array.new(count) { listener.accept }
           listener.close
           buffer = String.new(capacity: READ)
-          loop { socket.readpartial(READ, buffer) }
+          loop { IO.select(sockets).first.each { |socket| socket.readpartial(READ, buffer) } }
         rescue SystemCallError, IOError
           nil
         ensure

@@ -2,6 +2,7 @@
 
 # What keeps a shadow from doing harm: a guard for each way in which an application may write. They are hooks in libraries, put there as soon as a
 # library is loaded, in this process alone. They never load a library themselves.
+require_relative "current_request"
 require_relative "held_clock"
 require_relative "seeded_random"
 require_relative "outbound"
@@ -42,15 +43,20 @@ module Paceline
           def install(shadow)
             @shadow = shadow
             @waiting = ALL.dup
+            @mutex = Thread::Mutex.new
             settle
             Kernel.prepend(Requiring)
           end
 
           # Puts the guards of what has been loaded meanwhile.
           def settle
-            ready = @waiting.select(&:there?)
-            @waiting -= ready
-            ready.each(&:install)
+            return if @waiting.empty? || @mutex.owned? # a guard's own `require`
+
+            @mutex.synchronize do
+              ready = @waiting.select(&:there?)
+              @waiting -= ready
+              ready.each(&:install)
+            end
           end
 
           # Whether a constant is there without loading anything.
@@ -103,14 +109,21 @@ module Paceline
         end
 
         # Runs one request: the block. `command`: the driver's; `name`: tells the request from others, in all shadows.
-        def around(command, name)
-          @shadow.notes.clear
-          Caches.begin
-          Sessions.begin
+        def around(command, name, &block)
+          begin_request
           begin_outbound(command, name)
           SeededRandom.seed(command.fetch("seed"))
           HeldClock.hold(command.fetch("clock"))
-          ActiveRecordConnections.around { yield }
+          ActiveRecordConnections.around(&block)
+        end
+
+        # Runs one request of those that several threads have in hand: the block. The clock and random numbers are the process's own. Nothing is recorded.
+        def around_one_of_several(name, &block)
+          begin_request
+          Outbound.replay(name)
+          ActiveRecordConnections.around(&block)
+        ensure
+          CurrentRequest.finish
         end
 
         # What `around` has recorded of outbound calls; nil if it was to record none.
@@ -119,6 +132,12 @@ module Paceline
         end
 
         private
+
+        def begin_request
+          CurrentRequest.start
+          Caches.settle
+          Sessions.settle
+        end
 
         # The same request finds its own recordings, in whatever shadow.
         def begin_outbound(command, name)

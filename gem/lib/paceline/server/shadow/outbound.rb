@@ -4,6 +4,7 @@
 # process answers them: the same bytes after the same times. This covers what ends at Net::HTTP, with and without Paceline::HTTP; other clients
 # are left alone. It never sends anything but GET and HEAD.
 require "socket.so"
+require_relative "current_request"
 require_relative "outbound/punctual_sleep"
 require_relative "outbound/recordings"
 require_relative "outbound/recorder"
@@ -23,8 +24,10 @@ module Paceline
         # A request under way. `key`: see Recordings.key; `keep_open`: Net::HTTP asks for the connection to be closed, and the application does not;
         # `recording`: its answer in mode :replay; `attempt`: in mode :record.
         Exchange = Struct.new(:key, :keep_open, :recording, :attempt)
+        # Those of a request (its name): how many recordings of each key were given, and the Timeline of their times.
+        Calls = Struct.new(:name, :given, :timeline)
         SAFE = %w[GET HEAD].freeze
-        private_constant :Exchange, :SAFE
+        private_constant :Exchange, :Calls, :SAFE
 
         class << self
           # :record or :replay.
@@ -59,15 +62,20 @@ module Paceline
             Authority.install if Authority.loaded?
             @mode = mode
             name, @request = @request, nil
-            @recordings.begin(name)
+            begin_calls(name)
             @recorder.begin(name) if mode == :record
-            @timeline = Timeline.new(@parallel)
+          end
+
+          # Begins a request of this name in mode :replay, which stays, beside those that other threads have in hand.
+          def replay(name)
+            Authority.install if Authority.loaded?
+            begin_calls(name)
           end
 
           # What-if: all calls of a request are made at once. The longest takes its time, and what others take beyond it: nothing.
           def parallel=(parallel)
             @parallel = parallel
-            @timeline = Timeline.new(parallel)
+            calls.timeline = Timeline.new(parallel)
           end
 
           # What the request that mode :record began has recorded: a Hash for JSON, which `load` takes in another shadow.
@@ -83,7 +91,7 @@ module Paceline
           # What the request's calls were in mode :replay: {"https://api.example:443" => {"calls" => 15, "connections" => 1, "connect_us" => 30_000, "tls_us"
           # => 31_000, "wait_us" => 450_000, "rest_us" => 0}}. Times are those that they were to take, after `parallel`.
           def counts
-            @timeline.counts
+            calls.timeline.counts
           end
 
           # What the stand-in has seen since it was started: see StandIn#report. Nil if it was not needed.
@@ -136,7 +144,7 @@ module Paceline
             connection.opened = Outbound.now
             unless record?
               StandIn.introduce(socket, connection)
-              connection.due = connection.began + @timeline.connect(connection, @recordings.connect_us(connection.origin))
+              connection.due = connection.began + calls.timeline.connect(connection, @recordings.connect_us(connection.origin))
               @sleep.until(connection.due) unless connection.origin.tls?
             end
             http.instance_variable_set(:@paceline_connection, connection)
@@ -158,7 +166,7 @@ module Paceline
               connection.secured = Outbound.now
               @recorder.connection(connection)
             else
-              @sleep.until(began + @timeline.tls(connection, @recordings.tls_us(connection.origin)))
+              @sleep.until(began + calls.timeline.tls(connection, @recordings.tls_us(connection.origin)))
             end
             result
           rescue StandardError => e
@@ -180,7 +188,7 @@ module Paceline
               exchange.attempt = @recorder.start(exchange.key, socket.io)
             else
               connection = @connections.of(socket)
-              wait, rest = @timeline.call(connection, exchange.recording)
+              wait, rest = calls.timeline.call(connection, exchange.recording)
               stand_in.answer(connection.id, exchange.recording, Outbound.now + wait, rest)
             end
           end
@@ -221,6 +229,15 @@ module Paceline
 
           private
 
+          def begin_calls(name)
+            CurrentRequest.get.calls = Calls.new(name, Hash.new(0), Timeline.new(@parallel))
+          end
+
+          # Those of the request in hand.
+          def calls
+            CurrentRequest.get.calls || begin_calls(nil)
+          end
+
           def record?
             @mode == :record
           end
@@ -242,7 +259,7 @@ module Paceline
             refuse(url, "has a body that is a stream") if req.body_stream
             exchange = Exchange.new(Recordings.key(origin, req, req.body || body), !http.started? && req["connection"].nil?)
             if record? then refuse(url, @recorder.full) if @recorder.full
-            else exchange.recording = @recordings.take(exchange.key) || refuse(url, "was not recorded")
+            else exchange.recording = @recordings.take(exchange.key, calls) || refuse(url, "was not recorded")
             end
             req.instance_variable_set(:@paceline_exchange, exchange)
           end

@@ -72,7 +72,7 @@ module Paceline
         def delivery(name)
           return Delivery::Gathered.new unless name == "pieces"
 
-          @socket ||= Guards.unguarded { Delivery.open_socket }
+          @socket ||= Guards.unguarded { Delivery.open_sockets(1) }.first
           Delivery::Pieces.new(@socket)
         end
 

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 # What the request in hand tried to write, and where: the first attempt counts. It never keeps a value that was to be written.
+require_relative "current_request"
 require_relative "place"
 
 module Paceline
@@ -19,23 +20,20 @@ module Paceline
           @place = Place.new(root)
         end
 
-        # A request begins.
-        def clear
-          @note = nil
-        end
-
         # As the driver reads it; nil: the request has written nothing.
         def to_h
-          @note
+          CurrentRequest.get.note
         end
 
         # `kind`: sql, file, mail, job, outbound or cache.
         def add(kind, what)
-          return if @note
+          requests = CurrentRequest.concerned.reject(&:note)
+          return if requests.empty?
 
           what = what.to_s.dup.force_encoding(Encoding::UTF_8).scrub("?")
           what = what.gsub(TEXT, "?").gsub(NUMBER, "?") if kind == "sql"
-          @note = { "what" => what.split.join(" ")[0, MAX], "at" => @place.of(caller_locations(1)), "kind" => kind }
+          note = { "what" => what.split.join(" ")[0, MAX], "at" => @place.of(caller_locations(1)), "kind" => kind }
+          requests.each { |request| request.note = note }
         end
       end
     end

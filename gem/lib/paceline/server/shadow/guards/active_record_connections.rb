@@ -42,6 +42,43 @@ module Paceline
             end
           end
 
+          # The transaction of all that a request does on one connection. Threads give connections to each other: it belongs to the request that has used
+          # the connection last, and ends with that.
+          class Transaction
+            # The connection's.
+            def self.of(connection)
+              connection.instance_variable_get(:@paceline_transaction) || connection.instance_variable_set(:@paceline_transaction, new(connection))
+            end
+
+            def initialize(connection)
+              @connection = connection
+              @mutex = Thread::Mutex.new
+            end
+
+            # It begins, unless it is open.
+            def join(request)
+              @mutex.synchronize do
+                next if @request.equal?(request)
+
+                @connection.begin_transaction(joinable: false) unless @request
+                @request = request
+                request.transactions << self
+              end
+            end
+
+            # This request is over.
+            def leave(request)
+              @mutex.synchronize do
+                next unless @request.equal?(request)
+
+                @request = nil
+                @connection.rollback_transaction while @connection.transaction_open?
+              rescue StandardError
+                @connection.disconnect!
+              end
+            end
+          end
+
           # The adapter is loaded with the first connection to such a database.
           module Adapter
             class << self
@@ -73,21 +110,20 @@ module Paceline
               return yield unless @installed
 
               release
-              @open = []
+              request = CurrentRequest.get
+              request.transactions = []
               begin
                 ::ActiveRecord::Base.while_preventing_writes(&block)
               ensure
-                roll_back
+                roll_back(request)
                 release
               end
             end
 
             # A connection is about to be used.
             def begin(connection)
-              return if @open.nil? || sqlite?(connection) || @open.any? { |open| open.equal?(connection) }
-
-              connection.begin_transaction(joinable: false)
-              @open << connection
+              request = CurrentRequest.get
+              Transaction.of(connection).join(request) unless request.transactions.nil? || sqlite?(connection)
             end
 
             private
@@ -96,13 +132,9 @@ module Paceline
               connection.adapter_name.match?(/sqlite/i)
             end
 
-            def roll_back
-              open, @open = @open, nil
-              open.each do |connection|
-                connection.rollback_transaction while connection.transaction_open?
-              rescue StandardError
-                connection.disconnect!
-              end
+            def roll_back(request)
+              open, request.transactions = request.transactions, nil
+              open.each { |transaction| transaction.leave(request) }
             end
 
             # The next request gets its connections from the pool, as any request does.

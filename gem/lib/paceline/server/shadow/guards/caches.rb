@@ -11,8 +11,6 @@ module Paceline
           class Overlay
             def initialize
               @entries = {}
-              @counters = {}
-              @request = 0
             end
 
             # Whether it knows what is under a key.
@@ -61,9 +59,7 @@ module Paceline
 
             # Of this request.
             def counters
-              @counters.clear unless @request == Caches.request
-              @request = Caches.request
-              @counters
+              CurrentRequest.get.counters(self)
             end
           end
 
@@ -80,7 +76,7 @@ module Paceline
             private
 
             def paceline_overlay
-              @paceline_overlay ||= Overlay.new
+              @paceline_overlay || Caches.synchronize { @paceline_overlay ||= Overlay.new }
             end
 
             def paceline_count(name, amount, options, more)
@@ -149,18 +145,18 @@ module Paceline
             end
           end
 
-          @request = 0
+          @mutex = Thread::Mutex.new
 
           class << self
-            # The number of the request in hand.
-            attr_reader :request
-
             # A request begins. Stores may have been loaded meanwhile.
-            def begin
-              @request += 1
+            def settle
               return unless Guards.loaded?("ActiveSupport::Cache::Store")
 
-              Guards.descendants(::ActiveSupport::Cache::Store).each { |store| install(store) }
+              synchronize { Guards.descendants(::ActiveSupport::Cache::Store).each { |store| install(store) } }
+            end
+
+            def synchronize(&block)
+              @mutex.synchronize(&block)
             end
 
             private

@@ -40,29 +40,30 @@ module Paceline
             end
           end
 
+          @mutex = Thread::Mutex.new
+
           class << self
             # A request begins. Stores may have been loaded meanwhile.
-            def begin
-              @kept = {}
+            def settle
               return unless Guards.loaded?("Rack::Session::Abstract::Persisted")
 
-              Guards.descendants(::Rack::Session::Abstract::Persisted).each { |store| install(store) }
+              @mutex.synchronize { Guards.descendants(::Rack::Session::Abstract::Persisted).each { |store| install(store) } }
             end
 
             def kept?(sid)
-              !@kept[name(sid)].nil?
+              !kept[name(sid)].nil?
             end
 
             def deleted?(sid)
-              @kept[name(sid)] == false
+              kept[name(sid)] == false
             end
 
             def find(sid)
-              copy(@kept[name(sid)])
+              copy(kept[name(sid)])
             end
 
             def keep(sid, session)
-              @kept[name(sid)] = copy(session)
+              kept[name(sid)] = copy(session)
             end
 
             # As a store gives a new object to each reader.
@@ -71,10 +72,15 @@ module Paceline
             end
 
             def delete(sid)
-              @kept[name(sid)] = false
+              kept[name(sid)] = false
             end
 
             private
+
+            # What the request in hand has changed.
+            def kept
+              CurrentRequest.get.sessions ||= {}
+            end
 
             def install(store)
               return if IN_COOKIES.include?(store.name) || store.ancestors.any? { |one| IN_COOKIES.include?(one.name) }

@@ -26,13 +26,6 @@ module Paceline
             # {origin => [[connect, TLS], ...]} in microseconds
             @connections = {}
             @number = 0
-            self.begin(nil)
-          end
-
-          # A request begins: its recordings are given from the start.
-          def begin(name)
-            @name = name
-            @given = Hash.new(0)
           end
 
           # Forgets what is recorded for this request. Nil: nothing, since nil stands for all requests without a name.
@@ -53,12 +46,12 @@ module Paceline
           end
 
           # The next answer to this call, or nil: those of its request one after another, and then from the start. A request that has none for this call
-          # is given another's.
-          def take(key)
+          # is given another's. `calls`: of the request: its name, and how many of each key it was given.
+          def take(key, calls)
             @mutex.synchronize do
-              list = @requests.dig(@name, key) || @requests.each_value.filter_map { |calls| calls[key] }.first or return
-              @given[key] += 1
-              list[(@given[key] - 1) % list.size]
+              list = @requests.dig(calls.name, key) || @requests.each_value.filter_map { |of_other| of_other[key] }.first or return
+              calls.given[key] += 1
+              list[(calls.given[key] - 1) % list.size]
             end
           end
 
