@@ -55,6 +55,7 @@ pub fn plan(fix: &Fix, context: &Context, read: Read) -> Result<Plan, CannotAppl
         Edit::Insert { lines, place, gem } => (inserted(&fix.file, lines, *place, read)?, *gem),
         Edit::Configure { setting, line, gem } => (configured(&fix.file, setting, line, read)?, *gem),
         Edit::Setting { key, value } => (set(&fix.file, key, value, read)?, false),
+        Edit::Puma { name, line } => (stated(&fix.file, name, line, read)?, false),
         Edit::Migration { table, columns } => {
             let edit = migration(table, columns, context)?;
             return Ok(Plan { edits: vec![edit], then: vec!["bin/rails db:migrate".into()] });
@@ -218,6 +219,35 @@ fn set(file: &str, key: &str, value: &str, read: Read) -> Result<FileEdit, Canno
         }
     }
     let after = new.join("\n") + "\n";
+    Ok(FileEdit { path: file.into(), before: Some(before), after })
+}
+
+/// A statement of config/puma.rb, where the same one may stand already.
+fn stated(file: &str, name: &str, line: &str, read: Read) -> Result<FileEdit, CannotApply> {
+    let before = read(file).ok_or_else(|| missing(file))?;
+    let states = |text: &str| {
+        text.trim_start().strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '(']))
+    };
+    let lines: Vec<&str> = before.lines().collect();
+    let found: Vec<usize> = (0..lines.len()).filter(|at| states(lines[*at])).collect();
+    let after = match found.as_slice() {
+        [] => with_line(&before, line),
+        [at] if lines[*at].trim() == line => return Err(already(file)),
+        // Within a condition or a block, another line may be the one that counts.
+        [at] if !is_plain(lines[*at]) || lines[*at].starts_with([' ', '\t']) => {
+            return Err(CannotApply(format!(
+                "{file}:{} says it by a condition: {}; there: {line}",
+                at + 1,
+                lines[*at].trim()
+            )));
+        }
+        [at] => {
+            let mut new = lines.clone();
+            new[*at] = line;
+            new.join("\n") + "\n"
+        }
+        [_, at, ..] => return Err(CannotApply(format!("{file} says it more than once, again in line {}", at + 1))),
+    };
     Ok(FileEdit { path: file.into(), before: Some(before), after })
 }
 

@@ -73,8 +73,9 @@ pub enum Trial {
     Patch { trial: Vec<Patch>, control: Vec<Patch>, deliver: Deliver },
     /// The application is started with these variables and Ruby options beside those it has; control without.
     Environment { env: BTreeMap<String, String>, unset: Vec<String>, ruby_options: Vec<String> },
-    /// Under load, with other settings of the server.
-    Load { from: Load, to: Load },
+    /// Copies with as many processes and threads as the server has, and as it would have, under load: so many visitors
+    /// each ask for another page as soon as they have one.
+    Load { from: Load, to: Load, visitors: u32 },
     /// A shadow in which what is slow is free (`Candidate::short` names it): the most that a change of the code can bring.
     WhatIf { trial: Vec<Patch> },
     /// Not tried: computed from what was observed.
@@ -83,10 +84,21 @@ pub enum Trial {
     Untried { why: String },
 }
 
+/// How the server runs the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
     pub workers: u32,
+    /// Of each worker.
     pub threads: u32,
+    /// So many of them are used in any case; more only while they help (Paceline's front).
+    pub threads_min: u32,
+}
+
+impl Load {
+    /// Requests that can be in the application at once.
+    pub fn channels(&self) -> u32 {
+        self.workers.saturating_mul(self.threads)
+    }
 }
 
 /// By which time a gain is judged.
@@ -120,6 +132,8 @@ pub enum Edit {
     Configure { setting: String, line: String, gem: bool },
     /// A key of paceline.toml, with its value in TOML.
     Setting { key: String, value: String },
+    /// A statement of config/puma.rb, as `threads 3, 3`: in place of the one that has the same `name`, or at the end.
+    Puma { name: String, line: String },
     /// A new migration.
     Migration { table: String, columns: Vec<String> },
     /// A change of the application's code, or a decision: it is shown, not made. Why.

@@ -52,6 +52,11 @@ pub struct Settings {
     pub env: BTreeMap<String, String>,
     /// Private memory of one worker, bytes.
     pub worker_memory: Option<u64>,
+    /// The file of Puma's that they are read from, below the root. None: there is none, or there is a paceline.toml.
+    pub puma_config: Option<String>,
+    /// Paceline's: so many requests of a worker go on side by side in any case, up to all of its threads if they gain by
+    /// it. None: all of them.
+    pub threads_min: Option<u32>,
 }
 
 /// The machine while requests were watched. None: unknown.
@@ -79,7 +84,10 @@ pub struct Queue {
     pub requests: u64,
     /// Microseconds.
     pub median_us: f64,
+    pub mean_us: f64,
     pub p95_us: f64,
+    /// What a request took in the application, on average. Microseconds.
+    pub app_us: f64,
     /// 0 to 1: of the time that threads had a request.
     pub busy: f64,
 }

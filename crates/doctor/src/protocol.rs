@@ -75,6 +75,8 @@ pub enum Command {
     Recordings {
         all: Vec<Value>,
     },
+    /// From now on it answers on channels of its own, too. Answered by [`Done`].
+    Load(Box<LoadStart>),
     Quit,
 }
 
@@ -110,6 +112,36 @@ pub struct Replay {
     pub seed: u64,
     pub outbound: Outbound,
     pub deliver: Deliver,
+}
+
+/// A shadow connects to a Unix socket for each thread. Over each of these connections go lines, too: a [`LoadRequest`],
+/// answered by a [`LoadResult`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadStart {
+    /// The socket's path.
+    pub socket: String,
+    pub threads: u32,
+    /// All that will be asked for.
+    pub requests: Vec<Request>,
+    pub deliver: Deliver,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadRequest {
+    pub id: u64,
+    /// Its place in `requests`.
+    pub request: usize,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoadResult {
+    pub id: u64,
+    pub status: u16,
+    /// The request tried to write.
+    pub write: Option<WriteNote>,
+    /// The class of what the application raised.
+    pub error: Option<String>,
 }
 
 /// Outbound calls are made and recorded, or answered from a recording.

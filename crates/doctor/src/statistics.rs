@@ -86,12 +86,17 @@ pub fn max_rounds(requests: usize) -> usize {
 
 /// After `rounds`. Judges by an interval of 99 %: it is asked after each round, and each has its chance to err.
 pub fn decide(pairs: &[Pair], rounds: usize) -> Decision {
+    decide_beyond(pairs, rounds, MIN_PART)
+}
+
+/// The same where less than `part` of a request is not worth it.
+pub fn decide_beyond(pairs: &[Pair], rounds: usize, part: f64) -> Decision {
     if rounds < MIN_ROUNDS {
         return Decision::More;
     }
     let requests = grouped(pairs).len();
     if let Some(estimate) = bootstrap(pairs, 0.99, DRAWS_TO_DECIDE) {
-        let needed = needed_us(estimate.base_us);
+        let needed = needed_us(estimate.base_us).max(estimate.base_us * part);
         if estimate.high_us < needed {
             return Decision::NotWorth;
         }

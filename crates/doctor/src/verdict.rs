@@ -1,5 +1,7 @@
 //! Whether a change is worth it, by what its trial gave. It never tries anything.
 
+mod load;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -10,6 +12,9 @@ use crate::{
     statistics::{self, needed_us, Estimate, Pair},
     units,
 };
+
+use load::{saved_waiting, saves_memory};
+pub use load::{LoadFigures, UnderLoad, LOAD_PART};
 
 /// Changes of the environment touch every request, and cost what no replay shows (memory, warming up): a smaller part is
 /// not worth it.
@@ -22,8 +27,6 @@ const MEMORY_PART: f64 = 0.15;
 const MEMORY: i64 = 8 << 20;
 /// Before Ruby 3.3, YJIT was young: it must bring so much more.
 const YOUNG_YJIT_PART: f64 = 0.25;
-/// The 95th percentile under load varies: a smaller part is chance.
-const LOAD_PART: f64 = 0.1;
 
 /// What the driver's trial gave.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -32,8 +35,10 @@ pub struct Outcome {
     /// Of A B B A.
     pub rounds: usize,
     pub routes: Vec<RouteOutcome>,
-    /// Bytes of private memory that a process of the trial takes beyond control's.
+    /// Bytes of private memory that a process of the trial takes beyond control's; of `Trial::Load`: all of its processes.
     pub memory: Option<i64>,
+    /// Of `Trial::Load`.
+    pub load: Option<UnderLoad>,
     /// There was no trial, or it broke: why. Computed and untried candidates have an outcome of `Outcome::default()`.
     pub failure: Option<String>,
 }
@@ -45,7 +50,7 @@ pub struct RouteOutcome {
     pub route: String,
     /// 0 to 1: of all GET requests.
     pub share: f64,
-    /// Under load (`Trial::Load`): each slice of time is a request, with its 95th percentile.
+    /// Under load (`Trial::Load`): the mean time of the requests of a slice, with their waiting.
     pub wall: Vec<Pair>,
     pub cpu: Vec<Pair>,
     pub bytes: Bytes,
@@ -76,8 +81,11 @@ pub struct Verdict {
     pub bytes: Bytes,
     /// Microseconds that it saves of the mean GET request: gain by share, over all routes.
     pub saved_us: f64,
-    /// Private memory that a process takes more, bytes.
+    /// Private memory that a process takes more, bytes; of `Trial::Load`: all processes.
     pub memory: Option<i64>,
+    /// Of `Trial::Load`.
+    #[serde(default)]
+    pub load: Option<UnderLoad>,
     pub rounds: usize,
 }
 
@@ -133,19 +141,28 @@ pub fn judge(mut candidate: Candidate, outcome: &Outcome, observations: &Observa
     let outcome = &outcome;
     let measured = measured(&candidate, outcome);
     let bytes = all_bytes(outcome);
+    let is_for_memory = saves_memory(&candidate, outcome, &measured)
+        && !measured.iter().any(|one| is_worth(&candidate, outcome, observations, &one.estimate));
     let gains = match &candidate.trial {
+        _ if is_for_memory => Vec::new(),
         Trial::Computed { gain_us, .. } => computed_gains(&candidate, *gain_us, observations),
         Trial::Untried { .. } => Vec::new(),
         _ => shown_gains(&candidate, &measured),
     };
     let saved_us = match &candidate.trial {
+        _ if is_for_memory => 0.0,
+        Trial::Load { .. } => measured.iter().map(|all| saved_waiting(&candidate, all, observations)).sum(),
         Trial::Untried { .. } => candidate.ceiling_us,
         Trial::Computed { gain_us, .. } if candidate.routes.is_empty() => *gain_us,
         Trial::Computed { .. } => gains.iter().map(|gain| gain.gain_us * gain.share).sum(),
         _ => measured.iter().map(|route| route.estimate.gain_us * route.share).sum(),
     };
-    let standing = standing(&candidate, outcome, observations, &measured, &bytes, saved_us);
-    Verdict { candidate, standing, gains, bytes, saved_us, memory: outcome.memory, rounds: outcome.rounds }
+    let standing = match is_for_memory {
+        true => Standing::Worth,
+        false => standing(&candidate, outcome, observations, &measured, &bytes, saved_us),
+    };
+    let Outcome { memory, load, rounds, .. } = *outcome;
+    Verdict { candidate, standing, gains, bytes, saved_us, memory, load, rounds }
 }
 
 /// Visitors have waited, or there are far too many threads: that is so without a trial, too.
@@ -290,7 +307,7 @@ fn why_not(outcome: &Outcome, measured: &[Measured]) -> String {
     let part = Some(-gain / base.max(1e-9)).filter(|part| part.abs() >= 0.0005).unwrap_or(0.0);
     let mut why = format!("{}{} %", if part > 0.0 { "+" } else { "" }, units::bare_percent(part));
     let is_sure = measured.iter().any(|one| one.estimate.is_sure());
-    let memory = outcome.memory.filter(|bytes| *bytes > MEMORY);
+    let memory = outcome.memory.filter(|bytes| *bytes > MEMORY && outcome.load.is_none());
     match (is_sure, memory) {
         (false, None) => why.push_str(", noise"),
         (_, Some(bytes)) => why.push_str(&format!(", +{} a worker", units::bytes(bytes.unsigned_abs()))),

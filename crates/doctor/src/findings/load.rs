@@ -23,6 +23,10 @@ const MAX_THREADS: u32 = 16;
 /// So many threads are too many for requests that compute, whatever a trial would say: each has a stack, a connection
 /// to the database and a part of the allocator.
 pub(crate) const MANY_THREADS: u32 = 16;
+/// Visitors of a trial, at most: more only wait longer.
+const MAX_VISITORS: u32 = 64;
+/// Threads for the visitors that were watched, and for a few more.
+const SPARE: f64 = 1.25;
 /// Bytes of the application's processes that are swapped out.
 const SWAPPED: u64 = 20 << 20;
 /// Pages a second that come back from there; `some avg60` of memory pressure, percent.
@@ -81,11 +85,12 @@ fn queue(observations: &Observations) -> Option<WeighedCandidate> {
         let trial = Trial::Untried { why: "how many workers and threads there are is not known".into() };
         return Some(weighed(general(Kind::QueueWaits, waits, fix, trial), "queue", queue.p95_us, queue.median_us));
     };
-    let from = Load { workers, threads };
+    let from = of_now(observations, workers, threads);
     let cores = observations.machine.cores.unwrap_or(workers);
+    let visitors = visitors(observations, from, cores);
     let (kind, to) = match () {
         () if part <= WAITING && threads < MAX_THREADS => {
-            (Kind::TooFewThreads, Load { threads: wanted_threads(part, threads), ..from })
+            (Kind::TooFewThreads, with_threads(observations, from, wanted_threads(part, from, visitors)))
         }
         () if workers < cores && has_room(observations, cores - workers) => {
             (Kind::QueueWaits, Load { workers: cores, ..from })
@@ -100,7 +105,7 @@ fn queue(observations: &Observations) -> Option<WeighedCandidate> {
         _ => format!("{waits}, and there are more processors than workers"),
     };
     let (fix, short) = load_fix(observations, from, to);
-    let candidate = general(kind, sentence, fix, Trial::Load { from, to });
+    let candidate = general(kind, sentence, fix, Trial::Load { from, to, visitors });
     Some(weighed(candidate, &short, queue.p95_us, queue.median_us))
 }
 
@@ -116,10 +121,36 @@ fn weighed(candidate: Candidate, short: &str, ceiling_us: f64, weight: f64) -> W
     WeighedCandidate { candidate: Candidate { short: short.into(), ceiling_us, ..candidate }, weight }
 }
 
-/// As many as keep a processor busy.
-fn wanted_threads(part: f64, threads: u32) -> u32 {
-    let wanted = (1.0 / part.max(0.05)).ceil() as u32;
-    wanted.clamp(threads + 1, MAX_THREADS.max(threads + 1))
+fn of_now(observations: &Observations, workers: u32, threads: u32) -> Load {
+    let threads = threads.max(1);
+    let min = observations.settings.threads_min.unwrap_or(threads);
+    Load { workers: workers.max(1), threads, threads_min: min.clamp(1, threads) }
+}
+
+/// `threads = N` of paceline.toml leaves the front the choice, `threads N, N` of Puma does not.
+fn with_threads(observations: &Observations, from: Load, threads: u32) -> Load {
+    let is_chosen = observations.server == Server::Paceline && observations.settings.puma_config.is_none();
+    Load { threads, threads_min: if is_chosen { 1 } else { threads }, ..from }
+}
+
+/// As many as keep a processor busy, and no more than visitors need.
+fn wanted_threads(part: f64, from: Load, visitors: u32) -> u32 {
+    let busy = (1.0 / part.max(0.05)).ceil();
+    let needed = (f64::from(visitors) / f64::from(from.workers) * SPARE).ceil();
+    (busy.min(needed) as u32).clamp(from.threads + 1, MAX_THREADS.max(from.threads + 1))
+}
+
+/// How many visitors were there at once when one of twenty had to wait longest. By Little's law: so many requests a
+/// second as all threads can answer, and each is there while it waits and while it is answered.
+fn visitors(observations: &Observations, from: Load, cores: u32) -> u32 {
+    let Some(queue) = &observations.queue else { return from.channels().clamp(2, MAX_VISITORS) };
+    let wall_us = super::settings::mean_of(observations, |look| look.wall_us).max(1.0);
+    let cpu_us = super::settings::mean_of(observations, |look| look.cpu_us).max(1.0);
+    let by_threads = f64::from(from.channels()) / wall_us;
+    let by_processors = f64::from(from.workers.min(cores.max(1))) / cpu_us;
+    let app_us = if queue.app_us > 0.0 { queue.app_us } else { wall_us };
+    let at_once = by_threads.min(by_processors) * (queue.p95_us + app_us);
+    (at_once.round() as u32).clamp(2, MAX_VISITORS)
 }
 
 /// Paceline lets fewer threads run by itself where they compute; what is left is their memory.
@@ -130,14 +161,16 @@ fn too_many_threads(observations: &Observations) -> Option<WeighedCandidate> {
     if threads <= usual || part < COMPUTING {
         return None;
     }
-    let from = Load { workers: observations.settings.workers.unwrap_or(1).max(1), threads };
-    let to = Load { threads: USUAL_THREADS, ..from };
+    let from = of_now(observations, observations.settings.workers.unwrap_or(1), threads);
+    let to = with_threads(observations, from, USUAL_THREADS);
     let (fix, short) = load_fix(observations, from, to);
     let sentence = format!(
         "requests compute {} of their time, and {threads} threads of a worker take turns at it",
         units::percent(part)
     );
-    let candidate = general(Kind::TooManyThreads, sentence, fix, Trial::Load { from, to });
+    // Enough to keep all of them busy.
+    let visitors = from.channels().clamp(2, MAX_VISITORS);
+    let candidate = general(Kind::TooManyThreads, sentence, fix, Trial::Load { from, to, visitors });
     Some(weighed(candidate, &short, 0.0, 0.0))
 }
 

@@ -33,6 +33,9 @@ const NOTABLE_US: f64 = 300.0;
 /// The same as a part of the request.
 const NOTABLE_PART: f64 = 0.03;
 
+/// Settings that config/puma.rb can have.
+const PUMA_SETTINGS: [&str; 3] = ["threads", "workers", "preload"];
+
 type Rule = fn(&Observations, &mut Vec<WeighedCandidate>);
 
 const RULES: [Rule; 8] =
@@ -187,9 +190,16 @@ fn environment_line(observations: &Observations, setting: &str, line: &str) -> F
     }
 }
 
-/// A key of paceline.toml; for another server, whose settings stand elsewhere, what to do there.
+/// A key of paceline.toml, or a statement of config/puma.rb where that is what the settings are read from; for another
+/// server, whose settings stand elsewhere, what to do there. `elsewhere` is in Puma's words where Puma has such a setting.
 fn server_setting(observations: &Observations, key: &str, value: &str, elsewhere: &str) -> Fix {
+    let puma = observations.settings.puma_config.as_ref().filter(|_| PUMA_SETTINGS.contains(&key));
     match observations.server {
+        _ if puma.is_some() => {
+            let name = elsewhere.split(' ').next().unwrap_or_default().into();
+            let edit = Edit::Puma { name, line: elsewhere.into() };
+            Fix { file: puma.cloned().unwrap_or_default(), line: elsewhere.into(), edit }
+        }
         Server::Paceline => Fix {
             file: "paceline.toml".into(),
             line: format!("{key} = {value}"),

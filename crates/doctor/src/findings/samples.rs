@@ -37,7 +37,7 @@ pub(crate) fn clean() -> Observations {
             ..Settings::default()
         },
         machine: Machine { cores: Some(2), swapped: Some(0), memory_pressure: Some(0.0), ..Machine::default() },
-        queue: Some(Queue { requests: 1000, median_us: 0.0, p95_us: 900.0, busy: 0.3 }),
+        queue: Some(Queue { requests: 1000, p95_us: 900.0, app_us: 20_000.0, busy: 0.3, ..Queue::default() }),
         routes: vec![route("GET /beers", 0.6), route("GET /beers/*", 0.4)],
         assets: vec![asset("/assets/app-0123abcd.css", "text/css", 30_000)],
     }

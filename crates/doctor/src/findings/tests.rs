@@ -403,10 +403,10 @@ fn what_shows_under_load() {
         });
     };
     let found = first(|observations| waiting(observations, 0.1));
-    let from = Load { workers: 2, threads: 3 };
+    let from = Load { workers: 2, threads: 3, threads_min: 3 };
     assert_eq!(
         (found.kind, found.trial),
-        (Kind::TooFewThreads, Trial::Load { from, to: Load { threads: 10, ..from } })
+        (Kind::TooFewThreads, Trial::Load { from, to: Load { threads: 10, threads_min: 1, ..from }, visitors: 30 })
     );
     assert_eq!((found.short.as_str(), found.fix.line.as_str()), ("threads 3 -> 10", "threads = 10"));
     let found = first(|observations| {

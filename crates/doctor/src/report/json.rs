@@ -6,21 +6,24 @@
 //!             "left_out": [{"request": "GET /x", "why": "writes", "what": "INSERT INTO visits", "at": "app/x.rb:4"}]},
 //!  "advice": [{"number": 1, "kind": "cold_connections", "routes": ["GET /provision"], "sentence": "...", "at": "...",
 //!              "fix": {"file": "config/initializers/paceline.rb", "line": "...", "can_apply": true, "why_not": null},
-//!              "trial": "patch", "rounds": 9, "bytes": "same", "difference": null, "memory": null, "saved_us": 112000.0,
+//!              "trial": "patch", "rounds": 9, "bytes": "same", "difference": null, "memory": null, "load": null,
+//!              "saved_us": 112000.0,
 //!              "gains": [{"route": "GET /provision", "share": 0.1, "gain_us": 1120000.0, "of_us": 1836000.0,
 //!                         "low_us": 1060000.0, "high_us": 1180000.0, "bound": "measured"}]}],
 //!  "others": [{"standing": "not_worth", "why": "+0.4 %, noise", "number": null}]}
 //! ```
 //!
 //! `others` have the members of `advice`, too, and `standing`: `not_worth`, `changes` (bytes differ) or `failed`. `trial` is
-//! `patch`, `environment`, `load`, `what_if`, `computed` or `untried`; `bytes` is `same`, `differ` or `not_compared`.
+//! `patch`, `environment`, `load`, `what_if`, `computed` or `untried`; `bytes` is `same`, `differ` or `not_compared`. Of
+//! trials under load `load` is `{"visitors": 8, "control": {"per_second": 25.0, "p99_us": 90000.0, "memory": 47185920},
+//! "trial": {...}}`, with the private memory of all processes in bytes, and `memory` is how much more the trial had.
 
 use serde_json::{json, Value};
 
 use super::{Dropped, Report, Why};
 use crate::{
     candidate::{Edit, Trial},
-    verdict::{Bytes, Gain, Standing, Verdict},
+    verdict::{Bytes, Gain, Standing, UnderLoad, Verdict},
 };
 
 pub(super) fn render(report: &Report) -> Value {
@@ -89,9 +92,18 @@ fn verdict(verdict: &Verdict, number: Option<usize>) -> Value {
         "bytes": bytes,
         "difference": difference,
         "memory": verdict.memory,
+        "load": verdict.load.map(|under| load(verdict, &under)),
         "saved_us": verdict.saved_us,
         "gains": verdict.gains.iter().map(gain).collect::<Vec<_>>(),
     })
+}
+
+fn load(verdict: &Verdict, under: &UnderLoad) -> Value {
+    let visitors = match verdict.candidate.trial {
+        Trial::Load { visitors, .. } => Some(visitors),
+        _ => None,
+    };
+    json!({"visitors": visitors, "control": under.control, "trial": under.trial})
 }
 
 fn gain(gain: &Gain) -> Value {

@@ -49,6 +49,7 @@ fn verdict(candidate: Candidate, gain_us: f64, of_us: f64, part: (f64, f64), bou
         bytes: Bytes::Same,
         saved_us: gain_us * 0.1,
         memory: None,
+        load: None,
         rounds: 9,
     }
 }

@@ -65,6 +65,7 @@ fn block(advice: &Advice, width: usize) -> Vec<String> {
         sentence = format!("{sentence}   {}", verdict.candidate.at);
     }
     lines.extend(wrapped(&sentence));
+    lines.extend(verdict.under_load().iter().flat_map(|text| wrapped(text)));
     let more: Vec<String> = verdict.gains.iter().skip(1).filter(|gain| gain.gain_us > 0.0).map(brief).collect();
     if !more.is_empty() {
         lines.extend(wrapped(&format!("also {}", more.join(", "))));
@@ -116,11 +117,20 @@ fn routes(verdict: &Verdict) -> String {
 
 fn gain_of(verdict: &Verdict) -> Option<String> {
     let Some(gain) = verdict.gains.first() else {
-        let Trial::Untried { why } = &verdict.candidate.trial else { return None };
-        return Some(format!("(not tried: {why})"));
+        return match &verdict.candidate.trial {
+            Trial::Untried { why } => Some(format!("(not tried: {why})")),
+            Trial::Load { .. } => verdict.saved_memory(),
+            _ => None,
+        };
     };
     // By a trial of all pages: the mean of them would hide what one of them gains.
-    let of = if gain.of_us > 0.0 { format!(" of {}", units::bare_millis(gain.of_us)) } else { String::new() };
+    let visitors = match verdict.candidate.trial {
+        Trial::Load { visitors, .. } => {
+            format!(" at {}", units::figures(u64::from(visitors), "visitor", "visitors at once"))
+        }
+        _ => String::new(),
+    };
+    let of = if gain.of_us > 0.0 { format!(" of {}{visitors}", units::bare_millis(gain.of_us)) } else { visitors };
     let sign = if gain.gain_us < 0.0 { "+" } else { "-" };
     let mut text = match gain.bound {
         Bound::AtMost => format!("up to {sign}{}{of}", units::millis(gain.gain_us)),
@@ -166,7 +176,6 @@ fn note(verdict: &Verdict) -> Option<String> {
             let short = short.strip_prefix("the ").unwrap_or(short);
             Some(format!("what if the {short} {verb} free"))
         }
-        Trial::Load { .. } => Some("95th percentile under load".into()),
         Trial::Environment { .. } => memory,
         _ => None,
     }

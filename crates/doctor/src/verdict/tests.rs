@@ -147,8 +147,8 @@ fn what_was_not_measured() {
 #[test]
 fn threads_without_a_trial() {
     let load = |threads: u32| {
-        let from = Load { workers: 1, threads };
-        Trial::Load { from, to: Load { threads: 3, ..from } }
+        let from = Load { workers: 1, threads, threads_min: threads };
+        Trial::Load { from, to: Load { threads: 3, ..from }, visitors: 8 }
     };
     let broken = Outcome { failure: Some("no load".into()), ..Outcome::default() };
     let verdict = judge(candidate(Kind::TooFewThreads, load(1)), &broken, &observations());

@@ -5,7 +5,7 @@ pub mod actor;
 pub mod app;
 pub mod attempts;
 pub mod canary;
-mod concurrency;
+pub mod concurrency;
 pub mod found;
 pub mod generation;
 pub mod growth;

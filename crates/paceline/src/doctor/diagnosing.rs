@@ -77,6 +77,7 @@ pub fn diagnose(place: &Place, wanted: Option<&str>, job: Job) -> Result<ExitCod
             let _ = nice(LOWEST_PRIORITY);
             let progress = Progress::new(&target.name);
             let (samples, watched) = requests.of_server(&server, &target, &progress)?;
+            let puma_config = target.site.as_ref().and_then(machine::puma_config);
             let WatchResult { answered, pids, fault_rate, worker_memory } = watched;
             let around = Surroundings {
                 site: target.name.clone(),
@@ -84,7 +85,7 @@ pub fn diagnose(place: &Place, wanted: Option<&str>, job: Job) -> Result<ExitCod
                 machine: machine::machine(&pids, fault_rate),
                 queue: machine::queue(&answered),
                 listeners: Listener::all(&answered),
-                settings: Box::new(move |process| machine::settings(&answered, process, worker_memory)),
+                settings: Box::new(move |process| machine::settings(&answered, process, worker_memory, puma_config)),
                 only,
                 rounds,
             };

@@ -75,7 +75,13 @@ impl Process {
 }
 
 /// How the server runs the application, as it has answered to `/doctor/samples`. `worker_memory`: bytes.
-pub fn settings(answered: &Value, process: &Process, worker_memory: Option<u64>) -> Settings {
+/// `puma_config`: as `puma_config` finds it.
+pub fn settings(
+    answered: &Value,
+    process: &Process,
+    worker_memory: Option<u64>,
+    puma_config: Option<String>,
+) -> Settings {
     let settings = &answered["settings"];
     let number = |name: &str| settings[name].as_u64().and_then(|number| u32::try_from(number).ok());
     Settings {
@@ -87,13 +93,20 @@ pub fn settings(answered: &Value, process: &Process, worker_memory: Option<u64>)
         gc: settings["gc"].as_str().map(str::to_owned),
         env: process.env.clone(),
         worker_memory: worker_memory.or(process.memory),
+        puma_config,
+        threads_min: number("threads_min"),
     }
 }
 
 /// The same of an application that the doctor has started. Of how another server runs it no more is known than its
 /// config/puma.rb says.
 pub fn settings_of(site: &SiteConfig, is_ours: bool, process: &Process) -> Settings {
-    let known = Settings { env: process.env.clone(), worker_memory: process.memory, ..Settings::default() };
+    let known = Settings {
+        env: process.env.clone(),
+        worker_memory: process.memory,
+        puma_config: puma_config(site),
+        ..Settings::default()
+    };
     let (workers, threads) = (u32::try_from(site.workers).ok(), u32::try_from(site.threads).ok());
     if !is_ours {
         return if site.puma_config.is_some() { Settings { workers, threads, ..known } } else { known };
@@ -101,12 +114,20 @@ pub fn settings_of(site: &SiteConfig, is_ours: bool, process: &Process) -> Setti
     Settings {
         workers,
         threads,
+        threads_min: u32::try_from(site.threads_min).ok(),
         preload: Some(site.preload),
         compress: Some(site.compress.is_some()),
         page_cache: Some(site.cache.is_some()),
         gc: Some(if site.tuning.gc { "auto" } else { "app" }.into()),
         ..known
     }
+}
+
+/// The file of Puma's that its settings are read from, below its folder. None: there is none, or a paceline.toml, which
+/// wins over it.
+pub fn puma_config(site: &SiteConfig) -> Option<String> {
+    let file = site.puma_config.as_ref()?.strip_prefix(&site.root).ok()?;
+    (!site.root.join("paceline.toml").exists()).then(|| file.to_str().map(str::to_owned))?
 }
 
 fn environment(pid: i32) -> BTreeMap<String, String> {
@@ -125,11 +146,13 @@ pub fn queue(answered: &Value) -> Option<Queue> {
         + answered["of_other_routes"].as_u64().unwrap_or(0)
         + answered["other_methods"].as_u64().unwrap_or(0);
     let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+    let mean_us = waits.iter().sum::<f64>() / waits.len().max(1) as f64;
+    let app_us = number(&answered["app_us"]) / requests.max(1) as f64;
     let settings = &answered["settings"];
     let threads = number(&settings["workers"]) * number(&settings["threads"]);
     let time = number(&answered["seconds"]) * 1e6 * threads;
     let busy = if time > 0.0 { (number(&answered["app_us"]) / time).min(1.0) } else { 0.0 };
-    Some(Queue { requests, median_us: at(0.5)?, p95_us: at(0.95)?, busy })
+    Some(Queue { requests, median_us: at(0.5)?, mean_us, p95_us: at(0.95)?, app_us, busy })
 }
 
 /// The processes of a site by `/memory`, and the largest private memory of a worker.
@@ -166,6 +189,7 @@ mod tests {
         });
         let found = queue(&answered).unwrap();
         assert_eq!((found.requests, found.median_us, found.p95_us, found.busy), (4, 5.0, 9.0, 0.25));
+        assert_eq!((found.mean_us, found.app_us), (4.5, 250_000.0));
         assert_eq!(queue(&json!({ "waits_us": [], "routes": [] })), None);
         assert_eq!(queue(&json!({})), None);
     }

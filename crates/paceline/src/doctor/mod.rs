@@ -4,6 +4,7 @@
 //!
 //! Reading order: `diagnosing` (from the command line to the report), `watching` and `samples` (which requests), `run`
 //! (the order of a run), `baseline` (the application as it is), `trying` (one change), `replaying` (one replay);
+//! `load_trial`, `load_slice` and `load_copy` (other numbers of threads and workers, under load);
 //! `source`, `preloader`, `shadow_socket` and `peer` (where shadows come from), `shadow` and `lines` (how they are talked to);
 //! `quiet`, `machine` and `progress`; `applying` (what becomes of the advice).
 
@@ -12,6 +13,9 @@ mod baseline;
 mod diagnosing;
 mod fetching;
 mod lines;
+mod load_copy;
+mod load_slice;
+mod load_trial;
 mod machine;
 mod peer;
 mod preloader;
@@ -23,6 +27,7 @@ mod samples;
 mod shadow;
 mod shadow_socket;
 mod source;
+mod stop;
 mod trying;
 mod watching;
 

@@ -17,6 +17,8 @@ const MAX_MEMORY: f64 = 5.0;
 const MAX_LOAD: f64 = 1.2;
 /// Bytes that must be available before another copy of the application is made.
 const MIN_MEMORY: u64 = 200 << 20;
+/// For how long it is watched whether others need the processors, while no copy is at work.
+const PAUSE: Duration = Duration::from_millis(250);
 const LOOK: Duration = Duration::from_secs(1);
 /// A wait of which the person at the terminal should know.
 const LONG: Duration = Duration::from_secs(10);
@@ -83,6 +85,26 @@ impl Quiet {
         Ok(())
     }
 
+    /// The same while no copy of ours is at work: only what happens during a pause counts, since they have just been.
+    pub fn wait_at_rest(&mut self, say: &dyn Fn(&str)) -> Result<(), BusyMachine> {
+        if !self.is_wanted {
+            return Ok(());
+        }
+        let (began, before) = (Instant::now(), self.waited);
+        let mut said = false;
+        while let Some(load) = busy_during(PAUSE) {
+            if self.waited > PATIENCE {
+                return Err(BusyMachine::Busy(load));
+            }
+            if !said && began.elapsed() > LONG {
+                say(&format!("waiting for a quiet moment: {load}"));
+                said = true;
+            }
+            self.waited = before + began.elapsed();
+        }
+        Ok(())
+    }
+
     /// Whether there is memory for another copy.
     pub fn has_memory(&self) -> Result<(), BusyMachine> {
         match available_memory() {
@@ -101,6 +123,29 @@ fn busy() -> Option<Load> {
         read("/proc/loadavg").as_deref(),
         cores,
     )
+}
+
+fn busy_during(pause: Duration) -> Option<Load> {
+    let read = |name: &str| fs::read_to_string(name).ok();
+    let total = || total(&read("/proc/pressure/cpu")?);
+    let (before, began) = (total(), Instant::now());
+    std::thread::sleep(pause);
+    let percent = |before: u64, after: u64| {
+        after.saturating_sub(before) as f64 / began.elapsed().as_micros().max(1) as f64 * 100.0
+    };
+    let cpu = before.zip(total()).map(|(before, after)| percent(before, after));
+    let memory = read("/proc/pressure/memory").and_then(|text| pressure(&text, "avg10"));
+    match (memory, cpu) {
+        (Some(memory), _) if memory > MAX_MEMORY => Some(Load::Memory(memory)),
+        (_, Some(cpu)) if cpu > MAX_CPU => Some(Load::Cpu(cpu)),
+        _ => None,
+    }
+}
+
+/// Microseconds since the machine started in which some process waited.
+fn total(pressure: &str) -> Option<u64> {
+    let line = pressure.lines().find_map(|line| line.strip_prefix("some "))?;
+    line.split(' ').find_map(|word| word.strip_prefix("total=")?.parse().ok())
 }
 
 fn judged(cpu: Option<&str>, memory: Option<&str>, load: Option<&str>, cores: usize) -> Option<Load> {
@@ -132,7 +177,7 @@ mod tests {
     fn who_waits_for_what() {
         let quiet = "some avg10=3.20 avg60=2.00 avg300=1.00 total=1\nfull avg10=99.0 avg60=0.0 avg300=0.0 total=0\n";
         let loud = quiet.replace("3.20", "40.00");
-        assert_eq!(pressure(quiet, "avg60"), Some(2.0));
+        assert_eq!((pressure(quiet, "avg60"), total(quiet), total("")), (Some(2.0), Some(1), None));
         for (cpu, memory, load, judgement) in [
             (Some(quiet), Some(quiet), None, None),
             (Some(&*loud), Some(quiet), None, Some(Load::Cpu(40.0))),

@@ -1,12 +1,16 @@
 //! A run: the application as it is, what may be worth a change, a trial of each, and the report. The rooms below do it;
 //! here is their order. It decides nothing by itself.
 
-use std::time::{Duration, Instant};
+use std::{
+    os::unix::net::UnixStream,
+    time::{Duration, Instant},
+};
 
 use doctor::{
     candidate::{Candidate, Kind, Trial},
     findings,
     observation::{Asset, Machine, Observations, Queue, Server, Settings},
+    protocol::LoadStart,
     report::Report,
     verdict,
 };
@@ -96,6 +100,17 @@ impl Driver {
         self.wait()?;
         self.quiet.has_memory()?;
         Ok(self.source.shadow()?)
+    }
+
+    /// Returns when the machine is quiet without our copies, none of which is at work: what they did before is no sign.
+    pub fn wait_at_rest(&mut self) -> Result<(), RunError> {
+        let progress = &self.progress;
+        Ok(self.quiet.wait_at_rest(&|why| progress.say(why))?)
+    }
+
+    /// Connections of a shadow, each answered by a thread of its own.
+    pub fn channels(&self, shadow: &mut Shadow, start: LoadStart) -> Result<Vec<UnixStream>, NoShadow> {
+        self.source.channels(shadow, start)
     }
 
     /// A copy of the application as it is started, and one started in another environment; the latter ends with the

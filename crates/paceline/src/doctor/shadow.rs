@@ -5,7 +5,7 @@
 
 use std::{os::unix::net::UnixStream, time::Duration};
 
-use doctor::protocol::{Command, Done, Hello, Patch, Replay, ReplayResult};
+use doctor::protocol::{Command, Done, Hello, LoadStart, Patch, Replay, ReplayResult};
 use rustix::process::{kill_process, Pid, Signal};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -78,12 +78,25 @@ impl Shadow {
         done.into_result().map_err(ShadowError::Refused)
     }
 
+    /// It connects to a socket, once for each thread.
+    pub fn start_load(&mut self, start: &LoadStart) -> Result<(), ShadowError> {
+        let done: Done = self.ask(&Command::Load(Box::new(start.clone())), PATCH)?;
+        done.into_result().map_err(ShadowError::Refused)
+    }
+
     pub fn replay(&mut self, replay: Replay) -> Result<ReplayResult, ShadowError> {
         let id = replay.id;
         let result: ReplayResult = self.ask(&Command::Replay(Box::new(replay)), REPLAY)?;
         match wrong(&result, id) {
             None => Ok(result),
             Some(why) => Err(ShadowError::Nonsense(why)),
+        }
+    }
+
+    /// One that is stuck is not left behind.
+    pub fn kill(&self) {
+        if let Some(pid) = self.pid {
+            let _ = kill_process(pid, Signal::KILL);
         }
     }
 
@@ -101,8 +114,8 @@ impl Shadow {
 
     /// One that does not answer is not left behind: the end of its socket means nothing to a thread that is stuck.
     fn give_up(&self, error: &LineError) {
-        if let (LineError::Silent(_) | LineError::Endless, Some(pid)) = (error, self.pid) {
-            let _ = kill_process(pid, Signal::KILL);
+        if let LineError::Silent(_) | LineError::Endless = error {
+            self.kill();
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Where a shadow meets the driver: a Unix socket in a fresh folder of mode 0700, as the application's account makes
-//! both, so that nobody else can connect or come in between. The folder is gone when the shadow has come.
+//! both, so that nobody else can connect or come in between. The folder is gone when the shadow has come, with all the
+//! connections that are expected.
 //! It never asks for a shadow.
 
 use std::{
@@ -49,6 +50,15 @@ impl ShadowSocket {
 
     /// The shadow's connection.
     pub fn accept(self) -> io::Result<UnixStream> {
+        self.accept_one()
+    }
+
+    /// So many connections of a shadow.
+    pub fn accept_all(self, count: usize) -> io::Result<Vec<UnixStream>> {
+        (0..count).map(|_| self.accept_one()).collect()
+    }
+
+    fn accept_one(&self) -> io::Result<UnixStream> {
         let mut waiting = [PollFd::new(&self.listener, PollFlags::IN)];
         let patience = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
         if poll(&mut waiting, Some(&patience))? == 0 {

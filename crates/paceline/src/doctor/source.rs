@@ -1,8 +1,9 @@
 //! Where shadows come from: the preloader of the running server, asked by the control socket, or one of the doctor's own.
 //! It never talks to a shadow beyond its first line.
 
-use std::{io, path::PathBuf};
+use std::{io, os::unix::net::UnixStream, path::PathBuf};
 
+use doctor::protocol::LoadStart;
 use serde_json::{json, Value};
 use unix_user::{Account, RunAs};
 
@@ -44,11 +45,15 @@ impl Server {
         client::ask(&self.socket, method, target, body)
     }
 
-    fn shadow(&self) -> Result<Shadow, NoShadow> {
+    fn shadow_socket(&self) -> io::Result<ShadowSocket> {
         // The server may have a /tmp of its own; the folder of its socket it shares with us.
         let folder = self.socket.parent().map(PathBuf::from);
         let bases: Vec<PathBuf> = folder.into_iter().chain([std::env::temp_dir()]).collect();
-        let socket = ShadowSocket::open(&bases, &self.run_as)?;
+        ShadowSocket::open(&bases, &self.run_as)
+    }
+
+    fn shadow(&self) -> Result<Shadow, NoShadow> {
+        let socket = self.shadow_socket()?;
         let asked = json!({ "site": self.site, "socket": socket.path() });
         self.ask("POST", "/doctor/shadow", Some(&asked)).map_err(|failed| NoShadow::Server(told(failed)))?;
         Ok(Shadow::greet(socket.accept()?)?)
@@ -93,12 +98,28 @@ impl Source {
         match self {
             Source::Live(server) => server.shadow(),
             Source::Own(preloader) => {
-                let socket = ShadowSocket::open(&[std::env::temp_dir()], &preloader.run_as)?;
+                let socket = own_socket(preloader)?;
                 preloader.ask_for_shadow(&socket.path())?;
                 Ok(Shadow::greet(socket.accept()?)?)
             }
         }
     }
+
+    /// Connections of a shadow, on each of which a thread of its own answers. `start.socket` is filled in here.
+    pub fn channels(&self, shadow: &mut Shadow, start: LoadStart) -> Result<Vec<UnixStream>, NoShadow> {
+        let socket = match self {
+            Source::Live(server) => server.shadow_socket()?,
+            Source::Own(preloader) => own_socket(preloader)?,
+        };
+        let count = start.threads as usize;
+        let path = socket.path().to_string_lossy().into_owned();
+        shadow.start_load(&LoadStart { socket: path, ..start })?;
+        Ok(socket.accept_all(count)?)
+    }
+}
+
+fn own_socket(preloader: &Preloader) -> io::Result<ShadowSocket> {
+    ShadowSocket::open(&[std::env::temp_dir()], &preloader.run_as)
 }
 
 #[cfg(test)]

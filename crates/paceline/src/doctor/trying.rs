@@ -14,11 +14,13 @@ use serde_json::Value;
 
 use super::{
     baseline::{left_out, named, Baseline, Route},
+    load_trial::{self, LoadChange},
     preloader::Environment,
     replaying::{line, DecodedAnswer, MEASURED},
     run::{Driver, RunError},
-    shadow::{Shadow, ShadowError},
+    shadow::Shadow,
     source::Source,
+    stop::Stop,
 };
 use crate::apps::memory_usage::Memory;
 
@@ -66,40 +68,22 @@ pub fn try_it(
     candidate: &Candidate,
     rounds: Option<usize>,
 ) -> Result<Outcome, RunError> {
-    if let Trial::Computed { .. } | Trial::Untried { .. } = candidate.trial {
-        return Ok(Outcome::default());
+    match candidate.trial {
+        Trial::Computed { .. } | Trial::Untried { .. } => return Ok(Outcome::default()),
+        Trial::Load { from, to, visitors } => {
+            return load_trial::try_it(driver, baseline, &LoadChange { from, to, visitors }, rounds);
+        }
+        _ => {}
     }
     let mut routes = choose(baseline, candidate);
     match measure(driver, &baseline.recordings, candidate, &mut routes, rounds) {
         Ok((rounds, memory)) => {
             let is_live = driver.is_live();
             let routes = routes.into_iter().map(|route| route.outcome(is_live)).collect();
-            Ok(Outcome { rounds, routes, memory, failure: None })
+            Ok(Outcome { rounds, routes, memory, ..Outcome::default() })
         }
         Err(Stop::Trial(why)) => Ok(Outcome { failure: Some(line(&why).into_owned()), ..Outcome::default() }),
         Err(Stop::Run(error)) => Err(error),
-    }
-}
-
-/// Why a trial has no result.
-enum Stop {
-    /// Another trial may have one.
-    Trial(String),
-    Run(RunError),
-}
-
-impl From<ShadowError> for Stop {
-    fn from(error: ShadowError) -> Stop {
-        Stop::Trial(error.to_string())
-    }
-}
-
-impl From<RunError> for Stop {
-    fn from(error: RunError) -> Stop {
-        match error {
-            RunError::Environment(why) => Stop::Trial(why),
-            other => Stop::Run(other),
-        }
     }
 }
 
@@ -148,12 +132,7 @@ impl Pairing {
                 let (control, trial, started) = driver.in_environment(&change)?;
                 Pairing { control, trial, deliver, started: Some(started) }
             }
-            Trial::Load { .. } => {
-                let why =
-                    "it needs load from many visitors at once, which replays are not: compare with paceline bench";
-                return Err(Stop::Trial(why.into()));
-            }
-            Trial::Computed { .. } | Trial::Untried { .. } => {
+            Trial::Load { .. } | Trial::Computed { .. } | Trial::Untried { .. } => {
                 return Err(Stop::Trial("there is nothing to try".into()))
             }
         };

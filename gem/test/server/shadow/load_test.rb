@@ -74,7 +74,7 @@ class ShadowLoadTest < ShadowCase
     app = <<~RUBY
       #{MEET}
       ORDERS = Queue.new
-      #{routes("/start" => "Thread.new { ORDERS.pop; begin; File.write(File.join(__dir__, 'new'), 'x'); rescue SystemCallError; end; MEET.(3) }", "/wait" => "ORDERS << 1; MEET.(3)")}
+      #{routes("/start" => "Thread.new { ORDERS.pop; begin; File.write(File.join(__dir__, 'new'), 'x'); rescue SystemCallError; end; MEET.(5) }", "/wait" => "MEET.(2); ORDERS << 1; MEET.(5)")}
     RUBY
     with_shadow(app) do |shadow, dir|
       assert_nil shadow.get("/start")["write"]

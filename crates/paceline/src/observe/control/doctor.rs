@@ -122,6 +122,7 @@ fn settings(site: &SiteConfig, workers: usize) -> Value {
         "compress": site.compress.is_some(),
         "page_cache": site.cache.is_some(),
         "gc": if site.tuning.gc { "auto" } else { "app" },
+        "threads_min": site.threads_min,
     })
 }
 

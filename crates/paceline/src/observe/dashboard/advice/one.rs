@@ -113,8 +113,15 @@ fn how(verdict: &Verdict) -> String {
             let memory = memory.map(|bytes| format!(" A worker takes {} more.", units::bytes(bytes.unsigned_abs())));
             format!("Measured in {rounds}, in the application started with it.{}", memory.unwrap_or_default())
         }
-        Trial::Load { from, to } => {
-            format!("Measured under load: the 95th percentile with {}, instead of {}.", load(to), load(from))
+        Trial::Load { from, to, visitors } => {
+            let visitors = units::figures((*visitors).into(), "visitor", "visitors");
+            let figures = verdict.under_load().map(|figures| format!(" {figures}."));
+            format!(
+                "Measured in {rounds} with {visitors} at once: {}, instead of {}.{}",
+                load(to),
+                load(from),
+                figures.unwrap_or_default()
+            )
         }
         Trial::WhatIf { .. } => {
             let short = candidate.short.strip_prefix("the ").unwrap_or(&candidate.short);
@@ -141,7 +148,7 @@ fn fix(fix: &Fix, command: Option<&Markup>) -> Markup {
         Edit::Migration { .. } => "A migration".to_owned(),
         _ if file.is_empty() => "Your change".to_owned(),
         Edit::Insert { .. } => format!("Add to {file}"),
-        Edit::Configure { .. } | Edit::Setting { .. } => format!("Set in {file}"),
+        Edit::Configure { .. } | Edit::Setting { .. } | Edit::Puma { .. } => format!("Set in {file}"),
         Edit::Shown { .. } => format!("In {file}"),
     };
     let lines = clipped(&fix.line);

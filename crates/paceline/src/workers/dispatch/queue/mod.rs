@@ -43,7 +43,7 @@ use unix_user::RunAs;
 
 /// Ruby gives a thread that computes its lock for 100 ms before it lets another one have it. So a request that is
 /// younger holds back one that would come beside it; an older one must not.
-const YOUNG: Micros = 100_000;
+pub const YOUNG: Micros = 100_000;
 /// How often at most a request that waits looks whether those in hand have grown old.
 const LOOK: Duration = Duration::from_millis(20);
 /// One thread in so many, and at least one of several, is kept from long requests.
