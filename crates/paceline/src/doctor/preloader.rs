@@ -48,7 +48,18 @@ pub struct Environment {
     pub ruby_options: Vec<String>,
 }
 
+/// Tells a preloader that visitors are served on this machine: it gives way to every other process
+/// (gem/lib/paceline/server/background.rb).
+const BACKGROUND: &str = "PACELINE_BACKGROUND";
+
 impl Environment {
+    /// The same for a process that gives way to all others.
+    pub fn in_background(&self) -> Environment {
+        let mut changed = self.clone();
+        changed.set.insert(BACKGROUND.into(), "1".into());
+        changed
+    }
+
     fn apply(&self, env: &mut BTreeMap<OsString, OsString>) {
         for name in &self.unset {
             env.remove(&OsString::from(name));

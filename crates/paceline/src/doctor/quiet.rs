@@ -105,6 +105,11 @@ impl Quiet {
         Ok(())
     }
 
+    /// How long it has been waited in all.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
     /// Whether there is memory for another copy.
     pub fn has_memory(&self) -> Result<(), BusyMachine> {
         match available_memory() {

@@ -95,6 +95,14 @@ impl Driver {
         Ok(self.quiet.wait(&|why| progress.say(why))?)
     }
 
+    /// So that the time that a run took is not taken for that of its trials.
+    fn say_waited(&self) {
+        let waited = self.quiet.waited().as_secs();
+        if waited > 0 {
+            self.say(&format!("waited {waited} s for a quiet machine"));
+        }
+    }
+
     /// Another copy of the application.
     pub fn shadow(&mut self) -> Result<Shadow, RunError> {
         self.wait()?;
@@ -122,8 +130,10 @@ impl Driver {
         };
         self.wait()?;
         self.quiet.has_memory()?;
+        let is_live = self.is_live;
         let boot = |change: &Environment| {
-            Source::boot(&site, change)
+            let change = if is_live { change.in_background() } else { change.clone() };
+            Source::boot(&site, &change)
                 .map_err(|_| RunError::Environment("the application did not start with it".into()))
         };
         let plain = match (&mut self.source, &mut self.plain) {
@@ -186,6 +196,7 @@ pub fn run(driver: &mut Driver, samples: Samples, around: Surroundings) -> Resul
     candidates.retain(|one| around.only.is_empty() || around.only.contains(&one.kind));
     candidates.truncate(MAX_TRIALS);
     let verdicts = try_all(driver, &baseline, &observations, candidates, around.rounds);
+    driver.say_waited();
     Ok(RunResult { report: Report::new(&around.site, baseline.sample, verdicts), rails: baseline.hello.rails })
 }
 

@@ -30,6 +30,7 @@ module Paceline
       # The whole life of the process, which ends with the front.
       def run
         ParentDeath.follow
+        step_back if ENV.delete("PACELINE_BACKGROUND")
         STDOUT.sync = STDERR.sync = true # what the app printed last matters most when it does not start
         ignore_signals
         live
@@ -59,6 +60,11 @@ module Paceline
       end
 
       private
+
+      def step_back
+        require_relative "background"
+        Background.become
+      end
 
       def live
         ForkedChild.guard(self)
