@@ -2,13 +2,15 @@
 
 # What `paceline doctor` says of an application's folder. Only here its JSON is known; never judges what it says.
 require "json"
-require "open3"
+require "tempfile"
+require_relative "../lib/processes"
 require_relative "../lib/servers"
 
 module Bench
   # One change that is worth it. ROUTES as `GET /books/*`, none for all; GAIN: the part of a request that it saves on its first route, BOUND: "measured", "at_most",
   # "at_least" or "computed"; both nil where nothing was measured.
-  DoctorAdvice = Struct.new(:kind, :routes, :line, :at, :gain, :bound, :saved_ms, keyword_init: true) do
+  # NUMBER: of `paceline doctor apply`; WRITTEN: whether that writes it.
+  DoctorAdvice = Struct.new(:number, :written, :kind, :routes, :line, :at, :gain, :bound, :saved_ms, keyword_init: true) do
     # Whether it is about PATH.
     def about?(path) = path == "*" || routes.empty? || routes.any? { |route| File.fnmatch(route.sub(/\A[A-Z]+ /, ""), path) }
     def to_s = [kind, *routes.first].join(" ")
@@ -20,33 +22,51 @@ module Bench
 
     class Failed < StandardError; end
 
-    # `others`: what it looked at in vain. `left_out`: requests that could not be replayed, with why.
-    attr_reader :advice, :others, :left_out, :seconds
+    # `others`: what it looked at in vain. `left_out`: requests that could not be replayed, with why. `waited`: seconds, for a quiet machine.
+    attr_reader :advice, :others, :left_out, :seconds, :waited
 
-    # Of the application in FOLDER. ARGUMENTS: of `paceline doctor`.
-    def self.ask(folder, arguments, environment)
-      began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      text, complaint, status = Open3.capture3(environment, Servers.paceline, "doctor", "--json", *arguments, chdir: folder)
+    # Of the application in FOLDER. ARGUMENTS: of `paceline doctor`. LIMIT: seconds after which it is ended. PROGRAM: what runs it, another system's way of it.
+    def self.ask(folder, arguments, environment, limit: nil, program: [Servers.paceline])
+      began = now
+      text, complaint, status = run([environment, *program, "doctor", "--json", *arguments], folder, limit)
+      raise Failed, "paceline doctor: ended after #{limit} s; last it said: #{complaint.lines.last.to_s.strip}" unless status
       raise Failed, "paceline doctor: #{complaint.lines.last(3).join.strip}" unless FINE.include?(status.exitstatus)
 
-      new(JSON.parse(text), Process.clock_gettime(Process::CLOCK_MONOTONIC) - began)
+      new(JSON.parse(text), now - began, complaint[/waited (\d+) s for a quiet machine/, 1]&.to_i)
     rescue JSON::ParserError => e
       raise Failed, "paceline doctor: no JSON: #{e.message[0, 100]}"
     end
 
-    def initialize(found, seconds = nil)
-      @advice = found.fetch("advice").map { |one| read(one) }
+    # What it prints, what it says meanwhile, and how it ended: nil after LIMIT.
+    def self.run(command, folder, limit)
+      output, complaint = Array.new(2) { Tempfile.new("doctor") }
+      pid = Process.spawn(*command.map { |word| word.is_a?(Hash) ? word : word.to_s }, chdir: folder, in: File::NULL, out: output.path, err: complaint.path)
+      waiter = Process.detach(pid)
+      status = waiter.join(limit)&.value
+      Processes.signal("INT", [pid]) unless status
+      waiter.value
+      [output.read, complaint.read, status]
+    ensure
+      [output, complaint].each { |file| file&.close! }
+    end
+
+    def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    private_class_method :run, :now
+
+    def initialize(found, seconds = nil, waited = nil)
+      @advice = found.fetch("advice").map.with_index(1) { |one, number| read(one, number) }
       @others = found.fetch("others", []).map { |one| [one["kind"], one["standing"], one["why"]].compact.join(" ") }
       @left_out = found.dig("sample", "left_out").to_a.map { |one| one.values_at("request", "why", "what").join(" ") }
       @seconds = seconds
+      @waited = waited
     end
 
     private
 
-    def read(one)
+    def read(one, number)
       gain = one.fetch("gains").first
       measured = gain && gain["of_us"].positive?
-      DoctorAdvice.new(kind: one.fetch("kind"), routes: one.fetch("routes"), line: one.dig("fix", "line"), at: one["at"],
+      DoctorAdvice.new(number: number, written: one.dig("fix", "can_apply"), kind: one.fetch("kind"), routes: one.fetch("routes"), line: one.dig("fix", "line"), at: one["at"],
                        gain: (gain["gain_us"].fdiv(gain["of_us"]) if measured), bound: (gain["bound"] if measured), saved_ms: gain && gain["gain_us"].fdiv(1000))
     end
   end

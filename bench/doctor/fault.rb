@@ -8,6 +8,7 @@ require "fileutils"
 require "json"
 require "rbconfig"
 require_relative "../lib/servers"
+require_relative "scarce_memory"
 
 module Bench
   class DoctorFault
@@ -65,8 +66,12 @@ module Bench
     def cookies? = @facts.fetch("cookies", false)
     # Whether the cure changes what is sent.
     def same_bytes? = @facts.fetch("same_bytes", true)
+    # Megabytes that the server's processes may have; nil: all that there are.
+    def memory = @facts["memory_mb"]
     # Why nothing can be proved of it on this machine; nil if it can.
     def missing
+      return ScarceMemory.missing if memory
+
       need = @facts["needs"] or return
       @there = system(*PROGRAMS.fetch(need), %i[out err] => File::NULL) if @there.nil?
       "this Ruby has no #{NEEDS.fetch(need)}" unless @there

@@ -45,6 +45,9 @@ module Bench
       end
     end
 
+    # The DoctorGain of requests to these two servers, which are not held to the same responses: both pages name their server's port.
+    def of(servers) = of_requests(servers)
+
     # A thread in which SERVER is under load for SECONDS.
     def load(server, seconds)
       WARM.times { get(server, @fault.path) }

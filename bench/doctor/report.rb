@@ -2,22 +2,35 @@
 
 # Writes what `bin/bench doctor` found, as Markdown and JSON.
 require_relative "../lib/section_report"
+require_relative "live_table"
+require_relative "real_table"
 require_relative "trial"
 
 module Bench
-  # RESULTS: the DoctorProofs, as far as they came.
+  # As far as they came: DoctorProofs of the faults, DoctorRealProofs of whole applications, DoctorLiveRows of the rates.
+  DoctorResults = Struct.new(:proofs, :real, :live, keyword_init: true) do
+    def any? = to_a.any?(&:any?)
+    # Both have miss, holds? and unchanged.
+    def all = proofs + real
+  end
+
+  # RESULTS: DoctorResults.
   class DoctorReport < SectionReport
-    HEAD = ["application", "fault", "named first", "also", "clean twin", "files", "fault", "cured", "gain", "predicted", "off"].freeze
+    include DoctorLiveTable
+    include DoctorRealTable
+
+    HEAD = ["application", "fault", "named first", "also", "clean twin", "files", "as it is", "cured", "gain", "predicted", "off", "live p99"].freeze
     TEXTS = [0, 1, 2, 3, 4, 5].freeze
 
     def kind = "doctor"
 
     def markdown
-      [heading, align(HEAD, @results.map { |proof| row(proof) }, texts: TEXTS), absent, setting].compact.join("\n\n") << "\n"
+      [heading, (align(HEAD, rows, texts: TEXTS) if rows.any?), real_advice, live_table, absent, setting].compact.join("\n\n") << "\n"
     end
 
     def data
-      { command: @command, seconds: @clock.seconds.round, machine: @facts, versions: @versions, options: @options.to_h, results: @results.map { |proof| record(proof) } }
+      { command: @command, seconds: @clock.seconds.round, machine: @facts, versions: @versions, options: @options.to_h, summary: totals.to_h,
+        results: @results.proofs.map { |proof| record(proof) }, real: real_records, live: live_records }
     end
 
     private
@@ -28,24 +41,31 @@ module Bench
 
         #{@facts["date"]} · #{@facts["processors"]} x #{@facts["processor"]} · took #{(@clock.seconds / 60).round(1)} min
 
-        Applications with one known fault each, beside clean twins that differ in its cure alone. Named first: the doctor's first advice is that fault, of that page;
-        also: what else it advised. Clean twin: what it advised there. Files: whether a run changed the database or any other. Fault, cured: what `paceline bench`
-        measured of the two in turn; gain: of that, predicted: by the doctor (≤: at most, ≥: at least), off: of the gain.
+        Small applications with one known fault each, beside clean twins that differ in its cure alone; below them whole applications as they are. Named first: the
+        doctor's first advice is that fault, of that page (of whole applications: what it advises first); also: what else it advises. Clean twin: what it advises there.
+        Files: whether a run changed the database or any other. As it is, cured: what `paceline bench` measured of the two in turn; gain: of that, predicted: by the
+        doctor (≤: at most, ≥: at least), off: of the gain. Live p99: of visitors during a run of the doctor, as a multiple of that without.
 
-        #{summary}
+        #{totals.map { |what, figure| "#{what}: #{figure}" }.join(" · ")}.
       TEXT
     end
 
-    def summary
-      [["Named first", @results.map(&:named_first?)], ["no advice on clean twins", @results.map(&:twin_clean?)], ["predicted within 15 %", @results.map(&:holds?)],
-       ["files unchanged", @results.map(&:unchanged)]]
-        .map { |what, answers| "#{what}: #{DoctorSums.count(answers)}" }.join(" · ").concat(".")
+    # Pairs of what is wanted and what came of it.
+    def totals
+      proofs, all = @results.proofs, @results.all
+      [["Named first (wanted: 9 of 10)", DoctorSums.count(proofs.map(&:named_first?))], ["no advice on clean twins (19 of 20)", DoctorSums.count(proofs.map(&:twin_clean?))],
+       ["predicted within 15 % (all)", DoctorSums.count(all.map(&:holds?))], ["files unchanged (all)", DoctorSums.count(all.map(&:unchanged))],
+       ["live p99 (at most 1.1)", live_ratios || "not measured"]]
     end
+
+    def rows = @results.proofs.map { |proof| row(proof) } + real_rows
 
     def row(proof)
       fault = proof.fault
-      [fault.name, fault.title, named(proof), proof.others.join(", "), twin(proof), yes(proof.unchanged, "unchanged", "CHANGED"), *gains(proof)]
+      [fault.name, fault.title, named(proof), proof.others.join(", "), twin(proof), files(proof), *gains(proof, proof.right), "-"]
     end
+
+    def files(proof) = yes(proof.unchanged, "unchanged", "CHANGED")
 
     def named(proof)
       return proof.missing ? "left out" : part(proof, "fault") unless proof.of_fault
@@ -57,9 +77,10 @@ module Bench
 
     def part(proof, name) = proof.failures[name] ? "failed" : "-"
 
-    def gains(proof)
+    # ADVICE: that which the gain is compared with.
+    def gains(proof, advice)
       gain = proof.gain or return [part(proof, "applied"), *["-"] * 4]
-      [figure(gain.fault, gain.unit), figure(gain.clean, gain.unit), part_and_figure(gain.share, gain.saved, gain.unit), predicted(proof.right), proof.miss ? format("%+.0f %%", proof.miss * 100) : "-"]
+      [figure(gain.fault, gain.unit), figure(gain.clean, gain.unit), part_and_figure(gain.share, gain.saved, gain.unit), predicted(advice), proof.miss ? format("%+.0f %%", proof.miss * 100) : "-"]
     end
 
     def predicted(advice)
@@ -82,15 +103,15 @@ module Bench
     def yes(answer, right, wrong) = answer.nil? ? "-" : (answer ? right : wrong)
 
     def absent
-      lines = @results.flat_map { |proof| missing(proof).map { |what, why| "- #{what}: #{why.lines.first.strip}" } }
+      lines = [*@results.all.flat_map { |proof| missing(proof).to_a }, *live_failures].map { |what, why| "- #{what}: #{why.lines.first.strip}" }
       "Without a result:\n\n#{lines.join("\n")}" if lines.any?
     end
 
     # {what has no result => why}
     def missing(proof)
-      return { proof.fault.name => proof.missing } if proof.missing
+      return { proof.name => proof.missing } if proof.missing
 
-      proof.failures.transform_keys { |part| "#{proof.fault.name}, #{part}" }
+      proof.failures.transform_keys { |part| "#{proof.name}, #{part}" }
     end
 
     def record(proof)

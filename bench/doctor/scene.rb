@@ -6,6 +6,7 @@ require_relative "../lib/apps"
 require_relative "../lib/asked_process"
 require_relative "../lib/reaped_server"
 require_relative "fault"
+require_relative "scarce_memory"
 
 module Bench
   class DoctorScene
@@ -28,7 +29,13 @@ module Bench
       @ports = @upstream.ask("ports")
     end
 
-    def close = @upstream.close
+    def close
+      @memory&.close
+      @upstream.close
+    end
+
+    # A folder that is gone afterwards.
+    attr_reader :work
 
     # For everything that loads an application.
     def environment
@@ -64,12 +71,19 @@ module Bench
 
     # A server of one variant, not yet started.
     def server(fault, variant)
-      server = Server.new(name: "#{fault.name}-#{variant}", worker: WORKERS.fetch(fault.server), workers: 1, command: ->(port, _) { command(fault.server, port) })
+      server = Server.new(name: "#{fault.name}-#{variant}", worker: WORKERS.fetch(fault.server), workers: 1, command: ->(port, _) { within(fault) + command(fault.server, port) })
       app = App.new(name: fault.name, directory: folder(fault, variant), environment: environment)
       ReapedServer.new(server, app, File.join(@work, "servers"), fault.paths.last)
     end
 
     private
+
+    # Words before a command that has less memory than it wants.
+    def within(fault)
+      return [] unless fault.memory
+
+      (@memory ||= ScarceMemory.new(@work)).group(fault.memory << 20)
+    end
 
     # Puma reads the application's config/puma.rb.
     def command(server, port)

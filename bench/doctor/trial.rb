@@ -8,6 +8,7 @@ require_relative "measured"
 module Bench
   # `missing`: why there is no proof; `failures`: {part => why it has none}.
   DoctorProof = Struct.new(:fault, :of_fault, :of_twin, :unchanged, :gain, :missing, :failures, keyword_init: true) do
+    def name = fault.name
     # nil: the doctor was not asked.
     def named_first? = of_fault && right?(of_fault.advice.first)
     def named? = of_fault && of_fault.advice.any? { |advice| right?(advice) }
@@ -28,8 +29,9 @@ module Bench
     # Seconds that the doctor watches a server.
     WATCH = 8
 
-    # PARTS: which are run; the block is given what is being done, and whether it is done.
-    def initialize(fault, scene, parts, seconds:, &told)
+    # PARTS: which are run; BUSY: the doctor does not wait for a quiet machine; the block is given what is being done, and whether it is done.
+    def initialize(fault, scene, parts, seconds:, busy: false, &told)
+      @busy = busy ? %w[--busy] : []
       @fault = fault
       @scene = scene
       @parts = parts
@@ -80,7 +82,7 @@ module Bench
       paths = @fault.paths.flat_map { |path| ["--path", path] }
       case @fault.live
       when nil then unchanged(folder, changed) { said(folder, "--offline", folder, "--server", @fault.server == "paceline" ? "paceline" : "other", *paths) }
-      when "paths" then @scene.serving_one(@fault, variant) { unchanged(folder, changed) { said(folder, *paths) } }
+      when "paths" then @scene.serving_one(@fault, variant) { unchanged(folder, changed) { said(folder, *@busy, *paths) } }
       else watched(folder, variant, changed)
       end
     end
@@ -96,7 +98,7 @@ module Bench
     def watched(folder, variant, changed)
       @scene.serving_one(@fault, variant) do |server|
         load = DoctorMeasured.new(@fault, @scene).load(server, WATCH + 2)
-        unchanged(folder, changed) { said(folder, "--watch", "#{WATCH}s") }
+        unchanged(folder, changed) { said(folder, "--watch", "#{WATCH}s", *@busy) }
       ensure
         load&.join
       end

@@ -42,13 +42,23 @@ module Bench
 
     # Redmine's preparation knows itself whether it is done; the issues are added here.
     def redmine
-      directory = File.join(WORK, "redmine")
-      command("test/redmine/prepare", directory)
+      redmine_of("redmine", [])
+    end
+
+    # Debian 13's, in that system.
+    def redmine6
+      redmine_of("redmine6", [File.join(HERE, "bin/trixie"), "run"])
+    end
+
+    # PREFIX: runs a command in its system.
+    def redmine_of(name, prefix)
+      directory = File.join(WORK, name)
+      command(*prefix, File.join(HERE, "test/redmine/prepare"), directory)
       once(directory, [File.join(directory, ".prepared"), File.join(HERE, "bench/apps/redmine_issues.rb")]) do
-        command("ruby", "bin/rails", "runner", File.join(HERE, "bench/apps/redmine_issues.rb"),
+        command(*prefix, "ruby", "bin/rails", "runner", File.join(HERE, "bench/apps/redmine_issues.rb"),
                 chdir: directory, env: { "RAILS_ENV" => "production", "BUNDLE_GEMFILE" => File.join(directory, "Gemfile") })
       end
-      App.new(name: :redmine, directory: directory, environment: {})
+      App.new(name: name.to_sym, directory: directory, environment: {})
     end
 
     # Runs the block unless it was run before with the same files.

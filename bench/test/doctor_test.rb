@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../doctor/live"
+require_relative "../doctor/real"
 require_relative "../doctor/report"
 require_relative "../doctor/trial"
 require "minitest/autorun"
@@ -78,10 +80,54 @@ class DoctorBenchTest < Minitest::Test
   def test_a_report_says_what_is_missing
     proof = judged([said("slow_partial", "GET /plan")])
     proof.failures["applied"] = "/shelf: 10 and 12 bytes, and not the same\nmore"
-    text = DoctorReport.new([proof], facts: Hash.new(0).merge("load_before" => []), versions: {}, options: {}, command: "bin/bench doctor", clock: Struct.new(:seconds).new(60)).markdown
+    text = report(proofs: [proof])
     assert_includes text, "NO: slow_partial GET /plan"
     assert_includes text, "n_plus_one, applied: /shelf: 10 and 12 bytes, and not the same\n"
-    assert_includes text, "Named first: 0 of 1"
+    assert_includes text, "Named first (wanted: 9 of 10): 0 of 1"
+    assert_includes text, "live p99 (at most 1.1): not measured"
+  end
+
+  # Each step of `paceline bench --json` stands for the answers since the one before.
+  def test_latencies_of_several_runs_are_one_distribution
+    quick, slow = [1.0, 50.0].map { |ms| latencies(100, [0.0, ms], [50.0, ms], [100.0, ms * 2]) }
+    assert_equal [100, 1.0, 2.0], [quick.count, quick.percentile(50), quick.percentile(99)]
+    both = DoctorLatencies.of_all([quick, slow])
+    assert_equal [200, 2.0, 50.0, 100.0], [both.count, both.percentile(50), both.percentile(75), both.percentile(99)]
+    assert_nil DoctorLatencies.new([]).percentile(50)
+  end
+
+  def test_a_row_of_visitors_compares_both_halves_of_its_rounds
+    row = DoctorLiveRow.new(rate: 10, rounds: [live_round(10, 11), live_round(20, 24)])
+    assert_in_delta 1.1, row.ratio(99), 1e-6, "two of four slow ones are the slowest percent of all"
+    row.spread.zip([1.1, 1.2]) { |found, expected| assert_in_delta expected, found }
+    assert_in_delta 3.0, row.median(:quiet, :cpu)
+    row.rounds.each { |round| round.during.failures = { "status 503" => 1 } }
+    assert_equal({ "status 503" => 2 }, row.failures)
+  end
+
+  def test_the_report_has_what_visitors_noticed
+    row = DoctorLiveRow.new(rate: 10, rounds: [live_round(10, 11)])
+    real = DoctorRealProof.new(app: DoctorReal::ALL[0], said: DoctorSays.new("advice" => [said("cold_connections", "GET /provision")]), unchanged: true, failures: {})
+    text = report(live: [row], real: [real])
+    assert_includes text, "live p99 (at most 1.1): 1.10 at 10/s"
+    assert_match(/^\| brewery .* cold_connections GET \/provision .* unchanged .* 1.10 at 10\/s \|$/, text)
+    row.rounds[0].during.failures = { "status 503" => 2 }
+    assert_includes report(live: [row]), "no figure: 2 x status 503"
+  end
+
+  def test_the_load_has_its_rate_in_each_second
+    lines = DoctorLive.log(10, 3).lines
+    assert_equal [10, 10, 10], lines.group_by { |line| line[/\[(.*?)\]/, 1] }.values.map(&:size)
+    assert_equal lines, DoctorLive.log(10, 3).lines
+  end
+
+  # A cure that finds nothing to replace would measure nothing.
+  def test_cures_of_whole_applications_fit_their_sources
+    DoctorReal::ALL.flat_map { |app| app.cures.values }.each do |file, before, after|
+      source = File.read(File.join(Servers::HERE, "examples/brewery", file))
+      RubyVM::InstructionSequence.compile(source.sub(before) { after })
+      refute_equal source, source.sub(before) { after }
+    end
   end
 
   def test_there_are_at_least_twenty_applications
@@ -140,6 +186,20 @@ class DoctorBenchTest < Minitest::Test
   private
 
   def fault(name) = DoctorFault.named([name]).first
+
+  def report(**found)
+    results = DoctorResults.new(proofs: [], real: [], live: [], **found)
+    DoctorReport.new(results, facts: Hash.new(0).merge("load_before" => []), versions: {}, options: {}, command: "bin/bench doctor", clock: Struct.new(:seconds).new(60)).markdown
+  end
+
+  def latencies(answers, *steps)
+    DoctorLatencies.read("answers" => answers, "percentiles" => steps.map { |percent, ms| { "percent" => percent, "ms" => ms } })
+  end
+
+  def live_round(quiet, during)
+    loads = [quiet, during].map { |ms| DoctorLoad.new(latencies: latencies(100, [0.0, 1.0], [98.0, 1.0], [100.0, ms.to_f]), cpu: 3.0, failures: {}, elsewhere: 0.1) }
+    DoctorLiveRound.new(quiet: loads[0], during: loads[1], seconds: 60.4, waited: 3)
+  end
 
   # As the doctor's JSON has it.
   def said(kind, route, gain = { gain_us: 10, of_us: 100, bound: "measured" })

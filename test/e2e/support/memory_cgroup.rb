@@ -1,17 +1,19 @@
-# A control group of its own with a memory limit and no swap (cgroups(7), version 1 or 2, whichever has the memory controller here).
+# A control group of its own with a memory limit, and no swap unless it is allowed some (cgroups(7), version 1 or 2, whichever has the memory controller here).
 class MemoryCgroup
   V1 = "/sys/fs/cgroup/memory"
   V2 = "/sys/fs/cgroup"
 
   # nil where none can be made: not root, or no memory controller.
-  def self.make(bytes)
-    new(bytes).tap(&:open)
+  # SWAP: bytes that may be swapped out.
+  def self.make(bytes, swap: 0)
+    new(bytes, swap).tap(&:open)
   rescue SystemCallError
     nil
   end
 
-  def initialize(bytes)
+  def initialize(bytes, swap = 0)
     @bytes = bytes
+    @swap = swap
     @v1 = File.directory?(V1)
     @folder = File.join(@v1 ? V1 : V2, "paceline-test-#{Process.pid}-#{rand(1 << 32).to_s(16)}")
   end
@@ -20,8 +22,8 @@ class MemoryCgroup
     File.write(File.join(V2, "cgroup.subtree_control"), "+memory") unless @v1
     Dir.mkdir(@folder)
     write(@v1 ? "memory.limit_in_bytes" : "memory.max", @bytes)
-    # Memory and swap together: no more than memory alone, so no swap.
-    @v1 ? write("memory.memsw.limit_in_bytes", @bytes) : write("memory.swap.max", 0)
+    # The first one: memory and swap together.
+    @v1 ? write("memory.memsw.limit_in_bytes", @bytes + @swap) : write("memory.swap.max", @swap)
   rescue SystemCallError
     remove
     raise

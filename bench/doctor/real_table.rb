@@ -1,0 +1,39 @@
+# frozen_string_literal: true
+
+# Whole applications in the report of `bin/bench doctor`: a row of each in the table of all, and their advice with its figures. Never measures anything.
+module Bench
+  module DoctorRealTable
+    ADVICE = ["application", "advice", "", "about", "predicted", "change", "applied"].freeze
+
+    private
+
+    def real_rows
+      @results.real.map do |proof|
+        advice = proof.said&.advice
+        first = advice ? (advice.first || "no advice").to_s : (proof.missing ? "left out" : part(proof, "doctor"))
+        [proof.name, proof.app.title, first, advice.to_a.drop(1).join(", "), "-", files(proof), *gains(proof, proof.applied), live_of(proof.name)]
+      end
+    end
+
+    def live_of(name) = (live_ratios if name == DoctorLive::APPLICATION) || "-"
+
+    def real_advice
+      rows = @results.real.flat_map { |proof| proof.said ? proof.said.advice.map { |advice| advice_row(proof, advice) } : [] }
+      "Advice on whole applications; applied: what was measured with it, of the first one with a known cure.\n\n#{align(ADVICE, rows, texts: [0, 2, 3, 5, 6])}" if rows.any?
+    end
+
+    def advice_row(proof, advice)
+      applied = advice == proof.applied
+      change = applied && proof.gain ? "#{figure(proof.gain.fault, "ms")} to #{figure(proof.gain.clean, "ms")}" : ""
+      [proof.name, advice.number.to_s, advice.kind, advice.routes.first.to_s, predicted(advice), advice.line.to_s.strip, change]
+    end
+
+    def real_records
+      @results.real.map do |proof|
+        { application: proof.name, title: proof.app.title, paths: proof.app.paths, missing: proof.missing, failures: proof.failures, unchanged: proof.unchanged,
+          advice: proof.said&.advice&.map(&:to_h), others: proof.said&.others, left_out: proof.said&.left_out, doctor_seconds: proof.said&.seconds&.round(1),
+          applied: proof.applied&.number, gain: proof.gain && proof.gain.to_h.merge(share: proof.gain.share, predicted: proof.applied.gain, miss: proof.miss) }.compact
+      end
+    end
+  end
+end
