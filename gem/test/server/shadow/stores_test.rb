@@ -55,6 +55,18 @@ class ShadowStoresTest < ShadowCase
     end
   end
 
+  def test_classes_are_looked_for_when_there_is_another
+    require "paceline/server/shadow/guards/descendants"
+    looks = 0
+    parent = Class.new { define_singleton_method(:subclasses) { super().tap { looks += 1 if equal?(parent) } } }
+    child = Class.new(parent)
+    descendants = Paceline::Server::Shadow::Guards::Descendants.new(parent)
+    found = -> { [].tap { |all| descendants.each_after_change { |one| all << one } } }
+    assert_equal [[child], [], 1], [found.call, found.call, looks]
+    grandchild = Class.new(child)
+    assert_equal [[child, grandchild], [], 2], [found.call, found.call, looks]
+  end
+
   # `/`: what the session has, and then one more; `/drop` ends it.
   SESSION = <<~'RUBY'
     run(lambda do |env|

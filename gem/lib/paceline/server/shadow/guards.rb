@@ -8,6 +8,7 @@ require_relative "seeded_random"
 require_relative "outbound"
 require_relative "guards/active_record_connections"
 require_relative "guards/caches"
+require_relative "guards/descendants"
 require_relative "guards/files"
 require_relative "guards/jobs"
 require_relative "guards/mail"
@@ -67,11 +68,6 @@ module Paceline
               within.const_get(part, false)
             end
             true
-          end
-
-          # All classes below a class.
-          def descendants(parent)
-            parent.subclasses.flat_map { |one| [one, *descendants(one)] }
           end
 
           # Notes a write of the application.

@@ -152,7 +152,10 @@ module Paceline
             def settle
               return unless Guards.loaded?("ActiveSupport::Cache::Store")
 
-              synchronize { Guards.descendants(::ActiveSupport::Cache::Store).each { |store| install(store) } }
+              synchronize do
+                @stores ||= Descendants.new(::ActiveSupport::Cache::Store)
+                @stores.each_after_change { |store| install(store) }
+              end
             end
 
             def synchronize(&block)

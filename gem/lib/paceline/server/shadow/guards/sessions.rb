@@ -47,7 +47,10 @@ module Paceline
             def settle
               return unless Guards.loaded?("Rack::Session::Abstract::Persisted")
 
-              @mutex.synchronize { Guards.descendants(::Rack::Session::Abstract::Persisted).each { |store| install(store) } }
+              @mutex.synchronize do
+                @stores ||= Descendants.new(::Rack::Session::Abstract::Persisted)
+                @stores.each_after_change { |store| install(store) }
+              end
             end
 
             def kept?(sid)
