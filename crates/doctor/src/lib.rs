@@ -14,11 +14,14 @@
 //!    `advice(number)`. A report is serializable: it can be kept for `apply`.
 //! 6. `apply::plan(&Fix, &Context, read) -> Result<Plan, CannotApply>` turns a fix into edits of files and commands;
 //!    `apply::unified_diff(&[FileEdit]) -> String` shows them.
+//! 7. `live::expected(&Verdict)` and `live::compare(&[ExpectedGain], &[LiveTimes]) -> LiveVerdict` say whether visitors
+//!    have that gain, too.
 
 pub mod apply;
 pub mod candidate;
 pub mod findings;
 pub mod links;
+pub mod live;
 pub mod mask;
 pub mod observation;
 pub mod protocol;

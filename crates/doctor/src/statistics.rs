@@ -159,6 +159,41 @@ fn bootstrap(pairs: &[Pair], confidence: f64, draws: usize) -> Option<Estimate> 
     Some(Estimate { gain_us, low_us: low_us.min(gain_us), high_us: high_us.max(gain_us), base_us })
 }
 
+/// The same of measurements that are no pairs: of each route those without the change and those with it. Each route weighs
+/// as much as it has measurements; those without any do not count.
+pub fn estimate_apart(routes: &[(&[f64], &[f64])]) -> Estimate {
+    let usable = routes.iter().filter(|(control, trial)| !control.is_empty() && !trial.is_empty());
+    let usable: Vec<(&[f64], &[f64])> = usable.copied().collect();
+    let weight = |control: &[f64], trial: &[f64]| (control.len() + trial.len()) as f64;
+    let all: f64 = usable.iter().map(|(control, trial)| weight(control, trial)).sum();
+    let means: Vec<[f64; 2]> =
+        usable.iter().map(|(control, trial)| [control, trial].map(|times| trimmed_mean(&mut times.to_vec()))).collect();
+    let weighted = |of: &mut dyn FnMut(usize) -> f64| {
+        let parts = usable.iter().enumerate().map(|(at, (control, trial))| of(at) * weight(control, trial));
+        parts.sum::<f64>() / all.max(1.0)
+    };
+    let gain_us = weighted(&mut |at| means[at][0] - means[at][1]);
+    let base_us = weighted(&mut |at| means[at][0]);
+    let mut random = Random(SEED);
+    let mut buffer: Vec<f64> = Vec::new();
+    let mut drawn_mean = |times: &[f64], mean: f64| {
+        buffer.clear();
+        buffer.extend((0..times.len()).map(|_| times[random.below(times.len())]));
+        mean + (trimmed_mean(&mut buffer) - mean) * widening(times.len())
+    };
+    let mut drawn: Vec<f64> = (0..DRAWS)
+        .map(|_| {
+            weighted(&mut |at| {
+                let (control, trial) = usable[at];
+                drawn_mean(control, means[at][0]) - drawn_mean(trial, means[at][1])
+            })
+        })
+        .collect();
+    drawn.sort_by(f64::total_cmp);
+    let (low_us, high_us) = (quantile(&drawn, 0.025), quantile(&drawn, 0.975));
+    Estimate { gain_us, low_us: low_us.min(gain_us), high_us: high_us.max(gain_us), base_us }
+}
+
 fn widening(count: usize) -> f64 {
     (count as f64 / (count as f64 - 1.0).max(0.5)).sqrt()
 }
@@ -289,6 +324,24 @@ mod tests {
         assert!(estimate(&[Pair { trial_us: f64::NAN, ..pair }; 9]).is_none());
         assert_eq!(decide(&[], 100), Decision::Enough);
         assert!(estimate(&[pair; 6]).is_some());
+    }
+
+    #[test]
+    fn measurements_that_are_no_pairs() {
+        let mut random = Random(4);
+        let mut noisy = |us: f64, count: usize| -> Vec<f64> {
+            (0..count).map(|_| us * (1.0 + 0.4 * (random.part() - 0.5))).collect()
+        };
+        let (mut contained, mut wrong) = (0, 0);
+        for _ in 0..100 {
+            let (control, trial, same) = (noisy(10_000.0, 60), noisy(8_000.0, 20), noisy(10_000.0, 20));
+            let found = estimate_apart(&[(&control, &trial)]);
+            contained += usize::from((found.low_us..=found.high_us).contains(&2_000.0));
+            wrong += usize::from(estimate_apart(&[(&control, &same)]).is_sure());
+        }
+        assert!(contained >= 85 && wrong <= 15, "{contained}, {wrong} of 100");
+        assert_eq!(estimate_apart(&[(&[], &[])]), Estimate::default());
+        assert_eq!(estimate_apart(&[(&[3.0; 9], &[1.0; 9]), (&[], &[1.0])]).parts(), [2.0 / 3.0; 3]);
     }
 
     #[test]

@@ -64,7 +64,8 @@ class DoctorTest < Minitest::Test
     JSON.parse(@printed)
   end
 
-  # An application that opens TLS connections in each request, which keeping them saves.
+  # An application that opens TLS connections in each request, which keeping them saves. For requests with X-Live that saves much, or
+  # nothing, as it says.
   def with_cold_connections
     authority = Authority.new
     origin = secure(authority, "localhost") do |link|
@@ -80,7 +81,13 @@ class DoctorTest < Minitest::Test
       # Prices of a supplier.
       require "net/http"
       require "openssl"
+      changed = File.read(__FILE__).match?(/^Paceline::HTTP/)
       run lambda { |env|
+        if (live = env["HTTP_X_LIVE"])
+          sleep 0.1 if live == "much" && !changed
+          next [200, {}, ["live"]]
+        end
+
         prices = 6.times.map do |number|
           http = Net::HTTP.new("localhost", #{origin.port})
           http.use_ssl = true
@@ -119,12 +126,58 @@ class DoctorTest < Minitest::Test
     assert_equal patch, doctor(dir, "apply", 1)
     assert_match(/the git tree has uncommitted changes/, @said)
     git(dir, "checkout", "--quiet", "ca.pem")
-    server = serve(dir, "-w", "1")
-    assert_match(/changed config.ru\n.*: restarting with it as a canary: 10 % of the requests/, doctor(dir, "apply", 1))
-    assert_match(/^# Prices of a supplier.\n.*^Paceline::HTTP.install!$/m, File.read("#{dir}/config.ru"))
-    eventually("the canary") { control_json(server, "/generations")["sites"].values.first["generations"].any? { |one| one["role"] == "canary" } }
     doctor(dir, "apply", 2, status: 2)
     assert_match(/there is no advice 2: the last result has one/, @said)
+    assert_match(/no server runs here; the next start uses it/, doctor(dir, "apply", 1))
+    assert_match(/^# Prices of a supplier.\n.*^Paceline::HTTP.install!$/m, File.read("#{dir}/config.ru"))
+  end
+
+  # Advice 1 of the application, which a server serves from a git tree.
+  def advised
+    dir = with_cold_connections
+    File.write("#{dir}/.gitignore", "Gemfile.lock\ntmp\nstate\n")
+    report(dir, "--offline", ".", "--path", "/prices", "--only", "cold_connections", "--rounds", 3, status: 1)
+    git(dir, "init", "--quiet")
+    git(dir, "add", ".")
+    git(dir, "commit", "--quiet", "--message", "An application")
+    serve(dir, "-w", "1", "-t", "8", "-e", "production", "--ready-path", "off")
+  end
+
+  # What `paceline doctor apply 1` says, while visitors ask whom the change saves so much.
+  def applied(server, live, generation, *arguments, status: 0)
+    applying = Thread.new { doctor(server.dir, "apply", 1, "--for", "3s", *arguments, status: status) }
+    server.wait_for(/generation #{generation} has 10 % of the requests/)
+    visitors = 8.times.map { Thread.new { visit(server, live) while applying.alive? } }
+    visitors.each(&:join)
+    applying.value
+  end
+
+  def visit(server, live) = server.get("/prices", "X-Live" => live)
+
+  def roles(server) = control_json(server, "/generations")["sites"].values.first["generations"].map { |one| one["role"] }
+
+  def test_what_visitors_have_nothing_of_is_taken_back_and_what_they_have_of_it_too_is_kept
+    server = advised
+    said = applied(server, "nothing", 2, status: 1)
+    assert_match(/: rolled back: it \w+ \S+ ms \(.*\) of \S+ ms of GET \/prices, in the trial \S+ \(\S+ to \S+\)$/, said)
+    assert_match(/: config.ru is as it was before$/, said)
+    assert_equal "", git(server.dir, "status", "--porcelain")
+    eventually("the canary to go") { roles(server) == ["current"] }
+
+    # The server decides also when nobody waits, and leaves the files alone.
+    assert_match(/the server decides, and its log says how/, applied(server, "nothing", 3, "--no-wait"))
+    eventually("the verdict") do
+      visit(server, "nothing")
+      server.output.match?(/generation 3, is rolled back: it .*; the next start uses the change, as long as it is in config.ru$/)
+    end
+    assert_equal " M config.ru\n", git(server.dir, "status", "--porcelain")
+    git(server.dir, "checkout", "--quiet", "config.ru")
+
+    said = applied(server, "much", 4)
+    assert_match(/restarting with it as a canary: 10 % of the requests for 3s, and until its gain on GET \/prices is known, 30s at most$/, said)
+    assert_match(/is ready: .*; it saves \S+ ms \(.*\) of \S+ ms of GET \/prices, in the trial /, said)
+    assert_match(/: kept; take it back with git checkout config.ru && paceline rollback$/, said)
+    assert_match(/^Paceline::HTTP.install!$/, File.read("#{server.dir}/config.ru"))
   end
 
   def test_it_writes_nothing_and_says_what_it_left_out

@@ -46,7 +46,7 @@ use self::{
 use super::{
     app::{Order, State},
     attempts::{Attempts, Cause},
-    canary::Plan,
+    canary::{LastLook, Plan},
     concurrency::{self, Concurrency},
     generation::{Generation, Phase},
     pool,
@@ -110,8 +110,8 @@ pub enum ActorEvent {
     Refork(usize),
     /// The workers' memory has been read.
     Measured(MemoryReading),
-    /// The private memory of a worker has been read, of the old generation's and the canary's, where that is wanted.
-    Weighed(Option<[u64; 2]>),
+    /// What takes a moment was looked at beside the canary.
+    LookedAt(LastLook),
     /// It has been asked whether it is ready.
     Rehearsed(Result<Rehearsal, Failure>),
 }
@@ -316,7 +316,7 @@ impl Actor {
                 }
             }
             (_, ActorEvent::PrintedAll) => self.printed_all(number).await,
-            (_, ActorEvent::Weighed(memory)) => self.weighed(number, memory).await,
+            (_, ActorEvent::LookedAt(look)) => self.judge_canary(number, look).await,
             (_, ActorEvent::Rehearsed(result)) => self.rehearsed(number, result).await,
             (None, ActorEvent::Frame(frame, fd)) => self.preloader_says(number, frame, fd).await,
             (None, ActorEvent::Closed) => {

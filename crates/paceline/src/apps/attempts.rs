@@ -10,6 +10,9 @@ use startup_report::StartupReport;
 /// So many are remembered after they have ended.
 const REMEMBERED: usize = 32;
 
+/// Why a canary is rolled back of which nothing is known: another generation takes its place.
+pub const REPLACED: &str = "another restart was asked for";
+
 /// Why a restart is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {

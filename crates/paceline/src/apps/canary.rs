@@ -1,17 +1,29 @@
 //! Whether a canary does as well as the generation before: arithmetic over what both answered. It never acts on it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+use doctor::live::{ExpectedGain, LiveVerdict};
 
 use crate::{support::clock::Micros, workers::dispatch::comparison::Side};
 
 /// What a canary is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// Of 10,000 requests.
     pub part: u32,
     /// For so long, and until it has answered so many requests; but no longer than ten times as long.
     pub time: Duration,
     pub requests: u64,
+    /// What the change is to bring. None: it is enough that it does no worse.
+    pub expectation: Option<Arc<Expectation>>,
+}
+
+/// What a trial of the change has shown (`paceline doctor`), and where the change is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Expectation {
+    pub gains: Vec<ExpectedGain>,
+    /// Files that hold the change, below the application's folder. Empty: it is in none.
+    pub files: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,8 +49,16 @@ const SLOWER_AT_WORST: (f64, f64) = (2.0, 20_000.0);
 /// So many times as much private memory a worker may have, and so many bytes more.
 const LARGER: (f64, f64) = (1.5, 32e6);
 
-/// `memory`: bytes of private memory of a worker, of the old one and the canary's.
-pub fn judge(plan: &Plan, elapsed: Duration, [old, new]: &[Side; 2], memory: Option<[u64; 2]>) -> Verdict {
+/// What is looked at only when the time is over, since it takes a moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LastLook {
+    /// Bytes of private memory of a worker, of the old one and the canary's.
+    pub memory: Option<[u64; 2]>,
+    /// The live gain beside the plan's expectation.
+    pub gain: Option<LiveVerdict>,
+}
+
+pub fn judge(plan: &Plan, elapsed: Duration, [old, new]: &[Side; 2], look: &LastLook) -> Verdict {
     let (old_rate, new_rate) = (rate(old), rate(new));
     if new.errors >= ERRORS && new_rate > old_rate + MORE_ERRORS {
         return Verdict::RollBack(format!(
@@ -51,8 +71,15 @@ pub fn judge(plan: &Plan, elapsed: Duration, [old, new]: &[Side; 2], memory: Opt
             old_rate * 100.0
         ));
     }
-    if elapsed < plan.time || new.requests < plan.requests && elapsed < plan.time * 10 {
+    let is_known = match (&plan.expectation, &look.gain) {
+        (None, _) => true,
+        (Some(_), gain) => matches!(gain, Some(LiveVerdict::Held(_) | LiveVerdict::Short(_))),
+    };
+    if elapsed < plan.time || (new.requests < plan.requests || !is_known) && elapsed < plan.time * 10 {
         return Verdict::Wait;
+    }
+    if let Some(LiveVerdict::Short(why) | LiveVerdict::Worse(why)) = &look.gain {
+        return Verdict::RollBack(why.clone());
     }
     let times = times(old, new);
     if let Some(times) = &times {
@@ -61,7 +88,7 @@ pub fn judge(plan: &Plan, elapsed: Duration, [old, new]: &[Side; 2], memory: Opt
             return Verdict::RollBack(times.told());
         }
     }
-    if let Some([old, new]) = memory.map(|both| both.map(|bytes| bytes as f64)) {
+    if let Some([old, new]) = look.memory.map(|both| both.map(|bytes| bytes as f64)) {
         if new > old * LARGER.0 && new > old + LARGER.1 {
             return Verdict::RollBack(format!(
                 "a worker has {:.0} MB of its own, an old one {:.0} MB",
@@ -76,8 +103,12 @@ pub fn judge(plan: &Plan, elapsed: Duration, [old, new]: &[Side; 2], memory: Opt
     );
     text.extend(times.map(|times| format!("; {}", times.told())));
     text.extend(
-        memory.map(|[old, new]| format!("; {:.0} MB a worker, before {:.0} MB", new as f64 / 1e6, old as f64 / 1e6)),
+        look.memory
+            .map(|[old, new]| format!("; {:.0} MB a worker, before {:.0} MB", new as f64 / 1e6, old as f64 / 1e6)),
     );
+    if let Some(LiveVerdict::Held(gain) | LiveVerdict::TooFew(gain)) = &look.gain {
+        text.push_str(&format!("; {gain}"));
+    }
     Verdict::Promote(text)
 }
 
@@ -139,7 +170,7 @@ fn percentile(times: &[Micros], part: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const PLAN: Plan = Plan { part: 500, time: Duration::from_secs(60), requests: 20 };
+    const PLAN: Plan = Plan { part: 500, time: Duration::from_secs(60), requests: 20, expectation: None };
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn side(requests: u64, errors: u64, took: Micros) -> Side {
@@ -151,26 +182,26 @@ mod tests {
         let (old, new) = (side(100, 0, 1000), side(19, 0, 1000));
         let few = [old.clone(), new];
         let enough = [old, side(20, 0, 1000)];
-        assert_eq!(judge(&PLAN, MINUTE / 2, &enough, None), Verdict::Wait);
-        assert_eq!(judge(&PLAN, MINUTE, &few, None), Verdict::Wait);
-        assert!(matches!(judge(&PLAN, MINUTE, &enough, None), Verdict::Promote(_)));
-        assert!(matches!(judge(&PLAN, MINUTE * 10, &few, None), Verdict::Promote(_)));
+        assert_eq!(judge(&PLAN, MINUTE / 2, &enough, &LastLook::default()), Verdict::Wait);
+        assert_eq!(judge(&PLAN, MINUTE, &few, &LastLook::default()), Verdict::Wait);
+        assert!(matches!(judge(&PLAN, MINUTE, &enough, &LastLook::default()), Verdict::Promote(_)));
+        assert!(matches!(judge(&PLAN, MINUTE * 10, &few, &LastLook::default()), Verdict::Promote(_)));
     }
 
     #[test]
     fn errors_end_it_at_once() {
         let both = [side(1000, 2, 1000), side(40, 3, 1000)];
         let told = "3 of 40 requests failed (7.5 %), of the old generation's 2 of 1000 (0.2 %)";
-        assert_eq!(judge(&PLAN, MINUTE / 60, &both, None), Verdict::RollBack(told.into()));
+        assert_eq!(judge(&PLAN, MINUTE / 60, &both, &LastLook::default()), Verdict::RollBack(told.into()));
         // Two may be an accident; and what the old one does as well is no fault of the new code.
         for both in [[side(1000, 0, 1000), side(20, 2, 1000)], [side(100, 50, 1000), side(20, 10, 1000)]] {
-            assert!(matches!(judge(&PLAN, MINUTE, &both, None), Verdict::Promote(_)));
+            assert!(matches!(judge(&PLAN, MINUTE, &both, &LastLook::default()), Verdict::Promote(_)));
         }
     }
 
     #[test]
     fn slowness_on_the_same_routes() {
-        let verdict = |old, new| judge(&PLAN, MINUTE, &[side(100, 0, old), side(20, 0, new)], None);
+        let verdict = |old, new| judge(&PLAN, MINUTE, &[side(100, 0, old), side(20, 0, new)], &LastLook::default());
         assert_eq!(
             verdict(20_000, 40_000),
             Verdict::RollBack("median 40.0 ms, p95 40.0 ms on the same routes, before 20.0 ms and 20.0 ms".into())
@@ -178,7 +209,10 @@ mod tests {
         assert!(matches!(verdict(1_000, 4_000), Verdict::Promote(_)), "a few milliseconds are noise");
         let elsewhere = Side { requests: 20, errors: 0, times: [(2, vec![900_000; 20])].into() };
         let both = [side(100, 0, 1000), elsewhere];
-        assert!(matches!(judge(&PLAN, MINUTE, &both, None), Verdict::Promote(_)), "another route is no comparison");
+        assert!(
+            matches!(judge(&PLAN, MINUTE, &both, &LastLook::default()), Verdict::Promote(_)),
+            "another route is no comparison"
+        );
     }
 
     #[test]
@@ -186,7 +220,7 @@ mod tests {
         let with = |slow: usize| {
             let mut new = side(20, 0, 20_000);
             new.times.values_mut().for_each(|times| times[..slow].fill(400_000));
-            judge(&PLAN, MINUTE, &[side(100, 0, 20_000), new], None)
+            judge(&PLAN, MINUTE, &[side(100, 0, 20_000), new], &LastLook::default())
         };
         assert!(matches!(with(1), Verdict::Promote(_)));
         assert!(matches!(with(2), Verdict::RollBack(_)));
@@ -194,7 +228,10 @@ mod tests {
 
     #[test]
     fn memory_of_a_worker() {
-        let verdict = |memory| judge(&PLAN, MINUTE, &[side(100, 0, 9), side(20, 0, 9)], Some(memory));
+        let verdict = |memory| {
+            let look = LastLook { memory: Some(memory), ..LastLook::default() };
+            judge(&PLAN, MINUTE, &[side(100, 0, 9), side(20, 0, 9)], &look)
+        };
         assert_eq!(
             verdict([50_000_000, 120_000_000]),
             Verdict::RollBack("a worker has 120 MB of its own, an old one 50 MB".into())
@@ -202,5 +239,22 @@ mod tests {
         assert!(
             matches!(verdict([50_000_000, 80_000_000]), Verdict::Promote(text) if text.ends_with("80 MB a worker, before 50 MB"))
         );
+    }
+    #[test]
+    fn what_a_trial_has_shown_is_to_be_seen_live() {
+        let plan = Plan { expectation: Some(Arc::default()), ..PLAN };
+        let at = |elapsed, gain: Option<LiveVerdict>| {
+            let both = [side(100, 0, 9), side(20, 0, 9)];
+            judge(&plan, elapsed, &both, &LastLook { gain, ..LastLook::default() })
+        };
+        let (held, short) = (LiveVerdict::Held("it saves 4".into()), LiveVerdict::Short("it saves 1".into()));
+        let (few, worse) = (LiveVerdict::TooFew("too few".into()), LiveVerdict::Worse("longer".into()));
+        assert!(matches!(at(MINUTE, Some(held)), Verdict::Promote(text) if text.ends_with("; it saves 4")));
+        assert_eq!(at(MINUTE, Some(short)), Verdict::RollBack("it saves 1".into()));
+        assert_eq!(at(MINUTE * 9, Some(few.clone())), Verdict::Wait);
+        assert!(matches!(at(MINUTE * 10, Some(few)), Verdict::Promote(text) if text.ends_with("; too few")));
+        assert_eq!(at(MINUTE * 9, Some(worse.clone())), Verdict::Wait);
+        assert_eq!(at(MINUTE * 10, Some(worse)), Verdict::RollBack("longer".into()));
+        assert_eq!(at(MINUTE * 9, None), Verdict::Wait);
     }
 }

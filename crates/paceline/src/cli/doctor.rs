@@ -9,7 +9,7 @@ use doctor::candidate::Kind;
 use super::{arguments::config_file, asking, CliExit};
 use crate::{
     config::{self, Config, Flags, Surroundings},
-    doctor::{Job, Place, ServedBy, Wish},
+    doctor::{CanaryWish, Job, Place, ServedBy, Wish},
     support::units::parse_duration,
 };
 
@@ -33,7 +33,12 @@ Exit status: 1 when a change saves more than 5 % of a request, otherwise 0; 2 wh
 
 const APPLY_AFTER: &str = "\
 The line is written if the folder is a git tree without uncommitted changes; otherwise it is printed as a patch. A running server is
-then restarted with the change as a canary; paceline rollback takes that back. Exit status: 0, or 2 when there is nothing to write.";
+then restarted with the change as a canary. If it saves less than in the trial, or does worse in another way, the server goes back and
+the files are put back. Exit status: 0, 1 when the change was taken back, 2 when there is nothing to write.";
+
+/// Of a canary with an advice.
+const CANARY: Duration = Duration::from_secs(60);
+const MAX_CANARY: Duration = Duration::from_secs(86_400);
 
 pub fn is_named(args: &[OsString]) -> bool {
     args.get(1).is_some_and(|name| name == NAME)
@@ -100,6 +105,17 @@ pub fn command() -> Command {
                         .required(true)
                         .value_parser(number(1000))
                         .help("Number of the advice"),
+                )
+                .arg(
+                    option("for", "TIME").value_parser(canary_time).help(
+                        "Duration of the canary, like 5m; ten times as long until the gain is known [default: 60s]",
+                    ),
+                )
+                .arg(
+                    Arg::new("no-wait")
+                        .long("no-wait")
+                        .action(ArgAction::SetTrue)
+                        .help("Return at once; the server decides alone, and leaves the files as they are"),
                 ),
         )
 }
@@ -115,6 +131,11 @@ fn where_it_is(command: Command) -> Command {
 fn time(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text).filter(|time| (Duration::from_secs(1)..=MAX_WATCH).contains(time));
     time.ok_or_else(|| "a time from 1s to 1h, like 5m".into())
+}
+
+fn canary_time(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).filter(|time| (Duration::from_secs(1)..=MAX_CANARY).contains(time));
+    time.ok_or_else(|| "a time from 1s to 1d, like 5m".into())
 }
 
 fn path(text: &str) -> Result<String, String> {
@@ -143,7 +164,9 @@ pub fn understood(matches: &ArgMatches, around: &Surroundings) -> Result<Wish, C
         }
     };
     if let Some(number) = own.try_get_one::<u64>("number").ok().flatten() {
-        return Ok(Wish { place, site, job: Job::Apply(*number as usize) });
+        let time = own.get_one::<Duration>("for").copied().unwrap_or(CANARY);
+        let canary = CanaryWish { time, waits: !own.get_flag("no-wait") };
+        return Ok(Wish { place, site, job: Job::Apply(*number as usize, canary) });
     }
     let list = |name: &str| own.get_many::<String>(name).into_iter().flatten().cloned().collect::<Vec<_>>();
     let served_by = match own.get_one::<String>("server").map(String::as_str) {
@@ -220,7 +243,10 @@ mod tests {
     fn advice_is_applied_by_its_number() {
         let folder = Folder::with(&[("config.ru", "")]);
         let wish = asked(&folder, "doctor apply 2 --site shop").unwrap();
-        assert!(matches!(wish.job, Job::Apply(2)) && wish.site.as_deref() == Some("shop"));
+        let minute = CanaryWish { time: CANARY, waits: true };
+        assert!(matches!(wish.job, Job::Apply(2, canary) if canary == minute) && wish.site.as_deref() == Some("shop"));
+        let wish = asked(&folder, "doctor apply 2 --for 5m --no-wait").unwrap();
+        assert!(matches!(wish.job, Job::Apply(2, CanaryWish { time, waits: false }) if time == CANARY * 5));
     }
 
     #[test]
@@ -234,6 +260,7 @@ mod tests {
             ("doctor --rounds 0", "0 is not in 1..=100"),
             ("doctor apply", "required"),
             ("doctor apply one", "invalid"),
+            ("doctor apply 1 --for 2d", "a time from 1s to 1d"),
             ("doctor --offline nowhere", "nowhere"),
             ("-p 1 doctor", "put doctor first"),
         ] {

@@ -1,6 +1,6 @@
 //! `paceline doctor apply N`: writes the line of an advice into a clean git tree, or prints it as a patch; then a running
-//! server is restarted with it as a canary. The crate `doctor` makes the edit; it is never written where somebody's
-//! uncommitted work is, and only with the rights of the application's account.
+//! server tries it (`canary`), and what it takes back is taken out of the files. The crate `doctor` makes the edit; it is
+//! never written where somebody's uncommitted work is, and only with the rights of the application's account.
 
 use std::{
     fs::{self, OpenOptions},
@@ -13,25 +13,24 @@ use std::{
 use doctor::apply::{plan, unified_diff, Context, FileEdit, Plan};
 use jiff::Timestamp;
 use rustix::fs::OFlags;
-use serde_json::json;
 use unix_user::acting;
 
 use super::{
     application,
+    canary::{self, CanaryWish},
     diagnosing::{find, Target},
     progress::plain,
-    source::{told, Server},
+    source::Server,
     DoctorError, Place,
 };
 use crate::observe::doctor_result::DoctorResult;
 
 /// Bytes of a file that is changed.
 const MAX_FILE: u64 = 1 << 20;
-/// Percent of the requests that the changed application gets first, and for how many seconds.
-const CANARY: u32 = 10;
-const CANARY_TIME: u32 = 60;
+/// Settings, which a restart of the application does not read again.
+const READ_AT_START: [&str; 2] = ["paceline.toml", "config/puma.rb"];
 
-pub fn apply(place: &Place, wanted: Option<&str>, number: usize) -> Result<ExitCode, DoctorError> {
+pub fn apply(place: &Place, wanted: Option<&str>, number: usize, wish: CanaryWish) -> Result<ExitCode, DoctorError> {
     let (target, server) = where_is(place, wanted)?;
     let kept = DoctorResult::load(&target.root, &target.name, &target.run_as);
     let kept = kept.map_err(|error| DoctorError::Wrong(error.to_string()))?;
@@ -52,7 +51,11 @@ pub fn apply(place: &Place, wanted: Option<&str>, number: usize) -> Result<ExitC
         write(&target, edit)?;
         say(&format!("{}: changed {}\n", target.name, edit.path));
     }
-    say(&next(&target, &plan, server.as_ref()));
+    match (server, next(&target, &plan, is_in_folder_of_sites(place, &target))) {
+        (_, Some(next)) => say(&next),
+        (None, None) => say(&format!("{}: no server runs here; the next start uses it\n", target.name)),
+        (Some(server), None) => return Ok(canary::restart(&target, &server, &plan.edits, &advice.verdict, wish)),
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -134,35 +137,60 @@ fn replace(path: &Path, edit: &FileEdit) -> io::Result<()> {
     written
 }
 
-/// What is to be done now, or has been begun.
-fn next(target: &Target, plan: &Plan, server: Option<&Server>) -> String {
-    let name = &target.name;
-    let back =
-        format!("git checkout {}", plan.edits.iter().map(|edit| edit.path.as_str()).collect::<Vec<_>>().join(" "));
-    let restart = format!("paceline restart --canary {CANARY}% --wait");
-    match server {
-        _ if !plan.then.is_empty() => format!("{name}: now run: {} && {restart}\n", plan.then.join(" && ")),
-        None => format!("{name}: no server runs here; the next start uses it\n"),
-        Some(server) => {
-            let wish = json!({ "site": server.site, "canary": CANARY, "for": CANARY_TIME });
-            match server.ask("POST", "/restart", Some(&wish)) {
-                Ok(_) => format!(
-                    "{name}: restarting with it as a canary: {CANARY} % of the requests for {CANARY_TIME} s, then all if it does no worse\n\
-                     {name}: watch it with paceline status; take it back with {back} && paceline rollback\n"
-                ),
-                Err(failed) => format!("{name}: the server did not restart ({}); run: {restart}\n", told(failed)),
+/// Takes an edit back, if the file is still as it was written. What was done, as a sentence.
+pub fn take_back(target: &Target, edit: &FileEdit) -> String {
+    let path = &edit.path;
+    let Some(file) = inside(&target.root, path) else { return format!("{path} is left as it is") };
+    let done = acting(&target.run_as, || {
+        let is_ours = fs::symlink_metadata(&file)?.is_file() && fs::read(&file)? == edit.after.as_bytes();
+        match (&edit.before, is_ours) {
+            (_, false) => Ok(format!("{path} was changed since, and is left as it is")),
+            (None, true) => fs::remove_file(&file).map(|()| format!("{path} is removed again")),
+            (Some(before), true) => {
+                let back = FileEdit { before: Some(edit.after.clone()), after: before.clone(), path: path.clone() };
+                replace(&file, &back).map(|()| format!("{path} is as it was before"))
             }
         }
+    });
+    done.unwrap_or_else(|error: io::Error| format!("{path} still has the change: {error}"))
+}
+
+/// The server looks at the settings there all the time.
+fn is_in_folder_of_sites(place: &Place, target: &Target) -> bool {
+    let (Place::Live { config: Some(config), .. } | Place::Offline(config)) = place else { return false };
+    let dir = config.sites_dir.as_ref().and_then(|dir| dir.canonicalize().ok());
+    dir.is_some() && target.root.parent() == dir.as_deref()
+}
+
+/// What the user is to do now, where a restart of the application is not all.
+fn next(target: &Target, plan: &Plan, is_watched: bool) -> Option<String> {
+    let name = &target.name;
+    let settings = plan.edits.iter().find(|edit| READ_AT_START.contains(&edit.path.as_str()));
+    match settings {
+        _ if !plan.then.is_empty() => {
+            Some(format!("{name}: now run: {} && {}\n", plan.then.join(" && "), canary::command()))
+        }
+        None => None,
+        Some(edit) if is_watched && edit.path == "paceline.toml" => {
+            Some(format!("{name}: the server sees it within seconds, and starts the application again with it; take it back with git checkout {}\n", edit.path))
+        }
+        Some(edit) => Some(format!(
+            "{name}: the server reads {file} only when it starts, so there is no canary: run paceline upgrade\n\
+             {name}: take it back with git checkout {file} && paceline upgrade\n",
+            file = edit.path
+        )),
     }
 }
 
-fn say(text: &str) {
+pub fn say(text: &str) {
     // A reader that went away is no failure.
     let _ = io::stdout().write_all(plain(text).as_bytes());
 }
 
 #[cfg(test)]
 mod tests {
+    use unix_user::RunAs;
+
     use super::*;
     use crate::config::test_folder::Folder;
 
@@ -173,6 +201,47 @@ mod tests {
         for path in ["../a", "/etc/passwd", "config/../../a", "./a"] {
             assert_eq!(inside(root, path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn an_edit_is_taken_back_unless_somebody_has_changed_it() {
+        let folder = Folder::with(&[("old.rb", "a\n"), ("changed.rb", "a\n")]);
+        let target = Target { name: "shop".into(), root: folder.0.clone(), run_as: RunAs::own(), site: None };
+        let edit = |path: &str, before: Option<&str>| FileEdit {
+            path: path.into(),
+            before: before.map(Into::into),
+            after: "b\n".into(),
+        };
+        let (old, changed, new) = (edit("old.rb", Some("a\n")), edit("changed.rb", Some("a\n")), edit("new.rb", None));
+        [&old, &changed, &new].into_iter().for_each(|edit| write(&target, edit).unwrap());
+        fs::write(folder.0.join("changed.rb"), "c\n").unwrap();
+        assert_eq!(take_back(&target, &old), "old.rb is as it was before");
+        assert_eq!(take_back(&target, &changed), "changed.rb was changed since, and is left as it is");
+        assert_eq!(take_back(&target, &new), "new.rb is removed again");
+        assert!(take_back(&target, &new).starts_with("new.rb still has the change: "), "it is gone already");
+        let files = ["old.rb", "changed.rb"].map(|file| fs::read_to_string(folder.0.join(file)).unwrap());
+        assert_eq!((files, folder.0.join("new.rb").exists()), (["a\n".into(), "c\n".into()], false));
+    }
+
+    #[test]
+    fn settings_are_not_read_by_a_restart() {
+        let folder = Folder::with(&[]);
+        let target = Target { name: "shop".into(), root: folder.0.clone(), run_as: RunAs::own(), site: None };
+        let of = |path: &str| FileEdit { path: path.into(), before: None, after: String::new() };
+        let plan = |path: &str, then: &[&str]| Plan {
+            edits: vec![of(path)],
+            then: then.iter().map(|command| (*command).to_owned()).collect(),
+        };
+        assert_eq!(next(&target, &plan("config/initializers/a.rb", &[]), false), None);
+        for (path, is_watched, told) in [
+            ("paceline.toml", false, "run paceline upgrade"),
+            ("config/puma.rb", true, "run paceline upgrade"),
+            ("paceline.toml", true, "within seconds"),
+        ] {
+            assert!(next(&target, &plan(path, &[]), is_watched).is_some_and(|next| next.contains(told)), "{path}");
+        }
+        let next = next(&target, &plan("Gemfile", &["bundle install"]), false).unwrap();
+        assert_eq!(next, "shop: now run: bundle install && paceline restart --canary 10% --wait\n");
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub struct Target {
     pub root: PathBuf,
     pub run_as: RunAs,
     /// None: its settings are not known here.
-    site: Option<SiteConfig>,
+    pub site: Option<SiteConfig>,
 }
 
 /// The exit status is that of the report.

@@ -6,10 +6,11 @@
 //! (the order of a run), `baseline` (the application as it is), `trying` (one change), `replaying` (one replay);
 //! `load_trial`, `load_slice` and `load_copy` (other numbers of threads and workers, under load);
 //! `source`, `preloader`, `shadow_socket` and `peer` (where shadows come from), `shadow` and `lines` (how they are talked to);
-//! `quiet`, `machine` and `progress`; `applying` (what becomes of the advice).
+//! `quiet`, `machine` and `progress`; `applying` and `canary` (what becomes of the advice).
 
 mod applying;
 mod baseline;
+mod canary;
 mod diagnosing;
 mod fetching;
 mod lines;
@@ -38,6 +39,8 @@ use std::{
 };
 
 use doctor::candidate::Kind;
+
+pub use canary::CanaryWish;
 
 use crate::config::{self, AppKind, Config, SiteConfig};
 
@@ -78,8 +81,8 @@ pub enum Job {
         when_busy: bool,
         served_by: ServedBy,
     },
-    /// Write the line of the advice with this number.
-    Apply(usize),
+    /// Write the line of the advice with this number, and try it live.
+    Apply(usize, CanaryWish),
 }
 
 /// What serves the application today.
@@ -92,7 +95,7 @@ pub enum ServedBy {
 /// Does it, and returns the exit status.
 pub fn main(wish: Wish) -> ExitCode {
     let done = match wish.job {
-        Job::Apply(number) => applying::apply(&wish.place, wish.site.as_deref(), number),
+        Job::Apply(number, canary) => applying::apply(&wish.place, wish.site.as_deref(), number, canary),
         job => diagnosing::diagnose(&wish.place, wish.site.as_deref(), job),
     };
     done.unwrap_or_else(|why| {

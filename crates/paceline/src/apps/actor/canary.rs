@@ -6,21 +6,34 @@ use std::{
     time::{Duration, Instant},
 };
 
+use doctor::live::{compare, ExpectedGain, LiveTimes};
+
 use super::{Actor, ActorEvent, Event};
 use crate::{
     apps::{
         actor::ready_check::Rehearsal,
         attempts::Outcome,
-        canary::{judge, Plan, Verdict},
+        canary::{judge, Expectation, LastLook, Plan, Verdict},
         generation::{Generation, Phase},
         memory_usage::Memory,
     },
     observe::log::Name,
-    workers::dispatch::comparison::Comparison,
+    workers::dispatch::{comparison::Comparison, queue::Queue},
 };
 
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// What settled workers of both took for the routes of the expectation.
+fn live_times(expectation: &Expectation, queue: &Queue, comparison: &Comparison) -> Vec<LiveTimes> {
+    let of = |gain: &ExpectedGain| {
+        let [old_us, new_us] = comparison
+            .settled(queue.route_of(&gain.route))
+            .map(|times| times.into_iter().map(|took| took as f64).collect());
+        LiveTimes { route: gain.route.clone(), old_us, new_us }
+    };
+    expectation.gains.iter().map(of).collect()
+}
 
 /// A generation on trial.
 pub struct Canary {
@@ -38,7 +51,9 @@ impl Actor {
     pub(super) fn begin_canary(&mut self, mut generation: Generation, plan: Plan, rehearsal: Option<Rehearsal>) {
         generation.phase = Phase::Ready;
         self.enlist(&mut generation);
-        let comparison = Arc::new(Comparison::default());
+        let gains = plan.expectation.iter().flat_map(|expectation| &expectation.gains);
+        let comparison = Comparison::awaiting(gains.map(|gain| self.context.queue.route_of(&gain.route)));
+        let comparison = Arc::new(comparison);
         let workers = generation.fresh().map(|(id, _)| *id).collect();
         self.context.queue.share(workers, plan.part, comparison.clone());
         let percent = f64::from(plan.part) / 100.0;
@@ -78,8 +93,11 @@ impl Actor {
         let number = canary.generation.number;
         let pids = |generation: &Generation| generation.fresh().map(|(_, worker)| worker.pid).collect::<Vec<_>>();
         let both = self.current.as_ref().map(|current| [pids(current), pids(&canary.generation)]);
-        // It takes a moment for large processes, and counts at the end alone.
-        let both = both.filter(|_| canary.began.elapsed() >= canary.plan.time);
+        // Memory takes a moment for large processes, and so do intervals; they count at the end alone.
+        let is_end = canary.began.elapsed() >= canary.plan.time;
+        let both = both.filter(|_| is_end);
+        let (expectation, comparison) = (canary.plan.expectation.clone().filter(|_| is_end), canary.comparison.clone());
+        let queue = self.context.queue.clone();
         let events = self.events.clone();
         tokio::task::spawn_blocking(move || {
             let mean = |pids: &Vec<i32>| {
@@ -87,13 +105,16 @@ impl Actor {
                 (!own.is_empty()).then(|| own.iter().sum::<u64>() / own.len() as u64)
             };
             let memory = both.and_then(|[old, new]| Some([mean(&old)?, mean(&new)?]));
-            let _ = events.send(Event { generation: number, worker: None, happened: ActorEvent::Weighed(memory) });
+            let gain =
+                expectation.map(|expected| compare(&expected.gains, &live_times(&expected, &queue, &comparison)));
+            let happened = ActorEvent::LookedAt(LastLook { memory, gain });
+            let _ = events.send(Event { generation: number, worker: None, happened });
         });
     }
 
-    pub(super) async fn weighed(&mut self, number: u64, memory: Option<[u64; 2]>) {
+    pub(super) async fn judge_canary(&mut self, number: u64, look: LastLook) {
         let Some(canary) = self.canary.as_ref().filter(|canary| canary.generation.number == number) else { return };
-        match judge(&canary.plan, canary.began.elapsed(), &canary.comparison.sides(), memory) {
+        match judge(&canary.plan, canary.began.elapsed(), &canary.comparison.sides(), &look) {
             Verdict::Wait => {}
             Verdict::Promote(figures) => self.promote_canary(&figures).await,
             Verdict::RollBack(why) => self.give_up_canary(&why).await,
@@ -116,9 +137,13 @@ impl Actor {
         let Some(canary) = self.canary.take() else { return };
         self.context.queue.share_no_more();
         let (name, number) = (&self.context.site.name, canary.generation.number);
+        let files = match canary.plan.expectation.as_ref().map(|expectation| &expectation.files[..]) {
+            None | Some([]) => String::new(),
+            Some(files) => format!("; the next start uses the change, as long as it is in {}", files.join(" ")),
+        };
         self.context
             .log
-            .event(Name::RolledBack, format!("{name}: the canary, generation {number}, is rolled back: {why}"));
+            .event(Name::RolledBack, format!("{name}: the canary, generation {number}, is rolled back: {why}{files}"));
         self.tell_taken_back(number, why);
         self.retire(canary.generation, self.context.site.drain_timeout).await;
         self.attempts.end(&Outcome::RolledBack(why.to_owned()));

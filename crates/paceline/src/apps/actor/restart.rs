@@ -9,7 +9,7 @@ use super::{Actor, LONGEST_PAUSE};
 use crate::{
     apps::{
         app::State,
-        attempts::{Cause, Outcome},
+        attempts::{Cause, Outcome, REPLACED},
         canary::Plan,
         generation::Phase,
     },
@@ -74,7 +74,7 @@ impl Actor {
             format!("{}: {}{}", self.context.site.name, self.shown(&cause), when.unwrap_or_default()),
         );
         self.pinned = None;
-        self.give_up_canary("another restart was asked for").await;
+        self.give_up_canary(REPLACED).await;
         match (&self.next, pause) {
             // Somebody who waits for it outdoes what happens by itself.
             (Some(_), _) if self.once_more.is_none() || !cause.is_automatic() => self.once_more = Some((cause, canary)),

@@ -6,7 +6,7 @@ use crate::{
     apps::{
         actor::ready_check::Rehearsal,
         app::State,
-        attempts::Outcome,
+        attempts::{Outcome, REPLACED},
         generation::{Generation, Phase},
         processes::Release,
     },
@@ -21,7 +21,7 @@ impl Actor {
         if let Some(plan) = self.plan.take().filter(|_| tried) {
             self.begin_canary(generation, plan, rehearsal);
             if self.once_more.is_some() {
-                self.give_up_canary("another restart was asked for").await;
+                self.give_up_canary(REPLACED).await;
             }
             return;
         }

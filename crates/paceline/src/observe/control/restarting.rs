@@ -3,8 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use doctor::live::{self, ExpectedGain};
 use http::StatusCode;
 use percent_encoding::percent_decode_str;
+use serde::Deserialize;
 use serde_json::{json, Map, Value};
 use tokio::sync::oneshot;
 
@@ -14,22 +16,30 @@ use crate::{
         actor::restart::Wish,
         app::{App, Order},
         attempts::{Cause, Outcome},
-        canary::Plan,
+        canary::{Expectation, Plan},
     },
     front::Front,
     request::route::Site,
 };
 use startup_report::text;
 
+/// Letters of a route's or a file's name, and files of an expectation.
+const MAX_NAME: usize = 200;
+const MAX_FILES: usize = 20;
+
 /// POST /restart: `{"site": NAME}`, or `{}` for all; with `"canary"` (percent), `"for"` (seconds) and `"requests"` as a
-/// canary. Answers with the number of each site's attempt.
+/// canary, which `"expect"` says what to gain. Answers with the number of each site's attempt.
 pub async fn restart(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let mut sites = Map::new();
     let said = said(&asked.body)?;
     let canary = plan(&said)?;
     for (name, app) in applications(&said, &front)? {
         let (begun, number) = oneshot::channel();
-        app.order(Order::Restart(Wish { begun: Some(begun), canary, ..Wish::by(Cause::Told("paceline restart")) }));
+        app.order(Order::Restart(Wish {
+            begun: Some(begun),
+            canary: canary.clone(),
+            ..Wish::by(Cause::Told("paceline restart"))
+        }));
         let number = number.await.map_err(|_| stopping(&name))?;
         sites.insert(name, json!({ "attempt": number }));
     }
@@ -83,7 +93,7 @@ fn said(body: &[u8]) -> Result<Value, Refusal> {
         b"" => json!({}),
         body => serde_json::from_slice(body).map_err(|why| Refusal::bad(format!("the body is not JSON: {why}")))?,
     };
-    let known = |key: &String| ["site", "canary", "for", "requests"].contains(&key.as_str());
+    let known = |key: &String| ["site", "canary", "for", "requests", "expect"].contains(&key.as_str());
     match &said {
         Value::Object(object) => match object.keys().find(|key| !known(key)) {
             None => Ok(said),
@@ -102,14 +112,53 @@ fn plan(said: &Value) -> Result<Option<Plan>, Refusal> {
         }),
     };
     if said["canary"].is_null() {
-        let alone = ["for", "requests"].into_iter().find(|key| !said[*key].is_null());
+        let alone = ["for", "requests", "expect"].into_iter().find(|key| !said[*key].is_null());
         return alone.map_or(Ok(None), |key| Err(Refusal::bad(format!("\"{key}\" needs \"canary\""))));
     }
     Ok(Some(Plan {
         part: (number("canary", 0.0, 0.1..=90.0)? * 100.0).round() as u32,
         time: Duration::from_secs_f64(number("for", 60.0, 0.1..=86_400.0)?),
         requests: number("requests", 20.0, 0.0..=1e9)? as u64,
+        expectation: expectation(&said["expect"])?.map(Arc::new),
     }))
+}
+
+/// `{"gains": [{"route": "GET /beers/*", "gain_us": 4000, "low_us": 3800, "high_us": 4200, "of_us": 9000}], "files": []}`
+fn expectation(said: &Value) -> Result<Option<Expectation>, Refusal> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Expected {
+        gains: Vec<ExpectedGain>,
+        #[serde(default)]
+        files: Vec<String>,
+    }
+    if said.is_null() {
+        return Ok(None);
+    }
+    let Expected { gains, files } =
+        Expected::deserialize(said).map_err(|why| Refusal::bad(format!("\"expect\" is wrong: {why}")))?;
+    // They come to stand in the log.
+    let is_plain = |text: &String| text.len() <= MAX_NAME && !text.chars().any(char::is_control);
+    let is_gain = |one: &ExpectedGain| {
+        let figures = [one.gain_us, one.low_us, one.high_us, one.of_us];
+        is_plain(&one.route)
+            && one.route.contains(' ')
+            && figures.iter().all(|us| (0.0..1e12).contains(us))
+            && one.low_us <= one.gain_us
+            && one.gain_us <= one.high_us
+    };
+    let wrong = match () {
+        () if gains.is_empty() || gains.len() > live::MAX_ROUTES => format!("needs 1 to {} gains", live::MAX_ROUTES),
+        () if !gains.iter().all(is_gain) => {
+            "needs for each gain a \"route\" like \"GET /beers/*\", and microseconds with low_us <= gain_us <= high_us"
+                .into()
+        }
+        () if files.len() > MAX_FILES || !files.iter().all(is_plain) => {
+            format!("takes up to {MAX_FILES} names of files")
+        }
+        () => return Ok(Some(Expectation { gains, files })),
+    };
+    Err(Refusal::bad(format!("\"expect\" {wrong}")))
 }
 
 /// The applications that are meant, with their sites' names.
@@ -153,13 +202,37 @@ mod tests {
     fn a_canary_s_share_and_time() {
         let plan = |said| plan(&said).map_err(|refusal| refusal.why);
         assert_eq!(plan(json!({})), Ok(None));
-        let five = Plan { part: 500, time: Duration::from_secs(60), requests: 20 };
+        let five = Plan { part: 500, time: Duration::from_secs(60), requests: 20, expectation: None };
         assert_eq!(plan(json!({ "canary": 5 })), Ok(Some(five)));
-        let other = Plan { part: 1250, time: Duration::from_secs(5), requests: 0 };
+        let other = Plan { part: 1250, time: Duration::from_secs(5), requests: 0, expectation: None };
         assert_eq!(plan(json!({ "canary": 12.5, "for": 5, "requests": 0 })), Ok(Some(other)));
         for said in [json!({ "canary": 0 }), json!({ "canary": "5%" }), json!({ "for": 5 })] {
             assert!(plan(said.clone()).is_err(), "{said}");
         }
+    }
+
+    #[test]
+    fn what_a_canary_is_to_gain() {
+        let with = |expect: Value| plan(&json!({ "canary": 5, "expect": expect })).map_err(|refusal| refusal.why);
+        let gain =
+            |low: f64, route: &str| json!({ "route": route, "gain_us": 40, "low_us": low, "high_us": 42, "of_us": 90 });
+        let found = with(json!({ "gains": [gain(38.0, "GET /a")], "files": ["config/a.rb"] })).unwrap().unwrap();
+        let expectation = found.expectation.unwrap();
+        assert_eq!((expectation.gains[0].low_us, &expectation.files[..]), (38.0, &["config/a.rb".to_owned()][..]));
+        for wrong in [
+            json!([]),
+            json!({ "gains": [] }),
+            json!({ "gains": [gain(41.0, "GET /a")] }),
+            json!({ "gains": [gain(-1.0, "GET /a")] }),
+            json!({ "gains": [gain(38.0, "/a")] }),
+            json!({ "gains": [gain(38.0, "GET /\n")] }),
+            json!({ "gains": vec![gain(38.0, "GET /a"); 9] }),
+            json!({ "gains": [gain(38.0, "GET /a")], "files": ["x".repeat(201)] }),
+            json!({ "gains": [gain(38.0, "GET /a")], "more": 1 }),
+        ] {
+            assert!(with(wrong.clone()).is_err_and(|why| why.starts_with("\"expect\" ")), "{wrong}");
+        }
+        assert!(plan(&json!({ "expect": { "gains": [gain(38.0, "GET /a")] } })).is_err(), "it needs a canary");
     }
 
     #[test]
