@@ -151,6 +151,29 @@ fn a_key_of_paceline_toml() {
 }
 
 #[test]
+fn a_statement_of_pumas_configuration() {
+    let threads = || Edit::Puma { name: "threads".into(), line: "threads 3, 3".into() };
+    let of = |text: &str| edited("config/puma.rb", threads(), &[("config/puma.rb", text)]);
+    assert_eq!(of("workers 2\nthreads 1, 5\npreload_app!\n").unwrap(), "workers 2\nthreads 3, 3\npreload_app!\n");
+    assert_eq!(of("threads(5, 5) # all\n").unwrap(), "threads 3, 3\n");
+    let rails = "threads_count = ENV.fetch(\"RAILS_MAX_THREADS\", 3)\nthreads threads_count, threads_count\n";
+    assert_eq!(of(rails).unwrap(), rails.replace("threads threads_count, threads_count", "threads 3, 3"));
+    assert_eq!(of("workers 2").unwrap(), "workers 2\nthreads 3, 3\n");
+    for (text, why) in [
+        ("threads 3, 3\n", "has this line already"),
+        ("threads 1, Integer(ENV[\"T\"])\n", "config/puma.rb:1 says it by a condition"),
+        ("if big\n  threads 5, 5\nend\n", "config/puma.rb:2 says it by a condition"),
+        ("threads 1, 1\nthreads 2, 2\n", "more than once, again in line 2"),
+    ] {
+        assert!(of(text).unwrap_err().contains(why), "{text}");
+    }
+    assert!(planned("config/puma.rb", threads(), &[]).is_err());
+    let preload = Edit::Puma { name: "preload_app!".into(), line: "preload_app!".into() };
+    let files = [("config/puma.rb", "workers 2\n")];
+    assert_eq!(edited("config/puma.rb", preload, &files).unwrap(), "workers 2\npreload_app!\n");
+}
+
+#[test]
 fn an_index_is_a_migration() {
     let edit = |columns: &[&str]| Edit::Migration {
         table: "beers".into(),

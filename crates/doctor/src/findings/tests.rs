@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     candidate::{Candidate, Edit, Kind, Load, Trial},
-    observation::{Observations, ObservedRequest, Server},
+    observation::{Observations, ObservedRequest, Queue, Server},
     protocol::*,
 };
 
@@ -409,6 +409,18 @@ fn what_shows_under_load() {
         (Kind::TooFewThreads, Trial::Load { from, to: Load { threads: 10, threads_min: 1, ..from }, visitors: 30 })
     );
     assert_eq!((found.short.as_str(), found.fix.line.as_str()), ("threads 3 -> 10", "threads = 10"));
+    let found = first(|observations| {
+        waiting(observations, 0.1);
+        observations.settings.puma_config = Some("config/puma.rb".into());
+    });
+    assert_eq!((found.fix.file.as_str(), found.fix.line.as_str()), ("config/puma.rb", "threads 10, 10"));
+    assert_eq!(found.trial, Trial::Load { from, to: Load { threads: 10, threads_min: 10, ..from }, visitors: 30 });
+    let found = first(|observations| {
+        waiting(observations, 0.1);
+        observations.queue = Some(Queue { requests: 100, p95_us: 40_000.0, app_us: 20_000.0, ..Queue::default() });
+        (observations.settings.workers, observations.settings.threads) = (Some(1), Some(1));
+    });
+    assert_eq!(found.short, "threads 1 -> 4", "enough for three visitors at once");
     let found = first(|observations| {
         waiting(observations, 0.9);
         observations.machine.cores = Some(8);

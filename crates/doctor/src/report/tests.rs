@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::{
-    candidate::{Candidate, Edit, Fix, Kind, Measure, Place},
+    candidate::{Candidate, Edit, Fix, Kind, Load, Measure, Place},
     mask::Difference,
     protocol::{Deliver, Patch},
-    verdict::{Bound, Bytes, Gain},
+    verdict::{Bound, Bytes, Gain, LoadFigures, UnderLoad},
 };
 
 fn fix(file: &str, line: &str, edit: Edit) -> Fix {
@@ -163,6 +163,45 @@ could not be tried: YJIT (Ruby was built without it)
 ";
     assert_eq!(report.text(), expected);
     assert_eq!(report.exit_code(), 0);
+}
+
+#[test]
+fn what_was_tried_under_load() {
+    let load = |threads| Load { workers: 2, threads, threads_min: 1 };
+    let trial = Trial::Load { from: load(1), to: load(4), visitors: 8 };
+    let edit = Edit::Setting { key: "threads".into(), value: "4".into() };
+    let fix = fix("paceline.toml", "threads = 4", edit);
+    let sentence = "one of twenty requests waits 30 ms or longer for a thread";
+    let mut quicker = verdict(
+        candidate(Kind::TooFewThreads, "", sentence, fix, trial),
+        12_000.0,
+        40_000.0,
+        (0.25, 0.34),
+        Bound::Measured,
+    );
+    quicker.bytes = Bytes::NotCompared;
+    quicker.memory = Some(5 << 20);
+    let control = LoadFigures { per_second: 200.0, p99_us: 90_000.0, memory: Some(60 << 20) };
+    let trial = LoadFigures { per_second: 286.0, p99_us: 50_000.0, memory: Some(65 << 20) };
+    quicker.load = Some(UnderLoad { control, trial });
+    let mut smaller = quicker.clone();
+    smaller.candidate.kind = Kind::TooManyThreads;
+    (smaller.gains, smaller.memory, smaller.saved_us) = (Vec::new(), Some(-(21 << 20)), 0.0);
+    let report = Report::new("shop", Sample { requests: 3, ..Sample::default() }, vec![quicker, smaller]);
+    let expected = "\
+shop: two changes are worth it (3 replayed GETs, 9 rounds each)
+ 1  all pages   -12 ms of 40 at 8 visitors at once (30 %; 95 % sure: 25 to 34)
+    one of twenty requests waits 30 ms or longer for a thread
+    200 -> 286 requests/s; 99 of 100 answered within 90 -> 50 ms; 5.0 MB more memory
+    + paceline.toml:  threads = 4                                            paceline doctor apply 1
+ 2  all pages   -21 MB of 60 MB (35 % of the workers' memory)
+    one of twenty requests waits 30 ms or longer for a thread
+    200 -> 286 requests/s; 99 of 100 answered within 90 -> 50 ms; 21 MB less memory
+    + paceline.toml:  threads = 4                                            paceline doctor apply 2
+";
+    assert_eq!(report.text(), expected);
+    assert_eq!(report.json()["advice"][0]["load"]["visitors"], 8);
+    assert_eq!(report.json()["advice"][0]["load"]["trial"]["per_second"], 286.0);
 }
 
 #[test]

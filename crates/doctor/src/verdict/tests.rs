@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     candidate::{Edit, Fix, Load},
-    observation::ObservedRequest,
+    observation::{ObservedRequest, Queue},
     protocol::{Deliver, Patch},
 };
 
@@ -156,4 +156,47 @@ fn threads_without_a_trial() {
     assert_eq!(verdict.candidate.trial, Trial::Untried { why: "no load".into() });
     assert_eq!(standing(Kind::TooManyThreads, load(32), &broken), Standing::Worth);
     assert_eq!(standing(Kind::TooManyThreads, load(5), &broken), Standing::Failed { why: "no load".into() });
+}
+
+/// Other numbers of threads or workers are worth it if requests wait much less; fewer threads also by their memory.
+#[test]
+fn threads_and_workers_by_a_trial() {
+    let trial = |from: u32, to: u32| {
+        let load = |threads| Load { workers: 1, threads, threads_min: threads };
+        Trial::Load { from: load(from), to: load(to), visitors: 8 }
+    };
+    let under_load = |gain_us: f64, memory: i64| {
+        let control = LoadFigures { per_second: 25.0, p99_us: 90_000.0, memory: Some(60 << 20) };
+        let trial = LoadFigures { per_second: 41.0, p99_us: 50_000.0, memory: Some((60 << 20) + 1) };
+        let load = Some(UnderLoad { control, trial });
+        Outcome { load, memory: Some(memory), ..outcome(gain_us, Bytes::NotCompared) }
+    };
+    let few = |outcome: &Outcome| standing(Kind::TooFewThreads, trial(1, 8), outcome);
+    assert_eq!(few(&under_load(8_000.0, 9 << 20)), Standing::Worth);
+    assert!(matches!(few(&under_load(1_500.0, 0)), Standing::NotWorth { .. }), "less than a tenth");
+    assert!(matches!(few(&under_load(0.0, -(30 << 20))), Standing::NotWorth { .. }), "memory is no gain of these");
+
+    let many = |outcome: &Outcome| judge(candidate(Kind::TooManyThreads, trial(32, 3)), outcome, &observations());
+    let verdict = many(&under_load(0.0, -(21 << 20)));
+    assert_eq!((&verdict.standing, verdict.gains.len(), verdict.saved_us), (&Standing::Worth, 0, 0.0));
+    assert_eq!(verdict.saved_memory().unwrap(), "-21 MB of 60 MB (35 % of the workers' memory)");
+    assert_eq!(
+        verdict.under_load().unwrap(),
+        "25 -> 41 requests/s; 99 of 100 answered within 90 -> 50 ms; 21 MB less memory"
+    );
+    assert_eq!(many(&under_load(6_000.0, -(21 << 20))).gains.len(), 1, "quicker, too");
+    assert!(matches!(many(&under_load(-4_000.0, -(21 << 20))).standing, Standing::NotWorth { .. }), "but slower");
+    assert!(matches!(many(&under_load(0.0, -(4 << 20))).standing, Standing::NotWorth { .. }), "little memory");
+}
+
+/// What visitors gain in busy moments they do not gain all day.
+#[test]
+fn no_more_is_saved_than_was_waited_for() {
+    let load = Load { workers: 1, threads: 1, threads_min: 1 };
+    let trial = Trial::Load { from: load, to: Load { threads: 8, ..load }, visitors: 8 };
+    let mut observations = observations();
+    observations.queue = Some(Queue { mean_us: 3_000.0, ..Queue::default() });
+    let found = judge(candidate(Kind::TooFewThreads, trial), &outcome(9_000.0, Bytes::NotCompared), &observations);
+    assert_eq!(found.saved_us, 3_000.0);
+    assert!(found.gains[0].gain_us > 8_000.0, "at that moment");
 }
