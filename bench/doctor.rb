@@ -13,7 +13,7 @@ require_relative "doctor/trial"
 
 module Bench
   class Doctor
-    Options = Struct.new(:apps, :parts, :seconds, :rates, :rounds, :busy, :output, keyword_init: true)
+    Options = Struct.new(:apps, :parts, :seconds, :rates, :rounds, :trials, :busy, :output, keyword_init: true)
     PACKAGES = %w[puma ruby-sinatra].freeze
 
     def initialize(arguments)
@@ -58,7 +58,7 @@ module Bench
 
     def measure(found, scene, progress)
       @faults.each { |fault| found.proofs << proof(fault, scene, progress) }
-      @real.each { |app| found.real << DoctorReal.new(app, scene.work, scene.environment, seconds: @options.seconds) { |what, done| progress.told(app.name, what, done) }.run }
+      @real.each { |app| found.real << DoctorReal.new(app, scene.work, scene.environment, seconds: @options.seconds, trials: @options.trials) { |what, done| progress.told(app.name, what, done) }.run }
       return unless live?
 
       live = DoctorLive.new(scene.work, scene.environment, rates: @options.rates, rounds: @options.rounds, busy: @options.busy) { |what, done| progress.told("live", what, done) }
@@ -93,8 +93,8 @@ module Bench
         it.on("--rounds N", Integer, "Rounds of --live (#{DoctorLive::ROUNDS})") { |n| @options.rounds = n }
         it.on("--busy", "Let the doctor not wait for a quiet machine") { @options.busy = true }
         it.on("--seconds N", Integer, "Of load for each application (#{DoctorMeasured::SECONDS})") { |n| @options.seconds = n }
-        it.on("--quick", "Two seconds of load, one round; the result goes to tmp/bench/results") do
-          @options.seconds, @options.rounds, @options.output = 2, 1, File.join(Servers::HERE, "tmp/bench/results")
+        it.on("--quick", "Two seconds of load, one round of --live, short trials with --real; the result goes to tmp/bench/results") do
+          @options.seconds, @options.rounds, @options.trials, @options.output = 2, 1, DoctorLive::TRIALS, File.join(Servers::HERE, "tmp/bench/results")
         end
         it.on("--output DIR", "Where the JSON and Markdown go (bench/results)") { |directory| @options.output = directory }
         it.on_tail("-h", "--help", "This text") do

@@ -30,7 +30,7 @@ module Bench
     end
 
     def live_row(row)
-      return [row.rate.to_s, *refused(row.failures.map { |what, count| "#{count} x #{what}" }.join("; "), LIVE.size - 1)] if row.failures.any?
+      return [row.rate.to_s, "no figure", *["-"] * (LIVE.size - 2)] if row.failures.any?
 
       quiet, during = row.quiet, row.during
       [row.rate.to_s, rounded(quiet.count), rounded(during.count), *[50, 99].flat_map { |percent| [quiet, during].map { |one| format("%.1f", one.percentile(percent)) } },
@@ -44,9 +44,11 @@ module Bench
     def live_failures
       @results.live.flat_map do |row|
         of_rounds = row.rounds.each_with_index.filter_map { |round, number| ["live, #{row.rate}/s, round #{number + 1}", round.failure] if round.failure }
-        [*of_rounds, *([["live, #{row.rate}/s", row.failure]] if row.failure)]
+        [*of_rounds, *wrong_answers(row), *([["live, #{row.rate}/s", row.failure]] if row.failure)]
       end
     end
+
+    def wrong_answers(row) = row.failures.map { |what, count| ["live, #{row.rate}/s", "#{count} x #{what}"] }
 
     def live_records
       @results.live.map do |row|

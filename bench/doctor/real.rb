@@ -32,6 +32,7 @@ module Bench
   class DoctorReal
     REDMINE = ["/projects", "/projects/brewhouse/issues", "/issues/1", "/projects/brewhouse/issues.atom"].freeze
     CALLS = <<~'RUBY'.gsub(/^/, "    ")
+      require "paceline/http"
       answers = Paceline::HTTP.all { |calls| Suppliers::GOODS.each_index { |number| calls.get("#{suppliers.url}/prices/#{number}", ca_file: suppliers.ca_file) } }
       @prices = Suppliers::GOODS.zip(answers.map(&:body)).to_h
     RUBY
@@ -43,16 +44,17 @@ module Bench
     ].freeze
     DATABASE = "db/production.sqlite3"
     # Seconds after which the doctor is ended.
-    LIMIT = 240
+    LIMIT = 300
 
     class Failed < StandardError; end
 
-    # The block is given what is being done, and whether it is done.
-    def initialize(app, work, environment, seconds:, &told)
+    # SECONDS of load; TRIALS: rounds of each of the doctor's trials, by default until it is decided. The block is given what is being done, and whether it is done.
+    def initialize(app, work, environment, seconds:, trials: nil, &told)
       @app = app
       @work = work
       @environment = environment
       @seconds = seconds
+      @trials = trials ? ["--rounds", trials.to_s] : []
       @told = told
     end
 
@@ -102,7 +104,7 @@ module Bench
     def diagnose(proof)
       before = checksum
       paths = @app.paths.flat_map { |path| ["--path", path] }
-      DoctorSays.ask(@cured, ["--offline", @cured, "--server", "paceline", *paths], environment(@cured), limit: LIMIT, program: [*@app.prefix, program])
+      DoctorSays.ask(@cured, ["--offline", @cured, "--server", "paceline", *@trials, *paths], environment(@cured), limit: LIMIT, program: [*@app.prefix, program])
     ensure
       proof.unchanged = checksum == before
     end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Whole applications in the report of `bin/bench doctor`: a row of each in the table of all, and their advice with its figures. Never measures anything.
+# Whole applications in the report of `bin/bench doctor`: a row of each in the table of all, their advice with its figures, and what was tried in vain.
+# Never measures anything.
 module Bench
   module DoctorRealTable
     ADVICE = ["application", "advice", "", "about", "predicted", "change", "applied"].freeze
@@ -19,13 +20,20 @@ module Bench
 
     def real_advice
       rows = @results.real.flat_map { |proof| proof.said ? proof.said.advice.map { |advice| advice_row(proof, advice) } : [] }
-      "Advice on whole applications; applied: what was measured with it, of the first one with a known cure.\n\n#{align(ADVICE, rows, texts: [0, 2, 3, 5, 6])}" if rows.any?
+      table = "Advice on whole applications; applied: what was measured with it, of the first one with a known cure.\n\n#{align(ADVICE, rows, texts: [0, 2, 3, 5, 6])}" if rows.any?
+      parts = [table, tried_in_vain].compact
+      parts.join("\n\n") if parts.any?
+    end
+
+    def tried_in_vain
+      lines = @results.real.filter_map { |proof| "- #{proof.name}: #{proof.said.others.join("; ")}" if proof.said&.others&.any? }
+      "Tried there and not worth it:\n\n#{lines.join("\n")}" if lines.any?
     end
 
     def advice_row(proof, advice)
       applied = advice == proof.applied
       change = applied && proof.gain ? "#{figure(proof.gain.fault, "ms")} to #{figure(proof.gain.clean, "ms")}" : ""
-      [proof.name, advice.number.to_s, advice.kind, advice.routes.first.to_s, predicted(advice), advice.line.to_s.strip, change]
+      [proof.name, advice.number.to_s, advice.kind, advice.routes.first.to_s, predicted(advice), advice.line.to_s.strip.gsub("|", "\\|"), change]
     end
 
     def real_records

@@ -229,6 +229,9 @@ mod tests {
         let text: Vec<_> =
             env.iter().map(|(name, value)| format!("{}={}", name.to_string_lossy(), value.to_string_lossy())).collect();
         assert_eq!(text, ["RUBYOPT=-W0 --enable=frozen-string-literal", "RUBY_YJIT_ENABLE=1"]);
+        let mut background = BTreeMap::new();
+        Environment::default().in_background().apply(&mut background);
+        assert_eq!(background, BTreeMap::from([(BACKGROUND.into(), "1".into())]));
         let mut untouched = env.clone();
         Environment::default().apply(&mut untouched);
         assert_eq!(untouched, env);
