@@ -39,11 +39,12 @@ pub const CRATES: &[(&str, &str)] = &[
     ("esi", ""),
     ("http-guard", "cache"),
     ("mailbox", ""),
+    ("negotiate", ""),
     (
         "paceline",
         "bench cache client-pool doctor egress esi http-guard mailbox paceline-store startup-report unix-user",
     ),
-    ("paceline-fuzz", "esi http-guard mailbox paceline paceline-xml"),
+    ("paceline-fuzz", "esi http-guard mailbox negotiate paceline paceline-xml"),
     ("paceline-native", "paceline-store paceline-xml"),
     ("paceline-store", ""),
     ("paceline-xml", ""),
