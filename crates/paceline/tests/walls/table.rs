@@ -34,6 +34,7 @@ pub const CRATES: &[(&str, &str)] = &[
     ("bench", "client-pool"),
     ("cache", "esi"),
     ("client-pool", ""),
+    ("directory", ""),
     ("doctor", ""),
     ("egress", "cache client-pool http-guard"),
     ("esi", ""),
