@@ -1,0 +1,112 @@
+# Active Directory (Samba): tickets with groups, the groups' names, passwords by LDAP. test/sso/samba runs it in a network namespace of its own.
+require "minitest/autorun"
+require_relative "support/people"
+require_relative "support/protected_page"
+require_relative "support/samba"
+
+abort "samba_test.rb: run test/sso/samba, which gives it a network of its own" unless ENV["PACELINE_OWN_NETWORK"] == "1"
+
+class SambaTest < Minitest::Test
+  include People
+  include ProtectedPage
+
+  WEB = "web.ad.test"
+
+  # One for all. It is made once, even if that fails.
+  def self.domain
+    raise @failure if @failure
+    @domain ||= Samba.new.tap do |domain|
+      Minitest.after_run { domain.remove }
+      %w[alice bob carol locked].each { |name| domain.tool("user", "create", name, Samba::PASSWORD, "--mail-address=#{name}@ad.test") }
+      domain.tool("user", "disable", "locked")
+      { "staff" => "alice", "everybody" => "staff", "web admins" => "bob" }.each do |group, member|
+        domain.tool("group", "add", group)
+        domain.tool("group", "addmembers", group, member)
+      end
+      domain.service("HTTP/#{WEB}", "websvc")
+      # People sign in by it; her account is still carol.
+      domain.change("CN=carol,CN=Users", "userPrincipalName", "c.example@ad.test")
+      domain.start
+    end
+  rescue StandardError => error
+    @failure = error
+    raise
+  end
+
+  def setup
+    @kdc = @domain = self.class.domain
+    @keytab = @domain.file("http.keytab")
+    FileUtils.rm_f(@domain.file("cc"))
+    @own = ["ldaps://dc1.ad.test", Samba::BASE, "ca=#{@domain.file("ca.pem")}", "account=websvc@ad.test:#{Samba::PASSWORD}"]
+  end
+
+  def teardown = stop_pages
+
+  def test_a_ticket_has_the_groups_and_the_directory_their_names
+    @domain.sign_in("alice")
+    serve(@keytab)
+    response = visit(host: WEB)
+    assert_signed_in "alice", response
+    sids = response.body[/groups: (.*)/, 1].split
+    assert_operator sids.size, :>=, 3
+    assert_equal "Domain Users everybody staff", ask(*@own, "names=#{sids.join(",")}")
+    assert_equal "Domain Users everybody staff", ask(*@own, "groups=alice"), "by LDAP they are the same"
+  end
+
+  def test_a_ticket_by_another_name_is_still_its_accounts
+    serve(@keytab)
+    %w[c.example carol].each do |name|
+      @domain.sign_in(name)
+      assert_signed_in "carol", visit(host: WEB)
+    end
+  end
+
+  def test_a_changed_password_of_the_service_is_explained
+    @domain.sign_in("bob")
+    serve(@keytab)
+    assert_signed_in "bob", visit(host: WEB)
+    @domain.tool("user", "setpassword", "websvc", "--newpassword=#{Samba::PASSWORD}8")
+    @domain.sign_in("bob")
+    assert_refused "wrong-key-version", visit(host: WEB)
+    FileUtils.cp(@keytab, "#{@keytab}.old")
+    @domain.tool("domain", "exportkeytab", "#{@keytab}.new", "--principal=HTTP/#{WEB}")
+    FileUtils.mv("#{@keytab}.new", @keytab)
+    assert_signed_in "bob", visit(host: WEB)
+  ensure
+    @domain.tool("user", "setpassword", "websvc", "--newpassword=#{Samba::PASSWORD}")
+    FileUtils.rm_f(@keytab)
+    @domain.tool("domain", "exportkeytab", @keytab, "--principal=HTTP/#{WEB}")
+  end
+
+  def test_the_check_finds_the_kdc_by_the_dns
+    @domain.sign_in("alice")
+    output = @domain.run(ProtectedPage::BIN, "check", @keytab, WEB)
+    assert_match(/Good clock: dc1\.ad\.test:88, a KDC of AD\.TEST: the clocks differ by -?0\.\d s/, output)
+    assert_match(/Good ticket: your ticket signs you in as alice of AD\.TEST, with \d groups/, output)
+  end
+
+  def test_a_password_signs_in_with_the_groups_of_groups
+    assert_match(/\AActiveDirectory at ldaps:.*account Some\(true\)/, ask(*@own, "check"))
+    assert_equal "alice <alice@ad.test>: Domain Users everybody staff", ask(*@own, "authenticate=Alice:#{Samba::PASSWORD}")
+    assert_equal "bob <bob@ad.test>: Domain Users web admins", ask(*@own, "authenticate=bob:#{Samba::PASSWORD}")
+  end
+
+  def test_active_directory_says_why_not
+    assert_equal "the password is wrong", ask(*@own, "authenticate=alice:wrong")
+    assert_equal "the password is empty", ask(*@own, "authenticate=alice:")
+    assert_equal "the directory has nobody of this name", ask(*@own, "authenticate=nobody:#{Samba::PASSWORD}")
+    assert_equal "the account is disabled", ask(*@own, "authenticate=locked:#{Samba::PASSWORD}")
+  end
+
+  def test_without_an_account_people_sign_in_as_themselves_and_as_nobody_else
+    own = [*@own.first(3), "as={name}@ad.test"]
+    assert_match(/\Aalice </, ask(*own, "authenticate=alice:#{Samba::PASSWORD}"))
+    assert_match(/\Acarol </, ask(*own, "authenticate=c.example:#{Samba::PASSWORD}"))
+    assert_match(/\Athe name is empty, too long/, ask(*own, "authenticate=bob@ad.test:#{Samba::PASSWORD}"))
+  end
+
+  def test_starttls_serves_as_well
+    own = ["ldap://dc1.ad.test", "starttls", *@own.drop(2)].insert(1, Samba::BASE)
+    assert_match(/\Aalice </, ask(*own, "authenticate=alice:#{Samba::PASSWORD}"))
+  end
+end
