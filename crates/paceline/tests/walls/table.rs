@@ -45,10 +45,11 @@ pub const CRATES: &[(&str, &str)] = &[
         "paceline",
         "bench cache client-pool doctor egress esi http-guard mailbox paceline-store startup-report unix-user",
     ),
-    ("paceline-fuzz", "esi http-guard mailbox negotiate paceline paceline-xml"),
+    ("paceline-fuzz", "esi http-guard mailbox negotiate paceline paceline-xml sign-in"),
     ("paceline-native", "paceline-store paceline-xml"),
     ("paceline-store", ""),
     ("paceline-xml", ""),
+    ("sign-in", "paceline-store"),
     ("startup-report", "unix-user"),
     ("unix-user", ""),
 ];
