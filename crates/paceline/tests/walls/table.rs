@@ -41,6 +41,7 @@ pub const CRATES: &[(&str, &str)] = &[
     ("http-guard", "cache"),
     ("mailbox", ""),
     ("negotiate", ""),
+    ("openid", "client-pool sign-in"),
     (
         "paceline",
         "bench cache client-pool doctor egress esi http-guard mailbox paceline-store startup-report unix-user",
