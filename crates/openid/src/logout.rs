@@ -120,3 +120,83 @@ impl Provider {
 fn refused(why: &str) -> Error {
     Error::Token(why.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use base64::{engine::general_purpose::URL_SAFE_NO_PAD, Engine};
+    use serde_json::{json, Map};
+
+    use super::*;
+    use crate::Settings;
+
+    const NOW: u64 = 1_000_000_000_000;
+
+    fn provider() -> Provider {
+        let settings = Settings {
+            issuer: "https://id.example".into(),
+            client_id: "shop".into(),
+            client_secret: None,
+            scopes: Vec::new(),
+            name_claim: "sub".into(),
+            groups_claim: None,
+            ca_file: None,
+        };
+        Provider::new(settings).unwrap()
+    }
+
+    /// What the claims of a token end, whose signature is taken for granted.
+    fn judge(change: Value) -> Result<Logout, Error> {
+        let good = json!({
+            "iss": "https://id.example", "aud": "shop", "iat": 1_000_000_000, "exp": 1_000_000_120, "jti": "1",
+            "sub": "alice", "sid": "s", "events": { EVENT: {} },
+        });
+        let mut claims: Map<_, _> = good.as_object().unwrap().clone();
+        for (name, value) in change.as_object().unwrap() {
+            claims.insert(name.clone(), value.clone());
+        }
+        claims.retain(|_, value| !value.is_null());
+        let encoded = [json!({ "alg": "RS256" }), claims.into()].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
+        let text = format!("{}.{}.", encoded[0], encoded[1]);
+        provider().logout(&SignedToken::parse(&text).unwrap(), NOW)
+    }
+
+    #[test]
+    fn a_good_token_says_whose_sessions_end() {
+        let found = judge(json!({})).unwrap();
+        assert_eq!((found.subject.as_deref(), found.sid.as_deref()), (Some("alice"), Some("s")));
+        assert_eq!((found.token.as_str(), found.expires), ("1", NOW + 120_000 + LEEWAY));
+        assert_eq!(found.provider, provider().identity());
+        assert_eq!(judge(json!({ "sid": null })).unwrap().sid, None);
+        assert_eq!(judge(json!({ "sub": null, "aud": ["wiki", "shop"] })).unwrap().subject, None);
+        let old = judge(json!({ "exp": null })).unwrap();
+        assert_eq!(old.expires, NOW + LOGOUT_TIME + LEEWAY, "an older provider says no expiry");
+    }
+
+    #[test]
+    fn what_is_no_logout_token_for_us_of_now_is_refused() {
+        for (change, why) in [
+            (json!({ "iss": "https://evil.example" }), "another issuer"),
+            (json!({ "iss": null }), "another issuer"),
+            (json!({ "aud": "wiki" }), "another client"),
+            (json!({ "aud": ["wiki"] }), "another client"),
+            (json!({ "aud": null }), "another client"),
+            (json!({ "events": null }), "events"),
+            (json!({ "events": { "other": {} } }), "events"),
+            (json!({ "events": { EVENT: true } }), "events"),
+            (json!({ "events": [EVENT] }), "events"),
+            (json!({ "nonce": "n" }), "nonce"),
+            (json!({ "iat": null }), "iat"),
+            (json!({ "iat": "1000000000" }), "iat"),
+            (json!({ "iat": 1_000_000_061 }), "future"),
+            (json!({ "iat": 999_999_000, "exp": 999_999_940 }), "expired"),
+            (json!({ "iat": 999_999_340, "exp": null }), "expired"),
+            (json!({ "exp": 1.0e300 }), "too late"),
+            (json!({ "sub": null, "sid": null }), "neither"),
+            (json!({ "sub": "", "sid": 7 }), "neither"),
+            (json!({ "jti": null }), "jti"),
+        ] {
+            let error = judge(change.clone()).expect_err(&change.to_string()).to_string();
+            assert!(error.contains(why), "{change}: {error}");
+        }
+    }
+}
