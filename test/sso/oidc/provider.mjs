@@ -1,11 +1,15 @@
 // An identity provider for tests: oidc-provider, with its own pages to sign in, on a free port of this machine. It says its issuer in its
 // first line, and ends with its standard input. Anybody can sign in, with any password; "alice" is in two groups, "many" in 500.
 //
-//   node provider.mjs '{ "backchannel": "http://127.0.0.1:PORT/" }'
+//   node provider.mjs '{ "backchannel": "http://127.0.0.1:PORT/" }'    it tells this address of logouts
+//   node provider.mjs '{ "inIdToken": true }'                          all claims are in the ID token
+//   node provider.mjs '{ "tls": "FOLDER" }'                            https and HTTP/2, with FOLDER/tls.pem and tls.key
 //
 // What a good provider never does is asked for by POST /test/...: rotate (new keys), forge/KIND (the next ID token is a bad one), away (no
 // answers), no-userinfo, and back. GET /test-count says how often its configuration was asked for.
+import { readFileSync } from "node:fs"
 import { createServer } from "node:http"
+import { createSecureServer } from "node:http2"
 import { createHmac, createSign, generateKeyPairSync, randomUUID } from "node:crypto"
 import Provider from "oidc-provider"
 
@@ -111,7 +115,7 @@ function forged(token, kind) {
   }
 }
 
-const server = createServer((request, response) => {
+function answer(request, response) {
   const [, area, verb, kind] = request.url.split("/")
   if (area === "test" && request.method === "POST") {
     if (verb === "rotate") open(issuer)
@@ -125,11 +129,14 @@ const server = createServer((request, response) => {
   if (verb === "openid-configuration") discoveries++
   if (away || noInfo && area === "me") return response.writeHead(503).end("away")
   handle(request, response)
-})
+}
+
+const files = options.tls && { cert: readFileSync(`${options.tls}/tls.pem`), key: readFileSync(`${options.tls}/tls.key`) }
+const server = files ? createSecureServer({ ...files, allowHTTP1: true }, answer) : createServer(answer)
 
 let issuer
 server.listen(0, "127.0.0.1", () => {
-  issuer = `http://127.0.0.1:${server.address().port}`
+  issuer = `${files ? "https://localhost" : "http://127.0.0.1"}:${server.address().port}`
   open(issuer)
   console.log(issuer)
 })

@@ -6,6 +6,7 @@ mod forged;
 mod login;
 mod logout;
 mod server;
+mod tls;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

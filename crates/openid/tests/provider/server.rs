@@ -32,7 +32,7 @@ impl Server {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut issuer).unwrap();
         let input = child.stdin.take().unwrap();
         let issuer = issuer.trim().to_owned();
-        assert!(issuer.starts_with("http://127.0.0.1:"), "the provider says no issuer, but {issuer:?}");
+        assert!(issuer.starts_with("http"), "the provider says no issuer, but {issuer:?}");
         Server { issuer, child, _input: input }
     }
 
