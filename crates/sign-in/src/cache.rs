@@ -29,7 +29,7 @@ pub struct CachedSession {
 /// Sessions in memory, by their keys.
 pub struct Cache {
     shards: [Mutex<Shard>; SHARDS],
-    /// Sessions that each half of a shard has at most.
+    /// Bytes that each half of a shard has at most, but for its last session.
     max: usize,
     /// How many logouts there have been.
     logouts: AtomicU64,
@@ -39,6 +39,8 @@ pub struct Cache {
 #[derive(Default)]
 struct Shard {
     recent: HashMap<Key, CachedSession>,
+    /// Bytes of them.
+    weight: usize,
     older: HashMap<Key, CachedSession>,
 }
 
@@ -47,7 +49,7 @@ struct Shard {
 pub struct Epoch(u64);
 
 impl Cache {
-    /// A cache of about `max` sessions.
+    /// A cache of about `max` bytes.
     pub fn new(max: usize) -> Cache {
         Cache { shards: Default::default(), max: max.div_ceil(2 * SHARDS).max(1), logouts: AtomicU64::new(0) }
     }
@@ -70,7 +72,7 @@ impl Cache {
         if now < found.fresh_until && now < found.expires && now < found.session.expires {
             return Some(found);
         }
-        shard.recent.remove(key);
+        shard.remove(key);
         None
     }
 
@@ -92,20 +94,34 @@ impl Cache {
         // First, so that who has read before this does not insert after it.
         self.logouts.fetch_add(1, SeqCst);
         for key in keys {
-            let mut shard = self.shard(key).lock();
-            shard.recent.remove(key);
-            shard.older.remove(key);
+            self.shard(key).lock().remove(key);
         }
     }
 }
 
+/// Bytes of a session with its place in the table.
+fn weight(found: &CachedSession) -> usize {
+    found.session.weight() + 2 * size_of::<(Key, CachedSession)>()
+}
+
 impl Shard {
     fn keep(&mut self, key: Key, found: CachedSession, max: usize) {
-        if self.recent.len() >= max && !self.recent.contains_key(&key) {
+        if self.weight >= max && !self.recent.contains_key(&key) {
             self.older = std::mem::take(&mut self.recent);
+            self.weight = 0;
         }
         self.older.remove(&key);
-        self.recent.insert(key, found);
+        self.weight += weight(&found);
+        if let Some(before) = self.recent.insert(key, found) {
+            self.weight -= weight(&before);
+        }
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some(found) = self.recent.remove(key) {
+            self.weight -= weight(&found);
+        }
+        self.older.remove(key);
     }
 }
 
@@ -133,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_session_is_found_until_the_first_of_its_ends() {
-        let cache = Cache::new(10);
+        let cache = Cache::new(1 << 20);
         for (found, last) in [
             (session(), 899),
             (CachedSession { expires: 500, ..session() }, 499),
@@ -148,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_was_read_before_a_logout_is_not_kept() {
-        let cache = Cache::new(10);
+        let cache = Cache::new(1 << 20);
         let epoch = cache.epoch();
         cache.remove(&[key(1)]);
         cache.insert(key(1), session(), epoch);
@@ -161,7 +177,7 @@ mod tests {
 
     #[test]
     fn it_is_bounded_and_keeps_what_is_used() {
-        let cache = Cache::new(1_000);
+        let cache = Cache::new(1_000 * weight(&session()));
         cache.insert(key(0), session(), cache.epoch());
         for number in 1..20_000 {
             cache.insert(key(number), session(), cache.epoch());

@@ -82,7 +82,9 @@ pub struct Session {
     pub expires: UnixMillis,
     /// From then on the provider has to confirm it, by its refresh token. None: never.
     pub confirm_at: Option<UnixMillis>,
+    /// Only `Sessions::confirm` gives it out.
     pub refresh_token: Option<Secret>,
+    /// Only `Sessions::sign_out` and `Sessions::confirm` give it out.
     pub id_token: Option<Secret>,
 }
 
@@ -116,6 +118,18 @@ impl Session {
             refresh_token: proof.refresh_token,
             id_token: proof.id_token,
         }
+    }
+
+    /// The session as it is in memory for each request: who it is, and no token that a request has no use for.
+    pub(crate) fn without_tokens(&self) -> Session {
+        Session { refresh_token: None, id_token: None, ..self.clone() }
+    }
+
+    /// About how many bytes of memory it has, without tokens.
+    pub(crate) fn weight(&self) -> usize {
+        let groups = self.identity.groups.iter().map(|group| group.len() + size_of::<String>());
+        let provider = self.provider.as_ref().map_or(0, |provider| provider.issuer.len() + provider.client_id.len());
+        size_of::<Session>() + self.identity.name.len() + provider + groups.sum::<usize>()
     }
 
     /// What it is found by when the provider, or an administrator, ends it.
@@ -248,6 +262,9 @@ mod tests {
         assert!(again.refresh_token.as_ref().is_some_and(|token| token.is("refresh-me")));
         assert!(again.id_token.as_ref().is_some_and(|token| token.is("e30.e30.")));
         assert_eq!(Session::from_bytes(b"{}").map(|session| session.expires), None);
+        let bare = session.without_tokens();
+        assert!(bare.refresh_token.is_none() && bare.id_token.is_none() && bare.identity == session.identity);
+        assert!((200..1_000).contains(&bare.weight()), "{}", bare.weight());
         let shown = format!("{again:?}");
         assert!(!["alice", "staff", "refresh-me", "e30"].iter().any(|word| shown.contains(word)), "{shown}");
     }

@@ -31,7 +31,7 @@ pub struct Limits {
     /// For so long a session that was found is used without asking the store (5 seconds). A logout in another process
     /// counts here as much later.
     pub cache_time: u64,
-    /// Sessions in memory (10,000).
+    /// Bytes of sessions in memory (16 MiB: some 20,000 people with ten groups each).
     pub cached: usize,
     /// A login has to be completed within this time (10 minutes).
     pub login_time: u64,
@@ -42,7 +42,7 @@ impl Limits {
         lifetime: 12 * HOUR,
         idle: Some(2 * HOUR),
         cache_time: 5 * SECOND,
-        cached: 10_000,
+        cached: 16 << 20,
         login_time: 10 * MINUTE,
     };
 }
@@ -122,11 +122,12 @@ impl Sessions {
     /// The store fails.
     pub async fn sign_in(&self, proof: NewSession, now: UnixMillis) -> Result<(SessionId, Arc<Session>), Error> {
         let id = SessionId::random();
-        let session = Arc::new(Session::new(proof, &self.limits, now));
+        let session = Session::new(proof, &self.limits, now);
         let epoch = self.cache.epoch();
         let record = self.record(&id, &session, now)?;
         let expires = record.expires;
         self.store.insert(id.key(), record).await?;
+        let session = Arc::new(session.without_tokens());
         self.cache.insert(id.key(), self.cached(session.clone(), expires, now), epoch);
         Ok((id, session))
     }
@@ -138,7 +139,8 @@ impl Sessions {
         is_touched.then_some(found.session)
     }
 
-    /// The session. None: there is none, or it has ended. Its use is written down a few times within `idle`.
+    /// The session, without its tokens. None: there is none, or it has ended. Its use is written down a few times within
+    /// `idle`.
     ///
     /// # Errors
     /// The store fails: then nobody knows whether there is a session.
@@ -160,25 +162,30 @@ impl Sessions {
             }
             expires = later;
         }
-        let session = Arc::new(session);
+        let session = Arc::new(session.without_tokens());
         self.cache.insert(key, self.cached(session.clone(), expires, now), epoch);
         Ok(Some(session))
     }
 
-    /// Whether the caller is to ask the provider to confirm this session, whose `confirm_at` has come. Of all requests
-    /// and processes one is told so, once within 30 seconds: a provider takes a refresh token that is used twice for
-    /// stolen. The others go on with the session as it is.
+    /// The session with its tokens, if the caller is to have the provider confirm it, because its `confirm_at` has come.
+    /// Of all requests and processes one is told so, once within 30 seconds: a provider takes a refresh token that is
+    /// used twice for stolen. The others go on with the session as it is.
     ///
     /// # Errors
     /// The store fails.
-    pub async fn may_confirm(&self, id: &SessionId, session: &Session, now: UnixMillis) -> Result<bool, Error> {
-        let due = session.confirm_at.filter(|due| *due <= now);
-        let Some(due) = due else { return Ok(false) };
+    pub async fn confirm(&self, id: &SessionId, session: &Session, now: UnixMillis) -> Result<Option<Session>, Error> {
+        let Some(due) = session.confirm_at.filter(|due| *due <= now) else { return Ok(None) };
         let mark = Key::of(&[b"confirm\0", &id.key().0, &due.to_be_bytes()]);
-        self.store.mark(mark, now + CONFIRMING, now).await
+        if !self.store.mark(mark, now + CONFIRMING, now).await? {
+            return Ok(None);
+        }
+        let stored = self.store.get(id.key(), now).await?;
+        let stored = stored.and_then(|stored| self.open(id, &stored.sealed));
+        // What is in memory may be older than what another process has just renewed.
+        Ok(stored.filter(|stored| stored.confirm_at.is_some_and(|due| due <= now)))
     }
 
-    /// The provider has confirmed the session. None: it has been ended meanwhile, or the proof is of somebody else.
+    /// The provider has confirmed the session that `confirm` gave. None: it has been ended meanwhile, or the proof is of somebody else.
     ///
     /// # Errors
     /// The store fails.
@@ -190,7 +197,6 @@ impl Sessions {
         now: UnixMillis,
     ) -> Result<Option<Arc<Session>>, Error> {
         let Some(renewed) = session.renewed(proof, &self.limits, now) else { return Ok(None) };
-        let renewed = Arc::new(renewed);
         let epoch = self.cache.epoch();
         let record = self.record(id, &renewed, now)?;
         let expires = record.expires;
@@ -198,11 +204,12 @@ impl Sessions {
             self.cache.remove(&[id.key()]);
             return Ok(None);
         }
+        let renewed = Arc::new(renewed.without_tokens());
         self.cache.insert(id.key(), self.cached(renewed.clone(), expires, now), epoch);
         Ok(Some(renewed))
     }
 
-    /// Ends a session. What it was, so that the provider can be told.
+    /// Ends a session. What it was, with its tokens, so that the provider can be told.
     ///
     /// # Errors
     /// The store fails: then the session may still be there.

@@ -66,12 +66,17 @@ async fn a_logout_at_the_provider_ends_the_sessions_here() {
     // Two browsers of one person.
     let (mut here, mut there) = (Browser::default(), Browser::default());
     let proof = sign_in(&provider, &mut here, "alice").await.unwrap().proof;
-    let (id, session) = sessions.sign_in(proof, now()).await.unwrap();
+    let (id, _) = sessions.sign_in(proof, now()).await.unwrap();
     let proof = sign_in(&provider, &mut there, "alice").await.unwrap().proof;
     let (other, _) = sessions.sign_in(proof, now()).await.unwrap();
+    // A second site, or a second login, has the provider's session too.
+    let proof = sign_in(&provider, &mut here, "alice").await.unwrap().proof;
+    let (second, _) = sessions.sign_in(proof, now()).await.unwrap();
 
     // One signs out: here first, then the browser is sent to the provider, which asks once more.
     let after = "https://shop.example/";
+    let session = sessions.sign_out(&id, now()).await.unwrap().unwrap();
+    assert!(sessions.find(&id, now()).await.unwrap().is_none());
     let url = provider.logout_url(Some(&session), Some(after), now()).await.unwrap().unwrap();
     assert!(url.contains("id_token_hint=") && url.contains("client_id=shop"), "{url}");
     let end = here.follow(&url, |page| {
@@ -84,8 +89,8 @@ async fn a_logout_at_the_provider_ends_the_sessions_here() {
 
     let logout = provider.verify_logout(&body, now()).await.unwrap();
     assert_eq!((logout.subject.as_deref(), &logout.sid), (Some("alice"), &session.identity.sid));
-    assert_eq!(sessions.log_out(&logout, now()).await.unwrap(), Some(1));
-    assert!(sessions.find(&id, now()).await.unwrap().is_none());
+    assert_eq!(sessions.log_out(&logout, now()).await.unwrap(), Some(1), "the same person, in another tab");
+    assert!(sessions.find(&second, now()).await.unwrap().is_none());
     assert!(sessions.find(&other, now()).await.unwrap().is_some(), "the other browser has a session of its own");
     assert_eq!(sessions.log_out(&logout, now()).await.unwrap(), None, "a token counts once");
 

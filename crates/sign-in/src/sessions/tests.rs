@@ -137,17 +137,34 @@ async fn one_request_alone_confirms_a_session() {
     let folder = Folder::new();
     let sessions = Sessions::new(folder.store(), LIMITS, "shop");
     let (id, session) = sessions.sign_in(proof("alice", "s1"), 0).await.unwrap();
-    assert!(!sessions.may_confirm(&id, &session, 9_999).await.unwrap(), "it is not time yet");
-    assert!(sessions.may_confirm(&id, &session, 10_000).await.unwrap());
-    assert!(!sessions.may_confirm(&id, &session, 10_001).await.unwrap());
+    assert!(session.refresh_token.is_none(), "a request has no use for it");
+    assert!(sessions.confirm(&id, &session, 9_999).await.unwrap().is_none(), "it is not time yet");
+    let full = sessions.confirm(&id, &session, 10_000).await.unwrap().unwrap();
+    assert!(full.refresh_token.as_ref().is_some_and(|token| token.is("refresh")));
+    assert!(sessions.confirm(&id, &session, 10_001).await.unwrap().is_none());
     let mut newer = proof("alice", "s1");
     newer.proved_until = Some(20_000);
     newer.refresh_token = Some(Secret::new("newer"));
-    let renewed = sessions.renew(&id, &session, newer, 10_001).await.unwrap().unwrap();
+    let renewed = sessions.renew(&id, &full, newer, 10_001).await.unwrap().unwrap();
     assert_eq!(renewed.confirm_at, Some(20_000));
     let found = sessions.find(&id, 10_002).await.unwrap().unwrap();
-    assert!(found.refresh_token.as_ref().is_some_and(|token| token.is("newer")));
-    assert!(sessions.may_confirm(&id, &found, 20_000).await.unwrap(), "the next time counts again");
+    let full = sessions.confirm(&id, &found, 20_000).await.unwrap().expect("the next time counts again");
+    assert!(full.refresh_token.as_ref().is_some_and(|token| token.is("newer")));
+}
+
+#[tokio::test]
+async fn who_has_an_older_session_in_memory_does_not_confirm_it_again() {
+    let folder = Folder::new();
+    let store = folder.store();
+    let (one, other) = (Sessions::new(store.clone(), LIMITS, "shop"), Sessions::new(store, LIMITS, "shop"));
+    let (id, old) = one.sign_in(proof("alice", "s1"), 0).await.unwrap();
+    let full = other.confirm(&id, &old, 10_000).await.unwrap().unwrap();
+    let mut newer = proof("alice", "s1");
+    newer.proved_until = Some(90_000);
+    other.renew(&id, &full, newer, 10_000).await.unwrap().unwrap();
+    assert!(other.find(&id, 20_000).await.unwrap().is_some());
+    // The mark of the first time has expired.
+    assert!(one.confirm(&id, &old, 10_000 + CONFIRMING).await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -156,7 +173,8 @@ async fn a_renewal_does_not_bring_back_what_was_ended() {
     let store = folder.store();
     let sessions = Sessions::new(store.clone(), LIMITS, "shop");
     let (id, session) = sessions.sign_in(proof("alice", "s1"), 0).await.unwrap();
-    Sessions::new(store, LIMITS, "shop").sign_out(&id, 1).await.unwrap();
+    let ended = Sessions::new(store, LIMITS, "shop").sign_out(&id, 1).await.unwrap().unwrap();
+    assert!(ended.refresh_token.is_some(), "the provider can be told");
     assert!(sessions.renew(&id, &session, proof("alice", "s1"), 2).await.unwrap().is_none());
     assert!(sessions.find(&id, 3).await.unwrap().is_none());
 }
