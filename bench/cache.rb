@@ -4,6 +4,7 @@
 require "optparse"
 require_relative "cache/report"
 require_relative "cache/story"
+require_relative "lib/invocation"
 require_relative "lib/machine"
 require_relative "lib/progress"
 
@@ -24,10 +25,10 @@ module Bench
     end
 
     def run
-      abort "bin/bench cache: there is no #{Servers.paceline}: run `cargo build --release --locked`, or set PACELINE_BIN" unless File.executable?(Servers.paceline)
+      Invocation.need_paceline("cache")
       @processes = Processes.new
       @processes.adopt_orphans
-      %w[TERM HUP].each { |signal| trap(signal) { raise Interrupt } }
+      Invocation.interrupt_by_signals
       facts, versions, results = Machine.facts, Machine.versions, {}
       sections = @names.to_h { |name| [name, SECTIONS.fetch(name).new(@processes, @options) { |what, done| @progress.told(name, what, done) }] }
       @progress = Progress.new(sections.values.sum(&:loads))
@@ -63,9 +64,4 @@ module Bench
   end
 end
 
-begin
-  Bench::Cache.new(ARGV).run
-rescue Interrupt
-  warn "\nInterrupted; every server is stopped."
-  exit 130
-end
+Bench::Invocation.of_command { Bench::Cache.new(ARGV).run }

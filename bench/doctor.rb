@@ -3,6 +3,7 @@
 # `bin/bench doctor`: whether `paceline doctor` finds known faults: a small application for each, with its clean twin, and what the cure brings under
 # `paceline bench`; what it says of whole applications; what visitors notice of it. Parts: --faults, --twins, --applied, --real, --live; all, if none is named.
 require "optparse"
+require_relative "lib/invocation"
 require_relative "lib/machine"
 require_relative "lib/progress"
 require_relative "doctor/live"
@@ -29,9 +30,9 @@ module Bench
     end
 
     def run
-      abort "bin/bench doctor: there is no #{Servers.paceline}: run `cargo build --release --locked`, or set PACELINE_BIN" unless File.executable?(Servers.paceline)
+      Invocation.need_paceline("doctor")
       Processes.new.adopt_orphans
-      %w[TERM HUP].each { |signal| trap(signal) { raise Interrupt } }
+      Invocation.interrupt_by_signals
       found, progress = DoctorResults.new(proofs: [], real: [], live: []), Progress.new(steps)
       report = DoctorReport.new(found, facts: Machine.facts, versions: Machine.versions(PACKAGES), options: @options, command: @command, clock: progress)
       DoctorScene.open { |scene| measure(found, scene, progress) }
@@ -106,11 +107,4 @@ module Bench
   end
 end
 
-if $PROGRAM_NAME == __FILE__
-  begin
-    Bench::Doctor.new(ARGV).run
-  rescue Interrupt
-    warn "\nInterrupted; every server is stopped."
-    exit 130
-  end
-end
+Bench::Invocation.of_command { Bench::Doctor.new(ARGV).run } if $PROGRAM_NAME == __FILE__

@@ -3,6 +3,7 @@
 # `bin/bench outbound`: a page that makes fifteen HTTPS calls, by Paceline's ways beside other clients of Ruby: on loopback and over a wire with a delay, in fresh
 # processes, in newborn workers, and by many workers. Sections: local, delayed, pages, workers; all, if none is named.
 require "optparse"
+require_relative "lib/invocation"
 require_relative "lib/machine"
 require_relative "outbound/contest"
 require_relative "outbound/pages"
@@ -31,10 +32,10 @@ module Bench
     end
 
     def run
-      abort "bin/bench outbound: there is no #{Servers.paceline}: run `cargo build --release --locked`, or set PACELINE_BIN" unless File.executable?(Servers.paceline)
+      Invocation.need_paceline("outbound")
       @processes = Processes.new
       @processes.adopt_orphans
-      %w[TERM HUP].each { |signal| trap(signal) { raise Interrupt } }
+      Invocation.interrupt_by_signals
       facts, versions, found = Machine.facts, Machine.versions(PACKAGES), {}
       sections = @names.to_h { |name| [name, section(name)] }
       @progress = Progress.new(sections.values.sum(&:steps))
@@ -96,9 +97,4 @@ module Bench
   end
 end
 
-begin
-  Bench::Outbound.new(ARGV).run
-rescue Interrupt
-  warn "\nInterrupted; every server is stopped."
-  exit 130
-end
+Bench::Invocation.of_command { Bench::Outbound.new(ARGV).run }

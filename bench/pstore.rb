@@ -3,6 +3,7 @@
 # `bin/bench pstore`: what a transaction of one record costs, in Paceline's PStore and in others, from one record to a million, by one process and by
 # several; how long it takes to take over a file of Ruby's; and what a whole request costs. Sections: stores, import, requests; all, if none is named.
 require "optparse"
+require_relative "lib/invocation"
 require_relative "lib/machine"
 require_relative "lib/progress"
 require_relative "pstore/contest"
@@ -31,12 +32,10 @@ module Bench
     end
 
     def run
-      if @names.include?("requests") && !File.executable?(Servers.paceline)
-        abort "bin/bench pstore: there is no #{Servers.paceline}: run `cargo build --release --locked`, or set PACELINE_BIN"
-      end
+      Invocation.need_paceline("pstore") if @names.include?("requests")
       processes = Processes.new
       processes.adopt_orphans
-      %w[TERM HUP].each { |signal| trap(signal) { raise Interrupt } }
+      Invocation.interrupt_by_signals
       FileUtils.mkdir_p(@options.place)
       facts, versions, found = Machine.facts, Machine.versions(PACKAGES), {}
       sections = @names.to_h { |name| [name, section(name, processes)] }
@@ -93,9 +92,4 @@ module Bench
   end
 end
 
-begin
-  Bench::PStore.new(ARGV).run
-rescue Interrupt
-  warn "\nInterrupted; every server is stopped."
-  exit 130
-end
+Bench::Invocation.of_command { Bench::PStore.new(ARGV).run }

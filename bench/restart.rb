@@ -3,6 +3,7 @@
 # `bin/bench restart`: Paceline and its peers are restarted under load, by each way they have; counts the requests that fail, and
 # compares times with those without a restart.
 require "optparse"
+require_relative "lib/invocation"
 require_relative "lib/machine"
 require_relative "lib/processes"
 require_relative "lib/progress"
@@ -23,9 +24,9 @@ module Bench
     end
 
     def run
-      abort "bin/bench restart: there is no #{Servers.paceline}: run `cargo build --release --locked`, or set PACELINE_BIN" unless File.executable?(Servers.paceline)
+      Invocation.need_paceline("restart")
       @processes.adopt_orphans
-      %w[TERM HUP].each { |signal| trap(signal) { raise Interrupt } }
+      Invocation.interrupt_by_signals
       facts, versions = Machine.facts, Machine.versions
       @progress = Progress.new(@options.ways.sum { |way| count(way) })
       @options.ways.each { |way| visit(way) }
@@ -92,11 +93,8 @@ end
 begin
   parser.parse!(ARGV)
   options.ways = ARGV.map { |name| ways.find { |way| way.name == name } or raise OptionParser::InvalidArgument, name } if ARGV.any?
-  Bench::Restart.new(options, command).run
+  Bench::Invocation.of_command { Bench::Restart.new(options, command).run }
 rescue OptionParser::ParseError => e
   warn "bin/bench restart: #{e.message}"
   exit 64
-rescue Interrupt
-  warn "\nInterrupted; every server is stopped."
-  exit 130
 end

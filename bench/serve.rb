@@ -5,6 +5,7 @@
 require_relative "lib/apps"
 require_relative "serve/combined"
 require_relative "serve/contest"
+require_relative "lib/invocation"
 require_relative "lib/machine"
 require_relative "serve/options"
 require_relative "lib/progress"
@@ -20,10 +21,8 @@ module Bench
     end
 
     def run
-      unless File.executable?(Servers.paceline) || @options.servers.none? { |server| server.name == "paceline" }
-        abort "bin/bench serve: there is no #{Servers.paceline}: run `cargo build --release --locked`, or set PACELINE_BIN"
-      end
-      %w[TERM HUP].each { |signal| trap(signal) { raise Interrupt } }
+      Invocation.need_paceline("serve") if @options.servers.any? { |server| server.name == "paceline" }
+      Invocation.interrupt_by_signals
       facts, versions = Machine.facts, Machine.versions
       apps = @options.scenarios.map(&:app).uniq
       @progress = Progress.new(apps.sum { |app| entries(app).sum { |_, scenarios| loads(scenarios) } } * @options.rounds)
@@ -61,12 +60,9 @@ begin
   if options.combine
     puts Bench::Combined.read(options.combine).markdown
   else
-    Bench::Serve.new(options, ["bin/bench serve", *ARGV].join(" ")).run
+    Bench::Invocation.of_command { Bench::Serve.new(options, ["bin/bench serve", *ARGV].join(" ")).run }
   end
 rescue Bench::Combined::Unusable => e
   warn "bin/bench serve: #{e.message}"
   exit 65
-rescue Interrupt
-  warn "\nInterrupted; every server is stopped."
-  exit 130
 end

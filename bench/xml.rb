@@ -3,6 +3,7 @@
 # `bin/bench xml`: what writing and reading XML costs, beside other writers and readers: alone, as a view of Rails, and as a whole response.
 # Sections: writers, views, responses, parsing; all, if none is named.
 require "optparse"
+require_relative "lib/invocation"
 require_relative "lib/machine"
 require_relative "lib/progress"
 require_relative "xml/report"
@@ -27,10 +28,8 @@ module Bench
     end
 
     def run
-      if @names.include?("responses") && !File.executable?(Servers.paceline)
-        abort "bin/bench xml: there is no #{Servers.paceline}: run `cargo build --release --locked`, or set PACELINE_BIN"
-      end
-      %w[TERM HUP].each { |signal| trap(signal) { raise Interrupt } }
+      Invocation.need_paceline("xml") if @names.include?("responses")
+      Invocation.interrupt_by_signals
       facts, versions, found = Machine.facts, Machine.versions(PACKAGES), {}
       sections = @names.to_h { |name| [name, section(name)] }
       @progress = Progress.new(sections.values.sum(&:steps))
@@ -76,9 +75,4 @@ module Bench
   end
 end
 
-begin
-  Bench::Xml.new(ARGV).run
-rescue Interrupt
-  warn "\nInterrupted; every server is stopped."
-  exit 130
-end
+Bench::Invocation.of_command { Bench::Xml.new(ARGV).run }

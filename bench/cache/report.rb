@@ -33,7 +33,7 @@ module Bench
       <<~TEXT.strip
         # #{@command}
 
-        #{@facts["date"]} · #{@facts["processors"]} x #{@facts["processor"]} · #{@options.rounds} round#{"s" if @options.rounds > 1} of #{@options.seconds} s · took #{(@clock.seconds / 60).round(1)} min
+        #{about_run("#{@options.rounds} round#{"s" if @options.rounds > 1} of #{@options.seconds} s")}
 
         Medians. CPU: µs a request in all of the server's processes; of the application behind a cache none. Load before: #{@facts["load_before"].join(" ")}.
       TEXT

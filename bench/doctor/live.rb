@@ -35,7 +35,7 @@ module Bench
     RATES = [10, 50].freeze
     ROUNDS = 2
     # Seconds without the doctor in each round, and those for which it watches.
-    QUIET = 40
+    QUIET = 30
     WATCH = 10
     # A doctor that takes longer waits for a quieter machine than this one: it is ended, and the row says so.
     LIMIT = 150

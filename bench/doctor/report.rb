@@ -29,7 +29,7 @@ module Bench
     end
 
     def data
-      { command: @command, seconds: @clock.seconds.round, machine: @facts, versions: @versions, options: @options.to_h, summary: totals.to_h,
+      { **of_run, summary: totals.to_h,
         results: @results.proofs.map { |proof| record(proof) }, real: real_records, live: live_records }
     end
 
@@ -39,7 +39,7 @@ module Bench
       <<~TEXT.strip
         # #{@command}
 
-        #{@facts["date"]} · #{@facts["processors"]} x #{@facts["processor"]} · took #{(@clock.seconds / 60).round(1)} min
+        #{about_run}
 
         Small applications with one known fault each, beside clean twins that differ in its cure alone; below them whole applications as they are. Named first: the
         doctor's first advice is that fault, of that page (of whole applications: what it advises first); also: what else it advises. Clean twin: what it advises there.
@@ -120,11 +120,6 @@ module Bench
         named_first: proof.named_first?, named: proof.named?, unchanged: proof.unchanged, advice: proof.of_fault&.advice&.map(&:to_h), twin: proof.of_twin&.advice&.map(&:to_h),
         others: proof.of_fault&.others, left_out: proof.of_fault&.left_out, doctor_seconds: [proof.of_fault, proof.of_twin].map { |said| said&.seconds&.round(1) },
         gain: gain && gain.to_h.merge(share: gain.share, predicted: proof.predicted, miss: proof.miss) }.compact
-    end
-
-    def setting
-      "Versions: #{@versions.map { |name, version| "#{name} #{version}" }.join(", ")}. #{@facts["ruby"]}, Linux #{@facts["kernel"]}, #{@facts["memory_mb"]} MB, " \
-        "load before #{@facts["load_before"].join(" ")}."
     end
   end
 end

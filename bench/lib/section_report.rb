@@ -28,5 +28,20 @@ module Bench
       File.write("#{base}.json", "#{JSON.pretty_generate(data)}\n")
       base
     end
+
+    private
+
+    # When, on what machine and how long; MORE: between them.
+    def about_run(*more)
+      [@facts["date"], "#{@facts["processors"]} x #{@facts["processor"]}", *more, "took #{(@clock.seconds / 60).round(1)} min"].join(" · ")
+    end
+
+    def setting
+      "Versions: #{@versions.map { |name, version| "#{name} #{version}" }.join(", ")}. #{@facts["ruby"]}, Linux #{@facts["kernel"]}, #{@facts["memory_mb"]} MB, " \
+        "load before #{@facts["load_before"].join(" ")}."
+    end
+
+    # What every report's JSON begins with.
+    def of_run = { command: @command, seconds: @clock.seconds.round, machine: @facts, versions: @versions, options: @options.to_h }
   end
 end

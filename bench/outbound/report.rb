@@ -15,7 +15,7 @@ module Bench
     end
 
     def data
-      { command: @command, seconds: @clock.seconds.round, machine: @facts, versions: @versions, options: @options.to_h, results: @results.transform_values(&:data), not_measured: missing }
+      { **of_run, results: @results.transform_values(&:data), not_measured: missing }
     end
 
     private
@@ -24,7 +24,7 @@ module Bench
       <<~TEXT.strip
         # #{@command}
 
-        #{@facts["date"]} · #{@facts["processors"]} x #{@facts["processor"]} · took #{(@clock.seconds / 60).round(1)} min
+        #{about_run}
 
         A page makes #{OutboundCallers::CALLS} HTTPS calls, one after another but for `all` and `parallel`, each answered with 1 KB by nginx. Milliseconds for all #{OutboundCallers::CALLS};
         medians. First: a fresh process's first page; warm: those after it, with the least and the most. x floor: warm to `#{OutboundWays::FLOOR}`; times: so many times quicker than
@@ -82,11 +82,6 @@ module Bench
 
     def missing
       OutboundWays::NOT_PACKAGED.merge(@results.flat_map { |section, found| found.absent.map { |name, why| ["#{section}, #{name}", why] } }.to_h)
-    end
-
-    def setting
-      "Versions: #{@versions.map { |name, version| "#{name} #{version}" }.join(", ")}. #{@facts["ruby"]}, Linux #{@facts["kernel"]}, #{@facts["memory_mb"]} MB, " \
-        "load before #{@facts["load_before"].join(" ")}."
     end
 
     def ms(number) = number ? format(number < 100 ? "%.1f" : "%.0f", number) : ""

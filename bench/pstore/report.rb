@@ -19,7 +19,7 @@ module Bench
 
     def data
       options = @options.to_h.merge(ways: @options.ways.map(&:name))
-      { command: @command, seconds: @clock.seconds.round, machine: @facts, versions: @versions, options: options,
+      { **of_run, options: options,
         results: @results.to_h { |name, found| [name, send("#{name}_data", found)] }, not_measured: missing }
     end
 
@@ -39,7 +39,7 @@ module Bench
       <<~TEXT.strip
         # #{@command}
 
-        #{@facts["date"]} · #{@facts["processors"]} x #{@facts["processor"]} · #{@options.rounds} round#{"s" if @options.rounds > 1} · took #{(@clock.seconds / 60).round(1)} min
+        #{about_run("#{@options.rounds} round#{"s" if @options.rounds > 1}")}
       TEXT
     end
 
@@ -114,11 +114,6 @@ module Bench
         failed["#{way.title}, more than #{rounded(way.most)} records"] = "not run: it would take too long to make or to use"
       end
       failed
-    end
-
-    def setting
-      "Versions: #{@versions.map { |name, version| "#{name} #{version}" }.join(", ")}. #{@facts["ruby"]}, Linux #{@facts["kernel"]}, #{@facts["memory_mb"]} MB, " \
-        "load before #{@facts["load_before"].join(" ")}."
     end
 
     def title(way) = @options.ways.find { |one| one.name == way }.title

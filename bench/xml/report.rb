@@ -15,7 +15,7 @@ module Bench
     end
 
     def data
-      { command: @command, seconds: @clock.seconds.round, machine: @facts, versions: @versions, options: @options.to_h, results: @results.transform_values { |found| sums(found) },
+      { **of_run, results: @results.transform_values { |found| sums(found) },
         not_measured: missing }
     end
 
@@ -25,7 +25,7 @@ module Bench
       <<~TEXT.strip
         # #{@command}
 
-        #{@facts["date"]} · #{@facts["processors"]} x #{@facts["processor"]} · #{@options.rounds} round#{"s" if @options.rounds > 1} of #{@options.seconds} s · took #{(@clock.seconds / 60).round(1)} min
+        #{about_run("#{@options.rounds} round#{"s" if @options.rounds > 1} of #{@options.seconds} s")}
 
         µs: processor time for a document, garbage collection included; median of the rounds, and their least and most. x: so many times quicker than the
         first (parsing: than LibXML), median of the rounds' ratios. Objects: allocated for a document.
@@ -84,11 +84,6 @@ module Bench
     end
 
     def missing = @results.flat_map { |section, found| found.absent.map { |name, why| ["#{section}, #{name}", why] } }.to_h
-
-    def setting
-      "Versions: #{@versions.map { |name, version| "#{name} #{version}" }.join(", ")}. #{@facts["ruby"]}, Linux #{@facts["kernel"]}, #{@facts["memory_mb"]} MB, " \
-        "load before #{@facts["load_before"].join(" ")}."
-    end
 
     def sizes(contest) = contest.bytes.map { |document, bytes| "#{document} #{rounded(bytes)}" }.join(", ") << " bytes"
 
