@@ -14,7 +14,7 @@ module Bench
     # "1.04 at 10/s, 1.08 at 50/s"; nil where nothing was measured.
     def live_ratios
       known = live_rows.select { |row| row.failures.empty? }
-      known.map { |row| "#{factor(row.ratio(99))} at #{row.rate}/s" }.join(", ") if known.any?
+      known.map { |row| "#{factor(row.ratio(99))} at #{row.rate}/s#{" (no whole run)" if row.rounds.any?(&:failure)}" }.join(", ") if known.any?
     end
 
     def live_table

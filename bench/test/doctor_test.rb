@@ -111,6 +111,8 @@ class DoctorBenchTest < Minitest::Test
     text = report(live: [row], real: [real])
     assert_includes text, "live p99 (at most 1.1): 1.10 at 10/s"
     assert_match(/^\| brewery .* cold_connections GET \/provision .* unchanged .* 1.10 at 10\/s \|$/, text)
+    row.rounds[0].failure = "paceline doctor: ended after 150 s"
+    assert_includes report(live: [row]), "1.10 at 10/s (no whole run)"
     row.rounds[0].during.failures = { "status 503" => 2 }
     assert_match(/no figure.*live, 10\/s: 2 x status 503/m, report(live: [row]))
   end
