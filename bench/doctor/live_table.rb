@@ -21,13 +21,15 @@ module Bench
       return if live_rows.empty?
 
       <<~TEXT.strip
-        Visitors of #{DoctorLive::APPLICATION} (2 x 5 threads), without the doctor and with it: it watches for #{DoctorLive::WATCH} s and then makes its trials, in #{live_rows.map { |row| row.rounds.size }.max} rounds. Requests are sent at
+        Visitors of #{DoctorLive::APPLICATION} (2 x 5 threads), without the doctor and with it: it watches for #{DoctorLive::WATCH} s and then makes its trials; #{rounds_made}. Requests are sent at
         fixed times (open loop); p50, p99: of all rounds together, ratio: of these, and the rounds' own. CPU: of the front and the workers for each request. Elsewhere:
         processors that others used, with the doctor: its shadows, too. Waited: for a quiet machine.
 
         #{align(LIVE, live_rows.map { |row| live_row(row) }, texts: [])}
       TEXT
     end
+
+    def rounds_made = live_rows.map { |row| row.rounds.size }.max.then { |count| "#{count} round#{"s" if count > 1}" }
 
     def live_row(row)
       return [row.rate.to_s, "no figure", *["-"] * (LIVE.size - 2)] if row.failures.any?
