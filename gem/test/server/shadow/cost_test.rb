@@ -1,0 +1,33 @@
+# frozen_string_literal: true
+
+require "helper"
+require "paceline/server/shadow/cost"
+
+# What a replay costs is the request's, and not the machine's.
+class ShadowCostTest < Paceline::Test
+  # One processor for this process and three that never rest; prints how long the work took, and how long by the processor's time.
+  ON_A_BUSY_PROCESSOR = <<~'RUBY'
+    require "paceline/server/shadow/cost"
+    others = Array.new(3) { fork { loop { nil } } }
+    spent = -> { Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) }
+    cost = Paceline::Server::Shadow::Cost.of { (spent.call + 0.2).then { |enough| nil until spent.call > enough } }
+    others.each { |pid| Process.kill("KILL", pid) }
+    puts cost.wall, cost.cpu
+  RUBY
+
+  def test_waiting_for_a_processor_is_left_out
+    skip "no taskset, or a kernel that does not say" unless File.exist?("/proc/thread-self/schedstat") && system("taskset", "-V", out: File::NULL, err: File::NULL)
+    lib = File.expand_path("../../../lib", __dir__)
+    processor = File.read("/proc/self/status")[/^Cpus_allowed_list:\s*(\d+)/, 1]
+    out, error, status = Open3.capture3("taskset", "-c", processor, RbConfig.ruby, "-I#{lib}", "-e", ON_A_BUSY_PROCESSOR)
+    assert status.success?, error
+    wall, cpu = out.split.map(&:to_f)
+    assert_operator wall, :<, 2 * cpu
+  end
+
+  def test_waiting_for_others_is_not
+    cost = Paceline::Server::Shadow::Cost.of { IO.select(nil, nil, nil, 0.02) }
+    assert_operator cost.wall, :>, 10_000
+    assert_operator cost.cpu, :<, 10_000
+  end
+end
