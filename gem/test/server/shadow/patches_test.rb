@@ -20,7 +20,7 @@ class ShadowPatchesTest < ShopCase
     code = <<~'RUBY'
       require "paceline/server/shadow/patches"
       patches = Paceline::Server::Shadow::Patches
-      %w[http_install xml xml_mini pstore pstore_copy async_mail free_sql free_view index database_copy parallel_outbound].each do |name|
+      %w[http_install xml xml_mini pstore pstore_copy session_store async_mail free_sql free_view index database_copy parallel_outbound].each do |name|
         patches.apply(name, { "shapes" => ["x"], "view" => "x", "table" => "x", "columns" => ["x"] }, nil)
         puts "#{name} applied"
       rescue patches::Inapplicable
@@ -45,6 +45,25 @@ class ShadowPatchesTest < ShopCase
     RUBY
     assert_equal [before, nil, "Paceline::XML::TemplateHandler", "Builder::XmlMarkup is Paceline's already"], [after, none, compiled, again]
     assert_nil evidence["xml"]
+  end
+
+  # Redmine's API is one. One whose file holds more, and one whose file can't be loaded again, are not replaced.
+  def test_xml_of_subclasses
+    result = in_shop(<<~'RUBY')
+      define = lambda do |file, code|
+        File.write(File.join(ROOT, "app", file), code)
+        require File.join(ROOT, "app", file)
+      end
+      define.call("guide_xml.rb", "class GuideXML < Builder::XmlMarkup\n  def tag!(name, *rest) = super(:\"guide_\#{name}\", *rest)\nend")
+      define.call("more.rb", "module More\n  class Feed < Builder::XmlMarkup; end\nend")
+      define.call("once.rb", "class Once < Builder::XmlMarkup\n  raise if $once\n  $once = true\nend")
+      write = -> { [::GuideXML, ::More::Feed, ::Once].map { |one| one.new.beer("Export", id: 1).to_s } }
+      before = write.call
+      [before, patch("xml"), write.call, [::GuideXML, ::More::Feed, ::Once].map { |one| one.ancestors.include?(Paceline::XML::Builder) }]
+    RUBY
+    before, none, after, replaced = result
+    assert_equal [before, nil, [true, false, false]], [after, none, replaced]
+    assert_includes before.first, "guide_beer"
   end
 
   def test_xml_mini

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# XML by Paceline: `config.paceline.xml = true` for writing, `ActiveSupport::XmlMini.backend = "Paceline"` for reading. Subclasses of Builder::XmlMarkup that the
-# application has already defined stay what they are, and so gain nothing.
+require_relative "xml_subclasses"
+
+# XML by Paceline: `config.paceline.xml = true` for writing, `ActiveSupport::XmlMini.backend = "Paceline"` for reading.
 module Paceline
   module Server
     module Shadow
@@ -15,10 +16,15 @@ module Paceline
           def self.apply(_params, _shadow)
             raise Inapplicable, "the application has neither Builder nor ActionView" unless defined?(::Builder) || defined?(::ActionView)
             raise Inapplicable, "Builder::XmlMarkup is Paceline's already" if replaced?
-            return replace unless defined?(::ActionView)
 
-            Patches.load_library("paceline/xml/rails")
-            forget_templates
+            subclasses = XmlSubclasses.of_builder
+            if defined?(::ActionView)
+              Patches.load_library("paceline/xml/rails")
+              forget_templates
+            else
+              replace
+            end
+            subclasses.each { |one| XmlSubclasses.load_again(one) }
           end
 
           def self.replace
