@@ -72,7 +72,9 @@ fn file_sessions(observations: &Observations, look: &Look) -> Option<WeighedCand
     if !look.is_notable(gain_us) {
         return None;
     }
-    let sentence = format!("{store} reads and writes a file for each request with a session");
+    let sentence = format!(
+        "{store} reads and writes a file for each request with a session; with another store visitors sign in once more"
+    );
     let fix = match observations.rails.is_empty() {
         false => {
             let line = "Rails.application.config.session_store :paceline_store, store: \"storage/sessions.paceline\"";
@@ -89,8 +91,11 @@ fn file_sessions(observations: &Observations, look: &Look) -> Option<WeighedCand
             "it takes the place of the other session store, with its options",
         ),
     };
-    let why = "the time in the session store; visitors have to sign in once more".to_string();
-    let trial = Trial::Computed { gain_us, why };
+    let trial = Trial::Patch {
+        trial: vec![Patch::named("session_store")],
+        control: Vec::new(),
+        deliver: Deliver::Gathered,
+    };
     let candidate = of(look.route, Kind::FileSessions, sentence, fix, trial);
     let short = "file sessions".into();
     Some(look.found(Candidate { subject: store.into(), short, ceiling_us: gain_us, ..candidate }))

@@ -218,6 +218,8 @@ fn slow_stores() {
         });
     });
     assert_eq!((found.kind, found.routes.len()), (Kind::FileSessions, 2));
+    let Trial::Patch { trial, .. } = found.trial else { panic!("{found:?}") };
+    assert_eq!(trial, [Patch::named("session_store")]);
 
     let found = first_in_requests(|request| {
         request.evidence.session = Some(Session { store: at("CookieStore"), bytes: 3_800, changed: true });

@@ -15,7 +15,8 @@ module Paceline
         NAMES = {
           "async_mail" => :AsyncMail, "database_copy" => :DatabaseCopy, "free_middleware" => :FreeMiddleware, "free_sql" => :FreeSql,
           "free_view" => :FreeView, "http_install" => :HttpInstall, "index" => :Index, "log_level" => :LogLevel, "one_write" => :OneWrite,
-          "parallel_outbound" => :ParallelOutbound, "pstore" => :Pstore, "pstore_copy" => :PstoreCopy, "xml" => :Xml, "xml_mini" => :XmlMini
+          "parallel_outbound" => :ParallelOutbound, "pstore" => :Pstore, "pstore_copy" => :PstoreCopy,
+          "session_store" => :SessionStore, "xml" => :Xml, "xml_mini" => :XmlMini
         }.freeze
         private_constant :NAMES
 
@@ -50,4 +51,5 @@ require_relative "patches/log_level"
 require_relative "patches/one_write"
 require_relative "patches/parallel_outbound"
 require_relative "patches/pstore"
+require_relative "patches/session_store"
 require_relative "patches/xml"

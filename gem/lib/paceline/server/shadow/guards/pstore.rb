@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Ruby's PStore and YAML::Store, and Paceline's in its plain format: a transaction that may write only reads, as long as it changes nothing, and keeps
-# no other process waiting for its lock.
+# no other process waiting for its lock. What a session is written with works on a copy (sessions.rb).
 module Paceline
   module Server
     module Shadow
@@ -9,7 +9,20 @@ module Paceline
         module PStore
           # Before PStore.
           module Reading
+            def transaction(read_only = false, &block)
+              Sessions.in_pstore
+              copy = Sessions.copy_of(@filename) if !read_only && Files.kept?(@filename)
+              copy ? paceline_on_copy(copy) { super } : super
+            end
+
             private
+
+            def paceline_on_copy(copy)
+              original, @filename = @filename, copy
+              yield
+            ensure
+              @filename = original
+            end
 
             def open_and_lock_file(filename, read_only)
               return super if read_only || !Files.kept?(filename)

@@ -1,7 +1,9 @@
 # frozen_string_literal: true
 
+require_relative "../file_copies"
+
 # Sessions that are kept on the server: a request finds what is kept, and what it changes lasts until it ends. So each replay finds the same. Sessions
-# in a cookie need no guard.
+# in a cookie need no guard. A session in a PStore is also written, to a copy that nobody reads: so that a request takes as long as a visitor's.
 module Paceline
   module Server
     module Shadow
@@ -9,18 +11,24 @@ module Paceline
         module Sessions
           # Where a session lies that is in the cookie.
           IN_COOKIES = %w[Rack::Session::Cookie ActionDispatch::Session::CookieStore].freeze
-          private_constant :IN_COOKIES
+          # Of a thread: the class of sessions that looks for one.
+          FINDING = :paceline_shadow_finding_session
+          # Of a thread that writes one.
+          WRITING = :paceline_shadow_writing_session
+          private_constant :IN_COOKIES, :FINDING, :WRITING
 
           # Before each class of sessions.
           module OfOneRequest
             def find_session(req, sid)
               return [generate_sid, {}] if sid.nil? || Sessions.deleted?(sid)
+              return [sid, Sessions.find(sid)] if Sessions.kept?(sid)
 
-              Sessions.kept?(sid) ? [sid, Sessions.find(sid)] : paceline_find(req, sid) { super }
+              Sessions.find_kept(self, sid) { paceline_find(req, sid) { super } }
             end
 
             def write_session(_req, sid, session, _options)
               Sessions.keep(sid, session.to_hash)
+              Sessions.write_kept(self, sid, session) { super }
               sid
             end
 
@@ -41,8 +49,47 @@ module Paceline
           end
 
           @mutex = Thread::Mutex.new
+          @in_pstore = {}
 
           class << self
+            # Where sessions are instead of the application's own store: it answers `find` and `write` (patches/session_store.rb). Nil: they are there.
+            attr_accessor :instead
+
+            # Id and values. The block asks the application's own class, `store`.
+            def find_kept(store, sid, &block)
+              return within(FINDING, store.class, &block) unless @instead
+
+              others = nil
+              values = @instead.find(name(sid)) do
+                others = yield
+                others.last if others.first == sid
+              end
+              values ? [sid, values] : others
+            end
+
+            # The block writes by the application's own class.
+            def write_kept(store, sid, session, &block)
+              return @instead.write(name(sid), session.to_hash) if @instead
+
+              within(WRITING, true, &block) if @in_pstore.key?(store.class)
+            end
+
+            # A transaction of PStore begins.
+            def in_pstore
+              store = Thread.current.thread_variable_get(FINDING)
+              @in_pstore[store] = true if store
+            end
+
+            # Where to write what goes to `file`; nil: no session is being written.
+            def copy_of(file)
+              return unless Thread.current.thread_variable_get(WRITING)
+
+              Guards.unguarded do
+                @copies ||= FileCopies.new(File.join(Guards.shadow.tmpdir, "sessions"))
+                @copies.path(file)
+              end
+            end
+
             # A request begins. Stores may have been loaded meanwhile.
             def settle
               return unless Guards.loaded?("Rack::Session::Abstract::Persisted")
@@ -83,6 +130,13 @@ module Paceline
             # What the request in hand has changed.
             def kept
               CurrentRequest.get.sessions ||= {}
+            end
+
+            def within(name, value)
+              Thread.current.thread_variable_set(name, value)
+              yield
+            ensure
+              Thread.current.thread_variable_set(name, nil)
             end
 
             def install(store)

@@ -1,43 +1,14 @@
 # frozen_string_literal: true
 
+require_relative "../file_copies"
+require_relative "../guards/sessions"
+
 # Stores of PStore on copies of their files below the shadow's temporary folder: by Ruby's PStore ("pstore_copy", the control), or by Paceline's ("pstore").
 # Subclasses with a format of their own (YAML::Store) work on copies, too, and stay Ruby's. The application's files are read only.
 module Paceline
   module Server
     module Shadow
       module Patches
-        # Copies of files, each made when it is first asked for.
-        class FileCopies
-          # `folder`: a private folder. A block is given each new copy that has content.
-          def initialize(folder, &prepare)
-            @folder = folder
-            @prepare = prepare
-            @copies = {}
-            @lock = Thread::Mutex.new
-          end
-
-          # The copy's path; of a file that is not there, where it would be.
-          def path(file)
-            original = File.expand_path(file)
-            return original if original.start_with?("#{@folder}/")
-
-            @lock.synchronize { @copies[original] ||= copy(original) }
-          end
-
-          private
-
-          def copy(original)
-            folder = File.join(@folder, @copies.size.to_s)
-            [@folder, folder].each { |path| Dir.mkdir(path, 0o700) unless File.directory?(path) }
-            copied = File.join(folder, File.basename(original))
-            return copied unless File.file?(original)
-
-            File.open(copied, File::WRONLY | File::CREAT | File::EXCL, 0o600) { |file| IO.copy_stream(original, file) }
-            @prepare&.call(copied)
-            copied
-          end
-        end
-
         # The control.
         module PstoreCopy
           # Before the `initialize` of a store: it works on the copy.
@@ -95,6 +66,7 @@ module Paceline
 
             # Those that the application reaches within a transaction are its own, with its methods.
             def transaction(read_only = false)
+              Guards::Sessions.in_pstore
               @paceline_store.ultra_safe = @ultra_safe
               @paceline_store.transaction(read_only) { yield self }
             end
