@@ -13,6 +13,9 @@ module Bench
     # Seconds of load on the two together, and how often each is asked beforehand.
     SECONDS = 6
     WARM = 10
+    # Requests after which a worker's heap and what YJIT has compiled stay as they are, and the seconds that they may take.
+    STEADY = 150
+    LONGEST_WARM_UP = 6
     # New workers whose first request is timed, for each variant.
     NEWBORN = 5
     # Where each variant needs cookies of its own, they are measured in turn: rounds, and seconds of each.
@@ -74,9 +77,19 @@ module Bench
     end
 
     def of_requests(servers)
-      WARM.times { servers.each { |server| get(server, @fault.path) } }
+      warm_up(servers)
       fault, clean = @fault.cookies? ? in_turn(servers) : bench(servers)
       DoctorGain.new(unit: "ms", fault: fault, clean: clean)
+    end
+
+    # Each request without a cookie is of a new visitor, and a session more: there are few of them.
+    def warm_up(servers)
+      began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      (@fault.cookies? ? WARM : STEADY).times do |done|
+        break if done >= WARM && Process.clock_gettime(Process::CLOCK_MONOTONIC) - began > LONGEST_WARM_UP
+
+        servers.each { |server| get(server, @fault.path) }
+      end
     end
 
     # Mean milliseconds of each server's requests.

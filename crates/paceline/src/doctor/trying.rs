@@ -34,8 +34,10 @@ const BUDGET_ROUNDS: f64 = 9.0;
 const LONGEST: Duration = Duration::from_secs(300);
 /// Replays before the first measured one: a what-if keeps results during the first.
 const WARM_UPS: usize = 2;
-/// The same of an environment: YJIT compiles what was called 30 times. No more are begun after this time.
+/// The same of an environment: YJIT compiles what was called 30 times, and the heap takes on its size, and with it how
+/// often garbage is collected, in some hundred requests. No more are begun after this time.
 const WARM_UPS_OF_ENVIRONMENT: usize = 40;
+const WARM_REQUESTS: usize = 240;
 const LONGEST_WARM_UP: Duration = Duration::from_secs(20);
 
 /// A shadow as it is, and one with the change.
@@ -143,7 +145,11 @@ impl Pairing {
 
     fn warm_up(&mut self, driver: &mut Driver, routes: &[RouteTrial]) -> Result<(), Stop> {
         let began = Instant::now();
-        let most = if self.started.is_some() { WARM_UPS_OF_ENVIRONMENT } else { WARM_UPS };
+        let requests: usize = routes.iter().map(|route| route.requests.len()).sum();
+        let most = match self.started {
+            Some(_) => WARM_UPS_OF_ENVIRONMENT.max(WARM_REQUESTS / requests.max(1)),
+            None => WARM_UPS,
+        };
         for done in 0..most {
             if done >= WARM_UPS && began.elapsed() > LONGEST_WARM_UP {
                 break;
