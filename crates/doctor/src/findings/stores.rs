@@ -91,11 +91,8 @@ fn file_sessions(observations: &Observations, look: &Look) -> Option<WeighedCand
             "it takes the place of the other session store, with its options",
         ),
     };
-    let trial = Trial::Patch {
-        trial: vec![Patch::named("session_store")],
-        control: Vec::new(),
-        deliver: Deliver::Gathered,
-    };
+    let trial =
+        Trial::Patch { trial: vec![Patch::named("session_store")], control: Vec::new(), deliver: Deliver::Gathered };
     let candidate = of(look.route, Kind::FileSessions, sentence, fix, trial);
     let short = "file sessions".into();
     Some(look.found(Candidate { subject: store.into(), short, ceiling_us: gain_us, ..candidate }))
