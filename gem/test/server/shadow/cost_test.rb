@@ -23,6 +23,7 @@ class ShadowCostTest < Paceline::Test
     assert status.success?, error
     wall, cpu = out.split.map(&:to_f)
     assert_operator wall, :<, 2 * cpu
+    assert_operator wall, :>=, cpu
   end
 
   def test_waiting_for_others_is_not

@@ -16,8 +16,9 @@ module Paceline
           started = figures
           yield
           ended = figures
-          wall, *others = ended.zip(started).map { |after, before| after - before }
-          new([wall - (waiting - waited), 0.0].max, *others)
+          wall, cpu, *others = ended.zip(started).map { |after, before| after - before }
+          # It may have waited just before and after, too.
+          new([wall - (waiting - waited), cpu].max, cpu, *others)
         end
 
         def self.figures
