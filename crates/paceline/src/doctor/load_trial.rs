@@ -10,7 +10,7 @@ use std::{
 use doctor::{
     candidate::Load,
     protocol::Request,
-    statistics::{decide_beyond, Decision, Pair},
+    statistics::{self, decide_beyond, Decision, Pair},
     verdict::{Bytes, LoadFigures, Outcome, RouteOutcome, UnderLoad, LOAD_PART},
 };
 
@@ -82,18 +82,22 @@ fn measure(
 ) -> Result<Outcome, Stop> {
     let began = Instant::now();
     let mut trial = LoadTrial::make(driver, baseline, change)?;
-    let length = trial.warm_up(driver, most.unwrap_or(MIN_ROUNDS))?;
+    let mut length = trial.warm_up(driver, most.unwrap_or(MIN_ROUNDS))?;
     let most = most.unwrap_or(MAX_ROUNDS);
     let mut rounds = 0;
     while rounds < most && began.elapsed() < LONGEST {
         driver.wait_at_rest()?;
-        trial.round(length, rounds)?;
+        length = trial.round(length, rounds)?;
         rounds += 1;
         trial.check()?;
         let is_decided = || decide_beyond(&trial.times(), rounds, LOAD_PART) != Decision::More;
         if rounds >= MIN_ROUNDS && is_decided() {
             break;
         }
+    }
+    if rounds < most.min(statistics::MIN_ROUNDS) {
+        let why = format!("{rounds} rounds took {} minutes: the machine was busy", LONGEST.as_secs() / 60);
+        return Err(Stop::Trial(why));
     }
     let [control, of_trial] = trial.figures();
     let memory = control.memory.zip(of_trial.memory).map(|(control, trial)| trial as i64 - control as i64);
@@ -132,7 +136,7 @@ impl<'a> LoadTrial<'a> {
         }
         self.check()?;
         let slowest = rates.into_iter().fold(f64::INFINITY, f64::min).max(1e-3);
-        let count = ((SLICE.as_secs_f64() * slowest) as usize).clamp(MIN_OF_SLICE.max(self.visitors), MAX_OF_SLICE);
+        let count = self.requests_of_slice(slowest);
         // As many as wait at its beginning and at its end come to what is measured.
         let seconds = (count + 2 * self.visitors) as f64 / slowest * (SLICES * rounds) as f64;
         match seconds > LONGEST.as_secs_f64() {
@@ -144,18 +148,26 @@ impl<'a> LoadTrial<'a> {
         }
     }
 
-    /// A B B A, in the next round B A A B.
-    fn round(&mut self, length: Length, round: usize) -> Result<(), Stop> {
+    /// `rate`: what the slower one answers in a second.
+    fn requests_of_slice(&self, rate: f64) -> usize {
+        ((SLICE.as_secs_f64() * rate) as usize).clamp(MIN_OF_SLICE.max(self.visitors), MAX_OF_SLICE)
+    }
+
+    /// A B B A, in the next round B A A B. Returns how long slices are to be from now on: the machine may have become
+    /// slower.
+    fn round(&mut self, length: Length, round: usize) -> Result<Length, Stop> {
+        let mut slowest_us: f64 = 1.0;
         for turn in 0..2 {
             let seed = (2 * round + turn + 2) as u64;
             let order = if (turn + round) % 2 == 0 { [0, 1] } else { [1, 0] };
             let mut pair = [Slice::default(), Slice::default()];
             for which in order {
                 pair[which] = self.serve(which, length, seed)?;
+                slowest_us = slowest_us.max(pair[which].mean_us(&BTreeMap::new()));
             }
             self.pairs.push(pair);
         }
-        Ok(())
+        Ok(Length::Requests(self.requests_of_slice(self.visitors as f64 / slowest_us * 1e6)))
     }
 
     fn serve(&mut self, which: usize, length: Length, seed: u64) -> Result<Slice, Stop> {

@@ -56,15 +56,19 @@ class ShadowStoresTest < ShadowCase
   end
 
   def test_classes_are_looked_for_when_there_is_another
-    require "paceline/server/shadow/guards/descendants"
+    require "paceline/server/shadow/guards"
     looks = 0
     parent = Class.new { define_singleton_method(:subclasses) { super().tap { looks += 1 if equal?(parent) } } }
+    self.class.const_set(:PARENT, parent)
     child = Class.new(parent)
-    descendants = Paceline::Server::Shadow::Guards::Descendants.new(parent)
-    found = -> { [].tap { |all| descendants.each_after_change { |one| all << one } } }
-    assert_equal [[child], [], 1], [found.call, found.call, looks]
+    descendants = Paceline::Server::Shadow::Guards::Descendants.new("ShadowStoresTest::PARENT")
+    found = -> { [].tap { |all| descendants.settle { |one| all << one } } }
+    # Twice, since another thread may still be defining one at the first look.
+    assert_equal [[child], [child], [], 2], [found.call, found.call, found.call, looks]
     grandchild = Class.new(child)
-    assert_equal [[child, grandchild], [], 2], [found.call, found.call, looks]
+    assert_equal [[child, grandchild], [child, grandchild], [], 4], [found.call, found.call, found.call, looks]
+  ensure
+    self.class.send(:remove_const, :PARENT)
   end
 
   # `/`: what the session has, and then one more; `/drop` ends it.

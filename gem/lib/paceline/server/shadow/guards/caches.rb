@@ -146,16 +146,12 @@ module Paceline
           end
 
           @mutex = Thread::Mutex.new
+          @stores = Descendants.new("ActiveSupport::Cache::Store")
 
           class << self
             # A request begins. Stores may have been loaded meanwhile.
             def settle
-              return unless Guards.loaded?("ActiveSupport::Cache::Store")
-
-              synchronize do
-                @stores ||= Descendants.new(::ActiveSupport::Cache::Store)
-                @stores.each_after_change { |store| install(store) }
-              end
+              @stores.settle { |store| install(store) }
             end
 
             def synchronize(&block)

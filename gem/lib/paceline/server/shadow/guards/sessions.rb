@@ -48,8 +48,8 @@ module Paceline
             end
           end
 
-          @mutex = Thread::Mutex.new
           @in_pstore = {}
+          @stores = Descendants.new("Rack::Session::Abstract::Persisted")
 
           class << self
             # Where sessions are instead of the application's own store: it answers `find` and `write` (patches/session_store.rb). Nil: they are there.
@@ -92,12 +92,7 @@ module Paceline
 
             # A request begins. Stores may have been loaded meanwhile.
             def settle
-              return unless Guards.loaded?("Rack::Session::Abstract::Persisted")
-
-              @mutex.synchronize do
-                @stores ||= Descendants.new(::Rack::Session::Abstract::Persisted)
-                @stores.each_after_change { |store| install(store) }
-              end
+              @stores.settle { |store| install(store) }
             end
 
             def kept?(sid)
