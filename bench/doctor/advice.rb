@@ -8,12 +8,14 @@ require_relative "../lib/servers"
 
 module Bench
   # One change that is worth it. ROUTES as `GET /books/*`, none for all; GAIN: the part of a request that it saves on its first route, BOUND: "measured", "at_most",
-  # "at_least" or "computed"; both nil where nothing was measured.
+  # "at_least" or "computed"; both nil where nothing was measured. MEMORY: the part of all workers' private memory that it saves under load, nil likewise.
   # NUMBER: of `paceline doctor apply`; WRITTEN: whether that writes it.
-  DoctorAdvice = Struct.new(:number, :written, :kind, :routes, :line, :at, :gain, :bound, :saved_ms, keyword_init: true) do
+  DoctorAdvice = Struct.new(:number, :written, :kind, :routes, :line, :at, :gain, :bound, :saved_ms, :memory, :saved_bytes, keyword_init: true) do
     # Whether it is about PATH.
     def about?(path) = path == "*" || routes.empty? || routes.any? { |route| File.fnmatch(route.sub(/\A[A-Z]+ /, ""), path) }
     def to_s = [kind, *routes.first].join(" ")
+    def predicted = gain
+    def predicted_saved = saved_ms
   end
 
   class DoctorSays
@@ -66,7 +68,9 @@ module Bench
     def read(one, number)
       gain = one.fetch("gains").first
       measured = gain && gain["of_us"].positive?
+      memory, all = one["memory"], one.dig("load", "control", "memory")
       DoctorAdvice.new(number: number, written: one.dig("fix", "can_apply"), kind: one.fetch("kind"), routes: one.fetch("routes"), line: one.dig("fix", "line"), at: one["at"],
+                       memory: (-memory.fdiv(all) if memory && all), saved_bytes: (-memory if memory),
                        gain: (gain["gain_us"].fdiv(gain["of_us"]) if measured), bound: (gain["bound"] if measured), saved_ms: gain && gain["gain_us"].fdiv(1000))
     end
   end

@@ -25,8 +25,11 @@ module Bench
   # SAID: what the doctor says; APPLIED: the advice whose cure was measured.
   DoctorRealProof = Struct.new(:app, :said, :unchanged, :applied, :gain, :missing, :failures, keyword_init: true) do
     def name = app.name
-    def miss = gain && DoctorSums.miss(applied.gain, gain.share)
-    def holds? = gain && DoctorSums.holds?(applied.gain, gain.share, applied.bound)
+    def predicted = applied&.predicted
+    def predicted_saved = applied&.predicted_saved
+    def bound = applied&.bound
+    def miss = gain && DoctorSums.miss(predicted, gain.share)
+    def holds? = gain && DoctorSums.holds?(predicted, gain.share, bound)
   end
 
   class DoctorReal

@@ -12,7 +12,7 @@ module Bench
       @results.real.map do |proof|
         advice = proof.said&.advice
         first = advice ? (advice.first || "no advice").to_s : (proof.missing ? "left out" : part(proof, "doctor"))
-        [proof.name, proof.app.title, first, advice.to_a.drop(1).join(", "), "-", files(proof), *gains(proof, proof.applied), live_of(proof.name)]
+        [proof.name, proof.app.title, first, advice.to_a.drop(1).join(", "), "-", files(proof), *gains(proof), live_of(proof.name)]
       end
     end
 

@@ -62,7 +62,7 @@ module Bench
 
     def row(proof)
       fault = proof.fault
-      [fault.name, fault.title, named(proof), proof.others.join(", "), twin(proof), files(proof), *gains(proof, proof.right), "-"]
+      [fault.name, fault.title, named(proof), proof.others.join(", "), twin(proof), files(proof), *gains(proof), "-"]
     end
 
     def files(proof) = yes(proof.unchanged, "unchanged", "CHANGED")
@@ -77,16 +77,17 @@ module Bench
 
     def part(proof, name) = proof.failures[name] ? "failed" : "-"
 
-    # ADVICE: that which the gain is compared with.
-    def gains(proof, advice)
+    def gains(proof)
       gain = proof.gain or return [part(proof, "applied"), *["-"] * 4]
-      [figure(gain.fault, gain.unit), figure(gain.clean, gain.unit), part_and_figure(gain.share, gain.saved, gain.unit), predicted(advice), proof.miss ? format("%+.0f %%", proof.miss * 100) : "-"]
+      [figure(gain.fault, gain.unit), figure(gain.clean, gain.unit), part_and_figure(gain.share, gain.saved, gain.unit), predicted(proof, gain.unit), proof.miss ? format("%+.0f %%", proof.miss * 100) : "-"]
     end
 
-    def predicted(advice)
-      return "-" unless advice&.gain
+    # Of a proof, or of an advice.
+    def predicted(one, unit = "ms")
+      return "-" unless one&.predicted
 
-      "#{{ "at_most" => "≤ ", "at_least" => "≥ " }[advice.bound]}#{part_and_figure(advice.gain, advice.saved_ms, "ms")}"
+      unit = "ms" unless unit == "bytes"
+      "#{{ "at_most" => "≤ ", "at_least" => "≥ " }[one.bound]}#{part_and_figure(one.predicted, one.predicted_saved, unit)}"
     end
 
     def part_and_figure(share, saved, unit) = "#{percent(share)}, #{figure(saved, unit)}"

@@ -17,9 +17,12 @@ module Bench
     def others = of_fault ? of_fault.advice.reject { |advice| right?(advice) } : []
     def twin_clean? = of_twin && of_twin.advice.empty?
     def right = of_fault&.advice&.find { |advice| right?(advice) }
-    def predicted = right&.gain
+    # In the unit of the gain.
+    def predicted = fault.measure == "memory" ? right&.memory : right&.gain
+    def predicted_saved = fault.measure == "memory" ? right&.saved_bytes : right&.saved_ms
+    def bound = (right&.bound unless fault.measure == "memory") || "measured"
     def miss = gain && DoctorSums.miss(predicted, gain.share)
-    def holds? = gain && DoctorSums.holds?(predicted, gain.share, right&.bound)
+    def holds? = gain && DoctorSums.holds?(predicted, gain.share, bound)
 
     def right?(advice) = !advice.nil? && advice.kind == fault.kind && advice.about?(fault.path)
   end

@@ -1,0 +1,72 @@
+# `paceline doctor` tries other numbers of threads under load: what visitors gain who had to wait for one.
+require "json"
+require "open3"
+require_relative "../support/scenario"
+require_relative "../support/asking"
+
+class DoctorLoadTest < Minitest::Test
+  include Scenario
+  include Asking
+
+  # A page that waits for something else.
+  APP = <<~'RUBY'
+    run lambda { |env|
+      sleep 0.02
+      [200, { "content-type" => "text/plain" }, ["hello"]]
+    }
+  RUBY
+  VISITORS = 4
+
+  def environment(dir) = OWN.merge(AS_ROOT).merge("XDG_STATE_HOME" => File.join(dir, "state"))
+
+  # Runs the doctor beside a server that so many visitors ask for one page after the other while it watches. The report.
+  def beside_visitors(server, *arguments)
+    Open3.popen3(environment(server.dir), BIN, "doctor", "--watch", "3s", "--busy", "--json", *arguments, chdir: server.dir) do |_, out, err, ended|
+      said = +""
+      said << err.readpartial(4096) until said.include?("watching requests")
+      watching = true
+      visitors = Array.new(VISITORS) { Thread.new { server.get("/page") while watching } }
+      said << err.readpartial(4096) until said.include?("replaying")
+      watching = false
+      visitors.each(&:join)
+      @said = said + err.read
+      printed = out.read
+      assert_includes [0, 1], ended.value.exitstatus, @said + printed
+      return JSON.parse(printed)
+    end
+  end
+
+  def git(dir, *arguments)
+    out, status = Open3.capture2e("git", "-c", "user.name=test", "-c", "user.email=test@example.test", *arguments, chdir: dir)
+    assert status.success?, out
+  end
+
+  # The processes that the server's preloaders have, but for its workers.
+  def shadows(server)
+    children = ->(pid) { File.read("/proc/#{pid}/task/#{pid}/children").split.map { |child| Integer(child) } }
+    children[server.pid].flat_map { |preloader| children[preloader] } - server.workers
+  end
+
+  def test_visitors_who_wait_for_the_only_thread
+    dir = app("config.ru" => APP, "config/puma.rb" => "# One at a time.\nworkers 1\nthreads 1, 1\n", ".gitignore" => "state\ntmp\nGemfile.lock\n")
+    git(dir, "init", "--quiet")
+    git(dir, "add", ".")
+    git(dir, "commit", "--quiet", "--message", "An application")
+    server = serve(dir)
+    found = beside_visitors(server, "--only", "too_few_threads", "--rounds", "3")
+    advice = found["advice"].first
+    assert_equal ["too_few_threads", "load", 3, "config/puma.rb"], [*advice&.values_at("kind", "trial", "rounds"), advice&.dig("fix", "file")], found
+    assert_match(/\Athreads (\d+), \1\z/, advice["fix"]["line"])
+    gain = advice["gains"].first
+    assert_operator gain["low_us"], :>, gain["of_us"] * 0.2, "visitors wait for each other, and need not"
+    under_load = advice["load"]
+    assert_includes 2..(2 * VISITORS), under_load["visitors"]
+    assert_operator under_load["trial"]["per_second"], :>, under_load["control"]["per_second"]
+    eventually("the copies to be gone") { shadows(server).empty? }
+
+    out, _, ended = Open3.capture3(environment(dir), BIN, "doctor", "apply", "1", chdir: dir)
+    assert ended.success?, out
+    assert_equal "# One at a time.\nworkers 1\n#{advice["fix"]["line"]}\n", File.read("#{dir}/config/puma.rb")
+    refute File.exist?("#{dir}/paceline.toml")
+  end
+end
