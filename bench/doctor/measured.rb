@@ -16,6 +16,8 @@ module Bench
     # Requests after which a worker's heap and what YJIT has compiled stay as they are, and the seconds that they may take.
     STEADY = 150
     LONGEST_WARM_UP = 6
+    # Memory grows until each thread has met all that a page may take: so much longer is the load then.
+    MEMORY = 5
     # New workers whose first request is timed, for each variant.
     NEWBORN = 5
     # Where each variant needs cookies of its own, they are measured in turn: rounds, and seconds of each.
@@ -123,7 +125,7 @@ module Bench
 
     # Of a worker after load.
     def of_memory(servers)
-      bench(servers)
+      bench(servers, seconds: @seconds * MEMORY)
       DoctorGain.new(unit: "bytes", **DoctorFault::VARIANTS.map(&:to_sym).zip(servers.map { |server| server.memory[:worker] }).to_h)
     end
 
