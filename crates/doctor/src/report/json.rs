@@ -6,17 +6,18 @@
 //!             "left_out": [{"request": "GET /x", "why": "writes", "what": "INSERT INTO visits", "at": "app/x.rb:4"}]},
 //!  "advice": [{"number": 1, "kind": "cold_connections", "routes": ["GET /provision"], "sentence": "...", "at": "...",
 //!              "fix": {"file": "config/initializers/paceline.rb", "line": "...", "can_apply": true, "why_not": null},
-//!              "trial": "patch", "rounds": 9, "bytes": "same", "difference": null, "memory": null, "load": null,
-//!              "saved_us": 112000.0,
+//!              "trial": "patch", "environment": null, "rounds": 9, "bytes": "same", "difference": null, "memory": null,
+//!              "load": null, "saved_us": 112000.0,
 //!              "gains": [{"route": "GET /provision", "share": 0.1, "gain_us": 1120000.0, "of_us": 1836000.0,
 //!                         "low_us": 1060000.0, "high_us": 1180000.0, "bound": "measured"}]}],
 //!  "others": [{"standing": "not_worth", "why": "+0.4 %, noise", "number": null}]}
 //! ```
 //!
 //! `others` have the members of `advice`, too, and `standing`: `not_worth`, `changes` (bytes differ) or `failed`. `trial` is
-//! `patch`, `environment`, `load`, `what_if`, `computed` or `untried`; `bytes` is `same`, `differ` or `not_compared`. Of
-//! trials under load `load` is `{"visitors": 8, "control": {"per_second": 25.0, "p99_us": 90000.0, "memory": 47185920},
-//! "trial": {...}}`, with the private memory of all processes in bytes, and `memory` is how much more the trial had.
+//! `patch`, `environment` (with what the application was started with: `{"set": {}, "unset": [], "ruby_options":
+//! ["--yjit"]}`), `load`, `what_if`, `computed` or `untried`; `bytes` is `same`, `differ` or `not_compared`. Of trials under
+//! load `load` is `{"visitors": 8, "control": {"per_second": 25.0, "p99_us": 90000.0, "memory": 47185920}, "trial":
+//! {...}}`, with the private memory of all processes in bytes, and `memory` is how much more the trial had.
 
 use serde_json::{json, Value};
 
@@ -67,6 +68,12 @@ fn verdict(verdict: &Verdict, number: Option<usize>) -> Value {
         }
         Bytes::NotCompared => ("not_compared", Value::Null),
     };
+    let environment = match &candidate.trial {
+        Trial::Environment { env, unset, ruby_options } => {
+            json!({"set": env, "unset": unset, "ruby_options": ruby_options})
+        }
+        _ => Value::Null,
+    };
     let why_not = match &candidate.fix.edit {
         Edit::Shown { why } => Some(why),
         _ => None,
@@ -85,6 +92,7 @@ fn verdict(verdict: &Verdict, number: Option<usize>) -> Value {
             "why_not": why_not,
         },
         "trial": trial,
+        "environment": environment,
         "trial_note": computed,
         "rounds": verdict.rounds,
         "standing": standing,

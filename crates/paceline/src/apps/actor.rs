@@ -53,6 +53,7 @@ use super::{
     processes::Processes,
     ready_check::Page,
     reaper::{Exit, Reaper},
+    tuner::{self, Overlay},
     tuning::TuningEnvironment,
     worker_process::Worker,
 };
@@ -158,6 +159,8 @@ struct Actor {
     failed_at: Option<Instant>,
     /// The failure that was told last.
     told: Option<StartupReport>,
+    /// What the next start has beside the settings.
+    overlay: Option<Overlay>,
     /// How large the heap was when the application was last loaded.
     learned: TuningEnvironment,
     /// Short-lived processes one after another.
@@ -225,6 +228,7 @@ impl Actor {
     ) -> Actor {
         let (size, workers) = Size::of(&context.site);
         let learned = TuningEnvironment::kept(&context.site);
+        let overlay = tuner::kept(&context.site);
         let concurrency = Concurrency::new(context.site.threads_min, context.site.threads);
         Actor {
             context,
@@ -247,6 +251,7 @@ impl Actor {
             failures: 0,
             failed_at: None,
             told: None,
+            overlay,
             learned,
             crashes: 0,
             recovering: None,
@@ -278,6 +283,7 @@ impl Actor {
                 // Whoever asked waits for a change of state.
                 self.context.state.send_modify(|_| {});
             }
+            Order::Untune => self.overlay = None,
             Order::Restart(wish) => self.restart(wish).await,
             Order::Rollback(answer) => drop(answer.send(self.roll_back().await)),
             Order::Grow => self.grow_as_told().await,

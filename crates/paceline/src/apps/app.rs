@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
@@ -57,6 +58,8 @@ pub enum Order {
     Rollback(oneshot::Sender<Result<u64, String>>),
     /// Say what came of a restart: see `Attempts::outcome`.
     Outcome(u64, oneshot::Sender<Option<Option<Outcome>>>),
+    /// From the next start on nothing is tuned.
+    Untune,
     /// Add (or take away) a worker.
     Grow,
     Shrink,
@@ -92,6 +95,8 @@ pub struct App {
     pub processes: Arc<Processes>,
     /// Requests that reach it, while a doctor watches.
     pub reservoir: Arc<Reservoir>,
+    /// What was tuned, for people. None: nothing is to be.
+    pub tuned: Mutex<Option<String>>,
     state: watch::Receiver<State>,
     orders: mpsc::UnboundedSender<Order>,
     /// tmp/always_restart.txt is there.
@@ -121,6 +126,7 @@ impl App {
             suspects: Suspects::new(site.workers.saturating_mul(site.threads)),
             processes: processes.clone(),
             reservoir: Arc::default(),
+            tuned: Mutex::default(),
             state,
             orders,
             always: AtomicBool::new(false),
@@ -148,6 +154,7 @@ impl App {
             suspects: Suspects::new(0),
             processes: Arc::default(),
             reservoir: Arc::default(),
+            tuned: Mutex::default(),
             state,
             orders,
             always,

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use doctor::live::{ExpectedGain, LiveVerdict};
 
+use super::environment::Environment;
 use crate::{support::clock::Micros, workers::dispatch::comparison::Side};
 
 /// What a canary is given.
@@ -16,6 +17,8 @@ pub struct Plan {
     pub requests: u64,
     /// What the change is to bring. None: it is enough that it does no worse.
     pub expectation: Option<Arc<Expectation>>,
+    /// What it is started with beside the settings. None: as what serves.
+    pub environment: Option<Environment>,
 }
 
 /// What a trial of the change has shown (`paceline doctor`), and where the change is.
@@ -170,7 +173,8 @@ fn percentile(times: &[Micros], part: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const PLAN: Plan = Plan { part: 500, time: Duration::from_secs(60), requests: 20, expectation: None };
+    const PLAN: Plan =
+        Plan { part: 500, time: Duration::from_secs(60), requests: 20, expectation: None, environment: None };
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn side(requests: u64, errors: u64, took: Micros) -> Side {

@@ -19,6 +19,7 @@ use super::{
     output::read_lines,
     reaper::Exit,
     spawn::PreloaderProcess,
+    tuner::Overlay,
     worker_process::Worker,
 };
 use crate::{
@@ -107,6 +108,8 @@ pub struct Generation {
     pub keep: Option<Duration>,
     /// It is gone back to.
     pub rollback: bool,
+    /// What it was started with beside the settings.
+    pub overlay: Option<Overlay>,
 }
 
 /// A worker that has become a preloader.
@@ -154,6 +157,7 @@ impl Generation {
             rehearsal: None,
             keep: None,
             rollback: false,
+            overlay: None,
         };
         if let Some((_, stdout, stderr)) = process {
             for pipe in [stdout, stderr] {

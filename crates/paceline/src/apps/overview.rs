@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
-use super::{generation::Phase, processes::ProcessView};
+use super::{environment::Environment, generation::Phase, processes::ProcessView};
 use crate::workers::dispatch::queue::WorkerId;
 use startup_report::StartupReport;
 
@@ -23,6 +23,8 @@ pub struct Overview {
     pub generations: Vec<GenerationView>,
     /// What runs beside its workers.
     pub processes: Vec<ProcessView>,
+    /// What the generation that serves was started with beside the settings (`tune`).
+    pub environment: Environment,
 }
 
 /// What the app is doing.
@@ -115,7 +117,8 @@ pub struct WorkerView {
 impl Overview {
     /// Of an app that has no processes.
     pub fn empty(state: Standing, failure: Option<Arc<StartupReport>>) -> Overview {
-        Overview { state, failure, workers_wanted: 0, restarts: 0, generations: Vec::new(), processes: Vec::new() }
+        let (generations, processes, environment) = (Vec::new(), Vec::new(), Environment::default());
+        Overview { state, failure, workers_wanted: 0, restarts: 0, generations, processes, environment }
     }
 
     /// The generation that serves.

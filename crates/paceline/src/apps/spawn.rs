@@ -56,7 +56,7 @@ fn gem_dirs_near(program: &Path) -> impl Iterator<Item = PathBuf> + '_ {
 }
 
 /// What a service manager, or a front before this one, has told the front.
-const MANAGERS: [&str; 7] = [
+pub const MANAGERS: [&str; 7] = [
     "LISTEN_FDS",
     "LISTEN_PID",
     "LISTEN_FDNAMES",
@@ -66,18 +66,8 @@ const MANAGERS: [&str; 7] = [
     "PACELINE_HANDOVER_FD",
 ];
 
-/// Starts the preloader of `site` in `root` (the real path of its root), as `run_as` says.
-/// Must be called on the main thread: the kernel ties PDEATHSIG to the thread that started the child.
-pub fn preloader(
-    site: &SiteConfig,
-    root: &Path,
-    run_as: RunAs,
-    learned: &TuningEnvironment,
-) -> io::Result<PreloaderProcess> {
-    preloader_with(site, root, run_as, learned, |_| {})
-}
-
-/// The same with another environment: `change` sees that which the preloader would have.
+/// Starts the preloader of `site` in `root` (the real path of its root), as `run_as` says. `change` sees the environment that
+/// it would have. Must be called on the main thread: the kernel ties PDEATHSIG to the thread that started the child.
 pub fn preloader_with(
     site: &SiteConfig,
     root: &Path,

@@ -82,7 +82,7 @@ pub(super) enum ArgumentError {
     NoConfigFile(PathBuf),
 }
 
-fn given(matches: &ArgMatches, cwd: &Path) -> Result<Flags, ArgumentError> {
+pub(super) fn given(matches: &ArgMatches, cwd: &Path) -> Result<Flags, ArgumentError> {
     let mut given = Flags { adopt_control_fd: matches.get_one::<i32>("adopt-control-fd").copied(), ..Flags::default() };
     given.dir = matches.get_one::<String>("dir").map(Into::into);
     given.config_file = match matches.get_one::<String>("config") {

@@ -6,8 +6,12 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use clap::{value_parser, Arg, ArgAction, ArgMatches, Command};
 use doctor::candidate::Kind;
 
-use super::{arguments::config_file, asking, CliExit};
+use super::{
+    arguments::{config_file, given},
+    asking, flags, CliExit,
+};
 use crate::{
+    apps::tuner::SERVER_ARGUMENTS,
     config::{self, Config, Flags, Surroundings},
     doctor::{CanaryWish, Job, Place, ServedBy, Wish},
     support::units::parse_duration,
@@ -93,6 +97,12 @@ pub fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .conflicts_with("offline")
                 .help("Do not wait for a quiet machine: visitors may notice the trials"),
+        )
+        .arg(
+            Arg::new("no-keep")
+                .long("no-keep")
+                .action(ArgAction::SetTrue)
+                .help("Do not keep the result for paceline doctor apply and the dashboard"),
         )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print the result as JSON"))
         .subcommand(
@@ -184,16 +194,30 @@ pub fn understood(matches: &ArgMatches, around: &Surroundings) -> Result<Wish, C
         json: own.get_flag("json"),
         when_busy: own.get_flag("busy"),
         served_by,
+        keep: !own.get_flag("no-keep"),
     };
     Ok(Wish { place, site, job })
 }
 
 fn load(own: &ArgMatches, dir: Option<PathBuf>, around: &Surroundings) -> Result<Config, CliExit> {
+    if let Some(flags) = server_flags(around)? {
+        return config::load(flags, around).map_err(|error| CliExit::Wrong(error.problems));
+    }
     let file = config_file(own.get_one::<String>("config").map(String::as_str), &around.cwd);
     let file = file.map_err(|error| CliExit::Wrong(vec![error.to_string()]))?;
     let named = own.try_get_one::<String>("dir").ok().flatten().map(PathBuf::from);
     let flags = Flags { dir: dir.or(named), config_file: file, ..Flags::default() };
     config::load(flags, around).map_err(|error| CliExit::Wrong(error.problems))
+}
+
+/// Those of the server that has started this doctor: it knows how its applications are started.
+fn server_flags(around: &Surroundings) -> Result<Option<Flags>, CliExit> {
+    let Some(arguments) = (around.env)(SERVER_ARGUMENTS) else { return Ok(None) };
+    let wrong = |why: String| CliExit::Wrong(vec![format!("{SERVER_ARGUMENTS}: {why}")]);
+    let arguments: Vec<String> = serde_json::from_str(&arguments).map_err(|why| wrong(why.to_string()))?;
+    let arguments = std::iter::once("paceline".to_owned()).chain(arguments);
+    let matches = flags::command().try_get_matches_from(arguments).map_err(|why| wrong(why.to_string()))?;
+    given(&matches, &around.cwd).map(Some).map_err(|why| wrong(why.to_string()))
 }
 
 #[cfg(test)]

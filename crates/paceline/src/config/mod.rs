@@ -16,6 +16,7 @@ mod option;
 mod option_checks;
 mod options;
 mod options_outbound;
+mod options_tuning;
 mod options_upstream;
 mod paceline_toml;
 mod process;
@@ -254,6 +255,17 @@ pub struct RubyTuning {
     pub refork_after: Option<u64>,
 }
 
+/// What the server may tune by itself, and how often (`tune`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelfTuning {
+    /// A trial at most once in this time.
+    pub every: Duration,
+    /// For so long a change is compared with before.
+    pub watch: Duration,
+    /// What nobody has set.
+    pub kinds: Vec<doctor::candidate::Kind>,
+}
+
 impl SiteConfig {
     /// What it serves, for people: its folder, or who answers in its place.
     pub fn serves(&self) -> String {
@@ -307,6 +319,8 @@ pub struct SiteConfig {
     /// The Ruby to run.
     pub ruby: PathBuf,
     pub tuning: RubyTuning,
+    /// None: the server tunes nothing by itself.
+    pub tune: Option<SelfTuning>,
     /// Extra environment variables of the app.
     pub env: BTreeMap<String, String>,
     /// Programs that run beside its workers.

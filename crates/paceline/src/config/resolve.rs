@@ -12,7 +12,7 @@ use super::{
     paceline_toml::TomlTable,
     value::Value,
     AcmeConfig, AppKind, Bind, CertificatePair, ClientLimits, ControlConfig, EsiConfig, Http2Config, Listening,
-    RubyTuning, SiteConfig, TlsConfig, TrustedProxies, WorkerLimits,
+    RubyTuning, SelfTuning, SiteConfig, TlsConfig, TrustedProxies, WorkerLimits,
 };
 use crate::{
     caching,
@@ -24,6 +24,7 @@ use crate::{
     request::rate_limit::Rule,
     upstream::{Address, UpstreamTls},
 };
+use doctor::candidate::Kind;
 use egress::Policy;
 use http_guard::{guard::Timeouts, strict::Limits};
 
@@ -260,6 +261,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         preload: view.bool("preload"),
         ruby: view.path("ruby").unwrap_or_else(|| "ruby".into()),
         tuning: tuning(view),
+        tune: self_tuning(view),
         env: view.map("env"),
         processes: view.processes("process"),
         public: view.path("public").unwrap_or_else(|| "public".into()),
@@ -362,6 +364,18 @@ fn tuning(view: &View) -> RubyTuning {
         compact: view.bool("compact"),
         refork_after: view.number_or_off("refork_after").filter(|number| *number > 0),
     }
+}
+
+/// In development code changes all the time, and times say nothing.
+fn self_tuning(view: &View) -> Option<SelfTuning> {
+    let is_wanted = view.text("tune").as_deref() == Some("auto") && !is_development(view.environment());
+    let kinds = [(Kind::Yjit, "yjit"), (Kind::GcSettings, "gc")];
+    let unset = kinds.into_iter().filter(|(_, key)| view.given(key).is_none()).map(|(kind, _)| kind);
+    is_wanted.then(|| SelfTuning {
+        every: view.time("tune_every"),
+        watch: view.time("tune_watch"),
+        kinds: unset.collect(),
+    })
 }
 
 fn kind(word: &str) -> Option<AppKind> {

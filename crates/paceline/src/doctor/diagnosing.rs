@@ -21,7 +21,6 @@ use super::{
     application,
     fetching::Listener,
     machine,
-    preloader::Environment,
     progress::{plain, Progress},
     quiet::Quiet,
     replaying::Replaying,
@@ -32,7 +31,7 @@ use super::{
     DoctorError, Job, Place, ServedBy,
 };
 use crate::{
-    apps::found::StartableApp,
+    apps::{environment::Environment, found::StartableApp},
     config::{Config, RubyTuning, SiteConfig},
     observe::doctor_result::DoctorResult,
     support::clock,
@@ -64,7 +63,7 @@ pub struct Target {
 
 /// The exit status is that of the report.
 pub fn diagnose(place: &Place, wanted: Option<&str>, job: Job) -> Result<ExitCode, DoctorError> {
-    let Job::Diagnose { watch, log, paths, rounds, only, json, when_busy, served_by } = job else {
+    let Job::Diagnose { watch, log, paths, rounds, only, json, when_busy, served_by, keep } = job else {
         return Err(DoctorError::Wrong("nothing to diagnose".into()));
     };
     let requests = RequestSource { watch, log, paths };
@@ -121,11 +120,11 @@ pub fn diagnose(place: &Place, wanted: Option<&str>, job: Job) -> Result<ExitCod
             (target, found)
         }
     };
-    Ok(conclude(&target, found, clock, json))
+    Ok(conclude(&target, found, clock, json, keep))
 }
 
-/// Keeps the report and prints it.
-fn conclude(target: &Target, found: RunResult, at: f64, json: bool) -> ExitCode {
+/// Prints the report, and keeps it if that is wanted.
+fn conclude(target: &Target, found: RunResult, at: f64, json: bool, keep: bool) -> ExitCode {
     let report = &found.report;
     let text = match json {
         true => format!("{}\n", report.json()),
@@ -133,7 +132,7 @@ fn conclude(target: &Target, found: RunResult, at: f64, json: bool) -> ExitCode 
     };
     let status = report.exit_code();
     let result = DoctorResult::new(&target.name, &target.root, found.rails, found.report, at);
-    let saved = result.save(&target.run_as);
+    let saved = if keep { result.save(&target.run_as).map(drop) } else { Ok(()) };
     // A reader that went away is no failure.
     let _ = std::io::stdout().write_all(text.as_bytes());
     if let Err(why) = saved {

@@ -6,10 +6,10 @@ use std::{collections::BTreeMap, fs};
 use doctor::observation::{Machine, Queue, Settings};
 use serde_json::Value;
 
-use super::quiet::pressure;
 use crate::{
     apps::memory_usage::{self, Memory},
     config::SiteConfig,
+    support::pressure::pressure,
 };
 
 /// Bytes that a new process may have.

@@ -80,6 +80,8 @@ pub enum Job {
         /// Trials are not to wait for a quiet machine.
         when_busy: bool,
         served_by: ServedBy,
+        /// For `apply` and the dashboard.
+        keep: bool,
     },
     /// Write the line of the advice with this number, and try it live.
     Apply(usize, CanaryWish),

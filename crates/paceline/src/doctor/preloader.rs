@@ -2,8 +2,7 @@
 //! environment. It never serves a visitor, and ends with the doctor.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
-    ffi::OsString,
+    collections::VecDeque,
     io::{BufRead, BufReader, Read, Write},
     os::{fd::OwnedFd, unix::net::UnixStream},
     path::Path,
@@ -20,6 +19,7 @@ use unix_user::RunAs;
 
 use crate::{
     apps::{
+        environment::Environment,
         found::StartableApp,
         generation::{failure, start_frame},
         spawn,
@@ -38,42 +38,6 @@ const END: Duration = Duration::from_secs(2);
 /// How long the last output of one that has failed is waited for.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(10);
-
-/// Another environment than the server would give.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Environment {
-    pub set: BTreeMap<String, String>,
-    pub unset: Vec<String>,
-    /// Words for RUBYOPT, beside those it has.
-    pub ruby_options: Vec<String>,
-}
-
-/// Tells a preloader that visitors are served on this machine: it gives way to every other process
-/// (gem/lib/paceline/server/background.rb).
-const BACKGROUND: &str = "PACELINE_BACKGROUND";
-
-impl Environment {
-    /// The same for a process that gives way to all others.
-    pub fn in_background(&self) -> Environment {
-        let mut changed = self.clone();
-        changed.set.insert(BACKGROUND.into(), "1".into());
-        changed
-    }
-
-    fn apply(&self, env: &mut BTreeMap<OsString, OsString>) {
-        for name in &self.unset {
-            env.remove(&OsString::from(name));
-        }
-        env.extend(self.set.iter().map(|(name, value)| (name.into(), value.into())));
-        if !self.ruby_options.is_empty() {
-            let options = env.entry("RUBYOPT".into()).or_default();
-            if !options.is_empty() {
-                options.push(" ");
-            }
-            options.push(self.ruby_options.join(" "));
-        }
-    }
-}
 
 /// The process that has loaded the application.
 pub struct Preloader {
@@ -211,29 +175,4 @@ fn keep_lines(pipe: OwnedFd, kept: Arc<Mutex<VecDeque<String>>>) -> JoinHandle<(
             line.clear();
         }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn another_environment() {
-        let change = Environment {
-            set: BTreeMap::from([("RUBY_YJIT_ENABLE".into(), "1".into())]),
-            unset: vec!["MALLOC_ARENA_MAX".into()],
-            ruby_options: vec!["--enable=frozen-string-literal".into()],
-        };
-        let mut env = BTreeMap::from([("MALLOC_ARENA_MAX".into(), "2".into()), ("RUBYOPT".into(), "-W0".into())]);
-        change.apply(&mut env);
-        let text: Vec<_> =
-            env.iter().map(|(name, value)| format!("{}={}", name.to_string_lossy(), value.to_string_lossy())).collect();
-        assert_eq!(text, ["RUBYOPT=-W0 --enable=frozen-string-literal", "RUBY_YJIT_ENABLE=1"]);
-        let mut background = BTreeMap::new();
-        Environment::default().in_background().apply(&mut background);
-        assert_eq!(background, BTreeMap::from([(BACKGROUND.into(), "1".into())]));
-        let mut untouched = env.clone();
-        Environment::default().apply(&mut untouched);
-        assert_eq!(untouched, env);
-    }
 }

@@ -19,7 +19,6 @@ use super::{
     baseline::Baseline,
     fetching::{Link, Listener},
     machine::Process,
-    preloader::Environment,
     progress::{left, Progress},
     quiet::{BusyMachine, Quiet},
     replaying::{line, Replaying},
@@ -28,7 +27,7 @@ use super::{
     source::{NoShadow, Source},
     trying,
 };
-use crate::config::SiteConfig;
+use crate::{apps::environment::Environment, config::SiteConfig};
 
 /// Candidates that are tried; the most promising come first.
 const MAX_TRIALS: usize = 24;

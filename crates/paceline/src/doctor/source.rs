@@ -8,11 +8,12 @@ use serde_json::{json, Value};
 use unix_user::{Account, RunAs};
 
 use super::{
-    preloader::{Environment, Preloader},
+    preloader::Preloader,
     shadow::{Shadow, ShadowError},
     shadow_socket::ShadowSocket,
 };
 use crate::{
+    apps::environment::Environment,
     config::SiteConfig,
     observe::control::client::{self, Failed},
 };

@@ -15,14 +15,13 @@ use serde_json::Value;
 use super::{
     baseline::{left_out, named, Baseline, Route},
     load_trial::{self, LoadChange},
-    preloader::Environment,
     replaying::{line, DecodedAnswer, MEASURED},
     run::{Driver, RunError},
     shadow::Shadow,
     source::Source,
     stop::Stop,
 };
-use crate::apps::memory_usage::Memory;
+use crate::apps::{environment::Environment, memory_usage::Memory};
 
 /// Requests and routes of a trial, at most.
 const MAX_REQUESTS: usize = 16;

@@ -24,6 +24,7 @@ use crate::{
         app::{App, Order, State},
         attempts::{Cause, Outcome},
         reaper::Reaper,
+        tuner,
     },
     caching::SiteCache,
     config::{AppKind, Config, SiteConfig},
@@ -238,6 +239,7 @@ impl Sites {
                 self.server.incidents.clone(),
                 self.popular(&site.name),
             );
+            tuner::begin(&app, self.server.config.control.path.as_ref(), &self.reaper, &self.server.log);
             if !site.on_demand {
                 app.order(Order::Start);
             }

@@ -1,8 +1,10 @@
-//! Small things that many rooms need: clocks, units, counters, memory that is accounted for, private sockets.
+//! Small things that many rooms need: clocks, units, counters, memory that is accounted for, private
+//! sockets, how busy the machine is.
 
 pub mod buffer_memory;
 pub mod clock;
 pub mod near_timer;
+pub mod pressure;
 pub mod private_socket;
 pub mod sharded;
 pub mod stall;

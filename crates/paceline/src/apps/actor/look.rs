@@ -31,7 +31,9 @@ impl Actor {
         let all = current.chain(canary).chain(next).chain(previous).chain(leaving);
         let generations = all.map(|(role, generation)| view(role, generation, &tallies)).collect();
         let (processes, restarts) = (self.context.processes.views(), self.attempts.under_way());
-        Overview { state, failure, workers_wanted: self.workers, restarts, generations, processes }
+        let overlay = self.current.as_ref().and_then(|current| current.overlay.clone());
+        let environment = overlay.map(|overlay| overlay.environment).unwrap_or_default();
+        Overview { state, failure, workers_wanted: self.workers, restarts, generations, processes, environment }
     }
 }
 

@@ -2,6 +2,8 @@
 //! It never touches what serves already, but to let it go when its successor is ready.
 
 use std::{
+    collections::BTreeMap,
+    ffi::OsString,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -15,6 +17,7 @@ use crate::{
         found::StartableApp,
         generation::{Generation, Phase},
         spawn,
+        tuner::{self, Overlay},
     },
     config::SiteConfig,
     observe::log::Name,
@@ -43,17 +46,27 @@ impl Actor {
             report.fail(Failure::System { doing, error });
             report
         };
-        let (found, run_as) = match look(&site, pinned).await {
+        let wanted = self.overlay.clone();
+        let (found, run_as, bundle) = match look(&site, pinned, wanted).await {
             Ok(found) => found,
             Err((doing, error)) => return self.failed(fail(report, doing, error)).await,
         };
+        // A canary may have its own.
+        let planned = self.plan.as_ref().and_then(|plan| plan.environment.clone());
+        let overlay = match planned {
+            Some(environment) => Some(Overlay { environment, lock: bundle.lock }),
+            None => bundle.overlay,
+        };
+        let overlay = overlay.filter(|overlay| !overlay.environment.is_empty());
+        let environment = overlay.clone().unwrap_or_default().environment;
+        let change = |env: &mut BTreeMap<OsString, OsString>| environment.apply(env);
         let (run_as, (socket, process)) = match (self.context.adopted.take(), run_as) {
             (Some(socket), _) => (RunAs::own(), (socket, None)),
             (None, Err(refused)) => {
                 let doing = "choose a user for the application".into();
                 return self.failed(fail(report, doing, refused.to_string())).await;
             }
-            (None, Ok(run_as)) => match spawn::preloader(&site, &found.root, run_as, &self.learned) {
+            (None, Ok(run_as)) => match spawn::preloader_with(&site, &found.root, run_as, &self.learned, change) {
                 Ok(spawned) => {
                     if let Some(notice) = &spawned.notice {
                         self.context.log.event(Name::Notice, format!("{}: {notice}", site.name));
@@ -76,6 +89,7 @@ impl Actor {
         match Generation::new(number, report.clone(), began, socket, process, &site, &self.events) {
             Ok(mut generation) => {
                 generation.run_as = run_as;
+                generation.overlay = overlay;
                 generation.start(&site, &found).await;
                 self.next = Some(generation);
             }
@@ -188,18 +202,33 @@ impl Actor {
     }
 }
 
-/// What is to be started, and as whom, looked at away from the event loop: the files are the application's. Err: what
-/// could not be done, and why.
+/// What a generation is started with beside the settings, as far as its bundle decides.
+#[derive(Default)]
+struct Bundle {
+    lock: String,
+    overlay: Option<Overlay>,
+}
+
+/// What is to be started, as whom, and with what (`overlay`, if its bundle is still the same), looked at away from the event
+/// loop: the files are the application's. Err: what could not be done, and why.
 async fn look(
     site: &SiteConfig,
     release: Option<PathBuf>,
-) -> Result<(StartableApp, Result<RunAs, Refused>), (String, String)> {
+    overlay: Option<Overlay>,
+) -> Result<(StartableApp, Result<RunAs, Refused>, Bundle), (String, String)> {
     let doing = format!("find an application in {}", site.root.display());
     let site = site.clone();
     let looked = tokio::task::spawn_blocking(move || {
         let found = StartableApp::in_release(&site, release.as_ref().unwrap_or(&site.root))?.that_starts()?;
         let run_as = found.run_as(&site);
-        Ok((found, run_as))
+        let bundle = match (&site.tune, &run_as) {
+            (Some(_), Ok(run_as)) => {
+                let (lock, overlay) = tuner::overlay_for(overlay, &found.root, run_as);
+                Bundle { lock, overlay }
+            }
+            _ => Bundle::default(),
+        };
+        Ok((found, run_as, bundle))
     });
     looked.await.unwrap_or_else(|error| Err(error.to_string())).map_err(|error| (doing, error))
 }

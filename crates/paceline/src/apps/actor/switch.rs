@@ -53,6 +53,10 @@ impl Actor {
         // A mold has loaded nothing anew.
         let run_as = generation.run_as.clone();
         let release = (!reforked).then(|| Release { root: generation.release.clone(), run_as });
+        if reforked {
+            generation.overlay = self.overlay.clone();
+        }
+        self.overlay = generation.overlay.clone();
         let old = self.current.replace(generation);
         self.context.state.send_replace(State::Ready);
         release.iter().for_each(|release| self.context.processes.took_over(release));

@@ -12,7 +12,7 @@ use super::{
     router::{aside, whole, Body, ControlRequest, Refusal},
 };
 use crate::{
-    apps::found::StartableApp,
+    apps::{app::App, found::StartableApp},
     config::SiteConfig,
     front::Front,
     observe::{
@@ -30,7 +30,7 @@ const MAX_WAIT: Duration = Duration::from_secs(1);
 /// GET /advice, or with `?site=NAME` for one site.
 pub async fn page(asked: ControlRequest, server: Arc<Front>) -> Result<Response<Body>, Refusal> {
     let applications = applications(&server);
-    let names: Vec<String> = applications.iter().map(|site| site.name.clone()).collect();
+    let names: Vec<String> = applications.iter().map(|(site, _)| site.name.clone()).collect();
     let wanted = wanted(&asked.head).0.filter(|site| names.contains(site));
     let html = aside(move || {
         let view = AdviceView {
@@ -39,7 +39,7 @@ pub async fn page(asked: ControlRequest, server: Arc<Front>) -> Result<Response<
             sites: &names,
             site: wanted.as_deref(),
         };
-        let shown = applications.iter().filter(|site| wanted.as_ref().is_none_or(|wanted| *wanted == site.name));
+        let shown = applications.iter().filter(|(site, _)| wanted.as_ref().is_none_or(|wanted| *wanted == site.name));
         dashboard::advice(&view, shown.map(load))
     });
     Ok(whole(HTML, html.await?))
@@ -48,7 +48,7 @@ pub async fn page(asked: ControlRequest, server: Arc<Front>) -> Result<Response<
 /// Whether there is a result for one of the sites. `site`: only for this one.
 pub async fn is_there(server: &Front, site: Option<&str>) -> bool {
     let mut applications = applications(server);
-    applications.retain(|one| site.is_none_or(|site| site == one.name));
+    applications.retain(|(one, _)| site.is_none_or(|site| site == one.name));
     let look = aside(move || {
         let results = applications.iter().take(MAX_LOOKED_AT).map(|site| load(site).result);
         results.into_iter().any(|result| !matches!(result, Err(LoadError::Missing | LoadError::NoApplication(_))))
@@ -56,12 +56,15 @@ pub async fn is_there(server: &Front, site: Option<&str>) -> bool {
     matches!(tokio::time::timeout(MAX_WAIT, look).await, Ok(Ok(true)))
 }
 
-/// The settings of all applications.
-fn applications(server: &Front) -> Vec<SiteConfig> {
-    server.routes().all().iter().filter_map(|site| Some(site.app.as_ref()?.site.clone())).collect()
+/// The settings of all applications, and what was tuned.
+fn applications(server: &Front) -> Vec<(SiteConfig, Option<String>)> {
+    let all = server.routes();
+    let of = |app: &Arc<App>| (app.site.clone(), app.tuned.lock().clone());
+    all.all().iter().filter_map(|site| site.app.as_ref().map(of)).collect()
 }
 
-fn load(site: &SiteConfig) -> SiteAdvice {
+fn load((site, tuned): &(SiteConfig, Option<String>)) -> SiteAdvice {
+    let tuned = tuned.clone();
     let found = StartableApp::at(site).and_then(|app| {
         let run_as = app.run_as(site).map_err(|refused| refused.to_string())?;
         Ok((app.root, run_as))
@@ -73,5 +76,5 @@ fn load(site: &SiteConfig) -> SiteAdvice {
         }
         Err(why) => (site.root.clone(), Err(LoadError::NoApplication(why))),
     };
-    SiteAdvice { site: site.name.clone(), root, result }
+    SiteAdvice { site: site.name.clone(), root, result, tuned }
 }

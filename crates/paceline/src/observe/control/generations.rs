@@ -110,6 +110,7 @@ mod tests {
             workers_wanted: 1,
             restarts: 0,
             generations: vec![generation],
+            environment: Default::default(),
             processes: Vec::new(),
         };
         let told = of_app(&overview);

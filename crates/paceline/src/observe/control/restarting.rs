@@ -120,6 +120,7 @@ fn plan(said: &Value) -> Result<Option<Plan>, Refusal> {
         time: Duration::from_secs_f64(number("for", 60.0, 0.1..=86_400.0)?),
         requests: number("requests", 20.0, 0.0..=1e9)? as u64,
         expectation: expectation(&said["expect"])?.map(Arc::new),
+        environment: None,
     }))
 }
 
@@ -202,9 +203,11 @@ mod tests {
     fn a_canary_s_share_and_time() {
         let plan = |said| plan(&said).map_err(|refusal| refusal.why);
         assert_eq!(plan(json!({})), Ok(None));
-        let five = Plan { part: 500, time: Duration::from_secs(60), requests: 20, expectation: None };
+        let five =
+            Plan { part: 500, time: Duration::from_secs(60), requests: 20, expectation: None, environment: None };
         assert_eq!(plan(json!({ "canary": 5 })), Ok(Some(five)));
-        let other = Plan { part: 1250, time: Duration::from_secs(5), requests: 0, expectation: None };
+        let other =
+            Plan { part: 1250, time: Duration::from_secs(5), requests: 0, expectation: None, environment: None };
         assert_eq!(plan(json!({ "canary": 12.5, "for": 5, "requests": 0 })), Ok(Some(other)));
         for said in [json!({ "canary": 0 }), json!({ "canary": "5%" }), json!({ "for": 5 })] {
             assert!(plan(said.clone()).is_err(), "{said}");

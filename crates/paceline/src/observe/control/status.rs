@@ -61,6 +61,7 @@ fn of_site(observed: &SiteObservation) -> Value {
         "threads": site.app.as_ref().map(|app| app.site.threads),
         "queue": threads.map(|threads| json!({ "waiting": threads.waiting, "idle": threads.idle, "busy": threads.busy })),
         "in_hand": in_hand,
+        "tune": site.app.as_ref().and_then(|app| app.tuned.lock().clone()),
         "counts": of_counts(counts),
         "lately": of_lately(lately),
         "restarts": restarts,

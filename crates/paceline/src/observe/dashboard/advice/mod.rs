@@ -42,6 +42,8 @@ pub struct SiteAdvice {
     /// The application's folder now.
     pub root: PathBuf,
     pub result: Result<DoctorResult, LoadError>,
+    /// What the server has tuned by itself, in a sentence. None: it is not to.
+    pub tuned: Option<String>,
 }
 
 /// What the page is about.
@@ -111,10 +113,16 @@ impl AdviceView<'_> {
                 (more(result.report.advice.len(), MAX_BRIEF))
             },
         };
-        html! { section.brief { h2 { a href=(address(&one.site)) { (visible(&one.site)) } } (inside) } }
+        html! {
+            section.brief { h2 { a href=(address(&one.site)) { (visible(&one.site)) } } (tuned(one)) (inside) }
+        }
     }
 
     fn whole(&self, one: &SiteAdvice) -> Markup {
+        html! { (self.kept(one)) (tuned(one)) }
+    }
+
+    fn kept(&self, one: &SiteAdvice) -> Markup {
         match &one.result {
             Ok(result) => self.result(one, result),
             Err(LoadError::Missing) => html! {
@@ -188,6 +196,15 @@ impl AdviceView<'_> {
             false => String::new(),
         };
         html! { pre.command tabindex="0" { (command) (visible(&site)) } }
+    }
+}
+
+/// What the server has tuned by itself.
+fn tuned(one: &SiteAdvice) -> Markup {
+    html! {
+        @if let Some(tuned) = &one.tuned {
+            p { "Tuned by the server: " (visible(&clipped(tuned))) }
+        }
     }
 }
 

@@ -84,7 +84,7 @@ fn result(report: Value) -> DoctorResult {
 }
 
 fn of(site: &str, result: Result<DoctorResult, LoadError>) -> SiteAdvice {
-    SiteAdvice { site: site.into(), root: ROOT.into(), result }
+    SiteAdvice { site: site.into(), root: ROOT.into(), result, tuned: None }
 }
 
 fn shown(sites: &[&str], site: Option<&str>, results: Vec<SiteAdvice>) -> String {

@@ -7,6 +7,7 @@ mod lease;
 mod line;
 mod pipe;
 mod share;
+mod times;
 mod work;
 
 use std::{
@@ -32,6 +33,7 @@ use self::{
     line::Line,
     pipe::{post, Pipe, QUICK},
     share::Share,
+    times::RouteTimes,
     work::Work,
 };
 use super::expectations::{Expectations, ExpectedTime, Route};
@@ -151,6 +153,8 @@ struct Inner {
     expectations: Expectations,
     /// None: all workers are alike.
     share: Option<Share>,
+    /// None: nobody wants to know.
+    times: Option<RouteTimes>,
     /// Channels that are given back go there.
     successor: Option<Arc<Queue>>,
 }
@@ -481,6 +485,9 @@ impl Inner {
 
     fn end(&mut self, lease: &Lease, held: Option<Micros>, now: Micros) {
         self.expectations.end(lease.route, held, now);
+        if let (Some(times), Some(held)) = (&mut self.times, held) {
+            times.note(lease.route, held);
+        }
         if let Some(member) = self.members.get_mut(&lease.worker) {
             // Two that are alike stand for each other.
             if let Some(at) = member.in_hand.iter().position(|request| *request == lease.request) {
