@@ -13,7 +13,7 @@ class SelfTuningTest < Minitest::Test
     run lambda { |env|
       next [200, {}, [tuned ? "tuned" : "plain"]] if env["PATH_INFO"] == "/how"
 
-      rounds = !tuned ? 300_000 : File.exist?("worse") ? 1_200_000 : 50_000
+      rounds = !tuned ? 600_000 : File.exist?("worse") ? 2_400_000 : 60_000
       number = 0
       number += 1 while number < rounds
       [200, { "cache-control" => "no-store" }, ["page"]]
@@ -57,8 +57,8 @@ class SelfTuningTest < Minitest::Test
     dir = app("config.ru" => APP, "Gemfile.lock" => "")
     server = tuning(dir)
     visit(server)
-    server.wait_for(/: YJIT is worth it \(RUBYOPT=--yjit\): trying it on visitors' requests$/, within: 120)
-    server.wait_for(/: YJIT is tuned \(RUBYOPT=--yjit\): .*it saves \S+ ms \(.*\) of \S+ ms of GET \/, in the trial .*; compared with before for 48s$/, within: 120)
+    server.wait_for(/: YJIT is worth it \(RUBYOPT=--yjit\): trying it on visitors' requests$/, within: 150)
+    server.wait_for(/: YJIT is tuned \(RUBYOPT=--yjit\): .*it saves \S+ ms \(.*\) of \S+ ms of GET \/, in the trial .*; compared with before for 48s$/, within: 150)
     leave
     assert_equal "tuned", how(server)
     assert_match(/\AYJIT \(RUBYOPT=--yjit\), compared with before: /, said_of(server))
@@ -70,7 +70,7 @@ class SelfTuningTest < Minitest::Test
     assert_equal "tuned", how(server)
     write(dir, "worse" => "")
     visit(server)
-    server.wait_for(/: YJIT is given back: slower in 2 hours in a row: median \S+ ms, p95 \S+ ms on the same routes, before /, within: 120)
+    server.wait_for(/: YJIT is given back: slower in 2 hours in a row: median \S+ ms, p95 \S+ ms on the same routes, before /, within: 150)
     eventually("the application without it") { how(server) == "plain" }
     assert_equal [nil, ["yjit"]], [state(dir)["kept"], state(dir)["rejected"].map { |one| one["kind"] }]
     assert_match(/\Anothing; YJIT was given back: slower/, said_of(server))
@@ -80,7 +80,7 @@ class SelfTuningTest < Minitest::Test
     dir = app("config.ru" => APP, "Gemfile.lock" => "")
     server = tuning(dir)
     visit(server)
-    server.wait_for(/: YJIT is tuned /, within: 240)
+    server.wait_for(/: YJIT is tuned /, within: 150)
     leave
     server.stop
     write(dir, "Gemfile.lock" => "\n")

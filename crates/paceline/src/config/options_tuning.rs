@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     groups::RUBY,
-    option::{Opt, Scope::Site},
+    option::{Opt, Scope::SiteByAdmin},
     value::Kind,
 };
 
@@ -12,18 +12,18 @@ const MONTH: Duration = Duration::from_secs(30 * 86_400);
 
 #[rustfmt::skip]
 pub static TUNING_OPTIONS: &[Opt] = &[
-    Opt::new(Site, RUBY, "tune", Kind::Enum(&["off", "auto"]),
+    Opt::new(SiteByAdmin, RUBY, "tune", Kind::Enum(&["off", "auto"]),
         "Let the server try settings of Ruby by itself (YJIT, the garbage collector) at quiet times, as `paceline doctor` does, and start the application with what \
         is proven. It is compared with before, and taken back if requests become slower (docs/doctor.md). What you set yourself (`yjit`, `gc`, RUBYOPT, RUBY_YJIT_ENABLE, \
         RUBY_GC_ variables) is never changed. Nothing is tried in development and test, or without a control socket.")
         .fixed("off").flag("tune")
         .risk("A trial starts the application twice more, with the lowest priority: that takes its memory, and time of the processor. The application is restarted \
         when something is tuned or taken back."),
-    Opt::new(Site, RUBY, "tune_every", Kind::Duration { min: Duration::from_secs(1), max: MONTH, off: false },
+    Opt::new(SiteByAdmin, RUBY, "tune_every", Kind::Duration { min: Duration::from_secs(1), max: MONTH, off: false },
         "With `tune`: a trial at most once in this time, the first this long after the start. When a trial has found nothing, there is no other until the code or \
         Ruby changes.")
         .fixed("1h").flag("tune-every"),
-    Opt::new(Site, RUBY, "tune_watch", Kind::Duration { min: Duration::from_secs(2), max: MONTH, off: false },
+    Opt::new(SiteByAdmin, RUBY, "tune_watch", Kind::Duration { min: Duration::from_secs(2), max: MONTH, off: false },
         "With `tune`: how long a change is compared with before. It is looked at 24 times, with the default once an hour.")
         .fixed("1d").flag("tune-watch"),
 ];

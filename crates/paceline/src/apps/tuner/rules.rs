@@ -14,6 +14,9 @@ const MAX_REJECTIONS: usize = 20;
 /// A change is given back after so many hours in a row that were slower.
 const SLOWER_HOURS: u32 = 2;
 
+/// After each trial that could not be made, the next one waits twice as long; so often.
+const MAX_DOUBLINGS: u32 = 4;
+
 /// What a result is true for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
@@ -140,7 +143,8 @@ pub struct Tuner {
     /// The hour that is measured.
     hour: u64,
     before: Hours,
-    /// What was said last of a trial that could not be made.
+    /// Trials in a row that could not be made, and why the last one could not.
+    failures: u32,
     failure: String,
 }
 
@@ -155,6 +159,7 @@ impl Tuner {
             stage: Stage::Idle,
             hour: 0,
             before: Hours::default(),
+            failures: 0,
             failure: String::new(),
         };
         tuner.hour = tuner.hour_at(now);
@@ -262,7 +267,9 @@ impl Tuner {
     }
 
     pub fn trial_ended(&mut self, now: f64, end: TrialEnd) -> Vec<Act> {
-        self.next_trial = now + self.settings.every.as_secs_f64();
+        self.failures = if matches!(end, TrialEnd::Failed(_)) { self.failures + 1 } else { 0 };
+        let pause = self.settings.every * (1 << self.failures.saturating_sub(1).min(MAX_DOUBLINGS));
+        self.next_trial = now + pause.as_secs_f64();
         let Stage::Trial(fingerprint) = std::mem::replace(&mut self.stage, Stage::Idle) else { return Vec::new() };
         let say = |text: String| Act::Say(Name::TuneTrial, format!("{}: {text}", self.site));
         match end {
@@ -289,7 +296,7 @@ impl Tuner {
             }
             TrialEnd::Failed(why) if why == self.failure => Vec::new(),
             TrialEnd::Failed(why) => {
-                let text = say(format!("no trial: {why}; again in {}", show_duration(self.settings.every)));
+                let text = say(format!("no trial: {why}; again in {}", show_duration(pause)));
                 self.failure = why;
                 vec![text]
             }

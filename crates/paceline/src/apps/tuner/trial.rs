@@ -140,7 +140,11 @@ fn result(report: &[u8]) -> TrialEnd {
         return TrialEnd::Failed(last_line(one["why"].as_str().unwrap_or_default().as_bytes()));
     }
     let tried: Vec<String> = others().filter_map(in_short).collect();
-    TrialEnd::Nothing(if tried.is_empty() { String::new() } else { format!(" ({})", tried.join("; ")) })
+    match &tried[..] {
+        // Other requests may have something.
+        [] => TrialEnd::Failed("the requests that were watched leave nothing to try".into()),
+        tried => TrialEnd::Nothing(format!(" ({})", tried.join("; "))),
+    }
 }
 
 /// As `YJIT: +0.4 %, noise`.
@@ -200,7 +204,7 @@ mod tests {
         let others = json!([{ "standing": "not_worth", "short": "YJIT", "why": "+0.4 %, noise" }, { "standing": "changes", "short": "GC" }]);
         let nothing = TrialEnd::Nothing(" (YJIT: +0.4 %, noise; GC: pages change)".into());
         assert_eq!(found(json!({ "advice": [], "others": others })), nothing);
-        assert_eq!(found(json!({ "advice": [], "others": [] })), TrialEnd::Nothing(String::new()));
+        assert!(matches!(found(json!({ "advice": [], "others": [] })), TrialEnd::Failed(_)));
         let failed = json!({ "advice": [], "others": [{ "standing": "failed", "why": "it did not start" }] });
         assert_eq!(found(failed), TrialEnd::Failed("it did not start".into()));
         assert!(matches!(result(b"oops"), TrialEnd::Failed(_)));

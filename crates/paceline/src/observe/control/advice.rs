@@ -45,10 +45,13 @@ pub async fn page(asked: ControlRequest, server: Arc<Front>) -> Result<Response<
     Ok(whole(HTML, html.await?))
 }
 
-/// Whether there is a result for one of the sites. `site`: only for this one.
+/// Whether there is a result for one of the sites, or the server tunes it. `site`: only for this one.
 pub async fn is_there(server: &Front, site: Option<&str>) -> bool {
     let mut applications = applications(server);
     applications.retain(|(one, _)| site.is_none_or(|site| site == one.name));
+    if applications.iter().any(|(_, tuned)| tuned.is_some()) {
+        return true;
+    }
     let look = aside(move || {
         let results = applications.iter().take(MAX_LOOKED_AT).map(|site| load(site).result);
         results.into_iter().any(|result| !matches!(result, Err(LoadError::Missing | LoadError::NoApplication(_))))

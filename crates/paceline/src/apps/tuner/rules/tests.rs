@@ -143,11 +143,13 @@ fn what_a_canary_does_not_show_is_remembered_unless_nothing_was_decided() {
 fn a_trial_that_could_not_be_made_is_repeated_and_said_once() {
     let mut story = Story::new();
     for (at, why) in ["no requests", "no requests", "it was busy"].into_iter().enumerate() {
-        assert_eq!(story.hours(1, 1).len(), 1, "{at}");
+        // It waits twice as long each time.
+        assert_eq!(story.hours([1, 1, 2][at], 1).len(), 1, "{at}");
         let acts = story.tuner.trial_ended(story.now, TrialEnd::Failed(why.into()));
         assert_eq!(said(&acts, Name::TuneTrial).is_some(), at != 1, "{at}");
     }
     let odd = Environment { ruby_options: vec!["-rx".into()], ..Environment::default() };
+    assert_eq!(story.hours(3, 1), []);
     story.hours(1, 1);
     let acts = story.tuner.trial_ended(story.now, TrialEnd::Found(Change { environment: odd, ..yjit() }));
     assert!(!acts.iter().any(|act| matches!(act, Act::Canary(_))), "code is no setting");
