@@ -47,7 +47,7 @@ class SelfTuningTest < Minitest::Test
     @visitor.join
   end
 
-  def state(dir) = JSON.parse(File.read(Dir[File.join(dir, "state/paceline/tune-*.json")].first))
+  def state(dir) = JSON.parse(File.read(Dir[File.join(dir, "state/paceline/tune-*.json")].first))["state"]
 
   def said_of(server) = control(server, "/status")["sites"].values.first["tune"]
 
