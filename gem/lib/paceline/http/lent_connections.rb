@@ -130,8 +130,12 @@ module Paceline
         super
       end
 
+      # The trace and the id of the request that the call is made for, if it has none of its own.
       def paceline_trace(req)
-        parent, state = Thread.current.thread_variable_get(:paceline_trace)
+        context = (Context::Current if defined?(Context::Current))
+        id = context&.request_id
+        req["X-Request-Id"] = id if id && !req.key?("x-request-id")
+        parent, state = context&.trace || Thread.current.thread_variable_get(:paceline_trace)
         return if parent.nil? || req.key?("traceparent")
 
         req["traceparent"] = parent
