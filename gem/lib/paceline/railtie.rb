@@ -5,17 +5,40 @@ require "active_support/core_ext/numeric/bytes"
 
 require_relative "rails/default_server"
 
-# What Rails gets of the gem: the view helper esi_include, the session store :paceline_store by its name, `bin/rails paceline:check`, Paceline as the
-# server of `bin/rails server` and, with `config.paceline.xml = true`, paceline/xml/rails. Changes nothing else.
+# What Rails gets of the gem: the context of each request (Paceline.current) with its settings `config.paceline.context`, `sql_comments` and `log_tags`, the
+# view helper esi_include, the session store :paceline_store by its name, `bin/rails paceline:check`, Paceline as the server of `bin/rails server` and, with
+# `config.paceline.xml = true`, paceline/xml/rails. Changes nothing else.
 module Paceline
   class Railtie < ::Rails::Railtie
     config.paceline = ActiveSupport::OrderedOptions.new
     config.paceline.xml = false
+    config.paceline.context = true
+    config.paceline.sql_comments = false
+    config.paceline.log_tags = false
 
     rake_tasks { load File.expand_path("rails/tasks.rb", __dir__) }
 
     initializer "paceline.xml" do |app|
       require_relative "xml/rails" if app.config.paceline.xml
+    end
+
+    initializer "paceline.context" do |app|
+      if app.config.paceline.context
+        require_relative "context/rails"
+        app.middleware.insert_before 0, Paceline::Context
+        Paceline::Context.extend_rails
+      end
+    end
+
+    # The application's own initializers have said by then what they want; those of Active Record have not looked yet.
+    initializer "paceline.context.log", before: "active_record.query_log_tags_config" do |app|
+      config.after_initialize do
+        Paceline::Context.tell_of(app) if app.config.paceline.context
+      end
+    end
+
+    initializer "paceline.audit" do |app|
+      app.config.to_prepare { Paceline::Audit.attach unless Paceline.autoload?(:Audit) }
     end
 
     initializer "paceline.session" do
