@@ -50,6 +50,27 @@ test("a label is uploaded and shown", options, () => browse(async (page, shot) =
   await page.waitForSelector(".label.made")
 }))
 
+test("a price is changed, and the book says who did it", options, () => browse(async (page, shot, { complaints }) => {
+  const price = (2 + Math.floor(Math.random() * 900) / 100).toFixed(2)
+  await page.goto(`${url}/beers/13`)
+  await page.click("text=Change the price")
+  await page.fill("input[name='beer[price]']", price)
+  await page.click("text=Charge it")
+  await page.waitForSelector(".flash.notice")
+  assert.ok((await page.textContent(".facts")).includes(`€ ${price}`))
+  await shot("brewery-price")
+  await page.click("details.price summary")
+  await page.click("details.price a")
+  await page.waitForSelector(".book")
+  const row = await page.textContent(".book tbody tr:first-child")
+  assert.ok(row.includes(`€ ${price}`) && row.includes("Ines"), row)
+  await shot("brewery-audit")
+  await page.setViewportSize({ width: 390, height: 780 })
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "nothing sticks out of a narrow window")
+  await shot("brewery-audit-narrow")
+  assert.deepEqual(complaints, [])
+}, { httpCredentials: { username: "Ines", password: "cellar" } }))
+
 test("the tasting room hears and echoes, and comes back after the line was cut", options, () => browse(async (page, shot, { complaints }) => {
   await page.goto(`${url}/tasting-room`)
   await page.waitForSelector("[data-room][data-state=seated]")

@@ -4,11 +4,13 @@ Rails.application.routes.draw do
   resources :breweries, only: [:index, :show]
   resources :beers, only: [:index, :show] do
     resources :notes, only: :create
+    resource :price, only: :update
     resource :label, only: [:show, :create, :destroy]
   end
 
   get "search", to: "pages#search"
   get "feed", to: "feeds#show", defaults: { format: "xml" }
+  get "audit", to: "audits#index"
   get "slow", to: "pages#slow"
   get "provision", to: "pages#provision"
   get "oops", to: "pages#oops"

@@ -1,6 +1,6 @@
 # The database as it stands after the last migration in db/migrate.
 
-ActiveRecord::Schema.define(version: 2026_01_05_090000) do
+ActiveRecord::Schema.define(version: 2026_02_01_090000) do
   create_table "breweries", force: :cascade do |t|
     t.string "name", null: false
     t.string "town", null: false
@@ -22,6 +22,7 @@ ActiveRecord::Schema.define(version: 2026_01_05_090000) do
     t.integer "ibu", null: false
     t.integer "ebc", null: false
     t.text "about", null: false
+    t.decimal "price", precision: 6, scale: 2, default: "4.2", null: false
     t.datetime "created_at", precision: 6, null: false
     t.datetime "updated_at", precision: 6, null: false
     t.index ["brewery_id"], name: "index_beers_on_brewery_id"
@@ -36,6 +37,20 @@ ActiveRecord::Schema.define(version: 2026_01_05_090000) do
     t.datetime "created_at", precision: 6, null: false
     t.datetime "updated_at", precision: 6, null: false
     t.index ["beer_id"], name: "index_notes_on_beer_id"
+  end
+
+  create_table "paceline_audits", force: :cascade do |t|
+    t.string "record_type", null: false
+    t.string "record_id", null: false
+    t.string "action", null: false
+    t.json "changed_values", null: false
+    t.string "user_type"
+    t.string "user_id"
+    t.string "request_id"
+    t.datetime "created_at", precision: 6, null: false
+    t.index ["record_type", "record_id"], name: "index_paceline_audits_on_record_type_and_record_id"
+    t.index ["request_id"], name: "index_paceline_audits_on_request_id"
+    t.index ["user_id"], name: "index_paceline_audits_on_user_id"
   end
 
   add_foreign_key "beers", "breweries"

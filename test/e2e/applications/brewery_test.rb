@@ -67,6 +67,28 @@ class BreweryTest < Minitest::Test
     refute_includes @visitor.get("/beers/2").body, "Thank you, Greta", "a flash is shown once"
   end
 
+  def test_a_price_is_changed_by_somebody_who_is_known_and_the_book_says_who
+    name = "Ännchen #{rand(1 << 60)}"
+    price = format("%.2f", 5 + rand(90_000) / 100.0)
+    @visitor.get("/beers/6")
+    fields = { "_method" => "patch", "beer[price]" => price }
+
+    assert_equal "401", @visitor.post("/beers/6/price", fields).code
+    assert_equal "401", @visitor.post("/beers/6/price", fields, login: [name, "wrong"]).code
+    @visitor.get("/beers/6")
+    changed = @visitor.post("/beers/6/price", fields, login: [name, "cellar"])
+    assert_equal "302", changed.code
+    assert_includes @visitor.follow(changed).body, "€ #{price}"
+    # The same price again is no change.
+    @visitor.post("/beers/6/price", fields, login: [name, "cellar"])
+
+    rows = @visitor.get("/audit").body.scan(%r{<tr>.*?</tr>}m).select { |row| row.include?(name) }
+    assert_equal 1, rows.size
+    assert_includes rows[0], "€ #{price}"
+    assert_includes rows[0], changed["x-request-id"]
+    refute_includes @visitor.get("/audit")["cache-control"], "public"
+  end
+
   def test_a_form_without_its_token_is_refused
     answer = @visitor.post("/beers/2/notes", { "note[author]" => "Mallory" }, token: nil)
 

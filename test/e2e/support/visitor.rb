@@ -24,8 +24,12 @@ class Visitor
     get(URI.join(@base.to_s, answer["location"]).request_uri)
   end
 
-  def post(path, fields, token: @token)
-    request(Net::HTTP::Post.new(path).tap { |post| post.set_form_data(with_token(fields, token)) })
+  # `login`: [name, password], by basic authentication.
+  def post(path, fields, token: @token, login: nil)
+    post = Net::HTTP::Post.new(path)
+    post.set_form_data(with_token(fields, token))
+    post.basic_auth(*login) if login
+    request(post)
   end
 
   # files: { "field" => ["name.png", bytes] }
