@@ -14,7 +14,6 @@ class ContextTest < Minitest::Test
 
     def each(&block) = @pieces.each { |piece| block.call(piece.respond_to?(:call) ? piece.call : piece) }
     def close = @on_close&.call
-    def to_path = "/srv/label.png"
   end
 
   def setup
@@ -145,6 +144,7 @@ class ContextTest < Minitest::Test
   def test_the_body_is_within_until_it_is_closed
     users = []
     body = Pieces.new(-> { users << current.user.to_s; "piece" }) { users << "closed by #{current.user}" }
+    body.define_singleton_method(:to_path) { "/srv/label.png" }
     _, _, wrapped = ask("REMOTE_USER" => "ann") { [200, {}, body] }
 
     assert_predicate current, :active?
@@ -316,6 +316,39 @@ class ContextTest < Minitest::Test
       assert_equal "ann", current.user.to_s
       [200, {}, []]
     end
+  end
+
+  # As by a server that serves each request in a fiber of its own, many in one thread.
+  def test_requests_in_fibers_of_one_thread_are_apart
+    seen = []
+    fibers = %w[ann bob].map do |name|
+      Fiber.new do
+        ask("REMOTE_USER" => name) do
+          2.times { seen << [name, current.user.to_s]; Fiber.yield }
+          [200, {}, []]
+        end
+        seen << [name, current.user]
+      end
+    end
+    3.times { fibers.each(&:resume) }
+    assert_equal [%w[ann ann], %w[bob bob]] * 2 + [["ann", nil], ["bob", nil]], seen
+  end
+
+  def test_what_it_answers_is_by_the_rack_spec
+    require "rack"
+    require "rack/mock"
+    require "rack/lint"
+    body = Pieces.new("hello ", "world")
+    [["hello world"], body].each do |answer|
+      app = Rack::Lint.new(Paceline::Context.new(Rack::Lint.new(->(_) { [200, { "content-type" => "text/plain" }, answer] })))
+      assert_equal "hello world", Rack::MockRequest.new(app).get("/").body
+    end
+  end
+
+  def test_a_user_of_warden
+    Paceline::Context.user_from { |request| request.env["warden"]&.user }
+    ask("warden" => Struct.new(:user).new("ann")) { assert_equal "ann", current.user; [200, {}, []] }
+    ask { assert_nil current.user; [200, {}, []] }
   end
 
   # A test of an application that calls it from within `run`.

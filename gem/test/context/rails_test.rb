@@ -31,6 +31,8 @@ class ContextRailsTest < Paceline::Test
       assert_equal '["bob", "cd34", nil]', bob.ask("/show", id: "cd34").body
       assert_equal '[nil, "ef56", nil]', anonymous.ask("/show", id: "ef56").body
 
+      assert_nil Current.user
+
       response = ann.ask("/live", id: "live-1")
       assert_equal ["ann", ["ann", "live-1", nil]], [response.body, SEEN["live"]]
       assert_equal 500, ann.ask("/fails").status
