@@ -89,6 +89,22 @@ class ContextTest < Minitest::Test
     end
   end
 
+  # As SQL comments ask, with each statement.
+  def test_the_label_asks_a_resolver_once_and_the_server_each_time
+    env = {}
+    ask(env) { assert_nil current.user_label; env["REMOTE_USER"] = "ann"; assert_equal "ann", current.user_label; [200, {}, []] }
+
+    asked = 0
+    Paceline::Context.user_from { |request| asked += 1; request.env["REMOTE_USER"] }
+    env = {}
+    ask(env) do
+      3.times { assert_nil current.user_label }
+      env["REMOTE_USER"] = "ann"
+      assert_equal [nil, "ann", "ann", 2], [current.user_label, current.user, current.user_label, asked]
+      [200, {}, []]
+    end
+  end
+
   # As by a log tag.
   def test_who_asks_before_there_is_a_session_makes_none
     Paceline::Context.user_from { |request| request.session[:user] }

@@ -76,11 +76,12 @@ module Paceline
         @user = user
       end
 
-      # The user's id or name, for logs and the like; nil: nobody. It raises nothing, and asks the resolver only once until the user is known.
+      # The user's id or name, for logs and the like; nil: nobody. It raises nothing, and asks the application's resolver, which may be dear, only once until the
+      # user is known.
       def user_label
         found = @user
         return @source.label if found.nil? && !@named && @source&.label
-        if found.nil? && !@named && !@labelled && !@resolving
+        if found.nil? && !@named && !@resolving && !(@labelled && Context.resolver)
           @labelled = true
           found = begin
             user
