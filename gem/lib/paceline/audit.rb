@@ -21,14 +21,14 @@ require_relative "audit/rule"
 
 module Paceline
   module Audit
-    # A change can't be recorded where it is made.
-    class Misplaced < StandardError; end
+    # The record is in another database than the entries, so that they can't be written in one transaction.
+    class OtherDatabase < StandardError; end
 
     @named = []
 
     class << self
       # Writes an entry for this record, as from an observer: `action` :create, :update or :destroy; `changes`: {attribute => [before, after]}, those that were
-      # saved last. Returns the Entry; nil: nothing has changed. Raises Misplaced, and what ActiveRecord raises.
+      # saved last. Returns the Entry; nil: nothing has changed. Raises OtherDatabase, and what ActiveRecord raises.
       #
       #   class AccountObserver < ActiveRecord::Observer
       #     def after_update(account) = Paceline::Audit.record(account)

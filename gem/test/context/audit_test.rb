@@ -171,7 +171,7 @@ class ContextAuditTest < Paceline::Test
       Ledger.establish_connection(adapter: "sqlite3", database: File.join(folder, "ledger.sqlite3"))
       Ledger.connection.create_table(:bookings) { |t| t.integer :amount }
       Paceline::Audit.audits Booking
-      error = assert_raises(Paceline::Audit::Misplaced) { Booking.create!(amount: 1) }
+      error = assert_raises(Paceline::Audit::OtherDatabase) { Booking.create!(amount: 1) }
       assert_match(/Booking is in another database than paceline_audits/, error.message)
       assert_equal 0, Booking.count
     end

@@ -75,7 +75,7 @@ module Paceline
       def placed(record)
         return if record.class.connection_pool.equal?(Entry.connection_pool)
 
-        raise Misplaced, "#{record.class} is in another database than #{Entry.table_name}, so that a change and its entry can't be in one transaction: " \
+        raise OtherDatabase, "#{record.class} is in another database than #{Entry.table_name}, so that a change and its entry can't be in one transaction: " \
                          "audit only models of #{Entry.connection_pool.db_config.name.inspect}"
       end
     end

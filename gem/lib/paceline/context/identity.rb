@@ -1,8 +1,12 @@
 # frozen_string_literal: true
 
 module Paceline
-  # Somebody whom the server has authenticated, before the application knows its own user. It never shows the name by itself: `inspect`, which ends up in
-  # logs and error pages, has none.
+  # Somebody whom the server has authenticated, before the application knows its own user.
+  #
+  #   Paceline.current.identity.name         # "ann@EXAMPLE.ORG"
+  #   Paceline.current.identity.in?(:staff)
+  #
+  # It never shows the name by itself: `inspect`, which ends up in logs and error pages, has none.
   class Identity
     # The env's key for what the server's single sign-on knows: {name, groups, mechanism}.
     KEY = "paceline.user"

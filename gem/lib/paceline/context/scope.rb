@@ -2,8 +2,8 @@
 
 module Paceline
   class Context
-    # What is known of one request, job or `run`, for as long as it lasts. Afterwards it knows nothing, whoever still has it. It never shows what it knows by
-    # `inspect`.
+    # What is known of one request, job or `run`, for as long as it lasts. Afterwards it knows nothing, though somebody may still have it. It never shows
+    # by `inspect` what it knows.
     class Scope
       def initialize(source, values: nil, ended: false)
         @source = source

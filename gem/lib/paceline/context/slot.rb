@@ -5,8 +5,8 @@ require_relative "../uninterrupted"
 module Paceline
   class Context
     # Where the scope of the running code is. Fibers of a thread share it: by Ruby's fiber storage (3.2 and newer), before by a variable of the thread, or of
-    # the fiber where a scheduler runs several requests in one thread. A thread never has the scope of another, whoever started it: a pool's thread would keep
-    # that of the request that happened to need it first.
+    # the fiber where a scheduler runs several requests in one thread. A thread never has the scope of another, not even of the one that started it: a pool's
+    # thread would keep that of the request that happened to need it first.
     module Slot
       KEY = :paceline_scope
       DEFAULT = { Object => :immediate }.freeze
@@ -43,7 +43,7 @@ module Paceline
           scope if scope&.here?
         end
 
-        # Runs the block in this scope, which is of this thread and ends with it; nil: in none. Whatever ends the block, what was there before is there again.
+        # Runs the block in this scope, which is of this thread and ends with it; nil: in none. However the block ends, what was there before is there again.
         def with(scope)
           scope ||= Scope::NONE
           Thread.handle_interrupt(UNINTERRUPTED) do

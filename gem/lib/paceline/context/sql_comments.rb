@@ -36,15 +36,16 @@ module Paceline
           settings.query_log_tags = settings.query_log_tags_enabled ? [*settings.query_log_tags, tags] : [tags]
           settings.query_log_tags_format = :sqlcommenter if settings.respond_to?(:query_log_tags_format) && !settings.query_log_tags_enabled
           settings.query_log_tags_enabled = true
+          ::ActiveRecord.disable_prepared_statements = true if ::ActiveRecord.respond_to?(:disable_prepared_statements=)
           # A comment that is kept could be another user's.
           settings.cache_query_log_tags = false
         end
 
         # Rails 6.1: before the adapters of all connections, those that are there and those that will be.
         def install
-          ::ActiveRecord::ConnectionAdapters::ConnectionPool.prepend(Connecting)
+          ::ActiveRecord::ConnectionAdapters::ConnectionPool.prepend(PoolExtension)
           ::ActiveRecord::Base.connection_handler.all_connection_pools.each do |pool|
-            pool.connections.each { |connection| connection.class.prepend(Statements) }
+            pool.connections.each { |connection| connection.class.prepend(AdapterExtension) }
           end
         end
 
@@ -56,16 +57,16 @@ module Paceline
       end
 
       # Before a pool, which alone knows each adapter's class.
-      module Connecting
+      module PoolExtension
         private
 
         def new_connection
-          super.tap { |connection| connection.class.prepend(Statements) }
+          super.tap { |connection| connection.class.prepend(AdapterExtension) }
         end
       end
 
       # Before an adapter.
-      module Statements
+      module AdapterExtension
         %i[execute exec_query exec_delete exec_update].each do |name|
           define_method(name) { |sql, *arguments, **named| super(SqlComments.annotate(sql), *arguments, **named) }
         end
@@ -78,7 +79,7 @@ module Paceline
           false
         end
       end
-      private_constant :Connecting, :Statements
+      private_constant :PoolExtension, :AdapterExtension
     end
     private_constant :SqlComments
   end
