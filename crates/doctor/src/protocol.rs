@@ -439,7 +439,12 @@ mod tests {
             outbound: Outbound::Record,
             deliver: Deliver::Gathered,
         };
+        let load = LoadStart { socket: "/s".into(), threads: 3, requests: Vec::new(), deliver: Deliver::Pieces };
         for (command, expected) in [
+            (
+                Command::Load(Box::new(load)),
+                json!({"do": "load", "socket": "/s", "threads": 3, "requests": [], "deliver": "pieces"}),
+            ),
             (
                 Command::Patch(Patch::named("free_sql").with("shapes", vec!["SELECT 1"])),
                 json!({"do": "patch", "name": "free_sql", "shapes": ["SELECT 1"]}),
