@@ -53,6 +53,13 @@ class SambaTest < Minitest::Test
     assert_equal "Domain Users everybody staff", ask(*@own, "groups=alice"), "by LDAP they are the same"
   end
 
+  def test_chromium_signs_in_by_itself_where_it_is_told_to
+    @domain.sign_in("alice")
+    serve(@keytab)
+    assert_includes chromium, "a ticket is needed"
+    assert_includes chromium("--auth-server-allowlist=*.ad.test"), "alice of AD.TEST by kerberos"
+  end
+
   def test_a_ticket_by_another_name_is_still_its_accounts
     serve(@keytab)
     %w[c.example carol].each do |name|
@@ -108,5 +115,14 @@ class SambaTest < Minitest::Test
   def test_starttls_serves_as_well
     own = ["ldap://dc1.ad.test", "starttls", *@own.drop(2)].insert(1, Samba::BASE)
     assert_match(/\Aalice </, ask(*own, "authenticate=alice:#{Samba::PASSWORD}"))
+  end
+
+  private
+
+  # What it shows of the page.
+  def chromium(*options)
+    output, = Open3.capture2(@domain.env, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=#{@domain.file("chromium")}", *options,
+      "--dump-dom", "http://#{WEB}:#{@port}/", err: File::NULL)
+    output
   end
 end

@@ -30,7 +30,7 @@ const MAX_LEGS: u32 = 8;
 pub enum BindingPolicy {
     /// For a server behind a proxy that ends TLS.
     Ignore,
-    /// Checked if the client sends them. A client of an older library that sends some is told apart by nobody.
+    /// Checked if the client sends them.
     #[default]
     IfSent,
     Require,

@@ -12,7 +12,6 @@ class Samba
   PASSWORD = "Correct-horse.7"
   # An address that is not loopback's, or the resolver would hide it; it is the loopback interface's all the same.
   ADDRESS = "10.53.0.1"
-  NAMES = %w[dc1.ad.test web.ad.test].freeze
   PATH = "#{ENV.fetch("PATH")}:/usr/sbin:/sbin"
   PORTS = [53, 88, 389, 636].freeze
   DEADLINE = 60
@@ -98,5 +97,8 @@ class Samba
     }
     run("samba-tool", "domain", "provision", "--targetdir=#{dir}", "--realm=#{REALM}", "--domain=AD", "--server-role=dc", "--dns-backend=SAMBA_INTERNAL",
       "--adminpass=#{PASSWORD}", "--host-name=dc1", "--host-ip=#{ADDRESS}", *options.map { |name, value| "--option=#{name}=#{value}" })
+    # It would be itself, as resolv.conf says, and a question about another domain would go round for ever.
+    configuration = File.read(file("etc/smb.conf"))
+    File.write(file("etc/smb.conf"), configuration.sub(/^\s*dns forwarder = .*\n/, ""))
   end
 end
