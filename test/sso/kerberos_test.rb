@@ -3,6 +3,7 @@ require "minitest/autorun"
 require "base64"
 require "net/http"
 require "net/ntlm"
+require_relative "../../gem/test/support/hang_watch"
 require_relative "support/kdc"
 require_relative "support/protected_page"
 
@@ -142,6 +143,12 @@ class KerberosTest < Minitest::Test
     assert_refused "keytab", visit, status: 503
     FileUtils.mv("#{@keytab}.away", @keytab)
     assert_signed_in "alice", visit
+  end
+
+  def test_a_keytab_that_this_account_may_not_read
+    FileUtils.chmod(0o000, @keytab)
+    within = Process.uid.zero? ? %w[setpriv --reuid=65534 --regid=65534 --clear-groups] : []
+    assert_match(/Bad keytab: the keytab .* may not be read by this account\n +Give it to the account/, check(@keytab, HOST, within: within))
   end
 
   def test_a_ticket_is_bound_to_its_connection

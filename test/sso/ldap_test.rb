@@ -1,5 +1,6 @@
 # Passwords and groups of a real OpenLDAP server.
 require "minitest/autorun"
+require_relative "../../gem/test/support/hang_watch"
 require_relative "support/people"
 require_relative "support/slapd"
 

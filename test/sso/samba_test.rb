@@ -1,5 +1,6 @@
 # Active Directory (Samba): tickets with groups, the groups' names, passwords by LDAP. test/sso/samba runs it in a network namespace of its own.
 require "minitest/autorun"
+require_relative "../../gem/test/support/hang_watch"
 require_relative "support/people"
 require_relative "support/protected_page"
 require_relative "support/samba"

@@ -258,6 +258,10 @@ impl Shared {
         if established.anonymous {
             return Err(Refusal::Anonymous);
         }
+        // Its credential has no key for NTLM then, so this is not reached.
+        if established.ntlm && !self.settings.ntlm {
+            return Err(Refusal::NtlmNotOffered);
+        }
         if self.settings.bindings == BindingPolicy::Require && !established.bound {
             return Err(Refusal::BindingsMissing);
         }
