@@ -62,7 +62,7 @@ class SelfTuningTest < Minitest::Test
     leave
     assert_equal "tuned", how(server)
     assert_match(/\AYJIT \(RUBYOPT=--yjit\), compared with before: /, said_of(server))
-    assert_match(/^  tuned: YJIT \(RUBYOPT=--yjit\)/, command(dir, "status").first)
+    assert_match(/^  tune: YJIT \(RUBYOPT=--yjit\)/, command(dir, "status").first)
     assert_equal 0o600, File.stat(Dir[File.join(dir, "state/paceline/tune-*.json")].first).mode & 0o777
     server.stop
 

@@ -84,7 +84,7 @@ fn of_site(name: &str, site: &Value) -> String {
         page.push_str(&format!("  {}\n", printable(failure)));
     }
     if let Some(tuned) = site["tune"].as_str() {
-        page.push_str(&format!("  tuned: {}\n", printable(tuned)));
+        page.push_str(&format!("  tune: {}\n", printable(tuned)));
     }
     page.push_str(&requests(site));
     page.push_str(&times(site));

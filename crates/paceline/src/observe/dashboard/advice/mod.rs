@@ -203,7 +203,7 @@ impl AdviceView<'_> {
 fn tuned(one: &SiteAdvice) -> Markup {
     html! {
         @if let Some(tuned) = &one.tuned {
-            p { "Tuned by the server: " (visible(&clipped(tuned))) }
+            p { "Self-tuning: " (visible(&clipped(tuned))) }
         }
     }
 }

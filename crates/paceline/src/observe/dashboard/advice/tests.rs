@@ -264,7 +264,7 @@ fn several_sites_have_an_overview() {
 #[test]
 fn what_the_server_has_tuned_is_shown_with_a_result_and_without() {
     let tuned = |result| SiteAdvice { tuned: Some("YJIT <on>, kept".into()), ..of("shop", result) };
-    let sentence = "<p>Tuned by the server: YJIT &lt;on&gt;, kept</p>";
+    let sentence = "<p>Self-tuning: YJIT &lt;on&gt;, kept</p>";
     has(&shown(&["shop"], None, vec![tuned(Err(LoadError::Missing))]), &[sentence, "no advice yet"]);
     let found = result(report(vec![provision()], vec![], json!({})));
     has(&shown(&["shop", "blog"], None, vec![tuned(Ok(found))]), &[sentence]);
