@@ -27,9 +27,11 @@ class RequiresTest < Minitest::Test
     "server/shadow.rb" => ["fileutils", "socket.so"],
     "server/shadow/conversation.rb" => ["json"],
     "server/shadow/delivery.rb" => ["socket.so"],
+    "server/shadow/load.rb" => ["socket.so", "stringio"],
     "server/shadow/outbound.rb" => ["socket.so"],
     "server/shadow/outbound/stand_in.rb" => ["rbconfig"],
     "server/shadow/patches.rb" => [COMPUTED],
+    "server/shadow/patches/xml_subclasses.rb" => [COMPUTED],
     "server/shadow/replay.rb" => ["stringio"],
   }.freeze
 

@@ -134,7 +134,7 @@ module Paceline
           case command["do"]
           when "replay" then @replay.call(command)
           when "patch" then patch(command)
-          when "load" then load(command)
+          when "load" then begin_load(command)
           when "recordings"
             @guards.outbound.load(command.fetch("all"))
             { "ok" => true }
@@ -146,7 +146,7 @@ module Paceline
           { "id" => command["id"], "status" => 500, "error" => { "class" => e.class.name, "message" => "#{e.message} (#{e.backtrace&.first})", "at" => "" } }
         end
 
-        def load(command)
+        def begin_load(command)
           require_relative "load"
           return { "error" => "it answers on channels already" } if @load
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "descendants"
+
 # Caches of ActiveSupport that other processes share: a shadow reads them, and what it writes lies before them in its memory. So its requests find a
 # warm cache, as real ones do. Counters, which limit how often a visitor may come, count for one request: a replayed one comes often.
 module Paceline

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../file_copies"
+require_relative "descendants"
 
 # Sessions that are kept on the server: a request finds what is kept, and what it changes lasts until it ends. So each replay finds the same. Sessions
 # in a cookie need no guard. A session in a PStore is also written, to a copy that nobody reads: so that a request takes as long as a visitor's.
