@@ -40,21 +40,22 @@ class LogTest < Minitest::Test
     dir = app("config.ru" => APP, "paceline.toml" => %(log_max_size = "4KB"\nlog_keep = 100\naccess_log = "log/access.log"), "log/.keep" => "")
     server = serve(dir)
     asked = 60
+    logged = -> { Dir[File.join(dir, "log/{access.log*,moved}")].flat_map { |path| File.read(path).scan(/x\/(\d+) HTTP/).flatten }.map(&:to_i) }
     asked.times do |number|
       server.get("/#{"x" * 300}/#{number}")
       # Someone else's rotation in the midst of it.
       next unless number == 30
       moved = -> { File.exist?(File.join(dir, "log/access.log")) }
-      eventually("a log file") { moved.() }
+      # A line that is written between the rename and the signal would make the moved file longer.
+      eventually("all lines in the files") { moved.() && logged.call.size == 31 }
       File.rename(File.join(dir, "log/access.log"), File.join(dir, "log/moved"))
       server.signal(:HUP)
       eventually("the file to be opened anew") { moved.() }
     end
     server.stop
     files = Dir[File.join(dir, "log/{access.log*,moved}")]
-    numbers = files.flat_map { |path| File.read(path).scan(/x\/(\d+) HTTP/).flatten }.map(&:to_i)
 
-    assert_equal (0...asked).to_a, numbers.sort
+    assert_equal (0...asked).to_a, logged.call.sort
     assert_operator files.size, :>=, 6
     assert_empty files.select { |path| File.size(path) > 4096 }
     assert_includes files, File.join(dir, "log/access.log.1")
