@@ -21,7 +21,7 @@
 //! Reading order: `settings`, `directory` (what can be asked), `session` (one connection, and its questions), `query`
 //! (filters), `failure`, `cache`, `secret`.
 //!
-//! Failed passwords are not counted here: whoever asks for them limits how often.
+//! Failed passwords are not counted here: the caller limits how often.
 
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 

@@ -29,7 +29,7 @@ pub struct CheckLine {
 }
 
 impl Provider {
-    /// Asks the provider everything anew. `redirect_uri`: the address of our callback. The lines are in the order in
+    /// Asks the provider everything again. `redirect_uri`: the address of our callback. The lines are in the order in
     /// which one looks for a mistake; after a failure without which nothing works no more is asked.
     pub async fn check(&self, redirect_uri: &str, now: UnixMillis) -> Vec<CheckLine> {
         let mut lines = Vec::new();

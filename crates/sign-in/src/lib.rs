@@ -1,6 +1,6 @@
 //! The server's own browser session for single sign-on. A browser holds a random id in a `__Host-` cookie; a store (a
 //! file, or Redis) holds the SHA-256 of the id, and the session sealed with a key that only the id gives. So the cookie
-//! stays small, and who reads the store learns neither ids, nor names, nor tokens. It never asks an identity provider,
+//! stays small, and a reader of the store learns neither ids, nor names, nor tokens. It never asks an identity provider,
 //! never reads a clock, and never decides who may see what: the front does.
 //!
 //! Reading order: `secret`, `id`, `cookie`, `return_to` (what comes from a browser), `session`, `seal`, `store` with

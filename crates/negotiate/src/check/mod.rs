@@ -93,7 +93,7 @@ pub fn keytab(path: &Path, host: &str) -> Vec<Finding> {
         findings.push(Finding::bad(
             TOPIC,
             format!("{} can be read by others than its owner (mode {mode:o})", path.display()),
-            Some("Whoever has the key can sign in as anybody: chmod 600.".into()),
+            Some("With the key one can sign in as anybody: chmod 600.".into()),
         ));
     }
     for service in keytab.services() {

@@ -194,7 +194,7 @@ fn number(oid: &Oid) -> &[u8] {
     if oid.elements.is_null() {
         return b"";
     }
-    // SAFETY: whoever made the number has put `length` bytes there, which live as long as it.
+    // SAFETY: the caller has put `length` bytes there, which live as long as it.
     unsafe { std::slice::from_raw_parts(oid.elements.cast(), oid.length as usize) }
 }
 
