@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn secret(text: &str) -> Secret {
-    Secret::new(text.into())
+    Secret::new(text)
 }
 
 async fn answer(directory: &Directory, command: &str, value: &str) -> String {

@@ -106,7 +106,7 @@ impl Directory {
     /// `Failure::Denied` if it is not, else why the directory does not say.
     pub async fn authenticate(&self, name: &str, password: &Secret) -> Result<Person, Failure> {
         query::check_name(name).map_err(Failure::Denied)?;
-        match password.reveal().len() {
+        match password.expose().len() {
             0 => return Err(Failure::Denied(Denial::EmptyPassword)),
             1..=MAX_PASSWORD => {}
             _ => return Err(Failure::Denied(Denial::WrongPassword)),
@@ -236,7 +236,7 @@ impl Shared {
         let mut context = hmac::Context::with_key(&self.key);
         context.update(&(name.len() as u64).to_be_bytes());
         context.update(name.as_bytes());
-        context.update(password.reveal().as_bytes());
+        context.update(password.expose().as_bytes());
         context.sign().as_ref().to_vec()
     }
 

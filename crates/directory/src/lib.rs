@@ -9,10 +9,10 @@
 //! let directory = Directory::open(Settings {
 //!     urls: vec!["ldaps://dc1.example.com".into()],
 //!     base: "dc=example,dc=com".into(),
-//!     account: Some(("paceline@example.com".into(), Secret::new("...".into()))),
+//!     account: Some(("paceline@example.com".into(), Secret::new("..."))),
 //!     ..Settings::default()
 //! })?;
-//! let person = directory.authenticate("alice", &Secret::new("...".into())).await?;
+//! let person = directory.authenticate("alice", &Secret::new("...")).await?;
 //! println!("{} is in {}", person.name, person.groups.join(", "));
 //! # Ok(())
 //! # }
@@ -29,7 +29,6 @@ mod cache;
 mod directory;
 mod failure;
 mod query;
-mod secret;
 mod session;
 mod settings;
 mod trust;

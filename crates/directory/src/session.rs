@@ -122,13 +122,13 @@ impl Session {
     /// # Errors
     /// The connection failed.
     pub async fn bind(&mut self, name: &str, password: &Secret) -> Result<Bind, LdapError> {
-        if password.reveal().is_empty() {
+        if password.expose().is_empty() {
             return Ok(Bind::No(Denial::EmptyPassword));
         }
         if name.is_empty() {
             return Ok(Bind::No(Denial::OddName));
         }
-        let result = self.ldap.simple_bind(name, password.reveal()).await?;
+        let result = self.ldap.simple_bind(name, password.expose()).await?;
         Ok(match result.rc {
             SUCCESS => Bind::Yes,
             INVALID_CREDENTIALS => Bind::No(Denial::of_bind(&result.text)),

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use url::{Host, Url};
 
-use crate::{secret::Secret, Failure};
+use crate::{Failure, Secret};
 
 /// What stands for the person's name in a template or filter.
 pub const NAME: &str = "{name}";
@@ -92,7 +92,7 @@ impl Settings {
                 "nobody to search as: set an account, or as whom a person binds, such as {name}@example.com".into(),
             );
         }
-        if self.account.as_ref().is_some_and(|(name, password)| name.is_empty() || password.reveal().is_empty()) {
+        if self.account.as_ref().is_some_and(|(name, password)| name.is_empty() || password.expose().is_empty()) {
             return wrong("the account needs a name and a password: without one the server lets everybody in".into());
         }
         for (what, template) in [("the person's DN", &self.person_dn), ("the person's filter", &self.person_filter)] {

@@ -3,7 +3,7 @@
 //! stays small, and a reader of the store learns neither ids, nor names, nor tokens. It never asks an identity provider,
 //! never reads a clock, and never decides who may see what: the front does.
 //!
-//! Reading order: `secret`, `id`, `cookie`, `return_to` (what comes from a browser), `session`, `seal`, `store` with
+//! Reading order: `id`, `cookie`, `return_to` (what comes from a browser), `session`, `seal`, `store` with
 //! `file` and `redis` (where sessions are), `cache` (hits in memory), `sessions` (all of it in one place: this is what
 //! the front uses), `failures` (who has failed to sign in too often).
 
@@ -16,10 +16,11 @@ mod id;
 mod redis_store;
 mod return_to;
 mod seal;
-mod secret;
 mod session;
 mod sessions;
 mod store;
+
+pub use secret::Secret;
 
 pub use self::{
     cookie::CookieName,
@@ -29,7 +30,6 @@ pub use self::{
     id::{Key, SessionId},
     redis_store::{RedisSettings, RedisStore},
     return_to::ReturnTo,
-    secret::Secret,
     session::{Identity, Mechanism, NewSession, Provider, Session},
     sessions::{Limits, Logout, Sessions},
     store::{Answer, Record, Store, StoredRecord, Swept},

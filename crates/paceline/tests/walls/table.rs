@@ -34,7 +34,7 @@ pub const CRATES: &[(&str, &str)] = &[
     ("bench", "client-pool"),
     ("cache", "esi"),
     ("client-pool", ""),
-    ("directory", ""),
+    ("directory", "secret"),
     ("doctor", ""),
     ("egress", "cache client-pool http-guard"),
     ("esi", ""),
@@ -50,7 +50,8 @@ pub const CRATES: &[(&str, &str)] = &[
     ("paceline-native", "paceline-store paceline-xml"),
     ("paceline-store", ""),
     ("paceline-xml", ""),
-    ("sign-in", "paceline-store"),
+    ("secret", ""),
+    ("sign-in", "paceline-store secret"),
     ("startup-report", "unix-user"),
     ("unix-user", ""),
 ];
