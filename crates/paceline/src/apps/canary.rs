@@ -86,13 +86,12 @@ pub fn judge(plan: &Plan, elapsed: Duration, [old, new]: &[Side; 2], look: &Last
     }
     let times = times(old, new);
     if let Some(times) = &times {
-        let slower = |[old, new]: [f64; 2], (times, more): (f64, f64)| new > old * times && new > old + more;
-        if slower(times.median, SLOWER) || slower(times.worst, SLOWER_AT_WORST) {
+        if exceeds(times.median, SLOWER) || exceeds(times.worst, SLOWER_AT_WORST) {
             return Verdict::RollBack(times.told());
         }
     }
     if let Some([old, new]) = look.memory.map(|both| both.map(|bytes| bytes as f64)) {
-        if new > old * LARGER.0 && new > old + LARGER.1 {
+        if exceeds([old, new], LARGER) {
             return Verdict::RollBack(format!(
                 "a worker has {:.0} MB of its own, an old one {:.0} MB",
                 new / 1e6,
@@ -113,6 +112,11 @@ pub fn judge(plan: &Plan, elapsed: Duration, [old, new]: &[Side; 2], look: &Last
         text.push_str(&format!("; {gain}"));
     }
     Verdict::Promote(text)
+}
+
+/// Whether what is now is more than so many times what was before, and more than so much above it.
+pub fn exceeds([before, now]: [f64; 2], (times, more): (f64, f64)) -> bool {
+    now > before * times && now > before + more
 }
 
 fn rate(side: &Side) -> f64 {
@@ -146,7 +150,7 @@ impl Times {
 
 fn times(old: &Side, new: &Side) -> Option<Times> {
     let (mut all, mut median, mut worst) = (0.0, [0.0; 2], [0.0; 2]);
-    for (route, new) in &new.times {
+    for (route, new) in new.times.iter() {
         let Some(old) = old.times.get(route).filter(|old| old.len() >= COMPARABLE && new.len() >= COMPARABLE) else {
             continue;
         };

@@ -3,7 +3,7 @@
 //! are those that the sample was taken from.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     time::{Duration, Instant},
 };
 
@@ -203,10 +203,11 @@ impl<'a> LoadTrial<'a> {
     }
 
     fn figures(&self) -> [LoadFigures; 2] {
-        let without: BTreeSet<usize> = self.failed[0].keys().copied().collect();
+        let [without, _] = &self.failed;
         [(0, &self.control), (1, &self.trial)].map(|(which, copy)| {
             let slices = self.pairs.iter().flat_map(|pair| &pair[which].times);
-            let times: Vec<f64> = slices.filter(|(request, _)| !without.contains(request)).map(|(_, us)| *us).collect();
+            let times: Vec<f64> =
+                slices.filter(|(request, _)| !without.contains_key(request)).map(|(_, us)| *us).collect();
             figures(times, self.visitors, copy.memory())
         })
     }

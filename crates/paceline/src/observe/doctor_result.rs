@@ -4,16 +4,15 @@
 //! It never follows a link, and acts as the application's account in the application's folder.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, ErrorKind, Read, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
 };
 
 use doctor::report::Report;
-use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use unix_user::{acting, RunAs};
+
+use crate::support::private_file;
 
 /// Bytes of a result that is read. A usual one has some 100 KB.
 const MAX_RESULT: u64 = 4 << 20;
@@ -86,7 +85,6 @@ fn newest(places: &[Place], root: &Path) -> Result<DoctorResult, LoadError> {
 
 /// A place for the result, and who writes there.
 struct Place {
-    folder: PathBuf,
     file: PathBuf,
     run_as: RunAs,
     /// With other applications.
@@ -96,32 +94,20 @@ struct Place {
 fn places(root: &Path, site: &str, run_as: &RunAs) -> Vec<Place> {
     let tmp = root.join("tmp");
     let of_app = tmp.is_dir().then(|| tmp.join("paceline"));
-    let of_app =
-        of_app.map(|folder| Place { file: folder.join(FILE), folder, run_as: run_as.clone(), is_shared: false });
+    let of_app = of_app.map(|folder| Place { file: folder.join(FILE), run_as: run_as.clone(), is_shared: false });
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state"));
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute()).or_else(home);
     let safe = |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '_' };
     let of_user = state.map(|state| {
-        let folder = state.join("paceline");
         let name = format!("doctor-{}.json", site.chars().map(safe).collect::<String>());
-        Place { file: folder.join(name), folder, run_as: RunAs::own(), is_shared: true }
+        Place { file: state.join("paceline").join(name), run_as: RunAs::own(), is_shared: true }
     });
     of_app.into_iter().chain(of_user).collect()
 }
 
 impl Place {
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        acting(&self.run_as, || {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
-            let new = self.file.with_extension(format!("new-{}", std::process::id()));
-            let mut options = OpenOptions::new();
-            options.write(true).create_new(true).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits() as i32);
-            let written = options.open(&new)?.write_all(bytes).and_then(|()| fs::rename(&new, &self.file));
-            if written.is_err() {
-                let _ = fs::remove_file(&new);
-            }
-            written
-        })
+        acting(&self.run_as, || private_file::replace(&self.file, bytes))
     }
 
     fn load(&self) -> Result<DoctorResult, LoadError> {
@@ -146,28 +132,21 @@ impl Place {
 
     /// One byte more than a result may have shows that there is more.
     fn read(&self) -> io::Result<Vec<u8>> {
-        acting(&self.run_as, || {
-            let flags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
-            let file: File = OpenOptions::new().read(true).custom_flags(flags).open(&self.file)?;
-            if !file.metadata()?.is_file() {
-                return Err(io::Error::new(ErrorKind::InvalidData, "is no regular file"));
-            }
-            let mut bytes = Vec::new();
-            file.take(MAX_RESULT + 1).read_to_end(&mut bytes)?;
-            Ok(bytes)
-        })
+        acting(&self.run_as, || private_file::read(&self.file, MAX_RESULT + 1))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::config::test_folder::Folder;
 
     const APP: &str = "/srv/shop";
 
     fn place(folder: &Folder, file: &str, is_shared: bool) -> Place {
-        Place { folder: folder.0.clone(), file: folder.0.join(file), run_as: RunAs::own(), is_shared }
+        Place { file: folder.0.join(file), run_as: RunAs::own(), is_shared }
     }
 
     fn result(root: &str, at: f64) -> DoctorResult {

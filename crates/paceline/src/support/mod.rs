@@ -5,6 +5,7 @@ pub mod buffer_memory;
 pub mod clock;
 pub mod near_timer;
 pub mod pressure;
+pub mod private_file;
 pub mod private_socket;
 pub mod sharded;
 pub mod stall;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use doctor::units;
 use serde::{Deserialize, Serialize};
 
-use crate::support::clock::Micros;
+use crate::{apps::canary::exceeds, support::clock::Micros};
 
 /// Parts of the time that a change is watched.
 pub const HOURS: u32 = 24;
@@ -91,8 +91,7 @@ impl Hours {
 
 impl HourComparison {
     pub fn is_slower(&self) -> bool {
-        let slower = |[before, now]: [f64; 2], (times, more): (f64, f64)| now > before * times && now > before + more;
-        slower(self.median_us, SLOWER) || slower(self.p95_us, SLOWER_AT_WORST)
+        exceeds(self.median_us, SLOWER) || exceeds(self.p95_us, SLOWER_AT_WORST)
     }
 }
 

@@ -2,18 +2,14 @@
 //! routes and settings of Ruby. It never lies in the application's folder, and never follows a link.
 
 use std::{
-    env,
-    fs::{self, OpenOptions},
-    io::{self, Read, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    env, io,
     path::{Path, PathBuf},
 };
 
-use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::{fingerprint::digest, rules::TuneState};
-use crate::config::SiteConfig;
+use crate::{config::SiteConfig, support::private_file};
 
 /// Bytes of a file that is read.
 const MAX: u64 = 1 << 20;
@@ -43,17 +39,7 @@ pub fn path(site: &SiteConfig) -> Option<PathBuf> {
 
 /// What is remembered of the site; nothing where there is no file, or none of ours.
 pub fn load(path: &Path, root: &Path) -> TuneState {
-    let read = || {
-        let flags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::from(io::ErrorKind::InvalidData));
-        }
-        let mut bytes = Vec::new();
-        file.take(MAX).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let found = read().ok().and_then(|bytes| serde_json::from_slice::<StateFile>(&bytes).ok());
+    let found = private_file::read(path, MAX).ok().and_then(|bytes| serde_json::from_slice::<StateFile>(&bytes).ok());
     let found = found.filter(|file| file.format == FORMAT && file.state.root == root).map(|file| file.state);
     let is_tuning = |state: &TuneState| state.kept.as_ref().is_none_or(|kept| kept.change.environment.is_tuning());
     found.filter(is_tuning).unwrap_or_else(|| TuneState::new(root))
@@ -61,17 +47,7 @@ pub fn load(path: &Path, root: &Path) -> TuneState {
 
 pub fn save(path: &Path, state: &TuneState) -> io::Result<()> {
     let bytes = serde_json::to_vec(&StateFile { format: FORMAT, state: state.clone() })?;
-    if let Some(folder) = path.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    let new = path.with_extension(format!("new-{}", std::process::id()));
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits() as i32);
-    let written = options.open(&new)?.write_all(&bytes).and_then(|()| fs::rename(&new, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    written
+    private_file::replace(path, &bytes)
 }
 
 #[cfg(test)]
@@ -106,7 +82,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_for_the_server_alone() {
-        use std::os::unix::fs::PermissionsExt;
+        use std::{fs, os::unix::fs::PermissionsExt};
         let folder = Folder::with(&[]);
         let file = folder.0.join("state/tune-shop.json");
         let load = |root: &str| load(&file, Path::new(root));

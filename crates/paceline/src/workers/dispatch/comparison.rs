@@ -1,16 +1,12 @@
 //! What two generations answered while both had a share of the requests, side by side. It never decides which is
 //! better.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::expectations::Route;
+use super::{expectations::Route, route_times::RouteTimes};
 use crate::support::clock::Micros;
-
-/// Routes that are compared, and times that are kept of each on each side: the latest ones.
-const ROUTES: usize = 200;
-const TIMES: usize = 200;
 
 /// How a request ended in the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +26,7 @@ pub struct Side {
     pub requests: u64,
     /// Answers of 5xx, exceptions, time-outs, deaths.
     pub errors: u64,
-    /// Of each route, microseconds.
-    pub times: HashMap<Route, Vec<Micros>>,
+    pub times: RouteTimes,
 }
 
 /// Both.
@@ -40,7 +35,7 @@ pub struct Comparison {
     sides: Mutex<[Side; 2]>,
     /// Of these routes alone the settled times are kept.
     awaited: HashSet<Route>,
-    settled: Mutex<HashMap<Route, [Vec<Micros>; 2]>>,
+    settled: Mutex<[RouteTimes; 2]>,
 }
 
 /// A worker's first answers are slower: caches and compiled code are its own. After so many it has settled.
@@ -55,27 +50,13 @@ impl Comparison {
     /// `settled`: its worker is.
     pub fn note(&self, canary: bool, settled: bool, route: Route, end: End) {
         if let (true, End::Answered(0..500, took)) = (settled && self.awaited.contains(&route), end) {
-            let mut all = self.settled.lock();
-            let times = &mut all.entry(route).or_default()[usize::from(canary)];
-            if times.len() == TIMES {
-                times.remove(0);
-            }
-            times.push(took);
+            self.settled.lock()[usize::from(canary)].note(route, took);
         }
         let mut sides = self.lock();
         let side = &mut sides[usize::from(canary)];
         side.requests += 1;
-        let at = side.requests as usize;
         match end {
-            End::Answered(status, took) if status < 500 => {
-                if side.times.len() < ROUTES || side.times.contains_key(&route) {
-                    let times = side.times.entry(route).or_default();
-                    match times.len() < TIMES {
-                        true => times.push(took),
-                        false => times[at % TIMES] = took,
-                    }
-                }
-            }
+            End::Answered(status, took) if status < 500 => side.times.note(route, took),
             _ => side.errors += 1,
         }
     }
@@ -87,7 +68,7 @@ impl Comparison {
 
     /// What settled workers took for this route: the old generation's, and the canary's.
     pub fn settled(&self, route: Route) -> [Vec<Micros>; 2] {
-        self.settled.lock().get(&route).cloned().unwrap_or_default()
+        self.settled.lock().each_ref().map(|times| times.get(&route).cloned().unwrap_or_default())
     }
 
     /// Requests of the canary.
@@ -103,6 +84,7 @@ impl Comparison {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workers::dispatch::route_times::{ROUTES, TIMES};
 
     #[test]
     fn each_side_counts_its_own() {

@@ -9,6 +9,7 @@ pub mod origin;
 pub mod queue;
 pub mod replay;
 mod request_body;
+pub mod route_times;
 pub mod suspects;
 
 use std::time::Duration;

@@ -10,7 +10,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{line::Place, pipe::Offer, share::OutcomeSlot, Complaint, InHand, Queue, Refused, Route, WorkerId};
+use super::{line::Place, pipe::Offer, share::OutcomeSlot, Complaint, InHand, Inner, Queue, Refused, Route, WorkerId};
 use crate::{
     support::clock::Micros,
     support::stall::{GRACE, STALL},
@@ -211,6 +211,22 @@ impl Drop for Lease {
             self.complain(Complaint::Replace { thread: channel.thread, reason: "its channel is broken".into() });
             self.evict_followers(&channel);
             self.queue.end(self);
+        }
+    }
+}
+
+impl Inner {
+    /// The request that the lease was for is over. `held`: how long it took; None: it was not answered.
+    pub(super) fn end(&mut self, lease: &Lease, held: Option<Micros>, now: Micros) {
+        self.expectations.end(lease.route, held, now);
+        if let (Some(times), Some(held)) = (&mut self.times, held) {
+            times.note(lease.route, held);
+        }
+        if let Some(member) = self.members.get_mut(&lease.worker) {
+            // Two that are alike stand for each other.
+            if let Some(at) = member.in_hand.iter().position(|request| *request == lease.request) {
+                member.in_hand.swap_remove(at);
+            }
         }
     }
 }

@@ -33,10 +33,12 @@ use self::{
     line::Line,
     pipe::{post, Pipe, QUICK},
     share::Share,
-    times::RouteTimes,
     work::Work,
 };
-use super::expectations::{Expectations, ExpectedTime, Route};
+use super::{
+    expectations::{Expectations, ExpectedTime, Route},
+    route_times::RouteTimes,
+};
 use crate::{
     support::clock::Micros,
     workers::protocol::{channel::Channel, hang_up::HangUp},
@@ -481,19 +483,6 @@ impl Inner {
             .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let kept = if threads > 1 { (threads / KEPT).max(1) } else { 0 };
         long + kept < threads
-    }
-
-    fn end(&mut self, lease: &Lease, held: Option<Micros>, now: Micros) {
-        self.expectations.end(lease.route, held, now);
-        if let (Some(times), Some(held)) = (&mut self.times, held) {
-            times.note(lease.route, held);
-        }
-        if let Some(member) = self.members.get_mut(&lease.worker) {
-            // Two that are alike stand for each other.
-            if let Some(at) = member.in_hand.iter().position(|request| *request == lease.request) {
-                member.in_hand.swap_remove(at);
-            }
-        }
     }
 }
 

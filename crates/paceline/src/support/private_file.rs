@@ -1,0 +1,44 @@
+//! Small files that are for one account alone: read with a bound, and replaced as a whole. It never follows a link.
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io::{self, ErrorKind, Read, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::Path,
+};
+
+use rustix::fs::OFlags;
+
+/// The first `max` bytes of the file.
+///
+/// # Errors
+/// It can't be opened, or is a link; `InvalidData`: it is no regular file.
+pub fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    // A pipe in its place is not waited for.
+    let flags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidData, "is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(max).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Puts a file of mode 0600 in its place; its folder is made with mode 0700.
+///
+/// # Errors
+/// The folder or the file can't be written; then the old file stays.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let new = path.with_extension(format!("new-{}", std::process::id()));
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits() as i32);
+    let written = options.open(&new)?.write_all(bytes).and_then(|()| fs::rename(&new, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    written
+}
