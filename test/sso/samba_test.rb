@@ -38,7 +38,7 @@ class SambaTest < Minitest::Test
     @kdc = @domain = self.class.domain
     @keytab = @domain.file("http.keytab")
     FileUtils.rm_f(@domain.file("cc"))
-    @own = ["ldaps://dc1.ad.test", Samba::BASE, "ca=#{@domain.file("ca.pem")}", "account=websvc@ad.test:#{Samba::PASSWORD}"]
+    @own = ["ldaps://dc1.ad.test", Samba::BASE, "ca=#{@domain.file("authority.pem")}", "account=websvc@ad.test:#{Samba::PASSWORD}"]
   end
 
   def teardown = stop_pages

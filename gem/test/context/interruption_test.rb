@@ -2,32 +2,17 @@
 
 require "helper"
 require "paceline/context"
+require_relative "../support/interruption"
 
 # Another thread may raise something (Timeout), or end this one, whenever a method that is written in C returns. Here it happens at each of these moments, one
 # after the other: every time the context is that of before.
 class ContextInterruptionTest < Minitest::Test
-  class Stopped < Exception; end # rubocop:disable Lint/InheritException -- nothing rescues it, as with Thread#kill
+  include Interruption
 
   # A body with code of its own.
   class Pieces
     def each = yield("a".dup)
     def close = "closed".dup
-  end
-
-  # Has something raised at the return of so many calls within the block. False if there were fewer. What may not be interrupted is not.
-  def stopped?(calls)
-    left = calls
-    trace = TracePoint.new(:c_return) do |call|
-      next if call.self.is_a?(Integer) || call.self.is_a?(Exception) || (call.self.is_a?(Class) && call.self <= Exception)
-
-      Thread.current.raise(Stopped) if (left -= 1).zero?
-    end
-    begin
-      trace.enable { yield }
-      left <= 0
-    rescue Stopped
-      true
-    end
   end
 
   # In a thread of its own, which only this request uses.

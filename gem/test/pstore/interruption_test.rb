@@ -2,11 +2,12 @@
 
 require "helper"
 require "paceline/pstore"
+require_relative "../support/interruption"
 
 # Another thread may raise something (Timeout), or end this one, whenever a method that is written in C returns. Here it happens at each of
 # these moments, one after the other: every time the file, its locks and what LMDB has open are given back.
 class PStoreInterruptionTest < Minitest::Test
-  class Stopped < Exception; end # rubocop:disable Lint/InheritException -- nothing rescues it, as with Thread#kill
+  include Interruption
 
   def setup
     @folder = File.realpath(Dir.mktmpdir)
@@ -15,23 +16,6 @@ class PStoreInterruptionTest < Minitest::Test
 
   def teardown
     FileUtils.rm_rf(@folder)
-  end
-
-  # Has something raised at the return of so many calls within the block. False if there were fewer. What may not be interrupted is not.
-  def stopped?(calls)
-    left = calls
-    trace = TracePoint.new(:c_return) do |call|
-      # What Ruby does with numbers is a call only when it is traced. And Ruby itself ends if one exception comes while another is made.
-      next if call.self.is_a?(Integer) || call.self.is_a?(Exception) || (call.self.is_a?(Class) && call.self <= Exception)
-
-      Thread.current.raise(Stopped) if (left -= 1).zero?
-    end
-    begin
-      trace.enable { yield }
-      left <= 0
-    rescue Stopped
-      true
-    end
   end
 
   # Yields a store, once for each moment at which it is interrupted. Afterwards everything is as if nothing had been.

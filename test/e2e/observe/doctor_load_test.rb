@@ -3,10 +3,12 @@ require "json"
 require "open3"
 require_relative "../support/scenario"
 require_relative "../support/asking"
+require_relative "../support/beside_doctor"
 
 class DoctorLoadTest < Minitest::Test
   include Scenario
   include Asking
+  include BesideDoctor
 
   # A page that waits for something else.
   APP = <<~'RUBY'
@@ -16,8 +18,6 @@ class DoctorLoadTest < Minitest::Test
     }
   RUBY
   VISITORS = 4
-
-  def environment(dir) = OWN.merge(AS_ROOT).merge("XDG_STATE_HOME" => File.join(dir, "state"))
 
   # Runs the doctor beside a server that so many visitors ask for one page after the other while it watches. The report.
   def beside_visitors(server, *arguments)
@@ -36,22 +36,9 @@ class DoctorLoadTest < Minitest::Test
     end
   end
 
-  def git(dir, *arguments)
-    out, status = Open3.capture2e("git", "-c", "user.name=test", "-c", "user.email=test@example.test", *arguments, chdir: dir)
-    assert status.success?, out
-  end
-
-  # The processes that the server's preloaders have, but for its workers.
-  def shadows(server)
-    children = ->(pid) { File.read("/proc/#{pid}/task/#{pid}/children").split.map { |child| Integer(child) } }
-    children[server.pid].flat_map { |preloader| children[preloader] } - server.workers
-  end
-
   def test_visitors_who_wait_for_the_only_thread
     dir = app("config.ru" => APP, "config/puma.rb" => "# One at a time.\nworkers 1\nthreads 1, 1\n", ".gitignore" => "state\ntmp\nGemfile.lock\n")
-    git(dir, "init", "--quiet")
-    git(dir, "add", ".")
-    git(dir, "commit", "--quiet", "--message", "An application")
+    commit(dir)
     server = serve(dir)
     found = beside_visitors(server, "--only", "too_few_threads", "--rounds", "3")
     advice = found["advice"].first

@@ -3,12 +3,14 @@ require "json"
 require "open3"
 require_relative "../support/scenario"
 require_relative "../support/asking"
+require_relative "../support/beside_doctor"
 require_relative "../support/certificates"
 require_relative "../support/secure_origin"
 
 class DoctorTest < Minitest::Test
   include Scenario
   include Asking
+  include BesideDoctor
   include SecureOrigin
 
   SECRET = "secret-of-a-visitor".freeze
@@ -34,8 +36,8 @@ class DoctorTest < Minitest::Test
 
   # Runs `paceline doctor ARGUMENTS` in the folder: standard output; standard error is in @said. `env`: beside the terminal's own.
   def doctor(dir, *arguments, status: 0, env: {})
-    environment = OWN.merge(AS_ROOT).merge("XDG_STATE_HOME" => File.join(dir, "state"), "PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem")).merge(env)
-    out, @said, ended = Open3.capture3(environment, BIN, "doctor", *arguments.map(&:to_s), chdir: dir)
+    env = { "PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem") }.merge(env)
+    out, @said, ended = Open3.capture3(environment(dir).merge(env), BIN, "doctor", *arguments.map(&:to_s), chdir: dir)
     assert_includes Array(status), ended.exitstatus, out + @said
     out
   end
@@ -52,8 +54,7 @@ class DoctorTest < Minitest::Test
 
   # Runs the doctor beside a server, and calls the block while it watches. The report.
   def beside(server, *arguments)
-    environment = OWN.merge(AS_ROOT).merge("XDG_STATE_HOME" => File.join(server.dir, "state"))
-    Open3.popen3(environment, BIN, "doctor", "--watch", "2s", "--busy", "--json", *arguments, chdir: server.dir) do |_, out, err, ended|
+    Open3.popen3(environment(server.dir), BIN, "doctor", "--watch", "2s", "--busy", "--json", *arguments, chdir: server.dir) do |_, out, err, ended|
       said = +""
       said << err.readpartial(4096) until said.include?("watching requests")
       yield
@@ -99,12 +100,6 @@ class DoctorTest < Minitest::Test
     RUBY
   end
 
-  def git(dir, *arguments)
-    out, status = Open3.capture2e("git", "-c", "user.name=test", "-c", "user.email=test@example.test", *arguments, chdir: dir)
-    assert status.success?, out
-    out
-  end
-
   def test_it_finds_cold_connections_and_writes_the_line_where_it_may
     dir = with_cold_connections
     before = contents(dir)
@@ -119,9 +114,7 @@ class DoctorTest < Minitest::Test
     assert_match(/^\+Paceline::HTTP.install!$/, patch)
     assert_equal before["config.ru"], File.read("#{dir}/config.ru")
 
-    git(dir, "init", "--quiet")
-    git(dir, "add", ".")
-    git(dir, "commit", "--quiet", "--message", "An application")
+    commit(dir)
     File.write("#{dir}/ca.pem", "\n", mode: "a")
     assert_equal patch, doctor(dir, "apply", 1)
     assert_match(/the git tree has uncommitted changes/, @said)
@@ -137,9 +130,7 @@ class DoctorTest < Minitest::Test
     dir = with_cold_connections
     File.write("#{dir}/.gitignore", "Gemfile.lock\ntmp\nstate\n")
     report(dir, "--offline", ".", "--path", "/prices", "--only", "cold_connections", "--rounds", 3, status: 1)
-    git(dir, "init", "--quiet")
-    git(dir, "add", ".")
-    git(dir, "commit", "--quiet", "--message", "An application")
+    commit(dir)
     serve(dir, "-w", "1", "-t", "8", "-e", "production", "--ready-path", "off")
   end
 
@@ -229,12 +220,6 @@ class DoctorTest < Minitest::Test
     everything.each { |text| refute_includes text, SECRET }
     eventually("the shadows to be gone") { shadows(server).empty? }
     assert_equal "<p>hello </p>", server.get("/").body
-  end
-
-  # Processes of the server that are no workers.
-  def shadows(server)
-    children = ->(pid) { File.read("/proc/#{pid}/task/#{pid}/children").split.map { |child| Integer(child) } }
-    children[server.pid].flat_map { |preloader| children[preloader] } - server.workers
   end
 
   def test_a_sample_is_for_the_control_socket_and_for_one_doctor_only

@@ -4,7 +4,7 @@ require "fileutils"
 require "open3"
 require "socket"
 require "tmpdir"
-require_relative "authority"
+require_relative "../../e2e/support/certificates"
 
 class Samba
   REALM = "AD.TEST"
@@ -22,7 +22,9 @@ class Samba
 
   def initialize
     @dir = Dir.mktmpdir("paceline-samba-")
-    Authority.issue(dir, "dc1.ad.test")
+    authority = Authority.new
+    authority.file(dir)
+    authority.write(dir, "tls", "dc1.ad.test")
     provision
     File.write(file("krb5.conf"), <<~CONF)
       [libdefaults]
@@ -93,7 +95,7 @@ class Samba
     options = {
       "interfaces" => "lo", "bind interfaces only" => "yes", "pid directory" => file("run"), "ncalrpc dir" => file("run/ncalrpc"),
       "winbindd socket directory" => file("run/winbindd"), "ntp signd socket directory" => file("run/ntp"), "log file" => file("log.%m"),
-      "server services" => "ldap, cldap, kdc, rpc, dns", "tls cafile" => file("ca.pem"), "tls certfile" => file("cert.pem"), "tls keyfile" => file("key.pem"),
+      "server services" => "ldap, cldap, kdc, rpc, dns", "tls cafile" => file("authority.pem"), "tls certfile" => file("tls.pem"), "tls keyfile" => file("tls.key"),
     }
     run("samba-tool", "domain", "provision", "--targetdir=#{dir}", "--realm=#{REALM}", "--domain=AD", "--server-role=dc", "--dns-backend=SAMBA_INTERNAL",
       "--adminpass=#{PASSWORD}", "--host-name=dc1", "--host-ip=#{ADDRESS}", *options.map { |name, value| "--option=#{name}=#{value}" })

@@ -3,7 +3,7 @@ require "fileutils"
 require "open3"
 require "socket"
 require "tmpdir"
-require_relative "authority"
+require_relative "../../e2e/support/certificates"
 
 class Slapd
   BASE = "dc=example,dc=test"
@@ -18,7 +18,9 @@ class Slapd
   def initialize
     @dir = Dir.mktmpdir("paceline-slapd-")
     @port, @tls_port = Array.new(2) { TCPServer.open("127.0.0.1", 0) }.map { |socket| socket.addr[1].tap { socket.close } }
-    Authority.issue(dir, "localhost", "127.0.0.1")
+    authority = Authority.new
+    authority.file(dir)
+    authority.write(dir, "tls", "localhost", "127.0.0.1")
     FileUtils.mkdir_p(file("data"))
     File.write(file("slapd.conf"), configuration)
     output, status = Open3.capture2e({ "PATH" => PATH }, "slapadd", "-q", "-f", file("slapd.conf"), stdin_data: entries)
@@ -29,7 +31,7 @@ class Slapd
 
   def url = "ldap://localhost:#{port}"
   def tls_url = "ldaps://localhost:#{tls_port}"
-  def trust = "ca=#{file("ca.pem")}"
+  def trust = "ca=#{file("authority.pem")}"
   def account = "account=cn=admin,#{BASE}:#{PASSWORD}"
 
   def start
@@ -69,9 +71,9 @@ class Slapd
       modulepath /usr/lib/ldap
       moduleload back_mdb
       pidfile #{file("slapd.pid")}
-      TLSCACertificateFile #{file("ca.pem")}
-      TLSCertificateFile #{file("cert.pem")}
-      TLSCertificateKeyFile #{file("key.pem")}
+      TLSCACertificateFile #{file("authority.pem")}
+      TLSCertificateFile #{file("tls.pem")}
+      TLSCertificateKeyFile #{file("tls.key")}
       database mdb
       suffix "#{BASE}"
       rootdn "cn=admin,#{BASE}"

@@ -33,6 +33,9 @@ class ShadowLoadTest < ShadowCase
     end
   end
 
+  # Status and error of each answer.
+  def ends(answers) = answers.map { |answer| answer.values_at("status", "error") }
+
   # Sends each channel one request, all at once. The answers.
   def ask_all(sockets, requests)
     sockets.zip(requests) { |socket, request| socket.write(JSON.generate(id: request, request: request) << "\n") }
@@ -89,7 +92,7 @@ class ShadowLoadTest < ShadowCase
     app = routes("/raise" => "raise KeyError, 'ann@shop.test'", "/" => "1")
     with_shadow(app) do |shadow, dir|
       channels(shadow, dir, 2, "/raise", "/") do |sockets|
-        assert_equal [[500, "KeyError"], [200, nil]], (ask_all(sockets, [0, 1]).map { |answer| answer.values_at("status", "error") })
+        assert_equal [[500, "KeyError"], [200, nil]], ends(ask_all(sockets, [0, 1]))
       end
     end
   end
@@ -127,7 +130,7 @@ class ShadowLoadTest < ShadowCase
     RUBY
     with_shadow(app) do |shadow, dir|
       channels(shadow, dir, 2, "/a", "/b") do |sockets|
-        assert_equal [[200, nil]] * 2, (ask_all(sockets, [0, 1]).map { |answer| answer.values_at("status", "error") })
+        assert_equal [[200, nil]] * 2, ends(ask_all(sockets, [0, 1]))
       end
     end
   end
@@ -148,7 +151,7 @@ class ShadowLoadTest < ShadowCase
     with_shadow(app) do |shadow, dir|
       channels(shadow, dir, 4, "/write", "/read") do |sockets|
         answers = ask_all(sockets, [0, 1, 0, 1])
-        assert_equal [[200, nil]] * 4, (answers.map { |answer| answer.values_at("status", "error") })
+        assert_equal [[200, nil]] * 4, ends(answers)
         assert_equal [true, false, true, false], (answers.map { |answer| !answer["write"].nil? })
       end
     end
@@ -167,8 +170,8 @@ class ShadowLoadTest < ShadowCase
       long = "DB.connection.select_value('SELECT set_config($$shop.mine$$, $$1$$, true)'); MEET.(2); sleep 0.2; DB.connection.select_value('SELECT current_setting($$shop.mine$$)') == '1' or raise 'rolled back'"
       with_shadow("#{head}#{routes("/short" => short, "/long" => long, "/after" => "DB.connection.select_value('SELECT current_setting($$shop.mine$$, true)').to_s.empty? or raise 'goes on'")}") do |shadow, dir|
         channels(shadow, dir, 2, "/short", "/long", "/after") do |sockets|
-          assert_equal [[200, nil]] * 2, (ask_all(sockets, [0, 1]).map { |answer| answer.values_at("status", "error") })
-          2.times { assert_equal [[200, nil]] * 2, (ask_all(sockets, [2, 2]).map { |answer| answer.values_at("status", "error") }) }
+          assert_equal [[200, nil]] * 2, ends(ask_all(sockets, [0, 1]))
+          2.times { assert_equal [[200, nil]] * 2, ends(ask_all(sockets, [2, 2])) }
         end
       end
     end
@@ -186,7 +189,7 @@ class ShadowLoadTest < ShadowCase
       RUBY
       with_shadow(app) do |shadow, dir|
         channels(shadow, dir, 2, "/") do |sockets|
-          assert_equal [[200, nil]] * 2, (ask_all(sockets, [0, 0]).map { |answer| answer.values_at("status", "error") })
+          assert_equal [[200, nil]] * 2, ends(ask_all(sockets, [0, 0]))
         end
       end
     end
