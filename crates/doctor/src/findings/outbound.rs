@@ -18,7 +18,7 @@ pub(super) fn rule(observations: &Observations, found: &mut Vec<WeighedCandidate
         if observations.facts.http != "paceline" {
             found.extend(cold_connections(observations, &look));
         }
-        found.extend(serial_calls(&look));
+        found.extend(serial_calls(observations, &look));
     }
 }
 
@@ -81,7 +81,7 @@ fn serial_us(evidence: &Evidence, observed_us: f64) -> f64 {
     (waiting - longest).max(0.0)
 }
 
-fn serial_calls(look: &Look) -> Option<WeighedCandidate> {
+fn serial_calls(observations: &Observations, look: &Look) -> Option<WeighedCandidate> {
     let serial = |request: &crate::observation::ObservedRequest| {
         serial_us(&request.evidence, request.observed_wall_us.max(request.wall_us))
     };
@@ -93,6 +93,9 @@ fn serial_calls(look: &Look) -> Option<WeighedCandidate> {
     let calls: u64 = evidence.outbound.iter().map(|calls| calls.gets).sum();
     let identical: u64 = evidence.outbound.iter().map(|calls| calls.identical).sum();
     let first = evidence.outbound.iter().max_by(|one, other| one.wait_us.total_cmp(&other.wait_us))?;
+    // Where the application does not use it yet, the line works as it stands.
+    let require = if observations.facts.http == "paceline" { "" } else { "require \"paceline/http\"; " };
+    let at_once = format!("{require}Paceline::HTTP.all {{ |calls| urls.each {{ |url| calls.get(url) }} }}");
     let (sentence, line, short) = match identical * 2 >= calls {
         true => (
             format!(
@@ -101,12 +104,12 @@ fn serial_calls(look: &Look) -> Option<WeighedCandidate> {
                 units::grouped(calls),
                 host(&first.origin)
             ),
-            "@answers ||= {}; @answers[url] ||= get(url)",
+            "@answers ||= {}; @answers[url] ||= get(url)".to_owned(),
             format!("{identical} repeated calls"),
         ),
         false => (
             format!("{} calls wait for each other, and none may need another's answer", units::grouped(calls)),
-            "Paceline::HTTP.all { |calls| urls.each { |url| calls.get(url) } }",
+            at_once,
             format!("{} of {calls} calls", calls - 1),
         ),
     };

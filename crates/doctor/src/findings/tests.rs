@@ -110,6 +110,13 @@ fn calls_that_wait_for_each_other() {
     let found = first_in_requests(serial);
     assert_eq!((found.kind, found.at.as_str()), (Kind::SerialCalls, "app/controllers/x.rb:12"));
     assert_eq!(found.sentence, "4 calls wait for each other, and none may need another's answer");
+    let at_once = "Paceline::HTTP.all { |calls| urls.each { |url| calls.get(url) } }";
+    assert_eq!(found.fix.line, format!("require \"paceline/http\"; {at_once}"));
+    let used_already = first(|observations| {
+        observations.facts.http = at("paceline");
+        each(observations, &serial);
+    });
+    assert_eq!(used_already.fix.line, at_once);
     assert!(matches!(found.trial, Trial::WhatIf { .. }) && matches!(found.fix.edit, Edit::Shown { .. }));
 
     let repeated = first_in_requests(|request| {
