@@ -9,8 +9,9 @@ require_relative "measured"
 require_relative "trial"
 
 module Bench
-  # An application. PATHS: what is replayed. CURES: {kind => [file, what stands there, what to put there]}, for advice that only the author of the code can follow.
-  DoctorRealApp = Struct.new(:name, :title, :preparation, :inside, :paths, :cures, keyword_init: true) do
+  # An application. PATHS: what is replayed. CURES: {kind and route => [file, what stands there, what to put there]}, for advice that only the author of the code can
+  # follow. SOURCES: the folder that these files come from.
+  DoctorRealApp = Struct.new(:name, :title, :preparation, :inside, :paths, :cures, :sources, keyword_init: true) do
     # Command words before those that are run in the application's system.
     def prefix = inside ? [File.join(Servers::HERE, "bin/trixie"), "run"] : []
 
@@ -39,13 +40,19 @@ module Bench
       answers = Paceline::HTTP.all { |calls| Suppliers::GOODS.each_index { |number| calls.get("#{suppliers.url}/prices/#{number}", ca_file: suppliers.ca_file) } }
       @prices = Suppliers::GOODS.zip(answers.map(&:body)).to_h
     RUBY
+    # Issues with their attachments, in Redmine 5 and 6.
+    ISSUES = { "repeated_queries GET /projects/brewhouse/issues.atom" =>
+                 ["app/controllers/issues_controller.rb", /(?<=@query\.issues\(:limit => Setting\.feeds_limit\.to_i)/, ", :include => [:attachments]"] }.freeze
     ALL = [
       DoctorRealApp.new(name: "brewery", title: "Rails, 200 beers", preparation: :brewery, paths: %w[/provision /feed /beers],
-                        cures: { "serial_calls" => ["app/controllers/pages_controller.rb", /^    @prices = .*?^    end\n/m, CALLS] }),
-      DoctorRealApp.new(name: "redmine5", title: "Redmine of Debian 12", preparation: :redmine, paths: REDMINE, cures: {}),
-      DoctorRealApp.new(name: "redmine6", title: "Redmine of Debian 13", preparation: :redmine6, inside: true, paths: REDMINE, cures: {})
+                        sources: File.join(Servers::HERE, "examples/brewery"),
+                        cures: { "serial_calls GET /provision" => ["app/controllers/pages_controller.rb", /^    @prices = .*?^    end\n/m, CALLS] }),
+      DoctorRealApp.new(name: "redmine5", title: "Redmine of Debian 12", preparation: :redmine, paths: REDMINE, cures: ISSUES, sources: "/usr/share/redmine"),
+      DoctorRealApp.new(name: "redmine6", title: "Redmine of Debian 13", preparation: :redmine6, inside: true, paths: REDMINE, cures: ISSUES, sources: "/usr/share/redmine")
     ].freeze
     DATABASE = "db/production.sqlite3"
+    # What the applications write, which belongs in no git tree.
+    WRITTEN = ["/log", "/tmp", "/files", "/db/*.sqlite3*"].freeze
     # Seconds after which the doctor is ended.
     LIMIT = 300
 
@@ -94,6 +101,7 @@ module Bench
       FileUtils.cp_r(folder, target)
       %w[Gemfile config/database.yml].map { |name| File.join(target, name) }.each { |path| File.write(path, File.read(path).gsub(folder, target)) }
       git(target, "init", "--quiet")
+      File.write(File.join(target, ".git/info/exclude"), WRITTEN.join("\n"))
       git(target, "add", "--all")
       git(target, "-c", "user.name=bench", "-c", "user.email=bench@localhost", "commit", "--quiet", "--message", "As it is")
       target
@@ -129,13 +137,13 @@ module Bench
 
     # Whether there is a way to.
     def apply(advice)
-      file, before, after = @app.cures[advice.kind]
+      file, before, after = @app.cures[advice.to_s]
       if file
         path = File.join(@cured, file)
         File.write(path, File.read(path).sub(before) { after })
       elsif advice.written
         text, status = Open3.capture2e(environment(@cured), *@app.prefix, program, "doctor", "apply", advice.number.to_s, chdir: @cured)
-        raise Failed, "paceline doctor apply: #{text.lines.last}" unless status.success? && text.include?("changed")
+        raise Failed, "paceline doctor apply: #{text.lines.first}" unless status.success? && text.include?("changed")
       end
       file || advice.written
     end

@@ -117,7 +117,7 @@ class DoctorTest < Minitest::Test
     commit(dir)
     File.write("#{dir}/ca.pem", "\n", mode: "a")
     assert_equal patch, doctor(dir, "apply", 1)
-    assert_match(/the git tree has uncommitted changes/, @said)
+    assert_match(/the git tree has uncommitted changes: ca.pem; the patch:/, @said)
     git(dir, "checkout", "--quiet", "ca.pem")
     doctor(dir, "apply", 2, status: 2)
     assert_match(/there is no advice 2: the last result has one/, @said)

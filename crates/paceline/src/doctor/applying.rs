@@ -100,8 +100,20 @@ fn is_unsafe(target: &Target) -> Option<String> {
     match git.output() {
         Err(_) => Some("git could not be run".into()),
         Ok(done) if !done.status.success() => Some(format!("{} is no git tree", target.root.display())),
-        Ok(done) if !done.stdout.is_empty() => Some("the git tree has uncommitted changes".into()),
+        Ok(done) if !done.stdout.is_empty() => {
+            Some(format!("the git tree has uncommitted changes: {}", changed(&String::from_utf8_lossy(&done.stdout))))
+        }
         Ok(_) => None,
+    }
+}
+
+/// As `log/production.log and 2 more`, of what `git status --porcelain` prints.
+fn changed(status: &str) -> String {
+    let files: Vec<&str> = status.lines().filter_map(|line| line.get(3..)).collect();
+    match files[..] {
+        [] => "of files that git does not name".into(),
+        [only] => only.into(),
+        [first, ..] => format!("{first} and {} more", files.len() - 1),
     }
 }
 
@@ -201,6 +213,12 @@ mod tests {
         for path in ["../a", "/etc/passwd", "config/../../a", "./a"] {
             assert_eq!(inside(root, path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn which_changes_are_in_the_way() {
+        assert_eq!(changed(" M log/production.log\n"), "log/production.log");
+        assert_eq!(changed("M  a.rb\nR  b.rb -> c.rb\n M d.rb\n"), "a.rb and 2 more");
     }
 
     #[test]
