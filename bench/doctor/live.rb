@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # What visitors notice of `paceline doctor`: the brewery under a steady open-loop load of `paceline bench`, quiet and during a whole run of the doctor (watching and
-# trials), in turn. Never says what is too much; the report does.
+# trials), in turn. Each run lies between two quiet times, which are as long and get the same requests; how far these differ is what the machine does by itself.
+# Never says what is too much; the report does.
 require "json"
 require "open3"
 require_relative "../lib/apps"
@@ -12,30 +13,37 @@ require_relative "latencies"
 
 module Bench
   # One part of a round. CPU: milliseconds of the front and the workers for each request.
-  DoctorLoad = Struct.new(:latencies, :cpu, :failures, :elsewhere, keyword_init: true)
-  # WAITED: seconds for which the doctor waited for a quiet machine; nil where it did not say. ADVICE: what it said then. FAILURE: why it has no result.
-  DoctorLiveRound = Struct.new(:quiet, :during, :seconds, :waited, :advice, :failure, keyword_init: true) do
-    def p99_ratio = Arithmetic.ratio(during.latencies.percentile(99), quiet.latencies.percentile(99))
+  DoctorLoad = Struct.new(:latencies, :cpu, :failures, :elsewhere, keyword_init: true) do
+    def p99 = latencies.percentile(99)
   end
+  # A run of the doctor. WAITED: seconds for which it waited for a quiet machine; nil where it did not say. ADVICE: what it said then. FAILURE: why it has no result.
+  DoctorLiveRound = Struct.new(:during, :seconds, :waited, :advice, :failure, keyword_init: true)
 
-  # RATE: requests a second.
-  DoctorLiveRow = Struct.new(:rate, :rounds, :failure, keyword_init: true) do
-    def quiet = DoctorLatencies.of_all(rounds.map { |round| round.quiet.latencies })
-    def during = DoctorLatencies.of_all(rounds.map { |round| round.during.latencies })
-    def ratio(percent) = Arithmetic.ratio(during.percentile(percent), quiet.percentile(percent))
-    def spread = rounds.filter_map(&:p99_ratio).minmax
-    def median(part, name) = Arithmetic.median(rounds.map { |round| round[part][name] })
+  # RATE: requests a second. QUIET: loads without the doctor: before, between and after its ROUNDS.
+  DoctorLiveRow = Struct.new(:rate, :quiet, :rounds, :failure, keyword_init: true) do
+    # [quiet before, round, quiet after] of each round that is between two.
+    def framed = rounds.each_with_index.filter_map { |round, number| [quiet[number], round, quiet[number + 1]] if quiet[number + 1] }
+    # Of each round: its 99th percentile as a multiple of what the quiet times beside it had in the mean.
+    def ratios = framed.filter_map { |before, round, after| Arithmetic.ratio(round.during.p99, (before.p99 + after.p99) / 2) }
+    # The same of quiet times beside each other: the larger of the two as a multiple of the other.
+    def nulls = quiet.map(&:p99).each_cons(2).map { |pair| Arithmetic.ratio(*pair.minmax.reverse) }
+    def ratio = Arithmetic.median(ratios)
+    def during = rounds.map(&:during)
+    # In milliseconds, of PART (quiet or during): the median of its loads.
+    def percentile(part, percent) = Arithmetic.median(public_send(part).map { |load| load.latencies.percentile(percent) })
+    def median(part, name) = Arithmetic.median(public_send(part).map(&name))
+    def count(part) = public_send(part).sum { |load| load.latencies.count }
     # Wrong answers, in all.
-    def failures = rounds.flat_map { |round| [round.quiet, round.during] }.map(&:failures).reduce({}) { |all, one| all.merge(one) { |_, a, b| a + b } }
+    def failures = (quiet + during).map(&:failures).reduce({}) { |all, one| all.merge(one) { |_, a, b| a + b } }
   end
 
   class DoctorLive
     APPLICATION = "brewery"
     # Requests a second: a visitor now and then, and about half of what two processors carry.
     RATES = [10, 50].freeze
-    ROUNDS = 2
-    # Seconds without the doctor in each round, and those for which it watches.
-    QUIET = 30
+    ROUNDS = 5
+    # Seconds without the doctor before its first run; afterwards as many as that run took. And those for which it watches.
+    QUIET = 40
     WATCH = 10
     # A doctor that takes longer waits for a quieter machine than this one: it is ended, and the row says so.
     LIMIT = 150
@@ -85,9 +93,11 @@ module Bench
     end
 
     def row(running, folder, rate)
-      found = DoctorLiveRow.new(rate: rate, rounds: [])
+      found = DoctorLiveRow.new(rate: rate, quiet: [], rounds: [])
+      found.quiet << quiet(running, rate, @quiet)
       @rounds.times do |number|
         found.rounds << round(running, folder, rate)
+        found.quiet << quiet(running, rate, found.rounds.last.seconds.round)
         @told.call("#{rate}/s, round #{number + 1}", true)
       end
       found
@@ -96,10 +106,13 @@ module Bench
       found
     end
 
+    def quiet(running, rate, seconds)
+      @told.call("#{rate}/s, quiet", false)
+      load_for(running, rate, seconds) { sleep seconds }
+    end
+
     def round(running, folder, rate)
       found = DoctorLiveRound.new
-      @told.call("#{rate}/s, quiet", false)
-      found.quiet = load_for(running, rate, @quiet) { sleep @quiet }
       @told.call("#{rate}/s, with the doctor", false)
       found.during = load_for(running, rate, LIMIT + 10) { diagnose(folder, found) }
       found

@@ -96,23 +96,29 @@ class DoctorBenchTest < Minitest::Test
     assert_nil DoctorLatencies.new([]).percentile(50)
   end
 
-  def test_a_row_of_visitors_compares_both_halves_of_its_rounds
-    row = DoctorLiveRow.new(rate: 10, rounds: [live_round(10, 11), live_round(20, 24)])
-    assert_in_delta 1.1, row.ratio(99), 1e-6, "two of four slow ones are the slowest percent of all"
-    row.spread.zip([1.1, 1.2]) { |found, expected| assert_in_delta expected, found }
-    assert_in_delta 3.0, row.median(:quiet, :cpu)
-    row.rounds.each { |round| round.during.failures = { "status 503" => 1 } }
+  # The first round lies between 10 and 30 ms, the second one between 30 and 20.
+  def test_each_round_is_compared_with_the_quiet_times_beside_it
+    row = live_row([10, 30, 20], [22, 35])
+    row.ratios.zip([1.1, 1.4]) { |found, expected| assert_in_delta expected, found }
+    assert_in_delta 1.25, row.ratio
+    row.nulls.zip([3.0, 1.5]) { |found, expected| assert_in_delta expected, found }
+    assert_in_delta 20.0, row.percentile(:quiet, 99)
+    assert_in_delta 28.5, row.percentile(:during, 99)
+    assert_equal [3.0, 300, 200], [row.median(:quiet, :cpu), row.count(:quiet), row.count(:during)]
+    row.during.each { |load| load.failures = { "status 503" => 1 } }
     assert_equal({ "status 503" => 2 }, row.failures)
+    assert_equal 1, live_row([10, 10], [11, 11]).ratios.size, "a round without a quiet time after it is not compared"
   end
 
   def test_the_report_has_what_visitors_noticed
-    row = DoctorLiveRow.new(rate: 10, rounds: [live_round(10, 11)])
+    row = live_row([10, 10], [11])
     real = DoctorRealProof.new(app: DoctorReal::ALL[0], said: DoctorSays.new("advice" => [said("cold_connections", "GET /provision")]), unchanged: true, failures: {})
     text = report(live: [row], real: [real])
     assert_includes text, "live p99 (at most 1.1): 1.10 at 10/s"
     assert_match(/^\| brewery .* cold_connections GET \/provision .* unchanged .* 1.10 at 10\/s \|$/, text)
     row.rounds[0].failure = "paceline doctor: ended after 150 s"
     assert_includes report(live: [row]), "1.10 at 10/s (no whole run)"
+    assert_match(/^\| +10 \| +200 \| +100 \|.* 1.10 \(1.10\) \| +1.00 \(1.00\) \|/, text)
     row.rounds[0].during.failures = { "status 503" => 2 }
     assert_match(/no figure.*live, 10\/s: 2 x status 503/m, report(live: [row]))
   end
@@ -125,10 +131,30 @@ class DoctorBenchTest < Minitest::Test
 
   # A cure that finds nothing to replace would measure nothing.
   def test_cures_of_whole_applications_fit_their_sources
-    DoctorReal::ALL.flat_map { |app| app.cures.values }.each do |file, before, after|
-      source = File.read(File.join(Servers::HERE, "examples/brewery", file))
-      RubyVM::InstructionSequence.compile(source.sub(before) { after })
-      refute_equal source, source.sub(before) { after }
+    cures = DoctorReal::ALL.flat_map { |app| app.cures.values.map { |file, *cure| [File.join(app.sources, file), *cure] } }.select { |path,| File.exist?(path) }
+    cures.each do |path, before, after|
+      source = File.read(path)
+      cured = source.sub(before) { after }
+      RubyVM::InstructionSequence.compile(cured)
+      refute_equal source, cured
+    end
+    refute_empty cures
+  end
+
+  # `paceline doctor apply` writes into a git tree without changes only, and an application's start writes its log.
+  def test_the_git_tree_of_a_whole_application_stays_clean_when_it_writes_its_log
+    Dir.mktmpdir do |work|
+      folder = File.join(work, "redmine")
+      { "Gemfile" => "", "config/database.yml" => "database: #{folder}/db\n", "log/production.log" => "a\n", "db/production.sqlite3" => "" }.each do |name, text|
+        FileUtils.mkdir_p(File.dirname(File.join(folder, name)))
+        File.write(File.join(folder, name), text)
+      end
+      copy = DoctorReal.new(DoctorReal::ALL[1], work, {}, seconds: 1).send(:copied, folder)
+      File.write(File.join(copy, "log/production.log"), "b\n", mode: "a")
+      assert_empty IO.popen(%w[git status --porcelain], chdir: copy, &:read)
+      assert_equal "database: #{copy}/db\n", File.read(File.join(copy, "config/database.yml"))
+      File.write(File.join(copy, "Gemfile"), "# changed\n")
+      refute_empty IO.popen(%w[git status --porcelain], chdir: copy, &:read)
     end
   end
 
@@ -198,9 +224,10 @@ class DoctorBenchTest < Minitest::Test
     DoctorLatencies.read("answers" => answers, "percentiles" => steps.map { |percent, ms| { "percent" => percent, "ms" => ms } })
   end
 
-  def live_round(quiet, during)
-    loads = [quiet, during].map { |ms| DoctorLoad.new(latencies: latencies(100, [0.0, 1.0], [98.0, 1.0], [100.0, ms.to_f]), cpu: 3.0, failures: {}, elsewhere: 0.1) }
-    DoctorLiveRound.new(quiet: loads[0], during: loads[1], seconds: 60.4, waited: 3)
+  # Its loads have these 99th percentiles, in milliseconds.
+  def live_row(quiet, during)
+    load = ->(ms) { DoctorLoad.new(latencies: latencies(100, [0.0, 1.0], [98.0, 1.0], [100.0, ms.to_f]), cpu: 3.0, failures: {}, elsewhere: 0.1) }
+    DoctorLiveRow.new(rate: 10, quiet: quiet.map(&load), rounds: during.map { |ms| DoctorLiveRound.new(during: load[ms], seconds: 60.4, waited: 3) })
   end
 
   # As the doctor's JSON has it.
