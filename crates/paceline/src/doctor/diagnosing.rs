@@ -10,10 +10,7 @@ use std::{
 };
 
 use doctor::{observation::Server as ServedByName, protocol::Deliver};
-use rustix::{
-    fs::{flock, open, FlockOperation, Mode, OFlags},
-    process::nice,
-};
+use rustix::fs::{flock, open, FlockOperation, Mode, OFlags};
 use serde_json::json;
 use unix_user::RunAs;
 
@@ -34,10 +31,9 @@ use crate::{
     apps::{environment::Environment, found::StartableApp},
     config::{Config, RubyTuning, SiteConfig},
     observe::doctor_result::DoctorResult,
-    support::clock,
+    support::{clock, idle_policy::make_idle},
 };
 
-const LOWEST_PRIORITY: i32 = 19;
 /// Bytes of a Gemfile.lock that are read.
 const MAX_LOCK: u64 = 1 << 20;
 /// What may serve a Rack application, by its gem.
@@ -72,8 +68,8 @@ pub fn diagnose(place: &Place, wanted: Option<&str>, job: Job) -> Result<ExitCod
         Place::Live { socket, shown, config } => {
             let (server, target) = find(socket, shown, config.as_deref(), wanted)?;
             let _held = hold(&target.root)?;
-            // Those who are served go first. What is started for a trial has the same priority.
-            let _ = nice(LOWEST_PRIORITY);
+            // Those who are served go first. What is started for a trial does so, too.
+            make_idle(std::process::id() as i32);
             let progress = Progress::new(&target.name);
             let (samples, watched) = requests.of_server(&server, &target, &progress)?;
             let puma_config = target.site.as_ref().and_then(machine::puma_config);

@@ -8,6 +8,7 @@ use serde_json::{json, Value};
 use unix_user::{Account, RunAs};
 
 use super::{
+    peer::Peer,
     preloader::Preloader,
     shadow::{Shadow, ShadowError},
     shadow_socket::ShadowSocket,
@@ -16,6 +17,7 @@ use crate::{
     apps::environment::Environment,
     config::SiteConfig,
     observe::control::client::{self, Failed},
+    support::idle_policy::make_idle,
 };
 
 /// Why there is no shadow.
@@ -57,7 +59,12 @@ impl Server {
         let socket = self.shadow_socket()?;
         let asked = json!({ "site": self.site, "socket": socket.path() });
         self.ask("POST", "/doctor/shadow", Some(&asked)).map_err(|failed| NoShadow::Server(told(failed)))?;
-        Ok(Shadow::greet(socket.accept()?)?)
+        let stream = socket.accept()?;
+        // What it does from its first line on, nobody waits for.
+        if let Some(pid) = Peer::of(&stream)?.pid {
+            make_idle(pid.as_raw_nonzero().get());
+        }
+        Ok(Shadow::greet(stream)?)
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod buffer_memory;
 pub mod clock;
+pub mod idle_policy;
 pub mod near_timer;
 pub mod pressure;
 pub mod private_file;

@@ -5,7 +5,7 @@
 use std::mem::size_of;
 
 /// In nanoseconds: the shortest that Linux knows (`sched_setattr(2)`, since 6.12; earlier kernels ignore it).
-const SHORTEST: u64 = 100_000;
+pub const SHORTEST: u64 = 100_000;
 
 /// Gives the calling thread the shortest slice of time. Threads and processes that it starts have the usual one. If the
 /// kernel has none, or the thread has a real-time policy, all stays as it was.

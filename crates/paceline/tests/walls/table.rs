@@ -10,7 +10,7 @@ pub const NESTED: &[&str] = &["apps::incidents", "apps::memory_usage"];
 /// The rooms, a line for each layer that belongs together.
 pub const ROOMS: &[&str] = &[
     "support::clock support::units support::sharded support::buffer_memory",
-    "support::private_file support::private_socket support::stall support::tick support::near_timer support::time_slice support::pressure",
+    "support::private_file support::private_socket support::stall support::tick support::near_timer support::time_slice support::idle_policy support::pressure",
     "apps::memory_usage apps::incidents",
     "observe::local_time observe::log observe::metrics observe::reservoir observe::doctor_result observe::in_flight",
     "content::body content::spool content::static_files content::compress",

@@ -5,7 +5,10 @@ module Paceline
   module Server
     module Background
       LEAST_PRIORITY = 19
-      private_constant :LEAST_PRIORITY
+      # The kernel lets an account change one session's share in a tenth of a second.
+      TIMES = 10
+      PAUSE = 0.05
+      private_constant :LEAST_PRIORITY, :TIMES, :PAUSE
 
       module_function
 
@@ -14,9 +17,19 @@ module Paceline
       def become
         ::Process.setpriority(::Process::PRIO_PROCESS, 0, LEAST_PRIORITY)
         ::Process.setsid
-        File.write("/proc/self/autogroup", LEAST_PRIORITY.to_s)
+        have_least_share
       rescue SystemCallError
         nil # no sessions' shares in this kernel; or it leads a group already, and its parent's session has what share it has
+      end
+
+      def have_least_share
+        times ||= 0
+        File.write("/proc/self/autogroup", LEAST_PRIORITY.to_s)
+      rescue Errno::EAGAIN
+        return if (times += 1) == TIMES
+
+        sleep PAUSE
+        retry
       end
     end
   end
