@@ -147,7 +147,7 @@ fn value_name(kind: &Kind) -> &'static str {
         Kind::Text { .. } | Kind::Map => "TEXT",
         Kind::Rates => "PATH RATE BURST",
         Kind::CacheRules => "PATH RULE",
-        Kind::Processes => "TABLES",
+        Kind::Processes | Kind::SignOn => "TABLES",
         Kind::List { .. } => "URI",
         Kind::Enum(_) => "WORD",
     }

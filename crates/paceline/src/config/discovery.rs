@@ -129,6 +129,13 @@ fn own_settings(site: &SiteConfig) -> Result<(Layer, Option<u32>), Vec<String>> 
     let author = unix_user::author(&path, site.user.as_deref()).map_err(|why| vec![format!("{shown}: {why}")])?;
     let text = toml_text(&path, &shown, &author.run_as()).map_err(|why| vec![why.to_string()])?;
     let read = paceline_toml::read(&text, &shown, &site.root, Role::Folder)?;
+    if let Some(owner) = author.account().filter(|_| read.layer.has("sso")) {
+        // Root would open its keytab, its files of secrets and its sessions.
+        let owner = owner.shown();
+        return Err(vec![format!(
+            "{shown}: \"sso\" can't be set here: the file belongs to {owner}, and this server runs as root"
+        )]);
+    }
     Ok((read.layer, author.account().map(|account| account.uid)))
 }
 
@@ -207,6 +214,7 @@ mod tests {
             (_, Kind::Map) => "{ A = \"1\" }".into(),
             (_, Kind::Rates) => "[{ path = \"/login\", rate = \"5/s\" }]".into(),
             (_, Kind::CacheRules) => "[{ path = \"/*\", ttl = \"5s\" }]".into(),
+            (_, Kind::SignOn) => "[{ kerberos = { keytab = \"/k\" } }]".into(),
             (_, Kind::Processes) => "[{ name = \"jobs\", command = \"work\" }]".into(),
         }
     }

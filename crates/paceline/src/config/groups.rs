@@ -13,6 +13,7 @@ pub const FILES: &str = "Static files and compression";
 pub const CACHE: &str = "Page cache";
 pub const LIMITS: &str = "Queue and time limits";
 pub const BODIES: &str = "Bodies and memory";
+pub const SIGN_ON: &str = "Single sign-on";
 pub const OUTBOUND: &str = "Outbound calls";
 pub const CLIENTS: &str = "Clients";
 pub const LOGS: &str = "Logs";
@@ -21,6 +22,6 @@ pub const PROCESS: &str = "Server process";
 pub const SITES: &str = "Sites";
 
 pub const GROUPS: &[&str] = &[
-    LISTEN, TLS, HTTP2, PROXIES, APP, RUBY, RESTARTS, MEMORY, SITES, FILES, CACHE, LIMITS, BODIES, CLIENTS, OUTBOUND,
-    LOGS, TRACES, PROCESS,
+    LISTEN, TLS, HTTP2, PROXIES, APP, RUBY, RESTARTS, MEMORY, SITES, FILES, CACHE, LIMITS, BODIES, CLIENTS, SIGN_ON,
+    OUTBOUND, LOGS, TRACES, PROCESS,
 ];

@@ -10,6 +10,7 @@ use std::{
 use super::{
     options::{named, Opt, Preset},
     process::ProcessConfig,
+    sign_on::SignOn,
     value::{From, Kind, Value},
 };
 
@@ -43,7 +44,14 @@ impl Layer {
     /// Makes relative paths absolute that are meant relative to `base`.
     pub fn anchor(&mut self, base: &Path) {
         for (key, value) in &mut self.0 {
-            let (Some(option), Value::Path(path)) = (named(key), value) else { continue };
+            let (option, path) = match (named(key), value) {
+                (Some(option), Value::Path(path)) => (option, path),
+                (_, Value::SignOn(all)) => {
+                    all.iter_mut().for_each(|one| one.anchor(base));
+                    continue;
+                }
+                _ => continue,
+            };
             match option.kind {
                 Kind::Path { from: From::Settings, .. } => *path = base.join(&*path),
                 Kind::Path { from: From::Search, .. } if path.components().count() > 1 => *path = base.join(&*path),
@@ -156,6 +164,14 @@ impl<'a> View<'a> {
     pub fn processes(&self, key: &str) -> Vec<ProcessConfig> {
         match self.given(key) {
             Some(Value::Processes(processes)) => processes.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Those of the strongest layer that has any.
+    pub fn sign_on(&self, key: &str) -> Vec<SignOn> {
+        match self.given(key) {
+            Some(Value::SignOn(all)) => all.clone(),
             _ => Vec::new(),
         }
     }

@@ -362,7 +362,7 @@ const CACHE_DIR: &str = "tmp/cache/paceline";
 /// Bytes of a paceline.toml, at most.
 const LARGEST_TOML: u64 = 1 << 20;
 
-/// Settings by which a file could have root write where its owner may not, or run as whom its owner is not.
+/// Settings by which a file could have root write or read where its owner may not, or run as whom its owner is not.
 const ROOTS_OWN: &[&str] = &[
     "user",
     "group",
@@ -374,6 +374,7 @@ const ROOTS_OWN: &[&str] = &[
     "acme_dir",
     "access_log",
     "app_log",
+    "sso",
 ];
 
 /// Who may have written a settings file, or anything in the directory that it is evaluated in. None: there is no such

@@ -16,6 +16,7 @@ mod option;
 mod option_checks;
 mod options;
 mod options_outbound;
+mod options_sign_on;
 mod options_tuning;
 mod options_upstream;
 mod paceline_toml;
@@ -23,6 +24,7 @@ mod process;
 mod proxied;
 mod puma;
 mod resolve;
+pub mod sign_on;
 #[cfg(test)]
 pub mod test_folder;
 #[cfg(test)]
@@ -379,6 +381,8 @@ pub struct SiteConfig {
     pub egress: Option<egress::Policy>,
     /// How often one address may ask for what.
     pub rate_limits: Vec<crate::request::rate_limit::Rule>,
+    /// Which paths need somebody who has signed in; the first that matches counts.
+    pub sign_on: Vec<sign_on::SignOn>,
     /// Send a `Server-Timing` header.
     pub server_timing: bool,
     /// config/puma.rb whose Ruby hooks the app's processes run.

@@ -9,6 +9,7 @@ use super::{
         account, collector, directory, email, environment, exact_host, host_name, ready_path, share, site_name, warm_up,
     },
     options_outbound::OUTBOUND_OPTIONS,
+    options_sign_on::SIGN_ON_OPTIONS,
     options_tuning::TUNING_OPTIONS,
     options_upstream::UPSTREAM_OPTIONS,
     trusted,
@@ -21,7 +22,7 @@ pub use super::{
 
 /// Every setting.
 pub fn all() -> impl Iterator<Item = &'static Opt> {
-    OPTIONS.iter().chain(TUNING_OPTIONS).chain(UPSTREAM_OPTIONS).chain(OUTBOUND_OPTIONS)
+    OPTIONS.iter().chain(TUNING_OPTIONS).chain(UPSTREAM_OPTIONS).chain(OUTBOUND_OPTIONS).chain(SIGN_ON_OPTIONS)
 }
 
 pub fn named(key: &str) -> Option<&'static Opt> {

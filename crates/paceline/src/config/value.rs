@@ -9,6 +9,7 @@ use super::{
     bind::BindError,
     cache_rule::{self, CacheRuleError},
     process::{self, ProcessConfig, ProcessError},
+    sign_on::{self, SignOn, SignOnError},
 };
 use crate::{
     observe::traces,
@@ -68,6 +69,8 @@ pub enum Kind {
     CacheRules,
     /// Side processes: tables in TOML, and nowhere else.
     Processes,
+    /// Single sign-on: tables in TOML, and nowhere else.
+    SignOn,
 }
 
 /// Refuses a text that can't be the setting's.
@@ -99,6 +102,8 @@ pub enum ValueError {
     RateLimit(#[from] RuleError),
     #[error(transparent)]
     CacheRule(#[from] CacheRuleError),
+    #[error(transparent)]
+    SignOn(#[from] SignOnError),
     #[error(transparent)]
     Process(#[from] ProcessError),
     #[error(transparent)]
@@ -142,6 +147,7 @@ pub enum Value {
     List(Vec<String>),
     Map(BTreeMap<String, String>),
     Processes(Vec<ProcessConfig>),
+    SignOn(Vec<SignOn>),
 }
 
 impl Kind {
@@ -203,7 +209,7 @@ impl Kind {
             Kind::Enum(words) if words.contains(&text) => Ok(Value::Text(text.to_string())),
             Kind::Rates => Ok(Rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
             Kind::CacheRules => Ok(cache_rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
-            Kind::Enum(_) | Kind::Map | Kind::Processes => Err(wrong()),
+            Kind::Enum(_) | Kind::Map | Kind::Processes | Kind::SignOn => Err(wrong()),
         }
     }
 
@@ -240,6 +246,7 @@ impl Kind {
             Kind::Rates => rates(item).ok_or_else(wrong)?.map(Value::List),
             Kind::CacheRules => Ok(cache_rule::tables(item).ok_or_else(wrong)?.map(Value::List)?),
             Kind::Processes => Ok(process::tables(item).ok_or_else(wrong)?.map(Value::Processes)?),
+            Kind::SignOn => Ok(sign_on::tables(item).ok_or_else(wrong)?.map(Value::SignOn)?),
             Kind::Map => {
                 let table = item.as_table_like().ok_or_else(wrong)?;
                 table
@@ -292,6 +299,7 @@ impl Kind {
             Kind::Rates => "tables [[rate_limit]] with path, rate and burst".into(),
             Kind::CacheRules => "tables [[cache]] with path, ttl and cookies".into(),
             Kind::Processes => "tables [[process]] with command and further keys".into(),
+            Kind::SignOn => "tables [[sso]] with path, kerberos, oidc, basic and further keys".into(),
         }
     }
 }
