@@ -8,6 +8,7 @@ pub mod coding;
 pub mod guard;
 pub mod hop;
 pub mod host;
+pub mod identity_fields;
 pub mod stall;
 pub mod strict;
 pub mod withheld;

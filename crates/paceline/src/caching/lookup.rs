@@ -26,7 +26,10 @@ use super::{
     sessions::Visitor,
     SiteCache,
 };
-use crate::{content::body::ResponseBody, request::exchange::Exchange};
+use crate::{
+    content::body::ResponseBody,
+    request::exchange::{identity::User, Exchange},
+};
 use http_guard::host;
 
 /// What is to be done with a request.
@@ -155,8 +158,12 @@ impl SiteCache {
         let path = head.uri.path();
         let is_read = [Method::GET, Method::HEAD].contains(&head.method);
         let rule = if is_read { self.rule(path) } else { None };
-        let own = rule
-            .is_some_and(|rule| rule.admits(head).is_err() || rule.is_somebodys_own(&head.headers, &self.learned()));
+        let own = rule.is_some_and(|rule| {
+            rule.admits(head).is_err()
+                || rule.is_somebodys_own(&head.headers, &self.learned())
+                // What somebody has changed is shown to them at once only where a cookie names them.
+                || exchange.user.is_some() && rule.cookies.is_empty()
+        });
         let rule = rule.filter(|_| !own);
         let visitor = rule.map(|rule| self.cache.visitor(rule, &head.headers));
         let host = exchange.client.host.as_deref().map_or_else(|| host::host(head), Cow::Borrowed);
@@ -346,6 +353,8 @@ impl SiteCache {
 /// have let it through from its client, and an app may render it, or know its user by it.
 fn partition(visitor: Option<Visitor>, head: &Parts, exchange: &Exchange) -> Vec<u8> {
     let mut bytes = visitor.map_or(Vec::new(), |visitor| visitor.partition().to_vec());
+    // Somebody who has signed in shares no page with anybody else.
+    bytes.extend(exchange.user.iter().flat_map(User::partition));
     if !exchange.client.proxied {
         return bytes;
     }

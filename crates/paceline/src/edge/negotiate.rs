@@ -101,7 +101,13 @@ async fn begin<S>(
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let mut facts = Connection { remote: peers.0, local: peers.1, tls: entrance.tls.is_some(), accepted: clock::now() };
+    let mut facts = Connection {
+        remote: peers.0,
+        local: peers.1,
+        tls: entrance.tls.is_some(),
+        accepted: clock::now(),
+        ..Connection::default()
+    };
     let mut stream = PeekedStream::from(stream);
     if let Some(time) = entrance.proxy_protocol {
         let trusted = &server.config.trusted_proxies;
@@ -164,7 +170,7 @@ where
 
 async fn encrypted<S>(
     stream: PeekedStream<S>,
-    facts: Connection,
+    mut facts: Connection,
     tls: &tls::Acceptor,
     server: Arc<Front>,
     mut stop: Stop,
@@ -181,6 +187,7 @@ where
         let _ = timeout(LAST_WORD, stream.shutdown()).await;
         return None;
     }
+    facts.certificate = tls.shown(&stream);
     Some(match tls::handshake::agreed_on_http2(&stream) {
         true => Box::pin(h2::serve(stream, facts, server, stop)),
         false => Box::pin(h1::serve(stream, facts, server, stop)),

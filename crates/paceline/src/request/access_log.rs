@@ -31,8 +31,9 @@ fn remote(exchange: &Exchange) -> String {
 fn combined(head: &Head, exchange: &Exchange, ending: Ending) -> String {
     let quoted = |text: &Option<String>| escape(text.as_deref().unwrap_or("-"));
     let mut line = format!(
-        "{} - - [{}] \"{} {} {:?}\" {} {} \"{}\" \"{}\"",
+        "{} - {} [{}] \"{} {} {:?}\" {} {} \"{}\" \"{}\"",
         remote(exchange),
+        exchange.user.as_ref().map_or("-".into(), |user| word(user.name())),
         local_time(exchange.received, "%d/%b/%Y:%H:%M:%S %z"),
         head.method,
         escape(&head.uri.to_string()),
@@ -79,6 +80,7 @@ fn json(head: &Head, exchange: &Exchange, ending: Ending) -> String {
         "event": "request",
         "time": local_time(exchange.received, RFC_3339),
         "remote": remote(exchange),
+        "user": exchange.user.as_ref().map(|user| user.name()),
         "method": head.method.as_str(),
         "uri": head.uri.to_string(),
         "protocol": format!("{:?}", head.version),
@@ -127,6 +129,15 @@ fn millis(duration: Micros) -> String {
     format!("{:.1}ms", duration as f64 / 1000.0)
 }
 
+/// A name as one word of the line.
+fn word(name: &str) -> String {
+    let escaped = escape(name);
+    match escaped.contains(' ') || escaped == "-" || escaped.is_empty() {
+        true => format!("\"{escaped}\""),
+        false => escaped,
+    }
+}
+
 /// Quotes, backslashes and control characters as Apache's %r escapes them.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -153,8 +164,13 @@ mod tests {
     use std::sync::Arc;
 
     fn exchange() -> Exchange {
-        let connection =
-            Connection { remote: Some("192.0.2.7:1".parse().unwrap()), local: None, tls: false, accepted: 0 };
+        let connection = Connection {
+            remote: Some("192.0.2.7:1".parse().unwrap()),
+            local: None,
+            tls: false,
+            accepted: 0,
+            ..Connection::default()
+        };
         let mut exchange = Exchange::begin(Arc::new(connection), None, None, None);
         exchange.id = "id-1".into();
         exchange.received = 1_700_000_000.25;

@@ -28,9 +28,9 @@ use crate::{
         traces,
     },
     request::{
-        access_log,
+        access_log, access_rules,
         exchange::{Exchange, Head},
-        http2_message, https_only,
+        http2_message, https_only, private,
         route::Site,
         server_timing,
     },
@@ -60,6 +60,10 @@ pub fn send(mut response: Response<ResponseBody>, mut guard: ExchangeGuard, mann
     if let Some((asked, settings)) = manner.asked.as_ref().zip(config.and_then(|config| config.compress)) {
         response = compress::response(asked, settings, response);
     }
+    if guard.exchange.protected {
+        private::mark(response.headers_mut());
+    }
+    response.headers_mut().extend(guard.exchange.fields.drain(..).map(|(name, value)| (Some(name), value)));
     if manner.is_http2 {
         http2_message::answer(&mut response, manner.web_socket);
     }
@@ -159,7 +163,10 @@ impl ExchangeGuard {
     pub fn begin(front: Arc<Front>, mut exchange: Exchange, head: &Parts) -> ExchangeGuard {
         let traced = front.tracer.is_some() && exchange.trace.is_some_and(|trace| trace.sampled);
         let told = front.config.log.access_format != AccessLogFormat::Off || traced;
-        exchange.request = told.then(|| Head::of(head));
+        exchange.request = told.then(|| {
+            let told = Head::of(head);
+            Head { uri: access_rules::shown(&told.uri).into_owned(), ..told }
+        });
         ExchangeGuard { front, exchange }
     }
 }

@@ -282,7 +282,7 @@ mod tests {
             headers.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         let remote = peer.map(|peer| SocketAddr::new(peer.parse().unwrap(), 9));
-        let connection = Connection { remote, local: None, tls: false, accepted: 0 };
+        let connection = Connection { remote, local: None, tls: false, accepted: 0, ..Connection::default() };
         let list: Vec<String> = trusted.iter().map(|word| word.to_string()).collect();
         let client = client(&mut headers, &connection, &TrustedProxies::new(&list, !trusted.is_empty()));
         (client, headers)

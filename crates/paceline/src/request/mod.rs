@@ -5,6 +5,8 @@
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 
 pub mod access_log;
+pub mod access_rules;
+pub mod auth;
 pub mod errors;
 pub mod exchange;
 pub mod finish;
@@ -15,6 +17,7 @@ pub mod incoming;
 pub mod outbound_advice;
 pub mod pages;
 pub mod pipeline;
+pub mod private;
 pub mod rate_limit;
 pub mod route;
 pub mod server_timing;

@@ -9,7 +9,7 @@ use crate::{
     config::{AppKind, SiteConfig},
     content::static_files::Folder,
     observe::metrics,
-    request::rate_limit::RateLimits,
+    request::{auth::Gate, rate_limit::RateLimits},
     upstream::Upstream,
 };
 use unix_user::RunAs;
@@ -18,6 +18,8 @@ use unix_user::RunAs;
 pub struct Site {
     pub config: SiteConfig,
     pub rate_limits: RateLimits,
+    /// None: nothing of it is protected.
+    pub gate: Option<Arc<Gate>>,
     /// None: static files are off.
     pub folder: Option<Folder>,
     /// None: a folder of plain files, or `upstream` answers.
@@ -45,7 +47,8 @@ impl Site {
             let tls = config.upstream_tls.clone();
             Upstream::new(address, tls, config.upstream_connect_timeout, config.app_hard_timeout)
         });
-        Site { config, rate_limits, folder, app, upstream, cache, read_as, metrics }
+        let gate = Gate::new(&config.name, &config.sign_on).map(Arc::new);
+        Site { config, rate_limits, gate, folder, app, upstream, cache, read_as, metrics }
     }
 
     /// Whether the site is made of files alone.

@@ -60,7 +60,7 @@ mod tests {
     use crate::request::exchange::{Connection, Counters, Timeline};
 
     fn exchange() -> Exchange {
-        let connection = Connection { remote: None, local: None, tls: false, accepted: 0 };
+        let connection = Connection { remote: None, local: None, tls: false, accepted: 0, ..Connection::default() };
         let mut exchange = Exchange::begin(Arc::new(connection), None, None, None);
         let app =
             Timeline { queued: 1, handed_over: 2001, app_started: 3000, app_finished: 9500, ..Timeline::default() };

@@ -12,6 +12,7 @@ mod opening;
 mod outbound;
 mod pidfile;
 mod popular;
+mod sign_on;
 mod signals;
 mod sites;
 mod supervisor;

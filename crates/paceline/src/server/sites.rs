@@ -13,7 +13,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 
 use super::{
     outbound::Outbound,
-    popular,
+    popular, sign_on,
     survey::{Before, Content, Looks, Scan, SitePlan, Survey, Surveyor},
     watched::FolderWatch,
     TakeoverError,
@@ -218,7 +218,7 @@ impl Sites {
         if site.upstream.is_some() {
             let folder = run_as.as_ref().filter(|_| site.static_files).map(|run_as| folder(files, run_as, &site));
             let cache = self.cache_of(&site);
-            return Site::new(site, folder.map(Folder::glancing), None, run_as, cache, metrics);
+            return self.guarded(Site::new(site, folder.map(Folder::glancing), None, run_as, cache, metrics));
         }
         if !is_files {
             self.warn_of_root(&site, run_as.as_ref());
@@ -246,7 +246,17 @@ impl Sites {
             app
         });
         let cache = self.cache_of(&site).filter(|_| app.is_some());
-        Site::new(site, folder, app, run_as, cache, metrics)
+        self.guarded(Site::new(site, folder, app, run_as, cache, metrics))
+    }
+
+    /// Has the site's single sign-on opened, and its sessions tidied.
+    fn guarded(&self, site: Site) -> Site {
+        if let Some(gate) = &site.gate {
+            let log = self.server.log.of(&site.config.name);
+            let has_tls = self.config.binds.iter().any(|bind| bind.tls.is_some());
+            sign_on::watch(gate, &site.config.name, has_tls || self.config.trusted_proxies.given, log);
+        }
+        site
     }
 
     fn popular(&self, site: &str) -> Popular {

@@ -87,6 +87,7 @@ pub fn head(
     let micros = (exchange.received * 1e6).round() as u64;
     insert(&mut headers, REQUEST_START, &format!("t={}.{:06}", micros / 1_000_000, micros % 1_000_000));
     tell_of_client(&mut headers, exchange, &host);
+    exchange.user.iter().for_each(|user| user.tell(&mut headers));
 
     let mut request = Request::new(());
     *request.method_mut() = head.method.clone();
@@ -216,7 +217,7 @@ mod tests {
 
     fn exchange(peer: Option<&str>, client: Client) -> Exchange {
         let remote = peer.map(|peer| peer.parse().unwrap());
-        let connection = Connection { remote, local: None, tls: false, accepted: 0 };
+        let connection = Connection { remote, local: None, tls: false, accepted: 0, ..Connection::default() };
         let mut exchange = Exchange::begin(Arc::new(connection), None, None, None);
         (exchange.id, exchange.received, exchange.client) = ("id-1".into(), 1.5, client);
         exchange

@@ -88,6 +88,10 @@ impl Place {
         let site = Some(place.site.metrics.clone());
         // Listed by itself, where more than the cache is asked.
         let mut exchange = Exchange { hints: None, live: Listed::default(), site, ..page.exchange.branch() };
+        if place.foreign {
+            // Another site has people of its own.
+            exchange.user = None;
+        }
         if place.foreign && exchange.client.host.is_some() {
             (exchange.client.host, exchange.client.port) = (Some(place.authority.clone()), None);
         }

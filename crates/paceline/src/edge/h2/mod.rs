@@ -6,7 +6,7 @@ mod frames;
 mod streams;
 mod watched;
 
-use std::{io, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use http::Request;
 use http_body::Body;
@@ -26,7 +26,7 @@ use crate::{
     config::Http2Config,
     front::{drain::Stop, Front},
     request::{
-        exchange::Connection,
+        exchange::{Connection, NeedsHttp1},
         incoming::BodyPace,
         pipeline::{self, Link},
     },
@@ -68,7 +68,10 @@ where
             async move {
                 let response = pipeline::run(server, connection, request, link).await;
                 stream.answered();
-                Ok::<_, io::Error>(response.map(|body| Answer::new(body, stream)))
+                if response.extensions().get::<NeedsHttp1>().is_some() {
+                    return Err(h2::Error::from(h2::Reason::HTTP_1_1_REQUIRED));
+                }
+                Ok::<_, h2::Error>(response.map(|body| Answer::new(body, stream)))
             }
         }
     });

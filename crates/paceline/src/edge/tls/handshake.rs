@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use rustls::{crypto::CryptoProvider, ServerConfig};
+use rustls::{crypto::CryptoProvider, sign::CertifiedKey, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{server::TlsStream, TlsAcceptor};
 
@@ -61,6 +61,11 @@ impl Acceptor {
     /// None: there was no TLS to be had with this client, or not in time.
     pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> Option<TlsStream<S>> {
         tokio::time::timeout(self.timeout, self.acceptor.accept(stream)).await.ok()?.ok()
+    }
+
+    /// The certificate that this connection's client was shown.
+    pub fn shown<S>(&self, stream: &TlsStream<S>) -> Option<Arc<CertifiedKey>> {
+        self.store.shown(stream.get_ref().1.server_name())
     }
 
     pub fn store(&self) -> &Store {

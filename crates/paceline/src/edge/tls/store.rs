@@ -101,22 +101,20 @@ fn stamp(pair: &CertificatePair) -> Stamp {
     [of(&pair.cert), of(&pair.key)]
 }
 
-impl ResolvesServerCert for Store {
-    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+impl Store {
+    /// The certificate that a client which asked for this name was shown.
+    pub fn shown(&self, name: Option<&str>) -> Option<Arc<CertifiedKey>> {
+        self.named(name.map(str::to_ascii_lowercase), false)
+    }
+
+    /// `tells`: a name without a certificate is told in the log.
+    fn named(&self, name: Option<String>, tells: bool) -> Option<Arc<CertifiedKey>> {
         let by_name = self.by_name.read().clone();
-        let name = hello.server_name().map(str::to_ascii_lowercase);
         let Some(certificates) = &self.automatic else { return by_name.find(name.as_deref()).cloned() };
-        // RFC 8737 section 3: this protocol and no other. A client that offers it among others is none that validates.
-        if hello
-            .alpn()
-            .is_some_and(|mut offered| offered.next() == Some(VALIDATION_PROTOCOL) && offered.next().is_none())
-        {
-            return name.and_then(|name| certificates.tls_proof(&name));
-        }
         match name {
             Some(name) if certificates.has_host(&name) => {
                 let found = certificates.certificate(&name).or_else(|| by_name.named(&name).cloned());
-                if found.is_none() {
+                if found.is_none() && tells {
                     certificates.refuse(&name);
                 }
                 found
@@ -124,5 +122,20 @@ impl ResolvesServerCert for Store {
             Some(name) => by_name.find(Some(&name)).cloned(),
             None => by_name.find(None).cloned().or_else(|| certificates.first()),
         }
+    }
+}
+
+impl ResolvesServerCert for Store {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let name = hello.server_name().map(str::to_ascii_lowercase);
+        let Some(certificates) = &self.automatic else { return self.named(name, true) };
+        // RFC 8737 section 3: this protocol and no other. A client that offers it among others is none that validates.
+        if hello
+            .alpn()
+            .is_some_and(|mut offered| offered.next() == Some(VALIDATION_PROTOCOL) && offered.next().is_none())
+        {
+            return name.and_then(|name| certificates.tls_proof(&name));
+        }
+        self.named(name, true)
     }
 }

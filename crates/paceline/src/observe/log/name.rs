@@ -97,6 +97,8 @@ events! {
     Slow => "slow-request",
     /// Where a Ruby thread is
     Backtrace => "backtrace",
+    /// Single sign-on: somebody was refused, or something that it needs can't be had (docs/single-sign-on.md)
+    SignOn => "sign-on",
     /// The page cache: its disk, its rules
     Cache => "cache",
     /// A fragment of a page could not be included

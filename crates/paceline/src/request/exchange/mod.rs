@@ -8,10 +8,12 @@ use std::{
 };
 
 use cache::status::CacheStatus;
-use http::{HeaderMap, Method, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use hyper::upgrade::OnUpgrade;
 
+pub mod conversation;
 mod ending;
+pub mod identity;
 pub mod trace_context;
 
 pub use self::ending::{Ending, Head};
@@ -25,7 +27,7 @@ use crate::{
 };
 
 /// What is known of the client's connection.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Connection {
     /// None on a Unix socket.
     pub remote: Option<SocketAddr>,
@@ -33,6 +35,10 @@ pub struct Connection {
     /// TLS guards it.
     pub tls: bool,
     pub accepted: Micros,
+    /// The certificate that was shown, by which tickets are bound to this connection. None: there is no TLS.
+    pub certificate: Option<Arc<rustls::sign::CertifiedKey>>,
+    /// What its client has said so far to sign in.
+    pub conversation: conversation::ConnectionConversation,
 }
 
 /// Who asks, and how: as the connection shows it, or as a trusted proxy says.
@@ -110,6 +116,10 @@ impl Timeline {
     }
 }
 
+/// Marks a response that HTTP/2 can't carry: the client has to ask again by HTTP/1.1 (RFC 9113 section 7).
+#[derive(Debug, Clone, Copy)]
+pub struct NeedsHttp1;
+
 /// Counts as a request in flight for as long as it is held.
 pub type Hold = Arc<dyn Any + Send + Sync>;
 
@@ -170,6 +180,12 @@ pub struct Exchange {
     pub hints: Option<Hints>,
     /// The client's connection, should the app take it over.
     pub upgrade: Option<Upgrade>,
+    /// Who has signed in.
+    pub user: Option<identity::User>,
+    /// Only those who have signed in get the page, so that no cache on the way may keep it for others.
+    pub protected: bool,
+    /// Fields that the response gets beside its own, and no cache.
+    pub fields: Vec<(HeaderName, HeaderValue)>,
     /// Said in the log beside a response that the front made itself.
     pub note: Option<String>,
     /// What the page cache did.
@@ -204,6 +220,9 @@ impl Exchange {
             live: Listed::default(),
             hints,
             upgrade,
+            user: None,
+            protected: false,
+            fields: Vec::new(),
             note: None,
             cache: None,
             fragments: None,
@@ -243,12 +262,20 @@ impl Exchange {
             live: self.live.clone(),
             hints: self.hints.clone(),
             upgrade: None,
+            user: self.user.clone(),
+            protected: self.protected,
+            fields: Vec::new(),
             note: None,
             cache: None,
             fragments: None,
             request: None,
             ending: Ending::default(),
         }
+    }
+
+    /// Adds a field to the response; left out if it can't be one.
+    pub fn tell(&mut self, name: HeaderName, value: &str) {
+        self.fields.extend(HeaderValue::from_str(value).ok().map(|value| (name, value)));
     }
 
     /// Takes over what came of a branch.

@@ -2,13 +2,14 @@
 //! order decided.
 //!
 //! Reading order: `run` (from the connection to the answer), `admit` (what is answered before a site is asked), `hit`
-//! (the fast path), `answer` (all the rest), then `cached` (by what the cache has), `origin` (the app or the
+//! (the fast path), `answer` (all the rest), `gate` (single sign-on), then `cached` (by what the cache has), `origin` (the app or the
 //! upstream) and `sampled` (what a doctor wants to know of it).
 
 // Err is an answer, which is moved once; a box for each would cost more.
 #![allow(clippy::result_large_err)]
 
 mod cached;
+mod gate;
 mod hit;
 mod origin;
 mod sampled;
@@ -31,6 +32,8 @@ use crate::{
     front::Front,
     observe::{in_flight::Listed, metrics::Kind},
     request::{
+        access_rules,
+        auth::Glance,
         errors,
         exchange::{Connection, Exchange, Hints, Hold, Upgrade},
         finish::{self, ExchangeGuard, Manner},
@@ -100,16 +103,24 @@ pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Inco
     }
 
     let admitted = admit(&front, site.as_ref(), &received, &host, &mut exchange);
-    let ReceivedRequest { head, body, manner, .. } = received;
-    let mut lookup = admitted.as_ref().ok().and_then(|site| hit::look_ahead(site, &head, &body, &exchange));
+    let ReceivedRequest { mut head, mut body, manner, .. } = received;
+    let glance = admitted.as_ref().ok().and_then(|site| gate::glance(site, &mut head, &mut exchange));
+    let mut lookup = admitted
+        .as_ref()
+        .ok()
+        .filter(|_| gate::passes(glance.as_ref()))
+        .and_then(|site| hit::look_ahead(site, &head, &body, &exchange));
     let mut guard = ExchangeGuard::begin(front.clone(), exchange, &head);
     if let Some(response) = hit::answer(site.as_deref(), lookup.as_mut(), &head, &mut guard.exchange) {
         return Running::Answered(Some(finish::send(response, guard, &manner)));
     }
-    guard.exchange.list(&head.method, &head.uri);
+    guard.exchange.list(&head.method, &access_rules::shown(&head.uri));
     Running::Asking(Box::pin(async move {
         let response = match admitted {
-            Ok(site) => answer(&front, &site, &head, body, lookup, &mut guard.exchange).await,
+            Ok(site) => match admit_visitor(&front, &site, glance, &mut head, &mut body, &mut guard.exchange).await {
+                Ok(()) => answer(&front, &site, &head, body, lookup, &mut guard.exchange).await,
+                Err(answered) => Err(answered),
+            },
             Err(answered) => Err(answered),
         };
         let (Ok(response) | Err(response)) = response;
@@ -188,6 +199,19 @@ fn admit(
     Ok(site.clone())
 }
 
+/// What stands between a site and its visitors: how often they may ask, and who they are.
+async fn admit_visitor(
+    front: &Front,
+    site: &Site,
+    glance: Option<Glance>,
+    head: &mut Parts,
+    body: &mut Arriving,
+    exchange: &mut Exchange,
+) -> Step {
+    rate_limit(site, head, exchange, exchange.timeline.head_read)?;
+    gate::judge(front, site, glance, head, body, exchange).await
+}
+
 /// The steps of a site.
 async fn answer(
     front: &Arc<Front>,
@@ -197,7 +221,6 @@ async fn answer(
     lookup: Option<Lookup>,
     exchange: &mut Exchange,
 ) -> Step<Response<ResponseBody>> {
-    rate_limit(site, head, exchange, exchange.timeline.head_read)?;
     static_file(site, head, exchange).await?;
     let mut page = page(site, head, Some(body), lookup, exchange).await?;
     if fragments::asks(page.headers_mut()) && site.config.esi.is_some() {
@@ -259,6 +282,7 @@ fn include() -> fragments::Ask {
 
 async fn fragment(site: &Arc<Site>, head: &Parts, exchange: &mut Exchange) -> Step<Response<ResponseBody>> {
     rate_limit(site, head, exchange, clock::now())?;
+    gate::part(site, head, exchange)?;
     static_file(site, head, exchange).await?;
     page(site, head, None, None, exchange).await
 }

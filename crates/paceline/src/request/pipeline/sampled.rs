@@ -72,7 +72,7 @@ mod tests {
     use crate::request::exchange::Connection;
 
     fn exchange() -> Exchange {
-        let connection = Connection { remote: None, local: None, tls: false, accepted: 0 };
+        let connection = Connection { remote: None, local: None, tls: false, accepted: 0, ..Connection::default() };
         Exchange::begin(Arc::new(connection), None, None, None)
     }
 

@@ -70,6 +70,7 @@ impl<'a, O: Origin> Attempts<'a, O> {
             client: &exchange.client,
             local: exchange.connection.local,
             request_id: &exchange.id,
+            user: exchange.user.as_ref(),
             received: exchange.received,
             // HTTP/2 has no connection to give away, but a stream that was asked to be a WebSocket.
             may_hijack: head.version != Version::HTTP_2 || exchange.upgrade.is_some(),

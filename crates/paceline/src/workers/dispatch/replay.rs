@@ -71,12 +71,13 @@ pub async fn replay(queue: &Arc<Queue>, asked: &Replay<'_>) -> Result<ReplayAnsw
         .map_err(|_| NoAnswer::NoRequest)?
         .into_parts();
     let now = crate::support::clock::now();
-    let connection = Connection { remote: None, local: None, tls: asked.https, accepted: now };
+    let connection = Connection { remote: None, local: None, tls: asked.https, accepted: now, ..Connection::default() };
     let exchange = Exchange::begin(Arc::new(connection), None, None, None);
     let facts = env::Facts {
         client: &exchange.client,
         local: None,
         request_id: &exchange.id,
+        user: None,
         received: exchange.received,
         may_hijack: false,
         number: next_number(),

@@ -7,7 +7,10 @@ use bytes::{BufMut, BytesMut};
 use http::{header, request::Parts, HeaderMap, Version};
 
 use crate::{
-    request::{exchange::Client, incoming::RequestBody},
+    request::{
+        exchange::{identity::User, Client},
+        incoming::RequestBody,
+    },
     workers::protocol::{fields, frame},
 };
 use http_guard::{
@@ -24,6 +27,8 @@ pub struct Facts<'a> {
     pub client: &'a Client,
     pub local: Option<SocketAddr>,
     pub request_id: &'a str,
+    /// Who has signed in.
+    pub user: Option<&'a User>,
     /// Seconds since the Unix epoch at which the head was read.
     pub received: f64,
     pub may_hijack: bool,
@@ -61,6 +66,11 @@ fn put_env(out: &mut BytesMut, head: &Parts, facts: &Facts, body: &RequestBody) 
     fields::put_pair(out, "rack.url_scheme", facts.client.scheme());
     if facts.client.https {
         fields::put_pair(out, "HTTPS", "on");
+    }
+    if let Some(user) = facts.user {
+        fields::put_pair(out, "REMOTE_USER", user.name());
+        fields::put_pair(out, "AUTH_TYPE", user.auth_type());
+        fields::put_pair(out, "paceline.user", user.told());
     }
     if facts.may_hijack {
         fields::put_pair(out, "paceline.hijack", "1");
@@ -164,6 +174,7 @@ mod tests {
             client,
             local: Some("127.0.0.1:3000".parse().unwrap()),
             request_id: "id-1",
+            user: None,
             received: 1.5,
             may_hijack: true,
             early_hints: false,

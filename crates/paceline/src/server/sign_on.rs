@@ -1,0 +1,54 @@
+//! What single sign-on needs beside requests: it is opened with its site, so that a mistake is told at once and not by the
+//! first visitor, and sessions that have ended are removed from their store. It never signs anybody in.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use crate::{
+    observe::log::{Log, Name},
+    request::auth::{Gate, Way},
+    support::clock,
+};
+
+/// Between two times of tidying.
+const TIDIED: Duration = Duration::from_secs(60);
+
+/// `is_safe`: browsers may come by https.
+pub fn watch(gate: &Arc<Gate>, site: &str, is_safe: bool, log: Log) {
+    if !is_safe {
+        log.event(
+            Name::Notice,
+            format!(
+                "{site}: [[sso]] without https: browsers keep its cookie only on this machine itself, so elsewhere each request has to be signed in anew, \
+                 and names and passwords are not taken. Listen on https (docs/tls.md), or name the proxy that ends TLS in trusted_proxies"
+            ),
+        );
+    }
+    for way in gate.ways() {
+        tokio::spawn(open(way.clone(), site.to_owned(), log.clone()));
+        tokio::spawn(tidy(Arc::downgrade(way)));
+    }
+}
+
+async fn open(way: Arc<Way>, site: String, log: Log) {
+    for problem in way.open().await {
+        log.event(Name::SignOn, format!("{site}: nobody can sign in: {problem}. It is tried again with each request"));
+    }
+}
+
+/// Ends with the site.
+async fn tidy(way: Weak<Way>) {
+    loop {
+        tokio::time::sleep(TIDIED).await;
+        let Some(way) = way.upgrade() else { return };
+        let Some(sessions) = way.sessions.known() else { continue };
+        // Each call does a bounded part. A store that fails is told of by the requests that need it.
+        while let Ok(swept) = sessions.sweep(clock::unix_millis()).await {
+            if swept.sessions + swept.logins + swept.marks == 0 {
+                break;
+            }
+        }
+    }
+}
