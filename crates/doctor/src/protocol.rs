@@ -172,6 +172,9 @@ pub struct Request {
     pub scheme: String,
     pub host: String,
     pub headers: Vec<(String, String)>,
+    /// Whom the front has signed in: mechanism, name and groups, with U+001F between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
 }
 
 impl Request {
@@ -428,6 +431,7 @@ mod tests {
             scheme: "http".into(),
             host: "shop.test".into(),
             headers: vec![("cookie".into(), "a=b".into())],
+            user: None,
         };
         assert_eq!(request.target(), "/beers?page=2");
         let replay = Replay {

@@ -6,7 +6,7 @@
  * thinks of, are interned for as long as some env holds them. */
 static const char *const KNOWN[] = {
     "REQUEST_METHOD", "SCRIPT_NAME", "PATH_INFO", "QUERY_STRING", "REQUEST_URI", "SERVER_NAME", "SERVER_PORT", "SERVER_PROTOCOL",
-    "REMOTE_ADDR", "rack.url_scheme", "HTTPS", "paceline.hijack", "paceline.early_hints", "paceline.input", "CONTENT_TYPE",
+    "REMOTE_ADDR", "rack.url_scheme", "HTTPS", "paceline.hijack", "paceline.early_hints", "paceline.input", "paceline.user", "REMOTE_USER", "AUTH_TYPE", "CONTENT_TYPE",
     "CONTENT_LENGTH", "HTTP_HOST", "HTTP_X_REQUEST_ID", "HTTP_X_REQUEST_START", "HTTP_USER_AGENT", "HTTP_ACCEPT",
     "HTTP_ACCEPT_ENCODING", "HTTP_ACCEPT_LANGUAGE", "HTTP_ACCEPT_CHARSET", "HTTP_CONNECTION", "HTTP_COOKIE", "HTTP_REFERER",
     "HTTP_ORIGIN", "HTTP_AUTHORIZATION", "HTTP_CACHE_CONTROL", "HTTP_PRAGMA", "HTTP_IF_NONE_MATCH", "HTTP_IF_MODIFIED_SINCE",

@@ -106,6 +106,15 @@ class InputTest < Paceline::Test
     assert_equal ["[#<Encoding:ASCII-8BIT>]", "[#<Encoding:BINARY (ASCII-8BIT)>]"].include?(answer.body), true
   end
 
+  def test_somebody_who_has_signed_in
+    told = ["kerberos", "b\xC3\xB6b", "staff", "a, b", "\xFF"].join("\x1F")
+    start("/env", { "REMOTE_USER" => "b\xC3\xB6b", "AUTH_TYPE" => "Negotiate", "paceline.user" => told })
+    user = { name: "b\u00f6b", groups: ["staff", "a, b", "\xFF"], mechanism: "kerberos" }
+    assert_includes answer.body.force_encoding(Encoding::UTF_8), "paceline.user=#{user.inspect}"
+    start("/env")
+    refute_match(/paceline.user|REMOTE_USER|AUTH_TYPE/, answer.body)
+  end
+
   def test_no_hijack_where_the_client_can_not
     start("/env", { "paceline.hijack" => "" })
     refute_match(/^rack.hijack/, answer.body)

@@ -90,6 +90,7 @@ fn request_for(link: &Link) -> Request {
         scheme: link.scheme.clone(),
         host: link.host.clone(),
         headers: vec![("accept".into(), "*/*".into()), ("accept-encoding".into(), "gzip".into())],
+        user: None,
     }
 }
 

@@ -172,6 +172,7 @@ fn anonymous(target: &str, host: &str) -> Request {
         scheme: "http".into(),
         host: host.into(),
         headers: headers.map(|(name, value)| (name.into(), value.into())).into(),
+        user: None,
     }
 }
 
@@ -188,6 +189,7 @@ fn request(sample: &Value) -> Option<Request> {
         scheme: text("scheme")?,
         host: text("host")?,
         headers: headers.collect::<Option<_>>()?,
+        user: text("user"),
     })
 }
 

@@ -36,12 +36,15 @@ pub struct Sample {
     pub query: String,
     /// End-to-end fields, cookies included.
     pub headers: Vec<(String, String)>,
+    /// Whom the front has signed in, as workers are told.
+    pub user: Option<String>,
 }
 
 impl Sample {
     fn size(&self) -> usize {
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-        self.host.len() + self.path.len() + self.query.len() + headers
+        let user = self.user.as_ref().map_or(0, String::len);
+        self.host.len() + self.path.len() + self.query.len() + headers + user
     }
 }
 
@@ -251,7 +254,7 @@ mod tests {
 
     fn sample(path: &str) -> Sample {
         let headers = vec![("cookie".into(), "secret=1".into())];
-        Sample { scheme: "http".into(), host: "a".into(), path: path.into(), query: String::new(), headers }
+        Sample { scheme: "http".into(), host: "a".into(), path: path.into(), query: String::new(), headers, user: None }
     }
 
     fn offer(reservoir: &Reservoir, route: &str, path: &str) {

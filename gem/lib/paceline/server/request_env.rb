@@ -5,6 +5,7 @@
 require_relative "../version"
 require_relative "frames"
 require_relative "rewindable_input"
+require_relative "signed_in"
 require_relative "spooled_input"
 require_relative "streamed_input"
 
@@ -43,6 +44,7 @@ module Paceline
         env["rack.input"] = body(flags, env, inline)
         offer_hijack(env) if env["paceline.hijack"] == "1"
         offer_hints(env) if env["paceline.early_hints"] == "1"
+        env["paceline.user"] = SignedIn.parse(env["paceline.user"]) if env.key?("paceline.user")
         env["rack.after_reply"] = []
         env["rack.response_finished"] = [] if @rack3
         env

@@ -154,6 +154,7 @@ fn sample(sample: &Sample) -> Value {
         "path": sample.path,
         "query": sample.query,
         "headers": sample.headers,
+        "user": sample.user,
     })
 }
 
@@ -205,7 +206,7 @@ mod tests {
         let (scheme, host, path) = ("http".into(), "a".into(), "/b".into());
         let mut seen = RouteSamples::default();
         (seen.route, seen.requests) = ("GET /b".into(), 2);
-        seen.kept.push(Sample { scheme, host, path, query: String::new(), headers });
+        seen.kept.push(Sample { scheme, host, path, query: String::new(), headers, user: None });
         let observed = Observation { routes: vec![seen], ..Observation::default() };
         let shown = shown(&observed);
         assert_eq!(shown["routes"][0]["samples"][0]["headers"], json!([["cookie", "a=b"]]));

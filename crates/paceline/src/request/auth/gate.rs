@@ -35,6 +35,9 @@ const DECLINED: u64 = 3600;
 /// A kind of refusal is told in the log at most once in this time.
 const SAID: Duration = Duration::from_secs(10);
 
+/// Said to people whose computer has no ticket.
+const NEEDS_TICKET: &str = "This page is for people whose computer has signed in to the network. Sign in there (or run kinit), and open the page by its usual name.";
+
 /// The single sign-on of a site.
 pub struct Gate {
     areas: Vec<Area>,
@@ -342,7 +345,7 @@ impl Gate {
             Offer::Refuse => self.refusal(area, way),
             Offer::Challenge { negotiate, basic, goes_on } => self.challenge(way, (negotiate, basic, goes_on), head),
         };
-        if failed == Failed::Ticket {
+        if failed == Failed::Ticket && unproved.manner == Manner::Navigation {
             answer = answer.with(header::SET_COOKIE, &self.declined_cookie(DECLINED));
         }
         answer.note = answer.note.or(note);
@@ -351,18 +354,19 @@ impl Gate {
 
     fn refusal(&self, area: &Area, way: &Way) -> GateAnswer {
         let (sentence, kind) = match (area.otherwise, way.acceptor.is_some()) {
-            (Otherwise::Basic, _) => ("Sign in over https: names and passwords are not taken over plain http.", "plain-http"),
-            (_, true) => (
-                "This page is for people whose computer has signed in to the network. Sign in there (or run kinit), and open it by its usual name.",
-                "no-ticket",
-            ),
+            (Otherwise::Basic, _) => {
+                ("Sign in over https: names and passwords are not taken over plain http.", "plain-http")
+            }
+            (_, true) => (NEEDS_TICKET, "no-ticket"),
             (_, false) => ("You have to sign in to see this page.", "not-signed-in"),
         };
         GateAnswer::new(StatusCode::FORBIDDEN, sentence).noted(kind, "nothing was proved")
     }
 
     fn challenge(&self, way: &Way, (negotiate, basic, goes_on): (bool, bool, bool), head: &Parts) -> GateAnswer {
-        let mut answer = GateAnswer::new(StatusCode::UNAUTHORIZED, "You have to sign in to see this page.");
+        let sentence =
+            if negotiate && !basic && !goes_on { NEEDS_TICKET } else { "You have to sign in to see this page." };
+        let mut answer = GateAnswer::new(StatusCode::UNAUTHORIZED, sentence);
         if negotiate {
             answer = answer.with(header::WWW_AUTHENTICATE, &negotiate::challenge(b""));
         }

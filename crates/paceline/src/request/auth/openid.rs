@@ -81,7 +81,7 @@ fn not_here() -> GateAnswer {
 }
 
 fn see(to: &str) -> GateAnswer {
-    GateAnswer::new(StatusCode::SEE_OTHER, "This goes on at another address.").with(header::LOCATION, to)
+    GateAnswer::new(StatusCode::FOUND, "This goes on at another address.").with(header::LOCATION, to)
 }
 
 /// The value of a parameter.

@@ -6,7 +6,7 @@ use http::{header, request::Parts, Method, Response, StatusCode};
 use crate::{
     content::body::ResponseBody,
     observe::reservoir::{RequestTimes, Reservoir, Sample},
-    request::exchange::Exchange,
+    request::exchange::{identity::User, Exchange},
     support::clock,
 };
 use doctor::route::label;
@@ -43,6 +43,7 @@ fn sample(head: &Parts, exchange: &Exchange) -> Option<Sample> {
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),
         headers: headers.collect::<Option<_>>()?,
+        user: exchange.user.as_ref().map(User::told),
     })
 }
 

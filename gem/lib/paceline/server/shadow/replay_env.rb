@@ -3,6 +3,7 @@
 # A replayed request as a Rack env: what the front and a worker make of the same request (request_env.rb, and the front's rack/env.rs), without
 # hijack and early hints. Its request id follows from the seed.
 require_relative "../../version"
+require_relative "../signed_in"
 
 module Paceline
   module Server
@@ -25,6 +26,7 @@ module Paceline
           env = head(request).merge!(headers(request["headers"]))
           env["HTTP_X_REQUEST_ID"] = Random.new(seed ^ SALT).bytes(16).unpack1("H*").b
           env["HTTP_X_REQUEST_START"] = format("t=%.6f", clock).b
+          env.update(SignedIn.env(request["user"])) if request["user"]
           env.update(constants)
         end
 
