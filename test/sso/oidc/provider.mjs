@@ -1,12 +1,13 @@
 // An identity provider for tests: oidc-provider, with its own pages to sign in, on a free port of this machine. It says its issuer in its
 // first line, and ends with its standard input. Anybody can sign in, with any password; "alice" is in two groups, "many" in 500.
 //
-//   node provider.mjs '{ "backchannel": "http://127.0.0.1:PORT/" }'    it tells this address of logouts
+//   node provider.mjs '{ "backchannel": "http://127.0.0.1:PORT/" }'    it tells this address of logouts (SITE in it: the
+//                                                                    clients' address)
 //   node provider.mjs '{ "inIdToken": true }'                          all claims are in the ID token
 //   node provider.mjs '{ "tls": "FOLDER" }'                            https and HTTP/2, with FOLDER/tls.pem and tls.key
 //
 // What a good provider never does is asked for by POST /test/...: rotate (new keys), forge/KIND (the next ID token is a bad one), away (no
-// answers), no-userinfo, and back. GET /test-count says how often its configuration was asked for.
+// answers), no-userinfo, and back; site/ADDRESS (in base64url): its clients are at this address from now on. GET /test-count says how often its configuration was asked for.
 import { readFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { createSecureServer } from "node:http2"
@@ -14,8 +15,7 @@ import { createHmac, createSign, generateKeyPairSync, randomUUID } from "node:cr
 import Provider from "oidc-provider"
 
 const options = JSON.parse(process.argv[2] ?? "{}")
-const redirect = "https://shop.example/.paceline/sso/callback"
-const after = "https://shop.example/"
+let site = "https://shop.example"
 
 const encode = value => Buffer.from(typeof value === "string" ? value : JSON.stringify(value)).toString("base64url")
 const decode = part => JSON.parse(Buffer.from(part, "base64url"))
@@ -56,17 +56,19 @@ const configuration = key => ({
 })
 
 function client(id, more) {
-  const backchannel = options.backchannel && { backchannel_logout_uri: options.backchannel, backchannel_logout_session_required: true }
+  const uri = options.backchannel?.replace("SITE", site)
+  const backchannel = uri && { backchannel_logout_uri: uri, backchannel_logout_session_required: true }
   return {
-    client_id: id, client_secret: `secret-of-${id}`, redirect_uris: [redirect], post_logout_redirect_uris: [after],
+    client_id: id, client_secret: `secret-of-${id}`, redirect_uris: [`${site}/.paceline/sso/callback`],
+    post_logout_redirect_uris: [`${site}/`],
     grant_types: ["authorization_code", "refresh_token"], response_types: ["code"], ...backchannel, ...more,
   }
 }
 
 let key, handle, forgery, away = false, noInfo = false, discoveries = 0
 
-function open(issuer) {
-  key = newKey()
+function open(issuer, ofKey = newKey()) {
+  key = ofKey
   const provider = new Provider(issuer, configuration(key))
   // The memory that codes and sessions are in is shared by all of them.
   provider.use(async (context, next) => {
@@ -119,6 +121,10 @@ function answer(request, response) {
   const [, area, verb, kind] = request.url.split("/")
   if (area === "test" && request.method === "POST") {
     if (verb === "rotate") open(issuer)
+    if (verb === "site") {
+      site = Buffer.from(kind, "base64url").toString()
+      open(issuer, key)
+    }
     if (verb === "forge") forgery = kind
     if (verb === "away") away = true
     if (verb === "back") away = noInfo = false
