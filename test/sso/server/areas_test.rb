@@ -150,6 +150,20 @@ class ServerAreasTest < Minitest::Test
     assert_equal ["401", 'Basic realm="the application"'], [answer.code, answer["www-authenticate"]]
   end
 
+  # A browser without a ticket shows the page of the 401, and goes on from it by itself; from then on it is not asked again.
+  def test_a_browser_without_a_ticket_goes_on_to_the_applications_login
+    front("[[sso]]\nkerberos = { keytab = \"#{@keytab}\" }\notherwise = \"app\"\n", env: @kdc.env)
+    browser = browser()
+    answer = browser.open("/login?from=%2Fa")
+    assert_equal ["401", ["Negotiate"]], [answer.code, answer.get_fields("www-authenticate")]
+    answer = browser.follow(browser.open(answer["refresh"][/url=(\S+)/, 1]))
+    assert_equal "200", answer.code
+    assert_nil told(answer)["REMOTE_USER"]
+    assert_equal "/login", told(answer)["PATH_INFO"]
+    assert_equal "200", browser.open("/").code
+    assert_signed_in "alice", browser(ticket: true).open("/")
+  end
+
   # A browser that is offered both asks for a password, so only those in the intranet are offered tickets.
   def test_tickets_are_offered_only_in_the_intranet
     passwords = "[[sso]]\nkerberos = { keytab = \"#{@keytab}\" }\nbasic = #{ldap_table}\notherwise = \"basic\"\n"

@@ -9,7 +9,7 @@ class ServerOpenidTest < Minitest::Test
   SECRET = "secret-of-shop"
   CALLBACK = "/.paceline/sso/callback"
   LOGOUT = "/.paceline/sso/logout"
-  BACKCHANNEL = "/.paceline/sso/backchannel"
+  BACKCHANNEL = "/.paceline/sso/backchannel-logout"
 
   def setup
     super

@@ -69,6 +69,8 @@ module Front
       @authority_file = authority.file(dir)
       bind = "ssl://127.0.0.1:0?cert=web.pem&key=web.key"
     end
+    # Its sessions are its own.
+    env = { "STATE_DIRECTORY" => File.join(dir, "state") }.merge(env)
     server = serve(dir, "-b", bind, *arguments, env: env, port: false, ready: ready, within: within)
     server.wait_for(/Listening on https?:\/\/\S+:(\d+)/) { |match| server.port = Integer(match[1]) }
     @server = server

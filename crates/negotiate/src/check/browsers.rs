@@ -17,9 +17,14 @@ pub fn browsers(hosts: &[String]) -> Vec<Browser> {
     let browser = |name, place: &str, value| Browser { name, place: place.into(), value };
     vec![
         browser(
-            "Chrome, Chromium and Edge on Windows",
-            "Internet Options, Local intranet, Sites; or the policy AuthServerAllowlist by group policy",
-            comma.clone(),
+            "Edge on Windows",
+            "a terminal of an administrator, or the policy AuthServerAllowlist by group policy; or Internet Options, Local intranet, Sites",
+            format!("reg add HKLM\\SOFTWARE\\Policies\\Microsoft\\Edge /v AuthServerAllowlist /d \"{comma}\" /f"),
+        ),
+        browser(
+            "Chrome on Windows",
+            "likewise",
+            format!("reg add HKLM\\SOFTWARE\\Policies\\Google\\Chrome /v AuthServerAllowlist /d \"{comma}\" /f"),
         ),
         browser(
             "Chromium on Linux",

@@ -70,7 +70,7 @@ pub fn all(settings: &Settings, host: &str) -> Vec<Finding> {
         findings.extend(realms.iter().flat_map(|realm| clock(realm)));
         findings.extend(names(host, &read));
         findings.push(match Acceptor::open(settings.clone()) {
-            Ok(acceptor) => own_ticket(&acceptor, host),
+            Ok(acceptor) => ticket(&acceptor, host),
             Err(refusal) => Finding::bad("ticket", refusal.to_string(), refusal.advice()),
         });
     }
@@ -157,8 +157,8 @@ pub fn clock(realm: &str) -> Vec<Finding> {
     addresses.iter().take(4).map(measure).collect()
 }
 
-/// Does a ticket of the caller's own work?
-fn own_ticket(acceptor: &Acceptor, host: &str) -> Finding {
+/// Does a ticket of the caller's own work? It blocks, on the network too.
+pub fn ticket(acceptor: &Acceptor, host: &str) -> Finding {
     const TOPIC: &str = "ticket";
     match round_trip(acceptor, host) {
         RoundTrip::Accepted { name, realm, groups } => Finding::good(
@@ -169,6 +169,17 @@ fn own_ticket(acceptor: &Acceptor, host: &str) -> Finding {
                 realm.escape_debug()
             ),
         ),
+        // MIT's words for KDC_ERR_S_PRINCIPAL_UNKNOWN; "Client ..." would be the caller.
+        RoundTrip::NoTicket(why) if why.contains("Server ") && why.contains("not found in Kerberos database") => {
+            Finding::bad(
+                TOPIC,
+                format!("the KDC knows no service HTTP/{host}: browsers get no ticket, and send NTLM or nothing"),
+                Some(format!(
+                    "Create it and export its key into the keytab (kadmin: addprinc -randkey HTTP/{host}, ktadd; Active Directory: setspn -S HTTP/{host} ACCOUNT), \
+                     or open the site by a name that it knows."
+                )),
+            )
+        }
         RoundTrip::NoTicket(why) => Finding::note(
             TOPIC,
             format!("no ticket for HTTP/{host} to try: {why}"),

@@ -8,7 +8,7 @@ use std::{
 
 use clap::{error::ErrorKind, ArgMatches};
 
-use super::{asking, build_facts, doctor, flags, in_ruby, shell, systemd, CliExit, Command, BENCH};
+use super::{asking, build_facts, doctor, flags, in_ruby, shell, sso, systemd, CliExit, Command, BENCH};
 use crate::{
     config::{self, ConfigFile, Flags, Surroundings, Value},
     server::handover::Program,
@@ -29,6 +29,10 @@ where
         let matches = doctor::command().try_get_matches_from(&args[1..]).map_err(|error| told(&error))?;
         return doctor::understood(&matches, around).map(|wish| Command::Doctor(Box::new(wish)));
     }
+    if sso::is_named(&args) {
+        let matches = sso::command().try_get_matches_from(&args[1..]).map_err(|error| told(&error))?;
+        return sso::understood(&matches, around).map(|(config, wish)| Command::SignOn(Box::new(config), wish));
+    }
     if build_facts::are_wanted(&args) {
         return Err(CliExit::Print(build_facts::text()));
     }
@@ -38,7 +42,7 @@ where
         Some(("man-page", _)) => Err(CliExit::Print(shell::man_page())),
         Some(("config-docs", _)) => Err(CliExit::Print(config::markdown())),
         Some((command, _))
-            if [BENCH, doctor::NAME].contains(&command)
+            if [BENCH, doctor::NAME, sso::NAME].contains(&command)
                 || asking::named(command).is_some()
                 || in_ruby::named(command).is_some() =>
         {

@@ -3,7 +3,7 @@
 
 use clap::{builder::ArgAction, value_parser, Arg, Command};
 
-use super::{asking::SUBCOMMANDS, doctor, in_ruby, shell, BENCH};
+use super::{asking::SUBCOMMANDS, doctor, in_ruby, shell, sso, BENCH};
 use crate::config::{all_options, Kind, Opt};
 
 const HELP_WIDTH: usize = 88;
@@ -64,6 +64,7 @@ pub fn command() -> Command {
             "Measure an HTTP server from outside, and show where a Paceline server spends the time",
         ))
         .subcommand(elsewhere(doctor::NAME, doctor::ABOUT))
+        .subcommand(elsewhere(sso::NAME, sso::ABOUT))
         .subcommands(in_ruby::COMMANDS.iter().map(|(name, _, about)| elsewhere(name, about)))
         .subcommand(shell::completions())
         .subcommand(Command::new("man-page").about("Print the manual page, in roff"))

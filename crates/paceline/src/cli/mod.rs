@@ -9,6 +9,7 @@ mod doctor;
 mod flags;
 mod in_ruby;
 mod shell;
+mod sso;
 mod systemd;
 
 use std::{
@@ -37,6 +38,8 @@ pub enum Command {
     Ask(asking::Question),
     /// Find what would make an application faster.
     Doctor(Box<crate::doctor::Wish>),
+    /// Find out why people can't sign in.
+    SignOn(Box<Config>, crate::sso_check::Wish),
 }
 
 /// The program ends without a command being run.
@@ -106,6 +109,7 @@ fn run(command: Command, inheritance: Option<Inheritance>) -> ExitCode {
         Command::Serve(config) => serve(config, inheritance),
         Command::Ask(question) => asking::run(&question),
         Command::Doctor(wish) => crate::doctor::main(*wish),
+        Command::SignOn(config, wish) => sso::run(&config, &wish, &mut std::io::stdout()),
         Command::Check(config) => match Trial::new() {
             Ok(trial) => check::run(&config, &mut std::io::stdout(), &|site| {
                 let colour = std::io::stdout().is_terminal();

@@ -4,7 +4,7 @@
 use clap::{value_parser, Arg, ArgMatches, Command};
 use clap_complete::Shell;
 
-use super::{asking, doctor, flags};
+use super::{asking, doctor, flags, sso};
 
 /// `paceline completions SHELL`.
 pub fn completions() -> Command {
@@ -44,6 +44,7 @@ fn whole_command() -> Command {
             (_, Some(asking)) => asking.command().about(asking.about),
             ("check" | "systemd", _) => with_settings(command),
             (doctor::NAME, _) => doctor::command(),
+            (sso::NAME, _) => sso::command(),
             _ => command.clone(),
         }
     });
