@@ -7,8 +7,10 @@ use std::{
 };
 
 use crate::{
+    config::{Config, SiteConfig},
     observe::log::{Log, Name},
     request::auth::{Gate, Way},
+    sso_check,
     support::clock,
 };
 
@@ -30,6 +32,15 @@ pub fn watch(gate: &Arc<Gate>, site: &str, is_safe: bool, log: Log) {
         tokio::spawn(open(way.clone(), site.to_owned(), log.clone()));
         tokio::spawn(tidy(Arc::downgrade(way)));
     }
+}
+
+/// Says which usual mistakes the settings and files of a site show; they are read off the main thread.
+pub fn warn(config: Arc<Config>, site: SiteConfig, log: Log) {
+    tokio::task::spawn_blocking(move || {
+        for warning in sso_check::warnings(&config, &site) {
+            log.event(Name::Notice, format!("{}: {warning}", site.name));
+        }
+    });
 }
 
 async fn open(way: Arc<Way>, site: String, log: Log) {

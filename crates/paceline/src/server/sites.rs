@@ -254,7 +254,8 @@ impl Sites {
         if let Some(gate) = &site.gate {
             let log = self.server.log.of(&site.config.name);
             let has_tls = self.config.binds.iter().any(|bind| bind.tls.is_some());
-            sign_on::watch(gate, &site.config.name, has_tls || self.config.trusted_proxies.given, log);
+            sign_on::watch(gate, &site.config.name, has_tls || self.config.trusted_proxies.given, log.clone());
+            sign_on::warn(self.config.clone(), site.config.clone(), log);
         }
         site
     }

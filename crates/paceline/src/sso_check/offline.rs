@@ -9,15 +9,17 @@ use crate::config::{
     Bind, Config, SiteConfig,
 };
 
-/// What of a site's `[[sso]]` is worth a line in the log of a start: as one text each, with what to do. That a keytab or
-/// a file of a secret can't be read is said by who opens it.
+const HTTPS: &str = "https";
+
+/// What of a site's `[[sso]]` is worth a line in the log of a start: as one text each, with what to do. That a file can't
+/// be read is said when it is opened, and that there is no https by the server itself.
 pub fn warnings(config: &Config, site: &SiteConfig) -> Vec<String> {
     let said = |sign_on: &SignOn, line: Line| {
         let advice = line.advice.map_or(String::new(), |advice| format!(" {advice}"));
         format!("{}: {}: {}.{advice}", sign_on.shown(), line.subject, line.text)
     };
     let of = |sign_on: &SignOn| -> Vec<String> {
-        let lines = of_settings(config, sign_on).into_iter().filter(|line| line.level != Level::Good);
+        let lines = of_settings(config, sign_on).into_iter().filter(|line| line.level != Level::Good && line.subject != HTTPS);
         lines.map(|line| said(sign_on, line)).collect()
     };
     site.sign_on.iter().flat_map(of).collect()
@@ -56,14 +58,14 @@ fn of_listeners(config: &Config, sign_on: &SignOn) -> Vec<Line> {
     }
     if !behind {
         lines.push(Line::wrong(
-            "https",
+            HTTPS,
             "people reach this server by http: tickets, passwords and sessions are sent in the clear, and browsers take no session cookie",
             "Serve https: [[tls]] with cert and key, or tls = \"auto\".",
         ));
         return lines;
     }
     lines.push(Line::warning(
-        "https",
+        HTTPS,
         "no address of this server is https: a session cookie is only taken by https",
         "Serve https here, or by a proxy in front that sends X-Forwarded-Proto: https, and Authorization and WWW-Authenticate as they are.",
     ));

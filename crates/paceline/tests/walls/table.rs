@@ -25,7 +25,7 @@ pub const ROOMS: &[&str] = &[
     "request::route request::pages observe::dashboard front",
     "request::errors request::finish content::fragments request::pipeline",
     "edge::h1 edge::h2 edge::negotiate",
-    "observe::control server doctor cli main",
+    "sso_check observe::control server doctor cli main",
 ];
 
 /// A crate, and the crates of this checkout that it depends on. The gem carries paceline-native, -store and -xml, and
