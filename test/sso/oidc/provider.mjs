@@ -7,7 +7,8 @@
 //   node provider.mjs '{ "tls": "FOLDER" }'                            https and HTTP/2, with FOLDER/tls.pem and tls.key
 //
 // What a good provider never does is asked for by POST /test/...: rotate (new keys), forge/KIND (the next ID token is a bad one), away (no
-// answers), no-userinfo, and back; site/ADDRESS (in base64url): its clients are at this address from now on. GET /test-count says how often its configuration was asked for.
+// answers), no-userinfo, and back; no-tokens (every grant has ended); site/ADDRESS (in base64url): its clients are at this address from now on.
+// GET /test-count says how often its configuration was asked for, /test-count/tokens how often tokens were.
 import { readFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { createSecureServer } from "node:http2"
@@ -65,7 +66,7 @@ function client(id, more) {
   }
 }
 
-let key, handle, forgery, away = false, noInfo = false, discoveries = 0
+let key, handle, forgery, away = false, noInfo = false, noTokens = false, discoveries = 0, tokens = 0
 
 function open(issuer, ofKey = newKey()) {
   key = ofKey
@@ -129,10 +130,13 @@ function answer(request, response) {
     if (verb === "away") away = true
     if (verb === "back") away = noInfo = false
     if (verb === "no-userinfo") noInfo = true
+    if (verb === "no-tokens") noTokens = true
     return response.end("done")
   }
-  if (area === "test-count") return response.end(String(discoveries))
+  if (area === "test-count") return response.end(String(verb === "tokens" ? tokens : discoveries))
   if (verb === "openid-configuration") discoveries++
+  if (area === "token") tokens++
+  if (noTokens && area === "token") return response.writeHead(400, { "content-type": "application/json" }).end('{ "error": "invalid_grant" }')
   if (away || noInfo && area === "me") return response.writeHead(503).end("away")
   handle(request, response)
 }

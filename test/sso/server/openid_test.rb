@@ -1,5 +1,6 @@
 # Logins at a real identity provider (oidc-provider) through the server: by a browser by hand and by Chromium.
 require "base64"
+require_relative "../../e2e/support/set_clock"
 require_relative "../support/front"
 require_relative "../support/provider"
 
@@ -148,12 +149,52 @@ class ServerOpenidTest < Minitest::Test
     assert_equal "503", browser.open(back).code
   end
 
+  # The provider's tokens last five minutes: then it is asked whether she is still there, and the browser notices nothing.
+  def test_a_session_is_refreshed_behind_the_browsers_back
+    clock = with_clock
+    browser = signed_in
+    tokens = @provider.count("tokens")
+    clock.set(310)
+    assert_signed_in "alice", browser.get("/later")
+    assert_equal tokens + 1, @provider.count("tokens")
+    assert_signed_in "alice", browser.get("/later")
+    assert_equal tokens + 1, @provider.count("tokens"), "once"
+  end
+
+  def test_a_session_ends_when_the_provider_says_so
+    clock = with_clock
+    browser = signed_in
+    @provider.test("no-tokens")
+    clock.set(310)
+    assert_equal "302", browser.open("/").code
+  end
+
+  def test_a_session_outlives_a_provider_that_is_away_for_a_moment
+    clock = with_clock
+    browser = signed_in
+    @provider.test("away")
+    clock.set(310)
+    assert_signed_in "alice", browser.get("/")
+    @provider.test("back")
+    tokens = @provider.count("tokens")
+    clock.set(400)
+    assert_signed_in "alice", browser.get("/")
+    assert_equal tokens + 1, @provider.count("tokens")
+  end
+
+  def test_a_session_ends_if_nobody_uses_it
+    clock = with_clock('idle = "10m"')
+    browser = signed_in
+    clock.set(601)
+    assert_equal "302", browser.open("/").code
+  end
+
   def test_logout_ends_both_sessions
     site
     browser = signed_in
     stolen = browser.cookies.dup
     answer = browser.open(LOGOUT)
-    assert_equal "302", answer.code
+    assert_equal "303", answer.code
     assert_includes answer["location"], @provider.issuer
     refute_equal "200", browser.open("/").code
     thief = browser()
@@ -227,6 +268,16 @@ class ServerOpenidTest < Minitest::Test
   end
 
   private
+
+  # The provider and the server see the same time, which the test sets.
+  def with_clock(more = "")
+    skip "NOT RUN: another time of day: #{SetClock.missing}" if SetClock.missing
+    clock = SetClock.new(@folder)
+    @provider.stop
+    @provider = OpenidProvider.new(trust: authority.file(@folder), env: clock.env)
+    site(more, env: clock.env)
+    clock
+  end
 
   def refute_signed_in(browser, answer)
     refute_equal "200", answer.code, answer.body

@@ -24,6 +24,8 @@ class Apache
     FileUtils.cp(keytab, @keytab)
     FileUtils.chown(@user, nil, @keytab) if @user
     File.chmod(0o600, @keytab)
+    # The KDC's folder is its owner's alone.
+    FileUtils.cp(kdc.file("krb5.conf"), file("krb5.conf"))
     @port = TCPServer.open("127.0.0.1", 0) { |socket| socket.addr[1] }
     FileUtils.mkdir_p([file("htdocs"), file("cache")])
     FileUtils.chown(@user, nil, file("cache")) if @user
@@ -38,7 +40,7 @@ class Apache
   # `clock`: at what time it runs.
   def start(clock: nil)
     within = clock ? ["faketime", "-f", clock] : []
-    env = @kdc.env.merge("KRB5RCACHENAME" => "file2:#{file("cache/replay")}", "KRB5_KTNAME" => @keytab)
+    env = @kdc.env.merge("KRB5_CONFIG" => file("krb5.conf"), "KRB5RCACHENAME" => "file2:#{file("cache/replay")}", "KRB5_KTNAME" => @keytab)
     @pid = Process.spawn(env, *within, PROGRAM, "-D", "FOREGROUND", "-f", file("apache.conf"), out: file("out"), err: %i[child out], pgroup: true)
     deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + DEADLINE
     begin
@@ -77,7 +79,6 @@ class Apache
       LogLevel warn auth_gssapi:info
       Listen 127.0.0.1:#{port}
       #{modules.map { |name| "LoadModule #{name}_module #{MODULES}/mod_#{name}.so" }.join("\n")}
-      LoadModule unixd_module #{MODULES}/mod_unixd.so
       #{"User #{@user}\nGroup #{@user}" if @user}
       StartServers 2
       ThreadsPerChild 25
