@@ -23,4 +23,5 @@ module ServerLogin
   end
 end
 
-Rails.application.config.to_prepare { ApplicationController.prepend(ServerLogin) unless ApplicationController.include?(ServerLogin) }
+# Redmine loads this file again whenever it loads its classes again.
+ApplicationController.prepend(ServerLogin)

@@ -39,6 +39,15 @@ class ServerKerberosTest < Minitest::Test
     assert_operator id.size, :>=, 43, "32 random bytes"
   end
 
+  def test_the_applications_own_cookie_comes_beside_the_sessions
+    kerberos
+    browser = browser(ticket: true)
+    answer = browser.get("/cookie")
+    assert_equal ["200", "alice"], [answer.code, answer.body]
+    assert_equal ["own", 1], [browser.cookies.keys.grep_v(/paceline/).join, browser.cookies.keys.grep(/\A__Host-paceline/).size]
+    assert_match(/\ANegotiate \S+/, answer["www-authenticate"])
+  end
+
   def test_the_session_is_not_the_applications_business
     kerberos
     browser = browser(ticket: true)

@@ -72,6 +72,7 @@ class Browser
     request["Cookie"] = jar.map { |pair| pair.join("=") }.join("; ") unless jar.empty?
     yield request
     answer = connection(uri).start { |http| http.request(request) }
+    answer.body.force_encoding(Encoding::UTF_8) if answer.body && answer["content-type"].to_s.match?(/text|json|html/)
     @visits << [uri.path, answer.code]
     keep(jar, answer)
     answer.get_fields("www-authenticate").to_a.each { |challenge| @proofs << $1 if challenge =~ /\ANegotiate (\S+)/ }

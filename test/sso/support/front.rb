@@ -36,6 +36,7 @@ module Front
       when "/cached" then text.("#{who} #{counts[who] += 1}", "Cache-Control" => "public, max-age=600")
       when "/fragments" then text.("<p><esi:include src=\"/who\"/></p>", "Surrogate-Control" => 'content="ESI/1.0"')
       when "/who" then text.(who)
+      when "/cookie" then text.(who, "Set-Cookie" => "own=1; path=/")
       when "/own-login" then [401, { "WWW-Authenticate" => 'Basic realm="the application"' }, ["its own login"]]
       when "/events" then [200, { "Content-Type" => "text/event-stream" }, Events.new(who)]
       when "/socket"

@@ -63,7 +63,10 @@ pub fn send(mut response: Response<ResponseBody>, mut guard: ExchangeGuard, mann
     if guard.exchange.protected {
         private::mark(response.headers_mut());
     }
-    response.headers_mut().extend(guard.exchange.fields.drain(..).map(|(name, value)| (Some(name), value)));
+    for (name, value) in guard.exchange.fields.drain(..) {
+        // Beside those of the application: it has cookies, too.
+        response.headers_mut().append(name, value);
+    }
     if manner.is_http2 {
         http2_message::answer(&mut response, manner.web_socket);
     }
