@@ -3,6 +3,7 @@
 //! says otherwise.
 
 use std::{
+    borrow::Cow,
     io,
     pin::Pin,
     sync::{
@@ -167,8 +168,11 @@ impl ExchangeGuard {
         let traced = front.tracer.is_some() && exchange.trace.is_some_and(|trace| trace.sampled);
         let told = front.config.log.access_format != AccessLogFormat::Off || traced;
         exchange.request = told.then(|| {
-            let told = Head::of(head);
-            Head { uri: access_rules::shown(&told.uri).into_owned(), ..told }
+            let mut told = Head::of(head);
+            if let Cow::Owned(shown) = access_rules::shown(&told.uri) {
+                told.uri = shown;
+            }
+            told
         });
         ExchangeGuard { front, exchange }
     }

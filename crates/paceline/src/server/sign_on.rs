@@ -23,7 +23,7 @@ pub fn watch(gate: &Arc<Gate>, site: &str, is_safe: bool, log: Log) {
         log.event(
             Name::Notice,
             format!(
-                "{site}: [[sso]] without https: browsers keep its cookie only on this machine itself, so elsewhere each request has to be signed in anew, \
+                "{site}: [[sso]] without https: browsers keep its cookie only on this machine itself, so elsewhere each request has to be signed in again, \
                  and names and passwords are not taken. Listen on https (docs/tls.md), or name the proxy that ends TLS in trusted_proxies"
             ),
         );

@@ -1,0 +1,135 @@
+# The gate of `[[sso]]` in the real server, with a real KDC and curl: what a ticket is good for, and what it must not be used for. It serves plain http
+# on loopback, where a cookie is read from the answer as it is.
+require "base64"
+require "open3"
+require_relative "../../e2e/support/http2_client"
+require_relative "../../e2e/support/rack_routes"
+require_relative "../support/kdc"
+
+class GateTest < Minitest::Test
+  include Scenario
+  include RackRoutes
+
+  HOST = "web.example.test"
+  Answer = Struct.new(:status, :fields, :body) do
+    def all(name) = fields.scan(/^#{Regexp.escape(name)}: (.*?)\r?$/i).flatten
+    def cookie = all("set-cookie").grep_v(/declined/).first&.slice(/\A[^;]+/)
+  end
+
+  rack_setup "COUNTS = Hash.new(0)\n"
+  rack("/public") { |env| [200, { "cache-control" => "public, max-age=600" }, ["#{env["REMOTE_USER"].inspect} #{COUNTS[env["REMOTE_USER"]] += 1}"]] }
+  rack("/page") { |_| [200, { "surrogate-control" => 'content="ESI/1.0"' }, ['<esi:include src="/bobs/part" onerror="continue"/>|<esi:include src="/part"/>']] }
+  rack("/part", "/bobs/part") { |env| [200, {}, ["#{env["PATH_INFO"]} of #{env["REMOTE_USER"]}"]] }
+  rack { |env| [200, {}, [[env["REMOTE_USER"], env["AUTH_TYPE"], env["paceline.user"]&.fetch(:mechanism), env["HTTP_AUTHORIZATION"], env["HTTP_COOKIE"]].inspect]] }
+
+  def self.kdc
+    @kdc ||= Kdc.new.tap do |kdc|
+      Minitest.after_run { kdc.remove }
+      %w[alice bob].each { |name| kdc.person(name) }
+      kdc.service("HTTP/#{HOST}")
+      kdc.start
+    end
+  end
+
+  def setup
+    flunk "missing: #{Kdc.missing.join(" ")}: bin/setup test" if Kdc.missing.any?
+    @kdc = self.class.kdc
+    @kdc.sign_in("alice")
+  end
+
+  def test_a_ticket_signs_in_and_the_cookie_stands_for_it
+    gate
+    first = visit("/")
+    assert_equal [200, '["alice", "Negotiate", "kerberos", nil, nil]'], [first.status, first.body]
+    assert_match(/\ANegotiate \S{20,}\z/, first.all("www-authenticate").first, "the server's own token")
+    assert_match(/; Path=\/; Secure; HttpOnly; SameSite=Lax\z/, first.all("set-cookie").first)
+    again = curl("/", "-H", "Cookie: own=1; #{first.cookie}")
+    assert_equal [200, '["alice", "Negotiate", "kerberos", nil, "own=1"]'], [again.status, again.body]
+    @server.wait_for(/ - alice \[.*"GET \/ HTTP/)
+    assert_equal 401, curl("/", "-H", "Cookie: #{first.cookie.next}").status
+  end
+
+  def test_a_kept_page_is_somebodys_own_and_no_other_cache_may_have_it
+    gate
+    alice = visit("/public").cookie
+    answers = Array.new(2) { curl("/public", "-H", "Cookie: #{alice}") }
+    assert_equal ['"alice" 1'] * 2, answers.map(&:body)
+    answers.each do |answer|
+      assert_match(/; ?hit|hit;/, answer.all("cache-status").first)
+      assert_equal ["private, max-age=600"], answer.all("cache-control")
+      assert_empty answer.all("set-cookie"), "a kept page brings nobody's session along"
+    end
+    @kdc.sign_in("bob")
+    assert_equal '"bob" 1', visit("/public").body
+  end
+
+  # A browser adds the ticket by itself: another site must not make it change something here.
+  def test_another_site_can_not_use_the_ticket
+    gate
+    forged = ["-X", "POST", "-d", "", "-H", "Sec-Fetch-Site: cross-site"]
+    answer = visit("/", *forged)
+    assert_equal [403, []], [answer.status, answer.all("www-authenticate")]
+    assert_equal 200, visit("/", "-X", "POST", "-d", "", "-H", "Sec-Fetch-Site: same-origin").status
+    socket = ["-H", "Sec-Fetch-Site: cross-site", "-H", "Connection: Upgrade", "-H", "Upgrade: websocket"]
+    assert_equal 403, visit("/", *socket).status
+  end
+
+  def test_a_part_of_a_page_is_no_way_into_another_area
+    gate(<<~TOML)
+      [[sso]]
+      path = "/bobs/*"
+      kerberos = { keytab = "#{@kdc.file("http.keytab")}" }
+      allow = "user:bob"
+    TOML
+    assert_equal "|/part of alice", visit("/page").body
+    assert_equal 403, visit("/bobs/part").status
+    @kdc.sign_in("bob")
+    assert_equal "/bobs/part of bob|/part of bob", visit("/page").body
+  end
+
+  # NTLM signs in a connection, and HTTP/2 has several requests on one.
+  def test_ntlm_has_to_come_by_http_1
+    gate(options: ", ntlm = true")
+    http2 = Http2Client.new(TCPSocket.new("127.0.0.1", @server.port))
+    stream = http2.request({ "authorization" => "Negotiate #{Base64.strict_encode64("NTLMSSP\0\x01\0\0\0".b + ("\0" * 28))}" }, authority: HOST)
+    assert_equal [:reset, 0xd], http2.response(stream)
+  ensure
+    http2&.close
+  end
+
+  # Somebody in hundreds of groups has a ticket of tens of kilobytes.
+  def test_a_large_ticket_arrives_where_the_settings_allow_it
+    token = "Authorization: Negotiate #{Base64.strict_encode64("\x60" * 45_000)}"
+    gate
+    assert_equal 431, ask("/", token).status
+    gate(before: "max_header_bytes = \"96KB\"\nhttp2_header_list = \"96KB\"\n")
+    assert_equal 401, ask("/", token).status
+    @server.wait_for(/note="sso: malformed"/)
+  end
+
+  private
+
+  # All paths need a ticket.
+  def gate(areas = "", options: "", before: "")
+    # Sessions of a test of their own.
+    dir = app("config.ru" => config_ru, "paceline.toml" => <<~TOML)
+      #{before}
+      #{areas}
+      [[sso]]
+      kerberos = { keytab = "#{@kdc.file("http.keytab")}"#{options} }
+      store = "state/sessions"
+    TOML
+    @server = serve(dir, env: @kdc.env)
+  end
+
+  def visit(path, *arguments) = curl(path, "--negotiate", "-u", ":", *arguments)
+
+  def curl(path, *arguments)
+    output, status = Open3.capture2e(@kdc.env, "curl", "--silent", "--show-error", "--include", "--max-time", "30", "--noproxy", "*",
+      "--connect-to", "#{HOST}:80:127.0.0.1:#{@server.port}", *arguments, "http://#{HOST}#{path}")
+    assert status.success?, output
+    # Each round's head, then the last one's body.
+    parts = output.b.split("\r\n\r\n", -1)
+    Answer.new(Integer(parts[-2][/\AHTTP\S+ (\d+)/, 1]), parts[-2], parts[-1])
+  end
+end
