@@ -107,17 +107,38 @@ class GateTest < Minitest::Test
     @server.wait_for(/note="sso: malformed"/)
   end
 
+  # Two machines with one Redis. Without it nobody knows who somebody is.
+  def test_sessions_are_shared_in_redis
+    port = TCPServer.open("127.0.0.1", 0) { |socket| socket.addr[1] }
+    redis = Process.spawn("redis-server", "--port", port.to_s, "--save", "", "--appendonly", "no", out: File::NULL, err: File::NULL)
+    eventually("Redis") { TCPSocket.open("127.0.0.1", port).close || true rescue false }
+    store = "redis://127.0.0.1:#{port}/3"
+    gate(store: store)
+    cookie = visit("/").cookie
+    another = -> { @server = serve(@server.dir, env: @kdc.env) }
+    another.call
+    assert_equal 200, curl("/", "-H", "Cookie: #{cookie}").status
+    Process.kill("KILL", redis)
+    Process.wait(redis)
+    redis = nil
+    another.call
+    assert_equal 503, curl("/", "-H", "Cookie: #{cookie}").status
+    @server.wait_for(/sessions: the sessions of single sign-on can't be reached in Redis/)
+  ensure
+    redis && Process.kill("KILL", redis) && Process.wait(redis)
+  end
+
   private
 
   # All paths need a ticket.
-  def gate(areas = "", options: "", before: "")
+  def gate(areas = "", options: "", before: "", store: "state/sessions")
     # Sessions of a test of their own.
     dir = app("config.ru" => config_ru, "paceline.toml" => <<~TOML)
       #{before}
       #{areas}
       [[sso]]
       kerberos = { keytab = "#{@kdc.file("http.keytab")}"#{options} }
-      store = "state/sessions"
+      store = "#{store}"
     TOML
     @server = serve(dir, env: @kdc.env)
   end

@@ -103,7 +103,7 @@ pub enum ValueError {
     #[error(transparent)]
     CacheRule(#[from] CacheRuleError),
     #[error(transparent)]
-    SignOn(#[from] SignOnError),
+    SignOn(#[from] Box<SignOnError>),
     #[error(transparent)]
     Process(#[from] ProcessError),
     #[error(transparent)]
@@ -246,7 +246,7 @@ impl Kind {
             Kind::Rates => rates(item).ok_or_else(wrong)?.map(Value::List),
             Kind::CacheRules => Ok(cache_rule::tables(item).ok_or_else(wrong)?.map(Value::List)?),
             Kind::Processes => Ok(process::tables(item).ok_or_else(wrong)?.map(Value::Processes)?),
-            Kind::SignOn => Ok(sign_on::tables(item).ok_or_else(wrong)?.map(Value::SignOn)?),
+            Kind::SignOn => Ok(sign_on::tables(item).ok_or_else(wrong)?.map(Value::SignOn).map_err(Box::new)?),
             Kind::Map => {
                 let table = item.as_table_like().ok_or_else(wrong)?;
                 table
