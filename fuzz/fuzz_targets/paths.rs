@@ -1,16 +1,26 @@
-//! The files that a URL's path may mean: always below the folder, never hidden, never the server's own settings.
+//! The files that a URL's path may mean: always below the folder, never hidden, never the server's own settings; and no
+//! spelling of a path finds a file of a protected folder.
 #![no_main]
 
 use std::{os::unix::ffi::OsStrExt, path::Component};
 
 use libfuzzer_sys::fuzz_target;
-use paceline::content::static_files::path::candidates;
+use paceline::{
+    content::static_files::path::candidates,
+    request::access_rules::{areas, Paths},
+};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(path) = std::str::from_utf8(data) else { return };
+    let (folder, all_but) = ([Paths::of(&["/folder/*"], &[])], [Paths::of(&["/*"], &["/assets/*"])]);
     for file in candidates(path).into_iter().flatten() {
         let bytes = file.as_os_str().as_bytes();
         assert!(!bytes.iter().any(|byte| matches!(byte, 0 | b'\\')), "{file:?}");
+        let is_protected = file.starts_with("folder");
+        assert!(!is_protected || !areas(&folder, path).is_empty(), "{file:?} is not protected");
+        // A file beside the folder answers for its index.
+        let is_open = file.starts_with("assets") || file.ends_with("assets.html");
+        assert!(is_open || !areas(&all_but, path).is_empty(), "{file:?} is not protected");
         assert!(!bytes.is_empty() && bytes.len() <= path.len() + "/index.html".len(), "{file:?}");
         for (depth, part) in file.components().enumerate() {
             let Component::Normal(name) = part else { panic!("{file:?} leaves the folder") };

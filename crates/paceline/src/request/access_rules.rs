@@ -26,6 +26,12 @@ impl Paths {
         Paths { paths: sign_on.paths.iter().flat_map(|path| with_kin(path)).collect(), except: sign_on.except.clone() }
     }
 
+    /// Those of patterns as settings have them.
+    pub fn of(paths: &[&str], except: &[&str]) -> Paths {
+        let paths = paths.iter().flat_map(|path| with_kin(path)).collect();
+        Paths { paths, except: except.iter().map(|one| one.to_string()).collect() }
+    }
+
     /// Whether this reading of a path is protected. Letter case never opens a path, and `/admin/*` has `/admin`, too.
     fn covers(&self, reading: &[u8]) -> bool {
         let lower = reading.to_ascii_lowercase();
@@ -193,11 +199,7 @@ pub fn is_reserved(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn area(paths: &[&str], except: &[&str]) -> Paths {
-        let paths = paths.iter().flat_map(|path| with_kin(path)).collect();
-        Paths { paths, except: except.iter().map(|one| one.to_string()).collect() }
-    }
+    use crate::content::static_files::path::candidates;
 
     #[test]
     fn stars_match_anything() {
@@ -218,7 +220,7 @@ mod tests {
 
     #[test]
     fn no_spelling_leads_out_of_a_protected_path() {
-        let all = [area(&["/admin/*", "/secret"], &[])];
+        let all = [Paths::of(&["/admin/*", "/secret"], &[])];
         for path in [
             "/admin",
             "/admin/",
@@ -259,7 +261,7 @@ mod tests {
 
     #[test]
     fn what_is_answered_in_the_same_way_is_protected_too() {
-        let all = [area(&["/report", "/wiki/index.html", "/plan.html"], &[])];
+        let all = [Paths::of(&["/report", "/wiki/index.html", "/plan.html"], &[])];
         for path in
             ["/report.json", "/report/", "/report.html", "/wiki", "/wiki/", "/wiki/index", "/plan", "/plan.html"]
         {
@@ -270,7 +272,7 @@ mod tests {
 
     #[test]
     fn no_spelling_of_an_exception_opens_another_path() {
-        let all = [area(&["/*"], &["/up", "/assets/*", "/api/*"])];
+        let all = [Paths::of(&["/*"], &["/up", "/assets/*", "/api/*"])];
         for path in ["/up", "/assets/a.css", "/api/", "/api/v1/a%20b", "/%75p"] {
             let open = areas(&all, path).is_empty();
             // Another spelling of it is protected: that is never wrong.
@@ -297,11 +299,63 @@ mod tests {
 
     #[test]
     fn a_path_that_may_be_in_two_areas_is_in_both() {
-        let all = [area(&["/reports/*"], &[]), area(&["/*"], &["/up"])];
+        let all = [Paths::of(&["/reports/*"], &[]), Paths::of(&["/*"], &["/up"])];
         assert_eq!(areas(&all, "/reports/1"), [0]);
         assert_eq!(areas(&all, "/x"), [1]);
         assert_eq!(areas(&all, "/reports/../x"), [0, 1]);
         assert_eq!(areas(&all, "/up"), Vec::<usize>::new());
+    }
+
+    /// Whatever a path is made of: no file of a protected folder is found by one that is not protected.
+    #[test]
+    fn no_spelling_of_a_path_finds_a_protected_file() {
+        const PARTS: [&str; 26] = [
+            "/",
+            "/",
+            "/",
+            "..",
+            ".",
+            "%2e",
+            "%2E%2e",
+            "%2f",
+            "%5c",
+            "\\",
+            "%25",
+            "secret",
+            "Secret",
+            "%73ecret",
+            "up",
+            "assets",
+            "a",
+            ";",
+            ";a=b",
+            "%00",
+            "//",
+            "index.html",
+            ".html",
+            "%20",
+            "%3b",
+            "secret/a",
+        ];
+        let folder = [Paths::of(&["/secret/*"], &[])];
+        let all_but = [Paths::of(&["/*"], &["/assets/*"])];
+        let (mut seed, mut found) = (7_u64, 0);
+        for _ in 0..60_000 {
+            let mut path = String::from("/");
+            for _ in 0..8 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                path.push_str(PARTS[(seed >> 33) as usize % PARTS.len()]);
+            }
+            for file in candidates(&path).into_iter().flatten() {
+                let is_secret = file.starts_with("secret");
+                found += u32::from(is_secret);
+                assert!(!is_secret || !areas(&folder, &path).is_empty(), "{path}: {file:?}");
+                // A file beside the folder answers for its index.
+                let is_open = file.starts_with("assets") || file.ends_with("assets.html");
+                assert!(is_open || !areas(&all_but, &path).is_empty(), "{path}: {file:?}");
+            }
+        }
+        assert!(found > 300, "{found} files: too few to say anything");
     }
 
     #[test]
