@@ -194,7 +194,7 @@ class ServerOpenidTest < Minitest::Test
     browser = signed_in
     stolen = browser.cookies.dup
     answer = browser.open(LOGOUT)
-    assert_equal "303", answer.code
+    assert_equal "302", answer.code
     assert_includes answer["location"], @provider.issuer
     refute_equal "200", browser.open("/").code
     thief = browser()

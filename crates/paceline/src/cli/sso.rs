@@ -49,7 +49,12 @@ pub fn command() -> Command {
                 .conflicts_with_all(["url", "connect", "ca-file"])
                 .help("Do not visit the site"),
         );
-    Command::new(NAME).bin_name("paceline sso").about(ABOUT).subcommand_required(true).disable_help_subcommand(true).subcommand(check)
+    Command::new(NAME)
+        .bin_name("paceline sso")
+        .about(ABOUT)
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommand(check)
 }
 
 fn host(text: &str) -> Result<String, String> {
@@ -106,13 +111,19 @@ pub fn run(config: &Config, wish: &Wish, out: &mut dyn Write) -> ExitCode {
     }
     let areas = check(config, sites(), wish);
     if areas.is_empty() {
-        eprintln!("paceline: no [[sso]] in these settings: add one to paceline.toml; docs/single-sign-on.md has examples");
+        eprintln!(
+            "paceline: no [[sso]] in these settings: add one to paceline.toml; docs/single-sign-on.md has examples"
+        );
         return ExitCode::from(2);
     }
     let (text, problems) = rendered(&areas);
     // A reader that went away is no failure.
     let _ = out.write_all(text.as_bytes());
-    if problems == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if problems == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// The text, and how many things are wrong.
@@ -129,7 +140,10 @@ fn rendered(areas: &[Area]) -> (String, usize) {
             };
             problems += usize::from(line.level == Level::Wrong);
             text.push_str(&format!("{word:<8}{}: {}\n", line.subject, line.text));
-            line.advice.iter().filter(|advice| !advice.is_empty()).for_each(|advice| text.push_str(&format!("        -> {advice}\n")));
+            line.advice
+                .iter()
+                .filter(|advice| !advice.is_empty())
+                .for_each(|advice| text.push_str(&format!("        -> {advice}\n")));
         }
         for browser in &area.browsers {
             text.push_str(&format!("browser {}: {}\n        {}\n", browser.name, browser.place, browser.value));
@@ -166,7 +180,9 @@ mod tests {
     #[test]
     fn what_is_asked() {
         let folder = Folder::with(&[("config.ru", ""), ("paceline.toml", TOML)]);
-        let wish = asked(&folder, "sso check Web.Example.com --user deploy --connect 127.0.0.1 --url https://a.test:8443/x").unwrap();
+        let wish =
+            asked(&folder, "sso check Web.Example.com --user deploy --connect 127.0.0.1 --url https://a.test:8443/x")
+                .unwrap();
         assert_eq!((wish.hosts, wish.user), (vec!["web.example.com".to_owned()], Some("deploy".into())));
         let visit = wish.visit.unwrap();
         assert_eq!((visit.origin().as_deref(), visit.address), (Some("https://a.test:8443"), "127.0.0.1".parse().ok()));
@@ -184,7 +200,9 @@ mod tests {
                 other => panic!("{line}: {other:?}"),
             }
         }
-        assert!(matches!(asked(&folder, "sso check --help"), Err(CliExit::Print(text)) if text.contains("Exit status")));
+        assert!(
+            matches!(asked(&folder, "sso check --help"), Err(CliExit::Print(text)) if text.contains("Exit status"))
+        );
     }
 
     #[test]
@@ -195,7 +213,8 @@ mod tests {
             Line::wrong("keytab", "is empty", "Export it."),
         ];
         let area = Area { site: "shop".into(), shown: "[[sso]] path = \"/*\"".into(), lines, browsers: Vec::new() };
-        let told = "site    shop: [[sso]] path = \"/*\"\nok      clock: agrees\nwarning name: an alias\n        -> Know it.\n\
+        let told =
+            "site    shop: [[sso]] path = \"/*\"\nok      clock: agrees\nwarning name: an alias\n        -> Know it.\n\
                     WRONG   keytab: is empty\n        -> Export it.\n1 problem\n";
         assert_eq!(rendered(&[area]), (told.to_owned(), 1));
     }

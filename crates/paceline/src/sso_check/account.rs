@@ -29,7 +29,9 @@ pub fn reader(config: &Config, user: Option<&str>) -> Reader {
         let wanted = AccountRequest { user: Some(user), ..AccountRequest::default() };
         return match unix_user::of_files(&wanted, Path::new("/")) {
             Ok(run_as) => Reader { run_as: Some(run_as), shown: user.to_owned(), doubt: None },
-            Err(why) => unknown(Line::wrong("account", format!("--user {user}: {why}"), "Name an account of this machine.")),
+            Err(why) => {
+                unknown(Line::wrong("account", format!("--user {user}: {why}"), "Name an account of this machine."))
+            }
         };
     }
     let ours = rustix::process::geteuid().as_raw();
@@ -79,8 +81,14 @@ impl Reader {
 
 fn files_of(sign_on: &SignOn) -> Vec<(&'static str, &Path)> {
     let kerberos = sign_on.kerberos.iter().map(|kerberos| ("keytab", Some(&kerberos.keytab)));
-    let basic = sign_on.basic.iter().flat_map(|basic| [("ldap", basic.password_file.as_ref()), ("ldap", basic.ca_file.as_ref())]);
-    let oidc = sign_on.oidc.iter().flat_map(|oidc| [("issuer", oidc.client_secret_file.as_ref()), ("issuer", oidc.ca_file.as_ref())]);
+    let basic = sign_on
+        .basic
+        .iter()
+        .flat_map(|basic| [("ldap", basic.password_file.as_ref()), ("ldap", basic.ca_file.as_ref())]);
+    let oidc = sign_on
+        .oidc
+        .iter()
+        .flat_map(|oidc| [("issuer", oidc.client_secret_file.as_ref()), ("issuer", oidc.ca_file.as_ref())]);
     let all = kerberos.chain(basic).chain(oidc);
     all.filter_map(|(subject, file): (_, Option<&PathBuf>)| Some((subject, file?.as_path()))).collect()
 }

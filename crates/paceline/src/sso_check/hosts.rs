@@ -16,7 +16,8 @@ pub fn of(site: &SiteConfig, sign_on: &SignOn, told: &[String]) -> (Vec<String>,
     }
     let keytab = sign_on.kerberos.as_ref().and_then(|kerberos| Keytab::read(&kerberos.keytab).ok());
     let entries = keytab.iter().flat_map(|keytab| &keytab.entries);
-    let mut hosts: Vec<_> = entries.filter_map(|entry| entry.service.strip_prefix("HTTP/")).map(str::to_owned).collect();
+    let mut hosts: Vec<_> =
+        entries.filter_map(|entry| entry.service.strip_prefix("HTTP/")).map(str::to_owned).collect();
     hosts.sort();
     hosts.dedup();
     let doubt = match hosts.first() {

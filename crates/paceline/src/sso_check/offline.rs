@@ -19,7 +19,8 @@ pub fn warnings(config: &Config, site: &SiteConfig) -> Vec<String> {
         format!("{}: {}: {}.{advice}", sign_on.shown(), line.subject, line.text)
     };
     let of = |sign_on: &SignOn| -> Vec<String> {
-        let lines = of_settings(config, sign_on).into_iter().filter(|line| line.level != Level::Good && line.subject != HTTPS);
+        let lines =
+            of_settings(config, sign_on).into_iter().filter(|line| line.level != Level::Good && line.subject != HTTPS);
         lines.map(|line| said(sign_on, line)).collect()
     };
     site.sign_on.iter().flat_map(of).collect()
@@ -105,7 +106,11 @@ fn of_keytab(kerberos: &Kerberos) -> Vec<Line> {
             ),
             None => Line::wrong(
                 "realm",
-                format!("no realm of realms = {:?} is one of the keytab, which has {}", kerberos.realms, own.join(", ")),
+                format!(
+                    "no realm of realms = {:?} is one of the keytab, which has {}",
+                    kerberos.realms,
+                    own.join(", ")
+                ),
                 format!("Write realms = [{:?}], or export the key from the right realm.", own.join("\", \"")),
             ),
         });

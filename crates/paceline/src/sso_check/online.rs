@@ -54,7 +54,8 @@ pub fn directory(basic: &Basic) -> Line {
     let server = match runtime.block_on(directory.check()) {
         Ok(server) => server,
         Err(failure) => {
-            let advice = "Look at the address, the port (636 for ldaps://, 389 for ldap://) and the certificate (ca_file).";
+            let advice =
+                "Look at the address, the port (636 for ldaps://, 389 for ldap://) and the certificate (ca_file).";
             return wrong(failure.to_string(), advice);
         }
     };
@@ -72,7 +73,9 @@ pub fn directory(basic: &Basic) -> Line {
         Ok(_) | Err(Failure::Denied(Denial::Unknown)) => {
             Line::good(SUBJECT, format!("{url} answers ({kind:?}), lets the account in and searches {}", basic.base))
         }
-        Err(failure) => wrong(failure.to_string(), "Set base to where people and groups are, such as dc=example,dc=com."),
+        Err(failure) => {
+            wrong(failure.to_string(), "Set base to where people and groups are, such as dc=example,dc=com.")
+        }
     }
 }
 
@@ -93,5 +96,7 @@ pub fn openid(oidc: &OpenId, hosts: &[String], visit: Option<&Visit>) -> Vec<Lin
 
 pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Line> {
     let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    built.map_err(|error| Line::wrong("network", error.to_string(), "The system refuses what every network program needs."))
+    built.map_err(|error| {
+        Line::wrong("network", error.to_string(), "The system refuses what every network program needs.")
+    })
 }

@@ -57,7 +57,8 @@ pub fn visit(visit: &Visit, host: &str, sign_on: &SignOn) -> Vec<Line> {
         Err(line) => return vec![line],
     };
     let Some(url) = visit.target(host, sign_on) else { return Vec::new() };
-    let ask = |token: Option<&str>| runtime.block_on(async { tokio::time::timeout(TIME, ask(visit, &url, token)).await });
+    let ask =
+        |token: Option<&str>| runtime.block_on(async { tokio::time::timeout(TIME, ask(visit, &url, token)).await });
     let first = match ask(None).unwrap_or_else(|_| Err(format!("no answer within {} s", TIME.as_secs()))) {
         Ok(seen) => seen,
         Err(why) => {
@@ -137,7 +138,8 @@ fn judge_offer(url: &Uri, seen: &Seen, sign_on: &SignOn) -> Line {
 const PROXY: &str = "A proxy in front removes WWW-Authenticate: have it pass that field and Authorization on; or the server has not loaded these settings.";
 
 fn judge_ticket(url: &Uri, seen: &Seen) -> Line {
-    let proof = challenges(seen).any(|challenge| challenge.len() > "Negotiate ".len() + 8 && challenge.starts_with("Negotiate "));
+    let proof = challenges(seen)
+        .any(|challenge| challenge.len() > "Negotiate ".len() + 8 && challenge.starts_with("Negotiate "));
     match seen.status {
         StatusCode::UNAUTHORIZED => Line::wrong(
             SUBJECT,
