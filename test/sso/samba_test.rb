@@ -1,41 +1,18 @@
 # Active Directory (Samba): tickets with groups, the groups' names, passwords by LDAP. test/sso/samba runs it in a network namespace of its own.
 require "minitest/autorun"
 require_relative "../../gem/test/support/hang_watch"
+require_relative "support/domain"
 require_relative "support/people"
 require_relative "support/protected_page"
-require_relative "support/samba"
-
-abort "samba_test.rb: run test/sso/samba, which gives it a network of its own" unless ENV["PACELINE_OWN_NETWORK"] == "1"
 
 class SambaTest < Minitest::Test
   include People
   include ProtectedPage
 
-  WEB = "web.ad.test"
-
-  # One for all. It is made once, even if that fails.
-  def self.domain
-    raise @failure if @failure
-    @domain ||= Samba.new.tap do |domain|
-      Minitest.after_run { domain.remove }
-      %w[alice bob carol locked].each { |name| domain.tool("user", "create", name, Samba::PASSWORD, "--mail-address=#{name}@ad.test") }
-      domain.tool("user", "disable", "locked")
-      { "staff" => "alice", "everybody" => "staff", "web admins" => "bob" }.each do |group, member|
-        domain.tool("group", "add", group)
-        domain.tool("group", "addmembers", group, member)
-      end
-      domain.service("HTTP/#{WEB}", "websvc")
-      # People sign in by it; her account is still carol.
-      domain.change("CN=carol,CN=Users", "userPrincipalName", "c.example@ad.test")
-      domain.start
-    end
-  rescue StandardError => error
-    @failure = error
-    raise
-  end
+  WEB = Domain::WEB
 
   def setup
-    @kdc = @domain = self.class.domain
+    @kdc = @domain = Domain.shared
     @keytab = @domain.file("http.keytab")
     FileUtils.rm_f(@domain.file("cc"))
     @own = ["ldaps://dc1.ad.test", Samba::BASE, "ca=#{@domain.file("authority.pem")}", "account=websvc@ad.test:#{Samba::PASSWORD}"]

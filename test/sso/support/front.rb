@@ -54,11 +54,12 @@ module Front
 
   def authority = @authority ||= Authority.new
 
-  # Serves `sso` (TOML, with what stands before the tables in `before`) on https with a certificate of HOST and localhost; `tls: false`: by http.
+  # Serves `sso` (TOML, with what stands before the tables in `before`) on https with a certificate of `hosts`; `tls: false`: by http.
   # `env`: what the server sees, such as @kdc.env.
-  def front(sso, before: "", files: {}, env: {}, tls: true, arguments: [], within: [], ready: true)
+  def front(sso, before: "", files: {}, hosts: [HOST, "localhost"], env: {}, tls: true, **options)
     dir = app({ "config.ru" => APP, "paceline.toml" => "#{before}\n#{sso}" }.merge(files))
-    serve_front(dir, env: env, tls: tls, arguments: arguments, within: within, ready: ready)
+    authority.write(dir, "web", *hosts) if tls
+    serve_front(dir, env: env, tls: tls, **options)
   end
 
   # The same in a folder that is there.
@@ -66,7 +67,6 @@ module Front
     @tls = tls
     bind = "tcp://127.0.0.1:0"
     if tls
-      authority.write(dir, "web", HOST, "localhost") unless File.exist?(File.join(dir, "web.pem"))
       @authority_file = authority.file(dir)
       bind = "ssl://127.0.0.1:0?cert=web.pem&key=web.key"
     end
