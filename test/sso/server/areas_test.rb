@@ -85,6 +85,30 @@ class ServerAreasTest < Minitest::Test
     assert_match(/\Aalice /, alice.get("/cached").body)
   end
 
+  def test_a_page_that_is_stored_for_somebody_is_theirs_alone
+    site
+    alice = browser(ticket: true)
+    assert_equal ["alice 1", "alice 1"], Array.new(2) { alice.get("/cached").body }
+    @kdc.sign_in("bob")
+    bob = browser(ticket: true)
+    assert_equal ["bob 1", "bob 1"], Array.new(2) { bob.get("/cached").body }
+    assert_match(/private/, bob.get("/cached")["cache-control"])
+    refute_match(/alice|bob/, browser.get("/cached").body)
+    assert_equal "alice 1", alice.get("/cached").body
+  end
+
+  # A page that was stored on disk before a restart, too.
+  def test_a_page_on_disk_goes_to_nobody_else
+    site(before: "cache_disk = \"32MB\"\n")
+    alice = browser(ticket: true)
+    2.times { assert_equal "alice 1", alice.get("/cached").body }
+    @server.stop
+    serve_front(@server.dir, env: @kdc.env)
+    @kdc.sign_in("bob")
+    assert_match(/\Abob /, browser(ticket: true).get("/cached").body)
+    assert_equal "401", browser.get("/cached").code
+  end
+
   # Twenty people miss the page at the same time.
   def test_misses_of_several_people_are_not_one_request
     site("[[cache]]\npath = \"/*\"\nttl = \"10m\"")

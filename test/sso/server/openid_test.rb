@@ -189,6 +189,15 @@ class ServerOpenidTest < Minitest::Test
     assert_equal "302", browser.open("/").code
   end
 
+  def test_a_provider_that_was_never_there_is_503_and_comes_back
+    @provider.test("away")
+    site
+    assert_equal "503", browser.open("/").code
+    @provider.test("back")
+    eventually("the provider is asked again") { browser.open("/").code == "302" }
+    signed_in
+  end
+
   def test_logout_ends_both_sessions
     site
     browser = signed_in
@@ -237,6 +246,32 @@ class ServerOpenidTest < Minitest::Test
     browser = signed_in("many")
     assert_equal 500, told(browser.get("/"))["paceline.user"]["groups"].size
     assert_operator browser.cookies("https://localhost:#{@server.port}").sum { |pair| pair.join.bytesize }, :<, 500
+  end
+
+  def test_names_of_all_sorts_arrive_as_they_are_or_not_at_all
+    site
+    ["bj\u00f8rn", "O'Brien, Pat", "\u5c71\u7530", "a=b;c"].each { |name| signed_in(name) }
+    ["mallory\u001fadmins", "mallory\r\nX-Evil: 1", "mallory\u0000", " ", "m" * 5000].each do |name|
+      browser = browser()
+      answer = browser.sign_in_as(name, browser.open("/"))
+      refute_equal "200", answer.code, "#{name.inspect}: #{answer.body}"
+      assert_equal "302", browser.open("/").code, name.inspect
+    end
+  end
+
+  # Wherever a browser is to go after a login, it is a page of this site.
+  def test_nobody_is_sent_to_another_site
+    site
+    browser = signed_in
+    ["//evil.example/", "https://evil.example/", "/\\evil.example", "%2f%2fevil.example", "%5cevil.example", "/%09/evil.example", "javascript:alert(1)", "/%0d%0aLocation:%20https://evil.example"].each do |to|
+      ["login?to=", "without-ticket?to="].each do |address|
+        [browser, browser()].each do |visitor|
+          location = visitor.open("/.paceline/sso/#{address}#{to.gsub("\\", "%5c")}")["location"].to_s
+          refute_match(/\A(https?:)?\/\/(?!localhost:#{@server.port}|127\.0\.0\.1:)/, location, to)
+          refute_match(/evil/, location.split("?").first.to_s.sub(%r{\A/[^/\\].*}, ""), to)
+        end
+      end
+    end
   end
 
   def test_who_is_not_in_the_group_is_told_so_and_not_sent_round_in_circles
