@@ -1,4 +1,4 @@
-# A plugin for Redmine (plugins/server_login/init.rb): whoever the server has signed in (REMOTE_USER) is signed in to Redmine, if Redmine has an active user of
+# A plugin for Redmine (plugins/server_login/init.rb): somebody whom the server has signed in (REMOTE_USER) is signed in to Redmine, if Redmine has an active user of
 # that login. Redmine itself has no setting for it. It never looks at a header: only the server in front can set REMOTE_USER.
 Redmine::Plugin.register :server_login do
   name "Login by the server"

@@ -124,6 +124,30 @@ class SignOnCheckTest < Minitest::Test
     assert_wrong text, "account", /no user `no-such-account`/
   end
 
+  # Nobody has to be named if the server runs: its account is that of its control socket.
+  def test_a_keytab_that_the_running_server_can_not_read
+    return puts("NOT RUN: a server of another account: only root can start it") unless Process.uid.zero?
+    # The settings are root's, as in /etc; what the server writes is in folders of its own.
+    dir = app({ "config.ru" => APP, "paceline.toml" => "control = \"tmp/paceline.sock\"\n#{kerberos_table}", "state/x" => "", "tmp/x" => "" })
+    File.chmod(0o755, dir)
+    FileUtils.chown("nobody", nil, [*authority.write(dir, "web", HOST), File.join(dir, "state"), File.join(dir, "tmp")])
+    serve_front(dir, env: @kdc.env.merge("HOME" => dir, "PACELINE_USER" => nil), within: %w[setpriv --reuid=65534 --regid=65534 --clear-groups])
+    text, status = check_in(dir, "--no-visit", user: false)
+    assert_equal 1, status, text
+    assert_wrong text, "keytab", /http\.keytab can't be read by nobody, as whom the server runs/
+    @server.wait_for(/nobody can sign in: the keytab .* may not be read by this account/)
+  end
+
+  def test_settings_of_another_account_are_read_as_that_account
+    return puts("NOT RUN: settings of another account: only root reads them with other rights") unless Process.uid.zero?
+    dir = app({ "config.ru" => APP, "paceline.toml" => kerberos_table })
+    FileUtils.chown_R("nobody", nil, dir)
+    text, status = check_in(dir, "--no-visit")
+    assert_equal 2, status, text
+    assert_match(/"sso" can't be set here: the file belongs to nobody/, text)
+    assert_match(/^paceline: run it as the account that the server runs as: sudo -u NAME paceline sso check$/, text)
+  end
+
   def test_a_keytab_that_everybody_can_read
     File.chmod(0o644, @keytab)
     text, = check(kerberos_table, "--no-visit")
@@ -248,8 +272,9 @@ class SignOnCheckTest < Minitest::Test
     check_in(dir, *arguments, **options)
   end
 
-  def check_in(dir, *arguments, within: [], hosts: "127.0.0.1 #{HOST}")
-    arguments = ["--user", "root", *arguments] if Process.uid.zero? && !arguments.include?("--user")
+  # `user: false`: without a word of the server's account.
+  def check_in(dir, *arguments, within: [], hosts: "127.0.0.1 #{HOST}", user: true)
+    arguments = ["--user", "root", *arguments] if user && Process.uid.zero? && !arguments.include?("--user")
     if Process.uid.zero?
       file = File.join(dir, "hosts")
       File.write(file, "127.0.0.1 localhost\n#{hosts}\n")

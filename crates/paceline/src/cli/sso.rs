@@ -73,7 +73,15 @@ pub fn understood(matches: &ArgMatches, around: &Surroundings) -> Result<(Config
     let file = config_file(own.get_one::<String>("config").map(String::as_str), &around.cwd);
     let file = file.map_err(|error| CliExit::Wrong(vec![error.to_string()]))?;
     let flags = Flags { dir: own.get_one::<String>("dir").map(PathBuf::from), config_file: file, ..Flags::default() };
-    let mut config = config::load(flags, around).map_err(|error| CliExit::Wrong(error.problems))?;
+    let mut config = config::load(flags, around).map_err(|error| {
+        let mut problems = error.problems;
+        if rustix::process::geteuid().is_root()
+            && problems.iter().any(|problem| problem.contains("this server runs as root"))
+        {
+            problems.push("run it as the account that the server runs as: sudo -u NAME paceline sso check".into());
+        }
+        CliExit::Wrong(problems)
+    })?;
     config.control.path = match own.get_one::<String>("control") {
         Some(path) => Some(around.cwd.join(path)),
         None => asking::socket_of(&config),

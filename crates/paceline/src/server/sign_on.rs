@@ -45,6 +45,7 @@ pub fn warn(config: Arc<Config>, site: SiteConfig, log: Log) {
 
 async fn open(way: Arc<Way>, site: String, log: Log) {
     for problem in way.open().await {
+        let problem = problem.trim_end_matches('.');
         log.event(Name::SignOn, format!("{site}: nobody can sign in: {problem}. It is tried again with each request"));
     }
 }

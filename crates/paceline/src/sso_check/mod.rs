@@ -1,6 +1,6 @@
 //! What an operator asks of `[[sso]]` before people sign in: `paceline sso check`, and of it the part that needs no
 //! network, for the start of a server. Each answer says what to do. It never lets anybody in, changes nothing, and sends
-//! nobody's password; the only ticket that it uses is that of whoever runs it.
+//! nobody's password; the only ticket that it uses is the caller's own.
 //!
 //! Reading order: `line` (an answer), `offline` (files and settings), `hosts`, `account` (as
 //! whom the server reads), `online` (KDC, DNS, directory, issuer), `visit` (the site as a browser reaches it).
