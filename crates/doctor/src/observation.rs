@@ -77,7 +77,7 @@ pub struct Machine {
     pub cpu_pressure: Option<f64>,
 }
 
-/// How live requests waited for a thread.
+/// How live requests waited for a thread, and what they took.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Queue {
@@ -88,6 +88,8 @@ pub struct Queue {
     pub p95_us: f64,
     /// What a request took in the application, on average. Microseconds.
     pub app_us: f64,
+    /// Of that, collecting garbage.
+    pub gc_us: f64,
     /// 0 to 1: of the time that threads had a request.
     pub busy: f64,
 }

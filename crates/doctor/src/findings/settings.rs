@@ -84,17 +84,18 @@ fn garbage(observations: &Observations) -> Option<WeighedCandidate> {
         false => 0.0,
     };
     let gc_us = mean_of(observations, |look| super::mean(look.route, |request| request.gc_us).max(look.mean(observed)));
+    let gc_us = gc_us.max(wall_us * live_part(observations));
     if gc_us < wall_us * GC_PART || gc_us < super::NOTABLE_US {
         return None;
     }
     let share = units::percent(gc_us / wall_us.max(1.0));
-    if let Some(found) = forced(observations, gc_us, &share) {
-        return Some(found);
-    }
     let env = &observations.settings.env;
     // What `gc = "auto"` sets.
     let is_ours = |name: &str| name == GROWTH || name.starts_with(INIT);
     let own: Vec<&String> = env.keys().filter(|name| name.starts_with("RUBY_GC_") && !is_ours(name)).collect();
+    if let Some(found) = own.is_empty().then(|| forced(observations, gc_us, &share)).flatten() {
+        return Some(found);
+    }
     let is_auto = observations.settings.gc.as_deref() != Some("app") && observations.server == Server::Paceline;
     let (sentence, fix, trial) = match () {
         () if !own.is_empty() => {
@@ -126,6 +127,13 @@ fn garbage(observations: &Observations) -> Option<WeighedCandidate> {
     })
 }
 
+/// 0 to 1: of live requests' time in the application, what collections took. A worker has served for longer than any copy:
+/// its heap may be in a state that a copy is not in yet. 0: unknown.
+fn live_part(observations: &Observations) -> f64 {
+    let live = observations.queue.as_ref().filter(|queue| queue.requests >= MANY_REQUESTS as u64 && queue.app_us > 0.0);
+    live.map_or(0.0, |queue| (queue.gc_us / queue.app_us).min(1.0))
+}
+
 const GROWTH: &str = "RUBY_GC_HEAP_GROWTH_FACTOR";
 const INIT: &str = "RUBY_GC_HEAP_INIT_SLOTS";
 /// Fewer collections for more memory.
@@ -150,7 +158,7 @@ fn environment(set: &[(&str, &str)], unset: &[&str]) -> Trial {
     }
 }
 
-/// Collections in nearly each request, though it allocates little: the application asks for them.
+/// Collections in nearly each request, though it allocates little, and no variable says so: the application asks for them.
 fn forced(observations: &Observations, gc_us: f64, share: &str) -> Option<WeighedCandidate> {
     let allocated = mean_of(observations, |look| super::mean(look.route, |request| request.allocated as f64));
     let requests: Vec<_> = observations.routes.iter().flat_map(|route| &route.requests).collect();

@@ -323,6 +323,29 @@ fn garbage() {
         });
     });
     assert!(forced.sentence.ends_with("though there is little: GC.start is called"), "{}", forced.sentence);
+    let by_variables = first(|observations| {
+        each(observations, |request| {
+            (request.gc_us, request.allocated) = (5_000.0, 3_000);
+            request.evidence.gc = Some(Gc { us: 5_000.0, runs: 1 });
+        });
+        observations.settings.env.insert(at("RUBY_GC_MALLOC_LIMIT"), at("1000"));
+    });
+    assert!(by_variables.sentence.ends_with("of a request, with RUBY_GC_MALLOC_LIMIT"), "{}", by_variables.sentence);
+}
+
+/// A copy has served for a moment only; the workers' heap may be in another state.
+#[test]
+fn garbage_of_live_requests() {
+    let live = |requests: u64, gc_us: f64| {
+        let mut observations = clean();
+        observations.queue = Some(Queue { requests, gc_us, app_us: 20_000.0, ..Queue::default() });
+        find(&observations)
+    };
+    let found = live(100, 10_000.0);
+    assert_eq!((found.len(), found[0].kind), (1, Kind::GcSettings));
+    assert!(found[0].sentence.starts_with("collecting garbage takes 50 % of a request"), "{}", found[0].sentence);
+    assert_eq!(live(100, 1_000.0), []);
+    assert_eq!(live(5, 10_000.0), [], "too few requests to tell");
 }
 
 #[test]

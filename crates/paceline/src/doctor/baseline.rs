@@ -2,7 +2,7 @@
 //! each route learns; each request is timed, and observed once. A request that tries to write, or fails, is left out.
 //! It never tries a change.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use doctor::{
     mask::Mask,
@@ -29,6 +29,10 @@ const PASSES: f64 = 8.0;
 const BUDGET: Duration = Duration::from_secs(90);
 /// Measured replays of a request, beside that which is compared.
 const MEASURED_TIMES: usize = 2;
+/// Before it is measured, a copy answers so many requests, as long as there is this much time: its heap takes on the size,
+/// and with it the collections, that a worker has after a while (collections may come ten times as often then).
+const SETTLING_REQUESTS: usize = 300;
+const SETTLING: Duration = Duration::from_secs(5);
 /// Requests that break their shadow, after which the run is given up.
 const MAX_BROKEN: usize = 5;
 
@@ -115,6 +119,7 @@ impl Baseline {
         let mut other = driver.shadow()?;
         other.load(&controls.recordings)?;
         controls.one.load(&controls.recordings)?;
+        controls.settle(driver, &recorded)?;
         controls.other = Some(other);
         let mut baseline = Baseline {
             hello: controls.one.hello.clone(),
@@ -214,6 +219,30 @@ impl Controls {
             }
         }
         Ok(recorded)
+    }
+
+    /// Replays the requests in turn until the copy is as one that has served for a while. One that breaks it will do so
+    /// again, where that is told.
+    fn settle(
+        &mut self,
+        driver: &mut Driver,
+        recorded: &[(RouteSamples, Vec<RecordedRequest>)],
+    ) -> Result<(), RunError> {
+        let began = Instant::now();
+        let all = recorded.iter().flat_map(|(_, requests)| requests).cycle().take(SETTLING_REQUESTS);
+        for one in all {
+            if began.elapsed() > SETTLING {
+                break;
+            }
+            driver.wait()?;
+            let answered = driver.replaying.replay(&mut self.one, &one.request, MEASURED);
+            if answered.is_err_and(|error| error.is_over()) {
+                self.one = driver.shadow()?;
+                self.one.load(&self.recordings)?;
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// What was found, or why the request is left out. Err: why the run ends.

@@ -147,12 +147,13 @@ pub fn queue(answered: &Value) -> Option<Queue> {
         + answered["other_methods"].as_u64().unwrap_or(0);
     let number = |value: &Value| value.as_f64().unwrap_or(0.0);
     let mean_us = waits.iter().sum::<f64>() / waits.len().max(1) as f64;
-    let app_us = number(&answered["app_us"]) / requests.max(1) as f64;
+    let of_one = |name: &str| number(&answered[name]) / requests.max(1) as f64;
+    let (app_us, gc_us) = (of_one("app_us"), of_one("gc_us"));
     let settings = &answered["settings"];
     let threads = number(&settings["workers"]) * number(&settings["threads"]);
     let time = number(&answered["seconds"]) * 1e6 * threads;
     let busy = if time > 0.0 { (number(&answered["app_us"]) / time).min(1.0) } else { 0.0 };
-    Some(Queue { requests, median_us: at(0.5)?, mean_us, p95_us: at(0.95)?, app_us, busy })
+    Some(Queue { requests, median_us: at(0.5)?, mean_us, p95_us: at(0.95)?, app_us, gc_us, busy })
 }
 
 /// The processes of a site by `/memory`, and the largest private memory of a worker.
@@ -184,12 +185,12 @@ mod tests {
     #[test]
     fn how_requests_waited() {
         let answered = json!({
-            "waits_us": [5, 1, 9, 3], "seconds": 2.0, "app_us": 1_000_000, "other_methods": 1, "of_other_routes": 0,
+            "waits_us": [5, 1, 9, 3], "seconds": 2.0, "app_us": 1_000_000, "gc_us": 400_000, "other_methods": 1, "of_other_routes": 0,
             "routes": [{ "requests": 3 }], "settings": { "workers": 2, "threads": 1 },
         });
         let found = queue(&answered).unwrap();
         assert_eq!((found.requests, found.median_us, found.p95_us, found.busy), (4, 5.0, 9.0, 0.25));
-        assert_eq!((found.mean_us, found.app_us), (4.5, 250_000.0));
+        assert_eq!((found.mean_us, found.app_us, found.gc_us), (4.5, 250_000.0, 100_000.0));
         assert_eq!(queue(&json!({ "waits_us": [], "routes": [] })), None);
         assert_eq!(queue(&json!({})), None);
     }

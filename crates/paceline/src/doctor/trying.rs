@@ -36,7 +36,7 @@ const WARM_UPS: usize = 2;
 /// The same of an environment: YJIT compiles what was called 30 times, and the heap takes on its size, and with it how
 /// often garbage is collected, in some hundred requests. No more are begun after this time.
 const WARM_UPS_OF_ENVIRONMENT: usize = 40;
-const WARM_REQUESTS: usize = 240;
+const WARM_REQUESTS: usize = 400;
 const LONGEST_WARM_UP: Duration = Duration::from_secs(20);
 
 /// A shadow as it is, and one with the change.

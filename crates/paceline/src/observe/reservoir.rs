@@ -62,6 +62,8 @@ pub struct RequestTimes {
     pub queue: u64,
     /// In the application.
     pub app: u64,
+    /// Of that, collecting garbage; requests side by side each have all of it.
+    pub gc: u64,
 }
 
 /// What was seen of a route.
@@ -86,6 +88,8 @@ pub struct Observation {
     pub routes: Vec<RouteSamples>,
     /// Microseconds in the application, of all requests.
     pub app: u64,
+    /// Of that, collecting garbage.
+    pub gc: u64,
     /// How long requests waited for a worker thread, in microseconds: a uniform sample of all.
     pub waits: Vec<u64>,
     /// GETs of routes beyond those.
@@ -192,8 +196,9 @@ impl Watch {
 
     fn count(&mut self, times: RequestTimes) {
         self.requests += 1;
-        let Observation { app, waits, .. } = &mut self.observed;
+        let Observation { app, gc, waits, .. } = &mut self.observed;
         *app = app.saturating_add(times.app);
+        *gc = gc.saturating_add(times.gc);
         if waits.len() < MAX_WAITS {
             waits.push(times.queue);
         } else if let Some(wait) = waits.get_mut(self.random.below(self.requests)) {
@@ -220,6 +225,7 @@ impl Watch {
         seen.requests += 1;
         seen.times.queue = seen.times.queue.saturating_add(times.queue);
         seen.times.app = seen.times.app.saturating_add(times.app);
+        seen.times.gc = seen.times.gc.saturating_add(times.gc);
         // Each request of a route is kept with the same probability (Vitter's algorithm R).
         let full = seen.kept.len() >= seen.capacity;
         let slot = if full { self.random.below(seen.requests as usize) } else { seen.kept.len() };
@@ -258,7 +264,7 @@ mod tests {
     }
 
     fn offer(reservoir: &Reservoir, route: &str, path: &str) {
-        reservoir.offer(route, RequestTimes { queue: 1, app: 10 }, || Some(sample(path)));
+        reservoir.offer(route, RequestTimes { queue: 1, app: 10, gc: 2 }, || Some(sample(path)));
     }
 
     #[test]
@@ -299,12 +305,12 @@ mod tests {
         for route in 0..400 {
             offer(&reservoir, &format!("GET /{route}"), "/");
         }
-        reservoir.count_other(RequestTimes { queue: 1, app: 5 });
+        reservoir.count_other(RequestTimes { queue: 1, app: 5, gc: 1 });
         let observed = reservoir.take("one", now).unwrap();
         assert_eq!((observed.routes.len(), observed.of_other_routes, observed.other_methods), (300, 101, 1));
         assert_eq!((observed.app, observed.waits.len()), (14_005, 1401));
         let first = &observed.routes[0];
-        assert_eq!((first.requests, first.times), (1000, RequestTimes { queue: 1000, app: 10_000 }));
+        assert_eq!((first.requests, first.times), (1000, RequestTimes { queue: 1000, app: 10_000, gc: 2000 }));
         assert!(observed.routes.iter().all(|route| !route.kept.is_empty()));
         let kept: usize = observed.routes.iter().map(|route| route.kept.len()).sum();
         assert_eq!(kept, MAX_SAMPLES);

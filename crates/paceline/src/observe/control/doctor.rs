@@ -130,6 +130,7 @@ fn shown(observed: &Observation) -> Value {
     json!({
         "seconds": observed.elapsed.as_secs_f64(),
         "app_us": observed.app,
+        "gc_us": observed.gc,
         "waits_us": observed.waits,
         "routes": observed.routes.iter().map(route).collect::<Vec<_>>(),
         "of_other_routes": observed.of_other_routes,

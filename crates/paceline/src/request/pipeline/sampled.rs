@@ -60,7 +60,8 @@ fn times(exchange: &Exchange) -> RequestTimes {
         None if since == 0 => 0,
         None => clock::now().saturating_sub(since),
     };
-    RequestTimes { queue: timeline.queue().unwrap_or(0), app }
+    let gc = counted.map_or(0, |counted| counted.gc.into());
+    RequestTimes { queue: timeline.queue().unwrap_or(0), app, gc }
 }
 
 #[cfg(test)]
