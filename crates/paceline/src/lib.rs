@@ -12,6 +12,7 @@ pub mod front;
 pub mod observe;
 pub mod request;
 pub mod server;
+pub mod shadow;
 pub mod sso_check;
 pub mod support;
 pub mod upstream;

@@ -20,8 +20,8 @@ use super::{
     replaying::{line, DecodedAnswer, MEASURED, OBSERVED, OTHERWISE, RECORDED},
     run::{Driver, RunError},
     samples::{RouteSamples, Samples},
-    shadow::{Shadow, ShadowError},
 };
+use crate::shadow::{Shadow, ShadowError};
 
 /// How often a request is replayed here after the recording.
 const PASSES: f64 = 8.0;

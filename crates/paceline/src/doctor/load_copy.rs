@@ -18,9 +18,7 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use serde_json::Value;
 
 use super::{
-    lines::LineError,
     run::{Driver, RunError},
-    shadow::{Shadow, ShadowError},
     stop::Stop,
 };
 use crate::{
@@ -28,6 +26,7 @@ use crate::{
         concurrency::{Concurrency, INTERVAL},
         memory_usage::Memory,
     },
+    shadow::{LineError, Shadow, ShadowError},
     workers::dispatch::queue::{WorkerId, WorkerLoad, YOUNG},
 };
 

@@ -14,7 +14,8 @@ use doctor::{
     random::Random,
 };
 
-use super::{load_copy::LoadCopy, shadow::ShadowError};
+use super::load_copy::LoadCopy;
+use crate::shadow::ShadowError;
 
 /// Which requests come, by their shares.
 pub struct Mix {

@@ -5,7 +5,7 @@
 //! Reading order: `diagnosing` (from the command line to the report), `watching` and `samples` (which requests), `run`
 //! (the order of a run), `baseline` (the application as it is), `trying` (one change), `replaying` (one replay);
 //! `load_trial`, `load_slice` and `load_copy` (other numbers of threads and workers, under load);
-//! `source`, `preloader`, `shadow_socket` and `peer` (where shadows come from), `shadow` and `lines` (how they are talked to);
+//! `source` and `preloader` (where shadows come from; how they are talked to is in `crate::shadow`);
 //! `quiet`, `machine` and `progress`; `applying` and `canary` (what becomes of the advice).
 
 mod applying;
@@ -13,20 +13,16 @@ mod baseline;
 mod canary;
 mod diagnosing;
 mod fetching;
-mod lines;
 mod load_copy;
 mod load_slice;
 mod load_trial;
 mod machine;
-mod peer;
 mod preloader;
 mod progress;
 mod quiet;
 mod replaying;
 mod run;
 mod samples;
-mod shadow;
-mod shadow_socket;
 mod source;
 mod stop;
 mod trying;

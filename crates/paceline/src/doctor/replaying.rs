@@ -11,10 +11,8 @@ use doctor::{
 };
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
 
-use super::{
-    fetching::Link,
-    shadow::{Shadow, ShadowError},
-};
+use super::fetching::Link;
+use crate::shadow::{Shadow, ShadowError};
 
 /// Bytes of a body that is decoded; a larger one is compared as it is.
 const MAX_DECODED: u64 = 16 << 20;

@@ -23,11 +23,14 @@ use super::{
     quiet::{BusyMachine, Quiet},
     replaying::{line, Replaying},
     samples::Samples,
-    shadow::{Shadow, ShadowError},
     source::{NoShadow, Source},
     trying,
 };
-use crate::{apps::environment::Environment, config::SiteConfig};
+use crate::{
+    apps::environment::Environment,
+    config::SiteConfig,
+    shadow::{Shadow, ShadowError},
+};
 
 /// Candidates that are tried; the most promising come first.
 const MAX_TRIALS: usize = 24;

@@ -7,16 +7,12 @@ use doctor::protocol::LoadStart;
 use serde_json::{json, Value};
 use unix_user::{Account, RunAs};
 
-use super::{
-    peer::Peer,
-    preloader::Preloader,
-    shadow::{Shadow, ShadowError},
-    shadow_socket::ShadowSocket,
-};
+use super::preloader::Preloader;
 use crate::{
     apps::environment::Environment,
     config::SiteConfig,
     observe::control::client::{self, Failed},
+    shadow::{Peer, Shadow, ShadowError, ShadowSocket},
     support::idle_policy::make_idle,
 };
 

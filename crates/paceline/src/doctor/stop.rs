@@ -1,6 +1,7 @@
 //! Why a trial is not gone on with: by itself, or with the whole run. It never decides that.
 
-use super::{run::RunError, shadow::ShadowError, source::NoShadow};
+use super::{run::RunError, source::NoShadow};
+use crate::shadow::ShadowError;
 
 /// Why a trial has no result.
 pub enum Stop {

@@ -17,11 +17,13 @@ use super::{
     load_trial::{self, LoadChange},
     replaying::{line, DecodedAnswer, MEASURED},
     run::{Driver, RunError},
-    shadow::Shadow,
     source::Source,
     stop::Stop,
 };
-use crate::apps::{environment::Environment, memory_usage::Memory};
+use crate::{
+    apps::{environment::Environment, memory_usage::Memory},
+    shadow::Shadow,
+};
 
 /// Requests and routes of a trial, at most.
 const MAX_REQUESTS: usize = 16;
