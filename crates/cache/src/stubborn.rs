@@ -246,7 +246,7 @@ fn strike(headers: &mut HeaderMap, name: HeaderName) {
 }
 
 /// `*` stands for any run of bytes. In time linear but for the number of stars.
-fn glob(pattern: &[u8], text: &[u8]) -> bool {
+pub fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t, mut back) = (0, 0, None);
     loop {
         if pattern.get(p) == Some(&b'*') {

@@ -11,6 +11,7 @@ pub const NESTED: &[&str] = &["apps::incidents", "apps::memory_usage"];
 pub const ROOMS: &[&str] = &[
     "support::clock support::units support::sharded support::buffer_memory",
     "support::private_file support::private_socket support::stall support::tick support::near_timer support::time_slice support::idle_policy support::pressure",
+    "shadow",
     "apps::memory_usage apps::incidents",
     "observe::local_time observe::log observe::metrics observe::reservoir observe::doctor_result observe::in_flight",
     "content::body content::spool content::static_files content::compress",
@@ -44,13 +45,14 @@ pub const CRATES: &[(&str, &str)] = &[
     ("openid", "client-pool sign-in"),
     (
         "paceline",
-        "bench cache client-pool directory doctor egress esi http-guard mailbox negotiate openid paceline-store secret \
-         sign-in startup-report unix-user",
+        "bench cache client-pool directory doctor egress esi http-guard mailbox negotiate openid paceline-store \
+         scheduled secret sign-in startup-report unix-user",
     ),
     ("paceline-fuzz", "esi http-guard mailbox negotiate paceline paceline-xml sign-in"),
     ("paceline-native", "paceline-store paceline-xml"),
     ("paceline-store", ""),
     ("paceline-xml", ""),
+    ("scheduled", "cache"),
     ("secret", ""),
     ("sign-in", "paceline-store secret"),
     ("startup-report", "unix-user"),
