@@ -121,3 +121,19 @@ function picture(width, height) {
   head.set([8, 2, 0, 0, 0], 8)
   return Buffer.concat([Buffer.from("\x89PNG\r\n\x1a\n", "latin1"), chunk("IHDR", head), chunk("IDAT", deflateSync(rows)), chunk("IEND", Buffer.alloc(0))])
 }
+
+test("a beer goes on sale at its time, and the page that is open shows it", options, () => browse(async (page, shot, { complaints }) => {
+  await page.goto(`${url}/release`)
+  const waits = await page.locator("[data-release][data-state=waiting]").count() === 1
+  const until = waits && Number(await page.getAttribute("[data-until]", "data-until"))
+  await shot("brewery-release-before")
+  // The server may be one whose release is hours away.
+  if (waits && until - Date.now() < 120_000) {
+    await page.waitForSelector("[data-release][data-state=on-sale]", { timeout: 150_000 })
+    assert.ok(Date.now() >= until, "not before its time")
+    await shot("brewery-release-after")
+    const answer = await page.goto(`${url}/release`)
+    assert.match(answer.headers()["cache-status"], /hit/)
+  }
+  assert.deepEqual(complaints, [])
+}))

@@ -51,6 +51,33 @@ pub struct Freshness {
     /// How long after `lifetime` it may be used while it is validated, and when that fails.
     pub stale_while_revalidate: Millis,
     pub stale_if_error: Millis,
+    pub holds: Holds,
+}
+
+/// When the page is what the application would say, by the time of day: it may be known when a page changes. Beyond that
+/// it answers nobody, fresh or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holds {
+    pub from: Millis,
+    pub until: Millis,
+}
+
+impl Holds {
+    pub const ALWAYS: Holds = Holds { from: 0, until: Millis::MAX };
+
+    /// Up to, and not at, this time.
+    pub const fn until(until: Millis) -> Holds {
+        Holds { from: 0, until }
+    }
+
+    /// Whether there is a time at which it does not.
+    pub fn is_bounded(&self) -> bool {
+        *self != Holds::ALWAYS
+    }
+
+    pub fn at(&self, wall: Millis) -> bool {
+        self.from <= wall && wall < self.until
+    }
 }
 
 impl Freshness {
@@ -84,6 +111,7 @@ impl Freshness {
             immutable: told.immutable,
             stale_while_revalidate: windows(told.stale_while_revalidate),
             stale_if_error: windows(told.stale_if_error),
+            holds: Holds::ALWAYS,
         }
     }
 
@@ -243,6 +271,14 @@ mod tests {
         }
         assert_eq!(with(599, &[DATE, modified, ("cache-control", "public")], at).lifetime, 10_000);
         assert_eq!(of(&[DATE, ("last-modified", "Thu, 01 Jan 1970 00:00:00 GMT")]).lifetime, LONGEST_HEURISTIC);
+    }
+
+    #[test]
+    fn a_page_holds_from_a_time_to_another() {
+        let holds = Holds { from: 10, until: 20 };
+        assert_eq!([9, 10, 19, 20].map(|wall| holds.at(wall)), [false, true, true, false]);
+        assert!(holds.is_bounded() && Holds::until(20).is_bounded() && !Holds::ALWAYS.is_bounded());
+        assert!(Holds::ALWAYS.at(0) && Holds::ALWAYS.at(NOW));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use siphasher::sip::SipHasher13;
 
 use crate::{
-    freshness::Freshness,
+    freshness::{Freshness, Holds},
     partial::Pieces,
     store::Key,
     stored::{Content, Directory, Entry, Stored, MAX_NOMINATIONS},
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Another number: another format. What was written under one is not read under another.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 const RESPONSE: u8 = 1;
 const DIRECTORY: u8 = 2;
@@ -105,6 +105,8 @@ impl Writer {
             freshness.response_time,
             freshness.stale_while_revalidate,
             freshness.stale_if_error,
+            freshness.holds.from,
+            freshness.holds.until,
         ] {
             self.u64(time);
         }
@@ -217,17 +219,18 @@ impl<'a> Reader<'a> {
     }
 
     fn freshness(&mut self) -> Option<Freshness> {
-        let mut times = [0; 5];
+        let mut times = [0; 7];
         for time in &mut times {
             *time = self.u64()?;
         }
-        let [lifetime, initial_age, response_time, stale_while_revalidate, stale_if_error] = times;
+        let [lifetime, initial_age, response_time, stale_while_revalidate, stale_if_error, from, until] = times;
         Some(Freshness {
             lifetime,
             initial_age,
             response_time,
             stale_while_revalidate,
             stale_if_error,
+            holds: Holds { from, until },
             heuristic: self.flag()?,
             no_cache: self.flag()?,
             must_revalidate: self.flag()?,

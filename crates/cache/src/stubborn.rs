@@ -8,7 +8,7 @@ use crate::{
     cookies::{cookies, is_analytics, is_plain, occurrences, pairs, set_cookie, CookieKnowledge},
     directives::FieldScope,
     fields::tokens,
-    freshness::{ExchangeTimes, Freshness},
+    freshness::{ExchangeTimes, Freshness, Holds},
     status::Reason,
     storing::{kept, Storable},
     targeted::Policy,
@@ -176,6 +176,7 @@ impl Rule {
             immutable: false,
             stale_while_revalidate: self.stale_while_revalidate,
             stale_if_error: self.stale_if_error,
+            holds: Holds::ALWAYS,
         };
         Ok(Storable { freshness, nominated, headers })
     }

@@ -11,6 +11,7 @@ pub mod edge;
 pub mod front;
 pub mod observe;
 pub mod request;
+pub mod scheduling;
 pub mod server;
 pub mod shadow;
 pub mod sso_check;

@@ -8,6 +8,8 @@ Rails.application.routes.draw do
     resource :label, only: [:show, :create, :destroy]
   end
 
+  resource :release, only: :show
+
   get "search", to: "pages#search"
   get "feed", to: "feeds#show", defaults: { format: "xml" }
   get "audit", to: "audits#index"

@@ -252,6 +252,11 @@ module ResponseRules
     assert_empty get("/array").counters.spans
   end
 
+  def test_when_a_page_changes_is_a_header
+    assert_equal "1795780800.250, 1795780900.000", get("/changes").headers.to_h["paceline-changes-at"]
+    assert_nil get("/array").headers.to_h["paceline-changes-at"]
+  end
+
   def test_gone_client_raises_at_the_next_write
     channel.send(F::REQUEST, FakeFront.request({ "PATH_INFO" => "/endless" }))
     assert_equal F::HEAD, channel.read.type

@@ -16,7 +16,7 @@ use cache::{
 };
 use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
-use super::Cache;
+use super::{scheduled::HoldsUntil, Cache};
 use crate::content::{
     body::ResponseBody,
     compress::Memo,
@@ -56,6 +56,9 @@ pub fn stored(answering: &StoredAnswer<'_>) -> Option<Response<ResponseBody>> {
     let takes_ranges = conditions && head.method == Method::GET && head.headers.contains_key(header::RANGE);
     *response.headers_mut() = stored.headers.clone();
     response.headers_mut().insert(header::AGE, HeaderValue::from(stored.freshness.age(*now) / 1000));
+    if stored.freshness.holds.until != Millis::MAX {
+        response.extensions_mut().insert(HoldsUntil(stored.freshness.holds.until));
+    }
     if unchanged {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         CONTENT_FIELDS.iter().for_each(|name| drop(response.headers_mut().remove(name)));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cache::{
-    freshness::ExchangeTimes,
+    freshness::{ExchangeTimes, Holds},
     groups, invalidating,
     partial::ContentRange,
     search::NoVarySearch,
@@ -27,6 +27,7 @@ use super::{
     keeping::{Kin, StoreTask},
     lookup::CacheRequest,
     now,
+    scheduled::HoldsUntil,
     streaming::SharedBody,
     SiteCache,
 };
@@ -49,6 +50,8 @@ struct FetchContext {
     validated: bool,
     /// The client asked for less than what was asked for.
     less: bool,
+    /// When the answer holds; known when it has come.
+    holds: Holds,
 }
 
 /// When a question to the origin began; see `SiteCache::passed`.
@@ -99,7 +102,8 @@ impl SiteCache {
         let less = asked.headers.len() != head.headers.len() || validated;
         let FetchStart { request_time, began, moment } = self.begin();
         let OriginAnswer { response, exchange } = fetch(asked, exchange).await;
-        let asked_for = FetchContext { at: exchanged(request_time), began, moment, validated, less };
+        let asked_for =
+            FetchContext { at: exchanged(request_time), began, moment, validated, less, holds: Holds::ALWAYS };
         let response = self.arrived(&mut wanted, &head, response, &asked_for, &mut leading);
         OriginAnswer { response, exchange }
     }
@@ -114,7 +118,8 @@ impl SiteCache {
         began: FetchStart,
     ) -> Response<ResponseBody> {
         let at = exchanged(began.request_time);
-        let asked = FetchContext { at, began: began.began, moment: began.moment, validated: false, less: false };
+        let (began, moment, holds) = (began.began, began.moment, Holds::ALWAYS);
+        let asked = FetchContext { at, began, moment, validated: false, less: false, holds };
         let mut leading = FlightLead { cache: self.clone(), flight: None };
         let response = self.arrived(&mut wanted, head, response, &asked, &mut leading);
         for purged in wanted.purging.drain(..) {
@@ -132,7 +137,23 @@ impl SiteCache {
         asked: &FetchContext,
         leading: &mut FlightLead,
     ) -> Response<ResponseBody> {
-        let (parts, body) = response.into_parts();
+        let (mut parts, body) = response.into_parts();
+        let holds = self.told_of_changes(wanted, head, &mut parts, asked.at);
+        let mut response = self.taken(wanted, head, (parts, body), &FetchContext { holds, ..*asked }, leading);
+        if holds.is_bounded() && !response.extensions().get::<HoldsUntil>().is_some() {
+            response.extensions_mut().insert(HoldsUntil(holds.until));
+        }
+        response
+    }
+
+    fn taken(
+        self: &Arc<Self>,
+        wanted: &mut CacheRequest,
+        head: &Parts,
+        (parts, body): (response::Parts, ResponseBody),
+        asked: &FetchContext,
+        leading: &mut FlightLead,
+    ) -> Response<ResponseBody> {
         if !self.settings.rules.is_empty() {
             self.learn(&parts.headers);
         }
@@ -158,7 +179,10 @@ impl SiteCache {
             false => Err(wanted.status.reason.unwrap_or(Reason::Method)),
         };
         let storable = match decided {
-            Ok(storable) => storable,
+            Ok(mut storable) => {
+                storable.freshness.holds = asked.holds;
+                storable
+            }
             Err(reason) => return self.passed_on(wanted, head, (parts, body), reason),
         };
         self.store_and_give(wanted, head, (parts, body), storable, asked, leading)
@@ -274,7 +298,10 @@ impl SiteCache {
             None => updating::freshened(stored, &parts.headers, asked.at, self.settings.stale_if_error),
         };
         let (current, key) = match renewed {
-            Ok(renewed) => {
+            Ok(mut renewed) => {
+                // What was said of the page before, it need not say again.
+                let until = asked.holds.until.min(stored.freshness.holds.until);
+                renewed.freshness.holds = Holds { until, ..stored.freshness.holds };
                 let renewed = Arc::new(renewed);
                 let (key, inserted) = self.place(
                     (wanted.primary, wanted.visitor.is_some()),

@@ -15,6 +15,7 @@ use cache::{
     status::CacheStatus,
     store::{Key, Moment, Store},
     stored::{Entry, Stored},
+    Millis,
 };
 use http::{request::Parts, Response};
 use parking_lot::{Mutex, MutexGuard};
@@ -27,7 +28,7 @@ use super::{
     streaming::SharedBody,
     SiteCache,
 };
-use crate::{content::body::ResponseBody, request::exchange::Exchange};
+use crate::{content::body::ResponseBody, request::exchange::Exchange, support::clock};
 
 /// What the origin answered, and the exchange it was asked in.
 pub struct OriginAnswer {
@@ -42,6 +43,8 @@ pub type Fetch = Arc<dyn Fn(Parts, Exchange) -> Pin<Box<dyn Future<Output = Orig
 pub struct Flight {
     key: Key,
     began: Moment,
+    /// Those who ask from this time of day on want another answer.
+    until: Millis,
     phase: watch::Sender<Phase>,
 }
 
@@ -85,7 +88,8 @@ impl Flights {
     pub fn find(&self, wanted: &CacheRequest, store: &Store<Entry>) -> Option<Arc<Flight>> {
         let flight = self.shard(wanted.key).get(&wanted.key).cloned()?;
         let own = wanted.visitor.and_then(|visitor| visitor.tag());
-        if store.may_be_purged_since(flight.began, &wanted.url, own.as_deref()) {
+        let is_over = flight.until != Millis::MAX && flight.until <= clock::unix_millis();
+        if is_over || store.may_be_purged_since(flight.began, &wanted.url, own.as_deref()) {
             self.end(&flight);
             return None;
         }
@@ -99,7 +103,8 @@ impl Flights {
         if let Some(flight) = shard.get(&wanted.key) {
             return Some(flight.clone());
         }
-        let flight = Arc::new(Flight { key: wanted.key, began, phase: watch::Sender::new(Phase::Asked) });
+        let flight = Flight { key: wanted.key, began, until: wanted.until, phase: watch::Sender::new(Phase::Asked) };
+        let flight = Arc::new(flight);
         shard.insert(wanted.key, flight.clone());
         wanted.flight = Some(flight);
         None

@@ -25,7 +25,8 @@ impl SiteCache {
         }
         let own = wanted.visitor.is_some();
         match updating::head(stored, parts, at, self.settings.stale_if_error) {
-            HeadMeans::Freshened(newer) => {
+            HeadMeans::Freshened(mut newer) => {
+                newer.freshness.holds = stored.freshness.holds;
                 let moment = self.cache.store.moment();
                 let _ = self.cache.put(wanted.key, Arc::new(Entry::Response(Arc::new(*newer))), moment, own);
             }

@@ -61,6 +61,11 @@ pub struct Kin {
 }
 
 impl Kin {
+    /// Of a page that nobody has asked for yet, and that is for everybody.
+    pub fn shared(url: Arc<str>, primary: Key, directory: Option<Arc<Entry>>) -> Kin {
+        Kin { url, primary, own: false, directory }
+    }
+
     pub fn of(wanted: &CacheRequest) -> Kin {
         Kin {
             url: wanted.url.clone(),

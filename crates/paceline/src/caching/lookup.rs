@@ -81,6 +81,8 @@ pub struct CacheRequest {
     /// The path, for rules and counters.
     pub(super) path: String,
     pub(super) flight: Option<Arc<Flight>>,
+    /// An answer that is asked for now is not given to those who ask from this time of day on.
+    pub(super) until: Millis,
     /// What the request has purged, until it is so on disk.
     pub(super) purging: Vec<PurgeDone>,
 }
@@ -93,10 +95,10 @@ impl CacheRequest {
 }
 
 /// What is under a target's keys.
-struct StoredTarget {
-    key: Key,
-    directory: Option<Arc<Entry>>,
-    stored: Option<Arc<Stored>>,
+pub(super) struct StoredTarget {
+    pub(super) key: Key,
+    pub(super) directory: Option<Arc<Entry>>,
+    pub(super) stored: Option<Arc<Stored>>,
 }
 
 /// A request as it is looked up.
@@ -128,6 +130,7 @@ impl Question<'_> {
             partition: self.partition.clone(),
             path: self.head.uri.path().to_owned(),
             flight: None,
+            until: Millis::MAX,
             purging: Vec::new(),
         })
     }
@@ -186,7 +189,7 @@ impl SiteCache {
             return Lookup::Bypass(asked.wanted(CacheStatus::bypass(Reason::Cookies), None));
         }
 
-        let found = self.find(primary, &head.headers);
+        let found = self.holding(self.find(primary, &head.headers), primary, &head.headers);
         let absent = found.stored.is_none() && visitor.is_none();
         if absent && may_recall && !self.cache.uncacheable.knows(found.key, now) {
             let forward = CacheStatus::forward(Forward::UriMiss);
@@ -228,6 +231,10 @@ impl SiteCache {
         let mut status = CacheStatus::hit(reusing::ttl(stored, asked.now));
         status.detail = is_stale.then_some("stale-while-revalidate");
         stored.count_hit();
+        if stored.freshness.holds.is_bounded() && asked.visitor.is_none_or(|visitor| visitor.tag().is_none()) {
+            let announced = Some(stored.freshness.holds.until).filter(|until| *until != Millis::MAX);
+            self.see(&stored.url, asked.primary, asked.head.uri.path(), &asked.head.headers, announced);
+        }
         response.extensions_mut().insert(status);
         match is_stale {
             true => StoredUse::AnswersStale(response),
@@ -239,6 +246,7 @@ impl SiteCache {
     fn revalidated(&self, asked: &Question, found: StoredTarget, response: Response<ResponseBody>) -> Lookup {
         let mut wanted = asked.wanted(CacheStatus::forward(Forward::Stale), Some(found));
         (wanted.storable, wanted.shareable) = (true, true);
+        wanted.until = self.holds_until(wanted.primary, &wanted.path);
         match self.cache.flights.lead(&mut wanted, &self.cache.store) {
             Some(_) => Lookup::Hit(response),
             None => Lookup::StaleWhileRevalidate(response, wanted),
@@ -261,6 +269,7 @@ impl SiteCache {
             wanted.status.reason = Some(Reason::Uncacheable);
             return Lookup::Bypass(wanted);
         }
+        wanted.until = self.holds_until(wanted.primary, &wanted.path);
         // What has to be validated for each request is shared with nobody.
         wanted.shareable = !asks_for_part
             && wanted.stored.as_ref().is_none_or(|stored| !stored.freshness.no_cache && stored.freshness.lifetime > 0);
@@ -279,7 +288,7 @@ impl SiteCache {
     }
 
     /// What is stored for a target and the request's nominated fields: of several the latest (RFC 9111 section 4).
-    fn find(&self, primary: Key, request: &HeaderMap) -> StoredTarget {
+    pub(super) fn find(&self, primary: Key, request: &HeaderMap) -> StoredTarget {
         let Some(kept) = self.cache.store.get(primary) else {
             return StoredTarget { key: primary, directory: None, stored: None };
         };

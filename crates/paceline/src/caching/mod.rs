@@ -6,8 +6,8 @@
 //! (one question to the origin for all who ask), `arrival` (what is made of the origin's answer), `invalidation` (what
 //! it says of others), `keeping` (where it is kept), `recalling` and `disk` (what outlives the process), `streaming` (a
 //! body that is given on while it comes), `sessions` (visitors under an owner's rules), `learned` and `cookie_file`
-//! (what is known of a site's cookies), `advice` (what the owner should know of that), `counters`, `succession` (what
-//! another process takes over).
+//! (what is known of a site's cookies), `advice` (what the owner should know of that), `scheduled` (pages that change at a
+//! known time), `counters`, `succession` (what another process takes over).
 
 mod advice;
 mod answer;
@@ -22,6 +22,7 @@ mod learned;
 mod lookup;
 mod recalling;
 mod recode;
+pub mod scheduled;
 mod sessions;
 mod streaming;
 mod succession;
@@ -81,6 +82,8 @@ pub struct Cache {
     no_url: Arc<str>,
     /// What was learned of the sites' cookies.
     cookies: Arc<Cookies>,
+    /// What is prepared for a time to come.
+    changes: scheduled::Changes,
 }
 
 /// How a site caches.
@@ -96,6 +99,8 @@ pub struct Settings {
     pub recode: bool,
     /// The owner's rules; the first that covers a path counts.
     pub rules: Vec<Rule>,
+    /// Pages that change at a known time.
+    pub scheduled: Vec<::scheduled::rule::Rule>,
 }
 
 /// A site's part of the cache.
@@ -105,6 +110,7 @@ pub struct SiteCache {
     log: Log,
     cache: Arc<Cache>,
     sessions: sessions::Sessions,
+    schedule: scheduled::Schedule,
     /// Paths whose queries hold what does not matter, by URL.
     searches: RwLock<HashMap<String, NoVarySearch>>,
 }
@@ -136,6 +142,7 @@ impl Cache {
             tidied: AtomicU64::new(0),
             no_url: "".into(),
             cookies: Arc::default(),
+            changes: scheduled::Changes::default(),
         }
     }
 
@@ -196,6 +203,7 @@ impl Cache {
     }
 
     fn purge_memory(&self, what: &Purge, how: How) -> usize {
+        self.changes.purge(what);
         match what {
             Purge::Url(url) => self.store.purge_url(url, how),
             Purge::Tag(tag) => self.store.purge_tag(tag, how),
@@ -220,6 +228,7 @@ impl SiteCache {
     /// `site`: the name under which its cookies are known.
     pub fn new(cache: Arc<Cache>, settings: Settings, site: &str, log: Log) -> SiteCache {
         SiteCache {
+            schedule: scheduled::Schedule::new(&settings.scheduled),
             settings,
             log,
             counters: Counters::default(),
@@ -238,6 +247,7 @@ impl SiteCache {
         let unknown = || CacheStatus::forward(Forward::Bypass);
         let status = response.extensions_mut().remove::<CacheStatus>().unwrap_or_else(unknown);
         self.counters.count(&status, path);
+        scheduled::bound(response);
         if let Ok(line) = HeaderValue::try_from(status.line()) {
             response.headers_mut().append(CACHE_STATUS, line);
         }

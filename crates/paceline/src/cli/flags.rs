@@ -119,7 +119,7 @@ fn argument(option: &'static Opt) -> Arg {
         arg = arg.short(letter);
     }
     match option.kind {
-        Kind::List { .. } | Kind::Rates | Kind::CacheRules => arg.action(ArgAction::Append),
+        Kind::List { .. } | Kind::Rates | Kind::CacheRules | Kind::ScheduledRules => arg.action(ArgAction::Append),
         Kind::Bool => arg.num_args(0..=1).require_equals(true).default_missing_value("true").overrides_with(option.key),
         _ => arg.action(ArgAction::Set).overrides_with(option.key),
     }
@@ -148,6 +148,7 @@ fn value_name(kind: &Kind) -> &'static str {
         Kind::Text { .. } | Kind::Map => "TEXT",
         Kind::Rates => "PATH RATE BURST",
         Kind::CacheRules => "PATH RULE",
+        Kind::ScheduledRules => "PATH AT",
         Kind::Processes | Kind::SignOn => "TABLES",
         Kind::List { .. } => "URI",
         Kind::Enum(_) => "WORD",

@@ -24,6 +24,7 @@ mod process;
 mod proxied;
 mod puma;
 mod resolve;
+mod scheduled_rule;
 pub mod sign_on;
 #[cfg(test)]
 pub mod test_folder;

@@ -340,6 +340,13 @@ static OPTIONS: &[Opt] = &[
          .risk("If a page depends on something that the rule does not name (another cookie, the visitor's address), all visitors get the first one's version. \
          A rule without `cookies` answers only visitors who send no cookies other than those of `ignore_cookies` and well-known analytics cookies. \
         Requests with Authorization or an API key are never answered by a rule."),
+    Opt::new(Site, CACHE, "scheduled", Kind::ScheduledRules,
+         "Pages that change at a known time. A rule has `path` (a path or a list of them; `*` matches anything), `at` (`daily 12:00 America/New_York`, `mon-fri \
+         09:00`, `hourly :30`, or once: `2026-11-27 12:00 Europe/Berlin`; without a zone it is the machine's) and `prepare` (how long before that the pages are \
+         rendered, 10m by default). At the time the new pages replace the old ones, and no cache keeps an old one for longer. Needs `page_cache`; pages that the \
+         cache would not store are rendered by the application as usual. In a site: [[site.scheduled]]. See docs/scheduled-pages.md.")
+        .risk("The pages are rendered as for a visitor without cookies, by a copy of the application whose clock is ahead. What depends on another clock, such as \
+        that of another service, looks as it is now."),
     Opt::new(Site, CACHE, "esi", Kind::Bool,
         "Assemble a page from fragments (ESI 1.0) if its response asks for it with Surrogate-Control: content=\"ESI/1.0\". Needs `page_cache`. Fragments are \
         fetched in parallel, and each is cached by its own rules. See docs/esi.md.").fixed("true").flag("esi"),

@@ -10,6 +10,7 @@ use super::{
     layer::{is_development, Layer, View},
     option_checks::parse_network,
     paceline_toml::TomlTable,
+    scheduled_rule,
     value::Value,
     AcmeConfig, AppKind, Bind, CertificatePair, ClientLimits, ControlConfig, EsiConfig, Http2Config, Listening,
     RubyTuning, SelfTuning, SiteConfig, TlsConfig, TrustedProxies, WorkerLimits,
@@ -327,6 +328,7 @@ fn page_cache(view: &View) -> caching::Settings {
         obey_requests: view.bool("cache_obey_requests"),
         recode: view.bool("compress"),
         rules: view.list("cache").iter().filter_map(|rule| cache_rule::parse(rule).ok()).collect(),
+        scheduled: view.list("scheduled").iter().filter_map(|rule| scheduled_rule::parse(rule).ok()).collect(),
     }
 }
 

@@ -9,6 +9,7 @@ use super::{
     bind::BindError,
     cache_rule::{self, CacheRuleError},
     process::{self, ProcessConfig, ProcessError},
+    scheduled_rule::{self, ScheduledRuleError},
     sign_on::{self, SignOn, SignOnError},
 };
 use crate::{
@@ -67,6 +68,8 @@ pub enum Kind {
     Rates,
     /// The page cache's rules: tables in TOML, `PATH KEY=VALUE ...` as text.
     CacheRules,
+    /// Pages that change at a known time: tables in TOML, `PATH AT` as text.
+    ScheduledRules,
     /// Side processes: tables in TOML, and nowhere else.
     Processes,
     /// Single sign-on: tables in TOML, and nowhere else.
@@ -102,6 +105,8 @@ pub enum ValueError {
     RateLimit(#[from] RuleError),
     #[error(transparent)]
     CacheRule(#[from] CacheRuleError),
+    #[error(transparent)]
+    ScheduledRule(#[from] ScheduledRuleError),
     #[error(transparent)]
     SignOn(#[from] Box<SignOnError>),
     #[error(transparent)]
@@ -209,6 +214,7 @@ impl Kind {
             Kind::Enum(words) if words.contains(&text) => Ok(Value::Text(text.to_string())),
             Kind::Rates => Ok(Rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
             Kind::CacheRules => Ok(cache_rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
+            Kind::ScheduledRules => Ok(scheduled_rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
             Kind::Enum(_) | Kind::Map | Kind::Processes | Kind::SignOn => Err(wrong()),
         }
     }
@@ -245,6 +251,7 @@ impl Kind {
             }
             Kind::Rates => rates(item).ok_or_else(wrong)?.map(Value::List),
             Kind::CacheRules => Ok(cache_rule::tables(item).ok_or_else(wrong)?.map(Value::List)?),
+            Kind::ScheduledRules => Ok(scheduled_rule::tables(item).ok_or_else(wrong)?.map(Value::List)?),
             Kind::Processes => Ok(process::tables(item).ok_or_else(wrong)?.map(Value::Processes)?),
             Kind::SignOn => Ok(sign_on::tables(item).ok_or_else(wrong)?.map(Value::SignOn).map_err(Box::new)?),
             Kind::Map => {
@@ -298,6 +305,7 @@ impl Kind {
             Kind::Map => "a table of names and strings".into(),
             Kind::Rates => "tables [[rate_limit]] with path, rate and burst".into(),
             Kind::CacheRules => "tables [[cache]] with path, ttl and cookies".into(),
+            Kind::ScheduledRules => "tables [[scheduled]] with path and at".into(),
             Kind::Processes => "tables [[process]] with command and further keys".into(),
             Kind::SignOn => "tables [[sso]] with path, kerberos, oidc, basic and further keys".into(),
         }

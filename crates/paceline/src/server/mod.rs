@@ -55,6 +55,7 @@ use crate::{
         metrics::Metrics,
         traces::Tracer,
     },
+    scheduling::Scheduling,
     support::buffer_memory,
     workers::dispatch::queue::Depth,
 };
@@ -188,6 +189,8 @@ async fn supervise(
     let (stopping, stop) = drain::stopping();
     let mut open = Open { listeners, control, pidfile };
     open.serve(&server, stop)?;
+    // Until the front ends.
+    let _scheduling = Scheduling::begin(&server)?;
     let lineage = open.take_over(inheritance, &server)?;
     // Without TLS nobody would see a certificate.
     let keeper = keeper.filter(|_| server.https_port.is_some());

@@ -132,6 +132,7 @@ impl Sites {
             let in_order =
                 names.iter().filter_map(|name| self.known.get(name)).map(|known| known.site.clone()).collect();
             *self.server.routes.write() = Arc::new(Routes::new(in_order));
+            self.server.cache.changes().wake();
         }
     }
 

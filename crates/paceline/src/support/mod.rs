@@ -10,6 +10,8 @@ pub mod private_file;
 pub mod private_socket;
 pub mod sharded;
 pub mod stall;
+pub mod state_folder;
 pub mod tick;
 pub mod time_slice;
 pub mod units;
+pub mod wall_timer;

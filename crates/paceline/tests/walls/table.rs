@@ -10,7 +10,8 @@ pub const NESTED: &[&str] = &["apps::incidents", "apps::memory_usage"];
 /// The rooms, a line for each layer that belongs together.
 pub const ROOMS: &[&str] = &[
     "support::clock support::units support::sharded support::buffer_memory",
-    "support::private_file support::private_socket support::stall support::tick support::near_timer support::time_slice support::idle_policy support::pressure",
+    "support::private_file support::private_socket support::stall support::state_folder support::tick support::near_timer",
+    "support::time_slice support::idle_policy support::pressure support::wall_timer",
     "shadow",
     "apps::memory_usage apps::incidents",
     "observe::local_time observe::log observe::metrics observe::reservoir observe::doctor_result observe::in_flight",
@@ -24,6 +25,7 @@ pub const ROOMS: &[&str] = &[
     "edge::listen edge::tls edge::acme request::forwarded request::access_rules request::auth",
     "workers::dispatch apps",
     "request::route request::pages observe::dashboard front",
+    "scheduling",
     "request::errors request::finish content::fragments request::pipeline",
     "edge::h1 edge::h2 edge::negotiate",
     "sso_check observe::control server doctor cli main",

@@ -2,6 +2,7 @@
 
 # Calls the app and puts its answer into frames: one frame when the body is known or comes at once, chunks when it streams
 # (gatherer.rb). Closes each body exactly once, and never lets an exception of the app reach the channel's loop.
+require_relative "changes"
 require_relative "failure"
 require_relative "forked_child"
 require_relative "frames"
@@ -30,6 +31,7 @@ module Paceline
         begin
           status, @app_headers, @body = app.call(env)
           leave_fork
+          @app_headers = Changes.announce(@app_headers)
           @channel.surrendered? || respond(status)
         rescue Exception => e # an app may raise anything; the thread and the client must live on
           leave_fork(e)
@@ -284,6 +286,7 @@ module Paceline
         @env = env
         @status = @app_headers = @body = @error = @gatherer = nil
         @begun = @flagged = false
+        Changes.start
         @cost.start(env)
       end
     end

@@ -109,7 +109,15 @@ def spans(_env)
   ok(["x"])
 end
 
+def changes(_env)
+  Paceline.changes_at(nil)
+  Paceline.changes_at(Time.at(1_795_780_800.25))
+  Paceline.changes_at(1_795_780_900)
+  ok(["x"])
+end
+
 ROUTES = {
+  "/changes" => method(:changes),
   "/array" => ->(_) { ok(%w[one two]) },
   "/many" => ->(_) { ok(Array.new(1300) { |n| "<#{n}>" }) },
   "/empty" => ->(_) { ok([]) },

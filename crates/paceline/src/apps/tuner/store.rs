@@ -2,14 +2,17 @@
 //! routes and settings of Ruby. It never lies in the application's folder, and never follows a link.
 
 use std::{
-    env, io,
+    io,
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
 
 use super::{fingerprint::digest, rules::TuneState};
-use crate::{config::SiteConfig, support::private_file};
+use crate::{
+    config::SiteConfig,
+    support::{private_file, state_folder},
+};
 
 /// Bytes of a file that is read.
 const MAX: u64 = 1 << 20;
@@ -24,17 +27,8 @@ struct StateFile {
 
 /// Where the file is: in the folder that systemd keeps for the service, or that of the account. None: there is neither.
 pub fn path(site: &SiteConfig) -> Option<PathBuf> {
-    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let service = || {
-        let folders = env::var("STATE_DIRECTORY").ok()?;
-        folders.split(':').next().map(PathBuf::from).filter(|folder| folder.is_absolute())
-    };
-    let account =
-        || Some(absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?.join("paceline"));
-    let safe = |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '_' };
-    let name: String = site.name.chars().map(safe).collect();
     let root = digest(site.root.as_os_str().as_encoded_bytes());
-    Some(service().or_else(account)?.join(format!("tune-{name}-{root}.json")))
+    Some(state_folder::path()?.join(format!("tune-{}-{root}.json", state_folder::file_name(&site.name))))
 }
 
 /// What is remembered of the site; nothing where there is no file, or none of ours.

@@ -8,6 +8,7 @@ mod log;
 mod memory;
 mod requests;
 mod restart;
+mod schedule;
 mod status;
 mod text;
 mod upgrade;
@@ -97,6 +98,18 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         about: "Show the running server's sites, generations, workers, and requests of the last minute",
         command: || where_it_is(status::status()),
         run: status::run,
+    },
+    Subcommand {
+        name: "schedule",
+        about: "Show when pages change, and which are prepared ([[scheduled]])",
+        command: || where_it_is(schedule::schedule()),
+        run: schedule::run_schedule,
+    },
+    Subcommand {
+        name: "preview",
+        about: "Print a page as it will be: preview PATH --at \"tomorrow 12:00\"; --link signs a link",
+        command: || where_it_is(schedule::preview()),
+        run: schedule::run_preview,
     },
     Subcommand {
         name: "memory",

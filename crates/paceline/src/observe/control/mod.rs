@@ -29,6 +29,7 @@ pub mod relay;
 mod requests;
 mod restarting;
 mod router;
+mod schedule;
 mod statistics;
 mod status;
 mod upgrading;

@@ -11,7 +11,7 @@ use serde_json::{json, Value};
 
 use super::{
     advice, dashboard, doctor, generations, health, incidents, log, memory, prometheus, puma_stats, purging, requests,
-    restarting, statistics, status, upgrading,
+    restarting, schedule, statistics, status, upgrading,
 };
 use crate::front::Front;
 
@@ -84,6 +84,8 @@ const ROUTES: &[Route] = &[
     Route { method: "POST", path: "/doctor/watch", answer: |asked, server| json_of(doctor::watch(asked, server)) },
     Route { method: "POST", path: "/doctor/samples", answer: |asked, server| json_of(doctor::samples(asked, server)) },
     Route { method: "POST", path: "/doctor/shadow", answer: |asked, server| json_of(doctor::shadow(asked, server)) },
+    Route { method: "GET", path: "/schedule", answer: |_, server| json_of(schedule::all(server)) },
+    Route { method: "POST", path: "/preview", answer: |asked, server| json_of(schedule::preview(asked, server)) },
     Route { method: "GET", path: "/incidents", answer: |_, server| json_of(incidents::all(server)) },
     Route { method: "GET", path: "/log", answer: |asked, server| json_of(log::recent(asked, server)) },
     Route { method: "GET", path: "/incidents/*", answer: |asked, server| Box::pin(dashboard::incident(asked, server)) },

@@ -26,7 +26,7 @@ use http::{header, request::Parts, Method, Request, Response, StatusCode, Versio
 use hyper::body::Incoming;
 
 use crate::{
-    caching::Lookup,
+    caching::{scheduled, Lookup},
     content::{body::ResponseBody, compress, fragments},
     edge::acme::http_01,
     front::Front,
@@ -44,6 +44,7 @@ use crate::{
         route::Site,
         server_timing,
     },
+    scheduling::preview::{self, Previewed},
     support::clock::{self, Micros},
 };
 use http_guard::{host, strict::Refusal};
@@ -221,6 +222,7 @@ async fn answer(
     lookup: Option<Lookup>,
     exchange: &mut Exchange,
 ) -> Step<Response<ResponseBody>> {
+    preview(site, head, exchange).await?;
     static_file(site, head, exchange).await?;
     let mut page = page(site, head, Some(body), lookup, exchange).await?;
     if fragments::asks(page.headers_mut()) && site.config.esi.is_some() {
@@ -233,6 +235,20 @@ async fn answer(
 fn rate_limit(site: &Site, head: &Parts, exchange: &mut Exchange, now: Micros) -> Step {
     let admitted = site.rate_limits.admit(exchange.client.address, head.uri.path(), Duration::from_micros(now));
     admitted.map_err(|wait| errors::too_often(site, head, exchange, wait))
+}
+
+/// A page as it will be, behind a signed link.
+async fn preview(site: &Arc<Site>, head: &Parts, exchange: &mut Exchange) -> Step {
+    if !preview::is_asked(head) {
+        return Ok(());
+    }
+    let host = exchange.client.host.clone().unwrap_or_else(|| host::host(head).into_owned());
+    // On the heap, so that other requests have no room for it.
+    match Box::pin(preview::answer(site, head, exchange, &host)).await {
+        None => Ok(()),
+        Some(Previewed::Page(response)) => Err(response),
+        Some(Previewed::Refused(status, sentence)) => Err(errors::status(site, head, exchange, status, &sentence)),
+    }
 }
 
 async fn static_file(site: &Site, head: &Parts, exchange: &mut Exchange) -> Step {
@@ -262,7 +278,11 @@ async fn page(
     lookup: Option<Lookup>,
     exchange: &mut Exchange,
 ) -> Step<Response<ResponseBody>> {
-    let Some(cache) = &site.cache else { return Err(origin::ask(site, head, body, exchange).await) };
+    let Some(cache) = &site.cache else {
+        let mut response = origin::ask(site, head, body, exchange).await;
+        scheduled::bound_unseen(&mut response);
+        return Err(response);
+    };
     let lookup = lookup.unwrap_or_else(|| cache.look(head, origin::has_body(body.as_ref()), exchange));
     let mut response = cached::answer(site, cache, head, (body, lookup), exchange).await;
     exchange.cache = Some(cache.tell(head.uri.path(), &mut response));

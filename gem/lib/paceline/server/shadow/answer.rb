@@ -2,6 +2,7 @@
 
 # Calls the application and takes its answer as a worker does (response.rb): the body by `to_path`, `to_ary`, `each` or `call`, and then closes it.
 # It sends nothing to anybody, and raises nothing that the application raises.
+require_relative "../changes"
 require_relative "../failure"
 require_relative "../forked_child"
 require_relative "../frames"
@@ -32,7 +33,9 @@ module Paceline
         # What is measured: until the body is closed.
         def take(app, env)
           @env = env
+          Changes.start
           status, @app_headers, @body = app.call(env)
+          @app_headers = Changes.announce(@app_headers)
           respond(status)
         rescue Exception => e # an application may raise anything
           fail_with(e)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The changes that `paceline doctor` tries in a shadow: those that a line of the application's code or settings would make, and what-ifs,
-# in which something slow takes no time. Each changes this process only, and is never taken back: the shadow ends after its trial.
+# in which something slow takes no time. `sql_clock` is for scheduled pages. Each changes this process only, and is never taken back: the shadow ends after its trial.
 module Paceline
   module Server
     module Shadow
@@ -16,7 +16,7 @@ module Paceline
           "async_mail" => :AsyncMail, "database_copy" => :DatabaseCopy, "free_middleware" => :FreeMiddleware, "free_sql" => :FreeSql,
           "free_view" => :FreeView, "http_install" => :HttpInstall, "index" => :Index, "log_level" => :LogLevel, "one_write" => :OneWrite,
           "parallel_outbound" => :ParallelOutbound, "pstore" => :Pstore, "pstore_copy" => :PstoreCopy,
-          "session_store" => :SessionStore, "xml" => :Xml, "xml_mini" => :XmlMini
+          "session_store" => :SessionStore, "sql_clock" => :SqlClock, "xml" => :Xml, "xml_mini" => :XmlMini
         }.freeze
         private_constant :NAMES
 
@@ -52,4 +52,5 @@ require_relative "patches/one_write"
 require_relative "patches/parallel_outbound"
 require_relative "patches/pstore"
 require_relative "patches/session_store"
+require_relative "patches/sql_clock"
 require_relative "patches/xml"

@@ -1,0 +1,233 @@
+//! What is prepared outlives the server: a file of mode 0600 in the state folder of its account, with a checksum over each
+//! page. What is damaged is left out. It never lies in the application's folder.
+
+use std::{
+    fs,
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use cache::record::checksum;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use scheduled::{
+    plan::{PageState, Plan},
+    rule::PREPARE,
+    Millis,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    caching::{
+        scheduled::{PreparedPage, RenderedPage},
+        SiteCache,
+    },
+    config::SiteConfig,
+    support::{private_file, state_folder},
+};
+
+/// Another one where an older Paceline can't read the file.
+const FORMAT: &[u8] = b"paceline scheduled pages 1\n";
+/// Bytes of a file that is written or read.
+const MAX: u64 = 256 << 20;
+/// How long after its time a prepared page is taken up by a server that was not there then.
+const LATE: Millis = 3_600_000;
+
+/// The file of a site.
+pub struct KeepingFile(PathBuf);
+
+impl KeepingFile {
+    /// None: the server's account has no state folder.
+    pub fn of(site: &SiteConfig) -> Option<KeepingFile> {
+        let root = checksum(&[site.root.as_os_str().as_encoded_bytes()]);
+        let name = format!("scheduled-{}-{root:016x}", state_folder::file_name(&site.name));
+        Some(KeepingFile(state_folder::path()?.join(name)))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+/// What is kept of a page beside its body.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    at: Millis,
+    url: String,
+    request: Vec<(String, String)>,
+    status: u16,
+    headers: Vec<(String, String)>,
+    /// The application has said so; otherwise a rule has.
+    announced: bool,
+}
+
+/// Writes what is prepared for the times to come. Without anything there is no file.
+pub fn save(file: &KeepingFile, cache: &Arc<SiteCache>, wall: Millis) -> io::Result<()> {
+    let times: Vec<Millis> = cache.schedule().plans.lock().keys().copied().filter(|at| *at > wall).collect();
+    let prepared: Vec<Arc<PreparedPage>> = times.into_iter().flat_map(|at| cache.prepared_at(at)).collect();
+    if prepared.is_empty() {
+        return match fs::remove_file(&file.0) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+    }
+    private_file::replace(&file.0, &written(&prepared)?)
+}
+
+fn written(prepared: &[Arc<PreparedPage>]) -> io::Result<Vec<u8>> {
+    let mut bytes = FORMAT.to_vec();
+    for page in prepared {
+        let head = Head {
+            at: page.at,
+            url: page.page.url.to_string(),
+            request: pairs(&page.request),
+            status: page.rendered.status.as_u16(),
+            headers: pairs(&page.rendered.headers),
+            announced: page.page.is_announced(page.at),
+        };
+        let head = serde_json::to_vec(&head)?;
+        let body = &page.rendered.body;
+        // What finds no room is rendered when it is asked for, as without the file.
+        if bytes.len() + head.len() + body.len() + 16 > MAX as usize {
+            break;
+        }
+        bytes.extend((head.len() as u32).to_le_bytes());
+        bytes.extend((body.len() as u32).to_le_bytes());
+        bytes.extend(checksum(&[&head, body]).to_le_bytes());
+        bytes.extend(&head);
+        bytes.extend(&body[..]);
+    }
+    Ok(bytes)
+}
+
+fn pairs(headers: &HeaderMap) -> Vec<(String, String)> {
+    headers.iter().filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned()))).collect()
+}
+
+/// Takes up what was prepared before this server began.
+pub fn take_up(file: &KeepingFile, cache: &Arc<SiteCache>, wall: Millis) {
+    let Ok(bytes) = private_file::read(&file.0, MAX) else { return };
+    for (head, body) in records(&bytes) {
+        if wall.saturating_sub(head.at) > LATE {
+            continue;
+        }
+        let (Ok(status), request) = (StatusCode::from_u16(head.status), fields(&head.request)) else { continue };
+        let rendered = RenderedPage { status, headers: fields(&head.headers), body: body.into() };
+        let page = cache.restore(&head.url, request.clone(), head.announced.then_some(head.at));
+        let Ok(prepared) = cache.prepared(&page, request, rendered, head.at) else { continue };
+        cache.cache().changes().hold(prepared);
+        let mut plans = cache.schedule().plans.lock();
+        let plan = plans.entry(head.at).or_insert_with(|| Plan::new(head.at, PREPARE));
+        plan.pages.insert(head.url, PageState::Ready);
+    }
+}
+
+fn fields(pairs: &[(String, String)]) -> HeaderMap {
+    let pairs = pairs.iter().filter_map(|(name, value)| {
+        Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?))
+    });
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        headers.append(name, value);
+    }
+    headers
+}
+
+/// The records that are whole, up to the first one that is not.
+fn records(bytes: &[u8]) -> Vec<(Head, Vec<u8>)> {
+    let mut found = Vec::new();
+    let Some(mut rest) = bytes.strip_prefix(FORMAT) else { return found };
+    while let Some((record, after)) = record(rest) {
+        found.push(record);
+        rest = after;
+    }
+    found
+}
+
+type Record = (Head, Vec<u8>);
+
+fn record(bytes: &[u8]) -> Option<(Record, &[u8])> {
+    let (head, rest) = bytes.split_first_chunk::<4>()?;
+    let (body, rest) = rest.split_first_chunk::<4>()?;
+    let (sum, rest) = rest.split_first_chunk::<8>()?;
+    let (head, rest) = rest.split_at_checked(u32::from_le_bytes(*head) as usize)?;
+    let (body, rest) = rest.split_at_checked(u32::from_le_bytes(*body) as usize)?;
+    if u64::from_le_bytes(*sum) != checksum(&[head, body]) {
+        return None;
+    }
+    Some(((serde_json::from_slice(head).ok()?, body.to_vec()), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        caching::{self, Cache},
+        config::test_folder::Folder,
+        observe::log::Log,
+    };
+    use ::scheduled::rule::Rule;
+
+    const T: Millis = 1_795_780_800_000;
+
+    fn site() -> Arc<SiteCache> {
+        let rule = Rule::new(vec!["/sales/*".into()], "2026-11-27 12:00 UTC", 600_000).unwrap();
+        let settings = caching::Settings {
+            object: 1 << 20,
+            stale_if_error: 0,
+            obey_requests: true,
+            recode: true,
+            rules: Vec::new(),
+            scheduled: vec![rule],
+        };
+        Arc::new(SiteCache::new(Arc::new(Cache::new(4 << 20)), settings, "shop", Log::discarding()))
+    }
+
+    fn prepare(site: &Arc<SiteCache>, path: &str, body: &'static str) {
+        let page = site.restore(&format!("http://shop.test{path}"), HeaderMap::new(), None);
+        let headers = fields(&[("cache-control".into(), "max-age=60".into())]);
+        let rendered = RenderedPage { status: StatusCode::OK, headers, body: body.into() };
+        let prepared = site.prepared(&page, HeaderMap::new(), rendered, T).unwrap();
+        site.cache().changes().hold(prepared);
+        site.schedule().plans.lock().entry(T).or_insert_with(|| Plan::new(T, PREPARE));
+    }
+
+    fn names(site: &Arc<SiteCache>) -> Vec<String> {
+        let mut names: Vec<_> = site.prepared_at(T).iter().map(|page| page.name()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_is_prepared_is_there_again() {
+        let folder = Folder::with(&[]);
+        let file = KeepingFile(folder.0.join("state/scheduled-shop"));
+        let before = site();
+        prepare(&before, "/sales/1", "one");
+        prepare(&before, "/sales/2", "two");
+        save(&file, &before, T - 1).unwrap();
+        let after = site();
+        take_up(&file, &after, T + 1);
+        assert_eq!(names(&after), ["http://shop.test/sales/1", "http://shop.test/sales/2"]);
+        assert_eq!(
+            after.prepared_at(T)[0].rendered,
+            before.prepared_at(T).iter().find(|page| page.name() == after.prepared_at(T)[0].name()).unwrap().rendered
+        );
+        assert_eq!(after.schedule().plans.lock()[&T].count("ready"), 2);
+
+        let late = site();
+        take_up(&file, &late, T + LATE + 1);
+        assert!(names(&late).is_empty(), "nobody knows what has changed since");
+
+        let mut bytes = fs::read(&file.0).unwrap();
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        fs::write(&file.0, &bytes).unwrap();
+        let damaged = site();
+        take_up(&file, &damaged, T - 1);
+        assert_eq!(names(&damaged).len(), 1);
+
+        save(&file, &before, T).unwrap();
+        assert!(!file.0.exists(), "it has changed, and nothing else is prepared");
+    }
+}

@@ -1,0 +1,216 @@
+//! The thread that has pages rendered, one after the other, those first that are asked for most. It never puts a page in
+//! its place.
+
+use std::sync::{atomic::Ordering, mpsc::Receiver, Arc};
+
+use cache::Millis;
+use http::HeaderMap;
+use scheduled::plan::PageState;
+use tokio::runtime::Handle;
+
+use super::{
+    comparing,
+    driver::shown,
+    keeping::{self, KeepingFile},
+    rendering::{Ask, RenderError, Rendered, Renderer},
+};
+use crate::{
+    caching::{
+        scheduled::{RenderedPage, ScheduledPage},
+        SiteCache,
+    },
+    observe::log::{Log, Name},
+    request::route::Site,
+    support::clock,
+};
+
+/// Pages that are prepared for one time, at most.
+const MAX_PAGES: usize = 2000;
+
+pub enum Work {
+    Prepare,
+    /// Again: something may have changed since.
+    Recheck,
+    /// Pages that were asked for since then for the first time.
+    Add,
+    /// A sample after the change.
+    Compare,
+    /// Keep what is prepared beyond the process.
+    Save,
+}
+
+pub struct Job {
+    pub site: Arc<Site>,
+    pub cache: Arc<SiteCache>,
+    pub file: Option<Arc<KeepingFile>>,
+    pub log: Log,
+    pub at: Millis,
+    pub work: Work,
+}
+
+/// Ends with the one who gives it work.
+pub fn run(work: &Receiver<Job>, event_loop: &Handle) {
+    while let Ok(job) = work.recv() {
+        match job.work {
+            Work::Prepare | Work::Recheck => prepare(&job, event_loop),
+            Work::Add => {
+                job.cache.schedule().is_adding.store(false, Ordering::Relaxed);
+                prepare(&job, event_loop);
+            }
+            Work::Compare => comparing::compare(&job, event_loop),
+            Work::Save => {}
+        }
+        if !matches!(job.work, Work::Compare) {
+            save(&job);
+        }
+    }
+}
+
+fn save(job: &Job) {
+    let Some(file) = &job.file else { return };
+    if let Err(error) = keeping::save(file, &job.cache, clock::unix_millis()) {
+        job.log.event(
+            Name::Scheduled,
+            format!("Scheduled: {}: {error}: what is prepared does not outlive the server", file.path().display()),
+        );
+    }
+}
+
+fn prepare(job: &Job, event_loop: &Handle) {
+    let (cache, at) = (&job.cache, job.at);
+    cache.meet_plain_paths();
+    let mut pages = cache.schedule().pages_at(at);
+    pages.truncate(MAX_PAGES);
+    if matches!(job.work, Work::Add) {
+        pages.retain(|page| state(cache, at, page).is_none());
+    }
+    for page in &pages {
+        note(cache, at, page, PageState::Waiting, true);
+    }
+    if pages.is_empty() {
+        return;
+    }
+    let was_prepared = !cache.prepared_at(at).is_empty();
+    let changed = match prepare_all(job, &pages, event_loop) {
+        Ok(changed) => changed,
+        Err(why) => {
+            let prepared = cache.prepared_at(at);
+            for page in pages.iter().filter(|page| !prepared.iter().any(|one| one.page.url == page.url)) {
+                note(cache, at, page, PageState::Dynamic { why: why.to_string(), at: String::new() }, false);
+            }
+            job.log.event(Name::Scheduled, format!("Scheduled {}: pages can't be rendered before: {why}", shown(at)));
+            return;
+        }
+    };
+    let is_worth_a_line = !was_prepared || changed > 0 && !matches!(job.work, Work::Add);
+    if is_worth_a_line {
+        let again = if was_prepared { format!(", {changed} of them new since the last look") } else { String::new() };
+        job.log.event(Name::Scheduled, format!("Scheduled {}: {}{again}", shown(at), counted(cache, at)));
+    }
+}
+
+/// How many are ready, and why not the others.
+fn counted(cache: &SiteCache, at: Millis) -> String {
+    let plans = cache.schedule().plans.lock();
+    let Some(plan) = plans.get(&at) else { return "nothing is prepared".into() };
+    let (ready, dynamic) = (plan.count("ready"), plan.count("dynamic"));
+    let pages = if ready == 1 { "1 page ready".into() } else { format!("{ready} pages ready") };
+    let first = plan.pages.values().find_map(|state| match state {
+        PageState::Dynamic { why, at } if at.is_empty() => Some(why.clone()),
+        PageState::Dynamic { why, at } => Some(format!("{why}: {at}")),
+        _ => None,
+    });
+    match first {
+        Some(why) => format!("{pages}, {dynamic} stay dynamic ({why})"),
+        None => pages,
+    }
+}
+
+/// Returns how many are other than they were prepared before.
+fn prepare_all(job: &Job, pages: &[Arc<ScheduledPage>], event_loop: &Handle) -> Result<usize, RenderError> {
+    let Some(app) = &job.site.app else {
+        return Err(RenderError::NoCopy("another server renders this site's pages".into()));
+    };
+    let mut renderer = Renderer::fork(app, event_loop)?;
+    let mut changed = 0;
+    for page in pages {
+        // What is there by now has to do.
+        if clock::unix_millis() >= job.at {
+            break;
+        }
+        if matches!(state(&job.cache, job.at, page), Some(PageState::Waiting)) {
+            note(&job.cache, job.at, page, PageState::Preparing, false);
+        }
+        match prepare_page(job, page, &mut renderer) {
+            Ok(is_new) => changed += usize::from(is_new),
+            Err(error) => {
+                // One page may end a copy; the others get another.
+                dynamic(job, page, error.to_string(), String::new());
+                renderer = Renderer::fork(app, event_loop)?;
+            }
+        }
+    }
+    Ok(changed)
+}
+
+/// Whether it is another than before.
+fn prepare_page(job: &Job, page: &Arc<ScheduledPage>, renderer: &mut Renderer) -> Result<bool, RenderError> {
+    let mut samples = page.samples();
+    if samples.is_empty() {
+        samples.push(HeaderMap::new());
+    }
+    let before = job.cache.prepared_at(job.at);
+    let mut is_new = false;
+    for sample in samples {
+        let (scheme, host) = page.origin();
+        let ask = Ask { scheme, host, target: page.target(), headers: &sample, at: job.at };
+        let rendered = match renderer.render(&ask)? {
+            Rendered::Page(rendered) => rendered,
+            Rendered::Dynamic { why, at } => {
+                dynamic(job, page, why, at);
+                return Ok(false);
+            }
+        };
+        let prepared = match job.cache.prepared(page, sample, rendered, job.at) {
+            Ok(prepared) => prepared,
+            Err(why) => {
+                dynamic(job, page, why.to_string(), String::new());
+                return Ok(false);
+            }
+        };
+        // From the time on the application's own answers are newer.
+        if clock::unix_millis() >= job.at {
+            return Ok(is_new);
+        }
+        let varies = SiteCache::varies(&prepared);
+        let same = |one: &&RenderedPage| one.status == prepared.rendered.status && one.body == prepared.rendered.body;
+        let had = before.iter().filter(|one| one.name() == prepared.name()).map(|one| &one.rendered);
+        is_new |= had.filter(same).next().is_none();
+        job.cache.cache().changes().hold(prepared);
+        if !varies {
+            break;
+        }
+    }
+    note(&job.cache, job.at, page, PageState::Ready, false);
+    Ok(is_new)
+}
+
+fn dynamic(job: &Job, page: &ScheduledPage, why: String, at: String) {
+    job.cache.drop_prepared(page, job.at);
+    note(&job.cache, job.at, page, PageState::Dynamic { why, at }, false);
+}
+
+fn state(cache: &SiteCache, at: Millis, page: &ScheduledPage) -> Option<PageState> {
+    cache.schedule().plans.lock().get(&at)?.pages.get(&*page.url).cloned()
+}
+
+/// `if_new`: a state that is known stays.
+fn note(cache: &SiteCache, at: Millis, page: &ScheduledPage, state: PageState, if_new: bool) {
+    if let Some(plan) = cache.schedule().plans.lock().get_mut(&at) {
+        let known = plan.pages.contains_key(&*page.url);
+        // A page that came late belongs to the other side of the change.
+        if !(plan.is_swapped() || known && if_new) {
+            plan.pages.insert(page.url.to_string(), state);
+        }
+    }
+}

@@ -1,0 +1,216 @@
+# Pages that change at a known time: prepared before, shown from the second on, whatever the clock does and whoever is down.
+require "json"
+require_relative "../support/asking"
+require_relative "../support/scenario"
+require_relative "../support/set_clock"
+
+class CacheScheduledTest < Minitest::Test
+  include Scenario
+  include Asking
+
+  # What the pages say follows from the clock of the process that renders them; X-Pid tells which that was.
+  APP = <<~RUBY.freeze
+    require "time"
+    SALE = Time.at(Integer(ENV.fetch("SALE"))).utc
+    HEADERS = { "content-type" => "text/plain", "cache-control" => "public, max-age=86400, stale-while-revalidate=60" }.freeze
+    run ->(env) {
+      path = env["PATH_INFO"]
+      head = HEADERS.merge("x-pid" => Process.pid.to_s)
+      case path
+      when "/counted" then File.write(File.join(__dir__, "count"), "x", mode: "a")
+      when "/announced" then Paceline.changes_at(SALE)
+      when "/said" then head["Paceline-Changes-At"] = SALE.httpdate
+      when "/private" then head["cache-control"] = "private, max-age=86400"
+      when "/languages" then head["vary"] = "Accept-Language"
+      when "/edited" then return [200, head, [File.read(File.join(__dir__, "text"))]]
+      end
+      language = path == "/languages" ? env["HTTP_ACCEPT_LANGUAGE"] : ""
+      [200, head, [Time.now < SALE ? "before\#{language}" : "after\#{language}"]]
+    }
+  RUBY
+
+  SETTINGS = "[[scheduled]]\npath = [\"/\", \"/counted\", \"/private\", \"/languages\", \"/edited\"]\nat = \"%s\"\n".freeze
+
+  def setup
+    super
+    if (why = SetClock.missing)
+      skip why
+    end
+    @sale = Time.at((Time.now.to_i / 3600 + 24) * 3600).utc
+    settings = format(SETTINGS, @sale.strftime("%Y-%m-%d %H:%M UTC"))
+    @dir = app("config.ru" => APP, "paceline.toml" => settings, "text" => "first")
+    @clock = SetClock.new(@dir)
+    set(-300)
+  end
+
+  # Seconds after the sale has begun.
+  def set(seconds)
+    @clock.set((@sale - Time.now).ceil + seconds)
+  end
+
+  def start(**options)
+    env = @clock.env.merge("SALE" => @sale.to_i.to_s, "XDG_STATE_HOME" => File.join(@dir, "state"))
+    @server = serve(@dir, "-w", "1", env: env, **options)
+  end
+
+  def get(path, headers = {}) = @server.get(path, headers)
+
+  def text(path, headers = {}) = get(path, headers).body
+
+  def hit?(answer) = answer["cache-status"].to_s.include?("; hit")
+
+  # The pages of the sale, by path: [state, why].
+  def pages
+    plans = control_json(@server, "/schedule")["sites"].values.flatten
+    plan = plans.find { |one| one["at"] == @sale.to_i * 1000 } or return {}
+    plan["pages"].to_h { |page| [URI(page["url"]).path, [page["state"], page["why"]]] }
+  end
+
+  def wait_until_prepared(*paths)
+    eventually("#{paths.join(", ")} to be prepared: #{pages}") { paths.all? { |path| pages[path]&.first == "ready" } }
+  end
+
+  def test_pages_change_at_the_second
+    start
+    before = get("/")
+    assert_equal "before", before.body
+    assert_operator before["cache-control"][/max-age=(\d+)/, 1].to_i, :<=, 300
+    wait_until_prepared("/")
+    set(-2)
+    last = get("/")
+    assert_equal ["before", true], [last.body, hit?(last)]
+    assert_operator last["cache-control"][/max-age=(\d+)/, 1].to_i - last["age"].to_i, :<=, 2
+    set(0)
+    first = get("/")
+    assert_equal ["after", true], [first.body, hit?(first)]
+    refute_equal before["x-pid"], first["x-pid"], "a copy has rendered it"
+    assert_equal "public, max-age=86400, stale-while-revalidate=60", first["cache-control"]
+    eventually("the change to be noticed") { pages["/"].first == "swapped" }
+    assert_match(/pages changed/, command(@server, "schedule").first)
+    set(3)
+    eventually("a sample to be compared") { pages && @server.output.include?("the application says the same") }
+  end
+
+  def test_the_clock_is_set_back_and_forth
+    start
+    text("/")
+    wait_until_prepared("/")
+    set(5)
+    assert_equal "after", text("/")
+    set(-100)
+    assert_equal "before", text("/"), "the sale has not begun"
+    eventually("the change to be undone") { pages["/"].first == "ready" }
+    set(5)
+    again = get("/")
+    assert_equal ["after", true], [again.body, hit?(again)]
+    set(-7200)
+    assert_equal "before", text("/")
+    set(7200)
+    assert_equal "after", text("/")
+  end
+
+  def test_one_request_for_all_where_nothing_is_prepared
+    start
+    text("/counted")
+    eventually("it to be tried") { pages["/counted"]&.first == "dynamic" }
+    assert_match(/it writes \(file: /, pages["/counted"][1])
+    assert_equal "x", File.read(File.join(@dir, "count")), "the copy has written nothing"
+    set(0)
+    answers = Array.new(30) { Thread.new { text("/counted") } }.map(&:value)
+    assert_equal [%w[after], "xx"], [answers.uniq, File.read(File.join(@dir, "count"))]
+    assert_match(/stay dynamic \(it writes .*config\.ru:\d+\)/, @server.output)
+  end
+
+  def test_what_the_cache_would_not_store_stays_dynamic
+    start
+    text("/private")
+    text("/")
+    wait_until_prepared("/")
+    assert_equal ["dynamic", "the response can't be stored: private"], pages["/private"]
+    assert_operator get("/private")["cache-control"][/max-age=(\d+)/, 1].to_i, :<=, 300
+    set(0)
+    assert_equal "after", text("/private")
+  end
+
+  def test_an_action_says_when_its_page_changes
+    start
+    %w[/announced /said].each do |path|
+      answer = get(path)
+      assert_nil answer["paceline-changes-at"]
+      assert_operator answer["cache-control"][/max-age=(\d+)/, 1].to_i, :<=, 300
+    end
+    wait_until_prepared("/announced", "/said")
+    set(0)
+    %w[/announced /said].each do |path|
+      answer = get(path)
+      assert_equal ["after", true], [answer.body, hit?(answer)], path
+    end
+  end
+
+  def test_each_language_is_prepared
+    start
+    languages = %w[de en]
+    languages.each { |language| assert_equal "before#{language}", text("/languages", "Accept-Language" => language) }
+    wait_until_prepared("/languages")
+    set(0)
+    languages.each do |language|
+      answer = get("/languages", "Accept-Language" => language)
+      assert_equal ["after#{language}", true], [answer.body, hit?(answer)]
+    end
+  end
+
+  def test_an_editor_s_late_change_is_seen
+    start
+    text("/edited")
+    wait_until_prepared("/edited")
+    File.write(File.join(@dir, "text"), "second")
+    set(-60)
+    control_json(@server, "/schedule")
+    @server.wait_for(/1 of them new since the last look/)
+    set(0)
+    assert_equal "second", text("/edited")
+  end
+
+  def test_a_purge_drops_what_is_prepared
+    start
+    text("/edited")
+    wait_until_prepared("/edited")
+    File.write(File.join(@dir, "text"), "second")
+    command(@server, "purge", "--all")
+    set(0)
+    assert_equal "second", text("/edited")
+  end
+
+  def test_a_server_that_was_killed_has_them_again
+    start
+    text("/")
+    wait_until_prepared("/")
+    set(-1)
+    eventually("them to be kept") { Dir[File.join(@dir, "state/paceline/scheduled-*")].any? }
+    port = @server.port
+    @server.signal(:KILL)
+    @server.wait
+    write(@dir, "config.ru" => "raise 'the application is down'")
+    set(1)
+    env = @clock.env.merge("SALE" => @sale.to_i.to_s, "XDG_STATE_HOME" => File.join(@dir, "state"))
+    @server = serve(@dir, "-b", "tcp://127.0.0.1:#{port}", env: env, ready: false)
+    @server.wait_for(/the application is down/)
+    answer = get("/")
+    assert_equal %w[200 after], [answer.code, answer.body]
+  end
+
+  def test_a_preview_and_a_link_to_it
+    start
+    at = ["--at", @sale.strftime("%Y-%m-%d %H:%M:01 UTC")]
+    assert_equal ["after", 0], command(@server, "preview", "/", *at, env: @clock.env)
+    assert_equal "before", text("/"), "nothing of it is stored"
+    link, status = command(@server, "preview", "/", *at, "--link", env: @clock.env)
+    assert_equal 0, status, link
+    shown = get(link.strip)
+    assert_equal ["after", "no-store"], [shown.body, shown["cache-control"]]
+    assert_equal "403", get(link.strip.sub(/.{3}\z/, "AAA")).code
+    assert_equal "403", get(link.strip.sub("/?", "/counted?")).code
+    set(86_400)
+    assert_equal "410", get(link.strip).code
+  end
+end
