@@ -2,12 +2,14 @@
 # on loopback, where a cookie is read from the answer as it is.
 require "base64"
 require "open3"
+require_relative "../../e2e/support/asking"
 require_relative "../../e2e/support/http2_client"
 require_relative "../../e2e/support/rack_routes"
 require_relative "../support/kdc"
 
 class GateTest < Minitest::Test
   include Scenario
+  include Asking
   include RackRoutes
 
   HOST = "web.example.test"
@@ -19,6 +21,7 @@ class GateTest < Minitest::Test
   rack_setup "COUNTS = Hash.new(0)\n"
   rack("/public") { |env| [200, { "cache-control" => "public, max-age=600" }, ["#{env["REMOTE_USER"].inspect} #{COUNTS[env["REMOTE_USER"]] += 1}"]] }
   rack("/page") { |_| [200, { "surrogate-control" => 'content="ESI/1.0"' }, ['<esi:include src="/bobs/part" onerror="continue"/>|<esi:include src="/part"/>']] }
+  rack("/waits") { |_| [200, {}, [File.read("waits.fifo")]] }
   rack("/part", "/bobs/part") { |env| [200, {}, ["#{env["PATH_INFO"]} of #{env["REMOTE_USER"]}"]] }
   rack { |env| [200, {}, [[env["REMOTE_USER"], env["AUTH_TYPE"], env["paceline.user"]&.fetch(:mechanism), env["HTTP_AUTHORIZATION"], env["HTTP_COOKIE"]].inspect]] }
 
@@ -105,6 +108,18 @@ class GateTest < Minitest::Test
     gate(before: "max_header_bytes = \"96KB\"\nhttp2_header_list = \"96KB\"\n")
     assert_equal 401, ask("/", token).status
     @server.wait_for(/note="sso: malformed"/)
+  end
+
+  def test_the_list_of_requests_has_the_name
+    gate
+    cookie = visit("/").cookie
+    File.mkfifo(File.join(@server.dir, "waits.fifo"))
+    waiting = Thread.new { curl("/waits", "-H", "Cookie: #{cookie}") }
+    File.open(File.join(@server.dir, "waits.fifo"), "w") do |fifo|
+      assert_match(/127\.0\.0\.1 alice +GET \/waits$/, command(@server, "requests").first)
+      fifo.write("done")
+    end
+    assert_equal "done", waiting.value.body
   end
 
   # Two machines with one Redis. Without it nobody knows who somebody is.

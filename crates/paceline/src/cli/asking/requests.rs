@@ -94,11 +94,20 @@ fn page(answer: &Value) -> String {
             step(request),
             seconds(&request["step_age"]),
             worker(request),
-            request["client"].as_str().map_or_else(|| "-".into(), printable),
+            client(request),
             format!("{site}{} {}", text(&request["method"]), shortened(&text(&request["target"]))),
         ]
     }));
     table(&rows)
+}
+
+/// The address, and the name of somebody who has signed in.
+fn client(request: &Value) -> String {
+    let address = request["client"].as_str().map_or_else(|| "-".into(), printable);
+    match request["user"].as_str() {
+        Some(user) => format!("{address} {}", printable(user)),
+        None => address,
+    }
 }
 
 fn step(request: &Value) -> String {

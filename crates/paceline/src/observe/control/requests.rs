@@ -117,6 +117,7 @@ fn told(entry: &Entry, front: &Front, workers: &Workers, now: Micros) -> Value {
         "route": app.map(|app| app.route(entry.method.as_str(), entry.uri.path())),
         "client": entry.client.map(|client| client.to_string()),
         "client_is": client.as_str(),
+        "user": entry.user(),
         "worker": worker,
     })
 }

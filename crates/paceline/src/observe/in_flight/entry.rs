@@ -5,7 +5,7 @@ use std::{
     net::IpAddr,
     sync::{
         atomic::{AtomicU64, AtomicU8, Ordering::Relaxed},
-        Arc,
+        Arc, OnceLock,
     },
 };
 
@@ -103,6 +103,8 @@ pub struct Entry {
     left: AtomicU8,
     /// The worker's number and, in the lower 16 bits, its thread; 0: none has it.
     held: AtomicU64,
+    /// Who has signed in.
+    user: OnceLock<Box<str>>,
     place: Place,
     registry: &'static Registry,
 }
@@ -122,6 +124,7 @@ impl Entry {
             stepped: AtomicU64::new(since),
             left: AtomicU8::new(0),
             held: AtomicU64::new(0),
+            user: OnceLock::new(),
             place,
             registry,
         }
@@ -135,6 +138,11 @@ impl Entry {
 
     pub fn client_is(&self) -> Client {
         Client::ALL.get(usize::from(self.left.load(Relaxed))).copied().unwrap_or_default()
+    }
+
+    /// The name of somebody who has signed in.
+    pub fn user(&self) -> Option<&str> {
+        self.user.get().map(Box::as_ref)
     }
 
     /// The number of the worker that has it, and the index of its thread, from 1.
@@ -178,6 +186,13 @@ impl Listed {
         if let Some(entry) = &self.0 {
             entry.stepped.store(now, Relaxed);
             entry.step.store(step as u8, Relaxed);
+        }
+    }
+
+    /// Somebody has signed in.
+    pub fn signed_in(&self, name: &str) {
+        if let Some(entry) = &self.0 {
+            let _ = entry.user.set(name.into());
         }
     }
 

@@ -170,6 +170,7 @@ impl Gate {
         remove_cookies(&mut head.headers, &self.cookies);
         let schemes = Schemes { negotiate: self.negotiates, basic: way.directory.is_some() };
         remove_authorization(&mut head.headers, schemes);
+        user.iter().for_each(|user| exchange.live.signed_in(user.name()));
         exchange.user = user;
     }
 

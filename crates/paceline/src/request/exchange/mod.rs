@@ -243,6 +243,7 @@ impl Exchange {
                 since: self.timeline.head_read,
             });
             self.upgrade.iter_mut().for_each(|upgrade| upgrade.live = self.live.clone());
+            self.user.iter().for_each(|user| self.live.signed_in(user.name()));
         }
     }
 
