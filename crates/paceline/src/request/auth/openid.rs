@@ -53,6 +53,7 @@ pub async fn begin(way: &Way, head: &Parts, exchange: &Exchange) -> Result<GateA
 async fn login(way: &Way, head: &Parts, exchange: &Exchange, return_to: ReturnTo) -> Result<GateAnswer, GateAnswer> {
     let now = clock::unix_millis();
     let Some(provider) = &way.provider else { return Err(not_here()) };
+    way.may_begin_login(address(exchange), now).map_err(too_often)?;
     let provider = provider.get().await.map_err(|closed| unavailable(closed.into()))?;
     let callback = absolute(head, exchange, &format!("{RESERVED}callback"));
     let begun = provider.begin(return_to, &callback, now).await;

@@ -15,6 +15,8 @@ use crate::config::sign_on::{Basic, Kerberos, KerberosGroups, LocalName, OpenId,
 
 /// Tickets that are refused. Nobody guesses one, and a whole company may come from one address.
 const TICKETS: FailureLimit = FailureLimit { failures: 600, within: 600_000 };
+/// Logins that are begun from an address. Their number in the store is bounded, so nobody may push out all others.
+const LOGINS: FailureLimit = FailureLimit { failures: 600, within: 600_000 };
 /// Sessions that one name gets. A program that keeps no cookies has no use for one with each request.
 const SESSIONS: FailureLimit = FailureLimit { failures: 60, within: 600_000 };
 
@@ -65,6 +67,7 @@ pub struct Way {
     tickets: Failures,
     passwords: Failures,
     sessions_made: Failures,
+    logins_begun: Failures,
 }
 
 /// Why somebody is not signed in.
@@ -124,6 +127,7 @@ impl Way {
             tickets: Failures::new(Some(TICKETS), None, max),
             passwords: Failures::new(Some(Failures::BY_ADDRESS), Some(Failures::BY_NAME), max),
             sessions_made: Failures::new(None, Some(SESSIONS), max),
+            logins_begun: Failures::new(Some(LOGINS), None, max),
             settings,
         }
     }
@@ -212,6 +216,13 @@ impl Way {
     /// Whether somebody may try again.
     pub fn may_try(&self, address: IpAddr, now: u64) -> Result<(), RetryAfter> {
         self.tickets.check(address, None, now)
+    }
+
+    /// Whether a login may be begun from there.
+    pub fn may_begin_login(&self, address: IpAddr, now: u64) -> Result<(), RetryAfter> {
+        self.logins_begun.check(address, None, now)?;
+        self.logins_begun.failed(address, None, now);
+        Ok(())
     }
 
     /// Whether a session is made for a client that may keep no cookies.
