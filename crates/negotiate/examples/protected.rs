@@ -2,7 +2,7 @@
 //! scenarios in test/sso need. It is no server: it reads one small request after the other.
 //!
 //!     protected serve KEYTAB [realm=R] [service=S] [bindings=CERTIFICATE] [ntlm] [replay=NAME]
-//!     protected token HOST [bindings=CERTIFICATE]        the first token for HTTP at HOST, in base64
+//!     protected token HOST [bindings=CERTIFICATE] [count=N]    the first token for HTTP at HOST, in base64; N of them, a line each
 //!     protected check KEYTAB HOST                        what `check` finds, a line each
 //!
 //! `serve` prints its port.
@@ -25,8 +25,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             LocalSet::new().block_on(&runtime, serve(keytab, options))
         }
         ["token", host, options @ ..] => {
-            let token = check::first_token(Path::new("libgssapi_krb5.so.2"), host, bindings(options)?.as_ref())?;
-            println!("{}", negotiate::challenge(&token).trim_start_matches("Negotiate "));
+            let bindings = bindings(options)?;
+            for _ in 0..option(options, "count").map_or(Ok(1), str::parse)? {
+                let token = check::first_token(Path::new("libgssapi_krb5.so.2"), host, bindings.as_ref())?;
+                println!("{}", negotiate::challenge(&token).trim_start_matches("Negotiate "));
+            }
             Ok(())
         }
         ["check", keytab, host] => {

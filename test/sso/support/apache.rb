@@ -11,7 +11,7 @@ class Apache
 
   def self.missing = [PROGRAM, "#{MODULES}/mod_auth_gssapi.so"].reject { |path| File.exist?(path) }
 
-  attr_reader :dir, :port
+  attr_reader :dir, :port, :pid
 
   # `options`: lines for the protected folder, beside AuthType. `certificate`: [certificate, key]; without it by http.
   def initialize(kdc, keytab, options: [], certificate: nil)
