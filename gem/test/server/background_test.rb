@@ -19,4 +19,20 @@ class BackgroundTest < Paceline::Test
   ensure
     Process.wait(pid) if pid
   end
+
+  # An account may change a session's share once in a tenth of a second, and two shadows may begin at once.
+  def test_it_asks_again_while_the_kernel_refuses
+    refusals = 2
+    asked = 0
+    write = lambda do |*|
+      asked += 1
+      raise Errno::EAGAIN if asked <= refusals
+    end
+    have_least_share = -> { Paceline::Server::Background.stub(:sleep, nil) { File.stub(:write, write) { Paceline::Server::Background.have_least_share } } }
+    have_least_share.call
+    assert_equal 3, asked
+    refusals = 100
+    have_least_share.call
+    assert_equal 13, asked, "not for ever"
+  end
 end

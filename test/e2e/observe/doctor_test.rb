@@ -22,6 +22,10 @@ class DoctorTest < Minitest::Test
       when "/raise" then raise KeyError, "no such key"
       when "/die" then env.key?("HTTP_X_LIVE") ? [200, {}, ["alive"]] : Process.kill(:KILL, Process.pid)
       when "/missing" then [404, {}, ["nothing here"]]
+      when "/policy"
+        next [200, {}, ["served"]] unless File.read("/proc/self/cmdline").start_with?("paceline shadow")
+        # Of live requests only the class of an error is told. The 41st field is how the thread is scheduled.
+        raise Object.const_set("Policy#{File.read("/proc/thread-self/stat").rpartition(") ").last.split[38]}", Class.new(StandardError))
       else [200, { "content-type" => "text/html" }, ["<p>hello #{env["HTTP_COOKIE"]}</p>"]]
       end
     }
@@ -220,6 +224,17 @@ class DoctorTest < Minitest::Test
     everything.each { |text| refute_includes text, SECRET }
     eventually("the shadows to be gone") { shadows(server).empty? }
     assert_equal "<p>hello </p>", server.get("/").body
+  end
+
+  # 5: SCHED_IDLE of sched(7).
+  def test_a_shadow_gives_way_to_all_others_at_once
+    server = serve(app("config.ru" => APP), "-w", "1")
+    found = beside(server) do
+      server.get("/policy")
+      server.get("/")
+    end
+    assert_match(/: Policy5\b/, left_out(found)["GET /policy"])
+    assert_equal 1, found["sample"]["requests"]
   end
 
   def test_a_sample_is_for_the_control_socket_and_for_one_doctor_only

@@ -86,11 +86,11 @@ class ShadowLifeTest < ShadowCase
 
   def test_is_quiet
     app = "LOG = File.open(File.join(__dir__, 'app.txt'), 'a'); LOG.write('kept ')\n" \
-          "run ->(env) { LOG.write('x'); LOG.flush; puts 'x'; warn 'x'; [200, {}, [Process.getpriority(Process::PRIO_PROCESS, 0).to_s]] }"
+          "run ->(env) { LOG.write('x'); LOG.flush; puts 'x'; warn 'x'; [200, {}, [[Process.getpriority(Process::PRIO_PROCESS, 0), Process.getsid == Process.pid].join(' ')]] }"
     reading, writing = IO.pipe
     with_shadow(app, out: writing, err: writing) do |shadow, dir, front|
       writing.close
-      assert_equal "19", shadow.get("/")["text"]
+      assert_equal "19 true", shadow.get("/")["text"], "the least priority, in a session of its own"
       assert_empty File.read(File.join(dir, "app.txt")), "a shadow has written what the preloader had not yet"
       front.stop
       assert_empty reading.read
