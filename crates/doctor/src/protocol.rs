@@ -77,6 +77,8 @@ pub enum Command {
     },
     /// From now on it answers on channels of its own, too. Answered by [`Done`].
     Load(Box<LoadStart>),
+    /// Visitors are served beside it: it gives way to every other process. Answered by [`Done`].
+    Background,
     Quit,
 }
 
@@ -455,6 +457,7 @@ mod tests {
             ),
             (Command::Patch(Patch::named("xml")), json!({"do": "patch", "name": "xml"})),
             (Command::Recordings { all: vec![json!(1)] }, json!({"do": "recordings", "all": [1]})),
+            (Command::Background, json!({"do": "background"})),
             (Command::Quit, json!({"do": "quit"})),
             (
                 Command::Replay(Box::new(replay)),

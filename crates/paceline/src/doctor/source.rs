@@ -12,7 +12,7 @@ use crate::{
     apps::environment::Environment,
     config::SiteConfig,
     observe::control::client::{self, Failed},
-    shadow::{Peer, Shadow, ShadowError, ShadowSocket},
+    shadow::{Shadow, ShadowError, ShadowSocket},
     support::idle_policy::make_idle,
 };
 
@@ -55,12 +55,13 @@ impl Server {
         let socket = self.shadow_socket()?;
         let asked = json!({ "site": self.site, "socket": socket.path() });
         self.ask("POST", "/doctor/shadow", Some(&asked)).map_err(|failed| NoShadow::Server(told(failed)))?;
-        let stream = socket.accept()?;
-        // What it does from its first line on, nobody waits for.
-        if let Some(pid) = Peer::of(&stream)?.pid {
-            make_idle(pid.as_raw_nonzero().get());
+        let mut shadow = Shadow::greet(socket.accept()?)?;
+        // Those who are served go first.
+        if let Some(pid) = shadow.pid() {
+            make_idle(pid);
         }
-        Ok(Shadow::greet(stream)?)
+        shadow.step_back()?;
+        Ok(shadow)
     }
 }
 

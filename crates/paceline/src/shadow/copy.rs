@@ -78,6 +78,15 @@ impl Shadow {
         done.into_result().map_err(ShadowError::Refused)
     }
 
+    /// From now on it has a session of its own with the least share of the processors.
+    pub fn step_back(&mut self) -> Result<(), ShadowError> {
+        match self.ask::<Done>(&Command::Background, PATCH)?.into_result() {
+            // The server may have been started with an earlier version, whose shadows have the least priority.
+            Err(why) if !why.starts_with("unknown command") => Err(ShadowError::Refused(why)),
+            _ => Ok(()),
+        }
+    }
+
     /// It connects to a socket, once for each thread.
     pub fn start_load(&mut self, start: &LoadStart) -> Result<(), ShadowError> {
         let done: Done = self.ask(&Command::Load(Box::new(start.clone())), PATCH)?;
@@ -184,6 +193,14 @@ mod tests {
         assert_eq!((refused.to_string().as_str(), refused.is_over()), ("no Rails here", false));
         assert_eq!(shadow.replay(replay(7)).unwrap().body, b"hi");
         assert!(shadow.replay(replay(8)).unwrap_err().is_over(), "it has ended");
+    }
+
+    #[test]
+    fn one_of_an_earlier_version_has_no_session_of_its_own() {
+        scripted(&["{\"ok\":true}"]).step_back().unwrap();
+        scripted(&["{\"error\":\"unknown command \\\"background\\\"\"}"]).step_back().unwrap();
+        let refused = scripted(&["{\"error\":\"Errno::EIO\"}"]).step_back().unwrap_err();
+        assert!(!refused.is_over(), "{refused}");
     }
 
     #[test]

@@ -86,11 +86,13 @@ class ShadowLifeTest < ShadowCase
 
   def test_is_quiet
     app = "LOG = File.open(File.join(__dir__, 'app.txt'), 'a'); LOG.write('kept ')\n" \
-          "run ->(env) { LOG.write('x'); LOG.flush; puts 'x'; warn 'x'; [200, {}, [[Process.getpriority(Process::PRIO_PROCESS, 0), Process.getsid == Process.pid].join(' ')]] }"
+          "run ->(env) { LOG.write('x'); LOG.flush; puts 'x'; warn 'x'; [200, {}, [[Process.getpriority(Process::PRIO_PROCESS, 0), Process.getsid == Process.pid, File.read('/proc/self/autogroup')[/nice (\\d+)/, 1]].join(' ')]] }"
     reading, writing = IO.pipe
     with_shadow(app, out: writing, err: writing) do |shadow, dir, front|
       writing.close
-      assert_equal "19 true", shadow.get("/")["text"], "the least priority, in a session of its own"
+      assert_match(/\A19 false/, shadow.get("/")["text"])
+      assert_equal({ "ok" => true }, shadow.ask(do: "background"))
+      assert_equal "19 true 19", shadow.get("/")["text"], "in a session of its own, with the least share"
       assert_empty File.read(File.join(dir, "app.txt")), "a shadow has written what the preloader had not yet"
       front.stop
       assert_empty reading.read

@@ -135,6 +135,7 @@ module Paceline
           when "replay" then @replay.call(command)
           when "patch" then patch(command)
           when "load" then begin_load(command)
+          when "background" then step_back
           when "recordings"
             @guards.outbound.load(command.fetch("all"))
             { "ok" => true }
@@ -144,6 +145,12 @@ module Paceline
           return { "error" => "#{e.class}: #{e.message} (#{e.backtrace&.first})" } unless command["do"] == "replay"
 
           { "id" => command["id"], "status" => 500, "error" => { "class" => e.class.name, "message" => "#{e.message} (#{e.backtrace&.first})", "at" => "" } }
+        end
+
+        def step_back
+          require_relative "../background"
+          unguarded { Background.become }
+          { "ok" => true }
         end
 
         def begin_load(command)

@@ -2,20 +2,19 @@
 
 # Makes this process one that nobody notices: least priority; what it prints goes nowhere, and what it logs to files without a name, so that logging
 # costs what it costs. It never touches a descriptor that something is read from.
-require_relative "../background"
-
 module Paceline
   module Server
     module Shadow
       module Quiet
         # A file that a shadow's output is appended to, for those who look for a mistake in an application.
         LOG = "PACELINE_SHADOW_LOG"
-        private_constant :LOG
+        LEAST_PRIORITY = 19
+        private_constant :LOG, :LEAST_PRIORITY
 
         module_function
 
         def become
-          Background.become
+          ::Process.setpriority(::Process::PRIO_PROCESS, 0, LEAST_PRIORITY)
           die_first
           STDIN.reopen(File::NULL) unless STDIN.closed?
           [1, 2].each { |number| File.open(output, "a") { |file| lead_to(number, file) } }
