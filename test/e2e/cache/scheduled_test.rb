@@ -1,4 +1,4 @@
-# Pages that change at a known time: prepared before, shown from the second on, whatever the clock does and whoever is down.
+# Pages that change at a known time: prepared before, shown from the second on, whatever the clock does, and also if the application is down.
 require "json"
 require_relative "../support/asking"
 require_relative "../support/scenario"
@@ -197,6 +197,38 @@ class CacheScheduledTest < Minitest::Test
     @server.wait_for(/the application is down/)
     answer = get("/")
     assert_equal %w[200 after], [answer.code, answer.body]
+  end
+
+  # A request that is sent at the time or later gets the new page, one that is answered before it the old one: by one clock, without a tolerance.
+  def test_a_thousand_clients_across_the_change
+    Process.setrlimit(:NOFILE, [4096, Process.getrlimit(:NOFILE)[1]].min, Process.getrlimit(:NOFILE)[1])
+    start
+    text("/")
+    wait_until_prepared("/")
+    clients = Array.new(1000) { @server.connect }
+    set(-3)
+    seen = clients.each_slice(100).map { |some| Thread.new { ask_until(@sale + 1, some) } }.flat_map(&:value)
+    early = seen.select { |_, answered, body| body == "after" && answered < @sale }
+    late = seen.select { |asked, _, body| body == "before" && asked >= @sale }
+    assert_equal [[], []], [early.first(3), late.first(3)], "of #{seen.size} answers"
+    assert_equal [1000, 1000, []], [seen.count { |*, body| body == "before" }.clamp(0, 1000), seen.count { |*, body| body == "after" }.clamp(0, 1000), seen.map(&:last).uniq - %w[before after]]
+    refute_match(/app=/, @server.output.lines.grep(/GET /).drop(1).join, "the application was asked once")
+  ensure
+    clients&.each(&:close)
+  end
+
+  # Each client in turn, again and again: [asked, answered, body], by the server's clock.
+  def ask_until(time, clients)
+    seen = []
+    while @clock.now < time
+      clients.each do |socket|
+        asked = @clock.now
+        socket.write("GET / HTTP/1.1\r\nHost: 127.0.0.1:#{@server.port}\r\n\r\n")
+        body = Wire.response(socket).body
+        seen << [asked, @clock.now, body]
+      end
+    end
+    seen
   end
 
   def test_a_preview_and_a_link_to_it

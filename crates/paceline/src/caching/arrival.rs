@@ -22,7 +22,7 @@ use http_body::Body;
 use super::{
     answer::{self, dated, StoredAnswer},
     exchanged,
-    flight::{Fetch, Flight, FlightGuard, OriginAnswer, Share},
+    flight::{Fetch, FlightGuard, FlightLead, OriginAnswer, Share},
     invalidation::target_of,
     keeping::{Kin, StoreTask},
     lookup::CacheRequest,
@@ -75,10 +75,10 @@ impl SiteCache {
         exchange: Exchange,
         fetch: Fetch,
     ) -> FlightGuard {
-        let leading = FlightLead { cache: self.clone(), flight: wanted.flight.clone() };
+        let leading = FlightLead::new(self, wanted.flight.clone());
         FlightGuard::new(wanted.flight.clone(), async move {
             let leading = leading;
-            leading.cache.clone().ask(wanted, head, exchange, fetch, leading).await
+            leading.cache().ask(wanted, head, exchange, fetch, leading).await
         })
     }
 
@@ -120,7 +120,7 @@ impl SiteCache {
         let at = exchanged(began.request_time);
         let (began, moment, holds) = (began.began, began.moment, Holds::ALWAYS);
         let asked = FetchContext { at, began, moment, validated: false, less: false, holds };
-        let mut leading = FlightLead { cache: self.clone(), flight: None };
+        let mut leading = FlightLead::new(self, None);
         let response = self.arrived(&mut wanted, head, response, &asked, &mut leading);
         for purged in wanted.purging.drain(..) {
             // A thread that is gone purges nothing; it has said why.
@@ -490,28 +490,5 @@ fn own_fields(response: &mut Response<ResponseBody>, told: &HeaderMap) {
         for line in told.get_all(header::SET_COOKIE) {
             response.headers_mut().append(header::SET_COOKIE, line.clone());
         }
-    }
-}
-
-/// A question that others may wait for: they are let go when this is dropped, whatever happens.
-struct FlightLead {
-    cache: Arc<SiteCache>,
-    flight: Option<Arc<Flight>>,
-}
-
-impl FlightLead {
-    fn land(&mut self) {
-        self.cache.landed(self.flight.take().as_ref());
-    }
-
-    /// For who goes on with it.
-    fn take(&mut self) -> FlightLead {
-        FlightLead { cache: self.cache.clone(), flight: self.flight.take() }
-    }
-}
-
-impl Drop for FlightLead {
-    fn drop(&mut self) {
-        self.land();
     }
 }

@@ -232,3 +232,34 @@ impl Drop for FlightGuard {
         }
     }
 }
+
+/// A question that others may wait for: they are let go when this is dropped, whatever happens.
+pub struct FlightLead {
+    cache: Arc<SiteCache>,
+    flight: Option<Arc<Flight>>,
+}
+
+impl FlightLead {
+    pub fn new(cache: &Arc<SiteCache>, flight: Option<Arc<Flight>>) -> FlightLead {
+        FlightLead { cache: cache.clone(), flight }
+    }
+
+    pub fn cache(&self) -> Arc<SiteCache> {
+        self.cache.clone()
+    }
+
+    pub fn land(&mut self) {
+        self.cache.landed(self.flight.take().as_ref());
+    }
+
+    /// For who goes on with it.
+    pub fn take(&mut self) -> FlightLead {
+        FlightLead { cache: self.cache.clone(), flight: self.flight.take() }
+    }
+}
+
+impl Drop for FlightLead {
+    fn drop(&mut self) {
+        self.land();
+    }
+}

@@ -164,7 +164,7 @@ mod tests {
     use crate::{
         caching::{self, Cache},
         config::test_folder::Folder,
-        observe::log::Log,
+        observe::log::{Log, LogConfig},
     };
     use ::scheduled::rule::Rule;
 
@@ -180,7 +180,12 @@ mod tests {
             rules: Vec::new(),
             scheduled: vec![rule],
         };
-        Arc::new(SiteCache::new(Arc::new(Cache::new(4 << 20)), settings, "shop", Log::discarding()))
+        Arc::new(SiteCache::new(
+            Arc::new(Cache::new(4 << 20)),
+            settings,
+            "shop",
+            Log::open(&LogConfig::nowhere()).unwrap(),
+        ))
     }
 
     fn prepare(site: &Arc<SiteCache>, path: &str, body: &'static str) {

@@ -11,5 +11,4 @@ mod socket;
 
 pub use copy::{Shadow, ShadowError};
 pub use lines::{LineError, Lines};
-pub use peer::Peer;
 pub use socket::ShadowSocket;

@@ -102,7 +102,7 @@ fn linked(answer: &Value, link: &str, matches: &ArgMatches) -> String {
     let scheme = if matches.get_flag("https") { "https" } else { "http" };
     match host {
         Some(host) => format!("{scheme}://{host}{link}\n"),
-        // The server has no host of its own: whoever opens it knows by which it is reached.
+        // The server has no host of its own: the one who opens it knows by which it is reached.
         None => format!("{link}\n"),
     }
 }

@@ -1,0 +1,203 @@
+//! Pages as they were rendered for the time at which they change, and how each comes into its place then.
+//! It never decides when a page changes.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        Arc,
+    },
+};
+
+use bytes::Bytes;
+use cache::{freshness::Holds, status::Reason, store::Key, stored::Entry, storing::Storable, Millis};
+use http::{HeaderMap, HeaderName, StatusCode};
+use parking_lot::{Mutex, RwLock};
+use scheduled::capping;
+
+use super::ScheduledPage;
+use crate::{
+    caching::{
+        keeping::{Kin, StoreTask},
+        now, Purge, SiteCache,
+    },
+    support::wall_timer::Wake,
+};
+
+/// A page as it was rendered for the time at which it changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenderedPage {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+/// Why a page can't be prepared. The application renders it when it is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unprepared {
+    #[error("the response can't be stored: {}", .0.as_str())]
+    NotStored(Reason),
+    #[error("status {0}")]
+    Status(u16),
+    #[error("it varies by {0}, which tells visitors apart")]
+    Varies(String),
+    #[error("it has more than cache_object allows")]
+    Size,
+}
+
+/// A page that is prepared.
+pub struct PreparedPage {
+    pub at: Millis,
+    pub page: Arc<ScheduledPage>,
+    /// The fields of the request that it answers.
+    pub request: HeaderMap,
+    pub rendered: RenderedPage,
+    pub(super) site: Arc<SiteCache>,
+    pub(super) storable: Storable,
+    pub(super) tags: Vec<Arc<str>>,
+    /// It is in its place.
+    pub(super) placed: Mutex<bool>,
+}
+
+impl PreparedPage {
+    /// Names it among the variants of its page.
+    pub fn name(&self) -> String {
+        let names = self.storable.nominated.names();
+        let said = names.iter().filter_map(|name| Some(format!("{name}: {}", self.request.get(name)?.to_str().ok()?)));
+        let said: Vec<String> = said.collect();
+        if said.is_empty() {
+            self.page.url.to_string()
+        } else {
+            format!("{} ({})", self.page.url, said.join(", "))
+        }
+    }
+
+    fn is_variant_of(&self, other: &PreparedPage) -> bool {
+        let same = |name: &HeaderName| self.request.get(name) == other.request.get(name);
+        self.at == other.at
+            && self.storable.nominated == other.storable.nominated
+            && self.storable.nominated.names().iter().all(same)
+    }
+
+    /// Puts it in its place, unless it is there.
+    pub(super) fn place(&self, wall: Millis) {
+        let mut placed = self.placed.lock();
+        if std::mem::replace(&mut *placed, true) {
+            return;
+        }
+        let store = &self.site.cache.store;
+        let mut storable = self.storable.clone();
+        // It is as old as if it had been asked for at the time.
+        storable.freshness.initial_age = wall.saturating_sub(self.at);
+        storable.freshness.response_time = now();
+        let until = self.site.changes_after(&self.page, self.at).unwrap_or(Millis::MAX);
+        let until = capping::announced(&self.rendered.headers, self.at).unwrap_or(Millis::MAX).min(until);
+        storable.freshness.holds = Holds { from: self.at, until };
+        let directory = store.peek(self.page.primary).filter(|kept| matches!(**kept, Entry::Directory(_)));
+        let task = StoreTask {
+            cache: self.site.clone(),
+            wanted: Kin::shared(self.page.url.clone(), self.page.primary, directory),
+            request: self.request.clone(),
+            status: self.rendered.status,
+            range: None,
+            before: None,
+            tags: Vec::new(),
+            moment: store.moment(),
+        };
+        self.site.cache.uncacheable.forget(self.page.primary);
+        task.keep(storable, self.rendered.body.clone());
+    }
+}
+
+/// What is prepared for all sites.
+#[derive(Default)]
+pub struct Changes {
+    pub(super) prepared: RwLock<HashMap<Key, Vec<Arc<PreparedPage>>>>,
+    pub(super) count: AtomicUsize,
+    /// The thread that prepares, once there is one.
+    wake: RwLock<Option<Arc<Wake>>>,
+    /// A purge has dropped something that was prepared.
+    is_purged: AtomicBool,
+    /// A page was asked for that was not known, or that now changes at another time.
+    pub(super) is_met: AtomicBool,
+}
+
+impl Changes {
+    pub fn set_wake(&self, wake: Option<Arc<Wake>>) {
+        *self.wake.write() = wake;
+    }
+
+    /// Something may be due that was not before.
+    pub fn wake(&self) {
+        if let Some(wake) = &*self.wake.read() {
+            wake.wake();
+        }
+    }
+
+    /// Whether a purge has met something since the last call.
+    pub fn take_purged(&self) -> bool {
+        self.is_purged.swap(false, Relaxed)
+    }
+
+    /// Whether there is a page since the last call that may not be prepared.
+    pub fn take_met(&self) -> bool {
+        self.is_met.swap(false, Relaxed)
+    }
+
+    /// Keeps a prepared page until its time, in the place of what was prepared before.
+    pub fn hold(&self, prepared: PreparedPage) {
+        let mut all = self.prepared.write();
+        let variants = all.entry(prepared.page.primary).or_default();
+        variants.retain(|other| !other.is_variant_of(&prepared));
+        variants.push(Arc::new(prepared));
+        self.count.store(all.len(), Relaxed);
+    }
+
+    /// Drops what was prepared for sites that are served no more.
+    pub fn keep_of(&self, sites: &[&Arc<SiteCache>]) {
+        if self.count.load(Relaxed) > 0 {
+            self.retain(|prepared| sites.iter().any(|site| Arc::ptr_eq(site, &prepared.site)));
+        }
+    }
+
+    /// Those that `keep` does not want are dropped.
+    pub(super) fn retain(&self, keep: impl Fn(&PreparedPage) -> bool) -> bool {
+        let mut all = self.prepared.write();
+        let (mut before, mut after) = (0, 0);
+        all.retain(|_, variants| {
+            before += variants.len();
+            variants.retain(|prepared| keep(prepared));
+            after += variants.len();
+            !variants.is_empty()
+        });
+        self.count.store(all.len(), Relaxed);
+        before != after
+    }
+
+    /// What has to come into its place now. The clock may have been set back since something has.
+    pub(super) fn due(&self, primary: Key, wall: Millis) -> Vec<Arc<PreparedPage>> {
+        let all = self.prepared.read();
+        let is_due = |prepared: &&Arc<PreparedPage>| {
+            let mut placed = prepared.placed.lock();
+            *placed &= prepared.at <= wall;
+            !*placed && prepared.at <= wall
+        };
+        all.get(&primary).into_iter().flatten().filter(is_due).cloned().collect()
+    }
+
+    pub fn purge(&self, what: &Purge) {
+        if self.count.load(Relaxed) == 0 {
+            return;
+        }
+        let is_meant = |prepared: &PreparedPage| match what {
+            Purge::Url(url) => *prepared.page.url == **url,
+            Purge::Tag(tag) => prepared.tags.iter().any(|own| **own == **tag),
+            Purge::Prefix(prefix) => prepared.page.url.starts_with(prefix.as_str()),
+            Purge::All => true,
+        };
+        if self.retain(|prepared| !is_meant(prepared)) {
+            self.is_purged.store(true, Relaxed);
+            self.wake();
+        }
+    }
+}

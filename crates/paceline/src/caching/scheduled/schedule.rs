@@ -1,0 +1,173 @@
+//! A site's pages that change, as they were asked for, and when they change: by rules, and as the application says.
+//! It never reads a clock.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        Arc,
+    },
+};
+
+use cache::{groups, store::Key, Millis};
+use http::HeaderMap;
+use parking_lot::{Mutex, RwLock};
+use scheduled::{
+    plan::Plan,
+    rule::{self, Rule},
+};
+
+/// Pages of a site that are known, at most; of those that are asked for least, half are forgotten then.
+pub(super) const MAX_PAGES: usize = 4096;
+/// Requests that are remembered of a page, since it may vary by their fields.
+const MAX_SAMPLES: usize = 4;
+
+/// A page that changes, as it was asked for.
+#[derive(Debug)]
+pub struct ScheduledPage {
+    pub url: Arc<str>,
+    pub(super) primary: Key,
+    /// Requests for it since it is known.
+    pub requests: AtomicU64,
+    /// What the application said last of when it changes; 0: nothing.
+    pub(super) announced: AtomicU64,
+    samples: Mutex<Vec<HeaderMap>>,
+}
+
+impl ScheduledPage {
+    /// Path and query.
+    pub fn target(&self) -> &str {
+        &self.url[groups::origin(&self.url).len()..]
+    }
+
+    pub fn path(&self) -> &str {
+        self.target().split('?').next().unwrap_or("/")
+    }
+
+    /// Scheme and authority.
+    pub fn origin(&self) -> (&str, &str) {
+        groups::origin(&self.url).split_once("://").unwrap_or(("http", ""))
+    }
+
+    pub fn samples(&self) -> Vec<HeaderMap> {
+        self.samples.lock().clone()
+    }
+
+    /// Whether the application has said that it changes then.
+    pub fn is_announced(&self, at: Millis) -> bool {
+        self.announced.load(Relaxed) == at
+    }
+
+    pub(super) fn remember(&self, sample: HeaderMap) {
+        let mut samples = self.samples.lock();
+        if samples.len() < MAX_SAMPLES && !samples.contains(&sample) {
+            samples.push(sample);
+        }
+    }
+}
+
+/// The times of a rule around a moment: none lies between them.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Around {
+    since: Millis,
+    next: Option<Millis>,
+}
+
+/// A site's pages that change, and when.
+pub struct Schedule {
+    pub(super) rules: Vec<(Rule, RwLock<Option<Around>>)>,
+    pub(super) pages: RwLock<HashMap<Key, Arc<ScheduledPage>>>,
+    /// What is to be done for each time, and how far it is.
+    pub plans: Mutex<BTreeMap<Millis, Plan>>,
+    /// Pages that came late are about to be prepared.
+    pub is_adding: AtomicBool,
+}
+
+impl Schedule {
+    pub fn new(rules: &[Rule]) -> Schedule {
+        let rules = rules.iter().map(|rule| (rule.clone(), RwLock::default())).collect();
+        Schedule { rules, pages: RwLock::default(), plans: Mutex::default(), is_adding: AtomicBool::new(false) }
+    }
+
+    fn next_of((rule, around): &(Rule, RwLock<Option<Around>>), wall: Millis) -> Option<Millis> {
+        let known = *around.read();
+        let fits = |known: &Around| known.since <= wall && known.next.is_none_or(|next| wall < next);
+        if let Some(known) = known.filter(fits) {
+            return known.next;
+        }
+        let next = rule.when.next_after(wall);
+        *around.write() = Some(Around { since: wall, next });
+        next
+    }
+
+    /// When a page of this path changes next by the rules.
+    pub(super) fn next_by_rules(&self, path: &str, wall: Millis) -> Option<Millis> {
+        let covering = self.rules.iter().filter(|(rule, _)| rule.covers(path));
+        covering.filter_map(|rule| Schedule::next_of(rule, wall)).min()
+    }
+
+    pub(super) fn covers(&self, path: &str) -> bool {
+        self.rules.iter().any(|(rule, _)| rule.covers(path))
+    }
+
+    /// The times to come, each with how long before it pages are prepared.
+    pub fn times(&self, wall: Millis) -> BTreeMap<Millis, Millis> {
+        let mut times = BTreeMap::new();
+        let mut add = |at: Millis, prepare: Millis| {
+            let longest = times.entry(at).or_insert(0);
+            *longest = prepare.max(*longest);
+        };
+        for rule in &self.rules {
+            if let Some(at) = Schedule::next_of(rule, wall) {
+                add(at, rule.0.prepare);
+            }
+        }
+        let announced = |page: &Arc<ScheduledPage>| page.announced.load(Relaxed);
+        self.pages.read().values().map(announced).filter(|at| *at > wall).for_each(|at| add(at, rule::PREPARE));
+        times
+    }
+
+    /// The pages that change at this time, those that are asked for most first.
+    pub fn pages_at(&self, at: Millis) -> Vec<Arc<ScheduledPage>> {
+        let just_before = at.saturating_sub(1);
+        let changes = |page: &&Arc<ScheduledPage>| {
+            page.announced.load(Relaxed) == at || self.next_by_rules(page.path(), just_before) == Some(at)
+        };
+        let mut pages: Vec<_> = self.pages.read().values().filter(changes).cloned().collect();
+        pages.sort_by(|one, other| {
+            let requests = |page: &ScheduledPage| page.requests.load(Relaxed);
+            requests(other).cmp(&requests(one)).then_with(|| one.url.cmp(&other.url))
+        });
+        pages
+    }
+
+    /// The page of this key, which is known from now on.
+    pub(super) fn meet(&self, url: &Arc<str>, primary: Key) -> Arc<ScheduledPage> {
+        let mut pages = self.pages.write();
+        if pages.len() >= MAX_PAGES {
+            let mut counts: Vec<u64> = pages.values().map(|page| page.requests.load(Relaxed)).collect();
+            let middle = counts.len() / 2;
+            let (_, median, _) = counts.select_nth_unstable(middle);
+            let median = *median;
+            let above = counts.iter().filter(|count| **count > median).count();
+            let mut room = (MAX_PAGES / 2).saturating_sub(above);
+            pages.retain(|_, page| match page.requests.load(Relaxed) {
+                count if count == median && room > 0 => {
+                    room -= 1;
+                    true
+                }
+                count => count > median,
+            });
+        }
+        let new = || {
+            Arc::new(ScheduledPage {
+                url: url.clone(),
+                primary,
+                requests: AtomicU64::new(0),
+                announced: AtomicU64::new(0),
+                samples: Mutex::default(),
+            })
+        };
+        pages.entry(primary).or_insert_with(new).clone()
+    }
+}
