@@ -21,6 +21,7 @@ use cache::{
     Millis,
 };
 use http::{header, request, response, HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use parking_lot::Mutex;
 use scheduled::{capping, CHANGES_AT};
 
 pub use self::{
@@ -294,12 +295,13 @@ fn response_parts(rendered: &RenderedPage) -> response::Parts {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{schedule::MAX_PAGES, *};
     use crate::{
-        caching::{Lookup, Settings},
+        caching::{Lookup, Purge, Settings},
         observe::log::{Log, LogConfig},
         request::exchange::{Connection, Exchange},
     };
+    use ::scheduled::rule::Rule;
     use cache::store::How;
 
     /// Of a test whose pages change around the time at which it runs.
