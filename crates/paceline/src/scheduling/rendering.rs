@@ -102,6 +102,7 @@ impl Renderer {
             scheme: ask.scheme.into(),
             host: ask.host.into(),
             headers: headers.collect(),
+            user: None,
         };
         let id = self.next;
         self.next += 1;
