@@ -251,6 +251,12 @@ class SignOnCheckTest < Minitest::Test
     ["has no key of an HTTP service", "the groups of a ticket are numbers", "[[sso]] without https"].each { |told| @server.wait_for(Regexp.new(Regexp.escape(told))) }
   end
 
+  def test_the_check_of_the_whole_configuration_says_it_too
+    dir = app({ "config.ru" => APP, "paceline.toml" => kerberos_table(@keytab, 'realms = ["example.test"]') })
+    text, = Open3.capture2e(@kdc.env.merge(AS_ROOT).merge("PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem")), BIN, "check", chdir: dir)
+    assert_match(/^warning site .*: \[\[sso\]\] path = "\/\*": realm: realms has "example\.test".* Write realms = \["EXAMPLE\.TEST"\]: capitals count\.$/, text)
+  end
+
   def test_settings_without_any_are_said_so
     text, status = check("", "--no-visit")
     assert_equal [2, "paceline: no [[sso]] in these settings: add one to paceline.toml; docs/single-sign-on.md has examples\n"], [status, text]

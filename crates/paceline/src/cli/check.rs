@@ -8,6 +8,7 @@ use crate::{
     config::{self, AppKind, Bind, Config, Listening, SiteConfig},
     edge::tls,
     observe::control::learned::{learned, warnings},
+    sso_check,
 };
 
 /// Starts a site's application once and stops it; Err: what is wrong, for the terminal.
@@ -88,6 +89,11 @@ impl Report {
         let rules = sites().filter_map(|site| site.cache.as_ref()).flat_map(|cache| &cache.rules);
         for warning in rules.filter_map(config::cache_rule::warning) {
             self.text.push_str(&format!("warning {warning}\n"));
+        }
+        for site in sites() {
+            for warning in sso_check::warnings(config, site) {
+                self.text.push_str(&format!("warning site {}: {warning}\n", site.name));
+            }
         }
         self.text.push_str(&of_cookies(config, sites()));
         for notice in &config.notices {
