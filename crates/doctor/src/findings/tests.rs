@@ -114,7 +114,7 @@ fn calls_that_wait_for_each_other() {
     assert_eq!(found.fix.line, format!("require \"paceline/http\"; {at_once}"));
     let used_already = first(|observations| {
         observations.facts.http = at("paceline");
-        each(observations, &serial);
+        each(observations, serial);
     });
     assert_eq!(used_already.fix.line, at_once);
     assert!(matches!(found.trial, Trial::WhatIf { .. }) && matches!(found.fix.edit, Edit::Shown { .. }));
