@@ -164,7 +164,7 @@ impl SiteCache {
             let pages = self.schedule.pages.read();
             pages.values().map(|page| groups::origin(&page.url).to_owned()).take(64).collect()
         };
-        let sample = self.schedule.pages.read().values().find_map(|page| page.samples.lock().first().cloned());
+        let sample = self.schedule.pages.read().values().find_map(|page| page.samples().into_iter().next());
         for path in self.schedule.rules.iter().flat_map(|(rule, _)| rule.plain_paths()) {
             for origin in origins.iter().take(4) {
                 self.restore(&format!("{origin}{path}"), sample.clone().unwrap_or_default(), None);
