@@ -8,7 +8,8 @@ Rails.application.routes.draw do
     resource :label, only: [:show, :create, :destroy]
   end
 
-  resource :release, only: :show
+  # As HTML to everybody: then it does not vary by Accept, and one copy is for all.
+  resource :release, only: :show, defaults: { format: "html" }
 
   get "search", to: "pages#search"
   get "feed", to: "feeds#show", defaults: { format: "xml" }

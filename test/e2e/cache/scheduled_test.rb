@@ -88,7 +88,7 @@ class CacheScheduledTest < Minitest::Test
     eventually("the change to be noticed") { pages["/"].first == "swapped" }
     assert_match(/pages changed/, command(@server, "schedule").first)
     set(3)
-    eventually("a sample to be compared") { pages && @server.output.include?("the application says the same") }
+    eventually("a sample to be compared") { pages && @server.output.include?("the application says the same as the pages") }
   end
 
   def test_the_clock_is_set_back_and_forth

@@ -43,7 +43,7 @@ pub fn compare(job: &Job, event_loop: &Handle) {
     }
     let say = |text: String| job.log.event(Name::Scheduled, format!("Scheduled {}: {text}", shown(job.at)));
     match found.first() {
-        None => say(format!("{} of the pages compared: the application says the same", prepared.len())),
+        None => say(format!("the application says the same as the pages, {} compared", prepared.len())),
         Some((url, difference)) => say(format!(
             "{} of {} pages compared differ from what the application now says, such as {url}: {difference}",
             found.len(),

@@ -102,6 +102,10 @@ fn prepare(job: &Job, event_loop: &Handle) {
             return;
         }
     };
+    // What is past has been told with the change.
+    if clock::unix_millis() >= at {
+        return;
+    }
     let is_worth_a_line = !was_prepared || changed > 0 && !matches!(job.work, Work::Add);
     if is_worth_a_line {
         let again = if was_prepared { format!(", {changed} of them new since the last look") } else { String::new() };

@@ -343,7 +343,7 @@ mod tests {
     /// The page that a request gets; None: the application is asked.
     fn given(site: &Arc<SiteCache>, path: &str) -> Option<Response<ResponseBody>> {
         let request = Request::builder().uri(path).header("host", "shop.test").body(()).unwrap();
-        let connection = Connection { remote: None, local: None, tls: false, accepted: 0 };
+        let connection = Connection { remote: None, local: None, tls: false, accepted: 0, ..Connection::default() };
         let exchange = Exchange::begin(Arc::new(connection), None, None, None);
         match site.look(&request.into_parts().0, false, &exchange) {
             Lookup::Hit(response) => Some(response),
