@@ -294,8 +294,8 @@ fn another_version_begins_anew() {
     ten(&disk, &memory);
     drop(disk);
     let mut bytes = fs::read(folder.file()).unwrap();
-    let versions: Vec<usize> =
-        (0..bytes.len() - 12).filter(|at| bytes[*at..].starts_with(b"mversion\x01\0\0\0")).collect();
+    let version = [b"mversion".as_slice(), &cache::record::VERSION.to_le_bytes()].concat();
+    let versions: Vec<usize> = (0..bytes.len() - 12).filter(|at| bytes[*at..].starts_with(&version)).collect();
     assert!(!versions.is_empty());
     versions.into_iter().for_each(|at| bytes[at + 8] = 0xfe);
     fs::write(folder.file(), bytes).unwrap();
