@@ -140,7 +140,7 @@ impl SiteCache {
         let (mut parts, body) = response.into_parts();
         let holds = self.told_of_changes(wanted, head, &mut parts, asked.at);
         let mut response = self.taken(wanted, head, (parts, body), &FetchContext { holds, ..*asked }, leading);
-        if holds.is_bounded() && !response.extensions().get::<HoldsUntil>().is_some() {
+        if holds.is_bounded() && response.extensions().get::<HoldsUntil>().is_none() {
             response.extensions_mut().insert(HoldsUntil(holds.until));
         }
         response

@@ -187,9 +187,8 @@ fn prepare_page(job: &Job, page: &Arc<ScheduledPage>, renderer: &mut Renderer) -
             return Ok(is_new);
         }
         let varies = SiteCache::varies(&prepared);
-        let same = |one: &&RenderedPage| one.status == prepared.rendered.status && one.body == prepared.rendered.body;
-        let had = before.iter().filter(|one| one.name() == prepared.name()).map(|one| &one.rendered);
-        is_new |= had.filter(same).next().is_none();
+        let same = |one: &RenderedPage| one.status == prepared.rendered.status && one.body == prepared.rendered.body;
+        is_new |= !before.iter().any(|one| one.name() == prepared.name() && same(&one.rendered));
         job.cache.cache().changes().hold(prepared);
         if !varies {
             break;
