@@ -34,6 +34,7 @@ pub const ROOMS: &[&str] = &[
 /// A crate, and the crates of this checkout that it depends on. The gem carries paceline-native, -store and -xml, and
 /// builds them alone.
 pub const CRATES: &[(&str, &str)] = &[
+    ("auto-cache", ""),
     ("bench", "client-pool"),
     ("cache", "esi"),
     ("client-pool", ""),
@@ -50,7 +51,7 @@ pub const CRATES: &[(&str, &str)] = &[
         "bench cache client-pool directory doctor egress esi http-guard mailbox negotiate openid paceline-store \
          scheduled secret sign-in startup-report unix-user",
     ),
-    ("paceline-fuzz", "esi http-guard mailbox negotiate paceline paceline-xml sign-in"),
+    ("paceline-fuzz", "auto-cache esi http-guard mailbox negotiate paceline paceline-xml sign-in"),
     ("paceline-native", "paceline-store paceline-xml"),
     ("paceline-store", ""),
     ("paceline-xml", ""),
