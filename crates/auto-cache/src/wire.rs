@@ -11,6 +11,7 @@
 //! | `K` `F` `O` | a key of Rails.cache, a file, a URL | it was read |
 //! | `M` | what | the moment, or chance |
 //! | `T` | path, method (or both empty) | a CSRF token was minted, for this form |
+//! | `P` | secret, in Base64 | of the session, by which its tokens are found in the page |
 //! | `U` | why | something that can't be tracked: the page must not be kept |
 //!
 //! A value is `n` (NULL), `i42`, `r1.5`, `b0`, `b1`, `tTEXT` or `?`.
@@ -51,6 +52,8 @@ pub enum What {
     Outbound(String),
     Moment(String),
     Token { path: String, method: String },
+    /// Of the session, in Base64. It never leaves memory.
+    Secret(String),
     Untracked(String),
 }
 
@@ -159,6 +162,7 @@ fn what(letter: u8, fields: &mut Fields) -> Result<What, Malformed> {
         b'O' => What::Outbound(fields.text()?),
         b'M' => What::Moment(fields.text()?),
         b'T' => What::Token { path: fields.text()?, method: fields.text()? },
+        b'P' => What::Secret(fields.text()?),
         b'U' => What::Untracked(fields.text()?),
         _ => return Err(Malformed),
     })

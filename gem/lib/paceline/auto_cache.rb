@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+# What a page is made of: records the reads of a request, and announces the writes of this process, for the automatic page
+# cache. Nothing requires this file, and nothing is changed before `install`.
+#
+#   require "paceline/auto_cache"
+#   Paceline::AutoCache.install(root: Rails.root) { |recording, env, status, headers| ... }   # each recorded request
+#   use Paceline::AutoCache::Middleware                                                       # outermost
+#   Paceline::AutoCache.journal = Paceline::AutoCache::Journal.new("/run/paceline/journal.sock")
+#
+# It keeps no page, compares nothing, and never decides whether a page may be kept: that does the front, by the rules of
+# crates/auto-cache. What a request reads in a way that is not seen here is said as "untracked", with the reason.
+require_relative "auto_cache/encoding"
+require_relative "auto_cache/readers"
+require_relative "auto_cache/recording"
+require_relative "auto_cache/transactions"
+require_relative "auto_cache/journal"
+require_relative "auto_cache/values"
+require_relative "auto_cache/middleware"
+
+module Paceline
+  module AutoCache
+    # The variable of a thread (not of a fiber: an Enumerator reads for the same request) with its recording.
+    KEY = :paceline_auto_cache
+
+    class << self
+      # Told before a write is committed and after it; nil: nobody.
+      attr_accessor :journal
+      attr_reader :readers, :sink
+
+      # Follows what is loaded by now: Active Record, Action Pack, SQLite3, PG, Rails.cache, Net::HTTP. The block gets each
+      # recording, the request's env, the status and the headers. Called once.
+      def install(root:, &sink)
+        @sink = sink
+        @readers = Readers.new(root.to_s)
+        require_relative "auto_cache/moments"
+        require_relative "auto_cache/outside"
+        require_relative "auto_cache/drivers"
+        require_relative "auto_cache/rails"
+        [Moments, Outside, Drivers, Rails].each(&:install)
+        self
+      end
+
+      # The recording of the request that this thread serves, or nil.
+      def recording
+        Thread.current.thread_variable_get(KEY)
+      end
+
+      # Runs the block with this recording.
+      def with(recording)
+        before = self.recording
+        Thread.current.thread_variable_set(KEY, recording)
+        yield
+      ensure
+        Thread.current.thread_variable_set(KEY, before)
+      end
+    end
+  end
+end

@@ -1,0 +1,169 @@
+# frozen_string_literal: true
+
+# Statements that reach a database: through Active Record's adapters, and those that the application (or Sequel) hands to
+# SQLite3 and PG itself. Of the latter the bound values are not known. Changes no statement and no result.
+module Paceline
+  module AutoCache
+    module Drivers
+      # A thread is within Active Record's own execution: what the driver gets there is recorded already.
+      INSIDE = :paceline_auto_cache_inside
+
+      def self.install
+        if defined?(ActiveSupport)
+          ActiveSupport.on_load(:active_record) do
+            require "active_record/connection_adapters/abstract_adapter"
+            ActiveRecord::ConnectionAdapters::AbstractAdapter.prepend(Adapter)
+            ActiveRecord::FutureResult.prepend(Future) if defined?(ActiveRecord::FutureResult)
+          end
+        end
+        SQLite3::Database.prepend(SQLite) if defined?(SQLite3::Database)
+        SQLite3::Statement.prepend(SQLiteStatement) if defined?(SQLite3::Statement)
+        PG::Connection.prepend(Postgres) if defined?(PG::Connection)
+      end
+
+      # Runs a statement that was handed to a driver.
+      def self.direct(connection, sql, values = [], &)
+        return yield if Thread.current.thread_variable_get(INSIDE)
+
+        AutoCache.recording&.statement(sql, values)
+        inside { Transactions.of(connection).run(sql, values, &) }
+      end
+
+      def self.inside
+        before = Thread.current.thread_variable_get(INSIDE)
+        Thread.current.thread_variable_set(INSIDE, true)
+        yield
+      ensure
+        Thread.current.thread_variable_set(INSIDE, before)
+      end
+
+      # Every statement of an adapter is logged, transactions among them (Rails 6.1 to 8).
+      module Adapter
+        # The row was inserted by the statement before, and its key is known now.
+        def insert(arel, name = nil, pk = nil, id_value = nil, *rest, **options)
+          value = super
+          key = pk || (arel.is_a?(Arel::InsertManager) && paceline_key(arel))
+          paceline_transactions.generated(key, id_value || value) if key.is_a?(String) && (id_value || value)
+          value
+        end
+
+        def reset!(...)
+          paceline_transactions.reset
+          super
+        end
+
+        def reconnect!(...)
+          paceline_transactions.reset
+          super
+        end
+
+        def disconnect!(...)
+          paceline_transactions.reset
+          super
+        end
+
+        def discard!(...)
+          paceline_transactions.reset
+          super
+        end
+
+        private
+
+        def log(sql, name = "SQL", binds = [], casted = [], *rest, **options, &block)
+          return super if Thread.current.thread_variable_get(INSIDE)
+
+          values = casted.respond_to?(:call) ? casted.call : casted
+          AutoCache.recording&.statement(sql, values || [])
+          driver = @raw_connection || @connection
+          transactions = paceline_transactions
+          driver.instance_variable_set(:@paceline_transactions, transactions) if driver && !driver.frozen?
+          transactions.run(sql, values || []) do
+            super(sql, name, binds, casted, *rest, **options) do |*arguments|
+              Drivers.inside { block.call(*arguments) }
+            end
+          end
+        end
+
+        def paceline_transactions
+          @paceline_transactions ||= Transactions.new
+        end
+
+        def paceline_key(arel)
+          arel.ast.relation && schema_cache.primary_keys(arel.ast.relation.name)
+        rescue NoMethodError
+          nil
+        end
+      end
+
+      # `load_async`: another thread runs the statement, and knows no request.
+      module Future
+        def schedule!(...)
+          AutoCache.recording&.untracked("load_async")
+          super
+        end
+      end
+
+      # SQLite3::Database: what runs SQL at once, and `prepare`, whose statements are run later.
+      module SQLite
+        %i[execute execute2 execute_batch execute_batch2 query].each do |name|
+          define_method(name) do |sql, *rest, **options, &block|
+            Drivers.direct(self, sql.to_s) { super(sql, *rest, **options, &block) }
+          end
+        end
+
+        def prepare(sql, &)
+          statement = super(sql, &nil)
+          statement.instance_variable_set(:@paceline_sql, [self, sql.to_s])
+          return statement unless block_given?
+
+          begin
+            yield statement
+          ensure
+            statement.close unless statement.closed?
+          end
+        end
+      end
+
+      module SQLiteStatement
+        %i[execute execute! each].each do |name|
+          define_method(name) do |*arguments, &block|
+            connection, sql = @paceline_sql
+            next super(*arguments, &block) unless sql
+
+            Drivers.direct(connection, sql) { super(*arguments, &block) }
+          end
+        end
+      end
+
+      # PG::Connection, each way of running SQL.
+      module Postgres
+        names = %i[exec exec_params sync_exec sync_exec_params async_exec async_exec_params query async_query send_query send_query_params]
+        names.each do |name|
+          define_method(name) do |sql, *rest, &block|
+            Drivers.direct(self, sql.to_s) { super(sql, *rest, &block) }
+          end
+        end
+
+        %i[prepare sync_prepare async_prepare send_prepare].each do |name|
+          define_method(name) do |statement, sql, *rest|
+            (@paceline_prepared ||= {})[statement.to_s] = sql.to_s
+            super(statement, sql, *rest)
+          end
+        end
+
+        %i[exec_prepared sync_exec_prepared async_exec_prepared send_query_prepared].each do |name|
+          define_method(name) do |statement, *rest, &block|
+            sql = @paceline_prepared&.[](statement.to_s) || "EXECUTE unknown"
+            Drivers.direct(self, sql) { super(statement, *rest, &block) }
+          end
+        end
+
+        %i[copy_data put_copy_data].each do |name|
+          define_method(name) do |*arguments, **options, &block|
+            Drivers.direct(self, name == :copy_data ? arguments.first.to_s : "COPY unknown") { super(*arguments, **options, &block) }
+          end
+        end
+      end
+    end
+  end
+end

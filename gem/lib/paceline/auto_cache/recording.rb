@@ -1,0 +1,106 @@
+# frozen_string_literal: true
+
+# What one request has read. Each thing once; each with the line of the application that read it first. Bounded: a request
+# that reads more counts as one that can't be tracked. Belongs to one thread, and is not locked.
+module Paceline
+  module AutoCache
+    class Recording
+      # Entries of a record, as wire.rs takes them.
+      MAX_ENTRIES = 4000
+
+      # The statements of this request changed something.
+      attr_reader :wrote
+      # Why it can't be tracked; nil: it can.
+      attr_reader :untracked_because
+
+      def initialize(readers)
+        @readers = readers
+        @entries = {} # what, as an array of fields => the place
+        @quiet = 0
+        @wrote = false
+      end
+
+      # Nothing is recorded within the block: what reads there has been recorded by a better name.
+      def quiet
+        @quiet += 1
+        yield
+      ensure
+        @quiet -= 1
+      end
+
+      def quiet?
+        @quiet.positive?
+      end
+
+      def statement(sql, values)
+        add(["S", sql, values])
+      end
+
+      # A statement of this request may change rows: its page is not kept.
+      def writes!
+        @wrote = true
+      end
+
+      # source: "cookie", "header", "session", "request". digest: of a value that the front can't see.
+      def value(source, name, digest = "", place: nil)
+        add(["V", source, name, digest], place)
+      end
+
+      def cache_key(key) = add(["K", key])
+      def file(path, place) = add(["F", path], place)
+      def outbound(url) = add(["O", url])
+      def moment(what, place) = add(["M", what], place)
+
+      # A CSRF token was minted, for the form with this action or (nil) for all; the secret is the session's.
+      def token(path, method, secret)
+        add(["P", secret], "")
+        # Each of them is a place in the page.
+        @entries[["T", path.to_s, method.to_s, @entries.size]] = ""
+      end
+
+      def untracked(why, place = nil)
+        return if quiet?
+
+        @untracked_because ||= why
+        add(["U", why], place)
+      end
+
+      def each
+        @entries.each { |fields, place| yield(*fields, place) }
+      end
+
+      def size
+        @entries.size
+      end
+
+      # As wire.rs reads it.
+      def to_wire
+        out = String.new(encoding: ::Encoding::UTF_8)
+        @entries.each do |(letter, *fields), place|
+          case letter
+          when "S"
+            sql, values = fields
+            Encoding.append(out, letter, place, sql, values.size, *values.map { |value| Encoding.value(value) })
+          when "T" then Encoding.append(out, letter, place, *fields.first(2))
+          else Encoding.append(out, letter, place, *fields)
+          end
+        end
+        out
+      end
+
+      private
+
+      def add(entry, place = nil)
+        return if @quiet.positive? || @entries.key?(entry)
+        return overflow if @entries.size >= MAX_ENTRIES
+
+        @entries[entry] = place || @readers.place
+      end
+
+      def overflow
+        @untracked_because ||= "more than #{MAX_ENTRIES} different reads"
+        @entries[["U", @untracked_because]] ||= ""
+      end
+    end
+  end
+end

@@ -1,0 +1,134 @@
+# frozen_string_literal: true
+
+# The writes of one connection's transaction, until it ends. They are announced just before they can be seen by others: before
+# COMMIT, or before a statement outside of a transaction. It knows transactions by their SQL alone, so raw BEGIN, savepoints
+# and COMMIT count as well. What a statement changes is decided by the front; here every statement that is not plainly a read
+# counts as a write.
+module Paceline
+  module AutoCache
+    class Transactions
+      READS = /\A[\s(;]*(?:SELECT|SHOW|EXPLAIN|PRAGMA|VALUES|TABLE|SET|DECLARE|FETCH|CLOSE|DEALLOCATE|DISCARD)\b/i
+      CONTROL = /\A\s*(BEGIN|START\s+TRANSACTION|COMMIT|END|ROLLBACK|ABORT|SAVEPOINT|RELEASE)\b(?:\s+(?:WORK|TRANSACTION))?(\s+TO\b)?(?:\s+SAVEPOINT)?\s*"?([^\s";]*)/i
+      # Statements that are kept of one transaction. One that has more changed anything.
+      MAX = 1000
+
+      # Of a connection (an adapter of Active Record, a driver's connection).
+      def self.of(connection)
+        connection.instance_variable_get(:@paceline_transactions) ||
+          connection.instance_variable_set(:@paceline_transactions, new)
+      end
+
+      def self.read?(sql)
+        READS.match?(sql)
+      end
+
+      # Several statements in one text, or a text with a semicolon in a literal.
+      def self.several?(sql)
+        at = sql.index(";")
+        at && at < sql.rstrip.size - 1
+      end
+
+      def initialize
+        reset
+      end
+
+      # The connection is new, or was lost: what it had not committed is gone.
+      def reset
+        @state = :closed
+        @pending = []
+        @savepoints = []
+      end
+
+      # Runs a statement, and announces what becomes visible by it. The block runs it.
+      def run(sql, values, &)
+        if Transactions.several?(sql)
+          AutoCache.recording&.writes!
+          several(sql, values, &)
+        elsif (control = CONTROL.match(sql))
+          control(control[1].upcase, !control[2].nil?, control[3], &)
+        elsif Transactions.read?(sql)
+          yield
+        else
+          AutoCache.recording&.writes!
+          written(sql, values, &)
+        end
+      end
+
+      # The key that the last statement has generated.
+      def generated(column, value)
+        last = @pending.last or return
+        last[2] = [column, value]
+      end
+
+      private
+
+      def written(sql, values)
+        entry = [sql, values, nil]
+        return announce([entry]) { yield } if @state == :closed
+
+        result = @state == :unsure ? announce([entry]) { yield } : yield
+        keep(entry)
+        result
+      end
+
+      # It may begin or end a transaction: from here on each write is announced at once, and again at the next COMMIT.
+      def several(sql, values)
+        @state = :unsure if sql.match?(/\b(?:BEGIN|START|COMMIT|END|ROLLBACK|ABORT|SAVEPOINT)\b/i) || @state == :unsure
+        entry = [sql, values, nil]
+        keep(entry)
+        result = announce(@pending.dup) { yield }
+        @pending.clear if @state == :closed
+        result
+      end
+
+      # The first place is the one that is never taken back by a savepoint.
+      def keep(entry)
+        @pending.size < MAX ? @pending << entry : @pending[0] = ["UNKNOWN", [], nil]
+      end
+
+      def control(verb, to, name, &)
+        case verb
+        when "COMMIT", "END" then commit(&)
+        when "ROLLBACK", "ABORT"
+          result = yield
+          to ? back_to(name) : reset
+          result
+        when "RELEASE" then yield
+        else
+          result = yield
+          @savepoints << [name, @pending.size] if verb == "SAVEPOINT"
+          # A savepoint outside of a transaction begins one.
+          @state = :open
+          result
+        end
+      end
+
+      def commit
+        result = @pending.empty? ? yield : announce(@pending) { yield }
+        reset
+        result
+      end
+
+      def back_to(name)
+        return if @state == :unsure
+
+        mark = @savepoints.rindex { |own, _| own.casecmp?(name) } or return
+        @pending = @pending.first(@savepoints[mark][1])
+        @savepoints = @savepoints.first(mark + 1)
+      end
+
+      # Whatever becomes of it, the front is told: a commit whose answer is lost may have happened.
+      def announce(entries)
+        journal = AutoCache.journal or return yield
+        id = journal.intend(entries)
+        begin
+          result = yield
+          done = "commit"
+          result
+        ensure
+          journal.done(id, done || "unknown")
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,126 @@
+# frozen_string_literal: true
+
+# The env and the cookies of a request, and its session, as hashes that say what is read of them. They hold and return what
+# the plain ones do.
+require "digest"
+
+module Paceline
+  module AutoCache
+    # Records names that are read. A subclass says how.
+    module Reading
+      def [](key)
+        read(key)
+        super
+      end
+
+      def fetch(key, *rest, &)
+        read(key)
+        super
+      end
+
+      def key?(key)
+        read(key)
+        super
+      end
+      alias has_key? key?
+      alias include? key?
+      alias member? key?
+
+      def dig(key, *rest)
+        read(key)
+        super
+      end
+
+      def values_at(*keys)
+        keys.each { |key| read(key) }
+        super
+      end
+
+      def slice(*keys)
+        keys.each { |key| read(key) }
+        super
+      end
+    end
+
+    # A Rack env. Headers that the front puts right, or that decide nothing but how the answer travels, don't count.
+    class Env < Hash
+      include Reading
+
+      IGNORED = %w[
+        HTTP_HOST HTTP_VERSION HTTP_CONNECTION HTTP_IF_NONE_MATCH HTTP_IF_MODIFIED_SINCE HTTP_X_REQUEST_ID HTTP_X_REQUEST_START
+        HTTP_X_FORWARDED_FOR HTTP_X_FORWARDED_HOST HTTP_X_FORWARDED_PROTO HTTP_X_FORWARDED_SCHEME HTTP_X_FORWARDED_SSL
+        HTTP_X_FORWARDED_PORT HTTP_FORWARDED HTTP_CLIENT_IP HTTP_ACCEPT_ENCODING HTTP_CACHE_CONTROL HTTP_PRAGMA HTTP_RANGE
+        HTTP_IF_RANGE HTTP_X_SENDFILE_TYPE HTTP_X_ACCEL_MAPPING HTTP_UPGRADE HTTP_TE HTTP_TRAILER HTTP_EXPECT HTTP_COOKIE
+      ].to_h { |name| [name, true] }.freeze
+
+      # Rails asks whether a browser sent it, and looks no further then.
+      BROWSER_LIKE = %r{,\s*\*/\*|\*/\*\s*,}
+
+      def self.of(env)
+        new.replace(env)
+      end
+
+      private
+
+      def read(key)
+        # Most reads are of keys of Rack's and Rails' own.
+        return unless key.is_a?(String) && (key.start_with?("HTTP_") || key == "REMOTE_ADDR") && !IGNORED.key?(key)
+
+        recording = AutoCache.recording
+        return if recording.nil? || recording.quiet?
+
+        place = AutoCache.readers.reader or return
+        case key
+        when "REMOTE_ADDR" then recording.value("request", "address", place: place)
+        when "HTTP_ACCEPT" then recording.value("request", "accept", place: place)
+        else recording.value("header", key.delete_prefix("HTTP_").tr("_", "-").downcase, place: place)
+        end
+      end
+    end
+
+    # Rack's hash of cookies.
+    class Cookies < Hash
+      include Reading
+
+      def self.of(cookies)
+        new.replace(cookies)
+      end
+
+      private
+
+      def read(key)
+        AutoCache.cookie(key)
+      end
+    end
+
+    # All of it is read.
+    ALL = "*"
+
+    class << self
+      # A cookie is read. Those of sessions are read by their keys.
+      def cookie(name)
+        recording = self.recording
+        return if recording.nil? || recording.quiet?
+
+        place = readers.reader or return
+        recording.value("cookie", name.to_s, place: place)
+      end
+
+      # A key of the session is read, with this value.
+      def session(name, value)
+        recording = self.recording
+        return if recording.nil? || recording.quiet?
+
+        recording.value("session", name.to_s, digest(value))
+      end
+
+      # Tells values apart without showing them. Absent: "".
+      def digest(value)
+        value.nil? ? "" : Digest::SHA256.hexdigest(Marshal.dump(value))
+      rescue TypeError
+        recording&.untracked("a value of the session that can't be compared (#{value.class})")
+        ""
+      end
+    end
+  end
+end

@@ -1,0 +1,133 @@
+# frozen_string_literal: true
+
+require "helper"
+
+# What is recorded of requests of a Rails application, and which of its writes are announced. Each test in a process of its own.
+class AutoCacheRailsTest < Paceline::Test
+  HERE = %w[rails sqlite3 rack-test].all? { |name| Gem::Specification.find_all_by_name(name).any? }
+
+  def setup
+    skip "Rails is not here" unless HERE
+  end
+
+  def shop
+    Dir.mktmpdir do |folder|
+      ENV["FOLDER"] = folder
+      require "auto_cache/support/shop"
+      Author.create!(id: 1, name: "Ann")
+      Post.create!(id: 1, title: "First", author_id: 1)
+      visitor = Visitor.new
+      # The first request of each kind reads the schema, too.
+      visitor.ask("/posts/1")
+      yield visitor
+      assert_nil Paceline::AutoCache.recording
+    end
+  end
+
+  # Entries of a letter, with the file of their place.
+  def entries(recording, letter)
+    found = []
+    recording.each { |*fields, place| found << [*fields.drop(1), place[/[\w.]+(?=:\d+\z)/]] if fields.first == letter }
+    found
+  end
+
+  def test_reads_of_the_database
+    return if apart
+
+    shop do |visitor|
+      sql, values, place = entries(visitor.ask("/posts/1"), "S").first
+      assert_match(/\ASELECT "posts"\.\* FROM "posts" WHERE "posts"\."id" = \? LIMIT \?\z/, sql)
+      assert_equal [[1, 1], "shop.rb"], [values, place]
+      assert_equal 1, entries(visitor.ask("/counted"), "S").size
+      assert_match(/JOIN "posts"/, entries(visitor.ask("/joined"), "S").dig(0, 0))
+      assert_equal ["SELECT title FROM posts WHERE id = 1", [], "shop.rb"], entries(visitor.ask("/raw"), "S").find { |text,| text.include?("title") }
+
+      recording = visitor.ask("/visit")
+      assert recording.wrote
+      recording = visitor.ask("/posts/1")
+      refute recording.wrote
+      assert_nil recording.untracked_because
+    end
+  end
+
+  def test_a_page_that_reads_nothing
+    return if apart
+
+    shop do |visitor|
+      visitor.ask("/nothing")
+      recording = visitor.ask("/nothing", "HTTP_ACCEPT_LANGUAGE" => "de", "HTTP_USER_AGENT" => "x")
+      assert_equal "", recording.to_wire
+    end
+  end
+
+  def test_reads_of_the_request
+    return if apart
+
+    shop do |visitor|
+      recording = visitor.ask("/locale")
+      assert_equal [["cookie", "locale", "", "shop.rb"], ["header", "x-tenant", "", "shop.rb"]], entries(recording, "V")
+      recording = visitor.ask("/login")
+      assert_equal "writes the session", recording.untracked_because
+
+      absent = entries(visitor.ask("/whoami"), "V")
+      assert_equal [["session", "user_id", "", "shop.rb"]], absent
+      visitor.get("/login?id=7")
+      seven = entries(visitor.ask("/whoami"), "V")
+      visitor.get("/login?id=8")
+      eight = entries(visitor.ask("/whoami"), "V")
+      assert_equal 3, [absent, seven, eight].uniq.size
+      assert_equal [64, 64], [seven[0][2].size, eight[0][2].size]
+    end
+  end
+
+  def test_reads_of_what_is_outside
+    return if apart
+
+    shop do |visitor|
+      assert_equal [["Time.now", "shop.rb"]], entries(visitor.ask("/clock"), "M").uniq
+      assert_equal [["Array#sample", "shop.rb"]], entries(visitor.ask("/chance"), "M")
+      assert_equal [[File.join(FOLDER, "notice.txt"), "shop.rb"]], entries(visitor.ask("/file"), "F")
+      missed = visitor.ask("/cached")
+      assert_equal [["posts/all"], 1], [entries(missed, "K").map(&:first), entries(missed, "S").size]
+      hit = visitor.ask("/cached")
+      assert_equal [["posts/all"], 0], [entries(hit, "K").map(&:first), entries(hit, "S").size]
+      assert_equal "starts a thread", visitor.ask("/thread").untracked_because
+      assert_match(/while it is sent/, visitor.ask("/streamed").untracked_because)
+    end
+  end
+
+  def test_tokens_are_places_of_the_page
+    return if apart
+
+    shop do |visitor|
+      visitor.ask("/form")
+      recording = visitor.ask("/form")
+      assert_nil recording.untracked_because
+      assert_empty entries(recording, "M")
+      tokens = entries(recording, "T")
+      assert_equal 2, tokens.size
+      assert_includes tokens.map { |token| token.first(2) }, ["/posts", "post"]
+      secret = entries(recording, "P").dig(0, 0).unpack1("m0")
+      assert_equal 32, secret.bytesize
+      # As the front finds them: the second half without the mask of the first is a token of this secret.
+      found = visitor.last_response.body.scan(/[\w-]{86}/).map { |text| text.tr("-_", "+/").unpack1("m").unpack("a32a32") }
+      plain = found.map { |pad, masked| pad.bytes.zip(masked.bytes).map { |one, other| one ^ other }.pack("C*") }
+      expected = ["!real_csrf_token", "/posts#post"].map { |text| OpenSSL::HMAC.digest("SHA256", secret, text) }
+      assert_equal expected.sort, plain.sort
+    end
+  end
+
+  def test_the_form_that_the_front_reads
+    return if apart
+
+    shop do |visitor|
+      fields = visitor.ask("/counted").to_wire.split("\0", -1)
+      assert_equal ["S", "shop.rb"], [fields[0], fields[1][/\A[\w.]+/]]
+      assert_equal ["1", "i1", ""], fields.last(3)
+      schema = Paceline::AutoCache::Schema.of(ActiveRecord::Base.connection)
+      assert schema.start_with?("D\0sqlite\0")
+      assert_includes schema, "T\0posts\0C\0id\0INTEGER\0?\0C\0title\0varchar\0tuntitled\0C\0author_id\0INTEGER\0n\0C\0views\0INTEGER\0i0\0"
+      assert_includes schema, "X\0authors\0posts\x000\0"
+    end
+  end
+end

@@ -1,0 +1,102 @@
+# frozen_string_literal: true
+
+# A Rails application with posts and authors, in FOLDER, whose reads are recorded. RECORDED has what each request read.
+ENV["RAILS_ENV"] = "test"
+require "json"
+require "rails"
+require "active_record/railtie"
+require "action_controller/railtie"
+require "action_view/railtie"
+require "sqlite3"
+require "rack/test"
+require "paceline"
+require "paceline/auto_cache"
+require "paceline/auto_cache/schema"
+
+FOLDER = ENV.fetch("FOLDER")
+FileUtils.mkdir_p(%w[config log].map { |name| File.join(FOLDER, name) })
+File.write(File.join(FOLDER, "config/database.yml"), "test:\n  adapter: sqlite3\n  database: #{FOLDER}/test.sqlite3\n  pool: 5\n")
+File.write(File.join(FOLDER, "notice.txt"), "closed on Mondays")
+
+RECORDED = {}
+Paceline::AutoCache.install(root: __dir__) { |recording, env, _, _| RECORDED[env["PATH_INFO"]] = recording }
+
+class Shop < Rails::Application
+  config.root = FOLDER
+  config.load_defaults "#{Rails::VERSION::MAJOR}.#{Rails::VERSION::MINOR}"
+  config.eager_load = false
+  config.secret_key_base = "x" * 64
+  config.hosts.clear
+  config.consider_all_requests_local = true
+  config.logger = ActiveSupport::TaggedLogging.new(ActiveSupport::Logger.new(File.join(FOLDER, "log/test.log")))
+  config.log_level = :debug
+  config.cache_store = :memory_store
+  config.session_store :cookie_store, key: "_shop"
+  config.action_dispatch.show_exceptions = Rails.gem_version >= Gem::Version.new("7.1") ? :none : false
+  config.middleware.insert_before 0, Paceline::AutoCache::Middleware
+end
+Rails.application.initialize!
+
+ActiveRecord::Schema.verbose = false
+ActiveRecord::Schema.define do
+  create_table(:authors) { |t| t.string :name }
+  create_table(:posts) do |t|
+    t.string :title, default: "untitled"
+    t.references :author, foreign_key: { on_delete: :cascade }
+    t.integer :views, default: 0
+  end
+end
+
+class Author < ActiveRecord::Base
+  has_many :posts
+end
+
+class Post < ActiveRecord::Base
+  belongs_to :author, optional: true
+end
+
+class ShopController < ActionController::Base
+  protect_from_forgery with: :exception
+
+  def post = render(plain: Post.find(params[:id]).title)
+  def counted = render(plain: Post.where(author_id: 1).count.to_s)
+  def joined = render(plain: Author.joins(:posts).pluck(:name).join(","))
+  def raw = render(plain: ActiveRecord::Base.connection.raw_connection.execute("SELECT title FROM posts WHERE id = 1").join)
+  def locale = render(plain: cookies[:locale].to_s + request.headers["X-Tenant"].to_s)
+  def login = render(plain: (session[:user_id] = params[:id]).to_s)
+  def whoami = render(plain: session[:user_id].to_s)
+  def clock = render(plain: 1.day.ago.year.to_s)
+  def chance = render(plain: [1, 2].sample.to_s)
+  def file = render(plain: File.read(File.join(FOLDER, "notice.txt")))
+  def cached = render(plain: Rails.cache.fetch("posts/all") { Post.count.to_s })
+  def thread = render(plain: Thread.new { Post.count.to_s }.value)
+  def visit = render(plain: Post.where(id: 1).update_all("views = views + 1").to_s)
+  def nothing = render(plain: "hello")
+
+  def form
+    render(inline: "<%= csrf_meta_tags %><%= form_tag('/posts', method: :post) do %>x<% end %>")
+  end
+
+  def streamed
+    self.response_body = Enumerator.new { |out| out << "a" << Post.count.to_s }
+  end
+end
+
+Rails.application.routes.draw do
+  get "/posts/:id", to: "shop#post"
+  %w[counted joined raw locale login whoami clock chance file cached thread visit nothing form streamed].each { |name| get "/#{name}", to: "shop##{name}" }
+end
+
+# A visitor with cookies of his own.
+class Visitor
+  include Rack::Test::Methods
+
+  def app = Rails.application
+
+  # The recording of this request.
+  def ask(path, headers = {})
+    get(path, {}, headers)
+    raise "#{last_response.status}: #{last_response.body[0, 500]}" unless last_response.ok?
+    RECORDED.fetch(path)
+  end
+end
