@@ -16,6 +16,7 @@ require_relative "auto_cache/recording"
 require_relative "auto_cache/transactions"
 require_relative "auto_cache/journal"
 require_relative "auto_cache/values"
+require_relative "auto_cache/body"
 require_relative "auto_cache/middleware"
 
 module Paceline

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Rack middleware, outermost: records what a GET reads. It changes nothing of the answer.
+# Rack middleware, outermost: records what a GET reads. The answer has the same bytes.
 module Paceline
   module AutoCache
     class Middleware
@@ -21,9 +21,10 @@ module Paceline
           env.replace(read)
         end
         status, headers, body = answer
-        whole = body.respond_to?(:to_ary) || body.respond_to?(:to_path)
-        recording.untracked("the body is made while it is sent (#{body.class})", "") unless whole
-        sink.call(recording, env, status, headers)
+        finished = -> { sink.call(recording, env, status, headers) }
+        return [status, headers, Body.new(body, recording, &finished)] unless body.instance_of?(Array)
+
+        finished.call
         answer
       end
     end

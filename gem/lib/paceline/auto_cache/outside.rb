@@ -39,6 +39,9 @@ module Paceline
 
         place = reader or return
         path = AutoCache.recording.quiet { File.expand_path(path) }
+        # A library reads its own files: a zone's rules, texts in a language. They change with it.
+        return unless AutoCache.readers.own?(path) || !place.start_with?("/")
+
         mode.is_a?(String) && mode.match?(/[wa+]/) ? AutoCache.recording.untracked("writes #{path}", place) : AutoCache.recording.file(path, place)
       end
 

@@ -10,22 +10,21 @@ module Paceline
       PASSING = %r{
         /rack/(?:request|utils|query_parser|media_type)\b|
         /action_dispatch/(?:http/|request/session|middleware/(?:cookies|flash|remote_ip))|/action_dispatch/routing/url_for|
-        /action_controller/(?:base|metal)\b|/action_controller/metal/(?:cookies|flash|request_forgery_protection|helpers)|
+        /action_controller/(?:base|metal)\.rb|/action_controller/metal/(?:cookies|flash|request_forgery_protection|helpers)|
         /action_view/(?:helpers|renderer|template|base|buffers|rendering)|/abstract_controller/|
         /active_support/(?:core_ext|time_with_zone|values|duration|time_zone|callbacks|number_helper)|
-        /active_record/(?:relation|associations|querying|scoping|core|model_schema|persistence|reflection|connection_adapters)|
         /(?:securerandom|random/formatter|date|time|forwardable|delegate|set)\.rb\z|/auto_cache/|\A<internal:
       }x
-      # What reads for itself. Anything else that is no application is a library whose purpose nobody knows: it counts.
+      # What reads for itself: Rails, Rack, drivers, loggers, Ruby's own libraries. Anything else that is no application is a
+      # library whose purpose nobody knows: it counts.
       HARMLESS = %r{
-        /(?:logger|log_subscriber|logging|lograge|instrumentation|notifications|tagged_logging|log_tags)\b|/logger/|
-        /rack/|/action_dispatch/(?:middleware|routing|journey|system_testing|http/cache)|/action_dispatch/request|
-        /action_controller/metal/|/action_controller/log_subscriber|/rails/(?:rack|engine|application)|/railties-|
-        /active_support/(?:cache|messages|message|encrypted|secure_compare|concurrency|execution_wrapper|executor|reloader|dependencies|evented|security_utils|key_generator)|
-        /active_record/|/active_model/|/action_view/|/lib/sqlite3/|/lib/pg/|/connection_pool|/concurrent/|/zeitwerk/|/bootsnap/|
+        /(?:action|active)[a-z]+-[\d.]+[\w.]*/lib/|/railties-|/(?:action|active)_[a-z]+/|/rails/|/rack/|/sqlite3/|/pg/|
+        /(?:logger|log_|logging|lograge|instrumentation|notifications)|/connection_pool|/concurrent/|/zeitwerk/|/bootsnap/|
         /(?:timeout|monitor|net/\w+|socket|openssl/\w+|tempfile|tmpdir|fileutils|pstore|erb|digest|resolv)\.rb\z|
         /gem/lib/paceline/|/paceline-[^/]*/lib/|/paceline_native|/rubygems/|/bundler/
       }x
+      # Behind it is what runs the application: a server, a test.
+      OUTSIDE = %r{/auto_cache/middleware\.rb\z}
 
       # How many frames are looked at.
       DEPTH = 60
@@ -37,28 +36,43 @@ module Paceline
 
       # "app/models/post.rb:7" of the innermost frame within the application; "" if there is none.
       def place
-        locations = caller_locations(2, 120) || []
-        own = locations.find { |location| kind(location) == :application }
-        own ? format(own) : ""
+        application(caller_locations(2, 120) || [])
       end
 
-      # The place of who reads here: "" if it is no line of the application but counts, nil if it reads for itself.
+      # The place that reads here: a line of the application, or of a library that nobody knows; nil if a framework reads for
+      # itself.
       def reader
         locations = caller_locations(2, DEPTH) || []
         locations.each_with_index do |location, at|
           case kind(location)
           when :passing then next
-          when :harmless then return nil
+          when :harmless, :outside then return nil
           when :application then return format(location)
           else
-            own = locations[at..].find { |other| kind(other) == :application }
-            return own ? format(own) : "#{location.path}:#{location.lineno}"
+            own = application(locations.drop(at))
+            return own.empty? ? "#{location.path}:#{location.lineno}" : own
           end
         end
         nil
       end
 
+      # Whether this is a file of the application.
+      def own?(path)
+        kind_of(path) == :application
+      end
+
       private
+
+      # The innermost frame of the application, or "".
+      def application(locations)
+        locations.each do |location|
+          case kind(location)
+          when :application then return format(location)
+          when :outside then return ""
+          end
+        end
+        ""
+      end
 
       def kind(location)
         # Templates have their own path; evaluated code that of where it was written.
@@ -70,6 +84,7 @@ module Paceline
         return :application if path.start_with?(@root) && !path.start_with?("#{@root}vendor/", "#{@root}gem/lib/paceline/")
 
         case path
+        when OUTSIDE then :outside
         when PASSING then :passing
         when HARMLESS then :harmless
         else :library

@@ -53,9 +53,6 @@ module Paceline
         HTTP_IF_RANGE HTTP_X_SENDFILE_TYPE HTTP_X_ACCEL_MAPPING HTTP_UPGRADE HTTP_TE HTTP_TRAILER HTTP_EXPECT HTTP_COOKIE
       ].to_h { |name| [name, true] }.freeze
 
-      # Rails asks whether a browser sent it, and looks no further then.
-      BROWSER_LIKE = %r{,\s*\*/\*|\*/\*\s*,}
-
       def self.of(env)
         new.replace(env)
       end
@@ -69,10 +66,14 @@ module Paceline
         recording = AutoCache.recording
         return if recording.nil? || recording.quiet?
 
+        # Rails takes the format of each answer from these two, unless the path says it. Of a browser's Accept it only looks that
+        # it is one: so does the front.
+        return recording.value("request", "accept", place: "") if key == "HTTP_ACCEPT"
+        return recording.value("header", "x-requested-with", place: "") if key == "HTTP_X_REQUESTED_WITH"
+
         place = AutoCache.readers.reader or return
         case key
         when "REMOTE_ADDR" then recording.value("request", "address", place: place)
-        when "HTTP_ACCEPT" then recording.value("request", "accept", place: place)
         else recording.value("header", key.delete_prefix("HTTP_").tr("_", "-").downcase, place: place)
         end
       end

@@ -1,0 +1,141 @@
+# frozen_string_literal: true
+
+require "helper"
+require "paceline/auto_cache"
+
+# Which writes are announced, and when: before others can see them, whatever becomes of the transaction.
+class AutoCacheTransactionsTest < Paceline::Test
+  # A front that notes what it is told, and what ran in between.
+  class Notes
+    attr_reader :lines
+
+    def initialize = @lines = []
+
+    def intend(entries)
+      lines << [:intend, entries.map { |sql, _, generated| generated ? "#{sql} #{generated.join("=")}" : sql }]
+      lines.size
+    end
+
+    def done(_, how) = lines << [:done, how]
+  end
+
+  def setup
+    @notes = Paceline::AutoCache.journal = Notes.new
+    @connection = Paceline::AutoCache::Transactions.new
+  end
+
+  def teardown
+    Paceline::AutoCache.journal = nil
+  end
+
+  def run_all(*statements)
+    statements.each { |sql| @connection.run(sql, []) { @notes.lines << sql } }
+    @notes.lines
+  end
+
+  def test_a_statement_of_its_own
+    assert_equal ["SELECT 1", [:intend, ["DELETE FROM a"]], "DELETE FROM a", [:done, "commit"]], run_all("SELECT 1", "DELETE FROM a")
+  end
+
+  def test_a_transaction_is_announced_at_its_commit
+    lines = run_all("begin transaction", "DELETE FROM a", "SELECT 1", "INSERT INTO b DEFAULT VALUES", "commit transaction")
+    assert_equal [[:intend, ["DELETE FROM a", "INSERT INTO b DEFAULT VALUES"]], "commit transaction", [:done, "commit"]], lines.last(3)
+    assert_equal 2, lines.grep(Array).size
+    assert_equal ["BEGIN", "SELECT 1", "COMMIT"], run_all("BEGIN", "SELECT 1", "COMMIT").last(3)
+  end
+
+  def test_what_is_rolled_back_is_never_announced
+    assert_empty run_all("BEGIN", "DELETE FROM a", "ROLLBACK").grep(Array)
+    lines = run_all("BEGIN", "DELETE FROM a", "SAVEPOINT one", "DELETE FROM b", "SAVEPOINT two", "DELETE FROM c", "RELEASE SAVEPOINT two",
+                    "ROLLBACK TO SAVEPOINT one", "DELETE FROM d", "COMMIT")
+    assert_equal [[:intend, ["DELETE FROM a", "DELETE FROM d"]], [:done, "commit"]], lines.grep(Array)
+  end
+
+  def test_a_savepoint_begins_a_transaction
+    assert_equal [[:intend, ["DELETE FROM a"]], [:done, "commit"]], run_all("SAVEPOINT one", "DELETE FROM a", "COMMIT").grep(Array)
+  end
+
+  def test_a_commit_whose_answer_is_lost
+    run_all("BEGIN", "DELETE FROM a")
+    assert_raises(IOError) { @connection.run("COMMIT", []) { raise IOError } }
+    assert_equal [[:intend, ["DELETE FROM a"]], [:done, "unknown"]], @notes.lines.grep(Array)
+  end
+
+  def test_a_thread_that_is_killed_within_a_commit
+    run_all("BEGIN", "DELETE FROM a")
+    Thread.new { @connection.run("COMMIT", []) { Thread.current.kill } }.join
+    assert_equal [:done, "unknown"], @notes.lines.last
+  end
+
+  def test_several_statements_in_one_text
+    lines = run_all("DELETE FROM a; DELETE FROM b")
+    assert_equal [[:intend, ["DELETE FROM a; DELETE FROM b"]], [:done, "commit"]], lines.grep(Array)
+    # It may have begun a transaction: each write is told at once, and again at the commit.
+    @notes.lines.clear
+    lines = run_all("BEGIN; DELETE FROM c", "DELETE FROM d", "COMMIT")
+    assert_equal [["BEGIN; DELETE FROM c"], ["DELETE FROM d"], ["BEGIN; DELETE FROM c", "DELETE FROM d"]], lines.grep(Array).map(&:last).grep(Array)
+    @notes.lines.clear
+    # Transactions are known again afterwards.
+    assert_empty run_all("BEGIN", "DELETE FROM e", "ROLLBACK").grep(Array)
+  end
+
+  def test_the_key_of_an_inserted_row
+    run_all("BEGIN", "INSERT INTO a (b) VALUES (1)")
+    @connection.generated("id", 7)
+    assert_equal [:intend, ["INSERT INTO a (b) VALUES (1) id=7"]], run_all("COMMIT").grep(Array).first
+  end
+
+  def test_a_lost_connection_has_committed_nothing
+    run_all("BEGIN", "DELETE FROM a")
+    @connection.reset
+    assert_equal [[:intend, ["DELETE FROM b"]], [:done, "commit"]], run_all("DELETE FROM b").grep(Array)
+  end
+
+  # A front that answers each INTENT.
+  def front(path)
+    server = UNIXServer.new(path)
+    frames = Thread::Queue.new
+    thread = Thread.new do
+      socket = server.accept
+      while (head = socket.read(5))
+        length, type = head.unpack("NC")
+        payload = socket.read(length)
+        frames << [type, payload]
+        id = payload[/\A[^\0]*\0/]
+        socket.write([id.bytesize, Paceline::AutoCache::Journal::ACK].pack("NC") + id) if type == Paceline::AutoCache::Journal::INTENT
+      end
+      frames << :end
+    end
+    yield frames
+  ensure
+    server&.close
+    thread&.join
+  end
+
+  def test_the_journal
+    in_tmpdir do |dir|
+      path = File.join(dir, "journal.sock")
+      front(path) do |frames|
+        journal = Paceline::AutoCache.journal = Paceline::AutoCache::Journal.new(path)
+        @connection.run("BEGIN", []) { nil }
+        @connection.run("INSERT INTO a (b) VALUES (?)", ["x"]) { nil }
+        @connection.generated("id", 7)
+        committed = false
+        @connection.run("COMMIT", []) do
+          # The front knows before the commit.
+          assert_equal [0x61, "#{Process.pid}-1\0S\0\0INSERT INTO a (b) VALUES (?)\x001\0tx\0G\0\0id\0i7\0"], frames.pop
+          committed = true
+        end
+        assert committed
+        assert_equal [0x62, "#{Process.pid}-1\0commit\0"], frames.pop
+        journal.keys("posts/all")
+        assert_equal [0x63, "posts/all\0"], frames.pop
+        journal.close
+        assert_equal :end, frames.pop
+      end
+      # Without a front, the application goes on.
+      result = @connection.run("DELETE FROM a", []) { :done }
+      assert_equal :done, result
+    end
+  end
+end
