@@ -45,13 +45,23 @@ pub struct Entry {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
-    Statement { sql: String, bound: Vec<Value>, generated: Option<(String, Value)> },
-    Value { name: Name, digest: String },
+    Statement {
+        sql: String,
+        bound: Vec<Value>,
+        generated: Option<(String, Value)>,
+    },
+    Value {
+        name: Name,
+        digest: String,
+    },
     CacheKey(String),
     File(String),
     Outbound(String),
     Moment(String),
-    Token { path: String, method: String },
+    Token {
+        path: String,
+        method: String,
+    },
     /// Of the session, in Base64. It never leaves memory.
     Secret(String),
     Untracked(String),

@@ -209,6 +209,7 @@ fn changes() {
             &[int(5)],
             "posts[author_id=(5) title=Null views=(0)]",
         ),
+        (Sqlite, "INSERT INTO posts (id, title) VALUES (NULL, ?)", &[Value::Null], "posts[title=Null views=(0)]"),
         (Sqlite, "REPLACE INTO posts (id) VALUES (1)", &[], "posts[]"),
         (Sqlite, "INSERT OR REPLACE INTO posts (id) VALUES (1)", &[], "posts[]"),
         (

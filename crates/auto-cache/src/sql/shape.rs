@@ -6,7 +6,7 @@ use super::{
     query::{self, TableRead},
     scan::Scan,
     token::{tokens, Token},
-    value::Value,
+    value::{Known, Value},
     words,
     write::{self, RowImage, TableChange},
 };
@@ -258,13 +258,7 @@ impl Shape {
     }
 }
 
-fn canonical(
-    table: &str,
-    column: &str,
-    values: &[Operand],
-    bound: &[Value],
-    schema: &Schema,
-) -> Option<Vec<super::value::Known>> {
+fn canonical(table: &str, column: &str, values: &[Operand], bound: &[Value], schema: &Schema) -> Option<Vec<Known>> {
     let class = schema.get(table)?.get(column)?.class;
     let value = |operand: &Operand| match operand {
         Operand::Literal(value) => class.canonical(value),
@@ -288,12 +282,15 @@ fn rows(read: &TableRead, bound: &[Value], schema: &Schema) -> Rows {
 }
 
 fn resolve(change: &TableChange, bound: &[Value], generated: Option<&(&str, Value)>, schema: &Schema) -> Change {
-    let image = |image: &RowImage| -> Image {
-        let known = |(column, values): (&String, &Vec<Operand>)| {
-            Some((column.clone(), canonical(&change.table, column, values, bound, schema)?))
-        };
-        image.iter().filter_map(known).collect()
+    let generates = |column: &String| {
+        change.inserts
+            && schema.get(&change.table).and_then(|table| table.get(column)).is_none_or(|own| own.default.is_none())
     };
+    let known = |(column, values): (&String, &Vec<Operand>)| {
+        let known = canonical(&change.table, column, values, bound, schema)?;
+        (!(known.contains(&Known::Null) && generates(column))).then(|| (column.clone(), known))
+    };
+    let image = |image: &RowImage| -> Image { image.iter().filter_map(known).collect() };
     let mut images: Vec<Image> = change.images.iter().map(image).collect();
     if let (true, Some((column, value)), [image]) = (change.inserted, generated, &mut images[..]) {
         let column = column.to_ascii_lowercase();

@@ -20,13 +20,21 @@ pub(crate) struct TableChange {
     pub(crate) images: Vec<RowImage>,
     /// None: all columns.
     pub(crate) columns: Option<BTreeSet<String>>,
+    /// Rows are inserted: a column that nothing is known to be stored in gets a value of the database's own for NULL, too.
+    pub(crate) inserts: bool,
     /// One row is inserted: what its generated key is says the worker afterwards.
     pub(crate) inserted: bool,
 }
 
 impl TableChange {
     pub(crate) fn whole(table: &str) -> Self {
-        TableChange { table: table.to_owned(), images: vec![RowImage::new()], columns: None, inserted: false }
+        TableChange {
+            table: table.to_owned(),
+            images: vec![RowImage::new()],
+            columns: None,
+            inserts: false,
+            inserted: false,
+        }
     }
 }
 
@@ -137,7 +145,7 @@ fn insert(tokens: &[Token], schema: &Schema) -> Option<TableChange> {
     }
     let images: Option<Vec<_>> = rows.iter().map(|row| inserted(row, &names, table)).collect();
     let inserted = rows.len() == 1;
-    Some(TableChange { table: name, images: images?, columns: None, inserted })
+    Some(TableChange { table: name, images: images?, columns: None, inserts: true, inserted })
 }
 
 /// The tokens of each value.
@@ -217,7 +225,7 @@ fn update(tokens: &[Token], schema: &Schema) -> Option<TableChange> {
     if columns.is_none() {
         return Some(TableChange::whole(&name));
     }
-    Some(TableChange { table: name, images: vec![before, after], columns, inserted: false })
+    Some(TableChange { table: name, images: vec![before, after], columns, inserts: false, inserted: false })
 }
 
 fn delete(tokens: &[Token], schema: &Schema) -> Option<TableChange> {
@@ -227,7 +235,7 @@ fn delete(tokens: &[Token], schema: &Schema) -> Option<TableChange> {
     let Target { name, table, alias, rest } = target(&tokens[1..], schema)?;
     let others = rest.iter().any(|token| token.is_word("using"));
     let image = before(filter(rest)?, table, &alias, !others);
-    Some(TableChange { table: name, images: vec![image], columns: None, inserted: false })
+    Some(TableChange { table: name, images: vec![image], columns: None, inserts: false, inserted: false })
 }
 
 /// The tokens of WHERE.

@@ -26,11 +26,15 @@ module Paceline
       # Behind it is what runs the application: a server, a test.
       OUTSIDE = %r{/auto_cache/middleware\.rb\z}
 
-      # How many frames are looked at.
+      # How many frames are looked at, first and then.
+      NEAR = 8
       DEPTH = 60
+      # Statements whose place is kept.
+      MAX_PLACES = 2000
 
       def initialize(root)
         @root = root.end_with?("/") ? root : "#{root}/"
+        @places = {} # SQL => place
         @kinds = {} # path => kind; a process has some thousands of paths
       end
 
@@ -39,18 +43,30 @@ module Paceline
         application(caller_locations(2, 120) || [])
       end
 
+      # The place of a statement: of the line that ran this SQL first in this process. To look for it each time would take
+      # longer than to look for all else that is recorded.
+      def place_of(sql)
+        @places[sql] || begin
+          found = application(caller_locations(2, 120) || [])
+          @places.size < MAX_PLACES ? @places[sql] = found : found
+        end
+      end
+
       # The place that reads here: a line of the application, or of a library that nobody knows; nil if a framework reads for
       # itself.
       def reader
-        locations = caller_locations(2, DEPTH) || []
-        locations.each_with_index do |location, at|
-          case kind(location)
-          when :passing then next
-          when :harmless, :outside then return nil
-          when :application then return format(location)
-          else
-            own = application(locations.drop(at))
-            return own.empty? ? "#{location.path}:#{location.lineno}" : own
+        # Most readers are near, and each frame costs.
+        [[3, NEAR], [3 + NEAR, DEPTH]].each do |from, count|
+          locations = caller_locations(from, count) || []
+          locations.each do |location|
+            case kind(location)
+            when :passing then next
+            when :harmless, :outside then return nil
+            when :application then return format(location)
+            else
+              own = application(caller_locations(2, 120) || [])
+              return own.empty? ? "#{location.path}:#{location.lineno}" : own
+            end
           end
         end
         nil

@@ -33,7 +33,9 @@ module Paceline
       end
 
       def statement(sql, values)
-        add(["S", sql, values])
+        return if @quiet.positive?
+
+        add(["S", sql, values], @readers.place_of(sql))
       end
 
       # A statement of this request may change rows: its page is not kept.

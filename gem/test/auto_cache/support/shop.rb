@@ -25,6 +25,7 @@ class Shop < Rails::Application
   config.root = FOLDER
   config.load_defaults "#{Rails::VERSION::MAJOR}.#{Rails::VERSION::MINOR}"
   config.eager_load = false
+  config.cache_classes = true
   config.secret_key_base = "x" * 64
   config.hosts.clear
   config.consider_all_requests_local = true
