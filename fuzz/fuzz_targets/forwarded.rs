@@ -26,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
     let networks: Vec<String> = words.map(str::to_owned).collect();
     let trusted = TrustedProxies::new(&networks, !networks.is_empty());
     let remote = peer.map(|peer| SocketAddr::new(peer, 9));
-    let connection = Connection { remote, local: None, tls: false, accepted: 0 };
+    let connection = Connection { remote, local: None, tls: false, accepted: 0, ..Connection::default() };
 
     let given = fields(lines);
     let mut headers = given.clone();
