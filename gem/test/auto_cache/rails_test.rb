@@ -115,7 +115,7 @@ class AutoCacheRailsTest < Paceline::Test
       assert_empty entries(recording, "M")
       tokens = entries(recording, "T")
       assert_equal 2, tokens.size
-      assert_includes tokens.map { |token| token.first(2) }, ["/posts", "post"]
+      assert_equal [["", ""], ["/posts", "post"]], tokens.map { |token| token.first(2) }.sort
       secret = entries(recording, "P").dig(0, 0).unpack1("m0")
       assert_equal 32, secret.bytesize
       # As the front finds them: the second half without the mask of the first is a token of this secret.

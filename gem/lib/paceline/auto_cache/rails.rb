@@ -128,8 +128,8 @@ module Paceline
           token = recording.quiet { super(*arguments, **options) }
           secret = recording.quiet { real_csrf_token(session) }
           action, method = form_options.values_at(:action, :method)
-          own = per_form_csrf_tokens && action && method
-          recording.token(own && normalize_action_path(action), own && method, Base64.strict_encode64(secret))
+          path = normalize_action_path(action) if per_form_csrf_tokens && action && method
+          recording.token(path, path && method, Base64.strict_encode64(secret))
           token
         end
       end

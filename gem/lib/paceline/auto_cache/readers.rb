@@ -26,9 +26,9 @@ module Paceline
       # Behind it is what runs the application: a server, a test.
       OUTSIDE = %r{/auto_cache/middleware\.rb\z}
 
-      # How many frames are looked at, first and then.
-      NEAR = 8
-      DEPTH = 60
+      # How many frames are looked at, and at once.
+      DEPTH = 160
+      STEP = 10
       # Statements whose place is kept.
       MAX_PLACES = 2000
 
@@ -40,34 +40,42 @@ module Paceline
 
       # "app/models/post.rb:7" of the innermost frame within the application; "" if there is none.
       def place
-        application(caller_locations(2, 120) || [])
+        at = 1
+        while (locations = caller_locations(at, STEP)) && !locations.empty? && at < DEPTH
+          found = application(locations)
+          return found if found
+
+          at += STEP
+        end
+        ""
       end
 
-      # The place of a statement: of the line that ran this SQL first in this process. To look for it each time would take
-      # longer than to look for all else that is recorded.
-      def place_of(sql)
-        @places[sql] || begin
-          found = application(caller_locations(2, 120) || [])
-          @places.size < MAX_PLACES ? @places[sql] = found : found
+      # The place of a statement, or of a name: of the line that read it first in this process. To look for it each time would
+      # take longer than to look for all else that is recorded.
+      def place_of(what)
+        @places[what] || begin
+          found = place
+          @places.size < MAX_PLACES ? @places[what] = found : found
         end
       end
 
       # The place that reads here: a line of the application, or of a library that nobody knows; nil if a framework reads for
       # itself.
       def reader
+        at = 1
         # Most readers are near, and each frame costs.
-        [[3, NEAR], [3 + NEAR, DEPTH]].each do |from, count|
-          locations = caller_locations(from, count) || []
+        while (locations = caller_locations(at, STEP)) && !locations.empty? && at < DEPTH
           locations.each do |location|
             case kind(location)
             when :passing then next
             when :harmless, :outside then return nil
             when :application then return format(location)
             else
-              own = application(caller_locations(2, 120) || [])
+              own = place
               return own.empty? ? "#{location.path}:#{location.lineno}" : own
             end
           end
+          at += STEP
         end
         nil
       end
@@ -79,7 +87,7 @@ module Paceline
 
       private
 
-      # The innermost frame of the application, or "".
+      # The innermost frame of the application; "" if they end before; nil if it may be further out.
       def application(locations)
         locations.each do |location|
           case kind(location)
@@ -87,7 +95,7 @@ module Paceline
           when :outside then return ""
           end
         end
-        ""
+        nil
       end
 
       def kind(location)

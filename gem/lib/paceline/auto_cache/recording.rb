@@ -45,7 +45,9 @@ module Paceline
 
       # source: "cookie", "header", "session", "request". digest: of a value that the front can't see.
       def value(source, name, digest = "", place: nil)
-        add(["V", source, name, digest], place)
+        return if @quiet.positive?
+
+        add(["V", source, name, digest], place || @readers.place_of("#{source} #{name}"))
       end
 
       def cache_key(key) = add(["K", key])
