@@ -135,6 +135,7 @@ class AutoCacheRailsTest < Paceline::Test
       assert wire.end_with?("\0")
       schema = Paceline::AutoCache::Schema.of(ActiveRecord::Base.connection)
       assert schema.start_with?("D\0sqlite\0")
+      refute_includes schema, "sqlite_sequence"
       assert_includes schema, "T\0posts\0C\0id\0INTEGER\0?\0C\0title\0varchar\0tuntitled\0C\0author_id\0INTEGER\0n\0C\0views\0INTEGER\0i0\0"
       assert_includes schema, "X\0authors\0posts\x000\0"
     end

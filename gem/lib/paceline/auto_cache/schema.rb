@@ -53,7 +53,8 @@ module Paceline
         def dialect = "sqlite"
 
         def tables
-          @all = rows("SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+          # Without SQLite's own tables, which statements change that don't name them.
+          @all = rows("SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite~_%' ESCAPE '~'")
           @all.each do |type, name, _, sql|
             next unless type == "table"
 
