@@ -1,4 +1,4 @@
-//! A body whose CSRF tokens and nonces are cut out. Rails (up to 8.1) masks the token of a session anew for each form: 32
+//! A body whose CSRF tokens and nonces are cut out. Rails (up to 8.1) masks the token of a session again for each form: 32
 //! random bytes, and those bytes XOR the token, in Base64. So a token is recognized by the session's secret alone, and is
 //! minted for another visitor by his. It reads no session and makes no random bytes: both are arguments.
 

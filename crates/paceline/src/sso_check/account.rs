@@ -13,7 +13,7 @@ use unix_user::{AccountRequest, RunAs};
 use super::Line;
 use crate::config::{sign_on::SignOn, Config};
 
-/// Who reads.
+/// The account that reads files.
 pub struct Reader {
     /// None: it is not known, or its rights can't be tried.
     run_as: Option<RunAs>,

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Methods that tell of a call and then do what they did. Those that the class does not have stay missing.
+# Methods that report a call and then do what they did. Those that the class does not have stay missing.
 module Paceline
   module AutoCache
     module Hooks
