@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# `bin/bench sso`: what it costs to know who asks: a file over TLS without a login, with a session, and with a ticket for each request, by Paceline and by
+# `bin/bench sso`: what single sign-on costs a request: a file over TLS without a login, with a session, and with a ticket for each request, by Paceline and by
 # Apache with mod_auth_gssapi, in turn. Tickets are of a KDC of its own, made before; each is used once.
 #
 #   bin/bench sso [--rounds N] [--seconds N] [--tickets N] [--output DIR]

@@ -3,8 +3,8 @@
 
 use http::HeaderName;
 
-/// Whether an application, or a gateway behind this one, may take the field for the word of a server on who asks. `_` and
-/// `-` are the same: CGI, WSGI and Rack make one variable of both.
+/// Whether an application, or a gateway behind this one, may take the field for the word of a server on whose request
+/// it is. `_` and `-` are the same: CGI, WSGI and Rack make one variable of both.
 pub fn is_identity(name: &HeaderName) -> bool {
     let name = name.as_str();
     let plain;

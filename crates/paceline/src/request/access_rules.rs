@@ -1,5 +1,6 @@
-//! Which `[[sso]]` a path is in, and whether somebody may come in there. Applications and file systems differ in how they
-//! read a path, so it is read in each of these ways, and is protected if any of them is. Pure; it never knows who asks.
+//! Which `[[sso]]` a path is in, and whether somebody may come in there. Applications and file systems differ in how
+//! they read a path, so it is read in each of these ways, and is protected if any of them is. Pure; it never knows
+//! whose request it is.
 
 use std::{borrow::Cow, collections::BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Single sign-on: who asks, proved by a ticket, a password or an identity provider, and whether they may come in. It says
-//! what is to be answered and never makes a page of it; it never lets a client say who it is.
+//! Single sign-on: whose request it is, proved by a ticket, a password or an identity provider, and whether they may
+//! come in. It says what is to be answered and never makes a page of it; it never lets a client say who it is.
 //!
 //! Reading order: `gate` (a request's way through it), `header` (what a request says), `offer` (what those get who have
 //! proved nothing), `provider` (how people are checked), `openid` (the addresses that identity providers lead to),

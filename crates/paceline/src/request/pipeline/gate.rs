@@ -1,5 +1,5 @@
-//! The gate's step: who asks, and whether they may come in, before a file, a kept page or the application is asked. It
-//! makes responses of what the gate says, and its lines in the log. It decides nothing.
+//! The gate's step: who has sent the request, and whether they may come in, before a file, a kept page or the
+//! application is asked. It makes responses of what the gate says, and its lines in the log. It decides nothing.
 
 use http::{header, request::Parts, HeaderValue, Response, Version};
 use http_body_util::{BodyExt, Limited};
@@ -28,7 +28,7 @@ pub fn passes(glance: Option<&Glance>) -> bool {
     matches!(glance, None | Some(Glance::Passes))
 }
 
-/// Finds out who asks, if nobody knows yet. Err: the answer in place of the page.
+/// Finds out who has sent the request, if nobody knows yet. Err: the answer in place of the page.
 pub async fn judge(
     front: &Front,
     site: &Site,
