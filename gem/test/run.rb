@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Runs every test of the gem: ruby -Igem/lib -Igem/test gem/test/run.rb
+# Runs every test of the gem: ruby -Igem/lib -Igem/test gem/test/run.rb [--processes N] [minitest's options]
 #
+# In one process unless N is given: then each file in one of its own, N at a time.
 # With PACELINE_NATIVE=0 without those of shadows, which have nothing native of their own.
 
 # Tests that run in the background ignore these, and so would what is started here.
@@ -9,4 +10,11 @@
 
 files = Dir[File.join(__dir__, "**", "*_test.rb")]
 files.reject! { |file| file.include?("/server/shadow/") } if ENV["PACELINE_NATIVE"] == "0"
-files.sort.each { |file| require file }
+files.sort!
+if ARGV.first == "--processes"
+  require_relative "../../test/files_in_processes"
+  processes = Integer(ARGV.shift(2).last)
+  here = File.expand_path("..", __dir__)
+  exit FilesInProcesses.new(processes, [RbConfig.ruby, "-I#{here}/lib", "-I#{here}/test"], ARGV).run(files)
+end
+files.each { |file| require file }

@@ -102,7 +102,7 @@ module Paceline
       @max_size = max_size
       @mutex = Thread::Mutex.new
       @writing = Thread::Mutex.new
-      @users = 0
+      @users = {}.compare_by_identity
       @forks = 0
     end
 
@@ -178,7 +178,7 @@ module Paceline
         next unless @mutex.try_lock
 
         begin
-          next unless @users.zero?
+          next unless @users.empty?
 
           close_store
           true
@@ -197,7 +197,7 @@ module Paceline
       @store.close
       @file&.close
       @store = @file = nil
-      @users = 0
+      @users.clear
       @forks += 1
     end
 
@@ -226,17 +226,17 @@ module Paceline
       held = @held
       return yield(held) if held && @writing.owned? && held.ours?
 
-      store = forks = nil
+      store = nil
+      user = Object.new
       begin
         @mutex.synchronize do
           store = current?(stat) ? @store : open_store
-          @users += 1
-          forks = @forks
+          @users[user] = true
         end
         yield store
       ensure
-        # No method is called here, so that no other thread runs in between.
-        @users -= 1 if forks && forks == @forks
+        # One call of a method in C, and no condition: Ruby ends a thread at a branch, too, and would skip what is left of this.
+        @users.delete(user)
       end
     end
 

@@ -56,6 +56,6 @@ class PStoreInterruptionTest < Minitest::Test
       Paceline::Records.at(@file).close_if_idle
     end
     records = Paceline::Records.at(@file)
-    assert_equal [0, false], [records.instance_variable_get(:@users), records.instance_variable_get(:@mutex).locked?]
+    assert_equal [0, false], [records.instance_variable_get(:@users).size, records.instance_variable_get(:@mutex).locked?]
   end
 end

@@ -122,7 +122,7 @@ class PStoreProcessesTest < Minitest::Test
     end
     # Whoever comes next is let in, and finds nothing half done.
     assert_equal "true", child { Paceline::PStore.new(@file).transaction { |s| s[:n] == s[:twin] && s[:n].positive? } }, "seed #{seed}"
-    assert_equal 0, Paceline::Records.at(@file).instance_variable_get(:@users)
+    assert_empty Paceline::Records.at(@file).instance_variable_get(:@users)
   end
 
   def test_threads_are_ended_at_any_moment_with_a_plain_file

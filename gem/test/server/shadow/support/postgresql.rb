@@ -14,7 +14,7 @@ class PostgreSQL
     def with
       reason = missing and raise Minitest::Skip, reason
       @server ||= new.tap { |server| Minitest.after_run { server.stop } }
-      yield @server
+      @server.connected { yield @server }
     end
 
     private
@@ -34,7 +34,15 @@ class PostgreSQL
     system(*%w[chown postgres], @host, exception: true) if Process.euid.zero?
     run("initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-sync")
     run("pg_ctl", "-D", data, "-w", "-l", File.join(@host, "log"), "-o", "-c listen_addresses='' -k #{@host} -c fsync=off", "start")
+  end
+
+  # With a connection while the block runs, and not longer: a child that another test forks would end it with itself.
+  def connected
     @connection = PG.connect(host: @host, dbname: "postgres", user: "postgres")
+    yield
+  ensure
+    @connection&.close
+    @connection = nil
   end
 
   def query(sql)
@@ -52,7 +60,6 @@ class PostgreSQL
   end
 
   def stop
-    @connection.close
     run("pg_ctl", "-D", data, "-m", "immediate", "stop")
     FileUtils.rm_rf(@host)
   end

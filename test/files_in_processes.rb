@@ -1,0 +1,58 @@
+# Runs test files in several processes at a time, each file in one of its own: most scenarios wait for a clock or another process. What a file
+# prints comes as one piece when it has ended; the closing line is that of all together.
+#
+#   FilesInProcesses.new(3, ["ruby", "test/e2e/run.rb"], ["--seed", "1"]).run(files)      # whether all of them passed
+class FilesInProcesses
+  COUNTS = %w[runs assertions failures errors skips].freeze
+  CLOSING = /^#{COUNTS.map { |name| "(\\d+) #{name}" }.join(", ")}$/
+
+  # `command`: what takes a file's name, and after it `options`.
+  def initialize(processes, command, options = [])
+    @processes = processes
+    @command = command
+    @options = options
+    @running = {}
+    @sums = COUNTS.to_h { |name| [name, 0] }
+    @failed = []
+  end
+
+  def run(files)
+    waiting = files.dup
+    until waiting.empty? && @running.empty?
+      start(waiting.shift) while @running.size < @processes && waiting.any?
+      await
+    end
+    puts "", @failed.map { |file| "failed: #{file}" }, COUNTS.map { |name| "#{@sums[name]} #{name}" }.join(", ")
+    @failed.empty?
+  ensure
+    @running.each_key { |pid| Process.kill(:TERM, pid) }
+  end
+
+  private
+
+  def start(file)
+    read, write = IO.pipe
+    pid = Process.spawn(*@command, file, *@options, in: File::NULL, out: write, err: write)
+    write.close
+    @running[pid] = [file, read, Thread.new { read.read }]
+  end
+
+  # Waits for the next file that ends.
+  def await
+    pid, status = Process.wait2
+    file, read, reader = @running.delete(pid)
+    # A process that tests left running may keep the pipe open.
+    text = reader.join(5) ? reader.value : "it left a process that has its output open\n"
+    read.close
+    add(file, text, status)
+  end
+
+  def add(file, text, status)
+    counts = text.scan(CLOSING).last
+    counts&.each_with_index { |count, index| @sums[COUNTS[index]] += count.to_i }
+    passed = status.success? && counts
+    @failed << file unless passed
+    puts passed ? "#{File.basename(file)}: #{text[CLOSING]}" : "#{file}: #{status}\n#{text}"
+    $stdout.flush
+  end
+end
