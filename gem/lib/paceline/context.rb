@@ -60,10 +60,15 @@ module Paceline
       kept = keep(env, answer, scope)
       kept || answer
     ensure
-      scope&.finish unless kept
+      # A call, and no condition here: Ruby ends a thread at a branch, too, and would skip what is left of this.
+      conclude(scope, kept)
     end
 
     private
+
+    def conclude(scope, kept)
+      Thread.handle_interrupt(UNINTERRUPTED) { scope&.finish unless kept }
+    end
 
     # The response with a body that ends the scope; nil: it has none that could run code of the application.
     def keep(env, answer, scope)

@@ -144,17 +144,8 @@ module Paceline
 
       # It is over. Returns the scope that this one was within, which is in place again, or nil. For the thread that it was in; harmless twice.
       def finish
-        return if @ended
-
-        # First, so that it is over even if the thread is interrupted here.
-        @ended = true
-        @source = @user = @named = @values = nil
-        return unless @thread.equal?(Thread.current)
-
-        outer, @outer = @outer, nil
-        outer = nil unless outer&.here?
-        Slot.hold(outer) if Slot.held.equal?(self)
-        outer
+        # What interrupts the thread waits until it is over.
+        Thread.handle_interrupt(UNINTERRUPTED) { finish_at_once }
       end
 
       # Rack calls it after the response (rack.response_finished, rack.after_reply).
@@ -164,6 +155,21 @@ module Paceline
 
       def inspect
         "#<#{self.class}#{" (ended)" if @ended}>"
+      end
+
+      private
+
+      def finish_at_once
+        return if @ended
+
+        @ended = true
+        @source = @user = @named = @values = nil
+        return unless @thread.equal?(Thread.current)
+
+        outer, @outer = @outer, nil
+        outer = nil unless outer&.here?
+        Slot.hold(outer) if Slot.held.equal?(self)
+        outer
       end
 
       protected
