@@ -98,6 +98,12 @@ class FaultsTest < Minitest::Test
     server.wait_for(/\.1 \(pid #{pid}\) was killed by signal 9 \(KILL\); starting another$/)
   end
 
+  # Not only told to: each of its threads has stopped.
+  def stop(pid)
+    Process.kill(:STOP, pid)
+    eventually("#{pid} to have stopped") { Dir["/proc/#{pid}/task/*/stat"].all? { |file| File.read(file)[/\) (\w)/, 1] == "T" } }
+  end
+
   def test_workers_killed_under_load_cost_no_request_that_may_be_asked_twice
     server = serve(app("config.ru" => HELLO), "-w", "2", "-t", "2")
     stop = false
@@ -121,7 +127,7 @@ class FaultsTest < Minitest::Test
   def test_a_request_that_its_killed_worker_had_not_read_is_asked_again_whatever_its_method
     server = serve(app("config.ru" => 'run ->(env) { [200, {}, [env["REQUEST_METHOD"], " ", Process.pid.to_s]] }'), "-w", "1", "-t", "1")
     first = server.workers.first
-    Process.kill(:STOP, first)
+    stop(first)
     posted = Thread.new { post(server) }
     eventually("the request to be handed over") { server.state[:busy] == 1 }
 
@@ -321,7 +327,7 @@ class FaultsTest < Minitest::Test
   def test_a_preloader_that_does_not_fork_is_replaced
     server = serve(app("config.ru" => HELLO, "paceline.toml" => "start_timeout = \"4s\"\n"), "-w", "1")
     preloader = server.preloaders.first
-    Process.kill(:STOP, preloader)
+    stop(preloader)
     Process.kill(:KILL, server.workers.first)
 
     assert_equal "hello", server.get("/").body
@@ -335,7 +341,7 @@ class FaultsTest < Minitest::Test
     dir = app("config.ru" => "run ->(env) { [200, {}, [Process.pid.to_s]] }", "paceline.toml" => "start_timeout = \"4s\"\n")
     server = serve(dir, "-w", "2", "-t", "1")
     preloader, (killed, left) = server.preloaders.first, server.workers
-    Process.kill(:STOP, preloader)
+    stop(preloader)
     Process.kill(:KILL, killed)
 
     server.wait_for(/: the preloader \(pid #{preloader}\) has not forked a worker within 4s; starting another beside it$/)
