@@ -77,8 +77,10 @@ fn eager_line(sql: &Sql, all: &[Sql]) -> String {
     if sql.shape.to_ascii_uppercase().contains("COUNT(") {
         return format!("{model}.where({column}: ...).group(:{column}).count, before the loop");
     }
-    // By an id: each of a list belongs to one of them. By a key to another table: each of that table has many.
+    // By an id: each of a list belongs to one of them. By a key to another table: each of that table has many. The key of a polymorphic association
+    // does not name the table.
     let (owner, association) = match column.strip_suffix("_id") {
+        Some(owner) if column != "id" && sql.shape.contains(&format!("{owner}_type")) => (list_of(sql, all), table),
         Some(owner) if column != "id" => (Some(class_name(owner)), table),
         _ => (list_of(sql, all), underscored(&model)),
     };
@@ -263,6 +265,9 @@ mod tests {
             sql("Brewery Load", "SELECT \"breweries\".* FROM \"breweries\" WHERE \"breweries\".\"id\" = ?", 31, 31);
         let by_key =
             sql("Review Load", "SELECT \"reviews\".* FROM \"reviews\" WHERE \"reviews\".\"beer_id\" = ?", 31, 90);
+        let polymorphic =
+            "SELECT \"files\".* FROM \"files\" WHERE \"files\".\"owner_id\" = ? AND \"files\".\"owner_type\" = ?";
+        let by_key_and_type = sql("Attachment Load", polymorphic, 31, 31);
         let counted = sql("", "SELECT COUNT(*) FROM \"reviews\" WHERE \"reviews\".\"beer_id\" = ?", 31, 31);
         let raw = sql("", "SELECT 1", 31, 31);
         let same = Sql { distinct: 1, ..by_id.clone() };
@@ -270,6 +275,7 @@ mod tests {
         for (one, line) in [
             (&by_id, "Beer.includes(:brewery)"),
             (&by_key, "Beer.includes(:reviews)"),
+            (&by_key_and_type, "Beer.includes(:files)"),
             (&counted, "Review.where(beer_id: ...).group(:beer_id).count, before the loop"),
             (&raw, "one query for all of them, before the loop"),
             (&same, "keep the result in a variable, before the loop"),
