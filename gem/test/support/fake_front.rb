@@ -16,7 +16,7 @@ class FakeFront
   # `number`: of the request that a frame on a channel answers; it is no part of `payload` here.
   Frame = Struct.new(:type, :payload, :fd, :number) do
     def self.of(type, payload, fd)
-      return new(type, payload, fd) unless type.between?(F::RESPONSE, F::ERROR)
+      return new(type, payload, fd) unless type.between?(F::RESPONSE, F::RECORD)
       new(type, payload.byteslice(F::NUMBER..), fd, payload.unpack1("Q>"))
     end
 
@@ -187,7 +187,7 @@ class FakeFront
   end
 
   # What the frames of one response say: status, header pairs, body, flags, frame types, counters.
-  Answer = Struct.new(:status, :headers, :body, :types, :flags, :counters, :error, :file, :raw, :hints, :chunks, keyword_init: true) do
+  Answer = Struct.new(:status, :headers, :body, :types, :flags, :counters, :error, :file, :raw, :hints, :chunks, :record, keyword_init: true) do
     def header(name) = headers.select { |pair| pair[0].casecmp?(name) }.map(&:last)
     def busy? = flags & F::BUSY != 0
   end
@@ -211,6 +211,7 @@ class FakeFront
         got.chunks << frame.payload
         got.body << frame.payload
       when F::FILE then got.file = frame.payload
+      when F::RECORD then got.record = frame.payload
       when F::RESPONSE
         got.status, got.flags = frame.payload.unpack("nC")
         got.counters, rest = counters(frame.payload.byteslice(3..))

@@ -52,6 +52,7 @@ module Paceline
       IDLE = 0x39
       ERROR = 0x3A
       NOTICE = 0x3B
+      RECORD = 0x3C
 
       # Flags of REQUEST.
       INLINE = 1

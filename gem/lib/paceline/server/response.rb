@@ -97,11 +97,19 @@ module Paceline
 
       # The common response, by the native part. False when there is something in it that wants to be looked at.
       def respond_at_once
+        tell_record
         parts = bodiless? ? NO_PARTS : @body
         counted = @cost.stop(parts.size)
         done = Native.respond(@channel.fd, @channel.mailbox, number, @status, busy, counted, @app_headers, parts)
         @channel.note_written if done == :sent
         @begun = done
+      end
+
+      # What the page was made of (auto_cache.rb), before the frame that ends the response. Reads its body makes are known by then.
+      def tell_record
+        recording = @env["paceline.recording"] or return
+        @env["paceline.recording"] = nil
+        @channel.leave(Frames.answer(Frames::RECORD, number, recording.to_wire.b))
       end
 
       def bodiless?
@@ -142,6 +150,7 @@ module Paceline
       def whole(headers, body, chunks)
         size = body.bytesize
         return in_pieces(headers, body, chunks) if size > Frames::MAX_RESPONSE
+        tell_record
         @begun = true
         head = Frames.response_head(number, @status, busy, @cost.stop(chunks), headers, size)
         if size.zero?
@@ -156,6 +165,7 @@ module Paceline
       # Too large for one frame, and yet its length is known.
       def in_pieces(headers, body, chunks)
         headers << "content-length\0" << body.bytesize.to_s << "\0" unless says_length?
+        tell_record
         @begun = true
         @channel.write(Frames.head(number, @status, 0, headers))
         Frames.each_chunk(body) do |size, slice|
@@ -170,6 +180,7 @@ module Paceline
       end
 
       def send_file(headers, path)
+        tell_record
         @begun = true
         @channel.write(Frames.head(number, @status, Frames::FILE_FOLLOWS, headers) << Frames.answer(Frames::FILE, number, path) <<
                        Frames.ending(Frames::END_, number, busy, @cost.stop(0)))
@@ -186,6 +197,7 @@ module Paceline
         end
         @gatherer.finish
         if @gatherer.sent? || other_length?(headers, @gatherer.pending.bytesize)
+          tell_record if @gatherer.sent?
           end_stream(Frames::END_)
         else
           whole(headers, @gatherer.pending, @gatherer.count)

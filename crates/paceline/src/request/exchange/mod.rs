@@ -7,9 +7,11 @@ use std::{
     sync::{atomic::AtomicU32, Arc, OnceLock},
 };
 
+use bytes::Bytes;
 use cache::status::CacheStatus;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use hyper::upgrade::OnUpgrade;
+use parking_lot::Mutex;
 
 pub mod conversation;
 mod ending;
@@ -155,6 +157,9 @@ pub struct Counters {
     pub spans: Vec<(String, u64, u32)>,
 }
 
+/// Where the record comes of what a page was made of, before the end of its body.
+pub type RecordSlot = Arc<Mutex<Option<Bytes>>>;
+
 /// One request on its way.
 pub struct Exchange {
     /// X-Request-Id: the client's if it is well formed, else a new one.
@@ -168,6 +173,8 @@ pub struct Exchange {
     pub received: f64,
     /// Set by the worker; may come after the response head.
     pub counters: Arc<OnceLock<Counters>>,
+    /// None: nobody wants to know what the page was made of.
+    pub record: Option<RecordSlot>,
     /// The site that answers.
     pub site: Option<Arc<metrics::Site>>,
     /// Who answers.
@@ -214,6 +221,7 @@ impl Exchange {
             timeline,
             received: clock::unix_seconds(),
             counters: Arc::default(),
+            record: None,
             site: None,
             kind: Kind::default(),
             trace: None,
@@ -257,6 +265,7 @@ impl Exchange {
             timeline: self.timeline.clone(),
             received: self.received,
             counters: Arc::default(),
+            record: None,
             site: self.site.clone(),
             kind: self.kind,
             trace: self.trace,

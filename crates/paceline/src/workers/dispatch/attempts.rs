@@ -168,6 +168,7 @@ impl<'a, O: Origin> Attempts<'a, O> {
             spool: self.limits.response_spool,
             hints: exchange.hints.clone(),
             counters: exchange.counters.clone(),
+            record: exchange.record.clone(),
             live: exchange.live.clone(),
         };
         Conversation::begin(lease, request)

@@ -65,6 +65,7 @@ pub async fn abandon(lease: Lease, offer: Offer) {
         spool: 0,
         hints: None,
         counters: Arc::default(),
+        record: None,
         live: Listed::default(),
     };
     let Ok(mut conversation) = Conversation::begin(lease, request) else { return };
@@ -187,6 +188,7 @@ impl Conversation {
                         hints.interim(StatusCode::EARLY_HINTS, &headers);
                     }
                 }
+                Ok(FromWorker::Record(record)) => self.request.note_record(record),
                 Ok(frame) => return Ok(frame),
                 Err(error) => {
                     let answer = self.unanswered(&error);
@@ -387,6 +389,7 @@ impl Conversation {
                         }
                     }
                 }
+                Ok(FromWorker::Record(record)) => self.request.note_record(record),
                 Ok(FromWorker::End { busy, counters: counted }) => {
                     let _ = self.request.counters.set(counted);
                     drop(writer);

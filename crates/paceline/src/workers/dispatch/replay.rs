@@ -99,6 +99,7 @@ pub async fn replay(queue: &Arc<Queue>, asked: &Replay<'_>) -> Result<ReplayAnsw
         spool: 0,
         hints: None,
         counters: exchange.counters.clone(),
+        record: None,
         live: exchange.live.clone(),
     };
     let answer = match Conversation::begin(lease, request) {

@@ -63,6 +63,7 @@ pub mod kind {
     pub const IDLE: u8 = 0x39;
     pub const ERROR: u8 = 0x3A;
     pub const NOTICE: u8 = 0x3B;
+    pub const RECORD: u8 = 0x3C;
 }
 
 const FLAG_BUSY: u8 = 1;
@@ -183,16 +184,38 @@ pub struct Reply {
 /// What a frame from a worker thread's channel says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromWorker {
-    Response { status: u16, busy: bool, counters: Counters, headers: HeaderPairs, body: Bytes },
-    Head { status: u16, kind: HeadKind, headers: HeaderPairs },
+    Response {
+        status: u16,
+        busy: bool,
+        counters: Counters,
+        headers: HeaderPairs,
+        body: Bytes,
+    },
+    Head {
+        status: u16,
+        kind: HeadKind,
+        headers: HeaderPairs,
+    },
     Chunk(Bytes),
     File(PathBuf),
-    End { busy: bool, counters: Counters },
+    End {
+        busy: bool,
+        counters: Counters,
+    },
     EarlyHints(HeaderPairs),
     Hijack,
-    Abort { busy: bool, counters: Counters },
+    Abort {
+        busy: bool,
+        counters: Counters,
+    },
     Idle,
-    Error { busy: bool, counters: Counters, error: AppError },
+    Error {
+        busy: bool,
+        counters: Counters,
+        error: AppError,
+    },
+    /// What the page was made of, in the form of `auto_cache::wire`.
+    Record(Bytes),
 }
 
 impl TryFrom<Raw> for Reply {
@@ -200,7 +223,7 @@ impl TryFrom<Raw> for Reply {
 
     fn try_from(raw: Raw) -> Result<Reply, Malformed> {
         let mut payload = raw.payload;
-        if !(kind::RESPONSE..=kind::ERROR).contains(&raw.kind) {
+        if !(kind::RESPONSE..=kind::RECORD).contains(&raw.kind) {
             return Err(Malformed("unknown type on a channel"));
         }
         let number = take_u64(&mut payload)?;
@@ -250,6 +273,7 @@ impl FromWorker {
                 let counters = take_counters(&mut payload)?;
                 FromWorker::Error { busy, counters, error: app_error(&payload) }
             }
+            kind::RECORD => FromWorker::Record(payload),
             _ => return Err(Malformed("unknown type on a channel")),
         })
     }

@@ -157,6 +157,7 @@ fn check_received(vector: &Vector, raw: Raw) {
         "HIJACK" => FromWorker::Hijack,
         "ABORT" => FromWorker::Abort { busy: vector.busy(), counters: vector.counters() },
         "IDLE" => FromWorker::Idle,
+        "RECORD" => FromWorker::Record(body.unwrap()),
         "ERROR" => match Reply::try_from(raw.clone()).unwrap().frame {
             FromWorker::Error { error, .. } => {
                 let told = [&error.class, &error.message, &error.file, &error.line, &error.backtrace.join("\n")];
@@ -189,5 +190,5 @@ fn every_vector_is_read_or_written_as_it_says() {
             None => check_received(vector, raw),
         }
     }
-    assert_eq!(kinds.len(), 38, "a vector for each type of frame");
+    assert_eq!(kinds.len(), 39, "a vector for each type of frame");
 }

@@ -14,7 +14,7 @@ use crate::{
     content::spool::NamedSpool,
     observe::in_flight::Listed,
     request::{
-        exchange::{Counters, Hints},
+        exchange::{Counters, Hints, RecordSlot},
         incoming::Arriving,
     },
     workers::{
@@ -22,6 +22,9 @@ use crate::{
         rack::response::AnswerBody,
     },
 };
+
+/// Bytes of a record, at most. A worker sends less.
+const MAX_RECORD: usize = 1 << 20;
 
 /// What a worker is asked, and how patiently.
 pub struct Request {
@@ -44,6 +47,8 @@ pub struct Request {
     pub hints: Option<Hints>,
     /// Set when the worker has reported.
     pub counters: Arc<OnceLock<Counters>>,
+    /// Where what the page was made of goes. None: nobody wants to know.
+    pub record: Option<RecordSlot>,
     /// Where others see that a worker thread has it.
     pub live: Listed,
 }
@@ -52,6 +57,13 @@ impl Request {
     /// "GET /path", for the log.
     pub(super) fn label(&self) -> String {
         format!("{} {}", self.method, self.uri.path())
+    }
+
+    /// What the page was made of. Of a request that is asked again, the last one counts.
+    pub(super) fn note_record(&self, record: Bytes) {
+        if let Some(slot) = self.record.as_ref().filter(|_| record.len() <= MAX_RECORD) {
+            *slot.lock() = Some(record);
+        }
     }
 }
 
