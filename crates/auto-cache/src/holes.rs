@@ -95,6 +95,16 @@ impl Template {
         template
     }
 
+    /// What is left without them.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Bytes that it takes, about.
+    pub fn size(&self) -> usize {
+        self.text.len() + 64 * self.holes.len()
+    }
+
     /// How many tokens were cut out.
     pub fn tokens(&self) -> usize {
         self.holes.iter().filter(|(_, hole)| matches!(hole, Hole::Token { .. })).count()
@@ -203,14 +213,14 @@ fn occurrences<'a>(body: &'a [u8], text: &'a [u8]) -> impl Iterator<Item = Range
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const ANN: Secret = [7; 32];
     const BOB: Secret = [9; 32];
 
     /// As Rails writes it.
-    fn token(secret: &Secret, kind: &Kind, pad: u8, url_safe: bool) -> String {
+    pub(crate) fn token(secret: &Secret, kind: &Kind, pad: u8, url_safe: bool) -> String {
         let masked = mask(&kind.token(secret), &[pad; 32]);
         if url_safe {
             URL_SAFE_NO_PAD.encode(masked)

@@ -1,0 +1,199 @@
+//! What one page was made of, by the record of its request; or why it can't be kept. It never looks at the page.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::{engine::general_purpose::STANDARD, Engine};
+
+use super::statements::Statements;
+use crate::{
+    effects::{Read, Rows},
+    holes::Secret,
+    keys::{Held, Name, Source},
+    wire::{self, What},
+};
+
+/// Different things that one page has read, as people are shown them.
+const MAX_READINGS: usize = 64;
+/// Bytes of what people are shown of one.
+const MAX_WORDS: usize = 200;
+
+/// Something that a page has read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reading {
+    /// `beers#id`, `cookie locale`.
+    pub what: String,
+    /// The line that read it, or empty.
+    pub at: String,
+}
+
+/// Why a page can't be kept.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Refusal {
+    pub why: String,
+    /// The line of the application, or empty.
+    pub at: String,
+}
+
+impl Refusal {
+    pub fn new(why: impl Into<String>) -> Refusal {
+        Refusal::at(why, "")
+    }
+
+    fn at(why: impl Into<String>, at: &str) -> Refusal {
+        Refusal { why: short(&why.into()), at: short(at) }
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Made {
+    pub read: Read,
+    /// What it varies by.
+    pub names: BTreeSet<Name>,
+    /// Of the values that the front can't see, their digests.
+    digests: BTreeMap<Name, String>,
+    /// Of Rails.cache.
+    pub keys: BTreeSet<String>,
+    pub files: BTreeSet<String>,
+    pub forms: Vec<(String, String)>,
+    /// CSRF tokens that were minted.
+    pub tokens: usize,
+    pub secret: Option<Secret>,
+    /// A Content-Security-Policy has made a nonce.
+    pub makes_nonce: bool,
+    pub readings: Vec<Reading>,
+}
+
+impl Made {
+    pub fn of(record: &[u8], statements: &mut Statements) -> Result<Made, Refusal> {
+        let entries = wire::record(record).map_err(|_| Refusal::new("its record can't be read"))?;
+        let mut made = Made::default();
+        for entry in &entries {
+            made.add(&entry.what, &entry.place, statements)?;
+        }
+        Ok(made)
+    }
+
+    fn add(&mut self, what: &What, at: &str, statements: &mut Statements) -> Result<(), Refusal> {
+        match what {
+            What::Statement { sql, bound, generated } => {
+                let ran = statements.run(sql, bound, generated.as_ref());
+                if ran.writes {
+                    return Err(Refusal::at(format!("writes: {sql}"), at));
+                }
+                if let Some(why) = ran.read.volatile {
+                    return Err(Refusal::at(format!("reads {why} in SQL"), at));
+                }
+                if ran.read.everything {
+                    self.read.everything = true;
+                    self.note("the whole database", at);
+                }
+                for rows in ran.read.rows {
+                    self.note(&words(&rows), at);
+                    self.read.rows.push(rows);
+                }
+            }
+            What::Value { name, digest } => self.value(name, digest, at)?,
+            What::CacheKey(key) => {
+                self.note(&format!("Rails.cache {key}"), at);
+                self.keys.insert(key.clone());
+            }
+            What::File(path) => {
+                self.note(&format!("file {path}"), at);
+                self.files.insert(path.clone());
+            }
+            What::Outbound(url) => return Err(Refusal::at(format!("asks another server: {url}"), at)),
+            // Rails' nonce is made by the application's initializer.
+            What::Moment(_) if at.contains("content_security_policy") => self.makes_nonce = true,
+            What::Moment(what) => return Err(Refusal::at(format!("reads {what}"), at)),
+            What::Token { path, method } => {
+                self.tokens += 1;
+                if !path.is_empty() {
+                    self.forms.push((path.clone(), method.clone()));
+                }
+            }
+            What::Secret(secret) => {
+                let decoded = STANDARD.decode(secret).ok().and_then(|bytes| bytes.try_into().ok());
+                self.secret = Some(decoded.ok_or_else(|| Refusal::new("the session's CSRF secret has another form"))?);
+            }
+            What::Untracked(why) => return Err(Refusal::at(why.clone(), at)),
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, name: &Name, digest: &str, at: &str) -> Result<(), Refusal> {
+        if is_hidden(name) {
+            let known = self.digests.entry(name.clone()).or_insert_with(|| digest.to_owned());
+            if known != digest {
+                return Err(Refusal::at(format!("{} changes while the page is made", shown(name)), at));
+            }
+        }
+        if !is_release(name) {
+            self.note(&shown(name), at);
+        }
+        self.names.insert(name.clone());
+        Ok(())
+    }
+
+    fn note(&mut self, what: &str, at: &str) {
+        let what = short(what);
+        if self.readings.len() < MAX_READINGS && !self.readings.iter().any(|known| known.what == what) {
+            self.readings.push(Reading { what, at: short(at) });
+        }
+    }
+
+    /// What its request has of a name: `seen` says so for what the front sees.
+    pub fn held(&self, name: &Name, seen: impl Fn(&Name) -> Held) -> Held {
+        match (is_hidden(name), self.digests.get(name).map(String::as_str)) {
+            (false, _) => seen(name),
+            (true, None) => Held::Unknown,
+            (true, Some("")) => Held::Absent,
+            (true, Some(digest)) => Held::Present(digest.into()),
+        }
+    }
+
+    /// A session was read, or its token used.
+    pub fn has_session(&self) -> bool {
+        self.secret.is_some() || self.names.iter().any(|name| name.source == Source::Session)
+    }
+}
+
+/// The worker alone knows its value: the session's, and which load of the code has answered.
+fn is_hidden(name: &Name) -> bool {
+    name.source == Source::Session || is_release(name)
+}
+
+/// Which load of the code it was. Every page depends on it, so nobody is told.
+pub fn is_release(name: &Name) -> bool {
+    name.source == Source::Request && name.name == "release"
+}
+
+/// A name for people: `cookie locale`.
+pub fn shown(name: &Name) -> String {
+    let source = match name.source {
+        Source::Cookie => "cookie ",
+        Source::Header => "header ",
+        Source::Parameter => "parameter ",
+        Source::Query => "query ",
+        Source::Session => "session.",
+        Source::Request => "request.",
+    };
+    format!("{source}{}", name.name)
+}
+
+/// `beers#id`, or `beers` if any of its rows count.
+fn words(rows: &Rows) -> String {
+    let columns: Vec<_> = rows.conditions.iter().map(|(column, _)| column.as_str()).collect();
+    match columns.is_empty() {
+        true => rows.table.clone(),
+        false => format!("{}#{}", rows.table, columns.join("+")),
+    }
+}
+
+pub fn short(text: &str) -> String {
+    let text: String =
+        text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(MAX_WORDS + 1).collect();
+    match text.chars().count() > MAX_WORDS {
+        true => text.chars().take(MAX_WORDS - 1).chain(['…']).collect(),
+        false => text,
+    }
+}

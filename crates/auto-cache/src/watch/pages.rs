@@ -1,0 +1,183 @@
+//! The pages that a cache would have, under what they read, the oldest ones leaving first when there are too many. It decides
+//! nothing of what may be kept.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use super::{made::Reading, told::Changes};
+use crate::{
+    effects::Read,
+    holes::Template,
+    index::Index,
+    keys::{Held, Name, Refusal, Variants},
+};
+
+/// Bytes of all pages of a site.
+const BUDGET: usize = 32 << 20;
+/// What a page costs beside its text, about.
+const COST: usize = 2048;
+/// Writes that are remembered, by the URL of the page that they dropped.
+const MAX_WRITTEN: usize = 2000;
+
+/// What tells a file from itself after a change: when it was changed (Unix nanoseconds), its size, its number.
+pub type FileMark = [u64; 3];
+
+#[derive(Debug)]
+pub struct Page {
+    pub url: Arc<str>,
+    pub template: Template,
+    pub content_type: Box<str>,
+    pub read: Arc<Read>,
+    pub keys: BTreeSet<String>,
+    pub files: Vec<(String, Option<FileMark>)>,
+    pub readings: Vec<Reading>,
+    /// The moment since when it is here.
+    pub kept: u64,
+    /// Unix milliseconds.
+    pub at: u64,
+}
+
+/// A page as people are shown it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Seen {
+    pub at: u64,
+    pub readings: Vec<Reading>,
+    pub varies: Vec<String>,
+}
+
+/// What dropped a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    pub by: String,
+    /// Unix milliseconds; 0: not known.
+    pub at: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct Pages {
+    pages: BTreeMap<u64, Page>,
+    urls: HashMap<Arc<str>, Variants<u64>>,
+    index: Index,
+    by_key: HashMap<String, BTreeSet<u64>>,
+    written: HashMap<Arc<str>, Written>,
+    next: u64,
+    bytes: usize,
+}
+
+impl Pages {
+    pub fn find(&self, url: &str, held: impl Fn(&Name) -> Held) -> Option<&Page> {
+        self.pages.get(self.urls.get(url)?.find(held)?)
+    }
+
+    pub fn drop_found(&mut self, url: &str, held: impl Fn(&Name) -> Held) {
+        let found = self.urls.get(url).and_then(|variants| variants.find(held).copied());
+        found.into_iter().for_each(|id| self.remove(id));
+    }
+
+    /// Keeps it in place of the one that is there.
+    pub fn keep(&mut self, page: Page, names: Vec<Name>, held: impl Fn(&Name) -> Held) -> Result<(), Refusal> {
+        let id = self.next;
+        let variants = self.urls.entry(page.url.clone()).or_default();
+        let replaced = match variants.insert(names, held, id) {
+            Ok(replaced) => replaced,
+            Err(refusal) => {
+                if variants.is_empty() {
+                    self.urls.remove(&page.url);
+                }
+                return Err(refusal);
+            }
+        };
+        self.next += 1;
+        // It is no variant any more: the new one stands under its key.
+        replaced.into_iter().for_each(|old| drop(self.take(old)));
+        self.index.insert(id, Read::clone(&page.read));
+        for key in &page.keys {
+            self.by_key.entry(key.clone()).or_default().insert(id);
+        }
+        self.bytes += cost(&page);
+        self.pages.insert(id, page);
+        while self.bytes > BUDGET {
+            let Some((oldest, _)) = self.pages.first_key_value() else { break };
+            self.remove(*oldest);
+        }
+        Ok(())
+    }
+
+    /// Drops what these changes touch.
+    pub fn touched(&mut self, changes: &Changes, by: &str, now: u64) {
+        let mut ids = self.index.touched(&changes.write);
+        match &changes.keys {
+            None => ids.extend(self.by_key.values().flatten()),
+            Some(keys) => ids.extend(keys.iter().filter_map(|key| self.by_key.get(key)).flatten()),
+        }
+        for id in ids {
+            self.note(id, by, now);
+            self.remove(id);
+        }
+    }
+
+    pub fn clear(&mut self, by: &str, now: u64) {
+        let ids: Vec<u64> = self.pages.keys().copied().collect();
+        for id in ids {
+            self.note(id, by, now);
+            self.remove(id);
+        }
+    }
+
+    fn note(&mut self, id: u64, by: &str, now: u64) {
+        let Some(page) = self.pages.get(&id) else { return };
+        if self.written.len() >= MAX_WRITTEN {
+            self.written.clear();
+        }
+        self.written.insert(page.url.clone(), Written { by: by.to_owned(), at: now });
+    }
+
+    fn remove(&mut self, id: u64) {
+        let Some(page) = self.take(id) else { return };
+        if let Some(variants) = self.urls.get_mut(&page.url) {
+            variants.retain(|own| *own != id);
+            if variants.is_empty() {
+                self.urls.remove(&page.url);
+            }
+        }
+    }
+
+    /// The same, but for its place among the variants.
+    fn take(&mut self, id: u64) -> Option<Page> {
+        let page = self.pages.remove(&id)?;
+        self.bytes -= cost(&page);
+        self.index.remove(id);
+        for key in &page.keys {
+            if let Some(ids) = self.by_key.get_mut(key) {
+                ids.remove(&id);
+                if ids.is_empty() {
+                    self.by_key.remove(key);
+                }
+            }
+        }
+        Some(page)
+    }
+
+    pub fn seen(&self, url: &str) -> (Vec<Seen>, Option<&Written>) {
+        let pages = self.pages.values().filter(|page| &*page.url == url);
+        let names = || self.urls.get(url).into_iter().flat_map(|variants| variants.names());
+        let varies: BTreeSet<String> =
+            names().flat_map(|(names, _)| names).filter(|name| !super::is_release(name)).map(super::shown).collect();
+        let varies: Vec<String> = varies.into_iter().collect();
+        let seen = pages.map(|page| Seen { at: page.at, readings: page.readings.clone(), varies: varies.clone() });
+        (seen.collect(), self.written.get(url))
+    }
+
+    pub fn size(&self) -> (usize, usize) {
+        (self.pages.len(), self.bytes)
+    }
+}
+
+fn cost(page: &Page) -> usize {
+    let readings: usize = page.readings.iter().map(|reading| reading.what.len() + reading.at.len()).sum();
+    let keys: usize = page.keys.iter().map(String::len).sum();
+    let values: usize = page.read.rows.iter().flat_map(|rows| &rows.conditions).map(|(_, values)| values.len()).sum();
+    page.template.size() + page.url.len() + readings + keys + 64 * (page.read.rows.len() + values) + COST
+}

@@ -1,0 +1,137 @@
+//! What is counted and remembered of each route: how many of its requests could have been hits, what they read and vary by,
+//! why they can't be kept. All of it has bounds. It decides nothing.
+
+use std::{
+    collections::{hash_map::DefaultHasher, BTreeMap, BTreeSet},
+    hash::{Hash, Hasher},
+};
+
+use super::made::{is_release, shown, Made, Reading, Refusal};
+use crate::{
+    holes::Template,
+    keys::{Held, Name},
+};
+
+const MAX_ROUTES: usize = 300;
+/// Where the requests of more routes are counted.
+const OTHERS: &str = "other routes";
+const MAX_READINGS: usize = 32;
+const MAX_REFUSALS: usize = 16;
+const MAX_NAMES: usize = 32;
+/// Different values of one name that are told apart.
+const MAX_VALUES: usize = 1000;
+/// Bytes that are shown of each side before and after the first that differs.
+const BEFORE: usize = 40;
+const AFTER: usize = 80;
+
+/// One route.
+#[derive(Debug, Default)]
+pub struct Route {
+    /// GETs that were answered 200.
+    pub requests: u64,
+    /// Of these a cache would have answered so many.
+    pub hits: u64,
+    /// Of these the application's answer was another page.
+    pub differed: u64,
+    /// Requests whose page can't be kept.
+    pub refused: u64,
+    refusals: BTreeMap<Refusal, u64>,
+    pub readings: Vec<Reading>,
+    varies: BTreeMap<Name, BTreeSet<u64>>,
+    /// CSRF tokens and nonces of a page, at most.
+    pub tokens: usize,
+    pub nonces: usize,
+    pub difference: Option<Difference>,
+}
+
+/// What a page varies by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Varies {
+    pub name: String,
+    /// Different values so far, up to a bound.
+    pub values: usize,
+}
+
+/// Where a page that a cache would have shown differs from the application's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    pub url: String,
+    pub at: u64,
+    pub kept: String,
+    pub application: String,
+}
+
+impl Difference {
+    pub fn between(url: &str, kept: &Template, application: &Template, now: u64) -> Difference {
+        let (kept, application) = (kept.text(), application.text());
+        let first = kept.iter().zip(application).position(|(one, other)| one != other);
+        let first = first.unwrap_or(kept.len().min(application.len()));
+        let around = |text: &[u8]| {
+            let part = &text[first.saturating_sub(BEFORE).min(text.len())..(first + AFTER).min(text.len())];
+            String::from_utf8_lossy(part).into_owned()
+        };
+        Difference { url: url.to_owned(), at: now, kept: around(kept), application: around(application) }
+    }
+}
+
+impl Route {
+    pub(super) fn refuse(&mut self, refusal: Refusal) {
+        self.refused += 1;
+        if self.refusals.len() < MAX_REFUSALS || self.refusals.contains_key(&refusal) {
+            *self.refusals.entry(refusal).or_default() += 1;
+        }
+    }
+
+    pub(super) fn saw(&mut self, made: &Made, held: impl Fn(&Name) -> Held, (tokens, nonces): (usize, usize)) {
+        for reading in &made.readings {
+            if self.readings.len() < MAX_READINGS && !self.readings.iter().any(|known| known.what == reading.what) {
+                self.readings.push(reading.clone());
+            }
+        }
+        for name in made.names.iter().filter(|name| !is_release(name)) {
+            if self.varies.len() < MAX_NAMES || self.varies.contains_key(name) {
+                let values = self.varies.entry(name.clone()).or_default();
+                if values.len() < MAX_VALUES {
+                    values.insert(digest(&held(name)));
+                }
+            }
+        }
+        self.tokens = self.tokens.max(tokens);
+        self.nonces = self.nonces.max(nonces);
+    }
+
+    /// The most frequent first.
+    pub fn refusals(&self) -> Vec<(&Refusal, u64)> {
+        let mut all: Vec<_> = self.refusals.iter().map(|(refusal, count)| (refusal, *count)).collect();
+        all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        all
+    }
+
+    pub fn varies(&self) -> Vec<Varies> {
+        self.varies.iter().map(|(name, values)| Varies { name: shown(name), values: values.len() }).collect()
+    }
+}
+
+fn digest(held: &Held) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match held {
+        Held::Absent => 0u8.hash(&mut hasher),
+        Held::Present(value) => value.hash(&mut hasher),
+        Held::Unknown => 1u8.hash(&mut hasher),
+    }
+    hasher.finish()
+}
+
+#[derive(Debug, Default)]
+pub struct Routes(BTreeMap<String, Route>);
+
+impl Routes {
+    pub fn of(&mut self, label: &str) -> &mut Route {
+        let label = if self.0.len() < MAX_ROUTES || self.0.contains_key(label) { label } else { OTHERS };
+        self.0.entry(label.to_owned()).or_default()
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = (&str, &Route)> {
+        self.0.iter().map(|(label, route)| (label.as_str(), route))
+    }
+}

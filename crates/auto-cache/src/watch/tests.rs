@@ -1,0 +1,330 @@
+//! What would have been a hit, what is dropped by a write, and why a page can't be kept. It never looks at how that is stored.
+
+use std::{cell::RefCell, collections::HashMap};
+
+use base64::{engine::general_purpose::STANDARD, Engine};
+
+use super::*;
+use crate::{
+    holes::{tests::token, Kind},
+    keys::{Held, Name},
+};
+
+const SCHEMA: &[u8] = b"D\0sqlite\0T\0beers\0C\0id\0INTEGER\0?\0C\0name\0TEXT\0n\0T\0tags\0C\0id\0INTEGER\0?\0";
+
+/// A site, its visitor's cookies, and its files.
+#[derive(Default)]
+struct Site {
+    watch: Watch,
+    cookies: HashMap<&'static str, &'static str>,
+    files: RefCell<HashMap<String, FileMark>>,
+}
+
+struct Visitor<'a>(&'a HashMap<&'static str, &'static str>, &'a RefCell<HashMap<String, FileMark>>);
+
+impl Around for Visitor<'_> {
+    fn held(&self, name: &Name) -> Held {
+        self.0.get(name.name.as_str()).map_or(Held::Absent, |value| Held::Present(value.as_bytes().to_vec()))
+    }
+
+    fn file(&self, path: &str) -> Option<FileMark> {
+        self.1.borrow().get(path).copied()
+    }
+}
+
+fn fields(texts: &[&str]) -> Vec<u8> {
+    texts.iter().flat_map(|text| [text.as_bytes(), b"\0"].concat()).collect()
+}
+
+fn beer(id: &str) -> Vec<u8> {
+    fields(&["S", "app/models/beer.rb:7", "SELECT * FROM beers WHERE id = ?", "1", id])
+}
+
+fn update(id: &str) -> Vec<u8> {
+    fields(&["S", "", "UPDATE beers SET name = ? WHERE id = ?", "2", "tnew", id])
+}
+
+const TIME: u64 = 1_000_000_000;
+
+impl Site {
+    fn new() -> Site {
+        let mut site = Site::default();
+        site.watch.learn_schema(SCHEMA).unwrap();
+        site
+    }
+
+    /// An answer to a request that began at this moment.
+    fn answer_since(&mut self, began: u64, record: &[u8], body: &str) {
+        let answer = Answer {
+            url: "http://shop.test/beers/1",
+            route: "GET /beers/*",
+            began,
+            now: TIME,
+            record: Some(record),
+            refused: None,
+            sets_cookie: None,
+            content_type: "text/html",
+            nonce: Some("abcdefghijklmnopqrst"),
+            body: body.as_bytes(),
+        };
+        self.watch.answered(&answer, &Visitor(&self.cookies, &self.files));
+    }
+
+    fn answer(&mut self, record: &[u8], body: &str) {
+        self.answer_since(self.watch.moment(), record, body);
+    }
+
+    fn write(&mut self, entries: &[u8]) {
+        self.watch.intend(1, "a", entries, TIME).unwrap();
+        self.watch.done(1, "a", TIME);
+    }
+
+    fn route(&self) -> &Route {
+        self.watch.routes().next().unwrap().1
+    }
+
+    /// Hits, and those that differed, of all requests.
+    fn counts(&self) -> (u64, u64, u64) {
+        let route = self.route();
+        (route.hits, route.differed, route.requests)
+    }
+
+    /// Why it is never kept, and where that was read.
+    fn refusal(&self) -> (String, String) {
+        let refusals = self.route().refusals();
+        (refusals[0].0.why.clone(), refusals[0].0.at.clone())
+    }
+}
+
+#[test]
+fn a_page_that_nobody_wrote_to_would_be_a_hit() {
+    let mut site = Site::new();
+    site.answer(&beer("i1"), "Pils");
+    assert_eq!(site.counts(), (0, 0, 1));
+    site.answer(&beer("i1"), "Pils");
+    site.write(&update("i2"));
+    site.answer(&beer("i1"), "Pils");
+    assert_eq!(site.counts(), (2, 0, 3));
+    let readings = &site.route().readings;
+    assert_eq!((readings[0].what.as_str(), readings[0].at.as_str()), ("beers#id", "app/models/beer.rb:7"));
+    let (pages, written) = site.watch.seen("http://shop.test/beers/1");
+    assert_eq!((pages.len(), written), (1, None));
+}
+
+#[test]
+fn a_write_drops_what_it_touches() {
+    let mut site = Site::new();
+    site.answer(&beer("i1"), "Pils");
+    site.write(&update("i1"));
+    let (pages, written) = site.watch.seen("http://shop.test/beers/1");
+    assert_eq!((pages.len(), written.unwrap().by.as_str()), (0, "UPDATE beers SET name = ? WHERE id = ?"));
+    assert_eq!(site.watch.size(), (0, 0));
+    site.answer(&beer("i1"), "Bock");
+    assert_eq!(site.counts(), (0, 0, 2));
+    site.answer(&beer("i1"), "Bock");
+    assert_eq!(site.counts(), (1, 0, 3));
+}
+
+#[test]
+fn what_was_read_during_a_write_is_not_kept() {
+    let mut site = Site::new();
+    let began = site.watch.moment();
+    site.watch.intend(1, "a", &update("i1"), TIME).unwrap();
+    site.answer_since(began, &beer("i1"), "Pils");
+    site.watch.done(1, "a", TIME);
+    site.answer_since(began, &beer("i1"), "Pils");
+    assert_eq!(site.watch.size().0, 0, "either may be from before the write");
+    site.answer(&beer("i1"), "Bock");
+    assert_eq!(site.counts(), (0, 0, 3));
+    site.watch.intend(2, "b", &update("i1"), TIME).unwrap();
+    site.answer(&beer("i1"), "Bock");
+    assert_eq!(site.watch.size().0, 0);
+    site.watch.lost(2);
+    site.answer(&beer("i1"), "Bock");
+    assert_eq!(site.watch.size().0, 1, "the process is gone");
+    site.watch.done(3, "b", TIME);
+    assert_eq!(site.watch.size().0, 0, "it has come back by another connection");
+}
+
+#[test]
+fn a_page_of_another_request_that_ran_at_the_same_time_is_no_hit() {
+    let mut site = Site::new();
+    let began = site.watch.moment();
+    site.answer_since(began, &beer("i1"), "Pils");
+    site.answer_since(began, &beer("i1"), "Pils");
+    assert_eq!(site.counts(), (0, 0, 2));
+}
+
+#[test]
+fn a_page_that_differs_is_counted_and_shown() {
+    let mut site = Site::new();
+    site.answer(&beer("i1"), "Pils, read 7 times");
+    site.answer(&beer("i1"), "Pils, read 8 times");
+    assert_eq!(site.counts(), (1, 1, 2));
+    let difference = site.route().difference.clone().unwrap();
+    assert_eq!(
+        (difference.kept.as_str(), difference.application.as_str()),
+        ("Pils, read 7 times", "Pils, read 8 times")
+    );
+    site.answer(&beer("i1"), "Pils, read 8 times");
+    assert_eq!(site.counts(), (2, 1, 3), "the new page has taken its place");
+}
+
+#[test]
+fn a_page_for_each_value_that_it_varies_by() {
+    let mut site = Site::new();
+    let record = fields(&["V", "app/x.rb:1", "cookie", "locale", "", "V", "", "request", "release", "r1"]);
+    for (locale, body) in [("de", "Bier"), ("en", "Beer"), ("de", "Bier"), ("en", "Beer")] {
+        site.cookies.insert("locale", locale);
+        site.answer(&record, body);
+    }
+    assert_eq!(site.counts(), (2, 0, 4));
+    assert_eq!(site.route().varies(), [Varies { name: "cookie locale".into(), values: 2 }]);
+    // Another load of the code has other pages.
+    site.answer(&fields(&["V", "app/x.rb:1", "cookie", "locale", "", "V", "", "request", "release", "r2"]), "Bier!");
+    assert_eq!(site.counts(), (2, 0, 5));
+}
+
+#[test]
+fn a_value_of_the_session_is_told_by_its_digest() {
+    let mut site = Site::new();
+    let user = |digest| fields(&["V", "app/x.rb:1", "session", "user_id", digest]);
+    for (digest, body) in [("7", "Ann"), ("8", "Bob"), ("", "Sign in"), ("7", "Ann"), ("8", "Bob"), ("", "Sign in")] {
+        site.answer(&user(digest), body);
+    }
+    assert_eq!(site.counts(), (3, 0, 6));
+    site.answer(&[user("7"), user("8")].concat(), "Ann");
+    assert_eq!(site.refusal().0, "session.user_id changes while the page is made");
+}
+
+#[test]
+fn tokens_and_nonces_are_holes() {
+    let mut site = Site::new();
+    let secrets = [[7u8; 32], [9; 32]];
+    for (nth, secret) in secrets.iter().enumerate() {
+        let nonce = ["abcdefghijklmnopqrst", "ABCDEFGHIJKLMNOPQRST"][nth];
+        let encoded = STANDARD.encode(secret);
+        let record = fields(&[
+            "P",
+            "",
+            &encoded,
+            "T",
+            "",
+            "",
+            "",
+            "M",
+            "config/initializers/content_security_policy.rb:3",
+            "hex",
+        ]);
+        let token = token(secret, &Kind::Global, nth as u8, true);
+        let body = format!("<meta content=\"{token}\"><script nonce=\"{nonce}\">");
+        let answer = Answer {
+            url: "http://shop.test/",
+            route: "GET /",
+            began: site.watch.moment(),
+            now: TIME,
+            record: Some(&record),
+            refused: None,
+            sets_cookie: Some("_shop_session"),
+            content_type: "text/html",
+            nonce: Some(nonce),
+            body: body.as_bytes(),
+        };
+        site.watch.answered(&answer, &Visitor(&site.cookies, &site.files));
+    }
+    assert_eq!(site.counts(), (1, 0, 2));
+    assert_eq!((site.route().tokens, site.route().nonces), (1, 1));
+    let lost = fields(&["P", "", &STANDARD.encode([7; 32]), "T", "", "", ""]);
+    let mut site = Site::new();
+    site.answer(&lost, "no token");
+    assert_eq!(site.refusal().0, "1 CSRF tokens were made for it, and 0 are found in it");
+}
+
+#[test]
+fn why_a_page_can_not_be_kept() {
+    for (record, why) in [
+        (fields(&["M", "app/x.rb:1", "Time.now"]), "reads Time.now"),
+        (fields(&["U", "app/x.rb:1", "starts a thread"]), "starts a thread"),
+        (fields(&["O", "app/x.rb:1", "http://a.test/"]), "asks another server: http://a.test/"),
+        (fields(&["S", "app/x.rb:1", "DELETE FROM beers", "0"]), "writes: DELETE FROM beers"),
+    ] {
+        let mut site = Site::new();
+        site.answer(&record, "");
+        site.answer(&record, "");
+        assert_eq!(site.refusal(), (why.to_owned(), "app/x.rb:1".to_owned()));
+        assert_eq!((site.counts(), site.route().refused, site.watch.size().0), ((0, 0, 2), 2, 0));
+    }
+    let mut site = Site::new();
+    site.answer(b"nonsense", "");
+    assert_eq!(site.refusal().0, "its record can't be read");
+}
+
+#[test]
+fn entries_of_a_cache_and_files() {
+    let mut site = Site::new();
+    site.files.borrow_mut().insert("/notice".into(), [1, 2, 3]);
+    let record = fields(&["K", "", "posts/all", "F", "", "/notice"]);
+    site.answer(&record, "a");
+    site.answer(&record, "a");
+    assert_eq!(site.counts(), (1, 0, 2));
+    site.watch.wrote_keys(["posts/all".to_owned()], TIME);
+    site.answer(&record, "b");
+    assert_eq!(site.counts(), (1, 0, 3));
+    site.files.borrow_mut().insert("/notice".into(), [2, 2, 3]);
+    site.answer(&record, "c");
+    assert_eq!(site.counts(), (1, 0, 4));
+    site.watch.wrote_keys(["*".to_owned()], TIME);
+    assert_eq!(site.watch.size().0, 0);
+    site.files.borrow_mut().insert("/notice".into(), [TIME * 1_000_000, 2, 3]);
+    site.answer(&record, "d");
+    assert_eq!(site.watch.size().0, 0, "the file was written just now");
+}
+
+#[test]
+fn without_a_schema_any_write_touches_any_page() {
+    let mut site = Site::default();
+    site.answer(&beer("i1"), "Pils");
+    site.answer(&beer("i1"), "Pils");
+    assert_eq!(site.counts(), (1, 0, 2));
+    site.write(&update("i2"));
+    assert_eq!(site.watch.size().0, 0);
+    site.watch.learn_schema(SCHEMA).unwrap();
+    site.answer(&beer("i1"), "Pils");
+    site.write(&fields(&["S", "", "CREATE TABLE more (id INTEGER)", "0"]));
+    assert_eq!(site.watch.size().0, 0, "the schema is another one");
+}
+
+#[test]
+fn all_of_it_has_bounds() {
+    let mut site = Site::new();
+    let body = "x".repeat(MAX_BODY);
+    for nth in 0..100u64 {
+        let (url, route) = (format!("http://shop.test/{nth}"), format!("GET /{nth}"));
+        let record = fields(&["M", "", "Time.now"]);
+        let (now, began, content_type) = (TIME, site.watch.moment(), "text/html");
+        let answer = Answer {
+            url: &url,
+            route: &route,
+            began,
+            now,
+            record: Some(&[]),
+            refused: None,
+            sets_cookie: None,
+            content_type,
+            nonce: None,
+            body: body.as_bytes(),
+        };
+        site.watch.answered(&answer, &Visitor(&site.cookies, &site.files));
+        for more in 0..10 {
+            let route = format!("GET /{nth}/{more}");
+            site.watch.answered(
+                &Answer { route: &route, record: Some(&record), ..answer },
+                &Visitor(&site.cookies, &site.files),
+            );
+        }
+    }
+    let (pages, bytes) = site.watch.size();
+    assert!(pages < 40 && bytes <= 32 << 20, "{pages} {bytes}");
+    assert!(site.watch.routes().count() <= 301);
+    assert!(site.watch.seen("http://shop.test/0").0.is_empty() && site.watch.seen("http://shop.test/99").0.len() == 1);
+}
