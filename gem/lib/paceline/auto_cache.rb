@@ -3,10 +3,8 @@
 # What a page is made of: records the reads of a request, and announces the writes of this process, for the automatic page
 # cache. Nothing requires this file, and nothing is changed before `install`.
 #
-#   require "paceline/auto_cache"
-#   Paceline::AutoCache.install(root: Rails.root) { |recording, env, status, headers| ... }   # each recorded request
-#   use Paceline::AutoCache::Middleware                                                       # outermost
-#   Paceline::AutoCache.journal = Paceline::AutoCache::Journal.new("/run/paceline/journal.sock")
+#   app = Paceline::AutoCache.wrap(app, root: Rails.root, release: "1", journal: "tmp/paceline-journal-1.sock")   # once, before the fork
+#   Paceline::AutoCache.start                                                                                     # in each worker
 #
 # It keeps no page, compares nothing, and never decides whether a page may be kept: that does the front, by the rules of
 # crates/auto-cache. What a request reads in a way that is not seen here is said as "untracked", with the reason.
@@ -28,6 +26,36 @@ module Paceline
       # Told before a write is committed and after it; nil: nobody.
       attr_accessor :journal
       attr_reader :readers, :sink
+
+      # Which load of the code this is: pages of another one are other pages.
+      attr_reader :release
+
+      # The application as the server calls it: each request leaves its recording in its env.
+      def wrap(app, root:, release:, journal:)
+        install(root: root) { |*| }
+        @release = release
+        self.journal = Journal.new(journal)
+        Middleware.new(app)
+      end
+
+      # Connects this process with the front. Without a connection nothing is recorded: the front could not know of writes.
+      def start
+        journal.open
+        tell_schema
+      end
+
+      # The front understands statements by the schema; without it any of them may read and write anything.
+      def tell_schema
+        return unless journal && defined?(::ActiveRecord::Base)
+
+        require_relative "auto_cache/schema"
+        wire = ::ActiveRecord::Base.connection_pool.with_connection { |connection| Schema.of(connection) }
+        journal.schema(wire) if wire
+      rescue ::ActiveRecord::ConnectionNotEstablished
+        nil # the application has no database
+      rescue StandardError => e
+        warn "paceline: auto_cache: the schema of the database can't be read: #{e.class}: #{e.message}"
+      end
 
       # Follows what is loaded by now: Active Record, Action Pack, SQLite3, PG, Rails.cache, Net::HTTP. The block gets each
       # recording, the request's env, the status and the headers. Called once.

@@ -18,6 +18,12 @@ class RequiresTest < Minitest::Test
   AT_LOAD = { "native.rb" => [COMPUTED] }.freeze # the native part
   # When the app is loaded or runs: within methods, and by files that only methods require.
   LATER = {
+    "auto_cache/drivers.rb" => ["active_record/connection_adapters/abstract_adapter"],
+    "auto_cache/journal.rb" => ["socket"],
+    "auto_cache/moments.rb" => ["securerandom"],
+    "auto_cache/outside.rb" => ["net/http"],
+    "auto_cache/rails.rb" => ["action_dispatch/middleware/cookies", "action_dispatch/request/session"],
+    "auto_cache/values.rb" => ["digest"],
     "cache.rb" => ["json"],
     "http/counting.rb" => ["openssl"],
     "server/app_loader.rb" => [COMPUTED, "bundler", "rack", "rack/builder", "sinatra", "sinatra/base", "stringio"],

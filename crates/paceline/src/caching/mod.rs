@@ -7,11 +7,13 @@
 //! it says of others), `keeping` (where it is kept), `recalling` and `disk` (what outlives the process), `streaming` (a
 //! body that is given on while it comes), `sessions` (visitors under an owner's rules), `learned` and `cookie_file`
 //! (what is known of a site's cookies), `advice` (what the owner should know of that), `scheduled` (pages that change at a
-//! known time), `counters`, `succession` (what another process takes over).
+//! known time), `auto` (what pages are made of, and what a cache of them would do), `counters`, `succession` (what another
+//! process takes over).
 
 mod advice;
 mod answer;
 mod arrival;
+pub mod auto;
 mod cookie_file;
 mod counters;
 mod disk;

@@ -151,7 +151,7 @@ fn value_name(kind: &Kind) -> &'static str {
         Kind::ScheduledRules => "PATH AT",
         Kind::Processes | Kind::SignOn => "TABLES",
         Kind::List { .. } => "URI",
-        Kind::Enum(_) => "WORD",
+        Kind::Enum(_) | Kind::AutoCache => "WORD",
     }
 }
 

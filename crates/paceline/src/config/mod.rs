@@ -15,6 +15,7 @@ mod load;
 mod option;
 mod option_checks;
 mod options;
+mod options_cache;
 mod options_outbound;
 mod options_sign_on;
 mod options_tuning;
@@ -376,6 +377,8 @@ pub struct SiteConfig {
     pub compress: Option<crate::content::compress::Settings>,
     /// None: it keeps no pages.
     pub cache: Option<crate::caching::Settings>,
+    /// Watch what an automatic page cache would do.
+    pub auto_cache: bool,
     /// How pages are put together from fragments. None: they are not.
     pub esi: Option<EsiConfig>,
     /// What its processes may call through the front. None: nothing.

@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::{
     bind, control_web,
     option_checks::{
-        account, collector, directory, email, environment, exact_host, host_name, ready_path, share, site_name, warm_up,
+        account, collector, directory, email, environment, host_name, ready_path, share, site_name, warm_up,
     },
+    options_cache::CACHE_OPTIONS,
     options_outbound::OUTBOUND_OPTIONS,
     options_sign_on::SIGN_ON_OPTIONS,
     options_tuning::TUNING_OPTIONS,
@@ -22,7 +23,8 @@ pub use super::{
 
 /// Every setting.
 pub fn all() -> impl Iterator<Item = &'static Opt> {
-    OPTIONS.iter().chain(TUNING_OPTIONS).chain(UPSTREAM_OPTIONS).chain(OUTBOUND_OPTIONS).chain(SIGN_ON_OPTIONS)
+    let more = [CACHE_OPTIONS, TUNING_OPTIONS, UPSTREAM_OPTIONS, OUTBOUND_OPTIONS, SIGN_ON_OPTIONS];
+    OPTIONS.iter().chain(more.into_iter().flatten())
 }
 
 pub fn named(key: &str) -> Option<&'static Opt> {
@@ -347,13 +349,6 @@ static OPTIONS: &[Opt] = &[
          cache would not store are rendered by the application as usual. In a site: [[site.scheduled]]. See docs/scheduled-pages.md.")
         .risk("The pages are rendered as for a visitor without cookies, by a copy of the application whose clock is ahead. What depends on another clock, such as \
         that of another service, looks as it is now."),
-    Opt::new(Site, CACHE, "esi", Kind::Bool,
-        "Assemble a page from fragments (ESI 1.0) if its response asks for it with Surrogate-Control: content=\"ESI/1.0\". Needs `page_cache`. Fragments are \
-        fetched in parallel, and each is cached by its own rules. See docs/esi.md.").fixed("true").flag("esi"),
-    Opt::new(Site, CACHE, "esi_hosts", Kind::List { check: exact_host },
-        "Hosts of other sites of this server that pages may include. Includes from any other place but the site itself are refused.")
-        .preset(Unset("none")).flag("esi-hosts")
-        .risk("Anyone who can write an include into a page (for example in a comment that is not escaped) can show what these sites answer without a login."),
 
     Opt::new(Site, LIMITS, "queue_max", Kind::Int { min: 0, max: 1_000_000 },
         "Number of requests that may wait for a worker thread; further ones get 503.").fixed("1000").flag("queue-max")

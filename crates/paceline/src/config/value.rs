@@ -70,11 +70,15 @@ pub enum Kind {
     CacheRules,
     /// Pages that change at a known time: tables in TOML, `PATH AT` as text.
     ScheduledRules,
+    /// The automatic page cache: a table in TOML, its mode as text.
+    AutoCache,
     /// Side processes: tables in TOML, and nowhere else.
     Processes,
     /// Single sign-on: tables in TOML, and nowhere else.
     SignOn,
 }
+
+const AUTO_CACHE_MODES: [&str; 2] = ["off", "watch"];
 
 /// Refuses a text that can't be the setting's.
 pub type Check = fn(&str) -> Result<(), ValueError>;
@@ -101,6 +105,9 @@ pub enum ValueError {
     /// A key that `[[rate_limit]]` does not have.
     #[error("has path, rate and burst, not {0:?}")]
     RateLimitKey(String),
+    /// A key that `[auto_cache]` does not have.
+    #[error("has mode, not {0:?}")]
+    AutoCacheKey(String),
     #[error(transparent)]
     RateLimit(#[from] RuleError),
     #[error(transparent)]
@@ -211,11 +218,12 @@ impl Kind {
             Kind::Path { .. } => Ok(Value::Path(PathBuf::from(text))),
             Kind::Text { check } => check(text).map(|()| Value::Text(text.to_string())),
             Kind::List { check } => check(text).map(|()| Value::List(vec![text.to_string()])),
+            Kind::AutoCache if AUTO_CACHE_MODES.contains(&text) => Ok(Value::Text(text.to_string())),
             Kind::Enum(words) if words.contains(&text) => Ok(Value::Text(text.to_string())),
             Kind::Rates => Ok(Rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
             Kind::CacheRules => Ok(cache_rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
             Kind::ScheduledRules => Ok(scheduled_rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
-            Kind::Enum(_) | Kind::Map | Kind::Processes | Kind::SignOn => Err(wrong()),
+            Kind::Enum(_) | Kind::AutoCache | Kind::Map | Kind::Processes | Kind::SignOn => Err(wrong()),
         }
     }
 
@@ -252,6 +260,13 @@ impl Kind {
             Kind::Rates => rates(item).ok_or_else(wrong)?.map(Value::List),
             Kind::CacheRules => Ok(cache_rule::tables(item).ok_or_else(wrong)?.map(Value::List)?),
             Kind::ScheduledRules => Ok(scheduled_rule::tables(item).ok_or_else(wrong)?.map(Value::List)?),
+            Kind::AutoCache => {
+                let table = item.as_table_like().ok_or_else(wrong)?;
+                if let Some((key, _)) = table.iter().find(|(key, _)| *key != "mode") {
+                    return Err(ValueError::AutoCacheKey(key.to_owned()));
+                }
+                self.parse(table.get("mode").and_then(Item::as_str).ok_or_else(wrong)?)
+            }
             Kind::Processes => Ok(process::tables(item).ok_or_else(wrong)?.map(Value::Processes)?),
             Kind::SignOn => Ok(sign_on::tables(item).ok_or_else(wrong)?.map(Value::SignOn).map_err(Box::new)?),
             Kind::Map => {
@@ -306,6 +321,7 @@ impl Kind {
             Kind::Rates => "tables [[rate_limit]] with path, rate and burst".into(),
             Kind::CacheRules => "tables [[cache]] with path, ttl and cookies".into(),
             Kind::ScheduledRules => "tables [[scheduled]] with path and at".into(),
+            Kind::AutoCache => "a table [auto_cache] with mode = \"off\" or \"watch\"".into(),
             Kind::Processes => "tables [[process]] with command and further keys".into(),
             Kind::SignOn => "tables [[sso]] with path, kerberos, oidc, basic and further keys".into(),
         }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     apps::app::App,
-    caching::SiteCache,
+    caching::{auto::AutoCache, SiteCache},
     config::{AppKind, SiteConfig},
     content::static_files::Folder,
     observe::metrics,
@@ -28,6 +28,8 @@ pub struct Site {
     pub upstream: Option<Upstream>,
     /// None: it keeps no pages.
     pub cache: Option<Arc<SiteCache>>,
+    /// None: nobody watches what its pages are made of.
+    pub auto_cache: Option<Arc<AutoCache>>,
     /// With whose rights its files are read. None: that could not be determined, so none are.
     pub read_as: Option<RunAs>,
     pub metrics: Arc<metrics::Site>,
@@ -48,7 +50,8 @@ impl Site {
             Upstream::new(address, tls, config.upstream_connect_timeout, config.app_hard_timeout)
         });
         let gate = Gate::new(&config.name, &config.sign_on).map(Arc::new);
-        Site { config, rate_limits, gate, folder, app, upstream, cache, read_as, metrics }
+        let auto_cache = None;
+        Site { config, rate_limits, gate, folder, app, upstream, cache, auto_cache, read_as, metrics }
     }
 
     /// Whether the site is made of files alone.

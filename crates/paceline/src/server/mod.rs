@@ -6,6 +6,7 @@ mod ending;
 mod error;
 pub mod handover;
 mod incidents;
+mod journals;
 mod leaving;
 mod notify;
 mod opening;
@@ -128,6 +129,18 @@ fn begin(
 /// An event loop. Its other threads take no signals of the server's.
 fn event_loop() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().on_thread_start(handover::mask::block).build()
+}
+
+/// A thread with an event loop of its own, which takes no signals of the server's, and ends with the process.
+fn thread_with_loop(name: &str) -> std::io::Result<Handle> {
+    let runtime = event_loop()?;
+    let handle = runtime.handle().clone();
+    handover::mask::block();
+    let thread = std::thread::Builder::new().name(name.into());
+    let began = thread.spawn(move || runtime.block_on(std::future::pending::<()>()));
+    handover::mask::unblock();
+    began?;
+    Ok(handle)
 }
 
 /// What is held at this moment, in a line for each part: after all clients have left it is what it was before they

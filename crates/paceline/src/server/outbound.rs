@@ -11,7 +11,7 @@ use std::{
 
 use tokio::{runtime::Handle, task::JoinHandle};
 
-use super::{event_loop, handover, leaving};
+use super::{leaving, thread_with_loop};
 use crate::{
     config::SiteConfig,
     support::{
@@ -110,16 +110,9 @@ impl Outbound {
         if let Some(event_loop) = &self.event_loop {
             return Ok(event_loop.clone());
         }
-        let runtime = event_loop()?;
-        let handle = runtime.handle().clone();
-        // The thread takes no signals of the server's, and ends with the process.
-        handover::mask::block();
-        let thread = std::thread::Builder::new().name("egress".into());
-        let began = thread.spawn(move || runtime.block_on(std::future::pending::<()>()));
-        handover::mask::unblock();
-        began?;
-        self.event_loop = Some(handle.clone());
-        Ok(handle)
+        let event_loop = thread_with_loop("egress")?;
+        self.event_loop = Some(event_loop.clone());
+        Ok(event_loop)
     }
 }
 

@@ -12,6 +12,7 @@ use std::{
 use tokio::{sync::oneshot, task::JoinHandle};
 
 use super::{
+    journals::Journals,
     outbound::Outbound,
     popular, sign_on,
     survey::{Before, Content, Looks, Scan, SitePlan, Survey, Surveyor},
@@ -26,7 +27,7 @@ use crate::{
         reaper::Reaper,
         tuner,
     },
-    caching::SiteCache,
+    caching::{auto::AutoCache, SiteCache},
     config::{AppKind, Config, SiteConfig},
     content::static_files::Folder,
     front::Front,
@@ -69,6 +70,7 @@ pub struct Sites {
     adopted: Option<UnixStream>,
     known: HashMap<String, ServedSite>,
     outbound: Outbound,
+    journals: Journals,
     surveyor: Surveyor,
     /// The look at the folders that is under way.
     scan: Option<JoinHandle<Scan>>,
@@ -79,13 +81,14 @@ impl Sites {
     pub fn new(server: Arc<Front>, reaper: Reaper, adopted: Option<UnixStream>) -> Sites {
         let egress = server.egress.clone();
         let config = Arc::new(server.config.clone());
-        let (known, outbound) = (HashMap::new(), Outbound::new(egress));
-        Sites { server, reaper, adopted, known, outbound, surveyor: Surveyor::default(), scan: None, config }
+        let (known, outbound, journals) = (HashMap::new(), Outbound::new(egress), Journals::default());
+        Sites { server, reaper, adopted, known, outbound, journals, surveyor: Surveyor::default(), scan: None, config }
     }
 
     /// Begins to look at the folders, unless somebody does.
     pub fn look(&mut self) {
         self.outbound.look();
+        self.journals.look();
         if self.scan.is_some() {
             return;
         }
@@ -124,6 +127,7 @@ impl Sites {
             if let Some(known) = self.known.remove(&name) {
                 changed = true;
                 self.outbound.close(&name);
+                self.journals.close(&name);
                 self.server.log.of(&name).event(Name::Site, format!("Site {name} is gone"));
                 stop_app(&known.site);
             }
@@ -221,9 +225,11 @@ impl Sites {
             let cache = self.cache_of(&site);
             return self.guarded(Site::new(site, folder.map(Folder::glancing), None, run_as, cache, metrics));
         }
+        let mut auto_cache = None;
         if !is_files {
             self.warn_of_root(&site, run_as.as_ref());
             self.outbound.open(&mut site, run_as.as_ref());
+            auto_cache = self.watch_pages(&mut site, run_as.as_ref());
         }
         let folder = run_as.as_ref().map(|run_as| folder(files, run_as, &site));
         let folder = match is_files {
@@ -247,7 +253,17 @@ impl Sites {
             app
         });
         let cache = self.cache_of(&site).filter(|_| app.is_some());
-        self.guarded(Site::new(site, folder, app, run_as, cache, metrics))
+        self.guarded(Site { auto_cache, ..Site::new(site, folder, app, run_as, cache, metrics) })
+    }
+
+    /// Has what its pages are made of watched, where its settings say so.
+    fn watch_pages(&mut self, site: &mut SiteConfig, run_as: Option<&RunAs>) -> Option<Arc<AutoCache>> {
+        self.journals.open(site, run_as).unwrap_or_else(|why| {
+            let text =
+                format!("{}: auto_cache: there is no socket below tmp, so pages are not watched: {why}", site.name);
+            self.server.log.of(&site.name).event(Name::Site, text);
+            None
+        })
     }
 
     /// Has the site's single sign-on opened, and its sessions tidied.

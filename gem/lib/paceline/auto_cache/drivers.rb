@@ -73,7 +73,8 @@ module Paceline
           return super if Thread.current.thread_variable_get(INSIDE)
 
           values = casted.respond_to?(:call) ? casted.call : casted
-          AutoCache.recording&.statement(sql, values || [])
+          # What Active Record reads of the schema it keeps, and if that changes the front forgets all pages.
+          AutoCache.recording&.statement(sql, values || []) unless name == "SCHEMA"
           driver = @raw_connection || @connection
           transactions = paceline_transactions
           driver.instance_variable_set(:@paceline_transactions, transactions) if driver && !driver.frozen?

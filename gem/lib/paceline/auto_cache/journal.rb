@@ -5,8 +5,9 @@
 # end of the connection. Without a front nobody keeps pages, so a socket that fails is no failure of the application's.
 #
 # A frame: u32 length, u8 type, payload of fields. INTENT: id, then entries of a record. DONE: id, `commit` or `unknown`.
-# KEYS: keys of Rails.cache that were written. ACK: id.
+# KEYS: keys of Rails.cache that were written. SCHEMA: a schema. ACK: id.
 require "socket"
+require_relative "../uninterrupted"
 
 module Paceline
   module AutoCache
@@ -14,6 +15,7 @@ module Paceline
       INTENT = 0x61
       DONE = 0x62
       KEYS = 0x63
+      SCHEMA = 0x64
       ACK = 0x71
 
       # Seconds that a commit waits for the front at most. A front that does not answer in that time has seen the connection
@@ -26,6 +28,20 @@ module Paceline
         @number = 0
       end
 
+      # Connects. The application goes on without a front.
+      def open
+        @lock.synchronize { connected }
+      end
+
+      # This process is connected.
+      def open?
+        !@socket.nil? && @pid == Process.pid
+      end
+
+      def schema(wire)
+        @lock.synchronize { send_frame(SCHEMA, wire) }
+      end
+
       # Returns what `done` wants to know.
       def intend(entries)
         @lock.synchronize do
@@ -35,7 +51,14 @@ module Paceline
             Encoding.append(payload, "S", "", sql, values.size, *values.map { |value| Encoding.value(value) })
             Encoding.append(payload, "G", "", generated[0], Encoding.value(generated[1])) if generated
           end
-          send_frame(INTENT, payload) && await(id)
+          answered = false
+          begin
+            send_frame(INTENT, payload) && await(id)
+            answered = true
+          ensure
+            # Half of the answer may lie there.
+            close unless answered
+          end
           id
         end
       end
@@ -57,7 +80,8 @@ module Paceline
 
       def send_frame(type, payload)
         socket = connected or return false
-        socket.write([payload.bytesize, type].pack("NC") << payload.b)
+        # What another thread raises here (Timeout) never comes after half a frame.
+        Thread.handle_interrupt(UNINTERRUPTED) { socket.write([payload.bytesize, type].pack("NC") << payload.b) }
         true
       rescue SystemCallError, IOError
         close
@@ -70,7 +94,8 @@ module Paceline
         # A child of fork has its parent's: closing the copy says nothing to the front.
         close
         @pid = Process.pid
-        @socket = UNIXSocket.new(@path)
+        # However long the path is, its socket's address is short.
+        @socket = Dir.open(File.dirname(@path)) { |folder| UNIXSocket.new("/proc/self/fd/#{folder.fileno}/#{File.basename(@path)}") }
       rescue SystemCallError
         nil
       end

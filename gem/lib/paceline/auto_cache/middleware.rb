@@ -11,8 +11,10 @@ module Paceline
       def call(env)
         sink = AutoCache.sink
         return @app.call(env) unless sink && env["REQUEST_METHOD"] == "GET" && AutoCache.recording.nil?
+        return @app.call(env) if AutoCache.journal.respond_to?(:open?) && !AutoCache.journal.open?
 
         recording = Recording.new(AutoCache.readers)
+        recording.value("request", "release", AutoCache.release, place: "") if AutoCache.release
         read = Env.of(env)
         begin
           answer = AutoCache.with(recording) { @app.call(read) }
@@ -20,10 +22,12 @@ module Paceline
           # What the application left there is for the server.
           env.replace(read)
         end
+        env["paceline.recording"] = recording
         status, headers, body = answer
         finished = -> { sink.call(recording, env, status, headers) }
-        return [status, headers, Body.new(body, recording, &finished)] unless body.instance_of?(Array)
+        return [status, headers, Body.new(body, recording, &finished)] if !body.instance_of?(Array) && body.respond_to?(:each)
 
+        recording.untracked("the body takes the connection", "") unless body.respond_to?(:each)
         finished.call
         answer
       end

@@ -1,8 +1,6 @@
 # frozen_string_literal: true
 
 # What Rails and Rack hand to the application: cookies, the session, CSRF tokens, Rails.cache. Changes none of it.
-require "base64"
-
 module Paceline
   module AutoCache
     module Rails
@@ -22,8 +20,10 @@ module Paceline
 
       module RackCookies
         def cookies
-          found = super
-          return found if AutoCache.recording.nil? || found.is_a?(Cookies)
+          recording = AutoCache.recording or return super
+          # Rack reads all of them, and each is recorded when the application reads it.
+          found = recording.quiet { super() }
+          return found if found.is_a?(Cookies)
 
           env["paceline.auto_cache.cookies"] ||= Cookies.of(found)
         end
@@ -129,7 +129,7 @@ module Paceline
           secret = recording.quiet { real_csrf_token(session) }
           action, method = form_options.values_at(:action, :method)
           path = normalize_action_path(action) if per_form_csrf_tokens && action && method
-          recording.token(path, path && method, Base64.strict_encode64(secret))
+          recording.token(path, path && method, [secret].pack("m0"))
           token
         end
       end

@@ -7,6 +7,8 @@ module Paceline
     class Recording
       # Entries of a record, as wire.rs takes them.
       MAX_ENTRIES = 4000
+      # Bytes of a record.
+      MAX_WIRE = 512 * 1024
 
       # The statements of this request changed something.
       attr_reader :wrote
@@ -88,6 +90,7 @@ module Paceline
           when "T" then Encoding.append(out, letter, place, *fields.first(2))
           else Encoding.append(out, letter, place, *fields)
           end
+          return Encoding.append(+"", "U", "", "reads more than #{MAX_WIRE / 1024} KB of statements and names") if out.bytesize > MAX_WIRE
         end
         out
       end

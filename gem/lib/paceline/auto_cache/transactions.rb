@@ -9,6 +9,8 @@ module Paceline
     class Transactions
       READS = /\A[\s(;]*(?:SELECT|SHOW|EXPLAIN|PRAGMA|VALUES|TABLE|SET|DECLARE|FETCH|CLOSE|DEALLOCATE|DISCARD)\b/i
       CONTROL = /\A\s*(BEGIN|START\s+TRANSACTION|COMMIT|END|ROLLBACK|ABORT|SAVEPOINT|RELEASE)\b(?:\s+(?:WORK|TRANSACTION))?(\s+TO\b)?(?:\s+SAVEPOINT)?\s*"?([^\s";]*)/i
+      # The front has to learn the schema once more.
+      SCHEMA = /\A\s*(?:CREATE|ALTER|DROP)\b/i
       # Statements that are kept of one transaction. One that has more changed anything.
       MAX = 1000
 
@@ -127,6 +129,7 @@ module Paceline
           result
         ensure
           journal.done(id, done || "unknown")
+          AutoCache.tell_schema if entries.any? { |sql,| SCHEMA.match?(sql) }
         end
       end
     end

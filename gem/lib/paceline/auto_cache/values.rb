@@ -50,7 +50,7 @@ module Paceline
         HTTP_HOST HTTP_VERSION HTTP_CONNECTION HTTP_IF_NONE_MATCH HTTP_IF_MODIFIED_SINCE HTTP_X_REQUEST_ID HTTP_X_REQUEST_START
         HTTP_X_FORWARDED_FOR HTTP_X_FORWARDED_HOST HTTP_X_FORWARDED_PROTO HTTP_X_FORWARDED_SCHEME HTTP_X_FORWARDED_SSL
         HTTP_X_FORWARDED_PORT HTTP_FORWARDED HTTP_CLIENT_IP HTTP_ACCEPT_ENCODING HTTP_CACHE_CONTROL HTTP_PRAGMA HTTP_RANGE
-        HTTP_IF_RANGE HTTP_X_SENDFILE_TYPE HTTP_X_ACCEL_MAPPING HTTP_UPGRADE HTTP_TE HTTP_TRAILER HTTP_EXPECT HTTP_COOKIE
+        HTTP_IF_RANGE HTTP_X_SENDFILE_TYPE HTTP_X_ACCEL_MAPPING HTTP_UPGRADE HTTP_TE HTTP_TRAILER HTTP_EXPECT
       ].to_h { |name| [name, true] }.freeze
 
       def self.of(env)
@@ -68,14 +68,19 @@ module Paceline
 
         # Rails takes the format of each answer from these two, unless the path says it. Of a browser's Accept it only looks that
         # it is one: so does the front.
-        return recording.value("request", "accept", place: "") if key == "HTTP_ACCEPT"
+        return recording.value("request", "accept", place: "") if key == "HTTP_ACCEPT" && by_rails?
         return recording.value("header", "x-requested-with", place: "") if key == "HTTP_X_REQUESTED_WITH"
 
         place = AutoCache.readers.reader or return
         case key
+        when "HTTP_COOKIE" then recording.value("cookie", ALL, place: place)
         when "REMOTE_ADDR" then recording.value("request", "address", place: place)
         else recording.value("header", key.delete_prefix("HTTP_").tr("_", "-").downcase, place: place)
         end
+      end
+
+      def by_rails?
+        caller_locations(3, 12).any? { |location| location.path.end_with?("/action_dispatch/http/mime_negotiation.rb") }
       end
     end
 

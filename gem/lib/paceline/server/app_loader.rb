@@ -18,6 +18,8 @@ module Paceline
         @gemfile = settings["gemfile"].to_s
         @tuning = Tuning.new(settings)
         @on_step = on_step || ->(_name, _edge) {}
+        # The same for all workers that have this load of the code.
+        @release = "#{Process.pid}-#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :millisecond)}"
         @current_step = "bundler"
       end
 
@@ -33,7 +35,7 @@ module Paceline
       end
 
       def load
-        step("boot") { @app = boot }
+        step("boot") { @app = recorded(boot) }
         step("preload") { warm }
         @app
       end
@@ -73,6 +75,14 @@ module Paceline
         require "rack"
         require "stringio"
         app
+      end
+
+      # For the automatic page cache: with what the front has to know of each page.
+      def recorded(app)
+        journal = ENV["PACELINE_AUTO_CACHE"].to_s
+        return app if journal.empty?
+        require_relative "../auto_cache"
+        AutoCache.wrap(app, root: @root, release: @release, journal: journal)
       end
 
       def boot_rails

@@ -155,6 +155,7 @@ module Paceline
         @flusher = Flusher.new
         Native.header_classes = Headers.plain_hashes if Native
         @hooks&.run_hooks(:before_worker_boot, @index)
+        AutoCache.start if auto_cache?
         @threads = []
         @collector = OutOfBandGC.new if @settings["oob_gc"] == "1"
         1.upto(@size) { |number| start_thread(number) }
@@ -253,6 +254,7 @@ module Paceline
         @hooks&.run_hooks(:before_refork)
         Database.disconnect
         HTTP.close if defined?(HTTP) && HTTP.respond_to?(:close)
+        AutoCache.journal.close if auto_cache?
         obstacles = ForkSafety.new(threads: [@flusher.thread].compact, shared: @shared,
                                    descriptors: [@control.io, @wake, @waker].map(&:fileno)).obstacles
         more = obstacles.size - NAMED
@@ -274,9 +276,14 @@ module Paceline
 
       # Undoes before_refork, where there is to be no fork.
       def after_refork
+        AutoCache.start if auto_cache?
         @hooks&.run_hooks(:after_refork)
       rescue StandardError => e
         warn "paceline: after_refork: #{e.class}: #{e.message}", *e.backtrace.first(10)
+      end
+
+      def auto_cache?
+        defined?(AutoCache) && !AutoCache.journal.nil?
       end
 
       # Those threads that were still busy go on when they have answered: whether the front then has closed their channels or not.

@@ -1,4 +1,4 @@
-//! `paceline purge` and `paceline cache stats`: the page cache of the running server.
+//! `paceline purge` and `paceline cache`: the page cache of the running server.
 //! It never shows what stands in a URL as a command to the terminal.
 
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use clap::{Arg, ArgGroup, ArgMatches, Command};
 use serde_json::{json, Value};
 
 use super::{
-    print, switch,
+    auto_cache, print, switch,
     text::{columns, grouped, printable, size},
     where_it_is, Asker,
 };
@@ -38,7 +38,8 @@ pub fn cache() -> Command {
     let stats = Command::new("stats").about("Hits and misses, memory, and the headers that prevented hits");
     let stats = stats.arg(switch("json").help("As JSON"));
     let cache = Command::new("cache").bin_name("paceline cache").about("The page cache of the running server");
-    cache.subcommand_required(true).disable_help_subcommand(true).subcommand(where_it_is(stats))
+    let all = [stats, auto_cache::advise(), auto_cache::why()].map(where_it_is);
+    cache.subcommand_required(true).disable_help_subcommand(true).subcommands(all)
 }
 
 /// The body of POST /cache/purge.
@@ -53,7 +54,16 @@ pub fn run_purge(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Faile
     print(&purged(&server.ask("POST", "/cache/purge", Some(&wish(matches)))?))
 }
 
-pub fn run_stats(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
+pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
+    match matches.subcommand() {
+        Some(("advise", own)) => auto_cache::run_advise(server, own),
+        Some(("why", own)) => auto_cache::run_why(server, own),
+        Some((_, own)) => run_stats(server, own),
+        None => run_stats(server, matches),
+    }
+}
+
+fn run_stats(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let answer = server.ask("GET", "/cache/stats", None)?;
     print(&match matches.get_flag("json") {
         true => format!("{answer:#}\n"),

@@ -1,6 +1,7 @@
 //! The commands that ask the running server over its control socket and say what it answered. Each has a file here;
 //! this one has their table, and finds the server. It never starts a server.
 
+mod auto_cache;
 mod cache;
 mod dashboard;
 mod incidents;
@@ -40,7 +41,7 @@ pub struct Subcommand {
     pub about: &'static str,
     /// Its own command line, which has none of the server's settings.
     command: fn() -> Command,
-    /// Asks, prints and says the exit status. `matches` are those of its innermost subcommand.
+    /// Asks, prints and says the exit status.
     run: fn(&Asker, &ArgMatches) -> Result<ExitCode, Failed>,
 }
 
@@ -53,9 +54,9 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "cache",
-        about: "`cache stats`: statistics of the running server's page cache",
+        about: "`cache stats`: statistics of the running server's page cache; `cache advise`, `cache why`: the automatic one",
         command: cache::cache,
-        run: cache::run_stats,
+        run: cache::run,
     },
     Subcommand {
         name: "dashboard",
@@ -197,11 +198,8 @@ pub fn understood(
     matches: ArgMatches,
     around: &Surroundings,
 ) -> Result<Question, CliExit> {
-    let matches = match matches.subcommand() {
-        Some((_, own)) => own.clone(),
-        None => matches,
-    };
-    Ok(Question { server: asker(&matches, around)?, subcommand, matches })
+    let own = matches.subcommand().map_or(&matches, |(_, own)| own);
+    Ok(Question { server: asker(own, around)?, subcommand, matches })
 }
 
 /// The running server that these options name.

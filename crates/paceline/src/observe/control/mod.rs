@@ -8,6 +8,7 @@
 //! browser.
 
 mod advice;
+mod auto_cache;
 pub mod client;
 mod dashboard;
 mod doctor;

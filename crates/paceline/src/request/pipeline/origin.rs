@@ -56,7 +56,12 @@ pub async fn ask(site: &Site, head: &Parts, body: Option<Arriving>, exchange: &m
     match (&site.app, &site.upstream) {
         (Some(app), _) => {
             let is_empty = body.length() == Some(0);
-            let answered = dispatch::run(app.as_ref(), head, body, exchange).await;
+            let auto_cache = site.auto_cache.as_ref().filter(|_| is_empty);
+            let watched = auto_cache.and_then(|auto| Some((auto, auto.begin(head, exchange)?)));
+            let mut answered = dispatch::run(app.as_ref(), head, body, exchange).await;
+            if let Some((auto, watched)) = watched {
+                answered = answered.map(|response| auto.observe(watched, head, exchange, response));
+            }
             if app.reservoir.is_watching() {
                 sampled::offer(&app.reservoir, head, is_empty, exchange, answered.as_ref().ok());
             }

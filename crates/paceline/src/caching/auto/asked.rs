@@ -1,0 +1,132 @@
+//! What a request has of the names that its page was made of, as the application would see it. It reads files' attributes and
+//! never a file.
+
+use std::{net::IpAddr, os::unix::fs::MetadataExt};
+
+use ::auto_cache::{
+    keys::{Held, Name, Source},
+    watch::{Around, FileMark},
+};
+use http::{header, HeaderMap};
+use percent_encoding::percent_decode;
+
+/// All of a request's cookies.
+const ALL: &str = "*";
+
+pub struct Asked {
+    pub headers: HeaderMap,
+    pub query: Option<String>,
+    pub address: Option<IpAddr>,
+}
+
+impl Around for Asked {
+    fn held(&self, name: &Name) -> Held {
+        match (name.source, name.name.as_str()) {
+            (Source::Cookie, ALL) => joined(&self.headers, header::COOKIE.as_str()),
+            (Source::Cookie, name) => self.cookie(name),
+            (Source::Header, name) => joined(&self.headers, name),
+            (Source::Query | Source::Parameter, _) => present(self.query.as_ref().map(String::as_bytes)),
+            (Source::Request, "accept") => self.accept(),
+            (Source::Request, "address") => {
+                present(self.address.map(|address| address.to_string()).as_ref().map(String::as_bytes))
+            }
+            _ => Held::Unknown,
+        }
+    }
+
+    fn file(&self, path: &str) -> Option<FileMark> {
+        let found = std::fs::metadata(path).ok()?;
+        let nanos = found.mtime().saturating_mul(1_000_000_000).saturating_add(found.mtime_nsec());
+        Some([u64::try_from(nanos).unwrap_or(0), found.size(), found.ino()])
+    }
+}
+
+impl Asked {
+    /// Rack decodes the names, and takes the first of those that are the same.
+    fn cookie(&self, name: &str) -> Held {
+        let decoded = |own| percent_decode(own).collect::<Vec<u8>>();
+        let mut found = cache::cookies::cookies(&self.headers);
+        present(
+            found.find(|(own, _)| *own == name.as_bytes() || decoded(own) == name.as_bytes()).map(|(_, value)| value),
+        )
+    }
+
+    /// Of what a browser sends, Rails only looks that it is a browser's; of any other it takes the first format. With
+    /// X-Requested-With it always does.
+    fn accept(&self) -> Held {
+        let Held::Present(value) = joined(&self.headers, header::ACCEPT.as_str()) else { return Held::Absent };
+        match is_browser(&value) && !self.headers.contains_key("x-requested-with") {
+            // Without the field it is HTML as well.
+            true => Held::Absent,
+            false => Held::Present(value),
+        }
+    }
+}
+
+fn present(value: Option<&[u8]>) -> Held {
+    value.map_or(Held::Absent, |value| Held::Present(value.to_vec()))
+}
+
+/// Lines of one field, as the application gets them.
+fn joined(headers: &HeaderMap, name: &str) -> Held {
+    let lines: Vec<&[u8]> = headers.get_all(name).iter().map(|value| value.as_bytes()).collect();
+    match lines.is_empty() {
+        true => Held::Absent,
+        false => Held::Present(lines.join(&b", "[..])),
+    }
+}
+
+/// A list in which anything will do, too (Rails: `BROWSER_LIKE_ACCEPTS`).
+fn is_browser(accept: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(accept);
+    text.match_indices("*/*")
+        .any(|(at, any)| text[..at].trim_end().ends_with(',') || text[at + any.len()..].trim_start().starts_with(','))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn asked(fields: &[(&'static str, &'static str)]) -> Asked {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        Asked { headers, query: None, address: None }
+    }
+
+    fn held(asked: &Asked, source: Source, name: &str) -> Held {
+        asked.held(&Name { source, name: name.into() })
+    }
+
+    fn text(text: &str) -> Held {
+        Held::Present(text.into())
+    }
+
+    #[test]
+    fn cookies_and_headers() {
+        let request = asked(&[("cookie", "a=1; loc%61le=de; a=2"), ("x-tenant", "one"), ("x-tenant", "two")]);
+        assert_eq!(held(&request, Source::Cookie, "a"), text("1"));
+        assert_eq!(held(&request, Source::Cookie, "locale"), text("de"));
+        assert_eq!(held(&request, Source::Cookie, "b"), Held::Absent);
+        assert_eq!(held(&request, Source::Cookie, "*"), text("a=1; loc%61le=de; a=2"));
+        assert_eq!(held(&request, Source::Header, "x-tenant"), text("one, two"));
+        assert_eq!(held(&request, Source::Header, "x-other"), Held::Absent);
+        assert_eq!(held(&request, Source::Session, "user_id"), Held::Unknown);
+    }
+
+    #[test]
+    fn browsers_get_the_same_format() {
+        let accept = |fields: &[(&'static str, &'static str)]| held(&asked(fields), Source::Request, "accept");
+        for browser in ["text/html,application/xml;q=0.9,*/*;q=0.8", "*/* , text/html"] {
+            assert_eq!(accept(&[("accept", browser)]), Held::Absent, "{browser}");
+        }
+        for other in ["*/*", "application/json", "text/html"] {
+            assert_eq!(accept(&[("accept", other)]), text(other));
+        }
+        let script = [("accept", "text/html, */*"), ("x-requested-with", "XMLHttpRequest")];
+        assert_eq!(accept(&script), text("text/html, */*"));
+        assert_eq!(accept(&[]), Held::Absent);
+    }
+}

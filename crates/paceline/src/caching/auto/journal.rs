@@ -1,0 +1,161 @@
+//! What the application's processes announce, on a Unix socket of their own: writes before they are committed, answered when
+//! no page is kept any more that they touch; keys of Rails.cache; the schema of the database (docs/worker-protocol.md).
+//! It believes nothing that is malformed: that connection is closed.
+
+use std::{
+    io,
+    sync::{atomic::Ordering::Relaxed, Arc},
+    time::Duration,
+};
+
+use ::auto_cache::wire::Malformed;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{UnixListener, UnixStream},
+    sync::Semaphore,
+};
+
+use super::AutoCache;
+use crate::support::clock;
+
+const INTENT: u8 = 0x61;
+const DONE: u8 = 0x62;
+const KEYS: u8 = 0x63;
+const SCHEMA: u8 = 0x64;
+const ACK: u8 = 0x71;
+
+/// Bytes of a frame, at most.
+const MAX_FRAME: usize = 8 << 20;
+/// Processes that are connected at once. The rest waits in the socket's queue.
+const MAX_PROCESSES: usize = 1000;
+
+/// Listens for as long as the future is polled.
+pub async fn serve(listener: UnixListener, auto: Arc<AutoCache>) {
+    let places = Arc::new(Semaphore::new(MAX_PROCESSES));
+    let mut next = 0;
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        next += 1;
+        let (process, auto) = (next, auto.clone());
+        tokio::spawn(async move {
+            auto.processes.fetch_add(1, Relaxed);
+            // However it ends: what was announced and not done may have happened.
+            let _ = converse(stream, process, &auto).await;
+            auto.change(|watch| watch.lost(process));
+            auto.processes.fetch_sub(1, Relaxed);
+            drop(place);
+        });
+    }
+}
+
+async fn converse(mut stream: UnixStream, process: u64, auto: &AutoCache) -> io::Result<()> {
+    let malformed = |_| io::Error::from(io::ErrorKind::InvalidData);
+    loop {
+        let length = stream.read_u32().await? as usize;
+        let kind = stream.read_u8().await?;
+        if length > MAX_FRAME {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut payload = Vec::with_capacity(length.min(64 << 10));
+        if (&mut stream).take(length as u64).read_to_end(&mut payload).await? < length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if let Some(ack) = obey(kind, &payload, process, auto).map_err(malformed)? {
+            let mut frame = u32::try_from(ack.len()).unwrap_or(0).to_be_bytes().to_vec();
+            frame.push(ACK);
+            frame.extend(ack);
+            stream.write_all(&frame).await?;
+        }
+    }
+}
+
+/// Does what a frame says. Some: the payload of its ACK.
+fn obey<'a>(kind: u8, payload: &'a [u8], process: u64, auto: &AutoCache) -> Result<Option<&'a [u8]>, Malformed> {
+    let now = clock::unix_millis();
+    match kind {
+        INTENT => {
+            let (id, entries) = first_field(payload)?;
+            auto.change(|watch| watch.intend(process, text(id)?, entries, now))?;
+            // With the NUL that ends it.
+            Ok(Some(&payload[..=id.len()]))
+        }
+        DONE => {
+            let (id, _) = first_field(payload)?;
+            let id = text(id)?;
+            auto.change(|watch| watch.done(process, id, now));
+            Ok(None)
+        }
+        KEYS => {
+            let keys = payload.split(|byte| *byte == 0).filter(|key| !key.is_empty());
+            let keys: Vec<String> = keys.map(|key| String::from_utf8_lossy(key).into_owned()).collect();
+            auto.change(|watch| watch.wrote_keys(keys, now));
+            Ok(None)
+        }
+        SCHEMA => {
+            // Without one that can be read, every statement reads and writes everything.
+            let _ = auto.change(|watch| watch.learn_schema(payload));
+            Ok(None)
+        }
+        _ => Err(Malformed),
+    }
+}
+
+fn first_field(payload: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
+    let end = payload.iter().position(|byte| *byte == 0).ok_or(Malformed)?;
+    Ok((&payload[..end], &payload[end + 1..]))
+}
+
+fn text(field: &[u8]) -> Result<&str, Malformed> {
+    std::str::from_utf8(field).map_err(|_| Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+        let mut frame = (payload.len() as u32).to_be_bytes().to_vec();
+        frame.push(kind);
+        frame.extend(payload);
+        frame
+    }
+
+    #[test]
+    fn an_intent_is_answered_and_damage_ends_the_connection() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (auto, _answers) = AutoCache::new();
+            let (mut ours, theirs) = UnixStream::pair().unwrap();
+            let talk = tokio::spawn({
+                let auto = auto.clone();
+                async move { converse(theirs, 1, &auto).await }
+            });
+            ours.write_all(&frame(INTENT, b"7-1\0S\0\0DELETE FROM a\x000\0")).await.unwrap();
+            let mut ack = vec![0; 9];
+            ours.read_exact(&mut ack).await.unwrap();
+            assert_eq!(ack, frame(ACK, b"7-1\0"));
+            let before = auto.moment.load(Relaxed);
+            ours.write_all(&frame(DONE, b"7-1\0commit\0")).await.unwrap();
+            ours.write_all(&frame(KEYS, b"posts\0")).await.unwrap();
+            ours.write_all(&frame(SCHEMA, b"nonsense")).await.unwrap();
+            ours.write_all(&frame(0x99, b"")).await.unwrap();
+            assert!(talk.await.unwrap().is_err());
+            assert_eq!(auto.moment.load(Relaxed), before + 2);
+        });
+    }
+
+    #[test]
+    fn what_is_too_long_is_not_read() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (auto, _answers) = AutoCache::new();
+            let (mut ours, theirs) = UnixStream::pair().unwrap();
+            ours.write_all(&[0xff, 0, 0, 0, KEYS]).await.unwrap();
+            assert_eq!(converse(theirs, 1, &auto).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        });
+    }
+}

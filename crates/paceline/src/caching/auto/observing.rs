@@ -1,0 +1,273 @@
+//! An answer of the application on its way to the client: its body is seen as it passes, and what has come whole is handed to
+//! the thread that looks at it. Neither head nor body is changed, and nothing waits.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{atomic::Ordering::Relaxed, Arc},
+    task::{ready, Context, Poll},
+};
+
+use ::auto_cache::watch::MAX_BODY;
+use bytes::Bytes;
+use doctor::route::label;
+use http::{header, request::Parts, HeaderMap, Method, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use http_guard::host::host;
+
+use super::{asked::Asked, AutoCache, Observed};
+use crate::{
+    content::body::{ResponseBody, Stream},
+    request::exchange::{Exchange, RecordSlot},
+};
+
+/// A request that may be watched.
+pub struct Watched {
+    began: u64,
+    record: RecordSlot,
+}
+
+impl AutoCache {
+    /// Before the request is handed to the application. None: it is not one that a cache answers.
+    pub fn begin(&self, head: &Parts, exchange: &mut Exchange) -> Option<Watched> {
+        if head.method != Method::GET || head.headers.contains_key(header::UPGRADE) {
+            return None;
+        }
+        let record = RecordSlot::default();
+        exchange.record = Some(record.clone());
+        Some(Watched { began: self.moment.load(Relaxed), record })
+    }
+
+    /// The application has answered it.
+    pub fn observe(
+        self: &Arc<AutoCache>,
+        watched: Watched,
+        head: &Parts,
+        exchange: &Exchange,
+        response: Response<ResponseBody>,
+    ) -> Response<ResponseBody> {
+        if response.status() != StatusCode::OK {
+            return response;
+        }
+        let observed = observed(watched, head, exchange, response.headers());
+        let (head, body) = response.into_parts();
+        let body = match body {
+            ResponseBody::Empty => {
+                self.offer(observed);
+                ResponseBody::Empty
+            }
+            ResponseBody::Whole(bytes) => {
+                self.offer(with_body(observed, bytes.clone()));
+                ResponseBody::Whole(bytes)
+            }
+            ResponseBody::Stream(inner) => {
+                ResponseBody::stream(Observing { inner, size: 0, seen: Some((self.clone(), observed)) })
+            }
+            // It is the application's own connection.
+            ResponseBody::Hijacked(stream) => ResponseBody::Hijacked(stream),
+        };
+        Response::from_parts(head, body)
+    }
+}
+
+fn with_body(mut observed: Observed, bytes: Bytes) -> Observed {
+    if bytes.len() > MAX_BODY {
+        observed.refused.get_or_insert_with(too_large);
+    } else {
+        observed.body.push(bytes);
+    }
+    observed
+}
+
+fn too_large() -> String {
+    "the page is larger than 1 MB".into()
+}
+
+fn observed(watched: Watched, head: &Parts, exchange: &Exchange, headers: &HeaderMap) -> Observed {
+    let host = exchange.client.host.clone().unwrap_or_else(|| host(head).into_owned());
+    let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
+    let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    Observed {
+        url: format!("{}://{host}{target}", exchange.client.scheme()),
+        route: label("GET", head.uri.path()),
+        began: watched.began,
+        asked: Asked {
+            headers: head.headers.clone(),
+            query: head.uri.query().map(str::to_owned),
+            address: exchange.client.address,
+        },
+        record: watched.record,
+        refused: refusal(head, exchange, headers),
+        sets_cookie: sets_cookie(headers),
+        content_type: text(header::CONTENT_TYPE).unwrap_or_default().to_owned(),
+        nonce: text(header::CONTENT_SECURITY_POLICY).and_then(nonce),
+        body: Vec::new(),
+        size: 0,
+    }
+}
+
+/// Why the heads do not let the answer be kept.
+fn refusal(head: &Parts, exchange: &Exchange, headers: &HeaderMap) -> Option<String> {
+    let has = |name: &str, word: &str| {
+        let lines = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        lines.flat_map(|line| line.split(',')).any(|part| part.trim().eq_ignore_ascii_case(word))
+    };
+    if exchange.protected || exchange.user.is_some() {
+        Some("is for those who have signed in ([[sso]])".into())
+    } else if head.headers.contains_key(header::AUTHORIZATION) {
+        Some("was asked for with Authorization".into())
+    } else if has("cache-control", "no-store") {
+        Some("says Cache-Control: no-store".into())
+    } else if has("vary", "*") {
+        Some("says Vary: *".into())
+    } else if headers.contains_key(header::CONTENT_ENCODING) {
+        Some("is compressed by the application".into())
+    } else if ["x-sendfile", "x-accel-redirect"].iter().any(|name| headers.contains_key(*name)) {
+        Some("is a file".into())
+    } else {
+        None
+    }
+}
+
+fn sets_cookie(headers: &HeaderMap) -> Option<String> {
+    let line = headers.get(header::SET_COOKIE)?;
+    let name = line.as_bytes().split(|byte| matches!(byte, b'=' | b';')).next().unwrap_or_default();
+    Some(String::from_utf8_lossy(name).trim().to_owned())
+}
+
+/// Of `script-src 'nonce-...'`, the first one.
+fn nonce(policy: &str) -> Option<String> {
+    let (_, rest) = policy.split_once("'nonce-")?;
+    rest.split_once('\'').map(|(nonce, _)| nonce.to_owned())
+}
+
+/// A body that is seen as it passes.
+struct Observing {
+    inner: Stream,
+    size: usize,
+    /// None: it was handed over, or broke off.
+    seen: Option<(Arc<AutoCache>, Observed)>,
+}
+
+impl Observing {
+    fn passed(&mut self, bytes: &Bytes) {
+        let Some((_, observed)) = &mut self.seen else { return };
+        self.size += bytes.len();
+        if self.size > MAX_BODY {
+            observed.body = Vec::new();
+            observed.refused.get_or_insert_with(too_large);
+        } else {
+            observed.body.push(bytes.clone());
+        }
+    }
+
+    fn ended(&mut self) {
+        if let Some((auto, observed)) = self.seen.take() {
+            auto.offer(observed);
+        }
+    }
+}
+
+impl Body for Observing {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let frame = ready!(self.inner.as_mut().poll_frame(cx));
+        match &frame {
+            None => self.ended(),
+            Some(Err(_)) => self.seen = None,
+            Some(Ok(frame)) => {
+                if let Some(bytes) = frame.data_ref() {
+                    self.passed(bytes);
+                }
+                // Of a body whose length is known, nobody asks for the end.
+                if self.inner.is_end_stream() {
+                    self.ended();
+                }
+            }
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+    use http_body_util::{BodyExt, Full};
+
+    fn told(response: Response<ResponseBody>, request: http::request::Builder) -> (Option<Observed>, Bytes) {
+        let (head, ()) = request.uri("http://shop.test/beers/1?a=b").body(()).unwrap().into_parts();
+        let (auto, mut answers) = AutoCache::new();
+        let mut exchange = Exchange::begin(Arc::default(), None, None, None);
+        let watched = auto.begin(&head, &mut exchange);
+        let response = match watched {
+            Some(watched) => auto.observe(watched, &head, &exchange, response),
+            None => response,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let body = runtime.block_on(response.into_body().collect()).unwrap().to_bytes();
+        (answers.try_recv().ok(), body)
+    }
+
+    fn stream(text: &'static str) -> ResponseBody {
+        ResponseBody::stream(Full::new(Bytes::from(text)).map_err(|never| match never {}))
+    }
+
+    #[test]
+    fn what_has_passed_is_handed_over_once_it_is_whole() {
+        for body in [ResponseBody::from(String::from("Pils")), stream("Pils")] {
+            let (observed, sent) = told(Response::new(body), Request::get("/"));
+            let observed = observed.unwrap();
+            assert_eq!((observed.body.concat().as_slice(), &sent[..]), (&b"Pils"[..], &b"Pils"[..]));
+            assert_eq!(
+                (observed.url.as_str(), observed.route.as_str()),
+                ("http://shop.test/beers/1?a=b", "GET /beers/*")
+            );
+            assert_eq!((observed.refused, observed.sets_cookie), (None, None));
+        }
+        let large = String::from_utf8(vec![b'x'; MAX_BODY + 1]).unwrap();
+        let (observed, sent) = told(Response::new(large.into()), Request::get("/"));
+        let observed = observed.unwrap();
+        assert_eq!((observed.body.len(), sent.len()), (0, MAX_BODY + 1));
+        assert!(observed.refused.is_some());
+    }
+
+    #[test]
+    fn what_a_cache_does_not_answer_is_not_seen() {
+        assert!(told(Response::new(stream("x")), Request::post("/")).0.is_none());
+        let not_found = Response::builder().status(404).body(stream("x")).unwrap();
+        assert!(told(not_found, Request::get("/")).0.is_none());
+    }
+
+    #[test]
+    fn heads_that_refuse() {
+        for (name, value, why) in [
+            ("cache-control", "private, No-Store", "says Cache-Control: no-store"),
+            ("vary", "accept, *", "says Vary: *"),
+            ("content-encoding", "gzip", "is compressed by the application"),
+            ("x-sendfile", "/a", "is a file"),
+        ] {
+            let response = Response::builder().header(name, value).body(stream("x")).unwrap();
+            assert_eq!(told(response, Request::get("/")).0.unwrap().refused.unwrap(), why);
+        }
+        let asked = Request::get("/").header("authorization", "Basic x");
+        assert!(told(Response::new(stream("x")), asked).0.unwrap().refused.is_some());
+        let cookie = Response::builder()
+            .header("set-cookie", "theme=dark; path=/")
+            .header("content-security-policy", "script-src 'self' 'nonce-abc'")
+            .body(stream("x"))
+            .unwrap();
+        let observed = told(cookie, Request::get("/")).0.unwrap();
+        assert_eq!((observed.sets_cookie.unwrap().as_str(), observed.nonce.unwrap().as_str()), ("theme", "abc"));
+    }
+}

@@ -1,0 +1,279 @@
+//! `paceline cache advise` and `paceline cache why`: what the automatic page cache has watched in the running server.
+//! It never shows what stands in a page or a URL as a command to the terminal.
+
+use std::process::ExitCode;
+
+use clap::{Arg, ArgMatches, Command};
+use serde_json::{json, Value};
+
+use super::{
+    print, switch,
+    text::{grouped, printable},
+    Asker,
+};
+use crate::observe::{control::client::Failed, local_time::local_time};
+
+const ADVISE_AFTER: &str = "\
+For each route: how many of its requests a cache could have answered, what its pages read, what they vary by, and how many of the pages
+that the cache would have shown differed from the application's. Of a route that can't be cached: why, and the line that reads it.
+Needs `[auto_cache]` with `mode = \"watch\"`. Nothing is shown to visitors from this cache.
+Without --control the server is the one of this directory. Exit status: 0 when it answered, 1 when there is none.";
+
+pub fn advise() -> Command {
+    Command::new("advise")
+        .about("What an automatic page cache would do, for each route ([auto_cache])")
+        .after_help(ADVISE_AFTER)
+        .arg(switch("json").help("As JSON"))
+}
+
+pub fn why() -> Command {
+    Command::new("why")
+        .about("What one page read, what it varies by, and who wrote that last ([auto_cache])")
+        .arg(Arg::new("page").value_name("URL").required(true).help("Like https://shop.test/beers/1"))
+        .arg(switch("json").help("As JSON"))
+}
+
+pub fn run_advise(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
+    let answer = server.ask("GET", "/cache/advise", None)?;
+    print(&match matches.get_flag("json") {
+        true => format!("{answer:#}\n"),
+        false => advice(&answer),
+    })
+}
+
+pub fn run_why(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
+    let url = matches.get_one::<String>("page");
+    let answer = server.ask("POST", "/cache/why", Some(&json!({ "url": url })))?;
+    print(&match matches.get_flag("json") {
+        true => format!("{answer:#}\n"),
+        false => page(&answer),
+    })
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+fn said(value: &Value, key: &str) -> String {
+    printable(value[key].as_str().unwrap_or(""))
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn advice(answer: &Value) -> String {
+    let sites: Vec<_> = answer["sites"].as_object().into_iter().flatten().collect();
+    if sites.is_empty() {
+        return "No site is watched: add `[auto_cache]` with `mode = \"watch\"` to paceline.toml, and restart.\n"
+            .into();
+    }
+    let mut text = String::new();
+    for (name, site) in &sites {
+        if sites.len() > 1 {
+            text.push_str(&format!("{}\n", printable(name)));
+        }
+        if number(&site["processes"]) == 0 {
+            text.push_str("No process of the application is connected yet, so nothing is recorded.\n");
+        } else if list(&site["routes"]).next().is_none() {
+            text.push_str("No GET has been answered yet.\n");
+        }
+        let rows: Vec<[String; 3]> = list(&site["routes"]).map(row).collect();
+        let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let (first, second) = (wide(0), wide(1));
+        for [route, share, facts] in &rows {
+            text.push_str(format!("{route:first$}   {share:second$}   {facts}").trim_end());
+            text.push('\n');
+        }
+        for route in list(&site["routes"]) {
+            text.push_str(&difference(route));
+        }
+        if number(&site["passed_over"]) > 0 {
+            text.push_str(&format!(
+                "{} answers were not looked at: too many came at once.\n",
+                grouped(number(&site["passed_over"]))
+            ));
+        }
+    }
+    text
+}
+
+/// A route, its share of hits, and why.
+fn row(route: &Value) -> [String; 3] {
+    let (requests, hits, refused) = (number(&route["requests"]), number(&route["hits"]), number(&route["refused"]));
+    let share = match refused == requests {
+        true => "never".to_owned(),
+        false => format!("{} % could be hits", hits * 100 / requests.max(1)),
+    };
+    let mut facts = Vec::new();
+    if refused < requests {
+        facts.extend(reads(route));
+        facts.extend(holes(route));
+        facts.push(match hits {
+            0 => "not compared yet".to_owned(),
+            _ => format!("{} of {} comparisons differed", grouped(number(&route["differed"])), grouped(hits)),
+        });
+    }
+    if let Some(refusal) = list(&route["refusals"]).next() {
+        let share = match refused == requests {
+            true => String::new(),
+            false => format!("{} % never: ", refused * 100 / requests.max(1)),
+        };
+        facts.push(format!("{share}{}", refusal_words(refusal)));
+    }
+    [said(route, "route"), share, facts.join("   ")]
+}
+
+fn refusal_words(refusal: &Value) -> String {
+    match said(refusal, "at") {
+        at if at.is_empty() => said(refusal, "why"),
+        at => format!("{} in {at}", said(refusal, "why")),
+    }
+}
+
+/// `reads beers#id, cookie locale (2 values)`
+fn reads(route: &Value) -> Option<String> {
+    let values = |name: &str| {
+        list(&route["varies"]).find(|varies| varies["name"] == name).map(|varies| number(&varies["values"]))
+    };
+    let shown = list(&route["reads"]).filter_map(|reading| match values(reading["what"].as_str().unwrap_or("")) {
+        None => Some(said(reading, "what")),
+        // Every page of Rails depends on its format.
+        Some(..=1) if reading["at"] == "" => None,
+        Some(1) => Some(format!("{} (1 value)", said(reading, "what"))),
+        Some(more) => Some(format!("{} ({} values)", said(reading, "what"), grouped(more))),
+    });
+    let shown: Vec<String> = shown.collect();
+    (!shown.is_empty()).then(|| format!("reads {}", shown.join(", ")))
+}
+
+fn holes(route: &Value) -> Option<String> {
+    let (tokens, nonces) = (number(&route["tokens"]), number(&route["nonces"]));
+    let counted = [(tokens, "CSRF token"), (nonces, "nonce")].into_iter().filter(|(count, _)| *count > 0);
+    let words: Vec<String> =
+        counted.map(|(count, word)| format!("{count} {word}{}", if count == 1 { "" } else { "s" })).collect();
+    let holes = if tokens + nonces == 1 { "hole" } else { "holes" };
+    (!words.is_empty()).then(|| format!("{} {holes}: {}", tokens + nonces, words.join(", ")))
+}
+
+fn difference(route: &Value) -> String {
+    let found = &route["difference"];
+    if found.is_null() {
+        return String::new();
+    }
+    format!(
+        "\n{} differed at {}: {}\n  would have been shown  {}\n  the application        {}\n",
+        said(route, "route"),
+        local_time(number(&found["at"]) as f64 / 1000.0, "%H:%M:%S"),
+        said(found, "url"),
+        said(found, "kept"),
+        said(found, "application"),
+    )
+}
+
+fn page(answer: &Value) -> String {
+    let time = |value: &Value| local_time(number(value) as f64 / 1000.0, "%H:%M:%S");
+    let mut text = format!("{}\n", said(answer, "url"));
+    for page in list(&answer["pages"]) {
+        text.push_str(&format!("would be a hit since {}\n", time(&page["at"])));
+        for reading in list(&page["reads"]) {
+            let at = said(reading, "at");
+            let at = if at.is_empty() { at } else { format!("   {at}") };
+            text.push_str(&format!("  reads {}{at}\n", said(reading, "what")));
+        }
+    }
+    let varies: Vec<String> = list(&answer["pages"])
+        .take(1)
+        .flat_map(|page| list(&page["varies"]))
+        .filter_map(Value::as_str)
+        .map(printable)
+        .collect();
+    if !varies.is_empty() {
+        text.push_str(&format!("varies by {}\n", varies.join(", ")));
+    }
+    if list(&answer["pages"]).next().is_none() {
+        text.push_str("would be a miss\n");
+        for refusal in list(&answer["route"]["refusals"]) {
+            text.push_str(&format!(
+                "  {} of its route: {}\n",
+                grouped(number(&refusal["requests"])),
+                refusal_words(refusal)
+            ));
+        }
+    }
+    if let written @ Value::Object(_) = &answer["written"] {
+        let at = match number(&written["at"]) {
+            0 => String::new(),
+            _ => format!(" at {}", time(&written["at"])),
+        };
+        text.push_str(&format!("dropped last{at} by {}\n", said(written, "by")));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(label: &str, counts: [u64; 4]) -> Value {
+        let [requests, hits, differed, refused] = counts;
+        json!({
+            "route": label, "requests": requests, "hits": hits, "differed": differed, "refused": refused, "refusals": [],
+            "reads": [], "varies": [], "tokens": 0, "nonces": 0, "difference": null,
+        })
+    }
+
+    #[test]
+    fn advice_reads_well() {
+        let mut beers = route("GET /beers/*", [6051, 3812, 0, 0]);
+        beers["reads"] = json!([
+            { "what": "beers#id", "at": "app/models/beer.rb:7" }, { "what": "cookie locale", "at": "app/x.rb:1" },
+            { "what": "request.accept", "at": "" },
+        ]);
+        beers["varies"] = json!([{ "name": "cookie locale", "values": 2 }, { "name": "request.accept", "values": 1 }]);
+        beers["tokens"] = json!(2);
+        let mut home = route("GET /", [10, 0, 0, 10]);
+        home["refusals"] = json!([{ "why": "reads Time.now", "at": "app/views/\u{1b}nav.erb:7", "requests": 10 }]);
+        let mut news = route("GET /news", [100, 50, 1, 10]);
+        news["refusals"] = json!([{ "why": "sets the cookie theme", "at": "", "requests": 10 }]);
+        news["difference"] =
+            json!({ "url": "http://shop.test/news", "at": 0, "kept": "7 times", "application": "8 times" });
+        let site = json!({ "processes": 2, "passed_over": 0, "routes": [beers, home, news] });
+        let text = advice(&json!({ "sites": { "shop": site } }));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[0],
+            "GET /beers/*   62 % could be hits   reads beers#id, cookie locale (2 values)   2 holes: 2 CSRF tokens   0 of 3,812 comparisons differed"
+        );
+        assert_eq!(lines[1], "GET /          never                reads Time.now in app/views/\u{fffd}nav.erb:7");
+        assert_eq!(
+            lines[2],
+            "GET /news      50 % could be hits   1 of 50 comparisons differed   10 % never: sets the cookie theme"
+        );
+        assert!(lines[4].starts_with("GET /news differed at ") && lines[5].ends_with("7 times"), "{text}");
+        assert!(advice(&json!({ "sites": {} })).starts_with("No site is watched"));
+        let idle = json!({ "processes": 0, "passed_over": 3, "routes": [] });
+        let text = advice(&json!({ "sites": { "shop": idle } }));
+        assert!(text.starts_with("No process") && text.contains("3 answers were not looked at"), "{text}");
+    }
+
+    #[test]
+    fn why_reads_well() {
+        let reads =
+            json!([{ "what": "beers#id", "at": "app/models/beer.rb:7" }, { "what": "cookie locale", "at": "" }]);
+        let kept = json!({
+            "url": "http://shop.test/beers/1", "pages": [{ "at": 0, "reads": reads, "varies": ["cookie locale"] }],
+            "written": { "by": "UPDATE beers", "at": 0 }, "route": null,
+        });
+        let text = page(&kept);
+        for line in
+            ["  reads beers#id   app/models/beer.rb:7", "varies by cookie locale", "dropped last by UPDATE beers"]
+        {
+            assert!(text.lines().any(|own| own == line), "{text}");
+        }
+        let mut home = route("GET /", [10, 0, 0, 10]);
+        home["refusals"] = json!([{ "why": "reads Time.now", "at": "a.rb:7", "requests": 10 }]);
+        let text = page(&json!({ "url": "http://shop.test/", "pages": [], "written": null, "route": home }));
+        assert_eq!(text, "http://shop.test/\nwould be a miss\n  10 of its route: reads Time.now in a.rb:7\n");
+    }
+}

@@ -1,0 +1,26 @@
+//! Settings of the page cache for pages of fragments, and of the automatic page cache, in the words of `options`. It never reads a value.
+
+use super::{
+    groups::CACHE,
+    option::{Opt, Preset::Unset, Scope::Site},
+    option_checks::exact_host,
+    value::Kind,
+};
+
+#[rustfmt::skip]
+pub static CACHE_OPTIONS: &[Opt] = &[
+    Opt::new(Site, CACHE, "esi", Kind::Bool,
+        "Assemble a page from fragments (ESI 1.0) if its response asks for it with Surrogate-Control: content=\"ESI/1.0\". Needs `page_cache`. Fragments are \
+        fetched in parallel, and each is cached by its own rules. See docs/esi.md.").fixed("true").flag("esi"),
+    Opt::new(Site, CACHE, "esi_hosts", Kind::List { check: exact_host },
+        "Hosts of other sites of this server that pages may include. Includes from any other place but the site itself are refused.")
+        .preset(Unset("none")).flag("esi-hosts")
+        .risk("Anyone who can write an include into a page (for example in a comment that is not escaped) can show what these sites answer without a login."),
+    Opt::new(Site, CACHE, "auto_cache", Kind::AutoCache,
+        "The automatic page cache. With `mode = \"watch\"` the server learns what each page was made of (rows of the database, cookies, the session, files) and which \
+        writes change that, and compares each answer with the page that such a cache would have shown; `paceline cache advise` prints what it found. No page is \
+        shown from it: `off` and `watch` are the modes that exist. In a site: [site.auto_cache]. See docs/automatic-page-cache.md.")
+        .fixed("off").flag("auto-cache")
+        .risk("Methods of Active Record, Rack, Rails, Time and File are wrapped in the application's processes, which costs some time of each request. For the comparison up to \
+        32 MB of pages for each site are kept in memory."),
+];

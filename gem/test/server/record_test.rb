@@ -1,0 +1,90 @@
+# frozen_string_literal: true
+
+require "helper"
+
+# What a worker tells the front of what its pages were made of: RECORD, and what it announces on the journal's socket.
+class RecordTest < Paceline::Test
+  APP = <<~RUBY
+    STREAM = Class.new do
+      def each
+        yield "a"
+        # Behind what is sent at once.
+        yield Time.now.year.to_s * 20_000
+      end
+    end
+    FILE = Class.new do
+      def each = yield("x")
+      def to_path = File.join(__dir__, "config.ru")
+    end
+    run ->(env) {
+      head = { "content-type" => "text/plain" }
+      case env["PATH_INFO"]
+      when "/header" then [200, head, [env["HTTP_X_TENANT"].to_s]]
+      when "/large" then [200, head, [env["HTTP_X_TENANT"].to_s * 2_000_000]]
+      when "/stream" then [200, head, STREAM.new]
+      when "/file" then [200, head, FILE.new]
+      when "/raise" then raise "wrong"
+      when "/cookies" then [200, head, [env["HTTP_COOKIE"].to_s]]
+      end
+    }
+  RUBY
+
+  # A worker of the app whose journal the test reads: yields its channel and the journal's connection.
+  def recorded(connected: true)
+    in_tmpdir("config.ru" => APP) do |dir|
+      path = File.join(dir, "journal.sock")
+      server = UNIXServer.new(path) if connected
+      front = FakeFront.new(root: dir, env: { "PACELINE_AUTO_CACHE" => path })
+      loaded = front.await_start
+      assert_equal F::LOADED, loaded.type, loaded.pairs.inspect
+      worker = front.fork_worker
+      worker.await(F::READY)
+      journal = server&.accept
+      yield worker.channels[1], journal
+    ensure
+      front&.stop
+      journal&.close
+      server&.close
+    end
+  end
+
+  def ask(channel, path, env = {})
+    channel.send(F::REQUEST, FakeFront.request({ "PATH_INFO" => path }.merge(env)))
+    FakeFront.answer(channel)
+  end
+
+  def test_a_record_comes_before_what_ends_the_response
+    recorded do |channel, _|
+      header = ask(channel, "/header", "HTTP_X_TENANT" => "a")
+      assert_equal [[F::RECORD, F::RESPONSE], "a"], [header.types, header.body]
+      assert_match(/\0V\0config\.ru:\d+\0header\0x-tenant\0\0/, header.record)
+      assert_match(/\AV\0\0request\0release\0\d+-\d+\0/, header.record)
+      large = ask(channel, "/large", "HTTP_X_TENANT" => "a")
+      assert_equal [F::RECORD, F::HEAD], large.types.first(2)
+      stream = ask(channel, "/stream")
+      assert_equal [F::RECORD, F::END_], (stream.types - [F::IDLE]).last(2)
+      assert_match(/\0M\0config\.ru:\d+\0Time\.now\0/, stream.record)
+      assert_equal [F::RECORD, F::HEAD, F::FILE], ask(channel, "/file").types.first(3)
+    end
+  end
+
+  def test_requests_without_a_record
+    recorded do |channel, _|
+      assert_nil ask(channel, "/header", "REQUEST_METHOD" => "POST").record
+      assert_nil ask(channel, "/raise").record
+    end
+  end
+
+  def test_cookies_that_are_read_as_a_header
+    recorded do |channel, _|
+      assert_match(/\0V\0config\.ru:\d+\0cookie\0\*\0\0/, ask(channel, "/cookies", "HTTP_COOKIE" => "a=1").record)
+    end
+  end
+
+  def test_without_a_front_that_hears_of_writes_nothing_is_recorded
+    recorded(connected: false) do |channel, _|
+      answer = ask(channel, "/header", "HTTP_X_TENANT" => "a")
+      assert_equal [[F::RESPONSE], "a"], [answer.types, answer.body]
+    end
+  end
+end
