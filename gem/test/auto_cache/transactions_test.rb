@@ -138,4 +138,31 @@ class AutoCacheTransactionsTest < Paceline::Test
       assert_equal :done, result
     end
   end
+
+  def test_an_answer_in_pieces_behind_another_one
+    in_tmpdir do |dir|
+      path = File.join(dir, "journal.sock")
+      server = UNIXServer.new(path)
+      journal = Paceline::AutoCache::Journal.new(path)
+      told = Thread.new { journal.intend([["DELETE FROM a", [], nil]]) }
+      socket = server.accept
+      length, = socket.read(5).unpack("NC")
+      id = socket.read(length)[/\A[^\0]*\0/]
+      ack = ->(text) { [text.bytesize, Paceline::AutoCache::Journal::ACK].pack("NC") + text }
+      (ack.call("other\0") + ack.call(id)).each_char do |byte|
+        assert told.alive?
+        socket.write(byte)
+      end
+      assert_equal id.chomp("\0"), told.value
+      assert_predicate journal, :open?
+      # A front that goes away in between.
+      told = Thread.new { journal.intend([["DELETE FROM a", [], nil]]) }
+      socket.read(5)
+      socket.close
+      told.join
+      refute_predicate journal, :open?
+    ensure
+      server&.close
+    end
+  end
 end

@@ -21,11 +21,17 @@ module Paceline
       # Seconds that a commit waits for the front at most. A front that does not answer in that time has seen the connection
       # close, and then serves nothing that this process could have changed.
       PATIENCE = 1.0
+      # For so long (s) the answer is looked for without giving away Ruby's lock. The thread holds a lock of the database: one that
+      # waits for that within a driver's C code would keep Ruby's lock until its time-out.
+      SPIN = 0.05
+      READ = 4096
+      private_constant :SPIN, :READ
 
       def initialize(path)
         @path = path
         @lock = Mutex.new
         @number = 0
+        @received = String.new(encoding: ::Encoding::BINARY)
       end
 
       # Connects. The application goes on without a front.
@@ -53,7 +59,8 @@ module Paceline
           end
           answered = false
           begin
-            send_frame(INTENT, payload) && await(id)
+            # The front may have closed a connection that nothing was sent on since.
+            await(id) if Array.new(2).any? { send_frame(INTENT, payload) }
             answered = true
           ensure
             # Half of the answer may lie there.
@@ -74,14 +81,15 @@ module Paceline
       def close
         @socket&.close
         @socket = nil
+        @received = String.new(encoding: ::Encoding::BINARY)
       end
 
       private
 
       def send_frame(type, payload)
-        socket = connected or return false
+        connected or return false
         # What another thread raises here (Timeout) never comes after half a frame.
-        Thread.handle_interrupt(UNINTERRUPTED) { socket.write([payload.bytesize, type].pack("NC") << payload.b) }
+        Thread.handle_interrupt(UNINTERRUPTED) { write([payload.bytesize, type].pack("NC") << payload.b) }
         true
       rescue SystemCallError, IOError
         close
@@ -101,19 +109,43 @@ module Paceline
       end
 
       def await(id)
-        limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PATIENCE
-        loop do
-          left = limit - Process.clock_gettime(Process::CLOCK_MONOTONIC)
-          return close unless left.positive? && @socket.wait_readable(left)
+        began = now
+        until acknowledged?(id)
+          case (bytes = @socket.read_nonblock(READ, exception: false))
+          when nil then return close
+          when :wait_readable
+            waited = now - began
+            return close if waited > PATIENCE
 
-          head = @socket.read(5) or return close
-          length, type = head.unpack("NC")
-          payload = @socket.read(length)
-          return if type == ACK && payload == "#{id}\0"
+            @socket.wait_readable(PATIENCE - waited) if waited > SPIN
+          else @received << bytes
+          end
         end
       rescue SystemCallError, IOError
         close
       end
+
+      # Takes whole frames until it is the one with this id.
+      def acknowledged?(id)
+        while @received.bytesize >= 5
+          length, type = @received.unpack("NC")
+          return false if @received.bytesize < 5 + length
+
+          payload = @received.byteslice(5, length)
+          @received = @received.byteslice(5 + length, @received.bytesize)
+          return true if type == ACK && payload == "#{id}\0"
+        end
+        false
+      end
+
+      # All of it. What the socket takes at once is written without giving away Ruby's lock, as in `await`.
+      def write(bytes)
+        written = @socket.write_nonblock(bytes, exception: false)
+        written = 0 if written == :wait_writable
+        @socket.write(bytes.byteslice(written, bytes.bytesize)) if written < bytes.bytesize
+      end
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end
