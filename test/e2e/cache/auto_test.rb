@@ -20,6 +20,22 @@ class CacheAutoTest < Minitest::Test
       1.upto(3) { |id| Beer.create!(id: id, name: "Pils") }
     end
 
+    # By descriptors alone, which nobody sees.
+    PASS = ->(word) {
+      %w[arrived w barrier r].each_slice(2) do |name, mode|
+        pipe = IO.new(IO.sysopen(File.join(__dir__, name), mode), mode)
+        mode == "w" ? pipe.write(word) : pipe.read
+        pipe.close
+      end
+    }
+
+    # Waits for the test between the announcement of a write and its COMMIT.
+    HELD = Class.new do
+      def start(_, _, payload) = Thread.current[:held] && payload[:sql].match?(/commit/i) && PASS.call(Process.pid.to_s)
+      def finish(*) = nil
+    end
+    ActiveSupport::Notifications.subscribe("sql.active_record", HELD.new)
+
     COUNTS = Hash.new(0)
     STREAM = Class.new do
       def each
@@ -40,15 +56,11 @@ class CacheAutoTest < Minitest::Test
         when ["GET", "/theme"] then head["set-cookie"] = "theme=dark"
         when ["GET", "/unseen"] then "seen \#{COUNTS[:unseen] += 1} times"
         when ["GET", "/environment"] then ENV["PACELINE_AUTO_CACHE"].to_s
-        when ["GET", "/slow/1"]
-          Beer.find(1).name.tap do
-            # By descriptors alone, which nobody sees.
-            %w[arrived w barrier r].each_slice(2) do |name, mode|
-              pipe = IO.new(IO.sysopen(File.join(__dir__, name), mode), mode)
-              mode == "w" ? pipe.write("here") : pipe.read
-              pipe.close
-            end
-          end
+        when ["GET", "/slow/1"] then Beer.find(1).name.tap { PASS.call("here") }
+        when ["POST", "/held/1"]
+          Thread.current[:held] = true
+          Beer.find(1).update!(name: "Bock")
+          "written"
         when ["POST", "/undone/1"]
           Beer.transaction do
             Beer.find(1).update!(name: request.params["name"])
@@ -205,6 +217,26 @@ class CacheAutoTest < Minitest::Test
     assert_equal "Bock", Wire.response(again).body
     assert_equal [0, 0], counts("GET /slow/*", 2)
   end
+
+  def test_a_worker_that_is_killed_before_its_commit
+    start("-w", "2", "-t", "1")
+    arrived, = barrier(@dir, "arrived"), barrier(@dir)
+    2.times { get("/beers/1") }
+    assert_equal [1, 0], counts("GET /beers/*", 2)
+    open_request("/held/1", "Content-Length: 0", method: "POST")
+    holder = Integer(arrived.wait)
+    # It may be committed at any moment: what is read now is not kept.
+    2.times { assert_equal "Pils", get("/beers/1") }
+    assert_equal [1, 0], counts("GET /beers/*", 4)
+    before = connected
+    Process.kill(:KILL, holder)
+    eventually("another worker") { connected == before && !File.exist?("/proc/#{holder}") }
+    2.times { assert_equal "Pils", get("/beers/1") }
+    assert_equal [2, 0], counts("GET /beers/*", 6)
+  end
+
+  # Processes of the application that announce their writes.
+  def connected = command_json(@server, "cache", "advise", "--json")["sites"].values.sum { |site| site["processes"] }
 
   def test_reads_of_a_body_that_streams
     start("-w", "1")

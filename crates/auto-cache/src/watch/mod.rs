@@ -1,6 +1,6 @@
 //! Watches what an automatic page cache would have done: for each answer, whether a page was there under the same key that no
 //! write had touched, and whether it is equal. It keeps pages only to compare them, up to a bound, and gives them to nobody.
-//! It reads no clock: moments are numbers of its own sequence, and times are arguments.
+//! It reads no clock: moments (numbers of one sequence) and times are arguments.
 //!
 //! Reading order: `answered` and `intend` here, `made` (what a page was made of), `told` (writes, and what they unsettle),
 //! `pages` (where pages are kept), `routes` (what is counted and shown).
@@ -48,8 +48,10 @@ pub struct Answer<'a> {
     /// Scheme, host, path and query.
     pub url: &'a str,
     pub route: &'a str,
-    /// `moment` when its request was handed to the application.
+    /// The moment when its request was handed to the application.
     pub began: u64,
+    /// The moment when it was whole: requests that begin from then on could have had it.
+    pub ended: u64,
     /// Unix milliseconds.
     pub now: u64,
     /// None: the application has sent none.
@@ -79,28 +81,15 @@ pub struct Watch {
     told: Told,
     pages: Pages,
     routes: Routes,
-    /// Grows with each write that is done, and each page that is kept.
-    moment: u64,
     writes: u64,
 }
 
 impl Watch {
-    /// For requests that begin now.
-    pub fn moment(&self) -> u64 {
-        self.moment
-    }
-
-    fn next(&mut self) -> u64 {
-        self.moment += 1;
-        self.moment
-    }
-
     /// A worker tells its database's schema.
     pub fn learn_schema(&mut self, payload: &[u8]) -> Result<(), Malformed> {
         if self.statements.learn(payload)? {
             // What was kept was read by another understanding.
             self.pages.clear("the schema", 0);
-            self.next();
         }
         Ok(())
     }
@@ -130,9 +119,8 @@ impl Watch {
         self.told.begin((process, id.to_owned()), changes).map_err(|()| Malformed)
     }
 
-    /// The process has committed it, or does not know whether it has.
-    pub fn done(&mut self, process: u64, id: &str, now: u64) {
-        let moment = self.next();
+    /// The process has committed it, or does not know whether it has. `moment`: a new one.
+    pub fn done(&mut self, process: u64, id: &str, moment: u64, now: u64) {
         self.writes += 1;
         if !self.told.end(&(process, id.to_owned()), moment) {
             // It was announced on a connection that has ended: nobody knows any more what it changed.
@@ -143,18 +131,16 @@ impl Watch {
     }
 
     /// The process is gone: what it was about to commit may have happened.
-    pub fn lost(&mut self, process: u64) {
-        let moment = self.next();
+    pub fn lost(&mut self, process: u64, moment: u64) {
         self.told.lost(process, moment);
     }
 
     /// Keys of Rails.cache were written; `*`: any.
-    pub fn wrote_keys(&mut self, keys: impl IntoIterator<Item = String>, now: u64) {
+    pub fn wrote_keys(&mut self, keys: impl IntoIterator<Item = String>, moment: u64, now: u64) {
         let keys: BTreeSet<String> = keys.into_iter().collect();
         let words = format!("Rails.cache {}", keys.first().map_or("", String::as_str));
         let changes = Changes::of_keys((!keys.contains("*")).then_some(keys));
         self.pages.touched(&changes, &short(&words), now);
-        let moment = self.next();
         self.told.add(moment, changes);
     }
 
@@ -238,7 +224,7 @@ impl Watch {
             keys: made.keys.clone(),
             files,
             readings: made.readings.clone(),
-            kept: self.next(),
+            kept: answer.ended,
             at: answer.now,
         };
         self.pages.keep(page, made.names.iter().cloned().collect(), held).map_err(|refusal| refused(&refusal))?;

@@ -68,7 +68,7 @@ impl Difference {
         let first = first.unwrap_or(kept.len().min(application.len()));
         let around = |text: &[u8]| {
             let part = &text[first.saturating_sub(BEFORE).min(text.len())..(first + AFTER).min(text.len())];
-            String::from_utf8_lossy(part).into_owned()
+            String::from_utf8_lossy(part).replace(char::is_control, " ")
         };
         Difference { url: url.to_owned(), at: now, kept: around(kept), application: around(application) }
     }

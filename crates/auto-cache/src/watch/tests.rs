@@ -16,6 +16,7 @@ const SCHEMA: &[u8] = b"D\0sqlite\0T\0beers\0C\0id\0INTEGER\0?\0C\0name\0TEXT\0n
 #[derive(Default)]
 struct Site {
     watch: Watch,
+    moment: u64,
     cookies: HashMap<&'static str, &'static str>,
     files: RefCell<HashMap<String, FileMark>>,
 }
@@ -53,12 +54,28 @@ impl Site {
         site
     }
 
+    fn next(&mut self) -> u64 {
+        self.moment += 1;
+        self.moment
+    }
+
+    fn done(&mut self, process: u64, id: &str) {
+        let moment = self.next();
+        self.watch.done(process, id, moment, TIME);
+    }
+
+    fn wrote_keys(&mut self, key: &str) {
+        let moment = self.next();
+        self.watch.wrote_keys([key.to_owned()], moment, TIME);
+    }
+
     /// An answer to a request that began at this moment.
     fn answer_since(&mut self, began: u64, record: &[u8], body: &str) {
         let answer = Answer {
             url: "http://shop.test/beers/1",
             route: "GET /beers/*",
             began,
+            ended: self.next(),
             now: TIME,
             record: Some(record),
             refused: None,
@@ -71,12 +88,12 @@ impl Site {
     }
 
     fn answer(&mut self, record: &[u8], body: &str) {
-        self.answer_since(self.watch.moment(), record, body);
+        self.answer_since(self.moment, record, body);
     }
 
     fn write(&mut self, entries: &[u8]) {
         self.watch.intend(1, "a", entries, TIME).unwrap();
-        self.watch.done(1, "a", TIME);
+        self.done(1, "a");
     }
 
     fn route(&self) -> &Route {
@@ -128,10 +145,10 @@ fn a_write_drops_what_it_touches() {
 #[test]
 fn what_was_read_during_a_write_is_not_kept() {
     let mut site = Site::new();
-    let began = site.watch.moment();
+    let began = site.moment;
     site.watch.intend(1, "a", &update("i1"), TIME).unwrap();
     site.answer_since(began, &beer("i1"), "Pils");
-    site.watch.done(1, "a", TIME);
+    site.done(1, "a");
     site.answer_since(began, &beer("i1"), "Pils");
     assert_eq!(site.watch.size().0, 0, "either may be from before the write");
     site.answer(&beer("i1"), "Bock");
@@ -139,17 +156,18 @@ fn what_was_read_during_a_write_is_not_kept() {
     site.watch.intend(2, "b", &update("i1"), TIME).unwrap();
     site.answer(&beer("i1"), "Bock");
     assert_eq!(site.watch.size().0, 0);
-    site.watch.lost(2);
+    let moment = site.next();
+    site.watch.lost(2, moment);
     site.answer(&beer("i1"), "Bock");
     assert_eq!(site.watch.size().0, 1, "the process is gone");
-    site.watch.done(3, "b", TIME);
+    site.done(3, "b");
     assert_eq!(site.watch.size().0, 0, "it has come back by another connection");
 }
 
 #[test]
 fn a_page_of_another_request_that_ran_at_the_same_time_is_no_hit() {
     let mut site = Site::new();
-    let began = site.watch.moment();
+    let began = site.moment;
     site.answer_since(began, &beer("i1"), "Pils");
     site.answer_since(began, &beer("i1"), "Pils");
     assert_eq!(site.counts(), (0, 0, 2));
@@ -221,7 +239,8 @@ fn tokens_and_nonces_are_holes() {
         let answer = Answer {
             url: "http://shop.test/",
             route: "GET /",
-            began: site.watch.moment(),
+            began: site.moment,
+            ended: site.next(),
             now: TIME,
             record: Some(&record),
             refused: None,
@@ -267,13 +286,13 @@ fn entries_of_a_cache_and_files() {
     site.answer(&record, "a");
     site.answer(&record, "a");
     assert_eq!(site.counts(), (1, 0, 2));
-    site.watch.wrote_keys(["posts/all".to_owned()], TIME);
+    site.wrote_keys("posts/all");
     site.answer(&record, "b");
     assert_eq!(site.counts(), (1, 0, 3));
     site.files.borrow_mut().insert("/notice".into(), [2, 2, 3]);
     site.answer(&record, "c");
     assert_eq!(site.counts(), (1, 0, 4));
-    site.watch.wrote_keys(["*".to_owned()], TIME);
+    site.wrote_keys("*");
     assert_eq!(site.watch.size().0, 0);
     site.files.borrow_mut().insert("/notice".into(), [TIME * 1_000_000, 2, 3]);
     site.answer(&record, "d");
@@ -301,11 +320,12 @@ fn all_of_it_has_bounds() {
     for nth in 0..100u64 {
         let (url, route) = (format!("http://shop.test/{nth}"), format!("GET /{nth}"));
         let record = fields(&["M", "", "Time.now"]);
-        let (now, began, content_type) = (TIME, site.watch.moment(), "text/html");
+        let (now, began, ended, content_type) = (TIME, site.moment, site.next(), "text/html");
         let answer = Answer {
             url: &url,
             route: &route,
             began,
+            ended,
             now,
             record: Some(&[]),
             refused: None,

@@ -45,7 +45,7 @@ pub async fn serve(listener: UnixListener, auto: Arc<AutoCache>) {
             auto.processes.fetch_add(1, Relaxed);
             // However it ends: what was announced and not done may have happened.
             let _ = converse(stream, process, &auto).await;
-            auto.change(|watch| watch.lost(process));
+            auto.change(|watch| watch.lost(process, auto.next()));
             auto.processes.fetch_sub(1, Relaxed);
             drop(place);
         });
@@ -86,13 +86,13 @@ fn obey<'a>(kind: u8, payload: &'a [u8], process: u64, auto: &AutoCache) -> Resu
         DONE => {
             let (id, _) = first_field(payload)?;
             let id = text(id)?;
-            auto.change(|watch| watch.done(process, id, now));
+            auto.change(|watch| watch.done(process, id, auto.next(), now));
             Ok(None)
         }
         KEYS => {
             let keys = payload.split(|byte| *byte == 0).filter(|key| !key.is_empty());
             let keys: Vec<String> = keys.map(|key| String::from_utf8_lossy(key).into_owned()).collect();
-            auto.change(|watch| watch.wrote_keys(keys, now));
+            auto.change(|watch| watch.wrote_keys(keys, auto.next(), now));
             Ok(None)
         }
         SCHEMA => {

@@ -35,7 +35,7 @@ const STEP: Duration = Duration::from_millis(10);
 /// One site's.
 pub struct AutoCache {
     watch: Mutex<Watch>,
-    /// That of `watch`, for requests that begin.
+    /// Grows with each answer that is whole, and each write that is done.
     moment: AtomicU64,
     answers: mpsc::UnboundedSender<Observed>,
     waiting: AtomicUsize,
@@ -53,6 +53,7 @@ pub struct Observed {
     url: String,
     route: String,
     began: u64,
+    ended: u64,
     asked: Asked,
     record: RecordSlot,
     refused: Option<String>,
@@ -115,6 +116,7 @@ impl AutoCache {
 
     fn offer(&self, mut observed: Observed) {
         observed.size = observed.measured();
+        observed.ended = self.next();
         if self.waiting.load(Relaxed) + observed.size > MAX_WAITING {
             self.passed_over.fetch_add(1, Relaxed);
             return;
@@ -133,6 +135,7 @@ impl AutoCache {
             url: &observed.url,
             route: &observed.route,
             began: observed.began,
+            ended: observed.ended,
             now: clock::unix_millis(),
             record: record.as_deref(),
             refused: observed.refused.as_deref(),
@@ -144,11 +147,12 @@ impl AutoCache {
         self.change(|watch| watch.answered(&answer, &observed.asked));
     }
 
+    fn next(&self) -> u64 {
+        self.moment.fetch_add(1, Relaxed) + 1
+    }
+
     fn change<T>(&self, act: impl FnOnce(&mut Watch) -> T) -> T {
-        let mut watch = self.watch.lock();
-        let result = act(&mut watch);
-        self.moment.store(watch.moment(), Relaxed);
-        result
+        act(&mut self.watch.lock())
     }
 
     /// What was counted, for people.

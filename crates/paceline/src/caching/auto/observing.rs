@@ -91,6 +91,7 @@ fn observed(watched: Watched, head: &Parts, exchange: &Exchange, headers: &Heade
         url: format!("{}://{host}{target}", exchange.client.scheme()),
         route: label("GET", head.uri.path()),
         began: watched.began,
+        ended: 0,
         asked: Asked {
             headers: head.headers.clone(),
             query: head.uri.query().map(str::to_owned),
