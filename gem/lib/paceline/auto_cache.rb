@@ -5,6 +5,7 @@
 #
 #   app = Paceline::AutoCache.wrap(app, root: Rails.root, release: "1", journal: "tmp/paceline-journal-1.sock")   # once, before the fork
 #   Paceline::AutoCache.start                                                                                     # in each worker
+#   Paceline::AutoCache.announce                                                                                  # in a console, a job, a task
 #
 # It keeps no page, compares nothing, and never decides whether a page may be kept: that does the front, by the rules of
 # crates/auto-cache. What a request reads in a way that is not seen here is said as "untracked", with the reason.
@@ -21,6 +22,8 @@ module Paceline
   module AutoCache
     # The variable of a thread (not of a fiber: an Enumerator reads for the same request) with its recording.
     KEY = :paceline_auto_cache
+    # Of running servers, below an application's root.
+    SOCKETS = "tmp/paceline-journal-*.sock"
 
     class << self
       # Told before a write is committed and after it; nil: nobody.
@@ -36,6 +39,18 @@ module Paceline
         @release = release
         self.journal = Journal.new(journal)
         Middleware.new(app)
+      end
+
+      # Announces the writes of this process to the server that runs in `root`, and records nothing. It does nothing while no server
+      # runs there.
+      def announce(root: Dir.pwd)
+        return if journal
+
+        require_relative "auto_cache/drivers"
+        require_relative "auto_cache/rails"
+        Drivers.install
+        ActiveSupport::Cache::Store.prepend(Rails::CacheStore) if defined?(ActiveSupport::Cache::Store)
+        self.journal = Journal.new { ENV["PACELINE_AUTO_CACHE"] || Dir[File.join(root, SOCKETS)].max_by { |path| File.mtime(path) } }
       end
 
       # Connects this process with the front. Without a connection nothing is recorded: the front could not know of writes.

@@ -263,6 +263,25 @@ class CacheAutoTest < Minitest::Test
     assert_operator found["hits"], :>, 0
   end
 
+  def test_a_console_announces_its_writes
+    start("-w", "1")
+    2.times { get("/beers/1") }
+    assert_equal [1, 0], counts("GET /beers/*", 2)
+    script = <<~RUBY
+      require "active_record"
+      require "paceline/auto_cache"
+      ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: "shop.sqlite3")
+      Class.new(ActiveRecord::Base) { self.table_name = "beers" }.first # the connection is there before
+      Paceline::AutoCache.announce
+      Class.new(ActiveRecord::Base) { self.table_name = "beers" }.find(1).update!(name: "Bock")
+    RUBY
+    out, status = Open3.capture2e(RbConfig.ruby, "-I#{CHECKOUT}/gem/lib", "-e", script, chdir: @dir)
+    assert_predicate status, :success?, out
+    eventually("the write to be done") { writes == 1 }
+    2.times { assert_equal "Bock", get("/beers/1") }
+    assert_equal [2, 0], counts("GET /beers/*", 4)
+  end
+
   def test_off_is_the_default
     start("-w", "1", settings: "")
     assert_equal "", get("/environment")

@@ -27,8 +27,9 @@ module Paceline
       READ = 4096
       private_constant :SPIN, :READ
 
-      def initialize(path)
-        @path = path
+      # A path, or a block that finds it (or nil).
+      def initialize(path = nil, &find)
+        @find = find || -> { path }
         @lock = Mutex.new
         @number = 0
         @received = String.new(encoding: ::Encoding::BINARY)
@@ -103,7 +104,8 @@ module Paceline
         close
         @pid = Process.pid
         # However long the path is, its socket's address is short.
-        @socket = Dir.open(File.dirname(@path)) { |folder| UNIXSocket.new("/proc/self/fd/#{folder.fileno}/#{File.basename(@path)}") }
+        path = @find.call or return
+        @socket = Dir.open(File.dirname(path)) { |folder| UNIXSocket.new("/proc/self/fd/#{folder.fileno}/#{File.basename(path)}") }
       rescue SystemCallError
         nil
       end
