@@ -214,6 +214,8 @@ const PURE: &[&str] = &[
     "pg_get_indexdef",
     "pg_get_viewdef",
     "pg_table_is_visible",
+    // Of the process, whose restart is another release.
+    "sqlite_version",
 ];
 
 /// SQLite's functions of time: with `'now'`, or with nothing, they tell the moment.
@@ -240,7 +242,6 @@ const VOLATILE: &[&str] = &[
     "random",
     "randomblob",
     "sqlite_source_id",
-    "sqlite_version",
     "statement_timestamp",
     "timeofday",
     "total_changes",

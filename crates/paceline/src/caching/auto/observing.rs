@@ -113,6 +113,8 @@ fn refusal(head: &Parts, exchange: &Exchange, headers: &HeaderMap) -> Option<Str
         let lines = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
         lines.flat_map(|line| line.split(',')).any(|part| part.trim().eq_ignore_ascii_case(word))
     };
+    let is_events =
+        headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
     if exchange.protected || exchange.user.is_some() {
         Some("is for those who have signed in ([[sso]])".into())
     } else if head.headers.contains_key(header::AUTHORIZATION) {
@@ -121,6 +123,8 @@ fn refusal(head: &Parts, exchange: &Exchange, headers: &HeaderMap) -> Option<Str
         Some("says Cache-Control: no-store".into())
     } else if has("vary", "*") {
         Some("says Vary: *".into())
+    } else if is_events {
+        Some("is an event stream".into())
     } else if headers.contains_key(header::CONTENT_ENCODING) {
         Some("is compressed by the application".into())
     } else if ["x-sendfile", "x-accel-redirect"].iter().any(|name| headers.contains_key(*name)) {
@@ -255,6 +259,7 @@ mod tests {
         for (name, value, why) in [
             ("cache-control", "private, No-Store", "says Cache-Control: no-store"),
             ("vary", "accept, *", "says Vary: *"),
+            ("content-type", "text/event-stream; charset=utf-8", "is an event stream"),
             ("content-encoding", "gzip", "is compressed by the application"),
             ("x-sendfile", "/a", "is a file"),
         ] {
