@@ -17,6 +17,7 @@ class AutoCacheTransactionsTest < Paceline::Test
     end
 
     def done(_, how) = lines << [:done, how]
+    def keys(*keys) = lines << [:keys, *keys]
   end
 
   def setup
@@ -89,6 +90,22 @@ class AutoCacheTransactionsTest < Paceline::Test
     run_all("BEGIN", "DELETE FROM a")
     @connection.reset
     assert_equal [[:intend, ["DELETE FROM b"]], [:done, "commit"]], run_all("DELETE FROM b").grep(Array)
+  end
+
+  def test_writes_of_a_cache_are_told_before_and_after
+    require "paceline/auto_cache/rails"
+    notes = @notes
+    store = Class.new do
+      define_method(:normalize_key) { |key, _| "shop:#{key}" }
+      define_method(:write) { |key, value| notes.lines << [:write, key, value] }
+      define_method(:clear) { notes.lines << [:clear] }
+      prepend Paceline::AutoCache::Rails::CacheStore
+    end
+    store.new.write("posts", 1)
+    assert_equal [[:keys, "shop:posts"], [:write, "posts", 1], [:keys, "shop:posts"]], notes.lines
+    notes.lines.clear
+    store.new.clear
+    assert_equal [[:keys, "*"], [:clear], [:keys, "*"]], notes.lines
   end
 
   # A front that answers each INTENT.

@@ -134,7 +134,8 @@ module Paceline
         end
       end
 
-      # A page depends on the entries that it reads. It lives no longer than an entry of a known age would.
+      # A page depends on the entries that it reads. Writes are told before, so that nobody can see them earlier than the front, and
+      # after, because of those who have read the old entry in between.
       module CacheStore
         %i[read fetch exist?].each do |name|
           define_method(name) do |key, *arguments, **options, &block|
@@ -152,14 +153,17 @@ module Paceline
 
         %i[write delete increment decrement].each do |name|
           define_method(name) do |key, *arguments, **options, &block|
+            told = normalize_key(key, {}).to_s
+            AutoCache.journal&.keys(told)
             result = super(key, *arguments, **options, &block)
-            AutoCache.journal&.keys(normalize_key(key, {}).to_s)
+            AutoCache.journal&.keys(told)
             result
           end
         end
 
         %i[clear delete_matched cleanup].each do |name|
           define_method(name) do |*arguments, **options, &block|
+            AutoCache.journal&.keys(ALL)
             result = super(*arguments, **options, &block)
             AutoCache.journal&.keys(ALL)
             result
