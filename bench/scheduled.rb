@@ -29,7 +29,7 @@ module Bench
     BEFORE = 8
     AFTER = 5
     # The sale is so many seconds away when a server has started: all pages are asked for once.
-    LEAD = 45
+    LEAD = 20
 
     def initialize(options)
       @options = options
@@ -58,7 +58,7 @@ module Bench
 
     def scheduled(sale, work, &block)
       at = Time.at(sale).utc.strftime("%Y-%m-%d %H:%M:%S UTC")
-      paceline("[[scheduled]]\npath = \"/sales/*\"\nat = \"#{at}\"\nprepare = \"40s\"\n", work, &block)
+      paceline("[[scheduled]]\npath = \"/sales/*\"\nat = \"#{at}\"\nprepare = \"25s\"\n", work, &block)
     end
 
     def expiring(_, work, &block) = paceline("", work, &block)
