@@ -83,6 +83,8 @@ module Bench
 
     def measure(_, way)
       Dir.mktmpdir("paceline-scheduled-") do |work|
+        # Varnish reads its settings as another user.
+        File.chmod(0o755, work)
         sale = Time.now.to_i + LEAD + 15
         @folder = File.join(work, "app")
         FileUtils.mkdir_p(@folder)
