@@ -49,8 +49,7 @@ module Bench
     end
 
     def ask(path)
-      @sockets ||= {}
-      socket = (@sockets[Thread.current] ||= TCPSocket.new("127.0.0.1", @port).tap { |one| one.setsockopt(Socket::IPPROTO_TCP, Socket::TCP_NODELAY, 1) })
+      socket = (Thread.current[:socket] ||= TCPSocket.new("127.0.0.1", @port).tap { |one| one.setsockopt(Socket::IPPROTO_TCP, Socket::TCP_NODELAY, 1) })
       socket.write("GET #{path} HTTP/1.1\r\nHost: sale.test\r\n\r\n")
       status = socket.gets.to_s[/ (\d+)/, 1]
       length = 0
@@ -60,7 +59,8 @@ module Bench
       body = socket.read(length)
       status == "200" ? body[/\A\w+/] : "failed"
     rescue SystemCallError, IOError
-      @sockets.delete(Thread.current)&.close
+      Thread.current[:socket]&.close
+      Thread.current[:socket] = nil
       "failed"
     end
   end
