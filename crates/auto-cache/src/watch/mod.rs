@@ -9,7 +9,7 @@ mod made;
 mod pages;
 mod routes;
 mod statements;
-mod told;
+mod write_log;
 
 #[cfg(test)]
 mod tests;
@@ -21,11 +21,11 @@ use self::{
     pages::{Page, Pages},
     routes::Routes,
     statements::Statements,
-    told::{Changes, Told},
+    write_log::{Changes, WriteLog},
 };
 pub use self::{
     made::{shown, Reading, Refusal},
-    pages::{FileMark, Seen, Written},
+    pages::{FileMark, PageSummary, Written},
     routes::{Difference, Route, Varies},
 };
 use crate::{
@@ -78,7 +78,7 @@ pub trait Around {
 #[derive(Debug, Default)]
 pub struct Watch {
     statements: Statements,
-    told: Told,
+    told: WriteLog,
     pages: Pages,
     routes: Routes,
     writes: u64,
@@ -237,7 +237,7 @@ impl Watch {
     }
 
     /// The pages of this URL that a cache would have now, and the last write that dropped one.
-    pub fn seen(&self, url: &str) -> (Vec<Seen>, Option<&Written>) {
+    pub fn seen(&self, url: &str) -> (Vec<PageSummary>, Option<&Written>) {
         self.pages.seen(url)
     }
 

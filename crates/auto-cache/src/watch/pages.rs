@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{made::Reading, told::Changes};
+use super::{made::Reading, write_log::Changes};
 use crate::{
     effects::Read,
     holes::Template,
@@ -41,7 +41,7 @@ pub struct Page {
 
 /// A page as people are shown it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seen {
+pub struct PageSummary {
     pub at: u64,
     pub readings: Vec<Reading>,
     pub varies: Vec<String>,
@@ -160,13 +160,14 @@ impl Pages {
         Some(page)
     }
 
-    pub fn seen(&self, url: &str) -> (Vec<Seen>, Option<&Written>) {
+    pub fn seen(&self, url: &str) -> (Vec<PageSummary>, Option<&Written>) {
         let pages = self.pages.values().filter(|page| &*page.url == url);
         let names = || self.urls.get(url).into_iter().flat_map(|variants| variants.names());
         let varies: BTreeSet<String> =
             names().flat_map(|(names, _)| names).filter(|name| !super::is_release(name)).map(super::shown).collect();
         let varies: Vec<String> = varies.into_iter().collect();
-        let seen = pages.map(|page| Seen { at: page.at, readings: page.readings.clone(), varies: varies.clone() });
+        let seen =
+            pages.map(|page| PageSummary { at: page.at, readings: page.readings.clone(), varies: varies.clone() });
         (seen.collect(), self.written.get(url))
     }
 

@@ -5,9 +5,9 @@
 //! Reading order: `observing` (an answer on its way to the client), `asked` (what its request had), here (the thread), `journal`
 //! (what processes announce).
 
-mod asked;
 mod journal;
 mod observing;
+mod request_parts;
 
 use std::{
     sync::{
@@ -22,8 +22,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use self::asked::Asked;
 pub use self::journal::serve;
+use self::request_parts::RequestParts;
 use crate::{request::exchange::RecordSlot, support::clock};
 
 /// Bytes of answers that wait to be looked at. What comes while there are more is not looked at.
@@ -54,7 +54,7 @@ pub struct Observed {
     route: String,
     began: u64,
     ended: u64,
-    asked: Asked,
+    asked: RequestParts,
     record: RecordSlot,
     refused: Option<String>,
     sets_cookie: Option<String>,

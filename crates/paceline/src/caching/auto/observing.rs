@@ -15,7 +15,7 @@ use http::{header, request::Parts, HeaderMap, Method, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use http_guard::host::host;
 
-use super::{asked::Asked, AutoCache, Observed};
+use super::{request_parts::RequestParts, AutoCache, Observed};
 use crate::{
     content::body::{ResponseBody, Stream},
     request::exchange::{Exchange, RecordSlot},
@@ -92,7 +92,7 @@ fn observed(watched: Watched, head: &Parts, exchange: &Exchange, headers: &Heade
         route: label("GET", head.uri.path()),
         began: watched.began,
         ended: 0,
-        asked: Asked {
+        asked: RequestParts {
             headers: head.headers.clone(),
             query: head.uri.query().map(str::to_owned),
             address: exchange.client.address,

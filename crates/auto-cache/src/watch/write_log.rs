@@ -40,7 +40,7 @@ impl Changes {
 pub type Id = (u64, String);
 
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct WriteLog {
     open: BTreeMap<Id, Changes>,
     /// In the order in which they were done.
     done: VecDeque<(u64, Changes)>,
@@ -48,7 +48,7 @@ pub struct Told {
     forgotten: u64,
 }
 
-impl Told {
+impl WriteLog {
     /// Err: more are under way than an application can have.
     pub fn begin(&mut self, id: Id, changes: Changes) -> Result<(), ()> {
         if self.open.len() >= MAX_OPEN {
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_write_counts_from_its_beginning_until_requests_began_after_it() {
-        let (mut told, keys) = (Told::default(), BTreeSet::new());
+        let (mut told, keys) = (WriteLog::default(), BTreeSet::new());
         assert!(!told.unsettles(5, &read(), &keys));
         told.begin((1, "a".into()), everything()).unwrap();
         assert!(told.unsettles(5, &read(), &keys), "under way");
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn what_is_not_remembered_counts_as_touched() {
-        let mut told = Told::default();
+        let mut told = WriteLog::default();
         (0..=MAX_DONE as u64).for_each(|nth| told.add(nth + 1, Changes::default()));
         assert!(told.unsettles(0, &Read::default(), &BTreeSet::new()));
         assert!(!told.unsettles(2, &Read::default(), &BTreeSet::new()));

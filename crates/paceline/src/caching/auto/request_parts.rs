@@ -13,13 +13,13 @@ use percent_encoding::percent_decode;
 /// All of a request's cookies.
 const ALL: &str = "*";
 
-pub struct Asked {
+pub struct RequestParts {
     pub headers: HeaderMap,
     pub query: Option<String>,
     pub address: Option<IpAddr>,
 }
 
-impl Around for Asked {
+impl Around for RequestParts {
     fn held(&self, name: &Name) -> Held {
         match (name.source, name.name.as_str()) {
             (Source::Cookie, ALL) => joined(&self.headers, header::COOKIE.as_str()),
@@ -41,7 +41,7 @@ impl Around for Asked {
     }
 }
 
-impl Asked {
+impl RequestParts {
     /// Rack decodes the names, and takes the first of those that are the same.
     fn cookie(&self, name: &str) -> Held {
         let decoded = |own| percent_decode(own).collect::<Vec<u8>>();
@@ -88,15 +88,15 @@ mod tests {
     use super::*;
     use http::HeaderValue;
 
-    fn asked(fields: &[(&'static str, &'static str)]) -> Asked {
+    fn asked(fields: &[(&'static str, &'static str)]) -> RequestParts {
         let mut headers = HeaderMap::new();
         for (name, value) in fields {
             headers.append(*name, HeaderValue::from_static(value));
         }
-        Asked { headers, query: None, address: None }
+        RequestParts { headers, query: None, address: None }
     }
 
-    fn held(asked: &Asked, source: Source, name: &str) -> Held {
+    fn held(asked: &RequestParts, source: Source, name: &str) -> Held {
         asked.held(&Name { source, name: name.into() })
     }
 
