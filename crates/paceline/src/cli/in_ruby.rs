@@ -1,4 +1,4 @@
-//! Commands that are Ruby's: `paceline pstore`, `paceline sessions`. It finds the gem's file and becomes `ruby` with
+//! Commands that are Ruby's: `paceline pstore`, `paceline sessions`, `paceline tour`. It finds the gem's file and becomes `ruby` with
 //! it, and knows nothing of what it does.
 
 use std::{
@@ -10,9 +10,10 @@ use std::{
 use crate::apps::spawn::gem_dir;
 
 /// Names, the files below lib/paceline, and what the help says of them.
-pub const COMMANDS: [(&str, &str, &str); 2] = [
+pub const COMMANDS: [(&str, &str, &str); 3] = [
     ("pstore", "pstore/command.rb", "Import, export or check the file of a Paceline::PStore"),
     ("sessions", "session/command.rb", "Count, sweep or clear the sessions in a file"),
+    ("tour", "tour/command.rb", "Show in five steps what Paceline does for the application in this directory"),
 ];
 
 /// The file of the command of this name.
@@ -25,7 +26,13 @@ pub fn run(file: &str, arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let why = match gem_dir() {
         Ok(dir) => {
             let ruby = std::env::var_os("RUBY").unwrap_or_else(|| "ruby".into());
-            let error = Command::new(&ruby).arg(dir.join("lib/paceline").join(file)).args(arguments).exec();
+            let mut command = Command::new(&ruby);
+            command.arg(dir.join("lib/paceline").join(file)).args(arguments);
+            // A command that runs paceline runs this one.
+            if let Ok(program) = std::env::current_exe() {
+                command.env("PACELINE_BIN", program);
+            }
+            let error = command.exec();
             format!("{}: {error}", ruby.to_string_lossy())
         }
         Err(error) => error.to_string(),
