@@ -1,6 +1,6 @@
 //! Accept-Encoding: nothing is chosen that the client did not ask for, and nothing is preferred to what it likes best.
 //! Input: the lines of the field.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use http::{header::ACCEPT_ENCODING, HeaderMap, HeaderValue};
 use http_guard::coding::{AcceptEncoding, ContentCoding};

@@ -1,7 +1,7 @@
 //! What a worker tells the automatic page cache: records, schemas, and the SQL in them. A statement that names a table is
 //! touched by a change of that table or is not a read, whatever else it says; and a body with holes is filled to what it
 //! was. Input: a byte that says which, then the text.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use auto_cache::{
     effects::{Change, Image, Write},

@@ -1,6 +1,6 @@
 //! Chunked bodies, of clients (judged) and of apps (taken off): what is good decodes as the plainest words of RFC 9112
 //! say.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use bytes::{Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
 //! Range and the conditional fields: parsed ranges lie within the length, and a condition holds only where it may.
 //! Input: a line `METHOD LENGTH`, then fields, those of the request and (ETag, Last-Modified, Date) of the
 //! representation.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use http::{header, HeaderMap, Method};
 use libfuzzer_sys::fuzz_target;

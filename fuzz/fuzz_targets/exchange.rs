@@ -1,7 +1,7 @@
 //! A connection through the guard and the parser behind it (hyper), as the front wires them: whatever the pieces the
 //! bytes come in, the requests that a service sees are those that the guard let pass, each with its own body and no
 //! other's.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::{
     collections::VecDeque,

@@ -1,6 +1,6 @@
 //! A connection's HTTP/1.1: the verdict never depends on how the bytes are cut, and what is passed on is what it is
 //! taken for.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use libfuzzer_sys::fuzz_target;
 use paceline_fuzz::{

@@ -1,6 +1,6 @@
 //! A mailbox whose worker writes anything anywhere: what the front takes is an answer of bounded size or an error, and
 //! what it posts lies within the memory.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::os::fd::OwnedFd;
 

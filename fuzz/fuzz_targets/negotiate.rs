@@ -1,6 +1,6 @@
 //! What a client without a name may send to single sign-on, and what an operator's files may have: the field, the token
 //! and its ticket, a keytab, the groups of a ticket. Nothing panics, and what is read lies within what was sent.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use libfuzzer_sys::fuzz_target;
 use negotiate::{challenge, keytab::Keytab, pac::logon_info, sniff, token, Token, MAX_TOKEN};

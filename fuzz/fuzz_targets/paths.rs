@@ -1,6 +1,6 @@
 //! The files that a URL's path may mean: always below the folder, never hidden, never the server's own settings; and no
 //! spelling of a path finds a file of a protected folder.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::{os::unix::ffi::OsStrExt, path::Component};
 

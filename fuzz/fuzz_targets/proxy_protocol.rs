@@ -1,6 +1,6 @@
 //! The PROXY protocol's header: takes exactly its own bytes off the stream, whatever the pieces they come in, and names
 //! the ends that a header written for them would.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::{
     collections::VecDeque,

@@ -1,7 +1,7 @@
 //! What a browser sends to single sign-on: its cookies, and the path that it wants to go back to. An application never
 //! gets the id of a session, an id has one text, and no path leads to another site. Input: the path in the first line,
 //! then `Cookie` fields.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use libfuzzer_sys::fuzz_target;
 use sign_in::{CookieName, ReturnTo, SessionId};
@@ -37,7 +37,7 @@ fn check_cookies(fields: &[&[u8]]) {
         let squeezed =
             |field: &[u8]| field.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect::<Vec<_>>();
         let has = |field: &&[u8]| squeezed(field).windows(pair.len()).any(|window| window == pair.as_bytes());
-        assert!(fields.iter().any(|field| has(&field)), "{pair}");
+        assert!(fields.iter().any(has), "{pair}");
         assert_eq!(SessionId::parse(&id.to_text()).map(|again| again.key()), Some(id.key()));
         assert_eq!(
             name.find([name.set(&id, None).split(';').next().unwrap_or_default().as_bytes()]).map(|again| again.key()),

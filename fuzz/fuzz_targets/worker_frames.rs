@@ -1,6 +1,6 @@
 //! The worker protocol: frames are taken off a stream alike in whatever pieces they come, what is decoded and encoded
 //! again is decoded to the same, and nothing allocates more than its input justifies.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::os::unix::ffi::OsStrExt;
 

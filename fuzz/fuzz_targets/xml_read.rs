@@ -1,5 +1,5 @@
 //! XML: what is read comes out whole and bounded, and read the same when it is written plainly. Input: a document.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use libfuzzer_sys::fuzz_target;
 use paceline_xml::read::{parse, Document, Limits, Op, Program, Source};

@@ -78,8 +78,12 @@ fn every_dependency_is_used() {
     for dir in folders {
         let Ok(manifest) = fs::read_to_string(dir.join("Cargo.toml")) else { continue };
         let mut files = Vec::new();
-        let folders = ["src", "tests", "benches", "fuzz_targets"].map(|name| dir.join(name));
-        for folder in folders.iter().filter(|folder| folder.is_dir()) {
+        // `damage` compiles the fuzz targets once more.
+        let folders = match dir.ends_with("damage") {
+            true => ["src", "tests", "../../fuzz/src", "../../fuzz/fuzz_targets"],
+            false => ["src", "tests", "benches", "fuzz_targets"],
+        };
+        for folder in folders.map(|name| dir.join(name)).iter().filter(|folder| folder.is_dir()) {
             sources(folder, &mut files);
         }
         let code: Vec<_> = files.iter().map(|path| without_comments(&fs::read_to_string(path).unwrap())).collect();

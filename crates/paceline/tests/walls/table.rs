@@ -38,6 +38,7 @@ pub const CRATES: &[(&str, &str)] = &[
     ("bench", "client-pool"),
     ("cache", "esi"),
     ("client-pool", ""),
+    ("damage", "auto-cache esi http-guard mailbox negotiate paceline paceline-xml sign-in"),
     ("directory", "secret"),
     ("doctor", ""),
     ("egress", "cache client-pool http-guard"),
