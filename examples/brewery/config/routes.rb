@@ -11,6 +11,10 @@ Rails.application.routes.draw do
   # As HTML to everybody: then it does not vary by Accept, and one copy is for all.
   resource :release, only: :show, defaults: { format: "html" }
 
+  resources :stories, only: :index do
+    resource :run, only: :create, controller: "story_runs"
+  end
+
   get "search", to: "pages#search"
   get "feed", to: "feeds#show", defaults: { format: "xml" }
   get "audit", to: "audits#index"
