@@ -3,7 +3,9 @@ Rails.application.routes.draw do
 
   resources :breweries, only: [:index, :show]
   resources :beers, only: [:index, :show] do
-    resources :notes, only: :create
+    resources :notes, only: :create do
+      get :listen, on: :collection
+    end
     resource :price, only: :update
     resource :label, only: [:show, :create, :destroy]
   end

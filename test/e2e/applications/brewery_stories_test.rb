@@ -1,4 +1,4 @@
-# What the brewery guide shows of Paceline, over HTTP: the stories with their measurements.
+# What the brewery guide shows of Paceline, over HTTP: the stories with their measurements, notes that change a page for all who have it open.
 #
 #   BREWERY_URL=http://127.0.0.1:3000 ruby test/e2e/applications/brewery_stories_test.rb
 #
@@ -10,6 +10,7 @@ require_relative "../support/visitor"
 class BreweryStoriesTest < Minitest::Test
   URL = ENV["BREWERY_URL"]
   STORIES = %w[xml one_write provision pstore page_ahead].freeze
+  STREAM = "text/vnd.turbo-stream.html".freeze
   LINES = "application/x-ndjson".freeze
 
   def setup
@@ -20,6 +21,8 @@ class BreweryStoriesTest < Minitest::Test
   def teardown
     @visitor&.finish
   end
+
+  # stories
 
   def test_each_story_is_measured_and_its_figures_are_on_the_page_afterwards
     page = @visitor.get("/stories")
@@ -66,6 +69,61 @@ class BreweryStoriesTest < Minitest::Test
     assert_equal "422", @visitor.post("/stories/xml/run", {}, token: nil).code
   end
 
+  # notes
+
+  def test_one_answer_changes_four_parts_of_the_page
+    page = @visitor.get("/beers/21").body
+    count = page[/id="note_count">(\d+)/, 1].to_i
+    answer = note(21, "Hay, honey & <pepper>", "5")
+
+    assert_equal "200", answer.code
+    assert_equal STREAM, answer["content-type"][/\A[^;]+/]
+    assert_equal [%w[prepend notes], %w[update note_count], %w[update note_average], %w[hide no_notes], %w[before note_form], %w[hide note_form]],
+      answer.body.scan(/<turbo-stream action="(\w+)" target="(\w+)">/)
+    assert_includes answer.body, "Hay, honey &amp; &lt;pepper&gt;"
+    assert_includes answer.body, %(target="note_count"><template>#{count + 1}</template>)
+    page = @visitor.get("/beers/21").body
+    assert_includes page, %(id="note_count">#{count + 1}<)
+    assert_equal answer.body[%r{note_average"><template>([\d.]+)</template>}, 1], page[/id="note_average">([\d.]+)/, 1]
+  end
+
+  def test_a_note_that_is_refused_brings_the_form_with_what_is_wrong
+    @visitor.get("/beers/21")
+    answer = note(21, "no", "5")
+
+    assert_equal "422", answer.code
+    assert_equal [%w[replace note_form]], answer.body.scan(/<turbo-stream action="(\w+)" target="(\w+)">/)
+    assert_includes answer.body, "too short"
+  end
+
+  def test_who_has_the_page_open_gets_the_note_and_nothing_of_other_beers
+    path = @visitor.get("/beers/22").body[/data-listen="([^"]+)"/, 1]
+    words = ["First #{rand(1 << 60)}", "Second #{rand(1 << 60)}"]
+    others = "Of another beer #{rand(1 << 60)}"
+    heard = +""
+    listen(path) do |part|
+      if part.empty?
+        note(23, others, "3")
+        words.each { |line| note(22, line, "4") }
+      end
+      heard << part
+      !heard.include?(words.last)
+    end
+
+    assert_operator heard.index(words.first), :<, heard.index(words.last)
+    refute_includes heard, others
+    refute_includes heard, "note_form", "others keep their form"
+
+    # A connection that comes back says what it had last.
+    id = heard.scan(/^id: (\d+)$/).flatten.first
+    again = +""
+    listen(path, "Last-Event-ID" => id) do |part|
+      again << part
+      !again.include?(words.last)
+    end
+    refute_includes again, words.first
+  end
+
   private
 
   # All lines of a measurement.
@@ -75,5 +133,23 @@ class BreweryStoriesTest < Minitest::Test
       "Accept" => LINES, "Content-Type" => "application/x-www-form-urlencoded")
     assert_equal "200", answer.code, name
     answer.body.force_encoding(Encoding::UTF_8).lines.map { |line| JSON.parse(line) }
+  end
+
+  def note(beer, words, score)
+    fields = { "authenticity_token" => @visitor.token, "note[author]" => "Greta", "note[score]" => score, "note[body]" => words }
+    @visitor.post_body("/beers/#{beer}/notes", URI.encode_www_form(fields), "Accept" => "#{STREAM}, text/html", "Content-Type" => "application/x-www-form-urlencoded")
+  end
+
+  # Reads events for as long as the block wants more. It gets an empty part when the stream is open.
+  def listen(path, headers = {})
+    Net::HTTP.start(URI(URL).host, URI(URL).port, read_timeout: 20) do |http|
+      catch(:enough) do
+        http.request_get(path.gsub("&amp;", "&"), headers) do |answer|
+          assert_equal "text/event-stream", answer["content-type"][/\A[^;]+/]
+          yield("") || throw(:enough)
+          answer.read_body { |part| yield(part.force_encoding(Encoding::UTF_8)) || throw(:enough) }
+        end
+      end
+    end
   end
 end

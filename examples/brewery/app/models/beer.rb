@@ -19,6 +19,6 @@ class Beer < ApplicationRecord
   end
 
   def score
-    notes.map(&:score).then { |scores| scores.sum.fdiv(scores.size).round(1) if scores.any? }
+    notes.select(&:persisted?).map(&:score).then { |scores| scores.sum.fdiv(scores.size).round(1) if scores.any? }
   end
 end
