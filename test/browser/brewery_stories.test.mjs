@@ -1,4 +1,5 @@
-// What the brewery guide shows of Paceline, in Chromium: a story measured with its progress, a note that appears at once for all who have the page open.
+// What the brewery guide shows of Paceline, in Chromium: a story measured with its progress, a note that appears at once for all who have the page open, the
+// admin section.
 import assert from "node:assert/strict"
 import { test } from "node:test"
 import { address, browse } from "./browser.mjs"
@@ -55,3 +56,34 @@ test("a note changes the page at once, also where others have it open", options,
   await shot("brewery-note-at-once")
   assert.deepEqual(complaints, [])
 }))
+
+test("the admin section lists, edits and shows who did it", options, () => browse(async (page, shot, { complaints }) => {
+  await page.goto(`${url}/admin`)
+  await page.click("th >> text=Price")
+  await page.waitForSelector("th[aria-sort=ascending] >> text=Price")
+  await page.selectOption("select[name='filter[style]']", "Stout")
+  await page.click("text=Find")
+  await page.waitForSelector("text=/^\\d+ records?$/")
+  await shot("brewery-admin-list")
+
+  await page.click("text=New beer")
+  await page.selectOption("label:has-text('Brewery') select", { index: 3 })
+  const name = `Velvet Anvil ${Date.now()}`
+  for (const [field, value] of [["Name", name], ["Style", "Stout"], ["Abv", "5.1"], ["Ibu", "35"], ["Ebc", "80"], ["Price", "4.5"]]) await page.fill(`label:has-text('${field}') input`, value)
+  await shot("brewery-admin-form")
+  await page.click("text=Save")
+  await page.waitForSelector(".flash.alert >> text=About can't be blank")
+  await page.fill("label:has-text('About') textarea", "Made in a browser.")
+  await page.click("text=Save")
+  await page.waitForSelector(".flash.notice")
+  await page.click("text=10 % cheaper")
+  await page.waitForSelector("text=€ 4.05")
+  assert.match(await page.textContent(".history tbody tr:first-child"), /Ines.*Price: 4\.5 → 4\.05/s)
+  await shot("brewery-admin-record")
+  await page.setViewportSize({ width: 390, height: 780 })
+  assert.ok(await fits(page), "nothing sticks out of a narrow window")
+  await shot("brewery-admin-narrow")
+  await page.click("text=Delete")
+  await page.waitForSelector(`.flash.notice >> text=${name} is gone`)
+  assert.deepEqual(complaints, [])
+}, { httpCredentials: { username: "Ines", password: "cellar" } }))

@@ -17,6 +17,14 @@ Rails.application.routes.draw do
     resource :run, only: :create, controller: "story_runs"
   end
 
+  # The sections are declared in app/admin.
+  get "admin", to: "admin/records#index"
+  scope "admin/:section", as: :admin do
+    resources :records, path: "", controller: "admin/records" do
+      post "actions/:perform", action: :perform, as: :perform, on: :member
+    end
+  end
+
   get "search", to: "pages#search"
   get "feed", to: "feeds#show", defaults: { format: "xml" }
   get "audit", to: "audits#index"

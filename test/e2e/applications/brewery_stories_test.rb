@@ -1,4 +1,4 @@
-# What the brewery guide shows of Paceline, over HTTP: the stories with their measurements, notes that change a page for all who have it open.
+# What the brewery guide shows of Paceline, over HTTP: the stories with their measurements, notes that change a page for all who have it open, the admin section.
 #
 #   BREWERY_URL=http://127.0.0.1:3000 ruby test/e2e/applications/brewery_stories_test.rb
 #
@@ -124,6 +124,65 @@ class BreweryStoriesTest < Minitest::Test
     refute_includes again, words.first
   end
 
+  # admin
+
+  CELLAR = %w[Ännchen cellar].freeze
+
+  def test_admin_is_for_those_who_are_known
+    assert_equal "401", @visitor.get("/admin").code
+    assert_equal "401", admin("/admin/beers", login: %w[Mallory wrong]).code
+    assert_equal "404", admin("/admin/users").code
+    assert_equal "404", admin("/admin/beers/999999").code
+    answer = admin("/admin")
+    assert_equal "302", answer.code
+    assert_equal "200", admin(URI(answer["location"]).path).code
+  end
+
+  def test_a_list_is_searched_filtered_and_sorted
+    styles = rows("/admin/beers?sort=style").map { |row| row[1] }
+    assert_equal 25, styles.size
+    assert_equal styles.sort, styles
+    assert_equal rows("/admin/beers?sort=-price").map { |row| row[4][/[\d.]+/].to_f }.sort.reverse, rows("/admin/beers?sort=-price").map { |row| row[4][/[\d.]+/].to_f }
+    breweries = rows("/admin/beers?sort=brewery").map { |row| row[2] }
+    assert_equal breweries.sort, breweries, "by the brewery's name, not by its number"
+
+    stouts = rows("/admin/beers?filter[style]=Stout")
+    assert_equal ["Stout"], stouts.map { |row| row[1] }.uniq
+    found = rows("/admin/beers?q=#{URI.encode_www_form_component(stouts[0][0])}")
+    assert_includes found.map(&:first), stouts[0][0]
+    assert_empty rows("/admin/beers?q=100%25_no_such")
+    # What no section declares is no way to sort or filter.
+    assert_equal rows("/admin/beers"), rows("/admin/beers?sort=about&filter[about]=x&filter=1&page=1")
+  end
+
+  def test_a_record_is_made_changed_and_removed_and_its_history_says_by_whom
+    admin("/admin/beers/new")
+    refused = change("/admin/beers", "record[name]" => "", "record[brewery_id]" => "1")
+    assert_equal "422", refused.code
+    assert_includes refused.body, "can&#39;t be blank"
+
+    fields = { "name" => "Zwickel #{rand(1 << 40)}", "brewery_id" => "1", "style" => "Kellerbier", "abv" => "4.9", "ibu" => "22", "ebc" => "9", "price" => "3.00", "about" => "From the admin page" }
+    made = change("/admin/beers", fields.to_h { |name, value| ["record[#{name}]", value] }.merge("record[id]" => "77777"))
+    assert_equal "302", made.code
+    path = URI(made["location"]).path
+    refute_includes path, "77777", "what is no field is not written"
+    page = admin(path).body
+    assert_includes page, fields["name"]
+
+    assert_equal "302", change(path, "_method" => "patch", "record[ibu]" => "23").code
+    assert_equal "302", change("#{path}/actions/10-cheaper", {}).code
+    page = admin(path).body
+    assert_includes page, "€ 2.70"
+    history = page.scan(%r{<tr>\s*<td>.*?</tr>}m)
+    assert_equal 3, history.size, "created, changed, made cheaper"
+    assert(history.all? { |row| row.include?(CELLAR[0]) })
+    assert_includes history[1], "Ibu: 22 → 23"
+
+    assert_equal "404", change("#{path}/actions/destroy", {}).code, "no action of this name is declared"
+    assert_equal "302", change(path, "_method" => "delete").code
+    assert_equal "404", admin(path).code
+  end
+
   private
 
   # All lines of a measurement.
@@ -151,5 +210,19 @@ class BreweryStoriesTest < Minitest::Test
         end
       end
     end
+  end
+
+  def admin(path, login: CELLAR)
+    @visitor.get(path, "Authorization" => "Basic #{[login.join(":")].pack("m0")}")
+  end
+
+  def change(path, fields)
+    @visitor.post(path, fields, login: CELLAR)
+  end
+
+  # The cells of a list, as text.
+  def rows(path)
+    body = admin(path).body
+    body[%r{<tbody>.*?</tbody>}m].scan(%r{<tr>.*?</tr>}m).map { |row| row.scan(%r{<td>(.*?)</td>}m).flatten.map { |cell| Visitor.unescape(cell.gsub(/<[^>]+>/, "")).strip } }
   end
 end
