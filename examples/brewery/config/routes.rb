@@ -17,6 +17,11 @@ Rails.application.routes.draw do
     resource :run, only: :create, controller: "story_runs"
   end
 
+  resources :factories, only: [:index, :create, :update, :destroy] do
+    post :fill, on: :collection
+    delete :clear, on: :collection
+  end
+
   # The sections are declared in app/admin.
   get "admin", to: "admin/records#index"
   scope "admin/:section", as: :admin do

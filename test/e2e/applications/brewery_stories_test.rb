@@ -124,6 +124,16 @@ class BreweryStoriesTest < Minitest::Test
     refute_includes again, words.first
   end
 
+  # factories
+
+  def test_factories_say_how_to_start_a_document_store_where_there_is_none
+    skip "MONGO_SERVER is set" if ENV["MONGO_SERVER"]
+    answer = @visitor.get("/factories")
+
+    assert_equal "200", answer.code
+    assert_includes answer.body, "bin/demo --mongo"
+  end
+
   # admin
 
   CELLAR = %w[Ännchen cellar].freeze
