@@ -1,3 +1,4 @@
+# What can be seen and changed of beers in /admin. The words are AdminSection's.
 class BeerAdmin < AdminSection
   manages "Beer", label: :name
   columns :name, :style, :brewery, :abv, :price

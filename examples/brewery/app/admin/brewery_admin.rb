@@ -1,3 +1,4 @@
+# What can be seen and changed of breweries in /admin. The words are AdminSection's.
 class BreweryAdmin < AdminSection
   manages "Brewery", label: :name
   columns :name, :town, :region, :country, :founded
