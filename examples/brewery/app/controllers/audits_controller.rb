@@ -5,7 +5,7 @@ class AuditsController < ApplicationController
   def index
     raise ActionController::RoutingError, "the gem paceline is not in the bundle" unless defined?(Paceline::Audit)
 
-    @entries = Paceline::Audit::Entry.where(record_type: "Beer").order(id: :desc).limit(LATEST).to_a
+    @entries = Paceline::Audit::Entry.where(record_type: "Beer").order(id: :desc).limit(LATEST).select { |entry| entry.changed_values.key?("price") }
     @beers = Beer.where(id: @entries.map(&:record_id)).index_by { |beer| beer.id.to_s }
   end
 end

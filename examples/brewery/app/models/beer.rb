@@ -2,12 +2,14 @@ class Beer < ApplicationRecord
   belongs_to :brewery
   has_many :notes, dependent: :destroy
 
+  validates :name, :style, :about, presence: true
+  validates :abv, :ibu, :ebc, numericality: true
   validates :price, numericality: { greater_than: 0, less_than: 1000 }
 
-  # Who changed it, and when: the page /audit.
+  # Who changed it, and when: the pages /audit and /admin/beers/1.
   if defined?(Paceline::Audit)
     extend Paceline::Audit
-    audits only: [:price]
+    audits
   end
 
   scope :matching, ->(words) {
@@ -19,6 +21,6 @@ class Beer < ApplicationRecord
   end
 
   def score
-    notes.map(&:score).then { |scores| scores.sum.fdiv(scores.size).round(1) if scores.any? }
+    notes.select(&:persisted?).map(&:score).then { |scores| scores.sum.fdiv(scores.size).round(1) if scores.any? }
   end
 end

@@ -1,0 +1,3 @@
+require "page_update"
+
+Mime::Type.register PageUpdate::TYPE, :turbo_stream
