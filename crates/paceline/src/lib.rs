@@ -4,6 +4,7 @@
 pub mod apps;
 pub mod caching;
 pub mod cli;
+pub mod cluster;
 pub mod config;
 pub mod content;
 pub mod doctor;

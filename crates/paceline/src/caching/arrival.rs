@@ -28,6 +28,7 @@ use super::{
     lookup::CacheRequest,
     now,
     scheduled::HoldsUntil,
+    sharing::purged,
     streaming::SharedBody,
     SiteCache,
 };
@@ -109,7 +110,7 @@ impl SiteCache {
     }
 
     /// What came of a request that was passed on for itself. When it is there, so is on disk what the request has
-    /// purged.
+    /// purged, and on the other fronts unless that takes long.
     pub async fn passed(
         self: &Arc<Self>,
         mut wanted: Box<CacheRequest>,
@@ -122,10 +123,7 @@ impl SiteCache {
         let asked = FetchContext { at, began, moment, validated: false, less: false, holds };
         let mut leading = FlightLead::new(self, None);
         let response = self.arrived(&mut wanted, head, response, &asked, &mut leading);
-        for purged in wanted.purging.drain(..) {
-            // A thread that is gone purges nothing; it has said why.
-            let _ = purged.await;
-        }
+        purged(std::mem::take(&mut wanted.purging)).await;
         response
     }
 

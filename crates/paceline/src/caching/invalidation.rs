@@ -44,7 +44,7 @@ impl SiteCache {
         let Some(dropped) = invalidated(&head.method, &target, parts) else { return };
         let urls = dropped.urls.into_iter().map(Purge::Url);
         for what in urls.chain(dropped.tags.into_iter().map(Purge::Tag)) {
-            wanted.purging.extend(self.cache.purge_soon(&what, How::Drop).1);
+            wanted.purging.push(self.cache.purge_soon(&what, How::Drop).1);
         }
     }
 }

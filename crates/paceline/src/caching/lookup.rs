@@ -20,11 +20,10 @@ use http::{header, request::Parts, HeaderMap, HeaderName, Method, Response};
 
 use super::{
     answer::{self, StoredAnswer},
-    disk::PurgeDone,
     flight::Flight,
     now,
     sessions::Visitor,
-    SiteCache,
+    Purging, SiteCache,
 };
 use crate::{
     content::body::ResponseBody,
@@ -83,8 +82,8 @@ pub struct CacheRequest {
     pub(super) flight: Option<Arc<Flight>>,
     /// An answer that is asked for now is not given to those who ask from this time of day on.
     pub(super) until: Millis,
-    /// What the request has purged, until it is so on disk.
-    pub(super) purging: Vec<PurgeDone>,
+    /// What the request has purged, until it is so on disk and on other fronts.
+    pub(super) purging: Vec<Purging>,
 }
 
 impl CacheRequest {
@@ -219,6 +218,11 @@ impl SiteCache {
     fn by_what_is_stored(&self, asked: &Question, found: &StoredTarget) -> StoredUse {
         let miss = if found.directory.is_some() { Forward::VaryMiss } else { Forward::UriMiss };
         let Some(stored) = &found.stored else { return StoredUse::Forward(CacheStatus::forward(miss)) };
+        if !self.cache.may_show(asked.now) {
+            // What other fronts have purged is not known here.
+            let status = CacheStatus { detail: Some("cluster"), ..CacheStatus::forward(Forward::Stale) };
+            return StoredUse::Forward(status);
+        }
         let means = reusing::judge(stored, &asked.wishes, asked.now);
         if let Use::Validate(why) = means {
             return StoredUse::Forward(CacheStatus::forward(why));

@@ -8,7 +8,7 @@
 //! body that is given on while it comes), `sessions` (visitors under an owner's rules), `learned` and `cookie_file`
 //! (what is known of a site's cookies), `advice` (what the owner should know of that), `scheduled` (pages that change at a
 //! known time), `auto` (what pages are made of, and what a cache of them would do), `counters`, `succession` (what another
-//! process takes over).
+//! process takes over), `sharing` (what other machines' fronts hear of).
 
 mod advice;
 mod answer;
@@ -26,6 +26,7 @@ mod recalling;
 mod recode;
 pub mod scheduled;
 mod sessions;
+mod sharing;
 mod streaming;
 mod succession;
 
@@ -61,6 +62,7 @@ pub use disk::{Disk, DiskUsage, Say};
 pub use flight::{Fetch, OriginAnswer};
 pub use learned::{from_json as cookies_from_json, to_json as cookies_to_json, Cookies};
 pub use lookup::{CacheRequest, Lookup};
+pub use sharing::{Publication, PurgeShared, SHARING_TIME};
 pub use streaming::SharedReader;
 pub use succession::{Relay, RelayMessage};
 
@@ -72,6 +74,8 @@ pub struct Cache {
     disk: RwLock<Option<Arc<Disk>>>,
     /// Who takes over, while somebody does.
     relay: Mutex<Option<Relay>>,
+    /// The fronts of other machines, if there are any.
+    sharing: sharing::Sharing,
     /// The thread that writes to the disk.
     writing: Mutex<Option<JoinHandle<()>>>,
     flights: flight::Flights,
@@ -137,6 +141,7 @@ impl Cache {
             secret,
             disk: RwLock::default(),
             relay: Mutex::default(),
+            sharing: sharing::Sharing::default(),
             writing: Mutex::default(),
             flights: flight::Flights::default(),
             uncacheable: Uncacheable::default(),
@@ -190,14 +195,25 @@ impl Cache {
     /// Drops, or expires, what is named, in memory and on disk. How many responses that were. It waits for the disk:
     /// call it where that may be.
     pub fn purge(&self, what: &Purge, how: How) -> usize {
-        let (count, on_disk) = self.purge_soon(what, how);
-        // Most are in both.
-        count.max(on_disk.and_then(|purged| purged.blocking_recv().ok()).unwrap_or(0) as usize)
+        self.purge_everywhere(what, how).0
     }
 
-    /// The same without waiting: nothing of it is given any more, and when the second is there it is so on disk, too.
-    fn purge_soon(&self, what: &Purge, how: How) -> (usize, Option<disk::PurgeDone>) {
+    /// The same, with what becomes of it on other fronts, if there are any.
+    pub fn purge_everywhere(&self, what: &Purge, how: How) -> (usize, Option<PurgeShared>) {
+        let (count, Purging { on_disk, shared }) = self.purge_soon(what, how);
+        // Most are in both.
+        let on_disk = on_disk.and_then(|purged| purged.blocking_recv().ok()).unwrap_or(0) as usize;
+        (count.max(on_disk), shared)
+    }
+
+    /// The same without waiting: nothing of it is given here any more.
+    fn purge_soon(&self, what: &Purge, how: How) -> (usize, Purging) {
         self.relayed(|| RelayMessage::Purge(what.clone(), how));
+        let (count, on_disk) = self.purge_here(what, how);
+        (count, Purging { on_disk, shared: self.publish(what, how) })
+    }
+
+    fn purge_here(&self, what: &Purge, how: How) -> (usize, Option<disk::PurgeDone>) {
         let Some(disk) = self.disk() else { return (self.purge_memory(what, how), None) };
         let purging = disk.begin_purge(&self.store);
         let count = self.purge_memory(what, how);
@@ -213,6 +229,14 @@ impl Cache {
             Purge::All => self.store.purge_all(how),
         }
     }
+}
+
+/// A purge that is under way: it is done in memory.
+struct Purging {
+    /// When it is done on disk.
+    on_disk: Option<disk::PurgeDone>,
+    /// What becomes of it on other fronts.
+    shared: Option<PurgeShared>,
 }
 
 /// What is to be purged.

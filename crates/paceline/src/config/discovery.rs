@@ -216,6 +216,7 @@ mod tests {
             (_, Kind::CacheRules) => "[{ path = \"/*\", ttl = \"5s\" }]".into(),
             (_, Kind::SignOn) => "[{ kerberos = { keytab = \"/k\" } }]".into(),
             (_, Kind::ScheduledRules) => "[{ path = \"/*\", at = \"daily 12:00 UTC\" }]".into(),
+            (_, Kind::Cluster) => "{ url = \"redis://a\" }".into(),
             (_, Kind::AutoCache) => "{ mode = \"watch\" }".into(),
             (_, Kind::Processes) => "[{ name = \"jobs\", command = \"work\" }]".into(),
         }

@@ -11,6 +11,7 @@ pub const RESTARTS: &str = "Restarts";
 pub const MEMORY: &str = "Memory of workers";
 pub const FILES: &str = "Static files and compression";
 pub const CACHE: &str = "Page cache";
+pub const CLUSTER: &str = "Several machines";
 pub const LIMITS: &str = "Queue and time limits";
 pub const BODIES: &str = "Bodies and memory";
 pub const SIGN_ON: &str = "Single sign-on";
@@ -22,6 +23,6 @@ pub const PROCESS: &str = "Server process";
 pub const SITES: &str = "Sites";
 
 pub const GROUPS: &[&str] = &[
-    LISTEN, TLS, HTTP2, PROXIES, APP, RUBY, RESTARTS, MEMORY, SITES, FILES, CACHE, LIMITS, BODIES, CLIENTS, SIGN_ON,
-    OUTBOUND, LOGS, TRACES, PROCESS,
+    LISTEN, TLS, HTTP2, PROXIES, APP, RUBY, RESTARTS, MEMORY, SITES, FILES, CACHE, CLUSTER, LIMITS, BODIES, CLIENTS,
+    SIGN_ON, OUTBOUND, LOGS, TRACES, PROCESS,
 ];

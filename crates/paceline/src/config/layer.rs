@@ -8,11 +8,13 @@ use std::{
 };
 
 use super::{
+    cluster_table,
     options::{named, Opt, Preset},
     process::ProcessConfig,
     sign_on::SignOn,
     value::{From, Kind, Value},
 };
+use crate::cluster;
 
 /// What one source says, by the keys of the options table.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -48,6 +50,10 @@ impl Layer {
                 (Some(option), Value::Path(path)) => (option, path),
                 (_, Value::SignOn(all)) => {
                     all.iter_mut().for_each(|one| one.anchor(base));
+                    continue;
+                }
+                (_, Value::Cluster(settings)) => {
+                    cluster_table::anchor(settings, base);
                     continue;
                 }
                 _ => continue,
@@ -173,6 +179,13 @@ impl<'a> View<'a> {
         match self.given(key) {
             Some(Value::SignOn(all)) => all.clone(),
             _ => Vec::new(),
+        }
+    }
+
+    pub fn cluster(&self, key: &str) -> Option<cluster::Settings> {
+        match self.given(key)? {
+            Value::Cluster(settings) => Some((**settings).clone()),
+            _ => None,
         }
     }
 

@@ -4,6 +4,7 @@
 mod automatic;
 mod bind;
 pub mod cache_rule;
+mod cluster_table;
 mod control_web;
 mod detect;
 mod discovery;
@@ -16,6 +17,7 @@ mod option;
 mod option_checks;
 mod options;
 mod options_cache;
+mod options_cluster;
 mod options_outbound;
 mod options_sign_on;
 mod options_tuning;
@@ -88,6 +90,8 @@ pub struct Config {
     pub cache_disk: Option<CacheDisk>,
     /// Folder for what the page cache learns of the applications' cookies. None: in memory alone.
     pub cache_learned: Option<PathBuf>,
+    /// The fronts of other machines. None: this one is alone.
+    pub cluster: Option<crate::cluster::Settings>,
     /// Bytes of memory for all bodies that wait.
     pub buffer_memory: usize,
     /// How long in-flight requests may take after TERM or INT.

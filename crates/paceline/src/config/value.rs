@@ -8,11 +8,13 @@ use toml_edit::Item;
 use super::{
     bind::BindError,
     cache_rule::{self, CacheRuleError},
+    cluster_table::{self, ClusterError},
     process::{self, ProcessConfig, ProcessError},
     scheduled_rule::{self, ScheduledRuleError},
     sign_on::{self, SignOn, SignOnError},
 };
 use crate::{
+    cluster,
     observe::traces,
     request::rate_limit::{Rule, RuleError},
     support::units::{parse_bytes, parse_duration, show_bytes, show_duration},
@@ -76,6 +78,8 @@ pub enum Kind {
     Processes,
     /// Single sign-on: tables in TOML, and nowhere else.
     SignOn,
+    /// Several machines: a table in TOML, and nowhere else.
+    Cluster,
 }
 
 const AUTO_CACHE_MODES: [&str; 2] = ["off", "watch"];
@@ -116,6 +120,8 @@ pub enum ValueError {
     ScheduledRule(#[from] ScheduledRuleError),
     #[error(transparent)]
     SignOn(#[from] Box<SignOnError>),
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     #[error(transparent)]
     Process(#[from] ProcessError),
     #[error(transparent)]
@@ -160,6 +166,7 @@ pub enum Value {
     Map(BTreeMap<String, String>),
     Processes(Vec<ProcessConfig>),
     SignOn(Vec<SignOn>),
+    Cluster(Box<cluster::Settings>),
 }
 
 impl Kind {
@@ -223,7 +230,9 @@ impl Kind {
             Kind::Rates => Ok(Rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
             Kind::CacheRules => Ok(cache_rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
             Kind::ScheduledRules => Ok(scheduled_rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
-            Kind::Enum(_) | Kind::AutoCache | Kind::Map | Kind::Processes | Kind::SignOn => Err(wrong()),
+            Kind::Enum(_) | Kind::AutoCache | Kind::Map | Kind::Processes | Kind::SignOn | Kind::Cluster => {
+                Err(wrong())
+            }
         }
     }
 
@@ -269,6 +278,10 @@ impl Kind {
             }
             Kind::Processes => Ok(process::tables(item).ok_or_else(wrong)?.map(Value::Processes)?),
             Kind::SignOn => Ok(sign_on::tables(item).ok_or_else(wrong)?.map(Value::SignOn).map_err(Box::new)?),
+            // An address that stands there may have a password in it.
+            Kind::Cluster => Ok(cluster_table::table(item)
+                .ok_or_else(|| self.refusal(&format!("a TOML {}", item.type_name())))?
+                .map(|read| Value::Cluster(Box::new(read)))?),
             Kind::Map => {
                 let table = item.as_table_like().ok_or_else(wrong)?;
                 table
@@ -324,6 +337,7 @@ impl Kind {
             Kind::AutoCache => "a table [auto_cache] with mode = \"off\" or \"watch\"".into(),
             Kind::Processes => "tables [[process]] with command and further keys".into(),
             Kind::SignOn => "tables [[sso]] with path, kerberos, oidc, basic and further keys".into(),
+            Kind::Cluster => "a table [cluster] with url, name and partition_ttl".into(),
         }
     }
 }

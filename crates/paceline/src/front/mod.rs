@@ -26,6 +26,7 @@ use self::{
 use crate::{
     apps::{incidents::Incidents, reaper::Exit},
     caching::Cache,
+    cluster::Cluster,
     config::Config,
     edge::{
         admission::{Connections, Full},
@@ -80,6 +81,8 @@ impl From<io::Error> for UpgradeError {
 pub struct Front {
     /// What all sites keep of what their apps said.
     pub cache: Arc<Cache>,
+    /// The fronts of other machines. None: this one is alone.
+    pub cluster: Option<Arc<Cluster>>,
     pub config: Config,
     pub log: Log,
     /// Certificates that the server gets by itself, and the proofs for them.

@@ -9,6 +9,7 @@ use std::{
 use rustix::process::{kill_process, Pid, Signal};
 
 use super::{
+    cluster,
     handover::mask,
     notify,
     signals::{SignalCommand, Signals},
@@ -81,7 +82,7 @@ pub async fn end(
         _ = signals.again(told) => front.log.event(Name::Stopping, "Stopping at once"),
     }
     front.tracer.iter().for_each(|tracer| tracer.close());
-    front.cache.close();
+    cluster::leave(front).await;
     front.incidents.close();
     front.log.event(Name::Stopped, "Stopped");
 }
@@ -99,6 +100,7 @@ pub async fn replaced(
     front.ready.drain();
     // It was kept for requests that go elsewhere now, where it may change.
     front.cache.forget_all();
+    front.cluster.iter().for_each(|cluster| cluster.hand_over());
     // The other front runs its own.
     let processes = sites.stop_processes();
     let grace = front.config.shutdown_timeout;
@@ -140,7 +142,7 @@ pub async fn replaced(
         () = finished => {}
         () = passed_on => {}
     }
-    front.cache.close();
+    cluster::leave(front).await;
     front.log.event(Name::Upgrade, "Replaced: all requests are finished");
 }
 

@@ -2,6 +2,7 @@
 //! It never handles a request itself.
 
 mod accept;
+mod cluster;
 mod ending;
 mod error;
 pub mod handover;
@@ -199,6 +200,8 @@ async fn supervise(
             taken => taken,
         },
     };
+    // What was taken over is purged from where it was, so this begins when all is there.
+    cluster::begin(&server)?;
     let (stopping, stop) = drain::stopping();
     let mut open = Open { listeners, control, pidfile };
     open.serve(&server, stop)?;
@@ -224,13 +227,17 @@ fn front(
     https_port: Option<u16>,
     automatic: Option<Arc<CertificateStore>>,
     upgrades: mpsc::UnboundedSender<oneshot::Sender<UpgradeOutcome>>,
-    inheritance: Option<&mut Inheritance>,
+    mut inheritance: Option<&mut Inheritance>,
 ) -> Result<Arc<Front>, StartError> {
     buffer_memory::BODIES.allow(config.buffer_memory);
     let tracing = config.traces.clone().map(|settings| Tracer::start(settings, log.clone()));
     let tracer = tracing.transpose()?.map(Arc::new);
+    let cache = opening::cache(&config, &log, inheritance.as_deref_mut())?;
+    let has_disk = config.cache_disk.is_some();
+    let inherited = inheritance.and_then(|inheritance| inheritance.cluster(has_disk));
     Ok(Arc::new(Front {
-        cache: opening::cache(&config, &log, inheritance)?,
+        cluster: opening::cluster(&config, &cache, &log, inherited),
+        cache,
         connections: Connections::new(config.client.connections, config.client.connections_per_address),
         incidents: incidents::open(&config, &log),
         slots: ConnectionSlots::new(&config),

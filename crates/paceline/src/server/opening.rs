@@ -12,6 +12,7 @@ use std::{
 use super::handover::Inheritance;
 use crate::{
     caching::{Cache, CookieFile, Disk},
+    cluster::Cluster,
     config::{Bind, CacheDisk, Config, Listening},
     edge::{
         listen::{self, Listener, Unbound},
@@ -130,6 +131,13 @@ pub fn cache(config: &Config, log: &Log, inheritance: Option<&mut Inheritance>) 
     let file = config.cache_learned.as_deref().map(CookieFile::new);
     cache.keep_cookies(file, Arc::new(move |line| log.event(Name::Cache, line)))?;
     Ok(cache)
+}
+
+/// This front as a member of its cluster. None: it is alone. `inherited`: the place of the front whose cache goes on here.
+pub fn cluster(config: &Config, cache: &Arc<Cache>, log: &Log, inherited: Option<&str>) -> Option<Arc<Cluster>> {
+    let settings = config.cluster.as_ref()?;
+    let folder = config.cache_disk.as_ref().map(|disk| disk.dir.clone());
+    Some(Cluster::open(settings, cache.clone(), folder.as_deref(), inherited, log.clone()))
 }
 
 /// The control socket of the process that started us as the server of an app it has already loaded.

@@ -61,6 +61,7 @@ impl Upgrading {
             parent: std::process::id() as i32,
             listeners: having.server.config.binds.iter().map(|given| listen::shown(&given.bind)).collect(),
             secret: having.server.cache.secret(),
+            cluster: having.server.cluster.as_ref().and_then(|cluster| cluster.place()),
             disk: having.server.cache.disk().and(having.server.config.cache_disk.as_ref()).map(|disk| disk.dir.clone()),
             up: having.sites.up(),
             ..Hello::default()

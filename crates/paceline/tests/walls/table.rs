@@ -19,7 +19,7 @@ pub const ROOMS: &[&str] = &[
     "edge::admission edge::sniff edge::proxy_protocol",
     "request::http2_message request::incoming request::rate_limit request::exchange request::https_only request::outbound_advice request::tunnel request::private",
     "request::access_log request::server_timing observe::traces",
-    "caching upstream",
+    "caching cluster upstream",
     "workers::response_buffer workers::protocol workers::rack",
     "config",
     "edge::listen edge::tls edge::acme request::forwarded request::access_rules request::auth",
@@ -38,6 +38,7 @@ pub const CRATES: &[(&str, &str)] = &[
     ("bench", "client-pool"),
     ("cache", "esi"),
     ("client-pool", ""),
+    ("cluster", ""),
     ("damage", "auto-cache esi http-guard mailbox negotiate paceline paceline-xml sign-in"),
     ("directory", "secret"),
     ("doctor", ""),
@@ -49,7 +50,7 @@ pub const CRATES: &[(&str, &str)] = &[
     ("openid", "client-pool sign-in"),
     (
         "paceline",
-        "auto-cache bench cache client-pool directory doctor egress esi http-guard mailbox negotiate openid paceline-store \
+        "auto-cache bench cache client-pool cluster directory doctor egress esi http-guard mailbox negotiate openid paceline-store \
          scheduled secret sign-in startup-report unix-user",
     ),
     ("paceline-fuzz", "auto-cache esi http-guard mailbox negotiate paceline paceline-xml sign-in"),

@@ -214,6 +214,11 @@ impl Disk {
         PurgeMark { number }
     }
 
+    /// Whether a purge is not on disk yet.
+    pub fn is_purging(&self) -> bool {
+        !self.waiting().purging.is_empty()
+    }
+
     /// Purges, now that memory has been.
     pub fn purge(&self, purging: PurgeMark, what: Purge, how: How) -> PurgeDone {
         let (done, purged) = oneshot::channel();

@@ -1,7 +1,7 @@
 //! `paceline purge` and `paceline cache`: the page cache of the running server.
 //! It never shows what stands in a URL as a command to the terminal.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::{Arg, ArgGroup, ArgMatches, Command};
 use serde_json::{json, Value};
@@ -16,6 +16,9 @@ use crate::observe::control::client::Failed;
 const PURGE_AFTER: &str = "\
 Tags are those of the response headers Surrogate-Key and Cache-Tag; a group of Cache-Groups is the tag \"https://host group\".
 Without --control the server is the one of this directory. Exit status: 0 when it did it, 1 when there is none.";
+
+/// Other machines' servers are waited for as long as they may show pages.
+const PATIENCE: Duration = Duration::from_secs(3700);
 
 pub fn purge() -> Command {
     let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
@@ -32,6 +35,7 @@ pub fn purge() -> Command {
             switch("soft")
                 .help("Mark them stale instead of dropping them: if a page allows it, it is shown during revalidation"),
         )
+        .arg(switch("no-wait").help("Don't wait until the servers of other machines have confirmed it ([cluster])"))
 }
 
 pub fn cache() -> Command {
@@ -47,11 +51,11 @@ fn wish(matches: &ArgMatches) -> Value {
     let text = |name: &str| matches.get_one::<String>(name);
     let given = ["url", "tag", "prefix"].into_iter().find_map(|name| Some((name, json!(text(name)?))));
     let (name, value) = given.unwrap_or(("all", true.into()));
-    json!({ name: value, "soft": matches.get_flag("soft") })
+    json!({ name: value, "soft": matches.get_flag("soft"), "wait": !matches.get_flag("no-wait") })
 }
 
 pub fn run_purge(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
-    print(&purged(&server.ask("POST", "/cache/purge", Some(&wish(matches)))?))
+    print(&purged(&server.ask_patiently("POST", "/cache/purge", Some(&wish(matches)), PATIENCE)?))
 }
 
 pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
@@ -72,10 +76,25 @@ fn run_stats(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
 }
 
 fn purged(answer: &Value) -> String {
-    match answer["purged"].as_u64().unwrap_or(0) {
-        1 => "1 response purged\n".into(),
-        more => format!("{more} responses purged\n"),
-    }
+    let here = match answer["purged"].as_u64().unwrap_or(0) {
+        1 => "1 response purged".into(),
+        more => format!("{more} responses purged"),
+    };
+    let silent: Vec<_> = answer["silent"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let elsewhere = match (answer["confirmed"].as_bool(), answer["fronts"].as_u64()) {
+        (None, _) => String::new(),
+        (Some(false), _) => " here; the other servers follow".into(),
+        (Some(true), Some(0)) => " here; no other server shows pages".into(),
+        (Some(true), Some(1)) => " here, and 1 other server has confirmed it".into(),
+        (Some(true), more) => format!(" here, and {} other servers have confirmed it", more.unwrap_or(0)),
+    };
+    let silent = match silent.is_empty() {
+        true => String::new(),
+        false => {
+            format!("silent, so asking the application before showing a page: {}\n", printable(&silent.join(", ")))
+        }
+    };
+    format!("{here}{elsewhere}\n{silent}")
 }
 
 /// The statistics for people.
@@ -174,10 +193,10 @@ mod tests {
     #[test]
     fn what_is_purged() {
         for (line, body) in [
-            ("http://shop.test/a", json!({ "url": "http://shop.test/a", "soft": false })),
-            ("--tag issue-42 --soft", json!({ "tag": "issue-42", "soft": true })),
-            ("--prefix http://shop.test/", json!({ "prefix": "http://shop.test/", "soft": false })),
-            ("--all", json!({ "all": true, "soft": false })),
+            ("http://shop.test/a", json!({ "url": "http://shop.test/a", "soft": false, "wait": true })),
+            ("--tag issue-42 --soft", json!({ "tag": "issue-42", "soft": true, "wait": true })),
+            ("--prefix http://shop.test/", json!({ "prefix": "http://shop.test/", "soft": false, "wait": true })),
+            ("--all --no-wait", json!({ "all": true, "soft": false, "wait": false })),
         ] {
             let words = std::iter::once("purge").chain(line.split_whitespace());
             assert_eq!(wish(&purge().get_matches_from(words)), body, "{line}");
@@ -228,5 +247,16 @@ Most used
             purged(&json!({ "purged": 1 })) + &purged(&json!({ "purged": 0 })),
             "1 response purged\n0 responses purged\n"
         );
+        let silent = json!(["web3 (pid 7)"]);
+        for (answer, words) in [
+            (json!({ "purged": 1, "confirmed": false }), "1 response purged here; the other servers follow\n"),
+            (
+                json!({ "purged": 2, "confirmed": true, "fronts": 1, "silent": silent }),
+                "2 responses purged here, and 1 other server has confirmed it\n\
+                 silent, so asking the application before showing a page: web3 (pid 7)\n",
+            ),
+        ] {
+            assert_eq!(purged(&answer), words);
+        }
     }
 }

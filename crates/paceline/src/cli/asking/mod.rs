@@ -3,6 +3,7 @@
 
 mod auto_cache;
 mod cache;
+mod cluster;
 mod dashboard;
 mod incidents;
 mod log;
@@ -57,6 +58,12 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         about: "`cache stats`: statistics of the running server's page cache; `cache advise`, `cache why`: the automatic one",
         command: cache::cache,
         run: cache::run,
+    },
+    Subcommand {
+        name: "cluster",
+        about: "Show the servers that the running one shares its purges with ([cluster])",
+        command: || where_it_is(cluster::command()),
+        run: cluster::run,
     },
     Subcommand {
         name: "dashboard",

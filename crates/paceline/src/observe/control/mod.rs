@@ -10,6 +10,7 @@
 mod advice;
 mod auto_cache;
 pub mod client;
+mod cluster;
 mod dashboard;
 mod doctor;
 mod exposition;

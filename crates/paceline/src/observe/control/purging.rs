@@ -4,18 +4,24 @@
 use std::sync::Arc;
 
 use cache::{key::Target, store::How};
-use http::{header, request::Parts, Uri};
+use cluster::Outcome;
+use http::{header, request::Parts, StatusCode, Uri};
 use percent_encoding::{utf8_percent_encode, AsciiSet};
 use serde_json::{json, Value};
 
 use super::router::{aside, ControlRequest, JsonResult, Refusal};
-use crate::{caching::Purge, front::Front};
+use crate::{
+    caching::{Purge, PurgeShared, SHARING_TIME},
+    front::Front,
+};
 
 /// What one request wants purged.
 #[derive(Debug, PartialEq, Eq)]
 struct Wish {
     what: Vec<Purge>,
     how: How,
+    /// Other fronts are waited for until they have confirmed it; else only for a moment.
+    wait: bool,
 }
 
 /// POST /cache/purge.
@@ -29,7 +35,8 @@ pub async fn by_method(asked: ControlRequest, server: Arc<Front>) -> JsonResult 
 }
 
 async fn purge(wish: Wish, server: Arc<Front>) -> JsonResult {
-    let purged = aside(move || {
+    let (wait, cluster) = (wish.wait, server.cluster.clone());
+    let (purged, shared) = aside(move || {
         let caches: Vec<_> = server.routes().all().iter().filter_map(|site| site.cache.clone()).collect();
         let mut what = wish.what;
         // A URL may be kept under a shorter one, without the parameters that do not matter.
@@ -43,16 +50,57 @@ async fn purge(wish: Wish, server: Arc<Front>) -> JsonResult {
             .collect();
         what.extend(known);
         let mut done: Vec<Purge> = Vec::new();
-        let mut purged = 0;
+        let (mut purged, mut shared) = (0, Vec::new());
         for purge in what {
             if !done.contains(&purge) {
-                purged += server.cache.purge(&purge, wish.how);
+                let (count, elsewhere) = server.cache.purge_everywhere(&purge, wish.how);
+                purged += count;
+                shared.extend(elsewhere);
                 done.push(purge);
             }
         }
-        purged
-    });
-    Ok(json!({ "purged": purged.await? }))
+        (purged, shared)
+    })
+    .await?;
+    let Some(cluster) = cluster else { return Ok(json!({ "purged": purged })) };
+    let time = if wait { cluster.patience() } else { SHARING_TIME };
+    let outcome = tokio::time::timeout(time, outcome(shared)).await;
+    told(purged, wait, outcome.ok())
+}
+
+/// What has become of the last of several purges, or of the first that could not be shared.
+async fn outcome(shared: Vec<PurgeShared>) -> Outcome {
+    let mut last = Outcome::Unconfirmed("the server is ending".into());
+    for shared in shared {
+        last = shared.await.unwrap_or(last);
+        if !matches!(last, Outcome::Confirmed { .. }) {
+            break;
+        }
+    }
+    last
+}
+
+/// The answer. `outcome`: None if the other fronts took too long.
+fn told(purged: usize, wait: bool, outcome: Option<Outcome>) -> JsonResult {
+    let failed = |why: String| {
+        let pages = if purged == 1 { "1 response is".to_owned() } else { format!("{purged} responses are") };
+        let why = format!("{pages} purged on this front, but {why}");
+        Err(Refusal { status: StatusCode::SERVICE_UNAVAILABLE, why })
+    };
+    match outcome {
+        Some(Outcome::Confirmed { fronts, silent }) => {
+            Ok(json!({ "purged": purged, "confirmed": true, "fronts": fronts, "silent": silent }))
+        }
+        _ if !wait => Ok(json!({ "purged": purged, "confirmed": false })),
+        Some(Outcome::Unsent(why)) => failed(format!(
+            "the cluster's server can't be reached: {why}. The others get the purge as soon as this front reaches it; fronts that have \
+             lost it, too, ask the application after partition_ttl"
+        )),
+        Some(Outcome::Unconfirmed(why)) => {
+            failed(format!("whether the other fronts have it is not known: {why}. They read it as soon as they can"))
+        }
+        None => failed("other fronts have not confirmed it in time: `paceline cluster` shows which".into()),
+    }
 }
 
 const KEYS: &str = "\"url\", \"tag\", \"prefix\" or \"all\": true";
@@ -61,7 +109,7 @@ fn of_json(body: &[u8]) -> Result<Wish, Refusal> {
     let said: Value =
         serde_json::from_slice(body).map_err(|why| Refusal::bad(format!("the body is not JSON: {why}")))?;
     let Value::Object(said) = said else { return Err(Refusal::bad(format!("the body must be an object with {KEYS}"))) };
-    let mut how = How::Drop;
+    let (mut how, mut wait) = (How::Drop, false);
     let mut what = None;
     for (key, value) in &said {
         let text = || match value.as_str() {
@@ -76,6 +124,11 @@ fn of_json(body: &[u8]) -> Result<Wish, Refusal> {
                 }
                 continue;
             }
+            "wait" => {
+                let said = value.as_bool();
+                wait = said.ok_or_else(|| Refusal::bad(format!("\"wait\" must be true or false, not {value}")))?;
+                continue;
+            }
             "url" => Purge::Url(url(text()?)?),
             "tag" => Purge::Tag(text()?.to_owned()),
             "prefix" => Purge::Prefix(prefix(text()?)?),
@@ -88,7 +141,7 @@ fn of_json(body: &[u8]) -> Result<Wish, Refusal> {
         }
     }
     let what = what.ok_or_else(|| Refusal::bad(format!("nothing to purge: give {KEYS}")))?;
-    Ok(Wish { what: vec![what], how })
+    Ok(Wish { what: vec![what], how, wait })
 }
 
 fn of_head(head: &Parts) -> Result<Wish, Refusal> {
@@ -113,7 +166,7 @@ fn of_head(head: &Parts) -> Result<Wish, Refusal> {
             both.into_iter().collect::<Result<_, _>>()?
         }
     };
-    Ok(Wish { what, how })
+    Ok(Wish { what, how, wait: false })
 }
 
 /// What clients percent-encode before they ask: controls, spaces, quotes, and all that is not ASCII.
@@ -216,9 +269,13 @@ mod tests {
 
     #[test]
     fn json_says_one_thing() {
-        let soft = Wish { what: vec![Purge::Tag("https://shop.test a b".into())], how: How::Expire };
+        let soft = Wish { what: vec![Purge::Tag("https://shop.test a b".into())], how: How::Expire, wait: false };
         assert_eq!(json(r#"{"tag": "https://shop.test a b", "soft": true}"#), Ok(soft));
-        assert_eq!(json(r#"{"all": true, "soft": false}"#), Ok(Wish { what: vec![Purge::All], how: How::Drop }));
+        assert_eq!(
+            json(r#"{"all": true, "soft": false}"#),
+            Ok(Wish { what: vec![Purge::All], how: How::Drop, wait: false })
+        );
+        assert!(json(r#"{"all": true, "wait": true}"#).unwrap().wait);
         let of_url = json(r#"{"url": "http://A/"}"#).unwrap();
         assert_eq!(of_url.what, [Purge::Url("http://a/".into())]);
         for (said, told) in [
@@ -228,6 +285,7 @@ mod tests {
             (r#"{"soft": true}"#, "nothing to purge"),
             (r#"{"all": false}"#, "can only be true"),
             (r#"{"all": true, "soft": 1}"#, "\"soft\" must be true or false, not 1"),
+            (r#"{"all": true, "wait": 1}"#, "\"wait\" must be true or false, not 1"),
             (r#"{"tag": ""}"#, "non-empty text"),
             (r#"{"tag": ["a"]}"#, "must be a non-empty text"),
             (r#"{"tag": "a", "url": "http://a/"}"#, "use only one"),
@@ -239,10 +297,30 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_is_told_what_has_become_of_it() {
+        let confirmed = || Some(Outcome::Confirmed { fronts: 2, silent: vec!["web3 (pid 7)".into()] });
+        let answer = json!({ "purged": 1, "confirmed": true, "fronts": 2, "silent": ["web3 (pid 7)"] });
+        assert_eq!((told(1, true, confirmed()), told(1, false, confirmed())), (Ok(answer.clone()), Ok(answer)));
+        for (outcome, words) in [
+            (Some(Outcome::Unsent("refused".into())), "can't be reached: refused"),
+            (Some(Outcome::Unconfirmed("refused".into())), "is not known: refused"),
+            (None, "have not confirmed it in time"),
+        ] {
+            let refusal = told(1, true, outcome.clone()).unwrap_err();
+            assert_eq!(refusal.status, StatusCode::SERVICE_UNAVAILABLE);
+            assert!(
+                refusal.why.starts_with("1 response is purged on this front") && refusal.why.contains(words),
+                "{refusal:?}"
+            );
+            assert_eq!(told(1, false, outcome), Ok(json!({ "purged": 1, "confirmed": false })));
+        }
+    }
+
+    #[test]
     fn the_method_takes_a_url_or_a_path_of_a_host() {
         let url = |url: &str| Purge::Url(url.into());
         let whole = purge("http://shop.test/a?b", &[("soft", "1")]).unwrap();
-        assert_eq!(whole, Wish { what: vec![url("http://shop.test/a?b")], how: How::Expire });
+        assert_eq!(whole, Wish { what: vec![url("http://shop.test/a?b")], how: How::Expire, wait: false });
         let both = purge("/a", &[("host", "Shop.test")]).unwrap();
         assert_eq!(both.what, [url("http://shop.test/a"), url("https://shop.test/a")]);
         for (target, headers, told) in [

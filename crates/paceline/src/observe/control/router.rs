@@ -10,8 +10,8 @@ use hyper::body::Incoming;
 use serde_json::{json, Value};
 
 use super::{
-    advice, auto_cache, dashboard, doctor, generations, health, incidents, log, memory, prometheus, puma_stats,
-    purging, requests, restarting, schedule, statistics, status, upgrading,
+    advice, auto_cache, cluster, dashboard, doctor, generations, health, incidents, log, memory, prometheus,
+    puma_stats, purging, requests, restarting, schedule, statistics, status, upgrading,
 };
 use crate::front::Front;
 
@@ -64,6 +64,7 @@ const ROUTES: &[Route] = &[
     Route { method: "POST", path: "/cache/purge", answer: |asked, server| json_of(purging::posted(asked, server)) },
     Route { method: "GET", path: "/cache/advise", answer: |_, server| json_of(auto_cache::advise(server)) },
     Route { method: "POST", path: "/cache/why", answer: |asked, server| json_of(auto_cache::why(asked, server)) },
+    Route { method: "GET", path: "/cluster", answer: |_, server| json_of(cluster::report(server)) },
     Route { method: "GET", path: "/cache/stats", answer: |_, server| json_of(statistics::of_cache(server)) },
     Route { method: "GET", path: "/healthz", answer: |asked, server| Box::pin(health::ready(asked, server)) },
     Route { method: "GET", path: "/livez", answer: |_, _| Box::pin(health::alive()) },

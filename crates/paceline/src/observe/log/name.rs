@@ -47,6 +47,8 @@ events! {
     RestartAsked => "restart-asked",
     /// A new program takes over from this one, has, or could not
     Upgrade => "upgrade",
+    /// The server that joins several machines is reached, or lost, or its journal has a gap
+    Cluster => "cluster",
     /// Pages that change at a known time are prepared, have changed, or are not as they were prepared
     Scheduled => "scheduled",
     /// A generation is ready and serves

@@ -118,6 +118,12 @@ impl Inheritance {
         Some((control, self.hello.control_folder))
     }
 
+    /// Up to where the cache is purged that is taken. A disk of our own has pages of another time. `has_disk`: there is
+    /// a disk, of our own or the old front's.
+    pub fn cluster(&self, has_disk: bool) -> Option<&str> {
+        self.hello.cluster.as_deref().filter(|_| self.taken.disk || !has_disk)
+    }
+
     /// The cache that goes on: a disk of our own is opened now, one that the old front has when it is closed there.
     pub fn cache(
         &mut self,

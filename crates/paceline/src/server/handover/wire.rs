@@ -59,6 +59,8 @@ pub struct Hello {
     pub secret: [u64; 2],
     /// The folder of the cache's disk, where the old front has it open.
     pub disk: Option<PathBuf>,
+    /// Up to where the cache is purged, in a cluster.
+    pub cluster: Option<String>,
     /// Sites whose applications are up.
     pub up: Vec<String>,
 }
@@ -194,6 +196,7 @@ fn encoded(message: &Message) -> (u8, Vec<u8>) {
                 "control_folder": hello.control_folder,
                 "secret": hello.secret,
                 "disk": hello.disk,
+                "cluster": hello.cluster,
                 "up": hello.up,
             })),
         ),
@@ -248,6 +251,7 @@ fn decoded(kind: u8, payload: Vec<u8>) -> Option<Message> {
                 control_folder: hello["control_folder"].as_bool()?,
                 secret: [hello["secret"][0].as_u64()?, hello["secret"][1].as_u64()?],
                 disk: path(&hello["disk"]),
+                cluster: hello["cluster"].as_str().map(str::to_owned),
                 up: words(&hello["up"])?,
             })
         }
@@ -305,6 +309,7 @@ mod tests {
             control_folder: true,
             secret: [u64::MAX, 1],
             disk: None,
+            cluster: Some("shop 57-9f3c".into()),
             up: vec!["shop".into()],
         };
         let file = std::fs::File::open("/dev/null").unwrap();

@@ -1,0 +1,342 @@
+//! A front that reads the journal: which orders it applies, when it has to drop everything, and until when it may show
+//! pages by itself. It never applies anything: the caller does so, before the next call.
+
+use std::{collections::VecDeque, fmt};
+
+use crate::{Entry, Millis, Order, Position};
+
+/// Ends of the journal that are remembered until they are reached; more only delay the lease.
+const MAX_ENDS: usize = 32;
+
+/// Why nothing is known of the purges meanwhile, so that everything has to be dropped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Doubt {
+    /// This front has just come, and does not know up to where its pages are purged.
+    Joined,
+    /// The journal does not have the entries after this number any more.
+    Gap(u64),
+    /// The journal is not the one that was read before: it came back empty, or older, or another server has it.
+    Replaced,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Doubt::Joined => f.write_str("it is not known which purges were missed"),
+            Doubt::Gap(number) => write!(f, "the entries after {number} are no longer in the journal"),
+            Doubt::Replaced => f.write_str("the journal was emptied, or is an older one"),
+        }
+    }
+}
+
+/// A question for the journal's end, when it is sent.
+#[derive(Debug, Clone)]
+pub struct Question {
+    asked: Millis,
+    at: Option<Position>,
+}
+
+/// An end of the journal that is not reached yet.
+#[derive(Debug)]
+struct End {
+    asked: Millis,
+    /// When it was known here.
+    known: Millis,
+    at: Position,
+}
+
+/// A front that reads the journal.
+#[derive(Debug)]
+pub struct Follower {
+    me: String,
+    ttl: Millis,
+    at: Option<Position>,
+    ends: VecDeque<End>,
+    lease: Millis,
+}
+
+impl Follower {
+    /// `me`: what its own entries are from. `at`: up to where what it keeps is purged, if that is known.
+    pub fn new(me: impl Into<String>, ttl: Millis, at: Option<Position>) -> Follower {
+        Follower { me: me.into(), ttl, at, ends: VecDeque::new(), lease: 0 }
+    }
+
+    /// Up to where all is applied. None: not known yet.
+    pub fn at(&self) -> Option<&Position> {
+        self.at.as_ref()
+    }
+
+    /// Until when pages may be shown without asking the application.
+    pub fn lease(&self) -> Millis {
+        self.lease
+    }
+
+    /// How many entries are known to be there and not applied.
+    pub fn behind(&self) -> u64 {
+        let end = self.ends.iter().map(|end| end.at.number).max().unwrap_or(0);
+        end.saturating_sub(self.at.as_ref().map_or(0, |at| at.number))
+    }
+
+    /// Before the journal's end is asked for.
+    pub fn ask(&self, now: Millis) -> Question {
+        Question { asked: now, at: self.at.clone() }
+    }
+
+    /// The answer: where the journal ends. Entries may have been read since the question was sent.
+    pub fn end_is(&mut self, question: Question, end: Position, now: Millis) -> Option<Doubt> {
+        let Question { asked, at: at_question } = question;
+        let Some(at) = self.at.clone() else {
+            return Some(self.restart(end, asked, Doubt::Joined));
+        };
+        let before = at_question.unwrap_or_default();
+        let is_older = end.number < before.number || end.number == before.number && end.mark != before.mark;
+        if is_older {
+            return Some(self.restart(end, asked, Doubt::Replaced));
+        }
+        if end.number <= at.number {
+            self.extend(asked);
+        } else {
+            if self.ends.len() == MAX_ENDS {
+                self.ends.pop_front();
+            }
+            self.ends.push_back(End { asked, known: now, at: end });
+        }
+        None
+    }
+
+    /// An entry, in the journal's order. Err: everything has to be dropped, which includes what the entry says.
+    pub fn read(&mut self, entry: Entry) -> Result<Option<Order>, Doubt> {
+        let at = self.at.clone().unwrap_or_default();
+        if entry.at.number <= at.number {
+            return Ok(None);
+        }
+        let is_next = entry.at.number == at.number + 1;
+        let follows = is_next && entry.previous == at.mark;
+        self.at = Some(entry.at);
+        if !follows {
+            return Err(if is_next { Doubt::Replaced } else { Doubt::Gap(at.number) });
+        }
+        Ok((entry.from != self.me).then_some(entry.order))
+    }
+
+    /// All that was read is applied.
+    pub fn applied(&mut self) {
+        let number = self.at.as_ref().map_or(0, |at| at.number);
+        let reached = self.ends.iter().filter(|end| end.at.number <= number).map(|end| end.asked).max();
+        self.ends.retain(|end| end.at.number > number);
+        reached.into_iter().for_each(|asked| self.extend(asked));
+    }
+
+    /// A look at the journal that began at `began` has found nothing after our position. Entries that were known to be
+    /// there before are gone.
+    pub fn found_nothing(&mut self, began: Millis) -> Option<Doubt> {
+        let missed = self.ends.iter().rev().find(|end| end.known < began)?;
+        let (end, asked) = (missed.at.clone(), missed.asked);
+        let number = self.at.as_ref().map_or(0, |at| at.number);
+        Some(self.restart(end, asked, Doubt::Gap(number)))
+    }
+
+    fn restart(&mut self, at: Position, asked: Millis, doubt: Doubt) -> Doubt {
+        self.at = Some(at);
+        self.ends.clear();
+        self.extend(asked);
+        doubt
+    }
+
+    fn extend(&mut self, asked: Millis) {
+        self.lease = self.lease.max(asked + self.ttl);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::What;
+
+    const TTL: Millis = 5000;
+
+    fn position(number: u64) -> Position {
+        Position::new(number, if number == 0 { String::new() } else { format!("m{number}") })
+    }
+
+    fn order(number: u64) -> Order {
+        Order { what: What::Tag(format!("tag-{number}")), soft: false }
+    }
+
+    fn entry(number: u64) -> Entry {
+        Entry { at: position(number), previous: position(number - 1).mark, from: "other".into(), order: order(number) }
+    }
+
+    /// Asks and hears at the same time.
+    fn end(follower: &mut Follower, number: u64, now: Millis) -> Option<Doubt> {
+        let question = follower.ask(now);
+        follower.end_is(question, position(number), now)
+    }
+
+    #[test]
+    fn who_joins_drops_everything_and_goes_on_from_the_end() {
+        let mut follower = Follower::new("me", TTL, None);
+        assert_eq!((follower.lease(), end(&mut follower, 7, 100)), (0, Some(Doubt::Joined)));
+        assert_eq!((follower.at(), follower.lease()), (Some(&position(7)), 5100));
+        assert_eq!(follower.read(entry(8)), Ok(Some(order(8))));
+    }
+
+    #[test]
+    fn who_was_away_replays_and_shows_nothing_until_then() {
+        let mut follower = Follower::new("me", TTL, Some(position(3)));
+        assert_eq!(end(&mut follower, 5, 100), None);
+        assert_eq!((follower.lease(), follower.behind()), (0, 2));
+        assert_eq!(follower.read(entry(4)), Ok(Some(order(4))));
+        follower.applied();
+        assert_eq!(follower.lease(), 0);
+        assert_eq!(follower.read(entry(5)), Ok(Some(order(5))));
+        assert_eq!(follower.lease(), 0, "not before it is applied");
+        follower.applied();
+        assert_eq!((follower.lease(), follower.behind()), (5100, 0));
+    }
+
+    #[test]
+    fn the_lease_counts_from_the_question() {
+        let mut follower = Follower::new("me", TTL, Some(position(3)));
+        let question = follower.ask(100);
+        assert_eq!(follower.end_is(question, position(3), 900), None);
+        assert_eq!(follower.lease(), 5100);
+        let late = follower.ask(200);
+        assert_eq!(end(&mut follower, 3, 1000), None);
+        assert_eq!(follower.end_is(late, position(3), 1100), None);
+        assert_eq!(follower.lease(), 6000, "an answer that comes late takes nothing back");
+    }
+
+    #[test]
+    fn entries_that_were_read_meanwhile_are_no_doubt() {
+        let mut follower = Follower::new("me", TTL, Some(position(3)));
+        let question = follower.ask(100);
+        follower.read(entry(4)).unwrap();
+        follower.applied();
+        assert_eq!(follower.end_is(question.clone(), position(3), 200), None);
+        assert_eq!(follower.end_is(question, position(4), 200), None);
+        assert_eq!((follower.at(), follower.lease()), (Some(&position(4)), 5100));
+    }
+
+    #[test]
+    fn own_entries_are_only_counted() {
+        let mut follower = Follower::new("other", TTL, Some(position(3)));
+        assert_eq!(follower.read(entry(4)), Ok(None));
+        assert_eq!(follower.read(entry(4)), Ok(None), "and entries that were read before");
+        assert_eq!(follower.at(), Some(&position(4)));
+    }
+
+    #[test]
+    fn a_journal_that_was_replaced_is_noticed() {
+        // It came back empty, or older, or with other entries.
+        for end in [Position::default(), position(2), Position::new(3, "another")] {
+            let mut follower = Follower::new("me", TTL, Some(position(3)));
+            let question = follower.ask(100);
+            assert_eq!(follower.end_is(question, end.clone(), 100), Some(Doubt::Replaced), "{end}");
+            assert_eq!((follower.at(), follower.lease()), (Some(&end), 5100));
+        }
+        // The same, longer than before: the next entry shows it.
+        let mut follower = Follower::new("me", TTL, Some(Position::new(3, "another")));
+        assert_eq!(end(&mut follower, 4, 100), None);
+        assert_eq!(follower.read(entry(4)), Err(Doubt::Replaced));
+        follower.applied();
+        assert_eq!((follower.read(entry(5)), follower.lease()), (Ok(Some(order(5))), 5100));
+    }
+
+    #[test]
+    fn a_gap_is_noticed() {
+        let mut follower = Follower::new("me", TTL, Some(position(3)));
+        assert_eq!(end(&mut follower, 9, 100), None);
+        assert_eq!(follower.read(entry(8)), Err(Doubt::Gap(3)));
+        assert_eq!(follower.read(entry(9)), Ok(Some(order(9))));
+        follower.applied();
+        assert_eq!(follower.lease(), 5100);
+    }
+
+    #[test]
+    fn entries_that_are_all_gone_are_a_gap() {
+        let mut follower = Follower::new("me", TTL, Some(position(3)));
+        assert_eq!(follower.found_nothing(50), None);
+        let question = follower.ask(100);
+        assert_eq!(follower.end_is(question, position(9), 200), None);
+        assert_eq!(follower.found_nothing(150), None, "the look began before it was known");
+        assert_eq!(follower.found_nothing(201), Some(Doubt::Gap(3)));
+        assert_eq!((follower.at(), follower.lease()), (Some(&position(9)), 5100));
+    }
+
+    /// Random journals, trimmed, emptied and restored from old copies, read with delays: a front that has a lease has
+    /// applied, or dropped, everything that was purged before the lease's question.
+    #[test]
+    fn who_has_a_lease_has_missed_nothing() {
+        let mut random = 0x2545_f491_4f6c_dd1d_u64;
+        let mut next = move |below: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % below
+        };
+        for _ in 0..60 {
+            let mut journal: Vec<Entry> = Vec::new();
+            let (mut first, mut backup): (usize, Vec<Entry>) = (0, Vec::new());
+            // All orders ever given, by the time; and those that the front knows.
+            let (mut given, mut known): (Vec<(Millis, u64)>, Vec<u64>) = Default::default();
+            let mut follower = Follower::new("me", TTL, Some(Position::default()));
+            let (mut serial, mut questions): (u64, Vec<(Question, Position)>) = (0, Vec::new());
+            for step in 0..300 {
+                let now = step * 10;
+                let end = |journal: &[Entry]| journal.last().map_or_else(Position::default, |last| last.at.clone());
+                let mut doubt = None;
+                match next(12) {
+                    0..=3 => {
+                        serial += 1;
+                        let last = end(&journal);
+                        let at = Position::new(last.number + 1, format!("s{serial}"));
+                        let order = Order { what: What::Tag(serial.to_string()), soft: false };
+                        journal.push(Entry { at, previous: last.mark, from: "other".into(), order });
+                        given.push((now, serial));
+                    }
+                    4 => first = journal.len().saturating_sub(next(4) as usize),
+                    5 if next(8) == 0 => (journal, first) = (Vec::new(), 0),
+                    6 if next(8) == 0 => (journal, first) = (backup.clone(), 0),
+                    7 if next(4) == 0 => backup = journal.clone(),
+                    8 => questions.push((follower.ask(now), end(&journal))),
+                    9 => {
+                        for (question, end) in questions.drain(..) {
+                            doubt = follower.end_is(question, end, now).or(doubt);
+                        }
+                    }
+                    _ => {
+                        let after = follower.at().map_or(0, |at| at.number);
+                        let left = journal.iter().skip(first).filter(|entry| entry.at.number > after);
+                        let found: Vec<_> = left.take(1 + next(3) as usize).cloned().collect();
+                        if found.is_empty() {
+                            doubt = follower.found_nothing(now);
+                        }
+                        for entry in found {
+                            match follower.read(entry) {
+                                Ok(Some(Order { what: What::Tag(tag), .. })) => known.push(tag.parse().unwrap()),
+                                Ok(_) => {}
+                                Err(why) => doubt = Some(why),
+                            }
+                        }
+                        follower.applied();
+                    }
+                }
+                if doubt.is_some() {
+                    known = given.iter().map(|(_, serial)| *serial).collect();
+                }
+                let asked = follower.lease().saturating_sub(TTL);
+                // What a server lost together with its journal is only noticed at the next question: entries that were
+                // still there when it was asked are all applied.
+                let missed = given.iter().filter(|(at, serial)| {
+                    *at < asked && !known.contains(serial) && journal.iter().any(|entry| entry.order == tag(*serial))
+                });
+                assert_eq!(missed.count(), 0, "{follower:?}");
+            }
+        }
+    }
+
+    fn tag(serial: u64) -> Order {
+        Order { what: What::Tag(serial.to_string()), soft: false }
+    }
+}

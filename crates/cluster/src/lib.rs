@@ -1,0 +1,30 @@
+//! The rules by which the fronts of a cluster share their purges: what an entry of the common journal says, what a front
+//! that reads it may conclude, until when it may show pages by itself, and which fronts have confirmed a purge.
+//! Pure: it reads no clock, opens no connection and drops no page.
+//!
+//! # The journal
+//!
+//! Entries have consecutive numbers. Each has a random mark and repeats the mark of the entry before it, so a front that
+//! reads on from (number, mark) notices whatever is wrong with the journal: entries that were removed, a server that came
+//! back empty or from an old backup, a replica that was promoted without the last entries. Then nothing is known of the
+//! purges meanwhile, and everything is dropped.
+//!
+//! # The lease
+//!
+//! A front asks for the journal's end at a time `asked`. When it has applied all entries up to that end, it may show pages
+//! from its cache until `asked` + `partition_ttl`. The front says that it is there in the same step, and its key lives
+//! equally long, from a later moment on. So once that key has gone the front shows nothing any more without asking the
+//! application, and a purge need not wait for it.
+
+mod entry;
+mod follower;
+mod members;
+mod position;
+
+pub use entry::{Entry, Order, What};
+pub use follower::{Doubt, Follower, Question};
+pub use members::{Member, Outcome, Roll, Sighting};
+pub use position::Position;
+
+/// Milliseconds, of any clock that nobody sets.
+pub type Millis = u64;

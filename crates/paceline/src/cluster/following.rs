@@ -1,0 +1,127 @@
+//! The journal is read and obeyed, and the server hears again and again that this front is there. It never writes into
+//! the journal.
+
+use std::{
+    sync::{atomic::Ordering::Relaxed, Arc},
+    time::Duration,
+};
+
+use ::cluster::{Doubt, Entry, Millis, Position, Question};
+use cache::store::How;
+use parking_lot::MutexGuard;
+use tokio::time::{sleep, timeout};
+
+use super::{now, Cluster};
+use crate::{caching::Purge, observe::log::Name};
+
+/// Between two tries to reach the server.
+const RETRY: Duration = Duration::from_millis(100);
+/// The server hears of news not more often than this.
+const SPACE: Duration = Duration::from_millis(10);
+/// How often the position is kept.
+const SAVE: Duration = Duration::from_secs(1);
+
+impl Cluster {
+    /// Says that this front is there, and hears where the journal ends: a fifth of `partition_ttl` apart, and after each
+    /// purge that others may wait for.
+    pub(super) async fn beat(self: Arc<Self>) {
+        let interval = (self.settings.partition_ttl / 5).min(Duration::from_secs(1));
+        let ttl = self.settings.partition_ttl.as_millis() as u64;
+        loop {
+            let question = self.follower.lock().ask(now());
+            match self.link.beat(&self.myself(), ttl).await {
+                Ok(end) => {
+                    self.heard(question, end);
+                    self.reached();
+                    sleep(SPACE).await;
+                    let _ = timeout(interval, self.news.notified()).await;
+                }
+                Err(why) => {
+                    self.lost(&why);
+                    sleep(RETRY).await;
+                }
+            }
+        }
+    }
+
+    /// Where the journal ends.
+    fn heard(&self, question: Question, end: Position) {
+        let mut follower = self.follower.lock();
+        let doubt = follower.end_is(question, end, now());
+        self.settle(follower, doubt);
+    }
+
+    /// Reads the journal.
+    pub(super) async fn read(self: Arc<Self>) {
+        loop {
+            if let Ok(mut reader) = self.link.reader().await {
+                // Why it fails is said by the beat, which notices it, too.
+                while self.read_on(&mut reader).await.is_ok() {}
+            }
+            sleep(RETRY).await;
+        }
+    }
+
+    async fn read_on(&self, reader: &mut redis::aio::MultiplexedConnection) -> Result<(), String> {
+        let at = self.follower.lock().at().map(|at| at.number);
+        let Some(number) = at else {
+            // The beat says where it begins.
+            sleep(SPACE).await;
+            return Ok(());
+        };
+        let began = now();
+        let entries = self.link.read(reader, number).await?;
+        self.found(entries, began);
+        Ok(())
+    }
+
+    /// What a look at the journal that began at `began` has found.
+    fn found(&self, entries: Vec<Entry>, began: Millis) {
+        let mut follower = self.follower.lock();
+        let mut doubt = None;
+        if entries.is_empty() {
+            doubt = follower.found_nothing(began);
+        }
+        for entry in entries {
+            match follower.read(entry) {
+                Ok(Some(order)) => self.obey(order),
+                Ok(None) => {}
+                Err(why) => doubt = Some(why),
+            }
+        }
+        self.settle(follower, doubt);
+        self.news.notify_one();
+    }
+
+    /// Obeys a doubt; only then pages are shown.
+    fn settle(&self, mut follower: MutexGuard<'_, ::cluster::Follower>, doubt: Option<Doubt>) {
+        if let Some(doubt) = &doubt {
+            self.cache.purge_as_told(&Purge::All, How::Drop);
+            if *doubt != Doubt::Joined {
+                let name = &self.settings.name;
+                self.log.event(Name::Cluster, format!("Cluster {name}: all cached pages are dropped: {doubt}"));
+            }
+        }
+        follower.applied();
+        self.cache.show_until(follower.lease());
+        let end = follower.at().map_or(0, |at| at.number);
+        drop(follower);
+        // Fronts that had not read our last entries can't know that they are missing.
+        if doubt == Some(Doubt::Replaced) && self.last_sent.swap(0, Relaxed) > end {
+            drop(self.cache.publish(&Purge::All, How::Drop));
+        }
+        if doubt.is_some() {
+            self.news.notify_one();
+        }
+    }
+
+    /// Keeps the position from time to time.
+    pub(super) async fn save(self: Arc<Self>) {
+        loop {
+            sleep(SAVE).await;
+            if self.keeps_position.load(Relaxed) {
+                self.keep_position(false);
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The fronts of several machines, joined by a Valkey or Redis: a purge on one of them reaches all, and a front that
+//! can't know what was purged asks the application. The rules are in the crate `cluster`. It never stores a page
+//! there, and without `[cluster]` it connects to nothing.
+//!
+//! Reading order: `settings`, `link` (what is asked at the server), `following` (the journal is read and obeyed),
+//! `publishing` (own purges, and who has confirmed them), `position_file` (up to where the cache on disk is purged),
+//! `report` (for `paceline cluster`).
+
+mod following;
+mod link;
+mod position_file;
+mod publishing;
+mod report;
+mod settings;
+
+use std::{
+    path::Path,
+    sync::{
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        Arc, OnceLock,
+    },
+    time::Duration,
+};
+
+use ::cluster::{Follower, Member, Position};
+use cache::store::How;
+use parking_lot::Mutex;
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc::UnboundedReceiver, Notify},
+    task::AbortHandle,
+};
+
+use crate::{
+    caching::{Cache, Publication, Purge},
+    observe::log::{Log, Name},
+    support::{clock, units::show_duration},
+};
+
+use self::{link::Link, position_file::PositionFile};
+
+pub use settings::{Settings, Url};
+
+/// What the last words to the others may take.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Other URLs under which a page of this URL may be kept.
+pub type Aliases = Box<dyn Fn(&str) -> Vec<String> + Send + Sync>;
+
+/// This front as a member of its cluster.
+pub struct Cluster {
+    settings: Settings,
+    me: Member,
+    cache: Arc<Cache>,
+    log: Log,
+    link: Link,
+    follower: Mutex<Follower>,
+    /// Up to where purges are applied.
+    file: Option<PositionFile>,
+    keeps_position: AtomicBool,
+    aliases: OnceLock<Aliases>,
+    event_loop: OnceLock<Handle>,
+    /// Something was applied that others may wait for.
+    news: Notify,
+    /// The server answers again, or does not.
+    reach: Mutex<Reach>,
+    back: Notify,
+    publications: Mutex<Option<UnboundedReceiver<Publication>>>,
+    unsent: AtomicU64,
+    /// The last entry of its own.
+    last_sent: AtomicU64,
+    unconfirmed: AtomicU64,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+/// Whether the server answers.
+enum Reach {
+    Unknown,
+    Reached,
+    Lost(String),
+}
+
+impl Cluster {
+    /// Does not connect. From now on no page of the cache is shown without asking the application, until it is known what
+    /// was purged. `folder`: that of the cache's disk; `inherited`: the place of a front whose cache goes on here. It reads
+    /// files, so no event loop calls it.
+    pub fn open(
+        settings: &Settings,
+        cache: Arc<Cache>,
+        folder: Option<&Path>,
+        inherited: Option<&str>,
+        log: Log,
+    ) -> Arc<Cluster> {
+        let (publish, publications) = tokio::sync::mpsc::unbounded_channel();
+        cache.share(publish);
+        let file = folder.map(|folder| PositionFile::new(folder, &settings.name));
+        let me = Member {
+            id: uuid::Uuid::new_v4().simple().to_string(),
+            host: host(),
+            pid: u64::from(std::process::id()),
+            version: env!("CARGO_PKG_VERSION").into(),
+            ..Member::default()
+        };
+        let known = match inherited {
+            // Of what the other front kept on disk it has told this, too.
+            Some(place) => place.strip_prefix(&settings.name).and_then(|at| Position::parse(at.strip_prefix(' ')?)),
+            None => file.as_ref().and_then(PositionFile::read),
+        };
+        let ttl = settings.partition_ttl.as_millis() as u64;
+        Arc::new(Cluster {
+            follower: Mutex::new(Follower::new(&me.id, ttl, known)),
+            link: Link::open(settings),
+            settings: settings.clone(),
+            me,
+            cache,
+            log,
+            file,
+            keeps_position: AtomicBool::new(true),
+            aliases: OnceLock::new(),
+            event_loop: OnceLock::new(),
+            news: Notify::new(),
+            reach: Mutex::new(Reach::Unknown),
+            back: Notify::new(),
+            publications: Mutex::new(Some(publications)),
+            unsent: AtomicU64::new(0),
+            last_sent: AtomicU64::new(0),
+            unconfirmed: AtomicU64::new(0),
+            tasks: Mutex::default(),
+        })
+    }
+
+    /// Connects, on this event loop, and stays connected.
+    pub fn begin(self: &Arc<Self>, event_loop: &Handle, aliases: Aliases) {
+        let _ = self.aliases.set(aliases);
+        let _ = self.event_loop.set(event_loop.clone());
+        let Some(publications) = self.publications.lock().take() else { return };
+        let (beating, reading, saving) = (self.clone(), self.clone(), self.clone());
+        let tasks = [
+            event_loop.spawn(async move { beating.beat().await }),
+            event_loop.spawn(async move { reading.read().await }),
+            event_loop.spawn(async move { saving.save().await }),
+            event_loop.spawn(publishing::run(self.clone(), publications)),
+        ];
+        self.tasks.lock().extend(tasks.iter().map(|task| task.abort_handle()));
+    }
+
+    /// Up to where the cache is purged, for a front that goes on with it.
+    pub fn place(&self) -> Option<String> {
+        let follower = self.follower.lock();
+        Some(format!("{} {}", self.settings.name, follower.at()?))
+    }
+
+    /// Another front has taken over the cache: it keeps the position from now on.
+    pub fn hand_over(&self) {
+        self.keeps_position.store(false, Relaxed);
+    }
+
+    /// Tells the others that this front shows nothing any more. What could not be sent is lost: that is said.
+    pub async fn leave(self: &Arc<Self>) {
+        self.cache.show_until(0);
+        // Who has something to tell gets a moment for it.
+        let unsent = async {
+            while self.unsent.load(Relaxed) > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        if matches!(*self.reach.lock(), Reach::Reached) {
+            let _ = tokio::time::timeout(LAST_WORDS, unsent).await;
+        }
+        self.tasks.lock().drain(..).for_each(|task| task.abort());
+        let lost = self.unsent.load(Relaxed);
+        if lost > 0 {
+            let place = self.link.place();
+            let purges = if lost == 1 { "1 purge".to_owned() } else { format!("{lost} purges") };
+            let text = format!(
+                "Cluster: {purges} could not be sent to {place} before the end: servers that reach it show these pages until they \
+                 expire. Purge them there"
+            );
+            self.log.event(Name::Cluster, text);
+        }
+        let leaving = self.clone();
+        let last_words = async move {
+            let gone = Member { has_left: true, ..leaving.myself() };
+            let ttl = leaving.settings.partition_ttl.as_millis() as u64;
+            let _ = tokio::time::timeout(LAST_WORDS, leaving.link.beat(&gone, ttl)).await;
+        };
+        // The connection belongs to that loop.
+        if let Some(event_loop) = self.event_loop.get() {
+            let _ = event_loop.spawn(last_words).await;
+        }
+    }
+
+    /// After the cache was closed: all that was applied is on its disk.
+    pub fn close(&self) {
+        if self.keeps_position.load(Relaxed) {
+            self.keep_position(true);
+        }
+    }
+
+    /// How long the others are waited for, at most.
+    pub fn patience(&self) -> Duration {
+        self.settings.partition_ttl + Duration::from_secs(5)
+    }
+
+    /// What this front says of itself.
+    fn myself(&self) -> Member {
+        let applied = self.follower.lock().at().map_or(0, |at| at.number);
+        Member { applied, unsent: self.unsent.load(Relaxed), ..self.me.clone() }
+    }
+
+    fn obey(&self, order: ::cluster::Order) {
+        use ::cluster::What;
+        let how = if order.soft { How::Expire } else { How::Drop };
+        let what = match order.what {
+            What::Url(url) => {
+                let aliases = self.aliases.get().map_or_else(Vec::new, |aliases| aliases(&url));
+                aliases.into_iter().for_each(|alias| self.cache.purge_as_told(&Purge::Url(alias), how));
+                Purge::Url(url)
+            }
+            What::Tag(tag) => Purge::Tag(tag),
+            What::Prefix(prefix) => Purge::Prefix(prefix),
+            What::All => Purge::All,
+        };
+        self.cache.purge_as_told(&what, how);
+    }
+
+    fn keep_position(&self, is_closed: bool) {
+        let at: Option<Position> = self.follower.lock().at().cloned();
+        if let (Some(file), Some(at)) = (&self.file, at) {
+            if self.cache.disk().is_some() && (is_closed || self.cache.is_purged_on_disk()) {
+                file.write(&at, is_closed);
+            }
+        }
+    }
+
+    fn reached(&self) {
+        let before = std::mem::replace(&mut *self.reach.lock(), Reach::Reached);
+        if let Reach::Lost(_) = before {
+            self.log.event(
+                Name::Cluster,
+                format!("Cluster {}: {} is reached again", self.settings.name, self.link.place()),
+            );
+        }
+        if !matches!(before, Reach::Reached) {
+            self.back.notify_waiters();
+        }
+    }
+
+    fn lost(&self, why: &str) {
+        let before = std::mem::replace(&mut *self.reach.lock(), Reach::Lost(why.to_owned()));
+        if !matches!(before, Reach::Lost(_)) {
+            let (name, place) = (&self.settings.name, self.link.place());
+            let ttl = show_duration(self.settings.partition_ttl);
+            let text = format!(
+                "Cluster {name}: {place} can't be reached: {why}. Pages are shown from the cache for {ttl}, then each is asked from \
+                 the application"
+            );
+            self.log.event(Name::Cluster, text);
+        }
+    }
+
+    /// Why the server does not answer, if it does not.
+    fn trouble(&self) -> Option<String> {
+        match &*self.reach.lock() {
+            Reach::Lost(why) => Some(why.clone()),
+            _ => None,
+        }
+    }
+}
+
+fn now() -> ::cluster::Millis {
+    clock::age_millis()
+}
+
+/// The machine's name.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}

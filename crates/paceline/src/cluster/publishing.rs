@@ -1,0 +1,199 @@
+//! This front's own purges: they are written into the journal, as soon as that is possible, and those who wait hear when
+//! the other fronts have applied them. It never purges anything.
+
+use std::{
+    collections::VecDeque,
+    mem,
+    sync::{atomic::Ordering::Relaxed, Arc},
+    time::Duration,
+};
+
+use ::cluster::{Millis, Order, Outcome, Roll, What};
+use cache::store::How;
+use parking_lot::Mutex;
+use tokio::{
+    sync::{mpsc::UnboundedReceiver, oneshot, Notify},
+    time::sleep,
+};
+
+use super::{now, Cluster};
+use crate::{
+    caching::{Publication, Purge},
+    observe::log::Name,
+};
+
+/// Purges that wait to be sent; with more, everything is purged.
+const MAX_UNSENT: usize = 10_000;
+/// Purges that are sent at once.
+const BATCH: usize = 64;
+/// Between two tries.
+const RETRY: Duration = Duration::from_millis(200);
+/// Between two looks at who has confirmed: at first, and at most.
+const FIRST_LOOK: Duration = Duration::from_millis(2);
+const LONGEST_LOOK: Duration = Duration::from_millis(100);
+/// Who fell silent so long ago is no news to anybody.
+const FORGOTTEN: Millis = 60_000;
+
+/// A purge that is not in the journal yet.
+struct Unsent {
+    order: Order,
+    outcome: Option<oneshot::Sender<Outcome>>,
+}
+
+/// A purge that is in the journal, and somebody waits for.
+struct Unconfirmed {
+    number: u64,
+    since: Millis,
+    outcome: oneshot::Sender<Outcome>,
+}
+
+#[derive(Default)]
+struct Confirming {
+    all: Mutex<Vec<Unconfirmed>>,
+    more: Notify,
+}
+
+/// Sends what comes, for ever.
+pub async fn run(cluster: Arc<Cluster>, mut publications: UnboundedReceiver<Publication>) {
+    let confirming = Arc::new(Confirming::default());
+    let confirmer = tokio::spawn(confirm(cluster.clone(), confirming.clone()));
+    cluster.tasks.lock().push(confirmer.abort_handle());
+    let mut unsent: VecDeque<Unsent> = VecDeque::new();
+    let mut trouble: Option<String> = None;
+    loop {
+        if unsent.is_empty() {
+            let Some(first) = publications.recv().await else { return };
+            unsent.push_back(first.into());
+        }
+        while let Ok(more) = publications.try_recv() {
+            unsent.push_back(more.into());
+        }
+        bound(&mut unsent);
+        cluster.unsent.store(unsent.len() as u64, Relaxed);
+        // Nobody waits for what is known to take long.
+        if let Some(why) = &trouble {
+            refuse(&mut unsent, why);
+            tokio::select! {
+                () = sleep(RETRY) => {}
+                () = cluster.back.notified() => {}
+                more = publications.recv() => {
+                    unsent.extend(more.map(Unsent::from));
+                    if cluster.trouble().is_some() {
+                        continue;
+                    }
+                }
+            }
+        }
+        let since = now();
+        let orders: Vec<_> = unsent.iter().take(BATCH).map(|one| one.order.clone()).collect();
+        match cluster.link.publish(&cluster.me.id, &orders).await {
+            Ok(number) => {
+                trouble = None;
+                cluster.last_sent.store(number, Relaxed);
+                let waited_for = unsent.drain(..orders.len()).filter_map(|one| one.outcome);
+                let waited_for = waited_for.filter(|outcome| !outcome.is_closed());
+                confirming.all.lock().extend(waited_for.map(|outcome| Unconfirmed { number, since, outcome }));
+                confirming.more.notify_one();
+            }
+            Err(why) => {
+                refuse(&mut unsent, &why);
+                if trouble.is_none() {
+                    let place = cluster.link.place();
+                    let text = format!(
+                        "Cluster: a purge can't be sent to {place}: {why}. It is sent as soon as that is possible"
+                    );
+                    cluster.log.event(Name::Cluster, text);
+                }
+                trouble = Some(why);
+            }
+        }
+        cluster.unsent.store(unsent.len() as u64, Relaxed);
+    }
+}
+
+/// Says to all who wait that it takes longer.
+fn refuse(unsent: &mut VecDeque<Unsent>, why: &str) {
+    for outcome in unsent.iter_mut().filter_map(|one| one.outcome.take()) {
+        let _ = outcome.send(Outcome::Unsent(why.to_owned()));
+    }
+}
+
+/// Too many become one that purges everything.
+fn bound(unsent: &mut VecDeque<Unsent>) {
+    if unsent.len() > MAX_UNSENT {
+        refuse(unsent, "too many purges wait");
+        unsent.clear();
+        unsent.push_back(Unsent { order: Order::ALL, outcome: None });
+    }
+}
+
+/// Looks who has confirmed, while somebody waits.
+async fn confirm(cluster: Arc<Cluster>, confirming: Arc<Confirming>) {
+    let mut roll = Roll::default();
+    let mut pause = FIRST_LOOK;
+    loop {
+        confirming.all.lock().retain(|one| !one.outcome.is_closed());
+        let count = confirming.all.lock().len();
+        cluster.unconfirmed.store(count as u64, Relaxed);
+        if count == 0 {
+            pause = FIRST_LOOK;
+            confirming.more.notified().await;
+            continue;
+        }
+        let asked = now();
+        match cluster.link.members().await {
+            Ok(members) => {
+                roll.called(&members, &cluster.me.id, now());
+                let waiting = mem::take(&mut *confirming.all.lock());
+                for one in waiting {
+                    // A front may have joined since the purge was sent: then it has dropped everything.
+                    let now = now();
+                    match roll.is_waiting(one.number, now) {
+                        true => confirming.all.lock().push(one),
+                        false => drop(one.outcome.send(roll.outcome(one.number, one.since, now))),
+                    }
+                }
+                roll.forget(asked.saturating_sub(FORGOTTEN));
+            }
+            Err(why) => {
+                for one in mem::take(&mut *confirming.all.lock()) {
+                    let _ = one.outcome.send(Outcome::Unconfirmed(why.clone()));
+                }
+            }
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_LOOK);
+    }
+}
+
+impl From<Publication> for Unsent {
+    fn from(publication: Publication) -> Unsent {
+        let what = match publication.what {
+            Purge::Url(url) => What::Url(url),
+            Purge::Tag(tag) => What::Tag(tag),
+            Purge::Prefix(prefix) => What::Prefix(prefix),
+            Purge::All => What::All,
+        };
+        let order = Order { what, soft: publication.how == How::Expire };
+        Unsent { order, outcome: Some(publication.outcome) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_purges_become_one() {
+        let mut unsent: VecDeque<_> = (0..MAX_UNSENT)
+            .map(|number| Unsent { order: Order { what: What::Tag(number.to_string()), soft: true }, outcome: None })
+            .collect();
+        bound(&mut unsent);
+        assert_eq!(unsent.len(), MAX_UNSENT);
+        let (outcome, mut heard) = oneshot::channel();
+        unsent.push_back(Unsent { order: Order::ALL, outcome: Some(outcome) });
+        bound(&mut unsent);
+        assert_eq!(unsent.iter().map(|one| &one.order).collect::<Vec<_>>(), [&Order::ALL]);
+        assert!(matches!(heard.try_recv(), Ok(Outcome::Unsent(_))));
+    }
+}

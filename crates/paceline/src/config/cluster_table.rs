@@ -1,0 +1,117 @@
+//! Reads `[cluster]`. It never connects, and never repeats an address, which may have a password in it.
+
+use std::{path::Path, time::Duration};
+
+use toml_edit::{Item, TableLike};
+
+use crate::{
+    cluster::{Settings, Url},
+    support::units::parse_duration,
+};
+
+/// How long a front that can't reach the server shows pages, if nothing is said of it.
+const PARTITION_TTL: Duration = Duration::from_secs(5);
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// What is wrong with a `[cluster]`. Its words go behind `"cluster" `.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClusterError {
+    #[error("has url, name, partition_ttl, password_file and ca_file, not {0:?}")]
+    UnknownKey(String),
+    #[error("needs url, the address of a Valkey or Redis: add url = \"redis://10.0.0.5:6379\"")]
+    NoUrl,
+    #[error(
+        "has a url that can't be read; use redis://HOST:PORT, rediss://HOST:PORT (TLS) or unix:///PATH, with USER:PASSWORD@ before the \
+         host if it needs them"
+    )]
+    BadUrl,
+    #[error("must have {expected} as {key}")]
+    Mismatch { key: &'static str, expected: &'static str },
+}
+
+/// None: it is no table.
+pub fn table(item: &Item) -> Option<Result<Settings, ClusterError>> {
+    item.as_table_like().map(settings)
+}
+
+fn settings(table: &dyn TableLike) -> Result<Settings, ClusterError> {
+    const KEYS: [&str; 5] = ["url", "name", "partition_ttl", "password_file", "ca_file"];
+    if let Some((key, _)) = table.iter().find(|(key, _)| !KEYS.contains(key)) {
+        return Err(ClusterError::UnknownKey(key.to_owned()));
+    }
+    let text = |key: &'static str, expected: &'static str| match table.get(key) {
+        None => Ok(None),
+        Some(item) => item.as_str().map(Some).ok_or(ClusterError::Mismatch { key, expected }),
+    };
+    let url = text("url", "an address in quotes")?.ok_or(ClusterError::NoUrl)?;
+    const NAME: &str = "a word of at most 64 letters, digits, dots, hyphens and underscores";
+    let name = text("name", NAME)?.unwrap_or("paceline");
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if name.is_empty() || name.len() > 64 || !name.bytes().all(is_word) {
+        return Err(ClusterError::Mismatch { key: "name", expected: NAME });
+    }
+    const TIME: &str = "a time like \"5s\" from 100ms to 1h";
+    let partition_ttl = match text("partition_ttl", TIME)? {
+        None => PARTITION_TTL,
+        Some(text) => parse_duration(text)
+            .filter(|time| (SHORTEST..=LONGEST).contains(time))
+            .ok_or(ClusterError::Mismatch { key: "partition_ttl", expected: TIME })?,
+    };
+    let path = |key| text(key, "the path of a file").map(|path| path.map(Into::into));
+    Ok(Settings {
+        url: Url::parse(url).ok_or(ClusterError::BadUrl)?,
+        password_file: path("password_file")?,
+        ca_file: path("ca_file")?,
+        name: name.into(),
+        partition_ttl,
+    })
+}
+
+/// Makes its relative paths absolute.
+pub fn anchor(settings: &mut Settings, base: &Path) {
+    for path in [&mut settings.password_file, &mut settings.ca_file].into_iter().flatten() {
+        *path = base.join(&*path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<Result<Settings, ClusterError>> {
+        let document = toml_edit::Document::parse(text).unwrap();
+        table(document.as_table().get("cluster").unwrap())
+    }
+
+    #[test]
+    fn a_cluster_has_a_url_and_defaults() {
+        let mut settings = read("[cluster]\nurl = \"redis://:secret@valkey\"\nca_file = \"ca.pem\"").unwrap().unwrap();
+        anchor(&mut settings, Path::new("/etc/paceline"));
+        assert_eq!(settings.url.place(), "valkey:6379");
+        assert_eq!((settings.name.as_str(), settings.partition_ttl), ("paceline", Duration::from_secs(5)));
+        assert_eq!(settings.ca_file.as_deref(), Some(Path::new("/etc/paceline/ca.pem")));
+        assert!(!format!("{settings:?}").contains("secret"));
+        let settings = read("cluster = { url = \"unix:///run/v.sock\", name = \"shop\", partition_ttl = \"200ms\" }")
+            .unwrap()
+            .unwrap();
+        assert_eq!((settings.name.as_str(), settings.partition_ttl), ("shop", Duration::from_millis(200)));
+    }
+
+    #[test]
+    fn mistakes_are_told_without_the_address() {
+        assert_eq!(read("cluster = \"redis://:secret@valkey\""), None);
+        for (text, told) in [
+            ("name = \"shop\"", "needs url"),
+            ("url = 5", "must have an address in quotes as url"),
+            ("url = \"http://:secret@valkey\"", "has a url that can't be read"),
+            ("url = \"redis://a\"\nnmae = \"shop\"", "not \"nmae\""),
+            ("url = \"redis://a\"\nname = \"a/b\"", "as name"),
+            ("url = \"redis://a\"\npartition_ttl = \"5\"", "as partition_ttl"),
+            ("url = \"redis://a\"\npartition_ttl = \"2h\"", "from 100ms to 1h"),
+        ] {
+            let why = read(&format!("[cluster]\n{text}")).unwrap().unwrap_err().to_string();
+            assert!(why.contains(told) && !why.contains("secret"), "{text}: {why}");
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The settings of several machines, in the words of `options`. It never reads a value.
+
+use super::{
+    groups::CLUSTER,
+    option::{Opt, Scope::Server},
+    value::Kind,
+};
+
+#[rustfmt::skip]
+pub static CLUSTER_OPTIONS: &[Opt] = &[
+    Opt::new(Server, CLUSTER, "cluster", Kind::Cluster,
+        "The table [cluster] joins the servers of several machines: a purge on one of them reaches all (docs/cluster.md). They meet at a Valkey or Redis, 6.2 or \
+        newer.\n\n\
+        | key | meaning |\n| --- | --- |\n\
+        | `url` | its address: `redis://HOST:PORT/DB`, `rediss://HOST:PORT` (TLS) or `unix:///PATH`, with `USER:PASSWORD@` before the host if it needs them |\n\
+        | `name` | servers with the same name belong together. Default: `\"paceline\"` |\n\
+        | `partition_ttl` | how long a server that can't reach it shows pages from its cache; after that, each is asked from the application. Default: `\"5s\"` |\n\
+        | `password_file` | file with the password, in place of one in the URL |\n\
+        | `ca_file` | certificates in PEM that are trusted in place of the system's |\n\nWithout the table a server is alone.")
+        .risk("Who can write there can drop all cached pages of all servers, and so make the applications generate them again. Nothing of a page is stored there."),
+];
