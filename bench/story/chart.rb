@@ -8,7 +8,7 @@ require_relative "figures"
 module Bench
   module StoryChart
     ROW, BAR = 44, 16
-    OWN = /paceline/i
+    OWN = /paceline|install!/i
 
     module_function
 

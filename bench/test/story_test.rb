@@ -140,6 +140,31 @@ class StoryTest < Minitest::Test
     assert_equal [7.5, [5.0, 10.0], 1.1], [part.rows[1].ratio, part.rows[1].spread, part.rows[1].figures["inside"]]
   end
 
+  def test_calls_are_compared_by_the_medians_of_the_same_rounds
+    row = ->(way, **more) { OutboundContest::Row.new(way: way, title: "by #{way}", ms: 1.0, cpu: 2.0, opened: 3.0, **more) }
+    visits = { "slow" => [[10.0, 12.0, 50.0], [20.0]], "quick" => [[4.0], [4.0]], "broken" => [[1.0], [1.0]] }.flat_map { |way, rounds| rounds.map { |ms| { way: way, ms: ms } } }
+    part = Stories::ProvisionStory::Calls.part([row["slow"], row["quick"], row["broken", wrong: "status 500"]], visits, "")
+    assert_equal ["by slow", "by quick", "by broken"], part.rows.map(&:name)
+    assert_equal [4.0, [3.0, 5.0], { "ms" => 4.0, "cpu_ms" => 2.0, "opened" => 3.0 }], [part.rows[1].ratio, part.rows[1].spread, part.rows[1].figures]
+    assert_equal "status 500", part.rows[2].wrong
+  end
+
+  def test_connections_under_load_are_those_of_a_round
+    row = ->(way, opened, seconds, wrong = nil) { OutboundWorkers::Row.new(way: way, title: way, calls: 600, seconds: seconds, opened: opened, wrong: wrong) }
+    part = Stories::ProvisionStory::Loaded.part([[row["slow", 600, 6.0], row["quick", 1, 1.0], row["broken", 1, 1.0, "status 500"]], [row["slow", 600, 6.0], row["quick", 2, 2.0], row["broken", 1, 1.0]]])
+    assert_equal "Under load, 600 calls", part.title
+    assert_equal({ "opened" => 1.5, "rate" => 450.0 }, part.rows[1].figures)
+    assert_equal [450.0, [300.0, 600.0], "status 500"], [part.rows[1].ratio, part.rows[1].spread, part.rows[2].wrong]
+  end
+
+  def test_records_are_compared_with_rubys_pstore
+    row = ->(way, *us) { PStoreContest::Row.new(way: way, records: 1_000, what: "update", us: us[0], cpu: 9.0, together: 7.0, by_round: us) }
+    part = Stories::PstoreStory::Records.part("update", [row["pstore", 300.0, 100.0], row["paceline", 3.0, 2.0]])
+    assert_equal ["One record changed", "Ruby's PStore"], [part.title, part.baseline]
+    assert_equal ["Paceline::PStore", 75.0, [50.0, 100.0], 9.0], [part.rows[1].name, part.rows[1].ratio, part.rows[1].spread, part.rows[1].figures["cpu"]]
+    assert_empty Stories::PstoreStory::Records.part("read", []).rows
+  end
+
   private
 
   def part
