@@ -59,7 +59,11 @@ module Bench
     def measure(story)
       parts, absent = [], {}
       report = StoryReport.new(story.class.words, parts, absent, facts: @facts, versions: Machine.versions(story.class.packages), options: @setting, command: @command, clock: Clock.start)
-      story.sections.each { |name, section| run_section(name, section, parts, absent) }
+      story.sections.each do |name, section|
+        run_section(name, section, parts, absent)
+        # What was measured is there also when a later section is interrupted.
+        report.write(@setting.output) if parts.any?
+      end
       @progress.say ""
       return @progress.say("#{story.class.words.name}: nothing was measured: #{absent.values.uniq.join("; ")}") if parts.empty?
 

@@ -32,7 +32,7 @@ module Bench
       "writes" => Measure.new("writes to the client", "less", :short),
       "workers" => Measure.new("workers", "more", :rounded),
       "swapped_mb" => Measure.new("swapped MB", "less", :short),
-      "seconds" => Measure.new("s", "less", :short),
+      "seconds" => Measure.new("s until the new version", "less", :short),
       "day" => Measure.new("in 24 hours", "more", :rounded)
     }.freeze
 
@@ -64,7 +64,8 @@ module Bench
     # A row of figures that were taken in rounds: {measure => [figure of each round]}. BASE: the baseline's for MAIN, round by round.
     def of_rounds(name, rounds, main:, base: nil, figures: {})
       ratios = (base || []).zip(rounds.fetch(main)).filter_map { |one, own| MEASURES.fetch(main).better == "less" ? Arithmetic.ratio(one, own) : Arithmetic.ratio(own, one) }
-      Row.new(name: name, figures: rounds.transform_values { |values| Arithmetic.median(values) }.merge(figures).compact, range: rounds.fetch(main).compact.minmax,
+      measured = rounds.fetch(main).compact
+      Row.new(name: name, figures: rounds.transform_values { |values| Arithmetic.median(values) }.merge(figures).compact, range: (measured.minmax if measured.any?),
               ratio: Arithmetic.median(ratios), spread: (ratios.minmax if ratios.any?))
     end
 

@@ -33,6 +33,7 @@ class StoryTest < Minitest::Test
     assert_equal [2.5, [2.0, 3.0]], [more.ratio, more.spread]
     alone = StoryFigures.of_rounds("alone", { "ms" => [1.0] }, main: "ms", base: [nil])
     assert_equal [nil, nil], [alone.ratio, alone.spread]
+    assert_equal({ name: "none", figures: {} }, StoryFigures.of_rounds("none", { "ms" => [nil] }, main: "ms", base: [1.0]).to_h)
   end
 
   def test_a_summary_becomes_a_part_in_milliseconds
