@@ -11,11 +11,11 @@ module Bench
         name: "onewrite", title: "A page of 1,300 lines, and a write for each",
         slow: "The log says that the page took a few milliseconds, the visitor waits for many more: each line of the body is a chunk and a write of its own, and the kernel, the network and the client pay for each.",
         published: "Published: 8 ms in the application's log, 170 ms for its client.",
-        change: ["the application: nothing; the server is started by", "paceline"],
+        change: ["the application's folder", "paceline -e production             # instead of puma; the application stays as it is"],
         shown: ["Outside beside inside", "puma", "paceline"]
       )
       OUTSIDE = "Outside: from the request to the last byte, one client, one request after the other. Inside: what the application itself took, by its header x-runtime. " \
-                "What lies between them is the server's and the kernel's. In the chart the dark part of a bar is inside."
+                "What lies between them is the server's and the kernel's. In the chart the inner part of a bar is inside."
 
       private
 

@@ -29,7 +29,7 @@ module Bench
       own = row.fetch("name").match?(OWN) ? " own" : ""
       value = figure(row, main)
       %(<text x="0" y="#{top + 15}" class="name">#{escape(row.fetch("name"))}</text>) +
-        %(<text x="100%" y="#{top + 15}" text-anchor="end" class="value">#{escape("#{StoryFigures.text(main, value)} #{StoryFigures::MEASURES.fetch(main).title}")}</text>) +
+        %(<text x="100%" y="#{top + 15}" text-anchor="end" class="value">#{escape("#{StoryFigures.text(main, value)} #{StoryFigures::MEASURES.fetch(main).unit}".strip)}</text>) +
         %(<rect x="0" y="#{top + 21}" width="#{percent(value, most)}" height="#{BAR}" rx="3" class="bar#{own}"/>) + within(row, most, top) + whisker(row["range"], most, top)
     end
 

@@ -9,7 +9,10 @@ module Bench
     extend Table
 
     # BETTER: "more" or "less".
-    Measure = Struct.new(:title, :better, :format)
+    Measure = Struct.new(:title, :better, :format) do
+      # What stands behind a number where the title is said elsewhere.
+      def unit = title[%r{(?:ms|µs|MB|requests/s)\z}].to_s
+    end
 
     MEASURES = {
       "rate" => Measure.new("requests/s", "more", :rounded),

@@ -95,7 +95,7 @@ module Bench
     end
 
     def between(range)
-      range ? %(<span class="soft">#{escape("#{StoryFigures.times(range[0], nil)} to #{StoryFigures.times(range[1], nil)} in the rounds")}</span>) : ""
+      range && range.uniq.size > 1 ? %(<span class="soft">#{escape("#{StoryFigures.times(range[0], nil)} to #{StoryFigures.times(range[1], nil)} in the rounds")}</span>) : ""
     end
 
     def section(part)
@@ -103,7 +103,9 @@ module Bench
       head = ["", *columns.map { |name| StoryFigures::MEASURES.fetch(name).title }, "x"].map { |text| "<th>#{escape(text)}</th>" }.join
       rows = part.fetch("rows").map { |row| "<tr><td>#{escape(row["name"])}</td>#{cells(row, columns)}</tr>" }.join("\n")
       note = part["note"] ? %(<p class="soft">#{escape(part["note"])}</p>\n) : ""
-      %(<section>\n<h3>#{escape(part["title"])}</h3>\n#{note}#{StoryChart.svg(part)}\n<details><summary>All figures</summary><div class="wide"><table>\n<tr>#{head}</tr>\n#{rows}\n</table></div></details>\n</section>\n)
+      main = StoryFigures::MEASURES.fetch(part.fetch("main"))
+      %(<section>\n<h3>#{escape(part["title"])}</h3>\n#{note}<p class="soft">#{escape("#{main.title}: #{main.better} is better")}</p>\n#{StoryChart.svg(part)}\n) +
+        %(<details><summary>All figures</summary><div class="wide"><table>\n<tr>#{head}</tr>\n#{rows}\n</table></div></details>\n</section>\n)
     end
 
     def cells(row, columns)
