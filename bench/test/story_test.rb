@@ -3,6 +3,7 @@
 # `bin/bench story`: its sums, the page that is made from results, and the list. Nothing is measured.
 require "minitest/autorun"
 require "json"
+require "open3"
 require_relative "../story/catalogue"
 require_relative "../story/inside_outside"
 require_relative "../story/page"
@@ -24,6 +25,12 @@ class StoryTest < Minitest::Test
       assert_equal [2, 3], [words.change.size, words.shown.size]
     end
     assert_match(/no story nosuch; there are xml/, assert_raises(ArgumentError) { Stories.named(["nosuch"]) }.message)
+  end
+
+  def test_an_unknown_story_is_refused_with_the_names_of_those_that_there_are
+    text, status = Open3.capture2e("ruby", File.expand_path("../story.rb", __dir__), "nosuch")
+    assert_equal 64, status.exitstatus
+    assert_includes text, "bin/bench story: no story nosuch; there are #{Stories::NAMES.join(", ")}"
   end
 
   def test_a_ratio_says_how_many_times_better_in_the_same_round
@@ -164,6 +171,19 @@ class StoryTest < Minitest::Test
     assert_equal ["One record changed", "Ruby's PStore"], [part.title, part.baseline]
     assert_equal ["Paceline::PStore", 75.0, [50.0, 100.0], 9.0], [part.rows[1].name, part.rows[1].ratio, part.rows[1].spread, part.rows[1].figures["cpu"]]
     assert_empty Stories::PstoreStory::Records.part("read", []).rows
+  end
+
+  def test_a_deploy_counts_what_is_lost_in_all_rounds
+    way = ->(mode, name) { RestartWay.new(name: name, title: "by #{name}", server: Server.new(name: "puma"), mode: mode) }
+    times = ->(p99) { RestartVisit::Times.new(100, 0.01, p99, 0.5) }
+    seen = ->(p99, failed) { RestartVisit::Seen.new(quiet: times[0.02], during: times[p99], failed_kept: failed, failed_new: 1, switched: [2.0, 4.0]) }
+    options = Stories::DeployStory::Options.new(clients: 25, boot_ms: 1500)
+    good = Stories::DeployStory::Restarts.part([[way["ok", "hot"], [seen[2.0, 3], seen[4.0, 0]]], [way["ok", "touch"], [seen[0.5, 0], seen[0.5, 0]]]], options)
+    assert_equal ["A version that works", "puma: by hot", "p99"], [good.title, good.baseline, good.main]
+    assert_equal [5, 405, 3000.0, 3.0], good.rows[0].figures.values_at("failed", "requests", "p99", "seconds")
+    assert_equal [6.0, [4.0, 8.0]], [good.rows[1].ratio, good.rows[1].spread]
+    bad = Stories::DeployStory::Restarts.part([[way["raise", "hot"], [seen[2.0, 3]]]], options)
+    assert_equal ["A version that does not load", "failed", 4, nil], [bad.title, bad.main, bad.rows[0].figures["failed"], bad.rows[0].ratio]
   end
 
   private
