@@ -186,6 +186,13 @@ class StoryTest < Minitest::Test
     assert_equal ["A version that does not load", "failed", 4, nil], [bad.title, bad.main, bad.rows[0].figures["failed"], bad.rows[0].ratio]
   end
 
+  def test_pages_that_are_ready_are_compared_with_those_that_expire
+    round = ->(p99) { { across: [1.0, p99, 90.0], cpu: 50.0, switches: 2.0, failed: 1 } }
+    part = Stories::AheadStory::Sale.part({ "paceline, scheduled" => [round[5.0], round[10.0]], "paceline, expiry" => [round[20.0], round[60.0]] }, Stories::AheadStory::SALE[true])
+    assert_equal ["paceline, expiry", "paceline, scheduled"], part.rows.map(&:name)
+    assert_equal [5.0, [4.0, 6.0], 2, 7.5], [part.rows[1].ratio, part.rows[1].spread, part.rows[1].figures["failed"], part.rows[1].figures["p99"]]
+  end
+
   private
 
   def part
