@@ -60,7 +60,7 @@ module Bench
 
         #{@words.change[1].gsub(/^/, "    ")}
 
-        All take turns; figures are medians of the rounds. x: how many times better than the first way, in requests/s or where there are none in the first column: the median of the
+        All take turns; figures are medians of the rounds. x: how many times better than the way with 1.00x, in requests/s or where there are none in the first column: the median of the
         rounds' ratios, with the least and the most. CPU: µs a request in all of the server's processes. System calls and context switches: a request's, in a pass of its own.
       TEXT
     end

@@ -193,6 +193,11 @@ class StoryTest < Minitest::Test
     assert_equal [5.0, [4.0, 6.0], 2, 7.5], [part.rows[1].ratio, part.rows[1].spread, part.rows[1].figures["failed"], part.rows[1].figures["p99"]]
   end
 
+  def test_stale_pages_are_those_of_the_author_in_all_rounds
+    author = ->(server, *counts) { CacheStory::Author.new(server: server, idle: RedmineAuthor::Result.new(stale: ["x"] * counts[0]), busy: RedmineAuthor::Result.new(stale: ["x"] * counts[1])) }
+    assert_equal({ "nginx" => 6, "paceline" => 0 }, Stories::ProxyStory::Cached.stale([author["nginx", 1, 2], author["paceline", 0, 0], author["nginx", 3, 0]]))
+  end
+
   private
 
   def part
