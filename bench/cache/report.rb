@@ -71,7 +71,8 @@ module Bench
 
     def redmine(summary, section)
       "## Redmine by the stubborn rule\n\n#{@options.requests} requests by 25 clients for #{CacheStory::PAGE} of one session. Ratios (x) to Puma alone.\n\n#{loads(summary)}\n\n" \
-        "Its author works in a session of his own meanwhile. x: a request's time by the median of its kind without load.\n\n#{authors(section.authors)}"
+        "Its author works in a session of his own meanwhile. x: a request's time by the median of its kind without load.\n\n#{authors(section.authors)}" \
+        "#{section.absent.map { |name, why| "\n\nNot measured: #{name}: #{why}" }.join}"
     end
 
     def authors(all)

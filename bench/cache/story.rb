@@ -14,15 +14,24 @@ module Bench
     # IDLE and BUSY are results of RedmineAuthor.
     Author = Struct.new(:server, :idle, :busy, keyword_init: true)
 
-    attr_reader :authors
+    # ABSENT: {server => why it was not measured, or not to its end}.
+    attr_reader :authors, :absent
 
-    def loads = @options.rounds * SHAPES.size * names.size
+    # ALONE: names of servers besides Puma that serve Redmine without a cache.
+    def initialize(processes, options, shapes: SHAPES, alone: [], &told)
+      super(processes, options, &told)
+      @shapes = shapes
+      @alone = alone
+      @absent = {}
+    end
+
+    def loads = @options.rounds * @shapes.size * names.size
 
     def run
       @authors = []
       @app = Apps.prepare(:redmine)
       cells = (1..@options.rounds).flat_map do |round|
-        names.flat_map { |name| stacked(name) { |running| visit(running, name, round) } }
+        names.flat_map { |name| attempt(name) { stacked(name) { |running| visit(running, name, round) } } }
       end
       Summary.new(cells, {}, baseline: ALONE)
     end
@@ -30,28 +39,39 @@ module Bench
     private
 
     def names
-      ["paceline", "nginx", "varnish", ALONE, "paceline, page cache off"].select do |name|
+      ["paceline", "nginx", "varnish", ALONE, "paceline, page cache off", *@alone.map { |name| alone(name) }].select do |name|
         [ALONE].include?(name) || @options.servers.nil? || @options.servers.any? { |chosen| name.start_with?(chosen) }
       end
+    end
+
+    # One that fails is left out from then on.
+    def attempt(name)
+      @absent.key?(name) ? [] : yield
+    rescue RunningServer::Failed, SystemCallError => e
+      @absent[name] = e.message.lines.first.strip
+      @told.call("#{name}: not measured: #{@absent[name]}", false)
+      []
     end
 
     def stacked(name, &block)
       case name
       when "paceline" then serving(Caches.paceline_with_app(name, Caches::RULE, "with the rule"), @app, PAGE, &block)
       when "paceline, page cache off" then serving(Caches.paceline_with_app(name, "page_cache = false\n", "no page cache"), @app, PAGE, &block)
-      when ALONE then serving(puma, @app, PAGE, &block)
+      when ALONE, *@alone.map { |one| alone(one) } then serving(served_alone(name), @app, PAGE, &block)
       else behind(puma, @app, PAGE) { |app| serving(Caches.with_rule(app.port).find { |server| server.name == name }, @app, PAGE, &block) }
       end
     end
 
-    def puma = Servers.named(["puma"])[0].dup.tap { |server| server.name = ALONE }
+    def puma = served_alone(ALONE)
+    def alone(name) = "#{name} alone"
+    def served_alone(name) = Servers.named([name.delete_suffix(" alone")])[0].dup.tap { |server| server.name = name }
 
     def account = File.join(@app.directory, "account.json")
 
     def visit(running, name, round)
       cookie = RedmineAuthor.session(running.port, account)
       cached = running.server.hit && !name.end_with?("off")
-      return SHAPES.map { |shape| measure(running, shape, round, cookie, @options.requests / 100) } unless cached
+      return @shapes.map { |shape| measure(running, shape, round, cookie, @options.requests / 100) } unless cached
 
       # Of Paceline, as of the others, the cache alone is measured; the author's requests to Redmine would be counted otherwise.
       @processes.own(*(name == "paceline" ? @processes.children(running.pid) : [])) { with_author(running, name, round, cookie) }
@@ -65,7 +85,7 @@ module Bench
         began = Measurement.now
         # The loads of a fast cache are over before the author has been through.
         until cells.any? && Measurement.now - began > @options.seconds * 3
-          SHAPES.each { |shape| cells << measure(running, shape, round, cookie, @options.requests, counts: cells.size < SHAPES.size) }
+          @shapes.each { |shape| cells << measure(running, shape, round, cookie, @options.requests, counts: cells.size < @shapes.size) }
         end
       end
       check(running, cookie)

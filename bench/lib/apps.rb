@@ -29,6 +29,19 @@ module Bench
       App.new(name: :rack, directory: File.join(HERE, "bench/apps/rack"), environment: { "BENCH_FILES" => files })
     end
 
+    # A page that the application has written into public/, as page caching of Rails does.
+    def blog
+      directory = File.join(WORK, "blog")
+      source = File.join(HERE, "bench/apps/blog/config.ru")
+      once(directory, [source]) do
+        FileUtils.mkdir_p(File.join(directory, "public/posts"))
+        FileUtils.cp(source, directory)
+        paragraphs = Array.new(60) { |i| "<p>Batch #{i + 1}: the kettle came up to the boil a quarter of an hour late, and nobody could tell why. We held the mash at 64 degrees for an hour.</p>\n" }
+        File.write(File.join(directory, "public/posts/1.html"), "<!DOCTYPE html>\n<title>The brew house</title>\n<h1>The brew house</h1>\n#{paragraphs.join}")
+      end
+      App.new(name: :blog, directory: directory, environment: {})
+    end
+
     def brewery
       directory = File.join(WORK, "brewery")
       more = File.join(HERE, "bench/apps/brewery")

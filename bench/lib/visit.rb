@@ -54,6 +54,10 @@ module Bench
       @running.stop
     end
 
+    def port = @running.port
+    def processes = @running.processes
+    def workers = @running.workers
+
     def shapes(scenario)
       Scenarios.shapes(scenario, @options.connections, @options.full)
     end

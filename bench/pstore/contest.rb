@@ -10,8 +10,9 @@ require_relative "ways"
 
 module Bench
   class PStoreContest
-    # US and CPU: microseconds of a transaction by one process, medians of the rounds. TOGETHER: transactions a second of all processes at once.
-    Row = Struct.new(:way, :records, :what, :us, :cpu, :together, keyword_init: true)
+    # US and CPU: microseconds of a transaction by one process, medians of the rounds; BY_ROUND: what US comes from. TOGETHER: transactions a second of all
+    # processes at once.
+    Row = Struct.new(:way, :records, :what, :us, :cpu, :together, :by_round, keyword_init: true)
     # UPDATES that were made in a store, and how many of them nothing is to be seen of.
     Loss = Struct.new(:way, :records, :updates, :lost, keyword_init: true)
     WHATS = %w[read update].freeze
@@ -48,9 +49,9 @@ module Bench
 
     # ALONE: {"count", "wall", "cpu"} of one process for each round; TOGETHER: a list of these for each round.
     def self.row(way, records, what, rounds)
-      us = ->(name) { Arithmetic.median(rounds[:alone].map { |one| one[name] * 1e6 / one["count"] }) }
+      us = ->(name) { rounds[:alone].map { |one| one[name] * 1e6 / one["count"] } }
       together = rounds[:together].map { |all| all.sum { |one| one["count"] / one["wall"] } }
-      Row.new(way: way, records: records, what: what, us: us["wall"], cpu: us["cpu"], together: Arithmetic.median(together))
+      Row.new(way: way, records: records, what: what, us: Arithmetic.median(us["wall"]), cpu: Arithmetic.median(us["cpu"]), together: Arithmetic.median(together), by_round: us["wall"])
     end
 
     # How often each number comes in the first COUNT of the endless row that a process takes.

@@ -4,6 +4,7 @@
 require "tmpdir"
 require_relative "../lib/apps"
 require_relative "../lib/arithmetic"
+require_relative "../lib/kernel_counts"
 require_relative "../lib/measurement"
 require_relative "process"
 require_relative "visitors"
@@ -21,20 +22,23 @@ module Bench
 
     attr_reader :summary, :absent
 
-    # The block is told of each step and whether a load is done.
-    def initialize(processes, options, place, &told)
+    # The block is told of each step and whether a load is done. BASELINE: what the others are compared with; STORES: names of those that take part.
+    def initialize(processes, options, place, baseline: BASELINE, stores: STORES.keys, &told)
       @processes = processes
+      @baseline = baseline
+      @stores = STORES.slice(*stores)
       @options = options
       @place = place
       @told = told
       @absent = {}
     end
 
-    def steps = @options.rounds * STORES.size
+    def steps = @options.rounds * @stores.size
 
     def run
-      cells = (1..@options.rounds).flat_map { |round| STORES.filter_map { |name, store| cell(name, store, round) } }
-      @summary = Summary.new(cells, {}, baseline: BASELINE)
+      @counted = []
+      cells = (1..@options.rounds).flat_map { |round| @stores.filter_map { |name, store| cell(name, store, round) } }
+      @summary = Summary.new(cells, {}, counted: @counted, order: @stores.keys, baseline: @baseline)
       self
     end
 
@@ -65,16 +69,28 @@ module Bench
       raise RunningServer::Failed, "warm-up: #{first.failures.first.first}" if first.failures.any?
 
       cpu = redis&.cpu.to_f
-      measured = Measurement.of(Visits.new(port: running.port, cookies: first.cookies, connections: @options.clients, seconds: @options.request_seconds, seed: round), @processes)
-      told(name, measured, redis ? redis.cpu - cpu : 0, round)
+      visits = ->(cookies, seconds) { Visits.new(port: running.port, cookies: cookies, connections: @options.clients, seconds: seconds, seed: round) }
+      measured = Measurement.of(visits[first.cookies, @options.request_seconds], @processes)
+      cell = told(name, measured, redis ? redis.cpu - cpu : 0, round)
+      @counted << count(name, visits[measured.result.cookies, @options.request_seconds / 2])
+      cell
     ensure
       running&.stop
     end
 
+    # System calls and context switches, in a pass of its own.
+    def count(name, visits)
+      result, counts = KernelCounts.new(@processes.tree.keys).during { Measurement.generate(visits, @processes) }
+      each = ->(number) { number / result.completed.to_f if number && result.completed.positive? }
+      Visit::Counted.new(server: name, scenario: "visit", shape: shape, calls: each[counts.calls], switches: each[counts.switches], failures: result.failures)
+    end
+
+    def shape = Shape.new(@options.clients, true)
+
     def told(name, measured, cpu_of_redis, round)
       result = measured.result
       @told.call("round #{round}, #{name}: #{measured.rate.round} requests/s", true)
-      Visit::Cell.new(server: name, scenario: "visit", shape: Shape.new(@options.clients, true), round: round, rate: measured.rate, requests: result.completed,
+      Visit::Cell.new(server: name, scenario: "visit", shape: shape, round: round, rate: measured.rate, requests: result.completed,
                       cpu: Arithmetic.cpu_per_request(measured.cpu + cpu_of_redis, result.completed), failures: measured.failures,
                       latencies: result.latencies["visit"], generator_busy: measured.generator_busy, elsewhere: [measured.elsewhere - cpu_of_redis / result.seconds, 0].max)
     end

@@ -14,11 +14,14 @@ module Bench
     # ABSENT: {server => why it could not be measured, or not to its end}.
     attr_reader :cells, :counted, :started, :traces, :absent
 
-    # ENTRIES: pairs of a server and the scenarios that it takes part in. The block is told of each step.
-    def initialize(app, entries, options, &told)
+    # ENTRIES: a server, the scenarios that it takes part in, and the app as it serves it, if not APP. The block is told of each step. PROBE is
+    # called with each visit and the round, before its loads.
+    def initialize(app, entries, options, baseline: Servers::BASELINE, probe: nil, &told)
       @app = app
       @entries = entries
       @options = options
+      @baseline = baseline
+      @probe = probe
       @told = told
       @cells, @counted = [], []
       @started, @traces, @absent = {}, {}, {}
@@ -27,7 +30,10 @@ module Bench
 
     def run
       start
-      (1..@options.rounds).each { |round| each_load(round) { |visit, scenario, shape| @cells << visit.measure(scenario, shape, round) } }
+      (1..@options.rounds).each do |round|
+        self.class.order(@visits, round).each { |visit| attempt(visit) { @probe.call(visit, round) } } if @probe
+        each_load(round) { |visit, scenario, shape| @cells << visit.measure(scenario, shape, round) }
+      end
       (1..[COUNTED, @options.rounds].min).each { |round| each_load(round) { |visit, scenario, shape| @counted << visit.count(scenario, shape, round) } }
       @visits.dup.each { |visit| attempt(visit) { trace(visit) } }
       self
@@ -49,10 +55,10 @@ module Bench
 
     # The baseline first: where a page is not known beforehand, its answer is what the others' must be.
     def start
-      @entries.partition { |server, _| server.name == Servers::BASELINE }.flatten(1).each do |server, scenarios|
+      @entries.partition { |server, _| server.name == @baseline }.flatten(1).each do |server, scenarios, app|
         next @absent[server.name] = "not installed: there is no `#{server.missing}`" if server.missing
 
-        visit = Visit.new(server, @app, scenarios, @options) { |what, done| @told.call("#{@app.name}, #{server.name}", what, done) }
+        visit = Visit.new(server, app || @app, scenarios, @options) { |what, done| @told.call("#{@app.name}, #{server.name}", what, done) }
         @visits << visit
         attempt(visit) { @started[server.name] = visit.start }
       end

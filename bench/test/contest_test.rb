@@ -63,6 +63,27 @@ class ContestTest < Minitest::Test
     assert_equal [["puma", 1], ["paceline", 1], ["paceline", 2], ["puma", 2]], contest.cells.map { |cell| [cell.server, cell.round] }
   end
 
+  def test_a_probe_sees_each_server_in_each_round_before_its_loads
+    seen = []
+    contest({ "puma" => "right", "paceline" => "right" }, {}, { probe: ->(visit, round) { seen << [visit.server.name, round, visit.workers.size] } })
+    assert_equal [["puma", 1, 1], ["paceline", 1, 1], ["paceline", 2, 1], ["puma", 2, 1]], seen
+  end
+
+  def test_a_probe_that_fails_leaves_its_server_out
+    contest = contest({ "puma" => "right", "paceline" => "right" }, {}, { probe: ->(visit, _) { raise RunningServer::Failed, "no header" if visit.server.name == "paceline" } })
+    assert_equal({ "paceline" => "no header" }, contest.absent)
+    assert_equal %w[puma puma], contest.cells.select { |cell| cell.failures.empty? }.map(&:server)
+  end
+
+  def test_a_server_may_have_its_own_application
+    told = ->(text) { App.new(name: :told, directory: Dir.tmpdir, environment: { "BENCH_TOLD" => text }) }
+    apps = { "puma" => told["one"], "paceline" => told["two"] }
+    seen = []
+    probe = ->(visit, _) { seen << File.read("/proc/#{visit.workers.first}/environ")[/BENCH_TOLD=(\w+)/, 1] }
+    contest({ "puma" => "right", "paceline" => "right" }, {}, { apps: apps, probe: probe })
+    assert_equal %w[one two two one], seen
+  end
+
   def test_nothing_of_the_servers_stays
     contest("puma" => "right", "paceline" => "500")
     assert_empty Processes.new.tree.keys
@@ -70,11 +91,11 @@ class ContestTest < Minitest::Test
 
   private
 
-  def contest(modes, programs = {})
+  def contest(modes, programs = {}, more = {})
     kind = Kind.new("hello", "/hello", expected: "hello\n")
     scenario = Scenarios.new("page", "a test", :rack, [kind], warm_up: 20)
-    entries = modes.map { |name, mode| [server(name, mode, programs[name]), [scenario]] }
-    Contest.new(App.new(name: :rack, directory: Dir.tmpdir, environment: {}), entries, settings(entries)) { |*| nil }.run
+    entries = modes.map { |name, mode| [server(name, mode, programs[name]), [scenario], more.dig(:apps, name)] }
+    Contest.new(App.new(name: :rack, directory: Dir.tmpdir, environment: {}), entries, settings(entries), probe: more[:probe]) { |*| nil }.run
   end
 
   def settings(entries = [])

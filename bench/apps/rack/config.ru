@@ -14,6 +14,14 @@ class Chunks
   end
 end
 
+# A page of 1,300 lines that is made while the application works and sent line by line. The application's own time is in a header, as a log would have it.
+page = lambda do |_env|
+  began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  lines = Array.new(1300) { |i| format("<li>line %04d of a page made in the application</li>\n", i) }
+  inside = Process.clock_gettime(Process::CLOCK_MONOTONIC) - began
+  [200, { "content-type" => "text/html; charset=utf-8", "x-runtime" => format("%.6f", inside) }, lines]
+end
+
 # An XML feed of 54 KB that Builder writes piece by piece straight into the response.
 class Feed
   class Pieces
@@ -77,6 +85,7 @@ run lambda { |env|
   case env["PATH_INFO"]
   when "/hello" then [200, { "content-type" => "text/plain", "content-length" => HELLO.bytesize.to_s }, [HELLO]]
   when "/chunks" then [200, { "content-type" => "text/html; charset=utf-8" }, Chunks.new]
+  when "/page" then page.call(env)
   when "/feed" then [200, { "content-type" => "application/atom+xml; charset=utf-8" }, Feed.new]
   when "/kept" then [200, { "content-type" => "text/plain", "cache-control" => "max-age=86400", "content-length" => KEPT.bytesize.to_s }, [KEPT]]
   when "/burn" then burn.call(env)
