@@ -6,7 +6,10 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use super::made::{is_release, shown, Made, Reading, Refusal};
+use super::{
+    life::Life,
+    made::{is_release, shown, Made, Reading, Refusal},
+};
 use crate::{
     holes::Template,
     keys::{Held, Name},
@@ -35,6 +38,9 @@ pub struct Route {
     pub differed: u64,
     /// Requests whose page can't be kept.
     pub refused: u64,
+    /// Requests that were answered with a page, and did not reach the application.
+    pub served: u64,
+    pub life: Life,
     refusals: BTreeMap<Refusal, u64>,
     pub readings: Vec<Reading>,
     varies: BTreeMap<Name, BTreeSet<u64>>,
@@ -129,6 +135,20 @@ impl Routes {
     pub fn of(&mut self, label: &str) -> &mut Route {
         let label = if self.0.len() < MAX_ROUTES || self.0.contains_key(label) { label } else { OTHERS };
         self.0.entry(label.to_owned()).or_default()
+    }
+
+    /// One that is counted by itself.
+    pub fn find(&self, label: &str) -> Option<&Route> {
+        self.0.get(label)
+    }
+
+    pub fn find_mut(&mut self, label: &str) -> Option<&mut Route> {
+        self.0.get_mut(label)
+    }
+
+    /// Another load of the code answers: nothing is proved of it.
+    pub fn restart(&mut self) {
+        self.0.values_mut().for_each(|route| route.life.restart());
     }
 
     pub fn all(&self) -> impl Iterator<Item = (&str, &Route)> {

@@ -79,6 +79,16 @@ impl WriteLog {
         }
     }
 
+    /// Nobody knows what was written before `moment`.
+    pub fn forget(&mut self, moment: u64) {
+        self.done.clear();
+        self.forgotten = moment;
+    }
+
+    pub fn has_begun(&self, process: u64) -> bool {
+        self.open.keys().any(|(own, _)| *own == process)
+    }
+
     /// What was read from `began` on may be from before a write.
     pub fn unsettles(&self, began: u64, read: &Read, keys: &BTreeSet<String>) -> bool {
         let since = self.done.iter().rev().take_while(|(moment, _)| *moment > began).map(|(_, changes)| changes);
