@@ -162,6 +162,11 @@ impl Made {
         self.session.as_ref().is_some_and(|(name, _)| name == cookie)
     }
 
+    /// Rails has taken the format of the page from the request.
+    pub fn reads_format(&self) -> bool {
+        self.names.iter().any(|name| name.source == Source::Request && name.name == "accept")
+    }
+
     /// Values of the session, by their digests.
     pub fn session_values(&self) -> impl Iterator<Item = (&str, &str)> {
         let own = self.digests.iter().filter(|(name, _)| name.source == Source::Session);

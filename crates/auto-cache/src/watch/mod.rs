@@ -49,6 +49,8 @@ pub const MAX_BODY: usize = 1 << 20;
 const SETTLED: u64 = 5000;
 /// Milliseconds that a page is good for, where nothing else is said.
 const MAX_TTL: u64 = 3_600_000;
+/// Stands for all keys of Rails.cache.
+const ANY_KEY: &str = "*";
 /// Changes of one transaction that are told apart. One with more changes anything.
 const MAX_CHANGES: usize = 1000;
 
@@ -165,12 +167,26 @@ impl Watch {
         Ok(())
     }
 
-    /// A process is about to commit these statements, entries of a record: pages that they touch are dropped before this
+    /// A process is about to commit these statements, or to write these keys of Rails.cache, entries of a record: pages that they touch are dropped before this
     /// returns. Err: more writes are under way than an application can have.
     pub fn intend(&mut self, process: u64, id: &str, entries: &[u8], now: u64) -> Result<(), Malformed> {
         let (mut write, mut schema, mut words) = (Write::default(), false, String::new());
+        let mut keys = Some(BTreeSet::new());
         for entry in wire::record(entries)? {
-            let What::Statement { sql, bound, generated } = entry.what else { return Err(Malformed) };
+            let (sql, bound, generated) = match entry.what {
+                What::Statement { sql, bound, generated } => (sql, bound, generated),
+                What::CacheKey(key) => {
+                    words = short(&format!("Rails.cache {key}"));
+                    match &mut keys {
+                        Some(keys) if key != ANY_KEY => {
+                            keys.insert(key);
+                        }
+                        _ => keys = None,
+                    }
+                    continue;
+                }
+                _ => return Err(Malformed),
+            };
             let ran = self.statements.run(&sql, &bound, generated.as_ref());
             if words.is_empty() {
                 words = short(&sql);
@@ -185,7 +201,7 @@ impl Watch {
             self.statements.forget();
             self.pages.clear(&words, now);
         }
-        let changes = Changes::of_rows(write);
+        let changes = Changes { write, keys };
         self.pages.touched(&changes, &words, now);
         self.told.begin((process, id.to_owned()), changes).map_err(|()| Malformed)
     }
@@ -211,15 +227,6 @@ impl Watch {
         self.told.lost(process, moment);
     }
 
-    /// Keys of Rails.cache were written; `*`: any.
-    pub fn wrote_keys(&mut self, keys: impl IntoIterator<Item = String>, moment: u64, now: u64) {
-        let keys: BTreeSet<String> = keys.into_iter().collect();
-        let words = format!("Rails.cache {}", keys.first().map_or("", String::as_str));
-        let changes = Changes::of_keys((!keys.contains("*")).then_some(keys));
-        self.pages.touched(&changes, &short(&words), now);
-        self.told.add(moment, changes);
-    }
-
     /// The application has answered. Some: its route has just been turned off.
     pub fn answered(&mut self, answer: &Answer, around: &impl Around) -> Option<Alarm> {
         let counted = self.understand(answer).and_then(|made| Cut::of(answer, made));
@@ -233,7 +240,10 @@ impl Watch {
         }
         let record = answer.record.ok_or_else(|| Refusal::new("the application has not said what it read"))?;
         let mut made = Made::of(record, &mut self.statements)?;
-        made.names.extend(answer.vary.iter().cloned());
+        // Of Accept, Rails reads less than all of it.
+        let is_known = |name: &Name| name.source == Source::Header && name.name == "accept" && made.reads_format();
+        let more: Vec<Name> = answer.vary.iter().filter(|name| !is_known(name)).cloned().collect();
+        made.names.extend(more);
         if let Some(cookie) = answer.cookies.iter().find(|cookie| !made.is_of_session(cookie.name)) {
             return Err(Refusal::new(format!("sets the cookie {}", cookie.name)));
         }

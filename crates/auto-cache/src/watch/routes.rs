@@ -74,10 +74,34 @@ impl Difference {
         let first = first.unwrap_or(kept.len().min(application.len()));
         let around = |text: &[u8]| {
             let part = &text[first.saturating_sub(BEFORE).min(text.len())..(first + AFTER).min(text.len())];
-            String::from_utf8_lossy(part).replace(char::is_control, " ")
+            without_secrets(&String::from_utf8_lossy(part).replace(char::is_control, " "))
         };
         Difference { url: url.to_owned(), at: now, kept: around(kept), application: around(application) }
     }
+}
+
+/// Shorter runs of letters and digits are words, numbers and the like.
+const SECRET: usize = 20;
+
+/// Tokens and keys are not shown: they may let somebody in.
+fn without_secrets(text: &str) -> String {
+    let is_of_token = |letter: char| letter.is_ascii_alphanumeric() || "+/_-=".contains(letter);
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let run = rest.find(|letter| !is_of_token(letter)).unwrap_or(rest.len());
+        let (token, after) = rest.split_at(run);
+        match run >= SECRET && token.contains(|letter: char| letter.is_ascii_digit()) {
+            true => shown.push_str(&format!("[{run} characters]")),
+            false => shown.push_str(token),
+        }
+        rest = after;
+        if run == 0 {
+            shown.push(first);
+            rest = &rest[first.len_utf8()..];
+        }
+    }
+    shown
 }
 
 impl Route {
@@ -153,5 +177,25 @@ impl Routes {
 
     pub fn all(&self) -> impl Iterator<Item = (&str, &Route)> {
         self.0.iter().map(|(label, route)| (label.as_str(), route))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_shows_no_secrets() {
+        let cut = |text: &str| Template::cut(text.as_bytes(), &crate::holes::Visitor::default());
+        let difference = |kept: &str, own: &str| Difference::between("http://shop.test/", &cut(kept), &cut(own), 0);
+        let found = difference("<a key=\"d41d8cd98f00b204e9800998ecf8427e\">7 für", "<a key=\"q\">8");
+        assert_eq!(
+            (found.kept.as_str(), found.application.as_str()),
+            ("<a key=\"[32 characters]\">7 für", "<a key=\"q\">8")
+        );
+        assert_eq!(
+            difference("seen 1 times in pneumonoultramicroscopic", "").kept,
+            "seen 1 times in pneumonoultramicroscopic"
+        );
     }
 }

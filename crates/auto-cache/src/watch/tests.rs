@@ -68,8 +68,7 @@ impl Site {
     }
 
     fn wrote_keys(&mut self, key: &str) {
-        let moment = self.next();
-        self.watch.wrote_keys([key.to_owned()], moment, TIME);
+        self.write(&fields(&["K", "", key]));
     }
 
     /// An answer to a request that began at this moment.

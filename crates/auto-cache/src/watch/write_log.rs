@@ -23,7 +23,8 @@ impl Changes {
         Changes { write, keys: Some(BTreeSet::new()) }
     }
 
-    pub fn of_keys(keys: Option<BTreeSet<String>>) -> Changes {
+    #[cfg(test)]
+    fn of_keys(keys: Option<BTreeSet<String>>) -> Changes {
         Changes { write: Write::default(), keys }
     }
 
