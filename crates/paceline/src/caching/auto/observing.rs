@@ -20,6 +20,7 @@ use doctor::route::label;
 use http::{header, request::Parts, HeaderMap, Method, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use http_guard::host::host;
+use scheduled::CHANGES_AT;
 
 use super::{request_parts::RequestParts, AutoCache, Observed, OwnCookie};
 use crate::{
@@ -178,6 +179,8 @@ fn refusal(head: &Parts, exchange: &Exchange, headers: &HeaderMap) -> Option<Str
         Some("says Vary: *".into())
     } else if is_events {
         Some("is an event stream".into())
+    } else if headers.contains_key(CHANGES_AT) {
+        Some("changes at a known time (Paceline.changes_at)".into())
     } else if headers.contains_key("surrogate-control") {
         Some("says Surrogate-Control".into())
     } else if headers.contains_key(header::CONTENT_ENCODING) {
@@ -341,6 +344,8 @@ mod tests {
             ("content-type", "text/event-stream; charset=utf-8", "is an event stream"),
             ("content-encoding", "gzip", "is compressed by the application"),
             ("x-sendfile", "/a", "is a file"),
+            ("surrogate-control", "content=\"ESI/1.0\"", "says Surrogate-Control"),
+            ("paceline-changes-at", "1764158400", "changes at a known time (Paceline.changes_at)"),
         ] {
             let response = Response::builder().header(name, value).body(stream("x")).unwrap();
             assert_eq!(told(response, Request::get("/")).0.unwrap().refused.unwrap(), why);
