@@ -12,6 +12,7 @@
 //! | `M` | what | the moment, or chance |
 //! | `T` | path, method (or both empty) | a CSRF token was minted, for this form |
 //! | `P` | secret, in Base64 | of the session, by which its tokens are found in the page |
+//! | `C` | cookie, how it keeps the session | the session was read or its token used: `browser` (the cookie is the session, until the browser is closed), `expires` (it is, until its time is over), `server` (it names it) |
 //! | `U` | why | something that can't be tracked: the page must not be kept |
 //!
 //! A value is `n` (NULL), `i42`, `r1.5`, `b0`, `b1`, `tTEXT` or `?`.
@@ -64,7 +65,22 @@ pub enum What {
     },
     /// Of the session, in Base64. It never leaves memory.
     Secret(String),
+    SessionCookie {
+        name: String,
+        keeps: Keeps,
+    },
     Untracked(String),
+}
+
+/// What the session's cookie is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeps {
+    /// The session itself: the same value is the same session.
+    Session,
+    /// The same, until its time is over, which stands within it.
+    SessionUntil,
+    /// Its name: what is in it is known to the application alone.
+    Name,
 }
 
 struct Fields<'a> {
@@ -130,6 +146,15 @@ fn source(text: &str) -> Result<Source, Malformed> {
     })
 }
 
+fn keeps(text: &str) -> Result<Keeps, Malformed> {
+    Ok(match text {
+        "browser" => Keeps::Session,
+        "expires" => Keeps::SessionUntil,
+        "server" => Keeps::Name,
+        _ => return Err(Malformed),
+    })
+}
+
 pub fn record(payload: &[u8]) -> Result<Vec<Entry>, Malformed> {
     let mut fields = Fields::of(payload)?;
     let mut entries: Vec<Entry> = Vec::new();
@@ -173,6 +198,7 @@ fn what(letter: u8, fields: &mut Fields) -> Result<What, Malformed> {
         b'M' => What::Moment(fields.text()?),
         b'T' => What::Token { path: fields.text()?, method: fields.text()? },
         b'P' => What::Secret(fields.text()?),
+        b'C' => What::SessionCookie { name: fields.text()?, keeps: keeps(&fields.text()?)? },
         b'U' => What::Untracked(fields.text()?),
         _ => return Err(Malformed),
     })
@@ -275,6 +301,7 @@ mod tests {
             &["S", "", "q", "1", "z"],
             &["G", "", "id", "i1"],
             &["V", "", "x", "y", ""],
+            &["C", "", "_session", "elsewhere"],
         ] {
             assert_eq!(record(&fields(texts)), Err(Malformed), "{texts:?}");
         }

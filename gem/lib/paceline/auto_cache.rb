@@ -55,7 +55,7 @@ module Paceline
 
       # Connects this process with the front. Without a connection nothing is recorded: the front could not know of writes.
       def start
-        journal.open
+        release ? journal.join(release) : journal.open
         tell_schema
       end
 

@@ -66,6 +66,28 @@ class AutoCacheRailsTest < Paceline::Test
     end
   end
 
+  def test_the_cookie_that_is_the_session
+    return if apart
+
+    shop do |visitor|
+      %w[/whoami /form].each { |path| assert_equal [["_shop", "browser", nil]], entries(visitor.ask(path), "C"), path }
+      assert_empty entries(visitor.ask("/nothing"), "C")
+      visitor.get("/fill")
+      assert_equal "changes session.items", visitor.ask("/add").untracked_because
+    end
+  end
+
+  def test_an_entry_of_the_cache_that_expires
+    return if apart
+
+    shop do |visitor|
+      visitor.ask("/brief")
+      assert_equal "reads an entry of Rails.cache that expires", visitor.ask("/brief").untracked_because
+      visitor.ask("/cached")
+      assert_nil visitor.ask("/cached").untracked_because
+    end
+  end
+
   def test_reads_of_the_request
     return if apart
 

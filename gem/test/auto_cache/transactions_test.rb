@@ -17,7 +17,11 @@ class AutoCacheTransactionsTest < Paceline::Test
     end
 
     def done(_, how) = lines << [:done, how]
-    def keys(*keys) = lines << [:keys, *keys]
+
+    def intend_keys(keys)
+      lines << [:keys, *keys]
+      lines.size
+    end
   end
 
   def setup
@@ -102,10 +106,10 @@ class AutoCacheTransactionsTest < Paceline::Test
       prepend Paceline::AutoCache::Rails::CacheStore
     end
     store.new.write("posts", 1)
-    assert_equal [[:keys, "shop:posts"], [:write, "posts", 1], [:keys, "shop:posts"]], notes.lines
+    assert_equal [[:keys, "shop:posts"], [:write, "posts", 1], [:done, "unknown"]], notes.lines
     notes.lines.clear
     store.new.clear
-    assert_equal [[:keys, "*"], [:clear], [:keys, "*"]], notes.lines
+    assert_equal [[:keys, "*"], [:clear], [:done, "unknown"]], notes.lines
   end
 
   # A front that answers each INTENT.
@@ -145,8 +149,11 @@ class AutoCacheTransactionsTest < Paceline::Test
         end
         assert committed
         assert_equal [0x62, "#{Process.pid}-1\0commit\0"], frames.pop
-        journal.keys("posts/all")
-        assert_equal [0x63, "posts/all\0"], frames.pop
+        journal.done(journal.intend_keys(["posts/all", "tags"]), "unknown")
+        assert_equal [0x61, "#{Process.pid}-2\0K\0\0posts/all\0K\0\0tags\0"], frames.pop
+        assert_equal [0x62, "#{Process.pid}-2\0unknown\0"], frames.pop
+        journal.intend([["x" * (5 << 20), [], nil]])
+        assert_equal [0x61, "#{Process.pid}-3\0S\0\0UNKNOWN\0000\0"], frames.pop, "more than a frame may have"
         journal.close
         assert_equal :end, frames.pop
       end

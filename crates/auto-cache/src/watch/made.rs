@@ -9,7 +9,7 @@ use crate::{
     effects::{Read, Rows},
     holes::Secret,
     keys::{Held, Name, Source},
-    wire::{self, What},
+    wire::{self, Keeps, What},
 };
 
 /// Different things that one page has read, as people are shown them.
@@ -58,6 +58,8 @@ pub struct Made {
     /// CSRF tokens that were minted.
     pub tokens: usize,
     pub secret: Option<Secret>,
+    /// The session's cookie, and what it is.
+    pub session: Option<(String, Keeps)>,
     /// A Content-Security-Policy has made a nonce.
     pub makes_nonce: bool,
     pub readings: Vec<Reading>,
@@ -115,6 +117,10 @@ impl Made {
                 let decoded = STANDARD.decode(secret).ok().and_then(|bytes| bytes.try_into().ok());
                 self.secret = Some(decoded.ok_or_else(|| Refusal::new("the session's CSRF secret has another form"))?);
             }
+            What::SessionCookie { name, keeps } => match &self.session {
+                Some(known) if *known != (name.clone(), *keeps) => return Err(Refusal::at("reads two sessions", at)),
+                _ => self.session = Some((name.clone(), *keeps)),
+            },
             What::Untracked(why) => return Err(Refusal::at(why.clone(), at)),
         }
         Ok(())
@@ -151,9 +157,20 @@ impl Made {
         }
     }
 
-    /// A session was read, or its token used.
-    pub fn has_session(&self) -> bool {
-        self.secret.is_some() || self.names.iter().any(|name| name.source == Source::Session)
+    /// Whether this cookie is the one by which its session is known.
+    pub fn is_of_session(&self, cookie: &str) -> bool {
+        self.session.as_ref().is_some_and(|(name, _)| name == cookie)
+    }
+
+    /// Rails has taken the format of the page from the request.
+    pub fn reads_format(&self) -> bool {
+        self.names.iter().any(|name| name.source == Source::Request && name.name == "accept")
+    }
+
+    /// Values of the session, by their digests.
+    pub fn session_values(&self) -> impl Iterator<Item = (&str, &str)> {
+        let own = self.digests.iter().filter(|(name, _)| name.source == Source::Session);
+        own.map(|(name, digest)| (name.name.as_str(), digest.as_str()))
     }
 }
 

@@ -1,13 +1,17 @@
 //! Watches what an automatic page cache would have done: for each answer, whether a page was there under the same key that no
-//! write had touched, and whether it is equal. It keeps pages only to compare them, up to a bound, and gives them to nobody.
-//! It reads no clock: moments (numbers of one sequence) and times are arguments.
+//! write had touched, and whether it is equal. In mode serve it gives the pages of routes that have proved to be right. It reads no
+//! clock: moments (numbers of one sequence) and times are arguments.
 //!
-//! Reading order: `answered` and `intend` here, `made` (what a page was made of), `told` (writes, and what they unsettle),
-//! `pages` (where pages are kept), `routes` (what is counted and shown).
+//! Reading order: `answered` and `intend` here, `made` (what a page was made of), `write_log` (writes, and what they unsettle),
+//! `pages` (where pages are kept), `routes` (what is counted and shown), `life` (how far a route has come), `serving` (the page for
+//! a request), `sessions` (what is known of a visitor's session).
 
+mod life;
 mod made;
 mod pages;
 mod routes;
+mod serving;
+mod sessions;
 mod statements;
 mod write_log;
 
@@ -16,22 +20,26 @@ mod tests;
 
 use std::{collections::BTreeSet, sync::Arc};
 
+pub use self::{
+    life::{Life, Mode, Policy, Stage, PROVEN, VISITORS},
+    made::{shown, Made, Reading, Refusal},
+    pages::{FileMark, Page, PageSummary, Written},
+    routes::{Difference, Route, Varies},
+    serving::{Asked, Hit},
+    sessions::SetCookie,
+};
 use self::{
-    made::{is_release, short, Made},
-    pages::{Page, Pages},
+    made::{is_release, short},
+    pages::Pages,
     routes::Routes,
+    sessions::Sessions,
     statements::Statements,
     write_log::{Changes, WriteLog},
-};
-pub use self::{
-    made::{shown, Reading, Refusal},
-    pages::{FileMark, PageSummary, Written},
-    routes::{Difference, Route, Varies},
 };
 use crate::{
     effects::Write,
     holes::{Template, Visitor},
-    keys::{self, Held, Name},
+    keys::{self, Held, Name, Source},
     wire::{self, Malformed, What},
 };
 
@@ -39,6 +47,10 @@ use crate::{
 pub const MAX_BODY: usize = 1 << 20;
 /// Milliseconds after which a file that was read is taken to be what it was when it was read.
 const SETTLED: u64 = 5000;
+/// Milliseconds that a page is good for, where nothing else is said.
+const MAX_TTL: u64 = 3_600_000;
+/// Stands for all keys of Rails.cache.
+const ANY_KEY: &str = "*";
 /// Changes of one transaction that are told apart. One with more changes anything.
 const MAX_CHANGES: usize = 1000;
 
@@ -58,9 +70,15 @@ pub struct Answer<'a> {
     pub record: Option<&'a [u8]>,
     /// Why its head does not let it be kept.
     pub refused: Option<&'a str>,
-    /// The first cookie that it sets.
-    pub sets_cookie: Option<&'a str>,
-    pub content_type: &'a str,
+    /// The cookies that it sets.
+    pub cookies: &'a [SetCookie<'a>],
+    /// Lines of its head that the next answer has as well, each with its end: `content-type: text/html` and so on.
+    pub head: &'a [u8],
+    pub etag: Option<&'a str>,
+    /// Fields of the request that its Vary names.
+    pub vary: &'a [Name],
+    /// A number for the visitor: the same for what may be the same one.
+    pub visitor: u64,
     /// Of its Content-Security-Policy.
     pub nonce: Option<&'a str>,
     pub body: &'a [u8],
@@ -81,10 +99,65 @@ pub struct Watch {
     told: WriteLog,
     pages: Pages,
     routes: Routes,
+    sessions: Sessions,
+    policy: Policy,
+    /// Which load of the code answers.
+    release: Option<String>,
     writes: u64,
 }
 
+/// A page that would have been shown, or was, and the application's answer to the same request is another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alarm {
+    pub route: String,
+    pub difference: Difference,
+    /// Pages of the route were shown.
+    pub was_serving: bool,
+}
+
 impl Watch {
+    pub fn new(policy: Policy) -> Watch {
+        Watch { policy, ..Watch::default() }
+    }
+
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// From `moment` on: nobody knows what was written before it.
+    pub fn distrust(&mut self, moment: u64) {
+        self.pages.clear("the server, which begins with no pages", 0);
+        self.sessions.forget();
+        self.told.forget(moment);
+    }
+
+    /// Another load of the code answers from `moment` on.
+    pub fn begin_release(&mut self, release: &str, moment: u64) {
+        self.distrust(moment);
+        if self.release.as_deref() != Some(release) {
+            self.release = Some(release.to_owned());
+            self.routes.restart();
+        }
+    }
+
+    /// Pages are dropped by people.
+    pub fn purge(&mut self, moment: u64, now: u64) {
+        self.pages.clear("a purge", now);
+        self.told.forget(moment);
+    }
+
+    /// Its pages are shown no more, until `turn_on`.
+    pub fn turn_off(&mut self, route: &str, why: &str) {
+        self.pages.drop_route(route);
+        self.routes.of(route).life.turn_off(why);
+    }
+
+    /// It begins to learn once more.
+    pub fn turn_on(&mut self, route: &str) {
+        self.pages.drop_route(route);
+        self.routes.of(route).life.turn_on();
+    }
+
     /// A worker tells its database's schema.
     pub fn learn_schema(&mut self, payload: &[u8]) -> Result<(), Malformed> {
         if self.statements.learn(payload)? {
@@ -94,12 +167,26 @@ impl Watch {
         Ok(())
     }
 
-    /// A process is about to commit these statements, entries of a record: pages that they touch are dropped before this
+    /// A process is about to commit these statements, or to write these keys of Rails.cache, entries of a record: pages that they touch are dropped before this
     /// returns. Err: more writes are under way than an application can have.
     pub fn intend(&mut self, process: u64, id: &str, entries: &[u8], now: u64) -> Result<(), Malformed> {
         let (mut write, mut schema, mut words) = (Write::default(), false, String::new());
+        let mut keys = Some(BTreeSet::new());
         for entry in wire::record(entries)? {
-            let What::Statement { sql, bound, generated } = entry.what else { return Err(Malformed) };
+            let (sql, bound, generated) = match entry.what {
+                What::Statement { sql, bound, generated } => (sql, bound, generated),
+                What::CacheKey(key) => {
+                    words = short(&format!("Rails.cache {key}"));
+                    match &mut keys {
+                        Some(keys) if key != ANY_KEY => {
+                            keys.insert(key);
+                        }
+                        _ => keys = None,
+                    }
+                    continue;
+                }
+                _ => return Err(Malformed),
+            };
             let ran = self.statements.run(&sql, &bound, generated.as_ref());
             if words.is_empty() {
                 words = short(&sql);
@@ -114,7 +201,7 @@ impl Watch {
             self.statements.forget();
             self.pages.clear(&words, now);
         }
-        let changes = Changes::of_rows(write);
+        let changes = Changes { write, keys };
         self.pages.touched(&changes, &words, now);
         self.told.begin((process, id.to_owned()), changes).map_err(|()| Malformed)
     }
@@ -130,68 +217,81 @@ impl Watch {
         }
     }
 
+    /// The process is about to commit something.
+    pub fn has_begun(&self, process: u64) -> bool {
+        self.told.has_begun(process)
+    }
+
     /// The process is gone: what it was about to commit may have happened.
     pub fn lost(&mut self, process: u64, moment: u64) {
         self.told.lost(process, moment);
     }
 
-    /// Keys of Rails.cache were written; `*`: any.
-    pub fn wrote_keys(&mut self, keys: impl IntoIterator<Item = String>, moment: u64, now: u64) {
-        let keys: BTreeSet<String> = keys.into_iter().collect();
-        let words = format!("Rails.cache {}", keys.first().map_or("", String::as_str));
-        let changes = Changes::of_keys((!keys.contains("*")).then_some(keys));
-        self.pages.touched(&changes, &short(&words), now);
-        self.told.add(moment, changes);
+    /// The application has answered. Some: its route has just been turned off.
+    pub fn answered(&mut self, answer: &Answer, around: &impl Around) -> Option<Alarm> {
+        let counted = self.understand(answer).and_then(|made| Cut::of(answer, made));
+        self.compare(answer, around, counted)
     }
 
-    /// The application has answered.
-    pub fn answered(&mut self, answer: &Answer, around: &impl Around) {
-        let counted = self.count(answer, around);
-        let route = self.routes.of(answer.route);
-        route.requests += 1;
-        match counted {
-            Err(refusal) => route.refuse(refusal),
-            Ok(Compared { outcome, made, tokens, nonces }) => {
-                route.saw(&made, |name| made.held(name, |name| around.held(name)), (tokens, nonces));
-                match outcome {
-                    Outcome::Equal => route.hits += 1,
-                    Outcome::Differs(difference) => {
-                        route.hits += 1;
-                        route.differed += 1;
-                        route.difference = Some(difference);
-                    }
-                    Outcome::Miss => {}
-                }
-            }
-        }
-    }
-
-    fn count(&mut self, answer: &Answer, around: &impl Around) -> Result<Compared, Refusal> {
+    /// What it was made of; or why it can't be kept.
+    pub fn understand(&mut self, answer: &Answer) -> Result<Made, Refusal> {
         if let Some(why) = answer.refused {
             return Err(Refusal::new(why));
         }
         let record = answer.record.ok_or_else(|| Refusal::new("the application has not said what it read"))?;
-        let made = Made::of(record, &mut self.statements)?;
-        if let Some(cookie) = answer.sets_cookie.filter(|_| !made.has_session()) {
-            return Err(Refusal::new(format!("sets the cookie {cookie}")));
+        let mut made = Made::of(record, &mut self.statements)?;
+        // Of Accept, Rails reads less than all of it.
+        let is_known = |name: &Name| name.source == Source::Header && name.name == "accept" && made.reads_format();
+        let more: Vec<Name> = answer.vary.iter().filter(|name| !is_known(name)).cloned().collect();
+        made.names.extend(more);
+        if let Some(cookie) = answer.cookies.iter().find(|cookie| !made.is_of_session(cookie.name)) {
+            return Err(Refusal::new(format!("sets the cookie {}", cookie.name)));
         }
         if answer.body.len() > MAX_BODY {
             return Err(Refusal::new("the page is larger than 1 MB"));
         }
-        let template = cut(answer, &made)?;
-        let (tokens, nonces) = (template.tokens(), template.nonces());
-        let outcome = self.compare(answer, around, &made, template)?;
-        Ok(Compared { outcome, made, tokens, nonces })
+        Ok(made)
     }
 
-    /// Compares it with the page that a cache would have had, and keeps it.
-    fn compare(
-        &mut self,
-        answer: &Answer,
-        around: &impl Around,
-        made: &Made,
-        template: Template,
-    ) -> Result<Outcome, Refusal> {
+    /// Compares it with the page that a cache would have had, and keeps it. Some: its route has just been turned off.
+    pub fn compare(&mut self, answer: &Answer, around: &impl Around, counted: Result<Cut, Refusal>) -> Option<Alarm> {
+        let counted = counted.and_then(|cut| Ok((self.decide(answer, around, &cut)?, cut)));
+        let mode = self.policy.mode;
+        let route = self.routes.of(answer.route);
+        route.requests += 1;
+        let (outcome, cut) = match counted {
+            Err(refusal) => {
+                route.refuse(refusal);
+                return None;
+            }
+            Ok(counted) => counted,
+        };
+        let made = &cut.made;
+        route.saw(made, |name| made.held(name, |name| around.held(name)), (cut.tokens(), cut.nonces()));
+        self.sessions.learn(made, |name| around.held(&cookie(name)), answer.cookies, answer.now);
+        match outcome {
+            Outcome::Equal => {
+                route.hits += 1;
+                route.life.was_equal(answer.visitor);
+                None
+            }
+            Outcome::Differs(difference) => {
+                route.hits += 1;
+                route.differed += 1;
+                route.difference = Some(difference.clone());
+                if mode == Mode::Watch || route.life.is_off() {
+                    return None;
+                }
+                let was_serving = route.life.stage(mode) == Stage::Serving;
+                self.turn_off(answer.route, "a page differed from the application's");
+                Some(Alarm { route: answer.route.to_owned(), difference, was_serving })
+            }
+            Outcome::Miss => None,
+        }
+    }
+
+    fn decide(&mut self, answer: &Answer, around: &impl Around, cut: &Cut) -> Result<Outcome, Refusal> {
+        let made = &cut.made;
         let held = |name: &Name| made.held(name, |name| around.held(name));
         let mut outcome = Outcome::Miss;
         if let Some(page) = self.pages.find(answer.url, held) {
@@ -199,11 +299,15 @@ impl Watch {
                 // It was asked for before this page was there: a cache would have waited for it.
                 return Ok(Outcome::Miss);
             }
-            if page.files.iter().all(|(path, mark)| around.file(path) == *mark) {
-                if page.template == template && *page.content_type == *answer.content_type {
+            if page.age(answer.now) < self.policy.max_ttl && page.has_its_files(around) {
+                if page.template == cut.body && page.head == cut.head {
                     return Ok(Outcome::Equal);
                 }
-                outcome = Outcome::Differs(Difference::between(answer.url, &page.template, &template, answer.now));
+                let (kept, own) = match page.template == cut.body {
+                    true => (&page.head, &cut.head),
+                    false => (&page.template, &cut.body),
+                };
+                outcome = Outcome::Differs(Difference::between(answer.url, kept, own, answer.now));
             }
         }
         if self.told.unsettles(answer.began, &made.read, &made.keys) {
@@ -216,10 +320,14 @@ impl Watch {
             self.pages.drop_found(answer.url, held);
             return Ok(outcome);
         }
+        let has_holes = cut.tokens() + cut.nonces() > 0;
         let page = Page {
             url: answer.url.into(),
-            template,
-            content_type: answer.content_type.into(),
+            route: answer.route.into(),
+            head: cut.head.clone(),
+            template: cut.body.clone(),
+            etag: answer.etag.filter(|_| !has_holes).map(Into::into),
+            is_private: has_holes || made.names.iter().any(is_of_visitor),
             read: Arc::new(made.read.clone()),
             keys: made.keys.clone(),
             files,
@@ -252,31 +360,56 @@ impl Watch {
     }
 }
 
-struct Compared {
-    outcome: Outcome,
-    made: Made,
-    tokens: usize,
-    nonces: usize,
-}
-
 enum Outcome {
     Equal,
     Differs(Difference),
     Miss,
 }
 
-/// The page without what differs for each visitor.
-fn cut(answer: &Answer, made: &Made) -> Result<Template, Refusal> {
-    let nonce = answer.nonce.filter(|_| made.makes_nonce);
-    if made.makes_nonce && nonce.is_none() {
-        return Err(Refusal::new("makes a nonce that is not in its Content-Security-Policy"));
+/// An answer without what differs for each visitor.
+pub struct Cut {
+    made: Made,
+    head: Template,
+    body: Template,
+}
+
+impl Cut {
+    /// It looks through all of the body: no lock need be held.
+    pub fn of(answer: &Answer, made: Made) -> Result<Cut, Refusal> {
+        let nonce = answer.nonce.filter(|_| made.makes_nonce);
+        if made.makes_nonce && nonce.is_none() {
+            return Err(Refusal::new("makes a nonce that is not in its Content-Security-Policy"));
+        }
+        let visitor = Visitor { secret: made.secret.as_ref(), forms: &made.forms, nonce };
+        let cut = |text| Template::cut(text, &visitor);
+        let (head, body) = (cut(answer.head), cut(answer.body));
+        let (minted, found) = (made.tokens, head.tokens() + body.tokens());
+        if minted != found {
+            return Err(Refusal::new(format!("{minted} CSRF tokens were made for it, and {found} are found in it")));
+        }
+        Ok(Cut { made, head, body })
     }
-    let template = Template::cut(answer.body, &Visitor { secret: made.secret.as_ref(), forms: &made.forms, nonce });
-    if template.tokens() != made.tokens {
-        let (minted, found) = (made.tokens, template.tokens());
-        return Err(Refusal::new(format!("{minted} CSRF tokens were made for it, and {found} are found in it")));
+
+    fn tokens(&self) -> usize {
+        self.head.tokens() + self.body.tokens()
     }
-    Ok(template)
+
+    fn nonces(&self) -> usize {
+        self.head.nonces() + self.body.nonces()
+    }
+}
+
+fn cookie(name: &str) -> Name {
+    Name { source: Source::Cookie, name: name.to_owned() }
+}
+
+/// Visitors differ in it.
+fn is_of_visitor(name: &Name) -> bool {
+    match name.source {
+        Source::Cookie | Source::Session => true,
+        Source::Request => name.name == "address",
+        Source::Header | Source::Parameter | Source::Query => false,
+    }
 }
 
 fn refused(refusal: &keys::Refusal) -> Refusal {

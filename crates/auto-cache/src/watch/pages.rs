@@ -27,8 +27,13 @@ pub type FileMark = [u64; 3];
 #[derive(Debug)]
 pub struct Page {
     pub url: Arc<str>,
+    pub route: Arc<str>,
+    /// Lines of the head, each with its end.
+    pub head: Template,
     pub template: Template,
-    pub content_type: Box<str>,
+    pub etag: Option<Box<str>>,
+    /// It is for one visitor, or those who are alike: no other cache may keep it.
+    pub is_private: bool,
     pub read: Arc<Read>,
     pub keys: BTreeSet<String>,
     pub files: Vec<(String, Option<FileMark>)>,
@@ -57,7 +62,7 @@ pub struct Written {
 
 #[derive(Debug, Default)]
 pub struct Pages {
-    pages: BTreeMap<u64, Page>,
+    pages: BTreeMap<u64, Arc<Page>>,
     urls: HashMap<Arc<str>, Variants<u64>>,
     index: Index,
     by_key: HashMap<String, BTreeSet<u64>>,
@@ -67,7 +72,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    pub fn find(&self, url: &str, held: impl Fn(&Name) -> Held) -> Option<&Page> {
+    pub fn find(&self, url: &str, held: impl Fn(&Name) -> Held) -> Option<&Arc<Page>> {
         self.pages.get(self.urls.get(url)?.find(held)?)
     }
 
@@ -97,7 +102,7 @@ impl Pages {
             self.by_key.entry(key.clone()).or_default().insert(id);
         }
         self.bytes += cost(&page);
-        self.pages.insert(id, page);
+        self.pages.insert(id, Arc::new(page));
         while self.bytes > BUDGET {
             let Some((oldest, _)) = self.pages.first_key_value() else { break };
             self.remove(*oldest);
@@ -126,6 +131,13 @@ impl Pages {
         }
     }
 
+    /// Drops all pages of a route.
+    pub fn drop_route(&mut self, route: &str) {
+        let of_route = self.pages.iter().filter(|(_, page)| &*page.route == route);
+        let ids: Vec<u64> = of_route.map(|(id, _)| *id).collect();
+        ids.into_iter().for_each(|id| self.remove(id));
+    }
+
     fn note(&mut self, id: u64, by: &str, now: u64) {
         let Some(page) = self.pages.get(&id) else { return };
         if self.written.len() >= MAX_WRITTEN {
@@ -145,7 +157,7 @@ impl Pages {
     }
 
     /// The same, but for its place among the variants.
-    fn take(&mut self, id: u64) -> Option<Page> {
+    fn take(&mut self, id: u64) -> Option<Arc<Page>> {
         let page = self.pages.remove(&id)?;
         self.bytes -= cost(&page);
         self.index.remove(id);
@@ -180,5 +192,11 @@ fn cost(page: &Page) -> usize {
     let readings: usize = page.readings.iter().map(|reading| reading.what.len() + reading.at.len()).sum();
     let keys: usize = page.keys.iter().map(String::len).sum();
     let values: usize = page.read.rows.iter().flat_map(|rows| &rows.conditions).map(|(_, values)| values.len()).sum();
-    page.template.size() + page.url.len() + readings + keys + 64 * (page.read.rows.len() + values) + COST
+    page.template.size()
+        + page.head.size()
+        + page.url.len()
+        + readings
+        + keys
+        + 64 * (page.read.rows.len() + values)
+        + COST
 }

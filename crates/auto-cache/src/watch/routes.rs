@@ -6,7 +6,10 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use super::made::{is_release, shown, Made, Reading, Refusal};
+use super::{
+    life::Life,
+    made::{is_release, shown, Made, Reading, Refusal},
+};
 use crate::{
     holes::Template,
     keys::{Held, Name},
@@ -35,6 +38,9 @@ pub struct Route {
     pub differed: u64,
     /// Requests whose page can't be kept.
     pub refused: u64,
+    /// Requests that were answered with a page, and did not reach the application.
+    pub served: u64,
+    pub life: Life,
     refusals: BTreeMap<Refusal, u64>,
     pub readings: Vec<Reading>,
     varies: BTreeMap<Name, BTreeSet<u64>>,
@@ -68,10 +74,34 @@ impl Difference {
         let first = first.unwrap_or(kept.len().min(application.len()));
         let around = |text: &[u8]| {
             let part = &text[first.saturating_sub(BEFORE).min(text.len())..(first + AFTER).min(text.len())];
-            String::from_utf8_lossy(part).replace(char::is_control, " ")
+            without_secrets(&String::from_utf8_lossy(part).replace(char::is_control, " "))
         };
         Difference { url: url.to_owned(), at: now, kept: around(kept), application: around(application) }
     }
+}
+
+/// Shorter runs of letters and digits are words, numbers and the like.
+const SECRET: usize = 20;
+
+/// Tokens and keys are not shown: they may let somebody in.
+fn without_secrets(text: &str) -> String {
+    let is_of_token = |letter: char| letter.is_ascii_alphanumeric() || "+/_-=".contains(letter);
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let run = rest.find(|letter| !is_of_token(letter)).unwrap_or(rest.len());
+        let (token, after) = rest.split_at(run);
+        match run >= SECRET && token.contains(|letter: char| letter.is_ascii_digit()) {
+            true => shown.push_str(&format!("[{run} characters]")),
+            false => shown.push_str(token),
+        }
+        rest = after;
+        if run == 0 {
+            shown.push(first);
+            rest = &rest[first.len_utf8()..];
+        }
+    }
+    shown
 }
 
 impl Route {
@@ -131,7 +161,41 @@ impl Routes {
         self.0.entry(label.to_owned()).or_default()
     }
 
+    /// One that is counted by itself.
+    pub fn find(&self, label: &str) -> Option<&Route> {
+        self.0.get(label)
+    }
+
+    pub fn find_mut(&mut self, label: &str) -> Option<&mut Route> {
+        self.0.get_mut(label)
+    }
+
+    /// Another load of the code answers: nothing is proved of it.
+    pub fn restart(&mut self) {
+        self.0.values_mut().for_each(|route| route.life.restart());
+    }
+
     pub fn all(&self) -> impl Iterator<Item = (&str, &Route)> {
         self.0.iter().map(|(label, route)| (label.as_str(), route))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_shows_no_secrets() {
+        let cut = |text: &str| Template::cut(text.as_bytes(), &crate::holes::Visitor::default());
+        let difference = |kept: &str, own: &str| Difference::between("http://shop.test/", &cut(kept), &cut(own), 0);
+        let found = difference("<a key=\"d41d8cd98f00b204e9800998ecf8427e\">7 für", "<a key=\"q\">8");
+        assert_eq!(
+            (found.kept.as_str(), found.application.as_str()),
+            ("<a key=\"[32 characters]\">7 für", "<a key=\"q\">8")
+        );
+        assert_eq!(
+            difference("seen 1 times in pneumonoultramicroscopic", "").kept,
+            "seen 1 times in pneumonoultramicroscopic"
+        );
     }
 }

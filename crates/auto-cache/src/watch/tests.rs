@@ -4,6 +4,8 @@ use std::{cell::RefCell, collections::HashMap};
 
 use base64::{engine::general_purpose::STANDARD, Engine};
 
+mod shown;
+
 use super::*;
 use crate::{
     holes::{tests::token, Kind},
@@ -18,6 +20,9 @@ struct Site {
     watch: Watch,
     moment: u64,
     cookies: HashMap<&'static str, &'static str>,
+    /// What an answer sets.
+    set: Vec<SetCookie<'static>>,
+    visitor: u64,
     files: RefCell<HashMap<String, FileMark>>,
 }
 
@@ -65,12 +70,11 @@ impl Site {
     }
 
     fn wrote_keys(&mut self, key: &str) {
-        let moment = self.next();
-        self.watch.wrote_keys([key.to_owned()], moment, TIME);
+        self.write(&fields(&["K", "", key]));
     }
 
     /// An answer to a request that began at this moment.
-    fn answer_since(&mut self, began: u64, record: &[u8], body: &str) {
+    fn answer_since(&mut self, began: u64, record: &[u8], body: &str) -> Option<Alarm> {
         let answer = Answer {
             url: "http://shop.test/beers/1",
             route: "GET /beers/*",
@@ -79,16 +83,49 @@ impl Site {
             now: TIME,
             record: Some(record),
             refused: None,
-            sets_cookie: None,
-            content_type: "text/html",
+            cookies: &self.set,
+            head: b"content-type: text/html\n",
+            etag: None,
+            vary: &[],
+            visitor: self.visitor,
             nonce: Some("abcdefghijklmnopqrst"),
             body: body.as_bytes(),
         };
-        self.watch.answered(&answer, &Visitor(&self.cookies, &self.files));
+        self.watch.answered(&answer, &Visitor(&self.cookies, &self.files))
     }
 
     fn answer(&mut self, record: &[u8], body: &str) {
         self.answer_since(self.moment, record, body);
+    }
+
+    /// The page that is shown for a request at this time.
+    fn shown_at(&mut self, now: u64) -> Option<String> {
+        let asked = Asked { url: "http://shop.test/beers/1", route: "GET /beers/*", now };
+        let hit = self.watch.serve(&asked, &Visitor(&self.cookies, &self.files))?;
+        let body = hit.page.template.fill(hit.secret.as_ref(), None, || [1; 32]).unwrap();
+        Some(String::from_utf8(body).unwrap())
+    }
+
+    fn shown(&mut self) -> Option<String> {
+        self.shown_at(TIME)
+    }
+
+    /// A site in mode serve, whose route has proved to be right with these answers.
+    fn proven(record: &[u8], body: &str) -> Site {
+        let policy = Policy { mode: Mode::Serve, ..Policy::default() };
+        let mut site = Site { watch: Watch::new(policy), ..Site::default() };
+        site.watch.learn_schema(SCHEMA).unwrap();
+        site.watch.begin_release("r1", 0);
+        site.prove(record, body);
+        site
+    }
+
+    fn prove(&mut self, record: &[u8], body: &str) {
+        for nth in 0..=PROVEN {
+            assert_eq!(self.shown(), None, "{nth}");
+            self.visitor = nth;
+            self.answer(record, body);
+        }
     }
 
     fn write(&mut self, entries: &[u8]) {
@@ -223,6 +260,10 @@ fn tokens_and_nonces_are_holes() {
         let nonce = ["abcdefghijklmnopqrst", "ABCDEFGHIJKLMNOPQRST"][nth];
         let encoded = STANDARD.encode(secret);
         let record = fields(&[
+            "C",
+            "",
+            "_shop_session",
+            "browser",
             "P",
             "",
             &encoded,
@@ -236,6 +277,7 @@ fn tokens_and_nonces_are_holes() {
         ]);
         let token = token(secret, &Kind::Global, nth as u8, true);
         let body = format!("<meta content=\"{token}\"><script nonce=\"{nonce}\">");
+        let head = format!("content-security-policy: script-src 'nonce-{nonce}'\n");
         let answer = Answer {
             url: "http://shop.test/",
             route: "GET /",
@@ -244,15 +286,18 @@ fn tokens_and_nonces_are_holes() {
             now: TIME,
             record: Some(&record),
             refused: None,
-            sets_cookie: Some("_shop_session"),
-            content_type: "text/html",
+            cookies: &[SetCookie { name: "_shop_session", value: b"x", until: None }],
+            head: head.as_bytes(),
+            etag: None,
+            vary: &[],
+            visitor: 1,
             nonce: Some(nonce),
             body: body.as_bytes(),
         };
         site.watch.answered(&answer, &Visitor(&site.cookies, &site.files));
     }
     assert_eq!(site.counts(), (1, 0, 2));
-    assert_eq!((site.route().tokens, site.route().nonces), (1, 1));
+    assert_eq!((site.route().tokens, site.route().nonces), (1, 2));
     let lost = fields(&["P", "", &STANDARD.encode([7; 32]), "T", "", "", ""]);
     let mut site = Site::new();
     site.answer(&lost, "no token");
@@ -320,7 +365,7 @@ fn all_of_it_has_bounds() {
     for nth in 0..100u64 {
         let (url, route) = (format!("http://shop.test/{nth}"), format!("GET /{nth}"));
         let record = fields(&["M", "", "Time.now"]);
-        let (now, began, ended, content_type) = (TIME, site.moment, site.next(), "text/html");
+        let (now, began, ended, content_type) = (TIME, site.moment, site.next(), b"content-type: text/html\n");
         let answer = Answer {
             url: &url,
             route: &route,
@@ -329,8 +374,11 @@ fn all_of_it_has_bounds() {
             now,
             record: Some(&[]),
             refused: None,
-            sets_cookie: None,
-            content_type,
+            cookies: &[],
+            head: content_type,
+            etag: None,
+            vary: &[],
+            visitor: 1,
             nonce: None,
             body: body.as_bytes(),
         };

@@ -23,7 +23,8 @@ impl Changes {
         Changes { write, keys: Some(BTreeSet::new()) }
     }
 
-    pub fn of_keys(keys: Option<BTreeSet<String>>) -> Changes {
+    #[cfg(test)]
+    fn of_keys(keys: Option<BTreeSet<String>>) -> Changes {
         Changes { write: Write::default(), keys }
     }
 
@@ -77,6 +78,16 @@ impl WriteLog {
         if self.done.len() > MAX_DONE {
             self.forgotten = self.done.pop_front().map_or(self.forgotten, |(moment, _)| moment);
         }
+    }
+
+    /// Nobody knows what was written before `moment`.
+    pub fn forget(&mut self, moment: u64) {
+        self.done.clear();
+        self.forgotten = moment;
+    }
+
+    pub fn has_begun(&self, process: u64) -> bool {
+        self.open.keys().any(|(own, _)| *own == process)
     }
 
     /// What was read from `began` on may be from before a write.

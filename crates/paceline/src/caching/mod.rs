@@ -7,7 +7,7 @@
 //! it says of others), `keeping` (where it is kept), `recalling` and `disk` (what outlives the process), `streaming` (a
 //! body that is given on while it comes), `sessions` (visitors under an owner's rules), `learned` and `cookie_file`
 //! (what is known of a site's cookies), `advice` (what the owner should know of that), `scheduled` (pages that change at a
-//! known time), `auto` (what pages are made of, and what a cache of them would do), `counters`, `succession` (what another
+//! known time), `auto` (pages that are known by what they were made of), `counters`, `succession` (what another
 //! process takes over), `sharing` (what other machines' fronts hear of).
 
 mod advice;
@@ -54,6 +54,8 @@ use http::{HeaderName, HeaderValue, Response};
 use parking_lot::{Mutex, RwLock};
 
 use crate::{content::body::ResponseBody, observe::log::Log, support::clock};
+
+use auto::AutoHit;
 
 pub use advice::warnings;
 pub use cookie_file::{CookieFile, CookieFileError};
@@ -271,13 +273,26 @@ impl SiteCache {
     /// Says what the cache did, in the response and in the counters.
     pub fn tell(&self, path: &str, response: &mut Response<ResponseBody>) -> CacheStatus {
         let unknown = || CacheStatus::forward(Forward::Bypass);
-        let status = response.extensions_mut().remove::<CacheStatus>().unwrap_or_else(unknown);
+        let own = response.extensions_mut().remove::<CacheStatus>();
+        let auto = response.extensions_mut().remove::<AutoHit>().map(AutoHit::status);
+        let status = auto.or(own).unwrap_or_else(unknown);
         self.counters.count(&status, path);
         scheduled::bound(response);
-        if let Ok(line) = HeaderValue::try_from(status.line()) {
-            response.headers_mut().append(CACHE_STATUS, line);
-        }
+        say(&status, response);
         status
+    }
+}
+
+/// The same for a site without a page cache. None: no cache did anything.
+pub fn tell_auto(response: &mut Response<ResponseBody>) -> Option<CacheStatus> {
+    let status = response.extensions_mut().remove::<AutoHit>()?.status();
+    say(&status, response);
+    Some(status)
+}
+
+fn say(status: &CacheStatus, response: &mut Response<ResponseBody>) {
+    if let Ok(line) = HeaderValue::try_from(status.line()) {
+        response.headers_mut().append(CACHE_STATUS, line);
     }
 }
 

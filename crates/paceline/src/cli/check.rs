@@ -1,14 +1,16 @@
 //! `paceline check`: tells what would be served, and whether each application starts, without serving.
 //! It never starts an application itself: that is the hook's work.
 
-use std::{io::Write, process::ExitCode};
+use std::{io::Write, process::ExitCode, time::Duration};
 
 use super::asking::socket_of;
 use crate::{
+    caching::auto::Mode,
     config::{self, AppKind, Bind, Config, Listening, SiteConfig},
     edge::tls,
     observe::control::learned::{learned, warnings},
     sso_check,
+    support::units::show_duration,
 };
 
 /// Starts a site's application once and stops it; Err: what is wrong, for the terminal.
@@ -95,6 +97,10 @@ impl Report {
                 self.text.push_str(&format!("warning site {}: {warning}\n", site.name));
             }
         }
+        let serves = |site: &&SiteConfig| site.auto_cache.is_some_and(|policy| policy.mode == Mode::Serve);
+        for site in sites().filter(serves) {
+            self.text.push_str(&foreign_writes(site));
+        }
         self.text.push_str(&of_cookies(config, sites()));
         for notice in &config.notices {
             self.text.push_str(&format!("notice  {notice}\n"));
@@ -109,6 +115,17 @@ impl Report {
         });
         &self.text
     }
+}
+
+/// What the automatic page cache can't know.
+fn foreign_writes(site: &SiteConfig) -> String {
+    let max_ttl = site.auto_cache.map_or(0, |policy| policy.max_ttl);
+    format!(
+        "notice  site {}: auto_cache: programs that write to the database without Paceline::AutoCache.announce (jobs, consoles, psql) are \
+         not seen: a page may show what was there before for up to max_ttl = \"{}\"\n",
+        site.name,
+        show_duration(Duration::from_millis(max_ttl))
+    )
 }
 
 /// Warnings of cookies that the applications were seen to set, as far as a server has served them.
@@ -210,6 +227,12 @@ mod tests {
             "3 problems",
         ];
         assert_eq!(told.lines().collect::<Vec<_>>(), lines);
+        let serving = ("paceline.toml", "[auto_cache]\nmode = \"serve\"\nmax_ttl = \"10m\"\n");
+        let told = checked(&Folder::with(&[("config.ru", ""), serving]), &|_| Ok(()));
+        assert!(
+            told.contains("not seen: a page may show what was there before for up to max_ttl = \"10m\"\n"),
+            "{told}"
+        );
         let folder = Folder::with(&[("config.ru", "")]);
         assert!(checked(&folder, &|_| Ok(())).ends_with("no problems found\n"));
     }

@@ -1,6 +1,7 @@
 //! What the server is told to do: typed settings from flags, environment, `paceline.toml` and `config/puma.rb`.
 //! It never acts on them.
 
+mod auto_cache;
 mod automatic;
 mod bind;
 pub mod cache_rule;
@@ -381,8 +382,8 @@ pub struct SiteConfig {
     pub compress: Option<crate::content::compress::Settings>,
     /// None: it keeps no pages.
     pub cache: Option<crate::caching::Settings>,
-    /// Watch what an automatic page cache would do.
-    pub auto_cache: bool,
+    /// The automatic page cache. None: there is none.
+    pub auto_cache: Option<crate::caching::auto::Policy>,
     /// How pages are put together from fragments. None: they are not.
     pub esi: Option<EsiConfig>,
     /// What its processes may call through the front. None: nothing.

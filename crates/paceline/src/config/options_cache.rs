@@ -17,10 +17,11 @@ pub static CACHE_OPTIONS: &[Opt] = &[
         .preset(Unset("none")).flag("esi-hosts")
         .risk("Anyone who can write an include into a page (for example in a comment that is not escaped) can show what these sites answer without a login."),
     Opt::new(Site, CACHE, "auto_cache", Kind::AutoCache,
-        "The automatic page cache. With `mode = \"watch\"` the server learns what each page was made of (rows of the database, cookies, the session, files) and which \
-        writes change that, and compares each answer with the page that such a cache would have shown; `paceline cache advise` prints what it found. No page is \
-        shown from it: `off` and `watch` are the modes that exist. In a site: [site.auto_cache]. See docs/automatic-page-cache.md.")
+        "The automatic page cache: the server learns what each page was made of (rows of the database, cookies, the session, files) and which writes change that. \
+        `mode = \"watch\"` counts and compares, and shows nothing; `\"verify\"` turns a route off when a page differs from the application's; `\"serve\"` answers requests of routes that \
+        were compared 300 times without a difference. `max_ttl` (1h) bounds the age of a page, `verify` (1%) is the share of hits that the application answers all the same, for a \
+        comparison. `paceline cache advise` prints how far each route has come. As text: `serve max_ttl=1h verify=1%`. In a site: [site.auto_cache]. See docs/automatic-page-cache.md.")
         .fixed("off").flag("auto-cache")
-        .risk("Methods of Active Record, Rack, Rails, Time and File are wrapped in the application's processes, which costs some time of each request. For the comparison up to \
-        32 MB of pages for each site are kept in memory."),
+        .risk("Methods of Active Record, Rack, Rails, Time and File are wrapped in the application's processes, which costs some time of each request. Up to \
+        32 MB of pages for each site are kept in memory. With \"serve\", what programs write to the database without Paceline::AutoCache.announce is seen after `max_ttl` at the latest."),
 ];

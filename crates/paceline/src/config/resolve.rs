@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::{
+    auto_cache,
     bind::{self, BindError, BindFault},
     cache_rule, control_web,
     discovery::Inherited,
@@ -289,7 +290,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         hsts_subdomains: view.bool("hsts_subdomains"),
         compress: view.bool("compress").then(|| compression(view)),
         cache: view.bool("page_cache").then(|| page_cache(view)),
-        auto_cache: view.text("auto_cache").as_deref() == Some("watch"),
+        auto_cache: view.text("auto_cache").as_deref().and_then(auto_cache::parse).flatten(),
         esi: (view.bool("page_cache") && view.bool("esi")).then(|| EsiConfig {
             hosts: view.list("esi_hosts").iter().map(|host| host.to_ascii_lowercase()).collect(),
         }),

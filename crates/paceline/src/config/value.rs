@@ -6,6 +6,7 @@ use std::{borrow::Cow, collections::BTreeMap, fmt, path::PathBuf, time::Duration
 use toml_edit::Item;
 
 use super::{
+    auto_cache,
     bind::BindError,
     cache_rule::{self, CacheRuleError},
     cluster_table::{self, ClusterError},
@@ -82,8 +83,6 @@ pub enum Kind {
     Cluster,
 }
 
-const AUTO_CACHE_MODES: [&str; 2] = ["off", "watch"];
-
 /// Refuses a text that can't be the setting's.
 pub type Check = fn(&str) -> Result<(), ValueError>;
 
@@ -110,7 +109,7 @@ pub enum ValueError {
     #[error("has path, rate and burst, not {0:?}")]
     RateLimitKey(String),
     /// A key that `[auto_cache]` does not have.
-    #[error("has mode, not {0:?}")]
+    #[error("has mode, max_ttl and verify, not {0:?}")]
     AutoCacheKey(String),
     #[error(transparent)]
     RateLimit(#[from] RuleError),
@@ -225,14 +224,15 @@ impl Kind {
             Kind::Path { .. } => Ok(Value::Path(PathBuf::from(text))),
             Kind::Text { check } => check(text).map(|()| Value::Text(text.to_string())),
             Kind::List { check } => check(text).map(|()| Value::List(vec![text.to_string()])),
-            Kind::AutoCache if AUTO_CACHE_MODES.contains(&text) => Ok(Value::Text(text.to_string())),
+            Kind::AutoCache => match auto_cache::parse(text) {
+                Some(_) => Ok(Value::Text(text.to_string())),
+                None => Err(wrong()),
+            },
             Kind::Enum(words) if words.contains(&text) => Ok(Value::Text(text.to_string())),
             Kind::Rates => Ok(Rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
             Kind::CacheRules => Ok(cache_rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
             Kind::ScheduledRules => Ok(scheduled_rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
-            Kind::Enum(_) | Kind::AutoCache | Kind::Map | Kind::Processes | Kind::SignOn | Kind::Cluster => {
-                Err(wrong())
-            }
+            Kind::Enum(_) | Kind::Map | Kind::Processes | Kind::SignOn | Kind::Cluster => Err(wrong()),
         }
     }
 
@@ -269,13 +269,7 @@ impl Kind {
             Kind::Rates => rates(item).ok_or_else(wrong)?.map(Value::List),
             Kind::CacheRules => Ok(cache_rule::tables(item).ok_or_else(wrong)?.map(Value::List)?),
             Kind::ScheduledRules => Ok(scheduled_rule::tables(item).ok_or_else(wrong)?.map(Value::List)?),
-            Kind::AutoCache => {
-                let table = item.as_table_like().ok_or_else(wrong)?;
-                if let Some((key, _)) = table.iter().find(|(key, _)| *key != "mode") {
-                    return Err(ValueError::AutoCacheKey(key.to_owned()));
-                }
-                self.parse(table.get("mode").and_then(Item::as_str).ok_or_else(wrong)?)
-            }
+            Kind::AutoCache => self.parse(&auto_cache::text_of(item)?.ok_or_else(wrong)?),
             Kind::Processes => Ok(process::tables(item).ok_or_else(wrong)?.map(Value::Processes)?),
             Kind::SignOn => Ok(sign_on::tables(item).ok_or_else(wrong)?.map(Value::SignOn).map_err(Box::new)?),
             // An address that stands there may have a password in it.
@@ -334,7 +328,7 @@ impl Kind {
             Kind::Rates => "tables [[rate_limit]] with path, rate and burst".into(),
             Kind::CacheRules => "tables [[cache]] with path, ttl and cookies".into(),
             Kind::ScheduledRules => "tables [[scheduled]] with path and at".into(),
-            Kind::AutoCache => "a table [auto_cache] with mode = \"off\" or \"watch\"".into(),
+            Kind::AutoCache => auto_cache::WORDS.into(),
             Kind::Processes => "tables [[process]] with command and further keys".into(),
             Kind::SignOn => "tables [[sso]] with path, kerberos, oidc, basic and further keys".into(),
             Kind::Cluster => "a table [cluster] with url, name and partition_ttl".into(),

@@ -10,13 +10,20 @@ use std::{
     time::{Duration, Instant},
 };
 
+use cache::record::checksum;
 use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::thread_with_loop;
 use crate::{
-    caching::auto::{self, AutoCache},
+    apps::incidents::{Incident, Incidents, Kind},
+    caching::auto::{self, is_journal, AutoCache, Policy, Setup, Tell, Told, NAME},
     config::SiteConfig,
-    support::private_socket::{self, NoSocket, SocketFile},
+    observe::log::{self, Log},
+    support::{
+        clock,
+        private_socket::{self, NoSocket, SocketFile},
+        state_folder,
+    },
 };
 use unix_user::{acting, RunAs};
 
@@ -24,8 +31,6 @@ use unix_user::{acting, RunAs};
 const VARIABLE: &str = "PACELINE_AUTO_CACHE";
 /// Below a site's root.
 const FOLDER: &str = "tmp";
-/// Of a socket's name, before and after the front's process id.
-const NAME: (&str, &str) = ("paceline-journal-", ".sock");
 /// How often it is tried to have a socket whose file was lost.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
@@ -40,6 +45,7 @@ pub struct Journals {
 struct Journal {
     path: PathBuf,
     run_as: RunAs,
+    policy: Policy,
     auto: Arc<AutoCache>,
     open: Option<(SocketFile, JoinHandle<()>)>,
     tried: Instant,
@@ -48,24 +54,41 @@ struct Journal {
 
 impl Journals {
     /// Opens the site's socket and tells its processes where it is. None: it is not watched.
-    pub fn open(&mut self, site: &mut SiteConfig, run_as: Option<&RunAs>) -> Result<Option<Arc<AutoCache>>, NoSocket> {
-        let Some(run_as) = run_as.filter(|_| site.auto_cache) else {
+    pub fn open(
+        &mut self,
+        site: &mut SiteConfig,
+        run_as: Option<&RunAs>,
+        log: &Log,
+        incidents: &Arc<Incidents>,
+    ) -> Result<Option<Arc<AutoCache>>, NoSocket> {
+        let Some((run_as, policy)) = run_as.zip(site.auto_cache) else {
             self.close(&site.name);
             return Ok(None);
         };
         let path = site.root.join(FOLDER).join(format!("{}{}{}", NAME.0, std::process::id(), NAME.1));
-        let is_known = |journal: &&mut Journal| journal.path == path && journal.run_as == *run_as;
+        let is_known =
+            |journal: &&mut Journal| journal.path == path && journal.run_as == *run_as && journal.policy == policy;
         if let Some(journal) = self.sites.get_mut(&site.name).filter(is_known) {
             site.env.insert(VARIABLE.into(), path.display().to_string());
             return Ok(Some(journal.auto.clone()));
         }
-        self.close(&site.name);
+        // Its processes may go on for a while, and announce their writes to it.
+        let before = self.sites.remove(&site.name).map(|journal| Arc::downgrade(&journal.auto));
         let event_loop = self.event_loop()?;
         acting(run_as, || sweep(&site.root.join(FOLDER)));
-        let (auto, answers) = AutoCache::new();
+        let tell = tell(&site.name, log.of(&site.name), incidents.clone());
+        let (auto, answers) =
+            AutoCache::new(Setup { policy, socket: path.clone(), off_routes: off_routes(site), before, tell });
         let running = event_loop.spawn(auto.clone().run(answers));
-        let mut journal =
-            Journal { path, run_as: run_as.clone(), auto: auto.clone(), open: None, tried: Instant::now(), running };
+        let mut journal = Journal {
+            path,
+            run_as: run_as.clone(),
+            policy,
+            auto: auto.clone(),
+            open: None,
+            tried: Instant::now(),
+            running,
+        };
         journal.try_open(&event_loop)?;
         site.env.insert(VARIABLE.into(), journal.path.display().to_string());
         self.sites.insert(site.name.clone(), journal);
@@ -85,6 +108,12 @@ impl Journals {
                 // It is tried again: processes that are connected stay so.
                 let _ = journal.try_open(&event_loop);
             }
+            if journal.auto.obstacle().is_some() {
+                // A server that was killed is no other server.
+                let folder = journal.path.parent().unwrap_or(Path::new("."));
+                acting(&journal.run_as, || sweep(folder));
+            }
+            journal.auto.look();
         }
     }
 
@@ -123,13 +152,45 @@ impl Drop for Journal {
     }
 }
 
+/// Where it is remembered which routes of a site are turned off. None: the server's account has no state folder.
+fn off_routes(site: &SiteConfig) -> Option<PathBuf> {
+    let root = checksum(&[site.root.as_os_str().as_encoded_bytes()]);
+    Some(state_folder::path()?.join(format!("auto-cache-{}-{root:016x}.json", state_folder::file_name(&site.name))))
+}
+
+/// How people learn of it: from the log, and by an incident.
+fn tell(site: &str, log: Log, incidents: Arc<Incidents>) -> Tell {
+    let site = site.to_owned();
+    Box::new(move |told| {
+        let text = match told {
+            Told::Differed(alarm) => {
+                let difference = &alarm.difference;
+                let was = if alarm.was_serving { "was served" } else { "would have been served" };
+                let what = format!(
+                    "a page of {} that {was} differed from the application's, and the route was turned off. kept: {}; the application: {}",
+                    alarm.route, difference.kept, difference.application
+                );
+                let mut incident = Incident::new(Kind::PageDiffered, &site, what, clock::unix_seconds());
+                let on = format!("find what the page depends on by `paceline cache advise`; then `paceline cache serve \"{}\"`", alarm.route);
+                incident.after.push(on);
+                let id = incidents.record(incident);
+                format!("auto_cache: {} is off: a page differed from the application's (incident {id})", alarm.route)
+            }
+            Told::Misunderstood => {
+                "auto_cache: a process announced a write that can't be understood: no pages are shown until the server is restarted".into()
+            }
+            Told::Forgetful(why) => format!("auto_cache: it can't be remembered which routes are turned off: {why}"),
+        };
+        log.event(log::Name::AutoCache, text);
+    })
+}
+
 /// Removes the sockets of fronts that were killed.
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
-        let is_journal = name.strip_prefix(NAME.0).and_then(|rest| rest.strip_suffix(NAME.1));
-        if is_journal.is_some_and(|pid| pid.parse::<u32>().is_ok()) {
+        if is_journal(name) {
             let refused = private_socket::connect(&entry.path());
             if refused.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
                 let _ = fs::remove_file(entry.path());

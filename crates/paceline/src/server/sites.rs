@@ -258,7 +258,8 @@ impl Sites {
 
     /// Has what its pages are made of watched, where its settings say so.
     fn watch_pages(&mut self, site: &mut SiteConfig, run_as: Option<&RunAs>) -> Option<Arc<AutoCache>> {
-        self.journals.open(site, run_as).unwrap_or_else(|why| {
+        let (log, incidents) = (&self.server.log, &self.server.incidents);
+        self.journals.open(site, run_as, log, incidents).unwrap_or_else(|why| {
             let text =
                 format!("{}: auto_cache: there is no socket below tmp, so pages are not watched: {why}", site.name);
             self.server.log.of(&site.name).event(Name::Site, text);

@@ -5,7 +5,7 @@
 # end of the connection. Without a front nobody keeps pages, so a socket that fails is no failure of the application's.
 #
 # A frame: u32 length, u8 type, payload of fields. INTENT: id, then entries of a record. DONE: id, `commit` or `unknown`.
-# KEYS: keys of Rails.cache that were written. SCHEMA: a schema. ACK: id.
+# RELEASE: the load of the code. SCHEMA: a schema. ACK: what INTENT and RELEASE began with.
 require "socket"
 require_relative "../uninterrupted"
 
@@ -14,8 +14,8 @@ module Paceline
     class Journal
       INTENT = 0x61
       DONE = 0x62
-      KEYS = 0x63
       SCHEMA = 0x64
+      RELEASE = 0x65
       ACK = 0x71
 
       # Seconds that a commit waits for the front at most. A front that does not answer in that time has seen the connection
@@ -25,7 +25,10 @@ module Paceline
       # waits for that within a driver's C code would keep Ruby's lock until its time-out.
       SPIN = 0.05
       READ = 4096
-      private_constant :SPIN, :READ
+      # Bytes of an INTENT. One with more says that anything is written.
+      MAX_INTENT = 4 << 20
+      ANYTHING = ["UNKNOWN", [], nil].freeze
+      private_constant :SPIN, :READ, :MAX_INTENT, :ANYTHING
 
       # A path, or a block that finds it (or nil).
       def initialize(path = nil, &find)
@@ -49,34 +52,30 @@ module Paceline
         @lock.synchronize { send_frame(SCHEMA, wire) }
       end
 
+      # Says which load of the code this process serves with. The front shows pages only while all that serve have the same.
+      def join(release)
+        @lock.synchronize do
+          @release = [release, Process.pid]
+          connected
+        end
+      end
+
       # Returns what `done` wants to know.
       def intend(entries)
-        @lock.synchronize do
-          id = "#{Process.pid}-#{@number += 1}"
-          payload = Encoding.append(+"", id)
-          entries.each do |sql, values, generated|
-            Encoding.append(payload, "S", "", sql, values.size, *values.map { |value| Encoding.value(value) })
-            Encoding.append(payload, "G", "", generated[0], Encoding.value(generated[1])) if generated
-          end
-          answered = false
-          begin
-            # The front may have closed a connection that nothing was sent on since.
-            await(id) if Array.new(2).any? { send_frame(INTENT, payload) }
-            answered = true
-          ensure
-            # Half of the answer may lie there.
-            close unless answered
-          end
-          id
-        end
+        id = next_id
+        payload = entries.each_with_object(Encoding.append(+"", id)) { |entry, out| append(out, *entry) }
+        payload = append(Encoding.append(+"", id), *ANYTHING) if payload.bytesize > MAX_INTENT
+        ask(INTENT, id, payload)
+      end
+
+      # The same for keys of Rails.cache.
+      def intend_keys(keys)
+        id = next_id
+        ask(INTENT, id, keys.each_with_object(Encoding.append(+"", id)) { |key, out| Encoding.append(out, "K", "", key) })
       end
 
       def done(id, how)
         @lock.synchronize { send_frame(DONE, Encoding.append(+"", id, how)) }
-      end
-
-      def keys(*keys)
-        @lock.synchronize { send_frame(KEYS, Encoding.append(+"", *keys)) }
       end
 
       def close
@@ -86,6 +85,32 @@ module Paceline
       end
 
       private
+
+      def next_id
+        "#{Process.pid}-#{@lock.synchronize { @number += 1 }}"
+      end
+
+      def append(out, sql, values, generated)
+        Encoding.append(out, "S", "", sql, values.size, *values.map { |value| Encoding.value(value) })
+        Encoding.append(out, "G", "", generated[0], Encoding.value(generated[1])) if generated
+        out
+      end
+
+      # Sends it and waits for the answer. Returns the id.
+      def ask(type, id, payload)
+        @lock.synchronize do
+          answered = false
+          begin
+            # The front may have closed a connection that nothing was sent on since.
+            await(id) if Array.new(2).any? { send_frame(type, payload) }
+            answered = true
+          ensure
+            # Half of the answer may lie there.
+            close unless answered
+          end
+        end
+        id
+      end
 
       def send_frame(type, payload)
         connected or return false
@@ -106,8 +131,20 @@ module Paceline
         # However long the path is, its socket's address is short.
         path = @find.call or return
         @socket = Dir.open(File.dirname(path)) { |folder| UNIXSocket.new("/proc/self/fd/#{folder.fileno}/#{File.basename(path)}") }
+        tell_release
+        @socket
       rescue SystemCallError
         nil
+      end
+
+      # A child of a worker serves nothing.
+      def tell_release
+        release, pid = @release
+        return unless pid == Process.pid
+
+        payload = Encoding.append(+"", release).b
+        Thread.handle_interrupt(UNINTERRUPTED) { write([payload.bytesize, RELEASE].pack("NC") << payload) }
+        await(release)
       end
 
       def await(id)

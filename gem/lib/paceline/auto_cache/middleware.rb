@@ -18,6 +18,7 @@ module Paceline
         read = Env.of(env)
         begin
           answer = AutoCache.with(recording) { @app.call(read) }
+          AutoCache.check_session(recording, read["rack.session"])
         ensure
           # What the application left there is for the server.
           env.replace(read)

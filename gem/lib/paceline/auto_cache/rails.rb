@@ -70,7 +70,7 @@ module Paceline
 
         def fetch(key, *, &)
           value = super
-          AutoCache.session(key, value) if AutoCache.recording
+          AutoCache.session(self, key, value) if AutoCache.recording
           value
         end
 
@@ -81,7 +81,7 @@ module Paceline
 
         def key?(key)
           found = super
-          AutoCache.session(key, AutoCache.recording&.quiet { self[key] }) if AutoCache.recording
+          AutoCache.session(self, key, AutoCache.recording&.quiet { self[key] }) if AutoCache.recording
           found
         end
         alias has_key? key?
@@ -111,7 +111,7 @@ module Paceline
 
         def paceline_read(key)
           value = yield
-          AutoCache.session(key, value) if AutoCache.recording
+          AutoCache.session(self, key, value) if AutoCache.recording
           value
         end
       end
@@ -127,46 +127,85 @@ module Paceline
           options[:form_options] = form_options
           token = recording.quiet { super(*arguments, **options) }
           secret = recording.quiet { real_csrf_token(session) }
+          paceline_keeps_token(recording)
           action, method = form_options.values_at(:action, :method)
           path = normalize_action_path(action) if per_form_csrf_tokens && action && method
           recording.token(path, path && method, [secret].pack("m0"))
           token
         end
+
+        # From Rails 7.1 on its secret may be elsewhere.
+        def paceline_keeps_token(recording)
+          kept = csrf_token_storage_strategy if respond_to?(:csrf_token_storage_strategy, true)
+          return AutoCache.session_cookie(recording, session) if kept.nil? || kept.class.name.end_with?("::SessionStore")
+
+          recording.untracked("keeps its CSRF tokens outside of the session (#{kept.class})")
+        end
       end
 
-      # A page depends on the entries that it reads. Writes are told before, so that nobody can see them earlier than the front, and
-      # after, because of those who have read the old entry in between.
+      # A page depends on the entries that it reads. Each write waits for the front, as a commit does. When an entry expires by itself
+      # nobody writes, so a page that reads one is not kept.
       module CacheStore
-        %i[read fetch exist?].each do |name|
+        %i[read fetch].each do |name|
           define_method(name) do |key, *arguments, **options, &block|
             AutoCache.recording&.cache_key(normalize_key(key, {}).to_s)
             super(key, *arguments, **options, &block)
           end
         end
 
+        def exist?(key, *arguments, **options)
+          paceline_read([key], options)
+          super
+        end
+
         %i[read_multi fetch_multi].each do |name|
           define_method(name) do |*keys, **options, &block|
-            keys.each { |key| AutoCache.recording&.cache_key(normalize_key(key, {}).to_s) }
+            paceline_read(keys, options)
             super(*keys, **options, &block)
           end
         end
 
         %i[write delete increment decrement].each do |name|
           define_method(name) do |key, *arguments, **options, &block|
-            told = normalize_key(key, {}).to_s
-            AutoCache.journal&.keys(told)
-            result = super(key, *arguments, **options, &block)
-            AutoCache.journal&.keys(told)
-            result
+            paceline_written(normalize_key(key, {}).to_s) { super(key, *arguments, **options, &block) }
           end
         end
 
         %i[clear delete_matched cleanup].each do |name|
           define_method(name) do |*arguments, **options, &block|
-            AutoCache.journal&.keys(ALL)
-            result = super(*arguments, **options, &block)
-            AutoCache.journal&.keys(ALL)
-            result
+            paceline_written(ALL) { super(*arguments, **options, &block) }
+          end
+        end
+
+        %i[write_multi delete_multi].each do |name|
+          define_method(name) do |*arguments, **options, &block|
+            named = arguments.first || options
+            keys = named.respond_to?(:keys) ? named.keys : named
+            paceline_written(*keys.map { |key| normalize_key(key, {}).to_s }) { super(*arguments, **options, &block) }
+          end
+        end
+
+        private
+
+        # Whether they expire can't be seen.
+        def paceline_read(keys, options)
+          recording = AutoCache.recording or return
+          keys.each { |key| recording.cache_key(normalize_key(key, {}).to_s) }
+          recording.untracked("reads entries of Rails.cache that expire") if merged_options(options)[:expires_in]
+        end
+
+        def handle_expired_entry(entry, *)
+          AutoCache.recording&.untracked("reads an entry of Rails.cache that expires") if entry.respond_to?(:expires_at) && entry.expires_at
+          super
+        end
+
+        def paceline_written(*keys)
+          journal = AutoCache.journal or return yield
+          id = journal.intend_keys(keys)
+          begin
+            yield
+          ensure
+            journal.done(id, "unknown")
           end
         end
       end

@@ -57,6 +57,16 @@ module Paceline
       def outbound(url) = add(["O", url])
       def moment(what, place) = add(["M", what], place)
 
+      # The session's cookie, and how it keeps it: "browser", "expires" or "server".
+      def session_cookie(name, keeps)
+        add(["C", name, keeps], "")
+      end
+
+      # What was read of the session: names and digests.
+      def session_values
+        @entries.keys.filter_map { |letter, source, name, digest| [name, digest] if letter == "V" && source == "session" }
+      end
+
       # A CSRF token was minted, for the form with this action or (nil) for all; the secret is the session's.
       def token(path, method, secret)
         add(["P", secret], "")

@@ -48,8 +48,8 @@ module Paceline
 
       IGNORED = %w[
         HTTP_HOST HTTP_VERSION HTTP_CONNECTION HTTP_IF_NONE_MATCH HTTP_IF_MODIFIED_SINCE HTTP_X_REQUEST_ID HTTP_X_REQUEST_START
-        HTTP_X_FORWARDED_FOR HTTP_X_FORWARDED_HOST HTTP_X_FORWARDED_PROTO HTTP_X_FORWARDED_SCHEME HTTP_X_FORWARDED_SSL
-        HTTP_X_FORWARDED_PORT HTTP_FORWARDED HTTP_CLIENT_IP HTTP_ACCEPT_ENCODING HTTP_CACHE_CONTROL HTTP_PRAGMA HTTP_RANGE
+        HTTP_X_FORWARDED_HOST HTTP_X_FORWARDED_PROTO HTTP_X_FORWARDED_SCHEME HTTP_X_FORWARDED_SSL
+        HTTP_X_FORWARDED_PORT HTTP_ACCEPT_ENCODING HTTP_CACHE_CONTROL HTTP_PRAGMA HTTP_RANGE
         HTTP_IF_RANGE HTTP_X_SENDFILE_TYPE HTTP_X_ACCEL_MAPPING HTTP_UPGRADE HTTP_TE HTTP_TRAILER HTTP_EXPECT
       ].to_h { |name| [name, true] }.freeze
 
@@ -113,11 +113,42 @@ module Paceline
       end
 
       # A key of the session is read, with this value.
-      def session(name, value)
+      def session(session, name, value)
         recording = self.recording
         return if recording.nil? || recording.quiet?
 
+        session_cookie(recording, session)
         recording.value("session", name.to_s, digest(value))
+      end
+
+      # By which cookie the session is known, and whether it is in there: then the same cookie is always the same session.
+      def session_cookie(recording, session)
+        store = session.instance_variable_get(:@by) || session.instance_variable_get(:@store)
+        options = session.respond_to?(:options) ? session.options : {}
+        name = (store.key if store.respond_to?(:key)) || options[:key]
+        return recording.untracked("a session without a cookie (#{session.class})") unless name
+
+        keeps = if !in_cookie?(store) then "server"
+                elsif options[:expire_after] || options[:expires] then "expires"
+                else "browser"
+                end
+        recording.session_cookie(name.to_s, keeps)
+      end
+
+      def in_cookie?(store)
+        stores = []
+        stores << ActionDispatch::Session::CookieStore if defined?(ActionDispatch::Session::CookieStore)
+        stores << Rack::Session::Cookie if defined?(Rack::Session::Cookie)
+        stores.any? { |kind| store.instance_of?(kind) }
+      end
+
+      # The request is over. Values of the session that were changed in place are written all the same.
+      def check_session(recording, session)
+        values = recording.session_values
+        return if values.empty? || session.nil?
+
+        changed = recording.quiet { values.find { |name, digest| digest(session[name]) != digest } }
+        recording.untracked("changes session.#{changed.first}") if changed
       end
 
       # Tells values apart without showing them. Absent: "".

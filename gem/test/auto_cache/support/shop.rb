@@ -66,6 +66,9 @@ class ShopController < ActionController::Base
   def locale = render(plain: cookies[:locale].to_s + request.headers["X-Tenant"].to_s)
   def login = render(plain: (session[:user_id] = params[:id]).to_s)
   def whoami = render(plain: session[:user_id].to_s)
+  def fill = render(plain: (session[:items] = [1]).to_s)
+  def add = render(plain: session[:items].push(2).to_s)
+  def brief = render(plain: Rails.cache.fetch("brief", expires_in: 3600) { "x" })
   def clock = render(plain: 1.day.ago.year.to_s)
   def chance = render(plain: [1, 2].sample.to_s)
   def file = render(plain: File.read(File.join(FOLDER, "notice.txt")))
@@ -87,7 +90,7 @@ end
 
 Rails.application.routes.draw do
   get "/posts/:id", to: "shop#post"
-  %w[counted joined raw locale login whoami clock chance file cached thread visit nothing form streamed].each { |name| get "/#{name}", to: "shop##{name}" }
+  %w[counted joined raw locale login whoami fill add brief clock chance file cached thread visit nothing form streamed].each { |name| get "/#{name}", to: "shop##{name}" }
 end
 
 # A visitor with cookies of his own.

@@ -57,6 +57,8 @@ kinds! {
     RolledBack => "rolled-back",
     /// A side process ended that was not told to
     ProcessDied => "process-died",
+    /// A page of the automatic page cache differed from the application's; its route was turned off
+    PageDiffered => "page-differed",
 }
 
 /// A process of an application, as it was.

@@ -1,6 +1,6 @@
 //! What the application's processes announce, on a Unix socket of their own: writes before they are committed, answered when
-//! no page is kept any more that they touch; keys of Rails.cache; the schema of the database (docs/worker-protocol.md).
-//! It believes nothing that is malformed: that connection is closed.
+//! no page is kept any more that they touch; which code a worker has loaded; the schema of the database (docs/worker-protocol.md).
+//! It believes nothing that is malformed: that connection is closed, and no page is shown any more.
 
 use std::{
     io,
@@ -15,13 +15,16 @@ use tokio::{
     sync::Semaphore,
 };
 
-use super::AutoCache;
+use super::{
+    trust::{Agreement, BEAT},
+    AutoCache, Told,
+};
 use crate::support::clock;
 
 const INTENT: u8 = 0x61;
 const DONE: u8 = 0x62;
-const KEYS: u8 = 0x63;
 const SCHEMA: u8 = 0x64;
+const RELEASE: u8 = 0x65;
 const ACK: u8 = 0x71;
 
 /// Bytes of a frame, at most.
@@ -29,26 +32,72 @@ const MAX_FRAME: usize = 8 << 20;
 /// Processes that are connected at once. The rest waits in the socket's queue.
 const MAX_PROCESSES: usize = 1000;
 
+/// How long a write that was announced counts as under way when its process is gone: the database may be about to do it.
+const AFTERMATH: Duration = Duration::from_secs(5);
+
 /// Listens for as long as the future is polled.
 pub async fn serve(listener: UnixListener, auto: Arc<AutoCache>) {
     let places = Arc::new(Semaphore::new(MAX_PROCESSES));
-    let mut next = 0;
+    tokio::join!(accept(listener, &auto, &places), beat(&auto, &places));
+}
+
+async fn accept(listener: UnixListener, auto: &Arc<AutoCache>, places: &Arc<Semaphore>) {
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        next += 1;
-        let (process, auto) = (next, auto.clone());
+        let (process, auto) = (auto.next_process(), auto.clone());
         tokio::spawn(async move {
             auto.processes.fetch_add(1, Relaxed);
-            // However it ends: what was announced and not done may have happened.
-            let _ = converse(stream, process, &auto).await;
-            auto.change(|watch| watch.lost(process, auto.next()));
-            auto.processes.fetch_sub(1, Relaxed);
+            if converse(stream, process, &auto).await.is_err_and(|why| why.kind() == io::ErrorKind::InvalidData) {
+                misunderstood(&auto);
+            }
+            ended(process, &auto).await;
             drop(place);
         });
+    }
+}
+
+/// Shows that what processes write is read: what they had written before a beat began has had its turn when it ends.
+async fn beat(auto: &AutoCache, places: &Semaphore) {
+    loop {
+        let began = clock::now();
+        let was_full = places.available_permits() == 0;
+        tokio::time::sleep(BEAT).await;
+        tokio::task::yield_now().await;
+        if !was_full && places.available_permits() > 0 {
+            auto.trust.beat(began);
+        }
+    }
+}
+
+/// Nobody knows what this process writes.
+fn misunderstood(auto: &AutoCache) {
+    if auto.trust.break_off() {
+        auto.change(|watch| watch.distrust(auto.next()));
+        (auto.tell)(Told::Misunderstood);
+    }
+}
+
+/// However it has ended: what was announced and not done may have happened, or may happen yet.
+async fn ended(process: u64, auto: &AutoCache) {
+    let agreement = auto.trust.left(process);
+    agreed(agreement, auto);
+    auto.processes.fetch_sub(1, Relaxed);
+    if auto.change(|watch| watch.has_begun(process)) {
+        tokio::time::sleep(AFTERMATH).await;
+        auto.change(|watch| watch.lost(process, auto.next()));
+    }
+}
+
+fn agreed(agreement: Agreement, auto: &AutoCache) {
+    if let Agreement::Begins(release) = agreement {
+        auto.change(|watch| watch.begin_release(&release, auto.next()));
+        auto.trust.agreed();
+        // What is missing is missed from the beginning on, and not when the first page is there.
+        auto.look();
     }
 }
 
@@ -89,11 +138,10 @@ fn obey<'a>(kind: u8, payload: &'a [u8], process: u64, auto: &AutoCache) -> Resu
             auto.change(|watch| watch.done(process, id, auto.next(), now));
             Ok(None)
         }
-        KEYS => {
-            let keys = payload.split(|byte| *byte == 0).filter(|key| !key.is_empty());
-            let keys: Vec<String> = keys.map(|key| String::from_utf8_lossy(key).into_owned()).collect();
-            auto.change(|watch| watch.wrote_keys(keys, auto.next(), now));
-            Ok(None)
+        RELEASE => {
+            let (release, _) = first_field(payload)?;
+            agreed(auto.trust.joined(process, text(release)?), auto);
+            Ok(Some(&payload[..=release.len()]))
         }
         SCHEMA => {
             // Without one that can be read, every statement reads and writes everything.
@@ -128,7 +176,7 @@ mod tests {
     fn an_intent_is_answered_and_damage_ends_the_connection() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let (auto, _answers) = AutoCache::new();
+            let (auto, _answers) = AutoCache::for_tests();
             let (mut ours, theirs) = UnixStream::pair().unwrap();
             let talk = tokio::spawn({
                 let auto = auto.clone();
@@ -140,11 +188,15 @@ mod tests {
             assert_eq!(ack, frame(ACK, b"7-1\0"));
             let before = auto.moment.load(Relaxed);
             ours.write_all(&frame(DONE, b"7-1\0commit\0")).await.unwrap();
-            ours.write_all(&frame(KEYS, b"posts\0")).await.unwrap();
+            ours.write_all(&frame(RELEASE, b"r1\0")).await.unwrap();
+            let mut ack = vec![0; 8];
+            ours.read_exact(&mut ack).await.unwrap();
+            assert_eq!(ack, frame(ACK, b"r1\0"));
             ours.write_all(&frame(SCHEMA, b"nonsense")).await.unwrap();
             ours.write_all(&frame(0x99, b"")).await.unwrap();
             assert!(talk.await.unwrap().is_err());
-            assert_eq!(auto.moment.load(Relaxed), before + 2);
+            // The write, and twice that nobody knows what was before.
+            assert_eq!(auto.moment.load(Relaxed), before + 3);
         });
     }
 
@@ -152,9 +204,9 @@ mod tests {
     fn what_is_too_long_is_not_read() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let (auto, _answers) = AutoCache::new();
+            let (auto, _answers) = AutoCache::for_tests();
             let (mut ours, theirs) = UnixStream::pair().unwrap();
-            ours.write_all(&[0xff, 0, 0, 0, KEYS]).await.unwrap();
+            ours.write_all(&[0xff, 0, 0, 0, SCHEMA]).await.unwrap();
             assert_eq!(converse(theirs, 1, &auto).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
         });
     }

@@ -1,29 +1,42 @@
-//! Watches what an automatic page cache would do (`[auto_cache]`): answers of the application with what they were made of, and
-//! the writes that its processes announce. A thread of its own does it, so that no visitor waits. It answers no request, and
-//! never changes an answer. The rules are in `crates/auto-cache`.
+//! The automatic page cache (`[auto_cache]`): it watches answers of the application with what they were made of, and the writes that
+//! its processes announce. A thread of its own does it, so that no visitor waits. In mode serve it answers requests with the pages
+//! of routes that have proved to be right. It never changes an answer of the application. The rules are in `crates/auto-cache`.
 //!
-//! Reading order: `observing` (an answer on its way to the client), `asked` (what its request had), here (the thread), `journal`
-//! (what processes announce).
+//! Reading order: `observing` (an answer on its way to the client), `request_parts` (what its request had), here (the thread),
+//! `journal` (what processes announce), `trust` (whether all writes are told), `serving` (a page in place of an answer), `off_routes`
+//! (what is remembered of those that differed).
 
 mod journal;
 mod observing;
+mod off_routes;
 mod request_parts;
+mod serving;
+mod trust;
 
 use std::{
+    path::PathBuf,
     sync::{
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
-        Arc,
+        Arc, Weak,
     },
     time::{Duration, Instant},
 };
 
-use ::auto_cache::watch::{Answer, Watch};
+pub use ::auto_cache::watch::{Mode, Policy};
+use ::auto_cache::{
+    keys::Name,
+    watch::{Alarm, Answer, Cut, SetCookie, Watch},
+};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-pub use self::journal::serve;
-use self::request_parts::RequestParts;
+pub use self::{
+    journal::serve,
+    serving::AutoHit,
+    trust::{is_journal, NAME},
+};
+use self::{off_routes::OffRoutes, request_parts::RequestParts, trust::Trust};
 use crate::{request::exchange::RecordSlot, support::clock};
 
 /// Bytes of answers that wait to be looked at. What comes while there are more is not looked at.
@@ -32,8 +45,37 @@ const MAX_WAITING: usize = 16 << 20;
 const PATIENCE: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(10);
 
+/// What people should know.
+#[derive(Debug)]
+pub enum Told<'a> {
+    /// A page differed from the application's.
+    Differed(&'a Alarm),
+    /// A process announced what nobody understands.
+    Misunderstood,
+    /// The routes that are off can't be remembered.
+    Forgetful(std::io::Error),
+}
+
+pub type Tell = Box<dyn Fn(Told) + Send + Sync>;
+
+/// How a site's cache begins.
+pub struct Setup {
+    pub policy: Policy,
+    /// The socket on which processes announce their writes.
+    pub socket: PathBuf,
+    /// Where it is remembered which routes are off.
+    pub off_routes: Option<PathBuf>,
+    /// The site's cache before this one, whose processes may still run.
+    pub before: Option<Weak<AutoCache>>,
+    pub tell: Tell,
+}
+
 /// One site's.
 pub struct AutoCache {
+    policy: Policy,
+    trust: Trust,
+    off_routes: Mutex<OffRoutes>,
+    tell: Tell,
     watch: Mutex<Watch>,
     /// Grows with each answer that is whole, and each write that is done.
     moment: AtomicU64,
@@ -43,6 +85,8 @@ pub struct AutoCache {
     passed_over: AtomicU64,
     /// Processes of the application that are connected.
     processes: AtomicUsize,
+    /// Numbers of their connections.
+    last_process: AtomicU64,
 }
 
 /// Answers that wait to be looked at.
@@ -57,12 +101,22 @@ pub struct Observed {
     asked: RequestParts,
     record: RecordSlot,
     refused: Option<String>,
-    sets_cookie: Option<String>,
-    content_type: String,
+    cookies: Vec<OwnCookie>,
+    head: Vec<u8>,
+    etag: Option<String>,
+    vary: Vec<Name>,
+    visitor: u64,
     nonce: Option<String>,
     body: Vec<Bytes>,
     /// Bytes that count as waiting.
     size: usize,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct OwnCookie {
+    name: String,
+    value: Vec<u8>,
+    until: Option<u64>,
 }
 
 impl Observed {
@@ -78,15 +132,39 @@ impl Observed {
 }
 
 impl AutoCache {
-    pub fn new() -> (Arc<AutoCache>, Answers) {
+    pub fn new(setup: Setup) -> (Arc<AutoCache>, Answers) {
+        let Setup { policy, socket, off_routes, before, tell } = setup;
+        let off_routes = OffRoutes::load(off_routes.filter(|_| policy.mode != Mode::Watch));
+        let mut watch = Watch::new(policy);
+        off_routes.all().for_each(|(route, why)| watch.turn_off(route, why));
+        AutoCache::begun(policy, watch, Trust::new(socket, before), off_routes, tell)
+    }
+
+    #[cfg(test)]
+    fn for_tests() -> (Arc<AutoCache>, Answers) {
+        AutoCache::begun(Policy::default(), Watch::default(), Trust::default(), OffRoutes::default(), Box::new(|_| ()))
+    }
+
+    fn begun(
+        policy: Policy,
+        watch: Watch,
+        trust: Trust,
+        off_routes: OffRoutes,
+        tell: Tell,
+    ) -> (Arc<AutoCache>, Answers) {
         let (answers, waiting) = mpsc::unbounded_channel();
         let auto = AutoCache {
-            watch: Mutex::default(),
+            policy,
+            trust,
+            off_routes: Mutex::new(off_routes),
+            tell,
+            watch: Mutex::new(watch),
             moment: AtomicU64::new(0),
             answers,
             waiting: AtomicUsize::new(0),
             passed_over: AtomicU64::new(0),
             processes: AtomicUsize::new(0),
+            last_process: AtomicU64::new(0),
         };
         (Arc::new(auto), waiting)
     }
@@ -131,6 +209,11 @@ impl AutoCache {
             pieces => pieces.concat().into(),
         };
         let record = observed.record.lock().clone();
+        let cookies: Vec<SetCookie> = observed
+            .cookies
+            .iter()
+            .map(|cookie| SetCookie { name: &cookie.name, value: &cookie.value, until: cookie.until })
+            .collect();
         let answer = Answer {
             url: &observed.url,
             route: &observed.route,
@@ -139,16 +222,64 @@ impl AutoCache {
             now: clock::unix_millis(),
             record: record.as_deref(),
             refused: observed.refused.as_deref(),
-            sets_cookie: observed.sets_cookie.as_deref(),
-            content_type: &observed.content_type,
+            cookies: &cookies,
+            head: &observed.head,
+            etag: observed.etag.as_deref(),
+            vary: &observed.vary,
+            visitor: observed.visitor,
             nonce: observed.nonce.as_deref(),
             body: &whole,
         };
-        self.change(|watch| watch.answered(&answer, &observed.asked));
+        // The long part of it is done without the lock, for which hits wait.
+        let cut = self.change(|watch| watch.understand(&answer)).and_then(|made| Cut::of(&answer, made));
+        let alarm = self.change(|watch| watch.compare(&answer, &observed.asked.view(), cut));
+        if let Some(alarm) = alarm {
+            self.remember(&alarm.route, Some("a page differed from the application's"));
+            (self.tell)(Told::Differed(&alarm));
+        }
+    }
+
+    /// Turns a route off, or lets it begin once more.
+    pub fn turn(&self, route: &str, off: Option<&str>) {
+        self.change(|watch| match off {
+            Some(why) => watch.turn_off(route, why),
+            None => watch.turn_on(route),
+        });
+        self.remember(route, off);
+    }
+
+    fn remember(&self, route: &str, off: Option<&str>) {
+        let remembered = self.off_routes.lock().set(route, off);
+        if let Err(why) = remembered {
+            (self.tell)(Told::Forgetful(why));
+        }
+    }
+
+    /// Drops all pages.
+    pub fn purge(&self) {
+        self.change(|watch| watch.purge(self.next(), clock::unix_millis()));
+    }
+
+    /// Looks whether all writes are told here, also while nobody asks for a page.
+    pub fn look(&self) {
+        let _ = self.is_trusted();
+    }
+
+    fn is_trusted(&self) -> bool {
+        self.trust.holds(|| self.change(|watch| watch.distrust(self.next())))
+    }
+
+    /// Why no pages are shown now. None: they may be.
+    pub fn obstacle(&self) -> Option<&'static str> {
+        self.trust.obstacle()
     }
 
     fn next(&self) -> u64 {
         self.moment.fetch_add(1, Relaxed) + 1
+    }
+
+    fn next_process(&self) -> u64 {
+        self.last_process.fetch_add(1, Relaxed) + 1
     }
 
     fn change<T>(&self, act: impl FnOnce(&mut Watch) -> T) -> T {

@@ -2,23 +2,31 @@
 //! the thread that looks at it. Neither head nor body is changed, and nothing waits.
 
 use std::{
+    hash::{DefaultHasher, Hash, Hasher},
     io,
     pin::Pin,
     sync::{atomic::Ordering::Relaxed, Arc},
     task::{ready, Context, Poll},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
-use ::auto_cache::watch::MAX_BODY;
+use ::auto_cache::{
+    keys::{Name, Source},
+    watch::MAX_BODY,
+};
 use bytes::Bytes;
+use cache::storing::kept;
 use doctor::route::label;
 use http::{header, request::Parts, HeaderMap, Method, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use http_guard::host::host;
+use scheduled::CHANGES_AT;
 
-use super::{request_parts::RequestParts, AutoCache, Observed};
+use super::{request_parts::RequestParts, AutoCache, Observed, OwnCookie};
 use crate::{
     content::body::{ResponseBody, Stream},
     request::exchange::{Exchange, RecordSlot},
+    support::clock,
 };
 
 /// A request that may be watched.
@@ -83,12 +91,17 @@ fn too_large() -> String {
     "the page is larger than 1 MB".into()
 }
 
-fn observed(watched: Watched, head: &Parts, exchange: &Exchange, headers: &HeaderMap) -> Observed {
+/// Scheme, host, path and query: by which its page is found.
+pub(super) fn url(head: &Parts, exchange: &Exchange) -> String {
     let host = exchange.client.host.clone().unwrap_or_else(|| host(head).into_owned());
     let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
+    format!("{}://{host}{target}", exchange.client.scheme())
+}
+
+fn observed(watched: Watched, head: &Parts, exchange: &Exchange, headers: &HeaderMap) -> Observed {
     let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     Observed {
-        url: format!("{}://{host}{target}", exchange.client.scheme()),
+        url: url(head, exchange),
         route: label("GET", head.uri.path()),
         began: watched.began,
         ended: 0,
@@ -99,12 +112,53 @@ fn observed(watched: Watched, head: &Parts, exchange: &Exchange, headers: &Heade
         },
         record: watched.record,
         refused: refusal(head, exchange, headers),
-        sets_cookie: sets_cookie(headers),
-        content_type: text(header::CONTENT_TYPE).unwrap_or_default().to_owned(),
+        cookies: set_cookies(headers, clock::unix_millis()),
+        head: lines(headers),
+        etag: text(header::ETAG).map(str::to_owned),
+        vary: vary(headers),
+        visitor: visitor(head, exchange),
         nonce: text(header::CONTENT_SECURITY_POLICY).and_then(nonce),
         body: Vec::new(),
         size: 0,
     }
+}
+
+/// Fields that differ with each answer, or that a page gets when it is given.
+const OF_ONE_ANSWER: [&str; 9] =
+    ["age", "content-length", "date", "etag", "expires", "server-timing", "set-cookie", "x-request-id", "x-runtime"];
+
+/// What of its head the next answer has as well.
+fn lines(headers: &HeaderMap) -> Vec<u8> {
+    let kept = kept(headers);
+    let mut names: Vec<_> = kept.keys().filter(|name| !OF_ONE_ANSWER.contains(&name.as_str())).collect();
+    names.sort_by_key(|name| name.as_str());
+    let mut lines = Vec::new();
+    for name in names {
+        for value in kept.get_all(name) {
+            lines.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\n"].concat());
+        }
+    }
+    lines
+}
+
+/// Address and browser: what most visitors differ in.
+fn visitor(head: &Parts, exchange: &Exchange) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    exchange.client.address.hash(&mut hasher);
+    head.headers.get(header::USER_AGENT).map(|value| value.as_bytes()).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What the answer says that it depends on. How it is compressed is not the application's concern.
+fn vary(headers: &HeaderMap) -> Vec<Name> {
+    let lines = headers.get_all(header::VARY).iter().filter_map(|value| value.to_str().ok());
+    let names = lines.flat_map(|line| line.split(',')).map(|name| name.trim().to_ascii_lowercase());
+    let names = names.filter(|name| !name.is_empty() && name != "accept-encoding");
+    let name = |name: String| match name == "cookie" {
+        true => Name { source: Source::Cookie, name: "*".into() },
+        false => Name { source: Source::Header, name },
+    };
+    names.map(name).collect()
 }
 
 /// Why the heads do not let the answer be kept.
@@ -125,6 +179,10 @@ fn refusal(head: &Parts, exchange: &Exchange, headers: &HeaderMap) -> Option<Str
         Some("says Vary: *".into())
     } else if is_events {
         Some("is an event stream".into())
+    } else if headers.contains_key(CHANGES_AT) {
+        Some("changes at a known time (Paceline.changes_at)".into())
+    } else if headers.contains_key("surrogate-control") {
+        Some("says Surrogate-Control".into())
     } else if headers.contains_key(header::CONTENT_ENCODING) {
         Some("is compressed by the application".into())
     } else if ["x-sendfile", "x-accel-redirect"].iter().any(|name| headers.contains_key(*name)) {
@@ -134,10 +192,34 @@ fn refusal(head: &Parts, exchange: &Exchange, headers: &HeaderMap) -> Option<Str
     }
 }
 
-fn sets_cookie(headers: &HeaderMap) -> Option<String> {
-    let line = headers.get(header::SET_COOKIE)?;
-    let name = line.as_bytes().split(|byte| matches!(byte, b'=' | b';')).next().unwrap_or_default();
-    Some(String::from_utf8_lossy(name).trim().to_owned())
+fn set_cookies(headers: &HeaderMap, now: u64) -> Vec<OwnCookie> {
+    headers.get_all(header::SET_COOKIE).iter().map(|line| set_cookie(line.as_bytes(), now)).collect()
+}
+
+fn set_cookie(line: &[u8], now: u64) -> OwnCookie {
+    let mut parts = line.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+    let first = parts.next().unwrap_or_default();
+    let (name, value) = first.split_at(first.iter().position(|byte| *byte == b'=').unwrap_or(first.len()));
+    let (mut max_age, mut expires) = (None, None);
+    for part in parts {
+        let part = String::from_utf8_lossy(part);
+        let (name, value) = part.split_once('=').unwrap_or((&part, ""));
+        match name.trim().to_ascii_lowercase().as_str() {
+            // What can't be read has ended.
+            "max-age" => {
+                max_age = Some(value.trim().parse().map_or(0, |seconds: u64| now + seconds.saturating_mul(1000)))
+            }
+            "expires" => expires = Some(httpdate::parse_http_date(value.trim()).ok().and_then(millis).unwrap_or(0)),
+            _ => {}
+        }
+    }
+    let value = value.strip_prefix(b"=").unwrap_or(value).trim_ascii();
+    let name = String::from_utf8_lossy(name).trim().to_owned();
+    OwnCookie { name, value: value.to_vec(), until: max_age.or(expires) }
+}
+
+fn millis(time: SystemTime) -> Option<u64> {
+    time.duration_since(UNIX_EPOCH).ok()?.as_millis().try_into().ok()
 }
 
 /// Of `script-src 'nonce-...'`, the first one.
@@ -212,7 +294,7 @@ mod tests {
 
     fn told(response: Response<ResponseBody>, request: http::request::Builder) -> (Option<Observed>, Bytes) {
         let (head, ()) = request.uri("http://shop.test/beers/1?a=b").body(()).unwrap().into_parts();
-        let (auto, mut answers) = AutoCache::new();
+        let (auto, mut answers) = AutoCache::for_tests();
         let mut exchange = Exchange::begin(Arc::default(), None, None, None);
         let watched = auto.begin(&head, &mut exchange);
         let response = match watched {
@@ -238,7 +320,7 @@ mod tests {
                 (observed.url.as_str(), observed.route.as_str()),
                 ("http://shop.test/beers/1?a=b", "GET /beers/*")
             );
-            assert_eq!((observed.refused, observed.sets_cookie), (None, None));
+            assert_eq!((observed.refused, observed.cookies), (None, Vec::new()));
         }
         let large = String::from_utf8(vec![b'x'; MAX_BODY + 1]).unwrap();
         let (observed, sent) = told(Response::new(large.into()), Request::get("/"));
@@ -262,6 +344,8 @@ mod tests {
             ("content-type", "text/event-stream; charset=utf-8", "is an event stream"),
             ("content-encoding", "gzip", "is compressed by the application"),
             ("x-sendfile", "/a", "is a file"),
+            ("surrogate-control", "content=\"ESI/1.0\"", "says Surrogate-Control"),
+            ("paceline-changes-at", "1764158400", "changes at a known time (Paceline.changes_at)"),
         ] {
             let response = Response::builder().header(name, value).body(stream("x")).unwrap();
             assert_eq!(told(response, Request::get("/")).0.unwrap().refused.unwrap(), why);
@@ -274,6 +358,29 @@ mod tests {
             .body(stream("x"))
             .unwrap();
         let observed = told(cookie, Request::get("/")).0.unwrap();
-        assert_eq!((observed.sets_cookie.unwrap().as_str(), observed.nonce.unwrap().as_str()), ("theme", "abc"));
+        assert_eq!((observed.cookies[0].name.as_str(), observed.nonce.unwrap().as_str()), ("theme", "abc"));
+        assert_eq!(observed.head, b"content-security-policy: script-src 'self' 'nonce-abc'\n");
+    }
+
+    #[test]
+    fn cookies_with_their_end() {
+        let cookie = |line: &str| {
+            let found = set_cookie(line.as_bytes(), 1000);
+            (found.name, String::from_utf8(found.value).unwrap(), found.until)
+        };
+        let found = |name: &str, value: &str, until| (name.to_owned(), value.to_owned(), until);
+        assert_eq!(cookie("_s=a=b; path=/; HttpOnly"), found("_s", "a=b", None));
+        assert_eq!(cookie("_s=a; Max-Age=2; expires=Thu, 01 Jan 1970 00:00:09 GMT"), found("_s", "a", Some(3000)));
+        assert_eq!(cookie("_s=a; expires=Thu, 01 Jan 1970 00:00:09 GMT"), found("_s", "a", Some(9000)));
+        assert_eq!(cookie("_s; max-age=soon"), found("_s", "", Some(0)));
+    }
+
+    #[test]
+    fn what_an_answer_says_that_it_depends_on() {
+        let mut headers = HeaderMap::new();
+        headers.append("vary", "Accept-Encoding, Origin".parse().unwrap());
+        headers.append("vary", "cookie".parse().unwrap());
+        let name = |source, name: &str| Name { source, name: name.into() };
+        assert_eq!(vary(&headers), [name(Source::Header, "origin"), name(Source::Cookie, "*")]);
     }
 }

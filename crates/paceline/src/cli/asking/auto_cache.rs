@@ -1,4 +1,5 @@
-//! `paceline cache advise` and `paceline cache why`: what the automatic page cache has watched in the running server.
+//! `paceline cache advise`, `why`, `serve` and `stop`: what the automatic page cache of the running server has watched, and which
+//! routes it may show.
 //! It never shows what stands in a page or a URL as a command to the terminal.
 
 use std::process::ExitCode;
@@ -16,7 +17,8 @@ use crate::observe::{control::client::Failed, local_time::local_time};
 const ADVISE_AFTER: &str = "\
 For each route: how many of its requests a cache could have answered, what its pages read, what they vary by, and how many of the pages
 that the cache would have shown differed from the application's. Of a route that can't be cached: why, and the line that reads it.
-Needs `[auto_cache]` with `mode = \"watch\"`. Nothing is shown to visitors from this cache.
+With `mode = \"verify\"` or `\"serve\"` also how far the route has come: learning, verifying, ready, serving, or off, and why.
+Needs `[auto_cache]` in paceline.toml.
 Without --control the server is the one of this directory. Exit status: 0 when it answered, 1 when there is none.";
 
 pub fn advise() -> Command {
@@ -31,6 +33,29 @@ pub fn why() -> Command {
         .about("What one page read, what it varies by, and who wrote that last ([auto_cache])")
         .arg(Arg::new("page").value_name("URL").required(true).help("Like https://shop.test/beers/1"))
         .arg(switch("json").help("As JSON"))
+}
+
+const ROUTE: &str = "A path like /beers/*, as `paceline cache advise` prints it";
+
+pub fn serve() -> Command {
+    Command::new("serve")
+        .about("Lets a route of the automatic page cache that is off begin once more: it learns, is compared, and is served ([auto_cache])")
+        .arg(Arg::new("route").value_name("ROUTE").required(true).help(ROUTE))
+}
+
+pub fn stop() -> Command {
+    Command::new("stop")
+        .about("Turns a route of the automatic page cache off, until `paceline cache serve` ([auto_cache])")
+        .after_help("Its pages are dropped at once. It stays off when the server is restarted.")
+        .arg(Arg::new("route").value_name("ROUTE").required(true).help(ROUTE))
+}
+
+pub fn run_turn(server: &Asker, matches: &ArgMatches, serve: bool) -> Result<ExitCode, Failed> {
+    let route = matches.get_one::<String>("route");
+    let answer = server.ask("POST", "/cache/route", Some(&json!({ "route": route, "serve": serve })))?;
+    let sites: Vec<String> = list(&answer["sites"]).filter_map(Value::as_str).map(printable).collect();
+    let what = if serve { "begins to learn" } else { "is off" };
+    print(&format!("{} {what}: {}\n", said(&answer, "route"), sites.join(", ")))
 }
 
 pub fn run_advise(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
@@ -73,12 +98,16 @@ fn advice(answer: &Value) -> String {
         if sites.len() > 1 {
             text.push_str(&format!("{}\n", printable(name)));
         }
+        if let Some(obstacle) = site["obstacle"].as_str() {
+            text.push_str(&format!("No pages are shown now: {}.\n", printable(obstacle)));
+        }
         if number(&site["processes"]) == 0 {
             text.push_str("No process of the application is connected yet, so nothing is recorded.\n");
         } else if list(&site["routes"]).next().is_none() {
             text.push_str("No GET has been answered yet.\n");
         }
-        let rows: Vec<[String; 3]> = list(&site["routes"]).map(row).collect();
+        let rows: Vec<[String; 3]> =
+            list(&site["routes"]).map(|route| row(route, site["mode"].as_str().unwrap_or("watch"))).collect();
         let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let (first, second) = (wide(0), wide(1));
         for [route, share, facts] in &rows {
@@ -99,9 +128,12 @@ fn advice(answer: &Value) -> String {
 }
 
 /// A route, its share of hits, and why.
-fn row(route: &Value) -> [String; 3] {
+fn row(route: &Value, mode: &str) -> [String; 3] {
     let (requests, hits, refused) = (number(&route["requests"]), number(&route["hits"]), number(&route["refused"]));
+    let served = number(&route["served"]);
     let share = match refused == requests {
+        _ if served > 0 => format!("{} % were hits", served * 100 / (requests + served)),
+        true if requests == 0 => "not asked for".to_owned(),
         true => "never".to_owned(),
         false => format!("{} % could be hits", hits * 100 / requests.max(1)),
     };
@@ -121,7 +153,23 @@ fn row(route: &Value) -> [String; 3] {
         };
         facts.push(format!("{share}{}", refusal_words(refusal)));
     }
+    if mode != "watch" && (refused < requests || requests == 0) {
+        facts.push(stage(route));
+    }
     [said(route, "route"), share, facts.join("   ")]
+}
+
+/// How far the route has come.
+fn stage(route: &Value) -> String {
+    match said(route, "stage").as_str() {
+        "off" => format!("off: {}", said(route, "off_because")),
+        "verifying" => {
+            let visitors = number(&route["visitors_needed"]).saturating_sub(number(&route["visitors"]));
+            let visitors = if visitors > 0 { ", of one visitor so far" } else { "" };
+            format!("verifying: {} of {}{visitors}", grouped(number(&route["equal"])), number(&route["equal_needed"]))
+        }
+        stage => stage.to_owned(),
+    }
 }
 
 fn refusal_words(refusal: &Value) -> String {
@@ -219,7 +267,7 @@ mod tests {
         let [requests, hits, differed, refused] = counts;
         json!({
             "route": label, "requests": requests, "hits": hits, "differed": differed, "refused": refused, "refusals": [],
-            "reads": [], "varies": [], "tokens": 0, "nonces": 0, "difference": null,
+            "served": 0, "reads": [], "varies": [], "tokens": 0, "nonces": 0, "difference": null,
         })
     }
 
@@ -255,6 +303,28 @@ mod tests {
         let idle = json!({ "processes": 0, "passed_over": 3, "routes": [] });
         let text = advice(&json!({ "sites": { "shop": idle } }));
         assert!(text.starts_with("No process") && text.contains("3 answers were not looked at"), "{text}");
+    }
+
+    #[test]
+    fn advice_says_how_far_a_route_has_come() {
+        let advice_of = |stage: Value| {
+            let mut beers = route("GET /beers/*", [400, 350, 0, 0]);
+            beers.as_object_mut().unwrap().extend(stage.as_object().unwrap().clone());
+            let site =
+                json!({ "mode": "serve", "obstacle": null, "processes": 2, "passed_over": 0, "routes": [beers] });
+            advice(&json!({ "sites": { "shop": site } }))
+        };
+        let text = advice_of(json!({ "stage": "serving", "served": 1200 }));
+        assert_eq!(text, "GET /beers/*   75 % were hits   0 of 350 comparisons differed   serving\n");
+        let text = advice_of(
+            json!({ "stage": "verifying", "equal": 120, "equal_needed": 300, "visitors": 1, "visitors_needed": 2 }),
+        );
+        assert!(text.ends_with("   verifying: 120 of 300, of one visitor so far\n"), "{text}");
+        let text = advice_of(json!({ "stage": "off", "off_because": "stopped by `paceline cache stop`" }));
+        assert!(text.ends_with("   off: stopped by `paceline cache stop`\n"), "{text}");
+        let site = json!({ "mode": "serve", "obstacle": "no worker is connected", "processes": 0, "passed_over": 0, "routes": [] });
+        let text = advice(&json!({ "sites": { "shop": site } }));
+        assert!(text.starts_with("No pages are shown now: no worker is connected.\n"), "{text}");
     }
 
     #[test]

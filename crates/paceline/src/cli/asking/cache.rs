@@ -42,7 +42,8 @@ pub fn cache() -> Command {
     let stats = Command::new("stats").about("Hits and misses, memory, and the headers that prevented hits");
     let stats = stats.arg(switch("json").help("As JSON"));
     let cache = Command::new("cache").bin_name("paceline cache").about("The page cache of the running server");
-    let all = [stats, auto_cache::advise(), auto_cache::why()].map(where_it_is);
+    let auto = [auto_cache::advise(), auto_cache::why(), auto_cache::serve(), auto_cache::stop()];
+    let all = [stats].into_iter().chain(auto).map(where_it_is);
     cache.subcommand_required(true).disable_help_subcommand(true).subcommands(all)
 }
 
@@ -62,6 +63,8 @@ pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     match matches.subcommand() {
         Some(("advise", own)) => auto_cache::run_advise(server, own),
         Some(("why", own)) => auto_cache::run_why(server, own),
+        Some(("serve", own)) => auto_cache::run_turn(server, own, true),
+        Some(("stop", own)) => auto_cache::run_turn(server, own, false),
         Some((_, own)) => run_stats(server, own),
         None => run_stats(server, matches),
     }

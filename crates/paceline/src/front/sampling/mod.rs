@@ -172,6 +172,7 @@ fn label(incident: &Incident) -> String {
         Kind::RolledBack => "rolled back",
         Kind::Broken => "broken",
         Kind::ProcessDied => "process",
+        Kind::PageDiffered => "page",
     };
     word.into()
 }

@@ -1,8 +1,8 @@
-//! What the automatic page cache has watched, as JSON. It never changes anything.
+//! What the automatic page cache has watched, as JSON, and which of its routes are turned off. It decides nothing.
 
 use std::{cmp::Reverse, sync::Arc};
 
-use auto_cache::watch::{Reading, Route};
+use auto_cache::watch::{Mode, Reading, Route, Stage, PROVEN, VISITORS};
 use http::{StatusCode, Uri};
 use serde_json::{json, Map, Value};
 
@@ -18,18 +18,29 @@ pub async fn advise(front: Arc<Front>) -> JsonResult {
 }
 
 fn of_site(auto: &AutoCache) -> Value {
-    let (mut routes, (pages, bytes), writes) = auto.with(|watch| {
-        let routes: Vec<_> = watch.routes().map(|(label, route)| (route.requests, of_route(label, route))).collect();
-        (routes, watch.size(), watch.writes())
+    let (mut routes, (pages, bytes), writes, mode) = auto.with(|watch| {
+        let mode = watch.policy().mode;
+        let routes: Vec<_> = watch
+            .routes()
+            .map(|(label, route)| (route.requests + route.served, of_route(label, route, mode)))
+            .collect();
+        (routes, watch.size(), watch.writes(), mode)
     });
     routes.sort_by_key(|(requests, _)| Reverse(*requests));
+    let obstacle = auto.obstacle().filter(|_| mode == Mode::Serve);
     let routes: Vec<Value> = routes.into_iter().map(|(_, route)| route).collect();
     json!({
-        "processes": auto.processes(), "writes": writes, "passed_over": auto.passed_over(), "pages": pages, "bytes": bytes, "routes": routes,
+        "mode": mode.as_str(), "obstacle": obstacle, "processes": auto.processes(), "writes": writes, "passed_over": auto.passed_over(), "pages": pages, "bytes": bytes, "routes": routes,
     })
 }
 
-fn of_route(label: &str, route: &Route) -> Value {
+fn of_route(label: &str, route: &Route, mode: Mode) -> Value {
+    let stage = route.life.stage(mode);
+    let (equal, why) = match stage {
+        Stage::Verifying(equal) => (Some(equal), None),
+        Stage::Off(why) => (None, Some(why)),
+        _ => (None, None),
+    };
     let refusals = route
         .refusals()
         .into_iter()
@@ -38,6 +49,13 @@ fn of_route(label: &str, route: &Route) -> Value {
     json!({
         "route": label,
         "requests": route.requests,
+        "served": route.served,
+        "stage": stage.as_str(),
+        "off_because": why,
+        "equal": equal,
+        "equal_needed": PROVEN,
+        "visitors": route.life.visitors(),
+        "visitors_needed": VISITORS,
         "hits": route.hits,
         "differed": route.differed,
         "refused": route.refused,
@@ -85,7 +103,40 @@ pub async fn why(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
             "url": url,
             "pages": pages.collect::<Vec<_>>(),
             "written": written.map(|written| json!({ "by": written.by, "at": written.at })),
-            "route": route.map(|(label, route)| of_route(label, route)),
+            "route": route.map(|(label, route)| of_route(label, route, watch.policy().mode)),
         })
     }))
 }
+
+/// POST /cache/route `{"route": "/beers/*", "serve": false}`: turns a route off, or lets it begin once more.
+pub async fn turn(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
+    let said: Value =
+        serde_json::from_slice(&asked.body).map_err(|why| Refusal::bad(format!("the body is not JSON: {why}")))?;
+    let (Some(route), Some(serve)) = (said["route"].as_str(), said["serve"].as_bool()) else {
+        return Err(Refusal::bad("the body must be like {\"route\": \"/beers/*\", \"serve\": false}"));
+    };
+    let path = route.strip_prefix("GET ").unwrap_or(route);
+    if !path.starts_with('/') || path.len() > MAX_PATH || path.contains(char::is_control) {
+        return Err(Refusal::bad(format!(
+            "a route is a path like /beers/*, as `paceline cache advise` prints it, not {route:?}"
+        )));
+    }
+    let label = format!("GET {path}");
+    let routes = front.routes();
+    let sites = routes.all().iter().filter_map(|site| site.auto_cache.as_ref().map(|auto| (site, auto)));
+    let mut turned = Vec::new();
+    for (site, auto) in sites.filter(|(_, auto)| auto.with(|watch| watch.policy().mode != Mode::Watch)) {
+        auto.turn(&label, (!serve).then_some("stopped by `paceline cache stop`"));
+        turned.push(site.config.name.clone());
+    }
+    match turned.is_empty() {
+        true => {
+            let why = "no site has `[auto_cache]` with `mode = \"verify\"` or `mode = \"serve\"`".to_owned();
+            Err(Refusal { status: StatusCode::NOT_FOUND, why })
+        }
+        false => Ok(json!({ "route": label, "serve": serve, "sites": turned })),
+    }
+}
+
+/// Bytes of a route's path.
+const MAX_PATH: usize = 1000;

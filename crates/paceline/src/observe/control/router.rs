@@ -63,6 +63,7 @@ impl Route {
 const ROUTES: &[Route] = &[
     Route { method: "POST", path: "/cache/purge", answer: |asked, server| json_of(purging::posted(asked, server)) },
     Route { method: "GET", path: "/cache/advise", answer: |_, server| json_of(auto_cache::advise(server)) },
+    Route { method: "POST", path: "/cache/route", answer: |asked, server| json_of(auto_cache::turn(asked, server)) },
     Route { method: "POST", path: "/cache/why", answer: |asked, server| json_of(auto_cache::why(asked, server)) },
     Route { method: "GET", path: "/cluster", answer: |_, server| json_of(cluster::report(server)) },
     Route { method: "GET", path: "/cache/stats", answer: |_, server| json_of(statistics::of_cache(server)) },

@@ -51,6 +51,8 @@ events! {
     Cluster => "cluster",
     /// Pages that change at a known time are prepared, have changed, or are not as they were prepared
     Scheduled => "scheduled",
+    /// The automatic page cache: a route was turned off, or no pages can be shown
+    AutoCache => "auto-cache",
     /// A generation is ready and serves
     Ready => "generation-ready",
     /// A generation did not become ready

@@ -26,7 +26,7 @@ use http::{header, request::Parts, Method, Request, Response, StatusCode, Versio
 use hyper::body::Incoming;
 
 use crate::{
-    caching::{scheduled, Lookup},
+    caching::{scheduled, tell_auto, Lookup},
     content::{body::ResponseBody, compress, fragments},
     edge::acme::http_01,
     front::Front,
@@ -278,6 +278,9 @@ async fn page(
     lookup: Option<Lookup>,
     exchange: &mut Exchange,
 ) -> Step<Response<ResponseBody>> {
+    if let Some(page) = learned_page(site, head, body.as_ref(), exchange) {
+        return Ok(page);
+    }
     let Some(cache) = &site.cache else {
         let mut response = origin::ask(site, head, body, exchange).await;
         scheduled::bound_unseen(&mut response);
@@ -287,6 +290,22 @@ async fn page(
     let mut response = cached::answer(site, cache, head, (body, lookup), exchange).await;
     exchange.cache = Some(cache.tell(head.uri.path(), &mut response));
     Ok(response)
+}
+
+/// A page of the automatic page cache.
+fn learned_page(
+    site: &Site,
+    head: &Parts,
+    body: Option<&Arriving>,
+    exchange: &mut Exchange,
+) -> Option<Response<ResponseBody>> {
+    let auto = site.auto_cache.as_ref().filter(|_| !origin::has_body(body))?;
+    let mut page = auto.answer(head, exchange)?;
+    exchange.cache = match &site.cache {
+        Some(cache) => Some(cache.tell(head.uri.path(), &mut page)),
+        None => tell_auto(&mut page),
+    };
+    Some(page)
 }
 
 /// How a fragment is asked for: as a page of its site, from rate limit to cache.
