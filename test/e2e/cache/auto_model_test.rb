@@ -1,4 +1,5 @@
 # A short run of the model of the automatic page cache (test/auto_cache/model): random reads and writes, workers that are killed.
+require "open3"
 require_relative "../support/scenario"
 
 class CacheAutoModelTest < Minitest::Test
