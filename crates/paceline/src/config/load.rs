@@ -17,6 +17,7 @@ use super::{
     value::Value,
     AppKind, Bind, CacheDisk, Config, Listening, SiteConfig,
 };
+use crate::caching::auto::Mode;
 use unix_user::{self, Author, Provenance, Refused, RunAs};
 
 /// What is around the program, as data, so that tests can make it up.
@@ -238,6 +239,15 @@ fn settle(
     problems.append(&mut resolve::share_certificates(&mut given, &read.toml.tls, automatic.is_some(), &mut notices));
     let cache_disk = or_problem(cache_disk(&server, &sites, sites_dir.is_some()), &mut problems);
     let control_web = or_problem(control_web::settings(&server), &mut problems);
+    let serves_by_itself =
+        |site: &SiteConfig| site.auto_cache.as_ref().is_some_and(|policy| policy.mode == Mode::Serve);
+    if server.cluster("cluster").is_some() && sites.iter().chain([&site_defaults]).any(serves_by_itself) {
+        problems.push(
+            "[auto_cache] mode = \"serve\" does not work with [cluster]: what other machines write is not seen here, so pages \
+             would be stale; set mode = \"verify\" or remove [cluster]"
+                .into(),
+        );
+    }
     if !problems.is_empty() {
         return Err(problems.into());
     }

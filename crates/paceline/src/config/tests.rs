@@ -161,6 +161,18 @@ fn sites_of_the_file() {
 }
 
 #[test]
+fn pages_that_know_their_writes_are_for_one_machine() {
+    let cluster = "[cluster]\nurl = \"redis://valkey\"\n";
+    for (mode, is_refused) in [("serve", true), ("verify", false)] {
+        let text = format!("{cluster}[auto_cache]\nmode = \"{mode}\"\n");
+        let folder = Folder::with(&[("config.ru", ""), ("paceline.toml", &text)]);
+        let problems = loaded(&folder, &[], &[]).map_or_else(|error| error.problems, |_| Vec::new());
+        assert_eq!(problems.len(), usize::from(is_refused), "{problems:?}");
+        assert!(problems.iter().all(|problem| problem.contains("does not work with [cluster]")), "{problems:?}");
+    }
+}
+
+#[test]
 fn sites_in_conflict() {
     let site = "[[site]]\nroot = \"a\"\n";
     for (text, told) in [
