@@ -29,7 +29,18 @@ class RecordTest < Paceline::Test
     }
   RUBY
 
-  # A worker of the app whose journal the test reads: yields its channel and the journal's connection.
+  # The ACK of the journal; helper does not load what only workers with a journal do.
+  ACK = 0x71
+
+  # Takes a worker's connection, and what it says first: the load of its code.
+  def join(server)
+    server.accept.tap do |journal|
+      length, = journal.read(5).unpack("NC")
+      journal.write([length, ACK].pack("NC") + journal.read(length))
+    end
+  end
+
+  # A worker of the app whose journal the test reads: yields its channel.
   def recorded(connected: true)
     in_tmpdir("config.ru" => APP) do |dir|
       path = File.join(dir, "journal.sock")
@@ -37,10 +48,11 @@ class RecordTest < Paceline::Test
       front = FakeFront.new(root: dir, env: { "PACELINE_AUTO_CACHE" => path })
       loaded = front.await_start
       assert_equal F::LOADED, loaded.type, loaded.pairs.inspect
+      joining = Thread.new { join(server) } if connected
       worker = front.fork_worker
       worker.await(F::READY)
-      journal = server&.accept
-      yield worker.channels[1], journal
+      journal = joining&.value
+      yield worker.channels[1]
     ensure
       front&.stop
       journal&.close
@@ -54,7 +66,7 @@ class RecordTest < Paceline::Test
   end
 
   def test_a_record_comes_before_what_ends_the_response
-    recorded do |channel, _|
+    recorded do |channel|
       header = ask(channel, "/header", "HTTP_X_TENANT" => "a")
       assert_equal [[F::RECORD, F::RESPONSE], "a"], [header.types, header.body]
       assert_match(/\0V\0config\.ru:\d+\0header\0x-tenant\0\0/, header.record)
@@ -69,20 +81,20 @@ class RecordTest < Paceline::Test
   end
 
   def test_requests_without_a_record
-    recorded do |channel, _|
+    recorded do |channel|
       assert_nil ask(channel, "/header", "REQUEST_METHOD" => "POST").record
       assert_nil ask(channel, "/raise").record
     end
   end
 
   def test_cookies_that_are_read_as_a_header
-    recorded do |channel, _|
+    recorded do |channel|
       assert_match(/\0V\0config\.ru:\d+\0cookie\0\*\0\0/, ask(channel, "/cookies", "HTTP_COOKIE" => "a=1").record)
     end
   end
 
   def test_without_a_front_that_hears_of_writes_nothing_is_recorded
-    recorded(connected: false) do |channel, _|
+    recorded(connected: false) do |channel|
       answer = ask(channel, "/header", "HTTP_X_TENANT" => "a")
       assert_equal [[F::RESPONSE], "a"], [answer.types, answer.body]
     end

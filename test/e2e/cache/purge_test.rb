@@ -148,6 +148,21 @@ class PurgeTest < Minitest::Test
     assert_equal 2, number(server, "/slow"), "the later answer is kept"
   end
 
+  # The answer to HEAD freshens what is stored for GET, but not what was purged meanwhile.
+  def test_what_was_purged_while_a_head_was_under_way_stays_so
+    server = serve_app
+    path = "/head?cache-control=max-age%3D0&etag=%22x%22"
+    assert_equal 1, number(server, path)
+    gate, came = barrier(server.dir, "gate"), barrier(server.dir, "gate.came")
+    request = Net::HTTP::Head.new(path, "Host" => "shop.test", "X-Barrier" => gate.path, "X-Public" => "1")
+    head = Thread.new { server.request(request) }
+    came.wait
+    control(server, "POST", "/cache/purge", { all: true })
+    gate.open
+    assert_equal "200", head.value.code
+    assert_equal 3, number(server, path), "it is asked for again"
+  end
+
   def test_by_http
     server = serve_app
     ask = -> { [number(server, "/a"), number(server, "/b")] }

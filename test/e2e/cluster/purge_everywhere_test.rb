@@ -19,6 +19,7 @@ class PurgeEverywhereTest < Minitest::Test
         method, target, = head.line.split
         link.body(head)
         @asked << target
+        next link.write("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n") if @fails
         if (known = head["if-none-match"]) && known[/\d+/].to_i > @changed[target]
           next link.write("HTTP/1.1 304 Not Modified\r\nETag: #{known}\r\n\r\n")
         end
@@ -162,6 +163,9 @@ class PurgeEverywhereTest < Minitest::Test
       eventually("the application to be asked") { front.get("/a", "Host" => "shop.test")["cache-status"].include?("detail=cluster") }
       assert_equal 3, asked("/a") { 3.times { assert_equal [before[front]["/a"], false], page(front, "/a") } }, "each request asks it"
     end
+    @fails = true
+    assert_equal "503", first.get("/a", "Host" => "shop.test").code, "nor does a page take the place of its failure"
+    @fails = false
     printed, status = purge(first, "http://shop.test/b")
     assert_equal 1, status
     assert_match(/1 response is purged on this front, but the cluster's server can't be reached: .*The others get the purge as soon as/, printed)

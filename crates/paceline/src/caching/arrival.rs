@@ -166,7 +166,7 @@ impl SiteCache {
             return response;
         }
         if head.method == Method::HEAD {
-            self.heard(wanted, &parts, asked.at);
+            self.heard(wanted, &parts, asked.at, asked.moment);
         }
         let not_modified = parts.status == StatusCode::NOT_MODIFIED && asked.validated;
         if let Some(stored) = wanted.stored.clone().filter(|_| not_modified) {

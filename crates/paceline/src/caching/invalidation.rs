@@ -8,7 +8,7 @@ use cache::{
     groups,
     invalidating::invalidated,
     key::Target,
-    store::How,
+    store::{How, Moment},
     stored::Entry,
     updating::{self, HeadMeans},
 };
@@ -18,7 +18,7 @@ use super::{lookup::CacheRequest, Purge, SiteCache};
 
 impl SiteCache {
     /// An answer to HEAD speaks of what is stored for GET, too.
-    pub(super) fn heard(&self, wanted: &mut CacheRequest, parts: &response::Parts, at: ExchangeTimes) {
+    pub(super) fn heard(&self, wanted: &mut CacheRequest, parts: &response::Parts, at: ExchangeTimes, moment: Moment) {
         let Some(stored) = &wanted.stored else { return };
         if self.rule_of(wanted).is_some() || parts.status == StatusCode::NOT_MODIFIED {
             return;
@@ -27,7 +27,7 @@ impl SiteCache {
         match updating::head(stored, parts, at, self.settings.stale_if_error) {
             HeadMeans::Freshened(mut newer) => {
                 newer.freshness.holds = stored.freshness.holds;
-                let moment = self.cache.store.moment();
+                // What was purged while it was asked stays so.
                 let _ = self.cache.put(wanted.key, Arc::new(Entry::Response(Arc::new(*newer))), moment, own);
             }
             HeadMeans::Outdated => self.cache.take(wanted.key, own),

@@ -355,6 +355,10 @@ impl SiteCache {
         now: Millis,
         status: &mut CacheStatus,
     ) -> Option<Response<ResponseBody>> {
+        // What was purged elsewhere is not known here.
+        if !self.cache.may_show(now) {
+            return None;
+        }
         let stored = wanted.stored.as_ref().filter(|stored| reusing::may_stand_in(stored, &wanted.wishes, now))?;
         status.ttl = Some(reusing::ttl(stored, now));
         let answering = StoredAnswer { cache: &self.cache, key: wanted.key, stored, head, now };

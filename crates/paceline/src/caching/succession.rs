@@ -96,9 +96,9 @@ impl Cache {
     pub fn attach_again(&self, disk: Disk, detached: Moment) -> io::Result<()> {
         let purged = detached != self.store.moment();
         self.attach(disk)?;
-        if let (true, Some(disk)) = (purged, self.disk()) {
-            let purging = disk.begin_purge(&self.store);
-            drop(disk.purge(purging, Purge::All, How::Drop));
+        if purged {
+            // Also in memory: a page may have been recalled from there before its disk has heard of it.
+            drop(self.purge_here(&Purge::All, How::Drop));
         }
         Ok(())
     }

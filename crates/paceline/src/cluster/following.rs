@@ -71,17 +71,21 @@ impl Cluster {
         };
         let began = now();
         let entries = self.link.read(reader, number).await?;
-        self.found(entries, began);
-        Ok(())
+        match self.found(entries, began) {
+            // Perhaps it is not the Valkey any more that is asked where the journal ends.
+            true => Err("entries are missing".into()),
+            false => Ok(()),
+        }
     }
 
-    /// What a look at the journal that began at `began` has found.
-    fn found(&self, entries: Vec<Entry>, began: Millis) {
+    /// What a look at the journal that began at `began` has found. True: entries should have been there, and none was.
+    fn found(&self, entries: Vec<Entry>, began: Millis) -> bool {
         let mut follower = self.follower.lock();
         let mut doubt = None;
         if entries.is_empty() {
             doubt = follower.found_nothing(began);
         }
+        let is_missing = doubt.is_some();
         for entry in entries {
             match follower.read(entry) {
                 Ok(Some(order)) => self.obey(order),
@@ -91,6 +95,7 @@ impl Cluster {
         }
         self.settle(follower, doubt);
         self.news.notify_one();
+        is_missing
     }
 
     /// Obeys a doubt; only then pages are shown.
@@ -104,10 +109,9 @@ impl Cluster {
         }
         follower.applied();
         self.cache.show_until(follower.lease());
-        let end = follower.at().map_or(0, |at| at.number);
         drop(follower);
-        // Fronts that had not read our last entries can't know that they are missing.
-        if doubt == Some(Doubt::Replaced) && self.last_sent.swap(0, Relaxed) > end {
+        // Fronts that had not read our last entries can't know that they are missing. Others may stand where they were.
+        if doubt == Some(Doubt::Replaced) && self.last_sent.swap(0, Relaxed) > 0 {
             drop(self.cache.publish(&Purge::All, How::Drop));
         }
         if doubt.is_some() {

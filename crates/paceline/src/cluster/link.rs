@@ -94,7 +94,7 @@ impl Link {
     pub async fn read(&self, reader: &mut MultiplexedConnection, number: u64) -> Result<Vec<Entry>, String> {
         let mut command = redis::cmd("XREAD");
         command.arg("COUNT").arg(READ).arg("BLOCK").arg(WAITING_TIME.as_millis() as u64);
-        command.arg("STREAMS").arg(self.key("journal")).arg(format!("{number}-0"));
+        command.arg("STREAMS").arg(self.key("journal")).arg(format!("{number}-{}", u64::MAX));
         let found: Option<StreamReadReply> =
             command.query_async(reader).await.map_err(|error| without_details(&error))?;
         let entry = |found: redis::streams::StreamId| {
@@ -123,10 +123,8 @@ impl Link {
             }
         };
         script.invoke_async(&mut connection).await.map_err(|error| {
-            // Of one that is slow nobody knows whether it comes back.
-            if error.code().is_none() {
-                *self.connection.lock() = None;
-            }
+            // Of one that is slow nobody knows whether it comes back, and one that refuses to write is no primary any more.
+            *self.connection.lock() = None;
             without_details(&error)
         })
     }

@@ -180,6 +180,8 @@ impl Cluster {
         }
         let leaving = self.clone();
         let last_words = async move {
+            // An answer may have come since.
+            leaving.cache.show_until(0);
             let gone = Member { has_left: true, ..leaving.myself() };
             let ttl = leaving.settings.partition_ttl.as_millis() as u64;
             let _ = tokio::time::timeout(LAST_WORDS, leaving.link.beat(&gone, ttl)).await;

@@ -13,7 +13,7 @@ use cache::store::How;
 use parking_lot::Mutex;
 use tokio::{
     sync::{mpsc::UnboundedReceiver, oneshot, Notify},
-    time::sleep,
+    time::{sleep, timeout},
 };
 
 use super::{now, Cluster};
@@ -161,8 +161,14 @@ async fn confirm(cluster: Arc<Cluster>, confirming: Arc<Confirming>) {
                 }
             }
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_LOOK);
+        pause = match timeout(pause, confirming.more.notified()).await {
+            // Another one waits: it may be confirmed as soon as the first was.
+            Ok(()) => {
+                sleep(FIRST_LOOK).await;
+                FIRST_LOOK
+            }
+            Err(_) => (pause * 2).min(LONGEST_LOOK),
+        };
     }
 }
 

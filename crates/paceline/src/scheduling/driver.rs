@@ -97,7 +97,7 @@ impl Driver {
         let sites = front.routes().all().to_vec();
         let mut next: Option<Millis> = None;
         for (site, cache) in sites.iter().filter_map(|site| Some((site, site.cache.as_ref()?))) {
-            let file = self.file_of(site, cache, wall);
+            let file = self.file_of(front, site, cache, wall);
             let log = front.log.of(&site.config.name);
             let served = Served { site, cache, file, log, jobs: &self.jobs };
             if let Some(at) = served.turn(&news, wall) {
@@ -110,7 +110,7 @@ impl Driver {
     }
 
     /// Where the site's prepared pages are kept. What was kept there before is taken up when the site is met.
-    fn file_of(&mut self, site: &Arc<Site>, cache: &Arc<SiteCache>, wall: Millis) -> Option<Arc<KeepingFile>> {
+    fn file_of(&mut self, front: &Front, site: &Arc<Site>, cache: &Arc<SiteCache>, wall: Millis) -> Option<Arc<KeepingFile>> {
         let name = &site.config.name;
         if let Some((known, file)) = self.known.get(name) {
             if std::ptr::eq(known.as_ptr(), Arc::as_ptr(cache)) {
@@ -118,7 +118,8 @@ impl Driver {
             }
         }
         let file = KeepingFile::of(&site.config).map(Arc::new);
-        if let Some(file) = &file {
+        // In a cluster nobody knows whether they were purged while this server was away.
+        if let (Some(file), None) = (&file, &front.cluster) {
             keeping::take_up(file, cache, wall);
         }
         self.known.insert(name.clone(), (Arc::downgrade(cache), file.clone()));
