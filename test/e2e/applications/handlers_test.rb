@@ -149,7 +149,7 @@ class HandlersTest < Minitest::Test
 
   def test_rails_server
     dir = app
-    FileUtils.cp_r(Dir[File.join(CHECKOUT, "examples/brewery/{app,bin,config,config.ru,db,public,Gemfile,Rakefile}")], dir)
+    FileUtils.cp_r(Dir[File.join(CHECKOUT, "examples/brewery/{app,bin,config,config.ru,db,lib,public,Gemfile,Rakefile}")], dir)
     FileUtils.rm_rf(Dir[File.join(dir, "db/*.sqlite3*"), File.join(dir, "Gemfile.lock")])
     FileUtils.mkdir_p(%w[log tmp/pids].map { |name| File.join(dir, name) })
     write(dir, "config/routes.rb" => "Rails.application.routes.draw { get '/' => ->(env) { [200, {}, ['rails ', Rails.env]] } }\n")

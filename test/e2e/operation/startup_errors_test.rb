@@ -182,7 +182,7 @@ class StartupErrorsTest < Minitest::Test
   # Rails itself: its own messages, its own places.
   def test_rails
     dir = app
-    FileUtils.cp_r(Dir[File.join(BREWERY, "{app,bin,config,config.ru,db,public,Gemfile,Rakefile}")], dir)
+    FileUtils.cp_r(Dir[File.join(BREWERY, "{app,bin,config,config.ru,db,lib,public,Gemfile,Rakefile}")], dir)
     FileUtils.rm_rf(Dir[File.join(dir, "db/*.sqlite3*"), File.join(dir, "config/puma.rb"), File.join(dir, "Gemfile.lock")])
     FileUtils.mkdir_p(%w[log tmp].map { |name| File.join(dir, name) })
     initializer = ->(code) { write(dir, "config/initializers/zz_broken.rb" => "Rails.application.config.after_initialize do\n  #{code}\nend\n") }
