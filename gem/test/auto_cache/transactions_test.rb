@@ -56,6 +56,12 @@ class AutoCacheTransactionsTest < Paceline::Test
     assert_equal [[:intend, ["DELETE FROM a", "DELETE FROM d"]], [:done, "commit"]], lines.grep(Array)
   end
 
+  def test_a_transaction_that_begins_within_a_statement
+    @connection.run("DELETE FROM a", []) { run_all("BEGIN") }
+    assert_equal [[:intend, ["DELETE FROM a"]], [:done, "commit"]], run_all("COMMIT").grep(Array).last(2)
+    assert_equal 4, @notes.lines.grep(Array).size
+  end
+
   def test_a_savepoint_begins_a_transaction
     assert_equal [[:intend, ["DELETE FROM a"]], [:done, "commit"]], run_all("SAVEPOINT one", "DELETE FROM a", "COMMIT").grep(Array)
   end

@@ -70,8 +70,13 @@ module Paceline
         private
 
         def log(sql, name = "SQL", binds = [], casted = [], *rest, **options, &block)
-          return super if Thread.current.thread_variable_get(INSIDE)
+          if Thread.current.thread_variable_get(INSIDE)
+            # From Rails 7.1 on a transaction begins, and is restored on a new connection, within the statement that needs it.
+            return Transactions.control?(sql) ? paceline_transactions.run(sql, []) { super } : super
+          end
 
+          # A write has to find its transaction open: otherwise it would be announced as one of its own, and not at the COMMIT.
+          materialize_transactions if Transactions.writes?(sql) && !%w[TRANSACTION SCHEMA].include?(name)
           values = casted.respond_to?(:call) ? casted.call : casted
           # What Active Record reads of the schema it keeps, and if that changes the front forgets all pages.
           AutoCache.recording&.statement(sql, values || []) unless name == "SCHEMA"

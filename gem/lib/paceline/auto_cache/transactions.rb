@@ -24,6 +24,16 @@ module Paceline
         READS.match?(sql)
       end
 
+      # BEGIN, COMMIT, a savepoint.
+      def self.control?(sql)
+        CONTROL.match?(sql)
+      end
+
+      # It may change rows.
+      def self.writes?(sql)
+        several?(sql) || !(read?(sql) || control?(sql))
+      end
+
       # Several statements in one text, or a text with a semicolon in a literal.
       def self.several?(sql)
         at = sql.index(";")
@@ -66,10 +76,9 @@ module Paceline
 
       def written(sql, values)
         entry = [sql, values, nil]
-        return announce([entry]) { yield } if @state == :closed
-
-        result = @state == :unsure ? announce([entry]) { yield } : yield
-        keep(entry)
+        result = @state == :open ? yield : announce([entry]) { yield }
+        # It may have begun a transaction, as a new connection does that restores the one of the lost connection.
+        keep(entry) unless @state == :closed
         result
       end
 
