@@ -12,6 +12,7 @@
 require_relative "auto_cache/encoding"
 require_relative "auto_cache/readers"
 require_relative "auto_cache/recording"
+require_relative "auto_cache/statements"
 require_relative "auto_cache/transactions"
 require_relative "auto_cache/journal"
 require_relative "auto_cache/values"

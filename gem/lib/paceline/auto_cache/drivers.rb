@@ -72,18 +72,20 @@ module Paceline
         def log(sql, name = "SQL", binds = [], casted = [], *rest, **options, &block)
           if Thread.current.thread_variable_get(INSIDE)
             # From Rails 7.1 on a transaction begins, and is restored on a new connection, within the statement that needs it.
-            return Transactions.control?(sql) ? paceline_transactions.run(sql, []) { super } : super
+            return Statements.control?(sql) ? paceline_transactions.run(sql, []) { super } : super
           end
 
           # A write has to find its transaction open: otherwise it would be announced as one of its own, and not at the COMMIT.
-          materialize_transactions if Transactions.writes?(sql) && !%w[TRANSACTION SCHEMA].include?(name)
+          materialize_transactions if Statements.writes?(sql) && !%w[TRANSACTION SCHEMA].include?(name)
           values = casted.respond_to?(:call) ? casted.call : casted
           # What Active Record reads of the schema it keeps, and if that changes the front forgets all pages.
           AutoCache.recording&.statement(sql, values || []) unless name == "SCHEMA"
           driver = @raw_connection || @connection
           transactions = paceline_transactions
           driver.instance_variable_set(:@paceline_transactions, transactions) if driver && !driver.frozen?
-          transactions.run(sql, values || []) do
+          # The adapter's own questions call functions of the catalogue.
+          known = name == "SCHEMA" && Statements::READS.match?(sql)
+          transactions.run(known ? "SELECT" : sql, values || []) do
             super(sql, name, binds, casted, *rest, **options) do |*arguments|
               Drivers.inside { block.call(*arguments) }
             end

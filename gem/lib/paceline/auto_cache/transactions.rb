@@ -7,10 +7,6 @@
 module Paceline
   module AutoCache
     class Transactions
-      READS = /\A[\s(;]*(?:SELECT|SHOW|EXPLAIN|PRAGMA|VALUES|TABLE|SET|DECLARE|FETCH|CLOSE|DEALLOCATE|DISCARD)\b/i
-      CONTROL = /\A\s*(BEGIN|START\s+TRANSACTION|COMMIT|END|ROLLBACK|ABORT|SAVEPOINT|RELEASE)\b(?:\s+(?:WORK|TRANSACTION))?(\s+TO\b)?(?:\s+SAVEPOINT)?\s*"?([^\s";]*)/i
-      # The front has to learn the schema once more.
-      SCHEMA = /\A\s*(?:CREATE|ALTER|DROP)\b/i
       # Statements that are kept of one transaction. One that has more changed anything.
       MAX = 1000
 
@@ -18,26 +14,6 @@ module Paceline
       def self.of(connection)
         connection.instance_variable_get(:@paceline_transactions) ||
           connection.instance_variable_set(:@paceline_transactions, new)
-      end
-
-      def self.read?(sql)
-        READS.match?(sql)
-      end
-
-      # BEGIN, COMMIT, a savepoint.
-      def self.control?(sql)
-        CONTROL.match?(sql)
-      end
-
-      # It may change rows.
-      def self.writes?(sql)
-        several?(sql) || !(read?(sql) || control?(sql))
-      end
-
-      # Several statements in one text, or a text with a semicolon in a literal.
-      def self.several?(sql)
-        at = sql.index(";")
-        at && at < sql.rstrip.size - 1
       end
 
       def initialize
@@ -53,12 +29,12 @@ module Paceline
 
       # Runs a statement, and announces what becomes visible by it. The block runs it.
       def run(sql, values, &)
-        if Transactions.several?(sql)
+        if Statements.several?(sql)
           AutoCache.recording&.writes!
           several(sql, values, &)
-        elsif (control = CONTROL.match(sql))
+        elsif (control = Statements::CONTROL.match(sql))
           control(control[1].upcase, !control[2].nil?, control[3], &)
-        elsif Transactions.read?(sql)
+        elsif Statements.read?(sql)
           yield
         else
           AutoCache.recording&.writes!
@@ -138,7 +114,7 @@ module Paceline
           result
         ensure
           journal.done(id, done || "unknown")
-          AutoCache.tell_schema if entries.any? { |sql,| SCHEMA.match?(sql) }
+          AutoCache.tell_schema if entries.any? { |sql,| Statements::SCHEMA.match?(sql) }
         end
       end
     end
