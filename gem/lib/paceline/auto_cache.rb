@@ -50,7 +50,7 @@ module Paceline
         require_relative "auto_cache/drivers"
         require_relative "auto_cache/rails"
         Drivers.install
-        ActiveSupport::Cache::Store.prepend(Rails::CacheStore) if defined?(ActiveSupport::Cache::Store)
+        Rails.follow_cache
         self.journal = Journal.new { ENV["PACELINE_AUTO_CACHE"] || Dir[File.join(root, SOCKETS)].max_by { |path| File.mtime(path) } }
       end
 

@@ -109,13 +109,17 @@ class AutoCacheTransactionsTest < Paceline::Test
       define_method(:normalize_key) { |key, _| "shop:#{key}" }
       define_method(:write) { |key, value| notes.lines << [:write, key, value] }
       define_method(:clear) { notes.lines << [:clear] }
+      define_method(:delete) { |_| raise IOError }
       prepend Paceline::AutoCache::Rails::CacheStore
     end
     store.new.write("posts", 1)
-    assert_equal [[:keys, "shop:posts"], [:write, "posts", 1], [:done, "unknown"]], notes.lines
+    assert_equal [[:keys, "shop:posts"], [:write, "posts", 1], [:done, "commit"]], notes.lines
     notes.lines.clear
     store.new.clear
-    assert_equal [[:keys, "*"], [:clear], [:done, "unknown"]], notes.lines
+    assert_equal [[:keys, "*"], [:clear], [:done, "commit"]], notes.lines
+    # Whether it happened nobody knows.
+    assert_raises(IOError) { store.new.delete("posts") }
+    assert_equal [:done, "unknown"], notes.lines.last
   end
 
   # A front that answers each INTENT.
