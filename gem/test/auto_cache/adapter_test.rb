@@ -94,4 +94,14 @@ class AutoCacheAdapterTest < Paceline::Test
       assert_equal UPDATED, lines
     end
   end
+
+  def test_a_replica_may_be_behind
+    return if apart
+
+    posts(replica: true) do |model,|
+      recording = Paceline::AutoCache::Recording.new(Paceline::AutoCache::Readers.new(__dir__))
+      Paceline::AutoCache.with(recording) { model.count }
+      assert_equal "reads a replica, which may be behind", recording.untracked_because
+    end
+  end
 end

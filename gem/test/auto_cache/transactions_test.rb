@@ -66,6 +66,49 @@ class AutoCacheTransactionsTest < Paceline::Test
     assert_equal [[:intend, ["DELETE FROM a"]], [:done, "commit"]], run_all("SAVEPOINT one", "DELETE FROM a", "COMMIT").grep(Array)
   end
 
+  def test_the_savepoint_that_began_a_transaction_ends_it
+    lines = run_all("SAVEPOINT one", "DELETE FROM a", "SAVEPOINT one", "DELETE FROM b", "RELEASE one", "RELEASE SAVEPOINT one")
+    assert_equal [[:intend, ["DELETE FROM a", "DELETE FROM b"]], "RELEASE SAVEPOINT one", [:done, "commit"]], lines.last(3)
+    assert_equal 2, lines.grep(Array).size
+    @notes.lines.clear
+    assert_empty run_all("BEGIN", "SAVEPOINT one", "DELETE FROM a", "RELEASE one").grep(Array)
+    assert_equal [[:intend, ["DELETE FROM a"]], [:done, "commit"]], run_all("COMMIT").grep(Array)
+  end
+
+  # A connection of PG's, whose methods note that they are called.
+  def raw
+    require "paceline/auto_cache/drivers"
+    notes = @notes
+    Class.new do
+      %i[exec send_query send_query_prepared put_copy_data put_copy_end reset].each do |name|
+        define_method(name) { |*| notes.lines << name }
+      end
+      prepend Paceline::AutoCache::Drivers::Postgres
+    end.new
+  end
+
+  def test_what_is_only_sent
+    connection = raw
+    connection.exec("DELETE FROM a")
+    assert_equal [:done, "commit"], @notes.lines.last
+    calls = { send_query: "DELETE FROM a", send_query_prepared: "one", put_copy_data: "1\n", put_copy_end: nil }
+    calls.each do |name, argument|
+      @notes.lines.clear
+      connection.public_send(name, *argument)
+      assert_equal [:intend, name, [:done, "unknown"]], [@notes.lines[0][0], *@notes.lines.drop(1)]
+    end
+  end
+
+  def test_a_connection_that_is_reset
+    connection = raw
+    connection.exec("BEGIN")
+    connection.exec("DELETE FROM a")
+    connection.reset
+    @notes.lines.clear
+    connection.exec("DELETE FROM b")
+    assert_equal [[:intend, ["DELETE FROM b"]], :exec, [:done, "commit"]], @notes.lines
+  end
+
   def test_a_commit_whose_answer_is_lost
     run_all("BEGIN", "DELETE FROM a")
     assert_raises(IOError) { @connection.run("COMMIT", []) { raise IOError } }

@@ -25,20 +25,22 @@ module Paceline
         @state = :closed
         @pending = []
         @savepoints = []
+        @begun_by_savepoint = false
       end
 
-      # Runs a statement, and announces what becomes visible by it. The block runs it.
-      def run(sql, values, &)
+      # Runs a statement, and announces what becomes visible by it. The block runs it, or only sends it.
+      def run(sql, values, sent: false, &block)
+        @sent = sent
         if Statements.several?(sql)
           AutoCache.recording&.writes!
-          several(sql, values, &)
+          several(sql, values, &block)
         elsif (control = Statements::CONTROL.match(sql))
-          control(control[1].upcase, !control[2].nil?, control[3], &)
+          control(control[1].upcase, !control[2].nil?, control[3], &block)
         elsif Statements.read?(sql)
           yield
         else
           AutoCache.recording&.writes!
-          written(sql, values, &)
+          written(sql, values, &block)
         end
       end
 
@@ -80,14 +82,25 @@ module Paceline
           result = yield
           to ? back_to(name) : reset
           result
-        when "RELEASE" then yield
+        when "RELEASE" then release(name, &)
         else
           result = yield
-          @savepoints << [name, @pending.size] if verb == "SAVEPOINT"
           # A savepoint outside of a transaction begins one.
+          @begun_by_savepoint = verb == "SAVEPOINT" if @state == :closed
+          @savepoints << [name, @pending.size] if verb == "SAVEPOINT"
           @state = :open
           result
         end
+      end
+
+      # In SQLite the savepoint that began the transaction ends it.
+      def release(name, &)
+        mark = @savepoints.rindex { |own, _| own.casecmp?(name) }
+        return commit(&) if mark == 0 && @begun_by_savepoint
+
+        result = @state == :unsure ? announce(@pending.dup, &) : yield
+        @savepoints = @savepoints.first(mark) if mark
+        result
       end
 
       def commit
@@ -107,10 +120,11 @@ module Paceline
       # Whatever becomes of it, the front is told: a commit whose answer is lost may have happened.
       def announce(entries)
         journal = AutoCache.journal or return yield
+        sent = @sent
         id = journal.intend(entries)
         begin
           result = yield
-          done = "commit"
+          done = "commit" unless sent
           result
         ensure
           journal.done(id, done || "unknown")
