@@ -51,7 +51,7 @@ module Paceline
         require_relative "auto_cache/rails"
         Drivers.install
         Rails.follow_cache
-        self.journal = Journal.new { ENV["PACELINE_AUTO_CACHE"] || Dir[File.join(root, SOCKETS)].max_by { |path| File.mtime(path) } }
+        self.journal = Journal.new { [ENV["PACELINE_AUTO_CACHE"], *Dir[File.join(root, SOCKETS)].sort_by { |path| -File.mtime(path).to_f }].compact }
       end
 
       # Connects this process with the front. Without a connection nothing is recorded: the front could not know of writes.

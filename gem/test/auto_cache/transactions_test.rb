@@ -207,6 +207,8 @@ class AutoCacheTransactionsTest < Paceline::Test
         assert_equal [0x62, "#{Process.pid}-2\0unknown\0"], frames.pop
         journal.intend([["x" * (5 << 20), [], nil]])
         assert_equal [0x61, "#{Process.pid}-3\0S\0\0UNKNOWN\0000\0"], frames.pop, "more than a frame may have"
+        journal.intend_keys(Array.new(5000, &:to_s))
+        assert_equal [0x61, "#{Process.pid}-4\0K\0\0*\0"], frames.pop, "more entries than a frame may have"
         journal.close
         assert_equal :end, frames.pop
       end
@@ -240,6 +242,43 @@ class AutoCacheTransactionsTest < Paceline::Test
       refute_predicate journal, :open?
     ensure
       server&.close
+    end
+  end
+
+  def test_a_front_that_does_not_read
+    in_tmpdir do |dir|
+      server = UNIXServer.new(File.join(dir, "journal.sock"))
+      journal = Paceline::AutoCache::Journal.new(File.join(dir, "journal.sock"))
+      told = Thread.new { journal.intend([["x" * (3 << 20), [], nil]]) }
+      assert told.join(60), "a write that never ends"
+      refute_predicate journal, :open?
+    ensure
+      told&.kill
+      server&.close
+    end
+  end
+
+  def test_the_socket_of_a_server_that_is_gone
+    in_tmpdir do |dir|
+      old, new = %w[old new].map { |name| File.join(dir, name) }
+      UNIXServer.new(old).close
+      server = UNIXServer.new(new)
+      journal = Paceline::AutoCache::Journal.new { [File.join(dir, "none"), old, new] }
+      assert_silent { journal.open }
+      assert_predicate journal, :open?
+    ensure
+      server&.close
+    end
+  end
+
+  def test_a_socket_that_can_not_be_opened
+    in_tmpdir do |dir|
+      # As without the right to open it, which root always has.
+      loop_of_links = File.join(dir, "journal.sock")
+      File.symlink(loop_of_links, loop_of_links)
+      journal = Paceline::AutoCache::Journal.new(loop_of_links)
+      _, said = capture_io { 2.times { journal.open } }
+      assert_equal 1, said.scan("#{loop_of_links} can't be opened (").size, said
     end
   end
 end
