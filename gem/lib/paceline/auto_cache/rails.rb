@@ -63,6 +63,11 @@ module Paceline
           super
         end
 
+        # The jar takes Rack's cookies, and each is recorded when it is read from there.
+        def update(*)
+          AutoCache.recording ? AutoCache.recording.quiet { super } : super
+        end
+
         def []=(name, options)
           AutoCache.recording&.untracked("sets the cookie #{name}") if AutoCache.readers.reader
           super

@@ -92,6 +92,17 @@ module Paceline
         new.replace(cookies)
       end
 
+      # All of them. The rest of Enumerable calls `each`.
+      %i[
+        each each_pair each_key each_value keys values to_a to_h to_hash any? empty? size length select filter reject filter_map
+        min_by max_by find_all compact except merge invert transform_values transform_keys key value? has_value? inspect to_s == sum
+      ].each do |name|
+        define_method(name) do |*arguments, **options, &block|
+          read(ALL)
+          super(*arguments, **options, &block)
+        end
+      end
+
       private
 
       def read(key)
