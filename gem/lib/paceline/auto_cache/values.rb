@@ -69,7 +69,7 @@ module Paceline
         # Rails takes the format of each answer from these two, unless the path says it. Of a browser's Accept it only looks that
         # it is one: so does the front.
         return recording.value("request", "accept", place: "") if key == "HTTP_ACCEPT" && by_rails?
-        return recording.value("header", "x-requested-with", place: "") if key == "HTTP_X_REQUESTED_WITH"
+        return requested_with(recording) if key == "HTTP_X_REQUESTED_WITH"
 
         place = AutoCache.readers.reader or return
         case key
@@ -77,6 +77,13 @@ module Paceline
         when "REMOTE_ADDR" then recording.value("request", "address", place: place)
         else recording.value("header", key.delete_prefix("HTTP_").tr("_", "-").downcase, place: place)
         end
+      end
+
+      # Of a request by script without Accept, Rails takes the format from its Content-Type.
+      def requested_with(recording)
+        recording.value("header", "x-requested-with", place: "")
+        by_script = recording.quiet { self["HTTP_X_REQUESTED_WITH"] }
+        recording.value("header", "content-type", place: "") if by_script
       end
 
       def by_rails?
