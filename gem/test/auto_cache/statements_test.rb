@@ -32,6 +32,7 @@ class AutoCacheStatementsTest < Paceline::Test
       refute S.writes?(sql), sql
     end
     assert_equal "one", S::CONTROL.match("/* x */ ROLLBACK TO SAVEPOINT \"one\" /* y */")[3]
+    refute S.control?("#{"/* a */" * 200} DELETE FROM a"), "in no time"
     assert_match S::SCHEMA, "/* x */ CREATE TABLE a (b)"
   end
 

@@ -6,7 +6,7 @@ module Paceline
   module AutoCache
     module Statements
       # Query logs may put their comment first.
-      COMMENTED = %r{\A(?:\s|/\*.*?\*/|--[^\n]*\n)*}m
+      COMMENTED = %r{\A(?>(?:\s|/\*.*?\*/|--[^\n]*\n)*)}m
       READS = /#{COMMENTED.source}(?:[(;]\s*)*(SELECT|SHOW|EXPLAIN|PRAGMA|VALUES|TABLE|SET|DECLARE|FETCH|CLOSE|DEALLOCATE|DISCARD)\b/im
       CONTROL = /#{COMMENTED.source}(BEGIN|START\s+TRANSACTION|COMMIT|END|ROLLBACK|ABORT|SAVEPOINT|RELEASE)\b(?:\s+(?:WORK|TRANSACTION))?(\s+TO\b)?(?:\s+SAVEPOINT)?\s*"?([^\s";]*)/im
       # The front has to learn the schema once more.
