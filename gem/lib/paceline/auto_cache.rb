@@ -12,6 +12,7 @@
 require_relative "auto_cache/encoding"
 require_relative "auto_cache/readers"
 require_relative "auto_cache/recording"
+require_relative "auto_cache/statements"
 require_relative "auto_cache/transactions"
 require_relative "auto_cache/journal"
 require_relative "auto_cache/values"
@@ -49,8 +50,8 @@ module Paceline
         require_relative "auto_cache/drivers"
         require_relative "auto_cache/rails"
         Drivers.install
-        ActiveSupport::Cache::Store.prepend(Rails::CacheStore) if defined?(ActiveSupport::Cache::Store)
-        self.journal = Journal.new { ENV["PACELINE_AUTO_CACHE"] || Dir[File.join(root, SOCKETS)].max_by { |path| File.mtime(path) } }
+        Rails.follow_cache
+        self.journal = Journal.new { [ENV["PACELINE_AUTO_CACHE"], *Dir[File.join(root, SOCKETS)].sort_by { |path| -File.mtime(path).to_f }].compact }
       end
 
       # Connects this process with the front. Without a connection nothing is recorded: the front could not know of writes.

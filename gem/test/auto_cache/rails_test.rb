@@ -63,6 +63,9 @@ class AutoCacheRailsTest < Paceline::Test
       found = []
       recording.each { |*fields, _| found << fields }
       assert_equal [["V", "header", "x-requested-with", ""], ["V", "request", "accept", ""]], found.sort
+      found.clear
+      visitor.ask("/nothing", "HTTP_X_REQUESTED_WITH" => "XMLHttpRequest").each { |*fields, _| found << fields }
+      assert_includes found, ["V", "header", "content-type", ""]
     end
   end
 

@@ -56,8 +56,57 @@ class AutoCacheTransactionsTest < Paceline::Test
     assert_equal [[:intend, ["DELETE FROM a", "DELETE FROM d"]], [:done, "commit"]], lines.grep(Array)
   end
 
+  def test_a_transaction_that_begins_within_a_statement
+    @connection.run("DELETE FROM a", []) { run_all("BEGIN") }
+    assert_equal [[:intend, ["DELETE FROM a"]], [:done, "commit"]], run_all("COMMIT").grep(Array).last(2)
+    assert_equal 4, @notes.lines.grep(Array).size
+  end
+
   def test_a_savepoint_begins_a_transaction
     assert_equal [[:intend, ["DELETE FROM a"]], [:done, "commit"]], run_all("SAVEPOINT one", "DELETE FROM a", "COMMIT").grep(Array)
+  end
+
+  def test_the_savepoint_that_began_a_transaction_ends_it
+    lines = run_all("SAVEPOINT one", "DELETE FROM a", "SAVEPOINT one", "DELETE FROM b", "RELEASE one", "RELEASE SAVEPOINT one")
+    assert_equal [[:intend, ["DELETE FROM a", "DELETE FROM b"]], "RELEASE SAVEPOINT one", [:done, "commit"]], lines.last(3)
+    assert_equal 2, lines.grep(Array).size
+    @notes.lines.clear
+    assert_empty run_all("BEGIN", "SAVEPOINT one", "DELETE FROM a", "RELEASE one").grep(Array)
+    assert_equal [[:intend, ["DELETE FROM a"]], [:done, "commit"]], run_all("COMMIT").grep(Array)
+  end
+
+  # A connection of PG's, whose methods note that they are called.
+  def raw
+    require "paceline/auto_cache/drivers"
+    notes = @notes
+    Class.new do
+      %i[exec send_query send_query_prepared put_copy_data put_copy_end reset].each do |name|
+        define_method(name) { |*| notes.lines << name }
+      end
+      prepend Paceline::AutoCache::Drivers::Postgres
+    end.new
+  end
+
+  def test_what_is_only_sent
+    connection = raw
+    connection.exec("DELETE FROM a")
+    assert_equal [:done, "commit"], @notes.lines.last
+    calls = { send_query: "DELETE FROM a", send_query_prepared: "one", put_copy_data: "1\n", put_copy_end: nil }
+    calls.each do |name, argument|
+      @notes.lines.clear
+      connection.public_send(name, *argument)
+      assert_equal [:intend, name, [:done, "unknown"]], [@notes.lines[0][0], *@notes.lines.drop(1)]
+    end
+  end
+
+  def test_a_connection_that_is_reset
+    connection = raw
+    connection.exec("BEGIN")
+    connection.exec("DELETE FROM a")
+    connection.reset
+    @notes.lines.clear
+    connection.exec("DELETE FROM b")
+    assert_equal [[:intend, ["DELETE FROM b"]], :exec, [:done, "commit"]], @notes.lines
   end
 
   def test_a_commit_whose_answer_is_lost
@@ -103,13 +152,17 @@ class AutoCacheTransactionsTest < Paceline::Test
       define_method(:normalize_key) { |key, _| "shop:#{key}" }
       define_method(:write) { |key, value| notes.lines << [:write, key, value] }
       define_method(:clear) { notes.lines << [:clear] }
+      define_method(:delete) { |_| raise IOError }
       prepend Paceline::AutoCache::Rails::CacheStore
     end
     store.new.write("posts", 1)
-    assert_equal [[:keys, "shop:posts"], [:write, "posts", 1], [:done, "unknown"]], notes.lines
+    assert_equal [[:keys, "shop:posts"], [:write, "posts", 1], [:done, "commit"]], notes.lines
     notes.lines.clear
     store.new.clear
-    assert_equal [[:keys, "*"], [:clear], [:done, "unknown"]], notes.lines
+    assert_equal [[:keys, "*"], [:clear], [:done, "commit"]], notes.lines
+    # Whether it happened nobody knows.
+    assert_raises(IOError) { store.new.delete("posts") }
+    assert_equal [:done, "unknown"], notes.lines.last
   end
 
   # A front that answers each INTENT.
@@ -154,6 +207,8 @@ class AutoCacheTransactionsTest < Paceline::Test
         assert_equal [0x62, "#{Process.pid}-2\0unknown\0"], frames.pop
         journal.intend([["x" * (5 << 20), [], nil]])
         assert_equal [0x61, "#{Process.pid}-3\0S\0\0UNKNOWN\0000\0"], frames.pop, "more than a frame may have"
+        journal.intend_keys(Array.new(5000, &:to_s))
+        assert_equal [0x61, "#{Process.pid}-4\0K\0\0*\0"], frames.pop, "more entries than a frame may have"
         journal.close
         assert_equal :end, frames.pop
       end
@@ -187,6 +242,43 @@ class AutoCacheTransactionsTest < Paceline::Test
       refute_predicate journal, :open?
     ensure
       server&.close
+    end
+  end
+
+  def test_a_front_that_does_not_read
+    in_tmpdir do |dir|
+      server = UNIXServer.new(File.join(dir, "journal.sock"))
+      journal = Paceline::AutoCache::Journal.new(File.join(dir, "journal.sock"))
+      told = Thread.new { journal.intend([["x" * (3 << 20), [], nil]]) }
+      assert told.join(60), "a write that never ends"
+      refute_predicate journal, :open?
+    ensure
+      told&.kill
+      server&.close
+    end
+  end
+
+  def test_the_socket_of_a_server_that_is_gone
+    in_tmpdir do |dir|
+      old, new = %w[old new].map { |name| File.join(dir, name) }
+      UNIXServer.new(old).close
+      server = UNIXServer.new(new)
+      journal = Paceline::AutoCache::Journal.new { [File.join(dir, "none"), old, new] }
+      assert_silent { journal.open }
+      assert_predicate journal, :open?
+    ensure
+      server&.close
+    end
+  end
+
+  def test_a_socket_that_can_not_be_opened
+    in_tmpdir do |dir|
+      # As without the right to open it, which root always has.
+      loop_of_links = File.join(dir, "journal.sock")
+      File.symlink(loop_of_links, loop_of_links)
+      journal = Paceline::AutoCache::Journal.new(loop_of_links)
+      _, said = capture_io { 2.times { journal.open } }
+      assert_equal 1, said.scan("#{loop_of_links} can't be opened (").size, said
     end
   end
 end

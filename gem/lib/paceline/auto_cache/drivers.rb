@@ -21,12 +21,12 @@ module Paceline
         PG::Connection.prepend(Postgres) if defined?(PG::Connection)
       end
 
-      # Runs a statement that was handed to a driver.
-      def self.direct(connection, sql, values = [], &)
+      # Runs a statement that was handed to a driver. Only sent: the block returns before the database has answered.
+      def self.direct(connection, sql, sent: false, &block)
         return yield if Thread.current.thread_variable_get(INSIDE)
 
-        AutoCache.recording&.statement(sql, values)
-        inside { Transactions.of(connection).run(sql, values, &) }
+        AutoCache.recording&.statement(sql, [])
+        inside { Transactions.of(connection).run(sql, [], sent: sent, &block) }
       end
 
       def self.inside
@@ -70,19 +70,33 @@ module Paceline
         private
 
         def log(sql, name = "SQL", binds = [], casted = [], *rest, **options, &block)
-          return super if Thread.current.thread_variable_get(INSIDE)
+          if Thread.current.thread_variable_get(INSIDE)
+            # From Rails 7.1 on a transaction begins, and is restored on a new connection, within the statement that needs it.
+            return Statements.control?(sql) ? paceline_transactions.run(sql, []) { super } : super
+          end
 
+          # A write has to find its transaction open: otherwise it would be announced as one of its own, and not at the COMMIT.
+          materialize_transactions if Statements.writes?(sql) && !%w[TRANSACTION SCHEMA].include?(name)
           values = casted.respond_to?(:call) ? casted.call : casted
           # What Active Record reads of the schema it keeps, and if that changes the front forgets all pages.
-          AutoCache.recording&.statement(sql, values || []) unless name == "SCHEMA"
+          paceline_recorded(sql, values || []) unless name == "SCHEMA"
           driver = @raw_connection || @connection
           transactions = paceline_transactions
           driver.instance_variable_set(:@paceline_transactions, transactions) if driver && !driver.frozen?
-          transactions.run(sql, values || []) do
+          # The adapter's own questions call functions of the catalogue.
+          known = name == "SCHEMA" && Statements::READS.match?(sql)
+          transactions.run(known ? "SELECT" : sql, values || []) do
             super(sql, name, binds, casted, *rest, **options) do |*arguments|
               Drivers.inside { block.call(*arguments) }
             end
           end
+        end
+
+        def paceline_recorded(sql, values)
+          recording = AutoCache.recording or return
+          recording.statement(sql, values)
+          # A write is done when the primary says so.
+          recording.untracked("reads a replica, which may be behind") if replica?
         end
 
         def paceline_transactions
@@ -141,7 +155,7 @@ module Paceline
         names = %i[exec exec_params sync_exec sync_exec_params async_exec async_exec_params query async_query send_query send_query_params]
         names.each do |name|
           define_method(name) do |sql, *rest, &block|
-            Drivers.direct(self, sql.to_s) { super(sql, *rest, &block) }
+            Drivers.direct(self, sql.to_s, sent: name.start_with?("send_")) { super(sql, *rest, &block) }
           end
         end
 
@@ -155,13 +169,25 @@ module Paceline
         %i[exec_prepared sync_exec_prepared async_exec_prepared send_query_prepared].each do |name|
           define_method(name) do |statement, *rest, &block|
             sql = @paceline_prepared&.[](statement.to_s) || "EXECUTE unknown"
-            Drivers.direct(self, sql) { super(statement, *rest, &block) }
+            Drivers.direct(self, sql, sent: name == :send_query_prepared) { super(statement, *rest, &block) }
           end
         end
 
-        %i[copy_data put_copy_data].each do |name|
-          define_method(name) do |*arguments, **options, &block|
-            Drivers.direct(self, name == :copy_data ? arguments.first.to_s : "COPY unknown") { super(*arguments, **options, &block) }
+        def copy_data(sql, *rest, &block)
+          Drivers.direct(self, sql.to_s) { super(sql, *rest, &block) }
+        end
+
+        # The rows are there once the database has answered to the end.
+        %i[put_copy_data put_copy_end].each do |name|
+          define_method(name) do |*arguments, &block|
+            Drivers.direct(self, "COPY unknown", sent: true) { super(*arguments, &block) }
+          end
+        end
+
+        %i[reset reset_start].each do |name|
+          define_method(name) do |*arguments|
+            Transactions.of(self).reset unless Thread.current.thread_variable_get(INSIDE)
+            super(*arguments)
           end
         end
       end

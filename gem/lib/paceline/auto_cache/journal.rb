@@ -28,9 +28,13 @@ module Paceline
       # Bytes of an INTENT. One with more says that anything is written.
       MAX_INTENT = 4 << 20
       ANYTHING = ["UNKNOWN", [], nil].freeze
-      private_constant :SPIN, :READ, :MAX_INTENT, :ANYTHING
+      # Keys of one INTENT; the front takes 4,096 entries. One with more says that all of them are written.
+      MAX_KEYS = 1000
+      # No server listens there (any more).
+      NOBODY = [Errno::ENOENT, Errno::ECONNREFUSED, Errno::ENOTSOCK].freeze
+      private_constant :SPIN, :READ, :MAX_INTENT, :ANYTHING, :MAX_KEYS, :NOBODY
 
-      # A path, or a block that finds it (or nil).
+      # A path, or a block that finds it: nil, or several, of which the first counts that a server listens at.
       def initialize(path = nil, &find)
         @find = find || -> { path }
         @lock = Mutex.new
@@ -71,6 +75,7 @@ module Paceline
       # The same for keys of Rails.cache.
       def intend_keys(keys)
         id = next_id
+        keys = [ALL] if keys.size > MAX_KEYS
         ask(INTENT, id, keys.each_with_object(Encoding.append(+"", id)) { |key, out| Encoding.append(out, "K", "", key) })
       end
 
@@ -128,12 +133,24 @@ module Paceline
         # A child of fork has its parent's: closing the copy says nothing to the front.
         close
         @pid = Process.pid
-        # However long the path is, its socket's address is short.
-        path = @find.call or return
-        @socket = Dir.open(File.dirname(path)) { |folder| UNIXSocket.new("/proc/self/fd/#{folder.fileno}/#{File.basename(path)}") }
+        @socket = Array(@find.call).lazy.filter_map { |path| reach(path) }.first or return
         tell_release
         @socket
       rescue SystemCallError
+        nil
+      end
+
+      # However long the path is, its socket's address is short.
+      def reach(path)
+        Dir.open(File.dirname(path)) { |folder| UNIXSocket.new("/proc/self/fd/#{folder.fileno}/#{File.basename(path)}") }
+      rescue *NOBODY
+        nil
+      rescue SystemCallError => e
+        unless @warned
+          @warned = true
+          warn "paceline: auto_cache: #{path} can't be opened (#{e.message}): the server does not learn what this process writes, " \
+               "and may show old pages. Run it as the server's user, and raise its limit of open files if that is used up"
+        end
         nil
       end
 
@@ -177,11 +194,20 @@ module Paceline
         false
       end
 
-      # All of it. What the socket takes at once is written without giving away Ruby's lock, as in `await`.
+      # All of it, or IOError: a front that does not read holds up no commit. What the socket takes at once is written without giving
+      # away Ruby's lock, as in `await`.
       def write(bytes)
-        written = @socket.write_nonblock(bytes, exception: false)
-        written = 0 if written == :wait_writable
-        @socket.write(bytes.byteslice(written, bytes.bytesize)) if written < bytes.bytesize
+        ends = nil
+        loop do
+          written = @socket.write_nonblock(bytes, exception: false)
+          written = 0 if written == :wait_writable
+          return if written == bytes.bytesize
+
+          bytes = bytes.byteslice(written, bytes.bytesize)
+          ends ||= now + PATIENCE
+          left = ends - now
+          raise IOError, "the front does not read" unless left.positive? && @socket.wait_writable(left)
+        end
       end
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

@@ -49,7 +49,8 @@ module Paceline
         # A connection that is not open yet opens itself and calls once more.
         return unless connection.started?
 
-        url = "#{connection.use_ssl? ? "https" : "http"}://#{connection.address}:#{connection.port}#{request.path}"
+        # Without its query, which may hold a key.
+        url = "#{connection.use_ssl? ? "https" : "http"}://#{connection.address}:#{connection.port}#{request.path[/\A[^?]*/]}"
         recording = AutoCache.recording
         request.method == "GET" ? recording.outbound(url) : recording.untracked("#{request.method} #{url}")
       end

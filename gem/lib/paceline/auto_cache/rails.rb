@@ -7,7 +7,7 @@ module Paceline
       def self.install
         Rack::Request.prepend(RackCookies) if defined?(Rack::Request)
         Rack::Session::Abstract::SessionHash.prepend(Session) if defined?(Rack::Session::Abstract::SessionHash)
-        ActiveSupport::Cache::Store.prepend(CacheStore) if defined?(ActiveSupport::Cache::Store)
+        follow_cache
         return unless defined?(ActionDispatch::Request)
 
         require "action_dispatch/middleware/cookies"
@@ -16,6 +16,13 @@ module Paceline
         ActionDispatch::Cookies::CookieJar.prepend(Jar)
         ActionDispatch::Request::Session.prepend(Session)
         ActiveSupport.on_load(:action_controller_base) { prepend Tokens }
+      end
+
+      def self.follow_cache
+        return unless defined?(ActiveSupport::Cache::Store)
+
+        ActiveSupport::Cache::Store.prepend(CacheStore)
+        ActiveSupport::Cache::Entry.prepend(Entry)
       end
 
       module RackCookies
@@ -54,6 +61,11 @@ module Paceline
         def to_hash
           AutoCache.cookie(ALL)
           super
+        end
+
+        # The jar takes Rack's cookies, and each is recorded when it is read from there.
+        def update(*)
+          AutoCache.recording ? AutoCache.recording.quiet { super } : super
         end
 
         def []=(name, options)
@@ -203,10 +215,20 @@ module Paceline
           journal = AutoCache.journal or return yield
           id = journal.intend_keys(keys)
           begin
-            yield
+            result = yield
+            done = "commit"
+            result
           ensure
-            journal.done(id, "unknown")
+            journal.done(id, done || "unknown")
           end
+        end
+      end
+
+      # An entry of Rails.cache: each way of reading one looks whether it has expired.
+      module Entry
+        def expired?
+          AutoCache.recording&.untracked("reads an entry of Rails.cache that expires") if expires_at
+          super
         end
       end
     end

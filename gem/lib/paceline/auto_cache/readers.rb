@@ -23,6 +23,8 @@ module Paceline
         /(?:timeout|monitor|net/\w+|socket|openssl/\w+|tempfile|tmpdir|fileutils|pstore|erb|digest|resolv)\.rb\z|
         /gem/lib/paceline/|/paceline-[^/]*/lib/|/paceline_native|/rubygems/|/bundler/
       }x
+      # Where a library lies says nothing about what it is: a folder above may be called "rails".
+      INSTALLED = %r{/(?:(?:bundler/)?gems|lib/ruby/(?:vendor_ruby|site_ruby|\d[\d.]*))/}
       # Behind it is what runs the application: a server, a test.
       OUTSIDE = %r{/auto_cache/middleware\.rb\z}
 
@@ -107,12 +109,22 @@ module Paceline
       def kind_of(path)
         return :application if path.start_with?(@root) && !path.start_with?("#{@root}vendor/", "#{@root}gem/lib/paceline/")
 
-        case path
+        own = within(path)
+        case own
         when OUTSIDE then :outside
         when PASSING then :passing
         when HARMLESS then :harmless
         else :library
         end
+      end
+
+      # The path within its library, or within the application.
+      def within(path)
+        return path unless path.start_with?("/")
+
+        path = path.delete_prefix(@root.chomp("/"))
+        _, found, rest = path.rpartition(INSTALLED)
+        found.empty? ? path : "/#{rest}"
       end
 
       def format(location)

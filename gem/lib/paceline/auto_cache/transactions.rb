@@ -7,10 +7,6 @@
 module Paceline
   module AutoCache
     class Transactions
-      READS = /\A[\s(;]*(?:SELECT|SHOW|EXPLAIN|PRAGMA|VALUES|TABLE|SET|DECLARE|FETCH|CLOSE|DEALLOCATE|DISCARD)\b/i
-      CONTROL = /\A\s*(BEGIN|START\s+TRANSACTION|COMMIT|END|ROLLBACK|ABORT|SAVEPOINT|RELEASE)\b(?:\s+(?:WORK|TRANSACTION))?(\s+TO\b)?(?:\s+SAVEPOINT)?\s*"?([^\s";]*)/i
-      # The front has to learn the schema once more.
-      SCHEMA = /\A\s*(?:CREATE|ALTER|DROP)\b/i
       # Statements that are kept of one transaction. One that has more changed anything.
       MAX = 1000
 
@@ -18,16 +14,6 @@ module Paceline
       def self.of(connection)
         connection.instance_variable_get(:@paceline_transactions) ||
           connection.instance_variable_set(:@paceline_transactions, new)
-      end
-
-      def self.read?(sql)
-        READS.match?(sql)
-      end
-
-      # Several statements in one text, or a text with a semicolon in a literal.
-      def self.several?(sql)
-        at = sql.index(";")
-        at && at < sql.rstrip.size - 1
       end
 
       def initialize
@@ -39,20 +25,22 @@ module Paceline
         @state = :closed
         @pending = []
         @savepoints = []
+        @begun_by_savepoint = false
       end
 
-      # Runs a statement, and announces what becomes visible by it. The block runs it.
-      def run(sql, values, &)
-        if Transactions.several?(sql)
+      # Runs a statement, and announces what becomes visible by it. The block runs it, or only sends it.
+      def run(sql, values, sent: false, &block)
+        @sent = sent
+        if Statements.several?(sql)
           AutoCache.recording&.writes!
-          several(sql, values, &)
-        elsif (control = CONTROL.match(sql))
-          control(control[1].upcase, !control[2].nil?, control[3], &)
-        elsif Transactions.read?(sql)
+          several(sql, values, &block)
+        elsif (control = Statements::CONTROL.match(sql))
+          control(control[1].upcase, !control[2].nil?, control[3], &block)
+        elsif Statements.read?(sql)
           yield
         else
           AutoCache.recording&.writes!
-          written(sql, values, &)
+          written(sql, values, &block)
         end
       end
 
@@ -66,10 +54,9 @@ module Paceline
 
       def written(sql, values)
         entry = [sql, values, nil]
-        return announce([entry]) { yield } if @state == :closed
-
-        result = @state == :unsure ? announce([entry]) { yield } : yield
-        keep(entry)
+        result = @state == :open ? yield : announce([entry]) { yield }
+        # It may have begun a transaction, as a new connection does that restores the one of the lost connection.
+        keep(entry) unless @state == :closed
         result
       end
 
@@ -95,14 +82,25 @@ module Paceline
           result = yield
           to ? back_to(name) : reset
           result
-        when "RELEASE" then yield
+        when "RELEASE" then release(name, &)
         else
           result = yield
-          @savepoints << [name, @pending.size] if verb == "SAVEPOINT"
           # A savepoint outside of a transaction begins one.
+          @begun_by_savepoint = verb == "SAVEPOINT" if @state == :closed
+          @savepoints << [name, @pending.size] if verb == "SAVEPOINT"
           @state = :open
           result
         end
+      end
+
+      # In SQLite the savepoint that began the transaction ends it.
+      def release(name, &)
+        mark = @savepoints.rindex { |own, _| own.casecmp?(name) }
+        return commit(&) if mark == 0 && @begun_by_savepoint
+
+        result = @state == :unsure ? announce(@pending.dup, &) : yield
+        @savepoints = @savepoints.first(mark) if mark
+        result
       end
 
       def commit
@@ -122,14 +120,15 @@ module Paceline
       # Whatever becomes of it, the front is told: a commit whose answer is lost may have happened.
       def announce(entries)
         journal = AutoCache.journal or return yield
+        sent = @sent
         id = journal.intend(entries)
         begin
           result = yield
-          done = "commit"
+          done = "commit" unless sent
           result
         ensure
           journal.done(id, done || "unknown")
-          AutoCache.tell_schema if entries.any? { |sql,| SCHEMA.match?(sql) }
+          AutoCache.tell_schema if entries.any? { |sql,| Statements::SCHEMA.match?(sql) }
         end
       end
     end

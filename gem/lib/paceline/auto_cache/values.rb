@@ -69,7 +69,7 @@ module Paceline
         # Rails takes the format of each answer from these two, unless the path says it. Of a browser's Accept it only looks that
         # it is one: so does the front.
         return recording.value("request", "accept", place: "") if key == "HTTP_ACCEPT" && by_rails?
-        return recording.value("header", "x-requested-with", place: "") if key == "HTTP_X_REQUESTED_WITH"
+        return requested_with(recording) if key == "HTTP_X_REQUESTED_WITH"
 
         place = AutoCache.readers.reader or return
         case key
@@ -77,6 +77,13 @@ module Paceline
         when "REMOTE_ADDR" then recording.value("request", "address", place: place)
         else recording.value("header", key.delete_prefix("HTTP_").tr("_", "-").downcase, place: place)
         end
+      end
+
+      # Of a request by script without Accept, Rails takes the format from its Content-Type.
+      def requested_with(recording)
+        recording.value("header", "x-requested-with", place: "")
+        by_script = recording.quiet { self["HTTP_X_REQUESTED_WITH"] }
+        recording.value("header", "content-type", place: "") if by_script
       end
 
       def by_rails?
@@ -90,6 +97,17 @@ module Paceline
 
       def self.of(cookies)
         new.replace(cookies)
+      end
+
+      # All of them. The rest of Enumerable calls `each`.
+      %i[
+        each each_pair each_key each_value keys values to_a to_h to_hash any? empty? size length select filter reject filter_map
+        min_by max_by find_all compact except merge invert transform_values transform_keys key value? has_value? inspect to_s == sum
+      ].each do |name|
+        define_method(name) do |*arguments, **options, &block|
+          read(ALL)
+          super(*arguments, **options, &block)
+        end
       end
 
       private

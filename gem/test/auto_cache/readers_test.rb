@@ -1,0 +1,38 @@
+# frozen_string_literal: true
+
+require "helper"
+require "paceline/auto_cache"
+
+# Which reader counts, by the file it is in.
+class AutoCacheReadersTest < Paceline::Test
+  GEMS = %w[
+    /usr/share/rubygems-integration/all/gems /home/rails/.rbenv/versions/3.3.0/lib/ruby/gems/3.3.0/gems /rails/vendor/bundle/ruby/3.3.0/gems
+    /usr/local/bundle/ruby/3.3.0/bundler/gems /home/pg/rack/bundler/gems
+  ].freeze
+
+  def kind(path, root = "/srv/shop") = Paceline::AutoCache::Readers.new(root).send(:kind_of, path)
+
+  def test_a_gem_counts_wherever_it_is_installed
+    GEMS.each do |folder|
+      assert_equal :library, kind("#{folder}/geocoder-1.8/lib/geocoder/request.rb"), folder
+      assert_equal :library, kind("#{folder}/geocoder-1.8/lib/geocoder/request.rb", "/rails"), folder
+      %w[
+        activerecord-7.2.2.2/lib/active_record/base.rb railties-7.2/lib/rails/engine.rb rack-3.1/lib/rack/head.rb pg-1.5/lib/pg/result.rb
+        rails-1a2b3c/activerecord/lib/active_record/base.rb bundler-2.5/lib/bundler/setup.rb paceline-1.0/lib/paceline/server/worker.rb
+      ].each { |file| assert_equal :harmless, kind("#{folder}/#{file}"), "#{folder}/#{file}" }
+      assert_equal :passing, kind("#{folder}/rack-3.1/lib/rack/request.rb"), folder
+      assert_equal :outside, kind("#{folder}/paceline-1.0/lib/paceline/auto_cache/middleware.rb"), folder
+    end
+  end
+
+  def test_other_files
+    assert_equal :application, kind("/rails/app/models/post.rb", "/rails")
+    assert_equal :library, kind("/rails/vendor/engines/shop.rb", "/rails")
+    assert_equal :library, kind("/home/rails/.rbenv/versions/3.3.0/lib/ruby/3.3.0/csv.rb")
+    assert_equal :harmless, kind("/usr/lib/ruby/3.3.0/logger.rb")
+    assert_equal :harmless, kind("/usr/lib/ruby/vendor_ruby/rack/head.rb")
+    assert_equal :harmless, kind("/home/ann/paceline/gem/lib/paceline/server/worker.rb")
+    assert_equal :harmless, kind("/home/ann/paceline/gem/lib/paceline/server/worker.rb", "/home/ann/paceline")
+    assert_equal :passing, kind("<internal:kernel>")
+  end
+end
