@@ -97,7 +97,7 @@ fn agreed(agreement: Agreement, auto: &AutoCache) {
         auto.change(|watch| watch.begin_release(&release, auto.next()));
         auto.trust.agreed();
         // What is missing is missed from the beginning on, and not when the first page is there.
-        auto.look();
+        auto.is_trusted();
     }
 }
 
