@@ -166,6 +166,18 @@ fn a_page_that_nobody_wrote_to_would_be_a_hit() {
 }
 
 #[test]
+fn people_are_shown_no_values_of_sql() {
+    let mut site = Site::new();
+    let writes = fields(&["S", "", "UPDATE beers SET name = 'secret' WHERE id = 1", "0"]);
+    site.answer(&beer("i1"), "Pils");
+    site.write(&writes);
+    let shown = "UPDATE beers SET name = ? WHERE id = ?";
+    assert_eq!(site.watch.seen("http://shop.test/beers/1").1.unwrap().by, shown);
+    site.answer(&writes, "Pils");
+    assert_eq!(site.refusal().0, format!("writes: {shown}"));
+}
+
+#[test]
 fn a_write_drops_what_it_touches() {
     let mut site = Site::new();
     site.answer(&beer("i1"), "Pils");
