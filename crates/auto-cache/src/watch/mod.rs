@@ -333,10 +333,11 @@ impl Watch {
             keys: made.keys.clone(),
             files,
             readings: made.readings.clone(),
+            place: Default::default(),
             kept: answer.ended,
             at: answer.now,
         };
-        self.pages.keep(page, made.names.iter().cloned().collect(), held).map_err(|refusal| refused(&refusal))?;
+        self.pages.keep(page, &made.names, held).map_err(|refusal| refused(&refusal))?;
         Ok(outcome)
     }
 
