@@ -93,9 +93,15 @@ impl<E> Variants<E> {
         Ok(None)
     }
 
-    pub fn retain(&mut self, mut keep: impl FnMut(&E) -> bool) {
+    /// The same page may be under this key of any names.
+    pub fn remove(&mut self, key: &[u8], page: &E)
+    where
+        E: PartialEq,
+    {
         for (_, pages) in &mut self.sets {
-            pages.retain(|_, page| keep(page));
+            if pages.get(key) == Some(page) {
+                pages.remove(key);
+            }
         }
         self.sets.retain(|(_, pages)| !pages.is_empty());
     }
@@ -115,7 +121,7 @@ impl<E> Variants<E> {
 }
 
 /// The values themselves, each with its length: two requests share a key only if they hold the same.
-fn key(names: &[Name], held: impl Fn(&Name) -> Held) -> Result<Vec<u8>, Refusal> {
+pub fn key(names: &[Name], held: impl Fn(&Name) -> Held) -> Result<Vec<u8>, Refusal> {
     let mut key = Vec::new();
     for name in names {
         match held(name) {
@@ -169,7 +175,10 @@ mod tests {
         assert_eq!(pages.find(held(&[("theme", "dark")])), Some(&"for all without"));
         assert_eq!(pages.find(held(&[("user", "1"), ("theme", "dark")])), Some(&"dark"));
         assert_eq!(pages.find(held(&[("user", "1")])), None);
-        pages.retain(|page| *page == "dark");
+        let own = key(&[cookie("user")], held(&[])).unwrap();
+        pages.remove(&own, &"dark");
+        assert_eq!(pages.len(), 2, "another page has this key");
+        pages.remove(&own, &"for all without");
         assert_eq!(pages.len(), 1);
         assert_eq!(pages.find(held(&[])), None);
     }

@@ -1,5 +1,6 @@
 //! SQL, as far as it must be understood: which tables and rows a statement reads and changes.
 
+pub mod literals;
 pub mod shape;
 pub mod token;
 pub mod value;

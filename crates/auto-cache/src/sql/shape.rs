@@ -66,7 +66,7 @@ impl Shape {
         Shape { control: Some(control), ..Shape::default() }
     }
 
-    fn add(&mut self, other: Shape) {
+    pub(crate) fn add(&mut self, other: Shape) {
         self.reads.extend(other.reads);
         self.reads_everything |= other.reads_everything;
         self.volatile = self.volatile.take().or(other.volatile);

@@ -9,6 +9,7 @@ use crate::{
     effects::{Read, Rows},
     holes::Secret,
     keys::{Held, Name, Source},
+    sql::literals::without_literals,
     wire::{self, Keeps, What},
 };
 
@@ -80,7 +81,7 @@ impl Made {
             What::Statement { sql, bound, generated } => {
                 let ran = statements.run(sql, bound, generated.as_ref());
                 if ran.writes {
-                    return Err(Refusal::at(format!("writes: {sql}"), at));
+                    return Err(Refusal::at(format!("writes: {}", without_literals(sql)), at));
                 }
                 if let Some(why) = ran.read.volatile {
                     return Err(Refusal::at(format!("reads {why} in SQL"), at));

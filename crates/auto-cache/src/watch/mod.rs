@@ -40,6 +40,7 @@ use crate::{
     effects::Write,
     holes::{Template, Visitor},
     keys::{self, Held, Name, Source},
+    sql::literals::without_literals,
     wire::{self, Malformed, What},
 };
 
@@ -189,7 +190,7 @@ impl Watch {
             };
             let ran = self.statements.run(&sql, &bound, generated.as_ref());
             if words.is_empty() {
-                words = short(&sql);
+                words = short(&without_literals(&sql));
             }
             schema |= ran.changes_schema;
             write.add(ran.write);
@@ -332,10 +333,11 @@ impl Watch {
             keys: made.keys.clone(),
             files,
             readings: made.readings.clone(),
+            place: Default::default(),
             kept: answer.ended,
             at: answer.now,
         };
-        self.pages.keep(page, made.names.iter().cloned().collect(), held).map_err(|refusal| refused(&refusal))?;
+        self.pages.keep(page, &made.names, held).map_err(|refusal| refused(&refusal))?;
         Ok(outcome)
     }
 

@@ -11,7 +11,7 @@ use crate::{
     effects::Read,
     holes::Template,
     index::Index,
-    keys::{Held, Name, Refusal, Variants},
+    keys::{key, Held, Name, Refusal, Variants},
 };
 
 /// Bytes of all pages of a site.
@@ -38,6 +38,8 @@ pub struct Page {
     pub keys: BTreeSet<String>,
     pub files: Vec<(String, Option<FileMark>)>,
     pub readings: Vec<Reading>,
+    /// Its values among the variants of its URL, and the bytes of the names that they are of. `Pages` fills it in.
+    pub place: (Vec<u8>, usize),
     /// The moment since when it is here.
     pub kept: u64,
     /// Unix milliseconds.
@@ -82,8 +84,15 @@ impl Pages {
     }
 
     /// Keeps it in place of the one that is there.
-    pub fn keep(&mut self, page: Page, names: Vec<Name>, held: impl Fn(&Name) -> Held) -> Result<(), Refusal> {
+    pub fn keep(
+        &mut self,
+        mut page: Page,
+        names: &BTreeSet<Name>,
+        held: impl Fn(&Name) -> Held,
+    ) -> Result<(), Refusal> {
         let id = self.next;
+        let names: Vec<Name> = names.iter().cloned().collect();
+        page.place = (key(&names, &held)?, names.iter().map(|name| name.name.len()).sum());
         let variants = self.urls.entry(page.url.clone()).or_default();
         let replaced = match variants.insert(names, held, id) {
             Ok(replaced) => replaced,
@@ -149,7 +158,7 @@ impl Pages {
     fn remove(&mut self, id: u64) {
         let Some(page) = self.take(id) else { return };
         if let Some(variants) = self.urls.get_mut(&page.url) {
-            variants.retain(|own| *own != id);
+            variants.remove(&page.place.0, &id);
             if variants.is_empty() {
                 self.urls.remove(&page.url);
             }
@@ -195,6 +204,9 @@ fn cost(page: &Page) -> usize {
     page.template.size()
         + page.head.size()
         + page.url.len()
+        // Of a key there are two.
+        + 2 * page.place.0.len()
+        + page.place.1
         + readings
         + keys
         + 64 * (page.read.rows.len() + values)

@@ -4,6 +4,7 @@
 use std::{
     collections::{hash_map::DefaultHasher, BTreeMap, BTreeSet},
     hash::{Hash, Hasher},
+    ops::Range,
 };
 
 use super::{
@@ -73,25 +74,61 @@ impl Difference {
         let first = kept.iter().zip(application).position(|(one, other)| one != other);
         let first = first.unwrap_or(kept.len().min(application.len()));
         let around = |text: &[u8]| {
-            let part = &text[first.saturating_sub(BEFORE).min(text.len())..(first + AFTER).min(text.len())];
+            let part = &text[part(text, first.saturating_sub(BEFORE), first + AFTER)];
             without_secrets(&String::from_utf8_lossy(part).replace(char::is_control, " "))
         };
-        Difference { url: url.to_owned(), at: now, kept: around(kept), application: around(application) }
+        Difference { url: without_values(url), at: now, kept: around(kept), application: around(application) }
     }
 }
 
 /// Shorter runs of letters and digits are words, numbers and the like.
 const SECRET: usize = 20;
 
+fn is_of_token(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "+/_-=".contains(letter)
+}
+
+fn is_secret(token: &[u8]) -> bool {
+    token.len() >= SECRET && token.iter().any(u8::is_ascii_digit)
+}
+
+/// This part, with all of a secret that it would cut: without its rest, nobody could tell that it is one.
+fn part(text: &[u8], from: usize, to: usize) -> Range<usize> {
+    let (from, to) = (from.min(text.len()), to.min(text.len()));
+    let is_end = |byte: &u8| !is_of_token(char::from(*byte));
+    let around = |at: usize| {
+        let begin = text[..at].iter().rposition(is_end).map_or(0, |end| end + 1);
+        let end = text[at..].iter().position(is_end).map_or(text.len(), |length| at + length);
+        if is_secret(&text[begin..end]) {
+            begin..end
+        } else {
+            at..at
+        }
+    };
+    around(from).start..around(to).end
+}
+
+/// A URL without the values of its query, and without tokens in its path.
+fn without_values(url: &str) -> String {
+    let (path, query) = url.split_once('?').map_or((url, None), |(path, query)| (path, Some(query)));
+    let path: Vec<String> = path.split('/').map(without_secrets).collect();
+    let names = query.map(|query| {
+        let pairs = query
+            .split('&')
+            .map(|pair| pair.split_once('=').map_or("…".into(), |(name, _)| format!("{}=…", without_secrets(name))));
+        format!("?{}", pairs.collect::<Vec<_>>().join("&"))
+    });
+    path.join("/") + &names.unwrap_or_default()
+}
+
 /// Tokens and keys are not shown: they may let somebody in.
 fn without_secrets(text: &str) -> String {
-    let is_of_token = |letter: char| letter.is_ascii_alphanumeric() || "+/_-=".contains(letter);
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let run = rest.find(|letter| !is_of_token(letter)).unwrap_or(rest.len());
         let (token, after) = rest.split_at(run);
-        match run >= SECRET && token.contains(|letter: char| letter.is_ascii_digit()) {
+        match is_secret(token.as_bytes()) {
             true => shown.push_str(&format!("[{run} characters]")),
             false => shown.push_str(token),
         }
@@ -197,5 +234,14 @@ mod tests {
             difference("seen 1 times in pneumonoultramicroscopic", "").kept,
             "seen 1 times in pneumonoultramicroscopic"
         );
+        // Both ends of the part are within a secret.
+        let secret = "d41d8cd98f00b204e9800998ecf8427e";
+        let text = |end: &str| format!("<{secret}\"{}{end}{}\"{secret}>", "a ".repeat(11), " b".repeat(32));
+        let (kept, own) = (text("1"), text("2"));
+        let found = difference(&kept, &own);
+        assert!(found.kept.starts_with("[32 characters]\"") && found.kept.ends_with("\"[32 characters]"), "{found:?}");
+        let of = |url: &str| Difference::between(url, &cut("a"), &cut("b"), 0).url;
+        assert_eq!(of("http://shop.test/beers/1?page=2&token=abc123&x"), "http://shop.test/beers/1?page=…&token=…&…");
+        assert_eq!(of(&format!("http://shop.test/reset/{secret}/edit")), "http://shop.test/reset/[32 characters]/edit");
     }
 }

@@ -1,12 +1,16 @@
 //! The statements of one site's database, each text understood once. It never runs one. Until a worker has told the schema,
-//! every statement counts as one that reads and writes everything.
+//! every statement counts as one that reads and writes everything; whether it asks for the moment or chance is known all the same.
 
 use std::collections::HashMap;
 
 use crate::{
     effects::{Read, Write},
     schema::Schema,
-    sql::{shape::Shape, value::Value},
+    sql::{
+        shape::Shape,
+        token::{tokens, Dialect},
+        value::Value,
+    },
     wire::{self, Malformed},
 };
 
@@ -50,19 +54,21 @@ impl Statements {
     }
 
     pub fn run(&mut self, sql: &str, bound: &[Value], generated: Option<&(String, Value)>) -> Effects {
-        let Some(schema) = &self.schema else { return unknown() };
+        let schema = self.schema.as_ref();
+        let understand = |sql: &str| schema.map_or_else(|| guessed(sql), |schema| Shape::parse(sql, schema));
         if self.shapes.len() >= MAX_SHAPES {
             self.shapes.clear();
         }
         let fresh;
         let shape = match sql.len() <= MAX_TEXT {
             true if self.shapes.contains_key(sql) => &self.shapes[sql],
-            true => self.shapes.entry(sql.to_owned()).or_insert_with(|| Shape::parse(sql, schema)),
+            true => self.shapes.entry(sql.to_owned()).or_insert_with(|| understand(sql)),
             false => {
-                fresh = Shape::parse(sql, schema);
+                fresh = understand(sql);
                 &fresh
             }
         };
+        let Some(schema) = schema else { return without_schema(shape, bound) };
         let generated = generated.map(|(column, value)| (column.as_str(), value.clone()));
         Effects {
             read: shape.read(bound, schema),
@@ -73,9 +79,21 @@ impl Statements {
     }
 }
 
-fn unknown() -> Effects {
+/// By each database that can read it.
+fn guessed(sql: &str) -> Shape {
+    let mut shapes = [Dialect::Sqlite, Dialect::Postgres]
+        .into_iter()
+        .filter(|dialect| tokens(sql, *dialect).is_ok())
+        .map(|dialect| Shape::parse(sql, &Schema::new(dialect)));
+    let mut shape = shapes.next().unwrap_or_else(|| Shape::parse(sql, &Schema::new(Dialect::Sqlite)));
+    shapes.for_each(|other| shape.add(other));
+    shape
+}
+
+fn without_schema(shape: &Shape, bound: &[Value]) -> Effects {
+    let volatile = shape.read(bound, &Schema::new(Dialect::Sqlite)).volatile;
     Effects {
-        read: Read { everything: true, ..Read::default() },
+        read: Read { everything: true, volatile, ..Read::default() },
         write: Write { everything: true, ..Write::default() },
         writes: false,
         changes_schema: false,
@@ -101,5 +119,18 @@ mod tests {
         assert!(statements.learn(b"nothing").is_err() && !run(&mut statements).read.everything);
         statements.forget();
         assert!(run(&mut statements).read.everything);
+    }
+
+    #[test]
+    fn the_moment_is_known_without_a_schema() {
+        let mut statements = Statements::default();
+        let mut volatile = |sql: &str| statements.run(sql, &[Value::Integer(1)], None).read.volatile.is_some();
+        for sql in ["SELECT NOW()", "SELECT random() FROM beers", "SELECT 1 FROM beers WHERE at < CURRENT_TIMESTAMP"] {
+            assert!(volatile(sql), "{sql}");
+        }
+        assert!(volatile("SELECT * FROM beers WHERE id = $1 AND at < now()") && volatile("SELECT 'torn"));
+        for sql in ["SELECT * FROM beers WHERE id = ?", "SELECT count(*) FROM \"beers\" WHERE id = $1::int"] {
+            assert!(!volatile(sql), "{sql}");
+        }
     }
 }

@@ -166,6 +166,35 @@ fn a_page_that_nobody_wrote_to_would_be_a_hit() {
 }
 
 #[test]
+fn what_pages_vary_by_counts_as_their_size() {
+    let mut site = Site::new();
+    let mut size_with = |locale: &'static str| {
+        site.cookies.insert("locale", locale);
+        let before = site.watch.size().1;
+        site.answer(&fields(&["V", "", "cookie", "locale", ""]), "Pils");
+        site.watch.size().1 - before
+    };
+    let (short, long) = (size_with("de"), size_with(&["x"; 100].concat().leak()[..]));
+    assert_eq!(long, short + 2 * 98);
+    // Each page goes from its own place.
+    site.watch.turn_off("GET /beers/*", "");
+    assert_eq!(site.watch.size(), (0, 0));
+    assert!(site.watch.seen("http://shop.test/beers/1").0.is_empty());
+}
+
+#[test]
+fn people_are_shown_no_values_of_sql() {
+    let mut site = Site::new();
+    let writes = fields(&["S", "", "UPDATE beers SET name = 'secret' WHERE id = 1", "0"]);
+    site.answer(&beer("i1"), "Pils");
+    site.write(&writes);
+    let shown = "UPDATE beers SET name = ? WHERE id = ?";
+    assert_eq!(site.watch.seen("http://shop.test/beers/1").1.unwrap().by, shown);
+    site.answer(&writes, "Pils");
+    assert_eq!(site.refusal().0, format!("writes: {shown}"));
+}
+
+#[test]
 fn a_write_drops_what_it_touches() {
     let mut site = Site::new();
     site.answer(&beer("i1"), "Pils");

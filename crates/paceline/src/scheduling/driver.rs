@@ -110,7 +110,13 @@ impl Driver {
     }
 
     /// Where the site's prepared pages are kept. What was kept there before is taken up when the site is met.
-    fn file_of(&mut self, front: &Front, site: &Arc<Site>, cache: &Arc<SiteCache>, wall: Millis) -> Option<Arc<KeepingFile>> {
+    fn file_of(
+        &mut self,
+        front: &Front,
+        site: &Arc<Site>,
+        cache: &Arc<SiteCache>,
+        wall: Millis,
+    ) -> Option<Arc<KeepingFile>> {
         let name = &site.config.name;
         if let Some((known, file)) = self.known.get(name) {
             if std::ptr::eq(known.as_ptr(), Arc::as_ptr(cache)) {

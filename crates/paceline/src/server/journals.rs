@@ -104,6 +104,10 @@ impl Journals {
         let Some(event_loop) = self.event_loop.clone() else { return };
         for journal in self.sites.values_mut() {
             let lost = journal.open.as_ref().is_none_or(|(file, _)| !file.is_there());
+            if lost {
+                // It has to be seen before the socket is there once more: writes in between were not announced.
+                journal.auto.is_trusted();
+            }
             if lost && journal.tried.elapsed() >= TRY_AGAIN {
                 // It is tried again: processes that are connected stay so.
                 let _ = journal.try_open(&event_loop);
@@ -113,7 +117,7 @@ impl Journals {
                 let folder = journal.path.parent().unwrap_or(Path::new("."));
                 acting(&journal.run_as, || sweep(folder));
             }
-            journal.auto.look();
+            journal.auto.is_trusted();
         }
     }
 
@@ -203,7 +207,49 @@ fn sweep(folder: &Path) {
 mod tests {
     use super::*;
     use crate::config::test_folder::Folder;
-    use std::os::unix::net::UnixListener;
+    use std::{
+        io::{Read, Write},
+        os::unix::net::{UnixListener, UnixStream},
+    };
+
+    #[test]
+    fn a_socket_that_was_lost_is_noticed_before_it_is_there_again() {
+        let folder = Folder::with(&[("tmp/keep", "")]);
+        let path = folder.0.join("tmp/paceline-journal-1.sock");
+        let mut journals = Journals::default();
+        let event_loop = journals.event_loop().unwrap();
+        let setup = Setup {
+            policy: Policy::default(),
+            socket: path.clone(),
+            off_routes: None,
+            before: None,
+            tell: Box::new(|_| ()),
+        };
+        let (auto, answers) = AutoCache::new(setup);
+        let mut journal = Journal {
+            path: path.clone(),
+            run_as: RunAs::Ourselves,
+            policy: Policy::default(),
+            auto: auto.clone(),
+            open: None,
+            tried: Instant::now(),
+            running: event_loop.spawn(auto.clone().run(answers)),
+        };
+        journal.try_open(&event_loop).unwrap();
+        let mut worker = UnixStream::connect(&path).unwrap();
+        worker.write_all(b"\0\0\0\x03\x65r1\0").unwrap();
+        worker.read_exact(&mut [0; 8]).unwrap();
+        // Until the first beat.
+        while !auto.is_trusted() {
+            std::thread::yield_now();
+        }
+        let before = auto.moment();
+        fs::remove_file(&path).unwrap();
+        journal.tried = Instant::now().checked_sub(TRY_AGAIN).unwrap();
+        journals.sites.insert("shop".into(), journal);
+        journals.look();
+        assert!(path.exists() && auto.moment() > before, "nobody knows what was written in between");
+    }
 
     #[test]
     fn sockets_of_fronts_that_were_killed_are_removed() {

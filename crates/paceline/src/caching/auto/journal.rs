@@ -3,8 +3,13 @@
 //! It believes nothing that is malformed: that connection is closed, and no page is shown any more.
 
 use std::{
+    future::poll_fn,
     io,
-    sync::{atomic::Ordering::Relaxed, Arc},
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        Arc,
+    },
+    task::Poll,
     time::Duration,
 };
 
@@ -27,24 +32,34 @@ const SCHEMA: u8 = 0x64;
 const RELEASE: u8 = 0x65;
 const ACK: u8 = 0x71;
 
+/// What a DONE says if it can't tell whether the write was committed.
+const UNKNOWN: &[u8] = b"unknown";
+
 /// Bytes of a frame, at most.
 const MAX_FRAME: usize = 8 << 20;
 /// Processes that are connected at once. The rest waits in the socket's queue.
 const MAX_PROCESSES: usize = 1000;
 
-/// How long a write that was announced counts as under way when its process is gone: the database may be about to do it.
+/// How long a write that was announced counts as under way when its process is gone, or does not know what came of it: the
+/// database may be about to do it.
 const AFTERMATH: Duration = Duration::from_secs(5);
 
 /// Listens for as long as the future is polled.
 pub async fn serve(listener: UnixListener, auto: Arc<AutoCache>) {
-    let places = Arc::new(Semaphore::new(MAX_PROCESSES));
-    tokio::join!(accept(listener, &auto, &places), beat(&auto, &places));
+    let (places, fails) = (Arc::new(Semaphore::new(MAX_PROCESSES)), AtomicBool::new(false));
+    tokio::join!(accept(listener, &auto, &places, &fails), beat(&auto, &places, &fails));
 }
 
-async fn accept(listener: UnixListener, auto: &Arc<AutoCache>, places: &Arc<Semaphore>) {
+/// `fails`: processes may wait that are not let in, as while there are no descriptors for them.
+async fn accept(listener: UnixListener, auto: &Arc<AutoCache>, places: &Arc<Semaphore>, fails: &AtomicBool) {
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
-        let Ok((stream, _)) = listener.accept().await else {
+        let accepted = poll_fn(|cx| {
+            let accepted = listener.poll_accept(cx);
+            fails.store(matches!(accepted, Poll::Ready(Err(_))), Relaxed);
+            accepted
+        });
+        let Ok((stream, _)) = accepted.await else {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
@@ -61,13 +76,13 @@ async fn accept(listener: UnixListener, auto: &Arc<AutoCache>, places: &Arc<Sema
 }
 
 /// Shows that what processes write is read: what they had written before a beat began has had its turn when it ends.
-async fn beat(auto: &AutoCache, places: &Semaphore) {
+async fn beat(auto: &AutoCache, places: &Semaphore, fails: &AtomicBool) {
     loop {
         let began = clock::now();
         let was_full = places.available_permits() == 0;
         tokio::time::sleep(BEAT).await;
         tokio::task::yield_now().await;
-        if !was_full && places.available_permits() > 0 {
+        if !was_full && places.available_permits() > 0 && !fails.load(Relaxed) {
             auto.trust.beat(began);
         }
     }
@@ -97,11 +112,11 @@ fn agreed(agreement: Agreement, auto: &AutoCache) {
         auto.change(|watch| watch.begin_release(&release, auto.next()));
         auto.trust.agreed();
         // What is missing is missed from the beginning on, and not when the first page is there.
-        auto.look();
+        auto.is_trusted();
     }
 }
 
-async fn converse(mut stream: UnixStream, process: u64, auto: &AutoCache) -> io::Result<()> {
+async fn converse(mut stream: UnixStream, process: u64, auto: &Arc<AutoCache>) -> io::Result<()> {
     let malformed = |_| io::Error::from(io::ErrorKind::InvalidData);
     loop {
         let length = stream.read_u32().await? as usize;
@@ -123,19 +138,21 @@ async fn converse(mut stream: UnixStream, process: u64, auto: &AutoCache) -> io:
 }
 
 /// Does what a frame says. Some: the payload of its ACK.
-fn obey<'a>(kind: u8, payload: &'a [u8], process: u64, auto: &AutoCache) -> Result<Option<&'a [u8]>, Malformed> {
-    let now = clock::unix_millis();
+fn obey<'a>(kind: u8, payload: &'a [u8], process: u64, auto: &Arc<AutoCache>) -> Result<Option<&'a [u8]>, Malformed> {
     match kind {
         INTENT => {
             let (id, entries) = first_field(payload)?;
-            auto.change(|watch| watch.intend(process, text(id)?, entries, now))?;
+            auto.change(|watch| watch.intend(process, text(id)?, entries, clock::unix_millis()))?;
             // With the NUL that ends it.
             Ok(Some(&payload[..=id.len()]))
         }
         DONE => {
-            let (id, _) = first_field(payload)?;
-            let id = text(id)?;
-            auto.change(|watch| watch.done(process, id, auto.next(), now));
+            let (id, rest) = first_field(payload)?;
+            let (id, outcome) = (text(id)?.to_owned(), first_field(rest)?.0);
+            match outcome == UNKNOWN {
+                true => drop(tokio::spawn(done_later(process, id, auto.clone()))),
+                false => done(process, &id, auto),
+            }
             Ok(None)
         }
         RELEASE => {
@@ -150,6 +167,15 @@ fn obey<'a>(kind: u8, payload: &'a [u8], process: u64, auto: &AutoCache) -> Resu
         }
         _ => Err(Malformed),
     }
+}
+
+fn done(process: u64, id: &str, auto: &AutoCache) {
+    auto.change(|watch| watch.done(process, id, auto.next(), clock::unix_millis()));
+}
+
+async fn done_later(process: u64, id: String, auto: Arc<AutoCache>) {
+    tokio::time::sleep(AFTERMATH).await;
+    done(process, &id, &auto);
 }
 
 fn first_field(payload: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
@@ -197,6 +223,55 @@ mod tests {
             assert!(talk.await.unwrap().is_err());
             // The write, and twice that nobody knows what was before.
             assert_eq!(auto.moment.load(Relaxed), before + 3);
+        });
+    }
+
+    #[test]
+    fn a_write_of_which_nobody_knows_what_came_is_under_way_for_longer() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let (auto, _answers) = AutoCache::for_tests();
+            let writes = || auto.with(|watch| (watch.has_begun(1), watch.writes()));
+            for (id, outcome) in [("1", "commit"), ("2", "unknown")] {
+                obey(INTENT, format!("{id}\0S\0\0DELETE FROM a\x000\0").as_bytes(), 1, &auto).unwrap();
+                obey(DONE, format!("{id}\0{outcome}\0").as_bytes(), 1, &auto).unwrap();
+            }
+            assert_eq!(writes(), (true, 1));
+            tokio::time::sleep(AFTERMATH - Duration::from_millis(10)).await;
+            assert_eq!(writes(), (true, 1));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert_eq!(writes(), (false, 2));
+        });
+    }
+
+    #[test]
+    fn nothing_is_shown_while_processes_are_not_let_in() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (auto, _answers) = AutoCache::for_tests();
+            let path = std::env::temp_dir().join(format!("paceline-{}.sock", uuid::Uuid::new_v4().simple()));
+            let listener = UnixListener::bind(&path).unwrap();
+            std::fs::remove_file(&path).unwrap();
+            let (places, fails) = (Arc::new(Semaphore::new(1)), AtomicBool::new(true));
+            tokio::select! {
+                biased;
+                () = accept(listener, &auto, &places, &fails) => {}
+                () = tokio::task::yield_now() => {}
+            }
+            assert!(!fails.load(Relaxed), "nobody waits");
+            fails.store(true, Relaxed);
+            auto.trust.joined(1, "r1");
+            auto.trust.agreed();
+            tokio::select! {
+                () = beat(&auto, &places, &fails) => {}
+                () = tokio::time::sleep(3 * BEAT) => {}
+            }
+            assert!(!auto.is_trusted());
+            fails.store(false, Relaxed);
+            tokio::select! {
+                () = beat(&auto, &places, &fails) => {}
+                () = async { while !auto.is_trusted() { tokio::task::yield_now().await } } => {}
+            }
         });
     }
 

@@ -140,6 +140,12 @@ impl AutoCache {
         AutoCache::begun(policy, watch, Trust::new(socket, before), off_routes, tell)
     }
 
+    /// Grows when pages are dropped because nobody knows what was written.
+    #[cfg(test)]
+    pub fn moment(&self) -> u64 {
+        self.moment.load(Relaxed)
+    }
+
     #[cfg(test)]
     fn for_tests() -> (Arc<AutoCache>, Answers) {
         AutoCache::begun(Policy::default(), Watch::default(), Trust::default(), OffRoutes::default(), Box::new(|_| ()))
@@ -260,12 +266,8 @@ impl AutoCache {
         self.change(|watch| watch.purge(self.next(), clock::unix_millis()));
     }
 
-    /// Looks whether all writes are told here, also while nobody asks for a page.
-    pub fn look(&self) {
-        let _ = self.is_trusted();
-    }
-
-    fn is_trusted(&self) -> bool {
+    /// Whether all writes are told here. It is looked at also while nobody asks for a page.
+    pub fn is_trusted(&self) -> bool {
         self.trust.holds(|| self.change(|watch| watch.distrust(self.next())))
     }
 

@@ -22,7 +22,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_guard::host::host;
 use scheduled::CHANGES_AT;
 
-use super::{request_parts::RequestParts, AutoCache, Observed, OwnCookie};
+use super::{request_parts::RequestParts, AutoCache, Observed, OwnCookie, MAX_WAITING};
 use crate::{
     content::body::{ResponseBody, Stream},
     request::exchange::{Exchange, RecordSlot},
@@ -69,7 +69,8 @@ impl AutoCache {
                 ResponseBody::Whole(bytes)
             }
             ResponseBody::Stream(inner) => {
-                ResponseBody::stream(Observing { inner, size: 0, seen: Some((self.clone(), observed)) })
+                let held = Held { auto: self.clone(), bytes: 0 };
+                ResponseBody::stream(Observing { inner, size: 0, seen: Some((held, observed)) })
             }
             // It is the application's own connection.
             ResponseBody::Hijacked(stream) => ResponseBody::Hijacked(stream),
@@ -181,6 +182,9 @@ fn refusal(head: &Parts, exchange: &Exchange, headers: &HeaderMap) -> Option<Str
         Some("is an event stream".into())
     } else if headers.contains_key(CHANGES_AT) {
         Some("changes at a known time (Paceline.changes_at)".into())
+    } else if headers.contains_key(header::EXPIRES) && !limits_age(headers) {
+        // It is not given with a page, and without it browsers would keep the page for as long as they like.
+        Some("says Expires, and no max-age in Cache-Control".into())
     } else if headers.contains_key("surrogate-control") {
         Some("says Surrogate-Control".into())
     } else if headers.contains_key(header::CONTENT_ENCODING) {
@@ -190,6 +194,15 @@ fn refusal(head: &Parts, exchange: &Exchange, headers: &HeaderMap) -> Option<Str
     } else {
         None
     }
+}
+
+/// Cache-Control says for how long a browser may keep it, so that Expires does not count.
+fn limits_age(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|value| value.to_str().ok());
+    lines
+        .flat_map(|line| line.split(','))
+        .map(|part| part.trim().to_ascii_lowercase())
+        .any(|part| part == "no-cache" || part.starts_with("max-age="))
 }
 
 fn set_cookies(headers: &HeaderMap, now: u64) -> Vec<OwnCookie> {
@@ -207,7 +220,9 @@ fn set_cookie(line: &[u8], now: u64) -> OwnCookie {
         match name.trim().to_ascii_lowercase().as_str() {
             // What can't be read has ended.
             "max-age" => {
-                max_age = Some(value.trim().parse().map_or(0, |seconds: u64| now + seconds.saturating_mul(1000)))
+                max_age = Some(
+                    value.trim().parse().map_or(0, |seconds: u64| now.saturating_add(seconds.saturating_mul(1000))),
+                )
             }
             "expires" => expires = Some(httpdate::parse_http_date(value.trim()).ok().and_then(millis).unwrap_or(0)),
             _ => {}
@@ -232,25 +247,60 @@ fn nonce(policy: &str) -> Option<String> {
 struct Observing {
     inner: Stream,
     size: usize,
-    /// None: it was handed over, or broke off.
-    seen: Option<(Arc<AutoCache>, Observed)>,
+    /// None: it was handed over, broke off, or was passed over.
+    seen: Option<(Held, Observed)>,
+}
+
+/// Bytes of a body under way, which count as waiting.
+struct Held {
+    auto: Arc<AutoCache>,
+    bytes: usize,
+}
+
+impl Held {
+    /// False: too many wait.
+    fn add(&mut self, bytes: usize) -> bool {
+        let fits = self.auto.waiting.load(Relaxed) + bytes <= MAX_WAITING;
+        if fits {
+            self.auto.waiting.fetch_add(bytes, Relaxed);
+            self.bytes += bytes;
+        }
+        fits
+    }
+
+    fn give_back(&mut self) {
+        self.auto.waiting.fetch_sub(std::mem::take(&mut self.bytes), Relaxed);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.give_back();
+    }
 }
 
 impl Observing {
     fn passed(&mut self, bytes: &Bytes) {
-        let Some((_, observed)) = &mut self.seen else { return };
+        let Some((held, observed)) = &mut self.seen else { return };
         self.size += bytes.len();
         if self.size > MAX_BODY {
             observed.body = Vec::new();
             observed.refused.get_or_insert_with(too_large);
-        } else {
-            observed.body.push(bytes.clone());
+            held.give_back();
+        } else if observed.refused.is_none() {
+            if held.add(bytes.len()) {
+                observed.body.push(bytes.clone());
+            } else {
+                held.auto.passed_over.fetch_add(1, Relaxed);
+                self.seen = None;
+            }
         }
     }
 
     fn ended(&mut self) {
-        if let Some((auto, observed)) = self.seen.take() {
-            auto.offer(observed);
+        if let Some((mut held, observed)) = self.seen.take() {
+            held.give_back();
+            held.auto.offer(observed);
         }
     }
 }
@@ -291,6 +341,45 @@ mod tests {
     use super::*;
     use http::Request;
     use http_body_util::{BodyExt, Full};
+
+    /// An answer whose body has not been asked for.
+    fn under_way(auto: &Arc<AutoCache>, body: ResponseBody) -> ResponseBody {
+        let (head, ()) = Request::get("http://shop.test/").body(()).unwrap().into_parts();
+        let mut exchange = Exchange::begin(Arc::default(), None, None, None);
+        let watched = auto.begin(&head, &mut exchange).unwrap();
+        auto.observe(watched, &head, &exchange, Response::new(body)).into_body()
+    }
+
+    #[test]
+    fn bodies_under_way_count_as_waiting() {
+        let (auto, mut answers) = AutoCache::for_tests();
+        let endless = || ResponseBody::stream(Endless);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut slow = under_way(&auto, endless());
+        runtime.block_on(slow.frame()).unwrap().unwrap();
+        assert_eq!(auto.waiting.load(Relaxed), 4);
+        drop(slow);
+        assert_eq!(auto.waiting.load(Relaxed), 0);
+        auto.waiting.store(MAX_WAITING, Relaxed);
+        let mut slow = under_way(&auto, endless());
+        runtime.block_on(slow.frame()).unwrap().unwrap();
+        assert_eq!((auto.waiting.load(Relaxed), auto.passed_over()), (MAX_WAITING, 1));
+        auto.waiting.store(0, Relaxed);
+        runtime.block_on(under_way(&auto, stream("Pils")).collect()).unwrap();
+        assert_eq!(auto.waiting.load(Relaxed), answers.try_recv().unwrap().size, "what is handed over counts once");
+    }
+
+    /// It goes on after its first frame.
+    struct Endless;
+
+    impl Body for Endless {
+        type Data = Bytes;
+        type Error = io::Error;
+
+        fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"Pils")))))
+        }
+    }
 
     fn told(response: Response<ResponseBody>, request: http::request::Builder) -> (Option<Observed>, Bytes) {
         let (head, ()) = request.uri("http://shop.test/beers/1?a=b").body(()).unwrap().into_parts();
@@ -344,11 +433,17 @@ mod tests {
             ("content-type", "text/event-stream; charset=utf-8", "is an event stream"),
             ("content-encoding", "gzip", "is compressed by the application"),
             ("x-sendfile", "/a", "is a file"),
+            ("expires", "0", "says Expires, and no max-age in Cache-Control"),
             ("surrogate-control", "content=\"ESI/1.0\"", "says Surrogate-Control"),
             ("paceline-changes-at", "1764158400", "changes at a known time (Paceline.changes_at)"),
         ] {
             let response = Response::builder().header(name, value).body(stream("x")).unwrap();
             assert_eq!(told(response, Request::get("/")).0.unwrap().refused.unwrap(), why);
+        }
+        for (control, is_refused) in [("public", true), ("private, Max-Age=0", false), ("no-cache", false)] {
+            let response = Response::builder().header("expires", "0").header("cache-control", control);
+            let observed = told(response.body(stream("x")).unwrap(), Request::get("/")).0.unwrap();
+            assert_eq!(observed.refused.is_some(), is_refused, "{control}");
         }
         let asked = Request::get("/").header("authorization", "Basic x");
         assert!(told(Response::new(stream("x")), asked).0.unwrap().refused.is_some());
@@ -372,6 +467,7 @@ mod tests {
         assert_eq!(cookie("_s=a=b; path=/; HttpOnly"), found("_s", "a=b", None));
         assert_eq!(cookie("_s=a; Max-Age=2; expires=Thu, 01 Jan 1970 00:00:09 GMT"), found("_s", "a", Some(3000)));
         assert_eq!(cookie("_s=a; expires=Thu, 01 Jan 1970 00:00:09 GMT"), found("_s", "a", Some(9000)));
+        assert_eq!(cookie("_s=a; max-age=18446744073709551615"), found("_s", "a", Some(u64::MAX)));
         assert_eq!(cookie("_s; max-age=soon"), found("_s", "", Some(0)));
     }
 

@@ -57,8 +57,12 @@ impl Around for RequestView<'_> {
 }
 
 impl RequestView<'_> {
-    /// Which of several the application takes depends on its version of Rack: then all of them count.
+    /// Which of several the application takes, and what it makes of text that no browser sends, depends on its version of
+    /// Rack: then all of them count.
     fn cookie(&self, name: &str) -> Held {
+        if !self.headers.get_all(header::COOKIE).iter().all(|line| is_plain(line.as_bytes())) {
+            return joined(self.headers, header::COOKIE.as_str());
+        }
         let is_it = |own: &[u8]| own == name.as_bytes() || percent_decode(own).eq(name.bytes());
         let mut found = cache::cookies::cookies(self.headers).filter(|(own, _)| is_it(own)).map(|(_, value)| value);
         match (found.next(), found.next()) {
@@ -88,8 +92,20 @@ fn joined(headers: &HeaderMap, name: &str) -> Held {
     let lines: Vec<&[u8]> = headers.get_all(name).iter().map(|value| value.as_bytes()).collect();
     match lines.is_empty() {
         true => Held::Absent,
-        false => Held::Present(lines.join(&b", "[..])),
+        false => {
+            let separator: &[u8] = if name == header::COOKIE.as_str() { b"; " } else { b", " };
+            Held::Present(lines.join(separator))
+        }
     }
+}
+
+/// Only `name=value` and `; ` between: all programs read it alike. Of space, Rack takes away only what follows a semicolon.
+fn is_plain(cookies: &[u8]) -> bool {
+    let is_space = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_whitespace);
+    cookies.split(|byte| *byte == b';').enumerate().all(|(nth, pair)| {
+        let pair = if nth > 0 { &pair[pair.iter().take_while(|byte| **byte == b' ').count()..] } else { pair };
+        pair.is_empty() || pair.contains(&b'=') && !is_space(pair.first()) && !is_space(pair.last())
+    })
 }
 
 /// A list in which anything will do, too (Rails: `BROWSER_LIKE_ACCEPTS`).
@@ -130,6 +146,23 @@ mod tests {
         assert_eq!(held(&request, Source::Header, "x-tenant"), text("one, two"));
         assert_eq!(held(&request, Source::Header, "x-other"), Held::Absent);
         assert_eq!(held(&request, Source::Session, "user_id"), Held::Unknown);
+    }
+
+    #[test]
+    fn lines_of_cookies_are_joined_as_the_application_gets_them() {
+        let (lines, one) = (asked(&[("cookie", "a=1"), ("cookie", "b=2")]), asked(&[("cookie", "a=1, b=2")]));
+        assert_eq!(held(&lines, Source::Cookie, "*"), text("a=1; b=2"));
+        assert_ne!(held(&lines, Source::Cookie, "*"), held(&one, Source::Cookie, "*"));
+    }
+
+    #[test]
+    fn cookies_that_rack_reads_in_another_way_count_as_they_are() {
+        for other in ["locale; locale=de", "locale=de ; a=1", "a=1;\tlocale=de", " locale=de", "a=1; locale=de\t"] {
+            assert_eq!(held(&asked(&[("cookie", other)]), Source::Cookie, "locale"), text(other), "{other:?}");
+        }
+        for plain in ["locale=de", "a=1;locale=de", "a=1;  locale=de; ", "a=1 2;; locale=de;"] {
+            assert_eq!(held(&asked(&[("cookie", plain)]), Source::Cookie, "locale"), text("de"), "{plain:?}");
+        }
     }
 
     #[test]

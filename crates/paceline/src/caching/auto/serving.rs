@@ -142,7 +142,8 @@ fn fields(lines: &[u8]) -> Option<HeaderMap> {
 fn keep_private(headers: &mut HeaderMap) {
     let lines: Vec<u8> =
         headers.get_all(header::CACHE_CONTROL).iter().flat_map(|line| line.as_bytes().to_ascii_lowercase()).collect();
-    let is_shared = contains(&lines, b"public") || contains(&lines, b"s-maxage");
+    // `private="x-a"` is said of that field alone.
+    let is_shared = [&b"public"[..], b"s-maxage", b"private="].iter().any(|word| contains(&lines, word));
     if is_shared || !contains(&lines, b"private") {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, max-age=0, must-revalidate"));
     }
@@ -206,6 +207,7 @@ mod tests {
             ("max-age=0, private, must-revalidate", "max-age=0, private, must-revalidate"),
             ("public, max-age=60", "private, max-age=0, must-revalidate"),
             ("private, s-maxage=60", "private, max-age=0, must-revalidate"),
+            ("private=\"x-a\", max-age=60", "private, max-age=0, must-revalidate"),
             ("max-age=60", "private, max-age=0, must-revalidate"),
         ] {
             let mut headers = HeaderMap::new();
