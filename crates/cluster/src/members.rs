@@ -84,11 +84,11 @@ pub enum Outcome {
 /// The other fronts, as far as they may show pages.
 #[derive(Debug, Default)]
 pub struct Roll {
-    seen: HashMap<String, Seen>,
+    seen: HashMap<String, LastCall>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct LastCall {
     member: Member,
     /// From then on it shows nothing without asking the application.
     until: Millis,
@@ -100,7 +100,7 @@ impl Roll {
     pub fn called(&mut self, sightings: &[Sighting], me: &str, now: Millis) {
         for Sighting { member, left, .. } in sightings.iter().filter(|seen| seen.member.id != me) {
             let known = self.seen.entry(member.id.clone());
-            let seen = known.or_insert_with(|| Seen { member: member.clone(), until: 0 });
+            let seen = known.or_insert_with(|| LastCall { member: member.clone(), until: 0 });
             seen.member = member.clone();
             seen.until = if member.has_left { 0 } else { seen.until.max(now + left) };
         }
@@ -113,8 +113,8 @@ impl Roll {
 
     /// What has become of the entry, when nobody is waited for. `since`: who has fallen silent before that is no news.
     pub fn outcome(&self, number: u64, since: Millis, now: Millis) -> Outcome {
-        let has_applied = |seen: &&Seen| seen.until > now && seen.member.applied >= number;
-        let fell_silent = |seen: &&Seen| {
+        let has_applied = |seen: &&LastCall| seen.until > now && seen.member.applied >= number;
+        let fell_silent = |seen: &&LastCall| {
             seen.until > since && seen.until <= now && seen.member.applied < number && !seen.member.has_left
         };
         let mut silent: Vec<_> = self.seen.values().filter(fell_silent).map(|seen| seen.member.shown()).collect();

@@ -25,7 +25,7 @@ pub use self::{
     made::{shown, Made, Reading, Refusal},
     pages::{FileMark, Page, PageSummary, Written},
     routes::{Difference, Route, Varies},
-    serving::{Asked, Hit},
+    serving::{Hit, PageRequest},
     sessions::SetCookie,
 };
 use self::{

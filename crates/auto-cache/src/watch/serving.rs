@@ -17,7 +17,7 @@ use crate::{
 
 /// A request that may be answered with a page.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct PageRequest<'a> {
     /// Scheme, host, path and query.
     pub url: &'a str,
     pub route: &'a str,
@@ -53,14 +53,14 @@ impl Page {
 
 impl Watch {
     /// Counts a hit that is shown.
-    pub fn serve(&mut self, asked: &Asked, around: &impl Around) -> Option<Hit> {
+    pub fn serve(&mut self, asked: &PageRequest, around: &impl Around) -> Option<Hit> {
         let hit = self.find_page(asked, around)?;
         self.routes.find_mut(asked.route)?.served += 1;
         Some(hit)
     }
 
     /// A page that would be shown.
-    pub fn find_page(&self, asked: &Asked, around: &impl Around) -> Option<Hit> {
+    pub fn find_page(&self, asked: &PageRequest, around: &impl Around) -> Option<Hit> {
         if self.policy.mode != Mode::Serve {
             return None;
         }

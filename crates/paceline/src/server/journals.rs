@@ -16,7 +16,7 @@ use tokio::{runtime::Handle, task::JoinHandle};
 use super::thread_with_loop;
 use crate::{
     apps::incidents::{Incident, Incidents, Kind},
-    caching::auto::{self, is_journal, AutoCache, Policy, Setup, Tell, Told, NAME},
+    caching::auto::{self, is_journal, AutoCache, Notice, Policy, Setup, Tell, NAME},
     config::SiteConfig,
     observe::log::{self, Log},
     support::{
@@ -167,7 +167,7 @@ fn tell(site: &str, log: Log, incidents: Arc<Incidents>) -> Tell {
     let site = site.to_owned();
     Box::new(move |told| {
         let text = match told {
-            Told::Differed(alarm) => {
+            Notice::Differed(alarm) => {
                 let difference = &alarm.difference;
                 let was = if alarm.was_serving { "was served" } else { "would have been served" };
                 let what = format!(
@@ -180,10 +180,10 @@ fn tell(site: &str, log: Log, incidents: Arc<Incidents>) -> Tell {
                 let id = incidents.record(incident);
                 format!("auto_cache: {} is off: a page differed from the application's (incident {id})", alarm.route)
             }
-            Told::Misunderstood => {
+            Notice::Misunderstood => {
                 "auto_cache: a process announced a write that can't be understood: no pages are shown until the server is restarted".into()
             }
-            Told::Forgetful(why) => format!("auto_cache: it can't be remembered which routes are turned off: {why}"),
+            Notice::Forgetful(why) => format!("auto_cache: it can't be remembered which routes are turned off: {why}"),
         };
         log.event(log::Name::AutoCache, text);
     })

@@ -22,7 +22,7 @@ use tokio::{
 
 use super::{
     trust::{Agreement, BEAT},
-    AutoCache, Told,
+    AutoCache, Notice,
 };
 use crate::support::clock;
 
@@ -92,7 +92,7 @@ async fn beat(auto: &AutoCache, places: &Semaphore, fails: &AtomicBool) {
 fn misunderstood(auto: &AutoCache) {
     if auto.trust.break_off() {
         auto.change(|watch| watch.distrust(auto.next()));
-        (auto.tell)(Told::Misunderstood);
+        (auto.tell)(Notice::Misunderstood);
     }
 }
 

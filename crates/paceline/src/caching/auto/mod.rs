@@ -45,9 +45,9 @@ const MAX_WAITING: usize = 16 << 20;
 const PATIENCE: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(10);
 
-/// What people should know.
+/// What people should know of it.
 #[derive(Debug)]
-pub enum Told<'a> {
+pub enum Notice<'a> {
     /// A page differed from the application's.
     Differed(&'a Alarm),
     /// A process announced what nobody understands.
@@ -56,7 +56,7 @@ pub enum Told<'a> {
     Forgetful(std::io::Error),
 }
 
-pub type Tell = Box<dyn Fn(Told) + Send + Sync>;
+pub type Tell = Box<dyn Fn(Notice) + Send + Sync>;
 
 /// How a site's cache begins.
 pub struct Setup {
@@ -241,7 +241,7 @@ impl AutoCache {
         let alarm = self.change(|watch| watch.compare(&answer, &observed.asked.view(), cut));
         if let Some(alarm) = alarm {
             self.remember(&alarm.route, Some("a page differed from the application's"));
-            (self.tell)(Told::Differed(&alarm));
+            (self.tell)(Notice::Differed(&alarm));
         }
     }
 
@@ -257,7 +257,7 @@ impl AutoCache {
     fn remember(&self, route: &str, off: Option<&str>) {
         let remembered = self.off_routes.lock().set(route, off);
         if let Err(why) = remembered {
-            (self.tell)(Told::Forgetful(why));
+            (self.tell)(Notice::Forgetful(why));
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use ::auto_cache::watch::{Asked, Hit, Mode};
+use ::auto_cache::watch::{Hit, Mode, PageRequest};
 use base64::{engine::general_purpose::STANDARD, Engine};
 use bytes::Bytes;
 use cache::status::CacheStatus;
@@ -48,7 +48,7 @@ impl AutoCache {
             return None;
         }
         let (url, route) = (url(head, exchange), label("GET", head.uri.path()));
-        let asked = Asked { url: &url, route: &route, now: clock::unix_millis() };
+        let asked = PageRequest { url: &url, route: &route, now: clock::unix_millis() };
         let view = RequestView { headers: &head.headers, query: head.uri.query(), address: exchange.client.address };
         let hit = self.hit(&asked, &view)?;
         let age = hit.page.age(asked.now);
@@ -58,7 +58,7 @@ impl AutoCache {
         Some(response)
     }
 
-    fn hit(&self, asked: &Asked, view: &RequestView) -> Option<Hit> {
+    fn hit(&self, asked: &PageRequest, view: &RequestView) -> Option<Hit> {
         if !self.is_trusted() {
             return None;
         }

@@ -45,12 +45,12 @@ pub struct Trust {
     /// Which load of the code each worker has.
     releases: Mutex<HashMap<u64, String>>,
     agree: AtomicBool,
-    seen: Mutex<Seen>,
+    seen: Mutex<Findings>,
 }
 
 /// What was found last.
 #[derive(Default)]
-struct Seen {
+struct Findings {
     /// When the folder was changed (ns), and whether ours is the only server's socket in it.
     folder: Option<(i128, bool)>,
     /// Nothing was missing.
@@ -165,7 +165,7 @@ impl Trust {
         !runs
     }
 
-    fn is_alone(&self, seen: &mut Seen) -> bool {
+    fn is_alone(&self, seen: &mut Findings) -> bool {
         let Some(socket) = &self.socket else { return true };
         let Some(folder) = socket.parent() else { return false };
         let Ok(changed) = fs::metadata(folder).map(|found| nanos(found.mtime(), found.mtime_nsec())) else {
