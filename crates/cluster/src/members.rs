@@ -65,7 +65,7 @@ pub struct Sighting {
     pub silent: Millis,
 }
 
-/// What has become of a purge.
+/// The outcome of a purge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// All other fronts that could be reached have applied it.
@@ -111,7 +111,7 @@ impl Roll {
         self.seen.values().any(|seen| seen.until > now && seen.member.applied < number)
     }
 
-    /// What has become of the entry, when nobody is waited for. `since`: who has fallen silent before that is no news.
+    /// The outcome for the entry, when nobody is waited for. `since`: who has fallen silent before that is no news.
     pub fn outcome(&self, number: u64, since: Millis, now: Millis) -> Outcome {
         let has_applied = |seen: &&LastCall| seen.until > now && seen.member.applied >= number;
         let fell_silent = |seen: &&LastCall| {

@@ -23,11 +23,11 @@ pub const SHARING_TIME: Duration = Duration::from_millis(50);
 pub struct Publication {
     pub what: Purge,
     pub how: How,
-    /// What has become of it, for those who want to know.
+    /// Its outcome, for those who want to know.
     pub outcome: oneshot::Sender<Outcome>,
 }
 
-/// Tells what has become of a purge on the other fronts.
+/// Tells the outcome of a purge on the other fronts.
 pub type PurgeShared = oneshot::Receiver<Outcome>;
 
 /// What a cache has of other fronts. Without any it shows pages for ever.
@@ -53,7 +53,7 @@ pub(super) async fn purged(purging: Vec<Purging>) {
     if !shared.is_empty() {
         let all = async {
             for shared in shared {
-                // What has become of it is in the log.
+                // The outcome is in the log.
                 let _ = shared.await;
             }
         };

@@ -41,7 +41,7 @@ module Paceline
         name, share = measured.largest_part
         most = name ? "Most of it, #{(share * 100).round} %, is #{Measured::PARTS.fetch(name, name)}. " : ""
         "#{most}The bar has a letter for each twentieth or so of the time: what the front, the queue, SQL, views, the garbage collector and " \
-          "the rest of the application took. `paceline dashboard` shows the same for each request of visitors."
+          "the rest of the application took. Each line of the log has the time in the queue, the application and the garbage collector."
       end
     end
 

@@ -70,7 +70,7 @@ async fn purge(wish: Wish, server: Arc<Front>) -> JsonResult {
     told(purged, wait, outcome.ok())
 }
 
-/// What has become of the last of several purges, or of the first that could not be shared.
+/// The outcome of the last of several purges, or of the first that could not be shared.
 async fn outcome(shared: Vec<PurgeShared>) -> Outcome {
     let mut last = Outcome::Unconfirmed("the server is ending".into());
     for shared in shared {
