@@ -34,16 +34,26 @@ class FilesInProcesses
     read, write = IO.pipe
     pid = Process.spawn(*@command, file, *@options, in: File::NULL, out: write, err: write)
     write.close
-    @running[pid] = [file, read, Thread.new { read.read }]
+    text = +""
+    @running[pid] = [file, read, text, Thread.new { collect(read, text) }]
+  end
+
+  # What was printed counts up to where the pipe is closed, at either end.
+  def collect(from, text)
+    loop { text << from.readpartial(65_536) }
+  rescue IOError
+    nil
   end
 
   # Waits for the next file that ends.
   def await
     pid, status = Process.wait2
-    file, read, reader = @running.delete(pid)
+    file, read, text, reader = @running.delete(pid)
     # A process that tests left running may keep the pipe open.
-    text = reader.join(5) ? reader.value : "it left a process that has its output open\n"
+    left = reader.join(5).nil?
     read.close
+    reader.join
+    text << "it left a process that has its output open\n" if left
     add(file, text, status)
   end
 
