@@ -1,5 +1,5 @@
 # Runs test files in several processes at a time, each file in one of its own: most scenarios wait for a clock or another process. What a file
-# prints comes as one piece when it has ended; the closing line is that of all together.
+# prints comes as one piece when it has ended, of a file that passed only its closing line and its time; the last line is that of all together.
 #
 #   FilesInProcesses.new(3, ["ruby", "test/e2e/run.rb"], ["--seed", "1"]).run(files)      # whether all of them passed
 class FilesInProcesses
@@ -35,7 +35,7 @@ class FilesInProcesses
     pid = Process.spawn(*@command, file, *@options, in: File::NULL, out: write, err: write)
     write.close
     text = +""
-    @running[pid] = [file, read, text, Thread.new { collect(read, text) }]
+    @running[pid] = [file, now, read, text, Thread.new { collect(read, text) }]
   end
 
   # What was printed counts up to where the pipe is closed, at either end.
@@ -48,21 +48,24 @@ class FilesInProcesses
   # Waits for the next file that ends.
   def await
     pid, status = Process.wait2
-    file, read, text, reader = @running.delete(pid)
+    file, began, read, text, reader = @running.delete(pid)
+    seconds = now - began
     # A process that tests left running may keep the pipe open.
     left = reader.join(5).nil?
     read.close
     reader.join
     text << "it left a process that has its output open\n" if left
-    add(file, text, status)
+    add(file, text, status, seconds)
   end
 
-  def add(file, text, status)
+  def add(file, text, status, seconds)
     counts = text.scan(CLOSING).last
     counts&.each_with_index { |count, index| @sums[COUNTS[index]] += count.to_i }
     passed = status.success? && counts
     @failed << file unless passed
-    puts passed ? "#{File.basename(file)}: #{text[CLOSING]}" : "#{file}: #{status}\n#{text}"
+    puts passed ? "#{File.basename(file)}: #{text[CLOSING]}, #{seconds.round} s" : "#{file}: #{status}\n#{text}"
     $stdout.flush
   end
+
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 end

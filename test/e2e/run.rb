@@ -1,4 +1,5 @@
-# Runs the end-to-end scenarios: `ruby test/e2e/run.rb [--processes N] [WHICH ...] [minitest's options]`, in one process unless N is given.
+# Runs the end-to-end scenarios: `ruby test/e2e/run.rb [--processes N] [WHICH ...] [minitest's options]`, in one process unless N is given; else each
+# file in a process of its own, N at a time.
 # WHICH: a file's name without `_test` (`hijack`), a folder (`cache/`), the path of either, or `rack` for the files that hold on every Ruby
 # and Rack, or `measuring` and `others`: those that measure how fast something is, or give way to all other processes, should be alone. Tests that need a real application served elsewhere (Redmine, the brewery), or an ACME server, are run by bin/test.
 RACK = %w[bodies chunked_by_app input hijack websocket streaming headers queue sendfile serve faults restart handlers sessions].freeze
@@ -26,12 +27,12 @@ find = lambda do |word|
   inside.empty? ? abort("no #{word}_test.rb and no folder #{word} in #{__dir__}") : inside
 end
 
-processes = ARGV.first == "--processes" ? Integer(ARGV.shift(2).last) : 1
+processes = Integer(ARGV.shift(2).last) if ARGV.first == "--processes"
 names = ARGV.take_while { |word| !word.start_with?("-") }
 ARGV.shift(names.size)
 chosen = names.empty? ? files.except(*ELSEWHERE).values : names.flat_map(&find)
 chosen = chosen.uniq.sort
-if processes > 1
+if processes
   require_relative "../files_in_processes"
   long = files.values_at(*LONG) & chosen
   exit FilesInProcesses.new(processes, [RbConfig.ruby, __FILE__], ARGV).run(long + (chosen - long))
