@@ -20,7 +20,8 @@ module Bench
   class Tuning
     PATHS = {
       redmine: %w[/ /projects/brewhouse/issues /projects /issues/1 /projects/brewhouse /login /projects/brewhouse/activity /search?q=hop],
-      brewery: %w[/beers /beers/1 /breweries /beers/2 /]
+      brewery: %w[/beers /beers/1 /breweries /beers/2 /],
+      xml: %w[/documents/feed.xml]
     }.freeze
     MB = 1024.0 * 1024
     PATIENCE = 120
@@ -142,7 +143,7 @@ if $PROGRAM_NAME == __FILE__
   app, requests, rate, workers, rounds = :redmine, 1000, nil, 2, 1
   OptionParser.new do |it|
     it.banner = "Usage: bin/bench tuning [options] -- WAY ...   (WAY: flags of Paceline, variables before them; or puma)"
-    it.on("--app NAME", %w[redmine brewery]) { |name| app = name.to_sym }
+    it.on("--app NAME", %w[redmine brewery xml]) { |name| app = name.to_sym }
     it.on("--requests N", Integer, "Before memory is read (1000)") { |n| requests = n }
     it.on("--rate N", Float, "Requests a second at fixed times, instead of ten clients that wait for each answer") { |n| rate = n }
     it.on("--workers N", Integer, "(2)") { |n| workers = n }

@@ -53,6 +53,9 @@ module Bench
       App.new(name: :brewery, directory: directory, environment: {})
     end
 
+    # A page that Builder writes: little is kept, much is allocated.
+    def xml = App.new(name: :xml, directory: File.join(HERE, "bench/apps/xml"), environment: {})
+
     # Redmine's preparation knows itself whether it is done; the issues are added here.
     def redmine
       redmine_of("redmine", [])

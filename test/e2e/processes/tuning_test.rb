@@ -5,7 +5,7 @@ require_relative "../support/scenario"
 class TuningTest < Minitest::Test
   include Scenario
 
-  NAMES = %w[MALLOC_ARENA_MAX RUBY_GC_HEAP_GROWTH_FACTOR RUBY_GC_HEAP_INIT_SLOTS RUBY_GC_HEAP_0_INIT_SLOTS RUBY_YJIT_ENABLE LD_PRELOAD].freeze
+  NAMES = %w[MALLOC_ARENA_MAX RUBY_GC_HEAP_GROWTH_FACTOR RUBY_GC_HEAP_FREE_SLOTS RUBY_GC_HEAP_INIT_SLOTS RUBY_GC_HEAP_0_INIT_SLOTS RUBY_YJIT_ENABLE LD_PRELOAD].freeze
   CLEAR = NAMES.to_h { |name| [name, nil] }.freeze
   VARIABLES = <<~RUBY.freeze
     require "json"
@@ -19,7 +19,7 @@ class TuningTest < Minitest::Test
 
   def test_production_has_few_arenas_and_a_heap_that_grows_in_small_steps
     server = serve(app("config.ru" => VARIABLES), "-e", "production", "-w", "1", env: CLEAR)
-    assert_equal({ "MALLOC_ARENA_MAX" => "2", "RUBY_GC_HEAP_GROWTH_FACTOR" => "1.1" }, variables(server))
+    assert_equal({ "MALLOC_ARENA_MAX" => "2", "RUBY_GC_HEAP_GROWTH_FACTOR" => "1.1", "RUBY_GC_HEAP_FREE_SLOTS" => "100000" }, variables(server))
   end
 
   def test_development_is_left_alone_but_for_the_arenas

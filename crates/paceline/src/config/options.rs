@@ -212,8 +212,8 @@ static OPTIONS: &[Opt] = &[
         "Memory allocator of the Ruby processes. \"jemalloc\" loads libjemalloc.so.2 (Debian: libjemalloc2) with LD_PRELOAD, if it is installed.")
         .fixed("system").flag("allocator"),
     Opt::new(Site, RUBY, "gc", Kind::Enum(&["auto", "app"]),
-        "How Ruby's heap grows. \"auto\": in small steps (RUBY_GC_HEAP_GROWTH_FACTOR=1.1 instead of 1.8), from the size that it had when the application was last \
-        loaded. \"app\": as the application or Ruby sets it. If you set any RUBY_GC_ variable, Paceline changes nothing either.")
+        "How Ruby's heap grows. \"auto\": in small steps (RUBY_GC_HEAP_GROWTH_FACTOR=1.1 instead of 1.8, with RUBY_GC_HEAP_FREE_SLOTS=100000), from the size that it had when the \
+        application was last loaded. \"app\": as the application or Ruby sets it. If you set any RUBY_GC_ variable, Paceline changes nothing either.")
         .preset(ByEnvironment { development: "app", other: "auto" }).flag("gc"),
     Opt::new(Site, RUBY, "oob_gc", Kind::Bool,
         "Collect garbage between requests, when a worker is idle, no request waits and Ruby would collect soon anyway.")
