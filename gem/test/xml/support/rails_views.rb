@@ -68,7 +68,7 @@ class PagesController < ActionController::Base
     { status: status, type: headers["Content-Type"] || headers["content-type"], text: text }
   rescue ActionView::Template::Error => e
     spot = ActionDispatch::ExceptionWrapper.new(nil, e.cause).send(:extract_source, located(e)) if located(e) && ARGV[0] == "ours"
-    { error: e.cause.class, message: e.message.lines.first.gsub(/0x\h+/, "0x"), line: e.line_number, extract: e.respond_to?(:source_extract) && e.source_extract,
+    { error: e.cause.class, message: e.message.lines.first.gsub(/0x\h+/, "0x").gsub(ROOT, ""), line: e.line_number, extract: e.respond_to?(:source_extract) && e.source_extract,
       file: e.file_name && File.basename(e.file_name), spot: spot }
   rescue SyntaxError => e
     { syntax: e.class, file: e.message[/\S+\.builder/] }

@@ -9,9 +9,11 @@ module Paceline
           # What changes a file, or takes the guard away, without being a write to SQLite.
           PRAGMA = /\A\s*PRAGMA\s+(?:\w+\.)?(journal_mode|query_only|wal_checkpoint|application_id|incremental_vacuum)\b/i
           VACUUM = /\A\s*VACUUM\b/i
+          # Rails 8 begins each transaction so, whether it writes or not: this alone would be a write.
+          BEGIN_TO_WRITE = /\A\s*BEGIN\s+(?:IMMEDIATE|EXCLUSIVE)\b/i
           READ = /\A\s*(?:SELECT|PRAGMA|EXPLAIN)\b/i
           LAST = :paceline_shadow_sql
-          private_constant :PRAGMA, :VACUUM, :READ, :LAST
+          private_constant :PRAGMA, :VACUUM, :BEGIN_TO_WRITE, :READ, :LAST
 
           # Before SQLite3::Database.
           module OfDatabase
@@ -70,6 +72,8 @@ module Paceline
                 Guards.note("sql", sql)
                 raise ::SQLite3::ReadOnlyException, "a shadow does not write"
               end
+              return sql.sub(BEGIN_TO_WRITE, "BEGIN") if sql.match?(BEGIN_TO_WRITE)
+
               name = sql[PRAGMA, 1] or return sql
               "PRAGMA #{name == "wal_checkpoint" ? "journal_mode" : name}"
             end
