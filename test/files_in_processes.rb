@@ -1,6 +1,9 @@
 # Runs test files in several processes at a time, each file in one of its own: most scenarios wait for a clock or another process. What a file
 # prints comes as one piece when it has ended, of a file that passed only its closing line and its time; the last line is that of all together.
 #
+# A file whose Ruby was ended by a signal runs once more: a crash, or a hang that the watch ended (gem/test/support/hang_watch.rb), of the tests' own
+# process. What a server does wrong makes a test fail. What it printed is shown all the same.
+#
 #   FilesInProcesses.new(3, ["ruby", "test/e2e/run.rb"], ["--seed", "1"]).run(files)      # whether all of them passed
 class FilesInProcesses
   COUNTS = %w[runs assertions failures errors skips].freeze
@@ -14,12 +17,13 @@ class FilesInProcesses
     @running = {}
     @sums = COUNTS.to_h { |name| [name, 0] }
     @failed = []
+    @crashed = []
   end
 
   def run(files)
-    waiting = files.dup
-    until waiting.empty? && @running.empty?
-      start(waiting.shift) while @running.size < @processes && waiting.any?
+    @waiting = files.dup
+    until @waiting.empty? && @running.empty?
+      start(@waiting.shift) while @running.size < @processes && @waiting.any?
       await
     end
     puts "", @failed.map { |file| "failed: #{file}" }, COUNTS.map { |name| "#{@sums[name]} #{name}" }.join(", ")
@@ -59,6 +63,12 @@ class FilesInProcesses
   end
 
   def add(file, text, status, seconds)
+    if status.signaled? && !@crashed.include?(file)
+      @crashed << file
+      @waiting << file
+      puts "#{file}: #{status}; it runs once more\n#{text}"
+      return
+    end
     counts = text.scan(CLOSING).last
     counts&.each_with_index { |count, index| @sums[COUNTS[index]] += count.to_i }
     passed = status.success? && counts
