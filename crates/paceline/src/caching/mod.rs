@@ -223,13 +223,12 @@ impl Cache {
     }
 
     fn purge_memory(&self, what: &Purge, how: How) -> usize {
-        self.changes.purge(what);
-        match what {
+        self.changes.purge(what, || match what {
             Purge::Url(url) => self.store.purge_url(url, how),
             Purge::Tag(tag) => self.store.purge_tag(tag, how),
             Purge::Prefix(prefix) => self.store.purge_prefix(prefix, how),
             Purge::All => self.store.purge_all(how),
-        }
+        })
     }
 }
 

@@ -114,7 +114,8 @@ pub fn take_up(file: &KeepingFile, cache: &Arc<SiteCache>, wall: Millis) {
         let (Ok(status), request) = (StatusCode::from_u16(head.status), fields(&head.request)) else { continue };
         let rendered = RenderedPage { status, headers: fields(&head.headers), body: body.into() };
         let page = cache.restore(&head.url, request.clone(), head.announced.then_some(head.at));
-        let Ok(prepared) = cache.prepared(&page, request, rendered, head.at) else { continue };
+        let moment = cache.cache().moment();
+        let Ok(prepared) = cache.prepared(&page, request, rendered, head.at, moment) else { continue };
         cache.cache().changes().hold(prepared);
         let mut plans = cache.schedule().plans.lock();
         let plan = plans.entry(head.at).or_insert_with(|| Plan::new(head.at, PREPARE));
@@ -192,7 +193,7 @@ mod tests {
         let page = site.restore(&format!("http://shop.test{path}"), HeaderMap::new(), None);
         let headers = fields(&[("cache-control".into(), "max-age=60".into())]);
         let rendered = RenderedPage { status: StatusCode::OK, headers, body: body.into() };
-        let prepared = site.prepared(&page, HeaderMap::new(), rendered, T).unwrap();
+        let prepared = site.prepared(&page, HeaderMap::new(), rendered, T, site.cache().moment()).unwrap();
         site.cache().changes().hold(prepared);
         site.schedule().plans.lock().entry(T).or_insert_with(|| Plan::new(T, PREPARE));
     }

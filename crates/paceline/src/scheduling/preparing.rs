@@ -167,6 +167,7 @@ fn prepare_page(job: &Job, page: &Arc<ScheduledPage>, renderer: &mut Renderer) -
     let mut is_new = false;
     for sample in samples {
         let (scheme, host) = page.origin();
+        let moment = job.cache.cache().moment();
         let ask = Ask { scheme, host, target: page.target(), headers: &sample, at: job.at };
         let rendered = match renderer.render(&ask)? {
             Rendered::Page(rendered) => rendered,
@@ -175,7 +176,7 @@ fn prepare_page(job: &Job, page: &Arc<ScheduledPage>, renderer: &mut Renderer) -
                 return Ok(false);
             }
         };
-        let prepared = match job.cache.prepared(page, sample, rendered, job.at) {
+        let prepared = match job.cache.prepared(page, sample, rendered, job.at, moment) {
             Ok(prepared) => prepared,
             Err(why) => {
                 dynamic(job, page, why.to_string(), String::new());
@@ -188,8 +189,12 @@ fn prepare_page(job: &Job, page: &Arc<ScheduledPage>, renderer: &mut Renderer) -
         }
         let varies = SiteCache::varies(&prepared);
         let same = |one: &RenderedPage| one.status == prepared.rendered.status && one.body == prepared.rendered.body;
-        is_new |= !before.iter().any(|one| one.name() == prepared.name() && same(&one.rendered));
-        job.cache.cache().changes().hold(prepared);
+        let is_other = !before.iter().any(|one| one.name() == prepared.name() && same(&one.rendered));
+        if !job.cache.cache().changes().hold(prepared) {
+            // It was purged meanwhile: the next round renders it.
+            return Ok(is_new);
+        }
+        is_new |= is_other;
         if !varies {
             break;
         }

@@ -16,7 +16,7 @@ use std::{
 use cache::{
     freshness::{ExchangeTimes, Holds},
     groups,
-    store::Key,
+    store::{Key, Moment},
     storing::storable,
     Millis,
 };
@@ -70,6 +70,11 @@ pub fn bound_unseen(response: &mut Response<ResponseBody>) {
 impl Cache {
     pub fn changes(&self) -> &Changes {
         &self.changes
+    }
+
+    /// Take it before a page is rendered: what is purged after it counts.
+    pub fn moment(&self) -> Moment {
+        self.store.moment()
     }
 }
 
@@ -186,7 +191,7 @@ impl SiteCache {
         page
     }
 
-    /// What was rendered for a page, as it will be stored at the time.
+    /// What was rendered for a page, as it will be stored at the time. `moment`: of the store, before it was rendered.
     ///
     /// # Errors
     /// It can't be: the page depends on the visitor, or may not be stored.
@@ -196,6 +201,7 @@ impl SiteCache {
         request: HeaderMap,
         rendered: RenderedPage,
         at: Millis,
+        moment: Moment,
     ) -> Result<PreparedPage, Unprepared> {
         if !(200..400).contains(&rendered.status.as_u16()) || matches!(rendered.status.as_u16(), 206 | 304) {
             return Err(Unprepared::Status(rendered.status.as_u16()));
@@ -218,7 +224,7 @@ impl SiteCache {
         dated(&mut storable.headers, at);
         let tags = groups::tags(&storable.headers, groups::origin(&page.url));
         let (site, page) = (self.clone(), page.clone());
-        Ok(PreparedPage { at, page, request, rendered, site, storable, tags, placed: Mutex::new(false) })
+        Ok(PreparedPage { at, page, request, rendered, site, storable, tags, moment, placed: Mutex::new(false) })
     }
 
     /// Whether answers differ by fields of the request that this site's samples differ in.
@@ -337,7 +343,9 @@ mod tests {
         fields: &[(&str, &'static str)],
     ) -> Result<(), Unprepared> {
         let page = site.restore(url, HeaderMap::new(), Some(at));
-        site.prepared(&page, HeaderMap::new(), rendered(fields), at).map(|prepared| site.cache.changes.hold(prepared))
+        let prepared = site.prepared(&page, HeaderMap::new(), rendered(fields), at, site.cache.store.moment())?;
+        assert!(site.cache.changes.hold(prepared));
+        Ok(())
     }
 
     /// The page that a request gets; None: the application is asked.
@@ -393,6 +401,26 @@ mod tests {
             assert_eq!(names, stays, "{what:?}");
             assert_eq!(site.cache.changes.take_purged(), stays.len() < 2);
         }
+    }
+
+    #[test]
+    fn a_page_that_is_purged_while_it_is_rendered_is_not_held() {
+        let site = site("2036-01-01 00:00 UTC");
+        let at = clock::unix_millis() - 5_000;
+        let page = site.restore("http://shop.test/sales/1", HeaderMap::new(), Some(at));
+        let moment = site.cache.store.moment();
+        let ready = |moment| site.prepared(&page, HeaderMap::new(), rendered(&[FRESH]), at, moment).unwrap();
+        site.cache.purge(&Purge::Url("http://shop.test/sales/2".into()), How::Drop);
+        assert!(site.cache.changes.hold(ready(moment)), "of another page");
+        let held = site.prepared_at(at).remove(0);
+        site.cache.purge(&Purge::Url("http://shop.test/sales/1".into()), How::Drop);
+        assert!(site.cache.changes.take_purged());
+        // Another thread has found it just before the purge.
+        held.place(clock::unix_millis());
+        assert!(given(&site, "/sales/1").is_none());
+        assert!(!site.cache.changes.hold(ready(moment)));
+        assert!(site.cache.changes.take_purged(), "it is to be prepared again");
+        assert!(site.cache.changes.hold(ready(site.cache.store.moment())));
     }
 
     #[test]

@@ -10,7 +10,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use cache::{freshness::Holds, status::Reason, store::Key, stored::Entry, storing::Storable, Millis};
+use cache::{
+    freshness::Holds,
+    status::Reason,
+    store::{Key, Moment},
+    stored::Entry,
+    storing::Storable,
+    Millis,
+};
 use http::{HeaderMap, HeaderName, StatusCode};
 use parking_lot::{Mutex, RwLock};
 use scheduled::capping;
@@ -55,6 +62,8 @@ pub struct PreparedPage {
     pub(super) site: Arc<SiteCache>,
     pub(super) storable: Storable,
     pub(super) tags: Vec<Arc<str>>,
+    /// Before it was asked for.
+    pub(super) moment: Moment,
     /// It is in its place.
     pub(super) placed: Mutex<bool>,
 }
@@ -79,8 +88,14 @@ impl PreparedPage {
             && self.storable.nominated.names().iter().all(same)
     }
 
-    /// Puts it in its place, unless it is there.
+    /// Puts it in its place, unless it is there, or was purged meanwhile.
     pub(super) fn place(&self, wall: Millis) {
+        // A purge waits for this: it finds the page here, or in its place.
+        let all = self.site.cache.changes.prepared.read();
+        let is_held = |variants: &Vec<Arc<PreparedPage>>| variants.iter().any(|held| std::ptr::eq(&**held, self));
+        if !all.get(&self.page.primary).is_some_and(is_held) {
+            return;
+        }
         let mut placed = self.placed.lock();
         if std::mem::replace(&mut *placed, true) {
             return;
@@ -109,10 +124,12 @@ impl PreparedPage {
     }
 }
 
+type PreparedPages = HashMap<Key, Vec<Arc<PreparedPage>>>;
+
 /// What is prepared for all sites.
 #[derive(Default)]
 pub struct Changes {
-    pub(super) prepared: RwLock<HashMap<Key, Vec<Arc<PreparedPage>>>>,
+    pub(super) prepared: RwLock<PreparedPages>,
     pub(super) count: AtomicUsize,
     /// The thread that prepares, once there is one.
     wake: RwLock<Option<Arc<Wake>>>,
@@ -144,13 +161,20 @@ impl Changes {
         self.is_met.swap(false, Relaxed)
     }
 
-    /// Keeps a prepared page until its time, in the place of what was prepared before.
-    pub fn hold(&self, prepared: PreparedPage) {
+    /// Keeps a prepared page until its time, in the place of what was prepared before. Returns whether it did: not if
+    /// something like it was purged since it was asked for.
+    pub fn hold(&self, prepared: PreparedPage) -> bool {
         let mut all = self.prepared.write();
+        if prepared.site.cache.store.purged_since(prepared.moment, &prepared.page.url, &prepared.tags) {
+            self.is_purged.store(true, Relaxed);
+            self.wake();
+            return false;
+        }
         let variants = all.entry(prepared.page.primary).or_default();
         variants.retain(|other| !other.is_variant_of(&prepared));
         variants.push(Arc::new(prepared));
         self.count.store(all.len(), Relaxed);
+        true
     }
 
     /// Drops what was prepared for sites that are served no more.
@@ -160,9 +184,12 @@ impl Changes {
         }
     }
 
-    /// Those that `keep` does not want are dropped.
+    /// Those that `keep` does not want are dropped. Returns whether there were any.
     pub(super) fn retain(&self, keep: impl Fn(&PreparedPage) -> bool) -> bool {
-        let mut all = self.prepared.write();
+        self.retain_of(&mut self.prepared.write(), keep)
+    }
+
+    fn retain_of(&self, all: &mut PreparedPages, keep: impl Fn(&PreparedPage) -> bool) -> bool {
         let (mut before, mut after) = (0, 0);
         all.retain(|_, variants| {
             before += variants.len();
@@ -185,19 +212,23 @@ impl Changes {
         all.get(&primary).into_iter().flatten().filter(is_due).cloned().collect()
     }
 
-    pub fn purge(&self, what: &Purge) {
-        if self.count.load(Relaxed) == 0 {
-            return;
-        }
+    /// Drops what a purge means, and has `purge_store` do the same to what is stored. No page is held or comes into its
+    /// place meanwhile.
+    pub fn purge<T>(&self, what: &Purge, purge_store: impl FnOnce() -> T) -> T {
         let is_meant = |prepared: &PreparedPage| match what {
             Purge::Url(url) => *prepared.page.url == **url,
             Purge::Tag(tag) => prepared.tags.iter().any(|own| **own == **tag),
             Purge::Prefix(prefix) => prepared.page.url.starts_with(prefix.as_str()),
             Purge::All => true,
         };
-        if self.retain(|prepared| !is_meant(prepared)) {
+        let mut all = self.prepared.write();
+        let is_dropped = !all.is_empty() && self.retain_of(&mut all, |prepared| !is_meant(prepared));
+        let purged = purge_store();
+        drop(all);
+        if is_dropped {
             self.is_purged.store(true, Relaxed);
             self.wake();
         }
+        purged
     }
 }
