@@ -34,6 +34,10 @@ module Bench
       switch(folder) if @releases
     end
 
+    # Processes that belong to it, and not to the server.
+    def pids = []
+    def close = nil
+
     def touch = FileUtils.touch(File.join(@directory, "tmp/restart.txt"))
 
     private

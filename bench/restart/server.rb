@@ -19,6 +19,13 @@ module Bench
       @beside = Thread.new { @processes.own(pid) { Process.wait2(pid)[1].exitstatus } }
     end
 
+    # Has APP pushed by whatever deploys it, beside the server.
+    def push_beside(app)
+      @beside&.join
+      pid = app.begin_push
+      @beside = Thread.new { @processes.own(pid) { Process.wait2(pid)[1].exitstatus } }
+    end
+
     def command
       super.map { |word| word == RestartWays::ROOT ? @app.directory : word }
     end

@@ -4,6 +4,7 @@
 # the windows of restarts and the quiet between them.
 require_relative "../lib/arithmetic"
 require_relative "app"
+require_relative "capistrano_app"
 require_relative "server"
 require_relative "steady_load"
 
@@ -11,7 +12,7 @@ module Bench
   class RestartVisit
     # Seconds: without a restart, before and after; until a new version must have answered; between two looks at memory.
     QUIET = 4
-    LIMIT = 60
+    LIMIT = 120
     LOOK = 0.25
     # Versions settle when no other answered for so long. A window ends so long after the last answer that was not the new version's.
     SETTLED = 0.8
@@ -30,7 +31,7 @@ module Bench
       @processes = processes
       @options = options
       @told = told
-      @app = RestartApp.new(way.name, releases: way.releases, boot_ms: options.boot_ms, work_ms: options.work_ms)
+      @app = app
       @server = RestartedServer.new(way.server, @app, processes, File.join(Apps::WORK, "restart-servers", way.name), "/")
     end
 
@@ -38,7 +39,7 @@ module Bench
       @told.call("starts", false)
       @server.start
       @load = SteadyLoad.new(port: @server.port, clients: @options.clients, think: @options.think_ms / 1000.0).start
-      @processes.own(@load.pid) { restart_under_load }
+      @processes.own(@load.pid, *@app.pids) { restart_under_load }
       busy = Processes.machine_busy - @busy
       result = @load.stop
       seen(result, [busy - @cpu - result.own_cpu, 0].max / @wall)
@@ -46,6 +47,7 @@ module Bench
       @looking&.kill&.join
       @load&.kill
       @server.stop
+      @app.close
     end
 
     # What of REQUESTS fell into one of WINDOWS (pairs of times), and what did not.
@@ -67,6 +69,11 @@ module Bench
     end
 
     private
+
+    def app
+      times = { boot_ms: @options.boot_ms, work_ms: @options.work_ms }
+      @way.releases == :capistrano ? CapistranoApp.new(@way.name, **times) : RestartApp.new(@way.name, releases: @way.releases, **times)
+    end
 
     def restart_under_load
       busy, @wall = Processes.machine_busy, now

@@ -4,7 +4,7 @@
 require_relative "../lib/servers"
 
 module Bench
-  # RELEASES: deployed by switching a symlink. NEEDS: a word of `paceline --help` without which the binary does not offer it. MODE: what the
+  # RELEASES: deployed by switching a symlink, or :capistrano. NEEDS: a word of `paceline --help` without which the binary does not offer it. MODE: what the
   # new version is like (see bench/apps/restart). TELL is given a RestartedServer and the app.
   RestartWay = Struct.new(:name, :title, :server, :releases, :needs, :mode, :tell, keyword_init: true) do
     def paceline? = server.name == "paceline"
@@ -66,6 +66,7 @@ module Bench
         good["usr1", "SIGUSR1", front, signal("USR1")],
         good["wait", "paceline restart --wait", front, ->(server, app) { server.command_beside("restart", "--wait", app) }, needs: "restart"],
         good["symlink", "`current` switched, restart.txt touched", front_here, TOUCH, releases: true],
+        good["capistrano", "`cap production deploy`, by git and ssh", front_here, ->(server, app) { server.push_beside(app) }, releases: :capistrano],
         good["usr2", "SIGUSR2 (a new binary)", front, signal("USR2"), needs: "upgrade"],
         good["upgrade", "paceline upgrade", front, ->(server, app) { server.command_beside("upgrade", app) }, needs: "upgrade"],
         good["puma-hot", "hot restart, SIGUSR2", hot, signal("USR2")],

@@ -7,7 +7,7 @@ require_relative "../restart/ways"
 module Bench
   module Stories
     class DeployStory < Story
-      GOOD = %w[puma-hot puma-phased passenger unicorn symlink].freeze
+      GOOD = %w[puma-hot puma-phased passenger unicorn symlink capistrano].freeze
       BAD = %w[puma-hot-fails puma-phased-fails passenger-fails unicorn-fails fails].freeze
       # What RestartVisit asks of its options.
       Options = Struct.new(:restarts, :failing, :clients, :think_ms, :boot_ms, :work_ms, keyword_init: true)
@@ -49,7 +49,7 @@ module Bench
         def self.part(seen, options)
           good = seen.any? { |way, _| way.good? }
           rows = seen.map { |way, rounds| row(way, rounds, seen.first[1], good) }
-          note = "#{options.clients} clients, half of them on kept connections. #{good ? "p50, p99, longest: while versions change. Release folders and a `current` symlink for Paceline, as Capistrano has them" \
+          note = "#{options.clients} clients, half of them on kept connections. #{good ? "p50, p99, longest: while versions change. Release folders and a `current` symlink for Paceline, as Capistrano has them; with Capistrano itself the time until the new version has ssh and git in it" \
             : "Requests lost: all without the right answer, until the end of the run"}. The application takes #{options.boot_ms} ms of processor time to load."
           StoryFigures::Part.new(title: good ? "A version that works" : "A version that does not load", note: note, main: good ? "p99" : "failed", baseline: (rows.first.name if good), rows: rows)
         end

@@ -6,7 +6,7 @@ require_relative "story"
 
 module Bench
   module Stories
-    NAMES = %w[xml onewrite pstore provision ahead servers deploy proxy swap].freeze
+    NAMES = %w[xml onewrite pstore provision ahead servers deploy proxy rails swap].freeze
     NAMES.each { |name| require_relative "../stories/#{name}" }
 
     module_function

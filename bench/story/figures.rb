@@ -34,6 +34,11 @@ module Bench
       "switches" => Measure.new("context switches", "less", :short),
       "writes" => Measure.new("writes to the client", "less", :short),
       "workers" => Measure.new("workers", "more", :rounded),
+      "pss_mb" => Measure.new("memory (PSS) MB", "less", :short),
+      "private_mb" => Measure.new("private dirty MB", "less", :short),
+      "slots_used" => Measure.new("heap slots used", "less", :rounded),
+      "slots_free" => Measure.new("heap slots free", "less", :rounded),
+      "start" => Measure.new("s until ready", "less", :short),
       "swapped_mb" => Measure.new("swapped MB", "less", :short),
       "seconds" => Measure.new("s until the new version", "less", :short),
       "day" => Measure.new("in 24 hours", "more", :rounded)

@@ -27,6 +27,14 @@ class RestartBenchTest < Minitest::Test
     assert_equal [[2.5, 3.2, 3.9], [1, 5]], [during, quiet].map { |some| some.map(&:began) }
   end
 
+  def test_without_capistrano_its_way_is_named_with_the_reason
+    path, ENV["PATH"] = ENV["PATH"], "/nowhere"
+    error = assert_raises(Bench::RunningServer::Failed) { Bench::CapistranoApp.new("capistrano", boot_ms: 1, work_ms: 1) }
+    assert_equal "not installed: there is no `cap`", error.message
+  ensure
+    ENV["PATH"] = path
+  end
+
   def test_times_are_of_what_was_answered
     times = Bench::RestartVisit.times([request(0, 1), request(0, 3), request(0, 9, nil, "status 503")])
     assert_equal [2, 1, 3, 3], times.to_a

@@ -193,6 +193,33 @@ class StoryTest < Minitest::Test
     assert_equal [5.0, [4.0, 6.0], 2, 7.5], [part.rows[1].ratio, part.rows[1].spread, part.rows[1].figures["failed"], part.rows[1].figures["p99"]]
   end
 
+  # Two versions as `paceline compare --json` has them: B answers twice as much, and has more memory.
+  COMPARED = lambda do |rate, wrong: 0|
+    rounds = ->(factor) { rate.map { |one| { "rate" => one * factor, "p50" => 5.0, "p99" => 9.0, "cpu_ms" => 2.0 / factor, "switches" => 3.0 } } }
+    memory = ->(megabytes) { { "pss" => (megabytes + 1) << 20, "private_dirty" => megabytes << 20, "slots_used" => 400_000, "slots_free" => nil } }
+    side = ->(cold, after) { { "start_seconds" => 1.5, "memory" => { "cold" => memory[cold], "after" => memory[after] } } }
+    { "settings" => { "clients" => 4, "workers" => 2, "threads" => 3, "requests" => 3000 }, "sides" => { "A" => side[90, 120], "B" => side[110, 150] },
+      "pages" => { RailsVersions::PATH => { "figures" => { "A" => { "rounds" => rounds[1], "wrong" => wrong, "answers" => 9, "system_calls" => 40.5 }, "B" => { "rounds" => rounds[2], "wrong" => 0, "system_calls" => nil } } } } }
+  end
+
+  def test_versions_of_rails_are_compared_round_by_round
+    part = RailsVersions.page(COMPARED[[100.0, 50.0, 80.0]], RailsVersions::WAYS[0], %w[old new])
+    assert_equal ["The list, no sessions", "rate", "old"], [part.title, part.main, part.baseline]
+    assert part.title.start_with?(Stories::RailsStory::WORDS.shown.first), "its card has no figures"
+    assert_equal [160.0, 2.0, [2.0, 2.0], 1000.0], [part.rows[1].figures["rate"], part.rows[1].ratio, part.rows[1].spread, part.rows[1].figures["cpu"]]
+    assert_equal [40.5, nil], part.rows.map { |row| row.figures["calls"] }
+    assert_equal "3 of 9 answers are wrong", RailsVersions.page(COMPARED[[1.0], wrong: 3], RailsVersions::WAYS[0], %w[old new]).rows[0].wrong
+  end
+
+  def test_memory_of_versions_before_and_after_the_requests
+    results = RailsVersions::WAYS.to_h { |way| [way, COMPARED[[1.0]]] }
+    cold, after = %w[cold after].map { |moment| RailsVersions.memory(results, moment, %w[old new]) }
+    assert_equal ["Memory, cold: before the first request", "Memory after 3,000 requests"], [cold.title, after.title]
+    assert_equal ["old, no sessions", "new, no sessions", "old, a visitor's session", "new, a visitor's session"], after.rows.map(&:name)
+    assert_equal({ "pss_mb" => 111.0, "private_mb" => 110.0, "slots_used" => 400_000, "start" => 1.5 }, cold.rows[1].figures)
+    assert_equal({ "pss_mb" => 151.0, "private_mb" => 150.0, "slots_used" => 400_000 }, after.rows[1].figures)
+  end
+
   def test_stale_pages_are_those_of_the_author_in_all_rounds
     author = ->(server, *counts) { CacheStory::Author.new(server: server, idle: RedmineAuthor::Result.new(stale: ["x"] * counts[0]), busy: RedmineAuthor::Result.new(stale: ["x"] * counts[1])) }
     assert_equal({ "nginx" => 6, "paceline" => 0 }, Stories::ProxyStory::Cached.stale([author["nginx", 1, 2], author["paceline", 0, 0], author["nginx", 3, 0]]))
