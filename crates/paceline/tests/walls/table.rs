@@ -35,6 +35,7 @@ pub const ROOMS: &[&str] = &[
 /// builds them alone.
 pub const CRATES: &[(&str, &str)] = &[
     ("auto-cache", ""),
+    ("balance", ""),
     ("bench", "client-pool"),
     ("cache", "esi"),
     ("client-pool", ""),
