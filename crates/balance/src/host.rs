@@ -4,7 +4,7 @@
 use crate::{balancer::Rules, HostId, Micros};
 
 /// How fast what was learned fades while nothing new comes.
-const FADE: f64 = 30e6;
+const FADE: f64 = 10e6;
 /// A request counts for more, the longer nothing was learned before it.
 const RENEWAL: f64 = 60e6;
 /// Answers that the mean is made of, where they come fast.
@@ -188,6 +188,8 @@ impl Host {
         self.came = Some(now + time);
         // When it is in again, one more failure is enough.
         self.failed_in_a_row = rules.failures - 1;
+        // It may be another server then.
+        self.learned = None;
         true
     }
 
@@ -206,6 +208,7 @@ impl Host {
         let is_failing = matches!(self.health, Health::Failing { .. });
         if was_failing && !is_failing {
             self.came = Some(self.came.map_or(now, |came| came.max(now)));
+            self.learned = None;
         }
         (was_failing != is_failing).then_some(!is_failing)
     }

@@ -136,6 +136,7 @@ fn a_request_that_failed_goes_to_a_host_that_it_was_not_with() {
 #[test]
 fn a_health_check_that_fails_twice_drains_a_host() {
     let (mut balancer, ids) = balancer(2);
+    balancer.answered(ids[0], 0, 9_000_000, true);
     assert_eq!(balancer.checked(ids[0], 0, true), None);
     assert_eq!(balancer.checked(ids[0], 1, false), None);
     assert_eq!(balancer.checked(ids[0], 2, true), None);
@@ -145,6 +146,7 @@ fn a_health_check_that_fails_twice_drains_a_host() {
     assert_eq!(count(&shares(&mut balancer, 4, Request::default()), ids[0]), 0);
     assert_eq!(balancer.checked(ids[0], 5, true), None);
     assert_eq!(balancer.checked(ids[0], 6, true), Some(true));
+    assert_eq!(balancer.report(6)[0].first_byte, None, "what was learned before says nothing");
     assert_eq!(balancer.standing(ids[0], 7), Some(Standing::Starting));
     // The very first check decides alone.
     assert_eq!(balancer.checked(ids[1], 8, false), Some(false));
