@@ -51,7 +51,7 @@ pub use resolve::OF_FOLDER;
 pub use trusted::TrustedProxies;
 pub use value::{Kind, Value, ValueError};
 
-use crate::upstream::{Address, UpstreamTls};
+use crate::upstream::{Check, Targets, UpstreamTls};
 
 /// Everything the front needs to know before it starts.
 #[derive(Debug, Clone)]
@@ -294,10 +294,14 @@ pub struct SiteConfig {
     pub hosts: Vec<String>,
     /// The application's directory (not resolved: `current` may be a symlink).
     pub root: PathBuf,
-    /// A server that answers in place of an app; `root` is then for files alone.
-    pub upstream: Option<Address>,
+    /// Servers that answer in place of an app; `root` is then for files alone.
+    pub upstream: Option<Targets>,
     /// How it proves who it is, if it is one of https.
     pub upstream_tls: UpstreamTls,
+    /// Visitors stay with their host, by a cookie.
+    pub upstream_sticky: bool,
+    /// How its hosts are checked. None: not beside the requests.
+    pub upstream_check: Option<Check>,
     /// How long a connection to it may take.
     pub upstream_connect_timeout: Duration,
     /// None: detected from `root` when the app is started.

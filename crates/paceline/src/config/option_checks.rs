@@ -4,7 +4,7 @@
 use ipnet::IpNet;
 
 use super::{bind, value::ValueError};
-use crate::{observe::traces, upstream::Address};
+use crate::{observe::traces, upstream::Target};
 
 pub(super) fn environment(text: &str) -> Result<(), ValueError> {
     let fine = !text.is_empty()
@@ -43,7 +43,12 @@ pub(super) fn directory(text: &str) -> Result<(), ValueError> {
 }
 
 pub(super) fn upstream(text: &str) -> Result<(), ValueError> {
-    Address::parse(text).map(drop).map_err(ValueError::Upstream)
+    Target::parse(text).map(drop).map_err(ValueError::Upstream)
+}
+
+pub(super) fn upstream_check(text: &str) -> Result<(), ValueError> {
+    let fine = text == "off" || warm_up(text).is_ok();
+    fine.then_some(()).ok_or_else(|| ValueError::mismatch("a path like /up, or off", text))
 }
 
 pub(super) fn site_name(text: &str) -> Result<(), ValueError> {

@@ -7,7 +7,7 @@ use super::{
     resolve::Sources,
     SiteConfig,
 };
-use crate::upstream::Address;
+use crate::upstream::Targets;
 
 /// Settings of applications that have a meaning here too: who reads the files, and how much errors show.
 const OF_USE: &[&str] = &["environment", "user", "group"];
@@ -26,6 +26,7 @@ pub fn settle(sources: &Sources, tables: &[TomlTable], sites: &mut [SiteConfig],
         problems.push("a site has a rackup file or an upstream, not both: remove one of them".into());
     }
     problems.extend(tls_problems(sources, tables, sites));
+    problems.extend(target_problems(sources, tables, sites));
     for (table, site) in tables.iter().zip(sites).filter(|(table, _)| table.layer.has("upstream")) {
         let of_apps = table.layer.keys().filter(|key| {
             let group = named(key).map(|option| option.group);
@@ -49,9 +50,32 @@ pub fn settle(sources: &Sources, tables: &[TomlTable], sites: &mut [SiteConfig],
     problems
 }
 
+/// Hosts that can't be balanced, and settings of balancing where there is one host.
+fn target_problems(sources: &Sources, tables: &[TomlTable], sites: &[SiteConfig]) -> Vec<String> {
+    let wrong = |texts: Vec<String>, place: String| {
+        Targets::parse(&texts).err().map(|why| format!("{place}\"upstream\" {why}"))
+    };
+    let own = tables.iter().filter(|table| table.layer.has("upstream"));
+    let mut problems: Vec<_> =
+        own.filter_map(|table| wrong(sources.site(&table.layer).list("upstream"), table.place("upstream"))).collect();
+    if sources.server().given("upstream").is_some() {
+        problems.extend(wrong(sources.server().list("upstream"), String::new()));
+    }
+    let is_balanced = |site: &SiteConfig| site.upstream.as_ref().is_some_and(Targets::is_balanced);
+    for key in ["upstream_check", "upstream_check_interval", "upstream_sticky"] {
+        let useless = |place: String| format!("{place}\"{key}\" has no effect without several hosts in upstream");
+        let single = tables.iter().zip(sites).filter(|(table, site)| table.layer.has(key) && !is_balanced(site));
+        problems.extend(single.map(|(table, _)| useless(table.place(key))));
+        if tables.is_empty() && sources.server().given(key).is_some() && !sites.iter().any(is_balanced) {
+            problems.push(useless(String::new()));
+        }
+    }
+    problems
+}
+
 /// Settings of TLS where there is none, and certificates that can't be read: requests would find out otherwise.
 fn tls_problems(sources: &Sources, tables: &[TomlTable], sites: &[SiteConfig]) -> Vec<String> {
-    let is_https = |site: &SiteConfig| site.upstream.as_ref().is_some_and(Address::is_https);
+    let is_https = |site: &SiteConfig| site.upstream.as_ref().is_some_and(Targets::is_https);
     let mut problems = Vec::new();
     for key in ["upstream_ca_file", "upstream_tls_name"] {
         let useless = |place: String| format!("{place}\"{key}\" has no effect without an https upstream");
@@ -106,6 +130,16 @@ mod tests {
     }
 
     #[test]
+    fn a_site_may_have_several_hosts() {
+        let shop = site("[[site]]\nupstream = [\"http://10.0.0.1:3000\", \"dns:app:81\"]\nupstream_check = \"/up\"");
+        assert_eq!((shop.serves().as_str(), shop.name.as_str()), ("http://10.0.0.1:3000, dns:app:81", "10.0.0.1:3000"));
+        let check = shop.upstream_check.expect("a check");
+        assert_eq!((check.path.as_str(), check.every.as_secs()), ("/up", 2));
+        let off = site("upstream = [\"http://a\", \"http://b\"]\nupstream_check = \"off\"");
+        assert!(off.upstream.is_some_and(|hosts| hosts.is_balanced()) && off.upstream_check.is_none());
+    }
+
+    #[test]
     fn what_can_not_be_is_told() {
         let of_site = |rest: &str| format!("[[site]]\nupstream = \"http://app:1\"\n{rest}");
         for (toml, told) in [
@@ -126,6 +160,14 @@ mod tests {
             (
                 "upstream = \"https://app\"\nupstream_ca_file = \"public/index.html\"".into(),
                 "index.html can't be used: it has no certificate",
+            ),
+            ("[[site]]\nupstream = []".into(), "paceline.toml:2:1: \"upstream\" names no host"),
+            ("upstream = [\"http://app\", \"http://app:80\"]".into(), "\"upstream\" names http://app twice"),
+            ("[[site]]\nupstream = [\"http://app\", \"app\"]".into(), "must be a URL like"),
+            (of_site("upstream_check = \"/up\""), "\"upstream_check\" has no effect without several hosts"),
+            (
+                "upstream = [\"http://a\", \"http://b\"]\nupstream_check = \"up\"".into(),
+                "must be a path like /up, or off",
             ),
             ("upstream = \"http://app:1\"\n[[site]]\nroot = \".\"".into(), "write upstream = ... in its [[site]]"),
             ("upstream = \"http://app:1\"\nsites = \".\"".into(), "write upstream = ... in its [[site]]"),

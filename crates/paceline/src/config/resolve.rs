@@ -24,7 +24,7 @@ use crate::{
         traces,
     },
     request::rate_limit::Rule,
-    upstream::{Address, UpstreamTls},
+    upstream::{Check, Targets, UpstreamTls},
 };
 use doctor::candidate::Kind;
 use egress::Policy;
@@ -241,12 +241,15 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
     let root = view.path("root").unwrap_or_else(|| root.to_path_buf());
     let hosts: Vec<String> = view.list("host").iter().map(|host| host.to_ascii_lowercase()).collect();
     let name = view.text("name").or_else(|| hosts.first().cloned()).unwrap_or_else(|| folder_name(&root));
-    let upstream = view.text("upstream").and_then(|url| Address::parse(&url).ok());
+    let upstream = Targets::parse(&view.list("upstream")).ok();
+    let check_path = view.text("upstream_check").filter(|path| path != "off");
     SiteConfig {
         name,
         hosts,
         upstream,
         upstream_tls: UpstreamTls { ca_file: view.path("upstream_ca_file"), name: view.text("upstream_tls_name") },
+        upstream_check: check_path.map(|path| Check { path, every: view.time("upstream_check_interval") }),
+        upstream_sticky: view.text("upstream_sticky").as_deref() == Some("cookie"),
         upstream_connect_timeout: view.time("upstream_connect_timeout"),
         kind: view.text("kind").as_deref().and_then(kind),
         rackup: view.path("rackup").map(|path| root.join(path)),

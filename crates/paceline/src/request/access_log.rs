@@ -61,6 +61,9 @@ fn combined(head: &Head, exchange: &Exchange, ending: Ending) -> String {
     if let Some(site) = &exchange.site {
         let _ = write!(line, " site={}", site.name);
     }
+    if let Some(upstream) = &exchange.upstream {
+        let _ = write!(line, " upstream={upstream}");
+    }
     if let Some(cache) = &exchange.cache {
         let _ = write!(line, " cache={}", cache.words());
     }
@@ -97,6 +100,9 @@ fn json(head: &Head, exchange: &Exchange, ending: Ending) -> String {
         "note": exchange.note,
         "cache": exchange.cache.map(|cache| cache.words()),
     });
+    if let (Some(upstream), Some(object)) = (&exchange.upstream, object.as_object_mut()) {
+        object.insert("upstream".into(), upstream.to_string().into());
+    }
     if let (Some(fragments), Some(object)) = (&exchange.fragments, object.as_object_mut()) {
         object.insert("fragments".into(), fragments.load(Relaxed).into());
     }

@@ -24,7 +24,7 @@ pub struct Site {
     pub folder: Option<Folder>,
     /// None: a folder of plain files, or `upstream` answers.
     pub app: Option<Arc<App>>,
-    /// A server that answers in place of an app.
+    /// Servers that answer in place of an app.
     pub upstream: Option<Upstream>,
     /// None: it keeps no pages.
     pub cache: Option<Arc<SiteCache>>,
@@ -45,9 +45,16 @@ impl Site {
         metrics: Arc<metrics::Site>,
     ) -> Site {
         let rate_limits = RateLimits::new(config.rate_limits.clone());
-        let upstream = config.upstream.clone().filter(|_| app.is_none()).map(|address| {
-            let tls = config.upstream_tls.clone();
-            Upstream::new(address, tls, config.upstream_connect_timeout, config.app_hard_timeout)
+        let upstream = config.upstream.clone().filter(|_| app.is_none()).map(|targets| {
+            let (tls, check) = (config.upstream_tls.clone(), config.upstream_check.clone());
+            Upstream::new(
+                targets,
+                tls,
+                config.upstream_connect_timeout,
+                check,
+                config.upstream_sticky,
+                config.app_hard_timeout,
+            )
         });
         let gate = Gate::new(&config.name, &config.sign_on).map(Arc::new);
         let auto_cache = None;

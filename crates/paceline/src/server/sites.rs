@@ -267,8 +267,12 @@ impl Sites {
         })
     }
 
-    /// Has the site's single sign-on opened, and its sessions tidied.
+    /// Has the site's single sign-on opened, its sessions tidied, and the hosts of its upstream watched.
     fn guarded(&self, site: Site) -> Site {
+        if let Some(upstream) = &site.upstream {
+            let host = site.config.hosts.iter().find(|host| !host.starts_with('*')).cloned();
+            upstream.watch(host, self.server.log.of(&site.config.name));
+        }
         if let Some(gate) = &site.gate {
             let log = self.server.log.of(&site.config.name);
             let has_tls = self.config.binds.iter().any(|bind| bind.tls.is_some());

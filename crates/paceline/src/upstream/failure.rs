@@ -32,6 +32,16 @@ impl Failure {
         }
     }
 
+    /// What went wrong, without the host's name.
+    pub(super) fn words(&self) -> String {
+        match self {
+            Failure::Unreachable { why, .. } | Failure::Broken { why, .. } => why.clone(),
+            Failure::ConnectTimedOut { .. } => "no connection in time".into(),
+            Failure::TimedOut { .. } => "no answer in time".into(),
+            Failure::Body(_) | Failure::Spool(_) => "the request's body can't be read".into(),
+        }
+    }
+
     /// A connection, and no response on it.
     pub(super) fn of_exchange(failure: &client_pool::Failure, upstream: &Address) -> Failure {
         Failure::Broken { upstream: upstream.to_string(), why: failure.explain() }

@@ -1,67 +1,90 @@
-//! A site's requests handed to an HTTP server that was there before (RFC 9110 section 3.7, "gateway"), and its
+//! A site's requests handed to HTTP servers that were there before (RFC 9110 section 3.7, "gateway"), and their
 //! answers. It never chooses the site, and never gives a failure its status.
+//!
+//! Reading order: `targets` and `address` (what the setting names), `hosts` (which host gets a request; the rules are in
+//! `crates/balance`), `pool` (its connections), `asking`, `request` and `outgoing` (the request on its way), `response`,
+//! `sticky` (visitors who stay with their host), `checks` and `discovery` (what is found out about hosts beside requests).
 
 mod address;
+mod asking;
+mod checks;
+mod discovery;
 mod failure;
+mod hosts;
 mod outgoing;
 mod pool;
 mod request;
 mod response;
+mod sticky;
+mod targets;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use client_pool::UnansweredRequest;
-use http::{header, request::Parts, HeaderMap, Request, Response, StatusCode};
-use hyper::body::Incoming;
-use tokio::sync::mpsc::{self, UnboundedSender};
+use balance::HostReport;
+use http::{header, request::Parts, HeaderMap, Response};
 
+use self::hosts::{Host, Hosts};
 pub use self::{
-    address::Address,
+    checks::Check,
     failure::Failure,
     pool::{UpstreamTls, MAX as KEPT_CONNECTIONS},
-    response::UpstreamBody,
-};
-use self::{
-    outgoing::{Fault, Outgoing, Source},
-    pool::{Connection, Lease, Pool},
-    request::Framing,
+    targets::{Target, Targets},
 };
 use crate::{
     content::body::ResponseBody,
-    observe::in_flight::Step,
-    request::{
-        exchange::{Exchange, Hints},
-        incoming::RequestBody,
-    },
+    observe::{in_flight::Step, log::Log},
+    request::{exchange::Exchange, incoming::RequestBody},
     support::clock,
 };
-use http_guard::hop;
 
-/// A server that answers in place of an app.
+/// Servers that answer in place of an app.
 pub struct Upstream {
-    pool: Pool,
+    hosts: Arc<Hosts>,
+    check: Option<Check>,
     answer_timeout: Option<Duration>,
 }
 
 impl Upstream {
-    /// `answer_timeout`: from the request's last chance to go out to the head of its response; None: no bound.
+    /// `is_sticky`: visitors stay with their host. `answer_timeout`: from the request's last chance to go out to the head of its response; None: no bound.
     pub fn new(
-        address: Address,
+        targets: Targets,
         tls: UpstreamTls,
         connect_timeout: Duration,
+        check: Option<Check>,
+        is_sticky: bool,
         answer_timeout: Option<Duration>,
     ) -> Upstream {
-        Upstream { pool: Pool::new(address, tls, connect_timeout), answer_timeout }
+        let tokens = is_sticky.then(sticky::Tokens::open);
+        Upstream { hosts: Arc::new(Hosts::new(targets, tls, connect_timeout, tokens)), check, answer_timeout }
     }
 
-    pub fn address(&self) -> &Address {
-        &self.pool.address
+    /// Takes the cookie out of a request that says with which host its visitor is.
+    pub fn take_token(&self, headers: &mut HeaderMap) -> Option<String> {
+        self.hosts.is_sticky().then(|| sticky::take(headers)).flatten()
+    }
+
+    /// Resolves its names and checks its hosts for as long as it is there, and says what becomes of them. `host`: what health
+    /// checks name in their Host field; None: the host itself.
+    pub fn watch(&self, host: Option<String>, log: Log) {
+        self.hosts.say_in(log);
+        discovery::begin(&self.hosts);
+        if let Some(check) = self.check.clone() {
+            checks::begin(&self.hosts, check, host);
+        }
+    }
+
+    /// How its hosts stand: their names, and what the balancer knows of them.
+    pub fn report(&self) -> Vec<(Arc<str>, HostReport)> {
+        self.hosts.report()
+    }
+
+    /// Whether there can be several hosts.
+    pub fn is_balanced(&self) -> bool {
+        self.hosts.targets.is_balanced()
     }
 }
 
-/// Asks the upstream. What the upstream has not looked at is asked once more on a new connection; so is what fails on a
-/// connection that was kept, before a byte of an answer, if the method is idempotent (RFC 9110 section 9.2.2) and the
-/// body can be sent again.
+/// Asks the upstream: one host, and others only for what is safe. `asking` says what that is.
 pub async fn run(
     upstream: &Upstream,
     head: &Parts,
@@ -75,99 +98,38 @@ pub async fn run(
     exchange.timeline.handed_over = exchange.timeline.queued;
     exchange.timeline.app_started = exchange.timeline.queued;
     exchange.live.step(Step::Upstream, exchange.timeline.queued);
-    let asking = ask(upstream, head, body, exchange);
+    let mut host = None;
+    let asking = asking::ask(&upstream.hosts, head, body, exchange, &mut host);
     let answered = match upstream.answer_timeout {
-        Some(after) => tokio::time::timeout(after, asking)
-            .await
-            .unwrap_or_else(|_| Err(Failure::TimedOut { upstream: upstream.address().to_string(), after })),
-        None => asking.await,
+        Some(after) => tokio::time::timeout(after, asking).await.ok(),
+        None => Some(asking.await),
     };
     exchange.timeline.app_finished = clock::now();
-    let (answer, lease, offered) = answered?;
+    if let Some(host) = host.as_ref().filter(|_| upstream.is_balanced()) {
+        exchange.upstream = Some(host.name.clone());
+    }
+    let (answer, lease, offered) = match (answered, upstream.answer_timeout) {
+        (Some(answered), _) => answered?,
+        (None, after) => return Err(timed_out(upstream, host.as_deref(), after.unwrap_or_default())),
+    };
     let upgrade = exchange.upgrade.take().filter(|_| offered);
-    response::response(answer, &head.method, lease, upstream.address(), upgrade).await
-}
-
-/// The answer, the connection it came on, and whether the upstream was offered another protocol.
-async fn ask(
-    upstream: &Upstream,
-    head: &Parts,
-    body: RequestBody,
-    exchange: &Exchange,
-) -> Result<(Response<Incoming>, Lease, bool), Failure> {
-    let pool = &upstream.pool;
-    let framing = Framing::of(head, &body);
-    let upgrade = request::protocols(head, exchange);
-    let mut source = Source::of(body);
-    let fault = Fault::default();
-    let mut fresh = false;
-    let mut unsent: Option<Outgoing> = None;
-    loop {
-        let mut lease = pool.lease(fresh, upgrade.is_some()).await?;
-        let body = match unsent.take() {
-            Some(body) => body,
-            None => source.open(&fault).await?,
-        };
-        let request = request::head(head, framing, exchange, upgrade.as_ref(), upstream.address());
-        let request = match lease.connection.is_http2() {
-            true => request::over_http2(request, upstream.address())?,
-            false => request,
-        };
-        let sent = send(&mut lease.connection, request.map(|()| body), exchange.hints.as_ref()).await;
-        let unanswered = match sent {
-            Ok(answer) => return Ok((answer, lease, upgrade.is_some())),
-            Err(unanswered) => unanswered,
-        };
-        if let Some(failure) = fault.lock().take() {
-            return Err(failure);
-        }
-        let connection = &lease.connection;
-        let again = !fresh
-            && unanswered.is_repeatable(connection.is_http2(), head.method.is_idempotent(), connection.reused)
-            && (unanswered.unsent.is_some() || source.can_repeat());
-        if unanswered.broken {
-            lease.discard();
-        }
-        if !again {
-            return Err(Failure::of_exchange(&unanswered.failure, upstream.address()));
-        }
-        unsent = unanswered.unsent.map(Request::into_body);
-        fresh = true;
-    }
-}
-
-/// Sends the request and passes interim responses on until the final one has come.
-async fn send(
-    connection: &mut Connection,
-    mut request: Request<Outgoing>,
-    hints: Option<&Hints>,
-) -> Result<Response<Incoming>, UnansweredRequest<Outgoing>> {
-    let (told, mut interim) = mpsc::unbounded_channel();
-    if hints.is_some() {
-        relay_interim(&mut request, told.clone());
-    }
-    let mut answer = std::pin::pin!(connection.ask(request));
-    loop {
-        tokio::select! {
-            biased;
-            Some((status, headers)) = interim.recv() => {
-                if let Some(hints) = hints {
-                    hints.interim(status, &headers);
-                }
-            }
-            answer = answer.as_mut() => return answer,
+    let response = response::response(answer, &head.method, lease, upgrade).await?;
+    let token = host.as_ref().and_then(|host| host.token.as_deref());
+    if let Some(token) = token.filter(|token| exchange.host_token.as_deref() != Some(*token)) {
+        if !sticky::is_shared(response.headers()) {
+            exchange.tell(header::SET_COOKIE, &sticky::field(token, exchange.client.https));
         }
     }
+    Ok(response)
 }
 
-/// 100 answers an expectation that was met here (RFC 9110 section 15.2.1). All others are for the client.
-fn relay_interim(request: &mut Request<Outgoing>, told: UnboundedSender<(StatusCode, HeaderMap)>) {
-    hyper::ext::on_informational(request, move |interim| {
-        if interim.status() != StatusCode::CONTINUE {
-            let mut headers = interim.headers().clone();
-            hop::keep_end_to_end(&mut headers);
-            headers.remove(header::CONTENT_LENGTH);
-            let _ = told.send((interim.status(), headers));
+fn timed_out(upstream: &Upstream, host: Option<&Host>, after: Duration) -> Failure {
+    let name = match host {
+        Some(host) => {
+            upstream.hosts.failed(host, "no answer in time");
+            host.name.to_string()
         }
-    });
+        None => upstream.hosts.targets.to_string(),
+    };
+    Failure::TimedOut { upstream: name, after }
 }

@@ -47,6 +47,11 @@ impl Source {
         !matches!(self, Source::Streamed(_))
     }
 
+    /// Whether it can be sent for the first time, or once more.
+    pub fn is_whole(&self) -> bool {
+        !matches!(self, Source::Streamed(None))
+    }
+
     /// The body from its beginning. A file that can't be read is a failure.
     pub async fn open(&mut self, fault: &Fault) -> Result<Outgoing, Failure> {
         let content = match self {
@@ -77,6 +82,11 @@ enum Content {
 }
 
 impl Outgoing {
+    /// No body.
+    pub fn empty() -> Outgoing {
+        Outgoing { content: Content::Memory(Bytes::new()), fault: Fault::default() }
+    }
+
     fn broke(&self, failure: Failure) -> io::Error {
         *self.fault.lock() = Some(failure);
         io::ErrorKind::UnexpectedEof.into()

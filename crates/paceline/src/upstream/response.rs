@@ -15,7 +15,10 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::{body::Incoming, ext::ReasonPhrase};
 use hyper_util::rt::TokioIo;
 
-use super::{address::Address, failure::Failure, pool::Lease};
+use super::{
+    failure::Failure,
+    hosts::{HostLease, PendingRequest},
+};
 use crate::{
     content::body::ResponseBody,
     request::{exchange::Upgrade, tunnel},
@@ -30,16 +33,18 @@ const FIRST_PIECE: Duration = Duration::from_millis(1);
 pub async fn response(
     mut answer: Response<Incoming>,
     method: &Method,
-    lease: Lease,
-    upstream: &Address,
+    lease: HostLease,
     upgrade: Option<Upgrade>,
 ) -> Result<Response<ResponseBody>, Failure> {
-    let broken = |why: &str| Failure::Broken { upstream: upstream.to_string(), why: why.into() };
+    let upstream = lease.pending.host.clone();
+    let broken = |why: &str| Failure::Broken { upstream: upstream.name.to_string(), why: why.into() };
     let status = answer.status();
     if status == StatusCode::SWITCHING_PROTOCOLS {
         let upgrade = upgrade.ok_or_else(|| broken("101 to a request that asked for no upgrade"))?;
+        let HostLease { lease, mut pending } = lease;
         lease.connection.switch();
-        return Ok(switch(answer, upgrade));
+        pending.becomes_tunnel();
+        return Ok(switch(answer, upgrade, pending));
     }
     let has_body = *method != Method::HEAD && status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED;
     check_framing(answer.headers(), answer.version(), has_body).map_err(broken)?;
@@ -98,9 +103,10 @@ fn settle_length(headers: &mut HeaderMap, status: StatusCode) {
 }
 
 /// Joins the two connections, once the client has its 101.
-fn switch(mut answer: Response<Incoming>, upgrade: Upgrade) -> Response<ResponseBody> {
+fn switch(mut answer: Response<Incoming>, upgrade: Upgrade, pending: PendingRequest) -> Response<ResponseBody> {
     let theirs = hyper::upgrade::on(&mut answer);
     tokio::spawn(async move {
+        let _pending = pending;
         if let Ok(stream) = theirs.await {
             tunnel::tunnel(upgrade, TokioIo::new(stream), Bytes::new()).await;
         }
@@ -125,11 +131,11 @@ pub struct UpstreamBody {
     first: Option<Frame<Bytes>>,
     body: Incoming,
     /// The connection until the body is complete, and for how long the upstream keeps it, if it says so.
-    lease: Option<(Lease, Option<Duration>)>,
+    lease: Option<(HostLease, Option<Duration>)>,
 }
 
 impl UpstreamBody {
-    fn new(body: Incoming, lease: Lease, kept_for: Option<Duration>) -> UpstreamBody {
+    fn new(body: Incoming, lease: HostLease, kept_for: Option<Duration>) -> UpstreamBody {
         let mut relayed = UpstreamBody { first: None, body, lease: Some((lease, kept_for)) };
         relayed.look();
         relayed
@@ -183,7 +189,9 @@ impl Body for UpstreamBody {
                 // Trailers stay here (RFC 9110 section 6.5.1 lets them be dropped).
                 Some(Ok(_)) => {}
                 Some(Err(error)) => {
-                    self.lease = None;
+                    if let Some((lease, _)) = self.lease.take() {
+                        lease.failed("its response broke off");
+                    }
                     return Poll::Ready(Some(Err(io::Error::other(error))));
                 }
             }

@@ -35,6 +35,7 @@ pub const ROOMS: &[&str] = &[
 /// builds them alone.
 pub const CRATES: &[(&str, &str)] = &[
     ("auto-cache", ""),
+    ("balance", ""),
     ("bench", "client-pool"),
     ("cache", "esi"),
     ("client-pool", ""),
@@ -50,7 +51,7 @@ pub const CRATES: &[(&str, &str)] = &[
     ("openid", "client-pool sign-in"),
     (
         "paceline",
-        "auto-cache bench cache client-pool cluster directory doctor egress esi http-guard mailbox negotiate openid paceline-store \
+        "auto-cache balance bench cache client-pool cluster directory doctor egress esi http-guard mailbox negotiate openid paceline-store \
          scheduled secret sign-in startup-report unix-user",
     ),
     ("paceline-fuzz", "auto-cache esi http-guard mailbox negotiate paceline paceline-xml sign-in"),

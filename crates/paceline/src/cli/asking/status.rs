@@ -88,9 +88,29 @@ fn of_site(name: &str, site: &Value) -> String {
     }
     page.push_str(&requests(site));
     page.push_str(&times(site));
+    page.push_str(&upstream_hosts(site));
     page.push_str(&workers(site));
     page.push_str(&processes(site));
     page
+}
+
+/// The hosts of an upstream.
+fn upstream_hosts(site: &Value) -> String {
+    let mut rows = vec![["host", "state", "pending", "requests", "failures", "first byte"].map(str::to_owned)];
+    for host in site["upstream"].as_array().into_iter().flatten() {
+        rows.push([
+            text(&host["host"]),
+            text(&host["state"]),
+            grouped(number(&host["pending"])),
+            grouped(number(&host["requests"])),
+            grouped(number(&host["failures"])),
+            host["first_byte_ms"].as_f64().map_or(String::new(), millis),
+        ]);
+    }
+    match rows.len() {
+        1 => String::new(),
+        _ => format!("\n{}", table(&rows)),
+    }
 }
 
 /// What was answered: lately, and in all.
@@ -273,6 +293,21 @@ shop: ready, generation 7, ruby 3.1.2, rack 2.2.6, production
 ";
         let page = page(&status);
         assert_eq!(page, wanted, "\n{page}");
+    }
+
+    #[test]
+    fn an_upstream_shows_its_hosts() {
+        let host = |host: &str, state, first: Option<f64>| json!({ "host": host, "state": state, "pending": 3, "requests": 1234, "failures": 2, "first_byte_ms": first });
+        let hosts =
+            json!([host("http://10.0.0.11:3000", "up", Some(12.5)), host("http://10.0.0.12:3000", "failing", None)]);
+        let site = json!({ "kind": "upstream", "serves": "x", "counts": { "requests": 0 }, "upstream": hosts });
+        let page = of_site("shop", &site);
+        let wanted = "
+  host                   state    pending  requests  failures  first byte
+  http://10.0.0.11:3000  up             3     1,234         2     12.5 ms
+  http://10.0.0.12:3000  failing        3     1,234         2
+";
+        assert!(page.ends_with(wanted), "\n{page}");
     }
 
     #[test]

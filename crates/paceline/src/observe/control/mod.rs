@@ -35,6 +35,7 @@ mod schedule;
 mod statistics;
 mod status;
 mod upgrading;
+mod upstream_hosts;
 pub mod web;
 
 use std::{

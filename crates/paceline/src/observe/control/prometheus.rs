@@ -9,6 +9,7 @@ use super::{
     exposition::{Exposition, Type, CONTENT_TYPE},
     observed::{self, SiteObservation},
     router::{aside, whole, Body, Refusal},
+    upstream_hosts,
 };
 use crate::{
     apps::{
@@ -39,6 +40,7 @@ pub async fn of_server(front: Arc<Front>) -> Result<Response<Body>, Refusal> {
     queue(&mut text, &sites, &EXCHANGES.all());
     workers(&mut text, &sites);
     cache(&mut text, &front, &sites);
+    upstream_hosts::count(&mut text, &sites);
     outbound(&mut text, &front.egress.told());
     memory(&mut text, &processes);
     Ok(whole(CONTENT_TYPE, text.text()))

@@ -111,6 +111,8 @@ events! {
     Esi => "esi",
     /// A request opened several connections to one upstream by itself (docs/outbound.md)
     Outbound => "outbound",
+    /// A host of an upstream gets no requests for a while, gets them again, came or went
+    Upstream => "upstream",
     /// A certificate was got, renewed, read again, or could not be
     Certificate => "certificate",
     /// A line that a process of an application printed

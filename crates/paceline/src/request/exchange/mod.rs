@@ -195,6 +195,10 @@ pub struct Exchange {
     pub fields: Vec<(HeaderName, HeaderValue)>,
     /// Said in the log beside a response that the front made itself.
     pub note: Option<String>,
+    /// The host of an upstream that the client says it was with.
+    pub host_token: Option<String>,
+    /// The host that answered, where an upstream has several.
+    pub upstream: Option<Arc<str>>,
     /// What the page cache did.
     pub cache: Option<CacheStatus>,
     /// Fragments that the page was put together from; may grow after the response head. None: it was not.
@@ -232,6 +236,8 @@ impl Exchange {
             protected: false,
             fields: Vec::new(),
             note: None,
+            host_token: None,
+            upstream: None,
             cache: None,
             fragments: None,
             request: None,
@@ -276,6 +282,8 @@ impl Exchange {
             protected: self.protected,
             fields: Vec::new(),
             note: None,
+            host_token: self.host_token.clone(),
+            upstream: None,
             cache: None,
             fragments: None,
             request: None,
@@ -293,6 +301,8 @@ impl Exchange {
         self.timeline = branch.timeline;
         self.counters = branch.counters;
         self.kind = branch.kind;
+        self.upstream = branch.upstream;
+        self.fields.extend(branch.fields);
         self.note = self.note.take().or(branch.note);
     }
 

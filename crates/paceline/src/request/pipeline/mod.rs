@@ -99,6 +99,9 @@ pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Inco
     let site = front.routes().find(host::split_host(&host).0).cloned();
     exchange.site = site.as_ref().map(|site| site.metrics.clone());
     received.manner.site = site.clone();
+    if let Some(upstream) = site.as_ref().and_then(|site| site.upstream.as_ref()) {
+        exchange.host_token = upstream.take_token(&mut received.head.headers);
+    }
     if let Some(capability) = site.as_deref().and_then(fragments::capability) {
         received.head.headers.append(fragments::SURROGATE_CAPABILITY, capability);
     }

@@ -1,0 +1,99 @@
+//! Health checks of hosts: each is asked for a page again and again, on a connection of its own. What follows from a result
+//! is `crates/balance`'s to decide. It never touches a visitor's request.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use http::{header, HeaderValue, Request, StatusCode};
+use tokio::{
+    task::JoinSet,
+    time::{interval, timeout, MissedTickBehavior},
+};
+
+use super::{
+    hosts::{Host, Hosts},
+    outgoing::Outgoing,
+};
+
+/// A check may take as long as the time between two of them, but at least this long.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// What is asked for, and how often.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    pub path: String,
+    pub every: Duration,
+}
+
+/// Checks the hosts for as long as the upstream is there. `name`: what the Host field says; None: the host itself.
+pub fn begin(hosts: &Arc<Hosts>, check: Check, name: Option<String>) {
+    tokio::spawn(run(Arc::downgrade(hosts), Arc::new(check), name.map(Into::into)));
+}
+
+async fn run(hosts: Weak<Hosts>, check: Arc<Check>, name: Option<Arc<str>>) {
+    let mut rounds = interval(check.every);
+    rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        rounds.tick().await;
+        let Some(hosts) = hosts.upgrade() else { return };
+        let mut asked = JoinSet::new();
+        for host in hosts.all() {
+            let (check, name) = (check.clone(), name.clone());
+            asked.spawn(async move {
+                let result = within(&host, &check, name.as_deref()).await;
+                (host, result)
+            });
+        }
+        while let Some(ended) = asked.join_next().await {
+            if let Ok((host, result)) = ended {
+                hosts.checked(&host, &result);
+            }
+        }
+    }
+}
+
+async fn within(host: &Host, check: &Check, name: Option<&str>) -> Result<(), String> {
+    let time = check.every.max(SHORTEST);
+    let checked = timeout(time, ask(host, check, name)).await;
+    checked.unwrap_or_else(|_| Err(format!("GET {}: no answer in time", check.path)))
+}
+
+/// Err: what is wrong with the host.
+async fn ask(host: &Host, check: &Check, name: Option<&str>) -> Result<(), String> {
+    // A new connection by HTTP/1.1: a host that takes none any more is no good, whatever those say that are open.
+    let mut lease = host.pool.lease(true, true).await.map_err(|failure| failure.words())?;
+    let authority = name.map_or_else(|| host.address.authority(), str::to_owned);
+    let host_field = HeaderValue::from_str(&authority).map_err(|error| error.to_string())?;
+    let request = Request::get(check.path.as_str())
+        .header(header::HOST, host_field)
+        .header(header::USER_AGENT, "paceline-check")
+        .header(header::CONNECTION, "close")
+        .body(Outgoing::empty())
+        .map_err(|error| error.to_string())?;
+    let answer = lease.connection.ask(request).await.map_err(|unanswered| unanswered.failure.explain())?;
+    judge(answer.status()).map_err(|status| format!("GET {}: status {status}", check.path))
+}
+
+/// As HAProxy has it: 2xx and 3xx are fine.
+fn judge(status: StatusCode) -> Result<(), u16> {
+    match status.is_success() || status.is_redirection() {
+        true => Ok(()),
+        false => Err(status.as_u16()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes() {
+        for (status, passes) in
+            [(200, true), (204, true), (301, true), (401, false), (404, false), (500, false), (503, false)]
+        {
+            assert_eq!(judge(StatusCode::from_u16(status).unwrap()).is_ok(), passes, "{status}");
+        }
+    }
+}

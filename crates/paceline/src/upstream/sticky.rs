@@ -1,0 +1,143 @@
+//! Visitors who stay with their host, by a cookie of the front's own. It names the host by a keyed hash, so that it tells
+//! nobody an address. It is no secret and proves nothing: one that is made up is as good as none.
+
+use std::path::Path;
+
+use base64::{engine::general_purpose::URL_SAFE_NO_PAD, Engine};
+use http::{header, HeaderMap, HeaderValue};
+use ring::{
+    hmac,
+    rand::{SecureRandom, SystemRandom},
+};
+
+use crate::support::{private_file, state_folder};
+
+/// The cookie's name.
+const COOKIE: &str = "paceline_host";
+const KEY_BYTES: usize = 32;
+/// So many bytes of the hash are enough to keep hosts apart.
+const TOKEN_BYTES: usize = 9;
+
+/// What makes tokens of hosts' names.
+pub struct Tokens(hmac::Key);
+
+impl Tokens {
+    /// With the key of this machine, which lasts: visitors stay where they are when the server is restarted. Where there is
+    /// no folder for it, with one of this process.
+    pub fn open() -> Tokens {
+        let path = state_folder::path().map(|folder| folder.join("upstream-cookie.key"));
+        let key = path.as_deref().and_then(kept).unwrap_or_else(|| {
+            let mut key = [0; KEY_BYTES];
+            // Without random numbers tokens can be guessed, which only tells who guesses a host's address.
+            let _ = SystemRandom::new().fill(&mut key);
+            path.iter().for_each(|path| drop(private_file::replace(path, &key)));
+            key.to_vec()
+        });
+        Tokens::with(&key)
+    }
+
+    pub fn with(key: &[u8]) -> Tokens {
+        Tokens(hmac::Key::new(hmac::HMAC_SHA256, key))
+    }
+
+    pub fn of(&self, host: &str) -> String {
+        URL_SAFE_NO_PAD.encode(&hmac::sign(&self.0, host.as_bytes()).as_ref()[..TOKEN_BYTES])
+    }
+}
+
+fn kept(path: &Path) -> Option<Vec<u8>> {
+    private_file::read(path, KEY_BYTES as u64 + 1).ok().filter(|key| key.len() == KEY_BYTES)
+}
+
+/// Takes the cookie out of a request, which no cache and no host is to see.
+pub fn take(headers: &mut HeaderMap) -> Option<String> {
+    let is_there = |line: &HeaderValue| line.as_bytes().windows(COOKIE.len()).any(|part| part == COOKIE.as_bytes());
+    if !headers.get_all(header::COOKIE).iter().any(is_there) {
+        return None;
+    }
+    let lines: Vec<HeaderValue> = headers.get_all(header::COOKIE).iter().cloned().collect();
+    headers.remove(header::COOKIE);
+    let mut token = None;
+    for line in lines {
+        let mut kept: Vec<&[u8]> = Vec::new();
+        for pair in line.as_bytes().split(|byte| *byte == b';').map(<[u8]>::trim_ascii) {
+            match pair.strip_prefix(COOKIE.as_bytes()).and_then(|rest| rest.strip_prefix(b"=")) {
+                Some(value) => token = std::str::from_utf8(value).ok().map(str::to_owned),
+                None => kept.push(pair),
+            }
+        }
+        if let Some(line) = HeaderValue::from_bytes(&kept.join(&b"; "[..])).ok().filter(|line| !line.is_empty()) {
+            headers.append(header::COOKIE, line);
+        }
+    }
+    token
+}
+
+/// The Set-Cookie field for a host.
+pub fn field(token: &str, is_https: bool) -> String {
+    format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax{}", if is_https { "; Secure" } else { "" })
+}
+
+/// Whether other caches may give a response to others: then it must not have one visitor's cookie.
+pub fn is_shared(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|line| line.to_str().ok());
+    let says_shared = |word: &str| {
+        let word = word.trim().to_ascii_lowercase();
+        word == "public" || word.starts_with("s-maxage=")
+    };
+    let by_field = lines.flat_map(|line| line.split(',')).any(says_shared);
+    by_field || headers.contains_key("cdn-cache-control") || headers.contains_key("surrogate-control")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: header::HeaderName, lines: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(name.clone(), line.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn the_cookie_is_taken_out_and_others_stay() {
+        for (lines, token, left) in [
+            (&["a=b; paceline_host=abc; c=d"][..], Some("abc"), &["a=b; c=d"][..]),
+            (&["paceline_host=abc"], Some("abc"), &[]),
+            (&["a=b;paceline_host=", "c=\"d; e\""], Some(""), &["a=b", "c=\"d; e\""]),
+            (&["xpaceline_host=abc; paceline_host2=x"], None, &["xpaceline_host=abc; paceline_host2=x"]),
+            (&["a=b;c=d"], None, &["a=b;c=d"]),
+            (&[], None, &[]),
+        ] {
+            let mut headers = headers(header::COOKIE, lines);
+            assert_eq!(take(&mut headers).as_deref(), token, "{lines:?}");
+            let found: Vec<_> = headers.get_all(header::COOKIE).iter().map(|line| line.to_str().unwrap()).collect();
+            assert_eq!(found, left, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_opaque_and_follow_from_the_key() {
+        let (one, other) = (Tokens::with(b"one"), Tokens::with(b"other"));
+        assert_eq!(one.of("http://10.0.0.1"), Tokens::with(b"one").of("http://10.0.0.1"));
+        assert_ne!(one.of("http://10.0.0.1"), one.of("http://10.0.0.2"));
+        assert_ne!(one.of("http://10.0.0.1"), other.of("http://10.0.0.1"));
+        assert_eq!(one.of("http://10.0.0.1").len(), 12);
+        assert_eq!(field("x", true), "paceline_host=x; Path=/; HttpOnly; SameSite=Lax; Secure");
+    }
+
+    #[test]
+    fn a_page_for_all_gets_no_cookie() {
+        for (lines, shared) in [
+            (&["max-age=0, private, must-revalidate"][..], false),
+            (&["Public, max-age=60"], true),
+            (&["max-age=5", "s-maxage=60"], true),
+            (&["no-store"], false),
+            (&[], false),
+        ] {
+            assert_eq!(is_shared(&headers(header::CACHE_CONTROL, lines)), shared, "{lines:?}");
+        }
+    }
+}
