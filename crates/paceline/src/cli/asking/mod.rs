@@ -7,6 +7,7 @@ mod cluster;
 mod dashboard;
 mod incidents;
 mod log;
+mod maintenance;
 mod memory;
 mod requests;
 mod restart;
@@ -82,6 +83,12 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         about: "Go back to the release before the last restart",
         command: || where_it_is(restart::rollback()),
         run: restart::run_rollback,
+    },
+    Subcommand {
+        name: "maintenance",
+        about: "Close the sites for a while with a page that says so, and open them: maintenance on, maintenance off",
+        command: || where_it_is(maintenance::command()),
+        run: maintenance::run,
     },
     Subcommand {
         name: "upgrade",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{json, Map, Value};
 
-use super::{generations, observed, observed::SiteObservation, puma_stats, router::JsonResult};
+use super::{generations, maintenance, observed, observed::SiteObservation, puma_stats, router::JsonResult};
 use crate::{
     front::{drain::Readiness, Front},
     observe::{
@@ -61,6 +61,7 @@ fn of_site(observed: &SiteObservation) -> Value {
         "threads": site.app.as_ref().map(|app| app.site.threads),
         "queue": threads.map(|threads| json!({ "waiting": threads.waiting, "idle": threads.idle, "busy": threads.busy })),
         "in_hand": in_hand,
+        "maintenance": site.maintenance.closed().map(|closed| maintenance::of_closed(&closed)),
         "tune": site.app.as_ref().and_then(|app| app.tuned.lock().clone()),
         "counts": of_counts(counts),
         "lately": of_lately(lately),
