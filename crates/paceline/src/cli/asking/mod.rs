@@ -14,6 +14,7 @@ mod restart;
 mod schedule;
 mod status;
 mod text;
+mod top;
 mod upgrade;
 
 use std::{
@@ -113,6 +114,12 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         about: "Show the running server's sites, generations, workers, and requests of the last minute",
         command: || where_it_is(status::status()),
         run: status::run,
+    },
+    Subcommand {
+        name: "top",
+        about: "Show requests, times, queue, workers and slow routes of the running server, every second",
+        command: || where_it_is(top::command()),
+        run: top::run,
     },
     Subcommand {
         name: "schedule",
