@@ -7,13 +7,5 @@ use super::{
 };
 
 pub fn more() -> [&'static [Opt]; 7] {
-    [
-        CACHE_OPTIONS,
-        CLUSTER_OPTIONS,
-        TUNING_OPTIONS,
-        UPSTREAM_OPTIONS,
-        OUTBOUND_OPTIONS,
-        RULE_OPTIONS,
-        SIGN_ON_OPTIONS,
-    ]
+    [CACHE_OPTIONS, CLUSTER_OPTIONS, TUNING_OPTIONS, UPSTREAM_OPTIONS, OUTBOUND_OPTIONS, RULE_OPTIONS, SIGN_ON_OPTIONS]
 }

@@ -64,7 +64,7 @@ fn seconds_since(since: &Value) -> u64 {
     (clock::unix_seconds() as u64).saturating_sub(number(since))
 }
 
-fn counted(count: u64, thing: &str) -> String {
+pub fn counted(count: u64, thing: &str) -> String {
     format!("{} {thing}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 

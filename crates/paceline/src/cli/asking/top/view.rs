@@ -12,7 +12,10 @@ use ratatui::{
 };
 
 use super::{
-    super::text::{age, grouped, millis, size},
+    super::{
+        status::counted,
+        text::{age, grouped, millis, size},
+    },
     figures::{Figures, SiteFigures},
     lines::rate,
 };
@@ -97,7 +100,11 @@ fn head_line(frame: &mut Frame<'_>, area: Rect, shown: &Shown) {
     let mut spans = vec![
         Span::styled(format!("paceline {}", figures.version), bold()),
         Span::raw(format!("  pid {}  up {}  {}", figures.pid, age(figures.up), figures.readiness)),
-        Span::raw(format!("  {} connections  {} in progress", grouped(figures.connections), grouped(figures.in_hand))),
+        Span::raw(format!(
+            "  {}  {} in progress",
+            counted(figures.connections, "connection"),
+            grouped(figures.in_hand)
+        )),
     ];
     if let Some(trouble) = &shown.trouble {
         spans = vec![spans.swap_remove(0), Span::styled(format!("  {trouble}"), Style::new().fg(Color::Red))];
