@@ -9,6 +9,7 @@ use crate::{
     config::{self, AppKind, Bind, Config, Listening, SiteConfig},
     edge::tls,
     observe::control::learned::{learned, warnings},
+    request::rules,
     sso_check,
     support::units::show_duration,
 };
@@ -22,6 +23,11 @@ pub fn run(config: &Config, out: &mut dyn Write, boot: Boot) -> ExitCode {
     let discovered = report.folder_of_sites(config);
     for site in config.sites.iter().chain(&discovered.sites) {
         report.site(site, boot);
+    }
+    for site in config.sites.iter().chain(&discovered.sites) {
+        if let Err(why) = rules::check(std::slice::from_ref(site)) {
+            report.problem(&format!("site {}: rule: {why}", site.name));
+        }
     }
     for (site, why) in &discovered.broken {
         report.problem(&format!("site {}: {why}", site.name));

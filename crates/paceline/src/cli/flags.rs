@@ -149,7 +149,7 @@ fn value_name(kind: &Kind) -> &'static str {
         Kind::Rates => "PATH RATE BURST",
         Kind::CacheRules => "PATH RULE",
         Kind::ScheduledRules => "PATH AT",
-        Kind::Processes | Kind::SignOn | Kind::Cluster => "TABLES",
+        Kind::Processes | Kind::Rules | Kind::SignOn | Kind::Cluster => "TABLES",
         Kind::List { .. } => "URI",
         Kind::Enum(_) | Kind::AutoCache => "WORD",
     }

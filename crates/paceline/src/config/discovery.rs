@@ -136,6 +136,12 @@ fn own_settings(site: &SiteConfig) -> Result<(Layer, Option<u32>), Vec<String>> 
             "{shown}: \"sso\" can't be set here: the file belongs to {owner}, and this server runs as root"
         )]);
     }
+    if let Some(owner) = author.account().filter(|_| read.layer.has_passwords()) {
+        let owner = owner.shown();
+        return Err(vec![format!(
+            "{shown}: \"rule\" with basic_auth can't be set here: the file belongs to {owner}, and this server runs as root"
+        )]);
+    }
     Ok((read.layer, author.account().map(|account| account.uid)))
 }
 
@@ -214,6 +220,7 @@ mod tests {
             (_, Kind::Map) => "{ A = \"1\" }".into(),
             (_, Kind::Rates) => "[{ path = \"/login\", rate = \"5/s\" }]".into(),
             (_, Kind::CacheRules) => "[{ path = \"/*\", ttl = \"5s\" }]".into(),
+            (_, Kind::Rules) => "[{ path = \"/old/*\", redirect = \"/new/*\" }]".into(),
             (_, Kind::SignOn) => "[{ kerberos = { keytab = \"/k\" } }]".into(),
             (_, Kind::ScheduledRules) => "[{ path = \"/*\", at = \"daily 12:00 UTC\" }]".into(),
             (_, Kind::Cluster) => "{ url = \"redis://a\" }".into(),

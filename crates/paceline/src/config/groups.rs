@@ -14,6 +14,7 @@ pub const CACHE: &str = "Page cache";
 pub const CLUSTER: &str = "Several machines";
 pub const LIMITS: &str = "Queue and time limits";
 pub const BODIES: &str = "Bodies and memory";
+pub const RULES: &str = "Rules";
 pub const SIGN_ON: &str = "Single sign-on";
 pub const OUTBOUND: &str = "Outbound calls";
 pub const CLIENTS: &str = "Clients";
@@ -24,5 +25,5 @@ pub const SITES: &str = "Sites";
 
 pub const GROUPS: &[&str] = &[
     LISTEN, TLS, HTTP2, PROXIES, APP, RUBY, RESTARTS, MEMORY, SITES, FILES, CACHE, CLUSTER, LIMITS, BODIES, CLIENTS,
-    SIGN_ON, OUTBOUND, LOGS, TRACES, PROCESS,
+    RULES, SIGN_ON, OUTBOUND, LOGS, TRACES, PROCESS,
 ];

@@ -11,6 +11,7 @@ use super::{
     cluster_table,
     options::{named, Opt, Preset},
     process::ProcessConfig,
+    rule::Rule,
     sign_on::SignOn,
     value::{From, Kind, Value},
 };
@@ -35,6 +36,11 @@ impl Layer {
         self.get(key).is_some()
     }
 
+    /// Whether it names a file of passwords that the server reads with its own rights.
+    pub fn has_passwords(&self) -> bool {
+        matches!(self.get("rule"), Some(Value::Rules(rules)) if rules.iter().any(|rule| rule.basic_auth.is_some()))
+    }
+
     pub fn remove(&mut self, key: &str) {
         self.0.remove(key);
     }
@@ -50,6 +56,10 @@ impl Layer {
                 (Some(option), Value::Path(path)) => (option, path),
                 (_, Value::SignOn(all)) => {
                     all.iter_mut().for_each(|one| one.anchor(base));
+                    continue;
+                }
+                (_, Value::Rules(rules)) => {
+                    rules.iter_mut().for_each(|rule| rule.anchor(base));
                     continue;
                 }
                 (_, Value::Cluster(settings)) => {
@@ -170,6 +180,14 @@ impl<'a> View<'a> {
     pub fn processes(&self, key: &str) -> Vec<ProcessConfig> {
         match self.given(key) {
             Some(Value::Processes(processes)) => processes.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Those of the strongest layer that has any.
+    pub fn rules(&self, key: &str) -> Vec<Rule> {
+        match self.given(key) {
+            Some(Value::Rules(rules)) => rules.clone(),
             _ => Vec::new(),
         }
     }

@@ -14,6 +14,7 @@ use super::{
     proxied,
     puma::{self, FromPuma, PumaError, PumaScript},
     resolve::{self, Sources},
+    rule,
     value::Value,
     AppKind, Bind, CacheDisk, Config, Listening, SiteConfig,
 };
@@ -193,7 +194,9 @@ fn refuse_roots_own(file: &SettingsFile, toml: &FromToml) -> Vec<String> {
     let problem = |key: &&str| {
         format!("{path}: \"{key}\" can't be set here: the file belongs to {owner}, and this server runs as root")
     };
-    ROOTS_OWN.iter().filter(|key| has(key)).map(problem).collect()
+    let has_passwords = toml.layer.has_passwords() || toml.sites.iter().any(|site| site.layer.has_passwords());
+    let passwords = has_passwords.then(|| problem(&"rule\" with \"basic_auth"));
+    ROOTS_OWN.iter().filter(|key| has(key)).map(problem).chain(passwords).collect()
 }
 
 /// Takes settings that are root's own out of what a config/puma.rb says that belongs to somebody else. Notices of it.
@@ -320,6 +323,7 @@ fn sites(
         site.provenance = Provenance { only, discovered: false, written_by: read.written_by };
     }
     problems.append(&mut resolve::check_sites(&mut sites, tables));
+    problems.append(&mut rule::check(&sites));
     if let Some(dir) = sites_dir.filter(|dir| !dir.is_dir()) {
         problems.push(format!("sites: {} is not a directory", dir.display()));
     }

@@ -16,10 +16,12 @@ mod layer;
 mod load;
 mod option;
 mod option_checks;
+mod option_tables;
 mod options;
 mod options_cache;
 mod options_cluster;
 mod options_outbound;
+mod options_rules;
 mod options_sign_on;
 mod options_tuning;
 mod options_upstream;
@@ -28,6 +30,7 @@ mod process;
 mod proxied;
 mod puma;
 mod resolve;
+pub mod rule;
 mod scheduled_rule;
 pub mod sign_on;
 #[cfg(test)]
@@ -394,6 +397,8 @@ pub struct SiteConfig {
     pub egress: Option<egress::Policy>,
     /// How often one address may ask for what.
     pub rate_limits: Vec<crate::request::rate_limit::Rule>,
+    /// What is done with requests for some paths, in the order of the file.
+    pub rules: Vec<rule::Rule>,
     /// Which paths need somebody who has signed in; the first that matches counts.
     pub sign_on: Vec<sign_on::SignOn>,
     /// Send a `Server-Timing` header.

@@ -8,13 +8,7 @@ use super::{
     option_checks::{
         account, collector, directory, email, environment, host_name, ready_path, share, site_name, warm_up,
     },
-    options_cache::CACHE_OPTIONS,
-    options_cluster::CLUSTER_OPTIONS,
-    options_outbound::OUTBOUND_OPTIONS,
-    options_sign_on::SIGN_ON_OPTIONS,
-    options_tuning::TUNING_OPTIONS,
-    options_upstream::UPSTREAM_OPTIONS,
-    trusted,
+    option_tables, trusted,
     value::{anything, From, Kind},
 };
 pub use super::{
@@ -24,8 +18,7 @@ pub use super::{
 
 /// Every setting.
 pub fn all() -> impl Iterator<Item = &'static Opt> {
-    let more = [CACHE_OPTIONS, CLUSTER_OPTIONS, TUNING_OPTIONS, UPSTREAM_OPTIONS, OUTBOUND_OPTIONS, SIGN_ON_OPTIONS];
-    OPTIONS.iter().chain(more.into_iter().flatten())
+    OPTIONS.iter().chain(option_tables::more().into_iter().flatten())
 }
 
 pub fn named(key: &str) -> Option<&'static Opt> {

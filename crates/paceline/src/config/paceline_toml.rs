@@ -170,7 +170,7 @@ impl Reader<'_> {
             }
             Ok(value) => layer.set(option.key, value),
             Err(why) => {
-                let at = item.span().map(|span| span.start).or(at);
+                let at = why.place().or_else(|| item.span().map(|span| span.start)).or(at);
                 self.problem(at, format!("\"{key}\" {why}"));
             }
         }

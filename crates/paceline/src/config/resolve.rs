@@ -299,6 +299,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         }),
         egress: view.bool("egress").then(|| egress(view)),
         rate_limits: view.list("rate_limit").iter().filter_map(|rule| Rule::parse(rule).ok()).collect(),
+        rules: view.rules("rule"),
         sign_on: view.sign_on("sso"),
         server_timing: view.bool("server_timing"),
         puma_config: puma_config(view.given("puma_config"), &root, view.environment()),

@@ -47,6 +47,11 @@ impl TrustedProxies {
         trusted
     }
 
+    /// Refuses what `new` would pass over.
+    pub fn check(text: &str) -> Result<(), ValueError> {
+        check(text)
+    }
+
     fn add(&mut self, words: &[&str]) {
         self.networks.extend(words.iter().filter_map(|word| network(word)));
     }

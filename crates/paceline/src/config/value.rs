@@ -11,6 +11,7 @@ use super::{
     cache_rule::{self, CacheRuleError},
     cluster_table::{self, ClusterError},
     process::{self, ProcessConfig, ProcessError},
+    rule::{self, RuleError as PathRuleError},
     scheduled_rule::{self, ScheduledRuleError},
     sign_on::{self, SignOn, SignOnError},
 };
@@ -77,6 +78,8 @@ pub enum Kind {
     AutoCache,
     /// Side processes: tables in TOML, and nowhere else.
     Processes,
+    /// Rules by path and host: tables in TOML, and nowhere else.
+    Rules,
     /// Single sign-on: tables in TOML, and nowhere else.
     SignOn,
     /// Several machines: a table in TOML, and nowhere else.
@@ -118,6 +121,8 @@ pub enum ValueError {
     #[error(transparent)]
     ScheduledRule(#[from] ScheduledRuleError),
     #[error(transparent)]
+    PathRule(#[from] Box<PathRuleError>),
+    #[error(transparent)]
     SignOn(#[from] Box<SignOnError>),
     #[error(transparent)]
     Cluster(#[from] ClusterError),
@@ -133,6 +138,14 @@ pub enum ValueError {
 }
 
 impl ValueError {
+    /// Where in the file it is, if that is not where the setting begins.
+    pub fn place(&self) -> Option<usize> {
+        match self {
+            ValueError::PathRule(error) => error.at,
+            _ => None,
+        }
+    }
+
     /// `expected`: what goes behind "must be".
     pub fn mismatch(expected: impl Into<Cow<'static, str>>, found: impl fmt::Debug) -> ValueError {
         ValueError::Mismatch { expected: expected.into(), found: format!("{found:?}") }
@@ -164,6 +177,7 @@ pub enum Value {
     List(Vec<String>),
     Map(BTreeMap<String, String>),
     Processes(Vec<ProcessConfig>),
+    Rules(Vec<rule::Rule>),
     SignOn(Vec<SignOn>),
     Cluster(Box<cluster::Settings>),
 }
@@ -232,7 +246,7 @@ impl Kind {
             Kind::Rates => Ok(Rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
             Kind::CacheRules => Ok(cache_rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
             Kind::ScheduledRules => Ok(scheduled_rule::parse(text).map(|_| Value::List(vec![text.to_string()]))?),
-            Kind::Enum(_) | Kind::Map | Kind::Processes | Kind::SignOn | Kind::Cluster => Err(wrong()),
+            Kind::Enum(_) | Kind::Map | Kind::Processes | Kind::Rules | Kind::SignOn | Kind::Cluster => Err(wrong()),
         }
     }
 
@@ -271,6 +285,7 @@ impl Kind {
             Kind::ScheduledRules => Ok(scheduled_rule::tables(item).ok_or_else(wrong)?.map(Value::List)?),
             Kind::AutoCache => self.parse(&auto_cache::text_of(item)?.ok_or_else(wrong)?),
             Kind::Processes => Ok(process::tables(item).ok_or_else(wrong)?.map(Value::Processes)?),
+            Kind::Rules => Ok(rule::tables(item).ok_or_else(wrong)?.map(Value::Rules)?),
             Kind::SignOn => Ok(sign_on::tables(item).ok_or_else(wrong)?.map(Value::SignOn).map_err(Box::new)?),
             // An address that stands there may have a password in it.
             Kind::Cluster => Ok(cluster_table::table(item)
@@ -330,6 +345,7 @@ impl Kind {
             Kind::ScheduledRules => "tables [[scheduled]] with path and at".into(),
             Kind::AutoCache => auto_cache::WORDS.into(),
             Kind::Processes => "tables [[process]] with command and further keys".into(),
+            Kind::Rules => "tables [[rule]] with path, host and what is to be done".into(),
             Kind::SignOn => "tables [[sso]] with path, kerberos, oidc, basic and further keys".into(),
             Kind::Cluster => "a table [cluster] with url, name and partition_ttl".into(),
         }

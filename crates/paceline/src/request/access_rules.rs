@@ -1,4 +1,4 @@
-//! Which `[[sso]]` a path is in, and whether somebody may come in there. Applications and file systems differ in how
+//! Which `[[sso]]` or `[[rule]]` a path is in, and whether somebody may come in there. Applications and file systems differ in how
 //! they read a path, so it is read in each of these ways, and is protected if any of them is. Pure; it never knows
 //! whose request it is.
 
@@ -24,7 +24,19 @@ pub struct Paths {
 
 impl Paths {
     pub fn new(sign_on: &SignOn) -> Paths {
-        Paths { paths: sign_on.paths.iter().flat_map(|path| with_kin(path)).collect(), except: sign_on.except.clone() }
+        Paths::from_patterns(&sign_on.paths, &sign_on.except)
+    }
+
+    pub fn from_patterns(paths: &[String], except: &[String]) -> Paths {
+        Paths { paths: paths.iter().flat_map(|path| with_kin(path)).collect(), except: except.to_vec() }
+    }
+
+    /// Whether any reading of this path is protected.
+    pub fn may_cover(&self, path: &str) -> bool {
+        match is_plain(path) {
+            true => self.covers(path.as_bytes()),
+            false => readings(path).iter().any(|reading| self.covers(reading)),
+        }
     }
 
     /// Those of patterns as settings have them.
@@ -80,6 +92,14 @@ fn is_plain(path: &str) -> bool {
     bytes.first() == Some(&b'/')
         && bytes.iter().all(is_letter)
         && !bytes.windows(2).any(|two| two == b"//" || two == b"/.")
+}
+
+/// Other readings of a path than as it is written. Empty: everybody reads it in the same way.
+pub fn readings_of(path: &str) -> BTreeSet<Vec<u8>> {
+    match is_plain(path) {
+        true => BTreeSet::new(),
+        false => readings(path),
+    }
 }
 
 /// What a path may mean: as it is and decoded, with and without dots resolved, parameters and doubled slashes.
@@ -143,6 +163,11 @@ fn resolved(path: &[u8]) -> Vec<u8> {
         whole.push(b'/');
     }
     whole
+}
+
+/// Whether a path matches as it is written.
+pub fn matches(pattern: &str, path: &str) -> bool {
+    glob(pattern.as_bytes(), path.as_bytes())
 }
 
 /// `*` matches anything, slashes included.

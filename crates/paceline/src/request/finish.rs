@@ -33,6 +33,7 @@ use crate::{
         exchange::{Exchange, Head},
         http2_message, https_only, private,
         route::Site,
+        rules::Target,
         server_timing,
     },
     support::clock,
@@ -45,6 +46,8 @@ pub struct Manner {
     pub site: Option<Arc<Site>>,
     /// What decides how it is compressed. None: it is not.
     pub asked: Option<compress::CompressionRequest>,
+    /// Host and path, if rules of the site change headers of responses.
+    pub ruled: Option<(String, String)>,
     pub is_http2: bool,
     /// The request was extended CONNECT for a WebSocket.
     pub web_socket: bool,
@@ -53,6 +56,11 @@ pub struct Manner {
 /// Prepares the response for the connection.
 pub fn send(mut response: Response<ResponseBody>, mut guard: ExchangeGuard, manner: &Manner) -> Response<ResponseBody> {
     let config = manner.site.as_ref().map(|site| &site.config);
+    if let (Some((host, path)), Some(rules)) =
+        (&manner.ruled, manner.site.as_ref().and_then(|site| site.rules.as_ref()))
+    {
+        rules.change(Target { host: Some(host.as_str()), path }, response.headers_mut());
+    }
     if let Some((config, age)) = config.and_then(|config| Some((config, config.hsts?))) {
         if guard.exchange.client.https {
             https_only::promise(response.headers_mut(), age, config.hsts_subdomains);

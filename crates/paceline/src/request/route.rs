@@ -9,7 +9,7 @@ use crate::{
     config::{AppKind, SiteConfig},
     content::static_files::Folder,
     observe::metrics,
-    request::{auth::Gate, rate_limit::RateLimits},
+    request::{auth::Gate, maintenance::Maintenance, rate_limit::RateLimits, rules::Rules},
     upstream::Upstream,
 };
 use unix_user::RunAs;
@@ -18,6 +18,10 @@ use unix_user::RunAs;
 pub struct Site {
     pub config: SiteConfig,
     pub rate_limits: RateLimits,
+    /// None: there are none.
+    pub rules: Option<Rules>,
+    /// Whether it is closed for a while.
+    pub maintenance: Maintenance,
     /// None: nothing of it is protected.
     pub gate: Option<Arc<Gate>>,
     /// None: static files are off.
@@ -57,8 +61,22 @@ impl Site {
             )
         });
         let gate = Gate::new(&config.name, &config.sign_on).map(Arc::new);
+        let (rules, maintenance) = (Rules::new(&config.rules), Maintenance::of(&config));
         let auto_cache = None;
-        Site { config, rate_limits, gate, folder, app, upstream, cache, auto_cache, read_as, metrics }
+        Site {
+            config,
+            rate_limits,
+            rules,
+            maintenance,
+            gate,
+            folder,
+            app,
+            upstream,
+            cache,
+            auto_cache,
+            read_as,
+            metrics,
+        }
     }
 
     /// Whether the site is made of files alone.

@@ -4,7 +4,7 @@
 use std::io;
 
 use super::{opening::ListenerError, pidfile::PidfileError};
-use crate::{edge::acme::StorageError, observe::control::ControlError};
+use crate::{edge::acme::StorageError, observe::control::ControlError, request::rules::passwords::PasswordFileError};
 
 /// Why nothing is served.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +20,9 @@ pub enum StartError {
     Listener(#[from] ListenerError),
     #[error(transparent)]
     Control(#[from] ControlError),
+    /// A file of passwords.
+    #[error(transparent)]
+    Passwords(#[from] PasswordFileError),
     #[error("event loop: {0}")]
     EventLoop(io::Error),
     #[error(transparent)]

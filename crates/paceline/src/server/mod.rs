@@ -12,6 +12,7 @@ mod leaving;
 mod notify;
 mod opening;
 mod outbound;
+mod passwords;
 mod pidfile;
 mod popular;
 mod sign_on;
@@ -57,6 +58,7 @@ use crate::{
         metrics::Metrics,
         traces::Tracer,
     },
+    request::rules,
     scheduling::Scheduling,
     support::buffer_memory,
     workers::dispatch::queue::Depth,
@@ -102,6 +104,7 @@ fn begin(
     let log = Log::open(&config.log).map_err(StartError::Log);
     handover::mask::unblock();
     let log = log?;
+    rules::check(&config.sites)?;
     // Of a server that was started by the app's own process the pidfile names that process.
     let pidfile = config.pidfile.as_deref().filter(|_| config.adopt_control_fd.is_none());
     let pidfile = pidfile.map(|path| match &inheritance {

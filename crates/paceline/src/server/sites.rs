@@ -14,7 +14,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 use super::{
     journals::Journals,
     outbound::Outbound,
-    popular, sign_on,
+    passwords, popular, sign_on,
     survey::{Before, Content, Looks, Scan, SitePlan, Survey, Surveyor},
     watched::FolderWatch,
     TakeoverError,
@@ -267,11 +267,16 @@ impl Sites {
         })
     }
 
-    /// Has the site's single sign-on opened, its sessions tidied, and the hosts of its upstream watched.
+    /// Has the site's single sign-on opened, its sessions tidied, and the hosts of its upstream watched; says what its rules need.
     fn guarded(&self, site: Site) -> Site {
         if let Some(upstream) = &site.upstream {
             let host = site.config.hosts.iter().find(|host| !host.starts_with('*')).cloned();
             upstream.watch(host, self.server.log.of(&site.config.name));
+        }
+        if let Some(rules) = &site.rules {
+            let log = self.server.log.of(&site.config.name);
+            let is_safe = self.config.binds.iter().any(|bind| bind.tls.is_some()) || self.config.trusted_proxies.given;
+            passwords::watch(rules.password_files(), &site.config.name, is_safe, log);
         }
         if let Some(gate) = &site.gate {
             let log = self.server.log.of(&site.config.name);

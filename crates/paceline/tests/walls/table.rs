@@ -22,7 +22,7 @@ pub const ROOMS: &[&str] = &[
     "caching cluster upstream",
     "workers::response_buffer workers::protocol workers::rack",
     "config",
-    "edge::listen edge::tls edge::acme request::forwarded request::access_rules request::auth",
+    "edge::listen edge::tls edge::acme request::forwarded request::access_rules request::auth request::rules request::maintenance",
     "workers::dispatch apps",
     "request::route request::pages observe::dashboard front",
     "scheduling",

@@ -7,12 +7,14 @@ mod cluster;
 mod dashboard;
 mod incidents;
 mod log;
+mod maintenance;
 mod memory;
 mod requests;
 mod restart;
 mod schedule;
 mod status;
 mod text;
+mod top;
 mod upgrade;
 
 use std::{
@@ -84,6 +86,12 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         run: restart::run_rollback,
     },
     Subcommand {
+        name: "maintenance",
+        about: "Close the sites for a while with a page that says so, and open them: maintenance on, maintenance off",
+        command: || where_it_is(maintenance::command()),
+        run: maintenance::run,
+    },
+    Subcommand {
         name: "upgrade",
         about: "Replace the running server with the installed Paceline, without refusing a connection",
         command: || where_it_is(upgrade::command()),
@@ -106,6 +114,12 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         about: "Show the running server's sites, generations, workers, and requests of the last minute",
         command: || where_it_is(status::status()),
         run: status::run,
+    },
+    Subcommand {
+        name: "top",
+        about: "Show requests, times, queue, workers and slow routes of the running server, every second",
+        command: || where_it_is(top::command()),
+        run: top::run,
     },
     Subcommand {
         name: "schedule",

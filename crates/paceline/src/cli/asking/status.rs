@@ -7,11 +7,12 @@ use clap::{ArgMatches, Command};
 use serde_json::Value;
 
 use super::{
+    maintenance::exceptions,
     print, switch,
     text::{age, grouped, millis, percent, printable, size, table},
     Asker,
 };
-use crate::observe::control::client::Failed;
+use crate::{observe::control::client::Failed, support::clock};
 
 const AFTER: &str = "\
 The JSON has the names of Puma's statistics (workers, phase, worker_status ...), and beside them each site.
@@ -58,7 +59,12 @@ fn page(status: &Value) -> String {
     page
 }
 
-fn counted(count: u64, thing: &str) -> String {
+/// `since`: seconds since the Unix epoch.
+fn seconds_since(since: &Value) -> u64 {
+    (clock::unix_seconds() as u64).saturating_sub(number(since))
+}
+
+pub fn counted(count: u64, thing: &str) -> String {
     format!("{} {thing}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
@@ -80,6 +86,10 @@ fn of_site(name: &str, site: &Value) -> String {
     }
     facts.retain(|fact| !fact.is_empty());
     let mut page = format!("{name}: {}\n  {}\n", facts.join(", "), text(&site["serves"]));
+    if site["maintenance"].is_object() {
+        let since = age(seconds_since(&site["maintenance"]["since"]));
+        page.push_str(&format!("  CLOSED for maintenance since {since}{}\n", exceptions(&site["maintenance"])));
+    }
     if let Some(failure) = app["failure"].as_str() {
         page.push_str(&format!("  {}\n", printable(failure)));
     }
@@ -308,6 +318,16 @@ shop: ready, generation 7, ruby 3.1.2, rack 2.2.6, production
   http://10.0.0.12:3000  failing        3     1,234         2
 ";
         assert!(page.ends_with(wanted), "\n{page}");
+    }
+
+    #[test]
+    fn a_site_that_is_closed() {
+        let maintenance = json!({ "since": clock::unix_seconds() as u64, "allow": ["192.0.2.7"] });
+        let closed = of_site("shop", &json!({ "kind": "files", "serves": "/srv", "maintenance": maintenance }));
+        assert!(
+            closed.contains("\n  CLOSED for maintenance since ") && closed.contains(", but for 192.0.2.7\n"),
+            "{closed}"
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ use ipnet::IpNet;
 
 pub use self::{
     parse::tables,
-    table::SignOnError,
+    table::{SignOnError, Table},
     ways::{Basic, Bindings, Kerberos, KerberosGroups, OpenId},
 };
 

@@ -39,10 +39,10 @@ pub fn tables(item: &Item) -> Option<Result<Vec<SignOn>, SignOnError>> {
 
 fn sign_on(table: &dyn TableLike) -> Result<SignOn, SignOnError> {
     let mut table = Table { table, name: "[[sso]]".into() };
-    let paths = patterns(&table, "path")?.unwrap_or_else(|| vec!["/*".into()]);
+    let paths = table.patterns("path")?.filter(|paths| !paths.is_empty()).unwrap_or_else(|| vec!["/*".into()]);
     table.name = format!("[[sso]] path = {:?}", paths.join(", "));
     table.check(KEYS)?;
-    let except = patterns(&table, "except")?.unwrap_or_default();
+    let except = table.patterns("except")?.unwrap_or_default();
     let kerberos = table.table("kerberos")?.map(|own| ways::kerberos(&own)).transpose()?;
     let basic = table.table("basic")?.map(|own| ways::basic(&own)).transpose()?;
     let oidc = table.table("oidc")?.map(|own| ways::oidc(&own)).transpose()?;
@@ -124,20 +124,6 @@ fn sign_on(table: &dyn TableLike) -> Result<SignOn, SignOnError> {
         store: store(&table)?,
         paths,
     })
-}
-
-fn patterns(table: &Table<'_>, key: &'static str) -> Result<Option<Vec<String>>, SignOnError> {
-    let patterns = table.texts(key)?.filter(|patterns| key == "except" || !patterns.is_empty());
-    let is_path = |pattern: &&String| {
-        pattern.starts_with('/')
-            && pattern.bytes().all(|byte| byte.is_ascii_graphic() && !b"%?#\\".contains(&byte))
-            && !pattern.contains("//")
-            && !pattern.split('/').any(|segment| segment == "." || segment == "..")
-    };
-    match patterns.iter().flatten().find(|pattern| !is_path(pattern)) {
-        Some(wrong) => Err(table.wrong(key, "plain paths like \"/admin/*\", without %, ? and ..", wrong)),
-        None => Ok(patterns),
-    }
 }
 
 fn allowed(table: &Table<'_>, text: &str) -> Result<Allow, SignOnError> {

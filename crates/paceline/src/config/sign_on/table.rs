@@ -53,7 +53,7 @@ impl<'a> Table<'a> {
         SignOnError::Refused { table: self.name.clone(), key: key.to_owned(), why }
     }
 
-    fn mismatch(&self, key: &'static str, expected: &'static str, item: &Item) -> SignOnError {
+    pub fn mismatch(&self, key: &'static str, expected: &'static str, item: &Item) -> SignOnError {
         let found = match item.as_value() {
             Some(value) => value.clone().decorated("", "").to_string(),
             None => format!("a TOML {}", item.type_name()),
@@ -90,6 +90,21 @@ impl<'a> Table<'a> {
         match texts.filter(|texts| texts.iter().all(is_fine)) {
             Some(texts) => Ok(Some(texts)),
             None => Err(self.mismatch(key, "a string or a list of strings", item)),
+        }
+    }
+
+    /// Patterns of paths. None: the key is not there.
+    pub fn patterns(&self, key: &'static str) -> Result<Option<Vec<String>>, SignOnError> {
+        let patterns = self.texts(key)?;
+        let is_path = |pattern: &&String| {
+            pattern.starts_with('/')
+                && pattern.bytes().all(|byte| byte.is_ascii_graphic() && !b"%?#\\".contains(&byte))
+                && !pattern.contains("//")
+                && !pattern.split('/').any(|segment| segment == "." || segment == "..")
+        };
+        match patterns.iter().flatten().find(|pattern| !is_path(pattern)) {
+            Some(wrong) => Err(self.wrong(key, "plain paths like \"/admin/*\", without %, ? and ..", wrong)),
+            None => Ok(patterns),
         }
     }
 

@@ -21,6 +21,7 @@ mod health;
 mod incidents;
 pub mod learned;
 mod log;
+pub mod maintenance;
 mod memory;
 mod observed;
 mod patient;

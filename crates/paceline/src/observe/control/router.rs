@@ -10,8 +10,8 @@ use hyper::body::Incoming;
 use serde_json::{json, Value};
 
 use super::{
-    advice, auto_cache, cluster, dashboard, doctor, generations, health, incidents, log, memory, prometheus,
-    puma_stats, purging, requests, restarting, schedule, statistics, status, upgrading,
+    advice, auto_cache, cluster, dashboard, doctor, generations, health, incidents, log, maintenance, memory,
+    prometheus, puma_stats, purging, requests, restarting, schedule, statistics, status, upgrading,
 };
 use crate::front::Front;
 
@@ -79,6 +79,7 @@ const ROUTES: &[Route] = &[
     Route { method: "GET", path: "/status", answer: |_, server| json_of(status::of_server(server)) },
     Route { method: "GET", path: "/stats", answer: |_, server| json_of(puma_stats::of_server(server)) },
     Route { method: "GET", path: "/memory", answer: |_, server| json_of(memory::all(server)) },
+    Route { method: "POST", path: "/maintenance", answer: |asked, server| json_of(maintenance::turn(asked, server)) },
     Route { method: "POST", path: "/upgrade", answer: |asked, server| json_of(upgrading::begin(asked, server)) },
     Route { method: "GET", path: "/generations", answer: |_, server| json_of(generations::all(server)) },
     Route { method: "POST", path: "/restart", answer: |asked, server| json_of(restarting::restart(asked, server)) },

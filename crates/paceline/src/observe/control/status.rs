@@ -5,14 +5,20 @@ use std::sync::Arc;
 
 use serde_json::{json, Map, Value};
 
-use super::{generations, observed, observed::SiteObservation, puma_stats, router::JsonResult, upstream_hosts};
+use super::{
+    generations, maintenance, observed, observed::SiteObservation, puma_stats, router::JsonResult, upstream_hosts,
+};
 use crate::{
     front::{drain::Readiness, Front},
     observe::{
         in_flight::EXCHANGES,
         metrics::{Histogram, Kind, LastMinute, Restart, Snapshot},
     },
+    support::clock::Micros,
 };
+
+/// Routes that are told of each site.
+const SLOWEST: usize = 10;
 
 /// GET /status.
 pub async fn of_server(server: Arc<Front>) -> JsonResult {
@@ -62,11 +68,17 @@ fn of_site(observed: &SiteObservation) -> Value {
         "queue": threads.map(|threads| json!({ "waiting": threads.waiting, "idle": threads.idle, "busy": threads.busy })),
         "in_hand": in_hand,
         "upstream": site.upstream.as_ref().map(upstream_hosts::listed),
+        "maintenance": site.maintenance.closed().map(|closed| maintenance::of_closed(&closed)),
+        "routes": site.app.as_ref().map(|app| of_routes(&app.queue.slowest(SLOWEST))),
         "tune": site.app.as_ref().and_then(|app| app.tuned.lock().clone()),
         "counts": of_counts(counts),
         "lately": of_lately(lately),
         "restarts": restarts,
     })
+}
+
+fn of_routes(slowest: &[(Arc<str>, Micros)]) -> Vec<Value> {
+    slowest.iter().map(|(route, mean)| json!({ "route": &**route, "ms": rounded(*mean as f64 / 1000.0) })).collect()
 }
 
 fn of_counts(counts: &Snapshot) -> Value {

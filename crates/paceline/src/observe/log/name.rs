@@ -105,6 +105,10 @@ events! {
     Backtrace => "backtrace",
     /// Single sign-on: somebody was refused, or something that it needs can't be had (docs/single-sign-on.md)
     SignOn => "sign-on",
+    /// A file of passwords of `[[rule]]` can't be used, so nobody is let in there
+    BasicAuth => "basic-auth",
+    /// A site was closed for maintenance, or opened again
+    Maintenance => "maintenance",
     /// The page cache: its disk, its rules
     Cache => "cache",
     /// A fragment of a page could not be included

@@ -18,6 +18,7 @@ use http::{HeaderName, HeaderValue, StatusCode};
 
 pub use self::{
     gate::{Gate, Glance, PartAdmission},
+    header::{remove_authorization, remove_identity, Credentials, Schemes},
     openid::MAX_FORM,
     provider::Way,
 };

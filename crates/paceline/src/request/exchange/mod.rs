@@ -189,6 +189,10 @@ pub struct Exchange {
     pub upgrade: Option<Upgrade>,
     /// Who has signed in.
     pub user: Option<identity::User>,
+    /// Files of passwords that have let the visitor in, by their numbers.
+    pub proved: Vec<u64>,
+    /// The largest body, in place of the site's; `u64::MAX`: unbounded.
+    pub max_body: Option<u64>,
     /// Only those who have signed in get the page, so that no cache on the way may keep it for others.
     pub protected: bool,
     /// Fields that the response gets beside its own, and no cache.
@@ -233,6 +237,8 @@ impl Exchange {
             hints,
             upgrade,
             user: None,
+            proved: Vec::new(),
+            max_body: None,
             protected: false,
             fields: Vec::new(),
             note: None,
@@ -279,6 +285,8 @@ impl Exchange {
             hints: self.hints.clone(),
             upgrade: None,
             user: self.user.clone(),
+            proved: self.proved.clone(),
+            max_body: self.max_body,
             protected: self.protected,
             fields: Vec::new(),
             note: None,

@@ -3,6 +3,7 @@
 
 mod accept;
 mod exception;
+mod maintenance;
 mod public;
 #[cfg(test)]
 mod samples;
@@ -11,6 +12,7 @@ mod status;
 
 pub use accept::{form, Form};
 pub use exception::{exception, exception_page, AppException};
+pub use maintenance::maintenance;
 pub use public::public_page;
 pub use sites::{sites, sites_page, SiteLink};
 pub use status::{render, status_page, words};

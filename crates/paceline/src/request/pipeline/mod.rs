@@ -2,7 +2,7 @@
 //! order decided.
 //!
 //! Reading order: `run` (from the connection to the answer), `admit` (what is answered before a site is asked), `hit`
-//! (the fast path), `answer` (all the rest), `gate` (single sign-on), then `cached` (by what the cache has), `origin` (the app or the
+//! (the fast path), `answer` (all the rest), `ruled` (`[[rule]]` and maintenance), `gate` (single sign-on), then `cached` (by what the cache has), `origin` (the app or the
 //! upstream) and `sampled` (what a doctor wants to know of it).
 
 // Err is an answer, which is moved once; a box for each would cost more.
@@ -12,6 +12,7 @@ mod cached;
 mod gate;
 mod hit;
 mod origin;
+mod ruled;
 mod sampled;
 
 use std::{
@@ -42,12 +43,16 @@ use crate::{
         https_only,
         incoming::{Arriving, BodyPace},
         route::Site,
+        rules::Rules,
         server_timing,
     },
     scheduling::preview::{self, Previewed},
     support::clock::{self, Micros},
 };
-use http_guard::{host, strict::Refusal};
+use http_guard::{
+    host::{self, split_host},
+    strict::Refusal,
+};
 use unix_user::{acting, Acting};
 
 /// What a step that may answer says. Err: the answer; no later step is asked.
@@ -106,25 +111,36 @@ pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Inco
         received.head.headers.append(fragments::SURROGATE_CAPABILITY, capability);
     }
 
-    let admitted = admit(&front, site.as_ref(), &received, &host, &mut exchange);
+    if site.as_ref().and_then(|site| site.rules.as_ref()).is_some_and(Rules::changes_headers) {
+        received.manner.ruled = Some((split_host(&host).0.to_owned(), received.head.uri.path().to_owned()));
+    }
+
+    let mut is_proved = true;
+    let admitted = admit(&front, site.as_ref(), &received, &host, &mut exchange).and_then(|site| {
+        is_proved = ruled::glance(&site, &mut received.head, &host, &mut exchange)?;
+        Ok(site)
+    });
     let ReceivedRequest { mut head, mut body, manner, .. } = received;
     let glance = admitted.as_ref().ok().and_then(|site| gate::glance(site, &mut head, &mut exchange));
     let mut lookup = admitted
         .as_ref()
         .ok()
-        .filter(|_| gate::passes(glance.as_ref()))
+        .filter(|_| is_proved && gate::passes(glance.as_ref()))
         .and_then(|site| hit::look_ahead(site, &head, &body, &exchange));
     let mut guard = ExchangeGuard::begin(front.clone(), exchange, &head);
     if let Some(response) = hit::answer(site.as_deref(), lookup.as_mut(), &head, &mut guard.exchange) {
         return Running::Answered(Some(finish::send(response, guard, &manner)));
     }
     guard.exchange.list(&head.method, &access_rules::shown(&head.uri));
+    let unproved = (!is_proved).then_some(host);
     Running::Asking(Box::pin(async move {
         let response = match admitted {
-            Ok(site) => match admit_visitor(&front, &site, glance, &mut head, &mut body, &mut guard.exchange).await {
-                Ok(()) => answer(&front, &site, &head, body, lookup, &mut guard.exchange).await,
-                Err(answered) => Err(answered),
-            },
+            Ok(site) => {
+                match admit_visitor(&front, &site, unproved, glance, &mut head, &mut body, &mut guard.exchange).await {
+                    Ok(()) => answer(&front, &site, &head, body, lookup, &mut guard.exchange).await,
+                    Err(answered) => Err(answered),
+                }
+            }
             Err(answered) => Err(answered),
         };
         let (Ok(response) | Err(response)) = response;
@@ -171,7 +187,15 @@ fn receive(
     let body = Arriving::new(body, link.pace);
     exchange.trace = front.tracer.as_ref().map(|tracer| tracer.begin(&mut head.headers));
     let asked = Some(compress::CompressionRequest::of(&head.method, &head.headers));
-    (ReceivedRequest { head, body, admitted, manner: Manner { site: None, asked, is_http2, web_socket } }, exchange)
+    (
+        ReceivedRequest {
+            head,
+            body,
+            admitted,
+            manner: Manner { site: None, asked, ruled: None, is_http2, web_socket },
+        },
+        exchange,
+    )
 }
 
 /// What is answered before a site is asked. Ok: the site that is.
@@ -204,15 +228,22 @@ fn admit(
 }
 
 /// What stands between a site and its visitors: how often they may ask, and who they are.
+///
+/// `unproved`: the host that was asked, if a `[[rule]]` asks for a password that has to be checked.
 async fn admit_visitor(
     front: &Front,
     site: &Site,
+    unproved: Option<String>,
     glance: Option<Glance>,
     head: &mut Parts,
     body: &mut Arriving,
     exchange: &mut Exchange,
 ) -> Step {
     rate_limit(site, head, exchange, exchange.timeline.head_read)?;
+    if let Some(host) = unproved {
+        // On the heap, so that other requests have no room for it.
+        Box::pin(ruled::prove(front, site, head, &host, exchange)).await?;
+    }
     gate::judge(front, site, glance, head, body, exchange).await
 }
 
@@ -324,6 +355,7 @@ fn include() -> fragments::Ask {
 
 async fn fragment(site: &Arc<Site>, head: &Parts, exchange: &mut Exchange) -> Step<Response<ResponseBody>> {
     rate_limit(site, head, exchange, clock::now())?;
+    ruled::part(site, head, exchange)?;
     gate::part(site, head, exchange)?;
     static_file(site, head, exchange).await?;
     page(site, head, None, None, exchange).await

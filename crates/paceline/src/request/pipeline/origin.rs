@@ -34,7 +34,7 @@ pub async fn ask(site: &Site, head: &Parts, body: Option<Arriving>, exchange: &m
         exchange.live.step(Step::ReadingBody, clock::now());
     }
     let limits = incoming::Limits {
-        max: site.config.max_body,
+        max: exchange.max_body.map_or(site.config.max_body, |max| (max < u64::MAX).then_some(max)),
         memory: site.config.body_memory,
         buffer: site.config.buffer_requests,
     };

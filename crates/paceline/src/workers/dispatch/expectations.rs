@@ -83,6 +83,14 @@ impl Expectations {
         self.young.get(&route).or_else(|| self.old.get(&route)).map(|learned| learned.label.clone())
     }
 
+    /// The routes whose requests take longest, with their means: the slowest first.
+    pub fn slowest(&self, most: usize) -> Vec<(Arc<str>, Micros)> {
+        let named = self.young.values().chain(self.old.values()).filter(|learned| !learned.label.is_empty());
+        let mut slowest: Vec<(Micros, &Arc<str>)> = named.map(|learned| (learned.mean, &learned.label)).collect();
+        slowest.sort_unstable_by(|one, other| other.cmp(one));
+        slowest.into_iter().take(most).map(|(mean, label)| (label.clone(), mean)).collect()
+    }
+
     /// Of a route that nobody asked for yet: what is usual here.
     pub fn expected(&mut self, route: Route, now: Micros) -> ExpectedTime {
         let usual = self.usual as Micros;
@@ -202,6 +210,20 @@ mod tests {
         }
         assert_eq!(expectations.label(1), None);
         assert!(label("GET", &"/worthless".repeat(100)).len() < 2 * LONGEST_LABEL);
+    }
+
+    #[test]
+    fn the_slowest_routes_come_first() {
+        let mut expectations = Expectations::default();
+        for (path, time) in [("/page", 5_000), ("/report", 900_000), ("/search", 90_000)] {
+            let route = expectations.know("GET", path);
+            serve(&mut expectations, route, 50, time);
+        }
+        serve(&mut expectations, 1, 50, 2_000_000);
+        let slowest = expectations.slowest(2);
+        let names: Vec<&str> = slowest.iter().map(|(label, _)| &**label).collect();
+        assert_eq!(names, ["GET /report", "GET /search"], "one without a name is left out");
+        assert!((880_000..=900_000).contains(&slowest[0].1), "{slowest:?}");
     }
 
     #[test]

@@ -291,6 +291,11 @@ impl Queue {
         self.lock().members.iter_mut().map(|(id, member)| (*id, member.work.take())).collect()
     }
 
+    /// The routes that take longest, with the means of their times.
+    pub fn slowest(&self, most: usize) -> Vec<(Arc<str>, Micros)> {
+        self.lock().expectations.slowest(most)
+    }
+
     /// A route in words, as `GET /orders/*`. None: it has been forgotten.
     pub fn label(&self, route: Route) -> Option<Arc<str>> {
         self.lock().expectations.label(route)

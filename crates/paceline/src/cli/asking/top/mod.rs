@@ -1,0 +1,145 @@
+//! `paceline top`: what the running server does, every second, as a picture on a terminal or as plain lines elsewhere.
+//! It never changes anything.
+//!
+//! Reading order: `figures` (from the server's answers to what is shown), `view` (the picture), `lines` (plain ones).
+
+mod figures;
+mod lines;
+mod view;
+
+use std::{
+    io::{self, IsTerminal, Write},
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use clap::{ArgMatches, Command};
+use ratatui::{
+    crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
+    DefaultTerminal,
+};
+
+use self::{figures::Figures, view::Shown};
+use super::{print, switch, Asker};
+use crate::observe::control::client::Failed;
+
+const EACH: Duration = Duration::from_secs(1);
+/// Memory is read by the server from all its processes, so it is asked for less often.
+const MEMORY_EACH: Duration = Duration::from_secs(5);
+/// How long the server may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const AFTER: &str = "\
+On a terminal: a picture that is drawn every second, until q. Elsewhere: a line for each site every second, until Ctrl-C.
+Times and shares are those of the last minute. A route's time is what its latest requests took in the application.
+Without --control the server is the one of this directory. Exit status: 0 when it answered, 1 when there is none.";
+
+pub fn command() -> Command {
+    Command::new("top")
+        .bin_name("paceline top")
+        .about("Shows requests, times, queue, workers and slow routes of the running server, every second")
+        .after_help(AFTER)
+        .arg(switch("once").help("Print the lines once, without a terminal view"))
+}
+
+pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
+    let mut watch = Watch { server, memory: None, last: None };
+    let first = watch.look()?;
+    if matches.get_flag("once") {
+        return print(&lines::of(&first));
+    }
+    match io::stdout().is_terminal() && io::stdin().is_terminal() {
+        true => on_terminal(&mut watch, first),
+        false => plainly(&mut watch, first),
+    }
+}
+
+/// What is asked, and what was answered last.
+struct Watch<'a> {
+    server: &'a Asker,
+    memory: Option<(Instant, serde_json::Value)>,
+    /// When, and the counts of each site.
+    last: Option<(Instant, Vec<(String, u64)>)>,
+}
+
+impl Watch<'_> {
+    fn look(&mut self) -> Result<Figures, Failed> {
+        let status = self.server.ask_patiently("GET", "/status", None, PATIENCE)?;
+        let now = Instant::now();
+        if self.memory.as_ref().is_none_or(|(read, _)| now.duration_since(*read) >= MEMORY_EACH) {
+            // Without it all else is shown.
+            let memory = self.server.ask_patiently("GET", "/memory", None, PATIENCE).unwrap_or_default();
+            self.memory = Some((now, memory));
+        }
+        let before = self.last.as_ref().map(|(then, counts)| (now.duration_since(*then), counts.as_slice()));
+        let nothing = serde_json::Value::Null;
+        let memory = self.memory.as_ref().map_or(&nothing, |(_, memory)| memory);
+        let figures = Figures::of(&status, memory, before);
+        self.last = Some((now, figures.counts()));
+        Ok(figures)
+    }
+}
+
+fn plainly(watch: &mut Watch<'_>, first: Figures) -> Result<ExitCode, Failed> {
+    let mut figures = first;
+    loop {
+        let mut out = io::stdout();
+        // A reader that went away ends it.
+        if out.write_all(lines::of(&figures).as_bytes()).and_then(|()| out.flush()).is_err() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        std::thread::sleep(EACH);
+        figures = watch.look()?;
+    }
+}
+
+fn on_terminal(watch: &mut Watch<'_>, first: Figures) -> Result<ExitCode, Failed> {
+    let broken = |error: io::Error| Failed::Broken(format!("the terminal can't be used: {error}"));
+    let mut terminal = ratatui::try_init().map_err(broken)?;
+    let mut shown = Shown::new(first);
+    let ended = watch_on(&mut terminal, watch, &mut shown);
+    ratatui::restore();
+    ended.map(|()| ExitCode::SUCCESS).map_err(broken)
+}
+
+fn watch_on(terminal: &mut DefaultTerminal, watch: &mut Watch<'_>, shown: &mut Shown) -> io::Result<()> {
+    let mut due = Instant::now() + EACH;
+    loop {
+        terminal.draw(|frame| view::draw(frame, shown))?;
+        while let Some(left) = due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            if event::poll(left)? {
+                match event::read()? {
+                    Event::Key(key) if ends(key) => return Ok(()),
+                    Event::Resize(..) => break,
+                    _ => {}
+                }
+            }
+        }
+        if Instant::now() >= due {
+            match watch.look() {
+                Ok(figures) => shown.take(figures),
+                Err(failed) => shown.lose(&failed),
+            }
+            due = Instant::now() + EACH;
+        }
+    }
+}
+
+/// Whether the key ends it. A terminal without signals sends Ctrl-C as one.
+fn ends(key: KeyEvent) -> bool {
+    let is_control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+    key.kind != KeyEventKind::Release && (is_control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_end_it() {
+        let key = |code, modifiers| ends(KeyEvent::new(code, modifiers));
+        assert!(key(KeyCode::Char('q'), KeyModifiers::NONE) && key(KeyCode::Esc, KeyModifiers::NONE));
+        assert!(key(KeyCode::Char('c'), KeyModifiers::CONTROL));
+        assert!(!key(KeyCode::Char('c'), KeyModifiers::NONE) && !key(KeyCode::Enter, KeyModifiers::NONE));
+    }
+}

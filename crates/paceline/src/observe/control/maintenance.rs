@@ -1,0 +1,122 @@
+//! Sites that are closed for a while, and opened again. It never says what visitors see.
+
+use std::{io, sync::Arc};
+
+use serde_json::{json, Map, Value};
+
+use super::router::{aside, ControlRequest, JsonResult, Refusal};
+use crate::{
+    config::TrustedProxies,
+    front::Front,
+    observe::log::Name,
+    request::{
+        maintenance::{Closed, Notice},
+        route::Site,
+    },
+    support::clock,
+};
+
+/// Bytes of a page: the request for it has to fit into what the control socket takes.
+pub const MAX_PAGE: usize = 48 << 10;
+/// Seconds, if nobody has said something else.
+const RETRY_AFTER: u64 = 300;
+const MAX_RETRY_AFTER: u64 = 7 * 86_400;
+
+/// POST /maintenance `{"on": true, "site": "shop", "page": "<p>...", "allow": ["192.0.2.1"], "retry_after": 300}`; only `on`
+/// is needed.
+pub async fn turn(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
+    let said: Value =
+        serde_json::from_slice(&asked.body).map_err(|why| Refusal::bad(format!("the body is not JSON: {why}")))?;
+    let notice = wanted(&said)?;
+    let routes = front.routes();
+    let named = said["site"].as_str();
+    let sites: Vec<Arc<Site>> =
+        routes.all().iter().filter(|site| named.is_none_or(|name| site.config.name == name)).cloned().collect();
+    if sites.is_empty() {
+        let names: Vec<&str> = routes.all().iter().map(|site| site.config.name.as_str()).collect();
+        let named = named.unwrap_or_default();
+        return Err(Refusal::bad(format!("there is no site {named:?}; the sites are: {}", names.join(", "))));
+    }
+    let told = aside(move || {
+        sites.iter().map(|site| (site.config.name.clone(), set(&front, site, notice.clone()))).collect::<Map<_, _>>()
+    });
+    Ok(json!({ "sites": told.await? }))
+}
+
+/// None: the sites are to be opened.
+fn wanted(said: &Value) -> Result<Option<Notice>, Refusal> {
+    match said["on"].as_bool() {
+        Some(true) => {}
+        Some(false) => return Ok(None),
+        None => return Err(Refusal::bad("must have on: true or false")),
+    }
+    let page = said["page"].as_str().map(str::to_owned);
+    if page.as_ref().is_some_and(|page| page.len() > MAX_PAGE) {
+        return Err(Refusal::bad(format!("the page has more than {} KB", MAX_PAGE >> 10)));
+    }
+    let allow: Option<Vec<String>> = match said["allow"].as_array() {
+        None => Some(Vec::new()),
+        Some(list) => list.iter().map(|one| one.as_str().map(str::to_owned)).collect(),
+    };
+    let allow = allow.ok_or_else(|| Refusal::bad("allow must have strings"))?;
+    if let Some(wrong) = allow.iter().find(|text| TrustedProxies::check(text).is_err()) {
+        return Err(Refusal::bad(format!("allow must have addresses or networks like \"10.0.0.0/8\", not {wrong:?}")));
+    }
+    let retry_after = match &said["retry_after"] {
+        Value::Null => RETRY_AFTER,
+        said => said
+            .as_u64()
+            .filter(|seconds| (1..=MAX_RETRY_AFTER).contains(seconds))
+            .ok_or_else(|| Refusal::bad(format!("retry_after must be seconds from 1 to {MAX_RETRY_AFTER}")))?,
+    };
+    Ok(Some(Notice { since: clock::unix_seconds() as u64, retry_after, page, allow }))
+}
+
+fn set(front: &Front, site: &Site, notice: Option<Notice>) -> Value {
+    let name = &site.config.name;
+    let is_on = notice.is_some();
+    let kept: io::Result<bool> = site.maintenance.set(notice);
+    let state = if is_on { "closed for maintenance" } else { "open again" };
+    front.log.of(name).event(Name::Maintenance, format!("{name} is {state}"));
+    let trouble = match kept {
+        Ok(true) => None,
+        Ok(false) if !is_on => None,
+        Ok(false) => Some(
+            "a restart of the server opens it: the server's account has no state folder (HOME or STATE_DIRECTORY)"
+                .to_owned(),
+        ),
+        Err(why) => Some(format!("a restart of the server forgets this: its file can't be written: {why}")),
+    };
+    json!({ "maintenance": site.maintenance.closed().map(|closed| of_closed(&closed)), "trouble": trouble })
+}
+
+/// As GET /status tells of it.
+pub fn of_closed(closed: &Closed) -> Value {
+    let Notice { since, retry_after, page, allow } = &closed.notice;
+    json!({ "since": since, "retry_after": retry_after, "own_page": page.is_some(), "allow": allow })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wanted() {
+        assert_eq!(wanted(&json!({ "on": false })).unwrap(), None);
+        let notice = wanted(&json!({ "on": true })).unwrap().unwrap();
+        assert_eq!((notice.retry_after, notice.page, notice.allow.len()), (300, None, 0));
+        let all = json!({ "on": true, "page": "<p>", "allow": ["192.0.2.0/24", "private"], "retry_after": 60 });
+        let notice = wanted(&all).unwrap().unwrap();
+        assert_eq!((notice.retry_after, notice.page.as_deref(), notice.allow.len()), (60, Some("<p>"), 2));
+        for (wrong, told) in [
+            (json!({}), "must have on"),
+            (json!({ "on": true, "allow": ["office"] }), "not \"office\""),
+            (json!({ "on": true, "allow": [1] }), "strings"),
+            (json!({ "on": true, "retry_after": 0 }), "seconds from 1"),
+            (json!({ "on": true, "page": "x".repeat(MAX_PAGE + 1) }), "more than 48 KB"),
+        ] {
+            let refusal = wanted(&wrong).unwrap_err();
+            assert!(refusal.why.contains(told), "{}", refusal.why);
+        }
+    }
+}

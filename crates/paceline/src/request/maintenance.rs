@@ -1,0 +1,156 @@
+//! `paceline maintenance on`: a site that is closed for a while, with a page that says so. It is remembered in the server's
+//! state folder, so a restart does not open the site. It makes no response.
+
+use std::{
+    io,
+    net::IpAddr,
+    path::PathBuf,
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        Arc,
+    },
+};
+
+use cache::record::checksum;
+use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    config::{SiteConfig, TrustedProxies},
+    support::{private_file, state_folder},
+};
+
+/// Bytes of a file, at most.
+const MAX_FILE: u64 = 1 << 20;
+/// Asked for by load balancers and monitoring, so it is answered by the application all the same.
+const USUAL_CHECK: &str = "/up";
+
+/// What visitors are told, and who is let in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// Seconds since the Unix epoch.
+    pub since: u64,
+    /// Seconds after which clients may try again.
+    pub retry_after: u64,
+    /// A page of HTML. None: the server's own.
+    pub page: Option<String>,
+    /// Addresses and networks, as in `[[rule]]`.
+    pub allow: Vec<String>,
+}
+
+/// Whether a site is closed.
+#[derive(Debug, Default)]
+pub struct Maintenance {
+    is_on: AtomicBool,
+    closed: RwLock<Option<Arc<Closed>>>,
+    /// Where it is remembered. None: there is no state folder.
+    file: Option<PathBuf>,
+    /// Paths that are checked from outside.
+    checks: Vec<String>,
+}
+
+/// A site that is closed.
+#[derive(Debug)]
+pub struct Closed {
+    pub notice: Notice,
+    allow: TrustedProxies,
+}
+
+impl Maintenance {
+    /// As it was when the server ended.
+    pub fn of(site: &SiteConfig) -> Maintenance {
+        let root = checksum(&[site.root.as_os_str().as_encoded_bytes()]);
+        let name = format!("maintenance-{}-{root:016x}.json", state_folder::file_name(&site.name));
+        // The usual `/` among them is what visitors see.
+        let checks = site.ready_paths.iter().filter(|path| *path != "/").cloned().chain([USUAL_CHECK.into()]).collect();
+        Maintenance::in_file(state_folder::path().map(|folder| folder.join(name)), checks)
+    }
+
+    fn in_file(file: Option<PathBuf>, checks: Vec<String>) -> Maintenance {
+        let remembered = file.as_ref().and_then(|file| private_file::read(file, MAX_FILE).ok());
+        let notice: Option<Notice> = remembered.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let maintenance = Maintenance { file, checks, ..Maintenance::default() };
+        maintenance.show(notice);
+        maintenance
+    }
+
+    fn show(&self, notice: Option<Notice>) {
+        self.is_on.store(notice.is_some(), Relaxed);
+        *self.closed.write() = notice.map(|notice| {
+            let allow = TrustedProxies::new(&notice.allow, true);
+            Arc::new(Closed { notice, allow })
+        });
+    }
+
+    /// Closes the site, or opens it, from now on. It writes a file. Whether that is remembered over a restart.
+    ///
+    /// # Errors
+    /// The file can't be written; the site is as it was told to be all the same.
+    pub fn set(&self, notice: Option<Notice>) -> io::Result<bool> {
+        let bytes = notice.as_ref().map(serde_json::to_vec).transpose()?;
+        self.show(notice);
+        let Some(file) = &self.file else { return Ok(false) };
+        match bytes {
+            Some(bytes) => private_file::replace(file, &bytes)?,
+            None => match std::fs::remove_file(file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            },
+        }
+        Ok(true)
+    }
+
+    /// None: the site is open.
+    pub fn closed(&self) -> Option<Arc<Closed>> {
+        self.is_on.load(Relaxed).then(|| self.closed.read().clone()).flatten()
+    }
+
+    /// What this visitor gets in place of the page. None: the page.
+    pub fn refuses(&self, path: &str, address: Option<IpAddr>) -> Option<Arc<Closed>> {
+        let closed = self.closed()?;
+        let is_let_in = closed.allow.trusts(address) || self.checks.iter().any(|check| check == path);
+        (!is_let_in).then_some(closed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::test_folder::Folder;
+
+    fn notice() -> Notice {
+        let allow = vec!["192.0.2.0/24".into()];
+        Notice { since: 1, retry_after: 300, page: Some("<p>back soon".into()), allow }
+    }
+
+    fn address(text: &str) -> Option<IpAddr> {
+        Some(text.parse().unwrap())
+    }
+
+    #[test]
+    fn a_closed_site_lets_in_some() {
+        let maintenance = Maintenance::in_file(None, vec!["/up".into()]);
+        assert!(maintenance.refuses("/", address("198.51.100.1")).is_none());
+        assert!(!maintenance.set(Some(notice())).unwrap(), "there is nowhere to remember it");
+        assert_eq!(maintenance.refuses("/", address("198.51.100.1")).unwrap().notice, notice());
+        assert!(maintenance.refuses("/", None).is_some());
+        assert!(maintenance.refuses("/", address("192.0.2.7")).is_none());
+        assert!(maintenance.refuses("/up", address("198.51.100.1")).is_none());
+        maintenance.set(None).unwrap();
+        assert!(maintenance.closed().is_none());
+    }
+
+    #[test]
+    fn it_is_remembered() {
+        let folder = Folder::with(&[]);
+        let file = folder.0.join("state/maintenance-shop.json");
+        let again = || Maintenance::in_file(Some(file.clone()), Vec::new());
+        assert!(again().closed().is_none());
+        assert!(again().set(Some(notice())).unwrap());
+        assert_eq!(again().closed().unwrap().notice, notice());
+        assert!(again().set(None).unwrap() && again().set(None).unwrap());
+        assert!(again().closed().is_none());
+        std::fs::write(&file, "{\"since\":").unwrap();
+        assert!(again().closed().is_none());
+    }
+}

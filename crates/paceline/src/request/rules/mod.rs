@@ -1,0 +1,286 @@
+//! The `[[rule]]`s of a site: which of them are for a request, and what they say of it. All of it is known without
+//! waiting, but for a password that nobody has proved yet. It makes no response, and a site without rules has none of it.
+//!
+//! Reading order: `Rules` (which rules match), `passwords` (who may come in).
+
+pub mod passwords;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use http::HeaderMap;
+
+use self::passwords::{PasswordFile, PasswordFileError};
+use crate::{
+    config::{
+        rule::{HeaderChanges, MaxBody, Redirect, Rule},
+        SiteConfig,
+    },
+    request::access_rules::{self, Paths},
+};
+
+/// The rules of a site, in the order of the file.
+pub struct Rules {
+    all: Vec<CompiledRule>,
+    /// An application is told names: none but those that we have proved.
+    pub passes_users: bool,
+}
+
+struct CompiledRule {
+    rule: Rule,
+    /// As far as it protects something: each reading of a path counts.
+    protected: Paths,
+    passwords: Option<Arc<PasswordFile>>,
+}
+
+/// What is asked, as far as rules look at it.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// Without port. None: any host, as for a part of a page.
+    pub host: Option<&'a str>,
+    pub path: &'a str,
+}
+
+/// A rule that lets nobody in without a password.
+pub type PasswordRule<'a> = (&'a Rule, &'a Arc<PasswordFile>);
+
+/// Whether the files of passwords of these sites can be used: a mistake is told before anybody is served.
+///
+/// # Errors
+/// The first that can't.
+pub fn check(sites: &[SiteConfig]) -> Result<(), PasswordFileError> {
+    let rules = sites.iter().flat_map(|site| &site.rules);
+    rules.filter_map(|rule| rule.basic_auth.as_ref()).try_for_each(|basic| PasswordFile::new(&basic.file).load())
+}
+
+impl Rules {
+    /// None: there are none.
+    pub fn new(rules: &[Rule]) -> Option<Rules> {
+        let mut files: Vec<Arc<PasswordFile>> = Vec::new();
+        let mut all = Vec::new();
+        for rule in rules {
+            let passwords = rule.basic_auth.as_ref().map(|basic| {
+                let known = files.iter().find(|file| file.path() == basic.file).cloned();
+                known.unwrap_or_else(|| {
+                    files.push(Arc::new(PasswordFile::new(&basic.file)));
+                    files[files.len() - 1].clone()
+                })
+            });
+            let protected = Paths::from_patterns(&rule.paths, &rule.except);
+            all.push(CompiledRule { rule: rule.clone(), protected, passwords });
+        }
+        let passes_users = rules.iter().filter_map(|rule| rule.basic_auth.as_ref()).any(|basic| basic.pass_user);
+        (!all.is_empty()).then_some(Rules { all, passes_users })
+    }
+
+    /// The files of passwords, each once.
+    pub fn password_files(&self) -> Vec<Arc<PasswordFile>> {
+        let mut files: Vec<Arc<PasswordFile>> = Vec::new();
+        for file in self.all.iter().filter_map(|one| one.passwords.as_ref()) {
+            if !files.iter().any(|known| Arc::ptr_eq(known, file)) {
+                files.push(file.clone());
+            }
+        }
+        files
+    }
+
+    /// Those that keep somebody out, and are for this target as anybody may read it.
+    fn protecting<'a>(&'a self, target: Target<'a>) -> impl Iterator<Item = &'a CompiledRule> {
+        let protecting = self.all.iter().filter(|one| one.rule.protects());
+        protecting.filter(move |one| one.is_for_host(target.host) && one.protected.may_cover(target.path))
+    }
+
+    /// Whether all rules let this address in. None: a Unix socket.
+    pub fn admits(&self, target: Target<'_>, address: Option<std::net::IpAddr>) -> bool {
+        let is_out = |rule: &Rule| {
+            rule.deny.as_ref().is_some_and(|deny| deny.trusts(address))
+                || rule.allow.as_ref().is_some_and(|allow| !allow.trusts(address))
+        };
+        !self.protecting(target).any(|one| is_out(&one.rule))
+    }
+
+    /// The rules that ask for a name and a password here.
+    pub fn passwords<'a>(&'a self, target: Target<'a>) -> impl Iterator<Item = PasswordRule<'a>> {
+        self.protecting(target).filter_map(|one| Some((&one.rule, one.passwords.as_ref()?)))
+    }
+
+    /// The first redirect that is for this target, with the path of its rule that matches.
+    pub fn redirect<'a>(&'a self, target: Target<'_>) -> Option<(&'a Redirect, &'a str)> {
+        self.all.iter().find_map(|one| {
+            let redirect = one.rule.redirect.as_ref()?;
+            Some((redirect, one.pattern(target)?))
+        })
+    }
+
+    /// The largest body, of the first rule that has one; `u64::MAX`: unbounded. None: as the site says. A path that may be
+    /// read in several ways has the smallest of what they have.
+    pub fn max_body(&self, target: Target<'_>, of_site: Option<u64>) -> Option<u64> {
+        let bounds = || self.all.iter().filter(|one| one.rule.max_body.is_some());
+        bounds().next()?;
+        let of = |path: &str| {
+            let found = bounds().find_map(|one| one.pattern(Target { path, ..target }).and(one.rule.max_body));
+            match found {
+                Some(MaxBody::Bytes(bytes)) => bytes,
+                Some(MaxBody::Unbounded) => u64::MAX,
+                None => of_site.unwrap_or(u64::MAX),
+            }
+        };
+        let others: BTreeSet<Vec<u8>> = access_rules::readings_of(target.path);
+        let others = others.iter().filter_map(|reading| std::str::from_utf8(reading).ok()).map(of);
+        others.chain([of(target.path)]).min()
+    }
+
+    /// Changes the fields of a response.
+    pub fn change(&self, target: Target<'_>, headers: &mut HeaderMap) {
+        let changes = |one: &&CompiledRule| one.rule.headers != HeaderChanges::default();
+        for one in self.all.iter().filter(changes).filter(|one| one.pattern(target).is_some()) {
+            for name in &one.rule.headers.remove {
+                headers.remove(name);
+            }
+            for (name, value) in &one.rule.headers.set {
+                headers.insert(name, value.clone());
+            }
+        }
+    }
+
+    /// Whether there are changes of responses at all.
+    pub fn changes_headers(&self) -> bool {
+        self.all.iter().any(|one| one.rule.headers != HeaderChanges::default())
+    }
+}
+
+impl CompiledRule {
+    fn is_for_host(&self, host: Option<&str>) -> bool {
+        let Some(host) = host else { return true };
+        let host = host.strip_suffix('.').unwrap_or(host);
+        let is = |pattern: &String| match pattern.strip_prefix('*') {
+            Some(suffix) => {
+                let at = host.len().checked_sub(suffix.len()).filter(|at| *at > 0);
+                at.and_then(|at| host.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
+            }
+            None => host.eq_ignore_ascii_case(pattern),
+        };
+        self.rule.hosts.is_empty() || self.rule.hosts.iter().any(is)
+    }
+
+    /// The path of the rule that matches, as it is written.
+    fn pattern(&self, target: Target<'_>) -> Option<&str> {
+        let is = |pattern: &&String| access_rules::matches(pattern, target.path);
+        let found = self.rule.paths.iter().find(is).filter(|_| !self.rule.except.iter().any(|one| is(&one)))?;
+        self.is_for_host(target.host).then_some(found.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::rule::tables;
+
+    fn rules(text: &str) -> Rules {
+        let document: toml_edit::DocumentMut = text.parse().unwrap();
+        Rules::new(&tables(&document["rule"]).unwrap().unwrap()).unwrap()
+    }
+
+    fn at(path: &str) -> Target<'_> {
+        Target { host: Some("shop.test"), path }
+    }
+
+    fn address(text: &str) -> Option<std::net::IpAddr> {
+        Some(text.parse().unwrap())
+    }
+
+    #[test]
+    fn no_rules_are_nothing() {
+        assert!(Rules::new(&[]).is_none());
+    }
+
+    #[test]
+    fn the_first_redirect_counts() {
+        let rules = rules(
+            "[[rule]]\npath = \"/old/new\"\nredirect = \"/newest\"\n[[rule]]\npath = \"/old/*\"\nexcept = \"/old/kept\"\nredirect = \"/new/*\"\n\
+             [[rule]]\nhost = \"*.old.test\"\nredirect = \"https://shop.test\"\n",
+        );
+        let pattern = |target| rules.redirect(target).map(|(_, pattern)| pattern);
+        assert_eq!(pattern(at("/old/new")), Some("/old/new"));
+        assert_eq!(pattern(at("/old/1")), Some("/old/*"));
+        assert_eq!(pattern(at("/old/kept")), None);
+        assert_eq!(pattern(at("/OLD/1")), None, "the path as it is written");
+        for (host, is) in [("www.old.test", true), ("WWW.OLD.TEST.", true), ("old.test", false), ("a.bold.test", false)]
+        {
+            assert_eq!(pattern(Target { host: Some(host), path: "/" }).is_some(), is, "{host}");
+        }
+    }
+
+    #[test]
+    fn every_rule_has_to_let_an_address_in() {
+        let rules = rules(
+            "[[rule]]\ndeny = \"192.0.2.66\"\n[[rule]]\npath = \"/admin/*\"\nallow = [\"192.0.2.0/24\", \"unix\"]\n",
+        );
+        for (path, from, is) in [
+            ("/", address("192.0.2.66"), false),
+            ("/", address("198.51.100.1"), true),
+            ("/admin/x", address("198.51.100.1"), false),
+            ("/admin/x", address("192.0.2.1"), true),
+            ("/admin/x", address("192.0.2.66"), false),
+            ("/admin/x", None, true),
+        ] {
+            assert_eq!(rules.admits(at(path), from), is, "{path} {from:?}");
+        }
+    }
+
+    #[test]
+    fn no_spelling_leads_around_a_rule() {
+        let rules =
+            rules("[[rule]]\npath = [\"/admin/*\", \"/secret\"]\nallow = \"10.0.0.0/8\"\nbasic_auth = \"/none\"\n");
+        for path in [
+            "/admin",
+            "/ADMIN/x",
+            "//admin/x",
+            "/a/../admin/x",
+            "/%61dmin/x",
+            "/secret.json",
+            "/secret/",
+            "/x/..%2fsecret",
+        ] {
+            assert!(!rules.admits(at(path), address("192.0.2.1")), "{path}");
+            assert_eq!(rules.passwords(at(path)).count(), 1, "{path}");
+        }
+        assert!(rules.admits(at("/up"), address("192.0.2.1")) && rules.passwords(at("/up")).next().is_none());
+        let part = Target { host: None, path: "/secret" };
+        assert_eq!(rules.passwords(part).count(), 1);
+    }
+
+    #[test]
+    fn bodies_have_the_bound_of_the_first_rule() {
+        let rules = rules(
+            "[[rule]]\npath = \"/uploads/*\"\nmax_body = \"1GB\"\n[[rule]]\npath = \"/login\"\nmax_body = \"1KB\"\n[[rule]]\npath = \"/free\"\nmax_body = \"off\"\n",
+        );
+        let of = |path| rules.max_body(at(path), Some(50 << 20));
+        assert_eq!(of("/uploads/a"), Some(1 << 30));
+        assert_eq!(of("/login"), Some(1 << 10));
+        assert_eq!(of("/%6cogin"), Some(1 << 10), "another spelling has no larger one");
+        assert_eq!(of("/uploads/..%2flogin"), Some(1 << 10));
+        assert_eq!(of("/"), Some(50 << 20));
+        assert_eq!(of("/free"), Some(u64::MAX));
+    }
+
+    #[test]
+    fn headers_are_changed_in_order() {
+        let rules = rules(
+            "[[rule]]\nheaders = { set = { X-A = \"all\", X-B = \"all\" }, remove = [\"Server\"] }\n\
+             [[rule]]\npath = \"/a/*\"\nheaders = { set = { X-A = \"a\" }, remove = [\"X-B\"] }\n",
+        );
+        let mut headers = HeaderMap::new();
+        headers.insert("server", http::HeaderValue::from_static("app"));
+        rules.change(at("/a/1"), &mut headers);
+        assert_eq!((headers.len(), &headers["x-a"]), (1, &http::HeaderValue::from_static("a")));
+        rules.change(at("/b"), &mut headers);
+        assert_eq!((headers.len(), &headers["x-a"]), (2, &http::HeaderValue::from_static("all")));
+    }
+
+    #[test]
+    fn a_file_is_read_once_for_all_its_rules() {
+        let rules =
+            rules("[[rule]]\npath = \"/a\"\nbasic_auth = \"/f\"\n[[rule]]\npath = \"/b\"\nbasic_auth = \"/f\"\n");
+        assert_eq!((rules.password_files().len(), rules.passes_users), (1, false));
+    }
+}
