@@ -118,6 +118,7 @@ impl Journals {
                 acting(&journal.run_as, || sweep(folder));
             }
             journal.auto.is_trusted();
+            journal.auto.name_absentees();
         }
     }
 
@@ -183,6 +184,10 @@ fn tell(site: &str, log: Log, incidents: Arc<Incidents>) -> Tell {
             Notice::Misunderstood => {
                 "auto_cache: a process announced a write that can't be understood: no pages are shown until the server is restarted".into()
             }
+            Notice::Missing(process) => format!(
+                "auto_cache: {process} does not announce what it writes, so no pages are shown until it has joined or ended. \
+                 It says why in its output (its open files may be used up)"
+            ),
             Notice::Forgetful(why) => format!("auto_cache: it can't be remembered which routes are turned off: {why}"),
         };
         log.event(log::Name::AutoCache, text);

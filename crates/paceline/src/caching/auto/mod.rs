@@ -3,13 +3,14 @@
 //! of routes that have proved to be right. It never changes an answer of the application. The rules are in `crates/auto-cache`.
 //!
 //! Reading order: `observing` (an answer on its way to the client), `request_parts` (what its request had), here (the thread),
-//! `journal` (what processes announce), `trust` (whether all writes are told), `serving` (a page in place of an answer), `off_routes`
-//! (what is remembered of those that differed).
+//! `journal` (what processes announce), `roster` (which processes there are), `trust` (whether all writes are told), `serving` (a page
+//! in place of an answer), `off_routes` (what is remembered of those that differed).
 
 mod journal;
 mod observing;
 mod off_routes;
 mod request_parts;
+mod roster;
 mod serving;
 mod trust;
 
@@ -33,6 +34,7 @@ use tokio::sync::mpsc;
 
 pub use self::{
     journal::serve,
+    roster::{Living, Process, Reporter, Stage},
     serving::AutoHit,
     trust::{is_journal, NAME},
 };
@@ -52,6 +54,8 @@ pub enum Notice<'a> {
     Differed(&'a Alarm),
     /// A process announced what nobody understands.
     Misunderstood,
+    /// This process of the application has not joined.
+    Missing(&'a str),
     /// The routes that are off can't be remembered.
     Forgetful(std::io::Error),
 }
@@ -210,6 +214,9 @@ impl AutoCache {
     }
 
     fn look_at(&self, observed: &Observed) {
+        if !self.catch_up() {
+            return;
+        }
         let whole = match &observed.body[..] {
             [one] => one.clone(),
             pieces => pieces.concat().into(),
@@ -268,12 +275,31 @@ impl AutoCache {
 
     /// Whether all writes are told here. It is looked at also while nobody asks for a page.
     pub fn is_trusted(&self) -> bool {
-        self.trust.holds(|| self.change(|watch| watch.distrust(self.next())))
+        self.trust.holds(|| self.distrust())
+    }
+
+    /// Drops pages at once if something may have been written unannounced, so that those of later requests are kept. False: a
+    /// process is missing that may write.
+    fn catch_up(&self) -> bool {
+        let is_complete = self.trust.may_compare(|| self.distrust());
+        if is_complete {
+            self.is_trusted();
+        }
+        is_complete
+    }
+
+    fn distrust(&self) {
+        self.change(|watch| watch.distrust(self.next()));
     }
 
     /// Why no pages are shown now. None: they may be.
-    pub fn obstacle(&self) -> Option<&'static str> {
+    pub fn obstacle(&self) -> Option<String> {
         self.trust.obstacle()
+    }
+
+    /// Says which processes do not announce what they write. Called now and then.
+    pub fn name_absentees(&self) {
+        self.trust.absentees().iter().for_each(|process| (self.tell)(Notice::Missing(process)));
     }
 
     fn next(&self) -> u64 {
@@ -299,5 +325,10 @@ impl AutoCache {
 
     pub fn processes(&self) -> usize {
         self.processes.load(Relaxed)
+    }
+
+    /// Processes of the application may write yet.
+    fn has_processes(&self) -> bool {
+        self.processes() > 0 || !self.trust.is_over()
     }
 }
