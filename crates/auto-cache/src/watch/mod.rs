@@ -334,6 +334,7 @@ impl Watch {
             files,
             readings: made.readings.clone(),
             place: Default::default(),
+            prepared: Default::default(),
             kept: answer.ended,
             at: answer.now,
         };

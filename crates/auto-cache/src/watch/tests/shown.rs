@@ -85,10 +85,9 @@ fn a_page_of_a_session_is_for_those_of_whom_it_is_known() {
         site.cookies.insert("_s", cookie);
         assert_eq!(site.shown().as_deref(), Some(body));
     }
-    let page = site.watch.find_page(
-        &PageRequest { url: "http://shop.test/beers/1", route: "GET /beers/*", now: TIME },
-        &Visitor(&site.cookies, &site.files),
-    );
+    let page = site
+        .watch
+        .find_page(&PageRequest { url: "http://shop.test/beers/1", now: TIME }, &Visitor(&site.cookies, &site.files));
     assert!(page.unwrap().page.is_private);
 }
 

@@ -4,11 +4,12 @@
 //!
 //! Reading order: `observing` (an answer on its way to the client), `request_parts` (what its request had), here (the thread),
 //! `journal` (what processes announce), `roster` (which processes there are), `trust` (whether all writes are told), `serving` (a page
-//! in place of an answer), `off_routes` (what is remembered of those that differed).
+//! in place of an answer), `prepared` (what is made once of a page), `off_routes` (what is remembered of those that differed).
 
 mod journal;
 mod observing;
 mod off_routes;
+mod prepared;
 mod request_parts;
 mod roster;
 mod serving;
@@ -29,7 +30,7 @@ use ::auto_cache::{
     watch::{Alarm, Answer, Cut, SetCookie, Watch},
 };
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc;
 
 pub use self::{
@@ -80,7 +81,8 @@ pub struct AutoCache {
     trust: Trust,
     off_routes: Mutex<OffRoutes>,
     tell: Tell,
-    watch: Mutex<Watch>,
+    /// Hits read it, and all else changes it.
+    watch: RwLock<Watch>,
     /// Grows with each answer that is whole, and each write that is done.
     moment: AtomicU64,
     answers: mpsc::UnboundedSender<Observed>,
@@ -168,7 +170,7 @@ impl AutoCache {
             trust,
             off_routes: Mutex::new(off_routes),
             tell,
-            watch: Mutex::new(watch),
+            watch: RwLock::new(watch),
             moment: AtomicU64::new(0),
             answers,
             waiting: AtomicUsize::new(0),
@@ -311,12 +313,12 @@ impl AutoCache {
     }
 
     fn change<T>(&self, act: impl FnOnce(&mut Watch) -> T) -> T {
-        act(&mut self.watch.lock())
+        act(&mut self.watch.write())
     }
 
     /// What was counted, for people.
     pub fn with<T>(&self, see: impl FnOnce(&Watch) -> T) -> T {
-        see(&self.watch.lock())
+        see(&self.watch.read())
     }
 
     pub fn passed_over(&self) -> u64 {

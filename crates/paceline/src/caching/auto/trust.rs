@@ -7,10 +7,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
-        atomic::{
-            AtomicBool, AtomicU64,
-            Ordering::{Relaxed, SeqCst},
-        },
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst},
         Weak,
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -51,16 +48,13 @@ pub struct Trust {
     lacks: AtomicBool,
     /// One may have written that had not joined, since pages were last dropped for it. It is set before `lacks` is cleared.
     has_missed: AtomicBool,
-    seen: Mutex<Findings>,
-}
-
-/// What was found last.
-#[derive(Default)]
-struct Findings {
-    /// When the folder was changed (ns), and whether ours is the only server's socket in it.
-    folder: Option<(i128, bool)>,
-    /// Nothing was missing.
-    whole: bool,
+    /// When the folder was changed (ns), and whether ours is the only server's socket in it. Locked while it is looked, and while
+    /// pages are dropped.
+    seen: Mutex<Option<(i64, bool)>>,
+    /// Nothing was missing when it was looked last, and pages were dropped since anything was.
+    whole: AtomicBool,
+    /// When the folder was changed (ns) that has our socket alone. 0: it is not known.
+    alone_since: AtomicI64,
 }
 
 /// What came of a worker that says which code it has loaded.
@@ -79,11 +73,11 @@ impl Trust {
     /// All that came before `moment` has been read. After a long time in which nothing was, a process may have committed
     /// what it could not announce.
     pub fn beat(&self, moment: Micros) {
-        let mut seen = self.seen.lock();
-        if moment.saturating_sub(self.read_until.load(Relaxed)) > LATE {
-            seen.whole = false;
+        let _seen = self.seen.lock();
+        if moment.saturating_sub(self.read_until.load(SeqCst)) > LATE {
+            self.whole.store(false, SeqCst);
         }
-        self.read_until.store(moment, Relaxed);
+        self.read_until.store(moment, SeqCst);
     }
 
     /// True: it was not, before.
@@ -169,16 +163,40 @@ impl Trust {
         if self.is_broken.load(SeqCst) || !self.agree.load(SeqCst) {
             return false;
         }
+        if self.still_holds() {
+            return true;
+        }
         let mut seen = self.seen.lock();
         if !self.is_complete(&mut again) {
             return false;
         }
         let whole = self.is_alone(&mut seen) && self.is_first();
-        if whole && !seen.whole {
+        if whole && !self.whole.load(SeqCst) {
             again();
         }
-        seen.whole = whole;
-        whole && clock::now().saturating_sub(self.read_until.load(Relaxed)) < LATE
+        self.whole.store(whole, SeqCst);
+        whole && self.is_in_time()
+    }
+
+    /// The same without a lock, for hits: nothing has changed since it was true. `whole` is read last: it is cleared before one of the
+    /// others is taken back, until pages are dropped.
+    fn still_holds(&self) -> bool {
+        self.is_in_time()
+            && !self.lacks.load(SeqCst)
+            && !self.has_missed.load(SeqCst)
+            && self.is_unchanged()
+            && self.whole.load(SeqCst)
+    }
+
+    fn is_in_time(&self) -> bool {
+        clock::now().saturating_sub(self.read_until.load(SeqCst)) < LATE
+    }
+
+    /// The folder is the one in which our socket was found alone.
+    fn is_unchanged(&self) -> bool {
+        let Some(folder) = self.socket.as_deref().and_then(Path::parent) else { return self.socket.is_none() };
+        let known = self.alone_since.load(SeqCst);
+        known != 0 && changed(folder) == Some(known)
     }
 
     /// Whether pages may be kept and compared: nobody is missing who may write. `again`: as above.
@@ -192,8 +210,12 @@ impl Trust {
         if self.lacks.load(SeqCst) {
             return false;
         }
-        if self.has_missed.swap(false, SeqCst) {
+        if self.has_missed.load(SeqCst) {
+            // No hit finds a page meanwhile.
+            let was_whole = self.whole.swap(false, SeqCst);
+            self.has_missed.store(false, SeqCst);
             again();
+            self.whole.store(was_whole, SeqCst);
         }
         true
     }
@@ -233,26 +255,34 @@ impl Trust {
         !runs
     }
 
-    fn is_alone(&self, seen: &mut Findings) -> bool {
+    fn is_alone(&self, seen: &mut Option<(i64, bool)>) -> bool {
         let Some(socket) = &self.socket else { return true };
         let Some(folder) = socket.parent() else { return false };
-        let Ok(changed) = fs::metadata(folder).map(|found| nanos(found.mtime(), found.mtime_nsec())) else {
-            seen.folder = None;
+        let Some(changed) = changed(folder) else {
+            *seen = None;
+            self.alone_since.store(0, SeqCst);
+            self.whole.store(false, SeqCst);
             return false;
         };
-        if let Some((_, alone)) = seen.folder.filter(|(at, _)| *at == changed) {
+        if let Some((_, alone)) = seen.filter(|(at, _)| *at == changed) {
             return alone;
         }
         let alone = is_only(folder, socket);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
         let is_settled = u128::try_from(changed).is_ok_and(|changed| changed + SAME_TICK < now);
-        seen.folder = is_settled.then_some((changed, alone));
+        *seen = is_settled.then_some((changed, alone));
+        self.alone_since.store(if is_settled && alone { changed } else { 0 }, SeqCst);
+        if !alone {
+            self.whole.store(false, SeqCst);
+        }
         alone
     }
 }
 
-fn nanos(seconds: i64, nanos: i64) -> i128 {
-    i128::from(seconds) * 1_000_000_000 + i128::from(nanos)
+/// When the folder's entries were changed last (Unix nanoseconds).
+fn changed(folder: &Path) -> Option<i64> {
+    let found = fs::metadata(folder).ok()?;
+    Some(found.mtime().saturating_mul(1_000_000_000).saturating_add(found.mtime_nsec()))
 }
 
 /// Ours is there, and no other server's.
