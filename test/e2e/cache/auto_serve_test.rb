@@ -278,6 +278,36 @@ class CacheAutoServeTest < Minitest::Test
     assert_equal "learning", route("GET /locale")["stage"].sub("verifying", "learning")
   end
 
+  def restart_server
+    @server.kill
+    @server = serve(@dir, "-w", "1", env: { "XDG_STATE_HOME" => @state })
+  end
+
+  def test_what_was_proven_needs_less_with_the_same_code
+    start("-w", "1")
+    prove("GET /beers/*", "/beers/1")
+    remembered = -> { Dir[File.join(@state, "paceline/auto-cache-*-proven.json")].map { |file| File.read(file) }.join }
+    eventually("the route to be remembered") { remembered.call.include?("GET /beers/*") }
+    restart_server
+    needed = ->(count) { eventually("#{count} comparisons to be enough") { route("GET /beers/*")&.fetch("equal_needed") == count } }
+    needed.call(30)
+    refute hit?(get("/beers/1")), "there is no page"
+    browse = -> { 31.times { |nth| get("/beers/1", "User-Agent" => "browser #{nth % 2}") } }
+    eventually("the route to be served") { browse.call && route("GET /beers/*")["stage"] == "serving" }
+    assert_operator route("GET /beers/*")["requests"], :<, 300
+    hit("/beers/1")
+
+    write(@dir, "config.ru" => "#{APP}# changed")
+    command(@server, "restart", "--wait")
+    browse.call
+    needed.call(300)
+    before = remembered.call
+    prove("GET /beers/*", "/beers/1")
+    eventually("the other code to be remembered") { remembered.call != before }
+    restart_server
+    needed.call(30)
+  end
+
   def test_only_one_server_of_a_folder_shows_pages
     start("-w", "1")
     prove("GET /beers/*", "/beers/1")

@@ -1,12 +1,14 @@
 //! Which processes of the application live, for the automatic page cache: each of them may write. It decides nothing about them.
 
+use std::sync::Arc;
+
 use super::Actor;
 use crate::{
     apps::{
         generation::{Generation, Phase},
         worker_process::{Worker, WorkerEnd, WorkerStage},
     },
-    caching::auto::{Living, Process, Stage},
+    caching::auto::{Living, Load, Process, Stage},
 };
 
 impl Actor {
@@ -33,15 +35,12 @@ fn add(living: &mut Living, generation: &Generation, preloads: bool) {
         Phase::Loading | Phase::Failing => Stage::Loading,
         _ => Stage::Ready,
     };
-    let preloader = preloader.map(|pid| Process { pid: generation.ruby.unwrap_or(pid), worker: None, stage });
-    living.processes.extend(preloader);
+    let load = Arc::new(Load { root: generation.release.clone(), versions: generation.report.versions.clone() });
+    let process = |pid: i32, worker: Option<usize>, stage: Stage| Process { pid, worker, stage, load: load.clone() };
+    living.processes.extend(preloader.map(|pid| process(generation.ruby.unwrap_or(pid), None, stage)));
     let workers = generation.workers.values().filter(|worker| !matches!(worker.end, WorkerEnd::Exited { .. }));
-    let process = |worker: &Worker| Process {
-        pid: worker.pid,
-        worker: Some(worker.index),
-        stage: stage_of(worker.stage, preloads),
-    };
-    living.processes.extend(workers.map(process));
+    let of_worker = |worker: &Worker| process(worker.pid, Some(worker.index), stage_of(worker.stage, preloads));
+    living.processes.extend(workers.map(of_worker));
     living.processes.sort_by_key(|process| process.pid);
 }
 

@@ -116,7 +116,7 @@ async fn ended(process: u64, auto: &AutoCache) {
 
 fn agreed(agreement: Agreement, auto: &AutoCache) {
     if let Agreement::Begins(release) = agreement {
-        auto.change(|watch| watch.begin_release(&release, auto.next()));
+        auto.begin_release(&release);
         auto.trust.agreed();
         // What is missing is missed from the beginning on, and not when the first page is there.
         auto.is_trusted();

@@ -4,12 +4,15 @@
 //!
 //! Reading order: `observing` (an answer on its way to the client), `request_parts` (what its request had), here (the thread),
 //! `journal` (what processes announce), `roster` (which processes there are), `trust` (whether all writes are told), `serving` (a page
-//! in place of an answer), `prepared` (what is made once of a page), `off_routes` (what is remembered of those that differed).
+//! in place of an answer), `prepared` (what is made once of a page), `off_routes` (what is
+//! remembered of those that differed), `code` and `proven_routes` (what is remembered of those that were right).
 
+mod code;
 mod journal;
 mod observing;
 mod off_routes;
 mod prepared;
+mod proven_routes;
 mod request_parts;
 mod roster;
 mod serving;
@@ -34,12 +37,14 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc;
 
 pub use self::{
+    code::Load,
     journal::serve,
+    proven_routes::Memory,
     roster::{Living, Process, Reporter, Stage},
     serving::AutoHit,
     trust::{is_journal, NAME},
 };
-use self::{off_routes::OffRoutes, request_parts::RequestParts, trust::Trust};
+use self::{off_routes::OffRoutes, proven_routes::ProvenRoutes, request_parts::RequestParts, trust::Trust};
 use crate::{request::exchange::RecordSlot, support::clock};
 
 /// Bytes of answers that wait to be looked at. What comes while there are more is not looked at.
@@ -57,7 +62,7 @@ pub enum Notice<'a> {
     Misunderstood,
     /// This process of the application has not joined.
     Missing(&'a str),
-    /// The routes that are off can't be remembered.
+    /// The routes that are off, or were proven, can't be remembered.
     Forgetful(std::io::Error),
 }
 
@@ -70,6 +75,8 @@ pub struct Setup {
     pub socket: PathBuf,
     /// Where it is remembered which routes are off.
     pub off_routes: Option<PathBuf>,
+    /// Where it is remembered which routes were proven.
+    pub proven: Option<Memory>,
     /// The site's cache before this one, whose processes may still run.
     pub before: Option<Weak<AutoCache>>,
     pub tell: Tell,
@@ -80,6 +87,8 @@ pub struct AutoCache {
     policy: Policy,
     trust: Trust,
     off_routes: Mutex<OffRoutes>,
+    /// Locked before `watch`.
+    proven: Mutex<ProvenRoutes>,
     tell: Tell,
     /// Hits read it, and all else changes it.
     watch: RwLock<Watch>,
@@ -139,11 +148,12 @@ impl Observed {
 
 impl AutoCache {
     pub fn new(setup: Setup) -> (Arc<AutoCache>, Answers) {
-        let Setup { policy, socket, off_routes, before, tell } = setup;
+        let Setup { policy, socket, off_routes, proven, before, tell } = setup;
         let off_routes = OffRoutes::load(off_routes.filter(|_| policy.mode != Mode::Watch));
+        let proven = ProvenRoutes::new(proven.filter(|_| policy.mode != Mode::Watch));
         let mut watch = Watch::new(policy);
         off_routes.all().for_each(|(route, why)| watch.turn_off(route, why));
-        AutoCache::begun(policy, watch, Trust::new(socket, before), off_routes, tell)
+        AutoCache::begun(policy, watch, Trust::new(socket, before), (off_routes, proven), tell)
     }
 
     /// Grows when pages are dropped because nobody knows what was written.
@@ -154,14 +164,14 @@ impl AutoCache {
 
     #[cfg(test)]
     fn for_tests() -> (Arc<AutoCache>, Answers) {
-        AutoCache::begun(Policy::default(), Watch::default(), Trust::default(), OffRoutes::default(), Box::new(|_| ()))
+        AutoCache::begun(Policy::default(), Watch::default(), Trust::default(), Default::default(), Box::new(|_| ()))
     }
 
     fn begun(
         policy: Policy,
         watch: Watch,
         trust: Trust,
-        off_routes: OffRoutes,
+        (off_routes, proven): (OffRoutes, ProvenRoutes),
         tell: Tell,
     ) -> (Arc<AutoCache>, Answers) {
         let (answers, waiting) = mpsc::unbounded_channel();
@@ -169,6 +179,7 @@ impl AutoCache {
             policy,
             trust,
             off_routes: Mutex::new(off_routes),
+            proven: Mutex::new(proven),
             tell,
             watch: RwLock::new(watch),
             moment: AtomicU64::new(0),
@@ -247,7 +258,14 @@ impl AutoCache {
         };
         // The long part of it is done without the lock, for which hits wait.
         let cut = self.change(|watch| watch.understand(&answer)).and_then(|made| Cut::of(&answer, made));
-        let alarm = self.change(|watch| watch.compare(&answer, &observed.asked.view(), cut));
+        let (alarm, newly_proven) = self.change(|watch| {
+            let alarm = watch.compare(&answer, &observed.asked.view(), cut);
+            (alarm, watch.newly_proven())
+        });
+        for route in newly_proven {
+            let added = self.proven.lock().add(&route);
+            self.say_if_forgetful(added);
+        }
         if let Some(alarm) = alarm {
             self.remember(&alarm.route, Some("a page differed from the application's"));
             (self.tell)(Notice::Differed(&alarm));
@@ -265,9 +283,67 @@ impl AutoCache {
 
     fn remember(&self, route: &str, off: Option<&str>) {
         let remembered = self.off_routes.lock().set(route, off);
-        if let Err(why) = remembered {
+        self.say_if_forgetful(remembered);
+        let removed = self.proven.lock().remove(route);
+        self.say_if_forgetful(removed);
+    }
+
+    fn say_if_forgetful(&self, done: std::io::Result<()>) {
+        if let Err(why) = done {
             (self.tell)(Notice::Forgetful(why));
         }
+    }
+
+    /// Another load of the code answers from now on.
+    fn begin_release(&self, release: &str) {
+        let mut proven = self.proven.lock();
+        if proven.release.as_deref() != Some(release) {
+            proven.forget_code();
+        }
+        self.change(|watch| watch.begin_release(release, self.next()));
+    }
+
+    /// Whether it is to be found out which code answers, and so which of its routes were proven before: then `recall` is to be
+    /// called. Called now and then.
+    pub fn begin_recall(&self) -> bool {
+        let mut proven = self.proven.lock();
+        let is_new = self.with(|watch| watch.release() != proven.release.as_deref());
+        let begins = proven.memory.is_some() && is_new && !proven.is_asked;
+        proven.is_asked |= begins;
+        begins
+    }
+
+    /// Finds it out. It reads the application's files, and takes a moment.
+    pub fn recall(&self) {
+        self.find_code();
+        self.proven.lock().is_asked = false;
+    }
+
+    fn find_code(&self) {
+        let Some(release) = self.with(|watch| watch.release().map(str::to_owned)) else { return };
+        let Some(load) = self.trust.load_of(&release) else { return };
+        let known = {
+            let proven = self.proven.lock();
+            let memory = proven.memory.as_ref();
+            memory.map(|memory| (memory.settings.clone(), memory.run_as.clone()))
+        };
+        let Some((settings, run_as)) = known else { return };
+        let digest = code::began(&release).and_then(|began| code::digest(&load, began, &settings, &run_as));
+        let mut proven = self.proven.lock();
+        if self.with(|watch| watch.release() != Some(&release)) {
+            return;
+        }
+        proven.release = Some(release.clone());
+        let Some(digest) = digest else { return };
+        let before = proven.begin(digest);
+        let all = self.change(|watch| {
+            watch.remember(&release, before.iter().map(String::as_str));
+            let proven = watch.routes().filter(|(_, route)| route.life.is_proven());
+            proven.map(|(label, _)| label.to_owned()).collect::<Vec<_>>()
+        });
+        let added = all.iter().try_for_each(|route| proven.add(route));
+        drop(proven);
+        self.say_if_forgetful(added);
     }
 
     /// Drops all pages.

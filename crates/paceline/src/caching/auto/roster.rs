@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use super::AutoCache;
+use super::{code::Load, AutoCache};
 
 /// How far a process has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,12 +21,13 @@ pub enum Stage {
 }
 
 /// A process that may write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
     pub pid: i32,
     /// A worker's number. None: the preloader.
     pub worker: Option<usize>,
     pub stage: Stage,
+    pub load: Arc<Load>,
 }
 
 /// What lives of one application.
@@ -68,7 +69,7 @@ impl Drop for Reporter {
 
 #[derive(Debug, Default)]
 pub struct Roster {
-    /// By the number of who tells of them.
+    /// By the number of the reporter.
     living: BTreeMap<u64, Living>,
     /// Connections, and the process of each.
     pids: HashMap<u64, i32>,
@@ -151,6 +152,12 @@ impl Roster {
         self.releases.values().filter(|release| !release.is_empty()).collect()
     }
 
+    pub fn load_of(&self, release: &str) -> Option<Arc<Load>> {
+        let serves = |connection: &u64| self.releases.get(connection).is_some_and(|own| own == release);
+        let mut pids = self.pids.iter().filter(|(connection, _)| serves(connection)).map(|(_, pid)| *pid);
+        pids.find_map(|pid| Some(self.processes().find(|process| process.pid == pid)?.load.clone()))
+    }
+
     /// Why nobody knows all writes, for people.
     pub fn obstacle(&self) -> Option<String> {
         let missing = |stage: Stage| self.missing().find(|process| process.stage == stage);
@@ -204,7 +211,7 @@ mod tests {
     use super::*;
 
     fn worker(pid: i32, stage: Stage) -> Process {
-        Process { pid, worker: Some(1), stage }
+        Process { pid, worker: Some(1), stage, load: Load::for_tests() }
     }
 
     fn living(processes: &[Process]) -> Living {
@@ -245,7 +252,7 @@ mod tests {
     #[test]
     fn one_that_loads_may_write_and_then_it_is_gone() {
         let mut roster = Roster::default();
-        roster.lives(1, living(&[Process { pid: 7, worker: None, stage: Stage::Loading }]));
+        roster.lives(1, living(&[Process { worker: None, ..worker(7, Stage::Loading) }]));
         assert_eq!(
             (roster.weigh(), roster.obstacle().as_deref()),
             ((true, false), Some("the application is being loaded"))
@@ -299,5 +306,9 @@ mod tests {
             roster.joined(connection, release);
         }
         assert_eq!(roster.releases().into_iter().collect::<Vec<_>>(), ["r1", "r2"]);
+        assert_eq!(roster.load_of("r1"), None, "nobody has told of that process");
+        roster.came(3, 7);
+        roster.lives(1, living(&[worker(7, Stage::Ready)]));
+        assert_eq!((roster.load_of("r1"), roster.load_of("r2")), (Some(Load::for_tests()), None));
     }
 }

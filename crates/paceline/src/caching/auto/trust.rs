@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst},
-        Weak,
+        Arc, Weak,
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -16,6 +16,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
+    code::Load,
     roster::{Living, Process, Roster},
     AutoCache,
 };
@@ -114,7 +115,7 @@ impl Trust {
         }
     }
 
-    /// What lives of an application. `reporter`: a number of who tells it.
+    /// What lives of an application. `reporter`: the number of the one that tells it.
     pub fn lives(&self, reporter: u64, processes: Vec<Process>, forking: usize) {
         let mut roster = self.roster.lock();
         roster.lives(reporter, Living { processes, forking });
@@ -127,6 +128,11 @@ impl Trust {
             self.has_missed.store(true, SeqCst);
         }
         self.lacks.store(lacks, SeqCst);
+    }
+
+    /// Where the code of a load comes from, by the process that serves with it.
+    pub fn load_of(&self, release: &str) -> Option<Arc<Load>> {
+        self.roster.lock().load_of(release)
     }
 
     /// Processes that have not joined, by name; each once.
@@ -364,7 +370,7 @@ mod tests {
         let trust = trusted_without_folder();
         let mut again = 0;
         assert!(trust.holds(|| ()));
-        let worker = |stage| Process { pid: 7, worker: Some(1), stage };
+        let worker = |stage| Process { pid: 7, worker: Some(1), stage, load: Load::for_tests() };
         for (stage, drops) in [(Stage::Booting, 0), (Stage::Ready, 1), (Stage::Loading, 2)] {
             trust.lives(1, vec![worker(stage)], 0);
             assert!(!trust.holds(|| again += 1) && !trust.may_compare(|| again += 1), "{stage:?}");

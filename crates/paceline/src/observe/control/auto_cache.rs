@@ -5,7 +5,7 @@ use std::{
     sync::{atomic::Ordering::Relaxed, Arc},
 };
 
-use auto_cache::watch::{Mode, Reading, Route, Stage, PROVEN, VISITORS};
+use auto_cache::watch::{Mode, Reading, Route, Stage, VISITORS};
 use http::{StatusCode, Uri};
 use serde_json::{json, Map, Value};
 
@@ -56,7 +56,7 @@ fn of_route(label: &str, route: &Route, mode: Mode) -> Value {
         "stage": stage.as_str(),
         "off_because": why,
         "equal": equal,
-        "equal_needed": PROVEN,
+        "equal_needed": route.life.needed(),
         "visitors": route.life.visitors(),
         "visitors_needed": VISITORS,
         "hits": route.hits,
