@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# `bin/bench cache`: the page cache beside nginx's proxy_cache and Varnish. Sections: hits, misses, keys, redmine; all, if none is named.
+# `bin/bench cache`: the page cache beside nginx's proxy_cache and Varnish. Sections: hits, misses, keys, redmine, auto, watch; all, if none is named.
 require "optparse"
 require_relative "cache/report"
+require_relative "cache/auto"
 require_relative "cache/story"
 require_relative "lib/invocation"
 require_relative "lib/machine"
@@ -11,7 +12,8 @@ require_relative "lib/progress"
 module Bench
   class Cache
     Options = Struct.new(:rounds, :seconds, :servers, :keys, :requests, :output, keyword_init: true)
-    SECTIONS = { "hits" => CacheHits, "misses" => CacheBesideMisses, "keys" => CacheKeys, "redmine" => CacheStory }.freeze
+    SECTIONS = { "hits" => CacheHits, "misses" => CacheBesideMisses, "keys" => CacheKeys, "redmine" => CacheStory,
+                 "auto" => CacheAuto, "watch" => CacheWatch }.freeze
 
     def initialize(arguments)
       @command = ["bin/bench cache", *arguments].join(" ")

@@ -75,6 +75,32 @@ module Bench
         "#{section.absent.map { |name, why| "\n\nNot measured: #{name}: #{why}" }.join}"
     end
 
+    def auto(summary, _)
+      rows = summary.groups.flat_map do |group|
+        group.rows.map { |row| [group.scenario, *(row.wrong ? [row.server, *refused(row.wrong, 7)] : auto_figures(row))] }
+      end
+      "## Hits of the automatic page cache\n\nThe same page of one application, #{CacheAuto::SHAPE}. Ratios (x) to the page cache. System calls and context switches: in all processes, in a pass of their own.\n\n" +
+        align(["", "hits of", "requests/s", "CPU µs", "x", "from to", "system calls", "switches", ""], rows, texts: [0, 1, 8])
+    end
+
+    def auto_figures(row)
+      counted = ->(figure) { figure ? format("%.2f", figure) : "not counted" }
+      [row.server, rounded(row.rate), format("%.1f", row.cpu), factor(row.cpu_ratio), row.cpu_spread&.map { |one| factor(one) }&.join(" to ").to_s,
+       counted[row.calls], counted[row.switches], noted(row)]
+    end
+
+    def watch(summary, _)
+      rows = summary.groups.flat_map do |group|
+        group.rows.map do |row|
+          next [row.server, *refused(row.wrong, 4), ""] if row.wrong
+
+          [row.server, rounded(row.rate), rounded(row.cpu), row.cpu_ratio ? format("%.3f", row.cpu_ratio) : "", row.cpu_spread&.map { |one| format("%.3f", one) }&.join(" to ").to_s, noted(row)]
+        end
+      end
+      "## Redmine, watched\n\n#{CacheWatch::PAGE} for one session, #{CacheWatch::SHAPE}; the application answers each request. Ratios (x) to `mode = \"off\"`.\n\n" +
+        align(["auto_cache", "requests/s", "CPU µs", "x", "from to", ""], rows, texts: [0, 5])
+    end
+
     def authors(all)
       rows = all.group_by(&:server).map do |server, rounds|
         idle, busy = %i[idle busy].map { |which| together(rounds.map(&which)) }

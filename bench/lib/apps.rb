@@ -29,6 +29,14 @@ module Bench
       App.new(name: :rack, directory: File.join(HERE, "bench/apps/rack"), environment: { "BENCH_FILES" => files })
     end
 
+    # Where a server may make folders.
+    def learned
+      directory = File.join(WORK, "learned")
+      FileUtils.mkdir_p(directory)
+      FileUtils.cp(File.join(HERE, "bench/apps/learned/config.ru"), directory)
+      App.new(name: :learned, directory: directory, environment: {})
+    end
+
     # A page that the application has written into public/, as page caching of Rails does.
     def blog
       directory = File.join(WORK, "blog")

@@ -2,7 +2,7 @@
 //! random bytes, and those bytes XOR the token, in Base64. So a token is recognized by the session's secret alone, and is
 //! minted for another visitor by his. It reads no session and makes no random bytes: both are arguments.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use base64::{
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
@@ -36,7 +36,7 @@ enum Hole {
 /// A body, or the value of a header, with its holes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    text: Vec<u8>,
+    text: Arc<[u8]>,
     holes: Vec<(usize, Hole)>,
 }
 
@@ -80,24 +80,29 @@ impl Template {
             found.extend(occurrences(body, nonce.as_bytes()).map(|range| (range, Hole::Nonce)));
         }
         found.sort_by_key(|(range, _)| range.start);
-        let mut template = Template { text: Vec::with_capacity(body.len()), holes: Vec::new() };
+        let (mut text, mut holes) = (Vec::with_capacity(body.len()), Vec::new());
         let mut at = 0;
         for (range, hole) in found {
             // A nonce that is part of a token, or the reverse.
             if range.start < at {
                 continue;
             }
-            template.text.extend(&body[at..range.start]);
-            template.holes.push((template.text.len(), hole));
+            text.extend(&body[at..range.start]);
+            holes.push((text.len(), hole));
             at = range.end;
         }
-        template.text.extend(&body[at..]);
-        template
+        text.extend(&body[at..]);
+        Template { text: text.into(), holes }
     }
 
     /// What is left without them.
     pub fn text(&self) -> &[u8] {
         &self.text
+    }
+
+    /// All of it, if it has no holes.
+    pub fn whole(&self) -> Option<&Arc<[u8]>> {
+        self.holes.is_empty().then_some(&self.text)
     }
 
     /// Bytes that it takes, about.
@@ -257,7 +262,7 @@ pub(crate) mod tests {
         let page = format!("a{}b", token(&ANN, &Kind::Global, 5, true));
         let template = Template::cut(page.as_bytes(), &Visitor { secret: Some(&ANN), ..Visitor::default() });
         // The letters around it are Base64, too.
-        assert_eq!((template.tokens(), template.text.as_slice()), (1, b"ab".as_slice()));
+        assert_eq!((template.tokens(), &*template.text), (1, b"ab".as_slice()));
     }
 
     #[test]

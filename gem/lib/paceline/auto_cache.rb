@@ -56,8 +56,21 @@ module Paceline
 
       # Connects this process with the front. Without a connection nothing is recorded: the front could not know of writes.
       def start
-        release ? journal.join(release) : journal.open
+        release ? stay_joined(release) : journal.open
         tell_schema
+      end
+
+      # Connects a process that has loaded the application and serves nothing: its hooks and threads may write as well.
+      def stand_by
+        stay_joined("")
+      end
+
+      # Whether the front learns what this process writes; what it reads is of no use before.
+      def joined?
+        return true if !journal.respond_to?(:open?) || journal.open?
+
+        stay_joined(release.to_s) if journal.joins?
+        journal.open?
       end
 
       # The front understands statements by the schema; without it any of them may read and write anything.
@@ -98,6 +111,19 @@ module Paceline
         yield
       ensure
         Thread.current.thread_variable_set(KEY, before)
+      end
+
+      private
+
+      # If it can't join it tries again each second: until it has, the front shows no page.
+      def stay_joined(release)
+        return if @joining&.alive? || journal.join(release)
+
+        @joining = Thread.new do
+          sleep(1) until journal.join(release)
+          tell_schema unless release.empty?
+        end
+        @joining.thread_variable_set(:fork_safe, true)
       end
     end
   end

@@ -271,6 +271,47 @@ class AutoCacheTransactionsTest < Paceline::Test
     end
   end
 
+  def frame(socket)
+    length, type = socket.read(5).unpack("NC")
+    [type, socket.read(length)]
+  end
+
+  def acknowledge(socket, text) = socket.write([text.bytesize, Paceline::AutoCache::Journal::ACK].pack("NC") + text)
+
+  def test_a_process_that_could_not_connect_says_so_when_it_can
+    in_tmpdir do |dir|
+      path = File.join(dir, "journal.sock")
+      File.symlink(path, path)
+      journal = Paceline::AutoCache::Journal.new(path)
+      refute_predicate journal, :joins?
+      capture_io { refute journal.join("r1") }
+      assert_predicate journal, :joins?
+      File.delete(path)
+      server = UNIXServer.new(path)
+      joined = Thread.new { journal.join("r1") }
+      socket = server.accept
+      assert_equal [Paceline::AutoCache::Journal::RELEASE, "r1\0missed\0"], frame(socket)
+      acknowledge(socket, "r1\0")
+      assert joined.value
+      assert journal.join("r1"), "it has said it"
+      joined = Thread.new { journal.join("") }
+      assert_equal "\0", frame(socket).last
+      acknowledge(socket, "\0")
+      assert joined.value
+
+      # The connection is lost, and there is no other one: the front is given the time to see that.
+      journal.close
+      File.delete(path)
+      File.symlink(path, path)
+      slept = []
+      journal.define_singleton_method(:sleep) { |seconds| slept << seconds }
+      journal.intend([["DELETE FROM a", [], nil]])
+      assert_operator slept.sum, :>, 0
+    ensure
+      server&.close
+    end
+  end
+
   def test_a_socket_that_can_not_be_opened
     in_tmpdir do |dir|
       # As without the right to open it, which root always has.

@@ -57,6 +57,8 @@ class CacheAutoServeTest < Minitest::Test
             raise ActiveRecord::Rollback
           end
           "undone"
+        when ["POST", "/close"] then Paceline::AutoCache.journal.close.to_s
+        when ["POST", "/pid"] then Process.pid.to_s
         when ["GET", "/beers/\#{id}"] then Beer.find(id).name
         else
           Beer.find(id).update!(name: request.params["name"])
@@ -192,6 +194,61 @@ class CacheAutoServeTest < Minitest::Test
     assert_equal "Pils", hit("/beers/1").body
   end
 
+  # While the file is there, it is as if the process had no descriptors left.
+  NO_DESCRIPTORS = <<~RUBY.freeze
+    require "socket"
+    FULL = File.join(__dir__, "full")
+    UNIXSocket.singleton_class.prepend(Module.new do
+      def new(path) = path.include?("paceline-journal") && File.exist?(FULL) ? raise(Errno::EMFILE) : super
+    end)
+  RUBY
+
+  def test_a_worker_that_can_not_announce_its_writes
+    start("-w", "2", "-t", "1", files: { "config.ru" => NO_DESCRIPTORS + APP })
+    prove("GET /beers/*", "/beers/1")
+    hit("/beers/1")
+    write(@dir, "full" => "")
+    hit("/beers/1")
+    Process.kill(:KILL, Integer(post("/pid").body))
+    @server.wait_for(/auto_cache: worker \d+ \(process \d+\) does not announce what it writes, so no pages are shown until it has joined or ended/)
+    assert_match(/journal-\d+.sock can't be opened \(Too many open files/, @server.output)
+    assert_match(/^No pages are shown now: worker \d+ .* has not joined/, command(@server, "cache", "advise").first)
+    # Whichever worker it was.
+    10.times do |nth|
+      post("/beers/1", "name" => "nr #{nth}")
+      answer = get("/beers/1")
+      assert_equal ["nr #{nth}", false], [answer.body, hit?(answer)]
+    end
+    assert_equal "serving", route("GET /beers/*")["stage"], "an old page is no difference"
+    File.delete(File.join(@dir, "full"))
+    assert_equal "nr 9", hit("/beers/1").body
+    post("/beers/1", "name" => "Pils")
+    assert_equal "Pils", get("/beers/1").body
+  end
+
+  # The connection of one worker breaks while its descriptors are used up.
+  def test_a_worker_that_loses_its_connection
+    start("-w", "1", "-t", "1", files: { "config.ru" => NO_DESCRIPTORS + APP })
+    prove("GET /beers/*", "/beers/1")
+    hit("/beers/1")
+    write(@dir, "full" => "")
+    post("/close")
+    post("/beers/1", "name" => "Bock")
+    assert_equal "Bock", get("/beers/1").body
+    File.delete(File.join(@dir, "full"))
+    assert_equal "Bock", hit("/beers/1").body
+  end
+
+  # The preloader has hooks and threads of the application, too.
+  def test_a_preloader_that_can_not_announce_its_writes
+    files = { "config.ru" => NO_DESCRIPTORS + APP, "full" => "" }
+    start("-w", "1", "-t", "1", files: files)
+    @server.wait_for(/auto_cache: the preloader \(process \d+\) does not announce what it writes/)
+    File.delete(File.join(@dir, "full"))
+    prove("GET /beers/*", "/beers/1")
+    hit("/beers/1")
+  end
+
   def test_a_difference_turns_the_route_off
     start("-w", "1", settings: SERVE.sub("0%", "100%"))
     prove("GET /taste/*", "/taste/1")
@@ -219,6 +276,36 @@ class CacheAutoServeTest < Minitest::Test
     command(@server, "restart", "--wait")
     refute hit?(get("/locale", "Cookie" => "locale=en"))
     assert_equal "learning", route("GET /locale")["stage"].sub("verifying", "learning")
+  end
+
+  def restart_server
+    @server.kill
+    @server = serve(@dir, "-w", "1", env: { "XDG_STATE_HOME" => @state })
+  end
+
+  def test_what_was_proven_needs_less_with_the_same_code
+    start("-w", "1")
+    prove("GET /beers/*", "/beers/1")
+    remembered = -> { Dir[File.join(@state, "paceline/auto-cache-*-proven.json")].map { |file| File.read(file) }.join }
+    eventually("the route to be remembered") { remembered.call.include?("GET /beers/*") }
+    restart_server
+    needed = ->(count) { eventually("#{count} comparisons to be enough") { route("GET /beers/*")&.fetch("equal_needed") == count } }
+    needed.call(30)
+    refute hit?(get("/beers/1")), "there is no page"
+    browse = -> { 31.times { |nth| get("/beers/1", "User-Agent" => "browser #{nth % 2}") } }
+    eventually("the route to be served") { browse.call && route("GET /beers/*")["stage"] == "serving" }
+    assert_operator route("GET /beers/*")["requests"], :<, 300
+    hit("/beers/1")
+
+    write(@dir, "config.ru" => "#{APP}# changed")
+    command(@server, "restart", "--wait")
+    browse.call
+    needed.call(300)
+    before = remembered.call
+    prove("GET /beers/*", "/beers/1")
+    eventually("the other code to be remembered") { remembered.call != before }
+    restart_server
+    needed.call(30)
   end
 
   def test_only_one_server_of_a_folder_shows_pages

@@ -43,6 +43,8 @@ impl Default for Policy {
 
 /// Comparisons in a row without a difference before a route's pages are shown.
 pub const PROVEN: u64 = 300;
+/// The same of a route that was proven with this code before the server was started.
+pub const PROVEN_AGAIN: u64 = PROVEN / 10;
 /// Visitors whose requests they have to be, at least.
 pub const VISITORS: usize = 2;
 
@@ -78,21 +80,44 @@ pub struct Life {
     equal: u64,
     /// Whose requests these were: some of them, up to those that are needed.
     visitors: Vec<u64>,
+    /// It was proven with this code before.
+    is_remembered: bool,
     off: Option<String>,
 }
 
 impl Life {
-    pub(super) fn was_equal(&mut self, visitor: u64) {
+    /// True: now it is proven.
+    pub(super) fn was_equal(&mut self, visitor: u64) -> bool {
+        let was_proven = self.is_proven();
         self.equal += 1;
         if self.visitors.len() < VISITORS && !self.visitors.contains(&visitor) {
             self.visitors.push(visitor);
         }
+        !was_proven && self.is_proven()
+    }
+
+    pub(super) fn remember(&mut self) {
+        self.is_remembered = true;
+    }
+
+    /// Comparisons that it needs.
+    pub fn needed(&self) -> u64 {
+        if self.is_remembered {
+            PROVEN_AGAIN
+        } else {
+            PROVEN
+        }
+    }
+
+    pub fn is_proven(&self) -> bool {
+        self.off.is_none() && self.equal >= self.needed() && self.visitors.len() >= VISITORS
     }
 
     /// Begins from nothing. What turned it off stays.
     pub(super) fn restart(&mut self) {
         self.equal = 0;
         self.visitors.clear();
+        self.is_remembered = false;
     }
 
     pub(super) fn turn_off(&mut self, why: &str) {
@@ -114,8 +139,7 @@ impl Life {
     }
 
     pub fn stage(&self, mode: Mode) -> Stage<'_> {
-        let is_proven = self.equal >= PROVEN && self.visitors.len() >= VISITORS;
-        match (&self.off, self.equal, is_proven, mode) {
+        match (&self.off, self.equal, self.is_proven(), mode) {
             (Some(why), ..) => Stage::Off(why),
             (None, 0, ..) => Stage::Learning,
             (None, equal, false, _) => Stage::Verifying(equal),
@@ -133,16 +157,28 @@ mod tests {
     fn a_route_is_shown_after_comparisons_of_two_visitors() {
         let mut life = Life::default();
         assert_eq!(life.stage(Mode::Serve), Stage::Learning);
-        (0..PROVEN).for_each(|_| life.was_equal(1));
+        assert!((0..PROVEN).all(|_| !life.was_equal(1)));
         assert_eq!(life.stage(Mode::Serve), Stage::Verifying(PROVEN), "of one visitor alone");
-        life.was_equal(2);
+        assert!(life.was_equal(2) && !life.was_equal(2));
         assert_eq!((life.stage(Mode::Serve), life.stage(Mode::Verify)), (Stage::Serving, Stage::Ready));
         life.restart();
         assert_eq!(life.stage(Mode::Serve), Stage::Learning, "another load of the code");
         life.turn_off("differs");
-        (0..=PROVEN).for_each(|nth| life.was_equal(nth));
+        assert!((0..=PROVEN).all(|nth| !life.was_equal(nth)));
         assert_eq!(life.stage(Mode::Serve), Stage::Off("differs"));
         life.turn_on();
         assert_eq!(life.stage(Mode::Serve), Stage::Learning);
+    }
+
+    #[test]
+    fn what_was_proven_before_needs_a_tenth() {
+        let mut life = Life::default();
+        life.remember();
+        assert!((2..PROVEN_AGAIN).all(|nth| !life.was_equal(nth)));
+        assert_eq!((life.stage(Mode::Serve), life.needed()), (Stage::Verifying(28), 30));
+        assert!(!life.was_equal(1) && life.was_equal(1));
+        assert_eq!(life.stage(Mode::Serve), Stage::Serving);
+        life.restart();
+        assert_eq!(life.needed(), PROVEN);
     }
 }

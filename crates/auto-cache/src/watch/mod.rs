@@ -21,7 +21,7 @@ mod tests;
 use std::{collections::BTreeSet, sync::Arc};
 
 pub use self::{
-    life::{Life, Mode, Policy, Stage, PROVEN, VISITORS},
+    life::{Life, Mode, Policy, Stage, PROVEN, PROVEN_AGAIN, VISITORS},
     made::{shown, Made, Reading, Refusal},
     pages::{FileMark, Page, PageSummary, Written},
     routes::{Difference, Route, Varies},
@@ -104,6 +104,8 @@ pub struct Watch {
     policy: Policy,
     /// Which load of the code answers.
     release: Option<String>,
+    /// Since it was asked last.
+    newly_proven: Vec<String>,
     writes: u64,
 }
 
@@ -138,7 +140,29 @@ impl Watch {
         if self.release.as_deref() != Some(release) {
             self.release = Some(release.to_owned());
             self.routes.restart();
+            self.newly_proven.clear();
         }
+    }
+
+    /// These routes were proven with the code of this load before.
+    pub fn remember<'a>(&mut self, release: &str, routes: impl Iterator<Item = &'a str>) {
+        if self.release.as_deref() == Some(release) {
+            for label in routes {
+                if let Some(route) = self.routes.own(label) {
+                    route.life.remember();
+                }
+            }
+        }
+    }
+
+    /// Which load of the code answers.
+    pub fn release(&self) -> Option<&str> {
+        self.release.as_deref()
+    }
+
+    /// Routes that have been proven since this was called last.
+    pub fn newly_proven(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.newly_proven)
     }
 
     /// Pages are dropped by people.
@@ -258,6 +282,7 @@ impl Watch {
     pub fn compare(&mut self, answer: &Answer, around: &impl Around, counted: Result<Cut, Refusal>) -> Option<Alarm> {
         let counted = counted.and_then(|cut| Ok((self.decide(answer, around, &cut)?, cut)));
         let mode = self.policy.mode;
+        let is_own = self.routes.find(answer.route).is_some();
         let route = self.routes.of(answer.route);
         route.requests += 1;
         let (outcome, cut) = match counted {
@@ -273,7 +298,9 @@ impl Watch {
         match outcome {
             Outcome::Equal => {
                 route.hits += 1;
-                route.life.was_equal(answer.visitor);
+                if route.life.was_equal(answer.visitor) && is_own {
+                    self.newly_proven.push(answer.route.to_owned());
+                }
                 None
             }
             Outcome::Differs(difference) => {
@@ -334,6 +361,7 @@ impl Watch {
             files,
             readings: made.readings.clone(),
             place: Default::default(),
+            prepared: Default::default(),
             kept: answer.ended,
             at: answer.now,
         };

@@ -2,8 +2,9 @@
 //! nothing of what may be kept.
 
 use std::{
+    any::Any,
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use super::{made::Reading, write_log::Changes};
@@ -40,6 +41,8 @@ pub struct Page {
     pub readings: Vec<Reading>,
     /// Its values among the variants of its URL, and the bytes of the names that they are of. `Pages` fills it in.
     pub place: (Vec<u8>, usize),
+    /// What is made of it once for all who are shown it. Besides its text, at most as many bytes once more.
+    pub prepared: OnceLock<Box<dyn Any + Send + Sync>>,
     /// The moment since when it is here.
     pub kept: u64,
     /// Unix milliseconds.
@@ -201,8 +204,7 @@ fn cost(page: &Page) -> usize {
     let readings: usize = page.readings.iter().map(|reading| reading.what.len() + reading.at.len()).sum();
     let keys: usize = page.keys.iter().map(String::len).sum();
     let values: usize = page.read.rows.iter().flat_map(|rows| &rows.conditions).map(|(_, values)| values.len()).sum();
-    page.template.size()
-        + page.head.size()
+    2 * (page.template.size() + page.head.size())
         + page.url.len()
         // Of a key there are two.
         + 2 * page.place.0.len()

@@ -5,6 +5,7 @@ use std::{
     collections::{hash_map::DefaultHasher, BTreeMap, BTreeSet},
     hash::{Hash, Hasher},
     ops::Range,
+    sync::atomic::AtomicU64,
 };
 
 use super::{
@@ -40,7 +41,7 @@ pub struct Route {
     /// Requests whose page can't be kept.
     pub refused: u64,
     /// Requests that were answered with a page, and did not reach the application.
-    pub served: u64,
+    pub served: AtomicU64,
     pub life: Life,
     refusals: BTreeMap<Refusal, u64>,
     pub readings: Vec<Reading>,
@@ -198,13 +199,15 @@ impl Routes {
         self.0.entry(label.to_owned()).or_default()
     }
 
+    /// The same, of one that is counted by itself. None: there are too many.
+    pub fn own(&mut self, label: &str) -> Option<&mut Route> {
+        let fits = self.0.len() < MAX_ROUTES || self.0.contains_key(label);
+        fits.then(|| self.0.entry(label.to_owned()).or_default())
+    }
+
     /// One that is counted by itself.
     pub fn find(&self, label: &str) -> Option<&Route> {
         self.0.get(label)
-    }
-
-    pub fn find_mut(&mut self, label: &str) -> Option<&mut Route> {
-        self.0.get_mut(label)
     }
 
     /// Another load of the code answers: nothing is proved of it.

@@ -1,7 +1,10 @@
 //! The page for a request, where its route has proved to be right and all is known that the page depends on. What is not known makes
 //! a miss. It fills no holes, and looks at no clock.
 
-use std::sync::Arc;
+use std::{
+    cell::OnceCell,
+    sync::{atomic::Ordering::Relaxed, Arc},
+};
 
 use super::{
     cookie,
@@ -20,7 +23,6 @@ use crate::{
 pub struct PageRequest<'a> {
     /// Scheme, host, path and query.
     pub url: &'a str,
-    pub route: &'a str,
     /// Unix milliseconds.
     pub now: u64,
 }
@@ -53,9 +55,9 @@ impl Page {
 
 impl Watch {
     /// Counts a hit that is shown.
-    pub fn serve(&mut self, asked: &PageRequest, around: &impl Around) -> Option<Hit> {
+    pub fn serve(&self, asked: &PageRequest, around: &impl Around) -> Option<Hit> {
         let hit = self.find_page(asked, around)?;
-        self.routes.find_mut(asked.route)?.served += 1;
+        self.routes.find(&hit.page.route)?.served.fetch_add(1, Relaxed);
         Some(hit)
     }
 
@@ -64,24 +66,30 @@ impl Watch {
         if self.policy.mode != Mode::Serve {
             return None;
         }
-        let route = self.routes.find(asked.route)?;
-        if route.life.stage(self.policy.mode) != Stage::Serving {
-            return None;
-        }
-        let session = self.sessions.cookie().map(|name| self.sessions.of(&around.held(&cookie(name)), asked.now));
+        // Most pages depend on no session.
+        let session = OnceCell::new();
+        let session = || {
+            let known = || self.sessions.cookie().map(|name| self.sessions.of(&around.held(&cookie(name)), asked.now));
+            *session.get_or_init(known)
+        };
         let held = |name: &Name| match name.source {
-            Source::Session => session.map_or(Held::Unknown, |session| session.held(&name.name)),
+            Source::Session => session().map_or(Held::Unknown, |session| session.held(&name.name)),
             _ if is_release(name) => {
                 self.release.as_ref().map_or(Held::Unknown, |release| Held::Present(release.clone().into_bytes()))
             }
             _ => around.held(name),
         };
         let page = self.pages.find(asked.url, held)?;
-        if &*page.route != asked.route || page.age(asked.now) >= self.policy.max_ttl || !page.has_its_files(around) {
+        let route = self.routes.find(&page.route)?;
+        if route.life.stage(self.policy.mode) != Stage::Serving {
             return None;
         }
-        let secret = session.and_then(|session| session.secret().copied());
-        if page.tokens() > 0 && secret.is_none() {
+        if page.age(asked.now) >= self.policy.max_ttl || !page.has_its_files(around) {
+            return None;
+        }
+        let has_tokens = page.tokens() > 0;
+        let secret = if has_tokens { session().and_then(|session| session.secret().copied()) } else { None };
+        if has_tokens && secret.is_none() {
             return None;
         }
         Some(Hit { page: page.clone(), secret })

@@ -100,7 +100,7 @@ impl Site {
 
     /// The page that is shown for a request at this time.
     fn shown_at(&mut self, now: u64) -> Option<String> {
-        let asked = PageRequest { url: "http://shop.test/beers/1", route: "GET /beers/*", now };
+        let asked = PageRequest { url: "http://shop.test/beers/1", now };
         let hit = self.watch.serve(&asked, &Visitor(&self.cookies, &self.files))?;
         let body = hit.page.template.fill(hit.secret.as_ref(), None, || [1; 32]).unwrap();
         Some(String::from_utf8(body).unwrap())

@@ -8,6 +8,7 @@ mod frames;
 mod glance;
 mod incident;
 mod leave;
+mod living;
 mod look;
 mod measure;
 mod memory_limit;
@@ -62,6 +63,7 @@ use crate::{
         actor::{memory_limit::Restraint, ready_check::Rehearsal, scale::Size},
         incidents::Incidents,
     },
+    caching::auto::Reporter,
     config::SiteConfig,
     observe::{log::Log, metrics},
     workers::{
@@ -179,6 +181,8 @@ struct Actor {
     beat: Instant,
     /// None: each worker has one thread, or is to use all it has.
     concurrency: Option<Concurrency>,
+    /// None: nobody wants to know which processes live.
+    reporter: Option<Reporter>,
 }
 
 /// Runs until the app is stopped or its handle is dropped.
@@ -213,6 +217,7 @@ pub async fn run(context: Context, mut orders: mpsc::UnboundedReceiver<Order>) {
             _ = beats.tick() => {}
             _ = sleep_until(deadline.unwrap_or_else(Instant::now).into()), if deadline.is_some() => actor.pass(Instant::now()).await,
         }
+        actor.report();
         if actor.is_over() {
             return actor.over();
         }
@@ -264,6 +269,7 @@ impl Actor {
             stopping: None,
             beat: Instant::now(),
             concurrency,
+            reporter: None,
         }
     }
 
@@ -275,6 +281,7 @@ impl Actor {
             Order::AskBacktrace { worker, thread, answer } => self.ask_backtrace(worker, thread, answer).await,
             Order::Tell(answer) => drop(answer.send(self.overview())),
             Order::Shadow(socket, answer) => drop(answer.send(self.shadow(&socket).await)),
+            Order::Report(reporter) => self.reporter = Some(reporter),
             _ if self.stopping.is_some() => {}
             Order::Start if self.current.is_none() && self.next.is_none() && self.start_at.is_none() => {
                 self.start().await

@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     apps::incidents::{InHand, Incidents},
+    caching::auto::Reporter,
     config::SiteConfig,
     observe::{log::Log, metrics, reservoir::Reservoir},
     workers::dispatch::{
@@ -74,6 +75,8 @@ pub enum Order {
     /// Have the preloader fork a shadow, which connects to this Unix socket. Answered when it has been asked, or with why
     /// not.
     Shadow(PathBuf, oneshot::Sender<Result<(), String>>),
+    /// Tell from now on which processes live.
+    Report(Reporter),
     /// Ask the processes what Ruby's heaps hold.
     AskMemory(oneshot::Sender<Vec<memory::HeapQuery>>),
     /// Finish what is in hand within the time, then end all processes.

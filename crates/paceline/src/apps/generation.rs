@@ -74,6 +74,8 @@ pub struct Generation {
     pub phase: Phase,
     /// None for an adopted preloader: it is not the front's child.
     pub pid: Option<i32>,
+    /// The process that has loaded the application, as it says: `pid` may be a wrapper's.
+    pub ruby: Option<i32>,
     pub control: Option<ControlWriter>,
     pub workers: HashMap<WorkerId, Worker>,
     pub report: StartupReport,
@@ -138,6 +140,7 @@ impl Generation {
             number,
             phase: Phase::Loading,
             pid,
+            ruby: None,
             control: Some(writer),
             workers: HashMap::new(),
             report,

@@ -16,7 +16,7 @@ use tokio::{runtime::Handle, task::JoinHandle};
 use super::thread_with_loop;
 use crate::{
     apps::incidents::{Incident, Incidents, Kind},
-    caching::auto::{self, is_journal, AutoCache, Notice, Policy, Setup, Tell, NAME},
+    caching::auto::{self, is_journal, AutoCache, Memory, Notice, Policy, Setup, Tell, NAME},
     config::SiteConfig,
     observe::log::{self, Log},
     support::{
@@ -77,8 +77,14 @@ impl Journals {
         let event_loop = self.event_loop()?;
         acting(run_as, || sweep(&site.root.join(FOLDER)));
         let tell = tell(&site.name, log.of(&site.name), incidents.clone());
-        let (auto, answers) =
-            AutoCache::new(Setup { policy, socket: path.clone(), off_routes: off_routes(site), before, tell });
+        let (auto, answers) = AutoCache::new(Setup {
+            policy,
+            socket: path.clone(),
+            off_routes: file(site, ""),
+            proven: memory(site, run_as),
+            before,
+            tell,
+        });
         let running = event_loop.spawn(auto.clone().run(answers));
         let mut journal = Journal {
             path,
@@ -118,6 +124,11 @@ impl Journals {
                 acting(&journal.run_as, || sweep(folder));
             }
             journal.auto.is_trusted();
+            journal.auto.name_absentees();
+            if journal.auto.begin_recall() {
+                let auto = journal.auto.clone();
+                event_loop.spawn_blocking(move || auto.recall());
+            }
         }
     }
 
@@ -156,10 +167,22 @@ impl Drop for Journal {
     }
 }
 
-/// Where it is remembered which routes of a site are turned off. None: the server's account has no state folder.
-fn off_routes(site: &SiteConfig) -> Option<PathBuf> {
+/// Where it is remembered which routes of a site are turned off; `more`: something else of it. None: the server's account has no
+/// state folder.
+fn file(site: &SiteConfig, more: &str) -> Option<PathBuf> {
     let root = checksum(&[site.root.as_os_str().as_encoded_bytes()]);
-    Some(state_folder::path()?.join(format!("auto-cache-{}-{root:016x}.json", state_folder::file_name(&site.name))))
+    Some(
+        state_folder::path()?
+            .join(format!("auto-cache-{}-{root:016x}{more}.json", state_folder::file_name(&site.name))),
+    )
+}
+
+/// Where it is remembered which routes of a site were proven.
+fn memory(site: &SiteConfig, run_as: &RunAs) -> Option<Memory> {
+    let variables = site.env.iter().filter(|(name, _)| !name.starts_with("PACELINE_"));
+    let settings: String = variables.map(|(name, value)| format!("{name}={value}\n")).collect();
+    let settings = format!("{}\n{settings}", site.environment);
+    Some(Memory { file: file(site, "-proven")?, settings, run_as: run_as.clone() })
 }
 
 /// How people learn of it: from the log, and by an incident.
@@ -183,7 +206,11 @@ fn tell(site: &str, log: Log, incidents: Arc<Incidents>) -> Tell {
             Notice::Misunderstood => {
                 "auto_cache: a process announced a write that can't be understood: no pages are shown until the server is restarted".into()
             }
-            Notice::Forgetful(why) => format!("auto_cache: it can't be remembered which routes are turned off: {why}"),
+            Notice::Missing(process) => format!(
+                "auto_cache: {process} does not announce what it writes, so no pages are shown until it has joined or ended. \
+                 It says why in its output (its open files may be used up)"
+            ),
+            Notice::Forgetful(why) => format!("auto_cache: it can't be remembered which routes are turned off, or were proven: {why}"),
         };
         log.event(log::Name::AutoCache, text);
     })
@@ -222,6 +249,7 @@ mod tests {
             policy: Policy::default(),
             socket: path.clone(),
             off_routes: None,
+            proven: None,
             before: None,
             tell: Box::new(|_| ()),
         };

@@ -27,7 +27,10 @@ use crate::{
         reaper::Reaper,
         tuner,
     },
-    caching::{auto::AutoCache, SiteCache},
+    caching::{
+        auto::{AutoCache, Reporter},
+        SiteCache,
+    },
     config::{AppKind, Config, SiteConfig},
     content::static_files::Folder,
     front::Front,
@@ -246,6 +249,9 @@ impl Sites {
                 self.server.incidents.clone(),
                 self.popular(&site.name),
             );
+            if let Some(auto_cache) = &auto_cache {
+                app.order(Order::Report(Reporter::new(auto_cache.clone())));
+            }
             tuner::begin(&app, self.server.config.control.path.as_ref(), &self.reaper, &self.server.log);
             if !site.on_demand {
                 app.order(Order::Start);

@@ -5,7 +5,7 @@
 # end of the connection. Without a front nobody keeps pages, so a socket that fails is no failure of the application's.
 #
 # A frame: u32 length, u8 type, payload of fields. INTENT: id, then entries of a record. DONE: id, `commit` or `unknown`.
-# RELEASE: the load of the code. SCHEMA: a schema. ACK: what INTENT and RELEASE began with.
+# RELEASE: the load of the code, and `missed` after a failure to connect. SCHEMA: a schema. ACK: what INTENT and RELEASE began with.
 require "socket"
 require_relative "../uninterrupted"
 
@@ -56,12 +56,26 @@ module Paceline
         @lock.synchronize { send_frame(SCHEMA, wire) }
       end
 
-      # Says which load of the code this process serves with. The front shows pages only while all that serve have the same.
+      # Says which load of the code this process serves with, or "" if it serves nothing. The front shows pages only while all its
+      # processes have joined, and all that serve have the same load. True: it has joined.
       def join(release)
         @lock.synchronize do
           @release = [release, Process.pid]
-          connected
+          if !open?
+            connected
+          elsif @told != @release
+            tell_release
+          end
+          open?
+        rescue SystemCallError, IOError
+          close
+          false
         end
+      end
+
+      # This process is to be joined.
+      def joins?
+        @release&.last == Process.pid
       end
 
       # Returns what `done` wants to know.
@@ -84,8 +98,9 @@ module Paceline
       end
 
       def close
+        @closed = now if open?
         @socket&.close
-        @socket = nil
+        @socket = @told = nil
         @received = String.new(encoding: ::Encoding::BINARY)
       end
 
@@ -107,7 +122,7 @@ module Paceline
           answered = false
           begin
             # The front may have closed a connection that nothing was sent on since.
-            await(id) if Array.new(2).any? { send_frame(type, payload) }
+            Array.new(2).any? { send_frame(type, payload) } ? await(id) : outlast
             answered = true
           ensure
             # Half of the answer may lie there.
@@ -136,7 +151,8 @@ module Paceline
         @socket = Array(@find.call).lazy.filter_map { |path| reach(path) }.first or return
         tell_release
         @socket
-      rescue SystemCallError
+      rescue SystemCallError, IOError
+        close
         nil
       end
 
@@ -146,10 +162,11 @@ module Paceline
       rescue *NOBODY
         nil
       rescue SystemCallError => e
+        @missed = true
         unless @warned
           @warned = true
-          warn "paceline: auto_cache: #{path} can't be opened (#{e.message}): the server does not learn what this process writes, " \
-               "and may show old pages. Run it as the server's user, and raise its limit of open files if that is used up"
+          warn "paceline: auto_cache: #{path} can't be opened (#{e.message}): the server does not learn what this process writes. " \
+               "While that is a worker no page is shown; otherwise old pages may be. Run it as the server's user, and raise its limit of open files if that is used up"
         end
         nil
       end
@@ -159,9 +176,13 @@ module Paceline
         release, pid = @release
         return unless pid == Process.pid
 
-        payload = Encoding.append(+"", release).b
+        payload = Encoding.append(+"", release, *(@missed ? ["missed"] : [])).b
         Thread.handle_interrupt(UNINTERRUPTED) { write([payload.bytesize, RELEASE].pack("NC") << payload) }
         await(release)
+        return unless @socket
+
+        @told = @release
+        @missed = false
       end
 
       def await(id)
@@ -179,6 +200,12 @@ module Paceline
         end
       rescue SystemCallError, IOError
         close
+      end
+
+      # There was a connection, and another can't be opened: after the time that an answer may take, the front has seen that.
+      def outlast
+        left = @missed && @closed ? @closed + PATIENCE - now : 0
+        sleep(left) if left.positive?
       end
 
       # Takes whole frames until it is the one with this id.

@@ -11,7 +11,7 @@ module Paceline
       def call(env)
         sink = AutoCache.sink
         return @app.call(env) unless sink && env["REQUEST_METHOD"] == "GET" && AutoCache.recording.nil?
-        return @app.call(env) if AutoCache.journal.respond_to?(:open?) && !AutoCache.journal.open?
+        return @app.call(env) unless AutoCache.joined?
 
         recording = Recording.new(AutoCache.readers)
         recording.value("request", "release", AutoCache.release, place: "") if AutoCache.release

@@ -113,12 +113,18 @@ module Paceline
           end
           load_hooks unless @mold
         end
+        announce_writes
         ForkedChild.leave if ForkedChild.here?
         @control.send(Frames::LOADED, Frames.pairs(@loader.versions.merge("pid" => Process.pid, "heap" => heap)))
       rescue Control::FrontGone
         raise
       rescue Exception => e # whatever the app raises, `exit` among it, is a failure to report
         fail_with(e)
+      end
+
+      # The front shows no page of the automatic page cache while a process of the application does not.
+      def announce_writes
+        AutoCache.stand_by if defined?(AutoCache) && AutoCache.journal && !@adopted
       end
 
       # A process that loads no app has nothing to learn from.
@@ -207,6 +213,7 @@ module Paceline
         ours.close
         reap(pid)
         @hooks&.run_hooks(:after_worker_fork, index)
+        announce_writes
       end
 
       # A copy of the app for a doctor, who listens on the Unix socket `path`. It is no worker, and nothing that fails here is the front's concern.

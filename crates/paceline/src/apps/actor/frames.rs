@@ -90,6 +90,7 @@ impl Actor {
             .filter(|pair| ["ruby", "rack", "rails"].contains(&pair[0].as_str()) && !pair[1].is_empty());
         generation.report.versions =
             versions.map(|pair| format!("{} {}", pair[0], pair[1])).collect::<Vec<_>>().join(", ");
+        generation.ruby = facts.chunks_exact(2).find(|pair| pair[0] == "pid").and_then(|pair| pair[1].parse().ok());
         generation.phase = Phase::Forking;
         generation.step("fork", "begin");
         let heap = facts.chunks_exact(2).find(|pair| pair[0] == "heap").map(|pair| TuningEnvironment::parse(&pair[1]));

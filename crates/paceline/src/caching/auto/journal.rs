@@ -35,6 +35,9 @@ const ACK: u8 = 0x71;
 /// What a DONE says if it can't tell whether the write was committed.
 const UNKNOWN: &[u8] = b"unknown";
 
+/// What a RELEASE says after it if the process could not connect before, and may have written.
+const MISSED: &[u8] = b"missed";
+
 /// Bytes of a frame, at most.
 const MAX_FRAME: usize = 8 << 20;
 /// Processes that are connected at once. The rest waits in the socket's queue.
@@ -66,6 +69,9 @@ async fn accept(listener: UnixListener, auto: &Arc<AutoCache>, places: &Arc<Sema
         let (process, auto) = (auto.next_process(), auto.clone());
         tokio::spawn(async move {
             auto.processes.fetch_add(1, Relaxed);
+            if let Some(pid) = stream.peer_cred().ok().and_then(|peer| peer.pid()) {
+                auto.trust.came(process, pid);
+            }
             if converse(stream, process, &auto).await.is_err_and(|why| why.kind() == io::ErrorKind::InvalidData) {
                 misunderstood(&auto);
             }
@@ -100,6 +106,7 @@ fn misunderstood(auto: &AutoCache) {
 async fn ended(process: u64, auto: &AutoCache) {
     let agreement = auto.trust.left(process);
     agreed(agreement, auto);
+    auto.catch_up();
     auto.processes.fetch_sub(1, Relaxed);
     if auto.change(|watch| watch.has_begun(process)) {
         tokio::time::sleep(AFTERMATH).await;
@@ -109,7 +116,7 @@ async fn ended(process: u64, auto: &AutoCache) {
 
 fn agreed(agreement: Agreement, auto: &AutoCache) {
     if let Agreement::Begins(release) = agreement {
-        auto.change(|watch| watch.begin_release(&release, auto.next()));
+        auto.begin_release(&release);
         auto.trust.agreed();
         // What is missing is missed from the beginning on, and not when the first page is there.
         auto.is_trusted();
@@ -156,8 +163,12 @@ fn obey<'a>(kind: u8, payload: &'a [u8], process: u64, auto: &Arc<AutoCache>) ->
             Ok(None)
         }
         RELEASE => {
-            let (release, _) = first_field(payload)?;
+            let (release, rest) = first_field(payload)?;
+            if first_field(rest).is_ok_and(|(said, _)| said == MISSED) {
+                auto.trust.missed();
+            }
             agreed(auto.trust.joined(process, text(release)?), auto);
+            auto.catch_up();
             Ok(Some(&payload[..=release.len()]))
         }
         SCHEMA => {

@@ -3,13 +3,18 @@
 //! of routes that have proved to be right. It never changes an answer of the application. The rules are in `crates/auto-cache`.
 //!
 //! Reading order: `observing` (an answer on its way to the client), `request_parts` (what its request had), here (the thread),
-//! `journal` (what processes announce), `trust` (whether all writes are told), `serving` (a page in place of an answer), `off_routes`
-//! (what is remembered of those that differed).
+//! `journal` (what processes announce), `roster` (which processes there are), `trust` (whether all writes are told), `serving` (a page
+//! in place of an answer), `prepared` (what is made once of a page), `off_routes` (what is
+//! remembered of those that differed), `code` and `proven_routes` (what is remembered of those that were right).
 
+mod code;
 mod journal;
 mod observing;
 mod off_routes;
+mod prepared;
+mod proven_routes;
 mod request_parts;
+mod roster;
 mod serving;
 mod trust;
 
@@ -28,15 +33,18 @@ use ::auto_cache::{
     watch::{Alarm, Answer, Cut, SetCookie, Watch},
 };
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc;
 
 pub use self::{
+    code::Load,
     journal::serve,
+    proven_routes::Memory,
+    roster::{Living, Process, Reporter, Stage},
     serving::AutoHit,
     trust::{is_journal, NAME},
 };
-use self::{off_routes::OffRoutes, request_parts::RequestParts, trust::Trust};
+use self::{off_routes::OffRoutes, proven_routes::ProvenRoutes, request_parts::RequestParts, trust::Trust};
 use crate::{request::exchange::RecordSlot, support::clock};
 
 /// Bytes of answers that wait to be looked at. What comes while there are more is not looked at.
@@ -52,7 +60,9 @@ pub enum Notice<'a> {
     Differed(&'a Alarm),
     /// A process announced what nobody understands.
     Misunderstood,
-    /// The routes that are off can't be remembered.
+    /// This process of the application has not joined.
+    Missing(&'a str),
+    /// The routes that are off, or were proven, can't be remembered.
     Forgetful(std::io::Error),
 }
 
@@ -65,6 +75,8 @@ pub struct Setup {
     pub socket: PathBuf,
     /// Where it is remembered which routes are off.
     pub off_routes: Option<PathBuf>,
+    /// Where it is remembered which routes were proven.
+    pub proven: Option<Memory>,
     /// The site's cache before this one, whose processes may still run.
     pub before: Option<Weak<AutoCache>>,
     pub tell: Tell,
@@ -75,8 +87,11 @@ pub struct AutoCache {
     policy: Policy,
     trust: Trust,
     off_routes: Mutex<OffRoutes>,
+    /// Locked before `watch`.
+    proven: Mutex<ProvenRoutes>,
     tell: Tell,
-    watch: Mutex<Watch>,
+    /// Hits read it, and all else changes it.
+    watch: RwLock<Watch>,
     /// Grows with each answer that is whole, and each write that is done.
     moment: AtomicU64,
     answers: mpsc::UnboundedSender<Observed>,
@@ -133,11 +148,12 @@ impl Observed {
 
 impl AutoCache {
     pub fn new(setup: Setup) -> (Arc<AutoCache>, Answers) {
-        let Setup { policy, socket, off_routes, before, tell } = setup;
+        let Setup { policy, socket, off_routes, proven, before, tell } = setup;
         let off_routes = OffRoutes::load(off_routes.filter(|_| policy.mode != Mode::Watch));
+        let proven = ProvenRoutes::new(proven.filter(|_| policy.mode != Mode::Watch));
         let mut watch = Watch::new(policy);
         off_routes.all().for_each(|(route, why)| watch.turn_off(route, why));
-        AutoCache::begun(policy, watch, Trust::new(socket, before), off_routes, tell)
+        AutoCache::begun(policy, watch, Trust::new(socket, before), (off_routes, proven), tell)
     }
 
     /// Grows when pages are dropped because nobody knows what was written.
@@ -148,14 +164,14 @@ impl AutoCache {
 
     #[cfg(test)]
     fn for_tests() -> (Arc<AutoCache>, Answers) {
-        AutoCache::begun(Policy::default(), Watch::default(), Trust::default(), OffRoutes::default(), Box::new(|_| ()))
+        AutoCache::begun(Policy::default(), Watch::default(), Trust::default(), Default::default(), Box::new(|_| ()))
     }
 
     fn begun(
         policy: Policy,
         watch: Watch,
         trust: Trust,
-        off_routes: OffRoutes,
+        (off_routes, proven): (OffRoutes, ProvenRoutes),
         tell: Tell,
     ) -> (Arc<AutoCache>, Answers) {
         let (answers, waiting) = mpsc::unbounded_channel();
@@ -163,8 +179,9 @@ impl AutoCache {
             policy,
             trust,
             off_routes: Mutex::new(off_routes),
+            proven: Mutex::new(proven),
             tell,
-            watch: Mutex::new(watch),
+            watch: RwLock::new(watch),
             moment: AtomicU64::new(0),
             answers,
             waiting: AtomicUsize::new(0),
@@ -210,6 +227,9 @@ impl AutoCache {
     }
 
     fn look_at(&self, observed: &Observed) {
+        if !self.catch_up() {
+            return;
+        }
         let whole = match &observed.body[..] {
             [one] => one.clone(),
             pieces => pieces.concat().into(),
@@ -238,7 +258,14 @@ impl AutoCache {
         };
         // The long part of it is done without the lock, for which hits wait.
         let cut = self.change(|watch| watch.understand(&answer)).and_then(|made| Cut::of(&answer, made));
-        let alarm = self.change(|watch| watch.compare(&answer, &observed.asked.view(), cut));
+        let (alarm, newly_proven) = self.change(|watch| {
+            let alarm = watch.compare(&answer, &observed.asked.view(), cut);
+            (alarm, watch.newly_proven())
+        });
+        for route in newly_proven {
+            let added = self.proven.lock().add(&route);
+            self.say_if_forgetful(added);
+        }
         if let Some(alarm) = alarm {
             self.remember(&alarm.route, Some("a page differed from the application's"));
             (self.tell)(Notice::Differed(&alarm));
@@ -256,9 +283,67 @@ impl AutoCache {
 
     fn remember(&self, route: &str, off: Option<&str>) {
         let remembered = self.off_routes.lock().set(route, off);
-        if let Err(why) = remembered {
+        self.say_if_forgetful(remembered);
+        let removed = self.proven.lock().remove(route);
+        self.say_if_forgetful(removed);
+    }
+
+    fn say_if_forgetful(&self, done: std::io::Result<()>) {
+        if let Err(why) = done {
             (self.tell)(Notice::Forgetful(why));
         }
+    }
+
+    /// Another load of the code answers from now on.
+    fn begin_release(&self, release: &str) {
+        let mut proven = self.proven.lock();
+        if proven.release.as_deref() != Some(release) {
+            proven.forget_code();
+        }
+        self.change(|watch| watch.begin_release(release, self.next()));
+    }
+
+    /// Whether it is to be found out which code answers, and so which of its routes were proven before: then `recall` is to be
+    /// called. Called now and then.
+    pub fn begin_recall(&self) -> bool {
+        let mut proven = self.proven.lock();
+        let is_new = self.with(|watch| watch.release() != proven.release.as_deref());
+        let begins = proven.memory.is_some() && is_new && !proven.is_asked;
+        proven.is_asked |= begins;
+        begins
+    }
+
+    /// Finds it out. It reads the application's files, and takes a moment.
+    pub fn recall(&self) {
+        self.find_code();
+        self.proven.lock().is_asked = false;
+    }
+
+    fn find_code(&self) {
+        let Some(release) = self.with(|watch| watch.release().map(str::to_owned)) else { return };
+        let Some(load) = self.trust.load_of(&release) else { return };
+        let known = {
+            let proven = self.proven.lock();
+            let memory = proven.memory.as_ref();
+            memory.map(|memory| (memory.settings.clone(), memory.run_as.clone()))
+        };
+        let Some((settings, run_as)) = known else { return };
+        let digest = code::began(&release).and_then(|began| code::digest(&load, began, &settings, &run_as));
+        let mut proven = self.proven.lock();
+        if self.with(|watch| watch.release() != Some(&release)) {
+            return;
+        }
+        proven.release = Some(release.clone());
+        let Some(digest) = digest else { return };
+        let before = proven.begin(digest);
+        let all = self.change(|watch| {
+            watch.remember(&release, before.iter().map(String::as_str));
+            let proven = watch.routes().filter(|(_, route)| route.life.is_proven());
+            proven.map(|(label, _)| label.to_owned()).collect::<Vec<_>>()
+        });
+        let added = all.iter().try_for_each(|route| proven.add(route));
+        drop(proven);
+        self.say_if_forgetful(added);
     }
 
     /// Drops all pages.
@@ -268,12 +353,31 @@ impl AutoCache {
 
     /// Whether all writes are told here. It is looked at also while nobody asks for a page.
     pub fn is_trusted(&self) -> bool {
-        self.trust.holds(|| self.change(|watch| watch.distrust(self.next())))
+        self.trust.holds(|| self.distrust())
+    }
+
+    /// Drops pages at once if something may have been written unannounced, so that those of later requests are kept. False: a
+    /// process is missing that may write.
+    fn catch_up(&self) -> bool {
+        let is_complete = self.trust.may_compare(|| self.distrust());
+        if is_complete {
+            self.is_trusted();
+        }
+        is_complete
+    }
+
+    fn distrust(&self) {
+        self.change(|watch| watch.distrust(self.next()));
     }
 
     /// Why no pages are shown now. None: they may be.
-    pub fn obstacle(&self) -> Option<&'static str> {
+    pub fn obstacle(&self) -> Option<String> {
         self.trust.obstacle()
+    }
+
+    /// Says which processes do not announce what they write. Called now and then.
+    pub fn name_absentees(&self) {
+        self.trust.absentees().iter().for_each(|process| (self.tell)(Notice::Missing(process)));
     }
 
     fn next(&self) -> u64 {
@@ -285,12 +389,12 @@ impl AutoCache {
     }
 
     fn change<T>(&self, act: impl FnOnce(&mut Watch) -> T) -> T {
-        act(&mut self.watch.lock())
+        act(&mut self.watch.write())
     }
 
     /// What was counted, for people.
     pub fn with<T>(&self, see: impl FnOnce(&Watch) -> T) -> T {
-        see(&self.watch.lock())
+        see(&self.watch.read())
     }
 
     pub fn passed_over(&self) -> u64 {
@@ -299,5 +403,10 @@ impl AutoCache {
 
     pub fn processes(&self) -> usize {
         self.processes.load(Relaxed)
+    }
+
+    /// Processes of the application may write yet.
+    fn has_processes(&self) -> bool {
+        self.processes() > 0 || !self.trust.is_over()
     }
 }

@@ -1,21 +1,28 @@
 //! A page in place of the application's answer: its holes are filled for the visitor, and its head says how old it is. It asks
 //! nobody, waits for nothing, and decides only whether the request is one that a page may answer.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::{cell::Cell, sync::Arc};
 
-use ::auto_cache::watch::{Hit, Mode, PageRequest};
+use ::auto_cache::{
+    holes::Template,
+    watch::{Hit, Mode, PageRequest},
+};
 use base64::{engine::general_purpose::STANDARD, Engine};
-use bytes::Bytes;
 use cache::status::CacheStatus;
-use doctor::route::label;
-use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use http::{header, request::Parts, HeaderName, HeaderValue, Method, Response, StatusCode};
 use ring::rand::{SecureRandom, SystemRandom};
 
-use super::{observing::url, request_parts::RequestView, AutoCache};
+use super::{
+    observing::url,
+    prepared::{CodedPage, Prepared, PreparedHead},
+    request_parts::RequestView,
+    AutoCache,
+};
 use crate::{
     content::{
         body::ResponseBody,
-        static_files::conditional::{self, Precondition, Validators},
+        compress::Memo,
+        static_files::conditional::{self, Precondition},
     },
     request::exchange::Exchange,
     support::clock,
@@ -47,30 +54,41 @@ impl AutoCache {
         if policy.mode != Mode::Serve || !is_for_pages(head, exchange) || self.is_sampled() {
             return None;
         }
-        let (url, route) = (url(head, exchange), label("GET", head.uri.path()));
-        let asked = PageRequest { url: &url, route: &route, now: clock::unix_millis() };
+        let url = url(head, exchange);
+        let asked = PageRequest { url: &url, now: clock::unix_millis() };
         let view = RequestView { headers: &head.headers, query: head.uri.query(), address: exchange.client.address };
         let hit = self.hit(&asked, &view)?;
         let age = hit.page.age(asked.now);
         let ttl = i64::try_from(policy.max_ttl.saturating_sub(age)).unwrap_or(i64::MAX);
-        let mut response = page(&hit, head, asked.now)?;
+        let mut response = page(&hit, head, age)?;
         response.extensions_mut().insert(AutoHit { ttl });
         Some(response)
     }
 
     fn hit(&self, asked: &PageRequest, view: &RequestView) -> Option<Hit> {
-        if !self.is_trusted() {
-            return None;
-        }
-        let hit = self.change(|watch| watch.serve(asked, view))?;
-        Some(hit)
+        self.is_trusted().then(|| self.with(|watch| watch.serve(asked, view)))?
     }
 
     /// A hit that is chosen is asked of the application, and compared.
     fn is_sampled(&self) -> bool {
         let sampled = self.policy.sampled;
-        sampled > 0 && u32::from_be_bytes(random()) % 1_000_000 < sampled
+        sampled > 0 && chance() % 1_000_000 < u64::from(sampled)
     }
+}
+
+/// A number by chance, without asking the system (xorshift64*): nothing secret depends on it.
+fn chance() -> u64 {
+    thread_local! {
+        static STATE: Cell<u64> = Cell::new(u64::from_be_bytes(random()) | 1);
+    }
+    STATE.with(|state| {
+        let mut number = state.get();
+        number ^= number >> 12;
+        number ^= number << 25;
+        number ^= number >> 27;
+        state.set(number);
+        number.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
+    })
 }
 
 /// A request that asks for no more than the page.
@@ -93,63 +111,40 @@ fn contains(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|part| part == word)
 }
 
-/// None: it can't be made as it has to be.
-fn page(hit: &Hit, head: &Parts, now: u64) -> Option<Response<ResponseBody>> {
-    let page = &hit.page;
+/// None: it can't be made as it has to be. `age`: milliseconds.
+fn page(hit: &Hit, head: &Parts, age: u64) -> Option<Response<ResponseBody>> {
+    let (page, prepared) = (&hit.page, Prepared::of(&hit.page));
     let nonce = (page.nonces() > 0).then(|| STANDARD.encode(random::<NONCE>()));
-    let fill = |template: &::auto_cache::holes::Template| template.fill(hit.secret.as_ref(), nonce.as_deref(), random);
-    let mut headers = fields(&fill(&page.head)?)?;
-    if let Some(etag) = &page.etag {
-        headers.insert(header::ETAG, HeaderValue::from_str(etag).ok()?);
-    }
-    if page.tokens() + page.nonces() > 0 {
-        headers.remove(header::LAST_MODIFIED);
-    }
-    if page.is_private {
-        keep_private(&mut headers);
-    }
-    let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(page.at));
-    headers.insert(header::DATE, HeaderValue::try_from(date).ok()?);
-    headers.insert(header::AGE, HeaderValue::from(page.age(now) / 1000));
-    let mut response = Response::new(ResponseBody::Empty);
-    let validators = Validators::from_headers(&headers);
-    if conditional::revalidate(&head.method, &head.headers, &validators) == Precondition::NotModified {
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-        CONTENT_FIELDS.iter().for_each(|name| drop(headers.remove(name)));
-    } else {
-        let body = Bytes::from(fill(&page.template)?);
-        match head.method == Method::HEAD {
-            true => drop(headers.insert(header::CONTENT_LENGTH, body.len().into())),
-            false => *response.body_mut() = ResponseBody::Whole(body),
+    let fill = |template: &Template| template.fill(hit.secret.as_ref(), nonce.as_deref(), random);
+    let filled;
+    let own = match &prepared.head {
+        Some(own) => own,
+        None => {
+            filled = PreparedHead::of(page, &fill(&page.head)?)?;
+            &filled
         }
+    };
+    let mut response = Response::new(ResponseBody::Empty);
+    *response.headers_mut() = own.headers.clone();
+    response.headers_mut().insert(header::AGE, HeaderValue::from(age / 1000));
+    if conditional::revalidate(&head.method, &head.headers, &own.validators) == Precondition::NotModified {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        CONTENT_FIELDS.iter().for_each(|name| drop(response.headers_mut().remove(name)));
+        return Some(response);
     }
-    *response.headers_mut() = headers;
+    let body = match &prepared.body {
+        Some(body) => body.clone(),
+        None => fill(&page.template)?.into(),
+    };
+    if head.method == Method::HEAD {
+        response.headers_mut().insert(header::CONTENT_LENGTH, body.len().into());
+        return Some(response);
+    }
+    if prepared.body.is_some() {
+        response.extensions_mut().insert(Memo(Arc::new(CodedPage(page.clone()))));
+    }
+    *response.body_mut() = ResponseBody::Whole(body);
     Some(response)
-}
-
-/// The lines of a head, as `observing` wrote them.
-fn fields(lines: &[u8]) -> Option<HeaderMap> {
-    let mut headers = HeaderMap::new();
-    for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        let at = line.iter().position(|byte| *byte == b':')?;
-        let value = HeaderValue::from_bytes(line.get(at + 2..)?).ok()?;
-        headers.append(HeaderName::from_bytes(&line[..at]).ok()?, value);
-    }
-    Some(headers)
-}
-
-/// No other cache may give it to another visitor, whatever the application says of it.
-fn keep_private(headers: &mut HeaderMap) {
-    let lines: Vec<u8> =
-        headers.get_all(header::CACHE_CONTROL).iter().flat_map(|line| line.as_bytes().to_ascii_lowercase()).collect();
-    // `private="x-a"` is said of that field alone.
-    let is_shared = [&b"public"[..], b"s-maxage", b"private="].iter().any(|word| contains(&lines, word));
-    if is_shared || !contains(&lines, b"private") {
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, max-age=0, must-revalidate"));
-    }
-    for name in ["surrogate-control", "cdn-cache-control"] {
-        headers.remove(name);
-    }
 }
 
 fn random<const N: usize>() -> [u8; N] {
@@ -192,32 +187,8 @@ mod tests {
     }
 
     #[test]
-    fn a_head_comes_back_as_it_was() {
-        let headers = fields(b"content-type: text/html\nlink: a: b\nlink: \nx-a: \xff\n").unwrap();
-        assert_eq!(headers.get("content-type").unwrap(), "text/html");
-        let links: Vec<_> = headers.get_all("link").iter().collect();
-        assert_eq!(links, ["a: b", ""]);
-        assert_eq!(headers.get("x-a").unwrap().as_bytes(), b"\xff");
-        assert_eq!(fields(b"no colon\n"), None);
-    }
-
-    #[test]
-    fn pages_of_one_visitor_are_for_no_other_cache() {
-        for (said, sent) in [
-            ("max-age=0, private, must-revalidate", "max-age=0, private, must-revalidate"),
-            ("public, max-age=60", "private, max-age=0, must-revalidate"),
-            ("private, s-maxage=60", "private, max-age=0, must-revalidate"),
-            ("private=\"x-a\", max-age=60", "private, max-age=0, must-revalidate"),
-            ("max-age=60", "private, max-age=0, must-revalidate"),
-        ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(said));
-            headers.insert("surrogate-control", HeaderValue::from_static("max-age=60"));
-            keep_private(&mut headers);
-            assert_eq!(
-                (headers.get(header::CACHE_CONTROL).unwrap(), headers.len()),
-                (&HeaderValue::from_static(sent), 1)
-            );
-        }
+    fn chance_is_even() {
+        let below = (0..100_000).filter(|_| chance() % 1_000_000 < 100_000).count();
+        assert!((9_000..11_000).contains(&below), "{below}");
     }
 }

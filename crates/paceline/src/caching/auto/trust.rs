@@ -1,25 +1,25 @@
 //! Whether pages may be shown at all: only while every write is told here before it is committed. That is so while the socket of
-//! this server is the only one of its application, the thread that reads it is not late, and all workers have loaded the same code.
-//! It reads nothing of what is told.
+//! this server is the only one of its application, the thread that reads it is not late, all processes of the application have
+//! joined (`roster`), and all workers have loaded the same code. It reads nothing of what is told.
 
 use std::{
-    collections::{BTreeSet, HashMap},
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
-        atomic::{
-            AtomicBool, AtomicU64,
-            Ordering::{Relaxed, SeqCst},
-        },
-        Weak,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst},
+        Arc, Weak,
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use parking_lot::Mutex;
 
-use super::AutoCache;
+use super::{
+    code::Load,
+    roster::{Living, Process, Roster},
+    AutoCache,
+};
 use crate::support::clock::{self, Micros};
 
 /// How often the thread that reads what is told shows that it does.
@@ -42,19 +42,20 @@ pub struct Trust {
     read_until: AtomicU64,
     /// Something was told that nobody understands.
     is_broken: AtomicBool,
-    /// Which load of the code each worker has.
-    releases: Mutex<HashMap<u64, String>>,
+    /// Locked before `seen`.
+    roster: Mutex<Roster>,
     agree: AtomicBool,
-    seen: Mutex<Findings>,
-}
-
-/// What was found last.
-#[derive(Default)]
-struct Findings {
-    /// When the folder was changed (ns), and whether ours is the only server's socket in it.
-    folder: Option<(i128, bool)>,
-    /// Nothing was missing.
-    whole: bool,
+    /// A process may write that has not joined.
+    lacks: AtomicBool,
+    /// One may have written that had not joined, since pages were last dropped for it. It is set before `lacks` is cleared.
+    has_missed: AtomicBool,
+    /// When the folder was changed (ns), and whether ours is the only server's socket in it. Locked while it is looked, and while
+    /// pages are dropped.
+    seen: Mutex<Option<(i64, bool)>>,
+    /// Nothing was missing when it was looked last, and pages were dropped since anything was.
+    whole: AtomicBool,
+    /// When the folder was changed (ns) that has our socket alone. 0: it is not known.
+    alone_since: AtomicI64,
 }
 
 /// What came of a worker that says which code it has loaded.
@@ -73,11 +74,11 @@ impl Trust {
     /// All that came before `moment` has been read. After a long time in which nothing was, a process may have committed
     /// what it could not announce.
     pub fn beat(&self, moment: Micros) {
-        let mut seen = self.seen.lock();
-        if moment.saturating_sub(self.read_until.load(Relaxed)) > LATE {
-            seen.whole = false;
+        let _seen = self.seen.lock();
+        if moment.saturating_sub(self.read_until.load(SeqCst)) > LATE {
+            self.whole.store(false, SeqCst);
         }
-        self.read_until.store(moment, Relaxed);
+        self.read_until.store(moment, SeqCst);
     }
 
     /// True: it was not, before.
@@ -85,24 +86,67 @@ impl Trust {
         !self.is_broken.swap(true, SeqCst)
     }
 
-    /// A worker has loaded this code.
-    pub fn joined(&self, process: u64, release: &str) -> Agreement {
-        let mut releases = self.releases.lock();
-        releases.insert(process, release.to_owned());
-        self.agreement(&releases)
+    /// A process has connected.
+    pub fn came(&self, connection: u64, pid: i32) {
+        self.roster.lock().came(connection, pid);
     }
 
-    /// A process is gone.
-    pub fn left(&self, process: u64) -> Agreement {
-        let mut releases = self.releases.lock();
-        match releases.remove(&process) {
-            Some(_) => self.agreement(&releases),
-            None => Agreement::Unchanged,
+    /// A process announces what it writes from now on. A worker has loaded this code; a preloader says none.
+    pub fn joined(&self, connection: u64, release: &str) -> Agreement {
+        let mut roster = self.roster.lock();
+        roster.joined(connection, release);
+        self.weigh(&mut roster);
+        self.agreement(&roster)
+    }
+
+    /// Some process has written what it could not announce.
+    pub fn missed(&self) {
+        self.roster.lock().has_written();
+    }
+
+    /// A connection is closed.
+    pub fn left(&self, connection: u64) -> Agreement {
+        let mut roster = self.roster.lock();
+        let had_joined = roster.left(connection);
+        self.weigh(&mut roster);
+        match had_joined {
+            true => self.agreement(&roster),
+            false => Agreement::Unchanged,
         }
     }
 
-    fn agreement(&self, releases: &HashMap<u64, String>) -> Agreement {
-        let all: BTreeSet<&String> = releases.values().collect();
+    /// What lives of an application. `reporter`: the number of the one that tells it.
+    pub fn lives(&self, reporter: u64, processes: Vec<Process>, forking: usize) {
+        let mut roster = self.roster.lock();
+        roster.lives(reporter, Living { processes, forking });
+        self.weigh(&mut roster);
+    }
+
+    fn weigh(&self, roster: &mut Roster) {
+        let (lacks, has_missed) = roster.weigh();
+        if has_missed {
+            self.has_missed.store(true, SeqCst);
+        }
+        self.lacks.store(lacks, SeqCst);
+    }
+
+    /// Where the code of a load comes from, by the process that serves with it.
+    pub fn load_of(&self, release: &str) -> Option<Arc<Load>> {
+        self.roster.lock().load_of(release)
+    }
+
+    /// Processes that have not joined, by name; each once.
+    pub fn absentees(&self) -> Vec<String> {
+        self.roster.lock().absentees()
+    }
+
+    /// Nothing of an application lives that may write.
+    pub fn is_over(&self) -> bool {
+        self.roster.lock().is_empty()
+    }
+
+    fn agreement(&self, roster: &Roster) -> Agreement {
+        let all = roster.releases();
         let one = all.first().filter(|_| all.len() == 1);
         if one.is_none() {
             self.agree.store(false, SeqCst);
@@ -115,76 +159,136 @@ impl Trust {
 
     /// Pages of this load of the code may be shown.
     pub fn agreed(&self) {
-        let releases = self.releases.lock();
-        let all: BTreeSet<&String> = releases.values().collect();
-        self.agree.store(all.len() == 1, SeqCst);
+        let roster = self.roster.lock();
+        self.agree.store(roster.releases().len() == 1, SeqCst);
     }
 
     /// Whether pages may be shown now. `again`: is called first where they could not be for a while, because nobody knows what was
     /// written in between.
-    pub fn holds(&self, again: impl FnOnce()) -> bool {
+    pub fn holds(&self, mut again: impl FnMut()) -> bool {
         if self.is_broken.load(SeqCst) || !self.agree.load(SeqCst) {
             return false;
         }
+        if self.still_holds() {
+            return true;
+        }
         let mut seen = self.seen.lock();
+        if !self.is_complete(&mut again) {
+            return false;
+        }
         let whole = self.is_alone(&mut seen) && self.is_first();
-        if whole && !seen.whole {
+        if whole && !self.whole.load(SeqCst) {
             again();
         }
-        seen.whole = whole;
-        whole && clock::now().saturating_sub(self.read_until.load(Relaxed)) < LATE
+        self.whole.store(whole, SeqCst);
+        whole && self.is_in_time()
+    }
+
+    /// The same without a lock, for hits: nothing has changed since it was true. `whole` is read last: it is cleared before one of the
+    /// others is taken back, until pages are dropped.
+    fn still_holds(&self) -> bool {
+        self.is_in_time()
+            && !self.lacks.load(SeqCst)
+            && !self.has_missed.load(SeqCst)
+            && self.is_unchanged()
+            && self.whole.load(SeqCst)
+    }
+
+    fn is_in_time(&self) -> bool {
+        clock::now().saturating_sub(self.read_until.load(SeqCst)) < LATE
+    }
+
+    /// The folder is the one in which our socket was found alone.
+    fn is_unchanged(&self) -> bool {
+        let Some(folder) = self.socket.as_deref().and_then(Path::parent) else { return self.socket.is_none() };
+        let known = self.alone_since.load(SeqCst);
+        known != 0 && changed(folder) == Some(known)
+    }
+
+    /// Whether pages may be kept and compared: nobody is missing who may write. `again`: as above.
+    pub fn may_compare(&self, again: impl FnMut()) -> bool {
+        let _seen = self.seen.lock();
+        self.is_complete(again)
+    }
+
+    /// With `seen` locked, so that nobody goes on before pages are dropped.
+    fn is_complete(&self, mut again: impl FnMut()) -> bool {
+        if self.lacks.load(SeqCst) {
+            return false;
+        }
+        if self.has_missed.load(SeqCst) {
+            // No hit finds a page meanwhile.
+            let was_whole = self.whole.swap(false, SeqCst);
+            self.has_missed.store(false, SeqCst);
+            again();
+            self.whole.store(was_whole, SeqCst);
+        }
+        true
     }
 
     /// Why pages are not shown, for people.
-    pub fn obstacle(&self) -> Option<&'static str> {
+    pub fn obstacle(&self) -> Option<String> {
         if self.is_broken.load(SeqCst) {
-            return Some("a process announced something that can't be understood; restart the server");
+            return Some("a process announced something that can't be understood; restart the server".into());
         }
-        if self.releases.lock().is_empty() {
-            return Some("no worker is connected");
+        let roster = self.roster.lock();
+        if let Some(why) = roster.obstacle() {
+            return Some(why);
         }
+        if roster.releases().is_empty() {
+            return Some("no worker is connected".into());
+        }
+        drop(roster);
         if !self.agree.load(SeqCst) {
-            return Some("workers of two loads of the code are running");
+            return Some("workers of two loads of the code are running".into());
         }
         let mut seen = self.seen.lock();
         if !self.is_alone(&mut seen) {
-            return Some("another server runs in this directory, or the socket below tmp is missing");
+            return Some("another server runs in this directory, or the socket below tmp is missing".into());
         }
         if !self.is_first() {
-            return Some("workers of the directory before are still running");
+            return Some("workers of the directory before are still running".into());
         }
         None
     }
 
     fn is_first(&self) -> bool {
         let mut before = self.before.lock();
-        let runs = before.as_ref().and_then(Weak::upgrade).is_some_and(|before| before.processes() > 0);
+        let runs = before.as_ref().and_then(Weak::upgrade).is_some_and(|before| before.has_processes());
         if !runs {
             *before = None;
         }
         !runs
     }
 
-    fn is_alone(&self, seen: &mut Findings) -> bool {
+    fn is_alone(&self, seen: &mut Option<(i64, bool)>) -> bool {
         let Some(socket) = &self.socket else { return true };
         let Some(folder) = socket.parent() else { return false };
-        let Ok(changed) = fs::metadata(folder).map(|found| nanos(found.mtime(), found.mtime_nsec())) else {
-            seen.folder = None;
+        let Some(changed) = changed(folder) else {
+            *seen = None;
+            self.alone_since.store(0, SeqCst);
+            self.whole.store(false, SeqCst);
             return false;
         };
-        if let Some((_, alone)) = seen.folder.filter(|(at, _)| *at == changed) {
+        if let Some((_, alone)) = seen.filter(|(at, _)| *at == changed) {
             return alone;
         }
         let alone = is_only(folder, socket);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
         let is_settled = u128::try_from(changed).is_ok_and(|changed| changed + SAME_TICK < now);
-        seen.folder = is_settled.then_some((changed, alone));
+        *seen = is_settled.then_some((changed, alone));
+        self.alone_since.store(if is_settled && alone { changed } else { 0 }, SeqCst);
+        if !alone {
+            self.whole.store(false, SeqCst);
+        }
         alone
     }
 }
 
-fn nanos(seconds: i64, nanos: i64) -> i128 {
-    i128::from(seconds) * 1_000_000_000 + i128::from(nanos)
+/// When the folder's entries were changed last (Unix nanoseconds).
+fn changed(folder: &Path) -> Option<i64> {
+    let found = fs::metadata(folder).ok()?;
+    Some(found.mtime().saturating_mul(1_000_000_000).saturating_add(found.mtime_nsec()))
 }
 
 /// Ours is there, and no other server's.
@@ -204,6 +308,7 @@ pub fn is_journal(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::caching::auto::roster::Stage;
 
     struct Folder(PathBuf);
 
@@ -258,6 +363,28 @@ mod tests {
         trust.agreed();
         assert!(trust.holds(|| ()) && trust.break_off() && !trust.break_off());
         assert!(!trust.holds(|| ()));
+    }
+
+    #[test]
+    fn who_has_not_joined_may_write() {
+        let trust = trusted_without_folder();
+        let mut again = 0;
+        assert!(trust.holds(|| ()));
+        let worker = |stage| Process { pid: 7, worker: Some(1), stage, load: Load::for_tests() };
+        for (stage, drops) in [(Stage::Booting, 0), (Stage::Ready, 1), (Stage::Loading, 2)] {
+            trust.lives(1, vec![worker(stage)], 0);
+            assert!(!trust.holds(|| again += 1) && !trust.may_compare(|| again += 1), "{stage:?}");
+            trust.lives(1, Vec::new(), 0);
+            assert!(trust.is_over() && trust.may_compare(|| again += 1) && trust.holds(|| again += 1));
+            assert_eq!(again, drops, "{stage:?}");
+        }
+        trust.lives(1, vec![worker(Stage::Booting)], 0);
+        trust.came(3, 7);
+        trust.missed();
+        assert!(!trust.holds(|| again += 1));
+        assert_eq!(trust.joined(3, "r1"), Agreement::Unchanged);
+        assert!(trust.holds(|| again += 1) && trust.holds(|| again += 1));
+        assert_eq!(again, 3, "it had written before it could join");
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! What the automatic page cache has watched, as JSON, and which of its routes are turned off. It decides nothing.
 
-use std::{cmp::Reverse, sync::Arc};
+use std::{
+    cmp::Reverse,
+    sync::{atomic::Ordering::Relaxed, Arc},
+};
 
-use auto_cache::watch::{Mode, Reading, Route, Stage, PROVEN, VISITORS};
+use auto_cache::watch::{Mode, Reading, Route, Stage, VISITORS};
 use http::{StatusCode, Uri};
 use serde_json::{json, Map, Value};
 
@@ -22,7 +25,7 @@ fn of_site(auto: &AutoCache) -> Value {
         let mode = watch.policy().mode;
         let routes: Vec<_> = watch
             .routes()
-            .map(|(label, route)| (route.requests + route.served, of_route(label, route, mode)))
+            .map(|(label, route)| (route.requests + route.served.load(Relaxed), of_route(label, route, mode)))
             .collect();
         (routes, watch.size(), watch.writes(), mode)
     });
@@ -49,11 +52,11 @@ fn of_route(label: &str, route: &Route, mode: Mode) -> Value {
     json!({
         "route": label,
         "requests": route.requests,
-        "served": route.served,
+        "served": route.served.load(Relaxed),
         "stage": stage.as_str(),
         "off_because": why,
         "equal": equal,
-        "equal_needed": PROVEN,
+        "equal_needed": route.life.needed(),
         "visitors": route.life.visitors(),
         "visitors_needed": VISITORS,
         "hits": route.hits,

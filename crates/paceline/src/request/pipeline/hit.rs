@@ -1,20 +1,65 @@
-//! The fast path: a page that the cache has, fresh, where nothing goes before the cache.
+//! The fast path: a page that one of the caches has, fresh, where nothing goes before the cache.
 //! It never waits.
 
 use http::{request::Parts, Response};
 
 use super::origin::has_body;
 use crate::{
-    caching::Lookup,
+    caching::{tell_auto, Lookup},
     content::body::ResponseBody,
     request::{exchange::Exchange, incoming::Arriving, route::Site},
+    scheduling::preview,
 };
 
-/// What the cache has, where there is no limit of requests, and no file that might be there.
+/// What was found before the request was handed to the steps that may wait.
+#[derive(Default)]
+pub struct Ahead {
+    /// What the page cache has. None: it has not been asked.
+    pub lookup: Option<Lookup>,
+    /// The automatic page cache has been asked, and has no page, or one that is to be compared.
+    pub is_unlearned: bool,
+}
+
+/// There is no limit of requests, and no file that might be there.
+fn is_open(site: &Site, head: &Parts) -> bool {
+    site.rate_limits.is_empty() && site.folder.as_ref().is_none_or(|folder| folder.lacks(head.uri.path()))
+}
+
+/// What the page cache has.
 pub fn look_ahead(site: &Site, head: &Parts, body: &Arriving, exchange: &Exchange) -> Option<Lookup> {
     let cache = site.cache.as_ref()?;
-    let no_file = site.folder.as_ref().is_none_or(|folder| folder.lacks(head.uri.path()));
-    (no_file && site.rate_limits.is_empty()).then(|| cache.look(head, has_body(Some(body)), exchange))
+    is_open(site, head).then(|| cache.look(head, has_body(Some(body)), exchange))
+}
+
+/// A page of the automatic page cache, which goes before the page cache: it is never older than what it was made of. Err: whether
+/// that cache was asked.
+pub fn learned_ahead(
+    site: &Site,
+    head: &Parts,
+    body: &Arriving,
+    exchange: &mut Exchange,
+) -> Result<Response<ResponseBody>, bool> {
+    let may_be = site.auto_cache.is_some() && site.gate.is_none() && is_open(site, head) && !preview::is_asked(head);
+    match may_be {
+        true => learned(site, head, Some(body), exchange).ok_or(true),
+        false => Err(false),
+    }
+}
+
+/// The same where something goes before the cache.
+pub fn learned(
+    site: &Site,
+    head: &Parts,
+    body: Option<&Arriving>,
+    exchange: &mut Exchange,
+) -> Option<Response<ResponseBody>> {
+    let auto = site.auto_cache.as_ref().filter(|_| !has_body(body))?;
+    let mut page = auto.answer(head, exchange)?;
+    exchange.cache = match &site.cache {
+        Some(cache) => Some(cache.tell(head.uri.path(), &mut page)),
+        None => tell_auto(&mut page),
+    };
+    Some(page)
 }
 
 /// The page as it lies in the cache. None: it is not there as it has to be sent.

@@ -26,8 +26,9 @@ use std::{
 use http::{header, request::Parts, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 
+use self::hit::Ahead;
 use crate::{
-    caching::{scheduled, tell_auto, Lookup},
+    caching::scheduled,
     content::{body::ResponseBody, compress, fragments},
     edge::acme::http_01,
     front::Front,
@@ -122,13 +123,17 @@ pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Inco
     });
     let ReceivedRequest { mut head, mut body, manner, .. } = received;
     let glance = admitted.as_ref().ok().and_then(|site| gate::glance(site, &mut head, &mut exchange));
-    let mut lookup = admitted
-        .as_ref()
-        .ok()
-        .filter(|_| is_proved && gate::passes(glance.as_ref()))
-        .and_then(|site| hit::look_ahead(site, &head, &body, &exchange));
+    let passes = admitted.as_ref().ok().filter(|_| is_proved && gate::passes(glance.as_ref()));
+    let mut ahead = Ahead::default();
+    let learned = passes.map_or(Err(false), |site| hit::learned_ahead(site, &head, &body, &mut exchange));
+    if let Err(is_unlearned) = learned {
+        let lookup = passes.and_then(|site| hit::look_ahead(site, &head, &body, &exchange));
+        ahead = Ahead { lookup, is_unlearned };
+    }
     let mut guard = ExchangeGuard::begin(front.clone(), exchange, &head);
-    if let Some(response) = hit::answer(site.as_deref(), lookup.as_mut(), &head, &mut guard.exchange) {
+    let found =
+        learned.ok().or_else(|| hit::answer(site.as_deref(), ahead.lookup.as_mut(), &head, &mut guard.exchange));
+    if let Some(response) = found {
         return Running::Answered(Some(finish::send(response, guard, &manner)));
     }
     guard.exchange.list(&head.method, &access_rules::shown(&head.uri));
@@ -137,7 +142,7 @@ pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Inco
         let response = match admitted {
             Ok(site) => {
                 match admit_visitor(&front, &site, unproved, glance, &mut head, &mut body, &mut guard.exchange).await {
-                    Ok(()) => answer(&front, &site, &head, body, lookup, &mut guard.exchange).await,
+                    Ok(()) => answer(&front, &site, &head, body, ahead, &mut guard.exchange).await,
                     Err(answered) => Err(answered),
                 }
             }
@@ -253,12 +258,12 @@ async fn answer(
     site: &Arc<Site>,
     head: &Parts,
     body: Arriving,
-    lookup: Option<Lookup>,
+    ahead: Ahead,
     exchange: &mut Exchange,
 ) -> Step<Response<ResponseBody>> {
     preview(site, head, exchange).await?;
     static_file(site, head, exchange).await?;
-    let mut page = page(site, head, Some(body), lookup, exchange).await?;
+    let mut page = page(site, head, Some(body), ahead, exchange).await?;
     if fragments::asks(page.headers_mut()) && site.config.esi.is_some() {
         // On the heap, so that other pages have no room for it.
         return Ok(Box::pin(fragments::answer(front, site, head, exchange, page, include())).await);
@@ -309,37 +314,23 @@ async fn page(
     site: &Arc<Site>,
     head: &Parts,
     body: Option<Arriving>,
-    lookup: Option<Lookup>,
+    ahead: Ahead,
     exchange: &mut Exchange,
 ) -> Step<Response<ResponseBody>> {
-    if let Some(page) = learned_page(site, head, body.as_ref(), exchange) {
-        return Ok(page);
+    if !ahead.is_unlearned {
+        if let Some(page) = hit::learned(site, head, body.as_ref(), exchange) {
+            return Ok(page);
+        }
     }
     let Some(cache) = &site.cache else {
         let mut response = origin::ask(site, head, body, exchange).await;
         scheduled::bound_unseen(&mut response);
         return Err(response);
     };
-    let lookup = lookup.unwrap_or_else(|| cache.look(head, origin::has_body(body.as_ref()), exchange));
+    let lookup = ahead.lookup.unwrap_or_else(|| cache.look(head, origin::has_body(body.as_ref()), exchange));
     let mut response = cached::answer(site, cache, head, (body, lookup), exchange).await;
     exchange.cache = Some(cache.tell(head.uri.path(), &mut response));
     Ok(response)
-}
-
-/// A page of the automatic page cache.
-fn learned_page(
-    site: &Site,
-    head: &Parts,
-    body: Option<&Arriving>,
-    exchange: &mut Exchange,
-) -> Option<Response<ResponseBody>> {
-    let auto = site.auto_cache.as_ref().filter(|_| !origin::has_body(body))?;
-    let mut page = auto.answer(head, exchange)?;
-    exchange.cache = match &site.cache {
-        Some(cache) => Some(cache.tell(head.uri.path(), &mut page)),
-        None => tell_auto(&mut page),
-    };
-    Some(page)
 }
 
 /// How a fragment is asked for: as a page of its site, from rate limit to cache.
@@ -358,5 +349,5 @@ async fn fragment(site: &Arc<Site>, head: &Parts, exchange: &mut Exchange) -> St
     ruled::part(site, head, exchange)?;
     gate::part(site, head, exchange)?;
     static_file(site, head, exchange).await?;
-    page(site, head, None, None, exchange).await
+    page(site, head, None, Ahead::default(), exchange).await
 }

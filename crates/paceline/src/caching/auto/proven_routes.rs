@@ -1,0 +1,119 @@
+//! The routes that have proved to be right with one load of the code: with the same code they need fewer comparisons after a
+//! restart. It keeps no page, and decides nothing.
+
+use std::{collections::BTreeSet, io, path::PathBuf};
+
+use serde_json::{json, Value};
+use unix_user::RunAs;
+
+use crate::support::private_file;
+
+const FORMAT: u64 = 1;
+const MAX_FILE: u64 = 1 << 20;
+const MAX_ROUTES: usize = 1000;
+
+/// Where they are remembered, and what of an application's settings counts as its code.
+pub struct Memory {
+    pub file: PathBuf,
+    pub settings: String,
+    /// With whose rights its files are read.
+    pub run_as: RunAs,
+}
+
+#[derive(Default)]
+pub struct ProvenRoutes {
+    /// None: they are remembered nowhere.
+    pub memory: Option<Memory>,
+    /// The digest of the code that answers. None: it is not known.
+    code: Option<String>,
+    /// The load of the code for which it was asked.
+    pub release: Option<String>,
+    /// It is being asked.
+    pub is_asked: bool,
+    routes: BTreeSet<String>,
+}
+
+impl ProvenRoutes {
+    pub fn new(memory: Option<Memory>) -> ProvenRoutes {
+        ProvenRoutes { memory, ..ProvenRoutes::default() }
+    }
+
+    /// Another load of the code answers, and nobody knows which.
+    pub fn forget_code(&mut self) {
+        self.code = None;
+        self.release = None;
+        self.routes.clear();
+    }
+
+    /// This code answers. Those that were proven with it.
+    pub fn begin(&mut self, code: String) -> BTreeSet<String> {
+        self.routes = self.memory.as_ref().and_then(|memory| read(memory, &code)).unwrap_or_default();
+        self.code = Some(code);
+        self.routes.clone()
+    }
+
+    pub fn add(&mut self, route: &str) -> io::Result<()> {
+        match self.code.is_some() && self.routes.len() < MAX_ROUTES && self.routes.insert(route.to_owned()) {
+            true => self.write(),
+            false => Ok(()),
+        }
+    }
+
+    /// It was wrong, or is turned off or on by hand.
+    pub fn remove(&mut self, route: &str) -> io::Result<()> {
+        match self.routes.remove(route) {
+            true => self.write(),
+            false => Ok(()),
+        }
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let (Some(memory), Some(code)) = (&self.memory, &self.code) else { return Ok(()) };
+        let text = json!({ "format": FORMAT, "code": code, "routes": self.routes }).to_string();
+        private_file::replace(&memory.file, text.as_bytes())
+    }
+}
+
+/// None: there are none of this code.
+fn read(memory: &Memory, code: &str) -> Option<BTreeSet<String>> {
+    let said: Value = serde_json::from_slice(&private_file::read(&memory.file, MAX_FILE).ok()?).ok()?;
+    let routes = said["routes"].as_array().filter(|_| said["format"] == FORMAT && said["code"] == code)?;
+    Some(routes.iter().filter_map(|route| Some(route.as_str()?.to_owned())).take(MAX_ROUTES).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_belong_to_their_code() {
+        let folder = std::env::temp_dir().join(format!("paceline-proven-{}", uuid::Uuid::new_v4().simple()));
+        let proven = || {
+            let file = folder.join("auto-cache-shop-proven.json");
+            ProvenRoutes::new(Some(Memory { file, settings: String::new(), run_as: RunAs::own() }))
+        };
+        let names = |routes: BTreeSet<String>| routes.into_iter().collect::<Vec<_>>().join(" ");
+        let mut first = proven();
+        first.add("GET /too-early").unwrap();
+        assert_eq!(names(first.begin("a".into())), "");
+        for route in ["GET /a", "GET /b", "GET /c"] {
+            first.add(route).unwrap();
+        }
+        first.remove("GET /b").unwrap();
+        assert_eq!(names(proven().begin("a".into())), "GET /a GET /c");
+        first.forget_code();
+        first.add("GET /b").unwrap();
+        assert_eq!(names(proven().begin("a".into())), "GET /a GET /c", "it is not known with which code");
+        let mut other = proven();
+        assert_eq!(names(other.begin("b".into())), "");
+        other.add("GET /d").unwrap();
+        assert_eq!(
+            (names(proven().begin("a".into())), names(proven().begin("b".into()))),
+            (String::new(), "GET /d".into())
+        );
+        std::fs::remove_dir_all(folder).unwrap();
+        let mut nowhere = ProvenRoutes::default();
+        nowhere.begin("a".into());
+        assert!(nowhere.add("GET /a").is_ok());
+    }
+}
