@@ -111,6 +111,19 @@ class AutoCacheRailsTest < Paceline::Test
     end
   end
 
+  def test_a_list_of_all_headers
+    return if apart
+
+    shop do |visitor|
+      %w[/listed /copied /encoded].each do |path|
+        recording = visitor.ask(path)
+        assert_equal "reads all headers", recording.untracked_because, path
+        assert_equal [["reads all headers", "shop.rb"]], entries(recording, "U"), path
+      end
+      assert_nil visitor.ask("/locale").untracked_because, "two by their names"
+    end
+  end
+
   def test_reads_of_what_is_outside
     return if apart
 

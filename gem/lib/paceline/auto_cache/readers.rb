@@ -13,6 +13,7 @@ module Paceline
         /action_controller/(?:base|metal)\.rb|/action_controller/metal/(?:cookies|flash|request_forgery_protection|helpers)|
         /action_view/(?:helpers|renderer|template|base|buffers|rendering)|/abstract_controller/|
         /active_support/(?:core_ext|time_with_zone|values|duration|time_zone|callbacks|number_helper)|
+        /active_support/(?:hash_with_indifferent_access|json|parameter_filter)|
         /(?:securerandom|random/formatter|date|time|forwardable|delegate|set)\.rb\z|/auto_cache/|\A<internal:
       }x
       # What reads for itself: Rails, Rack, drivers, loggers, Ruby's own libraries. Anything else that is no application is a

@@ -40,11 +40,52 @@ module Paceline
         keys.each { |key| read(key) }
         super
       end
+
+      def fetch_values(*keys, &)
+        keys.each { |key| read(key) }
+        super
+      end
+
+      def assoc(key)
+        read(key)
+        super
+      end
+
+      def delete(key, &)
+        read(key)
+        super
+      end
+    end
+
+    # Records that all is read. A subclass says how.
+    module Listing
+      # The rest of Enumerable calls `each`. What is merely copied (dup, merge) still records what is read of it.
+      WHOLE = %i[
+        each each_pair each_key each_value keys values to_a to_h to_hash any? empty? size length count select filter reject filter_map
+        min_by max_by find_all compact except invert transform_values transform_keys key value? has_value? rassoc flatten to_proc
+        select! filter! reject! keep_if delete_if compact! transform_values! transform_keys! shift inspect to_s == eql? hash < <= > >= sum
+      ].freeze
+
+      WHOLE.each do |name|
+        define_method(name) do |*arguments, **options, &block|
+          read_all
+          super(*arguments, **options, &block)
+        end
+      end
+
+      # The block is given what is there.
+      %i[merge merge! update].each do |name|
+        define_method(name) do |*others, &block|
+          read_all if block
+          super(*others, &block)
+        end
+      end
     end
 
     # A Rack env. Headers that the front puts right, or that decide nothing but how the answer travels, don't count.
     class Env < Hash
       include Reading
+      include Listing
 
       IGNORED = %w[
         HTTP_HOST HTTP_VERSION HTTP_CONNECTION HTTP_IF_NONE_MATCH HTTP_IF_MODIFIED_SINCE HTTP_X_REQUEST_ID HTTP_X_REQUEST_START
@@ -79,6 +120,15 @@ module Paceline
         end
       end
 
+      # A page can't be kept for each set of headers that browsers send.
+      def read_all
+        recording = AutoCache.recording
+        return if recording.nil? || recording.quiet?
+
+        place = AutoCache.readers.reader
+        recording.untracked("reads all headers", place) if place
+      end
+
       # Of a request by script without Accept, Rails takes the format from its Content-Type.
       def requested_with(recording)
         recording.value("header", "x-requested-with", place: "")
@@ -94,26 +144,20 @@ module Paceline
     # Rack's hash of cookies.
     class Cookies < Hash
       include Reading
+      include Listing
 
       def self.of(cookies)
         new.replace(cookies)
-      end
-
-      # All of them. The rest of Enumerable calls `each`.
-      %i[
-        each each_pair each_key each_value keys values to_a to_h to_hash any? empty? size length select filter reject filter_map
-        min_by max_by find_all compact except merge invert transform_values transform_keys key value? has_value? inspect to_s == sum
-      ].each do |name|
-        define_method(name) do |*arguments, **options, &block|
-          read(ALL)
-          super(*arguments, **options, &block)
-        end
       end
 
       private
 
       def read(key)
         AutoCache.cookie(key)
+      end
+
+      def read_all
+        AutoCache.cookie(ALL)
       end
     end
 

@@ -75,6 +75,9 @@ class ShopController < ActionController::Base
   def cached = render(plain: Rails.cache.fetch("posts/all") { Post.count.to_s })
   def thread = render(plain: Thread.new { Post.count.to_s }.value)
   def visit = render(plain: Post.where(id: 1).update_all("views = views + 1").to_s)
+  def listed = render(plain: request.headers.map(&:first).grep(/\AHTTP_/).join(","))
+  def copied = render(plain: request.env.to_h.size.to_s)
+  def encoded = render(plain: request.env.slice("HTTP_X_TENANT").merge(request.env.with_indifferent_access.slice(:HTTP_X_SHOP)).to_json)
   def nothing = render(plain: "hello")
 
   def form
@@ -90,7 +93,8 @@ end
 
 Rails.application.routes.draw do
   get "/posts/:id", to: "shop#post"
-  %w[counted joined raw locale login whoami fill add brief clock chance file cached thread visit nothing form streamed].each { |name| get "/#{name}", to: "shop##{name}" }
+  names = %w[counted joined raw locale login whoami fill add brief clock chance file cached thread visit listed copied encoded nothing form streamed]
+  names.each { |name| get "/#{name}", to: "shop##{name}" }
 end
 
 # A visitor with cookies of his own.

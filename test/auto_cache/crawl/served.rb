@@ -1,0 +1,88 @@
+# A real application in a copy of its own behind the real server, with the automatic page cache: started, asked what it has learned, and
+# stopped. It judges nothing.
+require "fileutils"
+require "json"
+require "open3"
+require_relative "../../e2e/support/asking"
+
+module Crawl
+  HERE = File.expand_path("../../..", __dir__)
+  SERVER = ENV.fetch("PACELINE_BIN") { File.join(HERE, "bin/paceline") }
+  HIT = /; hit;.*detail=auto/
+
+  class Served
+    CLEAN = %w[RACK_ENV APP_ENV WEB_CONCURRENCY RAILS_MAX_THREADS PORT BUNDLE_GEMFILE RUBYOPT].to_h { |name| [name, nil] }.freeze
+    # Seconds until an application has started, on a busy machine.
+    PATIENCE = 900
+
+    # Comparisons before a route is shown, and some more.
+    PROVEN = 330
+    # Requests of each of two people after which a route whose pages can't be kept is given up.
+    TRIED = 3
+
+    attr_reader :url
+
+    def initialize(dir, workers: 2)
+      @dir = dir
+      @log = File.join(dir, "log/paceline.log")
+      FileUtils.mkdir_p(File.dirname(@log))
+      File.write(File.join(dir, "paceline.toml"), "start_timeout = \"#{PATIENCE}s\"\n\n[auto_cache]\nmode = \"serve\"\nverify = \"0%\"\n")
+      environment = CLEAN.merge("RAILS_ENV" => "production", "PACELINE_GEM_DIR" => File.join(HERE, "gem"), "XDG_STATE_HOME" => File.join(dir, "tmp/state"),
+                                "PACELINE_USER" => ("root" if Process.uid.zero?))
+      @pid = Process.spawn(environment, SERVER, "-b", "tcp://127.0.0.1:0", "-w", workers.to_s, "-t", "1", *ENV["FLAGS"].to_s.split, chdir: dir, out: @log, err: @log, in: File::NULL)
+      @url = "http://127.0.0.1:#{wait_for(/Listening on http:\/\/\S+:(\d+)/)[1]}"
+      wait_for(/ is ready: /)
+    rescue StandardError, Interrupt
+      stop if @pid
+      raise
+    end
+
+    # What the automatic page cache says of each route, by its name.
+    def routes
+      out, status = Open3.capture2e(Asking::OWN, SERVER, "cache", "advise", "--json", chdir: @dir)
+      raise out unless status.success?
+
+      JSON.parse(out)["sites"].values.flat_map { |site| site["routes"] }.to_h { |route| [route["route"], route] }
+    end
+
+    # Two people ask for the pages at the same time, until those that can be shown are shown. Returns these.
+    def prove(people, pages)
+      before = routes
+      TRIED.times { read(people, pages) }
+      kept = routes.select { |name, route| route["hits"] > before.dig(name, "hits").to_i }
+      pages = pages.select { |path| kept.key?(Served.route(path)) }
+      # Several pages may be of one route.
+      share = pages.map { |path| Served.route(path) }.tally
+      ((PROVEN / 2) - TRIED).times { |nth| read(people, pages.reject { |path| nth * share[Served.route(path)] > PROVEN / 2 }) }
+      pages
+    end
+
+    # The name of a page's route.
+    def self.route(path) = "GET #{path.sub(/\?.*/, "").gsub(%r{/\d+(?=/|\z)}, "/*")}"
+
+    def stop
+      Process.kill(:TERM, @pid)
+      Process.wait(@pid)
+    rescue Errno::ESRCH, Errno::ECHILD
+      nil # it has ended by itself
+    end
+
+    private
+
+    def read(people, pages)
+      people.map { |person| Thread.new { pages.each { |path| person.get(path) } } }.each(&:join)
+    end
+
+    def wait_for(pattern)
+      limit = now + PATIENCE
+      until (match = File.read(@log).match(pattern))
+        raise "the server never printed #{pattern.inspect}:\n#{File.read(@log)}" if now > limit || Process.wait(@pid, Process::WNOHANG)
+
+        sleep 0.05
+      end
+      match
+    end
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+end
