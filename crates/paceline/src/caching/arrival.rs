@@ -71,12 +71,12 @@ impl SiteCache {
     /// Asks the origin for all who want the same.
     pub fn lead(
         self: &Arc<Self>,
-        wanted: Box<CacheRequest>,
+        mut wanted: Box<CacheRequest>,
         head: Parts,
         exchange: Exchange,
         fetch: Fetch,
     ) -> FlightGuard {
-        let leading = FlightLead::new(self, wanted.flight.clone());
+        let leading = wanted.leading.take().unwrap_or_else(|| FlightLead::new(self, wanted.flight.clone()));
         FlightGuard::new(wanted.flight.clone(), async move {
             let leading = leading;
             leading.cache().ask(wanted, head, exchange, fetch, leading).await

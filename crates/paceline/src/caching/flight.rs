@@ -263,3 +263,43 @@ impl Drop for FlightLead {
         self.land();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+    use crate::{
+        caching::{Cache, Lookup, Settings},
+        observe::log::{Log, LogConfig},
+        request::exchange::Connection,
+    };
+
+    fn look(site: &Arc<SiteCache>) -> Lookup {
+        let request = Request::builder().uri("/beers").header("host", "shop.test").body(()).unwrap();
+        let connection = Connection { remote: None, local: None, tls: false, accepted: 0, ..Connection::default() };
+        let exchange = Exchange::begin(Arc::new(connection), None, None, None);
+        site.look(&request.into_parts().0, false, &exchange)
+    }
+
+    /// A client that leaves, a page that another cache answers: nobody may wait for an answer that was never asked for.
+    #[test]
+    fn a_request_that_is_given_up_before_it_is_asked_lets_go_of_the_others() {
+        let settings = Settings {
+            object: 1 << 20,
+            stale_if_error: 0,
+            obey_requests: true,
+            recode: true,
+            rules: Vec::new(),
+            scheduled: Vec::new(),
+        };
+        let log = Log::open(&LogConfig::nowhere()).unwrap();
+        let site = Arc::new(SiteCache::new(Arc::new(Cache::new(4 << 20)), settings, "shop", log));
+        let first = look(&site);
+        assert!(matches!(first, Lookup::Fetch(_)));
+        let Lookup::Collapsed(flight, _) = look(&site) else { panic!("it waits for the first") };
+        drop(first);
+        assert!(matches!(*flight.phase.borrow(), Phase::Released));
+        assert!(matches!(look(&site), Lookup::Fetch(_)), "the next one asks");
+    }
+}

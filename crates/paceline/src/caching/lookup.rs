@@ -20,7 +20,7 @@ use http::{header, request::Parts, HeaderMap, HeaderName, Method, Response};
 
 use super::{
     answer::{self, StoredAnswer},
-    flight::Flight,
+    flight::{Flight, FlightLead},
     now,
     sessions::Visitor,
     Purging, SiteCache,
@@ -80,6 +80,8 @@ pub struct CacheRequest {
     /// The path, for rules and counters.
     pub(super) path: String,
     pub(super) flight: Option<Arc<Flight>>,
+    /// Lets go of those who wait, if the request is answered in another way or given up before it is asked.
+    pub(super) leading: Option<FlightLead>,
     /// An answer that is asked for now is not given to those who ask from this time of day on.
     pub(super) until: Millis,
     /// What the request has purged, until it is so on disk and on other fronts.
@@ -129,6 +131,7 @@ impl Question<'_> {
             partition: self.partition.clone(),
             path: self.head.uri.path().to_owned(),
             flight: None,
+            leading: None,
             until: Millis::MAX,
             purging: Vec::new(),
         })
@@ -247,18 +250,23 @@ impl SiteCache {
     }
 
     /// A stale response goes out, and the first who gets it validates it.
-    fn revalidated(&self, asked: &Question, found: StoredTarget, response: Response<ResponseBody>) -> Lookup {
+    fn revalidated(
+        self: &Arc<Self>,
+        asked: &Question,
+        found: StoredTarget,
+        response: Response<ResponseBody>,
+    ) -> Lookup {
         let mut wanted = asked.wanted(CacheStatus::forward(Forward::Stale), Some(found));
         (wanted.storable, wanted.shareable) = (true, true);
         wanted.until = self.holds_until(wanted.primary, &wanted.path);
         match self.cache.flights.lead(&mut wanted, &self.cache.store) {
             Some(_) => Lookup::Hit(response),
-            None => Lookup::StaleWhileRevalidate(response, wanted),
+            None => Lookup::StaleWhileRevalidate(response, self.leading(wanted)),
         }
     }
 
     /// The origin is asked: for this request alone, or for all who want the same.
-    fn forwarded(&self, asked: &Question, mut wanted: Box<CacheRequest>) -> Lookup {
+    fn forwarded(self: &Arc<Self>, asked: &Question, mut wanted: Box<CacheRequest>) -> Lookup {
         let head = asked.head;
         wanted.storable = true;
         let asks_for_part = head.headers.contains_key(header::RANGE);
@@ -288,7 +296,13 @@ impl SiteCache {
                 return Lookup::Collapsed(flight, wanted);
             }
         }
-        Lookup::Fetch(wanted)
+        Lookup::Fetch(self.leading(wanted))
+    }
+
+    /// The request asks for all who want the same, if it leads them.
+    fn leading(self: &Arc<Self>, mut wanted: Box<CacheRequest>) -> Box<CacheRequest> {
+        wanted.leading = wanted.flight.clone().map(|flight| FlightLead::new(self, Some(flight)));
+        wanted
     }
 
     /// What is stored for a target and the request's nominated fields: of several the latest (RFC 9111 section 4).
