@@ -114,7 +114,7 @@ class CacheAutoPostgresqlTest < Minitest::Test
       yml = "production:\n  adapter: postgresql\n  host: #{database.host}\n  database: postgres\n  username: postgres\n  pool: 5\n"
       @dir = app("config.ru" => APP, "paceline.toml" => settings, "config/database.yml" => yml)
       # Without the other cache, which has scenarios of its own.
-      @server = serve(@dir, "-w", "2", "-t", "1", "--page-cache=false", env: { "XDG_STATE_HOME" => File.join(@dir, "state") })
+      @server = serve(@dir, "-w", "2", "-t", "1", env: { "XDG_STATE_HOME" => File.join(@dir, "state") })
       yield
     ensure
       @server&.kill
