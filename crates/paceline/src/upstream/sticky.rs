@@ -1,7 +1,7 @@
 //! Visitors who stay with their host, by a cookie of the front's own. It names the host by a keyed hash, so that it tells
 //! nobody an address. It is no secret and proves nothing: one that is made up is as good as none.
 
-use std::path::Path;
+use std::{path::Path, time::SystemTime};
 
 use base64::{engine::general_purpose::URL_SAFE_NO_PAD, Engine};
 use http::{header, HeaderMap, HeaderValue};
@@ -80,13 +80,50 @@ pub fn field(token: &str, is_https: bool) -> String {
 
 /// Whether other caches may give a response to others: then it must not have one visitor's cookie.
 pub fn is_shared(headers: &HeaderMap) -> bool {
-    let lines = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|line| line.to_str().ok());
-    let says_shared = |word: &str| {
-        let word = word.trim().to_ascii_lowercase();
-        word == "public" || word.starts_with("s-maxage=")
-    };
-    let by_field = lines.flat_map(|line| line.split(',')).any(says_shared);
-    by_field || headers.contains_key("cdn-cache-control") || headers.contains_key("surrogate-control")
+    let of = |name: &str| Directives::of(headers, name);
+    let lives = headers.get(header::EXPIRES).and_then(|value| httpdate::parse_http_date(value.to_str().ok()?).ok());
+    let lives = lives.is_some_and(|until| until > SystemTime::now());
+    let surrogate = of("surrogate-control");
+    of("cache-control").allow_sharing(lives)
+        || of("cdn-cache-control").allow_sharing(false)
+        || surrogate.has_age && surrogate.allow_sharing(false)
+}
+
+/// What a field like Cache-Control says of caches that several use.
+#[derive(Default)]
+struct Directives {
+    is_public: bool,
+    is_refused: bool,
+    /// There is a max-age, which has priority over Expires.
+    has_age: bool,
+    /// It is not 0.
+    ages: bool,
+}
+
+impl Directives {
+    fn of(headers: &HeaderMap, name: &str) -> Directives {
+        let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
+        let mut said = Directives::default();
+        for word in lines.flat_map(|line| line.split(',')) {
+            let word = word.trim().to_ascii_lowercase();
+            let (name, value) = word.split_once('=').map_or((word.as_str(), ""), |(name, value)| (name.trim(), value));
+            match name {
+                "public" | "s-maxage" => said.is_public = true,
+                "private" | "no-store" => said.is_refused = true,
+                "max-age" => {
+                    said.has_age = true;
+                    said.ages |= value.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+                }
+                _ => {}
+            }
+        }
+        said
+    }
+
+    /// `lives`: Expires is a time to come.
+    fn allow_sharing(&self, lives: bool) -> bool {
+        !self.is_refused && (self.is_public || self.ages || lives && !self.has_age)
+    }
 }
 
 #[cfg(test)]
@@ -134,10 +171,40 @@ mod tests {
             (&["max-age=0, private, must-revalidate"][..], false),
             (&["Public, max-age=60"], true),
             (&["max-age=5", "s-maxage=60"], true),
+            (&["max-age=60"], true),
+            (&["must-revalidate, Max-Age=\"60\""], true),
+            (&["max-age=0"], false),
+            (&["max-age=60", "private"], false),
+            (&["public, max-age=60, no-store"], false),
+            (&["s-maxage=60, private"], false),
             (&["no-store"], false),
             (&[], false),
         ] {
             assert_eq!(is_shared(&headers(header::CACHE_CONTROL, lines)), shared, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn other_fields_that_let_caches_share_a_page() {
+        let later = httpdate::fmt_http_date(SystemTime::now() + std::time::Duration::from_secs(3600));
+        let past = "Thu, 19 Nov 1981 08:52:00 GMT";
+        for (lines, shared) in [
+            (&[("expires", later.as_str())][..], true),
+            (&[("expires", past)], false),
+            (&[("expires", "0")], false),
+            (&[("expires", &later), ("cache-control", "max-age=0")], false),
+            (&[("expires", &later), ("cache-control", "private")], false),
+            (&[("surrogate-control", "content=\"ESI/1.0\"")], false),
+            (&[("surrogate-control", "no-store")], false),
+            (&[("surrogate-control", "max-age=60, content=\"ESI/1.0\""), ("cache-control", "private")], true),
+            (&[("cdn-cache-control", "max-age=60"), ("cache-control", "no-store")], true),
+            (&[("cdn-cache-control", "no-store")], false),
+        ] {
+            let mut headers = HeaderMap::new();
+            for (name, value) in lines {
+                headers.append(header::HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
+            }
+            assert_eq!(is_shared(&headers), shared, "{lines:?}");
         }
     }
 }
