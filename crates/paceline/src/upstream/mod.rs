@@ -42,6 +42,8 @@ pub struct Upstream {
     hosts: Arc<Hosts>,
     check: Option<Check>,
     answer_timeout: Option<Duration>,
+    /// What is wrong with the key of its cookie, until it is said.
+    problem: Option<String>,
 }
 
 impl Upstream {
@@ -54,8 +56,12 @@ impl Upstream {
         is_sticky: bool,
         answer_timeout: Option<Duration>,
     ) -> Upstream {
-        let tokens = is_sticky.then(sticky::Tokens::open);
-        Upstream { hosts: Arc::new(Hosts::new(targets, tls, connect_timeout, tokens)), check, answer_timeout }
+        // For a single host these are the server's defaults, meant for other sites.
+        let is_balanced = targets.is_balanced();
+        let check = check.filter(|_| is_balanced);
+        let (tokens, problem) = (is_sticky && is_balanced).then(sticky::Tokens::open).unzip();
+        let hosts = Arc::new(Hosts::new(targets, tls, connect_timeout, tokens));
+        Upstream { hosts, check, answer_timeout, problem: problem.flatten() }
     }
 
     /// Takes the cookie out of a request that says with which host its visitor is.
@@ -67,6 +73,7 @@ impl Upstream {
     /// checks name in their Host field; None: the host itself.
     pub fn watch(&self, host: Option<String>, log: Log) {
         self.hosts.say_in(log);
+        self.problem.iter().for_each(|problem| self.hosts.say(problem.clone()));
         discovery::begin(&self.hosts);
         if let Some(check) = self.check.clone() {
             checks::begin(&self.hosts, check, host);
@@ -132,4 +139,23 @@ fn timed_out(upstream: &Upstream, host: Option<&Host>, after: Duration) -> Failu
         None => upstream.hosts.targets.to_string(),
     };
     Failure::TimedOut { upstream: name, after }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_single_host_is_neither_checked_nor_stayed_with() {
+        let check = || Some(Check { path: "/up".into(), every: Duration::from_secs(2) });
+        let targets = Targets::parse(&["http://10.0.0.1:1".to_owned()]).unwrap();
+        let upstream = Upstream::new(targets, UpstreamTls::default(), Duration::from_secs(1), check(), true, None);
+        assert_eq!(upstream.check, None);
+        let mut headers = HeaderMap::new();
+        headers.insert(header::COOKIE, HeaderValue::from_static("paceline_host=x"));
+        assert_eq!(upstream.take_token(&mut headers), None);
+        assert_eq!(headers[header::COOKIE], "paceline_host=x");
+    }
 }

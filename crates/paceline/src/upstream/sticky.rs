@@ -1,7 +1,7 @@
 //! Visitors who stay with their host, by a cookie of the front's own. It names the host by a keyed hash, so that it tells
 //! nobody an address. It is no secret and proves nothing: one that is made up is as good as none.
 
-use std::{path::Path, time::SystemTime};
+use std::{io::ErrorKind, path::Path, time::SystemTime};
 
 use base64::{engine::general_purpose::URL_SAFE_NO_PAD, Engine};
 use http::{header, HeaderMap, HeaderValue};
@@ -22,18 +22,31 @@ const TOKEN_BYTES: usize = 9;
 pub struct Tokens(hmac::Key);
 
 impl Tokens {
-    /// With the key of this machine, which lasts: visitors stay where they are when the server is restarted. Where there is
-    /// no folder for it, with one of this process.
-    pub fn open() -> Tokens {
-        let path = state_folder::path().map(|folder| folder.join("upstream-cookie.key"));
-        let key = path.as_deref().and_then(kept).unwrap_or_else(|| {
-            let mut key = [0; KEY_BYTES];
-            // Without random numbers tokens can be guessed, which only tells who guesses a host's address.
-            let _ = SystemRandom::new().fill(&mut key);
-            path.iter().for_each(|path| drop(private_file::replace(path, &key)));
-            key.to_vec()
-        });
-        Tokens::with(&key)
+    /// With the key of this machine, which lasts: visitors stay where they are when the server is restarted. Where that can't
+    /// be had, with one of this process, and the problem is told. A key is made only where there is none: another one might
+    /// be that of all servers before the same hosts.
+    pub fn open() -> (Tokens, Option<String>) {
+        match state_folder::path() {
+            Some(folder) => Tokens::kept_in(&folder.join("upstream-cookie.key")),
+            None => (Tokens::with(&new_key()), None),
+        }
+    }
+
+    fn kept_in(path: &Path) -> (Tokens, Option<String>) {
+        let why = match private_file::read(path, KEY_BYTES as u64 + 1) {
+            Ok(key) if key.len() == KEY_BYTES => return (Tokens::with(&key), None),
+            Ok(_) => format!("is not {KEY_BYTES} bytes long; without the file a new one is made"),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let key = new_key();
+                let written = private_file::replace(path, &key);
+                return (
+                    Tokens::with(&key),
+                    written.err().map(|error| problem(path, &format!("can't be written: {error}"))),
+                );
+            }
+            Err(error) => format!("can't be read: {error}"),
+        };
+        (Tokens::with(&new_key()), Some(problem(path, &why)))
     }
 
     pub fn with(key: &[u8]) -> Tokens {
@@ -45,8 +58,15 @@ impl Tokens {
     }
 }
 
-fn kept(path: &Path) -> Option<Vec<u8>> {
-    private_file::read(path, KEY_BYTES as u64 + 1).ok().filter(|key| key.len() == KEY_BYTES)
+fn new_key() -> [u8; KEY_BYTES] {
+    let mut key = [0; KEY_BYTES];
+    // Without random numbers tokens can be guessed, which only tells who guesses a host's address.
+    let _ = SystemRandom::new().fill(&mut key);
+    key
+}
+
+fn problem(path: &Path, why: &str) -> String {
+    format!("upstream_sticky: visitors lose their host when the server is restarted: {} {why}", path.display())
 }
 
 /// Takes the cookie out of a request, which no cache and no host is to see.
@@ -206,5 +226,26 @@ mod tests {
             }
             assert_eq!(is_shared(&headers), shared, "{lines:?}");
         }
+    }
+
+    #[test]
+    fn a_key_is_made_only_where_there_is_none() {
+        let folder = std::env::temp_dir().join(format!("paceline-sticky-{}", std::process::id()));
+        let path = folder.join("state").join("upstream-cookie.key");
+        let (made, problem) = Tokens::kept_in(&path);
+        assert_eq!(problem, None);
+        assert_eq!(Tokens::kept_in(&path).0.of("host"), made.of("host"), "it is kept");
+        for bytes in [&b"too short"[..], b""] {
+            std::fs::write(&path, bytes).unwrap();
+            let (other, problem) = Tokens::kept_in(&path);
+            assert!(problem.is_some_and(|why| why.contains("is not 32 bytes long")));
+            assert_ne!(other.of("host"), made.of("host"));
+            assert_eq!(std::fs::read(&path).unwrap(), bytes, "it stays as it was");
+        }
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(Tokens::kept_in(&path).1.is_some_and(|why| why.contains("can't be read")));
+        assert!(path.is_dir());
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }
