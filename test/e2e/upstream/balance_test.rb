@@ -139,6 +139,15 @@ class BalanceTest < Minitest::Test
     assert_equal 3, hosts.sum { |host| host.seen.size }
   end
 
+  def test_a_request_that_kills_its_host_is_sent_three_times_at_most_also_on_kept_connections
+    hosts = Array.new(5) { |number| host(number.to_s) { |link, head| head.line.start_with?("GET /kill ") && link.io.close } }
+    balanced(*hosts)
+    eventually("a connection to each host is kept") { get && hosts.none? { |host| host.seen.empty? } }
+    hosts.each { |host| host.seen.clear }
+    assert_equal 502, get("/kill").status
+    assert_equal 3, hosts.sum { |host| host.seen.size }
+  end
+
   def test_a_large_body_goes_to_another_host_if_it_was_kept
     large = Random.new(1).bytes(300_000)
     put = -> { wire("PUT / HTTP/1.1\r\nHost: shop.test\r\nContent-Length: #{large.bytesize}\r\n\r\n#{large}") }

@@ -101,7 +101,8 @@ impl Asking<'_> {
                 Ok(lease) => lease,
                 Err(failure) => {
                     pending.failed(&failure.words());
-                    return Err(match self.unsent.is_some() || self.source.is_whole() {
+                    let may_go_on = self.sent < MAX_SENT && (self.unsent.is_some() || self.source.is_whole());
+                    return Err(match may_go_on {
                         true => Unanswered::Elsewhere(failure),
                         false => Unanswered::Final(failure),
                     });
@@ -123,10 +124,11 @@ impl Asking<'_> {
             self.sent += u32::from(unanswered.unsent.is_none());
             let (http2, reused) = (lease.connection.is_http2(), lease.connection.reused);
             let has_body = unanswered.unsent.is_some() || self.source.can_repeat();
+            let may_be_sent = has_body && self.sent < MAX_SENT;
             let is_idempotent = self.head.method.is_idempotent();
-            let here = !fresh && has_body && unanswered.is_repeatable(http2, is_idempotent, reused);
+            let here = !fresh && may_be_sent && unanswered.is_repeatable(http2, is_idempotent, reused);
             // A connection that was made for the request, and is closed: the host is going away.
-            let elsewhere = has_body && unanswered.is_repeatable(http2, is_idempotent, true) && self.sent < MAX_SENT;
+            let elsewhere = may_be_sent && unanswered.is_repeatable(http2, is_idempotent, true);
             if unanswered.broken {
                 lease.discard();
             }
