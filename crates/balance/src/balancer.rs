@@ -88,18 +88,16 @@ impl Balancer {
         let (hosts, random, rules) = (&self.hosts, &mut self.random, &self.rules);
         let is_untried = |host: &&Host| !host.is_leaving && !request.tried.contains(&host.id);
         let is_available = |host: &&Host| is_untried(host) && host.standing(now, rules).is_available();
-        if let Some(preferred) = hosts.iter().filter(is_available).find(|host| Some(host.id) == request.prefers) {
+        let all_are_in = !hosts.iter().any(|host| is_available(&host));
+        let is_candidate = |host: &&Host| if all_are_in { is_untried(host) } else { is_available(host) };
+        if let Some(preferred) = hosts.iter().filter(is_candidate).find(|host| Some(host.id) == request.prefers) {
             return Some(preferred.id);
         }
-        let drawn = match hosts.iter().filter(is_available).count() {
-            0 => draw(hosts, is_untried, random)?,
-            _ => draw(hosts, is_available, random)?,
-        };
-        let (one, other) = match drawn {
+        let (one, other) = match draw(hosts, is_candidate, random)? {
             (one, None) => return Some(one.id),
             (one, Some(other)) => (one, other),
         };
-        let mut is_ready = |host: &Host| random.share() < host.warmth(now, rules);
+        let mut is_ready = |host: &Host| all_are_in || random.share() < host.warmth(now, rules);
         let (one_is_ready, other_is_ready) = (is_ready(one), is_ready(other));
         if one_is_ready != other_is_ready {
             return Some(if one_is_ready { one.id } else { other.id });
@@ -139,21 +137,29 @@ impl Balancer {
         }
     }
 
-    /// The host has begun to answer a request that it got at `began`. Whether it is in again by that. `is_typical`: the time
-    /// that it took says something about the host.
+    /// The host has begun to answer a request that it got at `began`. Whether it is its first answer since it was put out.
+    /// `is_typical`: the time that it took says something about the host.
     pub fn answered(&mut self, id: HostId, began: Micros, now: Micros, is_typical: bool) -> bool {
+        let all_were_out = self.standing(id, now) == Some(Standing::Out) && self.is_everything_out(now);
+        let rules = self.rules;
         let Some(host) = self.host(id) else { return false };
-        if is_typical {
+        if is_typical && !host.was_put_out_after(began) {
             host.learn(now, now.saturating_sub(began));
         }
-        host.answered(began, now)
+        let is_back = host.answered(began, now);
+        if is_back && all_were_out {
+            // The others got requests until now. If only this one got them, it would have to carry them all.
+            let others = self.hosts.iter_mut().filter(|host| host.id != id);
+            others.filter(|host| host.standing(now, &rules) == Standing::Out).for_each(|host| host.admit(now, &rules));
+        }
+        is_back
     }
 
-    /// The host has failed a request. Whether it is put out by that.
-    pub fn failed(&mut self, id: HostId, now: Micros) -> bool {
+    /// The host has failed a request that it got at `began`. Whether it is put out by that.
+    pub fn failed(&mut self, id: HostId, began: Micros, now: Micros) -> bool {
         let may_be_out = self.hosts.iter().filter(|host| !host.is_leaving).count() > 1;
         let rules = self.rules;
-        self.host(id).is_some_and(|host| host.failed(now, &rules, may_be_out))
+        self.host(id).is_some_and(|host| host.failed(began, now, &rules, may_be_out))
     }
 
     /// Takes the result of a health check. What it changes: Some(true): the host is in again.

@@ -86,6 +86,8 @@ pub struct Host {
     /// When it was put out, and until when.
     out: Option<(Micros, Micros)>,
     times_out: u32,
+    /// Since it was put out; true if it never was.
+    has_answered: bool,
     health: Health,
     /// When it came (back); None: it is warm.
     came: Option<Micros>,
@@ -104,6 +106,7 @@ impl Host {
             failed_in_a_row: 0,
             out: None,
             times_out: 0,
+            has_answered: true,
             health: Health::Unchecked,
             came,
         }
@@ -159,24 +162,41 @@ impl Host {
         });
     }
 
-    /// It has answered a request that began at `began`. Whether it is in again by that.
-    pub fn answered(&mut self, began: Micros, now: Micros) -> bool {
-        self.failed_in_a_row = 0;
-        // An answer that was on its way when the host was put out proves nothing.
-        let back_since = self.out.filter(|(since, until)| began >= *since && now < *until).map(|(since, _)| since);
-        if let Some(since) = back_since {
-            self.out = Some((since, now));
-            self.came = None;
-        }
-        if self.out.is_some_and(|(_, until)| now.saturating_sub(until) > FORGIVEN) {
-            self.times_out = 0;
-        }
-        back_since.is_some()
+    /// Whether it was put out since then: how a request ended that is older says nothing about the host as it is now.
+    pub fn was_put_out_after(&self, began: Micros) -> bool {
+        self.out.is_some_and(|(since, _)| began < since)
     }
 
-    /// It has failed a request. Whether it is put out by that. `may_be_out`: it is not the only one.
-    pub fn failed(&mut self, now: Micros, rules: &Rules, may_be_out: bool) -> bool {
+    /// It has answered a request that began at `began`. Whether that is the first answer since it was put out.
+    pub fn answered(&mut self, began: Micros, now: Micros) -> bool {
+        if self.was_put_out_after(began) {
+            return false;
+        }
+        self.failed_in_a_row = 0;
+        if let Some((since, until)) = self.out {
+            if now < until {
+                self.out = Some((since, now));
+                self.came = None;
+            } else if now - until > FORGIVEN {
+                self.times_out = 0;
+            }
+        }
+        !std::mem::replace(&mut self.has_answered, true)
+    }
+
+    /// It gets requests again before its time, and one more failure puts it out.
+    pub fn admit(&mut self, now: Micros, rules: &Rules) {
+        self.out = self.out.map(|(since, until)| (since, until.min(now)));
+        self.came = None;
+        self.failed_in_a_row = rules.failures - 1;
+    }
+
+    /// It has failed a request that began at `began`. Whether it is put out by that. `may_be_out`: it is not the only one.
+    pub fn failed(&mut self, began: Micros, now: Micros, rules: &Rules, may_be_out: bool) -> bool {
         self.failures += 1;
+        if self.was_put_out_after(began) {
+            return false;
+        }
         self.failed_in_a_row += 1;
         let is_out = self.out.is_some_and(|(_, until)| now < until);
         if self.failed_in_a_row < rules.failures || is_out || !may_be_out {
@@ -185,6 +205,7 @@ impl Host {
         let time = rules.out_for.saturating_mul(1 << self.times_out.min(16)).min(rules.out_for_max);
         self.times_out += 1;
         self.out = Some((now, now + time));
+        self.has_answered = false;
         self.came = Some(now + time);
         // When it is in again, one more failure is enough.
         self.failed_in_a_row = rules.failures - 1;

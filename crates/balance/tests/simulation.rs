@@ -87,7 +87,7 @@ fn run(seed: u64, services: &[(Micros, (Micros, Micros))], gap: Micros, length: 
             answers.pop();
             let host: &Host = &hosts[index];
             if host.is_dead(at) {
-                balancer.failed(host.id, at);
+                balancer.failed(host.id, began, at);
             } else {
                 balancer.answered(host.id, began, at, true);
             }
@@ -107,7 +107,7 @@ fn run(seed: u64, services: &[(Micros, (Micros, Micros))], gap: Micros, length: 
             let index = hosts.iter().position(|host| host.id == chosen).expect("a host");
             balancer.begin(chosen);
             if hosts[index].is_dead(now) {
-                balancer.failed(chosen, now);
+                balancer.failed(chosen, now, now);
                 balancer.end(chosen, false);
                 outcome.failed_over += 1;
                 tried.push(chosen);

@@ -139,6 +139,44 @@ class BalanceTest < Minitest::Test
     assert_equal 3, hosts.sum { |host| host.seen.size }
   end
 
+  def test_a_request_that_kills_its_host_is_sent_three_times_at_most_also_on_kept_connections
+    hosts = Array.new(5) { |number| host(number.to_s) { |link, head| head.line.start_with?("GET /kill ") && link.io.close } }
+    balanced(*hosts)
+    eventually("a connection to each host is kept") { get && hosts.none? { |host| host.seen.empty? } }
+    hosts.each { |host| host.seen.clear }
+    assert_equal 502, get("/kill").status
+    assert_equal 3, hosts.sum { |host| host.seen.size }
+  end
+
+  def test_a_client_that_is_slow_or_leaves_is_no_failure_of_its_host
+    @waiting = [held = Queue.new]
+    early = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"
+    hosts = Array.new(2) do
+      origin do |link, _|
+        while (head = link.head)
+          link.write(early) if head.line.start_with?("PUT /early ")
+          link.body(head)
+          head.line.start_with?("GET /hold ") ? held.pop : link.answer("ok")
+        end
+      end
+    end
+    put = lambda do |path, sent|
+      TCPSocket.new("127.0.0.1", @server.port).tap { |socket| socket.write("PUT #{path} HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 300000\r\n\r\n", "x" * sent) }
+    end
+    balanced(*hosts, toml: "buffer_requests = false\n")
+    leaving = Array.new(4) { put.call("/early", 100_000) }
+    leaving.each { |socket| assert_match(/\AHTTP\/1.1 200 /, socket.gets) }
+    leaving.each(&:close_write).each(&:read)
+    eventually("no host has one") { standing.values.all? { |host| host["pending"].zero? } }
+    assert_equal [[0, "up"]], standing.values.map { |host| host.values_at("failures", "state") }.uniq
+    balanced(*hosts, toml: "buffer_requests = false\napp_hard_timeout = \"1s\"\n")
+    slow = Array.new(4) { put.call("/", 100_000) }
+    assert_equal [504], slow.map { |socket| Wire.response(socket).status }.uniq
+    assert_equal [[0, "up"]], standing.values.map { |host| host.values_at("failures", "state") }.uniq
+    assert_equal 504, get("/hold").status
+    assert_equal 1, standing.values.sum { |host| host["failures"] }
+  end
+
   def test_a_large_body_goes_to_another_host_if_it_was_kept
     large = Random.new(1).bytes(300_000)
     put = -> { wire("PUT / HTTP/1.1\r\nHost: shop.test\r\nContent-Length: #{large.bytesize}\r\n\r\n#{large}") }
@@ -157,6 +195,7 @@ class BalanceTest < Minitest::Test
     broken = false
     assert_equal 200, get.status
     @server.wait_for(/upstream http\S+ answers, and gets requests again/)
+    assert_equal %w[one other], Array.new(20) { get.body }.uniq.sort
   end
 
   def test_a_check_that_fails_drains_a_host_until_it_passes

@@ -314,7 +314,7 @@ pub fn upstream_failure(site: &Site, head: &Parts, exchange: &mut Exchange, fail
     use upstream::Failure::{Body, Broken, ConnectTimedOut, Spool, TimedOut, Unreachable};
     let (code, note, sentence) = match failure {
         Body(why) => return unread(site, head, exchange, why),
-        Unreachable { upstream, why } => (
+        Unreachable { upstream, why, .. } => (
             StatusCode::BAD_GATEWAY,
             format!("upstream {upstream}: no connection: {why}"),
             "The server behind this one can't be reached.",

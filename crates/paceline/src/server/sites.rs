@@ -132,7 +132,7 @@ impl Sites {
                 self.outbound.close(&name);
                 self.journals.close(&name);
                 self.server.log.of(&name).event(Name::Site, format!("Site {name} is gone"));
-                stop_app(&known.site);
+                stop(&known.site);
             }
         }
         if changed {
@@ -196,7 +196,7 @@ impl Sites {
                     .log
                     .of(&site.name)
                     .event(Name::Site, format!("{}: its settings or files have changed; starting it anew", site.name));
-                stop_app(&old.site);
+                stop(&old.site);
             }
             None if self.server.config.sites_dir.is_some() => {
                 let text = format!("Site {}: {}", site.name, site.root.display());
@@ -408,7 +408,11 @@ fn folder(files: PathBuf, run_as: &RunAs, site: &SiteConfig) -> Folder {
     Folder::new(files, unix_user::open_at(run_as), site.static_max_age)
 }
 
-fn stop_app(site: &Site) {
+/// Ends what works for a site that is not served any more.
+fn stop(site: &Site) {
+    if let Some(upstream) = &site.upstream {
+        upstream.unwatch();
+    }
     if let Some(app) = &site.app {
         app.order(Order::Stop { grace: Duration::from_secs(30), done: oneshot::channel().0 });
     }

@@ -12,13 +12,16 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use super::{
     failure::Failure,
     hosts::{Host, HostLease, Hosts, PendingRequest},
-    outgoing::{Fault, Outgoing, Source},
+    outgoing::{Outgoing, Progress, Source},
     pool::{Connection, Lease},
     request::{self, Framing},
 };
-use crate::request::{
-    exchange::{Exchange, Hints},
-    incoming::RequestBody,
+use crate::{
+    request::{
+        exchange::{Exchange, Hints},
+        incoming::RequestBody,
+    },
+    support::clock::Micros,
 };
 use http_guard::hop;
 
@@ -35,6 +38,19 @@ enum Unanswered {
     Elsewhere(Failure),
 }
 
+/// A request as a host has it.
+pub struct Asked {
+    pub host: Arc<Host>,
+    pub began: Micros,
+    pub progress: Progress,
+}
+
+impl Asked {
+    fn of(pending: &PendingRequest, progress: &Progress) -> Asked {
+        Asked { host: pending.host.clone(), began: pending.began, progress: progress.clone() }
+    }
+}
+
 /// A request that is to be answered.
 struct Asking<'a> {
     head: &'a Parts,
@@ -43,21 +59,21 @@ struct Asking<'a> {
     /// The protocols that the client offers to go on with.
     upgrade: Option<HeaderValue>,
     source: Source,
-    fault: Fault,
+    progress: Progress,
     /// The body, if it was opened and nothing of it has been sent.
     unsent: Option<Outgoing>,
     /// How often it may have reached a host.
     sent: u32,
 }
 
-/// The answer, the connection it came on, and whether the host was offered another protocol. `asked`: the host that was asked
-/// last.
+/// The answer, the connection it came on, and whether the host was offered another protocol. `asked`: the request at the host
+/// that was asked last.
 pub async fn ask(
     hosts: &Arc<Hosts>,
     head: &Parts,
     body: RequestBody,
     exchange: &Exchange,
-    asked: &mut Option<Arc<Host>>,
+    asked: &mut Option<Asked>,
 ) -> Result<(Response<Incoming>, HostLease, bool), Failure> {
     let mut asking = Asking {
         head,
@@ -65,7 +81,7 @@ pub async fn ask(
         framing: Framing::of(head, &body),
         upgrade: request::protocols(head, exchange),
         source: Source::of(body),
-        fault: Fault::default(),
+        progress: Progress::default(),
         unsent: None,
         sent: 0,
     };
@@ -78,11 +94,10 @@ pub async fn ask(
             false => None,
         };
         let Some(mut pending) = chosen else { return Err(failed.unwrap_or_else(|| hosts.none())) };
-        *asked = Some(pending.host.clone());
-        match asking.ask(&mut pending).await {
+        match asking.ask(&mut pending, asked).await {
             Ok((answer, lease)) => {
                 pending.answered(answer.status(), asking.source.can_repeat());
-                return Ok((answer, HostLease { lease, pending }, is_tunnel));
+                return Ok((answer, HostLease { lease, pending, progress: asking.progress }, is_tunnel));
             }
             Err(Unanswered::Final(failure)) => return Err(failure),
             Err(Unanswered::Elsewhere(failure)) => failed = Some(failure),
@@ -93,15 +108,21 @@ pub async fn ask(
 
 impl Asking<'_> {
     /// Asks a host. What fails on a connection that was kept is asked once more on a new one, where that is safe.
-    async fn ask(&mut self, pending: &mut PendingRequest) -> Result<(Response<Incoming>, Lease), Unanswered> {
+    async fn ask(
+        &mut self,
+        pending: &mut PendingRequest,
+        asked: &mut Option<Asked>,
+    ) -> Result<(Response<Incoming>, Lease), Unanswered> {
+        *asked = Some(Asked::of(pending, &self.progress));
         let host = pending.host.clone();
         let mut fresh = false;
         loop {
             let mut lease = match host.pool.lease(fresh, self.upgrade.is_some()).await {
                 Ok(lease) => lease,
                 Err(failure) => {
-                    pending.failed(&failure.words());
-                    return Err(match self.unsent.is_some() || self.source.is_whole() {
+                    pending.unreachable(&failure);
+                    let may_go_on = self.sent < MAX_SENT && (self.unsent.is_some() || self.source.is_whole());
+                    return Err(match may_go_on {
                         true => Unanswered::Elsewhere(failure),
                         false => Unanswered::Final(failure),
                     });
@@ -109,24 +130,26 @@ impl Asking<'_> {
             };
             let body = match self.unsent.take() {
                 Some(body) => body,
-                None => self.source.open(&self.fault).await.map_err(Unanswered::Final)?,
+                None => self.source.open(&self.progress).await.map_err(Unanswered::Final)?,
             };
             let request = self.request(&host, lease.connection.is_http2(), body).map_err(Unanswered::Final)?;
             pending.sent();
+            *asked = Some(Asked::of(pending, &self.progress));
             let unanswered = match send(&mut lease.connection, request, self.exchange.hints.as_ref()).await {
                 Ok(answer) => return Ok((answer, lease)),
                 Err(unanswered) => unanswered,
             };
-            if let Some(failure) = self.fault.lock().take() {
+            if let Some(failure) = self.progress.take_fault() {
                 return Err(Unanswered::Final(failure));
             }
             self.sent += u32::from(unanswered.unsent.is_none());
             let (http2, reused) = (lease.connection.is_http2(), lease.connection.reused);
             let has_body = unanswered.unsent.is_some() || self.source.can_repeat();
+            let may_be_sent = has_body && self.sent < MAX_SENT;
             let is_idempotent = self.head.method.is_idempotent();
-            let here = !fresh && has_body && unanswered.is_repeatable(http2, is_idempotent, reused);
+            let here = !fresh && may_be_sent && unanswered.is_repeatable(http2, is_idempotent, reused);
             // A connection that was made for the request, and is closed: the host is going away.
-            let elsewhere = has_body && unanswered.is_repeatable(http2, is_idempotent, true) && self.sent < MAX_SENT;
+            let elsewhere = may_be_sent && unanswered.is_repeatable(http2, is_idempotent, true);
             if unanswered.broken {
                 lease.discard();
             }

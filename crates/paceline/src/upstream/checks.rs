@@ -7,10 +7,7 @@ use std::{
 };
 
 use http::{header, HeaderValue, Request, StatusCode};
-use tokio::{
-    task::JoinSet,
-    time::{interval, timeout, MissedTickBehavior},
-};
+use tokio::time::{interval, timeout, MissedTickBehavior};
 
 use super::{
     hosts::{Host, Hosts},
@@ -27,53 +24,61 @@ pub struct Check {
     pub every: Duration,
 }
 
-/// Checks the hosts for as long as the upstream is there. `name`: what the Host field says; None: the host itself.
+/// Checks each host, also those that come, until it leaves or the hosts are not watched any more. `name`: what the Host field
+/// says; None: the host itself.
 pub fn begin(hosts: &Arc<Hosts>, check: Check, name: Option<String>) {
-    tokio::spawn(run(Arc::downgrade(hosts), Arc::new(check), name.map(Into::into)));
+    let (known, check, name) = (Arc::downgrade(hosts), Arc::new(check), name.map(Arc::<str>::from));
+    hosts.check_each(move |host| {
+        tokio::spawn(run(known.clone(), host.clone(), check.clone(), name.clone())).abort_handle()
+    });
 }
 
-async fn run(hosts: Weak<Hosts>, check: Arc<Check>, name: Option<Arc<str>>) {
+async fn run(hosts: Weak<Hosts>, host: Arc<Host>, check: Arc<Check>, name: Option<Arc<str>>) {
     let mut rounds = interval(check.every);
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         rounds.tick().await;
+        let result = within(&host, &check, name.as_deref()).await;
         let Some(hosts) = hosts.upgrade() else { return };
-        let mut asked = JoinSet::new();
-        for host in hosts.all() {
-            let (check, name) = (check.clone(), name.clone());
-            asked.spawn(async move {
-                let result = within(&host, &check, name.as_deref()).await;
-                (host, result)
-            });
-        }
-        while let Some(ended) = asked.join_next().await {
-            if let Ok((host, result)) = ended {
-                hosts.checked(&host, &result);
-            }
+        match result {
+            // What this machine lacks is no fault of the host's.
+            Err(Wrong::Here) => {}
+            Err(Wrong::There(why)) => hosts.checked(&host, &Err(why)),
+            Ok(()) => hosts.checked(&host, &Ok(())),
         }
     }
 }
 
-async fn within(host: &Host, check: &Check, name: Option<&str>) -> Result<(), String> {
-    let time = check.every.max(SHORTEST);
-    let checked = timeout(time, ask(host, check, name)).await;
-    checked.unwrap_or_else(|_| Err(format!("GET {}: no answer in time", check.path)))
+/// Why a check has not passed.
+enum Wrong {
+    /// This machine can't ask.
+    Here,
+    There(String),
 }
 
-/// Err: what is wrong with the host.
-async fn ask(host: &Host, check: &Check, name: Option<&str>) -> Result<(), String> {
+async fn within(host: &Host, check: &Check, name: Option<&str>) -> Result<(), Wrong> {
+    let time = check.every.max(SHORTEST);
+    let checked = timeout(time, ask(host, check, name)).await;
+    checked.unwrap_or_else(|_| Err(Wrong::There(format!("GET {}: no answer in time", check.path))))
+}
+
+async fn ask(host: &Host, check: &Check, name: Option<&str>) -> Result<(), Wrong> {
     // A new connection by HTTP/1.1: a host that takes none any more is no good, whatever those say that are open.
-    let mut lease = host.pool.lease(true, true).await.map_err(|failure| failure.words())?;
+    let mut lease = host.pool.lease(true, true).await.map_err(|failure| match failure.is_local() {
+        true => Wrong::Here,
+        false => Wrong::There(failure.words()),
+    })?;
     let authority = name.map_or_else(|| host.address.authority(), str::to_owned);
-    let host_field = HeaderValue::from_str(&authority).map_err(|error| error.to_string())?;
+    let host_field = HeaderValue::from_str(&authority).map_err(|error| Wrong::There(error.to_string()))?;
     let request = Request::get(check.path.as_str())
         .header(header::HOST, host_field)
         .header(header::USER_AGENT, "paceline-check")
         .header(header::CONNECTION, "close")
         .body(Outgoing::empty())
-        .map_err(|error| error.to_string())?;
-    let answer = lease.connection.ask(request).await.map_err(|unanswered| unanswered.failure.explain())?;
-    judge(answer.status()).map_err(|status| format!("GET {}: status {status}", check.path))
+        .map_err(|error| Wrong::There(error.to_string()))?;
+    let answer =
+        lease.connection.ask(request).await.map_err(|unanswered| Wrong::There(unanswered.failure.explain()))?;
+    judge(answer.status()).map_err(|status| Wrong::There(format!("GET {}: status {status}", check.path)))
 }
 
 /// As HAProxy has it: 2xx and 3xx are fine.

@@ -19,11 +19,12 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// The same while it has no address.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Looks up the names of the upstream for as long as it is there.
+/// Looks up the names of the upstream until its hosts are not watched any more.
 pub fn begin(hosts: &Arc<Hosts>) {
     for (index, target) in hosts.targets.all().iter().enumerate() {
         if let Target::Name(service) = target {
-            tokio::spawn(look_up(Arc::downgrade(hosts), index, service.clone()));
+            let task = tokio::spawn(look_up(Arc::downgrade(hosts), index, service.clone()));
+            hosts.resolve_by(task.abort_handle());
         }
     }
 }

@@ -5,11 +5,15 @@ use std::{io, time::Duration};
 use super::address::Address;
 use crate::request::incoming::Unread;
 
+/// Errors of a connection that was not even tried.
+const LOCAL: [i32; 3] = [libc::EMFILE, libc::ENFILE, libc::EADDRNOTAVAIL];
+
 /// Why there is no response. Each that is the upstream's fault names it.
 #[derive(Debug)]
 pub enum Failure {
-    /// Its name can't be resolved, nobody takes the connection, or its certificate is refused.
-    Unreachable { upstream: String, why: String },
+    /// Its name can't be resolved, nobody takes the connection, or its certificate is refused. `is_local`: this machine has
+    /// no descriptor or port for it.
+    Unreachable { upstream: String, why: String, is_local: bool },
     /// The connection was not made in time.
     ConnectTimedOut { upstream: String, after: Duration },
     /// It closed, or what it sent is no HTTP response.
@@ -28,8 +32,16 @@ impl Failure {
         let upstream = upstream.to_string();
         match failure {
             client_pool::Failure::OpenTimeout(_) => Failure::ConnectTimedOut { upstream, after },
-            other => Failure::Unreachable { upstream, why: other.explain() },
+            other => {
+                let is_local = matches!(other, client_pool::Failure::Connect { errno, .. } if LOCAL.contains(errno));
+                Failure::Unreachable { upstream, why: other.explain(), is_local }
+            }
         }
+    }
+
+    /// Whether it says nothing about the host.
+    pub(super) fn is_local(&self) -> bool {
+        matches!(self, Failure::Unreachable { is_local: true, .. })
     }
 
     /// What went wrong, without the host's name.

@@ -23,7 +23,7 @@ use std::{sync::Arc, time::Duration};
 use balance::HostReport;
 use http::{header, request::Parts, HeaderMap, Response};
 
-use self::hosts::{Host, Hosts};
+use self::{asking::Asked, hosts::Hosts};
 pub use self::{
     checks::Check,
     failure::Failure,
@@ -42,6 +42,8 @@ pub struct Upstream {
     hosts: Arc<Hosts>,
     check: Option<Check>,
     answer_timeout: Option<Duration>,
+    /// What is wrong with the key of its cookie, until it is said.
+    problem: Option<String>,
 }
 
 impl Upstream {
@@ -54,8 +56,12 @@ impl Upstream {
         is_sticky: bool,
         answer_timeout: Option<Duration>,
     ) -> Upstream {
-        let tokens = is_sticky.then(sticky::Tokens::open);
-        Upstream { hosts: Arc::new(Hosts::new(targets, tls, connect_timeout, tokens)), check, answer_timeout }
+        // For a single host these are the server's defaults, meant for other sites.
+        let is_balanced = targets.is_balanced();
+        let check = check.filter(|_| is_balanced);
+        let (tokens, problem) = (is_sticky && is_balanced).then(sticky::Tokens::open).unzip();
+        let hosts = Arc::new(Hosts::new(targets, tls, connect_timeout, tokens));
+        Upstream { hosts, check, answer_timeout, problem: problem.flatten() }
     }
 
     /// Takes the cookie out of a request that says with which host its visitor is.
@@ -63,14 +69,20 @@ impl Upstream {
         self.hosts.is_sticky().then(|| sticky::take(headers)).flatten()
     }
 
-    /// Resolves its names and checks its hosts for as long as it is there, and says what becomes of them. `host`: what health
+    /// Resolves its names and checks its hosts until `unwatch`, and says what becomes of them. `host`: what health
     /// checks name in their Host field; None: the host itself.
     pub fn watch(&self, host: Option<String>, log: Log) {
         self.hosts.say_in(log);
+        self.problem.iter().for_each(|problem| self.hosts.say(problem.clone()));
         discovery::begin(&self.hosts);
         if let Some(check) = self.check.clone() {
             checks::begin(&self.hosts, check, host);
         }
+    }
+
+    /// Another configuration is in force. Requests and WebSockets that it has go on.
+    pub fn unwatch(&self) {
+        self.hosts.unwatch();
     }
 
     /// How its hosts stand: their names, and what the balancer knows of them.
@@ -98,23 +110,23 @@ pub async fn run(
     exchange.timeline.handed_over = exchange.timeline.queued;
     exchange.timeline.app_started = exchange.timeline.queued;
     exchange.live.step(Step::Upstream, exchange.timeline.queued);
-    let mut host = None;
-    let asking = asking::ask(&upstream.hosts, head, body, exchange, &mut host);
+    let mut asked = None;
+    let asking = asking::ask(&upstream.hosts, head, body, exchange, &mut asked);
     let answered = match upstream.answer_timeout {
         Some(after) => tokio::time::timeout(after, asking).await.ok(),
         None => Some(asking.await),
     };
     exchange.timeline.app_finished = clock::now();
-    if let Some(host) = host.as_ref().filter(|_| upstream.is_balanced()) {
-        exchange.upstream = Some(host.name.clone());
+    if let Some(asked) = asked.as_ref().filter(|_| upstream.is_balanced()) {
+        exchange.upstream = Some(asked.host.name.clone());
     }
     let (answer, lease, offered) = match (answered, upstream.answer_timeout) {
         (Some(answered), _) => answered?,
-        (None, after) => return Err(timed_out(upstream, host.as_deref(), after.unwrap_or_default())),
+        (None, after) => return Err(timed_out(upstream, asked.as_ref(), after.unwrap_or_default())),
     };
     let upgrade = exchange.upgrade.take().filter(|_| offered);
     let response = response::response(answer, &head.method, lease, upgrade).await?;
-    let token = host.as_ref().and_then(|host| host.token.as_deref());
+    let token = asked.as_ref().and_then(|asked| asked.host.token.as_deref());
     if let Some(token) = token.filter(|token| exchange.host_token.as_deref() != Some(*token)) {
         if !sticky::is_shared(response.headers()) {
             exchange.tell(header::SET_COOKIE, &sticky::field(token, exchange.client.https));
@@ -123,13 +135,35 @@ pub async fn run(
     Ok(response)
 }
 
-fn timed_out(upstream: &Upstream, host: Option<&Host>, after: Duration) -> Failure {
-    let name = match host {
-        Some(host) => {
-            upstream.hosts.failed(host, "no answer in time");
+fn timed_out(upstream: &Upstream, asked: Option<&Asked>, after: Duration) -> Failure {
+    let name = match asked {
+        Some(Asked { host, began, progress }) => {
+            // A host can't answer a request that it does not have as a whole.
+            if !progress.is_up_to_client() {
+                upstream.hosts.failed(host, *began, "no answer in time");
+            }
             host.name.to_string()
         }
         None => upstream.hosts.targets.to_string(),
     };
     Failure::TimedOut { upstream: name, after }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_single_host_is_neither_checked_nor_stayed_with() {
+        let check = || Some(Check { path: "/up".into(), every: Duration::from_secs(2) });
+        let targets = Targets::parse(&["http://10.0.0.1:1".to_owned()]).unwrap();
+        let upstream = Upstream::new(targets, UpstreamTls::default(), Duration::from_secs(1), check(), true, None);
+        assert_eq!(upstream.check, None);
+        let mut headers = HeaderMap::new();
+        headers.insert(header::COOKIE, HeaderValue::from_static("paceline_host=x"));
+        assert_eq!(upstream.take_token(&mut headers), None);
+        assert_eq!(headers[header::COOKIE], "paceline_host=x");
+    }
 }

@@ -4,7 +4,10 @@
 use std::{
     io,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        Arc,
+    },
     task::{Context, Poll},
 };
 
@@ -30,8 +33,30 @@ pub enum Source {
     Streamed(Option<Box<(Limited<Arriving>, u64)>>),
 }
 
-/// Where a body says why it broke off.
-pub type Fault = Arc<Mutex<Option<Failure>>>;
+/// How far a body has come.
+#[derive(Clone, Default)]
+pub struct Progress(Arc<State>);
+
+#[derive(Default)]
+struct State {
+    /// Why it broke off.
+    fault: Mutex<Option<Failure>>,
+    has_broken: AtomicBool,
+    /// The client has not sent all of it yet.
+    is_arriving: AtomicBool,
+}
+
+impl Progress {
+    /// Why the body broke off, once.
+    pub fn take_fault(&self) -> Option<Failure> {
+        self.0.fault.lock().take()
+    }
+
+    /// Whether the host does not have the whole request because the client is slow, or has gone.
+    pub fn is_up_to_client(&self) -> bool {
+        self.0.has_broken.load(Relaxed) || self.0.is_arriving.load(Relaxed)
+    }
+}
 
 impl Source {
     pub fn of(body: RequestBody) -> Source {
@@ -53,7 +78,7 @@ impl Source {
     }
 
     /// The body from its beginning. A file that can't be read is a failure.
-    pub async fn open(&mut self, fault: &Fault) -> Result<Outgoing, Failure> {
+    pub async fn open(&mut self, progress: &Progress) -> Result<Outgoing, Failure> {
         let content = match self {
             Source::Memory(bytes) => Content::Memory(bytes.clone()),
             Source::Spooled(spool) => {
@@ -61,18 +86,21 @@ impl Source {
                 Content::File { left: length, file }
             }
             Source::Streamed(body) => match body.take() {
-                Some(body) => Content::Streamed { body: body.0, max: body.1 },
+                Some(body) => {
+                    progress.0.is_arriving.store(!body.0.is_end_stream(), Relaxed);
+                    Content::Streamed { body: body.0, max: body.1 }
+                }
                 None => return Err(Failure::Spool(io::ErrorKind::UnexpectedEof.into())),
             },
         };
-        Ok(Outgoing { content, fault: fault.clone() })
+        Ok(Outgoing { content, progress: progress.clone() })
     }
 }
 
 /// A body as hyper's client takes it.
 pub struct Outgoing {
     content: Content,
-    fault: Fault,
+    progress: Progress,
 }
 
 enum Content {
@@ -84,11 +112,12 @@ enum Content {
 impl Outgoing {
     /// No body.
     pub fn empty() -> Outgoing {
-        Outgoing { content: Content::Memory(Bytes::new()), fault: Fault::default() }
+        Outgoing { content: Content::Memory(Bytes::new()), progress: Progress::default() }
     }
 
     fn broke(&self, failure: Failure) -> io::Error {
-        *self.fault.lock() = Some(failure);
+        *self.progress.0.fault.lock() = Some(failure);
+        self.progress.0.has_broken.store(true, Relaxed);
         io::ErrorKind::UnexpectedEof.into()
     }
 }
@@ -120,7 +149,10 @@ impl Body for Outgoing {
                     frame.map_err(Failure::Spool)
                 }
                 Content::Streamed { body, max } => {
-                    let frame = std::task::ready!(Pin::new(body).poll_frame(cx)).transpose();
+                    let frame = std::task::ready!(Pin::new(&mut *body).poll_frame(cx)).transpose();
+                    if matches!(frame, Ok(None)) || body.is_end_stream() {
+                        this.progress.0.is_arriving.store(false, Relaxed);
+                    }
                     frame.map_err(|error| Failure::Body(unread(error, *max)))
                 }
             };

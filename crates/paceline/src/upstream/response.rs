@@ -41,7 +41,7 @@ pub async fn response(
     let status = answer.status();
     if status == StatusCode::SWITCHING_PROTOCOLS {
         let upgrade = upgrade.ok_or_else(|| broken("101 to a request that asked for no upgrade"))?;
-        let HostLease { lease, mut pending } = lease;
+        let HostLease { lease, mut pending, .. } = lease;
         lease.connection.switch();
         pending.becomes_tunnel();
         return Ok(switch(answer, upgrade, pending));
