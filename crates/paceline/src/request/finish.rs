@@ -59,7 +59,8 @@ pub fn send(mut response: Response<ResponseBody>, mut guard: ExchangeGuard, mann
     if let (Some((host, path)), Some(rules)) =
         (&manner.ruled, manner.site.as_ref().and_then(|site| site.rules.as_ref()))
     {
-        rules.change(Target { host: Some(host.as_str()), path }, response.headers_mut());
+        let status = response.status();
+        rules.change(Target { host: Some(host.as_str()), path }, status, response.headers_mut());
     }
     if let Some((config, age)) = config.and_then(|config| Some((config, config.hsts?))) {
         if guard.exchange.client.https {

@@ -95,7 +95,21 @@ pub fn check(sites: &[SiteConfig]) -> Vec<String> {
             site.name
         )
     }));
+    problems.extend(sites.iter().filter(|site| !site.sign_on.is_empty()).flat_map(passed_users));
     problems
+}
+
+/// A name of a file of passwords would stand for somebody who has signed in by [[sso]].
+fn passed_users(site: &SiteConfig) -> impl Iterator<Item = String> + '_ {
+    let passes = |rule: &&Rule| rule.basic_auth.as_ref().is_some_and(|basic| basic.pass_user);
+    site.rules.iter().filter(passes).map(|rule| {
+        format!(
+            "{} of site {:?} has pass_user, and the site has an [[sso]]: the application could not tell the names of both apart; \
+             remove pass_user, or the [[sso]]",
+            rule.shown(),
+            site.name
+        )
+    })
 }
 
 /// Rules that seem to protect something and do not: clients choose the host that they name, and a site without hosts
@@ -143,5 +157,12 @@ mod tests {
         assert_eq!(told(redirect), None, "a redirect keeps nobody out");
         let both = "[[rule]]\nbasic_auth = \"staff\"\n[[sso]]\nkerberos = { keytab = \"k\" }\n";
         assert!(told(both).is_some_and(|why| why.contains("a browser sends only one of both")), "{:?}", told(both));
+        let both =
+            "[[rule]]\nbasic_auth = { file = \"staff\", pass_user = true }\n[[sso]]\nkerberos = { keytab = \"k\" }\n";
+        assert!(
+            told(both).is_some_and(|why| why.contains("has pass_user, and the site has an [[sso]]")),
+            "{:?}",
+            told(both)
+        );
     }
 }

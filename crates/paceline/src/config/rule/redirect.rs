@@ -2,6 +2,7 @@
 //! leads to a host that the request has chosen.
 
 use http::StatusCode;
+use http_guard::host::split_host;
 
 /// Why a target can't be used. Its words go behind "must have".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,12 +71,23 @@ impl Redirect {
         let path = format!("/{}", path.trim_start_matches(['/', '\\']));
         let query = asked.query.filter(|_| !path.contains('?')).map(|query| format!("?{query}")).unwrap_or_default();
         let location = format!("{path}{query}");
-        let own = || format!("{}://{}", asked.scheme, asked.authority.to_ascii_lowercase());
-        let is_here = self.origin.as_ref().is_none_or(|origin| *origin == own())
+        let is_own = |origin: &String| {
+            let (scheme, authority) = origin.split_once("://").unwrap_or_default();
+            scheme == asked.scheme && plain(scheme, authority) == plain(scheme, asked.authority)
+        };
+        let is_here = self.origin.as_ref().is_none_or(is_own)
             && location
                 == format!("{}{}", asked.path, asked.query.map(|query| format!("?{query}")).unwrap_or_default());
         (!is_here).then(|| format!("{}{location}", self.origin.as_deref().unwrap_or_default()))
     }
+}
+
+/// An authority without the scheme's own port and without the dot of the root, in small letters.
+fn plain(scheme: &str, authority: &str) -> String {
+    let (name, port) = split_host(authority);
+    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    let usual = if scheme == "https" { "443" } else { "80" };
+    port.filter(|port| *port != usual).map_or(name.clone(), |port| format!("{name}:{port}"))
 }
 
 /// `https://shop.example` and `/path`.
@@ -110,6 +122,10 @@ mod tests {
             ("/*", "https://shop.test", "http://shop.test/", Some("https://shop.test/")),
             ("/*", "https://Shop.test", "https://SHOP.test/a", None),
             ("/*", "https://shop.test", "https://shop.test:8443/a", Some("https://shop.test/a")),
+            ("/*", "https://shop.test", "https://shop.test:443/a", None),
+            ("/*", "https://shop.test:443", "https://shop.test./a", None),
+            ("/*", "http://shop.test:80", "http://shop.test/a", None),
+            ("/*", "https://shop.test", "https://shop.test:80/a", Some("https://shop.test/a")),
             // A moved path.
             ("/old", "/new", "http://a/old?x=1", Some("/new?x=1")),
             ("/old", "/new?y=2", "http://a/old?x=1", Some("/new?y=2")),

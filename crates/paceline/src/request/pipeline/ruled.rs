@@ -8,7 +8,7 @@ use std::{
 };
 
 use http::{header, request::Parts, HeaderValue, Method, Response, StatusCode};
-use http_guard::host::split_host;
+use http_guard::host::{host, split_host};
 use secret::Secret;
 use sign_in::{Failures, Identity, Limits, Mechanism, NewSession, Session};
 
@@ -50,6 +50,7 @@ pub fn glance(site: &Site, head: &mut Parts, host: &str, exchange: &mut Exchange
     if !rules.admits(target, exchange.client.address) {
         return Err(refused(site, head, exchange));
     }
+    exchange.protected |= rules.is_for_some(target);
     if let Some(response) = redirect(rules, target, head, host, exchange) {
         return Err(response);
     }
@@ -139,11 +140,13 @@ async fn verdict(
 /// A part of a page: it may be on a page only if its visitor may have it by itself.
 pub fn part(site: &Site, head: &Parts, exchange: &mut Exchange) -> Step {
     let Some(rules) = &site.rules else { return Ok(()) };
-    // By which host the page was asked for says nothing of its parts: each host's rules count.
-    let target = Target { host: None, path: head.uri.path() };
+    // Its own host, which may be another one than the page's.
+    let host = exchange.client.host.clone().unwrap_or_else(|| host(head).into_owned());
+    let target = Target { host: Some(split_host(&host).0), path: head.uri.path() };
     if !rules.admits(target, exchange.client.address) {
         return Err(refused(site, head, exchange));
     }
+    exchange.protected |= rules.is_for_some(target);
     for (_, file) in rules.passwords(target) {
         if !exchange.proved.contains(&file.number()) {
             return Err(refused(site, head, exchange));

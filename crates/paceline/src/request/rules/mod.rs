@@ -7,7 +7,7 @@ pub mod passwords;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use http::HeaderMap;
+use http::{header, HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use self::passwords::{PasswordFile, PasswordFileError};
 use crate::{
@@ -17,6 +17,16 @@ use crate::{
     },
     request::access_rules::{self, Paths},
 };
+
+/// Fields by which caches keep a response.
+const OF_CACHES: [&str; 6] = [
+    "cache-control",
+    "expires",
+    "cdn-cache-control",
+    "cloudflare-cdn-cache-control",
+    "surrogate-control",
+    "edge-control",
+];
 
 /// The rules of a site, in the order of the file.
 pub struct Rules {
@@ -35,7 +45,7 @@ struct CompiledRule {
 /// What is asked, as far as rules look at it.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
-    /// Without port. None: any host, as for a part of a page.
+    /// Without port. None: any host.
     pub host: Option<&'a str>,
     pub path: &'a str,
 }
@@ -98,6 +108,11 @@ impl Rules {
         !self.protecting(target).any(|one| is_out(&one.rule))
     }
 
+    /// Whether a rule lets in only some addresses here: a cache of others would give it to all.
+    pub fn is_for_some(&self, target: Target<'_>) -> bool {
+        self.protecting(target).any(|one| one.rule.allow.is_some())
+    }
+
     /// The rules that ask for a name and a password here.
     pub fn passwords<'a>(&'a self, target: Target<'a>) -> impl Iterator<Item = PasswordRule<'a>> {
         self.protecting(target).filter_map(|one| Some((&one.rule, one.passwords.as_ref()?)))
@@ -129,14 +144,18 @@ impl Rules {
         others.chain([of(target.path)]).min()
     }
 
-    /// Changes the fields of a response.
-    pub fn change(&self, target: Target<'_>, headers: &mut HeaderMap) {
+    /// Changes the fields of a response. Of an error, and of what nobody may keep, none by which a cache would keep it.
+    pub fn change(&self, target: Target<'_>, status: StatusCode, headers: &mut HeaderMap) {
+        let is_kept_out = status.as_u16() >= 400 || headers.get_all(header::CACHE_CONTROL).iter().any(says_no_store);
         let changes = |one: &&CompiledRule| one.rule.headers != HeaderChanges::default();
         for one in self.all.iter().filter(changes).filter(|one| one.pattern(target).is_some()) {
-            for name in &one.rule.headers.remove {
+            for name in one.rule.headers.remove.iter().filter(|name| !is_kept_out || *name != header::CACHE_CONTROL) {
                 headers.remove(name);
             }
-            for (name, value) in &one.rule.headers.set {
+            let may_set = |(name, value): &&(HeaderName, HeaderValue)| {
+                !is_kept_out || !OF_CACHES.contains(&name.as_str()) || says_no_store(value)
+            };
+            for (name, value) in one.rule.headers.set.iter().filter(may_set) {
                 headers.insert(name, value.clone());
             }
         }
@@ -146,6 +165,10 @@ impl Rules {
     pub fn changes_headers(&self) -> bool {
         self.all.iter().any(|one| one.rule.headers != HeaderChanges::default())
     }
+}
+
+fn says_no_store(value: &HeaderValue) -> bool {
+    value.to_str().is_ok_and(|value| value.to_ascii_lowercase().contains("no-store"))
 }
 
 impl CompiledRule {
@@ -271,10 +294,35 @@ mod tests {
         );
         let mut headers = HeaderMap::new();
         headers.insert("server", http::HeaderValue::from_static("app"));
-        rules.change(at("/a/1"), &mut headers);
+        rules.change(at("/a/1"), StatusCode::OK, &mut headers);
         assert_eq!((headers.len(), &headers["x-a"]), (1, &http::HeaderValue::from_static("a")));
-        rules.change(at("/b"), &mut headers);
+        rules.change(at("/b"), StatusCode::OK, &mut headers);
         assert_eq!((headers.len(), &headers["x-a"]), (2, &http::HeaderValue::from_static("all")));
+    }
+
+    #[test]
+    fn no_cache_keeps_an_error() {
+        let rules = rules(
+            "[[rule]]\nheaders = { set = { Cache-Control = \"max-age=60\", CDN-Cache-Control = \"max-age=60\", X-A = \"a\" }, remove = [\"Cache-Control\"] }\n",
+        );
+        for (status, said, told) in [
+            (200, "max-age=0", ("max-age=60", true)),
+            (200, "private, No-Store", ("private, No-Store", false)),
+            (503, "no-store", ("no-store", false)),
+            (404, "no-cache", ("no-cache", false)),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(said));
+            rules.change(at("/"), StatusCode::from_u16(status).unwrap(), &mut headers);
+            let found = (headers["cache-control"].to_str().unwrap(), headers.contains_key("cdn-cache-control"));
+            assert_eq!((found, headers.contains_key("x-a")), (told, true), "{status} {said}");
+        }
+    }
+
+    #[test]
+    fn what_only_some_addresses_may_see_is_protected() {
+        let rules = rules("[[rule]]\npath = \"/a\"\nallow = \"10.0.0.0/8\"\n[[rule]]\ndeny = \"192.0.2.1\"\n");
+        assert!(rules.is_for_some(at("/a")) && rules.is_for_some(at("/A/")) && !rules.is_for_some(at("/b")));
     }
 
     #[test]
