@@ -95,7 +95,11 @@ fn plainly(watch: &mut Watch<'_>, first: Figures) -> Result<ExitCode, Failed> {
 
 fn on_terminal(watch: &mut Watch<'_>, first: Figures) -> Result<ExitCode, Failed> {
     let broken = |error: io::Error| Failed::Broken(format!("the terminal can't be used: {error}"));
-    let mut terminal = ratatui::try_init().map_err(broken)?;
+    let mut terminal = ratatui::try_init().map_err(|error| {
+        // It may have become half of what it should be.
+        ratatui::restore();
+        broken(error)
+    })?;
     let mut shown = Shown::new(first);
     let ended = watch_on(&mut terminal, watch, &mut shown);
     ratatui::restore();
