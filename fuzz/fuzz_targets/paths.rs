@@ -2,7 +2,10 @@
 //! spelling of a path finds a file of a protected folder.
 #![cfg_attr(fuzzing, no_main)]
 
-use std::{os::unix::ffi::OsStrExt, path::Component};
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Component, Path},
+};
 
 use libfuzzer_sys::fuzz_target;
 use paceline::{
@@ -13,11 +16,15 @@ use paceline::{
 fuzz_target!(|data: &[u8]| {
     let Ok(path) = std::str::from_utf8(data) else { return };
     let (folder, all_but) = ([Paths::of(&["/folder/*"], &[])], [Paths::of(&["/*"], &["/assets/*"])]);
+    let pages =
+        ["/page", "/page.html", "/page/", "/page/index", "/page/index.html"].map(|page| [Paths::of(&[page], &[])]);
     for file in candidates(path).into_iter().flatten() {
         let bytes = file.as_os_str().as_bytes();
         assert!(!bytes.iter().any(|byte| matches!(byte, 0 | b'\\')), "{file:?}");
         let is_protected = file.starts_with("folder");
         assert!(!is_protected || !areas(&folder, path).is_empty(), "{file:?} is not protected");
+        let is_page = ["page", "page.html", "page/index.html"].iter().any(|page| file.as_path() == Path::new(page));
+        assert!(!is_page || pages.iter().all(|page| !areas(page, path).is_empty()), "{file:?} is not protected");
         // A file beside the folder answers for its index.
         let is_open = file.starts_with("assets") || file.ends_with("assets.html");
         assert!(is_open || !areas(&all_but, path).is_empty(), "{file:?} is not protected");

@@ -60,6 +60,27 @@ impl Failures {
         }
     }
 
+    /// Counts a failure before it is one, if somebody may try now: of tries at the same time, no more than the limit
+    /// pass. One that succeeds is taken back. By address alone.
+    ///
+    /// # Errors
+    /// There were too many failures: how long to wait.
+    pub fn attempt(&self, address: IpAddr, now: UnixMillis) -> Result<(), RetryAfter> {
+        self.entries(address, None).try_for_each(|(table, key)| {
+            let mut table = table.lock();
+            match table.wait(key, now) {
+                0 => table.count(key, now),
+                wait => return Err(RetryAfter(wait)),
+            }
+            Ok(())
+        })
+    }
+
+    /// What was counted before it was tried was no failure.
+    pub fn take_back(&self, address: IpAddr) {
+        self.entries(address, None).for_each(|(table, key)| table.lock().take_back(key));
+    }
+
     /// It has failed.
     pub fn failed(&self, address: IpAddr, name: Option<&str>, now: UnixMillis) {
         self.entries(address, name).for_each(|(table, key)| table.lock().count(key, now));
@@ -137,6 +158,14 @@ impl Table {
         self.recent.insert(key, forgotten_at);
     }
 
+    fn take_back(&mut self, key: u64) {
+        for half in [&mut self.recent, &mut self.older] {
+            if let Some(forgotten_at) = half.get_mut(&key) {
+                *forgotten_at = forgotten_at.saturating_sub(self.interval);
+            }
+        }
+    }
+
     fn forget(&mut self, key: u64) {
         self.recent.remove(&key);
         self.older.remove(&key);
@@ -167,6 +196,18 @@ mod tests {
         failures.failed(one, None, 5_100);
         assert_eq!(failures.check(one, None, 5_100), Err(RetryAfter(100)));
         assert_eq!(failures.check(address("192.0.2.2"), None, 5_100), Ok(()));
+    }
+
+    #[test]
+    fn a_try_counts_until_it_is_taken_back() {
+        let failures = Failures::new(Some(TEN), None, 100);
+        let one = address("192.0.2.1");
+        assert_eq!((0..20).filter(|_| failures.attempt(one, 5_000).is_ok()).count(), 10);
+        assert_eq!(failures.check(one, None, 5_000), Err(RetryAfter(100)));
+        failures.take_back(one);
+        assert_eq!((failures.attempt(one, 5_000), failures.attempt(one, 5_000)), (Ok(()), Err(RetryAfter(100))));
+        (0..10).for_each(|_| failures.take_back(one));
+        assert_eq!((0..20).filter(|_| failures.attempt(one, 5_000).is_ok()).count(), 10, "no more than before");
     }
 
     #[test]

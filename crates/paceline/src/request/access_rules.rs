@@ -56,19 +56,21 @@ impl Paths {
     }
 }
 
-/// The pattern in small letters, and what applications and file servers answer in the same way: `/a.json` and `/a/` for
-/// `/a`, `/a` for `/a.html`, and a folder for its index.
-fn with_kin(path: &str) -> Vec<String> {
+/// The pattern in small letters, and what applications and file servers answer in the same way: `/a.json`, `/a/` and
+/// `/a/index.html` for `/a`, and all of these for each of them.
+fn with_kin(path: &str) -> BTreeSet<String> {
     let path = path.to_ascii_lowercase();
-    let mut all = vec![path.clone()];
-    if !path.ends_with(['*', '/']) {
-        all.extend([format!("{path}.*"), format!("{path}/")]);
+    let mut all = BTreeSet::from([path.clone()]);
+    if path.ends_with('*') {
+        // The folder itself is in it, and a file beside it may answer for the folder.
+        let folder = path.strip_suffix("/*").filter(|folder| !folder.is_empty() && !folder.ends_with('*'));
+        all.extend(folder.map(|folder| format!("{folder}.*")));
+        return all;
     }
-    if let Some(bare) = path.strip_suffix(".html") {
-        all.push(bare.to_owned());
-        if let Some(folder) = bare.strip_suffix("/index") {
-            all.extend([folder.to_owned(), format!("{folder}/")]);
-        }
+    let whole = path.trim_end_matches('/');
+    let stem = whole.strip_suffix(".html").unwrap_or(whole);
+    for stem in [Some(stem), stem.strip_suffix("/index")].into_iter().flatten() {
+        all.extend(["", "/", ".*", "/index", "/index/", "/index.*"].map(|end| format!("{stem}{end}")));
     }
     all
 }
@@ -294,6 +296,53 @@ mod tests {
             assert_eq!(areas(&all, path), [0], "{path}");
         }
         assert!(areas(&all, "/reports").is_empty() && areas(&all, "/wiki/other").is_empty());
+    }
+
+    #[test]
+    fn the_index_of_a_folder_has_many_names() {
+        for (pattern, paths) in [
+            ("/secret.html", &["/secret", "/secret/", "/SECRET.HTML"][..]),
+            ("/wiki/index.html", &["/wiki", "/wiki/", "/wiki/index", "/wiki/index/", "/wiki.html"]),
+            ("/admin", &["/admin/", "/admin/index.html", "/admin/index", "/admin/index/", "/admin.html"]),
+            ("/", &["/index.html", "/index", "/index/", "//", "/%69ndex"]),
+            ("/index.html", &["/", "/index"]),
+            ("/admin/", &["/admin", "/admin/index"]),
+            ("/admin/*", &["/admin.html", "/admin.json"]),
+        ] {
+            let all = [Paths::of(&[pattern], &[])];
+            assert_eq!(areas(&all, pattern), [0]);
+            paths.iter().for_each(|path| assert_eq!(areas(&all, path), [0], "{pattern} {path}"));
+            for other in ["/other", "/administration", "/admins/", "/wikis", "/secrets/index.html"] {
+                assert!(areas(&all, other).is_empty(), "{pattern} {other}");
+            }
+        }
+    }
+
+    /// Whatever answers a path that is protected is protected by all its other names.
+    #[test]
+    fn no_other_name_finds_the_file_of_a_protected_path() {
+        const PARTS: [&str; 7] = ["/", "a", "index", ".html", "/index.html", "/index", ".1"];
+        let mut paths = vec![String::from("/")];
+        for from in 0..1 + PARTS.len() + PARTS.len().pow(2) + PARTS.len().pow(3) {
+            let longer: Vec<String> = PARTS.iter().map(|part| format!("{}{part}", paths[from])).collect();
+            paths.extend(longer);
+        }
+        let mut found = std::collections::HashMap::<_, Vec<&str>>::new();
+        for path in &paths {
+            for file in candidates(path).into_iter().flatten() {
+                found.entry(file).or_default().push(path);
+            }
+        }
+        let mut pairs = 0;
+        // Settings with doubled slashes name no path that anybody asks for.
+        for pattern in paths.iter().filter(|pattern| !pattern.contains("//") && pattern.len() < 16) {
+            let all = [Paths::of(&[pattern], &[])];
+            for other in candidates(pattern).into_iter().flatten().flat_map(|file| &found[&file]) {
+                pairs += 1;
+                assert_eq!(areas(&all, other), [0], "{pattern} {other}");
+            }
+        }
+        assert!(pairs > 1_000, "{pairs} pairs: too few to say anything");
     }
 
     #[test]

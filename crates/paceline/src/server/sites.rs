@@ -281,7 +281,8 @@ impl Sites {
         }
         if let Some(rules) = &site.rules {
             let log = self.server.log.of(&site.config.name);
-            let is_safe = self.config.binds.iter().any(|bind| bind.tls.is_some()) || self.config.trusted_proxies.given;
+            let is_tls_only = self.config.binds.iter().all(|bind| bind.tls.is_some());
+            let is_safe = site.config.redirect_https || is_tls_only || self.config.trusted_proxies.given;
             passwords::watch(rules.password_files(), &site.config.name, is_safe, log);
         }
         if let Some(gate) = &site.gate {

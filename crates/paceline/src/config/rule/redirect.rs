@@ -27,7 +27,7 @@ pub struct Redirect {
 }
 
 /// What a redirect needs to know of a request.
-pub struct Asked<'a> {
+pub struct RedirectRequest<'a> {
     /// `http` or `https`.
     pub scheme: &'a str,
     /// As the client has named it, with a port if there is one.
@@ -62,7 +62,7 @@ impl Redirect {
 
     /// The address to go to. None: the request is there already. `pattern`: of the rule's paths the one that the request
     /// matches.
-    pub fn location(&self, asked: &Asked<'_>, pattern: &str) -> Option<String> {
+    pub fn location(&self, asked: &RedirectRequest<'_>, pattern: &str) -> Option<String> {
         let path = match &self.path {
             None => asked.path.to_owned(),
             Some(path) => path.replace('*', asked.path.strip_prefix(pattern.trim_end_matches('*')).unwrap_or_default()),
@@ -111,7 +111,7 @@ mod tests {
         let (scheme, rest) = url.split_once("://").unwrap();
         let (authority, path) = rest.split_at(rest.find('/').unwrap());
         let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
-        redirect.location(&Asked { scheme, authority, path, query }, &paths[0])
+        redirect.location(&RedirectRequest { scheme, authority, path, query }, &paths[0])
     }
 
     #[test]

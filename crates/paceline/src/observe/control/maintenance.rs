@@ -90,7 +90,7 @@ fn set(front: &Front, site: &Site, notice: Option<Notice>) -> Value {
     json!({ "maintenance": site.maintenance.closed().map(|closed| of_closed(&closed)), "trouble": trouble })
 }
 
-/// As GET /status tells of it.
+/// As GET /status has it.
 pub fn of_closed(closed: &Closed) -> Value {
     let Notice { since, retry_after, page, allow } = &closed.notice;
     json!({ "since": since, "retry_after": retry_after, "own_page": page.is_some(), "allow": allow })

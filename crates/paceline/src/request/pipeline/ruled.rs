@@ -4,17 +4,15 @@
 use std::{
     net::{IpAddr, Ipv4Addr},
     sync::{Arc, LazyLock},
-    time::Duration,
 };
 
 use http::{header, request::Parts, HeaderValue, Method, Response, StatusCode};
 use http_guard::host::{host, split_host};
-use secret::Secret;
 use sign_in::{Failures, Identity, Limits, Mechanism, NewSession, Session};
 
 use super::Step;
 use crate::{
-    config::rule::{redirect::Asked, BasicAuth},
+    config::rule::{redirect::RedirectRequest, BasicAuth},
     content::body::ResponseBody,
     front::Front,
     observe::log::Name,
@@ -26,7 +24,7 @@ use crate::{
         pages,
         route::Site,
         rules::{
-            passwords::{PasswordFile, PasswordFileError, Verdict},
+            passwords::{PasswordFile, Source, Verdict},
             Rules, Target,
         },
     },
@@ -77,8 +75,9 @@ pub async fn prove(front: &Front, site: &Site, head: &mut Parts, host: &str, exc
         let target = Target { host: Some(split_host(host).0), path: head.uri.path() };
         rules.passwords(target).map(|(rule, file)| (rule.basic_auth.clone(), file.clone())).collect()
     };
+    let address = exchange.client.address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     for (basic, file) in asking {
-        match verdict(&file, &name, &password, exchange.client.address).await {
+        match file.check(&name, &password, Source { address, failures: &FAILURES }).await {
             Ok(Verdict::Right) => {}
             Ok(Verdict::Wrong) => {
                 let response = challenge(site, head, exchange, basic.as_ref());
@@ -89,13 +88,13 @@ pub async fn prove(front: &Front, site: &Site, head: &mut Parts, host: &str, exc
                 exchange.note = Some("basic_auth: too many passwords are being checked".into());
                 return Err(later(site, head, exchange, "Too many people are signing in at the moment.", 5));
             }
-            Err(Unproved::TooOften(wait)) => {
+            Ok(Verdict::TooOften(wait)) => {
                 let mut answer = errors::too_often(site, head, exchange, wait);
                 exchange.note = Some("basic_auth: too many wrong passwords from this address".into());
                 answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
                 return Err(answer);
             }
-            Err(Unproved::File(why)) => {
+            Err(why) => {
                 exchange.note = Some("basic_auth: the file of passwords can't be used".into());
                 if file.says() {
                     let name = &site.config.name;
@@ -110,31 +109,6 @@ pub async fn prove(front: &Front, site: &Site, head: &mut Parts, host: &str, exc
     }
     enter(rules, head, host, &name, exchange);
     Ok(())
-}
-
-/// Why nobody knows whether a password is right.
-enum Unproved {
-    TooOften(Duration),
-    File(PasswordFileError),
-}
-
-async fn verdict(
-    file: &Arc<PasswordFile>,
-    name: &str,
-    password: &Secret,
-    address: Option<IpAddr>,
-) -> Result<Verdict, Unproved> {
-    // What is known costs nothing: neither those who are let in nor a browser that repeats an old password are counted.
-    if let Some(known) = file.recall(name, password).await.map_err(Unproved::File)? {
-        return Ok(known);
-    }
-    let (address, now) = (address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), clock::unix_millis());
-    FAILURES.check(address, None, now).map_err(|wait| Unproved::TooOften(Duration::from_millis(wait.0)))?;
-    let verdict = file.check(name, password).await.map_err(Unproved::File)?;
-    if verdict == Verdict::Wrong {
-        FAILURES.failed(address, None, now);
-    }
-    Ok(verdict)
 }
 
 /// A part of a page: it may be on a page only if its visitor may have it by itself.
@@ -182,8 +156,12 @@ fn redirect(
     exchange: &Exchange,
 ) -> Option<Response<ResponseBody>> {
     let (redirect, pattern) = rules.redirect(target)?;
-    let asked =
-        Asked { scheme: exchange.client.scheme(), authority: host, path: head.uri.path(), query: head.uri.query() };
+    let asked = RedirectRequest {
+        scheme: exchange.client.scheme(),
+        authority: host,
+        path: head.uri.path(),
+        query: head.uri.query(),
+    };
     let location = HeaderValue::from_str(&redirect.location(&asked, pattern)?).ok()?;
     let mut response = Response::new(ResponseBody::Empty);
     *response.status_mut() = redirect.status.unwrap_or(match head.method {

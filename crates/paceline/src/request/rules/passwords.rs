@@ -5,6 +5,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt, fs, io,
+    net::IpAddr,
     path::{Path, PathBuf},
     sync::{
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -17,7 +18,8 @@ use argon2::{password_hash::phc::PasswordHash, Argon2, Params, PasswordVerifier}
 use parking_lot::Mutex;
 use ring::{hmac, rand::SystemRandom};
 use secret::Secret;
-use tokio::sync::Semaphore;
+use sign_in::Failures;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::support::{
     clock::{self, Micros},
@@ -41,8 +43,7 @@ const MAX_WAITING: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Checks at the same time: visitors of other pages need the cores, too.
-static CHECKS: LazyLock<Semaphore> =
-    LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))));
+static CHECKS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(most_checks())));
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
@@ -85,6 +86,15 @@ pub enum Verdict {
     Wrong,
     /// There are too many checks already.
     Busy,
+    /// There were too many wrong passwords from this address: how long to wait.
+    TooOften(Duration),
+}
+
+/// Where a password comes from, and what was wrong from there.
+#[derive(Clone, Copy)]
+pub struct Source {
+    pub address: IpAddr,
+    pub failures: &'static Failures,
 }
 
 /// A file of names and passwords.
@@ -163,33 +173,56 @@ impl PasswordFile {
         digest.is_some_and(|digest| self.digests.lock().right.contains(&digest))
     }
 
-    /// What is known of a name and a password, by the file as it is now. None: they have to be checked.
+    /// What a name and a password are, by the file as it is now. What is known costs nothing: neither those who are let
+    /// in nor a browser that repeats an old password are counted. All else counts as a failure until it is proved.
     ///
     /// # Errors
     /// The file can't be used: nobody comes in.
-    pub async fn recall(self: &Arc<Self>, name: &str, password: &Secret) -> Result<Option<Verdict>, PasswordFileError> {
+    pub async fn check(
+        self: &Arc<Self>,
+        name: &str,
+        password: &Secret,
+        from: Source,
+    ) -> Result<Verdict, PasswordFileError> {
         let lines = self.lines().await?;
-        let Some(digest) = self.digest(name, password, lines.line_of(name)) else { return Ok(None) };
-        let digests = self.digests.lock();
-        let (is_right, is_wrong) = (digests.right.contains(&digest), digests.wrong.contains(&digest));
-        Ok(is_right.then_some(Verdict::Right).or(is_wrong.then_some(Verdict::Wrong)))
+        let digest = self.digest(name, password, lines.line_of(name));
+        let too_often = |wait: sign_in::RetryAfter| Ok(Verdict::TooOften(Duration::from_millis(wait.0)));
+        if let Some(known) = self.recall(digest) {
+            return Ok(known);
+        }
+        if let Err(wait) = from.failures.check(from.address, None, clock::unix_millis()) {
+            return too_often(wait);
+        }
+        let Some(turn) = turn().await else { return Ok(Verdict::Busy) };
+        // Another request with it may have had its turn before.
+        if let Some(known) = self.recall(digest) {
+            return Ok(known);
+        }
+        if let Err(wait) = from.failures.attempt(from.address, clock::unix_millis()) {
+            return too_often(wait);
+        }
+        let known = lines.hashes.get(name).cloned();
+        let (file, own, hash) = (self.clone(), password.clone(), known.clone().unwrap_or_else(|| lines.decoy.clone()));
+        // A client that goes away ends its request and not the hash: all that belongs to it is done here.
+        let checking = tokio::task::spawn_blocking(move || {
+            let is_right = is_of(&hash, &own) && known.is_some();
+            if is_right {
+                from.failures.take_back(from.address);
+            }
+            if let Some(digest) = digest {
+                file.digests.lock().keep(digest, is_right);
+            }
+            drop(turn);
+            is_right
+        });
+        Ok(if checking.await.unwrap_or(false) { Verdict::Right } else { Verdict::Wrong })
     }
 
-    /// Checks a name and a password.
-    ///
-    /// # Errors
-    /// The file can't be used: nobody comes in.
-    pub async fn check(self: &Arc<Self>, name: &str, password: &Secret) -> Result<Verdict, PasswordFileError> {
-        let lines = self.lines().await?;
-        let Some(_turn) = turn().await else { return Ok(Verdict::Busy) };
-        let (known, own) = (lines.hashes.get(name).cloned(), password.clone());
-        let hash = known.clone().unwrap_or_else(|| lines.decoy.clone());
-        let checked = tokio::task::spawn_blocking(move || is_of(&hash, &own)).await;
-        let is_right = checked.unwrap_or(false) && known.is_some();
-        if let Some(digest) = self.digest(name, password, lines.line_of(name)) {
-            self.digests.lock().keep(digest, is_right);
-        }
-        Ok(if is_right { Verdict::Right } else { Verdict::Wrong })
+    /// None: it has to be checked.
+    fn recall(&self, digest: Option<[u8; 32]>) -> Option<Verdict> {
+        let (digest, digests) = (digest?, self.digests.lock());
+        let (is_right, is_wrong) = (digests.right.contains(&digest), digests.wrong.contains(&digest));
+        is_right.then_some(Verdict::Right).or(is_wrong.then_some(Verdict::Wrong))
     }
 
     /// Reads the file, for those who want to know of mistakes before a visitor comes.
@@ -231,7 +264,7 @@ impl PasswordFile {
         let text = String::from_utf8(bytes).map_err(|_| PasswordFileError::NotUtf8(self.path.clone()))?;
         let hashes =
             hashes(&text).map_err(|(line, why)| PasswordFileError::Line { file: self.path.clone(), line, why })?;
-        let Some(decoy) = hashes.values().next().cloned() else {
+        let Some(decoy) = decoy(&hashes) else {
             return Err(PasswordFileError::Empty(self.path.clone()));
         };
         Ok(Arc::new(Lines { stamp, looked: AtomicU64::new(clock::now()), hashes, decoy }))
@@ -281,8 +314,12 @@ impl Stamp {
     }
 }
 
+fn most_checks() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))
+}
+
 /// A place among those that are checked. None: too many wait already.
-async fn turn() -> Option<tokio::sync::SemaphorePermit<'static>> {
+async fn turn() -> Option<OwnedSemaphorePermit> {
     struct Waiting;
     impl Drop for Waiting {
         fn drop(&mut self) {
@@ -294,7 +331,7 @@ async fn turn() -> Option<tokio::sync::SemaphorePermit<'static>> {
     if before >= MAX_WAITING {
         return None;
     }
-    tokio::time::timeout(PATIENCE, CHECKS.acquire()).await.ok()?.ok()
+    tokio::time::timeout(PATIENCE, CHECKS.clone().acquire_owned()).await.ok()?.ok()
 }
 
 /// The hashes of a file by name. Err: the line that is wrong, from 1.
@@ -316,6 +353,25 @@ fn hashes(text: &str) -> Result<HashMap<String, String>, (usize, LineError)> {
         }
     }
     Ok(hashes)
+}
+
+/// A hash of the kind and cost that most of them have. None: there are none.
+fn decoy(hashes: &HashMap<String, String>) -> Option<String> {
+    let mut kinds: HashMap<&str, (usize, &String)> = HashMap::new();
+    for hash in hashes.values() {
+        kinds.entry(kind(hash)).or_insert((0, hash)).0 += 1;
+    }
+    let commonest = kinds.into_iter().max_by_key(|(kind, (count, _))| (*count, *kind));
+    commonest.map(|(_, (_, hash))| hash.clone())
+}
+
+/// The part of a hash that says how long its check takes.
+fn kind(hash: &str) -> &str {
+    match is_bcrypt(hash) {
+        true => hash.get(4..6).unwrap_or_default(),
+        // Salt and hash are the last two parts.
+        false => hash.rsplitn(3, '$').last().unwrap_or_default(),
+    }
 }
 
 fn is_bcrypt(hash: &str) -> bool {
@@ -352,121 +408,4 @@ fn is_of(hash: &str, password: &Secret) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::test_folder::Folder;
-
-    /// Of "password", by `htpasswd -nbBC 4`, and by argon2's reference implementation.
-    const BCRYPT: &str = "$2y$04$sSViL2OFEAjZyEHOBASyAOxgRdqX/SO3N1Ok4MEEZ4H6bFxiOz7u6";
-    const ARGON2: &str = "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";
-
-    fn right() -> Secret {
-        Secret::new("password")
-    }
-
-    fn waited<T>(future: impl std::future::Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
-    }
-
-    fn check(file: &Arc<PasswordFile>, name: &str, password: &str) -> Result<Verdict, PasswordFileError> {
-        waited(file.check(name, &Secret::new(password)))
-    }
-
-    fn recalled(file: &Arc<PasswordFile>, name: &str, password: &str) -> Option<Verdict> {
-        waited(file.recall(name, &Secret::new(password))).unwrap()
-    }
-
-    #[test]
-    fn hashes_of_both_kinds() {
-        for hash in [BCRYPT, ARGON2] {
-            assert!(is_of(hash, &right()) && !is_of(hash, &Secret::new("Password")) && !is_of(hash, &Secret::new("")));
-        }
-    }
-
-    #[test]
-    fn a_file_with_its_mistakes() {
-        let good = format!("# staff\n\nalice:{BCRYPT}\n bob:{ARGON2} \n");
-        assert_eq!(hashes(&good).unwrap().len(), 2);
-        for (line, why) in [
-            ("alice", LineError::Form),
-            (":x", LineError::Form),
-            ("alice:", LineError::Form),
-            ("alice:{SHA}VBPuJHI7uixaa6LQGWx4s+5GKNE=", LineError::Hash("alice".into())),
-            ("alice:$apr1$abc$def", LineError::Hash("alice".into())),
-            ("alice:plain", LineError::Hash("alice".into())),
-            ("alice:$2y$05$short", LineError::Damaged("alice".into())),
-            ("alice:$argon2id$v=19$m=8,t=1,p=1$x", LineError::Damaged("alice".into())),
-        ] {
-            assert_eq!(hashes(&format!("\n{line}\n")).unwrap_err(), (2, why), "{line}");
-        }
-        let costly = BCRYPT.replacen("$04$", "$20$", 1);
-        assert_eq!(hashes(&format!("a:{costly}")).unwrap_err(), (1, LineError::Cost(20)));
-        let large = ARGON2.replacen("m=256,", "m=4194304,", 1);
-        assert_eq!(hashes(&format!("a:{large}")).unwrap_err(), (1, LineError::Memory(4 << 20)));
-        assert_eq!(hashes(&format!("a:{BCRYPT}\na:{BCRYPT}")).unwrap_err(), (2, LineError::Twice("a".into())));
-    }
-
-    #[test]
-    fn what_was_proved_is_known_until_its_line_changes() {
-        let folder = Folder::with(&[("staff", &format!("alice:{BCRYPT}\n"))]);
-        let file = Arc::new(PasswordFile::new(&folder.0.join("staff")));
-        assert!(!file.knows("alice", &right()), "nothing has been read");
-        assert_eq!(check(&file, "alice", "password").unwrap(), Verdict::Right);
-        assert!(file.knows("alice", &right()));
-        assert!(!file.knows("alice", &Secret::new("other")) && !file.knows("bob", &right()));
-        assert_eq!(check(&file, "alice", "other").unwrap(), Verdict::Wrong);
-        assert_eq!(recalled(&file, "alice", "other"), Some(Verdict::Wrong));
-        assert_eq!(recalled(&file, "alice", "password"), Some(Verdict::Right));
-        assert_eq!(recalled(&file, "bob", "password"), None);
-        assert_eq!(check(&file, "bob", "password").unwrap(), Verdict::Wrong);
-        // Another line for alice: what was proved before proves nothing.
-        folder.write("staff", &format!("alice:{ARGON2}\nbob:{BCRYPT}\n"));
-        file.load().unwrap();
-        assert!(!file.knows("alice", &right()));
-        assert_eq!(recalled(&file, "alice", "password"), None);
-        assert_eq!(check(&file, "alice", "password").unwrap(), Verdict::Right);
-        assert_eq!(recalled(&file, "bob", "password"), None, "what was wrong without a line may be right with one");
-        assert_eq!(check(&file, "bob", "password").unwrap(), Verdict::Right);
-    }
-
-    #[test]
-    fn a_file_that_is_wrong_lets_nobody_in() {
-        let folder = Folder::with(&[("staff", &format!("alice:{BCRYPT}\n")), ("empty", "# nobody\n")]);
-        let file = Arc::new(PasswordFile::new(&folder.0.join("staff")));
-        assert_eq!(check(&file, "alice", "password").unwrap(), Verdict::Right);
-        folder.write("staff", &format!("alice:{BCRYPT}\nbob:plain\n"));
-        let error = file.load().unwrap_err().to_string();
-        assert!(
-            error.ends_with(
-                "staff:2: has a hash that is neither bcrypt nor argon2: make a new one with htpasswd -B FILE bob"
-            ),
-            "{error}"
-        );
-        assert!(!file.knows("alice", &right()) && check(&file, "alice", "password").is_err());
-        for name in ["empty", "none"] {
-            let file = PasswordFile::new(&folder.0.join(name));
-            assert!(file.load().is_err(), "{name}");
-        }
-    }
-
-    #[test]
-    fn nothing_of_a_password_is_kept() {
-        let folder = Folder::with(&[("staff", &format!("alice:{BCRYPT}\n"))]);
-        let [one, other] = [(); 2].map(|()| Arc::new(PasswordFile::new(&folder.0.join("staff"))));
-        let digest = |file: &PasswordFile| file.digest("alice", &right(), BCRYPT);
-        assert_ne!(digest(&one), digest(&other), "the key is each file's own");
-        assert_ne!(one.digest("a", &Secret::new("bc"), ""), one.digest("ab", &Secret::new("c"), ""));
-        assert_eq!(format!("{one:?}"), format!("PasswordFile({})", folder.0.join("staff").display()));
-    }
-
-    #[test]
-    fn memory_is_bounded_however_many_passwords_are_tried() {
-        let file = PasswordFile::new(Path::new("/none"));
-        let mut digests = Digests::default();
-        for number in 0..5 * MAX_DIGESTS {
-            let digest = file.digest(&number.to_string(), &right(), "").unwrap();
-            digests.keep(digest, number % 2 == 0);
-        }
-        assert!((1..=MAX_DIGESTS).contains(&digests.wrong.len()) && (1..=MAX_DIGESTS).contains(&digests.right.len()));
-    }
-}
+mod tests;

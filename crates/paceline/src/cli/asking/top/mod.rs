@@ -19,7 +19,7 @@ use ratatui::{
     DefaultTerminal,
 };
 
-use self::{figures::Figures, view::Shown};
+use self::{figures::Figures, view::TopView};
 use super::{print, switch, Asker};
 use crate::observe::control::client::Failed;
 
@@ -95,14 +95,18 @@ fn plainly(watch: &mut Watch<'_>, first: Figures) -> Result<ExitCode, Failed> {
 
 fn on_terminal(watch: &mut Watch<'_>, first: Figures) -> Result<ExitCode, Failed> {
     let broken = |error: io::Error| Failed::Broken(format!("the terminal can't be used: {error}"));
-    let mut terminal = ratatui::try_init().map_err(broken)?;
-    let mut shown = Shown::new(first);
+    let mut terminal = ratatui::try_init().map_err(|error| {
+        // It may have become half of what it should be.
+        ratatui::restore();
+        broken(error)
+    })?;
+    let mut shown = TopView::new(first);
     let ended = watch_on(&mut terminal, watch, &mut shown);
     ratatui::restore();
     ended.map(|()| ExitCode::SUCCESS).map_err(broken)
 }
 
-fn watch_on(terminal: &mut DefaultTerminal, watch: &mut Watch<'_>, shown: &mut Shown) -> io::Result<()> {
+fn watch_on(terminal: &mut DefaultTerminal, watch: &mut Watch<'_>, shown: &mut TopView) -> io::Result<()> {
     let mut due = Instant::now() + EACH;
     loop {
         terminal.draw(|frame| view::draw(frame, shown))?;

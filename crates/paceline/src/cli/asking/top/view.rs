@@ -29,7 +29,7 @@ const WIDE: u16 = 90;
 const CHART: u16 = 4;
 
 /// What is shown.
-pub struct Shown {
+pub struct TopView {
     figures: Figures,
     /// Requests per second, the oldest first.
     course: VecDeque<u64>,
@@ -37,9 +37,9 @@ pub struct Shown {
     trouble: Option<String>,
 }
 
-impl Shown {
-    pub fn new(figures: Figures) -> Shown {
-        let mut shown = Shown { figures: Figures::default(), course: VecDeque::new(), trouble: None };
+impl TopView {
+    pub fn new(figures: Figures) -> TopView {
+        let mut shown = TopView { figures: Figures::default(), course: VecDeque::new(), trouble: None };
         shown.take(figures);
         shown
     }
@@ -63,7 +63,7 @@ impl Shown {
     }
 }
 
-pub fn draw(frame: &mut Frame<'_>, shown: &Shown) {
+pub fn draw(frame: &mut Frame<'_>, shown: &TopView) {
     let figures = &shown.figures;
     let area = frame.area();
     // The sites may have a third of the picture, and a row at least.
@@ -95,7 +95,7 @@ fn soft() -> Style {
     Style::new().fg(Color::DarkGray)
 }
 
-fn head_line(frame: &mut Frame<'_>, area: Rect, shown: &Shown) {
+fn head_line(frame: &mut Frame<'_>, area: Rect, shown: &TopView) {
     let figures = &shown.figures;
     let mut spans = vec![
         Span::styled(format!("paceline {}", figures.version), bold()),
@@ -115,7 +115,7 @@ fn head_line(frame: &mut Frame<'_>, area: Rect, shown: &Shown) {
 }
 
 /// The newest at the right.
-fn course(frame: &mut Frame<'_>, area: Rect, shown: &Shown) {
+fn course(frame: &mut Frame<'_>, area: Rect, shown: &TopView) {
     let width = usize::from(area.width);
     let most = shown.course.iter().skip(shown.course.len().saturating_sub(width)).max().copied().unwrap_or(0);
     let mut bars = vec![0; width.saturating_sub(shown.course.len())];
@@ -220,7 +220,7 @@ mod tests {
 
     use super::{super::figures::sample, *};
 
-    fn drawn(shown: &Shown, width: u16, height: u16) -> Vec<String> {
+    fn drawn(shown: &TopView, width: u16, height: u16) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, shown)).unwrap();
         let buffer = terminal.backend().buffer().clone();
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_wide_picture() {
-        let picture = drawn(&Shown::new(sample()), 100, 20);
+        let picture = drawn(&TopView::new(sample()), 100, 20);
         let text = picture.join("\n");
         assert!(
             picture[0].starts_with("paceline 0.1.0  pid 4711  up 1 d 2 h  ready  12 connections  3 in progress"),
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_narrow_picture_has_the_same_below_each_other() {
-        let picture = drawn(&Shown::new(sample()), 80, 24);
+        let picture = drawn(&TopView::new(sample()), 80, 24);
         let at = |word: &str| {
             picture.iter().position(|row| row.contains(word)).unwrap_or_else(|| panic!("{word}: {picture:#?}"))
         };
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn no_terminal_is_too_small() {
-        let mut shown = Shown::new(sample());
+        let mut shown = TopView::new(sample());
         for (width, height) in [(1, 1), (10, 2), (20, 5), (200, 3), (3, 60)] {
             drawn(&shown, width, height);
         }
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_server_that_does_not_answer_leaves_what_was_known() {
-        let mut shown = Shown::new(sample());
+        let mut shown = TopView::new(sample());
         shown.lose(&Failed::NoServer(std::io::ErrorKind::NotFound.into()));
         let picture = drawn(&shown, 100, 20);
         assert!(picture[0].starts_with("paceline 0.1.0  no server answers"), "{picture:#?}");
