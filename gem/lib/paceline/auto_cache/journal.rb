@@ -98,13 +98,23 @@ module Paceline
       end
 
       def close
-        @closed = now if open?
+        if open?
+          @closed = now
+          shut
+        end
         @socket&.close
         @socket = @told = nil
         @received = String.new(encoding: ::Encoding::BINARY)
       end
 
       private
+
+      # A child of fork may have a copy: the front sees the end all the same.
+      def shut
+        @socket.shutdown
+      rescue SystemCallError
+        nil # the front has closed it
+      end
 
       def next_id
         "#{Process.pid}-#{@lock.synchronize { @number += 1 }}"

@@ -61,24 +61,48 @@ impl ProvenRoutes {
 
     /// It was wrong, or is turned off or on by hand.
     pub fn remove(&mut self, route: &str) -> io::Result<()> {
+        if self.code.is_none() {
+            return self.remove_kept(route);
+        }
         match self.routes.remove(route) {
             true => self.write(),
             false => Ok(()),
         }
     }
 
+    /// Nobody knows with which code it was wrong: with the one that is kept, too.
+    fn remove_kept(&self, route: &str) -> io::Result<()> {
+        let Some(memory) = &self.memory else { return Ok(()) };
+        let Some((code, mut routes)) = kept(memory) else { return Ok(()) };
+        match routes.remove(route) {
+            true => write(memory, &code, &routes),
+            false => Ok(()),
+        }
+    }
+
     fn write(&self) -> io::Result<()> {
         let (Some(memory), Some(code)) = (&self.memory, &self.code) else { return Ok(()) };
-        let text = json!({ "format": FORMAT, "code": code, "routes": self.routes }).to_string();
-        private_file::replace(&memory.file, text.as_bytes())
+        write(memory, code, &self.routes)
     }
+}
+
+fn write(memory: &Memory, code: &str, routes: &BTreeSet<String>) -> io::Result<()> {
+    let text = json!({ "format": FORMAT, "code": code, "routes": routes }).to_string();
+    private_file::replace(&memory.file, text.as_bytes())
 }
 
 /// None: there are none of this code.
 fn read(memory: &Memory, code: &str) -> Option<BTreeSet<String>> {
+    kept(memory).filter(|(own, _)| own == code).map(|(_, routes)| routes)
+}
+
+/// The code and its routes. None: nothing is kept.
+fn kept(memory: &Memory) -> Option<(String, BTreeSet<String>)> {
     let said: Value = serde_json::from_slice(&private_file::read(&memory.file, MAX_FILE).ok()?).ok()?;
-    let routes = said["routes"].as_array().filter(|_| said["format"] == FORMAT && said["code"] == code)?;
-    Some(routes.iter().filter_map(|route| Some(route.as_str()?.to_owned())).take(MAX_ROUTES).collect())
+    let code = said["code"].as_str().filter(|_| said["format"] == FORMAT)?;
+    let routes = said["routes"].as_array()?;
+    let routes = routes.iter().filter_map(|route| Some(route.as_str()?.to_owned())).take(MAX_ROUTES).collect();
+    Some((code.to_owned(), routes))
 }
 
 #[cfg(test)]
@@ -104,6 +128,8 @@ mod tests {
         first.forget_code();
         first.add("GET /b").unwrap();
         assert_eq!(names(proven().begin("a".into())), "GET /a GET /c", "it is not known with which code");
+        first.remove("GET /c").unwrap();
+        assert_eq!(names(proven().begin("a".into())), "GET /a", "it was wrong, with whatever code");
         let mut other = proven();
         assert_eq!(names(other.begin("b".into())), "");
         other.add("GET /d").unwrap();

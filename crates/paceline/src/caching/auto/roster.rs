@@ -109,11 +109,14 @@ impl Roster {
     }
 
     pub fn lives(&mut self, reporter: u64, living: Living) {
+        let booting: Vec<i32> = self.missing().filter(|one| one.stage == Stage::Booting).map(|one| one.pid).collect();
         match living == Living::default() {
             true => drop(self.living.remove(&reporter)),
             false => drop(self.living.insert(reporter, living)),
         }
         let pids: BTreeSet<i32> = self.processes().map(|process| process.pid).collect();
+        // What it wrote without a connection it would have told when it joined.
+        self.may_have_written |= booting.iter().any(|pid| !pids.contains(pid));
         self.ended.retain(|pid| pids.contains(pid));
     }
 
@@ -244,6 +247,14 @@ mod tests {
         roster.came(3, 7);
         roster.joined(3, "r1");
         assert_eq!(roster.weigh(), (false, false), "all that it wrote was announced");
+        roster.lives(1, living(&[worker(7, Stage::Ready), worker(8, Stage::Booting)]));
+        assert_eq!(roster.weigh(), (true, false));
+        roster.lives(1, living(&[worker(7, Stage::Ready)]));
+        assert_eq!(
+            roster.weigh(),
+            (false, true),
+            "it ended before it joined, and may have written without a connection"
+        );
         // Another had to write something that it could not announce.
         roster.has_written();
         assert_eq!(roster.weigh(), (false, true));

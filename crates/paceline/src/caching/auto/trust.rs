@@ -173,29 +173,29 @@ impl Trust {
             return true;
         }
         let mut seen = self.seen.lock();
+        // Also while somebody is missing: a socket that was lost in that time is there again when nobody is any more.
+        let whole = self.is_alone(&mut seen) && self.is_first();
+        if !whole {
+            self.whole.store(false, SeqCst);
+        }
         if !self.is_complete(&mut again) {
             return false;
         }
-        let whole = self.is_alone(&mut seen) && self.is_first();
         if whole && !self.whole.load(SeqCst) {
             again();
         }
         self.whole.store(whole, SeqCst);
-        whole && self.is_in_time()
+        whole && is_in_time(self.read_until.load(SeqCst))
     }
 
     /// The same without a lock, for hits: nothing has changed since it was true. `whole` is read last: it is cleared before one of the
     /// others is taken back, until pages are dropped.
     fn still_holds(&self) -> bool {
-        self.is_in_time()
-            && !self.lacks.load(SeqCst)
-            && !self.has_missed.load(SeqCst)
-            && self.is_unchanged()
-            && self.whole.load(SeqCst)
-    }
-
-    fn is_in_time(&self) -> bool {
-        clock::now().saturating_sub(self.read_until.load(SeqCst)) < LATE
+        let read_until = self.read_until.load(SeqCst);
+        let holds =
+            !self.lacks.load(SeqCst) && !self.has_missed.load(SeqCst) && self.is_unchanged() && self.whole.load(SeqCst);
+        // Looking at the folder may have taken long.
+        holds && is_in_time(read_until)
     }
 
     /// The folder is the one in which our socket was found alone.
@@ -285,6 +285,11 @@ impl Trust {
     }
 }
 
+/// What processes said up to `read_until` is known, and none has given up waiting since.
+fn is_in_time(read_until: Micros) -> bool {
+    clock::now().saturating_sub(read_until) < LATE
+}
+
 /// When the folder's entries were changed last (Unix nanoseconds).
 fn changed(folder: &Path) -> Option<i64> {
     let found = fs::metadata(folder).ok()?;
@@ -347,6 +352,24 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_that_is_lost_while_a_worker_is_started() {
+        let folder = Folder(std::env::temp_dir().join(format!("paceline-trust-{}", uuid::Uuid::new_v4().simple())));
+        fs::create_dir(&folder.0).unwrap();
+        let socket = folder.0.join("paceline-journal-1.sock");
+        fs::write(&socket, "").unwrap();
+        let trust = trusted(socket.clone());
+        let mut again = 0;
+        assert!(trust.holds(|| again += 1));
+        trust.lives(1, Vec::new(), 1);
+        fs::remove_file(&socket).unwrap();
+        assert!(!trust.holds(|| again += 1));
+        fs::write(&socket, "").unwrap();
+        trust.lives(1, Vec::new(), 0);
+        assert!(trust.holds(|| again += 1));
+        assert_eq!(again, 2, "a console had nobody to announce to in between");
+    }
+
+    #[test]
     fn workers_have_to_agree() {
         let trust = Trust::default();
         trust.beat(clock::now());
@@ -371,7 +394,7 @@ mod tests {
         let mut again = 0;
         assert!(trust.holds(|| ()));
         let worker = |stage| Process { pid: 7, worker: Some(1), stage, load: Load::for_tests() };
-        for (stage, drops) in [(Stage::Booting, 0), (Stage::Ready, 1), (Stage::Loading, 2)] {
+        for (stage, drops) in [(Stage::Booting, 1), (Stage::Ready, 2), (Stage::Loading, 3)] {
             trust.lives(1, vec![worker(stage)], 0);
             assert!(!trust.holds(|| again += 1) && !trust.may_compare(|| again += 1), "{stage:?}");
             trust.lives(1, Vec::new(), 0);
@@ -384,7 +407,7 @@ mod tests {
         assert!(!trust.holds(|| again += 1));
         assert_eq!(trust.joined(3, "r1"), Agreement::Unchanged);
         assert!(trust.holds(|| again += 1) && trust.holds(|| again += 1));
-        assert_eq!(again, 3, "it had written before it could join");
+        assert_eq!(again, 4, "it had written before it could join");
     }
 
     #[test]
