@@ -32,31 +32,35 @@ class RecordTest < Paceline::Test
   # The ACK of the journal; helper does not load what only workers with a journal do.
   ACK = 0x71
 
-  # Takes a worker's connection, and what it says first: the load of its code.
-  def join(server)
-    server.accept.tap do |journal|
+  # Takes the connections of the preloader and the worker, and what each says first: the load of its code. It ends with the server.
+  def join(server, journals)
+    loop do
+      journals << (journal = server.accept)
       length, = journal.read(5).unpack("NC")
       journal.write([length, ACK].pack("NC") + journal.read(length))
     end
+  rescue IOError
+    nil
   end
 
-  # A worker of the app whose journal the test reads: yields its channel.
+  # A worker of the app that has joined: yields its channel.
   def recorded(connected: true)
     in_tmpdir("config.ru" => APP) do |dir|
       path = File.join(dir, "journal.sock")
       server = UNIXServer.new(path) if connected
+      journals = []
+      joining = Thread.new { join(server, journals) } if connected
       front = FakeFront.new(root: dir, env: { "PACELINE_AUTO_CACHE" => path })
       loaded = front.await_start
       assert_equal F::LOADED, loaded.type, loaded.pairs.inspect
-      joining = Thread.new { join(server) } if connected
       worker = front.fork_worker
       worker.await(F::READY)
-      journal = joining&.value
       yield worker.channels[1]
     ensure
       front&.stop
-      journal&.close
       server&.close
+      joining&.join
+      journals&.each(&:close)
     end
   end
 
