@@ -35,6 +35,8 @@ pub fn candidates(url_path: &str) -> Option<Vec<PathBuf>> {
 }
 
 const SETTINGS: &[u8] = b"paceline.toml";
+/// What the names of password files end with (docs/from-nginx.md).
+const PASSWORDS: &[u8] = b"htpasswd";
 
 /// Segments are split before they are decoded, so that `%2F` is a byte in a name (which no file has), never a
 /// separator (RFC 3986 section 2.2). Empty segments are dropped, as the kernel and Rack both do.
@@ -53,7 +55,9 @@ fn decode(url_path: &str) -> Option<(Vec<u8>, bool)> {
         relative.extend(percent_decode(raw.as_bytes()));
         let name = &relative[name_at..];
         // The server's own settings may hold secrets (`env`), and a folder of plain files may hold them at its top.
-        let hidden = name.starts_with(b".") && !(start == 0 && name == WELL_KNOWN) || name == SETTINGS;
+        let hidden = name.starts_with(b".") && !(start == 0 && name == WELL_KNOWN)
+            || name == SETTINGS
+            || name.ends_with(PASSWORDS);
         if hidden || name.iter().any(|byte| matches!(byte, 0 | b'/' | b'\\')) {
             return None;
         }
@@ -105,6 +109,8 @@ mod tests {
             "about",
             "/..",
             "/../etc/passwd",
+            "/staging.htpasswd",
+            "/a/%68tpasswd",
             "/a/../b.txt",
             "/%2e%2e/etc/passwd",
             "/.%2E/x.txt",
