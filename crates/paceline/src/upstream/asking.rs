@@ -39,15 +39,15 @@ enum Unanswered {
 }
 
 /// A request as a host has it.
-pub struct Asked {
+pub struct Attempt {
     pub host: Arc<Host>,
     pub began: Micros,
     pub progress: Progress,
 }
 
-impl Asked {
-    fn of(pending: &PendingRequest, progress: &Progress) -> Asked {
-        Asked { host: pending.host.clone(), began: pending.began, progress: progress.clone() }
+impl Attempt {
+    fn of(pending: &PendingRequest, progress: &Progress) -> Attempt {
+        Attempt { host: pending.host.clone(), began: pending.began, progress: progress.clone() }
     }
 }
 
@@ -73,7 +73,7 @@ pub async fn ask(
     head: &Parts,
     body: RequestBody,
     exchange: &Exchange,
-    asked: &mut Option<Asked>,
+    asked: &mut Option<Attempt>,
 ) -> Result<(Response<Incoming>, HostLease, bool), Failure> {
     let mut asking = Asking {
         head,
@@ -111,9 +111,9 @@ impl Asking<'_> {
     async fn ask(
         &mut self,
         pending: &mut PendingRequest,
-        asked: &mut Option<Asked>,
+        asked: &mut Option<Attempt>,
     ) -> Result<(Response<Incoming>, Lease), Unanswered> {
-        *asked = Some(Asked::of(pending, &self.progress));
+        *asked = Some(Attempt::of(pending, &self.progress));
         let host = pending.host.clone();
         let mut fresh = false;
         loop {
@@ -134,7 +134,7 @@ impl Asking<'_> {
             };
             let request = self.request(&host, lease.connection.is_http2(), body).map_err(Unanswered::Final)?;
             pending.sent();
-            *asked = Some(Asked::of(pending, &self.progress));
+            *asked = Some(Attempt::of(pending, &self.progress));
             let unanswered = match send(&mut lease.connection, request, self.exchange.hints.as_ref()).await {
                 Ok(answer) => return Ok((answer, lease)),
                 Err(unanswered) => unanswered,

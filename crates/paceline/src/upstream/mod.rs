@@ -23,7 +23,7 @@ use std::{sync::Arc, time::Duration};
 use balance::HostReport;
 use http::{header, request::Parts, HeaderMap, Response};
 
-use self::{asking::Asked, hosts::Hosts};
+use self::{asking::Attempt, hosts::Hosts};
 pub use self::{
     checks::Check,
     failure::Failure,
@@ -135,9 +135,9 @@ pub async fn run(
     Ok(response)
 }
 
-fn timed_out(upstream: &Upstream, asked: Option<&Asked>, after: Duration) -> Failure {
+fn timed_out(upstream: &Upstream, asked: Option<&Attempt>, after: Duration) -> Failure {
     let name = match asked {
-        Some(Asked { host, began, progress }) => {
+        Some(Attempt { host, began, progress }) => {
             // A host can't answer a request that it does not have as a whole.
             if !progress.is_up_to_client() {
                 upstream.hosts.failed(host, *began, "no answer in time");
