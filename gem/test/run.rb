@@ -3,13 +3,13 @@
 # Runs every test of the gem: ruby -Igem/lib -Igem/test gem/test/run.rb [--processes N] [minitest's options]
 #
 # In one process unless N is given: then each file in one of its own, N at a time.
-# With PACELINE_NATIVE=0 without those of shadows, which have nothing native of their own.
+# With PACELINE_NATIVE=0 without those of what has nothing native of its own.
 
 # Tests that run in the background ignore these, and so would what is started here.
 %w[INT QUIT HUP].each { |name| trap(name, "DEFAULT") }
 
 files = Dir[File.join(__dir__, "**", "*_test.rb")]
-files.reject! { |file| file.include?("/server/shadow/") } if ENV["PACELINE_NATIVE"] == "0"
+files.reject! { |file| file.match?(%r{/gem/test/(?:server/shadow|auto_cache|compare|context|http|tour)/}) } if ENV["PACELINE_NATIVE"] == "0"
 files.sort!
 if ARGV.first == "--processes"
   require_relative "../../test/files_in_processes"

@@ -6,7 +6,7 @@ RACK = %w[bodies chunked_by_app input hijack websocket streaming headers queue s
 ELSEWHERE = %w[redmine brewery acme].freeze
 MEASURING = %w[compare scheduled doctor doctor_load dashboard bench self_tuning].freeze
 # Half a minute and more each: begun first.
-LONG = %w[auto_serve auto memory cgroup handlers upgrade http2_limits startup_errors split faults].freeze
+LONG = %w[mailbox auto_postgresql auto_serve auto pressure memory cgroup handlers upgrade http2_limits startup_errors split faults].freeze
 
 # Tests that run in the background ignore these, and so would what is started here.
 %w[INT QUIT HUP].each { |name| trap(name, "DEFAULT") }

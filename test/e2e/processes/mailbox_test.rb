@@ -116,7 +116,7 @@ class MailboxTest < Minitest::Test
         end
       end
     end
-    300.times do
+    100.times do
       socket = @server.connect
       socket.write("GET /?echo HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
       Wire.head(socket)
