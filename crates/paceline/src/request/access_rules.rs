@@ -31,12 +31,9 @@ impl Paths {
         Paths { paths: paths.iter().flat_map(|path| with_kin(path)).collect(), except: except.to_vec() }
     }
 
-    /// Whether any reading of this path is protected.
-    pub fn may_cover(&self, path: &str) -> bool {
-        match is_plain(path) {
-            true => self.covers(path.as_bytes()),
-            false => readings(path).iter().any(|reading| self.covers(reading)),
-        }
+    /// Whether any reading of a path is protected.
+    pub fn may_cover(&self, readings: &Readings<'_>) -> bool {
+        readings.all().any(|reading| self.covers(reading))
     }
 
     /// Those of patterns as settings have them.
@@ -75,13 +72,31 @@ fn with_kin(path: &str) -> BTreeSet<String> {
     all
 }
 
+/// All that a path may mean. To find that out for a long one costs more than to compare it: once for all rules.
+pub struct Readings<'a> {
+    written: &'a str,
+    /// Empty: everybody reads it as it is written.
+    others: BTreeSet<Vec<u8>>,
+}
+
+impl<'a> Readings<'a> {
+    pub fn of(path: &'a str) -> Readings<'a> {
+        let others = if is_plain(path) { BTreeSet::new() } else { readings(path) };
+        Readings { written: path, others }
+    }
+
+    /// Each of them, first as it is written.
+    pub fn all(&self) -> impl Iterator<Item = &[u8]> {
+        let others = self.others.iter().map(Vec::as_slice);
+        std::iter::once(self.written.as_bytes()).chain(others.filter(|other| *other != self.written.as_bytes()))
+    }
+}
+
 /// The areas that a path is in: the first that matches a reading of it, for each of its readings. Empty: none.
 pub fn areas(all: &[Paths], path: &str) -> Vec<usize> {
+    let readings = Readings::of(path);
     let of = |reading: &[u8]| all.iter().position(|paths| paths.covers(reading));
-    if is_plain(path) {
-        return of(path.as_bytes()).into_iter().collect();
-    }
-    let mut found: Vec<usize> = readings(path).iter().filter_map(|reading| of(reading)).collect();
+    let mut found: Vec<usize> = readings.all().filter_map(of).collect();
     found.sort_unstable();
     found.dedup();
     found
@@ -94,14 +109,6 @@ fn is_plain(path: &str) -> bool {
     bytes.first() == Some(&b'/')
         && bytes.iter().all(is_letter)
         && !bytes.windows(2).any(|two| two == b"//" || two == b"/.")
-}
-
-/// Other readings of a path than as it is written. Empty: everybody reads it in the same way.
-pub fn readings_of(path: &str) -> BTreeSet<Vec<u8>> {
-    match is_plain(path) {
-        true => BTreeSet::new(),
-        false => readings(path),
-    }
 }
 
 /// What a path may mean: as it is and decoded, with and without dots resolved, parameters and doubled slashes.

@@ -24,8 +24,8 @@ use crate::{
         pages,
         route::Site,
         rules::{
-            passwords::{PasswordFile, Source, Verdict},
-            Rules, Target,
+            passwords::{Source, Verdict},
+            ProtectingRules, Rules, Target,
         },
     },
     support::clock,
@@ -45,23 +45,24 @@ pub fn glance(site: &Site, head: &mut Parts, host: &str, exchange: &mut Exchange
         remove_identity(&mut head.headers);
     }
     let target = Target { host: Some(split_host(host).0), path: head.uri.path() };
-    if !rules.admits(target, exchange.client.address) {
+    let protecting = rules.protecting(target);
+    if !protecting.admit(exchange.client.address) {
         return Err(refused(site, head, exchange));
     }
-    exchange.protected |= rules.is_for_some(target);
+    exchange.protected |= protecting.are_for_some();
     if let Some(response) = redirect(rules, target, head, host, exchange) {
         return Err(response);
     }
     exchange.max_body = rules.max_body(target, site.config.max_body);
-    let Some((first, _)) = rules.passwords(target).next() else { return Ok(true) };
+    let Some((first, _)) = protecting.passwords().next() else { return Ok(true) };
     exchange.protected = true;
     let Credentials::Basic { name, password } = Credentials::of(&head.headers) else {
         return Err(challenge(site, head, exchange, first.basic_auth.as_ref()));
     };
-    if !rules.passwords(target).all(|(_, file)| file.knows(&name, &password)) {
+    if !protecting.passwords().all(|(_, file)| file.knows(&name, &password)) {
         return Ok(false);
     }
-    enter(rules, head, host, &name, exchange);
+    enter(&protecting, head, &name, exchange);
     Ok(true)
 }
 
@@ -71,16 +72,13 @@ pub async fn prove(front: &Front, site: &Site, head: &mut Parts, host: &str, exc
     let Credentials::Basic { name, password } = Credentials::of(&head.headers) else {
         return Err(challenge(site, head, exchange, None));
     };
-    let asking: Vec<(Option<BasicAuth>, Arc<PasswordFile>)> = {
-        let target = Target { host: Some(split_host(host).0), path: head.uri.path() };
-        rules.passwords(target).map(|(rule, file)| (rule.basic_auth.clone(), file.clone())).collect()
-    };
+    let protecting = rules.protecting(Target { host: Some(split_host(host).0), path: head.uri.path() });
     let address = exchange.client.address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-    for (basic, file) in asking {
+    for (rule, file) in protecting.passwords() {
         match file.check(&name, &password, Source { address, failures: &FAILURES }).await {
             Ok(Verdict::Right) => {}
             Ok(Verdict::Wrong) => {
-                let response = challenge(site, head, exchange, basic.as_ref());
+                let response = challenge(site, head, exchange, rule.basic_auth.as_ref());
                 exchange.note = Some("basic_auth: wrong name or password".into());
                 return Err(response);
             }
@@ -107,7 +105,7 @@ pub async fn prove(front: &Front, site: &Site, head: &mut Parts, host: &str, exc
             }
         }
     }
-    enter(rules, head, host, &name, exchange);
+    enter(&protecting, head, &name, exchange);
     Ok(())
 }
 
@@ -117,11 +115,12 @@ pub fn part(site: &Site, head: &Parts, exchange: &mut Exchange) -> Step {
     // Its own host, which may be another one than the page's.
     let host = exchange.client.host.clone().unwrap_or_else(|| host(head).into_owned());
     let target = Target { host: Some(split_host(&host).0), path: head.uri.path() };
-    if !rules.admits(target, exchange.client.address) {
+    let protecting = rules.protecting(target);
+    if !protecting.admit(exchange.client.address) {
         return Err(refused(site, head, exchange));
     }
-    exchange.protected |= rules.is_for_some(target);
-    for (_, file) in rules.passwords(target) {
+    exchange.protected |= protecting.are_for_some();
+    for (_, file) in protecting.passwords() {
         if !exchange.proved.contains(&file.number()) {
             return Err(refused(site, head, exchange));
         }
@@ -131,10 +130,9 @@ pub fn part(site: &Site, head: &Parts, exchange: &mut Exchange) -> Step {
 }
 
 /// The request goes on, without the password that was the server's to check.
-fn enter(rules: &Rules, head: &mut Parts, host: &str, name: &str, exchange: &mut Exchange) {
-    let target = Target { host: Some(split_host(host).0), path: head.uri.path() };
+fn enter(protecting: &ProtectingRules<'_>, head: &mut Parts, name: &str, exchange: &mut Exchange) {
     let mut passes_user = false;
-    for (rule, file) in rules.passwords(target) {
+    for (rule, file) in protecting.passwords() {
         exchange.proved.push(file.number());
         passes_user |= rule.basic_auth.as_ref().is_some_and(|basic| basic.pass_user);
     }

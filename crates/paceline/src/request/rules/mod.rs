@@ -5,7 +5,7 @@
 
 pub mod passwords;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
 use http::{header, HeaderMap, HeaderName, HeaderValue, StatusCode};
 
@@ -15,7 +15,7 @@ use crate::{
         rule::{HeaderChanges, MaxBody, Redirect, Rule},
         SiteConfig,
     },
-    request::access_rules::{self, Paths},
+    request::access_rules::{self, Paths, Readings},
 };
 
 /// Fields by which caches keep a response.
@@ -49,6 +49,9 @@ pub struct Target<'a> {
     pub host: Option<&'a str>,
     pub path: &'a str,
 }
+
+/// The rules that keep somebody out of a target.
+pub struct ProtectingRules<'a>(Vec<&'a CompiledRule>);
 
 /// A rule that lets nobody in without a password.
 pub type PasswordRule<'a> = (&'a Rule, &'a Arc<PasswordFile>);
@@ -94,28 +97,14 @@ impl Rules {
     }
 
     /// Those that keep somebody out, and are for this target as anybody may read it.
-    fn protecting<'a>(&'a self, target: Target<'a>) -> impl Iterator<Item = &'a CompiledRule> {
-        let protecting = self.all.iter().filter(|one| one.rule.protects());
-        protecting.filter(move |one| one.is_for_host(target.host) && one.protected.may_cover(target.path))
-    }
-
-    /// Whether all rules let this address in. None: a Unix socket.
-    pub fn admits(&self, target: Target<'_>, address: Option<std::net::IpAddr>) -> bool {
-        let is_out = |rule: &Rule| {
-            rule.deny.as_ref().is_some_and(|deny| deny.trusts(address))
-                || rule.allow.as_ref().is_some_and(|allow| !allow.trusts(address))
-        };
-        !self.protecting(target).any(|one| is_out(&one.rule))
-    }
-
-    /// Whether a rule lets in only some addresses here: a cache of others would give it to all.
-    pub fn is_for_some(&self, target: Target<'_>) -> bool {
-        self.protecting(target).any(|one| one.rule.allow.is_some())
-    }
-
-    /// The rules that ask for a name and a password here.
-    pub fn passwords<'a>(&'a self, target: Target<'a>) -> impl Iterator<Item = PasswordRule<'a>> {
-        self.protecting(target).filter_map(|one| Some((&one.rule, one.passwords.as_ref()?)))
+    pub fn protecting(&self, target: Target<'_>) -> ProtectingRules<'_> {
+        let mut protecting =
+            self.all.iter().filter(|one| one.rule.protects() && one.is_for_host(target.host)).peekable();
+        if protecting.peek().is_none() {
+            return ProtectingRules(Vec::new());
+        }
+        let readings = Readings::of(target.path);
+        ProtectingRules(protecting.filter(|one| one.protected.may_cover(&readings)).collect())
     }
 
     /// The first redirect that is for this target, with the path of its rule that matches.
@@ -139,9 +128,9 @@ impl Rules {
                 None => of_site.unwrap_or(u64::MAX),
             }
         };
-        let others: BTreeSet<Vec<u8>> = access_rules::readings_of(target.path);
-        let others = others.iter().filter_map(|reading| std::str::from_utf8(reading).ok()).map(of);
-        others.chain([of(target.path)]).min()
+        let readings = Readings::of(target.path);
+        let smallest = readings.all().filter_map(|reading| std::str::from_utf8(reading).ok()).map(of).min();
+        smallest
     }
 
     /// Changes the fields of a response. Of an error, and of what nobody may keep, none by which a cache would keep it.
@@ -164,6 +153,27 @@ impl Rules {
     /// Whether there are changes of responses at all.
     pub fn changes_headers(&self) -> bool {
         self.all.iter().any(|one| one.rule.headers != HeaderChanges::default())
+    }
+}
+
+impl<'a> ProtectingRules<'a> {
+    /// Whether all of them let this address in. None: a Unix socket.
+    pub fn admit(&self, address: Option<IpAddr>) -> bool {
+        let is_out = |rule: &Rule| {
+            rule.deny.as_ref().is_some_and(|deny| deny.trusts(address))
+                || rule.allow.as_ref().is_some_and(|allow| !allow.trusts(address))
+        };
+        !self.0.iter().any(|one| is_out(&one.rule))
+    }
+
+    /// Whether one of them lets in only some addresses: a cache of others would give it to all.
+    pub fn are_for_some(&self) -> bool {
+        self.0.iter().any(|one| one.rule.allow.is_some())
+    }
+
+    /// Those that ask for a name and a password.
+    pub fn passwords(&self) -> impl Iterator<Item = PasswordRule<'a>> + use<'a, '_> {
+        self.0.iter().filter_map(|one| Some((&one.rule, one.passwords.as_ref()?)))
     }
 }
 
@@ -207,7 +217,7 @@ mod tests {
         Target { host: Some("shop.test"), path }
     }
 
-    fn address(text: &str) -> Option<std::net::IpAddr> {
+    fn address(text: &str) -> Option<IpAddr> {
         Some(text.parse().unwrap())
     }
 
@@ -246,7 +256,7 @@ mod tests {
             ("/admin/x", address("192.0.2.66"), false),
             ("/admin/x", None, true),
         ] {
-            assert_eq!(rules.admits(at(path), from), is, "{path} {from:?}");
+            assert_eq!(rules.protecting(at(path)).admit(from), is, "{path} {from:?}");
         }
     }
 
@@ -264,12 +274,14 @@ mod tests {
             "/secret/",
             "/x/..%2fsecret",
         ] {
-            assert!(!rules.admits(at(path), address("192.0.2.1")), "{path}");
-            assert_eq!(rules.passwords(at(path)).count(), 1, "{path}");
+            let protecting = rules.protecting(at(path));
+            assert!(!protecting.admit(address("192.0.2.1")), "{path}");
+            assert_eq!(protecting.passwords().count(), 1, "{path}");
         }
-        assert!(rules.admits(at("/up"), address("192.0.2.1")) && rules.passwords(at("/up")).next().is_none());
+        let open = rules.protecting(at("/up"));
+        assert!(open.admit(address("192.0.2.1")) && open.passwords().next().is_none());
         let part = Target { host: None, path: "/secret" };
-        assert_eq!(rules.passwords(part).count(), 1);
+        assert_eq!(rules.protecting(part).passwords().count(), 1);
     }
 
     #[test]
@@ -322,7 +334,8 @@ mod tests {
     #[test]
     fn what_only_some_addresses_may_see_is_protected() {
         let rules = rules("[[rule]]\npath = \"/a\"\nallow = \"10.0.0.0/8\"\n[[rule]]\ndeny = \"192.0.2.1\"\n");
-        assert!(rules.is_for_some(at("/a")) && rules.is_for_some(at("/A/")) && !rules.is_for_some(at("/b")));
+        let are_for_some = |path| rules.protecting(at(path)).are_for_some();
+        assert!(are_for_some("/a") && are_for_some("/A/") && !are_for_some("/b"));
     }
 
     #[test]
