@@ -4,7 +4,7 @@
 use std::{
     io,
     net::IpAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         atomic::{AtomicBool, Ordering::Relaxed},
         Arc,
@@ -66,11 +66,21 @@ impl Maintenance {
         Maintenance::in_file(state_folder::path().map(|folder| folder.join(name)), checks)
     }
 
+    /// As it is remembered now: another process may have turned it since this one began.
+    pub fn read_again(&self) {
+        if let Some(file) = &self.file {
+            self.show(remembered(file));
+        }
+    }
+
+    /// As it is at the same site before its settings changed, whether that could be remembered or not.
+    pub fn continue_from(&self, before: &Maintenance) {
+        self.show(before.closed().map(|closed| closed.notice.clone()));
+    }
+
     fn in_file(file: Option<PathBuf>, checks: Vec<String>) -> Maintenance {
-        let remembered = file.as_ref().and_then(|file| private_file::read(file, MAX_FILE).ok());
-        let notice: Option<Notice> = remembered.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let maintenance = Maintenance { file, checks, ..Maintenance::default() };
-        maintenance.show(notice);
+        maintenance.read_again();
         maintenance
     }
 
@@ -113,6 +123,10 @@ impl Maintenance {
     }
 }
 
+fn remembered(file: &Path) -> Option<Notice> {
+    serde_json::from_slice(&private_file::read(file, MAX_FILE).ok()?).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +155,18 @@ mod tests {
     }
 
     #[test]
+    fn a_site_whose_settings_change_stays_closed() {
+        let before = Maintenance::in_file(None, Vec::new());
+        before.set(Some(notice())).unwrap();
+        let after = Maintenance::in_file(None, vec!["/up".into()]);
+        after.continue_from(&before);
+        assert_eq!(after.closed().unwrap().notice, notice());
+        before.set(None).unwrap();
+        after.continue_from(&before);
+        assert!(after.closed().is_none());
+    }
+
+    #[test]
     fn it_is_remembered() {
         let folder = Folder::with(&[]);
         let file = folder.0.join("state/maintenance-shop.json");
@@ -150,6 +176,11 @@ mod tests {
         assert_eq!(again().closed().unwrap().notice, notice());
         assert!(again().set(None).unwrap() && again().set(None).unwrap());
         assert!(again().closed().is_none());
+        let earlier = again();
+        again().set(Some(notice())).unwrap();
+        assert!(earlier.closed().is_none());
+        earlier.read_again();
+        assert!(earlier.closed().is_some(), "another process has closed it");
         std::fs::write(&file, "{\"since\":").unwrap();
         assert!(again().closed().is_none());
     }

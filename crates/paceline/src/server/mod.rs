@@ -203,6 +203,10 @@ async fn supervise(
             taken => taken,
         },
     };
+    if inheritance.is_some() {
+        // It may have been turned while this process started.
+        server.routes().all().iter().for_each(|site| site.maintenance.read_again());
+    }
     // What was taken over is purged from where it was, so this begins when all is there.
     cluster::begin(&server)?;
     let (stopping, stop) = drain::stopping();

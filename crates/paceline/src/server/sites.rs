@@ -192,6 +192,7 @@ impl Sites {
         known.say_always();
         match self.known.insert(site.name.clone(), known) {
             Some(old) => {
+                self.known[&site.name].site.maintenance.continue_from(&old.site.maintenance);
                 self.server
                     .log
                     .of(&site.name)
