@@ -10,7 +10,7 @@ use super::{
     layer::{Layer, View},
     load::toml_text,
     paceline_toml::{self, Role},
-    resolve, SiteConfig,
+    resolve, rule, SiteConfig,
 };
 use unix_user::{self, Provenance};
 
@@ -84,7 +84,10 @@ pub fn site_in(
         Ok((own, written_by)) => {
             let mut site = inherited.site(&folder, name, &own, defaults);
             site.provenance.written_by = written_by.or(site.provenance.written_by);
-            Ok(Box::new(site))
+            match rule::check(std::slice::from_ref(&site)) {
+                problems if problems.is_empty() => Ok(Box::new(site)),
+                problems => Err(Box::new((base, problems.join("\n")))),
+            }
         }
         Err(problems) => Err(Box::new((base, problems.join("\n")))),
     }

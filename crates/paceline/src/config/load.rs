@@ -324,6 +324,9 @@ fn sites(
     }
     problems.append(&mut resolve::check_sites(&mut sites, tables));
     problems.append(&mut rule::check(&sites));
+    if sites_dir.is_none() {
+        problems.append(&mut rule::check_answered(&sites));
+    }
     if let Some(dir) = sites_dir.filter(|dir| !dir.is_dir()) {
         problems.push(format!("sites: {} is not a directory", dir.display()));
     }

@@ -131,6 +131,38 @@ fn check_hosts(sites: &[SiteConfig]) -> Vec<String> {
     wrong.map(problem).collect()
 }
 
+/// Rules that protect a host that none of their sites answers: a mistyped one protects nothing.
+pub fn check_answered(sites: &[SiteConfig]) -> Vec<String> {
+    let is_answered = |host: &String, rule: &Rule| {
+        let with_it = sites.iter().filter(|site| site.rules.contains(rule));
+        with_it.flat_map(|site| &site.hosts).any(|own| overlap(own, host) || overlap(host, own))
+    };
+    let mut problems = Vec::new();
+    // A site without hosts answers all.
+    for site in sites.iter().filter(|site| !site.hosts.is_empty()) {
+        for rule in site.rules.iter().filter(|rule| rule.protects()) {
+            let lost = rule.hosts.iter().filter(|host| !is_answered(host, rule));
+            problems.extend(lost.map(|host| {
+                format!(
+                    "{} protects {host:?}, and no site answers that host (site {:?} answers {}): correct host in the rule, or add it to the [[site]]",
+                    rule.shown(),
+                    site.name,
+                    site.hosts.join(", ")
+                )
+            }));
+        }
+    }
+    problems
+}
+
+/// Whether a host is one of those that a pattern stands for: the same, or below it (`*.shop.test`).
+fn overlap(pattern: &str, host: &str) -> bool {
+    match pattern.strip_prefix('*') {
+        Some(suffix) => host.len() > suffix.len() && host.to_ascii_lowercase().ends_with(&suffix.to_ascii_lowercase()),
+        None => pattern.eq_ignore_ascii_case(host),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{
@@ -153,6 +185,12 @@ mod tests {
         );
         let site = "[[site]]\nroot = \".\"\nhost = [\"a.test\", \"b.test\"]\n";
         assert_eq!(told(&format!("{rule}{site}")), None);
+        for (host, is) in [("A.test", true), ("*.test", true), ("c.test", false), ("x.a.test", false)] {
+            let rule = format!("[[rule]]\nhost = [\"a.test\", {host:?}]\ndeny = \"10.0.0.0/8\"\n{site}");
+            let why = told(&rule);
+            assert_eq!(why.is_none(), is, "{host}: {why:?}");
+            assert!(is || why.is_some_and(|why| why.contains("no site answers that host")));
+        }
         let redirect = "[[rule]]\nhost = \"www.a.test\"\nredirect = \"https://a.test\"\n";
         assert_eq!(told(redirect), None, "a redirect keeps nobody out");
         let both = "[[rule]]\nbasic_auth = \"staff\"\n[[sso]]\nkerberos = { keytab = \"k\" }\n";
