@@ -36,7 +36,8 @@ class TopTest < Minitest::Test
     end
   end
 
-  def test_on_a_terminal_until_q
+  # Yields keys, the process and what waits for a pattern on the screen; in the end the other screen has to be left as it was.
+  def on_terminal
     start
     PTY.spawn(OWN.merge(AS_ROOT).merge("TERM" => "xterm-256color"), BIN, "top", chdir: @server.dir) do |screen, keys, pid|
       screen.winsize = [24, 100]
@@ -44,16 +45,25 @@ class TopTest < Minitest::Test
       read = ->(pattern) { Timeout.timeout(PATIENCE) { seen << screen.readpartial(65_536).force_encoding("BINARY") until seen.match?(pattern) } }
       read.(/Slowest/)
       seen.clear
-      # Another size is another picture.
-      screen.winsize = [40, 120]
-      read.(/Slowest/)
-      keys.write("q")
-      # The other screen is left as it was.
+      yield keys, pid, read, screen
       read.(/\e\[\?1049l/)
       assert_equal 0, Process.wait2(pid)[1].exitstatus
     rescue Errno::EIO
       flunk "the terminal was closed after:\n#{seen}"
     end
+  end
+
+  def test_on_a_terminal_until_q
+    on_terminal do |keys, _, read, screen|
+      # Another size is another picture.
+      screen.winsize = [40, 120]
+      read.(/Slowest/)
+      keys.write("q")
+    end
+  end
+
+  def test_a_signal_leaves_the_terminal_as_it_was
+    on_terminal { |_, pid| Process.kill(:TERM, pid) }
   end
 
   def test_without_a_server

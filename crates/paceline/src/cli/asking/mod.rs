@@ -161,7 +161,7 @@ impl std::fmt::Debug for Question {
 }
 
 /// The running server, by its control socket.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Asker {
     pub socket: PathBuf,
     /// As the person at the terminal would name it.

@@ -10,6 +10,12 @@ mod view;
 use std::{
     io::{self, IsTerminal, Write},
     process::ExitCode,
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc::{self, Receiver},
+        Arc,
+    },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -18,6 +24,7 @@ use ratatui::{
     crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
     DefaultTerminal,
 };
+use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use self::{figures::Figures, view::TopView};
 use super::{print, switch, Asker};
@@ -26,6 +33,8 @@ use crate::observe::control::client::Failed;
 const EACH: Duration = Duration::from_secs(1);
 /// Memory is read by the server from all its processes, so it is asked for less often.
 const MEMORY_EACH: Duration = Duration::from_secs(5);
+/// How often signals are looked for.
+const BEAT: Duration = Duration::from_millis(100);
 /// How long the server may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -43,26 +52,26 @@ pub fn command() -> Command {
 }
 
 pub fn run(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
-    let mut watch = Watch { server, memory: None, last: None };
+    let mut watch = Watch { server: server.clone(), memory: None, last: None };
     let first = watch.look()?;
     if matches.get_flag("once") {
         return print(&lines::of(&first));
     }
     match io::stdout().is_terminal() && io::stdin().is_terminal() {
-        true => on_terminal(&mut watch, first),
-        false => plainly(&mut watch, first),
+        true => on_terminal(watch, first),
+        false => plainly(watch, first),
     }
 }
 
 /// What is asked, and what was answered last.
-struct Watch<'a> {
-    server: &'a Asker,
+struct Watch {
+    server: Asker,
     memory: Option<(Instant, serde_json::Value)>,
     /// When, and the counts of each site.
     last: Option<(Instant, Vec<(String, u64)>)>,
 }
 
-impl Watch<'_> {
+impl Watch {
     fn look(&mut self) -> Result<Figures, Failed> {
         let status = self.server.ask_patiently("GET", "/status", None, PATIENCE)?;
         let now = Instant::now();
@@ -80,7 +89,7 @@ impl Watch<'_> {
     }
 }
 
-fn plainly(watch: &mut Watch<'_>, first: Figures) -> Result<ExitCode, Failed> {
+fn plainly(mut watch: Watch, first: Figures) -> Result<ExitCode, Failed> {
     let mut figures = first;
     loop {
         let mut out = io::stdout();
@@ -88,45 +97,70 @@ fn plainly(watch: &mut Watch<'_>, first: Figures) -> Result<ExitCode, Failed> {
         if out.write_all(lines::of(&figures).as_bytes()).and_then(|()| out.flush()).is_err() {
             return Ok(ExitCode::SUCCESS);
         }
-        std::thread::sleep(EACH);
+        thread::sleep(EACH);
         figures = watch.look()?;
     }
 }
 
-fn on_terminal(watch: &mut Watch<'_>, first: Figures) -> Result<ExitCode, Failed> {
+fn on_terminal(watch: Watch, first: Figures) -> Result<ExitCode, Failed> {
     let broken = |error: io::Error| Failed::Broken(format!("the terminal can't be used: {error}"));
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, ended.clone()).map_err(broken)?;
+    }
+    let looks = look_beside(watch).map_err(broken)?;
     let mut terminal = ratatui::try_init().map_err(|error| {
         // It may have become half of what it should be.
         ratatui::restore();
         broken(error)
     })?;
     let mut shown = TopView::new(first);
-    let ended = watch_on(&mut terminal, watch, &mut shown);
+    let result = watch_on(&mut terminal, &looks, &ended, &mut shown);
     ratatui::restore();
-    ended.map(|()| ExitCode::SUCCESS).map_err(broken)
+    result.map(|()| ExitCode::SUCCESS).map_err(broken)
 }
 
-fn watch_on(terminal: &mut DefaultTerminal, watch: &mut Watch<'_>, shown: &mut TopView) -> io::Result<()> {
-    let mut due = Instant::now() + EACH;
-    loop {
-        terminal.draw(|frame| view::draw(frame, shown))?;
-        while let Some(left) = due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            if event::poll(left)? {
-                match event::read()? {
-                    Event::Key(key) if ends(key) => return Ok(()),
-                    Event::Resize(..) => break,
-                    _ => {}
-                }
+/// Asks each second in a thread of its own: keys and signals don't wait for a server that hangs.
+fn look_beside(mut watch: Watch) -> io::Result<Receiver<Result<Figures, Failed>>> {
+    let (sender, looks) = mpsc::channel();
+    let asking = move || loop {
+        thread::sleep(EACH);
+        if sender.send(watch.look()).is_err() {
+            return;
+        }
+    };
+    thread::Builder::new().name("look".into()).spawn(asking)?;
+    Ok(looks)
+}
+
+fn watch_on(
+    terminal: &mut DefaultTerminal,
+    looks: &Receiver<Result<Figures, Failed>>,
+    ended: &AtomicBool,
+    shown: &mut TopView,
+) -> io::Result<()> {
+    let mut is_new = true;
+    while !ended.load(Relaxed) {
+        if is_new {
+            terminal.draw(|frame| view::draw(frame, shown))?;
+        }
+        is_new = false;
+        if event::poll(BEAT)? {
+            match event::read()? {
+                Event::Key(key) if ends(key) => return Ok(()),
+                Event::Resize(..) => is_new = true,
+                _ => {}
             }
         }
-        if Instant::now() >= due {
-            match watch.look() {
+        for look in looks.try_iter() {
+            is_new = true;
+            match look {
                 Ok(figures) => shown.take(figures),
                 Err(failed) => shown.lose(&failed),
             }
-            due = Instant::now() + EACH;
         }
     }
+    Ok(())
 }
 
 /// Whether the key ends it. A terminal without signals sends Ctrl-C as one.
