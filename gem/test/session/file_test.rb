@@ -93,7 +93,7 @@ class SessionFileTest < Minitest::Test
       Paceline::Records.at(@store).singleton_class.remove_method(:commit)
       block.call
       exit!(0)
-    rescue Exception => e
+    rescue StandardError => e
       warn e.full_message
       exit!(1)
     end
