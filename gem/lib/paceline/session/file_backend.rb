@@ -46,11 +46,12 @@ module Paceline
       end
 
       # Returns whether there still is such a session.
-      def update(key, _loaded, changed, expires, now)
+      def update(key, loaded, changed, expires, now)
         write(key, now) do |packed, changes|
           next false unless packed
 
-          record = Packed.unpack(packed)
+          # Mostly it is still what the request has read.
+          record = packed == loaded.packed ? loaded.dup : Packed.unpack(packed)
           record.fields = record.changed(changed)
           TooLarge.check(record.fields, @max_size) unless changed.empty?
           if expires && expires != record.expires
