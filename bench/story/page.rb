@@ -18,7 +18,7 @@ module Bench
       h1 { font-size: 1.6rem; margin: 1rem 0 .5rem; } h2 { font-size: 1.25rem; margin: 0 0 .5rem; } h3 { font-size: 1rem; margin: 1.5rem 0 .25rem; }
       nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; margin: 1rem 0; } a { color: var(--own); }
       article { background: var(--card); border: 1px solid var(--rule); border-radius: .6rem; padding: 1rem; margin: 1.5rem 0; }
-      .soft, footer { color: var(--soft); font-size: .875rem; } .caption { margin: .75rem 0 .25rem; font-size: .875rem; } .warn { color: var(--warn); font-weight: 600; }
+      .soft, footer { color: var(--soft); font-size: .875rem; } .caption { margin: .75rem 0 .25rem; font-size: .875rem; } footer { margin-top: 1rem; } .warn { color: var(--warn); font-weight: 600; }
       pre { background: var(--paper); border: 1px solid var(--rule); border-radius: .4rem; padding: .6rem .8rem; overflow-x: auto; font-size: .875rem; margin: .25rem 0 1rem; }
       code { font-family: ui-monospace, monospace; }
       .shown { display: grid; grid-template-columns: repeat(auto-fit, minmax(10rem, 1fr)); gap: .5rem 1.5rem; margin: 1rem 0; }
