@@ -294,8 +294,8 @@ impl Store {
         self.commit_if(&[], changes, sync).map(|_| ())
     }
 
-    /// The same if all records of `expected` are still so. Otherwise nothing is written, and it returns false. So
-    /// whoever writes what depends on what was read has to keep nobody from writing meanwhile.
+    /// The same if all records of `expected` are still so. Otherwise nothing is written, and it returns false. So no
+    /// lock is needed between reading and writing what depends on it.
     pub fn commit_if(&self, expected: &[Expected<'_>], changes: &[Change<'_>], sync: bool) -> Result<bool, Error> {
         if self.readers.in_use.read_only {
             return Err(std::io::Error::from_raw_os_error(libc::EROFS).into());

@@ -76,7 +76,7 @@ class SessionFileTest < Minitest::Test
     assert sessions.find("new")
   end
 
-  # Runs the block in the place of somebody who writes between what this process reads and its commit, so many times.
+  # Runs the block between what this process reads and its commit, so many times.
   def before_commits(count)
     records = Paceline::Records.at(@store)
     committed = 0
@@ -147,8 +147,8 @@ class SessionFileTest < Minitest::Test
     assert_equal [1, 1], counts
   end
 
-  # As a worker does that waits for Ruby's lock, or was stopped.
-  def test_who_has_read_and_not_yet_written_keeps_nobody_from_writing
+  # A worker that waits for Ruby's lock, or was stopped.
+  def test_a_process_between_reading_and_writing_keeps_no_other_from_writing
     sessions = sessions(@store)
     sessions.create("id", { "a" => 1 })
     record = sessions.find("id")

@@ -7,8 +7,8 @@ require_relative "../trust"
 module Paceline
   module Session
     # Sessions in Records: one record for each, and one without a value that lists it by when it expires. Both change in one commit, in which also
-    # some go that have expired. Nobody is kept from writing by a process that has read a session and is about to write it, for that may have to wait
-    # for Ruby's lock meanwhile: who finds at the commit that somebody was quicker begins again.
+    # some go that have expired. A process that has read a session and is about to write it keeps no other from writing, for it may have to wait
+    # for Ruby's lock meanwhile: if another was quicker, which the commit notices, it begins again.
     class FileBackend
       # Expired sessions that go with each write.
       SWEPT = 4
@@ -133,7 +133,7 @@ module Paceline
             end
             return returned if records.commit(changes, expected: expected, sync: @sync)
           end
-          # Who was quicker may have been so at what has expired.
+          # The quicker one may have taken away what has expired, too.
           now = nil
         end
       end
