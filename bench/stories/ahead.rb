@@ -14,7 +14,7 @@ module Bench
         name: "ahead", title: "A page that is computed ahead",
         slow: "A page that is the same for everybody is rendered again for each visitor; and when it changes at a known time, all visitors wait for the new one at that second.",
         published: "Published: Rails Metal, a Rack middleware before the router, answered in 5 ms.",
-        change: ["the controller, and paceline.toml for a page that changes at a known time", "expires_in 1.hour, public: true\n\n[[scheduled]]\npath = \"/sales/*\"\nat = \"daily 12:00\""],
+        change: ["the controller, and paceline.toml for a page that changes at a known time", "expires_in 1.hour, public: true    # in the controller\n\n[[scheduled]]                       # in paceline.toml\npath = \"/sales/*\"\nat = \"daily 12:00\""],
         shown: ["The same page", WAYS[0][0], WAYS[4][0]]
       )
       APP = File.expand_path("../apps/ahead", __dir__)

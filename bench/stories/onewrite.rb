@@ -15,7 +15,7 @@ module Bench
         shown: ["Outside beside inside", "puma", "paceline"]
       )
       OUTSIDE = "Outside: from the request to the last byte, one client, one request after the other. Inside: what the application itself took, by its header x-runtime. " \
-                "What lies between them is the server's and the kernel's. In the chart the inner part of a bar is inside."
+                "What lies between them is the server's and the kernel's. In the chart the dark part of a bar is inside."
 
       private
 

@@ -42,7 +42,7 @@ module Bench
         def absent = @requests.absent
 
         def run
-          note = "A small Rails application by Paceline; each request reads and changes its session. #{@options.sessions} visitors, #{@options.clients} connections. CPU with that of Redis, " \
+          note = "A small Rails application, served by Paceline in all rows: each row is where its sessions are. Each request reads and changes one. #{@options.sessions} visitors, #{@options.clients} connections. CPU with that of Redis, " \
                  "system calls without."
           @requests.run.summary.groups.map { |group| StoryFigures.of_group(group, title: "Sessions, #{group.shape}", note: note, baseline: STORES[0]) }
         end

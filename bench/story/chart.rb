@@ -20,7 +20,7 @@ module Bench
       most = rows.map { |row| [figure(row, main), *row["range"]].max }.max
       bars = rows.each_with_index.map { |row, i| bar(row, main, most, i * ROW) }
       measure = StoryFigures::MEASURES.fetch(main)
-      described = "#{part.fetch("title")}: #{measure.title}, #{measure.better} is better. " +
+      described = "#{part.fetch("title")}: #{measure.caption}. " +
                   rows.map { |row| "#{row.fetch("name")} #{StoryFigures.text(main, figure(row, main))}" }.join(", ")
       %(<svg class="chart" role="img" aria-label="#{escape(described)}" width="100%" height="#{rows.size * ROW}">#{bars.join}</svg>)
     end

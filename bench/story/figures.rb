@@ -8,40 +8,46 @@ module Bench
   module StoryFigures
     extend Table
 
-    # BETTER: "more" or "less".
-    Measure = Struct.new(:title, :better, :format) do
+    # BETTER: "more" or "less". SAYS: what it is, for somebody who does not know its name.
+    Measure = Struct.new(:title, :better, :format, :says) do
       # What stands behind a number where the title is said elsewhere.
       def unit = title[%r{(?:ms|µs|MB|requests/s)\z}].to_s
+
+      # What a chart of it shows, and how to read it.
+      def caption
+        said = says || title
+        "#{said}#{" (#{unit})" unless unit.empty? || said.end_with?(unit)}: a #{better == "more" ? "longer" : "shorter"} bar is better"
+      end
     end
 
     MEASURES = {
-      "rate" => Measure.new("requests/s", "more", :rounded),
-      "ms" => Measure.new("ms", "less", :short),
-      "outside" => Measure.new("outside ms", "less", :short),
-      "inside" => Measure.new("inside ms", "less", :short),
-      "p50" => Measure.new("p50 ms", "less", :short),
-      "p99" => Measure.new("p99 ms", "less", :short),
-      "longest" => Measure.new("longest ms", "less", :short),
-      "us" => Measure.new("µs", "less", :short),
+      "rate" => Measure.new("requests/s", "more", :rounded, "Requests answered each second"),
+      "ms" => Measure.new("ms", "less", :short, "How long it took"),
+      "outside" => Measure.new("outside ms", "less", :short, "How long the client waited; the dark part is the application's own time"),
+      "inside" => Measure.new("inside ms", "less", :short, "The application's own time"),
+      "p50" => Measure.new("p50 ms", "less", :short, "Half of the requests took no longer than this"),
+      "p99" => Measure.new("p99 ms", "less", :short, "99 of 100 requests took no longer than this"),
+      "longest" => Measure.new("longest ms", "less", :short, "The longest request"),
+      "us" => Measure.new("µs", "less", :short, "How long a transaction took"),
       "together" => Measure.new("by several processes, a second", "more", :rounded),
-      "failed" => Measure.new("requests lost", "less", :rounded),
+      "failed" => Measure.new("requests lost", "less", :rounded, "Requests without the right answer"),
       "requests" => Measure.new("requests", "more", :rounded),
       "stale" => Measure.new("stale pages", "less", :rounded),
-      "opened" => Measure.new("TLS connections", "less", :rounded),
+      "opened" => Measure.new("TLS connections", "less", :rounded, "TLS connections that were opened"),
       "cpu" => Measure.new("CPU µs", "less", :rounded),
       "cpu_ms" => Measure.new("CPU ms", "less", :short),
       "calls" => Measure.new("system calls", "less", :short),
       "switches" => Measure.new("context switches", "less", :short),
       "writes" => Measure.new("writes to the client", "less", :short),
       "workers" => Measure.new("workers", "more", :rounded),
-      "pss_mb" => Measure.new("memory (PSS) MB", "less", :short),
+      "pss_mb" => Measure.new("memory (PSS) MB", "less", :short, "Memory, with a share of what processes have in common (PSS)"),
       "private_mb" => Measure.new("private dirty MB", "less", :short),
       "slots_used" => Measure.new("heap slots used", "less", :rounded),
       "slots_free" => Measure.new("heap slots free", "less", :rounded),
       "start" => Measure.new("s until ready", "less", :short),
       "swapped_mb" => Measure.new("swapped MB", "less", :short),
       "seconds" => Measure.new("s until the new version", "less", :short),
-      "day" => Measure.new("in 24 hours", "more", :rounded)
+      "day" => Measure.new("requests in 24 hours", "more", :rounded)
     }.freeze
 
     # MAIN: the figure that its chart shows. RATIO: how many times better than BASELINE in that figure, the median of the rounds' ratios; SPREAD: the least and
@@ -92,6 +98,10 @@ module Bench
     def times(ratio, range)
       ratio ? "#{spread(ratio, range).sub(/\A\S+/) { |number| "#{number}x" }}" : ""
     end
+
+    # What a part's ratios are of: the figure of its chart, or, where that is p50, requests/s.
+    def compared_by(part) = part.fetch("main") == "p50" ? "rate" : part.fetch("main")
+    def ratios?(part) = part.fetch("rows").any? { |row| row["ratio"] }
 
     # Measures of which some row has a figure: the main one first.
     def columns(part)

@@ -18,7 +18,7 @@ module Bench
       h1 { font-size: 1.6rem; margin: 1rem 0 .5rem; } h2 { font-size: 1.25rem; margin: 0 0 .5rem; } h3 { font-size: 1rem; margin: 1.5rem 0 .25rem; }
       nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; margin: 1rem 0; } a { color: var(--own); }
       article { background: var(--card); border: 1px solid var(--rule); border-radius: .6rem; padding: 1rem; margin: 1.5rem 0; }
-      .soft, footer { color: var(--soft); font-size: .875rem; } .warn { color: var(--warn); font-weight: 600; }
+      .soft, footer { color: var(--soft); font-size: .875rem; } .caption { margin: .75rem 0 .25rem; font-size: .875rem; } footer { margin-top: 1rem; } .warn { color: var(--warn); font-weight: 600; }
       pre { background: var(--paper); border: 1px solid var(--rule); border-radius: .4rem; padding: .6rem .8rem; overflow-x: auto; font-size: .875rem; margin: .25rem 0 1rem; }
       code { font-family: ui-monospace, monospace; }
       .shown { display: grid; grid-template-columns: repeat(auto-fit, minmax(10rem, 1fr)); gap: .5rem 1.5rem; margin: 1rem 0; }
@@ -26,6 +26,7 @@ module Bench
       .chart { display: block; overflow: visible; font-size: 14px; margin: .5rem 0; }
       .chart text { fill: var(--ink); } .chart .value { fill: var(--soft); } .bar { fill: var(--bar); } .bar.own { fill: var(--own); }
       .inside { fill: var(--ink); opacity: .55; } .range { stroke: var(--ink); stroke-width: 2; }
+      .key { display: inline-block; width: 1.6em; height: .7em; border-radius: 3px; background: var(--bar); } .key.own { background: var(--own); }
       .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; width: 100%; }
       th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--rule); } th:first-child, td:first-child { text-align: left; } td.wrong { text-align: left; color: var(--warn); }
       summary { cursor: pointer; color: var(--soft); font-size: .875rem; }
@@ -52,6 +53,8 @@ module Bench
         <h1>The stories, measured</h1>
         <p>Each of these is an experiment that somebody published about a slow Ruby application. <code>bin/bench story NAME</code> repeats it: all ways take turns in the same run, figures are medians,
         and the figures of one machine say little about another.</p>
+        <p class="soft">How to read the charts: <span class="key own"></span> is Paceline, <span class="key"></span> everything else; the thin line goes from the least to the most of the rounds.
+        Above each chart stands what it shows, and whether a longer or a shorter bar is better.</p>
         <nav>#{@results.map { |result| %(<a href="##{anchor(result)}">#{escape(result["title"])}</a>) }.join("\n")}</nav>
         #{@results.empty? ? "<p>No story has been measured yet.</p>" : @results.map { |result| card(result) }.join}
         </body>
@@ -84,7 +87,8 @@ module Bench
     def shown(shown)
       return "" unless shown
 
-      ratio = shown["ratio"] ? %(<div class="ratio"><span class="soft">times better</span><b>#{escape(StoryFigures.times(shown["ratio"], nil))}</b>#{between(shown["spread"])}</div>) : ""
+      by = StoryFigures.compared_by("main" => shown.fetch("measure"))
+      ratio = shown["ratio"] ? %(<div class="ratio"><span class="soft">times better#{", in #{StoryFigures::MEASURES.fetch(by).title}" unless by == shown["measure"]}</span><b>#{escape(StoryFigures.times(shown["ratio"], nil))}</b>#{between(shown["spread"])}</div>) : ""
       %(<div class="shown">#{value(shown, "before")}#{value(shown, "after")}#{ratio}</div>\n<p class="soft">#{escape(shown["part"])}</p>\n)
     end
 
@@ -100,18 +104,23 @@ module Bench
 
     def section(part)
       columns = StoryFigures.columns(part)
-      head = ["", *columns.map { |name| StoryFigures::MEASURES.fetch(name).title }, "x"].map { |text| "<th>#{escape(text)}</th>" }.join
-      rows = part.fetch("rows").map { |row| "<tr><td>#{escape(row["name"])}</td>#{cells(row, columns)}</tr>" }.join("\n")
+      ratios = StoryFigures.ratios?(part)
+      head = ["", *columns.map { |name| StoryFigures::MEASURES.fetch(name).title }, *("times better" if ratios)].map { |text| "<th>#{escape(text)}</th>" }.join
+      rows = part.fetch("rows").map { |row| "<tr><td>#{escape(row["name"])}</td>#{cells(row, columns, ratios)}</tr>" }.join("\n")
       note = part["note"] ? %(<p class="soft">#{escape(part["note"])}</p>\n) : ""
-      main = StoryFigures::MEASURES.fetch(part.fetch("main"))
-      %(<section>\n<h3>#{escape(part["title"])}</h3>\n#{note}<p class="soft">#{escape("#{main.title}: #{main.better} is better")}</p>\n#{StoryChart.svg(part)}\n) +
-        %(<details><summary>All figures</summary><div class="wide"><table>\n<tr>#{head}</tr>\n#{rows}\n</table></div></details>\n</section>\n)
+      %(<section>\n<h3>#{escape(part["title"])}</h3>\n#{note}<p class="caption">#{escape(StoryFigures::MEASURES.fetch(part.fetch("main")).caption)}</p>\n#{StoryChart.svg(part)}\n) +
+        %(<details><summary>All figures</summary><div class="wide"><table>\n<tr>#{head}</tr>\n#{rows}\n</table></div>#{ratios ? compared(part) : ""}</details>\n</section>\n)
     end
 
-    def cells(row, columns)
-      return %(<td class="wrong" colspan="#{columns.size + 1}">#{escape("no figure: #{row["wrong"]}")}</td>) if row["wrong"]
+    # What its last column is.
+    def compared(part)
+      %(<p class="soft">Times better: than #{escape(part["baseline"])}, in #{escape(StoryFigures::MEASURES.fetch(StoryFigures.compared_by(part)).title)}; the median of the rounds' ratios, with the least and the most.</p>)
+    end
 
-      [*columns.map { |name| StoryFigures.text(name, row.fetch("figures")[name]) }, StoryFigures.times(row["ratio"], row["spread"])].map { |text| "<td>#{escape(text)}</td>" }.join
+    def cells(row, columns, ratios)
+      return %(<td class="wrong" colspan="#{columns.size + (ratios ? 1 : 0)}">#{escape("no figure: #{row["wrong"]}")}</td>) if row["wrong"]
+
+      [*columns.map { |name| StoryFigures.text(name, row.fetch("figures")[name]) }, *(StoryFigures.times(row["ratio"], row["spread"]) if ratios)].map { |text| "<td>#{escape(text)}</td>" }.join
     end
 
     def not_run(absent)

@@ -60,7 +60,7 @@ module Bench
 
         #{@words.change[1].gsub(/^/, "    ")}
 
-        All take turns; figures are medians of the rounds. x: how many times better than the way with 1.00x, in requests/s or where there are none in the first column: the median of the
+        All take turns; figures are medians of the rounds. x: how many times better than the way with 1.00x in the first column, or in requests/s where that is p50: the median of the
         rounds' ratios, with the least and the most. CPU: µs a request in all of the server's processes. System calls and context switches: a request's, in a pass of its own.
       TEXT
     end
@@ -86,7 +86,7 @@ module Bench
       [row["name"], *columns.map { |name| StoryFigures.text(name, row["figures"][name]) }, *(StoryFigures.times(row["ratio"], row["spread"]) if ratios?(part))]
     end
 
-    def ratios?(part) = part["rows"].any? { |row| row["ratio"] }
+    def ratios?(part) = StoryFigures.ratios?(part)
 
     def missing
       "Not run:\n\n#{@absent.map { |what, why| "- #{what}: #{why}" }.join("\n")}" if @absent.any?

@@ -100,6 +100,25 @@ class StoryTest < Minitest::Test
      "no figure: it ended", "thin: not installed", "2 x P &lt;1&gt;", "2026-11-26 03:00 UTC", "bin/bench story told", "2 rounds: a first impression"].each { |text| assert_includes html, text }
   end
 
+  def test_a_chart_says_what_it_shows_and_which_side_is_better
+    html = StoryPage.new([result]).html
+    assert_includes html, %(<p class="caption">Requests answered each second (requests/s): a longer bar is better</p>)
+    assert_includes html, "Times better: than old, in requests/s; the median of the rounds' ratios"
+    StoryFigures::MEASURES.each_value { |measure| assert_match(/: a (longer|shorter) bar is better\z/, measure.caption) }
+    assert_equal "99 of 100 requests took no longer than this (ms): a shorter bar is better", StoryFigures::MEASURES["p99"].caption
+
+    # Where nothing is compared there is no column for it; where the ratios are of another figure than the chart's that is said.
+    alone = result
+    alone["parts"].each { |part| part["rows"].each { |row| row.delete("ratio") } }
+    refute_includes StoryPage.new([alone]).html, "<th>times better</th>"
+    by_time = result
+    by_time["parts"].each { |part| part["main"] = "p50" }
+    by_time["shown"]["measure"] = "p50"
+    html = StoryPage.new([by_time]).html
+    assert_includes html, "Times better: than old, in requests/s"
+    assert_includes html, "times better, in requests/s"
+  end
+
   def test_the_newest_result_of_a_story_counts_and_stories_are_in_order
     older = result.merge("title" => "Outdated", "machine" => FACTS.merge("date" => "2026-11-25 23:00 UTC"))
     other = result.merge("story" => "first", "title" => "The first one")

@@ -69,7 +69,7 @@ test("the admin section lists, edits and shows who did it", options, () => brows
   await page.click("text=New beer")
   await page.selectOption("label:has-text('Brewery') select", { index: 3 })
   const name = `Velvet Anvil ${Date.now()}`
-  for (const [field, value] of [["Name", name], ["Style", "Stout"], ["Abv", "5.1"], ["Ibu", "35"], ["Ebc", "80"], ["Price", "4.5"]]) await page.fill(`label:has-text('${field}') input`, value)
+  for (const [field, value] of [["Name", name], ["Style", "Stout"], ["ABV", "5.1"], ["IBU", "35"], ["EBC", "80"], ["Price", "4.5"]]) await page.fill(`label:has-text('${field}') input`, value)
   await shot("brewery-admin-form")
   await page.click("text=Save")
   await page.waitForSelector(".flash.alert >> text=About can't be blank")

@@ -4,6 +4,7 @@ import { test } from "node:test"
 import { address, browse } from "./browser.mjs"
 
 const { url, options } = address("BREWERY_URL")
+const prefix = process.env.SHOT_PREFIX ?? ""
 
 test("factories are put in, found, changed and removed", options, () => browse(async (page, shot, { complaints }) => {
   await page.goto(`${url}/factories`)
@@ -17,18 +18,18 @@ test("factories are put in, found, changed and removed", options, () => browse(a
   await page.fill("label:has-text('Kettles') input", "4")
   await page.click("text=Put it in")
   await page.waitForSelector(".flash.notice >> text=insert_one")
-  await shot("factories")
+  await shot(`${prefix}factories`)
   await page.selectOption("#find_energy", "wood")
   await page.check("label:has-text('Tranes') input")
   await page.click("button:text-is('Find')")
   await page.waitForURL(/energy=wood/)
   assert.equal(await page.locator(".factories tbody tr").count(), 1)
   assert.match(await page.textContent(".asked"), /plant\.energy.*\$in/s)
-  await shot("factories-found")
+  await shot(`${prefix}factories-found`)
   await page.click("text=One kettle more")
   await page.waitForSelector(".flash.notice >> text=5 kettles")
   await page.setViewportSize({ width: 390, height: 780 })
-  await shot("factories-narrow")
+  await shot(`${prefix}factories-narrow`)
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "nothing sticks out of a narrow window")
   await page.click("text=Remove all")
   await page.waitForSelector("text=None.")

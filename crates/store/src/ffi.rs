@@ -10,7 +10,7 @@ use std::{
     ptr, slice,
 };
 
-use crate::{Change, Error, Kind, Options, Snapshot, Store};
+use crate::{Change, Error, Expected, Kind, Options, Snapshot, Store};
 
 /// Why a call failed: `kind` is the number of the `Kind`, `code` the system's errno, if it is one; the message ends
 /// with a NUL.
@@ -25,7 +25,7 @@ pub struct Failure {
 /// Rust.
 pub type Each = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize) -> i32;
 
-/// In a batch, the length of a value that there is none of: the record is deleted.
+/// In a batch, the length of a value that there is none of: the record is deleted, or expected not to be there.
 const GONE: u32 = u32::MAX;
 
 /// What `work` returns, or none with its failure in `to`.
@@ -144,27 +144,40 @@ pub unsafe extern "C" fn paceline_store_abandon(store: *mut Store) {
     unsafe { Box::from_raw(store) }.abandon();
 }
 
-/// Commits a batch: for each change the lengths of key and value (u32, little-endian; 2^32 - 1 deletes), key, value. 1,
-/// or 0 and a failure.
+/// Commits a batch: for each change the lengths of key and value (u32, little-endian; 2^32 - 1 deletes), key, value; if
+/// all records of `expected`, another batch, are so (2^32 - 1: there is none). 1; 0 and nothing was written if they are
+/// not; or -1 and a failure.
 ///
 /// # Safety
-/// `store` must be open, `batch` have `length` bytes to read, and `failure` be writable.
+/// `store` must be open, `expected` and `batch` have their lengths to read, and `failure` be writable.
 #[no_mangle]
 pub unsafe extern "C" fn paceline_store_commit(
     store: *const Store,
+    expected: *const u8,
+    expected_length: usize,
     batch: *const u8,
     length: usize,
     sync: i32,
     failure: *mut Failure,
 ) -> i32 {
     // SAFETY: as promised.
-    let (store, batch) = unsafe { (&*store, bytes(batch, length)) };
+    let (store, expected, batch) = unsafe { (&*store, bytes(expected, expected_length), bytes(batch, length)) };
+    let commit = || {
+        let expected = records(expected)?;
+        let changes: Vec<_> = records(batch)?.into_iter().map(|(key, value)| Change { key, value }).collect();
+        let expected: Vec<_> = expected.into_iter().map(|(key, value)| Expected { key, value }).collect();
+        store.commit_if(&expected, &changes, sync != 0)
+    };
     // SAFETY: as promised.
-    unsafe { caught(failure, || store.commit(&changes(batch)?, sync != 0)) }.is_some().into()
+    unsafe { caught(failure, commit) }.map_or(-1, i32::from)
 }
 
-fn changes(mut batch: &[u8]) -> Result<Vec<Change<'_>>, Error> {
-    let mut changes = Vec::new();
+/// A key, and its value if it has one.
+type Record<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// What a batch has.
+fn records(mut batch: &[u8]) -> Result<Vec<Record<'_>>, Error> {
+    let mut records = Vec::new();
     let short = || Error { kind: Kind::System(0), message: "a batch of changes is cut off".into() };
     while !batch.is_empty() {
         let (lengths, rest) = batch.split_first_chunk::<8>().ok_or_else(short)?;
@@ -177,10 +190,10 @@ fn changes(mut batch: &[u8]) -> Result<Vec<Change<'_>>, Error> {
                 rest.split_at_checked(length as usize).map(|(value, rest)| (Some(value), rest)).ok_or_else(short)?
             }
         };
-        changes.push(Change { key, value });
+        records.push((key, value));
         batch = rest;
     }
-    Ok(changes)
+    Ok(records)
 }
 
 /// The store as it is now; NULL and a failure if that can't be. `wait`: whether it may take a while.

@@ -11,5 +11,5 @@ mod store;
 mod verify;
 
 pub use error::{Error, Kind};
-pub use store::{Change, Options, Snapshot, Store};
+pub use store::{Change, Expected, Options, Snapshot, Store};
 pub use verify::{verify, Damage, Entry};

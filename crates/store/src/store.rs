@@ -53,6 +53,13 @@ pub struct Change<'a> {
     pub value: Option<&'a [u8]>,
 }
 
+/// A record as somebody has read it (`value` none: there was none).
+#[derive(Clone, Copy, Debug)]
+pub struct Expected<'a> {
+    pub key: &'a [u8],
+    pub value: Option<&'a [u8]>,
+}
+
 /// An open store. All of it may be called by several threads at once.
 pub struct Store {
     env: Env<WithoutTls>,
@@ -284,6 +291,12 @@ impl Store {
     /// Writes all of `changes` or none. With `sync` they are on the disk when it returns, and so is all that was
     /// written before; without, they outlive this process, not the machine.
     pub fn commit(&self, changes: &[Change<'_>], sync: bool) -> Result<(), Error> {
+        self.commit_if(&[], changes, sync).map(|_| ())
+    }
+
+    /// The same if all records of `expected` are still so. Otherwise nothing is written, and it returns false. So no
+    /// lock is needed between reading and writing what depends on it.
+    pub fn commit_if(&self, expected: &[Expected<'_>], changes: &[Change<'_>], sync: bool) -> Result<bool, Error> {
         if self.readers.in_use.read_only {
             return Err(std::io::Error::from_raw_os_error(libc::EROFS).into());
         }
@@ -291,7 +304,7 @@ impl Store {
         self.set_sync(&mut writing, sync)?;
         let mut room_was_made = false;
         loop {
-            match self.write(changes) {
+            match self.write(expected, changes) {
                 // What a process that was killed was reading is kept for nobody: perhaps that is room enough.
                 Err(heed::Error::Mdb(MdbError::MapFull)) if self.env.clear_stale_readers()? > 0 => {}
                 Err(heed::Error::Mdb(MdbError::MapFull)) => {
@@ -308,8 +321,9 @@ impl Store {
                     room_was_made = true;
                 }
                 done => {
-                    done?;
-                    return self.look_at_readers(&mut writing);
+                    let written = done?;
+                    self.look_at_readers(&mut writing);
+                    return Ok(written);
                 }
             }
         }
@@ -338,14 +352,13 @@ impl Store {
 
     /// Processes that died while they were reading keep pages from being used again: where the file grows they are
     /// looked for.
-    fn look_at_readers(&self, writing: &mut WriterState) -> Result<(), Error> {
+    fn look_at_readers(&self, writing: &mut WriterState) {
         let pages = self.env.info().last_page_number;
         if pages > writing.pages + PAGES_BETWEEN_LOOKS {
             writing.pages = pages;
             // It is written: whatever this fails with is no failure of that.
             let _ = self.env.clear_stale_readers();
         }
-        Ok(())
     }
 
     #[allow(unsafe_code)]
@@ -359,8 +372,14 @@ impl Store {
         Ok(())
     }
 
-    fn write(&self, changes: &[Change<'_>]) -> Result<(), heed::Error> {
+    /// False, and nothing was written, if something of `expected` has changed.
+    fn write(&self, expected: &[Expected<'_>], changes: &[Change<'_>]) -> Result<bool, heed::Error> {
         let mut txn = self.env.write_txn()?;
+        for Expected { key, value } in expected {
+            if self.records.get(&txn, key)?.and_then(|sealed| sealed.get(4..)) != *value {
+                return Ok(false);
+            }
+        }
         for Change { key, value } in changes {
             match value {
                 Some(value) => {
@@ -375,7 +394,8 @@ impl Store {
                 }
             }
         }
-        txn.commit()
+        txn.commit()?;
+        Ok(true)
     }
 
     /// Brings what was written to the disk.

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # The native part of the gem. Optional: without it the same is done in Ruby, more slowly (lib/paceline/native.rb, lib/paceline/xml.rb).
-# What of it is Rust (ext/rust: XML, and the store that Paceline::PStore needs) is linked as a static library; without cargo it is left out.
+# What of it is Rust (ext/rust: XML, and the store that Paceline::PStore needs) is linked as a static library; without cargo, or if cargo fails, it is left out.
+# With `--enable-rust` it is an error if cargo fails.
 require "mkmf"
 
 # C files that call Rust.
@@ -17,6 +18,7 @@ def rust_library
     env = { "CARGO_TARGET_DIR" => target, "CARGO_PROFILE_RELEASE_DEBUG" => "0", "CARGO_PROFILE_RELEASE_LTO" => "fat",
             "CARGO_PROFILE_RELEASE_CODEGEN_UNITS" => "1", "RUSTFLAGS" => nil }
     built = system(env, cargo, "build", "--quiet", "--release", "--manifest-path", File.join(crate, "Cargo.toml"), "--package", "paceline-native")
+    abort "cargo can't build ext/rust, and --enable-rust says that it must" if !built && enable_config("rust")
     return unless built
   end
   folder = File.join(target, "release")
@@ -30,6 +32,7 @@ if (folder = rust_library)
   $LDFLAGS << " -Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,--strip-debug" if RbConfig::CONFIG["host_os"].include?("linux")
   $LOCAL_LIBS << " #{File.join(folder, "libpaceline_native.a")} -lpthread -ldl -lm"
 else
+  # A gem is installed all the same.
   message "paceline: no cargo here that builds ext/rust; XML will be written and read in Ruby, more slowly, and there is no Paceline::PStore\n"
   $srcs = Dir[File.join(__dir__, "*.c")].map { |file| File.basename(file) }.grep_v(NEED_RUST)
 end

@@ -21,7 +21,7 @@ int32_t paceline_store_verify(const native_store *, failure *);
 int32_t paceline_store_identity(const native_store *, uint64_t *device, uint64_t *number, failure *);
 void paceline_store_free(native_store *);
 void paceline_store_abandon(native_store *);
-int32_t paceline_store_commit(const native_store *, const uint8_t *batch, size_t length, int32_t sync, failure *);
+int32_t paceline_store_commit(const native_store *, const uint8_t *expected, size_t expected_length, const uint8_t *batch, size_t length, int32_t sync, failure *);
 uint64_t paceline_store_size(const native_store *);
 native_snapshot *paceline_store_snapshot(const native_store *, int32_t wait, failure *);
 void paceline_snapshot_free(native_snapshot *);
@@ -105,12 +105,14 @@ static const rb_data_type_t snapshot_type = {
  * raised here whenever a call returns, also the call of a method that is written in C. */
 typedef struct {
     const native_store *store;
-    const uint8_t *bytes;
-    size_t length;
+    const uint8_t *bytes, *expected;
+    size_t length, expected_length;
     uint64_t verify_up_to, most;
     int32_t sync;
     failure why;
     void *result;
+    /* 1: written; 0: what was expected is not so; -1: failed. */
+    int32_t committed;
     int done;
     open_store *opened;
     open_snapshot *begun;
@@ -133,7 +135,7 @@ static void *call_snapshot(void *data) {
 
 static void *call_commit(void *data) {
     call *call = data;
-    call->result = paceline_store_commit(call->store, call->bytes, call->length, call->sync, &call->why) ? call : NULL;
+    call->committed = paceline_store_commit(call->store, call->expected, call->expected_length, call->bytes, call->length, call->sync, &call->why);
     call->done = 1;
     return NULL;
 }
@@ -219,17 +221,22 @@ static VALUE identity(VALUE self) {
     return rb_assoc_new(ULL2NUM(device), ULL2NUM(number));
 }
 
-/* commit(batch, sync): writes all changes of the batch (crates/store/src/ffi.rs) or none. Other threads run meanwhile. */
-static VALUE commit(VALUE self, VALUE batch, VALUE sync) {
+/* commit(expected, batch, sync): writes all changes of the batch (crates/store/src/ffi.rs) or none. False, and nothing is written, if the records of
+ * the batch `expected` are not so any more. Other threads run meanwhile. */
+static VALUE commit(VALUE self, VALUE expected, VALUE batch, VALUE sync) {
+    StringValue(expected);
     StringValue(batch);
+    expected = rb_str_new_frozen(expected);
     batch = rb_str_new_frozen(batch);
     open_store *opened = opened_by(self);
-    call call = {.store = opened->store, .bytes = (const uint8_t *)RSTRING_PTR(batch), .length = RSTRING_LEN(batch), .sync = RTEST(sync)};
+    call call = {.store = opened->store, .expected = (const uint8_t *)RSTRING_PTR(expected), .expected_length = RSTRING_LEN(expected),
+                 .bytes = (const uint8_t *)RSTRING_PTR(batch), .length = RSTRING_LEN(batch), .sync = RTEST(sync)};
     run(opened, call_commit, &call);
+    RB_GC_GUARD(expected);
     RB_GC_GUARD(batch);
     RB_GC_GUARD(self);
-    if (!call.result) fail(&call.why);
-    return Qnil;
+    if (call.committed < 0) fail(&call.why);
+    return call.committed ? Qtrue : Qfalse;
 }
 
 static VALUE store_size(VALUE self) {
@@ -350,7 +357,7 @@ void paceline_init_store(VALUE native) {
     rb_define_singleton_method(store, "open", open_at, 3);
     rb_define_method(store, "close", store_close, 0);
     rb_define_method(store, "ours?", store_ours, 0);
-    rb_define_method(store, "commit", commit, 2);
+    rb_define_method(store, "commit", commit, 3);
     rb_define_method(store, "size", store_size, 0);
     rb_define_method(store, "snapshot", snapshot, 0);
     rb_define_method(store, "verify", verify, 0);

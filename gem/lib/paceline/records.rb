@@ -8,7 +8,7 @@ module Paceline
   # cache store are made of; of no use to anybody else. One of these for each file and process, for all callers: `Records.at(path)`.
   #
   # Keys have 1 to 511 bytes; keys and values are binary Strings. Reading never waits. Who writes what depends on what was read holds
-  # `exclusively` meanwhile; a lone `commit` needs no lock.
+  # `exclusively` meanwhile, or says in `commit` what it has read, and begins again if that has changed; a lone `commit` needs no lock.
   class Records
     # Why a store can't be used, in words for the operator.
     class Error < StandardError; end
@@ -127,20 +127,17 @@ module Paceline
     end
 
     # Writes all of these or none: a Hash of keys to values, or nil for what is to go. They outlive any process from here on; with `sync`
-    # also a power failure. Raises Full when there is no room.
-    def commit(changes, sync: false)
-      return if changes.empty?
+    # also a power failure. `expected`: a Hash of keys to the values that they must still have (nil: none); if one has another now, nothing
+    # is written, and it returns false. Raises Full when there is no room.
+    def commit(changes, sync: false, expected: nil)
+      return true if changes.empty?
 
-      batch = String.new(capacity: 64, encoding: Encoding::BINARY)
-      changes.each do |key, value|
-        [key.bytesize, value ? value.bytesize : GONE].pack("VV", buffer: batch) << key
-        batch << value if value
-      end
+      batch, expected = batch(changes), expected ? batch(expected) : ""
       with_store do |store|
         raise Error, "#{@path}: this process was forked within a transaction, which is its parent's" if @turn == :parents && @writing.owned?
 
         enter_in_folder if sync && !@entered
-        store.commit(batch, sync)
+        store.commit(expected, batch, sync)
       end
     end
 
@@ -302,6 +299,16 @@ module Paceline
       end
     rescue Native::StoreError => e
       raise wrapped(e)
+    end
+
+    # Records as crates/store/src/ffi.rs reads them.
+    def batch(records)
+      batch = String.new(capacity: 64, encoding: Encoding::BINARY)
+      records.each do |key, value|
+        [key.bytesize, value ? value.bytesize : GONE].pack("VV", buffer: batch) << key
+        batch << value if value
+      end
+      batch
     end
 
     # The file for the lock of `exclusively`. Who has that of the file that was here before, or waits for it, closes it.

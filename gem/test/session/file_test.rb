@@ -76,6 +76,93 @@ class SessionFileTest < Minitest::Test
     assert sessions.find("new")
   end
 
+  # Runs the block between what this process reads and its commit, so many times.
+  def before_commits(count)
+    records = Paceline::Records.at(@store)
+    committed = 0
+    records.define_singleton_method(:commit) do |changes, **options|
+      yield committed if (committed += 1) <= count
+      super(changes, **options)
+    end
+    -> { records.singleton_class.remove_method(:commit) && committed }
+  end
+
+  # Commits as another process would, which knows nothing of the one that is held up.
+  def elsewhere(&block)
+    pid = fork do
+      Paceline::Records.at(@store).singleton_class.remove_method(:commit)
+      block.call
+      exit!(0)
+    rescue StandardError => e
+      warn e.full_message
+      exit!(1)
+    end
+    assert Process.wait2(pid)[1].success?
+  end
+
+  def test_somebody_was_quicker
+    sessions = sessions(@store)
+    sessions.create("id", { "a" => 1, "b" => 1, "c" => 1 })
+    record = sessions.find("id")
+    commits = before_commits(2) { |number| elsewhere { change(sessions(@store), "id") { |now| now.update("a" => 2, "c" => number) } } }
+    assert sessions.update("id", record, { "a" => 1, "b" => 3, "c" => 1 })
+    assert_equal 3, commits.call
+    assert_equal({ "a" => 2, "b" => 3, "c" => 2 }, values(sessions, "id"))
+    assert_equal [1, 1], counts
+  end
+
+  def test_destroyed_or_renewed_while_it_was_about_to_be_saved
+    sessions = sessions(@store)
+    sessions.create("id", { "a" => 1 })
+    record = sessions.find("id")
+    commits = before_commits(1) { elsewhere { sessions(@store).take("id") } }
+    assert_equal false, sessions.update("id", record, { "a" => 2 })
+    commits.call
+    assert_equal [0, 0], counts
+
+    sessions.create("id", { "a" => 1 })
+    commits = before_commits(1) { elsewhere { change(sessions(@store), "id", expire_after: 60) { |now| now["a"] = 2 } } }
+    assert_equal({ "a" => 2 }, sessions.values(sessions.take("id")))
+    commits.call
+    assert_equal [0, 0], counts
+  end
+
+  # Two processes see the same sessions expire, or one is used again.
+  def test_what_has_expired_is_taken_away_once_and_only_if_it_is_not_used_again
+    sessions = sessions(@store, idle: 100)
+    6.times { |number| sessions.create("old#{number}", { "a" => 1 }) }
+    used = sessions.find("old0")
+    @now += 161
+    commits = before_commits(1) { elsewhere { sessions(@store, idle: 100).update("old0", used, { "a" => 2 }) } }
+    sessions.create("new", { "a" => 1 })
+    assert_equal 2, commits.call
+    # Of the four that both had seen the other one has used one and taken three away.
+    assert_equal [4, 4], counts
+    assert_equal({ "a" => 2 }, values(sessions, "old0"))
+
+    @now += 161
+    commits = before_commits(1) { elsewhere { sessions(@store, idle: 100).create("newer", {}) } }
+    assert_equal 0, sessions.sweep, "the other one was quicker"
+    assert_equal 2, commits.call
+    assert_equal [1, 1], counts
+  end
+
+  # A worker that waits for Ruby's lock, or was stopped.
+  def test_a_process_between_reading_and_writing_keeps_no_other_from_writing
+    sessions = sessions(@store)
+    sessions.create("id", { "a" => 1 })
+    record = sessions.find("id")
+    commits = before_commits(1) do
+      elsewhere do
+        20.times { |number| sessions(@store).create("other#{number}", { "a" => number }) }
+        sessions(@store).take("other0")
+      end
+    end
+    assert sessions.update("id", record, { "a" => 2 })
+    assert_equal 1, commits.call, "what others wrote meanwhile is no reason to begin again"
+    assert_equal [20, 20], counts
+  end
+
   def test_a_file_that_is_no_store_of_sessions
     { "text" => "no sessions at all\n" * 500, "pstore" => nil, "marshal" => Marshal.dump({ a: 1 }) }.each do |name, content|
       path = File.join(@folder, name)

@@ -186,7 +186,7 @@ class BreweryStoriesTest < Minitest::Test
     history = page.scan(%r{<tr>\s*<td>.*?</tr>}m)
     assert_equal 3, history.size, "created, changed, made cheaper"
     assert(history.all? { |row| row.include?(CELLAR[0]) })
-    assert_includes history[1], "Ibu: 22 → 23"
+    assert_includes history[1], "IBU: 22 → 23"
 
     assert_equal "404", change("#{path}/actions/destroy", {}).code, "no action of this name is declared"
     assert_equal "302", change(path, "_method" => "delete").code

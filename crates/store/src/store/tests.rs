@@ -59,6 +59,33 @@ fn records_are_there_after_a_commit_and_as_they_were_in_a_snapshot() {
 }
 
 #[test]
+fn what_was_read_is_written_only_if_it_is_still_so() {
+    let folder = Folder::new("expected");
+    let store = Store::open(&folder.file(), &Options::default()).unwrap();
+    store.commit(&[put(b"a", b"1"), put(b"empty", b"")], false).unwrap();
+    let expected = |key, value| Expected { key, value };
+    let new = [put(b"a", b"2"), put(b"b", b"2")];
+    for changed in [
+        expected(b"a", Some(&b"0"[..])),
+        expected(b"a", Some(b"12")),
+        expected(b"a", Some(b"")),
+        expected(b"a", None),
+        expected(b"empty", None),
+        expected(b"none", Some(b"")),
+    ] {
+        let as_it_is = expected(b"empty", Some(b""));
+        assert!(!store.commit_if(&[as_it_is, changed], &new, false).unwrap(), "{changed:?}");
+        let now = store.snapshot(true).unwrap();
+        assert_eq!((now.get(b"a").unwrap(), now.len().unwrap()), (Some(&b"1"[..]), 2));
+    }
+    let all = [expected(b"a", Some(b"1")), expected(b"empty", Some(b"")), expected(b"none", None)];
+    assert!(store.commit_if(&all, &new, false).unwrap());
+    let now = store.snapshot(true).unwrap();
+    assert_eq!((now.get(b"a").unwrap(), now.get(b"b").unwrap()), (Some(&b"2"[..]), Some(&b"2"[..])));
+    assert!(store.commit_if(&[expected(&[b'k'; 600], None)], &new, false).unwrap(), "no record has such a key");
+}
+
+#[test]
 fn a_key_that_is_too_long_changes_nothing() {
     let folder = Folder::new("keys");
     let store = Store::open(&folder.file(), &Options::default()).unwrap();

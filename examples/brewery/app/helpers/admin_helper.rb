@@ -1,14 +1,16 @@
 # How the admin section shows values, and asks for them.
 module AdminHelper
-  # A column of a record, by the section's own block if it has one.
-  def admin_cell(section, record, attribute)
+  # A column of a record, by the section's own block if it has one. In a list a long text is cut off.
+  def admin_cell(section, record, attribute, whole: false)
     cell = section.cells[attribute.name]
     return instance_exec(record, &cell) if cell
 
     value = record.public_send(attribute.name)
     return admin_link(value) if value.is_a?(ActiveRecord::Base)
 
-    value.is_a?(Time) ? value.to_formatted_s(:db) : value.to_s.truncate(80)
+    return value.to_formatted_s(:db) if value.is_a?(Time)
+
+    whole ? value.to_s : value.to_s.truncate(80)
   end
 
   # To a record's page, if there is a section for it.

@@ -7,7 +7,8 @@ require_relative "../trust"
 module Paceline
   module Session
     # Sessions in Records: one record for each, and one without a value that lists it by when it expires. Both change in one commit, in which also
-    # some go that have expired.
+    # some go that have expired. A process that has read a session and is about to write it keeps no other from writing, for it may have to wait
+    # for Ruby's lock meanwhile: if another was quicker, which the commit notices, it begins again.
     class FileBackend
       # Expired sessions that go with each write.
       SWEPT = 4
@@ -38,18 +39,19 @@ module Paceline
       end
 
       def create(key, record, now)
-        write(now) do |_, changes|
+        write(key, now) do |_, changes|
           changes["#{SESSION}#{key}"] = Packed.pack(record)
           changes[expiry(record.expires, key)] = ""
         end
       end
 
       # Returns whether there still is such a session.
-      def update(key, _loaded, changed, expires, now)
-        write(now) do |view, changes|
-          packed = view.get("#{SESSION}#{key}") or next false
+      def update(key, loaded, changed, expires, now)
+        write(key, now) do |packed, changes|
+          next false unless packed
 
-          record = Packed.unpack(packed)
+          # Mostly it is still what the request has read.
+          record = packed == loaded.packed ? loaded.dup : Packed.unpack(packed)
           record.fields = record.changed(changed)
           TooLarge.check(record.fields, @max_size) unless changed.empty?
           if expires && expires != record.expires
@@ -64,24 +66,28 @@ module Paceline
 
       # Removes it, and returns what it was.
       def take(key)
-        taken = nil
-        write(nil) do |view, changes|
-          packed = view.get("#{SESSION}#{key}") or next
+        write(key, nil) do |packed, changes|
+          next unless packed
 
-          taken = Packed.unpack(packed)
-          changes["#{SESSION}#{key}"] = nil
-          changes[expiry(taken.expires, key)] = nil
+          Packed.unpack(packed).tap do |taken|
+            changes["#{SESSION}#{key}"] = nil
+            changes[expiry(taken.expires, key)] = nil
+          end
         end
-        taken
       end
 
       # Removes all that have expired, in commits of some. Returns how many.
       def sweep(now)
         total = 0
         loop do
-          swept = write(nil) { |view, changes| expired(view, changes, now, 500) }
-          total += swept
-          return total if swept.zero?
+          changes, listed = {}, {}
+          committed = using(make: true) do |records, stat|
+            records.snapshot(stat) { |view| expired(view, changes, listed, now, 500) }
+            records.commit(changes, expected: listed, sync: @sync)
+          end
+          return total if listed.empty?
+
+          total += listed.size if committed
         end
       end
 
@@ -112,36 +118,42 @@ module Paceline
         [at].pack("Q>").prepend(EXPIRY.b) << key
       end
 
-      # Yields a view of the records and the Hash of changes that are committed after it, unless they are none. Returns what the block returned.
-      def write(now)
-        using(make: true) do |records, stat|
-          records.exclusively(stat) do
-            changes = {}
-            returned = records.snapshot do |view|
-              returned = yield view, changes
-              expired(view, changes, now - Store::GRACE, SWEPT) if now && !changes.empty?
+      # Yields what is kept of a session, or nil, and the Hash of changes that are committed after it, unless they are none; again if that has changed meanwhile.
+      # Returns what the block returned.
+      def write(key, now)
+        session = "#{SESSION}#{key}"
+        loop do
+          using(make: true) do |records, stat|
+            changes, expected = {}, {}
+            returned = records.snapshot(stat) do |view|
+              expected[session] = view.get(session)
+              returned = yield expected[session], changes
+              expired(view, changes, expected, now - Store::GRACE, SWEPT) if now && !changes.empty?
               returned
             end
-            records.commit(changes, sync: @sync)
-            returned
+            return returned if records.commit(changes, expected: expected, sync: @sync)
           end
+          # The quicker one may have taken away what has expired, too.
+          now = nil
         end
       end
 
-      # Adds the removal of up to so many that expired before `now`. Returns how many.
-      def expired(view, changes, now, most)
-        swept = 0
-        view.scan(EXPIRY, most).each do |listed, _|
-          break unless listed.start_with?(EXPIRY) && listed.unpack1("Q>", offset: 1) < now
+      # Adds the removal of up to so many that expired before `now`, and that they are still listed so.
+      def expired(view, changes, expected, now, most)
+        due = ->(listed) { listed.start_with?(EXPIRY) && listed.unpack1("Q>", offset: 1) < now }
+        # Mostly there is none.
+        return unless (first = view.scan(EXPIRY, 1)[0]) && due[first[0]]
+
+        view.scan(EXPIRY, most).each do |listed, value|
+          break unless due[listed]
 
           # What is being written is not expired any more.
           key = "#{SESSION}#{listed.byteslice(9, 32)}"
           next if changes[key]
 
+          expected[listed] = value
           changes[listed] = changes[key] = nil
-          swept += 1
         end
-        swept
       end
 
       def each_expiry(view)

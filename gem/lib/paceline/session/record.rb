@@ -3,8 +3,8 @@
 module Paceline
   module Session
     # A session as it is kept: the mark of its serializer, when it began and when it expires (milliseconds since 1970), and the bytes of each
-    # of its values by name. What a request has loaded of it is what its changes are told by.
-    Record = Struct.new(:format, :created, :expires, :fields) do
+    # of its values by name. What a request has loaded of it is what its changes are told by. `packed`: the String that it was read from, if it was one.
+    Record = Struct.new(:format, :created, :expires, :fields, :packed) do
       # Of a session that is not kept yet.
       def self.none
         new(nil, nil, nil, {})
@@ -35,7 +35,7 @@ module Paceline
         sizes = []
         record.fields.each { |name, bytes| sizes << name.bytesize << bytes.bytesize }
         packed = [VERSION, record.format, record.created, record.expires, record.fields.size, *sizes].pack("#{HEAD}V*")
-        record.fields.each { |name, bytes| packed << name.b << bytes }
+        record.fields.each { |name, bytes| packed << (name.ascii_only? ? name : name.b) << bytes }
         packed
       end
 
@@ -55,7 +55,7 @@ module Paceline
           at += sizes[nth + 1]
           nth += 2
         end
-        Record.new(format, created, expires, fields)
+        Record.new(format, created, expires, fields, packed)
       end
     end
   end
