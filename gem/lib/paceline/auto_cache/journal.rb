@@ -80,6 +80,19 @@ module Paceline
 
       # Returns what `done` wants to know.
       def intend(entries)
+      # Joins once more if there is no connection, or if the front has closed it. True: it has just joined.
+      def rejoin
+        return false unless joins?
+
+        @lock.synchronize do
+          close if open? && over?
+          return false if open?
+
+          connected
+          open?
+        end
+      end
+
         id = next_id
         payload = entries.each_with_object(Encoding.append(+"", id)) { |entry, out| append(out, *entry) }
         payload = append(Encoding.append(+"", id), *ANYTHING) if payload.bytesize > MAX_INTENT
@@ -114,6 +127,13 @@ module Paceline
         @socket.shutdown
       rescue SystemCallError
         nil # the front has closed it
+      end
+
+      # The front has closed the connection.
+      def over?
+        @socket.recv_nonblock(1, Socket::MSG_PEEK, exception: false).to_s.empty?
+      rescue SystemCallError, IOError
+        true
       end
 
       def next_id
