@@ -131,6 +131,12 @@ class RecordTest < Paceline::Test
     end
   end
 
+  def test_workers_that_load_the_code_by_themselves_say_so
+    recorded(preload: "0") do |_, journals|
+      assert_match(/\A\d+-\d+-own\z/, journals.pop.first)
+    end
+  end
+
   def test_without_a_front_that_hears_of_writes_nothing_is_recorded
     recorded(connected: false) do |channel|
       answer = ask(channel, "/header", "HTTP_X_TENANT" => "a")

@@ -144,6 +144,11 @@ impl Watch {
         }
     }
 
+    /// What the load of this name has come to is not known any more: its routes begin from nothing.
+    pub fn end_release(&mut self) {
+        self.release = None;
+    }
+
     /// These routes were proven with the code of this load before.
     pub fn remember<'a>(&mut self, release: &str, routes: impl Iterator<Item = &'a str>) {
         if self.release.as_deref() == Some(release) {

@@ -179,10 +179,7 @@ fn file(site: &SiteConfig, more: &str) -> Option<PathBuf> {
 
 /// Where it is remembered which routes of a site were proven.
 fn memory(site: &SiteConfig, run_as: &RunAs) -> Option<Memory> {
-    let variables = site.env.iter().filter(|(name, _)| !name.starts_with("PACELINE_"));
-    let settings: String = variables.map(|(name, value)| format!("{name}={value}\n")).collect();
-    let settings = format!("{}\n{settings}", site.environment);
-    Some(Memory { file: file(site, "-proven")?, settings, run_as: run_as.clone() })
+    Some(Memory { file: file(site, "-proven")?, run_as: run_as.clone() })
 }
 
 /// How people learn of it: from the log, and by an incident.

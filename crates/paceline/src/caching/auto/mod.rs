@@ -300,7 +300,12 @@ impl AutoCache {
         if proven.release.as_deref() != Some(release) {
             proven.forget_code();
         }
-        self.change(|watch| watch.begin_release(release, self.next()));
+        self.change(|watch| {
+            if code::is_each_own(release) {
+                watch.end_release();
+            }
+            watch.begin_release(release, self.next());
+        });
     }
 
     /// Whether it is to be found out which code answers, and so which of its routes were proven before: then `recall` is to be
@@ -322,13 +327,9 @@ impl AutoCache {
     fn find_code(&self) {
         let Some(release) = self.with(|watch| watch.release().map(str::to_owned)) else { return };
         let Some(load) = self.trust.load_of(&release) else { return };
-        let known = {
-            let proven = self.proven.lock();
-            let memory = proven.memory.as_ref();
-            memory.map(|memory| (memory.settings.clone(), memory.run_as.clone()))
-        };
-        let Some((settings, run_as)) = known else { return };
-        let digest = code::began(&release).and_then(|began| code::digest(&load, began, &settings, &run_as));
+        let run_as = self.proven.lock().memory.as_ref().map(|memory| memory.run_as.clone());
+        let Some(run_as) = run_as else { return };
+        let digest = code::began(&release).and_then(|began| code::digest(&load, began, &run_as));
         let mut proven = self.proven.lock();
         if self.with(|watch| watch.release() != Some(&release)) {
             return;
