@@ -88,6 +88,7 @@ module Paceline
         require_relative "auto_cache/schema"
         wire = ::ActiveRecord::Base.connection_pool.with_connection { |connection| Schema.of(connection) }
         journal.schema(wire) if wire
+        Schema.files.each { |path| journal.database(path) }
       rescue ::ActiveRecord::ConnectionNotEstablished
         nil # the application has no database
       rescue StandardError => e

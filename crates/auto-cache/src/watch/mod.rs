@@ -176,6 +176,12 @@ impl Watch {
         self.told.forget(moment);
     }
 
+    /// From `moment` on: another program has written to the database, and nobody knows what.
+    pub fn was_written_to(&mut self, moment: u64, now: u64) {
+        self.pages.clear("another program, which wrote to the database", now);
+        self.told.forget(moment);
+    }
+
     /// Its pages are shown no more, until `turn_on`.
     pub fn turn_off(&mut self, route: &str, why: &str) {
         self.pages.drop_route(route);
@@ -250,6 +256,11 @@ impl Watch {
     /// The process is about to commit something.
     pub fn has_begun(&self, process: u64) -> bool {
         self.told.has_begun(process)
+    }
+
+    /// Somebody is about to commit something.
+    pub fn is_written_to(&self) -> bool {
+        self.told.is_open()
     }
 
     /// The process is gone: what it was about to commit may have happened.

@@ -80,6 +80,7 @@ impl Journals {
         let (auto, answers) = AutoCache::new(Setup {
             policy,
             socket: path.clone(),
+            run_as: run_as.clone(),
             off_routes: file(site, ""),
             proven: memory(site, run_as),
             before,
@@ -245,6 +246,7 @@ mod tests {
         let setup = Setup {
             policy: Policy::default(),
             socket: path.clone(),
+            run_as: RunAs::Ourselves,
             off_routes: None,
             proven: None,
             before: None,

@@ -5,7 +5,8 @@
 # end of the connection. Without a front nobody keeps pages, so a socket that fails is no failure of the application's.
 #
 # A frame: u32 length, u8 type, payload of fields. INTENT: id, then entries of a record. DONE: id, `commit` or `unknown`.
-# RELEASE: the load of the code, and `missed` after a failure to connect. SCHEMA: a schema. ACK: what INTENT and RELEASE began with.
+# RELEASE: the load of the code, and `missed` after a failure to connect. SCHEMA: a schema. DATABASE: a path.
+# ACK: what INTENT and RELEASE began with.
 require "socket"
 require_relative "../uninterrupted"
 
@@ -16,6 +17,7 @@ module Paceline
       DONE = 0x62
       SCHEMA = 0x64
       RELEASE = 0x65
+      DATABASE = 0x66
       ACK = 0x71
 
       # Seconds that a commit waits for the front at most. A front that does not answer in that time has seen the connection
@@ -56,6 +58,11 @@ module Paceline
         @lock.synchronize { send_frame(SCHEMA, wire) }
       end
 
+      # The file of a SQLite database, to which others may write.
+      def database(path)
+        @lock.synchronize { send_frame(DATABASE, Encoding.append(+"", path)) }
+      end
+
       # Says which load of the code this process serves with, or "" if it serves nothing. The front shows pages only while all its
       # processes have joined, and all that serve have the same load. True: it has joined.
       def join(release)
@@ -73,13 +80,6 @@ module Paceline
         end
       end
 
-      # This process is to be joined.
-      def joins?
-        @release&.last == Process.pid
-      end
-
-      # Returns what `done` wants to know.
-      def intend(entries)
       # Joins once more if there is no connection, or if the front has closed it. True: it has just joined.
       def rejoin
         return false unless joins?
@@ -93,6 +93,13 @@ module Paceline
         end
       end
 
+      # This process is to be joined.
+      def joins?
+        @release&.last == Process.pid
+      end
+
+      # Returns what `done` wants to know.
+      def intend(entries)
         id = next_id
         payload = entries.each_with_object(Encoding.append(+"", id)) { |entry, out| append(out, *entry) }
         payload = append(Encoding.append(+"", id), *ANYTHING) if payload.bytesize > MAX_INTENT
@@ -122,18 +129,18 @@ module Paceline
 
       private
 
-      # A child of fork may have a copy: the front sees the end all the same.
-      def shut
-        @socket.shutdown
-      rescue SystemCallError
-        nil # the front has closed it
-      end
-
       # The front has closed the connection.
       def over?
         @socket.recv_nonblock(1, Socket::MSG_PEEK, exception: false).to_s.empty?
       rescue SystemCallError, IOError
         true
+      end
+
+      # A child of fork may have a copy: the front sees the end all the same.
+      def shut
+        @socket.shutdown
+      rescue SystemCallError
+        nil # the front has closed it
       end
 
       def next_id
