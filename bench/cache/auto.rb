@@ -1,7 +1,9 @@
 # frozen_string_literal: true
 
 # The automatic page cache: what a hit of it costs beside one of the page cache, and what Redmine costs while it is watched.
+require "json"
 require "net/http"
+require "open3"
 require_relative "sections"
 
 module Bench
@@ -39,7 +41,7 @@ module Bench
           kind = Kind.new(name, path, expected: (Caches::KILOBYTE if more.empty?))
           generate = ->(seconds) { hit(running, kind, fields + more, seconds) }
           Measurement.generate(generate.call(PAUSE), @processes)
-          count(running, scenario, generate.call(PAUSE)) if round == 1
+          count(running, scenario, SHAPE, generate.call(PAUSE)) if round == 1
           cell(running.server, scenario, SHAPE, round, generate.call(@options.seconds))
         end
       end
@@ -57,12 +59,6 @@ module Bench
         raise RunningServer::Failed, "#{running.server.name}: no hit of #{path}" unless found
       end
     end
-
-    def count(running, scenario, load)
-      result, counts = KernelCounts.new(running.processes.keys).during { Measurement.generate(load, @processes) }
-      each = ->(number) { number&.fdiv(result.completed) }
-      @counted << Visit::Counted.new(server: running.server.name, scenario: scenario, shape: SHAPE, calls: each[counts.calls], switches: each[counts.switches], failures: result.failures)
-    end
   end
 
   # Redmine's front page for somebody who is logged in, which the application answers each time: with and without its being watched.
@@ -71,27 +67,54 @@ module Bench
     OFF = "off"
     WAYS = { OFF => "page_cache = false\n", "watch" => "page_cache = false\n[auto_cache]\nmode = \"watch\"\n" }.freeze
     PAGE = "/"
+    SCENARIO = "redmine"
+    # Of the requests, so many have to be watched: the last ones may not be looked at yet.
+    WATCHED = 0.95
+
+    # Neither is always the one that comes after the other.
+    def self.in_turn(round) = round.odd? ? WAYS.to_a : WAYS.to_a.reverse
+
+    # What is wrong with figures for requests of which ROUTE (as `paceline cache advise` says it; nil: none) tells.
+    def self.unwatched(route, requests)
+      return [["it does not know the page", nil]] unless route
+
+      silent = route["refusals"].select { |refusal| refusal["why"].include?("has not said") }.sum { |refusal| refusal["requests"] }
+      watched = route["requests"] - silent
+      watched < requests * WATCHED ? [["only #{watched} of #{requests} requests were watched", nil]] : []
+    end
 
     def loads = @options.rounds * WAYS.size
 
     def run
-      app = Apps.prepare(:redmine)
+      @app = Apps.prepare(:redmine)
+      @counted = []
       cells = (1..@options.rounds).flat_map do |round|
-        WAYS.map do |name, settings|
-          serving(Caches.paceline_with_app(name, settings, ""), app, PAGE) { |running| measure(running, round, RedmineAuthor.session(running.port, File.join(app.directory, "account.json"))) }
+        self.class.in_turn(round).map do |name, settings|
+          serving(Caches.paceline_with_app(name, settings, ""), @app, PAGE) { |running| measure(running, round) }
         end
       end
-      Summary.new(cells, {}, baseline: OFF)
+      Summary.new(cells, {}, counted: @counted, order: WAYS.keys, baseline: OFF)
     end
 
     private
 
-    def measure(running, round, cookie)
+    def measure(running, round)
+      cookie = RedmineAuthor.session(running.port, File.join(@app.directory, "account.json"))
       load = lambda do |count|
         Load.new(port: running.port, mix: [[Kind.new("redmine", PAGE), 1.0]], connections: SHAPE.connections, keep_alive: true, count: count, fields: ["Cookie: #{cookie}"], percentiles: true)
       end
-      Measurement.generate(load.call(@options.requests / 500), @processes)
-      cell(running.server, "redmine", SHAPE, round, load.call(@options.requests / 100))
+      few, many = @options.requests / 500, @options.requests / 100
+      Measurement.generate(load.call(few), @processes)
+      count(running, SCENARIO, SHAPE, load.call(few)) if round == 1
+      cell(running.server, SCENARIO, SHAPE, round, load.call(many)) { running.server.name == OFF ? [] : self.class.unwatched(route, many) }
+    end
+
+    # The page as the server knows it.
+    def route
+      told, status = Open3.capture2(Servers.paceline, "cache", "advise", "--json", chdir: @app.directory)
+      raise RunningServer::Failed, "paceline cache advise: #{told}" unless status.success?
+
+      JSON.parse(told)["sites"].values.flat_map { |site| site["routes"] }.find { |one| one["route"] == "GET #{PAGE}" }
     end
   end
 end

@@ -83,22 +83,24 @@ module Bench
         align(["", "hits of", "requests/s", "CPU µs", "x", "from to", "system calls", "switches", ""], rows, texts: [0, 1, 8])
     end
 
+    def counted(row) = [row.calls, row.switches].map { |figure| figure ? format("%.2f", figure) : "not counted" }
+
     def auto_figures(row)
-      counted = ->(figure) { figure ? format("%.2f", figure) : "not counted" }
       [row.server, rounded(row.rate), format("%.1f", row.cpu), factor(row.cpu_ratio), row.cpu_spread&.map { |one| factor(one) }&.join(" to ").to_s,
-       counted[row.calls], counted[row.switches], noted(row)]
+       *counted(row), noted(row)]
     end
 
     def watch(summary, _)
       rows = summary.groups.flat_map do |group|
         group.rows.map do |row|
-          next [row.server, *refused(row.wrong, 4), ""] if row.wrong
+          next [row.server, *refused(row.wrong, 6), ""] if row.wrong
 
-          [row.server, rounded(row.rate), rounded(row.cpu), row.cpu_ratio ? format("%.3f", row.cpu_ratio) : "", row.cpu_spread&.map { |one| format("%.3f", one) }&.join(" to ").to_s, noted(row)]
+          [row.server, rounded(row.rate), rounded(row.cpu), row.cpu_ratio ? format("%.3f", row.cpu_ratio) : "", row.cpu_spread&.map { |one| format("%.3f", one) }&.join(" to ").to_s,
+           *counted(row), noted(row)]
         end
       end
-      "## Redmine, watched\n\n#{CacheWatch::PAGE} for one session, #{CacheWatch::SHAPE}; the application answers each request. Ratios (x) to `mode = \"off\"`.\n\n" +
-        align(["auto_cache", "requests/s", "CPU µs", "x", "from to", ""], rows, texts: [0, 5])
+      "## Redmine, watched\n\n#{CacheWatch::PAGE} for one session, #{CacheWatch::SHAPE}; the application answers each request. Ratios (x) to `mode = \"off\"`, which comes first in every second round. System calls and context switches: in all processes, in a pass of their own.\n\n" +
+        align(["auto_cache", "requests/s", "CPU µs", "x", "from to", "system calls", "switches", ""], rows, texts: [0, 7])
     end
 
     def authors(all)

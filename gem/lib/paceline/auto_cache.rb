@@ -25,6 +25,8 @@ module Paceline
     KEY = :paceline_auto_cache
     # Of running servers, below an application's root.
     SOCKETS = "tmp/paceline-journal-*.sock"
+    # How often (s) a process looks whether it is connected.
+    LOOK = 1
 
     class << self
       # Told before a write is committed and after it; nil: nobody.
@@ -69,8 +71,14 @@ module Paceline
       def joined?
         return true if !journal.respond_to?(:open?) || journal.open?
 
-        stay_joined(release.to_s) if journal.joins?
+        stay_joined(release.to_s) if journal.joins? && !@staying&.alive?
         journal.open?
+      end
+
+      # Ends the connection until `start` or `stand_by`: this process is about to be forked from.
+      def leave
+        @staying&.kill&.join
+        journal.close
       end
 
       # The front understands statements by the schema; without it any of them may read and write anything.
@@ -80,6 +88,7 @@ module Paceline
         require_relative "auto_cache/schema"
         wire = ::ActiveRecord::Base.connection_pool.with_connection { |connection| Schema.of(connection) }
         journal.schema(wire) if wire
+        Schema.files.each { |path| journal.database(path) }
       rescue ::ActiveRecord::ConnectionNotEstablished
         nil # the application has no database
       rescue StandardError => e
@@ -115,15 +124,19 @@ module Paceline
 
       private
 
-      # If it can't join it tries again each second: until it has, the front shows no page.
+      # Joins, and from then on whenever there is no connection: until there is one, the front shows no page.
       def stay_joined(release)
-        return if @joining&.alive? || journal.join(release)
+        journal.join(release)
+        return if @staying&.alive?
 
-        @joining = Thread.new do
-          sleep(1) until journal.join(release)
-          tell_schema unless release.empty?
+        @staying = Thread.new do
+          loop do
+            sleep(LOOK)
+            tell_schema if journal.rejoin && !release.empty?
+          end
         end
-        @joining.thread_variable_set(:fork_safe, true)
+        @staying.name = "paceline journal"
+        @staying.thread_variable_set(:fork_safe, true)
       end
     end
   end

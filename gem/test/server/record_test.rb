@@ -24,6 +24,16 @@ class RecordTest < Paceline::Test
       when "/stream" then [200, head, STREAM.new]
       when "/file" then [200, head, FILE.new]
       when "/raise" then raise "wrong"
+      when "/close" then [200, head, [Paceline::AutoCache.journal.close.to_s]]
+      when "/leave"
+        Paceline::AutoCache.leave
+        names = -> { Thread.list.filter_map(&:name).grep(/journal/) }
+        left = names.call
+        Paceline::AutoCache.start
+        [200, head, [left.inspect, names.call.inspect]]
+      when "/fork"
+        child = fork { exit!(Paceline::AutoCache.journal.joins? || Thread.list.size > 1 ? 1 : 0) }
+        [200, head, [Process.wait2(child).last.exitstatus.to_s]]
       when "/cookies" then [200, head, [env["HTTP_COOKIE"].to_s]]
       end
     }
@@ -35,32 +45,33 @@ class RecordTest < Paceline::Test
   # Takes the connections of the preloader and the worker, and what each says first: the load of its code. It ends with the server.
   def join(server, journals)
     loop do
-      journals << (journal = server.accept)
+      journal = server.accept
       length, = journal.read(5).unpack("NC")
-      journal.write([length, ACK].pack("NC") + journal.read(length))
+      journal.write([length, ACK].pack("NC") + (said = journal.read(length)))
+      journals << [said.delete("\0"), journal]
     end
   rescue IOError
     nil
   end
 
-  # A worker of the app that has joined: yields its channel.
-  def recorded(connected: true)
+  # A worker of the app that has joined: yields its channel, and a queue of what joins, by the load of its code, with its connection.
+  def recorded(connected: true, **settings)
     in_tmpdir("config.ru" => APP) do |dir|
       path = File.join(dir, "journal.sock")
       server = UNIXServer.new(path) if connected
-      journals = []
+      journals = Thread::Queue.new
       joining = Thread.new { join(server, journals) } if connected
-      front = FakeFront.new(root: dir, env: { "PACELINE_AUTO_CACHE" => path })
+      front = FakeFront.new(root: dir, env: { "PACELINE_AUTO_CACHE" => path }, **settings)
       loaded = front.await_start
       assert_equal F::LOADED, loaded.type, loaded.pairs.inspect
       worker = front.fork_worker
       worker.await(F::READY)
-      yield worker.channels[1]
+      yield worker.channels[1], journals
     ensure
       front&.stop
       server&.close
       joining&.join
-      journals&.each(&:close)
+      journals.pop.last.close until journals.nil? || journals.empty?
     end
   end
 
@@ -94,6 +105,35 @@ class RecordTest < Paceline::Test
   def test_cookies_that_are_read_as_a_header
     recorded do |channel|
       assert_match(/\0V\0config\.ru:\d+\0cookie\0\*\0\0/, ask(channel, "/cookies", "HTTP_COOKIE" => "a=1").record)
+    end
+  end
+
+  # Within a second, and without a request.
+  def test_a_process_that_has_lost_its_connection_joins_again
+    recorded do |channel, journals|
+      joined = Array.new(2) { journals.pop }
+      assert_match(/\A \d+-\d+\z/, joined.map(&:first).join(" "), "the preloader and the worker")
+      joined.each { |_, connection| connection.close }
+      again = Array.new(2) { Timeout.timeout(FakeFront::LIMIT) { journals.pop } }
+      assert_equal joined.map(&:first), again.map(&:first).sort
+      ask(channel, "/close")
+      assert_equal joined.last.first, Timeout.timeout(FakeFront::LIMIT) { journals.pop }.first
+      again.each { |_, connection| connection.close }
+    end
+  end
+
+  def test_a_process_that_is_forked_from_has_left
+    recorded do |channel, journals|
+      names = "[\"paceline journal\"]"
+      assert_equal "[]#{names}", ask(channel, "/leave").body
+      assert_equal "0", ask(channel, "/fork").body, "a child serves nothing, and joins nothing"
+      journals.pop.last.close until journals.empty?
+    end
+  end
+
+  def test_workers_that_load_the_code_by_themselves_say_so
+    recorded(preload: "0") do |_, journals|
+      assert_match(/\A\d+-\d+-own\z/, journals.pop.first)
     end
   end
 

@@ -278,9 +278,9 @@ class CacheAutoServeTest < Minitest::Test
     assert_equal "learning", route("GET /locale")["stage"].sub("verifying", "learning")
   end
 
-  def restart_server
+  def restart_server(more = {})
     @server.kill
-    @server = serve(@dir, "-w", "1", env: { "XDG_STATE_HOME" => @state })
+    @server = serve(@dir, "-w", "1", env: { "XDG_STATE_HOME" => @state, **more })
   end
 
   def test_what_was_proven_needs_less_with_the_same_code
@@ -306,6 +306,52 @@ class CacheAutoServeTest < Minitest::Test
     eventually("the other code to be remembered") { remembered.call != before }
     restart_server
     needed.call(30)
+    # The same code in another environment.
+    before = remembered.call
+    restart_server("THEME" => "dark")
+    eventually("the other environment to be remembered") { browse.call && remembered.call != before }
+  end
+
+  # Each worker loads the code by itself, and nobody knows whether it is the same as before.
+  def test_without_preloading_nothing_outlives_a_worker
+    start("-w", "2", "-t", "1", settings: "preload = false\n#{SERVE}")
+    prove("GET /beers/*", "/beers/1")
+    hit("/beers/1")
+    Process.kill(:KILL, Integer(post("/pid").body))
+    eventually("the route to begin from nothing") { %w[learning verifying].include?(route("GET /beers/*")["stage"]) }
+    assert_empty Dir[File.join(@state, "paceline/auto-cache-*-proven.json")]
+    prove("GET /beers/*", "/beers/1")
+    hit("/beers/1")
+  end
+
+  # By another program, which announces nothing.
+  def in_sqlite(sql)
+    out, status = Open3.capture2e(RbConfig.ruby, "-rsqlite3", "-e", "SQLite3::Database.new('shop.sqlite3').execute(ARGV[0])", sql, chdir: @dir)
+    assert_predicate status, :success?, out
+  end
+
+  def why(path) = command_json(@server, "cache", "why", "http://127.0.0.1:#{@server.port}#{path}", "--json")
+
+  def test_another_program_writes_to_the_database
+    start("-w", "2", "-t", "1")
+    prove("GET /beers/*", "/beers/1")
+    %w[delete wal].each do |mode|
+      in_sqlite("PRAGMA journal_mode = #{mode}")
+      hit("/beers/1")
+      in_sqlite("UPDATE beers SET name = 'of #{mode}' WHERE id = 1")
+      eventually("the page to be dropped") { get("/beers/1").body == "of #{mode}" }
+      assert_equal "another program, which wrote to the database", why("/beers/1").dig("written", "by")
+      assert_equal "of #{mode}", hit("/beers/1").body
+      # What a worker writes drops what it touches alone; a server that is late drops all.
+      eventually("a page of another row to stay") do
+        hit("/beers/2")
+        before = why("/beers/2")["pages"]
+        post("/beers/1", "name" => "Pils")
+        assert_equal "Pils", get("/beers/1").body
+        before.any? && why("/beers/2")["pages"] == before
+      end
+    end
+    assert_equal "serving", route("GET /beers/*")["stage"]
   end
 
   def test_only_one_server_of_a_folder_shows_pages

@@ -144,6 +144,11 @@ impl Watch {
         }
     }
 
+    /// What the load of this name has come to is not known any more: its routes begin from nothing.
+    pub fn end_release(&mut self) {
+        self.release = None;
+    }
+
     /// These routes were proven with the code of this load before.
     pub fn remember<'a>(&mut self, release: &str, routes: impl Iterator<Item = &'a str>) {
         if self.release.as_deref() == Some(release) {
@@ -168,6 +173,12 @@ impl Watch {
     /// Pages are dropped by people.
     pub fn purge(&mut self, moment: u64, now: u64) {
         self.pages.clear("a purge", now);
+        self.told.forget(moment);
+    }
+
+    /// From `moment` on: another program has written to the database, and nobody knows what.
+    pub fn was_written_to(&mut self, moment: u64, now: u64) {
+        self.pages.clear("another program, which wrote to the database", now);
         self.told.forget(moment);
     }
 
@@ -245,6 +256,11 @@ impl Watch {
     /// The process is about to commit something.
     pub fn has_begun(&self, process: u64) -> bool {
         self.told.has_begun(process)
+    }
+
+    /// Somebody is about to commit something.
+    pub fn is_written_to(&self) -> bool {
+        self.told.is_open()
     }
 
     /// The process is gone: what it was about to commit may have happened.

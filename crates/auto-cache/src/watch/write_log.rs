@@ -90,6 +90,10 @@ impl WriteLog {
         self.open.keys().any(|(own, _)| *own == process)
     }
 
+    pub fn is_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
     /// What was read from `began` on may be from before a write.
     pub fn unsettles(&self, began: u64, read: &Read, keys: &BTreeSet<String>) -> bool {
         let since = self.done.iter().rev().take_while(|(moment, _)| *moment > began).map(|(_, changes)| changes);

@@ -18,7 +18,7 @@ use super::{
     limits,
     output::read_lines,
     reaper::Exit,
-    spawn::PreloaderProcess,
+    spawn::{environment_digest, PreloaderProcess},
     tuner::Overlay,
     worker_process::Worker,
 };
@@ -94,6 +94,8 @@ pub struct Generation {
     pub deadline: Instant,
     /// Who its processes run as.
     pub run_as: RunAs,
+    /// The digest of the environment that these were given.
+    pub environment: String,
     /// Pipes on which somebody may still print.
     pub pipes: usize,
     /// The preloader's exit, which may come before its last frames.
@@ -152,6 +154,7 @@ impl Generation {
             fork_due: None,
             deadline: began + site.start_timeout,
             run_as: RunAs::own(),
+            environment: String::new(),
             pipes: 0,
             exit: None,
             gone_at: None,
@@ -196,6 +199,7 @@ impl Generation {
     /// Sends START.
     pub async fn start(&mut self, site: &SiteConfig, found: &StartableApp) {
         self.release.clone_from(&found.root);
+        self.environment = environment_digest(site, &self.run_as);
         self.send(&start_frame(site, found)).await;
     }
 

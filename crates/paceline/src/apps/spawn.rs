@@ -13,6 +13,7 @@ use std::{
     process::Stdio,
 };
 
+use ring::digest::{Context, SHA256};
 use rustix::io::{fcntl_setfd, FdFlags};
 
 use super::tuning::{self, TuningEnvironment};
@@ -125,9 +126,61 @@ pub fn environment(site: &SiteConfig, run_as: &RunAs) -> BTreeMap<OsString, OsSt
     env
 }
 
+/// Differ with each start of a server, and say nothing about its applications.
+const OF_ONE_START: [&str; 13] = [
+    "_",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+    "MAINPID",
+    "MANAGERPID",
+    "OLDPWD",
+    "SHLVL",
+    "SSH_CLIENT",
+    "SSH_CONNECTION",
+    "SSH_TTY",
+    "SYSTEMD_EXEC_PID",
+    "WINDOWID",
+    "XDG_SESSION_ID",
+];
+
+/// By what the environment of a site's processes is told apart from that of another start. No value can be seen in it.
+pub fn environment_digest(site: &SiteConfig, run_as: &RunAs) -> String {
+    digest_of(&environment(site, run_as))
+}
+
+fn digest_of(env: &BTreeMap<OsString, OsString>) -> String {
+    let mut context = Context::new(&SHA256);
+    let is_of_application = |name: &OsStr| {
+        !name.as_encoded_bytes().starts_with(b"PACELINE_") && !OF_ONE_START.iter().any(|one| name == *one)
+    };
+    for (name, value) in env.iter().filter(|(name, _)| is_of_application(name)) {
+        for text in [name, value] {
+            context.update(&(text.len() as u64).to_be_bytes());
+            context.update(text.as_encoded_bytes());
+        }
+    }
+    context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_environment_has_another_digest() {
+        let digest = |variables: &[(&str, &str)]| {
+            digest_of(&variables.iter().map(|(name, value)| (name.into(), value.into())).collect())
+        };
+        let first = digest(&[("SHOP", "a")]);
+        for other in [&[("SHOP", "b")], &[("SHOPA", "")], &[("SHO", "Pa")]] {
+            assert_ne!(digest(other), first, "{other:?}");
+        }
+        assert_ne!(digest(&[("SHOP", "a"), ("THEME", "")]), first);
+        let of_one_start =
+            [("PACELINE_AUTO_CACHE", "tmp/paceline-journal-7.sock"), ("INVOCATION_ID", "7"), ("SHOP", "a")];
+        assert_eq!(digest(&of_one_start), first);
+        assert!(!first.contains("SHOP"));
+    }
 
     #[test]
     fn the_ruby_side_is_found_beside_an_installed_program() {

@@ -128,7 +128,7 @@ fn foreign_writes(site: &SiteConfig) -> String {
     let max_ttl = site.auto_cache.map_or(0, |policy| policy.max_ttl);
     format!(
         "notice  site {}: auto_cache: programs that write to the database without Paceline::AutoCache.announce (jobs, consoles, psql) are \
-         not seen: a page may show what was there before for up to max_ttl = \"{}\"\n",
+         not seen, unless it is a file of SQLite: a page may show what was there before for up to max_ttl = \"{}\"\n",
         site.name,
         show_duration(Duration::from_millis(max_ttl))
     )
@@ -236,7 +236,7 @@ mod tests {
         let serving = ("paceline.toml", "[auto_cache]\nmode = \"serve\"\nmax_ttl = \"10m\"\n");
         let told = checked(&Folder::with(&[("config.ru", ""), serving]), &|_| Ok(()));
         assert!(
-            told.contains("not seen: a page may show what was there before for up to max_ttl = \"10m\"\n"),
+            told.contains("not seen, unless it is a file of SQLite: a page may show what was there before for up to max_ttl = \"10m\"\n"),
             "{told}"
         );
         let folder = Folder::with(&[("config.ru", "")]);

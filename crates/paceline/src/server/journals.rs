@@ -80,6 +80,7 @@ impl Journals {
         let (auto, answers) = AutoCache::new(Setup {
             policy,
             socket: path.clone(),
+            run_as: run_as.clone(),
             off_routes: file(site, ""),
             proven: memory(site, run_as),
             before,
@@ -179,10 +180,7 @@ fn file(site: &SiteConfig, more: &str) -> Option<PathBuf> {
 
 /// Where it is remembered which routes of a site were proven.
 fn memory(site: &SiteConfig, run_as: &RunAs) -> Option<Memory> {
-    let variables = site.env.iter().filter(|(name, _)| !name.starts_with("PACELINE_"));
-    let settings: String = variables.map(|(name, value)| format!("{name}={value}\n")).collect();
-    let settings = format!("{}\n{settings}", site.environment);
-    Some(Memory { file: file(site, "-proven")?, settings, run_as: run_as.clone() })
+    Some(Memory { file: file(site, "-proven")?, run_as: run_as.clone() })
 }
 
 /// How people learn of it: from the log, and by an incident.
@@ -248,6 +246,7 @@ mod tests {
         let setup = Setup {
             policy: Policy::default(),
             socket: path.clone(),
+            run_as: RunAs::Ourselves,
             off_routes: None,
             proven: None,
             before: None,

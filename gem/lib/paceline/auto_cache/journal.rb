@@ -5,7 +5,8 @@
 # end of the connection. Without a front nobody keeps pages, so a socket that fails is no failure of the application's.
 #
 # A frame: u32 length, u8 type, payload of fields. INTENT: id, then entries of a record. DONE: id, `commit` or `unknown`.
-# RELEASE: the load of the code, and `missed` after a failure to connect. SCHEMA: a schema. ACK: what INTENT and RELEASE began with.
+# RELEASE: the load of the code, and `missed` after a failure to connect. SCHEMA: a schema. DATABASE: a path.
+# ACK: what INTENT and RELEASE began with.
 require "socket"
 require_relative "../uninterrupted"
 
@@ -16,6 +17,7 @@ module Paceline
       DONE = 0x62
       SCHEMA = 0x64
       RELEASE = 0x65
+      DATABASE = 0x66
       ACK = 0x71
 
       # Seconds that a commit waits for the front at most. A front that does not answer in that time has seen the connection
@@ -56,6 +58,11 @@ module Paceline
         @lock.synchronize { send_frame(SCHEMA, wire) }
       end
 
+      # The file of a SQLite database, to which others may write.
+      def database(path)
+        @lock.synchronize { send_frame(DATABASE, Encoding.append(+"", path)) }
+      end
+
       # Says which load of the code this process serves with, or "" if it serves nothing. The front shows pages only while all its
       # processes have joined, and all that serve have the same load. True: it has joined.
       def join(release)
@@ -70,6 +77,19 @@ module Paceline
         rescue SystemCallError, IOError
           close
           false
+        end
+      end
+
+      # Joins once more if there is no connection, or if the front has closed it. True: it has just joined.
+      def rejoin
+        return false unless joins?
+
+        @lock.synchronize do
+          close if open? && over?
+          return false if open?
+
+          connected
+          open?
         end
       end
 
@@ -108,6 +128,13 @@ module Paceline
       end
 
       private
+
+      # The front has closed the connection.
+      def over?
+        @socket.recv_nonblock(1, Socket::MSG_PEEK, exception: false).to_s.empty?
+      rescue SystemCallError, IOError
+        true
+      end
 
       # A child of fork may have a copy: the front sees the end all the same.
       def shut

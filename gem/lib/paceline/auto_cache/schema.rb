@@ -15,6 +15,17 @@ module Paceline
         end
       end
 
+      # Of the SQLite databases that Active Record knows by now.
+      def self.files
+        handler = ::ActiveRecord::Base.connection_handler
+        pools = handler.connection_pool_list(:all)
+        # Rails before 7.1.
+        pools = handler.all_connection_pools if pools.empty? && handler.respond_to?(:all_connection_pools)
+        names = pools.map(&:db_config).select { |config| config.adapter.to_s.start_with?("sqlite") }.map { |config| config.database.to_s }
+        root = defined?(::Rails.root) && ::Rails.root ? ::Rails.root.to_s : Dir.pwd
+        names.map { |name| File.expand_path(name, root) }.uniq.select { |path| File.file?(path) }
+      end
+
       def initialize(connection)
         @connection = connection
         @out = String.new(encoding: ::Encoding::UTF_8)

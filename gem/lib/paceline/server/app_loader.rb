@@ -18,8 +18,9 @@ module Paceline
         @gemfile = settings["gemfile"].to_s
         @tuning = Tuning.new(settings)
         @on_step = on_step || ->(_name, _edge) {}
-        # The same for all workers that have this load of the code.
-        @release = "#{Process.pid}-#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :millisecond)}"
+        # The same for all workers that have this load of the code. Where each loads it by itself, the front must not take it for one.
+        own = "-own" if settings["preload"] == "0"
+        @release = "#{Process.pid}-#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :millisecond)}#{own}"
         @current_step = "bundler"
       end
 

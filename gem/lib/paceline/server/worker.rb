@@ -254,7 +254,7 @@ module Paceline
         @hooks&.run_hooks(:before_refork)
         Database.disconnect
         HTTP.close if defined?(HTTP) && HTTP.respond_to?(:close)
-        AutoCache.journal.close if auto_cache?
+        AutoCache.leave if auto_cache?
         obstacles = ForkSafety.new(threads: [@flusher.thread].compact, shared: @shared,
                                    descriptors: [@control.io, @wake, @waker].map(&:fileno)).obstacles
         more = obstacles.size - NAMED

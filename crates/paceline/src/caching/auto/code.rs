@@ -1,7 +1,9 @@
 //! By what a load of an application's code is told apart from another one: its files of code, templates and configuration, its
-//! bundle, Ruby and libraries. It reads no data of the application, follows no link, and reads a bounded part.
+//! bundle with gems that have a path, its environment, Ruby and libraries. Links are followed. It reads no data of the application,
+//! and a bounded part.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, Metadata},
     io,
     os::unix::fs::MetadataExt,
@@ -16,16 +18,24 @@ use crate::support::clock;
 /// Files, and bytes of them. Of an application with more nothing is known.
 const MAX_FILES: usize = 30_000;
 const MAX_BYTES: u64 = 256 << 20;
+/// What is looked at in all folders, whether it counts or not.
+const MAX_ENTRIES: usize = 200_000;
 /// Folders whose files all count.
-const CODE: [&str; 5] = ["app", "config", "engines", "lib", "plugins"];
+const CODE: [&str; 7] = ["app", "config", "engines", "lib", "plugins", "templates", "views"];
 /// Elsewhere, endings that count, and names.
-const ENDINGS: [&str; 14] =
-    ["rb", "ru", "rake", "erb", "haml", "slim", "builder", "jbuilder", "rabl", "arb", "liquid", "md", "yml", "sql"];
-const NAMES: [&str; 4] = ["Gemfile", "Gemfile.lock", ".ruby-version", ".env"];
+const ENDINGS: [&str; 17] = [
+    "rb", "ru", "rake", "erb", "haml", "slim", "builder", "jbuilder", "rabl", "arb", "liquid", "md", "yml", "sql",
+    "gemfile", "lock", "locked",
+];
+const NAMES: [&str; 3] = ["Gemfile", ".ruby-version", ".env"];
+/// What a bundle has come to. It names gems that have a path.
+const LOCKS: [&str; 2] = ["lock", "locked"];
 /// Folders that change while the application runs, or are named by Gemfile.lock.
 const SKIPPED: [&str; 9] = [".git", "bundle", "coverage", "files", "log", "node_modules", "public", "storage", "tmp"];
 /// A time of a file is that of the last tick of the kernel's clock (s).
 const TICK: f64 = 0.02;
+/// How a load's name ends if each worker has loaded the code by itself (`preload = false`): maybe not the same.
+const EACH_OWN: &str = "-own";
 
 /// Where a load of the code comes from.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,35 +44,47 @@ pub struct Load {
     pub root: PathBuf,
     /// As "ruby 3.1.2, rack 2.2.6".
     pub versions: String,
+    /// The digest of its environment.
+    pub environment: String,
 }
 
 #[cfg(test)]
 impl Load {
     pub fn for_tests() -> std::sync::Arc<Load> {
-        std::sync::Arc::new(Load { root: "/app".into(), versions: String::new() })
+        std::sync::Arc::new(Load { root: "/app".into(), versions: String::new(), environment: String::new() })
     }
 }
 
-/// None: it can't be told, or a file may have been changed since the load began (Unix seconds). `more`: counts as well.
-pub fn digest(load: &Load, began: f64, more: &str, run_as: &RunAs) -> Option<String> {
-    let mut paths = Vec::new();
-    acting(run_as, || list(&load.root, false, &mut paths))?;
-    paths.sort();
+/// Each worker has loaded the code by itself.
+pub fn is_each_own(release: &str) -> bool {
+    release.ends_with(EACH_OWN)
+}
+
+/// None: it can't be told, or a file may have been changed since the load began (Unix seconds).
+pub fn digest(load: &Load, began: f64, run_as: &RunAs) -> Option<String> {
+    let mut files = Files { began, run_as, seen: BTreeSet::new(), entries: 0, found: Vec::new() };
+    files.list(&load.root, "", false)?;
+    let locks: Vec<_> = files.found.iter().filter(|(name, _)| LOCKS.contains(&ending(name))).cloned().collect();
+    for (lock, path) in locks {
+        let text = String::from_utf8(files.content(&path)?).ok()?;
+        for gem in gems_with_path(&text) {
+            let folder = path.parent()?.join(gem);
+            files.list(&folder, &format!("{lock} {gem}"), false)?;
+        }
+    }
+    files.found.sort();
     let mut context = Context::new(&SHA256);
     let mut add = |bytes: &[u8]| {
         context.update(&(bytes.len() as u64).to_be_bytes());
         context.update(bytes);
     };
-    [env!("CARGO_PKG_VERSION"), &load.versions, more].iter().for_each(|text| add(text.as_bytes()));
+    [env!("CARGO_PKG_VERSION"), &load.versions, &load.environment].iter().for_each(|text| add(text.as_bytes()));
     let mut left = MAX_BYTES;
-    for path in paths {
-        let found = acting(run_as, || fs::symlink_metadata(&path)).ok()?;
-        left = left.checked_sub(found.len())?;
-        if !found.is_file() || changed(&found) + TICK > began {
-            return None;
-        }
-        add(path.strip_prefix(&load.root).ok()?.as_os_str().as_encoded_bytes());
-        add(&unix_user::read(run_as, &path, found.len()).ok()?);
+    for (name, path) in &files.found {
+        let content = files.content(path)?;
+        left = left.checked_sub(content.len() as u64)?;
+        add(name.as_bytes());
+        add(&content);
     }
     Some(context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
 }
@@ -74,43 +96,96 @@ pub fn began(release: &str) -> Option<f64> {
     Some(clock::unix_seconds() - since as f64 / 1e6)
 }
 
-/// When its content, name or rights were changed last (Unix seconds).
-fn changed(found: &Metadata) -> f64 {
-    found.ctime() as f64 + found.ctime_nsec() as f64 / 1e9
+/// Files that count.
+struct Files<'a> {
+    began: f64,
+    run_as: &'a RunAs,
+    /// Folders that were listed, by device and number, and whether all in them counts: links may lead to one again.
+    seen: BTreeSet<(u64, u64, bool)>,
+    entries: usize,
+    /// How each is called wherever the application lies, and where it is.
+    found: Vec<(String, PathBuf)>,
 }
 
-/// None: there are too many, or one is gone.
-fn list(folder: &Path, all: bool, paths: &mut Vec<PathBuf>) -> Option<()> {
-    let entries = match fs::read_dir(folder) {
-        // What the application can't read either is not its code.
-        Err(why) if why.kind() == io::ErrorKind::PermissionDenied => return Some(()),
-        entries => entries.ok()?,
-    };
-    for entry in entries {
-        let entry = entry.ok()?;
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        let kind = entry.file_type().ok()?;
-        if kind.is_dir() && !SKIPPED.contains(&&*name) {
-            list(&entry.path(), all || CODE.contains(&&*name), paths)?;
-        } else if kind.is_file() && (all || counts(&name)) {
-            paths.push(entry.path());
+impl Files<'_> {
+    /// `all`: whatever its name is, it counts. None: there are too many, one is gone, or has come since the load began.
+    fn list(&mut self, folder: &Path, name: &str, all: bool) -> Option<()> {
+        let entries = match acting(self.run_as, || Ok((fs::metadata(folder)?, fs::read_dir(folder)?))) {
+            // What the application can't read either is not its code.
+            Err(why) if is_forbidden(&why) => return Some(()),
+            entries => entries,
+        };
+        let (found, entries): (Metadata, fs::ReadDir) = entries.ok()?;
+        if !self.seen.insert((found.dev(), found.ino(), all)) {
+            return Some(());
         }
-        if paths.len() > MAX_FILES {
+        // What was in it before is not known.
+        if all && self.is_later(&found) {
             return None;
         }
+        for entry in entries {
+            self.entries += 1;
+            let path = entry.ok()?.path();
+            let own = path.file_name()?.to_string_lossy().into_owned();
+            let name = format!("{name}/{own}");
+            let kind = match acting(self.run_as, || fs::metadata(&path)) {
+                Ok(found) => found.file_type(),
+                Err(why) if is_forbidden(&why) || why.kind() == io::ErrorKind::NotFound => continue,
+                Err(_) => return None,
+            };
+            if kind.is_dir() && !SKIPPED.contains(&&*own) {
+                self.list(&path, &name, all || CODE.contains(&&*own))?;
+            } else if kind.is_file() && (all || counts(&own)) {
+                self.found.push((name, path));
+            }
+            if self.found.len() > MAX_FILES || self.entries > MAX_ENTRIES {
+                return None;
+            }
+        }
+        Some(())
     }
-    Some(())
+
+    fn content(&self, path: &Path) -> Option<Vec<u8>> {
+        let (link, file) = acting(self.run_as, || Some((fs::symlink_metadata(path).ok()?, fs::metadata(path).ok()?)))?;
+        if file.len() > MAX_BYTES || self.is_later(&link) || self.is_later(&file) {
+            return None;
+        }
+        unix_user::read(self.run_as, path, file.len()).ok()
+    }
+
+    /// Its content, name or rights may have been changed since the load began.
+    fn is_later(&self, found: &Metadata) -> bool {
+        found.ctime() as f64 + found.ctime_nsec() as f64 / 1e9 + TICK > self.began
+    }
+}
+
+fn is_forbidden(why: &io::Error) -> bool {
+    why.kind() == io::ErrorKind::PermissionDenied
 }
 
 fn counts(name: &str) -> bool {
-    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
-    NAMES.contains(&name) || ENDINGS.contains(&ending)
+    NAMES.contains(&name) || ENDINGS.contains(&ending(name))
+}
+
+fn ending(name: &str) -> &str {
+    name.rsplit_once('.').map_or("", |(_, ending)| ending)
+}
+
+/// Where the bundle's gems are that have a path: code of the application, which changes without another version.
+fn gems_with_path(lock: &str) -> impl Iterator<Item = &str> {
+    let mut is_path = false;
+    lock.lines().filter_map(move |line| {
+        if !line.starts_with(' ') {
+            is_path = line == "PATH";
+        }
+        line.strip_prefix("  remote: ").filter(|_| is_path).map(str::trim)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn a_load_says_when_it_began() {
@@ -126,9 +201,13 @@ mod tests {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
         let write = |name: &str, text: &str| fs::write(root.join(name), text).unwrap();
-        let load = |versions: &str| Load { root: root.clone(), versions: versions.into() };
+        let load = |versions: &str, environment: &str| Load {
+            root: root.clone(),
+            versions: versions.into(),
+            environment: environment.into(),
+        };
         let later = || clock::unix_seconds() + 1.0;
-        let own = || digest(&load("ruby 3.1"), later(), "", &RunAs::own()).unwrap();
+        let own = || digest(&load("ruby 3.1", ""), later(), &RunAs::own()).unwrap();
         write("config.ru", "run App");
         write("app/views/a.weird", "one");
         let first = own();
@@ -145,15 +224,88 @@ mod tests {
             assert!(!seen.contains(&now), "{name}");
             seen.push(now);
         }
-        let of = |versions: &str, more: &str| digest(&load(versions), later(), more, &RunAs::own()).unwrap();
+        let of =
+            |versions: &str, environment: &str| digest(&load(versions, environment), later(), &RunAs::own()).unwrap();
         assert_ne!(of("ruby 3.2", ""), of("ruby 3.1", ""));
         assert_ne!(of("ruby 3.1", "A=1"), of("ruby 3.1", ""));
-        assert_eq!(
-            digest(&load(""), clock::unix_seconds() - 60.0, "", &RunAs::own()),
-            None,
-            "it was changed after the load"
-        );
+        let before = |began: f64| digest(&load("", ""), began, &RunAs::own());
+        assert_eq!(before(clock::unix_seconds() - 60.0), None, "it was changed after the load");
         fs::remove_dir_all(&root).unwrap();
-        assert_eq!(digest(&load(""), later(), "", &RunAs::own()), None);
+        assert_eq!(before(later()), None);
+    }
+
+    #[test]
+    fn what_lies_outside_counts_by_a_link_or_by_its_path() {
+        let folder = std::env::temp_dir().join(format!("paceline-code-{}", uuid::Uuid::new_v4().simple()));
+        let root = folder.join("release");
+        for name in ["release/app", "release/tmp", "shared/lib", "tax/lib", "log"] {
+            fs::create_dir_all(folder.join(name)).unwrap();
+        }
+        let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
+        for (target, link) in [
+            ("../../shared/shop.yml", "app/shop.yml"),
+            ("../shared/lib", "lib"),
+            ("..", "app/again"),
+            ("../gone", "app/gone.rb"),
+            ("../log", "log"),
+        ] {
+            symlink(target, root.join(link)).unwrap();
+        }
+        write("shared/shop.yml", "one");
+        write(
+            "release/Gemfile.lock",
+            "PATH\n  remote: ../tax\n  specs:\n    tax (1.0)\n\nGEM\n  remote: https://rubygems.org/\n",
+        );
+        let load = Load { root: root.clone(), versions: String::new(), environment: String::new() };
+        let own = |since: f64| digest(&load, clock::unix_seconds() + since, &RunAs::own());
+        let mut seen = vec![own(1.0).unwrap()];
+        write("log/production.log", "more");
+        assert_eq!(own(1.0).unwrap(), seen[0]);
+        for (name, text) in [("shared/shop.yml", "two"), ("shared/lib/tax.txt", "20 %"), ("tax/lib/tax.rb", "20")] {
+            write(name, text);
+            let now = own(1.0).unwrap();
+            assert!(!seen.contains(&now), "{name}");
+            seen.push(now);
+        }
+        fs::remove_file(root.join("lib")).unwrap();
+        fs::create_dir(root.join("lib")).unwrap();
+        assert!(!seen.contains(&own(1.0).unwrap()));
+        fs::remove_dir_all(folder.join("tax")).unwrap();
+        assert_eq!(own(1.0), None, "a gem is not there");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_was_removed_since_the_load_is_no_part_of_it() {
+        let root = std::env::temp_dir().join(format!("paceline-code-{}", uuid::Uuid::new_v4().simple()));
+        fs::create_dir_all(root.join("app")).unwrap();
+        fs::write(root.join("app/a.rb"), "").unwrap();
+        let load = Load { root: root.clone(), versions: String::new(), environment: String::new() };
+        let own = |began: f64| digest(&load, began, &RunAs::own());
+        // Whatever the file system's clock is.
+        let changed = fs::metadata(root.join("app")).unwrap();
+        let began = changed.ctime() as f64 + changed.ctime_nsec() as f64 / 1e9 + 2.0 * TICK;
+        assert!(own(began).is_some());
+        while fs::metadata(root.join("app")).unwrap().ctime_nsec() == changed.ctime_nsec()
+            || clock::unix_seconds() < began
+        {
+            let _ = fs::remove_file(root.join("app/a.rb"));
+            fs::write(root.join("app/b.rb"), "").unwrap();
+            fs::remove_file(root.join("app/b.rb")).unwrap();
+        }
+        assert_eq!(own(began), None);
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn gems_with_a_path_are_named_by_the_lock() {
+        let lock = "GIT\n  remote: https://x\n\nPATH\n  remote: ../tax\n  specs:\n    tax (1)\n\nPATH\n  remote: .\nGEM\n  remote: y\n";
+        assert_eq!(gems_with_path(lock).collect::<Vec<_>>(), ["../tax", "."]);
+    }
+
+    #[test]
+    fn loads_of_each_worker_are_known_by_their_name() {
+        assert!(is_each_own("7-5000-own") && !is_each_own("7-5000"));
+        assert_eq!(began("7-5000-own"), None, "nothing is remembered of them");
     }
 }

@@ -3,8 +3,11 @@
 //! It believes nothing that is malformed: that connection is closed, and no page is shown any more.
 
 use std::{
+    ffi::OsStr,
     future::poll_fn,
     io,
+    os::unix::ffi::OsStrExt,
+    path::Path,
     sync::{
         atomic::{AtomicBool, Ordering::Relaxed},
         Arc,
@@ -30,6 +33,7 @@ const INTENT: u8 = 0x61;
 const DONE: u8 = 0x62;
 const SCHEMA: u8 = 0x64;
 const RELEASE: u8 = 0x65;
+const DATABASE: u8 = 0x66;
 const ACK: u8 = 0x71;
 
 /// What a DONE says if it can't tell whether the write was committed.
@@ -42,6 +46,9 @@ const MISSED: &[u8] = b"missed";
 const MAX_FRAME: usize = 8 << 20;
 /// Processes that are connected at once. The rest waits in the socket's queue.
 const MAX_PROCESSES: usize = 1000;
+
+/// Beats between two looks at databases that others may write to.
+const LOOK: u64 = 2;
 
 /// How long a write that was announced counts as under way when its process is gone, or does not know what came of it: the
 /// database may be about to do it.
@@ -83,11 +90,14 @@ async fn accept(listener: UnixListener, auto: &Arc<AutoCache>, places: &Arc<Sema
 
 /// Shows that what processes write is read: what they had written before a beat began has had its turn when it ends.
 async fn beat(auto: &AutoCache, places: &Semaphore, fails: &AtomicBool) {
-    loop {
+    for number in 0_u64.. {
         let began = clock::now();
         let was_full = places.available_permits() == 0;
         tokio::time::sleep(BEAT).await;
         tokio::task::yield_now().await;
+        if number % LOOK == 0 {
+            auto.look_at_databases();
+        }
         if !was_full && places.available_permits() > 0 && !fails.load(Relaxed) {
             auto.trust.beat(began);
         }
@@ -111,6 +121,7 @@ async fn ended(process: u64, auto: &AutoCache) {
     if auto.change(|watch| watch.has_begun(process)) {
         tokio::time::sleep(AFTERMATH).await;
         auto.change(|watch| watch.lost(process, auto.next()));
+        auto.doubt_databases();
     }
 }
 
@@ -149,6 +160,7 @@ fn obey<'a>(kind: u8, payload: &'a [u8], process: u64, auto: &Arc<AutoCache>) ->
     match kind {
         INTENT => {
             let (id, entries) = first_field(payload)?;
+            auto.look_at_databases();
             auto.change(|watch| watch.intend(process, text(id)?, entries, clock::unix_millis()))?;
             // With the NUL that ends it.
             Ok(Some(&payload[..=id.len()]))
@@ -176,17 +188,23 @@ fn obey<'a>(kind: u8, payload: &'a [u8], process: u64, auto: &Arc<AutoCache>) ->
             let _ = auto.change(|watch| watch.learn_schema(payload));
             Ok(None)
         }
+        DATABASE => {
+            auto.add_database(Path::new(OsStr::from_bytes(first_field(payload)?.0)));
+            Ok(None)
+        }
         _ => Err(Malformed),
     }
 }
 
 fn done(process: u64, id: &str, auto: &AutoCache) {
+    auto.look_at_databases();
     auto.change(|watch| watch.done(process, id, auto.next(), clock::unix_millis()));
 }
 
 async fn done_later(process: u64, id: String, auto: Arc<AutoCache>) {
     tokio::time::sleep(AFTERMATH).await;
     done(process, &id, &auto);
+    auto.doubt_databases();
 }
 
 fn first_field(payload: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
@@ -252,6 +270,48 @@ mod tests {
             assert_eq!(writes(), (true, 1));
             tokio::time::sleep(Duration::from_millis(20)).await;
             assert_eq!(writes(), (false, 2));
+        });
+    }
+
+    #[test]
+    fn a_commit_that_nobody_has_announced_drops_pages() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (auto, _answers) = AutoCache::for_tests();
+            let path = std::env::temp_dir().join(format!("paceline-{}.sqlite3", uuid::Uuid::new_v4().simple()));
+            let commit = |number: u8| {
+                let mut header = [0; 28];
+                header[..16].copy_from_slice(b"SQLite format 3\0");
+                header[27] = number;
+                std::fs::OpenOptions::new()
+                    .create(true)
+                    .truncate(false)
+                    .write(true)
+                    .open(&path)
+                    .and_then(|file| std::os::unix::fs::FileExt::write_all_at(&file, &header, 0))
+                    .unwrap();
+            };
+            let says = |kind, payload: &str| assert!(obey(kind, payload.as_bytes(), 1, &auto).is_ok());
+            let dropped = || auto.moment.load(Relaxed);
+            commit(1);
+            says(DATABASE, &format!("{}\0", path.display()));
+            says(INTENT, "1\0S\0\0DELETE FROM a\x000\0");
+            commit(2);
+            auto.look_at_databases();
+            assert_eq!(dropped(), 0, "it was announced");
+            commit(3);
+            says(DONE, "1\0commit\0");
+            auto.look_at_databases();
+            assert_eq!(dropped(), 1, "the announced one alone");
+            commit(4);
+            says(INTENT, "2\0S\0\0DELETE FROM a\x000\0");
+            assert_eq!(dropped(), 2, "it came before the announcement");
+            says(DONE, "2\0commit\0");
+            commit(5);
+            auto.look_at_databases();
+            auto.look_at_databases();
+            assert_eq!(dropped(), 4);
+            std::fs::remove_file(path).unwrap();
         });
     }
 

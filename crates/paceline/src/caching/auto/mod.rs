@@ -5,7 +5,8 @@
 //! Reading order: `observing` (an answer on its way to the client), `request_parts` (what its request had), here (the thread),
 //! `journal` (what processes announce), `roster` (which processes there are), `trust` (whether all writes are told), `serving` (a page
 //! in place of an answer), `prepared` (what is made once of a page), `off_routes` (what is
-//! remembered of those that differed), `code` and `proven_routes` (what is remembered of those that were right).
+//! remembered of those that differed), `code` and `proven_routes` (what is remembered of those that were right), `sqlite_files`
+//! (whether others have written).
 
 mod code;
 mod journal;
@@ -16,10 +17,11 @@ mod proven_routes;
 mod request_parts;
 mod roster;
 mod serving;
+mod sqlite_files;
 mod trust;
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
         Arc, Weak,
@@ -44,8 +46,12 @@ pub use self::{
     serving::AutoHit,
     trust::{is_journal, NAME},
 };
-use self::{off_routes::OffRoutes, proven_routes::ProvenRoutes, request_parts::RequestParts, trust::Trust};
+use self::{
+    off_routes::OffRoutes, proven_routes::ProvenRoutes, request_parts::RequestParts, sqlite_files::SqliteFiles,
+    trust::Trust,
+};
 use crate::{request::exchange::RecordSlot, support::clock};
+use unix_user::RunAs;
 
 /// Bytes of answers that wait to be looked at. What comes while there are more is not looked at.
 const MAX_WAITING: usize = 16 << 20;
@@ -73,6 +79,8 @@ pub struct Setup {
     pub policy: Policy,
     /// The socket on which processes announce their writes.
     pub socket: PathBuf,
+    /// With whose rights its databases are looked at.
+    pub run_as: RunAs,
     /// Where it is remembered which routes are off.
     pub off_routes: Option<PathBuf>,
     /// Where it is remembered which routes were proven.
@@ -89,6 +97,9 @@ pub struct AutoCache {
     off_routes: Mutex<OffRoutes>,
     /// Locked before `watch`.
     proven: Mutex<ProvenRoutes>,
+    run_as: RunAs,
+    /// Locked before `watch`.
+    databases: Mutex<SqliteFiles>,
     tell: Tell,
     /// Hits read it, and all else changes it.
     watch: RwLock<Watch>,
@@ -148,12 +159,12 @@ impl Observed {
 
 impl AutoCache {
     pub fn new(setup: Setup) -> (Arc<AutoCache>, Answers) {
-        let Setup { policy, socket, off_routes, proven, before, tell } = setup;
+        let Setup { policy, socket, run_as, off_routes, proven, before, tell } = setup;
         let off_routes = OffRoutes::load(off_routes.filter(|_| policy.mode != Mode::Watch));
         let proven = ProvenRoutes::new(proven.filter(|_| policy.mode != Mode::Watch));
         let mut watch = Watch::new(policy);
         off_routes.all().for_each(|(route, why)| watch.turn_off(route, why));
-        AutoCache::begun(policy, watch, Trust::new(socket, before), (off_routes, proven), tell)
+        AutoCache::begun(watch, Trust::new(socket, before), (off_routes, proven), run_as, tell)
     }
 
     /// Grows when pages are dropped because nobody knows what was written.
@@ -164,22 +175,24 @@ impl AutoCache {
 
     #[cfg(test)]
     fn for_tests() -> (Arc<AutoCache>, Answers) {
-        AutoCache::begun(Policy::default(), Watch::default(), Trust::default(), Default::default(), Box::new(|_| ()))
+        AutoCache::begun(Watch::default(), Trust::default(), Default::default(), RunAs::own(), Box::new(|_| ()))
     }
 
     fn begun(
-        policy: Policy,
         watch: Watch,
         trust: Trust,
         (off_routes, proven): (OffRoutes, ProvenRoutes),
+        run_as: RunAs,
         tell: Tell,
     ) -> (Arc<AutoCache>, Answers) {
         let (answers, waiting) = mpsc::unbounded_channel();
         let auto = AutoCache {
-            policy,
+            policy: watch.policy(),
             trust,
             off_routes: Mutex::new(off_routes),
             proven: Mutex::new(proven),
+            run_as,
+            databases: Mutex::default(),
             tell,
             watch: RwLock::new(watch),
             moment: AtomicU64::new(0),
@@ -230,6 +243,7 @@ impl AutoCache {
         if !self.catch_up() {
             return;
         }
+        self.look_at_databases();
         let whole = match &observed.body[..] {
             [one] => one.clone(),
             pieces => pieces.concat().into(),
@@ -300,7 +314,12 @@ impl AutoCache {
         if proven.release.as_deref() != Some(release) {
             proven.forget_code();
         }
-        self.change(|watch| watch.begin_release(release, self.next()));
+        self.change(|watch| {
+            if code::is_each_own(release) {
+                watch.end_release();
+            }
+            watch.begin_release(release, self.next());
+        });
     }
 
     /// Whether it is to be found out which code answers, and so which of its routes were proven before: then `recall` is to be
@@ -322,13 +341,9 @@ impl AutoCache {
     fn find_code(&self) {
         let Some(release) = self.with(|watch| watch.release().map(str::to_owned)) else { return };
         let Some(load) = self.trust.load_of(&release) else { return };
-        let known = {
-            let proven = self.proven.lock();
-            let memory = proven.memory.as_ref();
-            memory.map(|memory| (memory.settings.clone(), memory.run_as.clone()))
-        };
-        let Some((settings, run_as)) = known else { return };
-        let digest = code::began(&release).and_then(|began| code::digest(&load, began, &settings, &run_as));
+        let run_as = self.proven.lock().memory.as_ref().map(|memory| memory.run_as.clone());
+        let Some(run_as) = run_as else { return };
+        let digest = code::began(&release).and_then(|began| code::digest(&load, began, &run_as));
         let mut proven = self.proven.lock();
         if self.with(|watch| watch.release() != Some(&release)) {
             return;
@@ -344,6 +359,27 @@ impl AutoCache {
         let added = all.iter().try_for_each(|route| proven.add(route));
         drop(proven);
         self.say_if_forgetful(added);
+    }
+
+    /// A process of the application has this database of SQLite open.
+    fn add_database(&self, path: &Path) {
+        self.databases.lock().add(path, &self.run_as);
+    }
+
+    /// Drops pages if a database was written to without an announcement. While an announced write is under way, the two can't be told
+    /// apart. Called before any is, before it counts as done, and now and then.
+    fn look_at_databases(&self) {
+        let mut databases = self.databases.lock();
+        if databases.have_changed(&self.run_as) && !self.with(Watch::is_written_to) {
+            self.change(|watch| watch.was_written_to(self.next(), clock::unix_millis()));
+        }
+    }
+
+    /// An announced write was under way for so long that others may have written meanwhile.
+    fn doubt_databases(&self) {
+        if !self.databases.lock().is_empty() {
+            self.change(|watch| watch.was_written_to(self.next(), clock::unix_millis()));
+        }
     }
 
     /// Drops all pages.

@@ -12,10 +12,9 @@ const FORMAT: u64 = 1;
 const MAX_FILE: u64 = 1 << 20;
 const MAX_ROUTES: usize = 1000;
 
-/// Where they are remembered, and what of an application's settings counts as its code.
+/// Where they are remembered.
 pub struct Memory {
     pub file: PathBuf,
-    pub settings: String,
     /// With whose rights its files are read.
     pub run_as: RunAs,
 }
@@ -114,7 +113,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("paceline-proven-{}", uuid::Uuid::new_v4().simple()));
         let proven = || {
             let file = folder.join("auto-cache-shop-proven.json");
-            ProvenRoutes::new(Some(Memory { file, settings: String::new(), run_as: RunAs::own() }))
+            ProvenRoutes::new(Some(Memory { file, run_as: RunAs::own() }))
         };
         let names = |routes: BTreeSet<String>| routes.into_iter().collect::<Vec<_>>().join(" ");
         let mut first = proven();

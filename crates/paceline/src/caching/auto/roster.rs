@@ -3,8 +3,15 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    fs, io,
+    fs,
+    path::Path,
     sync::Arc,
+};
+
+use rustix::{
+    event::{poll, PollFd, PollFlags, Timespec},
+    io::Errno,
+    process::{pidfd_open, Pid, PidfdFlags},
 };
 
 use super::{code::Load, AutoCache};
@@ -100,7 +107,7 @@ impl Roster {
         if !self.processes().any(|process| process.pid == pid) {
             return had_joined;
         }
-        if is_ending(pid) {
+        if is_ending(pid, Path::new(PROC)) {
             self.ended.insert(pid);
         } else if had_joined {
             self.may_have_written = true;
@@ -194,19 +201,27 @@ fn name(process: &Process) -> String {
     }
 }
 
+const PROC: &str = "/proc";
 /// What a process's line in /proc says while it ends (PF_EXITING): it runs nothing of its own any more.
 const EXITING: u64 = 4;
 
-/// True: it writes nothing any more. What can't be read may write.
-fn is_ending(pid: i32) -> bool {
-    let stat = match fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => stat,
-        Err(why) => return why.kind() == io::ErrorKind::NotFound,
-    };
+/// True: it writes nothing any more. One of which that can't be known may write.
+fn is_ending(pid: i32, proc: &Path) -> bool {
+    // What is not there may be hidden (`hidepid`).
+    let Ok(stat) = fs::read_to_string(proc.join(format!("{pid}/stat"))) else { return has_ended(pid) };
     let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let state = fields.next();
     let flags: u64 = fields.nth(5).and_then(|flags| flags.parse().ok()).unwrap_or(0);
     matches!(state, Some("Z" | "X")) || flags & EXITING != 0
+}
+
+/// As the kernel says without /proc.
+fn has_ended(pid: i32) -> bool {
+    let Some(pid) = Pid::from_raw(pid) else { return false };
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(process) => poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&Timespec::default())) == Ok(1),
+        Err(why) => why == Errno::SRCH,
+    }
 }
 
 #[cfg(test)]
@@ -278,10 +293,11 @@ mod tests {
         let own = i32::try_from(std::process::id()).unwrap();
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let ended = i32::try_from(child.id()).unwrap();
-        while !is_ending(ended) {
+        let proc = Path::new(PROC);
+        while !is_ending(ended, proc) {
             std::thread::yield_now();
         }
-        assert!(!is_ending(own));
+        assert!(!is_ending(own, proc));
         let mut roster = Roster::default();
         roster.lives(1, living(&[worker(own, Stage::Ready), worker(ended, Stage::Ready)]));
         for (connection, pid) in [(1, own), (2, ended), (3, ended + 1_000_000)] {
@@ -298,6 +314,24 @@ mod tests {
         roster.came(4, own);
         roster.joined(4, "r1");
         assert_eq!(roster.weigh(), (false, true));
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_proc_hides_has_not_ended_for_that() {
+        let nothing = Path::new("/nonexistent");
+        let own = i32::try_from(std::process::id()).unwrap();
+        let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        assert!(!is_ending(own, nothing) && !is_ending(pid, nothing));
+        drop(child.stdin.take());
+        while !is_ending(pid, nothing) {
+            std::thread::yield_now();
+        }
+        assert!(
+            is_ending(i32::MAX, nothing) && !is_ending(0, nothing),
+            "no such process; the one of a peer that can't be told"
+        );
         child.wait().unwrap();
     }
 

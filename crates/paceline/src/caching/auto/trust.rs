@@ -16,7 +16,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    code::Load,
+    code::{is_each_own, Load},
     roster::{Living, Process, Roster},
     AutoCache,
 };
@@ -61,7 +61,7 @@ pub struct Trust {
 /// What came of a worker that says which code it has loaded.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Agreement {
-    /// All have this one, and had not before.
+    /// All have this one, and had not before; or nobody knows whether it is the same as before.
     Begins(String),
     Unchanged,
 }
@@ -152,7 +152,8 @@ impl Trust {
             self.agree.store(false, SeqCst);
         }
         match one {
-            Some(release) if !self.agree.load(SeqCst) => Agreement::Begins((*release).clone()),
+            // Each that comes may have loaded other code than those before, and one that leaves may have been the last with its own.
+            Some(release) if !self.agree.load(SeqCst) || is_each_own(release) => Agreement::Begins((*release).clone()),
             _ => Agreement::Unchanged,
         }
     }
@@ -386,6 +387,19 @@ mod tests {
         trust.agreed();
         assert!(trust.holds(|| ()) && trust.break_off() && !trust.break_off());
         assert!(!trust.holds(|| ()));
+    }
+
+    #[test]
+    fn workers_that_load_the_code_by_themselves_begin_from_nothing() {
+        let trust = Trust::default();
+        let begins = || Agreement::Begins("r1-own".into());
+        assert_eq!(trust.joined(1, "r1-own"), begins());
+        trust.agreed();
+        trust.beat(clock::now());
+        assert_eq!(trust.joined(2, "r1-own"), begins(), "its code may be another one");
+        assert_eq!(trust.left(1), begins(), "its code may be gone");
+        assert!(trust.holds(|| ()), "the others go on");
+        assert_eq!((trust.left(2), trust.holds(|| ())), (Agreement::Unchanged, false));
     }
 
     #[test]
