@@ -166,7 +166,9 @@ fn fields(pairs: &[(String, String)]) -> HeaderMap {
         Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_bytes(value.as_bytes()).ok()?))
     });
     let mut map = HeaderMap::new();
-    known.for_each(|(name, value)| drop(map.append(name, value)));
+    for (name, value) in known {
+        map.append(name, value);
+    }
     map
 }
 
