@@ -8,9 +8,10 @@ require_relative "../lib/servers"
 
 module Bench
   # One change that is worth it. ROUTES as `GET /books/*`, none for all; GAIN: the part of a request that it saves on its first route, BOUND: "measured", "at_most",
-  # "at_least" or "computed"; both nil where nothing was measured. MEMORY: the part of all workers' private memory that it saves under load, nil likewise.
+  # "at_least" or "computed"; both nil where nothing was measured. MEMORY: the part of all workers' private memory that it saves under load, SENT: of the bytes of
+  # a page that it compresses, nil likewise; SAVED_BYTES: of the one or the other.
   # NUMBER: of `paceline doctor apply`; WRITTEN: whether that writes it.
-  DoctorAdvice = Struct.new(:number, :written, :kind, :routes, :line, :at, :gain, :bound, :saved_ms, :memory, :saved_bytes, keyword_init: true) do
+  DoctorAdvice = Struct.new(:number, :written, :kind, :routes, :line, :at, :gain, :bound, :saved_ms, :memory, :sent, :saved_bytes, keyword_init: true) do
     # Whether it is about PATH.
     def about?(path) = path == "*" || routes.empty? || routes.any? { |route| File.fnmatch(route.sub(/\A[A-Z]+ /, ""), path) }
     def to_s = [kind, *routes.first].join(" ")
@@ -69,8 +70,9 @@ module Bench
       gain = one.fetch("gains").first
       measured = gain && gain["of_us"].positive?
       memory, all = one["memory"], one.dig("load", "control", "memory")
+      before, after = one.fetch("compression", nil)&.first&.values_at("before", "after")
       DoctorAdvice.new(number: number, written: one.dig("fix", "can_apply"), kind: one.fetch("kind"), routes: one.fetch("routes"), line: one.dig("fix", "line"), at: one["at"],
-                       memory: (-memory.fdiv(all) if memory && all), saved_bytes: (-memory if memory),
+                       memory: (-memory.fdiv(all) if memory && all), sent: (1 - after.fdiv(before) if before), saved_bytes: memory ? -memory : (before - after if before),
                        gain: (gain["gain_us"].fdiv(gain["of_us"]) if measured), bound: (gain["bound"] if measured), saved_ms: gain && gain["gain_us"].fdiv(1000))
     end
   end

@@ -18,12 +18,13 @@ module Bench
     def twin_clean? = of_twin && of_twin.advice.empty?
     def right = of_fault&.advice&.find { |advice| right?(advice) }
     # In the unit of the gain.
-    def predicted = fault.measure == "memory" ? right&.memory : right&.gain
-    def predicted_saved = fault.measure == "memory" ? right&.saved_bytes : right&.saved_ms
-    def bound = (right&.bound unless fault.measure == "memory") || "measured"
+    def predicted = { "memory" => right&.memory, "first_view" => right&.sent }.fetch(fault.measure) { right&.gain }
+    def predicted_saved = of_bytes? ? right&.saved_bytes : right&.saved_ms
+    def bound = (right&.bound unless of_bytes?) || "measured"
     def miss = gain && DoctorSums.miss(predicted, gain.share)
     def holds? = gain && DoctorSums.holds?(predicted, gain.share, bound)
 
+    def of_bytes? = %w[memory first_view].include?(fault.measure)
     def right?(advice) = !advice.nil? && advice.kind == fault.kind && advice.about?(fault.path)
   end
 

@@ -71,6 +71,17 @@ class DoctorBenchTest < Minitest::Test
     assert proof.holds?, "it said at most"
   end
 
+  # Of an allocator the memory, of compression the bytes of a page.
+  def test_predictions_that_are_no_time
+    allocator = said("allocator", "GET /list").merge("gains" => [], "memory" => -20, "load" => { "control" => { "memory" => 80 } })
+    pages = said("uncompressed_pages", "GET /prices", gain_us: 900, of_us: 0, bound: "computed").merge("compression" => [{ "before" => 1000, "after" => 100 }])
+    figures = { "many_arenas" => allocator, "plain_type" => pages }.map do |name, advice|
+      proof = DoctorProof.new(fault: fault(name), of_fault: DoctorSays.new("advice" => [advice]), failures: {})
+      [proof.named_first?, proof.predicted, proof.predicted_saved, proof.bound]
+    end
+    assert_equal [[true, 0.25, 20, "measured"], [true, 0.9, 900, "measured"]], figures
+  end
+
   def test_what_was_left_out_and_looked_at_is_read
     said = DoctorSays.new("advice" => [], "others" => [{ "kind" => "yjit", "standing" => "not_worth", "why" => "-3 %, noise" }],
                           "sample" => { "left_out" => [{ "request" => "GET /x", "why" => "writes", "what" => "INSERT INTO visits", "at" => "app/x.rb:4" }] })

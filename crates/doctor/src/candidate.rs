@@ -31,6 +31,7 @@ pub enum Kind {
     TooFewThreads,
     QueueWaits,
     GcSettings,
+    Allocator,
     Yjit,
     EagerLoad,
     CodeReloading,
@@ -73,6 +74,11 @@ pub enum Trial {
     Patch { trial: Vec<Patch>, control: Vec<Patch>, deliver: Deliver },
     /// The application is started with these variables and Ruby options beside those it has; control without.
     Environment { env: BTreeMap<String, String>, unset: Vec<String>, ruby_options: Vec<String> },
+    /// A worker with all of its threads, and one of an application that was started with these variables, get the same
+    /// requests under load: what counts is their private memory.
+    Memory { env: BTreeMap<String, String>, load: Load },
+    /// The pages are compressed as the front would do it: what counts are their bytes.
+    Compression,
     /// Copies with as many processes and threads as the server has, and as it would have, under load: so many visitors
     /// each ask for another page as soon as they have one.
     Load { from: Load, to: Load, visitors: u32 },

@@ -48,8 +48,13 @@ pub struct Settings {
     pub page_cache: Option<bool>,
     /// Paceline's `gc`: `auto` or `app`.
     pub gc: Option<String>,
-    /// Variables of the application's processes whose names begin with RUBY or MALLOC.
+    /// Variables of the application's processes that set up Ruby or its allocator: RUBY..., MALLOC..., LD_PRELOAD,
+    /// GLIBC_TUNABLES.
     pub env: BTreeMap<String, String>,
+    /// The allocator of the application's processes: `glibc`, `musl`, `jemalloc`, `tcmalloc` or `mimalloc`.
+    pub allocator: Option<String>,
+    /// The path of libjemalloc.so.2. None: it is not installed.
+    pub jemalloc: Option<String>,
     /// Private memory of one worker, bytes.
     pub worker_memory: Option<u64>,
     /// The file of Puma's that they are read from, below the root. None: there is none, or there is a paceline.toml.
@@ -113,6 +118,7 @@ pub struct ObservedRequest {
     /// As the application sent them.
     pub headers: Vec<(String, String)>,
     pub body_bytes: u64,
+    pub compressible: Compressible,
     pub pieces: u64,
     /// Microseconds, of measured replays (the median), not of the observed one.
     pub wall_us: f64,
@@ -123,6 +129,18 @@ pub struct ObservedRequest {
     pub allocated: u64,
     pub evidence: Evidence,
     pub repeat: Repeat,
+}
+
+/// Whether the front's compression would make a body smaller, for this visitor.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compressible {
+    /// It is compressed already or no text, or the application or the visitor forbids it.
+    #[default]
+    No,
+    Yes,
+    /// It is text, but of a type that is not compressed.
+    OtherType,
 }
 
 /// Whether a page is the same each time.

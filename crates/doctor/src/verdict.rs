@@ -1,6 +1,8 @@
 //! Whether a change is worth it, by what its trial gave. It never tries anything.
 
+mod compression;
 mod load;
+mod memory;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +15,10 @@ use crate::{
     units,
 };
 
+pub use compression::CompressedRoute;
 use load::{saved_waiting, saves_memory};
 pub use load::{LoadFigures, UnderLoad, LOAD_PART};
+pub use memory::MemoryPair;
 
 /// Changes of the environment touch every request, and cost what no replay shows (memory, warming up): a smaller part is
 /// not worth it.
@@ -37,8 +41,12 @@ pub struct Outcome {
     pub routes: Vec<RouteOutcome>,
     /// Bytes of private memory that a process of the trial takes beyond control's; of `Trial::Load`: all of its processes.
     pub memory: Option<i64>,
-    /// Of `Trial::Load`.
+    /// Of `Trial::Load` and `Trial::Memory`.
     pub load: Option<UnderLoad>,
+    /// Of `Trial::Memory`.
+    pub memories: Vec<MemoryPair>,
+    /// Of `Trial::Compression`.
+    pub compression: Vec<CompressedRoute>,
     /// There was no trial, or it broke: why. Computed and untried candidates have an outcome of `Outcome::default()`.
     pub failure: Option<String>,
 }
@@ -50,7 +58,7 @@ pub struct RouteOutcome {
     pub route: String,
     /// 0 to 1: of all GET requests.
     pub share: f64,
-    /// Under load (`Trial::Load`): the mean time of the requests of a slice, with their waiting.
+    /// Under load (`Trial::Load`, `Trial::Memory`): the mean time of the requests of a slice, with their waiting.
     pub wall: Vec<Pair>,
     pub cpu: Vec<Pair>,
     pub bytes: Bytes,
@@ -83,9 +91,12 @@ pub struct Verdict {
     pub saved_us: f64,
     /// Private memory that a process takes more, bytes; of `Trial::Load`: all processes.
     pub memory: Option<i64>,
-    /// Of `Trial::Load`.
+    /// Of `Trial::Load` and `Trial::Memory`.
     #[serde(default)]
     pub load: Option<UnderLoad>,
+    /// Of `Trial::Compression`: as the gains.
+    #[serde(default)]
+    pub compression: Vec<CompressedRoute>,
     pub rounds: usize,
 }
 
@@ -141,28 +152,33 @@ pub fn judge(mut candidate: Candidate, outcome: &Outcome, observations: &Observa
     let outcome = &outcome;
     let measured = measured(&candidate, outcome);
     let bytes = all_bytes(outcome);
+    let compression = compression::ordered(outcome);
     let is_for_memory = saves_memory(&candidate, outcome, &measured)
         && !measured.iter().any(|one| is_worth(&candidate, outcome, observations, &one.estimate));
     let gains = match &candidate.trial {
         _ if is_for_memory => Vec::new(),
         Trial::Computed { gain_us, .. } => computed_gains(&candidate, *gain_us, observations),
-        Trial::Untried { .. } => Vec::new(),
+        Trial::Compression => compression::gains(&compression),
+        Trial::Untried { .. } | Trial::Memory { .. } => Vec::new(),
         _ => shown_gains(&candidate, &measured),
     };
     let saved_us = match &candidate.trial {
         _ if is_for_memory => 0.0,
         Trial::Load { .. } => measured.iter().map(|all| saved_waiting(&candidate, all, observations)).sum(),
         Trial::Untried { .. } => candidate.ceiling_us,
+        Trial::Memory { .. } => 0.0,
         Trial::Computed { gain_us, .. } if candidate.routes.is_empty() => *gain_us,
-        Trial::Computed { .. } => gains.iter().map(|gain| gain.gain_us * gain.share).sum(),
+        Trial::Computed { .. } | Trial::Compression => gains.iter().map(|gain| gain.gain_us * gain.share).sum(),
         _ => measured.iter().map(|route| route.estimate.gain_us * route.share).sum(),
     };
-    let standing = match is_for_memory {
-        true => Standing::Worth,
-        false => standing(&candidate, outcome, observations, &measured, &bytes, saved_us),
+    let standing = match &candidate.trial {
+        _ if is_for_memory => Standing::Worth,
+        Trial::Memory { .. } if outcome.failure.is_none() => memory::standing(outcome),
+        Trial::Compression if outcome.failure.is_none() => compression::standing(&compression),
+        _ => standing(&candidate, outcome, observations, &measured, &bytes, saved_us),
     };
     let Outcome { memory, load, rounds, .. } = *outcome;
-    Verdict { candidate, standing, gains, bytes, saved_us, memory, load, rounds }
+    Verdict { candidate, standing, gains, bytes, saved_us, memory, load, compression, rounds }
 }
 
 /// Visitors have waited, or there are far too many threads: that is so without a trial, too.
@@ -233,10 +249,6 @@ fn shown_gains(candidate: &Candidate, measured: &[Measured]) -> Vec<Gain> {
 fn computed_gains(candidate: &Candidate, gain_us: f64, observations: &Observations) -> Vec<Gain> {
     let find = |name: &String| observations.routes.iter().find(|route| route.route == *name);
     let wall = |route: &RouteObservation| {
-        // Sending is no part of the request's time here.
-        if candidate.kind == Kind::UncompressedPages {
-            return 0.0;
-        }
         statistics::median(&route.requests.iter().map(|request| request.wall_us).collect::<Vec<_>>())
     };
     let bound = if candidate.kind == Kind::WholeRecords { Bound::AtMost } else { Bound::Computed };

@@ -194,6 +194,43 @@ class DoctorTest < Minitest::Test
     assert_equal ["gc_settings"], found["advice"].map { |advice| advice["kind"] }
   end
 
+  # The server's own code compresses them: by a setting that is off, or if they had another type.
+  def test_pages_that_go_out_uncompressed_are_compressed_in_a_trial
+    type, setting = %w[text/html application/x-price-list], %w[false true]
+    advice = type.zip(setting).map do |content_type, compress|
+      dir = app("paceline.toml" => "compress = #{compress}\n", "config.ru" => <<~RUBY)
+        rows = Array.new(2000) { |row| "row \#{row} of the price list\n" }.join.freeze
+        run ->(_) { [200, { "content-type" => "#{content_type}", "cache-control" => "no-store" }, [rows]] }
+      RUBY
+      report(dir, "--offline", ".", "--server", "paceline", "--path", "/prices", "--only", "uncompressed_pages")["advice"].first
+    end
+    lines = advice.map { |one| [one["kind"], one["trial"], one["fix"]["can_apply"], one["fix"]["line"][/\Acompress = true\z|text\/csv/]] }
+    assert_equal [["uncompressed_pages", "compression", true, "compress = true"], ["uncompressed_pages", "compression", false, "text/csv"]], lines
+    advice.each do |one|
+      route = one["compression"].first
+      assert_equal ["GET /prices", "gzip"], route.values_at("route", "coding")
+      assert_operator route["after"] * 3, :<, route["before"]
+      assert_operator route["cpu_us"], :>, 0
+    end
+    assert_match(/because their type is application\/x-price-list/, advice.last["sentence"])
+  end
+
+  # With 15 threads the C library has more arenas than two, each with holes of its own.
+  def test_another_allocator_is_tried_on_all_threads_of_a_worker
+    faulty = File.join(CHECKOUT, "bench/apps/faults/many_arenas")
+    toml = File.read(File.join(faulty, "fault/paceline.toml"))
+    dir = app("config.ru" => File.read(File.join(faulty, "config.ru")), "paceline.toml" => toml)
+    found = report(dir, "--offline", ".", "--server", "paceline", "--path", "/list", "--only", "allocator", "--rounds", 1, status: [0, 1])
+    tried = [*found["advice"], *found["others"]].select { |one| one["trial"] == "memory" }
+    arenas = tried.find { |one| one["environment"]["set"] == { "MALLOC_ARENA_MAX" => "2" } }
+    assert_equal ["allocator", "malloc_arenas = 2", 15], [arenas["kind"], arenas["fix"]["line"], arenas["load"]["visitors"]]
+    refute_equal "failed", arenas["standing"], arenas["why"]
+    assert_operator arenas["load"]["trial"]["memory"], :<, arenas["load"]["control"]["memory"]
+    assert_operator arenas["load"]["trial"]["cpu_us"], :>, 0
+    jemalloc = tried.find { |one| one["environment"]["set"].key?("LD_PRELOAD") }
+    refute_equal "failed", jemalloc["standing"], jemalloc["why"] if jemalloc
+  end
+
   def test_where_nothing_can_be_replayed_there_is_no_result
     dir = app("config.ru" => APP, "broken/config.ru" => "raise 'not today'")
     doctor(dir, "--offline", ".", "--path", "/raise", status: 2)

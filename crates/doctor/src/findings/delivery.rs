@@ -5,7 +5,7 @@ use super::{general, of, server_name, server_setting, shown, stores::LINE_BYTES,
 use crate::{
     candidate::{Candidate, Edit, Fix, Kind, Place, Trial},
     links::is_fingerprinted,
-    observation::{header, Asset, Observations, ObservedRequest, Server},
+    observation::{header, Asset, Compressible, Observations, ObservedRequest, Server},
     protocol::{Deliver, Patch},
     units,
 };
@@ -22,6 +22,8 @@ const HINDERED_US: f64 = 1_000.0;
 const HIT_US: f64 = 100.0;
 /// Of a route's requests: so many must have been the same for two visitors.
 const SAME_PART: f64 = 0.8;
+/// Bytes of a page: a smaller one fits into one packet in any case.
+const UNCOMPRESSED_PAGE: f64 = 1_024.0;
 /// Bytes of text files without compression, all together and each.
 const UNCOMPRESSED: u64 = 20_000;
 const UNCOMPRESSED_EACH: u64 = 1_400;
@@ -144,25 +146,35 @@ fn line_us(bytes: f64) -> f64 {
 
 const OVER_A_LINE: &str = "over a line of 8 Mbit/s";
 
-/// Only where it is known that nothing compresses.
+/// Only where it is known what the server does. What it compresses not at all, and what of a type that it does not know.
 fn uncompressed_page(observations: &Observations, look: &Look) -> Option<WeighedCandidate> {
-    if observations.settings.compress != Some(false) {
-        return None;
-    }
-    let bytes = |request: &ObservedRequest| match is_text(&request.headers) && !is_compressed(&request.headers) {
-        true => request.body_bytes as f64,
-        false => 0.0,
-    };
+    let is_on = observations.settings.compress?;
+    let wanted = if is_on { Compressible::OtherType } else { Compressible::Yes };
+    let bytes =
+        |request: &ObservedRequest| if request.compressible == wanted { request.body_bytes as f64 } else { 0.0 };
     let mean = look.route.requests.iter().map(bytes).sum::<f64>() / look.route.requests.len() as f64;
-    if mean < UNCOMPRESSED as f64 {
+    if mean < UNCOMPRESSED_PAGE {
         return None;
     }
-    let gain_us = line_us(mean * COMPRESSED_PART);
-    let fix = server_setting(observations, "compress", "true", "compression in the server");
-    let sentence = format!("{} of text are sent without compression", units::bytes(mean as u64));
-    let trial = Trial::Computed { gain_us, why: OVER_A_LINE.into() };
-    let candidate = of(look.route, Kind::UncompressedPages, sentence, fix, trial);
-    Some(look.found(Candidate { ceiling_us: gain_us, ..candidate }))
+    let kind = header(&look.most(bytes).headers, "content-type").unwrap_or("without a type").to_string();
+    let size = units::bytes(mean as u64);
+    let (sentence, fix) = match is_on {
+        false => (
+            format!("{size} of text are sent without compression"),
+            server_setting(observations, "compress", "true", "compression in the server"),
+        ),
+        true => (
+            format!("{size} of text are sent without compression, because their type is {kind}"),
+            shown(
+                "",
+                "a type that is compressed, as text/plain, text/csv or application/json",
+                "which types its readers understand only its author knows",
+            ),
+        ),
+    };
+    let candidate = of(look.route, Kind::UncompressedPages, sentence, fix, Trial::Compression);
+    let (ceiling_us, short) = (line_us(mean * COMPRESSED_PART), "compression".into());
+    Some(look.found(Candidate { short, ceiling_us, ..candidate }))
 }
 
 fn is_compressed(headers: &[(String, String)]) -> bool {

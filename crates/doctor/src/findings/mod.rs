@@ -2,6 +2,7 @@
 //! so that an application without these causes has no candidates, apart from those that only a trial can rule out. It
 //! never says that something is worth it: the trials do.
 
+mod allocator;
 mod delivery;
 mod load;
 mod markup;
@@ -19,6 +20,7 @@ mod tests;
 pub(crate) use delivery::CACHEABLE_US;
 pub(crate) use load::MANY_THREADS;
 pub(crate) use settings::version;
+pub(crate) use stores::LINE_BYTES;
 
 use std::collections::HashMap;
 
@@ -38,8 +40,17 @@ const PUMA_SETTINGS: [&str; 3] = ["threads", "workers", "preload"];
 
 type Rule = fn(&Observations, &mut Vec<WeighedCandidate>);
 
-const RULES: [Rule; 8] =
-    [outbound::rule, queries::rule, markup::rule, stores::rule, delivery::rule, work::rule, settings::rule, load::rule];
+const RULES: [Rule; 9] = [
+    outbound::rule,
+    queries::rule,
+    markup::rule,
+    stores::rule,
+    delivery::rule,
+    work::rule,
+    settings::rule,
+    load::rule,
+    allocator::rule,
+];
 
 /// A candidate with what it can save of the mean request, at most.
 struct WeighedCandidate {

@@ -1,7 +1,11 @@
 //! Observations of a clean application, for tests that put one fault into it.
 
+use std::collections::BTreeMap;
+
 use crate::{
-    observation::{Asset, Machine, Observations, ObservedRequest, Queue, Repeat, RouteObservation, Server, Settings},
+    observation::{
+        Asset, Compressible, Machine, Observations, ObservedRequest, Queue, Repeat, RouteObservation, Server, Settings,
+    },
     protocol::{Evidence, Facts, Gc, Log, Middleware, Request, Session, Sql, View},
 };
 
@@ -34,6 +38,8 @@ pub(crate) fn clean() -> Observations {
             page_cache: Some(true),
             gc: Some("auto".into()),
             worker_memory: Some(100 << 20),
+            allocator: Some("glibc".into()),
+            env: BTreeMap::from([("MALLOC_ARENA_MAX".into(), "2".into())]),
             ..Settings::default()
         },
         machine: Machine { cores: Some(2), swapped: Some(0), memory_pressure: Some(0.0), ..Machine::default() },
@@ -59,6 +65,7 @@ fn request(route: &str) -> ObservedRequest {
         status: 200,
         headers: fields(&[("Content-Type", "text/html"), ("Cache-Control", "max-age=0, private, must-revalidate")]),
         body_bytes: 30_000,
+        compressible: Compressible::Yes,
         pieces: 4,
         wall_us: 20_000.0,
         cpu_us: 12_000.0,

@@ -15,7 +15,7 @@ const STORED_SESSION: u64 = 32_768;
 /// Bytes of all cookies of a request.
 const COOKIES: usize = 4_096;
 /// A slow line, bytes a second (8 Mbit/s): what many bytes take is computed for it.
-pub(super) const LINE_BYTES: f64 = 1_000_000.0;
+pub(crate) const LINE_BYTES: f64 = 1_000_000.0;
 
 pub(super) fn rule(observations: &Observations, found: &mut Vec<WeighedCandidate>) {
     let has_file_sessions = session_store(observations).is_some_and(is_file_store);

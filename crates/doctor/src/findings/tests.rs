@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     candidate::{Candidate, Edit, Kind, Load, Trial},
-    observation::{Observations, ObservedRequest, Queue, Server},
+    observation::{Compressible, Observations, ObservedRequest, Queue, Server},
     protocol::*,
 };
 
@@ -430,7 +430,36 @@ fn how_bytes_reach_the_visitor() {
     let found = first(|observations| observations.assets = vec![asset("/app.css", "text/css", 30_000)]);
     assert_eq!(found.kind, Kind::UnfingerprintedAssets);
     let found = first(|observations| observations.settings.compress = Some(false));
-    assert_eq!(found.kind, Kind::UncompressedPages);
+    assert_eq!((found.kind, found.trial), (Kind::UncompressedPages, Trial::Compression));
+    assert_eq!((found.routes.len(), found.fix.line.as_str()), (2, "compress = true"));
+}
+
+#[test]
+fn text_of_a_type_that_is_not_compressed() {
+    let page = |bytes: u64, compressible: Compressible| {
+        move |request: &mut ObservedRequest| {
+            (request.body_bytes, request.compressible) = (bytes, compressible);
+            request.headers = fields(&[("Content-Type", "application/x-price-list")]);
+        }
+    };
+    let found = first_in_requests(page(3_000, Compressible::OtherType));
+    assert_eq!((found.kind, found.trial), (Kind::UncompressedPages, Trial::Compression));
+    let why = "2.9 KB of text are sent without compression, because their type is application/x-price-list";
+    assert_eq!(found.sentence, why);
+    assert!(matches!(found.fix.edit, Edit::Shown { .. }));
+    for (bytes, compressible, compress) in [
+        (900, Compressible::OtherType, Some(true)),
+        (3_000, Compressible::No, Some(true)),
+        (3_000, Compressible::No, Some(false)),
+        (900, Compressible::Yes, Some(false)),
+        (3_000, Compressible::Yes, None),
+    ] {
+        let mut observations = clean();
+        observations.routes.truncate(1);
+        observations.settings.compress = compress;
+        each(&mut observations, page(bytes, compressible));
+        assert_eq!(kinds(&observations), [], "{bytes} {compressible:?} {compress:?}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //!  "advice": [{"number": 1, "kind": "cold_connections", "routes": ["GET /provision"], "sentence": "...", "at": "...",
 //!              "fix": {"file": "config/initializers/paceline.rb", "line": "...", "can_apply": true, "why_not": null},
 //!              "trial": "patch", "environment": null, "rounds": 9, "bytes": "same", "difference": null, "memory": null,
-//!              "load": null, "saved_us": 112000.0,
+//!              "load": null, "compression": null, "saved_us": 112000.0,
 //!              "gains": [{"route": "GET /provision", "share": 0.1, "gain_us": 1120000.0, "of_us": 1836000.0,
 //!                         "low_us": 1060000.0, "high_us": 1180000.0, "bound": "measured"}]}],
 //!  "others": [{"standing": "not_worth", "why": "+0.4 %, noise", "number": null}]}
@@ -15,8 +15,9 @@
 //!
 //! `others` have the members of `advice`, too, and `standing`: `not_worth`, `changes` (bytes differ) or `failed`. `trial` is
 //! `patch`, `environment` (with what the application was started with: `{"set": {}, "unset": [], "ruby_options":
-//! ["--yjit"]}`), `load`, `what_if`, `computed` or `untried`; `bytes` is `same`, `differ` or `not_compared`. Of trials under
-//! load `load` is `{"visitors": 8, "control": {"per_second": 25.0, "p99_us": 90000.0, "memory": 47185920}, "trial":
+//! ["--yjit"]}`), `memory` (likewise), `load`, `compression`, `what_if`, `computed` or `untried`; `bytes` is `same`, `differ`
+//! or `not_compared`. Of `compression` it has `[{"route": "GET /beers", "coding": "gzip", "before": 31000, "after": 3100,
+//! "cpu_us": 310.0}]`: bytes of a response and what compressing it takes. Of trials under load and of `memory` `load` is `{"visitors": 8, "control": {"per_second": 25.0, "p99_us": 90000.0, "memory": 47185920}, "trial":
 //! {...}}`, with the private memory of all processes in bytes, and `memory` is how much more the trial had.
 
 use serde_json::{json, Value};
@@ -56,7 +57,9 @@ fn verdict(verdict: &Verdict, number: Option<usize>) -> Value {
     let (trial, computed) = match &candidate.trial {
         Trial::Patch { .. } => ("patch", None),
         Trial::Environment { .. } => ("environment", None),
+        Trial::Memory { .. } => ("memory", None),
         Trial::Load { .. } => ("load", None),
+        Trial::Compression => ("compression", None),
         Trial::WhatIf { .. } => ("what_if", None),
         Trial::Computed { why, .. } => ("computed", Some(why)),
         Trial::Untried { why } => ("untried", Some(why)),
@@ -72,6 +75,7 @@ fn verdict(verdict: &Verdict, number: Option<usize>) -> Value {
         Trial::Environment { env, unset, ruby_options } => {
             json!({"set": env, "unset": unset, "ruby_options": ruby_options})
         }
+        Trial::Memory { env, .. } => json!({"set": env, "unset": [], "ruby_options": []}),
         _ => Value::Null,
     };
     let why_not = match &candidate.fix.edit {
@@ -101,6 +105,7 @@ fn verdict(verdict: &Verdict, number: Option<usize>) -> Value {
         "difference": difference,
         "memory": verdict.memory,
         "load": verdict.load.map(|under| load(verdict, &under)),
+        "compression": (!verdict.compression.is_empty()).then_some(&verdict.compression),
         "saved_us": verdict.saved_us,
         "gains": verdict.gains.iter().map(gain).collect::<Vec<_>>(),
     })
@@ -109,6 +114,7 @@ fn verdict(verdict: &Verdict, number: Option<usize>) -> Value {
 fn load(verdict: &Verdict, under: &UnderLoad) -> Value {
     let visitors = match verdict.candidate.trial {
         Trial::Load { visitors, .. } => Some(visitors),
+        Trial::Memory { load, .. } => Some(load.threads),
         _ => None,
     };
     json!({"visitors": visitors, "control": under.control, "trial": under.trial})

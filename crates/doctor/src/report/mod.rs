@@ -78,6 +78,7 @@ impl Report {
     pub fn new(app: &str, sample: Sample, verdicts: Vec<Verdict>) -> Report {
         let (worth, mut others): (Vec<Verdict>, Vec<Verdict>) =
             verdicts.into_iter().partition(|one| one.standing == Standing::Worth);
+        let worth = with_one_allocator(worth, &mut others);
         let (advice, cached): (Vec<Verdict>, Vec<Verdict>) =
             worth.into_iter().partition(|one| one.candidate.kind != Kind::CacheHeaders);
         let mut advice = ordered(advice);
@@ -114,6 +115,22 @@ impl Report {
     pub fn json(&self) -> serde_json::Value {
         json::render(self)
     }
+}
+
+/// Memory is given out by one allocator: of several that are worth it, the others go to `others`.
+fn with_one_allocator(worth: Vec<Verdict>, others: &mut Vec<Verdict>) -> Vec<Verdict> {
+    let (allocators, mut worth): (Vec<Verdict>, Vec<Verdict>) =
+        worth.into_iter().partition(|one| one.candidate.kind == Kind::Allocator);
+    let mut allocators = allocators.into_iter();
+    let Some(mut best) = allocators.next() else { return worth };
+    for other in allocators {
+        let (more, mut less) = if other.memory < best.memory { (other, best) } else { (best, other) };
+        less.standing = Standing::NotWorth { why: format!("{} saves more memory", more.candidate.short) };
+        others.push(less);
+        best = more;
+    }
+    worth.push(best);
+    worth
 }
 
 /// A cache hides whatever makes a page slow: it goes behind all causes, and is no advice where the page is quick enough

@@ -5,7 +5,7 @@ use crate::{
     candidate::{Candidate, Edit, Fix, Kind, Load, Measure, Place},
     mask::Difference,
     protocol::{Deliver, Patch},
-    verdict::{Bound, Bytes, Gain, LoadFigures, UnderLoad},
+    verdict::{Bound, Bytes, CompressedRoute, Gain, LoadFigures, UnderLoad},
 };
 
 fn fix(file: &str, line: &str, edit: Edit) -> Fix {
@@ -50,6 +50,7 @@ fn verdict(candidate: Candidate, gain_us: f64, of_us: f64, part: (f64, f64), bou
         saved_us: gain_us * 0.1,
         memory: None,
         load: None,
+        compression: Vec::new(),
         rounds: 9,
     }
 }
@@ -181,8 +182,8 @@ fn what_was_tried_under_load() {
     );
     quicker.bytes = Bytes::NotCompared;
     quicker.memory = Some(5 << 20);
-    let control = LoadFigures { per_second: 200.0, p99_us: 90_000.0, memory: Some(60 << 20) };
-    let trial = LoadFigures { per_second: 286.0, p99_us: 50_000.0, memory: Some(65 << 20) };
+    let control = LoadFigures { per_second: 200.0, p99_us: 90_000.0, memory: Some(60 << 20), cpu_us: None };
+    let trial = LoadFigures { per_second: 286.0, p99_us: 50_000.0, memory: Some(65 << 20), cpu_us: None };
     quicker.load = Some(UnderLoad { control, trial });
     let mut smaller = quicker.clone();
     smaller.candidate.kind = Kind::TooManyThreads;
@@ -202,6 +203,67 @@ shop: two changes are worth it (3 replayed GETs, 9 rounds each)
     assert_eq!(report.text(), expected);
     assert_eq!(report.json()["advice"][0]["load"]["visitors"], 8);
     assert_eq!(report.json()["advice"][0]["load"]["trial"]["per_second"], 286.0);
+}
+
+/// Of two allocators the one that saves more is advice.
+#[test]
+fn memory_and_bytes() {
+    let allocator = |name: &str, variable: &str, memory: i64| {
+        let env = [(variable.to_string(), "2".to_string())].into();
+        let trial = Trial::Memory { env, load: Load { workers: 1, threads: 5, threads_min: 1 } };
+        let edit = Edit::Setting { key: "allocator".into(), value: String::new() };
+        let fix = fix("paceline.toml", &format!("allocator = {name:?}"), edit);
+        let sentence = "5 threads of a worker keep what becomes free";
+        let mut one =
+            verdict(candidate(Kind::Allocator, "", sentence, fix, trial), 0.0, 0.0, (0.0, 0.0), Bound::Measured);
+        one.candidate.short = name.into();
+        let figures = |memory, cpu_us| LoadFigures { memory: Some(memory), cpu_us: Some(cpu_us), ..Default::default() };
+        one.load = Some(UnderLoad { control: figures(120 << 20, 12_000.0), trial: figures(80 << 20, 11_800.0) });
+        (one.gains, one.saved_us, one.memory, one.bytes) = (Vec::new(), 0.0, Some(memory), Bytes::NotCompared);
+        one
+    };
+    let line = fix("paceline.toml", "compress = true", Edit::Setting { key: "compress".into(), value: "true".into() });
+    let sentence = "30 KB of text are sent without compression";
+    let pages = candidate(Kind::UncompressedPages, "GET /all", sentence, line, Trial::Compression);
+    let mut pages = verdict(pages, 27_000.0, 0.0, (0.0, 0.0), Bound::Computed);
+    let route = |route: &str| CompressedRoute {
+        route: route.into(),
+        share: 0.1,
+        coding: "gzip".into(),
+        before: 31_000,
+        after: 3_100,
+        cpu_us: 310.0,
+    };
+    pages.compression = vec![route("GET /all"), route("GET /a")];
+    pages.gains.push(Gain { route: "GET /a".into(), ..pages.gains[0].clone() });
+    (pages.bytes, pages.gains[0].interval_us) = (Bytes::NotCompared, None);
+    let all = vec![
+        allocator("two arenas", "MALLOC_ARENA_MAX", -(30 << 20)),
+        pages,
+        allocator("jemalloc", "LD_PRELOAD", -(40 << 20)),
+        allocator("third", "X", -(20 << 20)),
+    ];
+    let report = Report::new("shop", Sample { requests: 3, ..Sample::default() }, all);
+    let expected = "\
+shop: two changes are worth it (3 replayed GETs, 9 rounds each)
+ 1  GET /all, GET /a   -27 KB of 30 KB (90 %) by gzip, for 0.31 ms of the processor
+    30 KB of text are sent without compression
+    also GET /a -27 KB of 30 KB (90 %)
+    + paceline.toml:  compress = true                                        paceline doctor apply 1
+ 2  all pages          -40 MB of 120 MB (33 % of a worker's memory)
+    5 threads of a worker keep what becomes free
+    with 5 threads a request takes 12 ms of the processor, with it 1.7 % less
+    + paceline.toml:  allocator = \"jemalloc\"                                 paceline doctor apply 2
+looked at, not worth it: two arenas (jemalloc saves more memory); third (jemalloc saves more memory)
+";
+    assert_eq!(report.text(), expected);
+    let json = report.json();
+    assert_eq!((&json["advice"][0]["trial"], &json["advice"][1]["trial"]), (&"compression".into(), &"memory".into()));
+    assert_eq!(json["advice"][0]["compression"][1]["after"], 3_100);
+    assert_eq!(json["advice"][1]["environment"]["set"]["LD_PRELOAD"], "2");
+    assert_eq!(json["advice"][1]["load"]["visitors"], 5);
+    let kept: Report = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
+    assert_eq!(kept, report);
 }
 
 #[test]

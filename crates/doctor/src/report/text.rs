@@ -66,7 +66,8 @@ fn block(advice: &Advice, width: usize) -> Vec<String> {
     }
     lines.extend(wrapped(&sentence));
     lines.extend(verdict.under_load().iter().flat_map(|text| wrapped(text)));
-    let more: Vec<String> = verdict.gains.iter().skip(1).filter(|gain| gain.gain_us > 0.0).map(brief).collect();
+    let more = verdict.gains.iter().enumerate().skip(1).filter(|(_, gain)| gain.gain_us > 0.0);
+    let more: Vec<String> = more.map(|(nth, gain)| brief(verdict, nth, gain)).collect();
     if !more.is_empty() {
         lines.extend(wrapped(&format!("also {}", more.join(", "))));
     }
@@ -119,10 +120,13 @@ fn gain_of(verdict: &Verdict) -> Option<String> {
     let Some(gain) = verdict.gains.first() else {
         return match &verdict.candidate.trial {
             Trial::Untried { why } => Some(format!("(not tried: {why})")),
-            Trial::Load { .. } => verdict.saved_memory(),
+            Trial::Load { .. } | Trial::Memory { .. } => verdict.saved_memory(),
             _ => None,
         };
     };
+    if let Some(route) = verdict.compression.first() {
+        return Some(format!("{} {}", route.saved(), route.cost()));
+    }
     // By a trial of all pages: the mean of them would hide what one of them gains.
     let visitors = match verdict.candidate.trial {
         Trial::Load { visitors, .. } => {
@@ -181,7 +185,10 @@ fn note(verdict: &Verdict) -> Option<String> {
     }
 }
 
-fn brief(gain: &Gain) -> String {
+fn brief(verdict: &Verdict, nth: usize, gain: &Gain) -> String {
+    if let Some(route) = verdict.compression.get(nth) {
+        return format!("{} {}", route.route, route.saved());
+    }
     format!("{} -{} of {}", gain.route, units::millis(gain.gain_us), units::bare_millis(gain.of_us))
 }
 

@@ -128,8 +128,6 @@ fn what_was_not_measured() {
     let gain = &verdict.gains[0];
     assert_eq!((gain.gain_us, gain.of_us, gain.bound), (41_000.0, 60_000.0, Bound::Computed));
     assert_eq!((verdict.standing, verdict.saved_us), (Standing::Worth, 20_500.0));
-    let line = judge(candidate(Kind::UncompressedPages, computed.clone()), &none, &observations());
-    assert_eq!(line.gains[0].of_us, 0.0);
     let mut general = candidate(Kind::LargeSession, computed);
     general.routes.clear();
     assert_eq!(judge(general, &none, &observations()).saved_us, 41_000.0);
@@ -166,8 +164,8 @@ fn threads_and_workers_by_a_trial() {
         Trial::Load { from: load(from), to: load(to), visitors: 8 }
     };
     let under_load = |gain_us: f64, memory: i64| {
-        let control = LoadFigures { per_second: 25.0, p99_us: 90_000.0, memory: Some(60 << 20) };
-        let trial = LoadFigures { per_second: 41.0, p99_us: 50_000.0, memory: Some((60 << 20) + 1) };
+        let control = LoadFigures { per_second: 25.0, p99_us: 90_000.0, memory: Some(60 << 20), cpu_us: None };
+        let trial = LoadFigures { per_second: 41.0, p99_us: 50_000.0, memory: Some((60 << 20) + 1), cpu_us: None };
         let load = Some(UnderLoad { control, trial });
         Outcome { load, memory: Some(memory), ..outcome(gain_us, Bytes::NotCompared) }
     };
@@ -187,6 +185,61 @@ fn threads_and_workers_by_a_trial() {
     assert_eq!(many(&under_load(6_000.0, -(21 << 20))).gains.len(), 1, "quicker, too");
     assert!(matches!(many(&under_load(-4_000.0, -(21 << 20))).standing, Standing::NotWorth { .. }), "but slower");
     assert!(matches!(many(&under_load(0.0, -(4 << 20))).standing, Standing::NotWorth { .. }), "little memory");
+}
+
+/// An allocator must save memory in each pair of copies, and cost no time.
+#[test]
+fn an_allocator_is_worth_its_memory_alone() {
+    let load = Load { workers: 1, threads: 5, threads_min: 1 };
+    let of = |trial_mb: [u64; 3], cpu_us: f64| {
+        let memories = trial_mb.map(|trial| MemoryPair { control: 100 << 20, trial: trial << 20 }).to_vec();
+        let mut outcome = Outcome { memories, memory: Some(-(20 << 20)), ..outcome(0.0, Bytes::NotCompared) };
+        outcome.routes[0].cpu = pairs(cpu_us);
+        let trial = Trial::Memory { env: Default::default(), load };
+        let verdict = judge(candidate(Kind::Allocator, trial), &outcome, &observations());
+        assert_eq!((verdict.gains.len(), verdict.saved_us), (0, 0.0));
+        verdict.standing
+    };
+    assert_eq!(of([80, 75, 85], 0.0), Standing::Worth);
+    assert_eq!(of([80, 75, 85], 3_000.0), Standing::Worth, "quicker, too");
+    assert_eq!(of([80, 75, 97], 0.0), not_worth("-20 % of a worker's memory, noise"));
+    assert_eq!(of([92, 93, 91], 0.0), not_worth("-8.0 % of a worker's memory, too little"));
+    assert_eq!(of([104, 103, 105], 0.0), not_worth("+4.0 % of a worker's memory"));
+    assert_eq!(of([80, 75, 85], -800.0), not_worth("-20 % of a worker's memory, +4.0 % of the processor"));
+    let small = MemoryPair { control: 50 << 20, trial: 43 << 20 };
+    let outcome = Outcome { memories: vec![small; 3], ..outcome(0.0, Bytes::NotCompared) };
+    let trial = Trial::Memory { env: Default::default(), load };
+    assert_eq!(standing(Kind::Allocator, trial.clone(), &outcome), not_worth("-14 % of a worker's memory, too little"));
+    let failed = Standing::Failed { why: "too few measurements".into() };
+    assert_eq!(standing(Kind::Allocator, trial.clone(), &Outcome::default()), failed);
+    let broken = Outcome { failure: Some("not loaded".into()), ..outcome };
+    assert_eq!(standing(Kind::Allocator, trial, &broken), Standing::Failed { why: "not loaded".into() });
+}
+
+#[test]
+fn compression_is_worth_its_bytes() {
+    let of = |routes: &[(&str, u64, u64, f64)]| {
+        let route = |(route, before, after, cpu_us): &(&str, u64, u64, f64)| CompressedRoute {
+            route: (*route).into(),
+            share: 0.5,
+            coding: "gzip".into(),
+            before: *before,
+            after: *after,
+            cpu_us: *cpu_us,
+        };
+        let outcome = Outcome { compression: routes.iter().map(route).collect(), ..Outcome::default() };
+        judge(candidate(Kind::UncompressedPages, Trial::Compression), &outcome, &observations())
+    };
+    let worth = of(&[("GET /a", 2_000, 700, 100.0), ("GET /b", 31_000, 3_000, 400.0)]);
+    assert_eq!(worth.standing, Standing::Worth);
+    let gains: Vec<_> = worth.gains.iter().map(|gain| (gain.route.as_str(), gain.gain_us, gain.of_us)).collect();
+    assert_eq!(gains, [("GET /b", 27_600.0, 0.0), ("GET /a", 1_200.0, 0.0)], "bytes over a line, without computing");
+    assert_eq!((worth.saved_us, worth.compression[0].route.as_str()), (14_400.0, "GET /b"));
+    let little = of(&[("GET /a", 31_000, 27_000, 400.0)]).standing;
+    assert_eq!(little, not_worth("-3.9 KB of 30 KB (13 %) by gzip, for 0.40 ms of the processor"));
+    assert!(matches!(of(&[("GET /a", 3_000, 1_000, 1_900.0)]).standing, Standing::NotWorth { .. }), "too dear");
+    let failed = Standing::Failed { why: "its pages could not be compressed".into() };
+    assert_eq!(of(&[]).standing, failed);
 }
 
 /// What visitors gain in busy moments they do not gain all day.

@@ -113,11 +113,20 @@ impl Concurrency {
 /// The time for which the threads of a process have run or waited for a core. None: it is gone, or the kernel does not
 /// say.
 fn runnable(pid: i32) -> Option<Duration> {
+    of_threads(pid, 2)
+}
+
+/// The time for which the threads that it has now have run.
+pub fn running(pid: i32) -> Option<Duration> {
+    of_threads(pid, 1)
+}
+
+fn of_threads(pid: i32, fields: usize) -> Option<Duration> {
     let mut sum = Duration::ZERO;
     for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
         // "running waiting slices", the first two in nanoseconds. A thread may have ended since.
         let Ok(text) = fs::read_to_string(task.path().join("schedstat")) else { continue };
-        let nanoseconds = text.split_whitespace().take(2).map_while(|word| word.parse::<u64>().ok());
+        let nanoseconds = text.split_whitespace().take(fields).map_while(|word| word.parse::<u64>().ok());
         sum += Duration::from_nanos(nanoseconds.sum());
     }
     Some(sum)
@@ -177,6 +186,7 @@ mod tests {
             runnable(pid).unwrap() > before
         };
         assert!((0..50).any(|_| grew()));
-        assert!(runnable(-1).is_none());
+        assert!(runnable(-1).is_none() && running(-1).is_none());
+        assert!(running(pid).unwrap() <= runnable(pid).unwrap());
     }
 }

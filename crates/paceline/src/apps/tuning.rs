@@ -83,6 +83,15 @@ fn named(site: &SiteConfig, what: &str) -> Option<PathBuf> {
     Some(Path::new(folder).join("ruby").join(format!("{what}-{}", site.name.chars().map(safe).collect::<String>())))
 }
 
+/// Where jemalloc's library is. None: it is not installed.
+pub fn jemalloc() -> Option<PathBuf> {
+    jemalloc_in(LIBRARY_FOLDERS)
+}
+
+fn jemalloc_in(folders: &[&str]) -> Option<PathBuf> {
+    folders.iter().map(|folder| Path::new(folder).join("libjemalloc.so.2")).find(|path| path.is_file())
+}
+
 /// Puts the variables in place; what could not be done is answered.
 pub fn apply(
     tuning: &RubyTuning,
@@ -103,7 +112,7 @@ fn apply_from(
     };
     let mut notice = None;
     if tuning.jemalloc && !mentions(env, "LD_PRELOAD", "malloc") {
-        match folders.iter().map(|folder| Path::new(folder).join("libjemalloc.so.2")).find(|path| path.is_file()) {
+        match jemalloc_in(folders) {
             Some(library) => {
                 let mut preload = library.into_os_string();
                 if let Some(others) = env.get(OsStr::new("LD_PRELOAD")).filter(|others| !others.is_empty()) {

@@ -14,6 +14,7 @@ use doctor::{
 use serde_json::Value;
 
 use super::{
+    compressing::compressible,
     fetching::Links,
     machine::Process,
     progress::left,
@@ -302,6 +303,7 @@ impl Controls {
             status: first.status,
             headers: first.headers.clone(),
             body_bytes: first.body_bytes,
+            compressible: compressible(request, &first),
             pieces: first.pieces,
             wall_us: of(0),
             cpu_us: of(1),

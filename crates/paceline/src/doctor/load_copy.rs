@@ -19,11 +19,12 @@ use serde_json::Value;
 
 use super::{
     run::{Driver, RunError},
+    source::{NoShadow, Source},
     stop::Stop,
 };
 use crate::{
     apps::{
-        concurrency::{Concurrency, INTERVAL},
+        concurrency::{running, Concurrency, INTERVAL},
         memory_usage::Memory,
     },
     shadow::{LineError, Shadow, ShadowError},
@@ -65,19 +66,43 @@ pub struct LoadCopy {
 impl LoadCopy {
     /// `requests`: all that it will be asked for.
     pub fn make(driver: &mut Driver, load: Load, requests: &[Request], recordings: &[Value]) -> Result<LoadCopy, Stop> {
-        if load.threads > MAX_THREADS || load.workers > MAX_WORKERS {
-            let why = format!("copies have at most {MAX_WORKERS} workers of {MAX_THREADS} threads");
-            return Err(RunError::Environment(why).into());
-        }
-        let deliver: Deliver = driver.replaying.deliver;
-        let (mut processes, mut streams) = (Vec::new(), Vec::new());
+        check(load)?;
+        let mut shadows = Vec::new();
         for _ in 0..load.workers.max(1) {
-            let mut shadow = driver.shadow()?;
+            shadows.push(driver.shadow()?);
+        }
+        let deliver = driver.replaying.deliver;
+        LoadCopy::of(shadows, load, (requests, recordings), deliver, |shadow, start| driver.channels(shadow, start))
+    }
+
+    /// One process, of an application that the doctor has started.
+    pub fn of_source(
+        source: &mut Source,
+        load: Load,
+        requests: &[Request],
+        recordings: &[Value],
+        deliver: Deliver,
+    ) -> Result<LoadCopy, Stop> {
+        check(load)?;
+        let shadow = source.shadow()?;
+        LoadCopy::of(vec![shadow], load, (requests, recordings), deliver, |shadow, start| {
+            source.channels(shadow, start)
+        })
+    }
+
+    fn of(
+        mut processes: Vec<Shadow>,
+        load: Load,
+        (requests, recordings): (&[Request], &[Value]),
+        deliver: Deliver,
+        channels: impl Fn(&mut Shadow, LoadStart) -> Result<Vec<UnixStream>, NoShadow>,
+    ) -> Result<LoadCopy, Stop> {
+        let mut streams = Vec::new();
+        for shadow in &mut processes {
             shadow.load(recordings)?;
             let start =
                 LoadStart { socket: String::new(), threads: load.threads, requests: requests.to_vec(), deliver };
-            streams.push(driver.channels(&mut shadow, start)?);
-            processes.push(shadow);
+            streams.push(channels(shadow, start)?);
         }
         let mut copy = LoadCopy::over(streams).map_err(broken)?;
         let rule = Concurrency::new(load.threads_min as usize, load.threads as usize);
@@ -100,6 +125,16 @@ impl LoadCopy {
             }
         }
         Ok(LoadCopy { processes: Vec::new(), channels, pacing: None })
+    }
+
+    /// The processor's time of all its processes so far. None: not known.
+    pub fn running(&self) -> Option<Duration> {
+        self.processes.iter().map(|shadow| running(shadow.pid()?)).sum()
+    }
+
+    /// Process ids, as far as they are known.
+    pub fn pids(&self) -> impl Iterator<Item = i32> + '_ {
+        self.processes.iter().filter_map(Shadow::pid)
     }
 
     /// Private memory of all its processes, bytes. None: not known.
@@ -230,6 +265,14 @@ impl Channel {
             _ => Err(ShadowError::Nonsense(format!("answer {} of status {}", result.id, result.status))),
         }
     }
+}
+
+fn check(load: Load) -> Result<(), Stop> {
+    if load.threads > MAX_THREADS || load.workers > MAX_WORKERS {
+        let why = format!("copies have at most {MAX_WORKERS} workers of {MAX_THREADS} threads");
+        return Err(RunError::Environment(why).into());
+    }
+    Ok(())
 }
 
 fn broken(error: io::Error) -> ShadowError {

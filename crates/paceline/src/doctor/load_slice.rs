@@ -55,6 +55,8 @@ pub struct Slice {
     pub times: Vec<(usize, f64)>,
     /// Requests that tried to write or failed, with why in a few words.
     pub failed: BTreeMap<usize, String>,
+    /// Answers, with those that are not measured.
+    pub answered: usize,
 }
 
 impl Slice {
@@ -111,6 +113,7 @@ pub fn serve(copy: &mut LoadCopy, mix: &Mix, visitors: usize, length: Length, se
         }
         for result in copy.answers(waiting.len())? {
             let Some(visit) = under_way.remove(&result.id) else { continue };
+            slice.answered += 1;
             if is_measured(visit.number) {
                 measured.insert(visit.number, (visit.request, visit.came.elapsed().as_micros() as f64));
             }
@@ -176,6 +179,7 @@ mod tests {
         let mut copy = copy(2, fine);
         let slice = serve(&mut copy, &Mix::new(&[1.0, 3.0]), 5, Length::Requests(400), 1).unwrap();
         assert_eq!((slice.times.len(), slice.failed.len(), copy.is_idle()), (400, 0, true));
+        assert!((405..=415).contains(&slice.answered), "{}", slice.answered);
         let second = slice.times.iter().filter(|(request, _)| *request == 1).count();
         // Three of four, and a standard deviation of 9.
         assert!((260..340).contains(&second), "{second}");

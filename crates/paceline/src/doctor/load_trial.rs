@@ -104,7 +104,7 @@ fn measure(
     let wall = trial.times();
     let all = RouteOutcome { share: 1.0, wall, bytes: Bytes::NotCompared, ..RouteOutcome::default() };
     let load = Some(UnderLoad { control, trial: of_trial });
-    Ok(Outcome { rounds, routes: vec![all], memory, load, failure: None })
+    Ok(Outcome { rounds, routes: vec![all], memory, load, ..Outcome::default() })
 }
 
 impl<'a> LoadTrial<'a> {
@@ -213,17 +213,18 @@ impl<'a> LoadTrial<'a> {
     }
 }
 
-fn figures(mut times: Vec<f64>, visitors: usize, memory: Option<u64>) -> LoadFigures {
+pub fn figures(mut times: Vec<f64>, visitors: usize, memory: Option<u64>) -> LoadFigures {
     times.sort_by(f64::total_cmp);
     let mean_us = times.iter().sum::<f64>() / times.len().max(1) as f64;
     let at = (0.99 * times.len().saturating_sub(1) as f64).round() as usize;
     let p99_us = times.get(at).copied().unwrap_or(0.0);
     // All visitors are always there (Little's law).
-    LoadFigures { per_second: if mean_us > 0.0 { visitors as f64 / mean_us * 1e6 } else { 0.0 }, p99_us, memory }
+    let per_second = if mean_us > 0.0 { visitors as f64 / mean_us * 1e6 } else { 0.0 };
+    LoadFigures { per_second, p99_us, memory, cpu_us: None }
 }
 
 /// Requests of all routes, of each the same number as far as there is room, with their shares.
-fn weighed(baseline: &Baseline) -> (Vec<&Request>, Vec<f64>) {
+pub fn weighed(baseline: &Baseline) -> (Vec<&Request>, Vec<f64>) {
     let of_route = (MAX_REQUESTS / baseline.routes.len().max(1)).max(1);
     let mut all = Vec::new();
     for route in baseline.routes.iter().take(MAX_REQUESTS) {

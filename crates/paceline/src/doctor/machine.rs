@@ -7,7 +7,10 @@ use doctor::observation::{Machine, Queue, Settings};
 use serde_json::Value;
 
 use crate::{
-    apps::memory_usage::{self, Memory},
+    apps::{
+        memory_usage::{self, Memory},
+        tuning::jemalloc,
+    },
     config::SiteConfig,
     support::pressure::pressure,
 };
@@ -66,11 +69,14 @@ pub struct Process {
     pub env: BTreeMap<String, String>,
     /// Private memory, bytes.
     pub memory: Option<u64>,
+    /// As `glibc`. None: another one than those that are known.
+    pub allocator: Option<&'static str>,
 }
 
 impl Process {
     pub fn of(pid: i32) -> Process {
-        Process { env: environment(pid), memory: Memory::of(pid).map(|memory| memory.own()) }
+        let memory = Memory::of(pid).map(|memory| memory.own());
+        Process { env: environment(pid), memory, allocator: allocator(pid) }
     }
 }
 
@@ -91,22 +97,27 @@ pub fn settings(
         compress: settings["compress"].as_bool(),
         page_cache: settings["page_cache"].as_bool(),
         gc: settings["gc"].as_str().map(str::to_owned),
-        env: process.env.clone(),
         worker_memory: worker_memory.or(process.memory),
         puma_config,
         threads_min: number("threads_min"),
+        ..of_process(process)
+    }
+}
+
+fn of_process(process: &Process) -> Settings {
+    Settings {
+        env: process.env.clone(),
+        allocator: process.allocator.map(str::to_owned),
+        jemalloc: jemalloc().map(|path| path.display().to_string()),
+        worker_memory: process.memory,
+        ..Settings::default()
     }
 }
 
 /// The same of an application that the doctor has started. Of how another server runs it no more is known than its
 /// config/puma.rb says.
 pub fn settings_of(site: &SiteConfig, is_ours: bool, process: &Process) -> Settings {
-    let known = Settings {
-        env: process.env.clone(),
-        worker_memory: process.memory,
-        puma_config: puma_config(site),
-        ..Settings::default()
-    };
+    let known = Settings { puma_config: puma_config(site), ..of_process(process) };
     let (workers, threads) = (u32::try_from(site.workers).ok(), u32::try_from(site.threads).ok());
     if !is_ours {
         return if site.puma_config.is_some() { Settings { workers, threads, ..known } } else { known };
@@ -134,7 +145,30 @@ fn environment(pid: i32) -> BTreeMap<String, String> {
     let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let texts = bytes.split(|byte| *byte == 0).map(|pair| String::from_utf8_lossy(pair).into_owned());
     let pairs = texts.filter_map(|pair| pair.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())));
-    pairs.filter(|(name, _)| name.starts_with("RUBY") || name.starts_with("MALLOC")).collect()
+    pairs.filter(|(name, _)| is_of_ruby(name)).collect()
+}
+
+fn is_of_ruby(name: &str) -> bool {
+    name.starts_with("RUBY") || name.starts_with("MALLOC") || ["LD_PRELOAD", "GLIBC_TUNABLES"].contains(&name)
+}
+
+/// The allocator that a process has loaded, by the files that it has mapped. One that stands before the C library wins.
+pub fn allocator(pid: i32) -> Option<&'static str> {
+    of_maps(&fs::read_to_string(format!("/proc/{pid}/maps")).ok()?)
+}
+
+fn of_maps(maps: &str) -> Option<&'static str> {
+    // A C library's own one has another name in its files.
+    const NAMES: [(&str, &str); 6] = [
+        ("jemalloc", "jemalloc"),
+        ("tcmalloc", "tcmalloc"),
+        ("mimalloc", "mimalloc"),
+        ("ld-musl", "musl"),
+        ("libc.so.6", "glibc"),
+        ("libc-2.", "glibc"),
+    ];
+    let files = || maps.lines().filter_map(|line| line.split_once('/')?.1.rsplit('/').next());
+    NAMES.iter().find(|(part, _)| files().any(|file| file.contains(part))).map(|(_, name)| *name)
 }
 
 /// How live requests waited, by what the server answered. None: there were none.
@@ -198,7 +232,19 @@ mod tests {
     #[test]
     fn only_rubys_own_variables_are_read() {
         let names: Vec<_> = environment(std::process::id() as i32).into_keys().collect();
-        assert!(names.iter().all(|name| name.starts_with("RUBY") || name.starts_with("MALLOC")), "{names:?}");
+        assert!(names.iter().all(|name| is_of_ruby(name)), "{names:?}");
+        assert!(is_of_ruby("LD_PRELOAD") && !is_of_ruby("LD_LIBRARY_PATH") && !is_of_ruby("SECRET_KEY_BASE"));
+    }
+
+    #[test]
+    fn which_allocator_is_loaded() {
+        let map = |path: &str| format!("7f0000000000-7f0000001000 r-xp 00000000 fe:00 12 {path}\n");
+        let glibc = map("/usr/bin/ruby3.1") + &map("/usr/lib/x86_64-linux-gnu/libc.so.6");
+        assert_eq!(of_maps(&glibc), Some("glibc"));
+        assert_eq!(of_maps(&(glibc + &map("/usr/lib/libjemalloc.so.2"))), Some("jemalloc"));
+        assert_eq!(of_maps(&map("/lib/ld-musl-x86_64.so.1")), Some("musl"));
+        assert_eq!(of_maps(&(map("/srv/jemalloc/app") + "7f-7f rw-p 00000000 00:00 0 [heap]\n")), None);
+        assert!(allocator(std::process::id() as i32).is_some());
     }
 
     #[test]

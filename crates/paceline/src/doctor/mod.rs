@@ -4,19 +4,22 @@
 //!
 //! Reading order: `diagnosing` (from the command line to the report), `watching` and `samples` (which requests), `run`
 //! (the order of a run), `baseline` (the application as it is), `trying` (one change), `replaying` (one replay);
-//! `load_trial`, `load_slice` and `load_copy` (other numbers of threads and workers, under load);
+//! `load_trial`, `load_slice` and `load_copy` (other numbers of threads and workers, under load); `memory_trial` (another
+//! allocator); `compressing` (pages as the front would compress them);
 //! `source` and `preloader` (where shadows come from; how they are talked to is in `crate::shadow`);
 //! `quiet`, `machine` and `progress`; `applying` and `canary` (what becomes of the advice).
 
 mod applying;
 mod baseline;
 mod canary;
+mod compressing;
 mod diagnosing;
 mod fetching;
 mod load_copy;
 mod load_slice;
 mod load_trial;
 mod machine;
+mod memory_trial;
 mod preloader;
 mod progress;
 mod quiet;

@@ -126,28 +126,35 @@ impl Driver {
     /// A copy of the application as it is started, and one started in another environment; the latter ends with the
     /// process that it was forked from.
     pub fn in_environment(&mut self, change: &Environment) -> Result<(Shadow, Shadow, Source), RunError> {
-        let Some(site) = self.site.clone() else {
-            let why = "the settings of the server are not known here: run the command in its directory";
-            return Err(RunError::Environment(why.into()));
-        };
         self.wait()?;
         self.quiet.has_memory()?;
-        let is_live = self.is_live;
-        let boot = |change: &Environment| {
-            let change = if is_live { change.in_background() } else { change.clone() };
-            Source::boot(&site, &change)
-                .map_err(|_| RunError::Environment("the application did not start with it".into()))
-        };
-        let plain = match (&mut self.source, &mut self.plain) {
-            (own @ Source::Own(_), _) => own,
-            (Source::Live(_), Some(plain)) => plain,
-            (Source::Live(_), plain) => plain.insert(boot(&Environment::default())?),
-        };
-        let control = plain.shadow()?;
-        self.quiet.has_memory()?;
-        let mut started = boot(change)?;
+        let control = self.plain()?.shadow()?;
+        let mut started = self.started(change)?;
         let trial = started.shadow()?;
         Ok((control, trial, started))
+    }
+
+    /// The application as the server would start it, for comparison with another environment.
+    pub fn plain(&mut self) -> Result<&mut Source, RunError> {
+        if matches!(self.source, Source::Live(_)) && self.plain.is_none() {
+            self.plain = Some(self.boot(&Environment::default())?);
+        }
+        Ok(self.plain.as_mut().unwrap_or(&mut self.source))
+    }
+
+    /// The application in another environment.
+    pub fn started(&self, change: &Environment) -> Result<Source, RunError> {
+        self.quiet.has_memory()?;
+        self.boot(change)
+    }
+
+    fn boot(&self, change: &Environment) -> Result<Source, RunError> {
+        let site = self.site.as_ref().ok_or_else(|| {
+            let why = "the settings of the server are not known here: run the command in its directory";
+            RunError::Environment(why.into())
+        })?;
+        let change = if self.is_live { change.in_background() } else { change.clone() };
+        Source::boot(site, &change).map_err(|_| RunError::Environment("the application did not start with it".into()))
     }
 }
 

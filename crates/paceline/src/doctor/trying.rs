@@ -14,7 +14,9 @@ use serde_json::Value;
 
 use super::{
     baseline::{left_out, named, Baseline, Route},
+    compressing,
     load_trial::{self, LoadChange},
+    memory_trial::{self, MemoryChange},
     replaying::{line, DecodedAnswer, MEASURED},
     run::{Driver, RunError},
     source::Source,
@@ -76,6 +78,10 @@ pub fn try_it(
         Trial::Load { from, to, visitors } => {
             return load_trial::try_it(driver, baseline, &LoadChange { from, to, visitors }, rounds);
         }
+        Trial::Memory { ref env, load } => {
+            return memory_trial::try_it(driver, baseline, &MemoryChange { env, load }, rounds);
+        }
+        Trial::Compression => return compressing::try_it(driver, baseline, &candidate.routes),
         _ => {}
     }
     let mut routes = choose(baseline, candidate);
@@ -135,9 +141,11 @@ impl Pairing {
                 let (control, trial, started) = driver.in_environment(&change)?;
                 Pairing { control, trial, deliver, started: Some(started) }
             }
-            Trial::Load { .. } | Trial::Computed { .. } | Trial::Untried { .. } => {
-                return Err(Stop::Trial("there is nothing to try".into()))
-            }
+            Trial::Load { .. }
+            | Trial::Memory { .. }
+            | Trial::Compression
+            | Trial::Computed { .. }
+            | Trial::Untried { .. } => return Err(Stop::Trial("there is nothing to try".into())),
         };
         pairing.control.load(recordings)?;
         pairing.trial.load(recordings)?;
@@ -280,7 +288,7 @@ fn choose<'a>(baseline: &'a Baseline, candidate: &Candidate) -> Vec<RouteTrial<'
 }
 
 /// In the order of the candidate; all if it names none.
-fn touched<'a>(routes: &'a [Route], named: &[String]) -> Vec<&'a Route> {
+pub fn touched<'a>(routes: &'a [Route], named: &[String]) -> Vec<&'a Route> {
     let found: Vec<&Route> = match named.is_empty() {
         true => routes.iter().collect(),
         false => named.iter().filter_map(|name| routes.iter().find(|route| route.route == *name)).collect(),

@@ -11,6 +11,9 @@ use maud::{html, Markup};
 use super::{bars, clipped, difference};
 use crate::observe::dashboard::html::visible;
 
+/// Routes whose compressed pages are told.
+const MAX_COMPRESSED: usize = 4;
+
 /// `command` writes it, unless only its author can.
 pub fn card(number: Option<usize>, verdict: &Verdict, command: &Markup) -> Markup {
     let candidate = &verdict.candidate;
@@ -122,6 +125,17 @@ fn how(verdict: &Verdict) -> String {
                 load(from),
                 figures.unwrap_or_default()
             )
+        }
+        Trial::Memory { load, .. } => {
+            let threads = units::figures(load.threads.into(), "thread", "threads");
+            let [saved, figures] = [verdict.saved_memory(), verdict.under_load()].map(Option::unwrap_or_default);
+            format!("Measured in a worker of {threads} of the application started with it: {saved}; {figures}.")
+        }
+        Trial::Compression => {
+            let routes = verdict.compression.iter().take(MAX_COMPRESSED);
+            let routes: Vec<String> =
+                routes.map(|one| format!("{} {} {}", one.route, one.saved(), one.cost())).collect();
+            format!("The pages were compressed: {}. The time is that over a line of 8 Mbit/s.", routes.join("; "))
         }
         Trial::WhatIf { .. } => {
             let short = candidate.short.strip_prefix("the ").unwrap_or(&candidate.short);

@@ -1,0 +1,2 @@
+# What browsers and servers know it as.
+TYPE = "text/csv"
