@@ -108,6 +108,8 @@ module Scenario
       @log = Tempfile.create("paceline-output")
       arguments = ["-b", "tcp://127.0.0.1:0", *arguments] if port && arguments.none? { |argument| %w[-b -p].include?(argument) }
       clean = %w[RACK_ENV RAILS_ENV APP_ENV WEB_CONCURRENCY RAILS_MAX_THREADS PORT BUNDLE_GEMFILE RUBYOPT].to_h { |name| [name, nil] }
+      # Scenarios write files while their server runs, and say themselves what is to be restarted.
+      clean["PACELINE_LIVE_RELOAD"] = "false"
       env = clean.merge("PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem")).merge(AS_ROOT).merge(env)
       @pid = Process.spawn(env, *within, BIN, *arguments, chdir: dir, out: @log, err: @log, in: File::NULL,
         **handed.each_with_index.to_h { |socket, nth| [3 + nth, socket] })

@@ -104,6 +104,8 @@ pub struct App {
     orders: mpsc::UnboundedSender<Order>,
     /// tmp/always_restart.txt is there.
     always: AtomicBool,
+    /// What serves is older than the files, which do not start (live reload).
+    outdated: AtomicBool,
 }
 
 impl App {
@@ -133,6 +135,7 @@ impl App {
             state,
             orders,
             always: AtomicBool::new(false),
+            outdated: AtomicBool::new(false),
         };
         let state = state_sender;
         let context =
@@ -161,6 +164,7 @@ impl App {
             state,
             orders,
             always,
+            outdated: AtomicBool::new(false),
         })
     }
 
@@ -222,12 +226,29 @@ impl App {
         self.always.store(always, Relaxed);
     }
 
+    pub fn loads_always(&self) -> bool {
+        self.always.load(Relaxed)
+    }
+
+    /// From now on a request waits for the code as it is now, and is shown why it does not start; or not any more.
+    pub fn set_outdated(&self, outdated: bool) {
+        self.outdated.store(outdated, Relaxed);
+    }
+
+    pub fn is_outdated(&self) -> bool {
+        self.outdated.load(Relaxed)
+    }
+
     /// Waits for a generation that boots now. Where a start-up page is for everybody to see, it takes the request's
     /// answer; in production the old generation has it.
-    async fn anew(&self) -> Result<(), Unavailable> {
+    async fn anew(&self, cause: Cause) -> Result<(), Unavailable> {
         let (done, ended) = oneshot::channel();
-        self.order(Order::Restart(Wish { done: Some(done), ..Wish::by(Cause::Always) }));
+        self.order(Order::Restart(Wish { done: Some(done), ..Wish::by(cause) }));
         match ended.await {
+            Ok(Outcome::Serves { .. }) => {
+                self.set_outdated(false);
+                Ok(())
+            }
             Ok(Outcome::Failed(report)) if self.site.environment != "production" => Err(Unavailable::Failed(report)),
             _ => Ok(()),
         }
@@ -264,7 +285,8 @@ impl Origin for App {
         let mut patience = self.site.queue_timeout;
         let now = state.borrow_and_update().clone();
         match now {
-            State::Ready if again.is_none() && self.always.load(Relaxed) => self.anew().await?,
+            State::Ready if again.is_none() && self.always.load(Relaxed) => self.anew(Cause::Always).await?,
+            State::Ready if again.is_none() && self.outdated.load(Relaxed) => self.anew(Cause::Outdated).await?,
             State::Ready => {}
             State::Starting => patience = patience.max(self.site.start_timeout + Duration::from_secs(1)),
             State::Failed { report, retry_at } if retry_at.is_none_or(|at| Instant::now() < at) => {

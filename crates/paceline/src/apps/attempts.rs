@@ -1,7 +1,7 @@
 //! The restarts that were asked for, and what came of each: for those who wait for one, and for the record.
 //! It never starts one.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
 use tokio::sync::oneshot;
 
@@ -24,6 +24,10 @@ pub enum Cause {
     Release,
     /// tmp/always_restart.txt is there, and a request came.
     Always,
+    /// This file of its code has changed (live reload).
+    Changed(PathBuf),
+    /// A request came, and the code that changed last did not start.
+    Outdated,
 }
 
 impl Cause {

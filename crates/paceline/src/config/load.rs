@@ -10,6 +10,7 @@ use super::{
     automatic, control_web,
     environment::{self, FromEnvironment},
     layer::{Layer, View},
+    live_reload,
     paceline_toml::{self, FromToml, Role},
     proxied,
     puma::{self, FromPuma, PumaError, PumaScript},
@@ -230,6 +231,7 @@ fn settle(
     let server = sources.server();
     let mut problems = Vec::new();
     let sites_dir = server.path("sites");
+    notices.extend(live_reload::notice(&sources, &read.toml.sites));
     let (sites, site_defaults) = sites(&read, &sources, root, adopt_control_fd.is_some(), &mut problems);
     if server.path("control").is_some_and(|path| path.to_string_lossy().contains(":/")) {
         problems.push("control: must be the path of a Unix socket, like tmp/paceline.sock, or \"off\"".into());

@@ -13,6 +13,7 @@ mod docs;
 mod environment;
 mod groups;
 mod layer;
+mod live_reload;
 mod load;
 mod option;
 mod option_checks;
@@ -20,6 +21,7 @@ mod option_tables;
 mod options;
 mod options_cache;
 mod options_cluster;
+mod options_live_reload;
 mod options_outbound;
 mod options_rules;
 mod options_sign_on;
@@ -401,6 +403,8 @@ pub struct SiteConfig {
     pub rules: Vec<rule::Rule>,
     /// Which paths need somebody who has signed in; the first that matches counts.
     pub sign_on: Vec<sign_on::SignOn>,
+    /// Pages that are open are told when files have changed.
+    pub live_reload: bool,
     /// Send a `Server-Timing` header.
     pub server_timing: bool,
     /// config/puma.rb whose Ruby hooks the app's processes run.

@@ -9,6 +9,7 @@ use super::{
     cache_rule, control_web,
     discovery::Inherited,
     layer::{is_development, Layer, View},
+    live_reload,
     option_checks::parse_network,
     paceline_toml::TomlTable,
     scheduled_rule,
@@ -242,6 +243,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
     let hosts: Vec<String> = view.list("host").iter().map(|host| host.to_ascii_lowercase()).collect();
     let name = view.text("name").or_else(|| hosts.first().cloned()).unwrap_or_else(|| folder_name(&root));
     let upstream = Targets::parse(&view.list("upstream")).ok();
+    let is_upstream = upstream.is_some();
     let check_path = view.text("upstream_check").filter(|path| path != "off");
     SiteConfig {
         name,
@@ -301,6 +303,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         rate_limits: view.list("rate_limit").iter().filter_map(|rule| Rule::parse(rule).ok()).collect(),
         rules: view.rules("rule"),
         sign_on: view.sign_on("sso"),
+        live_reload: !is_upstream && live_reload::is_on(view),
         server_timing: view.bool("server_timing"),
         puma_config: puma_config(view.given("puma_config"), &root, view.environment()),
         on_demand: view.bool("on_demand"),

@@ -20,7 +20,11 @@ use http_body::{Body, Frame, SizeHint};
 use httpdate::fmt_http_date;
 
 use crate::{
-    content::{body::ResponseBody, compress},
+    content::{
+        body::ResponseBody,
+        compress,
+        live_reload::{self, PageRequest},
+    },
     front::Front,
     observe::{
         in_flight::{Client, Step},
@@ -48,6 +52,8 @@ pub struct Manner {
     pub asked: Option<compress::CompressionRequest>,
     /// Host and path, if rules of the site change headers of responses.
     pub ruled: Option<(String, String)>,
+    /// The response gets the script of live reload, if it is a page.
+    pub page: Option<PageRequest>,
     pub is_http2: bool,
     /// The request was extended CONNECT for a WebSocket.
     pub web_socket: bool,
@@ -66,6 +72,9 @@ pub fn send(mut response: Response<ResponseBody>, mut guard: ExchangeGuard, mann
         if guard.exchange.client.https {
             https_only::promise(response.headers_mut(), age, config.hsts_subdomains);
         }
+    }
+    if let Some(page) = &manner.page {
+        response = live_reload::inject(page, response);
     }
     if let Some((asked, settings)) = manner.asked.as_ref().zip(config.and_then(|config| config.compress)) {
         response = compress::response(asked, settings, response);

@@ -7,7 +7,7 @@ use crate::{
     apps::app::App,
     caching::{auto::AutoCache, SiteCache},
     config::{AppKind, SiteConfig},
-    content::static_files::Folder,
+    content::{live_reload::LiveReload, static_files::Folder},
     observe::metrics,
     request::{auth::Gate, maintenance::Maintenance, rate_limit::RateLimits, rules::Rules},
     upstream::Upstream,
@@ -34,6 +34,8 @@ pub struct Site {
     pub cache: Option<Arc<SiteCache>>,
     /// None: nobody watches what its pages are made of.
     pub auto_cache: Option<Arc<AutoCache>>,
+    /// None: pages that are open are told of nothing.
+    pub live_reload: Option<Arc<LiveReload>>,
     /// With whose rights its files are read. None: that could not be determined, so none are.
     pub read_as: Option<RunAs>,
     pub metrics: Arc<metrics::Site>,
@@ -62,6 +64,7 @@ impl Site {
         });
         let gate = Gate::new(&config.name, &config.sign_on).map(Arc::new);
         let (rules, maintenance) = (Rules::new(&config.rules), Maintenance::of(&config));
+        let live_reload = config.live_reload.then(Arc::default);
         let auto_cache = None;
         Site {
             config,
@@ -74,6 +77,7 @@ impl Site {
             upstream,
             cache,
             auto_cache,
+            live_reload,
             read_as,
             metrics,
         }

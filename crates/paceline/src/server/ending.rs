@@ -11,7 +11,7 @@ use rustix::process::{kill_process, Pid, Signal};
 use super::{
     cluster,
     handover::mask,
-    notify,
+    live_reload, notify,
     signals::{SignalCommand, Signals},
     sites::Sites,
 };
@@ -69,6 +69,7 @@ pub async fn end(
     front.log.event(Name::Stopping, "Stopping: requests in hand are finished first");
     // These have requests of nobody in hand, and times of their own.
     let processes = sites.stop_processes();
+    live_reload::close(front);
     let grace = front.config.shutdown_timeout;
     let finished = async {
         let _ = tokio::time::timeout(grace, stopping.drain(CHANCE.min(grace / 2))).await;
@@ -103,6 +104,7 @@ pub async fn replaced(
     front.cluster.iter().for_each(|cluster| cluster.hand_over());
     // The other front runs its own.
     let processes = sites.stop_processes();
+    live_reload::close(front);
     let grace = front.config.shutdown_timeout;
     let finished = async {
         let clients = async {

@@ -9,6 +9,7 @@ pub mod handover;
 mod incidents;
 mod journals;
 mod leaving;
+mod live_reload;
 mod notify;
 mod opening;
 mod outbound;

@@ -13,6 +13,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 
 use super::{
     journals::Journals,
+    live_reload,
     outbound::Outbound,
     passwords, popular, sign_on,
     survey::{Before, Content, Looks, Scan, SitePlan, Survey, Surveyor},
@@ -36,6 +37,7 @@ use crate::{
     front::Front,
     observe::log::{Log, Name},
     request::route::{Routes, Site},
+    support::file_watch::FileWatch,
 };
 use unix_user::{self, RunAs};
 
@@ -51,6 +53,8 @@ struct ServedSite {
     problem: Option<String>,
     looks: Looks,
     watched: FolderWatch,
+    /// Its files, for live reload. None: nobody wants to know.
+    _files: Option<FileWatch>,
     /// Since when its folder is away; None: it is there.
     away: Option<Instant>,
 }
@@ -187,8 +191,10 @@ impl Sites {
         }
         let Some(prepared) = prepared else { return false };
         let made = self.make(site.clone(), looks.content, prepared, problem.as_deref());
+        let files = live_reload::watch(&self.server, &made);
         let watched = FolderWatch::new(seen);
-        let known = ServedSite { site: Arc::new(made), wanted: site.clone(), problem, looks, watched, away: None };
+        let (made, wanted) = (Arc::new(made), site.clone());
+        let known = ServedSite { site: made, wanted, problem, looks, watched, _files: files, away: None };
         known.say_always();
         match self.known.insert(site.name.clone(), known) {
             Some(old) => {
@@ -414,6 +420,9 @@ fn folder(files: PathBuf, run_as: &RunAs, site: &SiteConfig) -> Folder {
 fn stop(site: &Site) {
     if let Some(upstream) = &site.upstream {
         upstream.unwatch();
+    }
+    if let Some(live) = &site.live_reload {
+        live.close();
     }
     if let Some(app) = &site.app {
         app.order(Order::Stop { grace: Duration::from_secs(30), done: oneshot::channel().0 });

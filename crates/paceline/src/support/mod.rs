@@ -1,8 +1,9 @@
 //! Small things that many rooms need: clocks, units, counters, memory that is accounted for, private
-//! sockets, how busy the machine is.
+//! sockets, files that change, how busy the machine is.
 
 pub mod buffer_memory;
 pub mod clock;
+pub mod file_watch;
 pub mod idle_policy;
 pub mod near_timer;
 pub mod pressure;

@@ -27,7 +27,13 @@ impl Wake {
         let _ = write(&self.0, &1u64.to_ne_bytes());
     }
 
-    fn take(&self) {
+    /// What a thread polls that waits for more than this.
+    pub fn waiting(&self) -> PollFd<'_> {
+        PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)
+    }
+
+    /// Forgets that it was woken.
+    pub fn take(&self) {
         let mut count = [0; 8];
         let _ = read(&self.0, &mut count);
     }
@@ -53,8 +59,7 @@ impl WallTimer {
             Err(Errno::CANCELED) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        let mut waiting =
-            [PollFd::new(&self.0, PollFlags::IN), PollFd::from_borrowed_fd(wake.0.as_fd(), PollFlags::IN)];
+        let mut waiting = [PollFd::new(&self.0, PollFlags::IN), wake.waiting()];
         match poll(&mut waiting, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),

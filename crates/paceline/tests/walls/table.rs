@@ -11,11 +11,11 @@ pub const NESTED: &[&str] = &["apps::incidents", "apps::memory_usage"];
 pub const ROOMS: &[&str] = &[
     "support::clock support::units support::sharded support::buffer_memory",
     "support::private_file support::private_socket support::stall support::state_folder support::tick support::near_timer",
-    "support::time_slice support::idle_policy support::pressure support::wall_timer",
+    "support::time_slice support::idle_policy support::pressure support::wall_timer support::file_watch",
     "shadow",
     "apps::memory_usage apps::incidents",
     "observe::local_time observe::log observe::metrics observe::reservoir observe::doctor_result observe::in_flight",
-    "content::body content::spool content::static_files content::compress",
+    "content::body content::spool content::static_files content::compress content::live_reload",
     "edge::admission edge::sniff edge::proxy_protocol",
     "request::http2_message request::incoming request::rate_limit request::exchange request::https_only request::outbound_advice request::tunnel request::private",
     "request::access_log request::server_timing observe::traces",

@@ -47,13 +47,18 @@ impl Actor {
             return self.attempts.end_one(number, &Outcome::Serves { generation: 0, text });
         }
         let pause = self.automatic_pause(Instant::now()).filter(|_| cause.is_automatic());
-        if cause == Cause::Always {
+        let is_by_request = matches!(cause, Cause::Always | Cause::Outdated);
+        if is_by_request {
             if self.next.as_ref().is_some_and(|next| next.mold.is_none()) {
                 return self.attempts.join(number);
             }
             if let (Some(_), Some(told)) = (pause, self.told.clone()) {
                 return self.attempts.end_one(number, &Outcome::Failed(told.into()));
             }
+        }
+        // A canary is compared with what served before, which no change of a file ends.
+        if matches!(cause, Cause::Changed(_)) && (self.canary.is_some() || self.plan.is_some()) {
+            return self.attempts.end_one(number, &Outcome::Refused("a canary is under way".into()));
         }
         // The deployment that this belongs to has been heard already, unless its start has failed.
         if cause == (Cause::RestartTxt { with_release: true }) {
@@ -98,6 +103,8 @@ impl Actor {
                 format!("the release is {} now", root.display())
             }
             Cause::Always => "a request came, and tmp/always_restart.txt is there".into(),
+            Cause::Changed(file) => format!("{} has changed", file.display()),
+            Cause::Outdated => "a request came, and the code that changed last did not start".into(),
         }
     }
 

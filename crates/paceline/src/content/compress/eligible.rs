@@ -35,7 +35,7 @@ const TYPES: &[&str] = &[
 ];
 
 /// Digests of the bytes that are sent (RFC 9530 and its elders) would be wrong.
-const DIGESTS: [HeaderName; 4] = [
+pub const DIGESTS: [HeaderName; 4] = [
     HeaderName::from_static("content-digest"),
     HeaderName::from_static("content-md5"),
     HeaderName::from_static("digest"),

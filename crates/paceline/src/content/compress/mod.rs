@@ -15,6 +15,7 @@ use cache::fields::tokens;
 use http::{header, HeaderMap, HeaderValue, Method, Response, StatusCode};
 
 pub use body::CompressedBody;
+pub use eligible::DIGESTS;
 use encoder::Encoder;
 
 use crate::content::{
@@ -174,7 +175,7 @@ fn vary(headers: &mut HeaderMap) {
 }
 
 /// A strong tag would promise the same bytes (RFC 9110 sections 8.8.1 and 8.8.3.3). true: it was one.
-fn weaken(headers: &mut HeaderMap) -> bool {
+pub fn weaken(headers: &mut HeaderMap) -> bool {
     let tag = headers.get(header::ETAG).and_then(|tag| EntityTag::parse(tag.as_bytes()));
     let Some(tag) = tag.filter(|tag| !tag.is_weak()) else { return false };
     let Some(strong) = tag.to_header_value() else { return false };

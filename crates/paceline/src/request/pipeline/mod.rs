@@ -29,7 +29,7 @@ use hyper::body::Incoming;
 use self::hit::Ahead;
 use crate::{
     caching::scheduled,
-    content::{body::ResponseBody, compress, fragments},
+    content::{body::ResponseBody, compress, fragments, live_reload::PageRequest},
     edge::acme::http_01,
     front::Front,
     observe::{in_flight::Listed, metrics::Kind},
@@ -105,6 +105,9 @@ pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Inco
     let site = front.routes().find(host::split_host(&host).0).cloned();
     exchange.site = site.as_ref().map(|site| site.metrics.clone());
     received.manner.site = site.clone();
+    if site.as_ref().is_some_and(|site| site.live_reload.is_some()) {
+        received.manner.page = PageRequest::of(&received.head);
+    }
     if let Some(upstream) = site.as_ref().and_then(|site| site.upstream.as_ref()) {
         exchange.host_token = upstream.take_token(&mut received.head.headers);
     }
@@ -197,7 +200,7 @@ fn receive(
             head,
             body,
             admitted,
-            manner: Manner { site: None, asked, ruled: None, is_http2, web_socket },
+            manner: Manner { site: None, asked, ruled: None, page: None, is_http2, web_socket },
         },
         exchange,
     )
@@ -261,6 +264,7 @@ async fn answer(
     ahead: Ahead,
     exchange: &mut Exchange,
 ) -> Step<Response<ResponseBody>> {
+    live_reload(site, head, exchange)?;
     preview(site, head, exchange).await?;
     static_file(site, head, exchange).await?;
     let mut page = page(site, head, Some(body), ahead, exchange).await?;
@@ -274,6 +278,13 @@ async fn answer(
 fn rate_limit(site: &Site, head: &Parts, exchange: &mut Exchange, now: Micros) -> Step {
     let admitted = site.rate_limits.admit(exchange.client.address, head.uri.path(), Duration::from_micros(now));
     admitted.map_err(|wait| errors::too_often(site, head, exchange, wait))
+}
+
+/// What pages that are open ask for, to follow changes of their files. It is no news for the log.
+fn live_reload(site: &Site, head: &Parts, exchange: &mut Exchange) -> Step {
+    let Some(answer) = site.live_reload.as_ref().and_then(|live| live.answer(head)) else { return Ok(()) };
+    exchange.request = None;
+    Err(answer)
 }
 
 /// A page as it will be, behind a signed link.

@@ -1,0 +1,146 @@
+//! Where a page's `</body>` is, as the page comes in pieces. What looks like it in a comment, a script or another element
+//! without markup is passed over. It never keeps bytes: it says up to where they are done with.
+
+/// What a search has come to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Looked {
+    /// `</body>` begins here.
+    At(usize),
+    /// It is not before here. From here on more bytes are needed to tell.
+    NotBefore(usize),
+}
+
+/// Elements whose content is text up to their own end tag.
+const RAW: [(&[u8], &[u8]); 7] = [
+    (b"<script", b"</script"),
+    (b"<style", b"</style"),
+    (b"<textarea", b"</textarea"),
+    (b"<title", b"</title"),
+    (b"<iframe", b"</iframe"),
+    (b"<xmp", b"</xmp"),
+    (b"<noembed", b"</noembed"),
+];
+const BODY_END: &[u8] = b"</body";
+const COMMENT: &[u8] = b"<!--";
+
+#[derive(Debug, Default, Clone, Copy)]
+enum Place {
+    #[default]
+    Markup,
+    Comment,
+    /// Until this.
+    Raw(&'static [u8]),
+}
+
+/// A search through a page.
+#[derive(Debug, Default)]
+pub struct BodyEnd(Place);
+
+impl BodyEnd {
+    /// Looks through the next bytes, which begin with those that the search was not done with. `is_last`: no more come.
+    pub fn look(&mut self, bytes: &[u8], is_last: bool) -> Looked {
+        let mut at = 0;
+        loop {
+            let rest = &bytes[at..];
+            if let Place::Comment = self.0 {
+                match rest.windows(3).position(|three| three == b"-->") {
+                    Some(end) => {
+                        self.0 = Place::Markup;
+                        at += end + 3;
+                    }
+                    None => return Looked::NotBefore(at + rest.len().saturating_sub(2)),
+                }
+                continue;
+            }
+            let Some(tag) = rest.iter().position(|byte| *byte == b'<') else { return Looked::NotBefore(bytes.len()) };
+            at += tag;
+            let rest = &bytes[at..];
+            if !is_last && self.may_begin(rest) {
+                return Looked::NotBefore(at);
+            }
+            match self.0 {
+                Place::Raw(end) => {
+                    if is_tag(rest, end) {
+                        self.0 = Place::Markup;
+                    }
+                }
+                _ if is_tag(rest, BODY_END) => return Looked::At(at),
+                _ if rest.starts_with(COMMENT) => {
+                    self.0 = Place::Comment;
+                    // `<!-->` is a whole comment.
+                    at += 1;
+                }
+                _ => {
+                    if let Some((_, end)) = RAW.iter().find(|(start, _)| is_tag(rest, start)) {
+                        self.0 = Place::Raw(*end);
+                    }
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// Whether these bytes are the beginning of what is looked for, and what comes after them decides.
+    fn may_begin(&self, bytes: &[u8]) -> bool {
+        let begins = |tag: &[u8]| tag.get(..bytes.len()).is_some_and(|start| start.eq_ignore_ascii_case(bytes));
+        match self.0 {
+            Place::Raw(end) => begins(end),
+            _ => begins(BODY_END) || begins(COMMENT) || RAW.iter().any(|(start, _)| begins(start)),
+        }
+    }
+}
+
+/// Whether a tag of this name begins here.
+fn is_tag(bytes: &[u8], tag: &[u8]) -> bool {
+    let Some((name, after)) = bytes.split_at_checked(tag.len()) else { return false };
+    let ends = after.first().is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b'>' | b'/'));
+    name.eq_ignore_ascii_case(tag) && ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where it is found in pieces of this size.
+    fn found(page: &str, size: usize) -> Option<usize> {
+        let (mut search, mut done, mut held) = (BodyEnd::default(), 0, Vec::new());
+        let pieces: Vec<&[u8]> = page.as_bytes().chunks(size).collect();
+        for (number, piece) in pieces.iter().enumerate() {
+            held.extend_from_slice(piece);
+            match search.look(&held, number + 1 == pieces.len()) {
+                Looked::At(at) => return Some(done + at),
+                Looked::NotBefore(at) => {
+                    done += at;
+                    held.drain(..at);
+                    assert!(held.len() <= 10, "{} bytes are held back", held.len());
+                }
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn it_is_found_however_the_page_is_cut() {
+        for (page, at) in [
+            ("<body><p>hello</p></body></html>", Some(18)),
+            ("<p>hello</BODY\n>", Some(8)),
+            ("<p>hello</body", Some(8)),
+            ("<p>hello</bodyguard></body>", Some(20)),
+            ("<p>hello", None),
+            ("", None),
+            ("<!-- </body> --></body>", Some(16)),
+            ("<!--></body>", Some(5)),
+            ("<!-- </body>", None),
+            ("<script>x = '</body>'</script></body>", Some(30)),
+            ("<SCRIPT src=x></SCRIPT ></body>", Some(24)),
+            ("<script>'<!-- </body>'</script>", None),
+            ("<style>/* </body> */</style><textarea></body></textarea><title></body></title></body>", Some(78)),
+            ("<scripture></body>", Some(11)),
+            ("a < b <</body>", Some(7)),
+        ] {
+            for size in 1..=page.len().max(1) {
+                assert_eq!(found(page, size), at, "{page} in pieces of {size}");
+            }
+        }
+    }
+}

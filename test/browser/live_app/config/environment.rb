@@ -1,0 +1,3 @@
+# Starts the application.
+require_relative "application"
+Rails.application.initialize!
