@@ -1,11 +1,20 @@
 //! The tables of settings beside `options`, in the order of the documentation. It never reads a value.
 
 use super::{
-    option::Opt, options_cache::CACHE_OPTIONS, options_cluster::CLUSTER_OPTIONS, options_outbound::OUTBOUND_OPTIONS,
-    options_rules::RULE_OPTIONS, options_sign_on::SIGN_ON_OPTIONS, options_tuning::TUNING_OPTIONS,
-    options_upstream::UPSTREAM_OPTIONS,
+    option::Opt, options_cache::CACHE_OPTIONS, options_cluster::CLUSTER_OPTIONS, options_crawlers::CRAWLER_OPTIONS,
+    options_outbound::OUTBOUND_OPTIONS, options_rules::RULE_OPTIONS, options_sign_on::SIGN_ON_OPTIONS,
+    options_tuning::TUNING_OPTIONS, options_upstream::UPSTREAM_OPTIONS,
 };
 
-pub fn more() -> [&'static [Opt]; 7] {
-    [CACHE_OPTIONS, CLUSTER_OPTIONS, TUNING_OPTIONS, UPSTREAM_OPTIONS, OUTBOUND_OPTIONS, RULE_OPTIONS, SIGN_ON_OPTIONS]
+pub fn more() -> [&'static [Opt]; 8] {
+    [
+        CACHE_OPTIONS,
+        CLUSTER_OPTIONS,
+        CRAWLER_OPTIONS,
+        TUNING_OPTIONS,
+        UPSTREAM_OPTIONS,
+        OUTBOUND_OPTIONS,
+        RULE_OPTIONS,
+        SIGN_ON_OPTIONS,
+    ]
 }
