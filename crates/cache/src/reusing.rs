@@ -66,6 +66,15 @@ pub fn may_stand_in(stored: &Stored, wishes: &RequestDirectives, now: Millis) ->
     stored.is_fresh(now) || freshness.staleness(now) < window
 }
 
+/// Whether a crawler may have it though it is stale, for `window` after it became so: the owner of the site allows that
+/// ("configuration in accordance with an out-of-band contract", RFC 9111 section 4.2.4), unless the response forbids it.
+pub fn may_serve_crawler(stored: &Stored, wishes: &RequestDirectives, window: Millis, now: Millis) -> bool {
+    let freshness = &stored.freshness;
+    let is_forbidden = freshness.must_revalidate || freshness.no_cache || stored.is_expired();
+    let is_unwanted = wishes.no_cache || wishes.max_age.is_some() || wishes.min_fresh.is_some();
+    !is_forbidden && !is_unwanted && freshness.staleness(now) < window
+}
+
 /// `ttl` for Cache-Status.
 pub fn ttl(stored: &Stored, now: Millis) -> i64 {
     let remaining = if stored.is_expired() { 0 } else { stored.freshness.remaining(now) };
@@ -94,6 +103,22 @@ mod tests {
         let at = ExchangeTimes::by_one_clock(NOW, NOW);
         let storable = storable(&request, &response, at, 0).unwrap();
         Arc::new(Stored::new("http://a/".into(), response.status, storable, Content::Whole(Bytes::new()), &[]))
+    }
+
+    #[test]
+    fn what_a_crawler_may_have() {
+        let may =
+            |told: &str, asked, seconds| may_serve_crawler(&stored(told), &wishes(asked), 60_000, NOW + seconds * 1000);
+        assert!(may("max-age=10", "", 10) && may("max-age=10", "", 69) && !may("max-age=10", "", 70));
+        for told in ["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage=10"] {
+            assert!(!may(&format!("max-age=10, {told}"), "", 20), "{told}");
+        }
+        for asked in ["no-cache", "max-age=100", "min-fresh=1"] {
+            assert!(!may("max-age=10", asked, 20), "{asked}");
+        }
+        let purged = stored("max-age=10");
+        purged.expire();
+        assert!(!may_serve_crawler(&purged, &wishes(""), 60_000, NOW + 20_000));
     }
 
     fn wishes(asked: &'static str) -> RequestDirectives {

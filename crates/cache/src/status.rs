@@ -160,7 +160,19 @@ pub struct CacheStatus {
     pub detail: Option<&'static str>,
 }
 
+/// The detail of a stale response that a crawler was given.
+const CRAWLER: &str = "crawler";
+
 impl CacheStatus {
+    /// A stale response for a crawler.
+    pub fn crawlers_stale(ttl: i64) -> CacheStatus {
+        CacheStatus { detail: Some(CRAWLER), ..CacheStatus::hit(ttl) }
+    }
+
+    pub fn is_crawlers_stale(&self) -> bool {
+        self.detail == Some(CRAWLER)
+    }
+
     pub fn hit(ttl: i64) -> CacheStatus {
         CacheStatus { hit: true, ttl: Some(ttl), ..CacheStatus::default() }
     }
@@ -253,6 +265,7 @@ mod tests {
         assert_eq!(CacheStatus::hit(-1).line(), "paceline; hit; ttl=-1");
         let instead = CacheStatus { hit: true, forward_status: Some(500), ..CacheStatus::forward(Forward::Stale) };
         assert_eq!(instead.line(), "paceline; hit; fwd-status=500");
+        assert_eq!(CacheStatus::crawlers_stale(-1).line(), "paceline; hit; ttl=-1; detail=crawler");
         let stored = CacheStatus { stored: true, ..CacheStatus::forward(Forward::UriMiss) };
         assert_eq!(stored.line(), "paceline; fwd=uri-miss; stored");
         let revalidated =

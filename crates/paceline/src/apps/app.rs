@@ -29,7 +29,7 @@ use crate::{
     workers::dispatch::{
         expectations::label,
         origin::{Limits, Origin, Unavailable},
-        queue::{Again, Lease, Offer, Queue, Refused, WorkerId},
+        queue::{Again, Class, Lease, Offer, Queue, Refused, WorkerId},
         suspects::Suspects,
     },
 };
@@ -277,6 +277,7 @@ impl Origin for App {
     /// it takes after mending it. `again`: of a request whose worker has died.
     async fn lease(
         &self,
+        class: Class,
         request: (&str, &str),
         again: Option<Again>,
         offer: Option<Offer>,
@@ -303,7 +304,7 @@ impl Origin for App {
         }
         tokio::select! {
             biased;
-            lease = self.queue.checkout(request, patience, again, offer) => lease.map_err(Unavailable::Refused),
+            lease = self.queue.checkout_as(class, request, patience, again, offer) => lease.map_err(Unavailable::Refused),
             failed = state.wait_for(|state| matches!(state, State::Failed { .. } | State::Stopped)) => match failed.as_deref() {
                 Ok(State::Failed { report, .. }) => Err(Unavailable::Failed(report.clone())),
                 _ => Err(Unavailable::Refused(Refused::TooOld)),

@@ -288,6 +288,7 @@ mod tests {
         let settings = Settings {
             object: 1 << 20,
             stale_if_error: 0,
+            crawlers_stale: 0,
             obey_requests: true,
             recode: true,
             rules: Vec::new(),

@@ -111,6 +111,8 @@ struct Question<'a> {
     partition: Vec<u8>,
     primary: Key,
     wishes: RequestDirectives,
+    /// A crawler asks.
+    crawler: bool,
 }
 
 impl Question<'_> {
@@ -178,7 +180,8 @@ impl SiteCache {
             Target { scheme: exchange.client.scheme(), authority: &host, path: canonical.as_deref().unwrap_or(full) };
         let partition = partition(visitor, head, exchange);
         let primary = self.cache.keys.primary(&target, &partition);
-        let asked = Question { head, now, target, visitor, partition, primary, wishes: self.wishes(head, rule) };
+        let (wishes, crawler) = (self.wishes(head, rule), exchange.crawler().is_some());
+        let asked = Question { head, now, target, visitor, partition, primary, wishes, crawler };
         if let Some(forward) = beside(head, body) {
             // A POST's answer may be what a GET would get (RFC 9110 section 9.3.3).
             let storable =
@@ -227,7 +230,10 @@ impl SiteCache {
             return StoredUse::Forward(status);
         }
         let means = reusing::judge(stored, &asked.wishes, asked.now);
-        if let Use::Validate(why) = means {
+        let for_crawler = matches!(means, Use::Validate(Forward::Stale))
+            && asked.crawler
+            && reusing::may_serve_crawler(stored, &asked.wishes, self.settings.crawlers_stale, asked.now);
+        if let (Use::Validate(why), false) = (means, for_crawler) {
             return StoredUse::Forward(CacheStatus::forward(why));
         }
         let answering = StoredAnswer { cache: &self.cache, key: found.key, stored, head: asked.head, now: asked.now };
@@ -235,8 +241,9 @@ impl SiteCache {
             return StoredUse::Forward(CacheStatus::forward(Forward::Partial));
         };
         let is_stale = means == Use::WhileRevalidating;
-        let mut status = CacheStatus::hit(reusing::ttl(stored, asked.now));
-        status.detail = is_stale.then_some("stale-while-revalidate");
+        let ttl = reusing::ttl(stored, asked.now);
+        let mut status = if for_crawler { CacheStatus::crawlers_stale(ttl) } else { CacheStatus::hit(ttl) };
+        status.detail = status.detail.or(is_stale.then_some("stale-while-revalidate"));
         stored.count_hit();
         if stored.freshness.holds.is_bounded() && asked.visitor.is_none_or(|visitor| visitor.tag().is_none()) {
             let announced = Some(stored.freshness.holds.until).filter(|until| *until != Millis::MAX);
@@ -256,6 +263,10 @@ impl SiteCache {
         found: StoredTarget,
         response: Response<ResponseBody>,
     ) -> Lookup {
+        // Visitors would wait for what a crawler has asked for, and crawlers come last.
+        if asked.crawler {
+            return Lookup::Hit(response);
+        }
         let mut wanted = asked.wanted(CacheStatus::forward(Forward::Stale), Some(found));
         (wanted.storable, wanted.shareable) = (true, true);
         wanted.until = self.holds_until(wanted.primary, &wanted.path);
@@ -291,7 +302,8 @@ impl SiteCache {
         if (conditional || asks_for_part) && !validates {
             return Lookup::Bypass(wanted);
         }
-        if wanted.shareable {
+        // A crawler leads nobody: see `revalidated`.
+        if wanted.shareable && !asked.crawler {
             if let Some(flight) = self.cache.flights.lead(&mut wanted, &self.cache.store) {
                 return Lookup::Collapsed(flight, wanted);
             }

@@ -101,6 +101,8 @@ pub struct Settings {
     pub object: u64,
     /// Milliseconds for which a stale response may stand in for an error, where it does not say so itself.
     pub stale_if_error: Millis,
+    /// Milliseconds for which crawlers get a stale response in place of a new one.
+    pub crawlers_stale: Millis,
     /// Clients' Cache-Control counts (RFC 9111 section 5.2.1).
     pub obey_requests: bool,
     /// Responses are compressed for those who take it, so that one body is kept for clients of all codings.

@@ -21,6 +21,7 @@ mod option_tables;
 mod options;
 mod options_cache;
 mod options_cluster;
+mod options_crawlers;
 mod options_live_reload;
 mod options_outbound;
 mod options_rules;
@@ -399,6 +400,8 @@ pub struct SiteConfig {
     pub egress: Option<egress::Policy>,
     /// How often one address may ask for what.
     pub rate_limits: Vec<crate::request::rate_limit::Rule>,
+    /// How crawlers are recognized. None: they count as visitors.
+    pub crawlers: Option<crate::request::crawlers::Settings>,
     /// What is done with requests for some paths, in the order of the file.
     pub rules: Vec<rule::Rule>,
     /// Which paths need somebody who has signed in; the first that matches counts.

@@ -24,7 +24,7 @@ use crate::{
         log::{AccessLogFormat, LogConfig, LogFormat},
         traces,
     },
-    request::rate_limit::Rule,
+    request::{crawlers, rate_limit::Rule},
     upstream::{Check, Targets, UpstreamTls},
 };
 use doctor::candidate::Kind;
@@ -301,6 +301,10 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         }),
         egress: view.bool("egress").then(|| egress(view)),
         rate_limits: view.list("rate_limit").iter().filter_map(|rule| Rule::parse(rule).ok()).collect(),
+        crawlers: has_crawlers_last(view).then(|| crawlers::Settings {
+            pages: u32::try_from(view.number("crawlers_pages")).ok().filter(|pages| *pages > 0),
+            verified: view.list("crawlers_verified"),
+        }),
         rules: view.rules("rule"),
         sign_on: view.sign_on("sso"),
         live_reload: !is_upstream && live_reload::is_on(view),
@@ -334,11 +338,19 @@ fn page_cache(view: &View) -> caching::Settings {
     caching::Settings {
         object: view.number("cache_object"),
         stale_if_error: view.time("cache_stale_if_error").as_millis() as u64,
+        crawlers_stale: match view.time_or_off("crawlers_stale").filter(|_| has_crawlers_last(view)) {
+            Some(time) => time.as_millis() as u64,
+            None => 0,
+        },
         obey_requests: view.bool("cache_obey_requests"),
         recode: view.bool("compress"),
         rules: view.list("cache").iter().filter_map(|rule| cache_rule::parse(rule).ok()).collect(),
         scheduled: view.list("scheduled").iter().filter_map(|rule| scheduled_rule::parse(rule).ok()).collect(),
     }
+}
+
+fn has_crawlers_last(view: &View) -> bool {
+    view.text("crawlers").as_deref() == Some("last")
 }
 
 fn egress(view: &View) -> Policy {

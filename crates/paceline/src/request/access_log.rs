@@ -67,6 +67,9 @@ fn combined(head: &Head, exchange: &Exchange, ending: Ending) -> String {
     if let Some(cache) = &exchange.cache {
         let _ = write!(line, " cache={}", cache.words());
     }
+    if let Some(crawler) = exchange.crawler() {
+        let _ = write!(line, " crawler={}", crawler.sign.as_str());
+    }
     if !ending.complete {
         line.push_str(" cut=1");
     }
@@ -102,6 +105,9 @@ fn json(head: &Head, exchange: &Exchange, ending: Ending) -> String {
     });
     if let (Some(upstream), Some(object)) = (&exchange.upstream, object.as_object_mut()) {
         object.insert("upstream".into(), upstream.to_string().into());
+    }
+    if let (Some(crawler), Some(object)) = (exchange.crawler(), object.as_object_mut()) {
+        object.insert("crawler".into(), crawler.sign.as_str().into());
     }
     if let (Some(fragments), Some(object)) = (&exchange.fragments, object.as_object_mut()) {
         object.insert("fragments".into(), fragments.load(Relaxed).into());

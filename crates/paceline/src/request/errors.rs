@@ -39,6 +39,8 @@ type Answer = Response<ResponseBody>;
 
 /// Seconds after which a client that found the queue full may try again.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+/// The same for a crawler: those that know the field come back later, and slow down.
+const CRAWLERS_RETRY_AFTER: HeaderValue = HeaderValue::from_static("30");
 
 /// The app's own response: a file it names (X-Sendfile, X-Accel-Redirect) takes the place of the body.
 pub async fn from_app(site: &Site, head: &Parts, exchange: &mut Exchange, response: Answer) -> Answer {
@@ -243,10 +245,15 @@ fn busy(site: &Site, head: &Parts, exchange: &mut Exchange, refused: Refused) ->
     exchange.note = Some(match refused {
         Refused::Full => "queue full".into(),
         Refused::TooOld => "waited too long for a worker".into(),
+        Refused::CrawlersFull => "crawler refused: queue full".into(),
+        Refused::CrawlerTooOld => "crawler refused: no idle worker".into(),
     });
+    let is_crawler = matches!(refused, Refused::CrawlersFull | Refused::CrawlerTooOld);
+    exchange.refused_crawler = is_crawler;
     let sentence = "All of this application's workers are busy. Please try again in a moment.";
     let mut answer = status(site, head, exchange, StatusCode::SERVICE_UNAVAILABLE, sentence);
-    answer.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+    let retry_after = if is_crawler { CRAWLERS_RETRY_AFTER } else { RETRY_AFTER };
+    answer.headers_mut().insert(header::RETRY_AFTER, retry_after);
     answer
 }
 

@@ -29,7 +29,7 @@ use crate::{
     observe::{
         in_flight::{Client, Step},
         log::{AccessLogFormat, Name},
-        metrics::{Kind, RequestOutcome},
+        metrics::{CrawlerOutcome, Kind, RequestOutcome},
         traces,
     },
     request::{
@@ -62,6 +62,10 @@ pub struct Manner {
 /// Prepares the response for the connection.
 pub fn send(mut response: Response<ResponseBody>, mut guard: ExchangeGuard, manner: &Manner) -> Response<ResponseBody> {
     let config = manner.site.as_ref().map(|site| &site.config);
+    if let Some(crawlers) = manner.site.as_ref().and_then(|site| site.crawlers.as_ref()) {
+        let Exchange { client, crawling, timeline, .. } = &guard.exchange;
+        crawlers.note(client.address, *crawling, response.headers(), timeline.head_read / 1_000_000);
+    }
     if let (Some((host, path)), Some(rules)) =
         (&manner.ruled, manner.site.as_ref().and_then(|site| site.rules.as_ref()))
     {
@@ -171,7 +175,16 @@ fn count(front: &Front, exchange: &Exchange) {
         queue: timeline.queue().filter(|_| kind == Kind::App),
         app: timeline.app(),
         aborted: !ending.complete && !ending.broken,
+        crawler: crawler_outcome(exchange),
     });
+}
+
+fn crawler_outcome(exchange: &Exchange) -> Option<CrawlerOutcome> {
+    exchange.crawler().map(|_| match &exchange.cache {
+        _ if exchange.refused_crawler && exchange.ending.status == 503 => CrawlerOutcome::Refused,
+        Some(cache) if cache.is_crawlers_stale() => CrawlerOutcome::Stale,
+        _ => CrawlerOutcome::Answered,
+    })
 }
 
 /// An exchange, which is concluded when this is dropped: also where a client leaves or a step panics.

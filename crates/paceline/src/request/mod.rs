@@ -7,6 +7,7 @@
 pub mod access_log;
 pub mod access_rules;
 pub mod auth;
+pub mod crawlers;
 pub mod errors;
 pub mod exchange;
 pub mod finish;

@@ -9,7 +9,7 @@ use crate::{
     config::{AppKind, SiteConfig},
     content::{live_reload::LiveReload, static_files::Folder},
     observe::metrics,
-    request::{auth::Gate, maintenance::Maintenance, rate_limit::RateLimits, rules::Rules},
+    request::{auth::Gate, crawlers::Crawlers, maintenance::Maintenance, rate_limit::RateLimits, rules::Rules},
     upstream::Upstream,
 };
 use unix_user::RunAs;
@@ -18,6 +18,8 @@ use unix_user::RunAs;
 pub struct Site {
     pub config: SiteConfig,
     pub rate_limits: RateLimits,
+    /// None: crawlers count as visitors.
+    pub crawlers: Option<Crawlers>,
     /// None: there are none.
     pub rules: Option<Rules>,
     /// Whether it is closed for a while.
@@ -51,6 +53,7 @@ impl Site {
         metrics: Arc<metrics::Site>,
     ) -> Site {
         let rate_limits = RateLimits::new(config.rate_limits.clone());
+        let crawlers = config.crawlers.as_ref().map(Crawlers::new);
         let upstream = config.upstream.clone().filter(|_| app.is_none()).map(|targets| {
             let (tls, check) = (config.upstream_tls.clone(), config.upstream_check.clone());
             Upstream::new(
@@ -69,6 +72,7 @@ impl Site {
         Site {
             config,
             rate_limits,
+            crawlers,
             rules,
             maintenance,
             gate,

@@ -176,6 +176,7 @@ mod tests {
         let settings = caching::Settings {
             object: 1 << 20,
             stale_if_error: 0,
+            crawlers_stale: 0,
             obey_requests: true,
             recode: true,
             rules: Vec::new(),

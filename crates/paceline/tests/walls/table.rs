@@ -17,7 +17,7 @@ pub const ROOMS: &[&str] = &[
     "observe::local_time observe::log observe::metrics observe::reservoir observe::doctor_result observe::in_flight",
     "content::body content::spool content::static_files content::compress content::live_reload",
     "edge::admission edge::sniff edge::proxy_protocol",
-    "request::http2_message request::incoming request::rate_limit request::exchange request::https_only request::outbound_advice request::tunnel request::private",
+    "request::http2_message request::incoming request::rate_limit request::crawlers request::exchange request::https_only request::outbound_advice request::tunnel request::private",
     "request::access_log request::server_timing observe::traces",
     "caching cluster upstream",
     "workers::response_buffer workers::protocol workers::rack",

@@ -98,10 +98,33 @@ fn of_site(name: &str, site: &Value) -> String {
     }
     page.push_str(&requests(site));
     page.push_str(&times(site));
+    page.push_str(&crawlers(site));
     page.push_str(&upstream_hosts(site));
     page.push_str(&workers(site));
     page.push_str(&processes(site));
     page
+}
+
+/// What crawlers got, where they come last.
+fn crawlers(site: &Value) -> String {
+    let crawlers = &site["crawlers"];
+    if !crawlers.is_object() {
+        return String::new();
+    }
+    let (lately, all) = (&crawlers["lately"], &crawlers["counts"]);
+    let mut rows = vec![["crawlers".to_owned(), lately_heading(&site["lately"]), "in all".into()]];
+    let share = |of: &Value, requests: &Value| percent(number(&of["requests"]), number(&requests["requests"]));
+    rows.push(["of requests".into(), share(lately, &site["lately"]), share(all, &site["counts"])]);
+    for (name, key) in [("answered", "answered"), ("stale pages", "stale"), ("refused", "refused")] {
+        rows.push([name.into(), grouped(number(&lately[key])), grouped(number(&all[key]))]);
+    }
+    let waited = |of: &Value| of["queue_ms"]["p50"].as_f64().map_or("-".into(), millis);
+    rows.push(["waited (median)".into(), waited(lately), waited(all)]);
+    let waiting = match number(&crawlers["waiting"]) {
+        0 => String::new(),
+        waiting => format!("  {} of crawlers\n", waits(waiting)),
+    };
+    format!("\n{}{waiting}", table(&rows))
 }
 
 /// The hosts of an upstream.
@@ -303,6 +326,26 @@ shop: ready, generation 7, ruby 3.1.2, rack 2.2.6, production
 ";
         let page = page(&status);
         assert_eq!(page, wanted, "\n{page}");
+    }
+
+    #[test]
+    fn crawlers_have_their_own_table_where_they_come_last() {
+        let mut site = shop();
+        let counts = |requests: u64, waited| json!({ "requests": requests, "answered": requests - 20, "stale": 15, "refused": 5, "queue_ms": waited });
+        let (lately, all) = (counts(50, json!({ "p50": 120.0 })), counts(100, Value::Null));
+        site["crawlers"] = json!({ "waiting": 3, "busy": 1, "lately": lately, "counts": all });
+        let wanted = "
+  crawlers         last 1 min 5 s  in all
+  of requests              25.0 %  50.0 %
+  answered                     30      80
+  stale pages                  15      15
+  refused                       5       5
+  waited (median)        120.0 ms       -
+  3 requests wait of crawlers
+";
+        let page = crawlers(&site);
+        assert_eq!(page, wanted, "\n{page}");
+        assert_eq!(crawlers(&shop()), "");
     }
 
     #[test]

@@ -15,9 +15,10 @@ use crate::{
     observe::{
         dashboard::{
             history::{Memories, Span},
-            CacheState, Front as FrontState, Live, SiteState, Trouble, View, Worker,
+            CacheState, CrawlerState, Front as FrontState, Live, SiteState, Trouble, View, Worker,
         },
         in_flight::EXCHANGES,
+        metrics::CrawlerOutcome,
     },
     request::route::Site,
     support::clock,
@@ -81,6 +82,18 @@ fn site_state(site: &Site, overview: Option<&Overview>, is_kept: impl Fn(&str) -
         versions: current.map(|current| current.versions.clone()).unwrap_or_default(),
         generation: current.map_or(0, |current| current.number),
         boots: overview.is_some_and(|overview| overview.generations.iter().any(|one| one.role == Role::Next)),
+        crawlers: site.crawlers.is_some().then(|| crawler_state(site)),
+    }
+}
+
+fn crawler_state(site: &Site) -> CrawlerState {
+    let counts = site.metrics.snapshot();
+    CrawlerState {
+        requests: counts.crawlers(),
+        of: counts.requests(),
+        stale: counts.of_crawlers(CrawlerOutcome::Stale),
+        refused: counts.of_crawlers(CrawlerOutcome::Refused),
+        waiting: site.app.as_ref().map_or(0, |app| app.queue.crawlers().0),
     }
 }
 

@@ -119,7 +119,16 @@ mod tests {
         let site = Site::new("shop");
         for total in [50, 51, 1_000_000, 200_000_000] {
             let kind = Kind::App;
-            site.count(&RequestOutcome { kind, status: 200, bytes: 0, total, queue: None, app: None, aborted: false });
+            site.count(&RequestOutcome {
+                kind,
+                status: 200,
+                bytes: 0,
+                total,
+                queue: None,
+                app: None,
+                aborted: false,
+                crawler: None,
+            });
         }
         let mut text = Exposition::default();
         text.family("t_seconds", Type::Histogram, "Time.").histogram(&[("site", "shop")], &site.snapshot().total());

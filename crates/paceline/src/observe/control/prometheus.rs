@@ -19,7 +19,7 @@ use crate::{
     front::{drain::Readiness, Front},
     observe::{
         in_flight::{Entry, EXCHANGES},
-        metrics::{Kind, Restart, Snapshot},
+        metrics::{CrawlerOutcome, Kind, Restart, Snapshot},
     },
     support::buffer_memory::BODIES,
 };
@@ -38,6 +38,7 @@ pub async fn of_server(front: Arc<Front>) -> Result<Response<Body>, Refusal> {
     traces(&mut text, &front);
     requests(&mut text, &front, &sites);
     queue(&mut text, &sites, &EXCHANGES.all());
+    crawlers(&mut text, &sites);
     workers(&mut text, &sites);
     cache(&mut text, &front, &sites);
     upstream_hosts::count(&mut text, &sites);
@@ -140,6 +141,29 @@ fn queue(text: &mut Exposition, sites: &[SiteObservation], under_way: &[Arc<Entr
     let mut family = text.family("paceline_app_duration_seconds", Type::Histogram, help);
     for one in sites.iter().filter(|one| one.site.app.is_some() || one.site.upstream.is_some()) {
         family.histogram(&[("site", &name(one))], &one.counts.app);
+    }
+}
+
+/// Of sites where crawlers come last.
+fn crawlers(text: &mut Exposition, sites: &[SiteObservation]) {
+    let each = || sites.iter().filter(|one| one.site.crawlers.is_some()).map(|one| (&*one.site.config.name, one));
+    let help = "Requests of crawlers, by what they got.";
+    let mut family = text.family("paceline_crawler_requests_total", Type::Counter, help);
+    for (site, one) in each() {
+        for outcome in CrawlerOutcome::ALL {
+            let count = one.counts.of_crawlers(outcome);
+            family.sample(&[("site", site), ("result", outcome.as_str())], count);
+        }
+    }
+    let help = "Requests of crawlers that wait for a worker thread.";
+    let mut family = text.family("paceline_crawler_queue_depth", Type::Gauge, help);
+    for (site, threads) in each().filter_map(|(site, one)| Some((site, one.threads?))) {
+        family.sample(&[("site", site)], threads.crawlers.0);
+    }
+    let help = "How long requests of crawlers waited for a worker thread.";
+    let mut family = text.family("paceline_crawler_queue_duration_seconds", Type::Histogram, help);
+    for (site, one) in each().filter(|(_, one)| one.threads.is_some()) {
+        family.histogram(&[("site", site)], &one.counts.crawlers_queue);
     }
 }
 

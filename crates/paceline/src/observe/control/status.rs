@@ -12,7 +12,7 @@ use crate::{
     front::{drain::Readiness, Front},
     observe::{
         in_flight::EXCHANGES,
-        metrics::{Histogram, Kind, LastMinute, Restart, Snapshot},
+        metrics::{CrawlerOutcome, Histogram, Kind, LastMinute, Restart, Snapshot},
     },
     support::clock::Micros,
 };
@@ -71,6 +71,7 @@ fn of_site(observed: &SiteObservation) -> Value {
         "maintenance": site.maintenance.closed().map(|closed| maintenance::of_closed(&closed)),
         "routes": site.app.as_ref().map(|app| of_routes(&app.queue.slowest(SLOWEST))),
         "tune": site.app.as_ref().and_then(|app| app.tuned.lock().clone()),
+        "crawlers": site.crawlers.is_some().then(|| of_crawlers(observed)),
         "counts": of_counts(counts),
         "lately": of_lately(lately),
         "restarts": restarts,
@@ -79,6 +80,24 @@ fn of_site(observed: &SiteObservation) -> Value {
 
 fn of_routes(slowest: &[(Arc<str>, Micros)]) -> Vec<Value> {
     slowest.iter().map(|(route, mean)| json!({ "route": &**route, "ms": rounded(*mean as f64 / 1000.0) })).collect()
+}
+
+/// Where crawlers come last. Durations in milliseconds.
+fn of_crawlers(observed: &SiteObservation) -> Value {
+    let counts = |counts: &Snapshot| {
+        let outcomes = CrawlerOutcome::ALL.iter().map(|one| (one.as_str().into(), counts.of_crawlers(*one).into()));
+        let mut told: Map<String, Value> = outcomes.collect();
+        told.insert("requests".into(), counts.crawlers().into());
+        told.insert("queue_ms".into(), quantiles(&counts.crawlers_queue));
+        told
+    };
+    let (waiting, busy) = observed.threads.map_or((0, 0), |threads| threads.crawlers);
+    json!({
+        "waiting": waiting,
+        "busy": busy,
+        "counts": counts(&observed.counts),
+        "lately": counts(&observed.lately.counts),
+    })
 }
 
 fn of_counts(counts: &Snapshot) -> Value {
@@ -147,6 +166,7 @@ mod tests {
             queue: None,
             app: None,
             aborted: false,
+            crawler: None,
         };
         site.count(&cached);
         site.count(&RequestOutcome { kind: Kind::App, status: 500, queue: Some(200), app: Some(40_000), ..cached });

@@ -33,6 +33,7 @@ fn view<'a>(history: &'a History, memories: &'a Memories, site: Option<&'a str>)
         versions: EVIL.into(),
         generation: 2,
         boots: true,
+        crawlers: Some(CrawlerState { requests: 300, of: 1200, stale: 7, refused: 0, waiting: 2 }),
     };
     View {
         now: 1120.0,
@@ -89,6 +90,7 @@ fn the_page_says_what_there_is_and_lets_nothing_through() {
         "and 2 more",
         "href=\"/incidents/1a2b3c4d\"",
         "the next one is booting",
+        "Crawlers: 25.0 % of requests · 2 waiting · 7 answered with a stale page<",
         "data-events=\"/events\"",
         "12 a second, at most 12 in the last 10 minutes",
         "2 waiting, 3 with a worker",

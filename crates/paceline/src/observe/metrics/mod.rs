@@ -22,7 +22,7 @@ pub use self::{
     histogram::Histogram,
     processes::{Processes, Restart},
     recent::LastMinute,
-    snapshot::{Kind, OfKind, RequestOutcome, Snapshot},
+    snapshot::{CrawlerOutcome, Kind, OfKind, RequestOutcome, Snapshot},
 };
 use crate::support::sharded::{here, STRIPES};
 
@@ -98,7 +98,7 @@ mod tests {
     use std::{hint::black_box, time::Instant};
 
     fn answered(kind: Kind, status: u16) -> RequestOutcome {
-        RequestOutcome { kind, status, bytes: 100, total: 2000, queue: None, app: None, aborted: false }
+        RequestOutcome { kind, status, bytes: 100, total: 2000, queue: None, app: None, aborted: false, crawler: None }
     }
 
     #[test]
@@ -123,6 +123,19 @@ mod tests {
         let since = metrics.site("shop").snapshot().since(&first);
         assert_eq!((since.requests(), since.of(Kind::Static).classes[2], since.app.count()), (1, 1, 0));
         assert_eq!(metrics.site("other").snapshot(), Snapshot::default());
+    }
+
+    #[test]
+    fn crawlers_are_among_the_requests_and_their_times_are_not() {
+        let site = Site::new("shop");
+        site.count(&answered(Kind::App, 200));
+        for outcome in [CrawlerOutcome::Refused, CrawlerOutcome::Stale, CrawlerOutcome::Stale] {
+            site.count(&RequestOutcome { crawler: Some(outcome), queue: Some(7), ..answered(Kind::App, 200) });
+        }
+        let counts = site.snapshot();
+        assert_eq!((counts.requests(), counts.crawlers(), counts.of_crawlers(CrawlerOutcome::Stale)), (4, 3, 2));
+        assert_eq!((counts.total().count(), counts.queue.count(), counts.crawlers_queue.count()), (1, 0, 3));
+        assert_eq!(site.snapshot().since(&counts).crawlers(), 0);
     }
 
     #[test]

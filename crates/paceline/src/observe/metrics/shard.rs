@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::{
     histogram::AtomicHistogram,
-    snapshot::{Kind, RequestOutcome, Snapshot},
+    snapshot::{CrawlerOutcome, Kind, RequestOutcome, Snapshot},
 };
 
 const KINDS: usize = Kind::ALL.len();
@@ -17,6 +17,8 @@ const CLASSES: usize = 5;
 #[repr(align(128))]
 pub(super) struct Shard {
     by_kind: [OfKind; KINDS],
+    crawlers: [AtomicU64; CrawlerOutcome::ALL.len()],
+    crawlers_queue: AtomicHistogram,
     queue: AtomicHistogram,
     app: AtomicHistogram,
     aborted: AtomicU64,
@@ -34,8 +36,17 @@ impl Shard {
         let of_kind = &self.by_kind[answered.kind as usize];
         of_kind.classes[usize::from(answered.status / 100).clamp(1, CLASSES) - 1].fetch_add(1, Relaxed);
         of_kind.bytes.fetch_add(answered.bytes, Relaxed);
-        of_kind.total.add(answered.total);
-        answered.queue.into_iter().for_each(|queue| self.queue.add(queue));
+        let queue = match answered.crawler {
+            Some(outcome) => {
+                self.crawlers[outcome as usize].fetch_add(1, Relaxed);
+                &self.crawlers_queue
+            }
+            None => {
+                of_kind.total.add(answered.total);
+                &self.queue
+            }
+        };
+        answered.queue.into_iter().for_each(|time| queue.add(time));
         answered.app.into_iter().for_each(|app| self.app.add(app));
         if answered.aborted {
             self.aborted.fetch_add(1, Relaxed);
@@ -48,6 +59,8 @@ impl Shard {
             sum.bytes += of_kind.bytes.load(Relaxed);
             of_kind.total.add_to(&mut sum.total);
         }
+        snapshot.crawlers.iter_mut().zip(&self.crawlers).for_each(|(sum, count)| *sum += count.load(Relaxed));
+        self.crawlers_queue.add_to(&mut snapshot.crawlers_queue);
         self.queue.add_to(&mut snapshot.queue);
         self.app.add_to(&mut snapshot.app);
         snapshot.aborted += self.aborted.load(Relaxed);

@@ -32,6 +32,28 @@ impl Kind {
     }
 }
 
+/// What a crawler got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CrawlerOutcome {
+    Answered,
+    /// A page that was stale, in place of a new one.
+    Stale,
+    /// 503, because it is a crawler.
+    Refused,
+}
+
+impl CrawlerOutcome {
+    pub const ALL: [CrawlerOutcome; 3] = [CrawlerOutcome::Answered, CrawlerOutcome::Stale, CrawlerOutcome::Refused];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CrawlerOutcome::Answered => "answered",
+            CrawlerOutcome::Stale => "stale",
+            CrawlerOutcome::Refused => "refused",
+        }
+    }
+}
+
 /// A request that has been answered, or whose client has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestOutcome {
@@ -46,6 +68,8 @@ pub struct RequestOutcome {
     pub app: Option<Micros>,
     /// The client left before it had the whole answer.
     pub aborted: bool,
+    /// What it was, if a crawler asked, and crawlers come last. Its times are not among those of visitors.
+    pub crawler: Option<CrawlerOutcome>,
 }
 
 /// The counts of a site since the server began; they never fall.
@@ -53,7 +77,11 @@ pub struct RequestOutcome {
 pub struct Snapshot {
     /// In the order of `Kind::ALL`.
     pub by_kind: [OfKind; Kind::ALL.len()],
-    /// Waiting for a worker thread.
+    /// Requests of crawlers, in the order of `CrawlerOutcome::ALL`.
+    pub crawlers: [u64; CrawlerOutcome::ALL.len()],
+    /// Crawlers' waiting for a worker thread.
+    pub crawlers_queue: Histogram,
+    /// Visitors' waiting for a worker thread.
     pub queue: Histogram,
     /// In the app, as its workers measured it, or at the upstream.
     pub app: Histogram,
@@ -68,7 +96,7 @@ pub struct OfKind {
     pub classes: [u64; 5],
     /// Body bytes handed to connections.
     pub bytes: u64,
-    /// From the request's head to the last byte.
+    /// From the request's head to the last byte, without crawlers.
     pub total: Histogram,
 }
 
@@ -90,6 +118,15 @@ impl Snapshot {
     /// Requests by class of the status, 1xx to 5xx, whoever answered.
     pub fn classes(&self) -> [u64; 5] {
         std::array::from_fn(|class| self.by_kind.iter().map(|of_kind| of_kind.classes[class]).sum())
+    }
+
+    pub fn of_crawlers(&self, outcome: CrawlerOutcome) -> u64 {
+        self.crawlers[outcome as usize]
+    }
+
+    /// Those of crawlers, whatever they got.
+    pub fn crawlers(&self) -> u64 {
+        self.crawlers.iter().sum()
     }
 
     pub fn bytes(&self) -> u64 {
@@ -115,6 +152,8 @@ impl Snapshot {
         });
         Snapshot {
             by_kind,
+            crawlers: std::array::from_fn(|one| self.crawlers[one].saturating_sub(earlier.crawlers[one])),
+            crawlers_queue: self.crawlers_queue.since(&earlier.crawlers_queue),
             queue: self.queue.since(&earlier.queue),
             app: self.app.since(&earlier.app),
             aborted: self.aborted.saturating_sub(earlier.aborted),

@@ -19,6 +19,7 @@ pub mod identity;
 pub mod trace_context;
 
 pub use self::ending::{Ending, Head};
+use super::crawlers::{self, Crawler};
 use crate::{
     observe::{
         in_flight as live,
@@ -189,6 +190,10 @@ pub struct Exchange {
     pub upgrade: Option<Upgrade>,
     /// Who has signed in.
     pub user: Option<identity::User>,
+    /// Whether a crawler asks. See `crawler`.
+    pub crawling: crawlers::Verdict,
+    /// It was refused because a crawler asks.
+    pub refused_crawler: bool,
     /// Files of passwords that have let the visitor in, by their numbers.
     pub proved: Vec<u64>,
     /// The largest body, in place of the site's; `u64::MAX`: unbounded.
@@ -237,6 +242,8 @@ impl Exchange {
             hints,
             upgrade,
             user: None,
+            crawling: crawlers::Verdict::default(),
+            refused_crawler: false,
             proved: Vec::new(),
             max_body: None,
             protected: false,
@@ -285,6 +292,8 @@ impl Exchange {
             hints: self.hints.clone(),
             upgrade: None,
             user: self.user.clone(),
+            crawling: self.crawling,
+            refused_crawler: false,
             proved: self.proved.clone(),
             max_body: self.max_body,
             protected: self.protected,
@@ -310,8 +319,14 @@ impl Exchange {
         self.counters = branch.counters;
         self.kind = branch.kind;
         self.upstream = branch.upstream;
+        self.refused_crawler |= branch.refused_crawler;
         self.fields.extend(branch.fields);
         self.note = self.note.take().or(branch.note);
+    }
+
+    /// The crawler whose request it is. None also where somebody has signed in.
+    pub fn crawler(&self) -> Option<Crawler> {
+        self.crawling.crawler.filter(|_| self.user.is_none() && self.proved.is_empty())
     }
 
     /// Takes over what the worker reported, if it has.

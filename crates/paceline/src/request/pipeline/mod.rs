@@ -126,6 +126,9 @@ pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Inco
     });
     let ReceivedRequest { mut head, mut body, manner, .. } = received;
     let glance = admitted.as_ref().ok().and_then(|site| gate::glance(site, &mut head, &mut exchange));
+    if let Some(crawlers) = admitted.as_ref().ok().and_then(|site| site.crawlers.as_ref()) {
+        exchange.crawling = crawlers.judge(exchange.client.address, &head, exchange.timeline.head_read / 1_000_000);
+    }
     let passes = admitted.as_ref().ok().filter(|_| is_proved && gate::passes(glance.as_ref()));
     let mut ahead = Ahead::default();
     let learned = passes.map_or(Err(false), |site| hit::learned_ahead(site, &head, &body, &mut exchange));

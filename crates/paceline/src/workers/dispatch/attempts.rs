@@ -9,7 +9,7 @@ use super::{
     comparison::End,
     conversation::{converse, Answer, Conversation, Request},
     origin::{Limits, Origin},
-    queue::{Again, Lease, Offer, WorkerId},
+    queue::{Again, Class, Lease, Offer, WorkerId},
     suspects::Fingerprint,
     Failure, RetryRefusal,
 };
@@ -127,7 +127,11 @@ impl<'a, O: Origin> Attempts<'a, O> {
     /// Waits for a worker thread, gives it the request and waits for its answer.
     pub async fn ask(&mut self, exchange: &mut Exchange) -> Result<Answer, Failure> {
         let request = (self.head.method.as_str(), self.head.uri.path());
-        let leased = self.app.lease(request, self.again, self.offer.take()).await;
+        let class = match exchange.crawler() {
+            Some(crawler) => Class::Crawler { is_patient: crawler.is_patient },
+            None => Class::Visitor,
+        };
+        let leased = self.app.lease(class, request, self.again, self.offer.take()).await;
         let mut lease = leased.map_err(Failure::Unavailable)?;
         self.again = Some(Again { worker: lease.worker, alone: self.deaths > 0 });
         if let (Some(file), Some(account)) = (&self.spooled, lease.run_as.account()) {

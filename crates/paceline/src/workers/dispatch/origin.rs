@@ -4,7 +4,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use super::{
-    queue::{Again, Lease, Offer, Refused, WorkerId},
+    queue::{Again, Class, Lease, Offer, Refused, WorkerId},
     suspects::Suspects,
 };
 use crate::apps::incidents::InHand;
@@ -41,6 +41,7 @@ pub trait Origin {
     /// `offer`: it may be posted behind others.
     fn lease(
         &self,
+        class: Class,
         request: (&str, &str),
         again: Option<Again>,
         offer: Option<Offer>,

@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
-use super::{lease::QueuePlace, pipe::Offer, Again, Lease, Queue, Refused, Waiter};
+use super::{lease::QueuePlace, pipe::Offer, Again, Class, Lease, Queue, Refused, Waiter};
 
 /// How a request enters the queue.
-enum Entry {
+pub(super) enum Entry {
     Leased(Box<Lease>),
     Waiting(QueuePlace),
 }
@@ -23,9 +23,25 @@ impl Queue {
         again: Option<Again>,
         offer: Option<Offer>,
     ) -> Result<Lease, Refused> {
-        match self.join_line(request, again, offer)? {
+        self.checkout_as(Class::Visitor, request, patience, again, offer).await
+    }
+
+    /// The same for a request of this class. A crawler's is never posted; once a worker has died with it, it is as any other.
+    pub async fn checkout_as(
+        self: &Arc<Self>,
+        class: Class,
+        request: (&str, &str),
+        patience: Duration,
+        again: Option<Again>,
+        offer: Option<Offer>,
+    ) -> Result<Lease, Refused> {
+        let entry = match (class, again) {
+            (Class::Crawler { is_patient }, None) => self.join_crawlers(request, is_patient),
+            _ => self.join_line(request, again, offer),
+        };
+        match entry? {
             Entry::Leased(lease) => Ok(*lease),
-            Entry::Waiting(place) => place.lease(patience).await,
+            Entry::Waiting(place) => place.lease(class.patience(patience)).await,
         }
     }
 
@@ -37,6 +53,7 @@ impl Queue {
     ) -> Result<Entry, Refused> {
         let now = self.now();
         let mut inner = self.lock();
+        inner.rest.visitor_comes(now);
         let route = inner.expectations.know(method, path);
         let expected = inner.expectations.expected(route, now);
         let free = inner.line.is_free(expected.long);

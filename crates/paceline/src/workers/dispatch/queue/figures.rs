@@ -1,6 +1,6 @@
 //! What a queue tells of itself. It never decides anything.
 
-use super::WorkerId;
+use super::{Member, Queue, WorkerId};
 
 /// Counts for status and tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,4 +25,25 @@ pub struct Tally {
     pub answered: u64,
     pub busy: usize,
     pub leaving: bool,
+}
+
+impl Queue {
+    /// The requests that each worker which does not leave has answered.
+    pub fn answered(&self) -> Vec<(WorkerId, u64)> {
+        let inner = self.lock();
+        let serving = inner.members.iter().filter(|(_, member)| !member.leaving);
+        serving.map(|(id, member)| (*id, member.answered)).collect()
+    }
+
+    /// What every worker that is known has done and does.
+    pub fn tallies(&self) -> Vec<Tally> {
+        let inner = self.lock();
+        let tally = |(id, member): (&WorkerId, &Member)| Tally {
+            id: *id,
+            answered: member.answered,
+            busy: member.in_hand.len(),
+            leaving: member.leaving,
+        };
+        inner.members.iter().map(tally).collect()
+    }
 }

@@ -10,7 +10,9 @@ use tokio::{
     time::Instant,
 };
 
-use super::{line::Place, pipe::Offer, share::OutcomeSlot, Complaint, InHand, Inner, Queue, Refused, Route, WorkerId};
+use super::{
+    crawlers, line::Place, pipe::Offer, share::OutcomeSlot, Complaint, InHand, Inner, Queue, Refused, Route, WorkerId,
+};
 use crate::{
     support::clock::Micros,
     support::stall::{GRACE, STALL},
@@ -66,7 +68,8 @@ impl QueuePlace {
     pub(super) async fn lease(mut self, patience: Duration) -> Result<Lease, Refused> {
         let mut end = Instant::now() + patience;
         loop {
-            let look = end.min(Instant::now() + self.queue.next_look());
+            let wait = if self.place.is_last() { crawlers::LOOK } else { self.queue.next_look() };
+            let look = end.min(Instant::now() + wait);
             let received = tokio::time::timeout_at(look, &mut self.receive).await;
             // While the front did not run nobody could be given anything.
             let late = Instant::now().saturating_duration_since(look);
@@ -77,6 +80,7 @@ impl QueuePlace {
                 Ok(Ok(lease)) => return Ok(lease),
                 Err(_) if Instant::now() < end => self.queue.settle(&mut self.queue.lock(), None),
                 // The sender lives in the queue, which lives as long as this.
+                Ok(Err(_)) | Err(_) if self.place.is_last() => return Err(Refused::CrawlerTooOld),
                 Ok(Err(_)) | Err(_) => return Err(Refused::TooOld),
             }
         }
@@ -219,6 +223,9 @@ impl Inner {
     /// The request that the lease was for is over. `held`: how long it took; None: it was not answered.
     pub(super) fn end(&mut self, lease: &Lease, held: Option<Micros>, now: Micros) {
         self.expectations.end(lease.route, held, now);
+        if let Some(held) = held.filter(|_| lease.request.crawler) {
+            self.rest_crawlers(held, now);
+        }
         if let (Some(times), Some(held)) = (&mut self.times, held) {
             times.note(lease.route, held);
         }

@@ -20,6 +20,15 @@ pub struct Place {
     due: Micros,
     ticket: u64,
     long: bool,
+    /// It is a crawler's.
+    last: bool,
+}
+
+impl Place {
+    /// Whether it is a crawler's.
+    pub fn is_last(self) -> bool {
+        self.last
+    }
 }
 
 /// Those who wait.
@@ -28,19 +37,22 @@ pub struct Line<T> {
     again: VecDeque<(Place, T)>,
     short: BTreeMap<Place, T>,
     long: BTreeMap<Place, T>,
+    /// Requests of crawlers come after all others, in the order in which they came.
+    last: BTreeMap<Place, T>,
     next_ticket: u64,
 }
 
 impl<T> Default for Line<T> {
     fn default() -> Line<T> {
-        Line { again: VecDeque::new(), short: BTreeMap::new(), long: BTreeMap::new(), next_ticket: 0 }
+        let [short, long, last] = std::array::from_fn(|_| BTreeMap::new());
+        Line { again: VecDeque::new(), short, long, last, next_ticket: 0 }
     }
 }
 
 impl<T> Line<T> {
     fn place(&mut self, due: Micros, long: bool) -> Place {
         self.next_ticket += 1;
-        Place { due, ticket: self.next_ticket, long }
+        Place { due, ticket: self.next_ticket, long, last: false }
     }
 
     pub fn join(&mut self, expected: ExpectedTime, now: Micros, waiter: T) -> Place {
@@ -60,6 +72,26 @@ impl<T> Line<T> {
         let place = self.place(0, false);
         self.again.push_front((place, waiter));
         place
+    }
+
+    /// After all others.
+    pub fn join_last(&mut self, now: Micros, waiter: T) -> Place {
+        let place = Place { last: true, ..self.place(now.max(1), false) };
+        self.last.insert(place, waiter);
+        place
+    }
+
+    /// Takes the crawler's request that is the next one, but only while nobody else waits.
+    pub fn next_last(&mut self) -> Option<(Place, T)> {
+        if self.len() > 0 {
+            return None;
+        }
+        self.last.pop_first()
+    }
+
+    /// How many crawlers' requests wait.
+    pub fn last_len(&self) -> usize {
+        self.last.len()
     }
 
     /// Takes the next one of those kinds that may go.
@@ -83,6 +115,7 @@ impl<T> Line<T> {
     /// Puts one back that `next` has taken.
     pub fn put_back(&mut self, place: Place, waiter: T) {
         match place {
+            Place { last: true, .. } => drop(self.last.insert(place, waiter)),
             Place { due: 0, .. } => self.again.push_front((place, waiter)),
             Place { long: true, .. } => drop(self.long.insert(place, waiter)),
             _ => drop(self.short.insert(place, waiter)),
@@ -91,12 +124,14 @@ impl<T> Line<T> {
 
     pub fn leave(&mut self, place: Place) {
         match place {
+            Place { last: true, .. } => drop(self.last.remove(&place)),
             Place { due: 0, .. } => self.again.retain(|(other, _)| *other != place),
             Place { long: true, .. } => drop(self.long.remove(&place)),
             _ => drop(self.short.remove(&place)),
         }
     }
 
+    /// How many wait, without crawlers.
     pub fn len(&self) -> usize {
         self.again.len() + self.short.len() + self.long.len()
     }
@@ -127,6 +162,7 @@ impl<T> Line<T> {
         self.short.pop_first()
     }
 
+    /// Those who wait, without crawlers.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.again.iter().map(|(_, waiter)| waiter).chain(self.short.values()).chain(self.long.values())
     }
@@ -185,6 +221,23 @@ mod tests {
         assert_eq!(order(&mut line, false), ["short"]);
         assert!(line.is_free(false) && !line.is_free(true));
         assert_eq!(order(&mut line, true), ["long"]);
+    }
+
+    #[test]
+    fn a_crawler_goes_when_nobody_else_waits_and_keeps_its_place() {
+        let mut line = Line::default();
+        line.join_last(0, "crawler");
+        let left = line.join_last(1, "gone");
+        line.join_last(2, "another crawler");
+        let long = line.join(LONG, 9_000_000, "late");
+        line.leave(left);
+        assert_eq!((line.len(), line.last_len(), line.is_free(true)), (1, 2, false));
+        assert!(line.next_last().is_none(), "not even where the other may not go");
+        line.leave(long);
+        assert!(line.is_free(true) && line.next(true, true).is_none());
+        let (place, first) = line.next_last().unwrap();
+        line.put_back(place, first);
+        assert_eq!([line.next_last(), line.next_last()].map(|one| one.unwrap().1), ["crawler", "another crawler"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! of `line.rs`, and long ones don't hold the last threads. It never talks to workers: it hands out their channels.
 
 mod checkout;
+mod crawlers;
 mod figures;
 mod lease;
 mod line;
@@ -23,6 +24,7 @@ use tokio::{
 };
 
 pub use self::{
+    crawlers::Class,
     figures::{Depth, Tally, WorkerLoad},
     lease::Lease,
     pipe::{Offer, BUDGET},
@@ -30,6 +32,7 @@ pub use self::{
     work::RouteWork,
 };
 use self::{
+    crawlers::Rest,
     line::Line,
     pipe::{post, Pipe, QUICK},
     share::Share,
@@ -69,6 +72,10 @@ pub enum Refused {
     Full,
     /// It waited as long as it may.
     TooOld,
+    /// It is a crawler's, and as many wait as may of those, or too many others do.
+    CrawlersFull,
+    /// It is a crawler's, and waited as long as such a one may.
+    CrawlerTooOld,
 }
 
 /// What a conversation has to say to the supervisor about a worker.
@@ -115,6 +122,7 @@ struct InHand {
     since: Micros,
     long: bool,
     alone: bool,
+    crawler: bool,
 }
 
 impl Member {
@@ -152,6 +160,8 @@ struct Inner {
     members: HashMap<WorkerId, Member>,
     line: Line<Waiter>,
     pipes: Vec<Pipe>,
+    /// When crawlers are to have a thread again.
+    rest: Rest,
     expectations: Expectations,
     /// None: all workers are alike.
     share: Option<Share>,
@@ -267,25 +277,6 @@ impl Queue {
         self.lock().members.iter_mut().for_each(|(id, member)| member.spared = workers.contains(id));
     }
 
-    /// The requests that each worker which does not leave has answered.
-    pub fn answered(&self) -> Vec<(WorkerId, u64)> {
-        let inner = self.lock();
-        let serving = inner.members.iter().filter(|(_, member)| !member.leaving);
-        serving.map(|(id, member)| (*id, member.answered)).collect()
-    }
-
-    /// What every worker that is known has done and does.
-    pub fn tallies(&self) -> Vec<Tally> {
-        let inner = self.lock();
-        let tally = |(id, member): (&WorkerId, &Member)| Tally {
-            id: *id,
-            answered: member.answered,
-            busy: member.in_hand.len(),
-            leaving: member.leaving,
-        };
-        inner.members.iter().map(tally).collect()
-    }
-
     /// What the workers have done since this was last asked.
     pub fn work(&self) -> Vec<(WorkerId, Vec<RouteWork>)> {
         self.lock().members.iter_mut().map(|(id, member)| (*id, member.work.take())).collect()
@@ -368,7 +359,7 @@ impl Queue {
         })?;
         let channel = member.idle.pop()?;
         let alone = again.is_some_and(|again| again.alone);
-        let request = InHand { since: now, long: expected.long, alone };
+        let request = InHand { since: now, long: expected.long, alone, crawler: false };
         member.tested |= alone;
         member.in_hand.push(request);
         let (run_as, complaints) = (member.run_as.clone(), member.complaints.clone());
@@ -448,6 +439,7 @@ impl Queue {
         }
         held.into_iter().rev().for_each(|(place, waiter)| inner.line.put_back(place, waiter));
         inner.refill(now);
+        self.settle_crawlers(inner, now);
     }
 
     /// The same, where no thread has become idle.

@@ -270,7 +270,7 @@ impl Lease {
         (pipe.first, pipe.quick) = (follower.cost, follower.quick);
         // Its thread goes on, whatever the one before it had taken.
         pipe.open = serves;
-        let request = InHand { since: now, long: false, alone: false };
+        let request = InHand { since: now, long: false, alone: false, crawler: false };
         if let Some(member) = inner.members.get_mut(&self.worker) {
             member.answered += 1;
             member.work.add(self.route, self.allocated);

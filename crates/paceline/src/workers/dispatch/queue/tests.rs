@@ -9,18 +9,21 @@ use std::{
 };
 use unix_user::RunAs;
 
-const PAGE: (&str, &str) = ("GET", "/page");
-const REPORT: (&str, &str) = ("GET", "/report");
+pub(super) const PAGE: (&str, &str) = ("GET", "/page");
+pub(super) const REPORT: (&str, &str) = ("GET", "/report");
 const AGAIN: Again = Again { worker: 1, alone: false };
-const LONG: Duration = Duration::from_secs(60);
+pub(super) const LONG: Duration = Duration::from_secs(60);
 
-fn channel(thread: usize) -> Channel {
+pub(super) fn channel(thread: usize) -> Channel {
     let (ours, theirs) = UnixStream::pair().unwrap();
     std::mem::forget(theirs);
     Channel::new(OwnedFd::from(ours), thread).unwrap()
 }
 
-fn queue(max: usize, workers: &[(WorkerId, usize)]) -> (Arc<Queue>, mpsc::UnboundedReceiver<(WorkerId, Complaint)>) {
+pub(super) fn queue(
+    max: usize,
+    workers: &[(WorkerId, usize)],
+) -> (Arc<Queue>, mpsc::UnboundedReceiver<(WorkerId, Complaint)>) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let queue = Queue::new(max);
     for &(worker, threads) in workers {
@@ -30,7 +33,7 @@ fn queue(max: usize, workers: &[(WorkerId, usize)]) -> (Arc<Queue>, mpsc::Unboun
     (queue, receiver)
 }
 
-fn run(test: impl std::future::Future<Output = ()>) {
+pub(super) fn run(test: impl std::future::Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(test);
 }
 
@@ -203,7 +206,9 @@ fn a_lease_that_is_lost_is_reported_and_a_leaving_worker_gets_nothing() {
 }
 
 /// A queue that knows a page as short and a report as long.
-async fn learned(workers: &[(WorkerId, usize)]) -> (Arc<Queue>, mpsc::UnboundedReceiver<(WorkerId, Complaint)>) {
+pub(super) async fn learned(
+    workers: &[(WorkerId, usize)],
+) -> (Arc<Queue>, mpsc::UnboundedReceiver<(WorkerId, Complaint)>) {
     let (queue, complaints) = queue(100, workers);
     for _ in 0..30 {
         for (request, time, times) in [(PAGE, 5, 9), (REPORT, 200, 1)] {
@@ -351,7 +356,7 @@ fn no_more_requests_of_a_worker_are_young_than_may_be() {
     });
 }
 
-async fn waits<F: Future>(future: &mut Pin<Box<F>>) -> bool {
+pub(super) async fn waits<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> bool {
     std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
 }
 
