@@ -38,6 +38,8 @@ pub struct Threads {
     pub waiting: usize,
     pub idle: usize,
     pub busy: usize,
+    /// Threads beside these, which have streams.
+    pub streams: usize,
 }
 
 /// All sites, in the order of the configuration.
@@ -64,7 +66,7 @@ pub async fn sites(front: &Front) -> Vec<SiteObservation> {
 fn observe(site: Arc<Site>, overview: Option<Overview>, under_way: &[Arc<Entry>]) -> SiteObservation {
     let threads = site.app.as_ref().map(|app| {
         let depth = app.queue.depth();
-        Threads { waiting: depth.waiting, idle: depth.idle, busy: depth.busy }
+        Threads { waiting: depth.waiting, idle: depth.idle, busy: depth.busy, streams: depth.streams }
     });
     let counts = site.metrics.snapshot();
     let lately = site.metrics.lately(Instant::now(), &counts);
