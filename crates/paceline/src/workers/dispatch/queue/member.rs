@@ -1,6 +1,6 @@
 //! A worker as the queue knows it: its threads' channels, and what they have in hand. It never decides who gets a thread.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use tokio::sync::mpsc;
 
@@ -20,8 +20,8 @@ pub(super) struct Member {
     pub(super) in_hand: Vec<InHand>,
     /// Streams that have left the count of threads.
     pub(super) streams: usize,
-    /// Threads that are in the app after a hijack, and count as streams.
-    pub(super) away: HashSet<usize>,
+    /// Threads that have given their channels away and are still in the app, with what they have in hand.
+    pub(super) away: HashMap<usize, InHand>,
     /// Of those that are not long, how many may be young at once.
     pub(super) limit: usize,
     /// No request is given to it any more.
@@ -54,7 +54,7 @@ impl Member {
             hang_ups: HashMap::new(),
             in_hand: Vec::new(),
             streams: 0,
-            away: HashSet::new(),
+            away: HashMap::new(),
             limit,
             leaving: false,
             answered: 0,

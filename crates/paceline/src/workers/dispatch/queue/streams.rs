@@ -10,10 +10,7 @@ use super::{
     member::{InHand, Member},
     Complaint, Lease, Queue, WorkerId,
 };
-use crate::{
-    support::clock::Micros,
-    workers::protocol::{channel::Channel, hang_up::HangUp},
-};
+use crate::workers::protocol::channel::Channel;
 
 /// How long the thread of a hijack may stay in the app until that counts as a stream. Most come back at once, since the
 /// app has a thread of its own for its connections.
@@ -71,9 +68,17 @@ impl Member {
 
     /// This thread has a channel again, if it had given its own away.
     pub(super) fn is_back(&mut self, thread: usize) {
-        if self.away.remove(&thread) {
-            self.end_stream();
+        match self.away.remove(&thread) {
+            Some(place) if place.stream => self.end_stream(),
+            Some(place) => drop(self.take_place(place)),
+            None => {}
         }
+    }
+
+    /// Removes a request from those in hand. Two that are alike stand for each other.
+    pub(super) fn take_place(&mut self, place: InHand) -> Option<InHand> {
+        let at = self.in_hand.iter().position(|request| *request == place)?;
+        Some(self.in_hand.swap_remove(at))
     }
 
     fn tell(&self, worker: WorkerId, complaint: Option<Complaint>) {
@@ -84,20 +89,21 @@ impl Member {
 }
 
 impl Queue {
-    /// A thread has given its channel away and is still in the app: what it does there is a stream.
-    fn is_away(self: &Arc<Self>, worker: WorkerId, thread: usize, since: Micros) {
+    /// A thread that has given its channel away for this request is still in the app: what it does there is a stream.
+    fn stays_away(self: &Arc<Self>, worker: WorkerId, thread: usize, request: InHand) {
+        if self.threads.spare == 0 {
+            return;
+        }
         let mut inner = self.lock();
         let Some(member) = inner.members.get_mut(&worker).filter(|member| !member.leaving) else { return };
-        if member.away.insert(thread) {
-            let complaint = member.begin_stream(InHand { since, long: true, alone: false, stream: true }, self.threads);
-            member.tell(worker, complaint.filter(|_| self.threads.spare > 0));
+        if member.away.get(&thread) != Some(&request) {
+            return;
         }
-    }
-
-    /// The queue that has this worker now.
-    fn latest(self: &Arc<Self>) -> Arc<Queue> {
-        let successor = self.lock().successor.clone();
-        successor.map_or_else(|| self.clone(), |successor| successor.latest())
+        let Some(place) = member.take_place(request) else { return };
+        member.away.insert(thread, InHand { stream: true, ..place });
+        let complaint = member.begin_stream(place, self.threads);
+        member.tell(worker, complaint);
+        self.settle(&mut inner, None);
     }
 }
 
@@ -115,9 +121,7 @@ impl Lease {
             return;
         }
         let Some(member) = inner.members.get_mut(&self.worker).filter(|member| !member.leaving) else { return };
-        // Two that are alike stand for each other.
-        let Some(at) = member.in_hand.iter().position(|request| *request == self.request) else { return };
-        let place = member.in_hand.swap_remove(at);
+        let Some(place) = member.take_place(self.request) else { return };
         self.request.stream = true;
         let complaint = member.begin_stream(place, queue.threads);
         let stays = complaint == Some(Complaint::NoSpare);
@@ -132,17 +136,23 @@ impl Lease {
         queue.settle(&mut inner, None);
     }
 
-    /// Its thread has given the channel away, and comes with another one when it is free again.
+    /// Its thread has given the channel away, and has the request in hand until it comes with another one.
     pub(super) fn await_return(&self, channel: &Channel) {
+        let (thread, request, worker) = (channel.thread, self.request, self.worker);
+        let queue = self.queue.clone();
+        let mut inner = queue.lock();
+        // The next one may have come before what the front has read here.
+        let last = inner.members.get(&worker).and_then(|member| member.hang_ups.get(&thread));
+        let is_last = last.is_none_or(|last| last.is(&channel.hang_up()));
+        let member = inner.members.get_mut(&worker).filter(|_| is_last && !request.stream);
+        let Some(member) = member else { return queue.end_in(&mut inner, self) };
+        member.away.insert(thread, request);
+        inner.learn(self, None, queue.now());
+        drop(inner);
         let Ok(runtime) = Handle::try_current() else { return };
-        let (queue, worker, since) = (self.queue.clone(), self.worker, self.request.since);
-        let (thread, ended): (usize, HangUp) = (channel.thread, channel.hang_up());
         runtime.spawn(async move {
             tokio::time::sleep(HIJACK).await;
-            let queue = queue.latest();
-            if queue.lacks(worker, thread, &ended) {
-                queue.is_away(worker, thread, since);
-            }
+            queue.stays_away(worker, thread, request);
         });
     }
 }

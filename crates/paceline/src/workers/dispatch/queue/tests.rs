@@ -156,9 +156,10 @@ fn a_worker_that_opens_no_channel_in_the_place_of_its_last_is_reported() {
         let (worker, complaint) = complaints.try_recv().unwrap();
         let reason = "its channel has ended, and it opens no other".into();
         assert_eq!((worker, complaint), (1, Complaint::Replace { thread, reason }));
+        // The thread of a hijack may stay in the app for as long as it likes.
         drop(queue.checkout(PAGE, LONG, None, None).await.unwrap().take());
         tokio::time::sleep(LONG).await;
-        assert!(complaints.try_recv().is_ok(), "after a hijack, too");
+        assert!(complaints.try_recv().is_err());
     });
 }
 
