@@ -38,7 +38,7 @@ class VectorsTest < Paceline::Test
   def test_every_frame_type_has_a_vector
     named = VECTORS.values.map(&:number).uniq.sort
     known = %i[START FORK RELEASE SHADOW STEP LOADED FAILED FORKED EXITED DRAIN ASK_BACKTRACE MOLD CHANNEL OUTPUT READY BACKTRACE WORKER_FAILED
-               PROMOTED UNSAFE ASK_MEMORY MEMORY
+               PROMOTED UNSAFE ASK_MEMORY MEMORY SPARE
                MAILBOX REQUEST BODY BODY_END CANCEL WAKE NOTICE RESPONSE HEAD CHUNK FILE END_ EARLY_HINTS HIJACK ABORT IDLE ERROR RECORD]
     assert_equal known.map { |name| F.const_get(name) }.sort, named
   end

@@ -22,6 +22,7 @@ mod scale;
 mod shadow;
 mod stall;
 mod start;
+mod streams;
 mod succeed;
 mod switch;
 
@@ -161,6 +162,8 @@ struct Actor {
     failed_at: Option<Instant>,
     /// The failure that was told last.
     told: Option<StartupReport>,
+    /// It was told that a worker has as many streams as it may have.
+    told_no_spare: bool,
     /// What the next start has beside the settings.
     overlay: Option<Overlay>,
     /// How large the heap was when the application was last loaded.
@@ -256,6 +259,7 @@ impl Actor {
             failures: 0,
             failed_at: None,
             told: None,
+            told_no_spare: false,
             overlay,
             learned,
             crashes: 0,

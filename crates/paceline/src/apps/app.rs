@@ -29,7 +29,7 @@ use crate::{
     workers::dispatch::{
         expectations::label,
         origin::{Limits, Origin, Unavailable},
-        queue::{Again, Class, Lease, Offer, Queue, Refused, WorkerId},
+        queue::{Again, Class, Lease, Offer, Queue, Refused, StreamThreads, WorkerId},
         suspects::Suspects,
     },
 };
@@ -120,7 +120,8 @@ impl App {
         incidents: Arc<Incidents>,
         popular: Popular,
     ) -> Arc<App> {
-        let (queue, log) = (Queue::new(site.queue_max), log.of(&site.name));
+        let threads = StreamThreads { threads: site.threads, spare: site.stream_threads };
+        let (queue, log) = (Queue::with_streams(site.queue_max, threads), log.of(&site.name));
         let (state_sender, state) = watch::channel(State::Stopped);
         let (orders, receiver) = mpsc::unbounded_channel();
         let processes = Arc::new(Processes::new(&site, &reaper, &log, &incidents));
@@ -257,14 +258,14 @@ impl App {
 
 impl Origin for App {
     fn limits(&self) -> Limits {
-        let SiteConfig { early_hints, app_soft_timeout, app_hard_timeout, response_memory, response_spool, .. } =
-            &self.site;
+        let site = &self.site;
         Limits {
-            early_hints: *early_hints,
-            soft_timeout: *app_soft_timeout,
-            hard_timeout: *app_hard_timeout,
-            response_memory: *response_memory,
-            response_spool: *response_spool,
+            early_hints: site.early_hints,
+            soft_timeout: site.app_soft_timeout,
+            hard_timeout: site.app_hard_timeout,
+            after_reply: site.after_reply_hold.filter(|_| site.stream_threads > 0),
+            response_memory: site.response_memory,
+            response_spool: site.response_spool,
         }
     }
 

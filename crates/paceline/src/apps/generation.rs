@@ -322,6 +322,7 @@ pub fn start_frame(site: &SiteConfig, found: &StartableApp) -> BytesMut {
         fields::put_pair(out, "site", &site.name);
         fields::put_pair(out, "preload", if site.preload { "1" } else { "0" });
         fields::put_pair(out, "threads", site.threads.to_string());
+        fields::put_pair(out, "stream_threads", site.stream_threads.to_string());
         fields::put_pair(out, "workers", site.workers.to_string());
         let tuning = &site.tuning;
         let yes = |yes: bool| if yes { "1" } else { "0" };

@@ -112,6 +112,8 @@ pub struct WorkerView {
     pub answered: u64,
     /// Requests in its hands.
     pub busy: usize,
+    /// Streams beside these.
+    pub streams: usize,
 }
 
 impl Overview {

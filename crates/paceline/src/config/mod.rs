@@ -333,6 +333,8 @@ pub struct SiteConfig {
     pub threads: usize,
     /// Requests that a worker may always have beside each other; more, up to `threads`, only as long as that helps.
     pub threads_min: usize,
+    /// Threads of a worker beside these, for its streams.
+    pub stream_threads: usize,
     /// Load the app once in the preloader (true) or in each worker.
     pub preload: bool,
     /// The Ruby to run.
@@ -360,6 +362,8 @@ pub struct SiteConfig {
     pub app_soft_timeout: Option<Duration>,
     /// After this long in the app the request gets 504 and the worker is replaced. None: never.
     pub app_hard_timeout: Option<Duration>,
+    /// After this long in callbacks behind the response the thread's place is given to another. None: never.
+    pub after_reply_hold: Option<Duration>,
     /// How long the app may take from spawn to ready.
     pub start_timeout: Duration,
     /// How long a worker's last requests may take when it is drained.

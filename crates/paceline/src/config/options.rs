@@ -156,6 +156,11 @@ static OPTIONS: &[Opt] = &[
         each other, a new request waits until one of them has finished or is 100 ms old. With \"MIN:MAX\" and MIN below MAX, MIN requests always run side by side.")
         .fixed("3").env(&["RAILS_MAX_THREADS", "PUMA_MAX_THREADS", "MAX_THREADS"]).common(Some('t'), "threads")
         .risk("Many threads make slow requests slower, because Ruby runs one thread at a time. The pool in config/database.yml needs as many connections."),
+    Opt::new(Site, APP, "stream_threads", Kind::Int { min: 0, max: 1024 },
+        "Streams of a worker that do not count as `threads`: event streams, ActionController::Live, bodies that respond to `call`, hijacks, and callbacks after the \
+        response (`after_reply_hold`). A spare thread takes the place of each. 0, and unless it is set `threads = 1`: streams hold threads. See docs/streams.md.")
+        .fixed("50").flag("stream-threads")
+        .risk("With streams the worker runs more than `threads` threads: the pool in config/database.yml needs `threads` + `stream_threads` connections."),
     Opt::new(Site, APP, "preload", Kind::Bool,
         "Load the application once and fork the workers from it, instead of loading it in each worker.")
         .fixed("true").flag("preload")
@@ -356,6 +361,9 @@ static OPTIONS: &[Opt] = &[
         "Answer 504 and replace the worker if the application has not answered a request after this long.")
         .preset(ByEnvironment { development: "off", other: "60s" }).flag("app-hard-timeout")
         .risk("The worker's other requests are cut off too, and their work stays half done. With `off` a stuck request holds its thread forever."),
+    Opt::new(Site, LIMITS, "after_reply_hold", time_or_off(1, DAY),
+        "How long `rack.after_reply`, `rack.response_finished` and `body.close` keep their thread from other requests; then a spare thread takes its place.")
+        .fixed("1s").flag("after-reply-hold"),
     Opt::new(Site, LIMITS, "start_timeout", time(100, DAY),
         "Time limit for the start of the application.").fixed("2m").flag("start-timeout"),
     Opt::new(Server, LIMITS, "shutdown_delay", time(0, DAY),

@@ -237,6 +237,15 @@ pub fn client(view: &View) -> ClientLimits {
     }
 }
 
+/// With one thread an application may count on it that it is never called twice at the same time: so that is only done
+/// if it is asked for.
+fn stream_threads(view: &View) -> usize {
+    match view.between("threads").1 {
+        1 if view.given("stream_threads").is_none() => 0,
+        _ => view.count("stream_threads"),
+    }
+}
+
 /// A site from its view. Without a root in it the site's is `root`.
 pub fn site(view: &View, root: &Path) -> SiteConfig {
     let root = view.path("root").unwrap_or_else(|| root.to_path_buf());
@@ -265,6 +274,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         limits: worker_limits(view),
         threads: view.between("threads").1,
         threads_min: view.least("threads").unwrap_or(1),
+        stream_threads: stream_threads(view),
         preload: view.bool("preload"),
         ruby: view.path("ruby").unwrap_or_else(|| "ruby".into()),
         tuning: tuning(view),
@@ -279,6 +289,7 @@ pub fn site(view: &View, root: &Path) -> SiteConfig {
         queue_timeout: view.time("queue_timeout"),
         app_soft_timeout: view.time_or_off("app_soft_timeout"),
         app_hard_timeout: view.time_or_off("app_hard_timeout"),
+        after_reply_hold: view.time_or_off("after_reply_hold"),
         start_timeout: view.time("start_timeout"),
         drain_timeout: view.time("drain_timeout"),
         ready_paths: ready_paths(view),

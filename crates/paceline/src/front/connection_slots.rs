@@ -82,11 +82,11 @@ impl ConnectionSlots {
     }
 }
 
-/// Channels, control sockets and output pipes of all workers, twice over for a restart.
+/// Channels, control sockets and output pipes of all workers, twice over for a restart; channels of streams once.
 fn reserve(config: &Config) -> usize {
     let of_sites = config.sites.iter().map(|site| match &site.upstream {
         Some(targets) => KEPT_CONNECTIONS * config.front_threads * targets.all().len(),
-        None => 2 * (4 + site.workers * (2 * site.threads + 4)),
+        None => 2 * (4 + site.workers * (2 * site.threads + 4)) + site.workers * site.stream_threads,
     });
     OWN + 4 * config.front_threads + of_sites.sum::<usize>()
 }

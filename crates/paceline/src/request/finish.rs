@@ -142,7 +142,8 @@ pub fn conclude(front: &Front, exchange: &mut Exchange) {
         exchange.timeline.last_byte = clock::now();
     }
     exchange.settle();
-    exchange.live.left(if exchange.ending.complete { Client::Answered } else { Client::Gone });
+    let client = if exchange.ending.complete { Client::Answered } else { Client::Gone };
+    exchange.live.left(client, exchange.timeline.last_byte);
     count(front, exchange);
     let Some(head) = &exchange.request else { return };
     let route = || label(head.method.as_str(), head.uri.path());

@@ -168,11 +168,9 @@ fn log_state(server: &Front) {
     );
     for site in server.routes().all() {
         let Some(app) = &site.app else { continue };
-        let Depth { waiting, idle, busy } = app.queue.depth();
-        server
-            .log
-            .of(&site.config.name)
-            .event(Name::State, format!("State of {}: waiting={waiting} idle={idle} busy={busy}", site.config.name));
+        let Depth { waiting, idle, busy, streams } = app.queue.depth();
+        let figures = format!("waiting={waiting} idle={idle} busy={busy} streams={streams}");
+        server.log.of(&site.config.name).event(Name::State, format!("State of {}: {figures}", site.config.name));
     }
 }
 

@@ -56,6 +56,7 @@ module Paceline
         run_hooks(:before_thread_start)
         while (type = next_request)
           serve if type == Frames::REQUEST
+          reopen if @io.nil? && !@worker.draining?
           @busy = false
           break if @worker.draining?
           @worker.rested(self)
@@ -67,7 +68,7 @@ module Paceline
       rescue SystemCallError, IOError
         @ended = true # the front closed the channel; its control socket tells the rest
       ensure
-        @io.close unless @io.closed?
+        @io&.close
         @mailbox&.close
       end
 
@@ -94,7 +95,7 @@ module Paceline
         @buffer = EMPTY
         @fd = -1
         @mailbox&.close
-        @io.close
+        @io&.close
       end
 
       # Whether no request lies here; the front wakes the thread from now on.
@@ -204,15 +205,14 @@ module Paceline
         @fd
       end
 
-      # Sends the last frame, and gives the socket away to the app; this thread goes on with a new one. A request of the mailbox may have come
-      # past what the front has sent for earlier ones: that is not for the app.
+      # Sends the last frame, and gives the socket away to the app; when the app has returned this thread goes on with a new one. A request of
+      # the mailbox may have come past what the front has sent for earlier ones: that is not for the app.
       def surrender(frame)
         Thread.handle_interrupt(UNINTERRUPTED) { receive } while @posted && !@cancelled && readable?
         write(frame)
         given = @io
-        @mailbox&.close
-        attach(*@worker.open_channel(@number))
         @surrendered = true
+        detach
         given
       end
 
@@ -255,6 +255,19 @@ module Paceline
       def check_ours
         raise ClientGone, "the connection of this request was given away" if @surrendered
         raise ClientGone, "this process was forked from the one that answers the request" if ForkedChild.here?
+      end
+
+      # The socket is the app's now.
+      def detach
+        @mailbox&.close
+        @io = @mailbox = nil
+        @fd = -1
+        @buffer = EMPTY
+      end
+
+      # The app has returned, and the thread can take a request again.
+      def reopen
+        attach(*@worker.open_channel(@number))
       end
 
       # A blocking socket: one system call for each read, none to ask first.

@@ -23,6 +23,7 @@ module Paceline
       ASK_BACKTRACE = 0x12
       MOLD = 0x13
       ASK_MEMORY = 0x14
+      SPARE = 0x15
       CHANNEL = 0x51
       OUTPUT = 0x52
       READY = 0x53
@@ -63,6 +64,7 @@ module Paceline
       BUSY = 1
       RAW = 2
       FILE_FOLLOWS = 4
+      STREAM = 8
 
       # Bytes of a REQUEST frame before its env: length, type, number, flags, length of the env.
       REQUEST_HEAD = 18

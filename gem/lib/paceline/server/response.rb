@@ -189,7 +189,9 @@ module Paceline
       def stream(headers)
         each = @body.respond_to?(:each)
         raise InvalidResponse, "the body has neither to_ary, each nor call" unless each || callable?
-        @gatherer = Gatherer.new(@channel, number, Frames.head(number, @status, 0, headers), immediate: immediate?(headers))
+        immediate = immediate?(headers)
+        head = Frames.head(number, @status, immediate || !each || live? ? Frames::STREAM : 0, headers)
+        @gatherer = Gatherer.new(@channel, number, head, immediate: immediate)
         if each
           @gatherer.add_all(@body)
         else
@@ -213,6 +215,11 @@ module Paceline
       # Events, and what asks by nginx's own word not to be held back.
       def immediate?(headers)
         headers.match?(/(?:\A|\0)(?:content-type\0text\/event-stream|x-accel-buffering\0no\0)/in)
+      end
+
+      # Whether an action of ActionController::Live writes this, in a thread of its own.
+      def live?
+        defined?(ActionController::Live) && @env["action_controller.instance"].is_a?(ActionController::Live)
       end
 
       def end_stream(type)

@@ -47,7 +47,7 @@ module Paceline
       end
 
       def multithread?
-        @size > 1
+        @size > 1 || @settings["stream_threads"].to_i.positive?
       end
 
       def root
@@ -187,6 +187,14 @@ module Paceline
         @threads[number - 1] = thread
       end
 
+      # One thread more, in the place of one that has a stream. When there is one too many the front closes a channel, and its thread ends.
+      def start_spare
+        return if @draining
+        start_thread((1..).find { |number| !@threads[number - 1]&.alive? })
+      rescue ThreadError => e
+        warn "paceline: no thread in the place of one that has a stream: #{e.message}"
+      end
+
       # Until there is nothing more to serve. EOF: the front is gone, and so is the reason to live.
       def listen
         loop do
@@ -208,6 +216,7 @@ module Paceline
         when Frames::DRAIN then drain
         when Frames::MOLD then rest(Integer(Frames.parse_fields(payload).first, 10))
         when Frames::ASK_BACKTRACE then tell_backtrace(Frames.parse_fields(payload).first)
+        when Frames::SPARE then start_spare
         when Frames::ASK_MEMORY then @control.send(Frames::MEMORY, Frames.pairs(@figures.to_h))
         end
       end
@@ -286,10 +295,11 @@ module Paceline
         defined?(AutoCache) && !AutoCache.journal.nil?
       end
 
-      # Those threads that were still busy go on when they have answered: whether the front then has closed their channels or not.
+      # Those threads that were still busy go on when they have answered: whether the front then has closed their channels or not. It closes those
+      # that are too many.
       def go_on(why)
         @control.send(Frames::UNSAFE, Frames.fields(why))
-        1.upto(@size) do |number|
+        1.upto(@threads.size) do |number|
           @threads[number - 1].alive? ? @busy_longer << number : start_thread(number)
         end
       end

@@ -61,6 +61,7 @@ module Hostile
     answer.call("a hijack unasked", *ANYTHING) { |n| F.answer(F::HIJACK, n) }
     answer.call("a raw head unasked", *ANYTHING) { |n| F.head(n, 200, F::RAW, "") }
     answer.call("a file that is announced and never named", *ANYTHING) { |n| F.head(n, 200, F::FILE_FOLLOWS, "") + F.ending(F::END_, n, 0, COUNTERS) }
+    answer.call("the head of a stream and a whole answer", *ANYTHING) { |n| F.head(n, 200, F::STREAM, "") }
     answer.call("all flags at once", *ANYTHING) { |n| F.head(n, 200, 255, "") }
     answer.call("a frame of an unknown type", *ANYTHING) { |n| F.answer(0xfe, n) }
     answer.call("a frame of the control socket", *ANYTHING) { F.frame(F::READY) }
@@ -98,6 +99,14 @@ module Hostile
     said.call("a channel of a thread far off", F::CHANNEL, "4294967295\0", fd: true)
     said.call("a channel of no number", F::CHANNEL, "x\0", fd: true)
     said.call("200 channels", F::CHANNEL, "1\0", fd: true, times: 200)
+    behaviour("a channel of each of 500 threads", 200, 502, :closed, kills: true) do
+      500.times do |number|
+        ours, theirs = UNIXSocket.pair
+        control(F::CHANNEL, "#{number}\0", fd: theirs)
+        [ours, theirs].each(&:close)
+      end
+      ok
+    end
     said.call("an output of no name", F::OUTPUT, "hostile\0", fd: true)
     said.call("200 outputs", F::OUTPUT, "stdout\0", fd: true, times: 200)
     said.call("a backtrace unasked", F::BACKTRACE, "1\0#{"x\n" * 1_000_000}\0")
@@ -109,6 +118,7 @@ module Hostile
     said.call("memory of nonsense", F::MEMORY, "slots\0-1\0live\0#{2**70}\0pools\0::::\0")
     said.call("what a preloader says", F::EXITED, "1\0000\0")
     said.call("what the front says", F::DRAIN)
+    said.call("a request for a thread", F::SPARE)
     said.call("a frame of an unknown type", 0xfe)
     behaviour("descriptors that belong to no frame", 200, 502, kills: true) do
       pair = UNIXSocket.pair

@@ -136,12 +136,15 @@ impl Actor {
 
     /// The channel of one of its threads. Until its generation serves it waits for that.
     fn channel_came(&mut self, number: u64, id: WorkerId, thread: usize, fd: Option<OwnedFd>) {
-        if !(1..=self.context.site.threads).contains(&thread) {
-            return;
-        }
-        let queue = self.context.queue.clone();
+        let (queue, site) = (self.context.queue.clone(), &self.context.site);
+        let (threads, spare) = (site.threads, site.stream_threads);
         let Some(generation) = self.generation(number) else { return };
         let Some(worker) = generation.workers.get_mut(&id) else { return };
+        // A thread that ends has its number until it has: others may come with higher ones.
+        let highest = if worker.is_ready() { 2 * (threads + spare) } else { threads };
+        if !(1..=highest).contains(&thread) {
+            return;
+        }
         let memory = worker.mailbox.take().filter(|(of, _)| *of == thread);
         let opened = fd.map(|fd| match memory {
             Some((_, memory)) => Channel::new(fd, thread)?.with_mailbox(&memory),

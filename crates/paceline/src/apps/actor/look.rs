@@ -52,6 +52,7 @@ fn view(role: Role, generation: &Generation, tallies: &[Tally]) -> GenerationVie
                 leaving: role == Role::Leaving || tally.is_some_and(|tally| tally.leaving),
                 answered: tally.map_or(0, |tally| tally.answered),
                 busy: tally.map_or(0, |tally| tally.busy),
+                streams: tally.map_or(0, |tally| tally.streams),
             }
         })
         .collect();

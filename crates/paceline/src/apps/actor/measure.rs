@@ -91,7 +91,7 @@ impl Actor {
         let at_any_rate = std::mem::take(&mut self.measuring.at_any_rate);
         let idle = !at_any_rate
             && answered == self.measuring.answered
-            && tallies.iter().all(|tally| tally.busy == 0)
+            && tallies.iter().all(|tally| tally.busy + tally.streams == 0)
             && processes.iter().all(|(id, _)| self.measuring.growth.of(*id).is_some());
         // What nobody asks anything does not grow.
         if idle || processes.is_empty() {

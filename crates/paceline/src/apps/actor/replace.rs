@@ -179,6 +179,9 @@ impl Actor {
     pub(super) async fn hear(&mut self, id: WorkerId, complaint: Complaint) {
         let log = self.context.log.clone();
         let site = self.context.site.clone();
+        if matches!(complaint, Complaint::Spare | Complaint::NoSpare) {
+            return self.stream_began(id, complaint == Complaint::Spare).await;
+        }
         if let Complaint::Replace { reason, .. } = &complaint {
             if self.canary.as_ref().is_some_and(|canary| canary.generation.workers.contains_key(&id)) {
                 return self.give_up_canary(&format!("a worker of it would have to be replaced: {reason}")).await;
@@ -199,6 +202,7 @@ impl Actor {
                 log.event(Name::WorkerReplaced, format!("{who} thread {thread}: {reason}; replacing the worker"));
                 *thread
             }
+            Complaint::Spare | Complaint::NoSpare => return,
         };
         let _ = worker.control.send(&encode(kind::ASK_BACKTRACE, |out| fields::put(out, thread.to_string()))).await;
         if matches!(complaint, Complaint::Slow { .. }) || worker.stage != WorkerStage::Serving {

@@ -188,10 +188,11 @@ fn counts_of(site: &Site, metrics: &metrics::Site) -> Counts {
         asked = hits + count(|name| name.starts_with("fwd="));
     }
     let depth = site.app.as_ref().map(|app| app.queue.depth());
-    let (waiting, busy, idle) = depth.map_or((0, 0, 0), |depth| (depth.waiting, depth.busy, depth.idle));
+    let (waiting, busy, idle, streams) =
+        depth.map_or((0, 0, 0, 0), |depth| (depth.waiting, depth.busy, depth.idle, depth.streams));
     let failed = snapshot.classes()[4];
     let (requests, total) = (snapshot.requests(), snapshot.total());
-    Counts { requests, failed, total, app: snapshot.app, hits, asked, waiting, busy, idle }
+    Counts { requests, failed, total, app: snapshot.app, hits, asked, waiting, busy, idle, streams }
 }
 
 /// Reading what processes really use makes the kernel walk their pages: not on this thread.

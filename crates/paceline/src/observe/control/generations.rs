@@ -74,6 +74,7 @@ fn of_worker(worker: &WorkerView) -> Value {
         "leaving": worker.leaving,
         "answered": worker.answered,
         "busy": worker.busy,
+        "streams": worker.streams,
     })
 }
 
@@ -90,8 +91,17 @@ mod tests {
     #[test]
     fn an_app_with_one_generation() {
         let now = Instant::now();
-        let worker =
-            WorkerView { id: 7, index: 1, pid: 42, forked: now, ready: true, leaving: false, answered: 5, busy: 2 };
+        let worker = WorkerView {
+            id: 7,
+            index: 1,
+            pid: 42,
+            forked: now,
+            ready: true,
+            leaving: false,
+            answered: 5,
+            busy: 2,
+            streams: 1,
+        };
         let generation = GenerationView {
             role: Role::Current,
             number: 3,
@@ -117,7 +127,7 @@ mod tests {
         assert_eq!((&told["state"], &told["failure"]), (&json!("ready"), &Value::Null));
         let generation = &told["generations"][0];
         assert_eq!((&generation["role"], &generation["release"]), (&json!("current"), &json!("/srv/shop/releases/2")));
-        assert_eq!((&generation["workers"][0]["answered"], &generation["workers"][0]["busy"]), (&json!(5), &json!(2)));
+        assert_eq!((&generation["workers"][0]["busy"], &generation["workers"][0]["streams"]), (&json!(2), &json!(1)));
         assert_eq!(overview.current().map(|current| current.number), Some(3));
     }
 }

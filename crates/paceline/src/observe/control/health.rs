@@ -67,7 +67,7 @@ fn trouble(site: &Site) -> Option<&'static str> {
         State::Stopped => Some("stopped"),
         State::Ready => {
             let depth = app.queue.depth();
-            (depth.idle + depth.busy == 0).then_some("no worker")
+            (depth.idle + depth.busy + depth.streams == 0).then_some("no worker")
         }
     }
 }

@@ -40,6 +40,8 @@ pub struct Threads {
     pub busy: usize,
     /// Of those that wait, and of those that are busy: crawlers'. They are not among `waiting`.
     pub crawlers: (usize, usize),
+    /// Threads beside these, which have streams.
+    pub streams: usize,
 }
 
 /// All sites, in the order of the configuration.
@@ -66,7 +68,8 @@ pub async fn sites(front: &Front) -> Vec<SiteObservation> {
 fn observe(site: Arc<Site>, overview: Option<Overview>, under_way: &[Arc<Entry>]) -> SiteObservation {
     let threads = site.app.as_ref().map(|app| {
         let depth = app.queue.depth();
-        Threads { waiting: depth.waiting, idle: depth.idle, busy: depth.busy, crawlers: app.queue.crawlers() }
+        let crawlers = app.queue.crawlers();
+        Threads { waiting: depth.waiting, idle: depth.idle, busy: depth.busy, crawlers, streams: depth.streams }
     });
     let counts = site.metrics.snapshot();
     let lately = site.metrics.lately(Instant::now(), &counts);

@@ -133,6 +133,7 @@ fn queue(text: &mut Exposition, sites: &[SiteObservation], under_way: &[Arc<Entr
     for (site, threads, _) in apps() {
         family.sample(&[("site", site), ("state", "busy")], threads.busy);
         family.sample(&[("site", site), ("state", "idle")], threads.idle);
+        family.sample(&[("site", site), ("state", "stream")], threads.streams);
     }
     let help = "How long requests waited for a worker thread.";
     let mut family = text.family("paceline_queue_duration_seconds", Type::Histogram, help);

@@ -65,7 +65,10 @@ fn of_site(observed: &SiteObservation) -> Value {
         "environment": site.config.environment,
         "app": overview.as_ref().map(generations::of_app),
         "threads": site.app.as_ref().map(|app| app.site.threads),
-        "queue": threads.map(|threads| json!({ "waiting": threads.waiting, "idle": threads.idle, "busy": threads.busy })),
+        "stream_threads": site.app.as_ref().map(|app| app.site.stream_threads),
+        "queue": threads.map(|threads| json!({
+            "waiting": threads.waiting, "idle": threads.idle, "busy": threads.busy, "streams": threads.streams,
+        })),
         "in_hand": in_hand,
         "upstream": site.upstream.as_ref().map(upstream_hosts::listed),
         "maintenance": site.maintenance.closed().map(|closed| maintenance::of_closed(&closed)),

@@ -32,6 +32,8 @@ pub struct Counts {
     pub waiting: usize,
     pub busy: usize,
     pub idle: usize,
+    /// Threads beside these, which have streams.
+    pub streams: usize,
 }
 
 impl Counts {
@@ -45,6 +47,7 @@ impl Counts {
         self.waiting += other.waiting;
         self.busy += other.busy;
         self.idle += other.idle;
+        self.streams += other.streams;
     }
 }
 
@@ -65,6 +68,7 @@ pub struct Sample {
     pub hit_ratio: Option<f64>,
     pub waiting: f64,
     pub busy: f64,
+    pub streams: f64,
 }
 
 /// Something that happened, for the charts.
@@ -202,6 +206,7 @@ fn sample(then: f64, before: &Counts, at: f64, now: &Counts) -> Sample {
         hit_ratio: (asked > 0).then(|| hits as f64 / asked as f64),
         waiting: now.waiting as f64,
         busy: now.busy as f64,
+        streams: now.streams as f64,
     }
 }
 

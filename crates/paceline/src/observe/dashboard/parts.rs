@@ -84,6 +84,10 @@ impl View<'_> {
             html! { div class={ "tile" (class) } { dt { (name) } dd { (value) } dd.more { (more) } } }
         };
         let text = |value: String| html! { (value) };
+        let mut with_worker = format!("{} with a worker", number(now.busy));
+        if now.streams >= 1.0 {
+            with_worker.push_str(&format!(", {} streams", number(now.streams)));
+        }
         let waits = if now.waiting >= 1.0 { " warn" } else { "" };
         html! {
             (tile(
@@ -94,7 +98,7 @@ impl View<'_> {
             ))
             (tile("", "Outside", text(outside.0), outside.1))
             (tile("", "In the app", text(inside.0), inside.1))
-            (tile(waits, "Waiting", text(number(now.waiting)), format!("{} with a worker", number(now.busy))))
+            (tile(waits, "Waiting", text(number(now.waiting)), with_worker))
             (tile("", "Cache hits", text(ratio), asked))
             (tile("", "Memory", text(memory), front))
         }

@@ -196,9 +196,13 @@ impl Listed {
         }
     }
 
-    /// The client has left, or has all it asked for. Whoever still works on it keeps it listed.
-    pub fn left(&self, client: Client) {
+    /// The client has left, or has all it asked for: then what is done from `now` on is done after the reply. Whoever
+    /// still works on it keeps it listed.
+    pub fn left(&self, client: Client, now: Micros) {
         if let Some(entry) = &self.0 {
+            if client == Client::Answered {
+                entry.stepped.store(now, Relaxed);
+            }
             entry.left.store(client as u8, Relaxed);
         }
     }

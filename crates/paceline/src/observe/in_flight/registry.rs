@@ -109,7 +109,7 @@ mod tests {
 
         listed.step(Step::App, 30);
         let held = listed.hold(7, 3);
-        listed.left(Client::Gone);
+        listed.left(Client::Gone, 40);
         drop(listed);
         let entry = registry.all().remove(0);
         assert_eq!((entry.step(), entry.held(), entry.client_is()), ((Step::App, 30), Some((7, 3)), Client::Gone));
@@ -137,7 +137,7 @@ mod tests {
         let listed = Listed::default();
         listed.step(Step::App, 1);
         drop(listed.hold(1, 1));
-        listed.left(Client::Answered);
+        listed.left(Client::Answered, 1);
         assert!(!listed.is_listed());
     }
 

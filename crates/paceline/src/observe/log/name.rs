@@ -101,6 +101,8 @@ events! {
     ProcessStopped => "process-stopped",
     /// A request has been in the application for longer than `app_soft_timeout`
     Slow => "slow-request",
+    /// A worker has as many streams as `stream_threads` allows: further ones hold threads
+    Streams => "streams",
     /// Where a Ruby thread is
     Backtrace => "backtrace",
     /// Single sign-on: somebody was refused, or something that it needs can't be had (docs/single-sign-on.md)

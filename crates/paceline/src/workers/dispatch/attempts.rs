@@ -170,6 +170,7 @@ impl<'a, O: Origin> Attempts<'a, O> {
             hard_timeout: self.limits.hard_timeout,
             memory: self.limits.response_memory,
             spool: self.limits.response_spool,
+            after_reply: self.limits.after_reply,
             hints: exchange.hints.clone(),
             counters: exchange.counters.clone(),
             record: exchange.record.clone(),

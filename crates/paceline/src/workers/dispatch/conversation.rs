@@ -12,6 +12,7 @@ use tokio::{
     time::{sleep_until, Instant},
 };
 
+mod closing;
 mod ending;
 mod message;
 
@@ -63,6 +64,7 @@ pub async fn abandon(lease: Lease, offer: Offer) {
         hard_timeout: None,
         memory: 0,
         spool: 0,
+        after_reply: None,
         hints: None,
         counters: Arc::default(),
         record: None,
@@ -277,7 +279,10 @@ impl Conversation {
                 self.finish(busy);
                 Answer::Raised(error)
             }
-            Ok(FromWorker::Head { status, kind: HeadKind::Chunks, headers }) => {
+            Ok(FromWorker::Head { status, kind: kind @ (HeadKind::Chunks | HeadKind::Stream), headers }) => {
+                if kind == HeadKind::Stream {
+                    self.lease.step_aside();
+                }
                 let (writer, reader) = buffer(memory, spool);
                 tokio::spawn(self.relay(writer));
                 Answer::Response { status, headers, body: AnswerBody::Arriving(reader) }
@@ -416,53 +421,6 @@ impl Conversation {
                 }
             }
         }
-    }
-
-    /// The response is complete: when the thread is idle too, the next request may have it.
-    fn finish(mut self: Box<Self>, busy: bool) {
-        self.end_body();
-        self.lease.channel().forget_cancel();
-        let counted = self.request.counters.get();
-        self.lease.allocated = counted.map_or(0, |counted| counted.allocated);
-        self.lease.app_time = counted.map(|counted| counted.app_finished.saturating_sub(counted.app_started));
-        if busy || !self.lease.channel().drained() {
-            tokio::spawn(self.end(busy));
-        } else {
-            self.lease.give_back();
-        }
-    }
-
-    async fn end(mut self: Box<Self>, busy: bool) {
-        if busy {
-            match self.idle().await {
-                Ok(FromWorker::Idle) => {}
-                Ok(_) => return,
-                Err(error) => return self.broken(&error),
-            }
-        }
-        while !self.lease.channel().drained() {
-            if let Err(error) = progress(&mut self.lease).await {
-                return self.broken(&error);
-            }
-        }
-        self.lease.give_back();
-    }
-
-    /// The frame after an answer, when what follows it is done.
-    async fn idle(&mut self) -> io::Result<FromWorker> {
-        let (pace, mut look) = self.look();
-        for _ in 0..ticks_to_release(pace) {
-            if !self.lease.piped {
-                break;
-            }
-            tokio::select! {
-                biased;
-                frame = self.next() => return frame,
-                () = look.next() => {}
-            }
-        }
-        self.lease.release_followers();
-        self.next().await
     }
 
     fn died(&mut self, error: &io::Error) -> Answer {

@@ -26,6 +26,8 @@ pub struct Limits {
     pub soft_timeout: Option<Duration>,
     /// After it the worker is replaced, and the client gets 504. None: never.
     pub hard_timeout: Option<Duration>,
+    /// After its answer a thread that is still busy with the request is no longer counted. None: it always is.
+    pub after_reply: Option<Duration>,
     /// Bytes of a response held in memory for a slow client.
     pub response_memory: usize,
     /// Bytes of a response held in a file beyond that.

@@ -97,6 +97,7 @@ pub async fn replay(queue: &Arc<Queue>, asked: &Replay<'_>) -> Result<ReplayAnsw
         hard_timeout: Some(asked.patience),
         memory: READ,
         spool: 0,
+        after_reply: None,
         hints: None,
         counters: exchange.counters.clone(),
         record: None,

@@ -47,6 +47,7 @@ pub mod kind {
     pub const ASK_BACKTRACE: u8 = 0x12;
     pub const MOLD: u8 = 0x13;
     pub const ASK_MEMORY: u8 = 0x14;
+    pub const SPARE: u8 = 0x15;
     pub const REQUEST: u8 = 0x21;
     pub const BODY: u8 = 0x22;
     pub const BODY_END: u8 = 0x23;
@@ -69,6 +70,7 @@ pub mod kind {
 const FLAG_BUSY: u8 = 1;
 const FLAG_RAW: u8 = 2;
 const FLAG_FILE: u8 = 4;
+const FLAG_STREAM: u8 = 8;
 
 /// Bytes that are not a frame of the protocol: the peer is broken and is given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,6 +169,8 @@ pub struct AppError {
 pub enum HeadKind {
     /// CHUNKs, then END.
     Chunks,
+    /// The same, and the application writes when it likes: nobody knows how long that takes.
+    Stream,
     /// One FILE, then END.
     File,
     /// No more frames: the channel is the client's byte stream.
@@ -246,6 +250,7 @@ impl FromWorker {
                 let status = take_u16(&mut payload)?;
                 let flags = take_u8(&mut payload)?;
                 let kind = match flags & (FLAG_RAW | FLAG_FILE) {
+                    0 if flags & FLAG_STREAM != 0 => HeadKind::Stream,
                     0 => HeadKind::Chunks,
                     FLAG_FILE => HeadKind::File,
                     _ => HeadKind::Raw,

@@ -114,6 +114,7 @@ fn encoded(vector: &Vector) -> Option<BytesMut> {
         "MOLD" => encode(kind::MOLD, |out| put_all(out, vector)),
         "DRAIN" => encode(kind::DRAIN, |_| {}),
         "ASK_MEMORY" => encode(kind::ASK_MEMORY, |_| {}),
+        "SPARE" => encode(kind::SPARE, |_| {}),
         "ASK_BACKTRACE" => encode(kind::ASK_BACKTRACE, |out| put_all(out, vector)),
         _ => return None,
     })
@@ -146,6 +147,7 @@ fn check_received(vector: &Vector, raw: Raw) {
                 0 => HeadKind::Chunks,
                 2 => HeadKind::Raw,
                 4 => HeadKind::File,
+                8 => HeadKind::Stream,
                 flags => panic!("{name}: flags {flags}"),
             },
             headers: pairs,
@@ -190,5 +192,5 @@ fn every_vector_is_read_or_written_as_it_says() {
             None => check_received(vector, raw),
         }
     }
-    assert_eq!(kinds.len(), 39, "a vector for each type of frame");
+    assert_eq!(kinds.len(), 40, "a vector for each type of frame");
 }

@@ -43,6 +43,8 @@ pub struct Request {
     /// Bytes of the response held in memory and in a file for a slow client.
     pub memory: usize,
     pub spool: u64,
+    /// So long its thread is waited for after the answer; then another one takes its place. None: for ever.
+    pub after_reply: Option<Duration>,
     /// Where 103 responses go.
     pub hints: Option<Hints>,
     /// Set when the worker has reported.

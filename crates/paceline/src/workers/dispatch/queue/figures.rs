@@ -8,6 +8,8 @@ pub struct Depth {
     pub waiting: usize,
     pub idle: usize,
     pub busy: usize,
+    /// Threads beside these, which have streams.
+    pub streams: usize,
 }
 
 /// What one worker has in hand.
@@ -24,6 +26,7 @@ pub struct Tally {
     pub id: WorkerId,
     pub answered: u64,
     pub busy: usize,
+    pub streams: usize,
     pub leaving: bool,
 }
 

@@ -11,7 +11,8 @@ use tokio::{
 };
 
 use super::{
-    crawlers, line::Place, pipe::Offer, share::OutcomeSlot, Complaint, InHand, Inner, Queue, Refused, Route, WorkerId,
+    crawlers, line::Place, member::InHand, pipe::Offer, share::OutcomeSlot, Complaint, Inner, Queue, Refused, Route,
+    WorkerId,
 };
 use crate::{
     support::clock::Micros,
@@ -48,6 +49,8 @@ pub struct Lease {
     /// It is expected to take so little time that the worker may not tell of its answer at once.
     pub quick: bool,
     pub(super) request: InHand,
+    /// Its route has been told how long it took.
+    pub(super) learned: bool,
     /// Microseconds that the app took, as the worker measured.
     pub app_time: Option<Micros>,
     /// Objects that the process allocated while the request ran, as the worker counted.
@@ -162,19 +165,19 @@ impl Lease {
                         drop(inner);
                         return successor.add(self.worker, channel);
                     }
-                    None if !member.leaving => member.idle.push(channel),
-                    None => {}
+                    None if !member.leaving => member.rest(channel, self.queue.threads),
+                    None => drop(member.hang_ups.remove(&channel.thread)),
                 }
             }
             self.queue.clone().settle(&mut inner, Some(self.worker));
         }
     }
 
-    /// Keeps the channel (a hijack): the worker thread opens a new one.
+    /// Keeps the channel (a hijack): the worker thread opens a new one when it is free.
     pub fn take(mut self) -> Channel {
         let channel = self.channel.take().expect("a lease holds its channel until it is given up");
         self.evict_followers(&channel);
-        self.await_another(&channel);
+        self.await_return(&channel);
         self.queue.end(&self);
         channel
     }
@@ -222,18 +225,27 @@ impl Drop for Lease {
 impl Inner {
     /// The request that the lease was for is over. `held`: how long it took; None: it was not answered.
     pub(super) fn end(&mut self, lease: &Lease, held: Option<Micros>, now: Micros) {
-        self.expectations.end(lease.route, held, now);
         if let Some(held) = held.filter(|_| lease.request.crawler) {
             self.rest_crawlers(held, now);
         }
-        if let (Some(times), Some(held)) = (&mut self.times, held) {
-            times.note(lease.route, held);
+        if !lease.learned {
+            self.learn(lease, held, now);
         }
         if let Some(member) = self.members.get_mut(&lease.worker) {
+            if lease.request.stream {
+                return member.end_stream();
+            }
             // Two that are alike stand for each other.
             if let Some(at) = member.in_hand.iter().position(|request| *request == lease.request) {
                 member.in_hand.swap_remove(at);
             }
+        }
+    }
+    /// How long requests of this route hold a thread.
+    pub(super) fn learn(&mut self, lease: &Lease, held: Option<Micros>, now: Micros) {
+        self.expectations.end(lease.route, held, now);
+        if let (Some(times), Some(held)) = (&mut self.times, held) {
+            times.note(lease.route, held);
         }
     }
 }

@@ -6,8 +6,10 @@ mod crawlers;
 mod figures;
 mod lease;
 mod line;
+mod member;
 mod pipe;
 mod share;
+mod streams;
 mod times;
 mod work;
 
@@ -29,14 +31,15 @@ pub use self::{
     lease::Lease,
     pipe::{Offer, BUDGET},
     share::OutcomeSlot,
+    streams::StreamThreads,
     work::RouteWork,
 };
 use self::{
     crawlers::Rest,
     line::Line,
+    member::{InHand, Member},
     pipe::{post, Pipe, QUICK},
     share::Share,
-    work::Work,
 };
 use super::{
     expectations::{Expectations, ExpectedTime, Route},
@@ -85,6 +88,10 @@ pub enum Complaint {
     Slow { thread: usize, request: String },
     /// A request has been in the app for too long, or the channel is broken: replace the worker.
     Replace { thread: usize, reason: String },
+    /// A stream has left the count of threads: another thread is to take its place.
+    Spare,
+    /// A stream would leave it, and as many as may have: it keeps its place.
+    NoSpare,
 }
 
 /// A request that was handed over before.
@@ -94,56 +101,6 @@ pub struct Again {
     pub worker: WorkerId,
     /// It may be what that one died of: nothing else is to be in its next worker's hands.
     pub alone: bool,
-}
-
-struct Member {
-    idle: Vec<Channel>,
-    /// The ends of its threads' channels, idle or not.
-    hang_ups: HashMap<usize, HangUp>,
-    /// The requests of its busy threads.
-    in_hand: Vec<InHand>,
-    /// Of those that are not long, how many may be young at once.
-    limit: usize,
-    /// No request is given to it any more.
-    leaving: bool,
-    /// Requests it has answered.
-    answered: u64,
-    /// It was given a request that another worker had died with.
-    tested: bool,
-    /// It may be ended soon: it gets no request that another worker has died with.
-    spared: bool,
-    work: Work,
-    run_as: RunAs,
-    complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct InHand {
-    since: Micros,
-    long: bool,
-    alone: bool,
-    crawler: bool,
-}
-
-impl Member {
-    fn long(&self) -> usize {
-        self.in_hand.iter().filter(|request| request.long).count()
-    }
-
-    /// Most long requests wait for something else than Ruby: they neither hold back others nor are held back.
-    fn has_thread(&self, long: bool, now: Micros) -> bool {
-        let held = self.in_hand.iter().any(|request| request.alone && now.saturating_sub(request.since) < ALONE);
-        !self.leaving && !held && !self.idle.is_empty() && (long || self.young(now) < self.limit)
-    }
-
-    /// Whether one that is to be alone would be, but for what has been there for long.
-    fn is_free(&self, now: Micros) -> bool {
-        self.in_hand.iter().all(|request| now.saturating_sub(request.since) >= ALONE)
-    }
-
-    fn young(&self, now: Micros) -> usize {
-        self.in_hand.iter().filter(|request| !request.long && now.saturating_sub(request.since) < YOUNG).count()
-    }
 }
 
 struct Waiter {
@@ -175,13 +132,19 @@ struct Inner {
 pub struct Queue {
     inner: Mutex<Inner>,
     max: usize,
+    threads: StreamThreads,
     epoch: Instant,
 }
 
 impl Queue {
     /// A queue in which `max` requests may wait.
     pub fn new(max: usize) -> Arc<Queue> {
-        Arc::new(Queue { inner: Mutex::default(), max, epoch: Instant::now() })
+        Queue::with_streams(max, StreamThreads::default())
+    }
+
+    /// The same, of an app whose streams leave the count of `threads`.
+    pub fn with_streams(max: usize, threads: StreamThreads) -> Arc<Queue> {
+        Arc::new(Queue { inner: Mutex::default(), max, threads, epoch: Instant::now() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -200,20 +163,7 @@ impl Queue {
         run_as: RunAs,
         complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
     ) {
-        let (idle, hang_ups, in_hand, work) = (Vec::new(), HashMap::new(), Vec::new(), Work::default());
-        let member = Member {
-            idle,
-            hang_ups,
-            in_hand,
-            limit,
-            leaving: false,
-            answered: 0,
-            tested: false,
-            spared: false,
-            work,
-            run_as,
-            complaints,
-        };
+        let member = Member::new(limit, run_as, complaints);
         self.lock().members.insert(worker, member);
     }
 
@@ -224,7 +174,8 @@ impl Queue {
             member.hang_ups.insert(channel.thread, channel.hang_up());
             // A thread has one: what it may have opened before is not listened to any more.
             member.idle.retain(|idle| idle.thread != channel.thread);
-            member.idle.push(channel);
+            member.is_back(channel.thread);
+            member.rest(channel, self.threads);
             self.settle(&mut inner, Some(worker));
         }
     }
@@ -260,8 +211,8 @@ impl Queue {
         let mut inner = self.lock();
         let Some(member) = inner.members.get_mut(&worker) else { return true };
         member.leaving = true;
-        member.idle.clear();
-        member.in_hand.is_empty()
+        member.close_idle();
+        member.in_hand.is_empty() && member.streams == 0
     }
 
     /// Gives requests again to a worker that was to leave. Its idle channels are closed; it opens new ones.
@@ -326,6 +277,7 @@ impl Queue {
             waiting: inner.line.iter().filter(|waiter| !waiter.give.is_closed()).count() + inner.posted(),
             idle: inner.members.values().map(|member| member.idle.len()).sum(),
             busy: inner.members.values().map(|member| member.in_hand.len()).sum(),
+            streams: inner.members.values().map(|member| member.streams).sum(),
         }
     }
 
@@ -355,11 +307,11 @@ impl Queue {
         });
         let (&worker, member) = candidates.min_by_key(|(id, member)| {
             let alike = member.in_hand.iter().filter(|request| request.long == expected.long).count();
-            (is_canary(**id) != canary, alike, member.in_hand.len(), **id)
+            (is_canary(**id) != canary, alike, member.in_hand.len(), member.streams, **id)
         })?;
         let channel = member.idle.pop()?;
         let alone = again.is_some_and(|again| again.alone);
-        let request = InHand { since: now, long: expected.long, alone, crawler: false };
+        let request = InHand { since: now, long: expected.long, alone, crawler: false, stream: false };
         member.tested |= alone;
         member.in_hand.push(request);
         let (run_as, complaints) = (member.run_as.clone(), member.complaints.clone());
@@ -389,6 +341,7 @@ impl Queue {
             piped,
             quick: expected.mean <= QUICK,
             request,
+            learned: false,
             app_time,
             allocated,
             noted,

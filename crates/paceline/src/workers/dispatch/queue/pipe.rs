@@ -8,7 +8,11 @@ use bytes::Bytes;
 use mailbox::{Mailbox, Posted};
 use tokio::runtime::Handle;
 
-use super::{line::Place, InHand, Inner, Lease, Member, Waiter, WorkerId};
+use super::{
+    line::Place,
+    member::{InHand, Member},
+    Inner, Lease, Waiter, WorkerId,
+};
 use crate::{
     support::clock::Micros,
     workers::{
@@ -270,7 +274,7 @@ impl Lease {
         (pipe.first, pipe.quick) = (follower.cost, follower.quick);
         // Its thread goes on, whatever the one before it had taken.
         pipe.open = serves;
-        let request = InHand { since: now, long: false, alone: false, crawler: false };
+        let request = InHand { since: now, long: false, alone: false, crawler: false, stream: false };
         if let Some(member) = inner.members.get_mut(&self.worker) {
             member.answered += 1;
             member.work.add(self.route, self.allocated);
@@ -289,6 +293,7 @@ impl Lease {
             piped: serves,
             quick: follower.quick,
             request,
+            learned: false,
             app_time: None,
             allocated: 0,
             noted: None,

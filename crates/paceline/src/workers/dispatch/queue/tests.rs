@@ -68,13 +68,13 @@ fn a_freed_thread_takes_the_oldest_request_and_skips_those_that_left() {
         }
         tasks[1].abort();
         tokio::task::yield_now().await;
-        assert_eq!(queue.depth(), Depth { waiting: 2, idle: 0, busy: 1 });
+        assert_eq!(queue.depth(), Depth { waiting: 2, idle: 0, busy: 1, streams: 0 });
         lease.give_back();
         for (index, task) in tasks.into_iter().enumerate() {
             assert_eq!(task.await.is_ok(), index != 1);
         }
         assert_eq!(*order.lock(), ["first", "third"]);
-        assert_eq!(queue.depth(), Depth { waiting: 0, idle: 1, busy: 0 });
+        assert_eq!(queue.depth(), Depth { waiting: 0, idle: 1, busy: 0, streams: 0 });
     });
 }
 
@@ -113,7 +113,7 @@ fn a_retried_request_takes_no_channel_that_its_dead_worker_left() {
             async move { queue.checkout(PAGE, LONG, Some(AGAIN), None).await.unwrap().worker }
         });
         tokio::task::yield_now().await;
-        assert_eq!(queue.depth(), Depth { waiting: 1, idle: 1, busy: 0 });
+        assert_eq!(queue.depth(), Depth { waiting: 1, idle: 1, busy: 0, streams: 0 });
         let (sender, _receiver) = mpsc::unbounded_channel();
         queue.join(2, 1, RunAs::own(), sender);
         queue.add(2, channel(1));
@@ -159,9 +159,10 @@ fn a_worker_that_opens_no_channel_in_the_place_of_its_last_is_reported() {
         let (worker, complaint) = complaints.try_recv().unwrap();
         let reason = "its channel has ended, and it opens no other".into();
         assert_eq!((worker, complaint), (1, Complaint::Replace { thread, reason }));
+        // The thread of a hijack may stay in the app for as long as it likes.
         drop(queue.checkout(PAGE, LONG, None, None).await.unwrap().take());
         tokio::time::sleep(LONG).await;
-        assert!(complaints.try_recv().is_ok(), "after a hijack, too");
+        assert!(complaints.try_recv().is_err());
     });
 }
 
@@ -170,7 +171,7 @@ fn a_thread_has_one_channel() {
     run(async {
         let (queue, _complaints) = queue(10, &[(1, 2)]);
         (0..100).for_each(|_| queue.add(1, channel(1)));
-        assert_eq!(queue.depth(), Depth { waiting: 0, idle: 2, busy: 0 });
+        assert_eq!(queue.depth(), Depth { waiting: 0, idle: 2, busy: 0, streams: 0 });
     });
 }
 
@@ -201,7 +202,7 @@ fn a_lease_that_is_lost_is_reported_and_a_leaving_worker_gets_nothing() {
         assert!(!queue.leave(1));
         lease.give_back();
         assert!(queue.leave(1));
-        assert_eq!(queue.depth(), Depth { waiting: 0, idle: 0, busy: 0 });
+        assert_eq!(queue.depth(), Depth { waiting: 0, idle: 0, busy: 0, streams: 0 });
     });
 }
 
@@ -259,7 +260,7 @@ fn long_requests_leave_threads_to_others_and_are_spread() {
             async move { queue.checkout(REPORT, LONG, None, None).await.unwrap().give_back() }
         });
         tokio::task::yield_now().await;
-        assert_eq!(queue.depth(), Depth { waiting: 1, idle: 2, busy: 8 });
+        assert_eq!(queue.depth(), Depth { waiting: 1, idle: 2, busy: 8, streams: 0 });
         // Both threads that are left are for pages, each on a worker of its own.
         let pages = [
             queue.checkout(PAGE, LONG, None, None).await.unwrap(),
@@ -347,10 +348,10 @@ fn no_more_requests_of_a_worker_are_young_than_may_be() {
         });
         tokio::task::yield_now().await;
         assert_eq!(queue.occupied(), [WorkerLoad { id: 1, limit: 1, young: 1 }]);
-        assert_eq!(queue.depth(), Depth { waiting: 1, idle: 3, busy: 1 });
+        assert_eq!(queue.depth(), Depth { waiting: 1, idle: 3, busy: 1, streams: 0 });
         queue.limit(1, 2);
         let second = waiting.await.unwrap();
-        assert_eq!(queue.depth(), Depth { waiting: 0, idle: 2, busy: 2 });
+        assert_eq!(queue.depth(), Depth { waiting: 0, idle: 2, busy: 2, streams: 0 });
         lease.give_back();
         second.give_back();
     });

@@ -1,0 +1,87 @@
+//! A worker as the queue knows it: its threads' channels, and what they have in hand. It never decides who gets a thread.
+
+use std::collections::HashMap;
+
+use tokio::sync::mpsc;
+
+use super::{work::Work, Complaint, WorkerId, ALONE, YOUNG};
+use crate::{
+    support::clock::Micros,
+    workers::protocol::{channel::Channel, hang_up::HangUp},
+};
+use unix_user::RunAs;
+
+/// A worker.
+pub(super) struct Member {
+    pub(super) idle: Vec<Channel>,
+    /// The ends of its threads' channels, idle or not: one for each thread that it has.
+    pub(super) hang_ups: HashMap<usize, HangUp>,
+    /// The requests of its busy threads.
+    pub(super) in_hand: Vec<InHand>,
+    /// Streams that have left the count of threads.
+    pub(super) streams: usize,
+    /// Threads that have given their channels away and are still in the app, with what they have in hand.
+    pub(super) away: HashMap<usize, InHand>,
+    /// Of those that are not long, how many may be young at once.
+    pub(super) limit: usize,
+    /// No request is given to it any more.
+    pub(super) leaving: bool,
+    /// Requests it has answered.
+    pub(super) answered: u64,
+    /// It was given a request that another worker had died with.
+    pub(super) tested: bool,
+    /// It may be ended soon: it gets no request that another worker has died with.
+    pub(super) spared: bool,
+    pub(super) work: Work,
+    pub(super) run_as: RunAs,
+    pub(super) complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
+}
+
+/// A request of a busy thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct InHand {
+    pub(super) since: Micros,
+    pub(super) long: bool,
+    pub(super) alone: bool,
+    /// A stream that keeps a place in the count of threads, because as many as may have left it.
+    pub(super) stream: bool,
+}
+
+impl Member {
+    pub(super) fn new(limit: usize, run_as: RunAs, complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>) -> Member {
+        Member {
+            idle: Vec::new(),
+            hang_ups: HashMap::new(),
+            in_hand: Vec::new(),
+            streams: 0,
+            away: HashMap::new(),
+            limit,
+            leaving: false,
+            answered: 0,
+            tested: false,
+            spared: false,
+            work: Work::default(),
+            run_as,
+            complaints,
+        }
+    }
+
+    pub(super) fn long(&self) -> usize {
+        self.in_hand.iter().filter(|request| request.long).count()
+    }
+
+    /// Most long requests wait for something else than Ruby: they neither hold back others nor are held back.
+    pub(super) fn has_thread(&self, long: bool, now: Micros) -> bool {
+        let held = self.in_hand.iter().any(|request| request.alone && now.saturating_sub(request.since) < ALONE);
+        !self.leaving && !held && !self.idle.is_empty() && (long || self.young(now) < self.limit)
+    }
+
+    /// Whether one that is to be alone would be, but for what has been there for long.
+    pub(super) fn is_free(&self, now: Micros) -> bool {
+        self.in_hand.iter().all(|request| now.saturating_sub(request.since) >= ALONE)
+    }
+
+    pub(super) fn young(&self, now: Micros) -> usize {
+        self.in_hand.iter().filter(|request| !request.long && now.saturating_sub(request.since) < YOUNG).count()
+    }
+}
