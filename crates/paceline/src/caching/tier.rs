@@ -129,14 +129,16 @@ pub enum TierUse {
     Miss,
 }
 
-/// What a request that misses gets from other fronts.
+/// What a request that misses gets from other fronts. It is moved once; a box for the answer would cost more.
+#[allow(clippy::large_enum_variant)]
 pub(super) enum Shared {
     Page(Response<ResponseBody>),
     /// This front renders it, for all if there is a lease.
     Render(Option<Box<TierLease>>),
 }
 
-/// What is made of a value.
+/// What is made of a value. It is moved once.
+#[allow(clippy::large_enum_variant)]
 enum Taken {
     Page(Response<ResponseBody>),
     Directory(Directory),
