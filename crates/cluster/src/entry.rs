@@ -1,6 +1,8 @@
 //! What an entry of the journal says: a purge, as one front tells it to the others.
 //! It never fails to read one: an order that this version does not know purges everything.
 
+use std::sync::Arc;
+
 use serde_json::{json, Value};
 
 use crate::Position;
@@ -36,6 +38,16 @@ impl Order {
             What::All => ("all", ""),
         };
         json!({ "what": what, "which": which, "soft": self.soft }).to_string()
+    }
+
+    /// Whether it purges a page of this URL with these tags.
+    pub fn covers(&self, url: &str, tags: &[Arc<str>]) -> bool {
+        match &self.what {
+            What::Url(purged) => purged == url,
+            What::Tag(purged) => tags.iter().any(|tag| **tag == **purged),
+            What::Prefix(prefix) => url.starts_with(&**prefix),
+            What::All => true,
+        }
     }
 
     /// Reads an order of any version. One that can't be read, or has a key that this version does not know, may mean
@@ -85,6 +97,24 @@ mod tests {
                 let order = Order { what: what.clone(), soft };
                 assert_eq!(Order::from_json(&order.to_json()), order);
             }
+        }
+    }
+
+    #[test]
+    fn an_order_covers_what_it_purges() {
+        let tags: [Arc<str>; 2] = ["http://h a".into(), "http://h b".into()];
+        for (what, covers) in [
+            (What::Url("http://h/a?b".into()), true),
+            (What::Url("http://h/a".into()), false),
+            (What::Tag("http://h b".into()), true),
+            (What::Tag("http://h".into()), false),
+            (What::Tag("http://h/a?b".into()), false),
+            (What::Prefix("http://h/a".into()), true),
+            (What::Prefix("http://h/a?b&".into()), false),
+            (What::All, true),
+        ] {
+            let order = Order { what, soft: false };
+            assert_eq!(order.covers("http://h/a?b", &tags), covers, "{order:?}");
         }
     }
 

@@ -1,9 +1,9 @@
 //! A front that reads the journal: which orders it applies, when it has to drop everything, and until when it may show
 //! pages by itself. It never applies anything: the caller does so, before the next call.
 
-use std::{collections::VecDeque, fmt};
+use std::{collections::VecDeque, fmt, sync::Arc};
 
-use crate::{Entry, Millis, Order, Position};
+use crate::{history::History, Entry, Millis, Order, Position, Verdict};
 
 /// Ends of the journal that are remembered until they are reached; more only delay the lease.
 const MAX_ENDS: usize = 32;
@@ -51,6 +51,7 @@ pub struct Follower {
     me: String,
     ttl: Millis,
     at: Option<Position>,
+    history: History,
     ends: VecDeque<End>,
     lease: Millis,
 }
@@ -58,7 +59,8 @@ pub struct Follower {
 impl Follower {
     /// `me`: what its own entries are from. `at`: up to where what it keeps is purged, if that is known.
     pub fn new(me: impl Into<String>, ttl: Millis, at: Option<Position>) -> Follower {
-        Follower { me: me.into(), ttl, at, ends: VecDeque::new(), lease: 0 }
+        let history = History::from(at.clone());
+        Follower { me: me.into(), ttl, at, history, ends: VecDeque::new(), lease: 0 }
     }
 
     /// Up to where all is applied. None: not known yet.
@@ -69,6 +71,12 @@ impl Follower {
     /// Until when pages may be shown without asking the application.
     pub fn lease(&self) -> Millis {
         self.lease
+    }
+
+    /// Whether a page that another front has shared may be shown, as far as the journal is read here. `since`: up to
+    /// where that front had applied it when it asked for the page.
+    pub fn judge(&self, since: &Position, url: &str, tags: &[Arc<str>]) -> Verdict {
+        self.history.judge(since, url, tags)
     }
 
     /// How many entries are known to be there and not applied.
@@ -112,10 +120,12 @@ impl Follower {
         }
         let is_next = entry.at.number == at.number + 1;
         let follows = is_next && entry.previous == at.mark;
-        self.at = Some(entry.at);
+        self.at = Some(entry.at.clone());
         if !follows {
+            self.history = History::from(Some(entry.at));
             return Err(if is_next { Doubt::Replaced } else { Doubt::Gap(at.number) });
         }
+        self.history.push(entry.at, entry.order.clone());
         Ok((entry.from != self.me).then_some(entry.order))
     }
 
@@ -137,6 +147,7 @@ impl Follower {
     }
 
     fn restart(&mut self, at: Position, asked: Millis, doubt: Doubt) -> Doubt {
+        self.history = History::from(Some(at.clone()));
         self.at = Some(at);
         self.ends.clear();
         self.extend(asked);
@@ -262,6 +273,21 @@ mod tests {
         assert_eq!(follower.found_nothing(150), None, "the look began before it was known");
         assert_eq!(follower.found_nothing(201), Some(Doubt::Gap(3)));
         assert_eq!((follower.at(), follower.lease()), (Some(&position(9)), 5100));
+    }
+
+    #[test]
+    fn pages_of_others_are_judged_by_all_orders_that_were_read() {
+        let mut follower = Follower::new("other", TTL, Some(position(3)));
+        let judge = |follower: &Follower, since| follower.judge(&position(since), "http://h/a", &["tag-4".into()]);
+        assert_eq!((judge(&follower, 3), judge(&follower, 4)), (Verdict::Current, Verdict::Ahead));
+        // Its own orders count as well: they had no number when they were obeyed.
+        follower.read(entry(4)).unwrap();
+        assert_eq!((judge(&follower, 3), judge(&follower, 4)), (Verdict::Purged, Verdict::Current));
+        follower.read(entry(9)).unwrap_err();
+        assert_eq!((judge(&follower, 4), judge(&follower, 9)), (Verdict::Purged, Verdict::Current), "after a gap");
+        assert_eq!(end(&mut follower, 2, 100), Some(Doubt::Replaced));
+        assert_eq!((judge(&follower, 2), judge(&follower, 9)), (Verdict::Current, Verdict::Ahead));
+        assert_eq!(judge(&Follower::new("me", TTL, None), 0), Verdict::Ahead, "nothing is known yet");
     }
 
     /// Random journals, trimmed, emptied and restored from old copies, read with delays: a front that has a lease has

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cache::{
     freshness::{ExchangeTimes, Holds},
-    groups, invalidating,
+    invalidating,
     partial::ContentRange,
-    search::NoVarySearch,
     status::{CacheStatus, Reason},
     store::{Key, Moment},
     stored::Stored,
@@ -23,13 +22,13 @@ use super::{
     answer::{self, dated, StoredAnswer},
     exchanged,
     flight::{Fetch, FlightGuard, FlightLead, OriginAnswer, Share},
-    invalidation::target_of,
     keeping::{Kin, StoreTask},
     lookup::CacheRequest,
     now,
     scheduled::HoldsUntil,
     sharing::purged,
     streaming::SharedBody,
+    tier::Shared,
     SiteCache,
 };
 use crate::{
@@ -37,9 +36,6 @@ use crate::{
     request::exchange::Exchange,
     support::clock::{self, Micros},
 };
-
-/// Paths of which it is kept which parameters do not matter.
-const MAX_SEARCHES: usize = 4096;
 
 /// A question as it was put to the origin.
 #[derive(Clone, Copy)]
@@ -91,6 +87,10 @@ impl SiteCache {
         fetch: Fetch,
         mut leading: FlightLead,
     ) -> OriginAnswer {
+        match self.ask_tier(&mut wanted, &head, &exchange, &mut leading).await {
+            Shared::Page(response) => return OriginAnswer { response, exchange },
+            Shared::Render(lease) => wanted.lease = lease,
+        }
         let mut asked = head.clone();
         let whole = wanted.stored.clone().filter(|_| wanted.has_whole());
         let validated = match &whole {
@@ -106,6 +106,7 @@ impl SiteCache {
         let asked_for =
             FetchContext { at: exchanged(request_time), began, moment, validated, less, holds: Holds::ALWAYS };
         let response = self.arrived(&mut wanted, &head, response, &asked_for, &mut leading);
+        wanted.lease.take().into_iter().for_each(|lease| lease.let_all_go());
         OriginAnswer { response, exchange }
     }
 
@@ -261,7 +262,7 @@ impl SiteCache {
     }
 
     /// It says that it may not be stored: then what is stored in its place is outdated, and nobody waits for its like.
-    fn not_stored(&self, wanted: &CacheRequest, head: &Parts, parts: &response::Parts, reason: Reason) {
+    fn not_stored(&self, wanted: &mut CacheRequest, head: &Parts, parts: &response::Parts, reason: Reason) {
         if head.method != Method::GET || !wanted.storable || parts.status.is_server_error() {
             return;
         }
@@ -275,6 +276,7 @@ impl SiteCache {
         let own = matches!(parts.status.as_u16(), 206 | 304 | 412 | 416);
         if reason != Reason::RequestNoStore && !own {
             self.cache.uncacheable.mark(wanted.key, now());
+            wanted.lease.take().into_iter().for_each(|lease| lease.is_not_shared(true));
         }
     }
 
@@ -308,6 +310,9 @@ impl SiteCache {
                     renewed.clone(),
                     asked.moment,
                 );
+                if let Some(lease) = wanted.lease.take() {
+                    lease.conclude(&renewed, inserted.is_ok(), &head.headers);
+                }
                 wanted.status.stored = inserted.is_ok();
                 wanted.status.ttl = Some(cache::reusing::ttl(&renewed, now()));
                 self.offer(wanted, renewed.clone(), key, None);
@@ -354,7 +359,11 @@ impl SiteCache {
         if wanted.visitor.is_none() && parts.headers.contains_key(header::SET_COOKIE) {
             self.learn_stored(&parts.headers, &wanted.path);
         }
+        if let Some(lease) = wanted.lease.take_if(|lease| !lease.fits(body.size_hint().exact())) {
+            lease.is_not_shared(false);
+        }
         let keeping = StoreTask {
+            lease: wanted.lease.take(),
             cache: self.clone(),
             wanted: Kin::of(wanted),
             request: head.headers.clone(),
@@ -444,24 +453,6 @@ impl SiteCache {
 
     fn tags(&self, wanted: &CacheRequest) -> Vec<Arc<str>> {
         wanted.visitor.and_then(|visitor| visitor.tag()).into_iter().collect()
-    }
-
-    /// Which parameters of the path's queries do not matter; the response is kept under what is left of them.
-    fn learn_search(&self, wanted: &mut CacheRequest, headers: &HeaderMap) {
-        let Some((path, _)) = wanted.url.split_once('?') else { return };
-        let Some(said) = NoVarySearch::of(headers) else { return };
-        let origin = groups::origin(&wanted.url).len();
-        let canonical = said.canonical(&wanted.url[origin..]);
-        {
-            let mut searches = self.searches.write();
-            if searches.len() >= MAX_SEARCHES {
-                searches.clear();
-            }
-            searches.insert(path.to_owned(), said);
-        }
-        let url: Arc<str> = format!("{}{canonical}", &wanted.url[..origin]).into();
-        wanted.primary = self.cache.keys.primary(&target_of(&url), &wanted.partition);
-        wanted.url = url;
     }
 }
 

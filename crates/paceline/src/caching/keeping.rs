@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cache::{
+    groups,
     partial::{strong_validator, ContentRange, Pieces},
+    search::NoVarySearch,
     status::Reason,
     store::{Insertion, Key, Moment},
     stored::{Content, Directory, Entry, Stored},
@@ -13,9 +15,30 @@ use cache::{
 };
 use http::{header, HeaderMap, StatusCode};
 
-use super::{lookup::CacheRequest, recode, SiteCache};
+use super::{invalidation::target_of, lookup::CacheRequest, recode, tier::TierLease, SiteCache};
+
+/// Paths of which it is kept which parameters do not matter.
+const MAX_SEARCHES: usize = 4096;
 
 impl SiteCache {
+    /// Which parameters of the path's queries do not matter; the response is kept under what is left of them.
+    pub(super) fn learn_search(&self, wanted: &mut CacheRequest, headers: &HeaderMap) {
+        let Some((path, _)) = wanted.url.split_once('?') else { return };
+        let Some(said) = NoVarySearch::of(headers) else { return };
+        let origin = groups::origin(&wanted.url).len();
+        let canonical = said.canonical(&wanted.url[origin..]);
+        {
+            let mut searches = self.searches.write();
+            if searches.len() >= MAX_SEARCHES {
+                searches.clear();
+            }
+            searches.insert(path.to_owned(), said);
+        }
+        let url: Arc<str> = format!("{}{canonical}", &wanted.url[..origin]).into();
+        wanted.primary = self.cache.keys.primary(&target_of(&url), &wanted.partition);
+        wanted.url = url;
+    }
+
     /// Puts it where requests like this one look. `own`: it is one visitor's, by an owner's rule.
     pub(super) fn place(
         &self,
@@ -86,6 +109,8 @@ pub struct StoreTask {
     pub before: Option<Arc<Stored>>,
     pub tags: Vec<Arc<str>>,
     pub moment: Moment,
+    /// The other fronts wait for it.
+    pub lease: Option<Box<TierLease>>,
 }
 
 /// A response, and whether it is kept.
@@ -134,6 +159,9 @@ impl StoreTask {
         let directory = self.wanted.directory.as_ref();
         let own = self.wanted.own;
         let (key, stored) = self.cache.place((primary, own), directory, &self.request, response.clone(), self.moment);
+        if let Some(lease) = self.lease {
+            lease.conclude(&response, stored.is_ok(), &self.request);
+        }
         KeptOne { response, key, stored }
     }
 

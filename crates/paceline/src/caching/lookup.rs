@@ -23,6 +23,7 @@ use super::{
     flight::{Flight, FlightLead},
     now,
     sessions::Visitor,
+    tier::TierLease,
     Purging, SiteCache,
 };
 use crate::{
@@ -86,6 +87,8 @@ pub struct CacheRequest {
     pub(super) until: Millis,
     /// What the request has purged, until it is so on disk and on other fronts.
     pub(super) purging: Vec<Purging>,
+    /// The other fronts wait for its answer.
+    pub(super) lease: Option<Box<TierLease>>,
 }
 
 impl CacheRequest {
@@ -136,6 +139,7 @@ impl Question<'_> {
             leading: None,
             until: Millis::MAX,
             purging: Vec::new(),
+            lease: None,
         })
     }
 }

@@ -8,7 +8,7 @@
 //! body that is given on while it comes), `sessions` (visitors under an owner's rules), `learned` and `cookie_file`
 //! (what is known of a site's cookies), `advice` (what the owner should know of that), `scheduled` (pages that change at a
 //! known time), `auto` (pages that are known by what they were made of), `counters`, `succession` (what another
-//! process takes over), `sharing` (what other machines' fronts hear of).
+//! process takes over), `sharing` (what other machines' fronts hear of), `tier` (pages that they share).
 
 mod advice;
 mod answer;
@@ -29,13 +29,14 @@ mod sessions;
 mod sharing;
 mod streaming;
 mod succession;
+mod tier;
 
 use std::{
     collections::{HashMap, HashSet},
     io,
     sync::{
         atomic::{AtomicU64, Ordering::Relaxed},
-        Arc,
+        Arc, OnceLock, Weak,
     },
     thread::JoinHandle,
 };
@@ -67,6 +68,7 @@ pub use lookup::{CacheRequest, Lookup};
 pub use sharing::{Publication, PurgeShared, SHARING_TIME};
 pub use streaming::SharedReader;
 pub use succession::{Relay, RelayMessage};
+pub use tier::{Granted, SharedTier, TierQuestion, TierRelease, TierSession, TierUse, TierValue, TierWrite};
 
 /// What the sites of a server keep together.
 pub struct Cache {
@@ -78,6 +80,8 @@ pub struct Cache {
     relay: Mutex<Option<Relay>>,
     /// The fronts of other machines, if there are any.
     sharing: sharing::Sharing,
+    /// Where they share pages, if they do.
+    tier: OnceLock<Weak<dyn SharedTier>>,
     /// The thread that writes to the disk.
     writing: Mutex<Option<JoinHandle<()>>>,
     flights: flight::Flights,
@@ -146,6 +150,7 @@ impl Cache {
             disk: RwLock::default(),
             relay: Mutex::default(),
             sharing: sharing::Sharing::default(),
+            tier: OnceLock::new(),
             writing: Mutex::default(),
             flights: flight::Flights::default(),
             uncacheable: Uncacheable::default(),
@@ -213,8 +218,9 @@ impl Cache {
     /// The same without waiting: nothing of it is given here any more.
     fn purge_soon(&self, what: &Purge, how: How) -> (usize, Purging) {
         self.relayed(|| RelayMessage::Purge(what.clone(), how));
+        let announced = self.announce(what);
         let (count, on_disk) = self.purge_here(what, how);
-        (count, Purging { on_disk, shared: self.publish(what, how) })
+        (count, Purging { on_disk, shared: announced.and_then(|number| self.publish(number, what, how)) })
     }
 
     fn purge_here(&self, what: &Purge, how: How) -> (usize, Option<disk::PurgeDone>) {
@@ -251,6 +257,18 @@ pub enum Purge {
     /// All whose URL begins so.
     Prefix(String),
     All,
+}
+
+impl Purge {
+    /// Whether it is for a page of this URL with these tags.
+    fn covers(&self, url: &str, tags: &[Arc<str>]) -> bool {
+        match self {
+            Purge::Url(purged) => purged == url,
+            Purge::Tag(purged) => tags.iter().any(|tag| **tag == **purged),
+            Purge::Prefix(prefix) => url.starts_with(&**prefix),
+            Purge::All => true,
+        }
+    }
 }
 
 impl SiteCache {

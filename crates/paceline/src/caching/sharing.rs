@@ -2,15 +2,17 @@
 //! pages may be shown without asking the application. It never speaks with another front itself.
 
 use std::{
+    collections::HashMap,
     sync::{
         atomic::{AtomicU64, Ordering::Relaxed},
-        OnceLock,
+        Arc, OnceLock,
     },
     time::Duration,
 };
 
 use ::cluster::Outcome;
 use cache::{store::How, Millis};
+use parking_lot::Mutex;
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
 use super::{Cache, Purge, Purging};
@@ -21,6 +23,8 @@ pub const SHARING_TIME: Duration = Duration::from_millis(50);
 /// A purge that the other fronts have to hear of.
 #[derive(Debug)]
 pub struct Publication {
+    /// Its number here, until the journal gives it one (`Cache::has_number`).
+    pub number: u64,
     pub what: Purge,
     pub how: How,
     /// Its outcome, for those who want to know.
@@ -34,11 +38,20 @@ pub type PurgeShared = oneshot::Receiver<Outcome>;
 pub(super) struct Sharing {
     publish: OnceLock<UnboundedSender<Publication>>,
     shown_until: AtomicU64,
+    /// Own purges that the journal does not have yet, as far as it was read here. Nothing that they purge is taken from
+    /// another front.
+    announced: Mutex<HashMap<u64, Purge>>,
+    count: AtomicU64,
 }
 
 impl Default for Sharing {
     fn default() -> Sharing {
-        Sharing { publish: OnceLock::new(), shown_until: AtomicU64::new(Millis::MAX) }
+        Sharing {
+            publish: OnceLock::new(),
+            shown_until: AtomicU64::new(Millis::MAX),
+            announced: Mutex::default(),
+            count: AtomicU64::new(0),
+        }
     }
 }
 
@@ -89,12 +102,45 @@ impl Cache {
         self.disk().is_none_or(|disk| !disk.is_purging())
     }
 
+    /// Before an own purge is done: from now on nothing of it is taken from another front. The number to publish it with;
+    /// None: there are no others.
+    pub(super) fn announce(&self, what: &Purge) -> Option<u64> {
+        self.sharing.publish.get()?;
+        let number = self.sharing.count.fetch_add(1, Relaxed);
+        self.sharing.announced.lock().insert(number, what.clone());
+        Some(number)
+    }
+
     /// Tells a purge to the other fronts. None: there are none.
-    pub fn publish(&self, what: &Purge, how: How) -> Option<PurgeShared> {
+    pub(super) fn publish(&self, number: u64, what: &Purge, how: How) -> Option<PurgeShared> {
         let publish = self.sharing.publish.get()?;
         let (outcome, shared) = oneshot::channel();
-        publish.send(Publication { what: what.clone(), how, outcome }).ok()?;
+        publish.send(Publication { number, what: what.clone(), how, outcome }).ok()?;
         Some(shared)
+    }
+
+    /// Everything is to be dropped on the other fronts, as it is here.
+    pub fn publish_all(&self) {
+        let announced = self.announce(&Purge::All);
+        drop(announced.and_then(|number| self.publish(number, &Purge::All, How::Drop)));
+    }
+
+    /// The journal has these own purges, and was read here up to them.
+    pub fn has_number(&self, published: impl IntoIterator<Item = u64>) {
+        let mut announced = self.sharing.announced.lock();
+        published.into_iter().for_each(|number| drop(announced.remove(&number)));
+    }
+
+    /// These own purges have become one of everything.
+    pub fn announce_all_for(&self, published: &[u64]) {
+        let mut announced = self.sharing.announced.lock();
+        published.iter().for_each(|number| drop(announced.remove(number)));
+        announced.extend(published.first().map(|number| (*number, Purge::All)));
+    }
+
+    /// Whether an own purge that the other fronts may not have heard of yet is for a page.
+    pub fn is_announced(&self, url: &str, tags: &[Arc<str>]) -> bool {
+        self.sharing.announced.lock().values().any(|purge| purge.covers(url, tags))
     }
 }
 
@@ -116,6 +162,12 @@ mod tests {
         cache.purge_as_told(&Purge::Tag("b".into()), How::Drop);
         let told = published.try_recv().unwrap();
         assert_eq!((told.what, told.how), (Purge::Tag("a".into()), How::Expire));
+        let tags: [Arc<str>; 1] = ["a".into()];
+        assert!(cache.is_announced("http://h/", &tags) && !cache.is_announced("http://h/", &[]));
+        cache.announce_all_for(&[told.number]);
+        assert!(cache.is_announced("http://h/", &[]));
+        cache.has_number([told.number]);
+        assert!(!cache.is_announced("http://h/", &tags));
         told.outcome.send(Outcome::Unsent("no".into())).unwrap();
         assert_eq!(shared.unwrap().try_recv(), Ok(Outcome::Unsent("no".into())));
         assert!(published.try_recv().is_err());

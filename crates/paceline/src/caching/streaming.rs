@@ -118,7 +118,7 @@ impl SharedBody {
         completed: StoreWhole,
         over: impl FnOnce() + Send,
     ) {
-        let mut over = Some(over);
+        let (mut over, mut completed) = (Some(over), Some(completed));
         let end = loop {
             match body.frame().await {
                 Some(Ok(frame)) => {
@@ -133,6 +133,8 @@ impl SharedBody {
                     }
                     if oversize {
                         over.take().into_iter().for_each(|over| over());
+                        // Nobody waits for the whole.
+                        completed = None;
                         if !self.keep_pace().await {
                             return;
                         }
@@ -145,7 +147,7 @@ impl SharedBody {
         let end = match end {
             End::Whole(_) if !self.lock().oversize => {
                 let whole = self.joined();
-                End::Whole(completed(whole))
+                End::Whole(completed.and_then(|completed| completed(whole)))
             }
             end => end,
         };

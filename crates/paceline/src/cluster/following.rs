@@ -93,9 +93,18 @@ impl Cluster {
                 Err(why) => doubt = Some(why),
             }
         }
+        self.read_back(&follower);
         self.settle(follower, doubt);
         self.news.notify_one();
         is_missing
+    }
+
+    /// Own purges up to where the journal was read are known by that.
+    pub(super) fn read_back(&self, follower: &::cluster::Follower) {
+        let at = follower.at().map_or(0, |at| at.number);
+        let mut numbered = self.numbered.lock();
+        self.cache.has_number(numbered.iter().filter(|(last, _)| *last <= at).flat_map(|(_, all)| all.iter().copied()));
+        numbered.retain(|(last, _)| *last > at);
     }
 
     /// Obeys a doubt; only then pages are shown.
@@ -107,13 +116,20 @@ impl Cluster {
                 self.log.event(Name::Cluster, format!("Cluster {name}: all cached pages are dropped: {doubt}"));
             }
         }
+        // Fronts that had not read our last entries can't know that they are missing. Others may stand where they were. And
+        // of pages that are shared nobody knows whether an entry that is missing was for them.
+        if doubt == Some(Doubt::Replaced) {
+            let has_sent = self.last_sent.swap(0, Relaxed) > 0;
+            if has_sent || self.tier.is_some() {
+                self.cache.publish_all();
+            }
+            // Their numbers are another journal's.
+            let numbered = std::mem::take(&mut *self.numbered.lock());
+            self.cache.has_number(numbered.into_iter().flat_map(|(_, published)| published));
+        }
         follower.applied();
         self.cache.show_until(follower.lease());
         drop(follower);
-        // Fronts that had not read our last entries can't know that they are missing. Others may stand where they were.
-        if doubt == Some(Doubt::Replaced) && self.last_sent.swap(0, Relaxed) > 0 {
-            drop(self.cache.publish(&Purge::All, How::Drop));
-        }
         if doubt.is_some() {
             self.news.notify_one();
         }

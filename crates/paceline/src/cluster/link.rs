@@ -15,7 +15,7 @@ use super::Settings;
 
 /// Time to connect, and time for an answer.
 const CONNECT_TIME: Duration = Duration::from_secs(1);
-const ANSWER_TIME: Duration = Duration::from_secs(1);
+pub const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// How long a look at the journal waits for an entry.
 pub const WAITING_TIME: Duration = Duration::from_secs(1);
 /// Entries that the journal keeps, roughly. A front that has missed more drops everything.
@@ -46,18 +46,19 @@ impl Link {
         }
     }
 
-    pub fn place(&self) -> &str {
-        &self.place
+    /// A key that is this cluster's.
+    pub fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
     }
 
-    fn key(&self, name: &str) -> String {
-        format!("{}{name}", self.prefix)
+    pub fn place(&self) -> &str {
+        &self.place
     }
 
     /// Says that the member is there, for so long. Where the journal ends.
     pub async fn beat(&self, member: &Member, ttl: Millis) -> Result<Position, String> {
         let mut script = SCRIPTS.beat.prepare_invoke();
-        script.key(self.key(&format!("member:{}", member.id))).key(self.key("members")).key(self.key("end"));
+        script.key(self.key("members")).key(self.key("end"));
         script.arg(&member.id).arg(member.to_json()).arg(ttl);
         let (number, mark): (u64, String) = self.run(&script).await?;
         Ok(Position { number, mark })
@@ -77,7 +78,7 @@ impl Link {
     /// All members, those that fell silent lately included.
     pub async fn members(&self) -> Result<Vec<Sighting>, String> {
         let mut script = SCRIPTS.members.prepare_invoke();
-        script.key(self.key("members")).arg(self.key("member:")).arg(REMEMBERED);
+        script.key(self.key("members")).arg(REMEMBERED);
         let found: Vec<(String, i64, u64)> = self.run(&script).await?;
         let seen = |(member, left, silent): (String, i64, u64)| {
             Some(Sighting { member: Member::from_json(&member)?, left: u64::try_from(left).unwrap_or(0), silent })
@@ -129,7 +130,8 @@ impl Link {
         })
     }
 
-    async fn connect(&self, answer_time: Duration) -> Result<MultiplexedConnection, String> {
+    /// A connection of its own.
+    pub async fn connect(&self, answer_time: Duration) -> Result<MultiplexedConnection, String> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIME))
             .set_response_timeout(Some(answer_time));
@@ -167,7 +169,7 @@ fn mark() -> String {
 }
 
 /// What has gone wrong. Details of the server may repeat what was sent, so only its error code is kept.
-fn without_details(error: &RedisError) -> String {
+pub fn without_details(error: &RedisError) -> String {
     match error.code() {
         Some(code) => format!("it answers {code}"),
         None => error.to_string(),
@@ -181,13 +183,14 @@ struct Scripts {
 }
 
 static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
-    // KEYS: the member, the members, the end. ARGV: its id, what it says, for how long.
+    // KEYS: the members, the end. ARGV: its id, what it says, for how long. No key expires: one that does may be evicted
+    // before its time, and purges would not wait for the member.
     beat: Script::new(
         r"
         local time = redis.call('TIME')
-        redis.call('SET', KEYS[1], '', 'PX', ARGV[3])
-        redis.call('HSET', KEYS[2], ARGV[1], (time[1] * 1000 + math.floor(time[2] / 1000)) .. ' ' .. ARGV[2])
-        return { redis.call('HGET', KEYS[3], 'number') or '0', redis.call('HGET', KEYS[3], 'mark') or '' }
+        local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+        redis.call('HSET', KEYS[1], ARGV[1], now .. ' ' .. ARGV[3] .. ' ' .. ARGV[2])
+        return { redis.call('HGET', KEYS[2], 'number') or '0', redis.call('HGET', KEYS[2], 'mark') or '' }
         ",
     ),
     // KEYS: the journal, the end. ARGV: who writes, how many entries stay, mark and order of each entry.
@@ -205,7 +208,7 @@ static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
         return number
         ",
     ),
-    // KEYS: the members. ARGV: the beginning of their keys, which are in the same slot; for how long the silent stay.
+    // KEYS: the members. ARGV: for how long the silent stay. A millisecond more for the two that were cut off.
     members: Script::new(
         r"
         local time = redis.call('TIME')
@@ -213,10 +216,10 @@ static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
         local found = redis.call('HGETALL', KEYS[1])
         local members = {}
         for at = 1, #found, 2 do
-          local left = redis.call('PTTL', ARGV[1] .. found[at])
-          local seen, said = string.match(found[at + 1], '^(%d+) (.*)$')
+          local seen, lasts, said = string.match(found[at + 1], '^(%d+) (%d+) (.*)$')
           local silent = seen and math.max(0, now - tonumber(seen)) or now
-          if left < 0 and silent > tonumber(ARGV[2]) then
+          local left = seen and math.max(0, tonumber(seen) + tonumber(lasts) + 1 - now) or 0
+          if left == 0 and silent > tonumber(ARGV[1]) then
             redis.call('HDEL', KEYS[1], found[at])
           else
             members[#members + 1] = { said or '', left, silent }

@@ -1,10 +1,10 @@
 //! The fronts of several machines, joined by a Valkey or Redis: a purge on one of them reaches all, and a front that
 //! can't know what was purged asks the application. The rules are in the crate `cluster`. It never stores a page
-//! there, and without `[cluster]` it connects to nothing.
+//! there unless `shared_cache` says so, and without `[cluster]` it connects to nothing.
 //!
 //! Reading order: `settings`, `link` (what is asked at the server), `following` (the journal is read and obeyed),
 //! `publishing` (own purges, and who has confirmed them), `position_file` (up to where the cache on disk is purged),
-//! `report` (for `paceline cluster`).
+//! `report` (for `paceline cluster`), `tier` (pages that are shared).
 
 mod following;
 mod link;
@@ -12,6 +12,7 @@ mod position_file;
 mod publishing;
 mod report;
 mod settings;
+mod tier;
 
 use std::{
     path::Path,
@@ -32,14 +33,15 @@ use tokio::{
 };
 
 use crate::{
-    caching::{Cache, Publication, Purge},
+    caching::{Cache, Publication, Purge, SharedTier},
     observe::log::{Log, Name},
     support::{clock, units::show_duration},
 };
 
-use self::{link::Link, position_file::PositionFile};
+use self::{link::Link, position_file::PositionFile, tier::Tier};
 
-pub use settings::{Settings, Url};
+pub use settings::{Settings, SharedCache, Url};
+pub use tier::TierFigures;
 
 /// What the last words to the others may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -69,6 +71,9 @@ pub struct Cluster {
     unsent: AtomicU64,
     /// The last entry of its own.
     last_sent: AtomicU64,
+    /// Own purges that are in the journal and not read back yet: the last one's number there, and theirs here.
+    numbered: Mutex<Vec<(u64, Vec<u64>)>>,
+    tier: Option<Tier>,
     unconfirmed: AtomicU64,
     tasks: Mutex<Vec<AbortHandle>>,
 }
@@ -107,9 +112,10 @@ impl Cluster {
             None => file.as_ref().and_then(PositionFile::read),
         };
         let ttl = settings.partition_ttl.as_millis() as u64;
-        Arc::new(Cluster {
+        let cluster = Arc::new(Cluster {
             follower: Mutex::new(Follower::new(&me.id, ttl, known)),
             link: Link::open(settings),
+            tier: settings.shared_cache.map(Tier::new),
             settings: settings.clone(),
             me,
             cache,
@@ -124,9 +130,15 @@ impl Cluster {
             publications: Mutex::new(Some(publications)),
             unsent: AtomicU64::new(0),
             last_sent: AtomicU64::new(0),
+            numbered: Mutex::default(),
             unconfirmed: AtomicU64::new(0),
             tasks: Mutex::default(),
-        })
+        });
+        if cluster.tier.is_some() {
+            let tier: Arc<dyn SharedTier> = cluster.clone();
+            cluster.cache.share_pages(Arc::downgrade(&tier));
+        }
+        cluster
     }
 
     /// Connects, on this event loop, and stays connected.
@@ -142,6 +154,12 @@ impl Cluster {
             event_loop.spawn(publishing::run(self.clone(), publications)),
         ];
         self.tasks.lock().extend(tasks.iter().map(|task| task.abort_handle()));
+        self.connect_tier();
+    }
+
+    /// What the shared cache has done, if there is one.
+    pub fn tier_figures(&self) -> Option<TierFigures> {
+        self.tier.as_ref().map(Tier::figures)
     }
 
     /// Up to where the cache is purged, for a front that goes on with it.

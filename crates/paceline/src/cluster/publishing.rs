@@ -36,6 +36,8 @@ const FORGOTTEN: Millis = 60_000;
 
 /// A purge that is not in the journal yet.
 struct Unsent {
+    /// As the cache has announced it.
+    announced: u64,
     order: Order,
     outcome: Option<oneshot::Sender<Outcome>>,
 }
@@ -68,7 +70,7 @@ pub async fn run(cluster: Arc<Cluster>, mut publications: UnboundedReceiver<Publ
         while let Ok(more) = publications.try_recv() {
             unsent.push_back(more.into());
         }
-        bound(&mut unsent);
+        cluster.cache.announce_all_for(&bound(&mut unsent));
         cluster.unsent.store(unsent.len() as u64, Relaxed);
         // Nobody waits for what is known to take long.
         if let Some(why) = &trouble {
@@ -90,6 +92,10 @@ pub async fn run(cluster: Arc<Cluster>, mut publications: UnboundedReceiver<Publ
             Ok(number) => {
                 trouble = None;
                 cluster.last_sent.store(number, Relaxed);
+                let announced = unsent.iter().take(orders.len()).map(|one| one.announced).collect();
+                cluster.numbered.lock().push((number, announced));
+                // Perhaps they were read before.
+                cluster.read_back(&cluster.follower.lock());
                 let waited_for = unsent.drain(..orders.len()).filter_map(|one| one.outcome);
                 let waited_for = waited_for.filter(|outcome| !outcome.is_closed());
                 confirming.all.lock().extend(waited_for.map(|outcome| Unconfirmed { number, since, outcome }));
@@ -118,13 +124,16 @@ fn refuse(unsent: &mut VecDeque<Unsent>, why: &str) {
     }
 }
 
-/// Too many become one that purges everything.
-fn bound(unsent: &mut VecDeque<Unsent>) {
-    if unsent.len() > MAX_UNSENT {
-        refuse(unsent, "too many purges wait");
-        unsent.clear();
-        unsent.push_back(Unsent { order: Order::ALL, outcome: None });
+/// Too many become one that purges everything: it has the first one's number, and theirs are returned.
+fn bound(unsent: &mut VecDeque<Unsent>) -> Vec<u64> {
+    if unsent.len() <= MAX_UNSENT {
+        return Vec::new();
     }
+    refuse(unsent, "too many purges wait");
+    let announced: Vec<_> = unsent.drain(..).map(|one| one.announced).collect();
+    let first = announced.first().copied().unwrap_or(0);
+    unsent.push_back(Unsent { announced: first, order: Order::ALL, outcome: None });
+    announced
 }
 
 /// Looks who has confirmed, while somebody waits.
@@ -181,7 +190,7 @@ impl From<Publication> for Unsent {
             Purge::All => What::All,
         };
         let order = Order { what, soft: publication.how == How::Expire };
-        Unsent { order, outcome: Some(publication.outcome) }
+        Unsent { announced: publication.number, order, outcome: Some(publication.outcome) }
     }
 }
 
@@ -192,13 +201,18 @@ mod tests {
     #[test]
     fn too_many_purges_become_one() {
         let mut unsent: VecDeque<_> = (0..MAX_UNSENT)
-            .map(|number| Unsent { order: Order { what: What::Tag(number.to_string()), soft: true }, outcome: None })
+            .map(|number| Unsent {
+                announced: number as u64,
+                order: Order { what: What::Tag(number.to_string()), soft: true },
+                outcome: None,
+            })
             .collect();
-        bound(&mut unsent);
+        assert!(bound(&mut unsent).is_empty());
         assert_eq!(unsent.len(), MAX_UNSENT);
         let (outcome, mut heard) = oneshot::channel();
-        unsent.push_back(Unsent { order: Order::ALL, outcome: Some(outcome) });
-        bound(&mut unsent);
+        unsent.push_back(Unsent { announced: 70_000, order: Order::ALL, outcome: Some(outcome) });
+        assert_eq!(bound(&mut unsent).len(), MAX_UNSENT + 1);
+        assert_eq!(unsent[0].announced, 0);
         assert_eq!(unsent.iter().map(|one| &one.order).collect::<Vec<_>>(), [&Order::ALL]);
         assert!(matches!(heard.try_recv(), Ok(Outcome::Unsent(_))));
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use ::cluster::Sighting;
 use serde_json::{json, Value};
 
-use super::{now, Cluster};
+use super::{now, tier::Tier, Cluster};
 
 impl Cluster {
     /// The cluster as this front sees it.
@@ -31,6 +31,7 @@ impl Cluster {
             "last_purge": end,
             "unsent": self.unsent.load(Relaxed),
             "unconfirmed": self.unconfirmed.load(Relaxed),
+            "shared_cache": self.tier.as_ref().map(Tier::report),
             "members": members.into_iter().map(|seen| self.member(seen, end)).collect::<Vec<_>>(),
         })
     }

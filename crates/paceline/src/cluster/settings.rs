@@ -17,6 +17,17 @@ pub struct Settings {
     pub name: String,
     /// How long a front that can't reach the server shows pages without asking the application.
     pub partition_ttl: Duration,
+    /// Pages are shared, too.
+    pub shared_cache: Option<SharedCache>,
+}
+
+/// How fronts share pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedCache {
+    /// Bytes of a page, at most.
+    pub object: u64,
+    /// How long a request waits for an answer.
+    pub time: Duration,
 }
 
 /// An address that may have a password in it.

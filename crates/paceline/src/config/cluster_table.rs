@@ -5,19 +5,28 @@ use std::{path::Path, time::Duration};
 use toml_edit::{Item, TableLike};
 
 use crate::{
-    cluster::{Settings, Url},
-    support::units::parse_duration,
+    cluster::{Settings, SharedCache, Url},
+    support::units::{parse_bytes, parse_duration},
 };
 
 /// How long a front that can't reach the server shows pages, if nothing is said of it.
 const PARTITION_TTL: Duration = Duration::from_secs(5);
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(3600);
+/// Pages that fronts share are at most so large, and are waited for at most so long, if nothing is said of it.
+const SHARED_OBJECT: u64 = 1 << 20;
+const SHARED_TIME: Duration = Duration::from_millis(20);
+/// One command may be as large: 512 MB at the server, and nobody wants to wait for more than this.
+const LARGEST_SHARED: u64 = 64 << 20;
+const SHORTEST_SHARED: Duration = Duration::from_millis(1);
+const LONGEST_SHARED: Duration = Duration::from_secs(10);
 
 /// What is wrong with a `[cluster]`. Its words go behind `"cluster" `.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterError {
-    #[error("has url, name, partition_ttl, password_file and ca_file, not {0:?}")]
+    #[error(
+        "has url, name, partition_ttl, password_file, ca_file, shared_cache, shared_cache_object and shared_cache_time, not {0:?}"
+    )]
     UnknownKey(String),
     #[error("needs url, the address of a Valkey or Redis: add url = \"redis://10.0.0.5:6379\"")]
     NoUrl,
@@ -36,7 +45,16 @@ pub fn table(item: &Item) -> Option<Result<Settings, ClusterError>> {
 }
 
 fn settings(table: &dyn TableLike) -> Result<Settings, ClusterError> {
-    const KEYS: [&str; 5] = ["url", "name", "partition_ttl", "password_file", "ca_file"];
+    const KEYS: [&str; 8] = [
+        "url",
+        "name",
+        "partition_ttl",
+        "password_file",
+        "ca_file",
+        "shared_cache",
+        "shared_cache_object",
+        "shared_cache_time",
+    ];
     if let Some((key, _)) = table.iter().find(|(key, _)| !KEYS.contains(key)) {
         return Err(ClusterError::UnknownKey(key.to_owned()));
     }
@@ -58,6 +76,25 @@ fn settings(table: &dyn TableLike) -> Result<Settings, ClusterError> {
             .filter(|time| (SHORTEST..=LONGEST).contains(time))
             .ok_or(ClusterError::Mismatch { key: "partition_ttl", expected: TIME })?,
     };
+    const ON: &str = "true or false";
+    let shares_pages = match table.get("shared_cache") {
+        None => false,
+        Some(item) => item.as_bool().ok_or(ClusterError::Mismatch { key: "shared_cache", expected: ON })?,
+    };
+    const SIZE: &str = "a size like \"1MB\" up to 64MB";
+    let object = match text("shared_cache_object", SIZE)? {
+        None => SHARED_OBJECT,
+        Some(text) => parse_bytes(text)
+            .filter(|size| (1..=LARGEST_SHARED).contains(size))
+            .ok_or(ClusterError::Mismatch { key: "shared_cache_object", expected: SIZE })?,
+    };
+    const WAIT: &str = "a time like \"20ms\" from 1ms to 10s";
+    let time = match text("shared_cache_time", WAIT)? {
+        None => SHARED_TIME,
+        Some(text) => parse_duration(text)
+            .filter(|time| (SHORTEST_SHARED..=LONGEST_SHARED).contains(time))
+            .ok_or(ClusterError::Mismatch { key: "shared_cache_time", expected: WAIT })?,
+    };
     let path = |key| text(key, "the path of a file").map(|path| path.map(Into::into));
     Ok(Settings {
         url: Url::parse(url).ok_or(ClusterError::BadUrl)?,
@@ -65,6 +102,7 @@ fn settings(table: &dyn TableLike) -> Result<Settings, ClusterError> {
         ca_file: path("ca_file")?,
         name: name.into(),
         partition_ttl,
+        shared_cache: shares_pages.then_some(SharedCache { object, time }),
     })
 }
 
@@ -91,7 +129,9 @@ mod tests {
         assert_eq!(settings.url.place(), "valkey:6379");
         assert_eq!((settings.name.as_str(), settings.partition_ttl), ("paceline", Duration::from_secs(5)));
         assert_eq!(settings.ca_file.as_deref(), Some(Path::new("/etc/paceline/ca.pem")));
-        assert!(!format!("{settings:?}").contains("secret"));
+        assert!(!format!("{settings:?}").contains("secret") && settings.shared_cache.is_none());
+        let settings = read("[cluster]\nurl = \"redis://valkey\"\nshared_cache = true").unwrap().unwrap();
+        assert_eq!(settings.shared_cache, Some(SharedCache { object: 1 << 20, time: Duration::from_millis(20) }));
         let settings = read("cluster = { url = \"unix:///run/v.sock\", name = \"shop\", partition_ttl = \"200ms\" }")
             .unwrap()
             .unwrap();
@@ -109,6 +149,9 @@ mod tests {
             ("url = \"redis://a\"\nname = \"a/b\"", "as name"),
             ("url = \"redis://a\"\npartition_ttl = \"5\"", "as partition_ttl"),
             ("url = \"redis://a\"\npartition_ttl = \"2h\"", "from 100ms to 1h"),
+            ("url = \"redis://a\"\nshared_cache = \"on\"", "true or false as shared_cache"),
+            ("url = \"redis://a\"\nshared_cache_object = \"1GB\"", "up to 64MB"),
+            ("url = \"redis://a\"\nshared_cache_time = \"1h\"", "from 1ms to 10s"),
         ] {
             let why = read(&format!("[cluster]\n{text}")).unwrap().unwrap_err().to_string();
             assert!(why.contains(told) && !why.contains("secret"), "{text}: {why}");

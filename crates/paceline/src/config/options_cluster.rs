@@ -16,6 +16,10 @@ pub static CLUSTER_OPTIONS: &[Opt] = &[
         | `name` | servers with the same name belong together. Default: `\"paceline\"` |\n\
         | `partition_ttl` | how long a server that can't reach it shows pages from its cache; after that, each is asked from the application. Default: `\"5s\"` |\n\
         | `password_file` | file with the password, in place of one in the URL |\n\
-        | `ca_file` | certificates in PEM that are trusted in place of the system's |\n\nWithout the table a server is alone.")
-        .risk("Who can write there can drop all cached pages of all servers, and so make the applications generate them again. Nothing of a page is stored there."),
+        | `ca_file` | certificates in PEM that are trusted in place of the system's |\n\
+        | `shared_cache` | `true`: the servers share their cached pages, too. Default: `false` |\n\
+        | `shared_cache_object` | larger pages are not shared. Default: `\"1MB\"` |\n\
+        | `shared_cache_time` | how long a request waits for an answer from there before the application is asked. Default: `\"20ms\"` |\n\nWithout the table a server is alone.")
+        .risk("Who can write there can drop all cached pages of all servers, and so make the applications generate them again. With \
+        shared_cache the pages are stored there, too: who can read there can read them, and who can write there can show any page to all visitors."),
 ];

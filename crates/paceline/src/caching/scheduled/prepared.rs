@@ -110,6 +110,7 @@ impl PreparedPage {
         storable.freshness.holds = Holds { from: self.at, until };
         let directory = store.peek(self.page.primary).filter(|kept| matches!(**kept, Entry::Directory(_)));
         let task = StoreTask {
+            lease: None,
             cache: self.site.clone(),
             wanted: Kin::shared(self.page.url.clone(), self.page.primary, directory),
             request: self.request.clone(),

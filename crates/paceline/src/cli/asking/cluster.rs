@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     print, switch,
-    text::{age, grouped, printable},
+    text::{age, grouped, millis, printable, size},
     Asker,
 };
 use crate::observe::control::client::Failed;
@@ -53,6 +53,7 @@ fn shown(cluster: &Value) -> String {
         grouped(unsent),
         grouped(unconfirmed)
     ));
+    lines.push_str(&shared_cache(&cluster["shared_cache"]));
     if members.is_empty() {
         return lines;
     }
@@ -89,6 +90,33 @@ fn shown(cluster: &Value) -> String {
     lines
 }
 
+/// What this server has had from the pages that all share. Nothing, if they share none.
+fn shared_cache(tier: &Value) -> String {
+    if tier.is_null() {
+        return String::new();
+    }
+    let count = |key: &str| grouped(tier[key].as_u64().unwrap_or(0));
+    let bytes = |key: &str| size(tier[key].as_u64().unwrap_or(0));
+    let mut line = format!(
+        "shared cache: {} hits, {} misses, {} read, {} written, {} errors, {} skipped, {} late",
+        count("hits"),
+        count("misses"),
+        bytes("bytes_read"),
+        bytes("bytes_written"),
+        count("errors"),
+        count("skipped"),
+        count("late"),
+    );
+    if let Some(why) = tier["trouble"].as_str() {
+        line.push_str(&match tier["open_for_ms"].as_u64().unwrap_or(0) {
+            0 => format!("\nthe shared cache is tried again: {}", printable(why)),
+            left => format!("\nthe shared cache is skipped for {}: {}", millis(left as f64), printable(why)),
+        });
+    }
+    line.push('\n');
+    line
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,6 +145,18 @@ web1 pid 12 this  0.1.0      1,204       0       0  0 s ago
 web2\u{fffd} pid 12      0.1.0      1,200       4       0  silent, 12 s ago
 ";
         assert_eq!(shown(&cluster), wanted);
+        let mut sharing = cluster;
+        sharing["shared_cache"] = json!({
+            "hits": 12_000, "misses": 3, "bytes_read": 1 << 20, "bytes_written": 2048, "errors": 5, "skipped": 7, "late": 1,
+            "open_for_ms": 400, "trouble": "no answer in 20 ms\u{1b}",
+        });
+        let line = "\
+purges in flight: 0 to send, 1 to be confirmed
+shared cache: 12,000 hits, 3 misses, 1.0 MB read, 2.0 KB written, 5 errors, 7 skipped, 1 late
+the shared cache is skipped for 400.0 ms: no answer in 20 ms\u{fffd}
+
+SERVER";
+        assert!(shown(&sharing).contains(line), "{}", shown(&sharing));
         let lost =
             json!({ "name": "shop", "server": "10.0.0.5:6379", "trouble": "refused", "unsent": 2, "members": [] });
         assert_eq!(

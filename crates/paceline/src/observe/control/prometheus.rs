@@ -41,6 +41,7 @@ pub async fn of_server(front: Arc<Front>) -> Result<Response<Body>, Refusal> {
     crawlers(&mut text, &sites);
     workers(&mut text, &sites);
     cache(&mut text, &front, &sites);
+    shared_cache(&mut text, &front);
     upstream_hosts::count(&mut text, &sites);
     outbound(&mut text, &front.egress.told());
     memory(&mut text, &processes);
@@ -258,6 +259,24 @@ fn cache(text: &mut Exposition, front: &Front, sites: &[SiteObservation]) {
         let stored = counts.iter().find(|(name, _)| name == "stored").map_or(0, |(_, count)| *count);
         family.sample(&[("site", site)], stored);
     }
+}
+
+fn shared_cache(text: &mut Exposition, front: &Front) {
+    let Some(told) = front.cluster.as_ref().and_then(|cluster| cluster.tier_figures()) else { return };
+    let help = "What the cache that the servers of a cluster share was asked for, by result.";
+    let mut family = text.family("paceline_shared_cache_requests_total", Type::Counter, help);
+    let results = [("hit", told.hits), ("miss", told.misses), ("error", told.errors), ("skipped", told.skipped)];
+    results.iter().for_each(|(result, count)| family.sample(&[("result", result)], count));
+    let help = "Bytes of pages read from the shared cache, and written there.";
+    let mut family = text.family("paceline_shared_cache_bytes_total", Type::Counter, help);
+    family.sample(&[("direction", "read")], told.bytes_read);
+    family.sample(&[("direction", "write")], told.bytes_written);
+    let help = "Pages written to the shared cache, and those that came too late.";
+    let mut family = text.family("paceline_shared_cache_writes_total", Type::Counter, help);
+    family.sample(&[("result", "stored")], told.writes);
+    family.sample(&[("result", "late")], told.late);
+    let help = "1 while the shared cache is skipped because it does not answer.";
+    text.family("paceline_shared_cache_open", Type::Gauge, help).sample(&[], u8::from(told.open_for > 0));
 }
 
 fn outbound(text: &mut Exposition, sites: &[(String, BTreeMap<String, CallFigures>)]) {

@@ -1,0 +1,401 @@
+//! Pages that the fronts of a cluster share: what another front has rendered is shown here without asking the
+//! application, and of several fronts that miss the same page one renders it. Where the pages are is hidden behind
+//! `SharedTier`. It never waits longer than that allows, and without a cluster there is none.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use ::cluster::{Position, SharedPage, Verdict};
+use bytes::Bytes;
+use cache::{
+    freshness::Freshness,
+    key::KeyMaker,
+    record,
+    reusing::{self, Use},
+    status::{CacheStatus, Reason},
+    store::{Key, Moment},
+    stored::{Directory, Entry, Stored},
+    Millis,
+};
+use http::{request::Parts, HeaderMap, Response, StatusCode};
+use tokio::{task::AbortHandle, time::sleep};
+
+use super::{
+    answer::{self, StoredAnswer},
+    flight::{FlightLead, Share},
+    invalidation::target_of,
+    lookup::CacheRequest,
+    now, Cache, SiteCache,
+};
+use crate::{content::body::ResponseBody, observe::in_flight::Step, request::exchange::Exchange, support::clock};
+
+/// Between two looks at a page that another front renders: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(4);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// How often a page is looked at again that is ahead of the purges that are known here.
+const AHEAD_LOOKS: u32 = 10;
+const AHEAD_PAUSE: Duration = Duration::from_millis(2);
+/// For how long no front waits for a page that could not be shared, and for one whose like never can.
+const FAILED: Duration = Duration::from_secs(1);
+const NOT_SHARED: Duration = Duration::from_secs(10);
+
+/// What is found at a key.
+pub enum TierValue {
+    /// A page, or what it varies by; and the time there, in milliseconds.
+    Found(Bytes, Millis),
+    /// There is none: this front is to render it.
+    Lead(Granted),
+    /// Another front renders it.
+    Wait,
+    /// Each front renders its own for a while.
+    Alone,
+}
+
+/// Permission to render a page for all fronts.
+#[derive(Debug, Clone, Copy)]
+pub struct Granted {
+    /// When it was given, by the clock of where the pages are, in microseconds.
+    pub at: u64,
+    /// The same by ours: after it was given.
+    pub known: Millis,
+}
+
+/// What is asked at a key.
+#[derive(Debug, Clone)]
+pub struct TierQuestion {
+    pub key: Key,
+    /// Who asks.
+    pub token: Arc<str>,
+    /// The beginning of a value that is of no use.
+    pub refused: Bytes,
+}
+
+/// A page that is to be stored there.
+pub struct TierWrite {
+    /// The key for which the permission was given.
+    pub lease: Key,
+    pub token: Arc<str>,
+    pub page: (Key, Vec<u8>),
+    /// What leads to it.
+    pub directory: Option<(Key, Vec<u8>)>,
+    /// When it expires, by the clock there.
+    pub expires: Millis,
+}
+
+/// What becomes of a permission without a page.
+pub struct TierRelease {
+    pub lease: Key,
+    pub token: Arc<str>,
+    /// So long nobody waits; zero: the next front gets it.
+    pub alone: Duration,
+    /// The page that is there is outdated.
+    pub is_outdated: bool,
+}
+
+/// Where fronts share pages.
+pub trait SharedTier: Send + Sync {
+    /// None: it is not asked now.
+    fn session(self: Arc<Self>) -> Option<Arc<dyn TierSession>>;
+}
+
+/// The same while it is one and the same server. What is sent goes there, or nowhere.
+pub trait TierSession: Send + Sync {
+    fn keys(&self) -> &KeyMaker;
+    /// Bytes of a page, at most.
+    fn max_object(&self) -> u64;
+    /// None: it took too long, or failed.
+    fn look(&self, question: TierQuestion) -> Pin<Box<dyn Future<Output = Option<TierValue>> + Send + '_>>;
+    /// Keeps a permission until the task is ended.
+    fn renew(&self, lease: Key, token: Arc<str>) -> Option<AbortHandle>;
+    /// In the background.
+    fn write(&self, write: TierWrite);
+    fn release(&self, release: TierRelease);
+    /// Up to where purges are applied here. None: there are more.
+    fn position(&self) -> Option<Position>;
+    /// Whether a page was purged since it was asked for, and the moment for which that is true.
+    fn judge(&self, since: &Position, url: &str, tags: &[Arc<str>]) -> (Verdict, Moment);
+    /// What was found was of use, or not.
+    fn count(&self, use_of_it: TierUse);
+}
+
+/// What a question has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TierUse {
+    Hit,
+    Miss,
+}
+
+/// What a request that misses gets from other fronts. It is moved once; a box for the answer would cost more.
+#[allow(clippy::large_enum_variant)]
+pub(super) enum Shared {
+    Page(Response<ResponseBody>),
+    /// This front renders it, for all if there is a lease.
+    Render(Option<Box<TierLease>>),
+}
+
+/// What is made of a value. It is moved once.
+#[allow(clippy::large_enum_variant)]
+enum Taken {
+    Page(Response<ResponseBody>),
+    Directory(Directory),
+    /// The purges before it are not known here yet.
+    Ahead,
+    Refused,
+}
+
+impl Cache {
+    /// From now on pages are shared there.
+    pub fn share_pages(&self, tier: Weak<dyn SharedTier>) {
+        let _ = self.tier.set(tier);
+    }
+}
+
+impl SiteCache {
+    /// Whether a request may have a page of another front, and gives its own away: one that is for everybody, and does
+    /// not change at a known time.
+    fn tier_for(&self, wanted: &CacheRequest, exchange: &Exchange) -> Option<Arc<dyn TierSession>> {
+        let tier = self.cache.tier.get()?.upgrade()?;
+        let is_for_all = wanted.visitor.is_none() && exchange.user.is_none() && wanted.flight.is_some();
+        let is_shared = is_for_all && wanted.storable && wanted.until == Millis::MAX && self.cache.may_show(now());
+        is_shared.then(|| tier.session()).flatten()
+    }
+
+    /// Asks the other fronts, before the application is asked.
+    pub(super) async fn ask_tier(
+        self: &Arc<Self>,
+        wanted: &mut CacheRequest,
+        head: &Parts,
+        exchange: &Exchange,
+        leading: &mut FlightLead,
+    ) -> Shared {
+        let Some(session) = self.tier_for(wanted, exchange) else { return Shared::Render(None) };
+        let primary = session.keys().primary(&target_of(&wanted.url), &wanted.partition);
+        let mut key = match wanted.directory.as_deref() {
+            Some(Entry::Directory(directory)) => variant(&session, primary, directory, &head.headers),
+            _ => primary,
+        };
+        let token: Arc<str> = uuid::Uuid::new_v4().simple().to_string().into();
+        let (mut refused, mut pause, mut ahead) = (Bytes::new(), FIRST_PAUSE, 0);
+        loop {
+            let sent = now();
+            let question = TierQuestion { key, token: token.clone(), refused: refused.clone() };
+            match session.look(question).await {
+                Some(TierValue::Found(value, time)) => {
+                    match self.take_shared(&session, wanted, head, (key, &value), time + (now() - sent), leading) {
+                        Taken::Page(response) => {
+                            session.count(TierUse::Hit);
+                            return Shared::Page(response);
+                        }
+                        Taken::Directory(directory) if key == primary => {
+                            key = variant(&session, primary, &directory, &head.headers);
+                            self.lead_to(wanted, directory);
+                        }
+                        Taken::Ahead if ahead < AHEAD_LOOKS => {
+                            ahead += 1;
+                            sleep(AHEAD_PAUSE).await;
+                        }
+                        _ => refused = value.slice_ref(SharedPage::id(&value)),
+                    }
+                }
+                Some(TierValue::Lead(granted)) => {
+                    session.count(TierUse::Miss);
+                    // What is purged from here on counts.
+                    let Some(since) = session.position() else {
+                        TierLease::new(session, primary, key, token, granted, Position::default()).pass_on();
+                        return Shared::Render(None);
+                    };
+                    let lease = TierLease::new(session, primary, key, token, granted, since);
+                    return Shared::Render(Some(Box::new(lease)));
+                }
+                Some(TierValue::Wait) => {
+                    exchange.live.step(Step::Waiting, clock::now());
+                    sleep(pause).await;
+                    pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+                }
+                Some(TierValue::Alone) => {
+                    session.count(TierUse::Miss);
+                    return Shared::Render(None);
+                }
+                None => return Shared::Render(None),
+            }
+        }
+    }
+
+    /// Looks at what was found at `time`, the way back included.
+    fn take_shared(
+        self: &Arc<Self>,
+        session: &Arc<dyn TierSession>,
+        wanted: &mut CacheRequest,
+        head: &Parts,
+        (key, value): (Key, &Bytes),
+        time: Millis,
+        leading: &mut FlightLead,
+    ) -> Taken {
+        let Some(page) = SharedPage::from_bytes(value) else { return Taken::Refused };
+        let stored = match record::decode(key, page.record, false) {
+            Some(Entry::Directory(directory)) => return Taken::Directory(directory),
+            Some(Entry::Response(stored)) => Arc::try_unwrap(stored).ok(),
+            _ => None,
+        };
+        let Some(mut stored) = stored.filter(|stored| stored.url == wanted.url) else { return Taken::Refused };
+        let now = now();
+        stored.freshness = Freshness { initial_age: page.age_at(time), response_time: now, ..stored.freshness };
+        if !is_shared(&stored, now) || reusing::judge(&stored, &wanted.wishes, now) != Use::Fresh {
+            return Taken::Refused;
+        }
+        let (verdict, moment) = session.judge(&page.since, &stored.url, &stored.tags);
+        match verdict {
+            Verdict::Current => {}
+            Verdict::Ahead => return Taken::Ahead,
+            Verdict::Purged => return Taken::Refused,
+        }
+        // Else there may be purges that have not reached this front.
+        if !self.cache.may_show(super::now()) {
+            return Taken::Refused;
+        }
+        let stored = Arc::new(stored);
+        let place = (wanted.primary, false);
+        let (key, placed) = self.place(place, wanted.directory.as_ref(), &head.headers, stored.clone(), moment);
+        if placed == Err(Reason::Purged) {
+            return Taken::Refused;
+        }
+        let answering = StoredAnswer { cache: &self.cache, key, stored: &stored, head, now };
+        let Some(mut response) = answer::stored(&answering) else { return Taken::Refused };
+        self.cache.uncacheable.forget(wanted.key);
+        stored.count_hit();
+        let mut status = CacheStatus::hit(reusing::ttl(&stored, now));
+        status.detail = Some("shared");
+        response.extensions_mut().insert(status);
+        self.share(wanted, Share { stored, instead_of: None, body: None, primary: wanted.primary, variant: key });
+        leading.land();
+        Taken::Page(response)
+    }
+
+    /// What a page varies by, as another front has found out.
+    fn lead_to(&self, wanted: &mut CacheRequest, directory: Directory) {
+        let directory = Directory { url: wanted.url.clone(), ..directory };
+        wanted.directory.get_or_insert_with(|| Arc::new(Entry::Directory(directory)));
+    }
+}
+
+/// The key of a target's response, as the latest response to it varies.
+fn variant(session: &Arc<dyn TierSession>, primary: Key, directory: &Directory, request: &HeaderMap) -> Key {
+    let latest = directory.nominations.first();
+    latest.map_or(primary, |nominated| session.keys().variant(primary, nominated, request))
+}
+
+/// Permission to render a page for all fronts. Dropped without a page, it passes on to the next.
+pub struct TierLease {
+    session: Arc<dyn TierSession>,
+    primary: Key,
+    key: Key,
+    token: Arc<str>,
+    granted: Granted,
+    /// All purges up to here were applied when the application was asked.
+    since: Position,
+    renewal: Option<AbortHandle>,
+    is_over: bool,
+}
+
+impl TierLease {
+    fn new(
+        session: Arc<dyn TierSession>,
+        primary: Key,
+        key: Key,
+        token: Arc<str>,
+        granted: Granted,
+        since: Position,
+    ) -> TierLease {
+        let renewal = session.renew(key, token.clone());
+        TierLease { session, primary, key, token, granted, since, renewal, is_over: false }
+    }
+
+    /// The page is there. `stored`: whether it was stored here. `request`: the fields that it was asked for with.
+    pub(super) fn conclude(mut self, response: &Arc<Stored>, is_stored: bool, request: &HeaderMap) {
+        let now = now();
+        if !is_stored {
+            // It was purged, or came in part.
+            return self.pass_on();
+        }
+        if !is_shared(response, now) || !self.fits(response.whole().map(|body| body.len() as u64)) {
+            return self.end(NOT_SHARED, false);
+        }
+        let key = self.session.keys().variant(self.primary, &response.nominated, request);
+        // An age is never too low: the time there is at least this.
+        let as_of = self.granted.at / 1000 + now.saturating_sub(self.granted.known);
+        let envelope = |age, record: &[u8]| {
+            let page = SharedPage {
+                granted: self.granted.at,
+                serial: &self.token[..16],
+                since: self.since.clone(),
+                age,
+                as_of,
+                record,
+            };
+            page.to_bytes()
+        };
+        let Some(page) = record::encode(key, &Entry::Response(response.clone())) else { return self.pass_on() };
+        let page = envelope(response.freshness.age(now), &page);
+        let directory = (key != self.primary).then(|| {
+            let directory = Directory::with(None, response.url.clone(), response.nominated.clone());
+            let record = record::encode(self.primary, &Entry::Directory(directory))?;
+            Some((self.primary, envelope(0, &record)))
+        });
+        let (lease, token, directory) = (self.key, self.token.clone(), directory.flatten());
+        let expires = as_of + response.freshness.remaining(now);
+        self.finish();
+        self.session.write(TierWrite { lease, token, page: (key, page), directory, expires });
+    }
+
+    /// Whether a body of this length may be shared.
+    pub(super) fn fits(&self, length: Option<u64>) -> bool {
+        length.is_none_or(|length| length <= self.session.max_object())
+    }
+
+    /// No answer that could be shared: those who wait ask for themselves.
+    pub(super) fn let_all_go(mut self) {
+        self.end(FAILED, false);
+    }
+
+    /// Nor could any other. What is there is outdated if `is_outdated`.
+    pub(super) fn is_not_shared(mut self, is_outdated: bool) {
+        self.end(NOT_SHARED, is_outdated);
+    }
+
+    /// The next front gets it.
+    fn pass_on(mut self) {
+        self.end(Duration::ZERO, false);
+    }
+
+    /// Whether it was over already.
+    fn finish(&mut self) -> bool {
+        self.renewal.take().iter().for_each(AbortHandle::abort);
+        std::mem::replace(&mut self.is_over, true)
+    }
+
+    fn end(&mut self, alone: Duration, is_outdated: bool) {
+        if !self.finish() {
+            let (lease, token) = (self.key, self.token.clone());
+            self.session.release(TierRelease { lease, token, alone, is_outdated });
+        }
+    }
+}
+
+impl Drop for TierLease {
+    fn drop(&mut self) {
+        self.end(Duration::ZERO, false);
+    }
+}
+
+/// Whether a page may be shown by other fronts: it answers as it is, and all they have to know of it is in it.
+fn is_shared(response: &Stored, now: Millis) -> bool {
+    let is_whole = response.whole().is_some() && response.status != StatusCode::PARTIAL_CONTENT;
+    let is_bounded = response.freshness.holds.is_bounded();
+    // Its URL is one of several, which only the front knows that has asked.
+    let is_one_of_several = response.headers.contains_key("no-vary-search");
+    is_whole && response.is_fresh(now) && !response.freshness.no_cache && !is_bounded && !is_one_of_several
+}
