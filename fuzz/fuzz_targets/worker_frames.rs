@@ -104,6 +104,7 @@ fn write(reply: &Reply) -> BytesMut {
                 HeadKind::Chunks => 0,
                 HeadKind::Raw => 2,
                 HeadKind::File => 4,
+                HeadKind::Stream => 8,
             });
             put_headers(out, headers);
         }),

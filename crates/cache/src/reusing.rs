@@ -107,8 +107,9 @@ mod tests {
 
     #[test]
     fn what_a_crawler_may_have() {
-        let may =
-            |told: &str, asked, seconds| may_serve_crawler(&stored(told), &wishes(asked), 60_000, NOW + seconds * 1000);
+        let may = |told: &str, asked, seconds: u64| {
+            may_serve_crawler(&stored(told), &wishes(asked), 60_000, NOW + seconds * 1000)
+        };
         assert!(may("max-age=10", "", 10) && may("max-age=10", "", 69) && !may("max-age=10", "", 70));
         for told in ["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage=10"] {
             assert!(!may(&format!("max-age=10, {told}"), "", 20), "{told}");
@@ -117,7 +118,7 @@ mod tests {
             assert!(!may("max-age=10", asked, 20), "{asked}");
         }
         let purged = stored("max-age=10");
-        purged.expire();
+        Entry::Response(purged.clone()).expire();
         assert!(!may_serve_crawler(&purged, &wishes(""), 60_000, NOW + 20_000));
     }
 

@@ -210,6 +210,8 @@ mod tests {
             ("egress_guard_allow", _) => "[\"10.0.0.0/8\"]".into(),
             ("egress_allow" | "egress_deny", _) => "[\"api.test\"]".into(),
             ("puma_config", _) => "\"config/other.rb\"".into(),
+            // On where the server runs in development.
+            ("live_reload", _) => "false".into(),
             (_, Kind::Bool) => (default != "true").to_string(),
             (_, Kind::Int { min, max } | Kind::Bytes { min, max, .. }) => (min + (max - min).min(4321)).to_string(),
             (_, Kind::Count { .. }) => "7".into(),
@@ -259,7 +261,8 @@ mod tests {
             }
         }
         // They count together with another setting, or are the same in a folder.
-        assert_eq!(without_effect, ["on_demand"]);
+        let together = ["on_demand", "crawlers_pages", "crawlers_verified", "crawlers_stale"];
+        assert_eq!(without_effect, together);
     }
 
     #[test]

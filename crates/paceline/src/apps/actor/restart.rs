@@ -16,6 +16,9 @@ use crate::{
     observe::log::Name,
 };
 
+/// So long after a failure the pages that are open ask, since they were told.
+const JUST_FAILED: Duration = Duration::from_secs(1);
+
 /// A restart that somebody wants.
 pub struct Wish {
     pub cause: Cause,
@@ -52,7 +55,8 @@ impl Actor {
             if self.next.as_ref().is_some_and(|next| next.mold.is_none()) {
                 return self.attempts.join(number);
             }
-            if let (Some(_), Some(told)) = (pause, self.told.clone()) {
+            let is_known = pause.is_some() || cause == Cause::Outdated && self.has_just_failed();
+            if let (true, Some(told)) = (is_known, self.told.clone()) {
                 return self.attempts.end_one(number, &Outcome::Failed(told.into()));
             }
         }
@@ -114,6 +118,11 @@ impl Actor {
         let failed_at = self.failed_at.filter(|_| self.failures > 1)?;
         let left = (failed_at + self.pause_after_failure()).saturating_duration_since(now);
         (!left.is_zero()).then_some(left)
+    }
+
+    /// A request that comes now is from a page that was told of the failure.
+    fn has_just_failed(&self) -> bool {
+        self.failed_at.is_some_and(|at| at.elapsed() < JUST_FAILED)
     }
 
     /// In development a reload is an attempt; in production the attempts of many visitors are spread out.

@@ -122,7 +122,7 @@ fn crawlers(site: &Value) -> String {
     rows.push(["waited (median)".into(), waited(lately), waited(all)]);
     let waiting = match number(&crawlers["waiting"]) {
         0 => String::new(),
-        waiting => format!("  {} of crawlers\n", waits(waiting)),
+        waiting => format!("  crawlers: {}\n", waits(waiting)),
     };
     format!("\n{}{waiting}", table(&rows))
 }
@@ -346,11 +346,11 @@ shop: ready, generation 7, ruby 3.1.2, rack 2.2.6, production
         let wanted = "
   crawlers         last 1 min 5 s  in all
   of requests              25.0 %  50.0 %
-  answered                     30      80
-  stale pages                  15      15
-  refused                       5       5
-  waited (median)        120.0 ms       -
-  3 requests wait of crawlers
+  answered                     30  80
+  stale pages                  15  15
+  refused                       5  5
+  waited (median)        120.0 ms  -
+  crawlers: 3 requests wait
 ";
         let page = crawlers(&site);
         assert_eq!(page, wanted, "\n{page}");

@@ -45,6 +45,7 @@ impl Queue {
             id: *id,
             answered: member.answered,
             busy: member.in_hand.len(),
+            streams: member.streams,
             leaving: member.leaving,
         };
         inner.members.iter().map(tally).collect()

@@ -178,7 +178,6 @@ impl Lease {
         let channel = self.channel.take().expect("a lease holds its channel until it is given up");
         self.evict_followers(&channel);
         self.await_return(&channel);
-        self.queue.end(&self);
         channel
     }
 
@@ -235,10 +234,7 @@ impl Inner {
             if lease.request.stream {
                 return member.end_stream();
             }
-            // Two that are alike stand for each other.
-            if let Some(at) = member.in_hand.iter().position(|request| *request == lease.request) {
-                member.in_hand.swap_remove(at);
-            }
+            member.take_place(lease.request);
         }
     }
     /// How long requests of this route hold a thread.

@@ -43,6 +43,7 @@ pub(super) struct InHand {
     pub(super) since: Micros,
     pub(super) long: bool,
     pub(super) alone: bool,
+    pub(super) crawler: bool,
     /// A stream that keeps a place in the count of threads, because as many as may have left it.
     pub(super) stream: bool,
 }

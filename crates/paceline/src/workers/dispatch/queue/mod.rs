@@ -170,11 +170,12 @@ impl Queue {
     /// Adds a thread's channel: to a waiting request, or to the idle ones.
     pub fn add(self: &Arc<Self>, worker: WorkerId, channel: Channel) {
         let mut inner = self.lock();
-        if let Some(member) = inner.members.get_mut(&worker).filter(|member| !member.leaving) {
+        let Some(member) = inner.members.get_mut(&worker) else { return };
+        member.is_back(channel.thread);
+        if !member.leaving {
             member.hang_ups.insert(channel.thread, channel.hang_up());
             // A thread has one: what it may have opened before is not listened to any more.
             member.idle.retain(|idle| idle.thread != channel.thread);
-            member.is_back(channel.thread);
             member.rest(channel, self.threads);
             self.settle(&mut inner, Some(worker));
         }
@@ -413,9 +414,12 @@ impl Queue {
     }
 
     fn end(self: &Arc<Self>, lease: &Lease) {
-        let mut inner = self.lock();
+        self.end_in(&mut self.lock(), lease);
+    }
+
+    fn end_in(self: &Arc<Self>, inner: &mut Inner, lease: &Lease) {
         inner.end(lease, None, self.now());
-        self.settle(&mut inner, None);
+        self.settle(inner, None);
     }
 }
 

@@ -44,13 +44,13 @@ fn a_crawler_waits_for_visitors_that_came_after_it() {
         assert!(waits(&mut crawler).await);
         let mut visitor = come(&queue, Class::Visitor);
         assert!(waits(&mut visitor).await);
-        assert_eq!(queue.depth(), Depth { waiting: 1, idle: 0, busy: 1 });
+        assert_eq!(queue.depth(), Depth { waiting: 1, idle: 0, busy: 1, streams: 0 });
         assert_eq!(queue.crawlers(), (1, 0));
         held.give_back();
         assert!(waits(&mut crawler).await);
         visitor.await.unwrap().give_back();
         crawler.await.unwrap().give_back();
-        assert_eq!(queue.depth(), Depth { waiting: 0, idle: 1, busy: 0 });
+        assert_eq!(queue.depth(), Depth { waiting: 0, idle: 1, busy: 0, streams: 0 });
     });
 }
 
