@@ -92,8 +92,9 @@ module Paceline
       private
 
       # The socket's path reaches all commands, so that none finds another server of this application.
+      # Without live reload, whose script in each page would be counted as the application's bytes.
       def environment
-        { "PACELINE_CONTROL" => @control, "PORT" => nil, "BINDING" => nil, "HOST" => nil, "WEB_CONCURRENCY" => nil }
+        { "PACELINE_CONTROL" => @control, "PACELINE_LIVE_RELOAD" => "false", "PORT" => nil, "BINDING" => nil, "HOST" => nil, "WEB_CONCURRENCY" => nil }
       end
 
       def own_files
