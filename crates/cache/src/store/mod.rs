@@ -239,6 +239,11 @@ impl<T: Object> Store<T> {
         }
     }
 
+    /// Stores nothing any more that was asked for earlier, and leaves what is stored.
+    pub fn refuse_earlier(&self) {
+        self.note(&mut self.ledger(), &What::All);
+    }
+
     fn purge(&self, what: &What, how: How) -> usize {
         let (mut count, mut last, mut first) = (0, None, true);
         loop {

@@ -43,10 +43,11 @@ use std::{
 
 use cache::{
     freshness::ExchangeTimes,
+    groups,
     key::KeyMaker,
     search::NoVarySearch,
     status::{CacheStatus, Forward},
-    store::{How, Key, Store},
+    store::{How, Key, Object, Store},
     stored::Entry,
     stubborn::Rule,
     Millis,
@@ -221,6 +222,29 @@ impl Cache {
         let announced = self.announce(what);
         let (count, on_disk) = self.purge_here(what, how);
         (count, Purging { on_disk, shared: announced.and_then(|number| self.publish(number, what, how)) })
+    }
+
+    /// Drops what this server keeps of the authorities ("host:port") that are meant, in memory and on disk; other fronts
+    /// keep theirs. It waits for the disk: call it where that may be.
+    pub fn drop_origins(&self, is_meant: impl Fn(&str) -> bool) {
+        // A page that is under way may be the first of its origin.
+        self.store.refuse_earlier();
+        let mut origins = self.disk().map(|disk| disk.origins()).unwrap_or_default();
+        self.store.each(|_, kept| {
+            let origin = groups::origin(kept.url());
+            if !origins.contains(origin) {
+                origins.insert(origin.to_owned());
+            }
+        });
+        let is_meant = |origin: &String| origin.split_once("://").is_some_and(|(_, authority)| is_meant(authority));
+        for origin in origins.into_iter().filter(is_meant) {
+            let what = Purge::Prefix(format!("{origin}/"));
+            self.relayed(|| RelayMessage::Purge(what.clone(), How::Drop));
+            if let Some(purged) = self.purge_here(&what, How::Drop).1 {
+                // A thread that is gone purges nothing; it has said why.
+                let _ = purged.blocking_recv();
+            }
+        }
     }
 
     fn purge_here(&self, what: &Purge, how: How) -> (usize, Option<disk::PurgeDone>) {

@@ -2,7 +2,7 @@
 //! at once. It reads no file, follows no symbolic link, and never decides what a change means.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, VecDeque},
     ffi::OsString,
     fs, io,
     mem::MaybeUninit,
@@ -39,7 +39,7 @@ const MAX_EVENTS: usize = 4096;
 /// What is seen of the folder.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// These have changed, come or gone; below the folder.
+    /// These have changed, come or gone; below the folder. Of a folder that was moved away, itself.
     Files(BTreeSet<PathBuf>),
     /// So much has changed that it is not known what.
     Much,
@@ -182,10 +182,16 @@ impl Watcher {
         let (Some(folder), Some(name)) = (self.folders.get(&number), name) else { return false };
         let path = folder.join(name);
         if what.contains(ReadFlags::ISDIR) {
+            if !(self.interest)(&path, true) {
+                return false;
+            }
             if what.contains(ReadFlags::MOVED_FROM) {
                 self.forget(&path);
+                // Which files were in it is not known any more.
+                self.insert(path);
+                return true;
             }
-            if what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) && (self.interest)(&path, true) {
+            if what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
                 // What is in it by now was not seen to come.
                 self.add(path, true);
             }
@@ -203,17 +209,22 @@ impl Watcher {
         if !(self.interest)(&path, false) {
             return false;
         }
+        self.insert(path);
+        true
+    }
+
+    fn insert(&mut self, path: PathBuf) {
         self.is_much |= self.changed.len() >= MAX_FILES;
         if !self.is_much {
             self.changed.insert(path);
         }
-        true
     }
 
-    /// Watches a folder with all that are in it. `is_new`: its files are changes.
+    /// Watches a folder with all that are in it, those that are deep last: if there are too many, these are missing.
+    /// `is_new`: its files are changes.
     fn add(&mut self, folder: PathBuf, is_new: bool) {
-        let mut folders = vec![folder];
-        while let Some(below) = folders.pop() {
+        let mut folders = VecDeque::from([folder]);
+        while let Some(below) = folders.pop_front() {
             let path = self.root.join(&below);
             // Watched before it is looked at, so that nothing is missed between.
             match inotify::add_watch(&self.inotify, &path, wanted()) {
@@ -240,7 +251,7 @@ impl Watcher {
                 let (below, kind) = (below.join(entry.file_name()), entry.file_type());
                 if kind.is_ok_and(|kind| kind.is_dir()) {
                     if (self.interest)(&below, true) {
-                        folders.push(below);
+                        folders.push_back(below);
                     }
                 } else if is_new {
                     self.note(below);
@@ -342,8 +353,9 @@ mod tests {
         fs::write(root.join("app/new/deep/a.erb"), "y").unwrap();
         assert_eq!(next(&told), ["app/new/deep/a.erb"]);
         fs::rename(root.join("app/new"), root.join("app/newer")).unwrap();
-        assert_eq!(next(&told), ["app/newer/deep/a.erb"]);
+        assert_eq!(next(&told), ["app/new", "app/newer/deep/a.erb"]);
         fs::rename(root.join("app/newer"), root.join("tmp/away")).unwrap();
+        assert_eq!(next(&told), ["app/newer"]);
         fs::write(root.join("tmp/away/deep/a.erb"), "z").unwrap();
         fs::write(root.join("app/last"), "x").unwrap();
         assert_eq!(next(&told), ["app/last"]);

@@ -14,11 +14,13 @@
 //! | `m` name | the version, the secret of the keys |
 
 use std::{
+    collections::HashSet,
     path::Path,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 use cache::{
+    groups,
     record::{self, checksum},
     store::{How, Key, Object},
     stored::Entry,
@@ -308,6 +310,24 @@ impl Environment {
             *after = last;
         }
         Ok(keys)
+    }
+
+    /// The origins of all URLs. It looks at one URL of each.
+    pub fn origins(&self) -> Result<HashSet<String>, Error> {
+        let txn = self.reading()?;
+        let (mut after, mut origins) = (b"u".to_vec(), HashSet::new());
+        loop {
+            let from = (std::ops::Bound::Included(&after[..]), std::ops::Bound::Unbounded);
+            let Some(entry) = self.all.range(&txn, &from)?.next() else { return Ok(origins) };
+            let (name, _) = entry?;
+            let Some(url) = name.strip_prefix(b"u") else { return Ok(origins) };
+            let url = String::from_utf8_lossy(url.split(|byte| *byte == 0).next().unwrap_or_default());
+            let origin = groups::origin(&url);
+            // The least that is greater than all of the origin: "0" comes after "/".
+            let next = [b"u", origin.as_bytes(), b"0"].concat();
+            after = if next > after { next } else { [name, b"\0"].concat() };
+            origins.insert(origin.to_owned());
+        }
     }
 
     /// Drops everything. How many responses that were.

@@ -22,7 +22,7 @@ mod tests;
 mod writer;
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     path::{Path, PathBuf},
     sync::{
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -265,6 +265,19 @@ impl Disk {
         let found = inserted == Insertion::Stored;
         (if found { &self.counts.hits } else { &self.counts.misses }).fetch_add(1, Relaxed);
         found.then_some(kept)
+    }
+
+    /// The origins ("https://host") of which there is something. It reads from the disk: call it where that may wait.
+    pub fn origins(&self) -> HashSet<String> {
+        if self.given_up.load(Relaxed) {
+            return HashSet::new();
+        }
+        self.environment.origins().unwrap_or_else(|error| {
+            if is_cut_off(&error) {
+                give_up(self, &error);
+            }
+            HashSet::new()
+        })
     }
 
     /// Lets the writing thread end when it has done what waits.

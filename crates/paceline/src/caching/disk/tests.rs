@@ -132,6 +132,22 @@ fn purges_meet_what_they_name_and_hold_after_reopening() {
 }
 
 #[test]
+fn origins_are_found_by_their_urls() {
+    let (folder, memory) = (Folder::new(), store());
+    let (disk, _) = folder.open();
+    assert!(disk.origins().is_empty());
+    let origins = ["http://a", "http://a-b.test", "http://a.test", "http://a.test:81", "https://a"];
+    for (number, (origin, path)) in
+        (0..).zip(origins.iter().flat_map(|origin| ["/", "/x", "/y?z"].map(|path| (origin, path))))
+    {
+        put(&disk, number, &page(&format!("{origin}{path}"), "t", "".into()), memory.moment());
+    }
+    flush(&disk, &memory);
+    let found = disk.origins();
+    assert!(found.len() == origins.len() && origins.iter().all(|origin| found.contains(*origin)), "{found:?}");
+}
+
+#[test]
 fn a_soft_purge_leaves_what_is_stale() {
     for (what, met) in [(Purge::Tag("t1".into()), 5), (Purge::All, 10), (Purge::Url("http://h/a/3".into()), 1)] {
         let (folder, memory) = (Folder::new(), store());

@@ -1,5 +1,5 @@
-//! Where a page's `</body>` is, as the page comes in pieces. What looks like it in a comment, a script or another element
-//! without markup is passed over. It never keeps bytes: it says up to where they are done with.
+//! Where a page's `</body>` is, as the page comes in pieces. What looks like it in a comment, an attribute, a script or
+//! another element without markup is passed over. It never keeps bytes: it says up to where they are done with.
 
 /// What a search has come to.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,8 +28,21 @@ enum Place {
     #[default]
     Markup,
     Comment,
+    /// In a tag. What follows it is raw until this.
+    Tag(TagPart, Option<&'static [u8]>),
     /// Until this.
     Raw(&'static [u8]),
+}
+
+/// Where in a tag: what a quotation mark means depends on it (HTML, section 13.2.5).
+#[derive(Debug, Clone, Copy)]
+enum TagPart {
+    Names,
+    /// After `=`.
+    BeforeValue,
+    Unquoted,
+    /// Until this mark.
+    Quoted(u8),
 }
 
 /// A search through a page.
@@ -52,6 +65,13 @@ impl BodyEnd {
                 }
                 continue;
             }
+            if let Place::Tag(part, raw) = &mut self.0 {
+                let (end, raw) = (end_of_tag(part, rest), *raw);
+                let Some(end) = end else { return Looked::NotBefore(bytes.len()) };
+                self.0 = raw.map_or(Place::Markup, Place::Raw);
+                at += end + 1;
+                continue;
+            }
             let Some(tag) = rest.iter().position(|byte| *byte == b'<') else { return Looked::NotBefore(bytes.len()) };
             at += tag;
             let rest = &bytes[at..];
@@ -61,7 +81,7 @@ impl BodyEnd {
             match self.0 {
                 Place::Raw(end) => {
                     if is_tag(rest, end) {
-                        self.0 = Place::Markup;
+                        self.0 = Place::Tag(TagPart::Names, None);
                     }
                 }
                 _ if is_tag(rest, BODY_END) => return Looked::At(at),
@@ -70,11 +90,11 @@ impl BodyEnd {
                     // `<!-->` is a whole comment.
                     at += 1;
                 }
-                _ => {
-                    if let Some((_, end)) = RAW.iter().find(|(start, _)| is_tag(rest, start)) {
-                        self.0 = Place::Raw(*end);
-                    }
+                _ if begins_tag(rest) => {
+                    let raw = RAW.iter().find(|(start, _)| is_tag(rest, start));
+                    self.0 = Place::Tag(TagPart::Names, raw.map(|(_, end)| *end));
                 }
+                _ => {}
             }
             at += 1;
         }
@@ -88,6 +108,30 @@ impl BodyEnd {
             _ => begins(BODY_END) || begins(COMMENT) || RAW.iter().any(|(start, _)| begins(start)),
         }
     }
+}
+
+/// Whether `<` begins a tag here, and is not just text.
+fn begins_tag(bytes: &[u8]) -> bool {
+    let name = bytes.strip_prefix(b"</").or_else(|| bytes.strip_prefix(b"<")).unwrap_or_default();
+    name.first().is_some_and(u8::is_ascii_alphabetic)
+}
+
+/// Where the `>` is that ends the tag; `part` is where in the tag the bytes begin, and then where they end.
+fn end_of_tag(part: &mut TagPart, bytes: &[u8]) -> Option<usize> {
+    for (at, byte) in bytes.iter().enumerate() {
+        *part = match (*part, byte) {
+            (TagPart::Quoted(mark), byte) if mark == *byte => TagPart::Names,
+            (TagPart::Quoted(mark), _) => TagPart::Quoted(mark),
+            (_, b'>') => return Some(at),
+            (TagPart::BeforeValue, b'"' | b'\'') => TagPart::Quoted(*byte),
+            (TagPart::BeforeValue, byte) if byte.is_ascii_whitespace() => TagPart::BeforeValue,
+            (TagPart::Unquoted, byte) if byte.is_ascii_whitespace() => TagPart::Names,
+            (TagPart::BeforeValue | TagPart::Unquoted, _) => TagPart::Unquoted,
+            (TagPart::Names, b'=') => TagPart::BeforeValue,
+            (TagPart::Names, _) => TagPart::Names,
+        };
+    }
+    None
 }
 
 /// Whether a tag of this name begins here.
@@ -137,6 +181,13 @@ mod tests {
             ("<style>/* </body> */</style><textarea></body></textarea><title></body></title></body>", Some(78)),
             ("<scripture></body>", Some(11)),
             ("a < b <</body>", Some(7)),
+            ("<p title=\"</body>\"></body>", Some(19)),
+            ("<p title = '> </body>' x></body>", Some(25)),
+            ("<p title=it's></body>", Some(14)),
+            ("<p \"></body>", Some(5)),
+            ("<a href=/a/></a></body>", Some(16)),
+            ("<script src=\"a>b</body>\">'</body>'</script x='</body>'></body>", Some(55)),
+            ("<p title=\"</body>", None),
         ] {
             for size in 1..=page.len().max(1) {
                 assert_eq!(found(page, size), at, "{page} in pieces of {size}");

@@ -20,35 +20,37 @@ use super::{
 use crate::content::{
     body::ResponseBody,
     compress::{self, Memo, DIGESTS},
-    static_files::conditional::{self, Precondition, Validators},
 };
 
 /// What code sends that asks for a part of a page, or for data.
 const BY_CODE: [&str; 3] = ["x-requested-with", "turbo-frame", "x-turbo-request-id"];
 
 /// A request whose response, if it is a page, is shown in a tab.
-pub struct PageRequest {
-    conditions: HeaderMap,
-}
+pub struct PageRequest(());
 
 impl PageRequest {
     /// None: a script, a frame or a program asks. Browsers tell what they ask for, but only of hosts that they trust
     /// (https, localhost); of others Accept has to do.
-    pub fn of(head: &Parts) -> Option<PageRequest> {
+    ///
+    /// It makes the request unconditional: what a browser has may be the page without the script.
+    pub fn take(head: &mut Parts) -> Option<PageRequest> {
         let field = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
         let is_for_tab = match field("sec-fetch-dest") {
             Some(destination) => destination == "document",
             None => field("accept").is_some_and(|accept| accept.contains("text/html")),
         };
         let is_by_code = BY_CODE.iter().any(|name| head.headers.contains_key(*name));
-        let conditions = head.headers.get_all(header::IF_NONE_MATCH).iter();
-        (head.method == Method::GET && is_for_tab && !is_by_code)
-            .then(|| PageRequest { conditions: conditions.map(|line| (header::IF_NONE_MATCH, line.clone())).collect() })
+        if head.method != Method::GET || !is_for_tab || is_by_code {
+            return None;
+        }
+        head.headers.remove(header::IF_NONE_MATCH);
+        head.headers.remove(header::IF_MODIFIED_SINCE);
+        Some(PageRequest(()))
     }
 }
 
 /// The response with the script in it, if it is a page.
-pub fn inject(request: &PageRequest, response: Response<ResponseBody>) -> Response<ResponseBody> {
+pub fn inject(_request: &PageRequest, response: Response<ResponseBody>) -> Response<ResponseBody> {
     if !is_page(&response) {
         return response;
     }
@@ -58,17 +60,7 @@ pub fn inject(request: &PageRequest, response: Response<ResponseBody>) -> Respon
     head.extensions.remove::<Memo>();
     head.headers.remove(header::ACCEPT_RANGES);
     // The same tag may name the page as scripts get it, which is without this one.
-    if compress::weaken(&mut head.headers) && head.status == StatusCode::OK {
-        let validators = Validators::from_headers(&head.headers);
-        // The application has compared its own tag, and may take the weak one that the browser sent back for another.
-        let unchanged = conditional::evaluate(&Method::GET, &request.conditions, &validators);
-        if unchanged == Precondition::NotModified {
-            head.status = StatusCode::NOT_MODIFIED;
-            head.headers.remove(header::CONTENT_TYPE);
-            head.headers.remove(header::CONTENT_LENGTH);
-            return Response::from_parts(head, ResponseBody::Empty);
-        }
-    }
+    compress::weaken(&mut head.headers);
     if let Some(length) = head.headers.get(header::CONTENT_LENGTH).and_then(length) {
         head.headers.insert(header::CONTENT_LENGTH, (length + tag.len() as u64).into());
     }

@@ -30,7 +30,7 @@
     // Vite has its own.
     if (!isPage && document.querySelector('script[src*="@vite/client"]')) return
     if (changed.includes("scripts") || "error" in dataset) return location.reload()
-    const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-cache" })
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" })
     const html = await answer.text()
     overlay?.remove()
     if (!answer.ok) return show(html)

@@ -60,6 +60,10 @@ async fn run(
 ) {
     let (mut seen, mut next) = {
         let changes = changes.borrow_and_update();
+        // All have ended already, and nothing is told any more.
+        if changes.closed {
+            return;
+        }
         let news = match known {
             Known::UpTo(number) => changes.news(|changed, _| changed > number),
             Known::Since(then) => changes.news(|_, at| at > then),

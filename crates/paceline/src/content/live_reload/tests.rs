@@ -25,7 +25,7 @@ fn head(method: &str, target: &str, fields: &[(&'static str, &'static str)]) -> 
 
 fn in_a_tab(fields: &[(&'static str, &'static str)]) -> PageRequest {
     let document = [&[("sec-fetch-dest", "document")], fields].concat();
-    PageRequest::of(&head("GET", "/", &document)).unwrap()
+    PageRequest::take(&mut head("GET", "/", &document)).unwrap()
 }
 
 fn response(status: u16, fields: &[(&'static str, &'static str)], body: ResponseBody) -> Response<ResponseBody> {
@@ -57,10 +57,10 @@ fn only_documents_of_tabs() {
         (&[("accept", "text/html"), ("x-turbo-request-id", "1")], false),
         (&[("accept", "text/html"), ("x-requested-with", "XMLHttpRequest")], false),
     ] {
-        assert_eq!(PageRequest::of(&head("GET", "/", fields)).is_some(), expected, "{fields:?}");
+        assert_eq!(PageRequest::take(&mut head("GET", "/", fields)).is_some(), expected, "{fields:?}");
     }
     for method in ["HEAD", "POST"] {
-        assert!(PageRequest::of(&head(method, "/", &[("sec-fetch-dest", "document")])).is_none());
+        assert!(PageRequest::take(&mut head(method, "/", &[("sec-fetch-dest", "document")])).is_none());
     }
 }
 
@@ -133,10 +133,16 @@ async fn its_tag_becomes_a_weak_one() {
     let fields = [("content-type", "text/html"), ("etag", "\"a\"")];
     let answer = inject(&in_a_tab(&[]), response(200, &fields, whole(PAGE)));
     assert_eq!(answer.headers()["etag"], "W/\"a\"");
-    for (tag, status) in [("W/\"a\"", 304), ("\"b\"", 200)] {
-        let answer = inject(&in_a_tab(&[("if-none-match", tag)]), response(200, &fields, whole(PAGE)));
-        assert_eq!(answer.status().as_u16(), status, "{tag}");
-        assert_eq!(text(answer).await.is_empty(), status == 304);
+}
+
+#[test]
+fn pages_are_asked_for_unconditionally() {
+    let conditions = [("if-none-match", "W/\"a\""), ("if-modified-since", "Thu, 26 Nov 2026 11:00:00 GMT")];
+    for (destination, left) in [("document", 0), ("empty", 2)] {
+        let mut head = head("GET", "/", &[&conditions[..], &[("sec-fetch-dest", destination)]].concat());
+        assert_eq!(PageRequest::take(&mut head).is_some(), left == 0);
+        let kept = conditions.iter().filter(|(name, _)| head.headers.contains_key(*name)).count();
+        assert_eq!(kept, left, "{destination}");
     }
 }
 
@@ -226,6 +232,15 @@ async fn streams_are_bounded_and_free_their_place() {
         tokio::task::yield_now().await;
     }
     assert_eq!(status(), 200);
+}
+
+#[tokio::test]
+async fn a_stream_that_begins_while_the_server_ends_ends_too() {
+    let live = LiveReload::default();
+    let place = super::stream::Place::take(&live.streams, MAX_STREAMS).unwrap();
+    live.close();
+    let mut late = super::stream::begin(live.id.clone(), live.changes.subscribe(), Known::Nothing, place);
+    assert!(late.frame().await.is_none());
 }
 
 #[test]

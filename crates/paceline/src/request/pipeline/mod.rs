@@ -106,7 +106,11 @@ pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Inco
     exchange.site = site.as_ref().map(|site| site.metrics.clone());
     received.manner.site = site.clone();
     if site.as_ref().is_some_and(|site| site.live_reload.is_some()) {
-        received.manner.page = PageRequest::of(&received.head);
+        received.manner.page = PageRequest::take(&mut received.head);
+        if received.manner.page.is_some() {
+            // What it knew of the request is not so any more.
+            received.manner.asked = Some(compression(&received.head));
+        }
     }
     if let Some(upstream) = site.as_ref().and_then(|site| site.upstream.as_ref()) {
         exchange.host_token = upstream.take_token(&mut received.head.headers);
@@ -197,7 +201,7 @@ fn receive(
     let (mut head, body) = request.into_parts();
     let body = Arriving::new(body, link.pace);
     exchange.trace = front.tracer.as_ref().map(|tracer| tracer.begin(&mut head.headers));
-    let asked = Some(compress::CompressionRequest::of(&head.method, &head.headers));
+    let asked = Some(compression(&head));
     (
         ReceivedRequest {
             head,
@@ -207,6 +211,10 @@ fn receive(
         },
         exchange,
     )
+}
+
+fn compression(head: &Parts) -> compress::CompressionRequest {
+    compress::CompressionRequest::of(&head.method, &head.headers)
 }
 
 /// What is answered before a site is asked. Ok: the site that is.

@@ -109,8 +109,17 @@ impl Reloading {
         self.bundles && path.starts_with("app/javascript")
     }
 
+    /// Whether the application has to be started again: for a file that has changed, or for a folder that was moved
+    /// away, which may have had code in it.
+    pub fn restarts_for(&self, path: &Path) -> bool {
+        match change(path) {
+            Some(_) => self.needs_restart(path),
+            None => self.needs_restart(&path.join("any.rb")),
+        }
+    }
+
     /// Whether the application has to be started again to take it up.
-    pub fn needs_restart(&self, path: &Path) -> bool {
+    fn needs_restart(&self, path: &Path) -> bool {
         let (Some(name), ending) = (path.file_name().and_then(|name| name.to_str()), path.extension()) else {
             return false;
         };
@@ -228,6 +237,11 @@ mod tests {
                 ("plugins/a/init.rb", true),
             ],
         );
+        for (folder, expected) in
+            [("lib/a", true), ("app/views/a", false), ("public/a", false), ("config/routes", false)]
+        {
+            assert_eq!(rails.restarts_for(Path::new(folder)), expected, "{folder}");
+        }
         restarts(Reloading { lib: true, ..rails }, &[("lib/a.rb", false), ("vendor/a.rb", true)]);
         let fixed = Reloading { app: false, ..rails };
         restarts(fixed, &[("app/models/a.rb", true), ("app/views/a.erb", true), ("app/assets/a.css", false)]);

@@ -2,17 +2,23 @@
 //! pages that are open. It never blocks the main thread: files are watched by a thread of their own.
 
 mod files;
+mod repeats;
 
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
+    time::{Duration, Instant},
 };
 
-use cache::store::How;
+use http_guard::host;
+use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::oneshot};
 
-use self::files::Reloading;
+use self::{
+    files::Reloading,
+    repeats::{Repeats, Restart},
+};
 use super::handover::mask;
 use crate::{
     apps::{
@@ -20,7 +26,7 @@ use crate::{
         app::{App, Order, State},
         attempts::{Cause, Outcome},
     },
-    caching::{auto::AutoCache, Cache, Purge},
+    caching::auto::AutoCache,
     config::{detect_site, AppKind, SiteConfig},
     content::live_reload::{Change, LiveReload},
     front::Front,
@@ -29,15 +35,20 @@ use crate::{
     support::file_watch::{FileWatch, Seen},
 };
 
+/// A change may be told so long after it.
+const LATE: Duration = Duration::from_secs(1);
+
 /// Begins to watch the files of a site that has live reload. It must be called within the event loop of the main thread.
-pub fn watch(front: &Front, site: &Site) -> Option<FileWatch> {
+pub fn watch(front: &Arc<Front>, site: &Site) -> Option<FileWatch> {
     let live = site.live_reload.clone()?;
     let log = front.log.of(&site.config.name);
     let reloader = Arc::new(Reloader {
         live,
         app: site.app.as_ref().map(Arc::downgrade),
         auto_cache: site.auto_cache.as_ref().map(Arc::downgrade),
-        cache: site.cache.as_ref().map(|_| Arc::downgrade(&front.cache)),
+        front: Arc::downgrade(front),
+        keeps_pages: site.cache.is_some(),
+        starts: Mutex::default(),
         site: site.config.clone(),
         log: log.clone(),
         main: Handle::current(),
@@ -46,7 +57,8 @@ pub fn watch(front: &Front, site: &Site) -> Option<FileWatch> {
     let root = site.config.root.canonicalize().unwrap_or_else(|_| site.config.root.clone());
     // Its thread takes none of the server's signals.
     mask::block();
-    let begun = FileWatch::begin(root, files::is_of_interest, move |seen| reloader.clone().saw(seen));
+    let mut repeats = Repeats::below(root.clone());
+    let begun = FileWatch::begin(root, files::is_of_interest, move |seen| reloader.clone().saw(seen, &mut repeats));
     mask::unblock();
     begun.map_err(|why| log.event(Name::Notice, format!("{}: live reload is off: {why}", site.config.name))).ok()
 }
@@ -61,35 +73,92 @@ struct Reloader {
     live: Arc<LiveReload>,
     app: Option<Weak<App>>,
     auto_cache: Option<Weak<AutoCache>>,
-    cache: Option<Weak<Cache>>,
+    front: Weak<Front>,
+    /// The site has a page cache.
+    keeps_pages: bool,
+    starts: Mutex<Starts>,
     site: SiteConfig,
     log: Log,
     main: Handle,
 }
 
+/// The restarts that were asked for here.
+#[derive(Default)]
+struct Starts {
+    under_way: usize,
+    /// When the last one was over.
+    ended: Option<Instant>,
+}
+
 impl Reloader {
     /// Called by the thread that watches.
-    fn saw(self: Arc<Self>, seen: Seen) {
+    fn saw(self: Arc<Self>, seen: Seen, repeats: &mut Repeats) {
+        let (reloading, now) = (Reloading::of(&self.site, self.kind()), Instant::now());
         let files = match seen {
-            Seen::Files(files) => files,
-            // Whatever it was.
-            Seen::Much => [PathBuf::from("config.ru")].into(),
-            Seen::Limited(why) => {
-                return self.log.event(Name::Notice, format!("{}: live reload: {why}", self.site.name));
+            Seen::Files(files) => {
+                let files = files.into_iter().filter(|file| !reloading.is_bundled(file)).collect();
+                let news = repeats.news(files, now);
+                news.ignored.iter().for_each(|file| self.say_ignored(file));
+                news.files
             }
+            // Whatever it was.
+            Seen::Much => {
+                repeats.forget_contents();
+                vec![PathBuf::from("config.ru")]
+            }
+            Seen::Limited(why) => return self.notice(&why),
         };
-        let reloading = Reloading::of(&self.site, self.kind());
-        let files: Vec<&Path> = files.iter().map(PathBuf::as_path).filter(|file| !reloading.is_bundled(file)).collect();
-        let changes: BTreeSet<Change> = files.iter().filter_map(|file| files::change(file)).collect();
+        // Of a folder that was moved away it is not known what was in it.
+        let change = |file: &Path| files::change(file).unwrap_or(Change::Page);
+        let changes: BTreeSet<Change> = files.iter().map(|file| change(file)).collect();
+        if changes.is_empty() {
+            return;
+        }
         let app = self.app.as_ref().and_then(Weak::upgrade);
         let Some(app) = app.filter(|app| !app.loads_always()) else { return self.tell(&changes) };
         let does_not_run = matches!(app.state(), State::Failed { .. }) || app.is_outdated();
-        let may_mend = |file: &&&Path| does_not_run && files::change(file) == Some(Change::Page);
-        let cause = files.iter().find(|file| reloading.needs_restart(file)).or_else(|| files.iter().find(may_mend));
+        let needs_it = files.iter().filter(|file| reloading.restarts_for(file));
+        let may_mend = files.iter().filter(|file| does_not_run && change(file) == Change::Page);
+        let is_starting = self.is_starting(&app);
+        let cause = needs_it.chain(may_mend).find(|file| match repeats.restart(file, is_starting, now) {
+            Restart::Yes => true,
+            Restart::No => false,
+            Restart::NoMore => {
+                self.say_restarts_nothing(file);
+                false
+            }
+        });
         match cause {
             Some(file) => self.restart(&app, file, changes),
             None => self.tell(&changes),
         }
+    }
+
+    /// Whether what is told now may have been written by a start.
+    fn is_starting(&self, app: &App) -> bool {
+        let starts = self.starts.lock();
+        let was = starts.ended.is_some_and(|at| at.elapsed() < LATE);
+        was || starts.under_way > 0 || matches!(app.state(), State::Starting)
+    }
+
+    fn say_ignored(&self, file: &Path) {
+        self.notice(&format!(
+            "{} changes all the time, perhaps whenever a page is made. It is ignored until it has not changed for a \
+             minute; what is written so often belongs into tmp/ or storage/",
+            file.display()
+        ));
+    }
+
+    fn say_restarts_nothing(&self, file: &Path) {
+        self.notice(&format!(
+            "{} has changed during each of the last starts, which seem to write it. It restarts nothing until it has \
+             not changed for a minute; what a start writes belongs into tmp/ or storage/",
+            file.display()
+        ));
+    }
+
+    fn notice(&self, what: &str) {
+        self.log.event(Name::Notice, format!("{}: live reload: {what}", self.site.name));
     }
 
     fn kind(&self) -> AppKind {
@@ -103,10 +172,15 @@ impl Reloader {
     fn restart(self: Arc<Self>, app: &Arc<App>, file: &Path, mut changes: BTreeSet<Change>) {
         changes.insert(Change::Page);
         let (done, ended) = oneshot::channel();
+        self.starts.lock().under_way += 1;
         app.order(Order::Restart(Wish { done: Some(done), ..Wish::by(Cause::Changed(file.to_path_buf())) }));
         let (app, main) = (Arc::downgrade(app), self.main.clone());
         main.spawn(async move {
             let outcome = ended.await;
+            {
+                let mut starts = self.starts.lock();
+                (starts.under_way, starts.ended) = (starts.under_way - 1, Some(Instant::now()));
+            }
             if let (Some(app), Ok(outcome)) = (app.upgrade(), &outcome) {
                 match outcome {
                     // What serves is not what the files say.
@@ -125,23 +199,12 @@ impl Reloader {
         if let Some(auto_cache) = self.auto_cache.as_ref().and_then(Weak::upgrade) {
             auto_cache.purge();
         }
-        if let Some(cache) = self.cache.as_ref().and_then(Weak::upgrade) {
-            for purge in self.kept() {
-                cache.purge(&purge, How::Drop);
-            }
+        if let Some(front) = self.front.upgrade().filter(|_| self.keeps_pages) {
+            let routes = front.routes();
+            front.cache.drop_origins(|authority| {
+                routes.find(host::split_host(authority).0).is_some_and(|site| site.config.name == self.site.name)
+            });
         }
         self.live.tell(changes);
-    }
-
-    /// All that may be kept of the site.
-    fn kept(&self) -> Vec<Purge> {
-        if self.site.hosts.is_empty() || self.site.hosts.iter().any(|host| host.starts_with('*')) {
-            return vec![Purge::All];
-        }
-        let of = |host: &String| {
-            let begins = |scheme: &str| ['/', ':'].map(|after| Purge::Prefix(format!("{scheme}://{host}{after}")));
-            ["http", "https"].map(begins).concat()
-        };
-        self.site.hosts.iter().flat_map(of).collect()
     }
 }
