@@ -49,10 +49,12 @@ impl Rest {
         self.visitor = Some(now);
     }
 
-    /// A crawler's request has held its thread for so long. `at_once`: so many may do that beside each other.
+    /// A crawler's request has held its thread for so long. `at_once`: so many may do that beside each other. A night of
+    /// crawling does not add up: nobody rested then, since no visitor came.
     fn begin(&mut self, held: Micros, at_once: usize, now: Micros) {
-        let time = (held * REST).min(LONGEST_REST) / at_once as Micros;
-        self.until = self.until.max(now) + time;
+        let time = held.saturating_mul(REST).min(LONGEST_REST) / at_once as Micros;
+        let latest = now.saturating_add(LONGEST_REST);
+        self.until = self.until.max(now).saturating_add(time).min(latest);
     }
 
     /// The time that is left of it.

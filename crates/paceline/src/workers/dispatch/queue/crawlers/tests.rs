@@ -134,6 +134,15 @@ fn a_long_request_makes_no_crawler_rest_for_ever() {
 }
 
 #[test]
+fn what_crawlers_did_while_nobody_came_does_not_add_up() {
+    let mut rest = Rest::default();
+    (0..1_000).for_each(|_| rest.begin(10_000_000, 1, 0));
+    rest.begin(Micros::MAX, 1, 0);
+    rest.visitor_comes(0);
+    assert_eq!(rest.left(0), Some(LONGEST_REST));
+}
+
+#[test]
 fn it_prefers_a_worker_that_is_undisturbed_but_does_not_wait_for_ever() {
     run(async {
         let (queue, _complaints) = hundred(&[(1, 3)]);
