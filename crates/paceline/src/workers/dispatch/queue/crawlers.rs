@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{runtime::Handle, sync::oneshot, time::sleep};
 
-use super::{checkout::Entry, lease::QueuePlace, ExpectedTime, Inner, Lease, Member, Queue, Refused, Route, Waiter};
+use super::{checkout::Entry, Again, lease::QueuePlace, ExpectedTime, Inner, Lease, Member, Queue, Refused, Route, Waiter};
 use crate::support::clock::Micros;
 
 /// Whose request it is.
@@ -65,10 +65,11 @@ impl Rest {
 }
 
 impl Class {
-    /// How long a request may wait, if a visitor's may do so for `patience`.
-    pub(super) fn patience(self, patience: Duration) -> Duration {
-        match self {
-            Class::Crawler { is_patient: false } => patience / PATIENCE,
+    /// How long a request may wait, if a visitor's may do so for `patience`. One whose worker has died (`again`) waits
+    /// among those of visitors, and as long as they do.
+    pub fn patience(self, patience: Duration, again: Option<Again>) -> Duration {
+        match (self, again) {
+            (Class::Crawler { is_patient: false }, None) => patience / PATIENCE,
             _ => patience,
         }
     }

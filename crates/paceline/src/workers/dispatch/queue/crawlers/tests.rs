@@ -24,7 +24,7 @@ fn hundred(workers: &[(WorkerId, usize)]) -> (Arc<Queue>, Complaints) {
 }
 
 fn come<'a>(queue: &'a Arc<Queue>, class: Class) -> Checkout<'a> {
-    Box::pin(queue.checkout_as(class, PAGE, LONG, None, None))
+    Box::pin(queue.checkout_as(class, PAGE, class.patience(LONG, None), None, None))
 }
 
 async fn take(queue: &Arc<Queue>, class: Class) -> Lease {
@@ -206,6 +206,13 @@ fn a_crawler_waits_for_a_third_of_the_time_of_a_visitor() {
         assert_eq!((queue.now() - began) / 1_000_000, 80);
         assert_eq!(queue.crawlers(), (0, 0));
     });
+}
+
+#[test]
+fn a_crawler_whose_worker_died_waits_as_long_as_a_visitor() {
+    let again = Again { worker: 1, alone: false };
+    assert_eq!(CRAWLER.patience(LONG, None), LONG / PATIENCE);
+    assert_eq!(CRAWLER.patience(LONG, Some(again)), LONG);
 }
 
 #[test]
