@@ -99,6 +99,9 @@ impl Queue {
         if member.away.get(&thread) != Some(&request) {
             return;
         }
+        if request.crawler {
+            return; // it keeps its place, by which crawlers are bounded
+        }
         let Some(place) = member.take_place(request) else { return };
         member.away.insert(thread, InHand { stream: true, ..place });
         let complaint = member.begin_stream(place, self.threads);
@@ -109,10 +112,10 @@ impl Queue {
 
 impl Lease {
     /// The request has become a stream, or what follows its answer takes long: its thread leaves the count of threads,
-    /// and another one takes its place. As many as may have left it: all remains as it is.
+    /// and another one takes its place. As many as may have left it, or it is a crawler's: all remains as it is.
     pub fn step_aside(&mut self) {
         let queue = self.queue.clone();
-        if queue.threads.spare == 0 || self.request.stream {
+        if queue.threads.spare == 0 || self.request.stream || self.request.crawler {
             return;
         }
         let now = queue.now();

@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::workers::dispatch::queue::Depth;
+use crate::workers::dispatch::queue::{Class, Depth};
 use unix_user::RunAs;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -144,6 +144,32 @@ fn the_thread_of_a_hijack_counts_as_a_stream_only_while_it_stays_in_the_app() {
         assert_eq!(bench.depth(), (1, 0, 0));
         assert_eq!(bench.closed(), 1);
         drop((at_once, stays));
+    });
+}
+
+#[test]
+fn a_stream_of_a_crawler_keeps_its_place() {
+    run(async {
+        let mut bench = Bench::new(2, 5);
+        for hijacks in [false, true] {
+            let crawler = Class::Crawler { is_patient: false };
+            let mut lease = bench.queue.checkout_as(crawler, ("GET", "/events"), LONG, None, None).await.unwrap();
+            let taken = if hijacks {
+                Err(lease.take())
+            } else {
+                lease.step_aside();
+                Ok(lease)
+            };
+            tokio::time::sleep(2 * HIJACK).await;
+            assert_eq!((bench.told(), bench.depth(), bench.queue.crawlers()), (vec![], (1, 1, 0), (0, 1)));
+            match taken {
+                Ok(lease) => lease.give_back(),
+                Err(channel) => {
+                    bench.open(channel.thread);
+                }
+            }
+            assert_eq!((bench.depth(), bench.queue.crawlers()), ((2, 0, 0), (0, 0)));
+        }
     });
 }
 
