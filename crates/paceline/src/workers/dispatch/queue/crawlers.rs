@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{runtime::Handle, sync::oneshot, time::sleep};
 
-use super::{checkout::Entry, Again, lease::QueuePlace, ExpectedTime, Inner, Lease, Member, Queue, Refused, Route, Waiter};
+use super::{
+    checkout::Entry, lease::QueuePlace, Again, ExpectedTime, Inner, Lease, Member, Queue, Refused, Route, Waiter,
+};
 use crate::support::clock::Micros;
 
 /// Whose request it is.

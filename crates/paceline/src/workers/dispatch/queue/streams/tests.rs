@@ -101,6 +101,26 @@ fn a_stream_that_ends_before_its_spare_thread_comes_keeps_its_own() {
 }
 
 #[test]
+fn short_streams_ask_for_no_second_thread_while_one_comes() {
+    run(async {
+        let mut bench = Bench::new(1, 5);
+        for _ in 0..10 {
+            bench.stream().await.give_back();
+        }
+        assert_eq!(bench.told(), [Complaint::Spare]);
+        bench.open(2);
+        assert_eq!(bench.closed(), 1, "no stream is there any more");
+        let stream = bench.stream().await;
+        assert_eq!(bench.told(), [Complaint::Spare]);
+        // It could not be made: the next stream asks again.
+        tokio::time::advance(Duration::from_micros(COMES)).await;
+        stream.give_back();
+        let _stream = bench.stream().await;
+        assert_eq!(bench.told(), [Complaint::Spare]);
+    });
+}
+
+#[test]
 fn a_stream_beyond_the_bound_keeps_its_place_until_another_ends() {
     run(async {
         let mut bench = Bench::new(2, 1);
