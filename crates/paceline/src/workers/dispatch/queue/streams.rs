@@ -159,9 +159,9 @@ impl Lease {
         let (thread, request, worker) = (channel.thread, self.request, self.worker);
         let queue = self.queue.clone();
         let mut inner = queue.lock();
-        // The next one may have come before what the front has read here.
+        // The next one may have come before what the front has read here, and even been closed as one too many.
         let last = inner.members.get(&worker).and_then(|member| member.hang_ups.get(&thread));
-        let is_last = last.is_none_or(|last| last.is(&channel.hang_up()));
+        let is_last = last.is_some_and(|last| last.is(&channel.hang_up()));
         let member = inner.members.get_mut(&worker).filter(|_| is_last && !request.stream);
         let Some(member) = member else { return queue.end_in(&mut inner, self) };
         member.away.insert(thread, request);

@@ -168,6 +168,21 @@ fn the_thread_of_a_hijack_counts_as_a_stream_only_while_it_stays_in_the_app() {
 }
 
 #[test]
+fn the_thread_of_a_hijack_that_was_one_too_many_when_it_came_back_is_not_awaited() {
+    run(async {
+        let mut bench = Bench::new(1, 5);
+        let mut stream = bench.stream().await;
+        bench.open(2);
+        let hijack = bench.lease().await;
+        stream.disarm();
+        bench.open(2);
+        drop(hijack.take());
+        tokio::time::sleep(2 * HIJACK).await;
+        assert_eq!((bench.told(), bench.depth()), (vec![Complaint::Spare], (0, 0, 0)));
+    });
+}
+
+#[test]
 fn a_stream_of_a_crawler_keeps_its_place() {
     run(async {
         let mut bench = Bench::new(2, 5);
