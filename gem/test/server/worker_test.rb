@@ -293,6 +293,23 @@ class WorkerTest < Paceline::Test
     end
   end
 
+  def test_the_thread_of_a_hijack_waits_for_descriptors
+    started(FAILING) do |_front, worker|
+      worker.await(F::READY)
+      get(worker.channels[1], "/hijack", "QUERY_STRING" => "pair=3")
+      worker.await(F::CHANNEL)
+      assert_equal "-1", get(worker.channels[1]).body
+    end
+  end
+
+  def test_a_worker_whose_thread_gets_no_channel_gives_up_after_many_tries
+    started(FAILING, err: File::NULL) do |_front, worker|
+      worker.await(F::READY)
+      get(worker.channels[1], "/hijack", "QUERY_STRING" => "pair=1000000")
+      assert_nil worker.control.read
+    end
+  end
+
   def test_workers_have_seeds_of_their_own
     files = { "config.ru" => "srand(1)\nrun ->(env) { [200, {}, [rand.to_s]] }" }
     started(files) do |front, worker|
