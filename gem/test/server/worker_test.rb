@@ -259,6 +259,57 @@ class WorkerTest < Paceline::Test
     end
   end
 
+  # An app that makes threads and socket pairs fail as often as it is told to, and answers how often the latter still will; pauses take no time.
+  FAILING = { "config.ru" => <<~'RUBY' }.freeze
+    FAILURES = Hash.new(0)
+    module Failing
+      def new(...) = (FAILURES[:thread] -= 1) >= 0 ? raise(ThreadError, "can't create Thread") : super
+      def pair(...) = (FAILURES[:pair] -= 1) >= 0 ? raise(Errno::EMFILE) : super
+    end
+    Thread.singleton_class.prepend(Failing)
+    UNIXSocket.singleton_class.prepend(Failing)
+    Paceline::Server::Channel.class_eval { private def sleep(_) = nil }
+    run(lambda do |env|
+      env["rack.hijack"].call.close if env["PATH_INFO"] == "/hijack"
+      what, often = env["QUERY_STRING"].split("=")
+      FAILURES[what.to_sym] = often.to_i if what
+      [200, {}, [FAILURES[:pair].to_s]]
+    end)
+  RUBY
+
+  def test_a_spare_thread_that_cannot_be_made_has_no_channel
+    %w[thread pair].each do |what|
+      started(FAILING, err: File::NULL) do |_front, worker|
+        worker.await(F::READY)
+        get(worker.channels[1], "/", "QUERY_STRING" => "#{what}=1")
+        worker.control.send(F::SPARE)
+        # What comes next on the control socket answers this, and is no CHANNEL.
+        worker.control.send(F::ASK_MEMORY)
+        assert_equal F::MEMORY, worker.control.read.type
+        worker.control.send(F::SPARE)
+        assert_equal ["2"], worker.await(F::CHANNEL).fields
+        assert_equal 200, get(worker.channels[2]).status
+      end
+    end
+  end
+
+  def test_the_thread_of_a_hijack_waits_for_descriptors
+    started(FAILING) do |_front, worker|
+      worker.await(F::READY)
+      get(worker.channels[1], "/hijack", "QUERY_STRING" => "pair=3")
+      worker.await(F::CHANNEL)
+      assert_equal "-1", get(worker.channels[1]).body
+    end
+  end
+
+  def test_a_worker_whose_thread_gets_no_channel_gives_up_after_many_tries
+    started(FAILING, err: File::NULL) do |_front, worker|
+      worker.await(F::READY)
+      get(worker.channels[1], "/hijack", "QUERY_STRING" => "pair=1000000")
+      assert_nil worker.control.read
+    end
+  end
+
   def test_workers_have_seeds_of_their_own
     files = { "config.ru" => "srand(1)\nrun ->(env) { [200, {}, [rand.to_s]] }" }
     started(files) do |front, worker|

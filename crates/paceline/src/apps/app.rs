@@ -284,7 +284,8 @@ impl Origin for App {
         offer: Option<Offer>,
     ) -> Result<Lease, Unavailable> {
         let mut state = self.state.clone();
-        let mut patience = self.site.queue_timeout;
+        // The start of the app is nobody's fault: a crawler waits for it as long as a visitor does.
+        let mut patience = class.patience(self.site.queue_timeout, again);
         let now = state.borrow_and_update().clone();
         match now {
             State::Ready if again.is_none() && self.always.load(Relaxed) => self.anew(Cause::Always).await?,

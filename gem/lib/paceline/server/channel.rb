@@ -21,7 +21,9 @@ module Paceline
       WHOLE = "\0"
       F_GETFL = 3
       F_SETFL = 4
-      private_constant :EMPTY, :READ_SIZE, :LARGE_READ, :PENDING_MAX, :WHOLE, :SHUT_RD, :F_GETFL, :F_SETFL
+      REOPEN_TRIES = 100
+      REOPEN_PAUSE = 0.05
+      private_constant :EMPTY, :READ_SIZE, :LARGE_READ, :PENDING_MAX, :WHOLE, :SHUT_RD, :F_GETFL, :F_SETFL, :REOPEN_TRIES, :REOPEN_PAUSE
 
       # Ruby makes pipes and sockets non-blocking.
       def self.make_blocking(io)
@@ -265,9 +267,19 @@ module Paceline
         @buffer = EMPTY
       end
 
-      # The app has returned, and the thread can take a request again.
+      # The app has returned, and the thread can take a request again. Where descriptors are used up it tries again for some seconds; then the
+      # worker gives up: the front does not know whether this thread is still in the app, and would wait for it for ever.
       def reopen
-        attach(*@worker.open_channel(@number))
+        failures = 0
+        begin
+          ours, mailbox = @worker.open_channel(@number)
+        rescue SystemCallError => e
+          return if @worker.draining?
+          @worker.broken(e) if (failures += 1) > REOPEN_TRIES
+          sleep REOPEN_PAUSE
+          retry
+        end
+        attach(ours, mailbox)
       end
 
       # A blocking socket: one system call for each read, none to ask first.

@@ -101,7 +101,7 @@ module Paceline
         @collector.run(channel.io) { @threads.none? { |thread| thread[:paceline_channel]&.busy? } }
       end
 
-      # Gives thread `number` a fresh channel; the front gets the other end.
+      # Gives thread `number` a fresh channel; the front gets the other end. SystemCallError: there is none, and the front has not heard of it.
       def open_channel(number)
         ours, theirs = UNIXSocket.pair
         mailbox = open_mailbox(number)
@@ -173,25 +173,32 @@ module Paceline
         exit!(1)
       end
 
-      # A thread that the app kills is replaced; the front sees its channel end and a new one come.
+      # The thread comes before its channel: where there can be none the front has no channel that nobody reads.
       def start_thread(number)
+        handed = Thread::Queue.new
+        thread = Thread.new { (channel = handed.pop) && live(number, channel) }
         channel = Channel.new(self, number, *open_channel(number))
         @channels[number - 1] = channel
-        thread = Thread.new do
-          channel.run
-        ensure
-          start_thread(number) unless @draining || ForkedChild.here? || (channel.ended? && !@busy_longer.delete(number))
-        end
         thread.name = "paceline #{number}"
         thread[:paceline_channel] = channel
         @threads[number - 1] = thread
+        handed << channel
+      ensure
+        handed&.close # without a channel the thread ends
+      end
+
+      # A thread that the app kills is replaced; the front sees its channel end and a new one come.
+      def live(number, channel)
+        channel.run
+      ensure
+        start_thread(number) unless @draining || ForkedChild.here? || (channel.ended? && !@busy_longer.delete(number))
       end
 
       # One thread more, in the place of one that has a stream. When there is one too many the front closes a channel, and its thread ends.
       def start_spare
         return if @draining
         start_thread((1..).find { |number| !@threads[number - 1]&.alive? })
-      rescue ThreadError => e
+      rescue ThreadError, SystemCallError => e
         warn "paceline: no thread in the place of one that has a stream: #{e.message}"
       end
 

@@ -1,14 +1,19 @@
 //! Threads that take the places of those that have streams. It never counts streams: the queue does.
 
+use std::io::ErrorKind;
+
 use super::Actor;
 use crate::{
     apps::worker_process::WorkerStage,
     observe::log::Name,
     workers::{
-        dispatch::queue::WorkerId,
+        dispatch::queue::{Complaint, WorkerId},
         protocol::frame::{encode, kind},
     },
 };
+
+/// In the place of a thread's number: no thread with a channel is meant.
+const MAIN: usize = 0;
 
 impl Actor {
     /// A stream has left the count of this worker's threads, and another thread is to take its place; or it would have
@@ -19,7 +24,12 @@ impl Actor {
         }
         let worker = self.generations().find_map(|generation| generation.workers.get_mut(&id));
         let Some(worker) = worker.filter(|worker| worker.stage == WorkerStage::Serving) else { return };
-        let _ = worker.control.send(&encode(kind::SPARE, |_| {})).await;
+        // One that is gone is noticed by the EOF on its socket.
+        let sent = worker.control.send(&encode(kind::SPARE, |_| {})).await;
+        if sent.is_err_and(|error| error.kind() == ErrorKind::TimedOut) {
+            let reason = "its main thread reads nothing of what the front sends".into();
+            let _ = self.complaints.send((id, Complaint::Replace { thread: MAIN, reason }));
+        }
     }
 
     /// Once: with as many streams it would be said all the time.

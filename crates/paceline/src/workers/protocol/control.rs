@@ -6,6 +6,7 @@ use std::{
     io::{self, IoSliceMut},
     mem::MaybeUninit,
     os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
+    time::Duration,
 };
 
 use bytes::{Buf, BytesMut};
@@ -16,6 +17,7 @@ use tokio::{
         unix::{OwnedReadHalf, OwnedWriteHalf},
         UnixStream,
     },
+    time::timeout,
 };
 
 use super::frame::{self, kind, Raw};
@@ -33,8 +35,11 @@ pub struct ControlReader {
     pending: Option<Raw>,
 }
 
-/// The sending side.
-pub struct ControlWriter(OwnedWriteHalf);
+/// How long a frame may wait for a process that does not read.
+const READS: Duration = Duration::from_secs(1);
+
+/// The sending side. None: a frame could not be sent, or not the whole of it.
+pub struct ControlWriter(Option<OwnedWriteHalf>);
 
 /// Splits a control socket. Must be called within an event loop.
 pub fn control(socket: StdUnixStream) -> io::Result<(ControlReader, ControlWriter)> {
@@ -42,12 +47,20 @@ pub fn control(socket: StdUnixStream) -> io::Result<(ControlReader, ControlWrite
     let (reader, writer) = UnixStream::from_std(socket)?.into_split();
     let reader =
         ControlReader { socket: reader, received: BytesMut::new(), descriptors: VecDeque::new(), pending: None };
-    Ok((reader, ControlWriter(writer)))
+    Ok((reader, ControlWriter(Some(writer))))
 }
 
 impl ControlWriter {
+    /// TimedOut: the process has not read for so long that there is no room for the frame. Then nothing more is sent, since
+    /// nothing may follow a part of a frame: the process ends as soon as it comes to the end of the socket.
     pub async fn send(&mut self, frame: &[u8]) -> io::Result<()> {
-        self.0.write_all(frame).await
+        let Some(socket) = &mut self.0 else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        let sent = timeout(READS, socket.write_all(frame)).await;
+        let sent = sent.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        if sent.is_err() {
+            self.0 = None;
+        }
+        sent
     }
 }
 
@@ -114,7 +127,10 @@ impl ControlReader {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::IoSlice, os::fd::AsFd};
+    use std::{
+        io::{IoSlice, Read},
+        os::fd::AsFd,
+    };
 
     use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
@@ -140,6 +156,18 @@ mod tests {
         assert_eq!((first.kind, fd.is_some()), (kind::CHANNEL, true));
         let (second, fd) = reader.receive().await.unwrap().unwrap();
         assert_eq!((second.kind, fd.is_none()), (kind::READY, true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_follows_a_frame_that_nobody_reads() {
+        let (ours, mut theirs) = StdUnixStream::pair().unwrap();
+        let (_reader, mut writer) = control(ours).unwrap();
+        let large = vec![0; 8 << 20];
+        assert_eq!(writer.send(&large).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(writer.send(b"more").await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        let mut read = Vec::new();
+        theirs.read_to_end(&mut read).unwrap();
+        assert!(!read.is_empty() && read.len() < large.len(), "{}", read.len());
     }
 
     #[tokio::test]

@@ -41,7 +41,7 @@ impl Queue {
         };
         match entry? {
             Entry::Leased(lease) => Ok(*lease),
-            Entry::Waiting(place) => place.lease(class.patience(patience)).await,
+            Entry::Waiting(place) => place.lease(patience).await,
         }
     }
 

@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{runtime::Handle, sync::oneshot, time::sleep};
 
-use super::{checkout::Entry, lease::QueuePlace, ExpectedTime, Inner, Lease, Member, Queue, Refused, Route, Waiter};
+use super::{
+    checkout::Entry, lease::QueuePlace, Again, ExpectedTime, Inner, Lease, Member, Queue, Refused, Route, Waiter,
+};
 use crate::support::clock::Micros;
 
 /// Whose request it is.
@@ -49,10 +51,12 @@ impl Rest {
         self.visitor = Some(now);
     }
 
-    /// A crawler's request has held its thread for so long. `at_once`: so many may do that beside each other.
+    /// A crawler's request has held its thread for so long. `at_once`: so many may do that beside each other. A night of
+    /// crawling does not add up: nobody rested then, since no visitor came.
     fn begin(&mut self, held: Micros, at_once: usize, now: Micros) {
-        let time = (held * REST).min(LONGEST_REST) / at_once as Micros;
-        self.until = self.until.max(now) + time;
+        let time = held.saturating_mul(REST).min(LONGEST_REST) / at_once as Micros;
+        let latest = now.saturating_add(LONGEST_REST);
+        self.until = self.until.max(now).saturating_add(time).min(latest);
     }
 
     /// The time that is left of it.
@@ -63,10 +67,11 @@ impl Rest {
 }
 
 impl Class {
-    /// How long a request may wait, if a visitor's may do so for `patience`.
-    pub(super) fn patience(self, patience: Duration) -> Duration {
-        match self {
-            Class::Crawler { is_patient: false } => patience / PATIENCE,
+    /// How long a request may wait, if a visitor's may do so for `patience`. One whose worker has died (`again`) waits
+    /// among those of visitors, and as long as they do.
+    pub fn patience(self, patience: Duration, again: Option<Again>) -> Duration {
+        match (self, again) {
+            (Class::Crawler { is_patient: false }, None) => patience / PATIENCE,
             _ => patience,
         }
     }

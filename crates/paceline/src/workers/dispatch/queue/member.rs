@@ -20,6 +20,8 @@ pub(super) struct Member {
     pub(super) in_hand: Vec<InHand>,
     /// Streams that have left the count of threads.
     pub(super) streams: usize,
+    /// When threads were asked for in the places of streams that have not come yet.
+    pub(super) asked: Vec<Micros>,
     /// Threads that have given their channels away and are still in the app, with what they have in hand.
     pub(super) away: HashMap<usize, InHand>,
     /// Of those that are not long, how many may be young at once.
@@ -55,6 +57,7 @@ impl Member {
             hang_ups: HashMap::new(),
             in_hand: Vec::new(),
             streams: 0,
+            asked: Vec::new(),
             away: HashMap::new(),
             limit,
             leaving: false,

@@ -173,7 +173,7 @@ impl Queue {
         let Some(member) = inner.members.get_mut(&worker) else { return };
         member.is_back(channel.thread);
         if !member.leaving {
-            member.hang_ups.insert(channel.thread, channel.hang_up());
+            member.open(&channel);
             // A thread has one: what it may have opened before is not listened to any more.
             member.idle.retain(|idle| idle.thread != channel.thread);
             member.rest(channel, self.threads);

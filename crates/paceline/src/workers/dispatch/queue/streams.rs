@@ -10,11 +10,14 @@ use super::{
     member::{InHand, Member},
     Complaint, Lease, Queue, WorkerId,
 };
-use crate::workers::protocol::channel::Channel;
+use crate::{support::clock::Micros, workers::protocol::channel::Channel};
 
 /// How long the thread of a hijack may stay in the app until that counts as a stream. Most come back at once, since the
 /// app has a thread of its own for its connections.
 const HIJACK: Duration = Duration::from_millis(20);
+
+/// A thread that was asked for and has not come after this time is not expected any more: it could not be made.
+const COMES: Micros = 1_000_000;
 
 /// How many threads a worker has, and how many more for its streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,13 +52,25 @@ impl Member {
 
     /// One more stream. It leaves the count if it may, and otherwise keeps its place in it. What the supervisor is to
     /// hear of that.
-    fn begin_stream(&mut self, place: InHand, threads: StreamThreads) -> Option<Complaint> {
+    fn begin_stream(&mut self, place: InHand, threads: StreamThreads, now: Micros) -> Option<Complaint> {
         if self.streams >= threads.spare {
             self.in_hand.push(InHand { stream: true, long: true, ..place });
             return Some(Complaint::NoSpare);
         }
         self.streams += 1;
-        (self.hang_ups.len() < threads.threads.saturating_add(self.streams)).then_some(Complaint::Spare)
+        self.asked.retain(|at| now.saturating_sub(*at) < COMES);
+        if self.hang_ups.len() + self.asked.len() >= threads.threads.saturating_add(self.streams) {
+            return None;
+        }
+        self.asked.push(now);
+        Some(Complaint::Spare)
+    }
+
+    /// The thread of this channel opens it: it is one that was asked for, if it had none before.
+    pub(super) fn open(&mut self, channel: &Channel) {
+        if self.hang_ups.insert(channel.thread, channel.hang_up()).is_none() && !self.asked.is_empty() {
+            self.asked.remove(0);
+        }
     }
 
     /// One stream less. Streams are alike: if one had to keep its place in the count, it leaves it now.
@@ -99,9 +114,12 @@ impl Queue {
         if member.away.get(&thread) != Some(&request) {
             return;
         }
+        if request.crawler {
+            return; // it keeps its place, by which crawlers are bounded
+        }
         let Some(place) = member.take_place(request) else { return };
         member.away.insert(thread, InHand { stream: true, ..place });
-        let complaint = member.begin_stream(place, self.threads);
+        let complaint = member.begin_stream(place, self.threads, self.now());
         member.tell(worker, complaint);
         self.settle(&mut inner, None);
     }
@@ -109,10 +127,10 @@ impl Queue {
 
 impl Lease {
     /// The request has become a stream, or what follows its answer takes long: its thread leaves the count of threads,
-    /// and another one takes its place. As many as may have left it: all remains as it is.
+    /// and another one takes its place. As many as may have left it, or it is a crawler's: all remains as it is.
     pub fn step_aside(&mut self) {
         let queue = self.queue.clone();
-        if queue.threads.spare == 0 || self.request.stream {
+        if queue.threads.spare == 0 || self.request.stream || self.request.crawler {
             return;
         }
         let now = queue.now();
@@ -123,7 +141,7 @@ impl Lease {
         let Some(member) = inner.members.get_mut(&self.worker).filter(|member| !member.leaving) else { return };
         let Some(place) = member.take_place(self.request) else { return };
         self.request.stream = true;
-        let complaint = member.begin_stream(place, queue.threads);
+        let complaint = member.begin_stream(place, queue.threads, now);
         let stays = complaint == Some(Complaint::NoSpare);
         member.tell(self.worker, complaint);
         if stays {
@@ -141,9 +159,9 @@ impl Lease {
         let (thread, request, worker) = (channel.thread, self.request, self.worker);
         let queue = self.queue.clone();
         let mut inner = queue.lock();
-        // The next one may have come before what the front has read here.
+        // The next one may have come before what the front has read here, and even been closed as one too many.
         let last = inner.members.get(&worker).and_then(|member| member.hang_ups.get(&thread));
-        let is_last = last.is_none_or(|last| last.is(&channel.hang_up()));
+        let is_last = last.is_some_and(|last| last.is(&channel.hang_up()));
         let member = inner.members.get_mut(&worker).filter(|_| is_last && !request.stream);
         let Some(member) = member else { return queue.end_in(&mut inner, self) };
         member.away.insert(thread, request);

@@ -24,7 +24,7 @@ fn hundred(workers: &[(WorkerId, usize)]) -> (Arc<Queue>, Complaints) {
 }
 
 fn come<'a>(queue: &'a Arc<Queue>, class: Class) -> Checkout<'a> {
-    Box::pin(queue.checkout_as(class, PAGE, LONG, None, None))
+    Box::pin(queue.checkout_as(class, PAGE, class.patience(LONG, None), None, None))
 }
 
 async fn take(queue: &Arc<Queue>, class: Class) -> Lease {
@@ -134,6 +134,15 @@ fn a_long_request_makes_no_crawler_rest_for_ever() {
 }
 
 #[test]
+fn what_crawlers_did_while_nobody_came_does_not_add_up() {
+    let mut rest = Rest::default();
+    (0..1_000).for_each(|_| rest.begin(10_000_000, 1, 0));
+    rest.begin(Micros::MAX, 1, 0);
+    rest.visitor_comes(0);
+    assert_eq!(rest.left(0), Some(LONGEST_REST));
+}
+
+#[test]
 fn it_prefers_a_worker_that_is_undisturbed_but_does_not_wait_for_ever() {
     run(async {
         let (queue, _complaints) = hundred(&[(1, 3)]);
@@ -197,6 +206,13 @@ fn a_crawler_waits_for_a_third_of_the_time_of_a_visitor() {
         assert_eq!((queue.now() - began) / 1_000_000, 80);
         assert_eq!(queue.crawlers(), (0, 0));
     });
+}
+
+#[test]
+fn a_crawler_whose_worker_died_waits_as_long_as_a_visitor() {
+    let again = Again { worker: 1, alone: false };
+    assert_eq!(CRAWLER.patience(LONG, None), LONG / PATIENCE);
+    assert_eq!(CRAWLER.patience(LONG, Some(again)), LONG);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::workers::dispatch::queue::Depth;
+use crate::workers::dispatch::queue::{Class, Depth};
 use unix_user::RunAs;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -101,6 +101,26 @@ fn a_stream_that_ends_before_its_spare_thread_comes_keeps_its_own() {
 }
 
 #[test]
+fn short_streams_ask_for_no_second_thread_while_one_comes() {
+    run(async {
+        let mut bench = Bench::new(1, 5);
+        for _ in 0..10 {
+            bench.stream().await.give_back();
+        }
+        assert_eq!(bench.told(), [Complaint::Spare]);
+        bench.open(2);
+        assert_eq!(bench.closed(), 1, "no stream is there any more");
+        let stream = bench.stream().await;
+        assert_eq!(bench.told(), [Complaint::Spare]);
+        // It could not be made: the next stream asks again.
+        tokio::time::advance(Duration::from_micros(COMES)).await;
+        stream.give_back();
+        let _stream = bench.stream().await;
+        assert_eq!(bench.told(), [Complaint::Spare]);
+    });
+}
+
+#[test]
 fn a_stream_beyond_the_bound_keeps_its_place_until_another_ends() {
     run(async {
         let mut bench = Bench::new(2, 1);
@@ -144,6 +164,47 @@ fn the_thread_of_a_hijack_counts_as_a_stream_only_while_it_stays_in_the_app() {
         assert_eq!(bench.depth(), (1, 0, 0));
         assert_eq!(bench.closed(), 1);
         drop((at_once, stays));
+    });
+}
+
+#[test]
+fn the_thread_of_a_hijack_that_was_one_too_many_when_it_came_back_is_not_awaited() {
+    run(async {
+        let mut bench = Bench::new(1, 5);
+        let mut stream = bench.stream().await;
+        bench.open(2);
+        let hijack = bench.lease().await;
+        stream.disarm();
+        bench.open(2);
+        drop(hijack.take());
+        tokio::time::sleep(2 * HIJACK).await;
+        assert_eq!((bench.told(), bench.depth()), (vec![Complaint::Spare], (0, 0, 0)));
+    });
+}
+
+#[test]
+fn a_stream_of_a_crawler_keeps_its_place() {
+    run(async {
+        let mut bench = Bench::new(2, 5);
+        for hijacks in [false, true] {
+            let crawler = Class::Crawler { is_patient: false };
+            let mut lease = bench.queue.checkout_as(crawler, ("GET", "/events"), LONG, None, None).await.unwrap();
+            let taken = if hijacks {
+                Err(lease.take())
+            } else {
+                lease.step_aside();
+                Ok(lease)
+            };
+            tokio::time::sleep(2 * HIJACK).await;
+            assert_eq!((bench.told(), bench.depth(), bench.queue.crawlers()), (vec![], (1, 1, 0), (0, 1)));
+            match taken {
+                Ok(lease) => lease.give_back(),
+                Err(channel) => {
+                    bench.open(channel.thread);
+                }
+            }
+            assert_eq!((bench.depth(), bench.queue.crawlers()), ((2, 0, 0), (0, 0)));
+        }
     });
 }
 
