@@ -58,8 +58,9 @@ struct Position {
     waker: Option<Waker>,
 }
 
-/// Makes the stored response of the whole body, and stores it. None: it is not stored.
-pub type StoreWhole = Box<dyn FnOnce(Bytes) -> Option<Arc<Stored>> + Send>;
+/// Makes the stored response of the whole body, and stores it; None: the body is too large for that. It returns None if
+/// nothing is stored. Dropped without a call: the body is broken.
+pub type StoreWhole = Box<dyn FnOnce(Option<Bytes>) -> Option<Arc<Stored>> + Send>;
 
 impl SharedBody {
     /// Reads `body` to its end, in a task of its own. `most`: bytes that may be kept. `over`: called when it has ended,
@@ -134,7 +135,7 @@ impl SharedBody {
                     if oversize {
                         over.take().into_iter().for_each(|over| over());
                         // Nobody waits for the whole.
-                        completed = None;
+                        completed.take().and_then(|completed| completed(None));
                         if !self.keep_pace().await {
                             return;
                         }
@@ -145,8 +146,8 @@ impl SharedBody {
             }
         };
         let end = match end {
-            End::Whole(_) if !self.lock().oversize => {
-                let whole = self.joined();
+            End::Whole(_) => {
+                let whole = Some(()).filter(|()| !self.lock().oversize).map(|()| self.joined());
                 End::Whole(completed.and_then(|completed| completed(whole)))
             }
             end => end,
