@@ -122,6 +122,25 @@ class SharedCacheTest < Minitest::Test
     assert_equal 1, @valkey.cli("KEYS", "*:page:*").lines.size
   end
 
+  def test_what_somebody_else_has_put_there_is_not_shown
+    fronts(2, keys: "shared_cache_time = \"10s\"\nshared_cache_object = \"4KB\"")
+    first, second = @fronts
+    rendered(first, "/a")
+    key = @valkey.cli("KEYS", "*:page:*").strip
+    page = @valkey.cli("GETRANGE", key, "0", "35").strip
+    read = tier(second)["bytes_read"]
+    # Nothing, what is no page, what begins like one, and what is too large to be fetched.
+    ["", "x", page].each.with_index(2) do |value, number|
+      @valkey.cli("SET", key, value)
+      assert_equal [number.to_s, RENDERED], page(second, "/a")
+      eventually("it to be shared again") { @valkey.cli("STRLEN", key).to_i > 36 }
+      purge(first, "--all")
+    end
+    @valkey.cli("SETRANGE", key, 300_000.to_s, "x")
+    assert_equal ["5", RENDERED], page(second, "/a")
+    assert_operator tier(second)["bytes_read"] - read, :<, 100_000
+  end
+
   def test_a_page_is_never_older_than_a_purge
     fronts(3)
     first, second, third = @fronts

@@ -359,7 +359,9 @@ impl SiteCache {
         if wanted.visitor.is_none() && parts.headers.contains_key(header::SET_COOKIE) {
             self.learn_stored(&parts.headers, &wanted.path);
         }
-        if let Some(lease) = wanted.lease.take_if(|lease| !lease.may_share(parts.status, &storable, body.size_hint().exact())) {
+        if let Some(lease) =
+            wanted.lease.take_if(|lease| !lease.may_share(parts.status, &storable, body.size_hint().exact()))
+        {
             lease.is_not_shared(false);
         }
         let keeping = StoreTask {

@@ -289,3 +289,25 @@ impl Drop for SharedReader {
         self.body.taken.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_would_store_it_learns_that_it_is_too_large() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            for (most, expected) in [(10, Some(Bytes::from_static(b"0123456789"))), (9, None)] {
+                let (tell, told) = tokio::sync::oneshot::channel();
+                let completed: StoreWhole = Box::new(move |bytes| {
+                    tell.send(bytes).unwrap();
+                    None
+                });
+                let body = ResponseBody::Whole(Bytes::from_static(b"0123456789"));
+                let _shared = SharedBody::start(body, most, completed, || ());
+                assert_eq!(told.await, Ok(expected), "at most {most}");
+            }
+        });
+    }
+}

@@ -75,7 +75,10 @@ impl SqliteFiles {
     pub fn unwatched(&mut self, run_as: &RunAs, now: Instant) -> Option<(PathBuf, String)> {
         if let Some((path, is_told @ false)) = &mut self.beyond {
             *is_told = true;
-            return Some((path.clone(), format!("the server looks at {MAX_FILES} databases of an application at most")));
+            return Some((
+                path.clone(),
+                format!("the server looks at {MAX_FILES} databases of an application at most"),
+            ));
         }
         let is_due = |known: &Known| known.unknown_since.is_some_and(|since| now.duration_since(since) >= PATIENCE);
         let (path, known) = self.files.iter_mut().find(|(_, known)| !known.is_told && is_due(known))?;
