@@ -270,7 +270,9 @@ impl<'a> Reader<'a> {
         let url = self.text()?;
         let nominations = self.list(Self::nominated)?;
         let some = (1..=MAX_NOMINATIONS).contains(&nominations.len());
-        some.then(|| Directory { url, nominations: nominations.into() })
+        // One that nominates nothing would lead back to itself.
+        let lead_on = nominations.iter().all(|nominated| !nominated.is_empty());
+        (some && lead_on).then(|| Directory { url, nominations: nominations.into() })
     }
 }
 
@@ -398,6 +400,13 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_directory_that_leads_to_itself_is_none() {
+        let directory = Directory::with(None, "http://h/a".into(), VaryNames::default());
+        let record = encode(KEY, &Entry::Directory(directory)).unwrap();
+        assert!(decode(KEY, &record, false).is_none());
     }
 
     #[test]

@@ -206,6 +206,25 @@ class SessionFileTest < Minitest::Test
     assert_equal({ "a" => 3 }, values(sessions, "new"))
   end
 
+  def test_nothing_is_written_into_another_file_that_takes_its_place
+    %i[update sweep].each do |act|
+      store = sessions(@store, idle: 100)
+      store.create("id", { "a" => 1 })
+      record = store.find("id")
+      @now += 161 if act == :sweep
+      foreign = File.join(@folder, "foreign")
+      Paceline::Records.at(foreign).commit({ "root" => "x" })
+      Paceline::Records.at(foreign).close
+      commits = before_commits(1) { File.rename(foreign, @store) }
+      error = assert_raises(Paceline::Session::Unavailable, act) { act == :sweep ? store.sweep : store.update("id", record, { "a" => 2 }) }
+      assert_includes error.message, "is not a session file"
+      commits.call
+      assert_equal [["root", "x"]], Paceline::Records.at(@store).snapshot { |now| now.scan("a", 10) }
+      Paceline::Records.at(@store).close
+      FileUtils.rm_f([@store, "#{@store}-lock", "#{foreign}-lock"])
+    end
+  end
+
   def test_whether_a_write_waits_for_the_disk
     waited = []
     [false, true].each do |sync|

@@ -13,7 +13,7 @@ class SharedCacheTest < Minitest::Test
   def setup
     skip "there is no valkey-server and no redis-server" unless Valkey::PROGRAM
     @valkey = Valkey.new
-    @asked, @gates = Queue.new, {}
+    @asked, @gates, @ends = Queue.new, {}, Queue.new
     # Each answer has a number of its own, unless the path has a version. One with a gate waits for what the test puts there.
     @numbers, @versions, @lock = Hash.new(0), {}, Mutex.new
     @origin = Origin.new do |link, _|
@@ -33,9 +33,19 @@ class SharedCacheTest < Minitest::Test
     when %r{^/vary} then link.answer("#{head["x-kind"]} #{number}", fields: [*FRESH, "Vary: X-Kind"])
     when %r{^/large} then link.answer("#{number} #{"x" * 5000}", fields: FRESH)
     when %r{^/private} then link.answer(number.to_s, fields: ["Cache-Control: private"])
+    when %r{^/begun} then begin_answer(link, target, number)
     when %r{^/fails} then link.answer(number.to_s, status: "500 X")
     else link.answer(number.to_s, fields: method == "GET" ? [*FRESH, %(ETag: "#{number}")] : [])
     end
+  end
+
+  # The head says what the path ends with, and the body of the first answer ends when something is put into the queue.
+  def begin_answer(link, target, number)
+    fields = { "no-cache" => "Cache-Control: no-cache", "stale" => "Cache-Control: max-age=0", "search" => "#{FRESH[0]}\r\nNo-Vary-Search: params" }
+    said = fields.fetch(File.basename(target), FRESH[0])
+    link.write("HTTP/1.1 200 OK\r\nETag: \"#{number}\"\r\n#{said}\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n#{number.to_s.ljust(2000)}\r\n")
+    @ends.pop if number == 1
+    link.write("0\r\n\r\n")
   end
 
   def teardown
@@ -47,8 +57,8 @@ class SharedCacheTest < Minitest::Test
   end
 
   # Starts so many servers; returns when all of them show pages and share them. A test machine may be slow, so they wait long.
-  def fronts(count, keys: "shared_cache_time = \"10s\"", sharing: true)
-    settings = "[cluster]\nurl = \"#{@valkey.url}\"\nname = \"shop\"\npartition_ttl = \"1h\"\nshared_cache = true\n#{keys}\n[[site]]\nupstream = \"#{@origin.url}\"\n"
+  def fronts(count, keys: "shared_cache_time = \"10s\"", site: "", sharing: true)
+    settings = "[cluster]\nurl = \"#{@valkey.url}\"\nname = \"shop\"\npartition_ttl = \"1h\"\nshared_cache = true\n#{keys}\n[[site]]\nupstream = \"#{@origin.url}\"\n#{site}"
     @fronts = Array.new(count) { serve(app("paceline.toml" => settings), ready: false) }
     @fronts.each do |front|
       eventually("a server that shows pages") { control(front, "/cluster").then { |told| told["shows_pages"] && (!sharing || told["shared_cache"]["is_connected"]) } }
@@ -122,6 +132,25 @@ class SharedCacheTest < Minitest::Test
     assert_equal 1, @valkey.cli("KEYS", "*:page:*").lines.size
   end
 
+  def test_what_somebody_else_has_put_there_is_not_shown
+    fronts(2, keys: "shared_cache_time = \"10s\"\nshared_cache_object = \"4KB\"")
+    first, second = @fronts
+    rendered(first, "/a")
+    key = @valkey.cli("KEYS", "*:page:*").strip
+    page = @valkey.cli("GETRANGE", key, "0", "35").strip
+    read = tier(second)["bytes_read"]
+    # Nothing, what is no page, what begins like one, and what is too large to be fetched.
+    ["", "x", page].each.with_index(2) do |value, number|
+      @valkey.cli("SET", key, value)
+      assert_equal [number.to_s, RENDERED], page(second, "/a")
+      eventually("it to be shared again") { @valkey.cli("STRLEN", key).to_i > 36 }
+      purge(first, "--all")
+    end
+    @valkey.cli("SETRANGE", key, 300_000.to_s, "x")
+    assert_equal ["5", RENDERED], page(second, "/a")
+    assert_operator tier(second)["bytes_read"] - read, :<, 100_000
+  end
+
   def test_a_page_is_never_older_than_a_purge
     fronts(3)
     first, second, third = @fronts
@@ -182,6 +211,23 @@ class SharedCacheTest < Minitest::Test
     held << 1
     assert_equal [%w[1 2], ["fwd=uri-miss; detail=private"]], [first, second].map(&:value).transpose.then { |bodies, words| [bodies, words.uniq] }
   end
+
+  def test_nobody_waits_for_the_body_of_what_is_not_shared
+    fronts(2, site: "cache_object = \"1KB\"\n")
+    %w[no-cache stale search large].each do |why|
+      path = "/begun/#{why}"
+      first = Thread.new { page(@fronts[0], path) }
+      take(@asked)
+      eventually("#{path} to be each server's own") { leases == ["!"] }
+      assert_equal "2", page(@fronts[1], path).first.strip
+      @ends << 1
+      assert_equal "1", first.value.first.strip
+      @asked.clear
+      @valkey.cli("DEL", *@valkey.cli("KEYS", "*:lease:*").split)
+    end
+  end
+
+  def leases = @valkey.cli("KEYS", "*:lease:*").split.map { |key| @valkey.cli("GET", key).strip }
 
   def test_a_server_that_dies_while_it_renders_is_replaced
     fronts(2)

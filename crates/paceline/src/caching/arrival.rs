@@ -311,7 +311,7 @@ impl SiteCache {
                     asked.moment,
                 );
                 if let Some(lease) = wanted.lease.take() {
-                    lease.conclude(&renewed, inserted.is_ok(), &head.headers);
+                    lease.conclude(&renewed, inserted, &head.headers);
                 }
                 wanted.status.stored = inserted.is_ok();
                 wanted.status.ttl = Some(cache::reusing::ttl(&renewed, now()));
@@ -359,7 +359,9 @@ impl SiteCache {
         if wanted.visitor.is_none() && parts.headers.contains_key(header::SET_COOKIE) {
             self.learn_stored(&parts.headers, &wanted.path);
         }
-        if let Some(lease) = wanted.lease.take_if(|lease| !lease.fits(body.size_hint().exact())) {
+        if let Some(lease) =
+            wanted.lease.take_if(|lease| !lease.may_share(parts.status, &storable, body.size_hint().exact()))
+        {
             lease.is_not_shared(false);
         }
         let keeping = StoreTask {
@@ -429,6 +431,10 @@ impl SiteCache {
         let length = body.size_hint().exact();
         let (head_of_it, key) = keeping.announced(&storable);
         let completed: super::streaming::StoreWhole = Box::new(move |bytes| {
+            let Some(bytes) = bytes else {
+                keeping.is_too_large();
+                return None;
+            };
             Some(keeping.keep(storable, bytes)).filter(|kept| kept.stored.is_ok()).map(|kept| kept.response)
         });
         let landing = leading.take();

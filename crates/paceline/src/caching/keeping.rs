@@ -160,9 +160,14 @@ impl StoreTask {
         let own = self.wanted.own;
         let (key, stored) = self.cache.place((primary, own), directory, &self.request, response.clone(), self.moment);
         if let Some(lease) = self.lease {
-            lease.conclude(&response, stored.is_ok(), &self.request);
+            lease.conclude(&response, stored, &self.request);
         }
         KeptOne { response, key, stored }
+    }
+
+    /// The body has become too large to keep: no other front's would be smaller.
+    pub fn is_too_large(self) {
+        self.lease.into_iter().for_each(|lease| lease.is_not_shared(false));
     }
 
     /// With the parts that are there already, if they are of the same representation (RFC 9111 section 3.4).

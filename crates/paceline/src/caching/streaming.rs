@@ -58,8 +58,9 @@ struct Position {
     waker: Option<Waker>,
 }
 
-/// Makes the stored response of the whole body, and stores it. None: it is not stored.
-pub type StoreWhole = Box<dyn FnOnce(Bytes) -> Option<Arc<Stored>> + Send>;
+/// Makes the stored response of the whole body, and stores it; None: the body is too large for that. It returns None if
+/// nothing is stored. Dropped without a call: the body is broken.
+pub type StoreWhole = Box<dyn FnOnce(Option<Bytes>) -> Option<Arc<Stored>> + Send>;
 
 impl SharedBody {
     /// Reads `body` to its end, in a task of its own. `most`: bytes that may be kept. `over`: called when it has ended,
@@ -134,7 +135,7 @@ impl SharedBody {
                     if oversize {
                         over.take().into_iter().for_each(|over| over());
                         // Nobody waits for the whole.
-                        completed = None;
+                        completed.take().and_then(|completed| completed(None));
                         if !self.keep_pace().await {
                             return;
                         }
@@ -145,8 +146,8 @@ impl SharedBody {
             }
         };
         let end = match end {
-            End::Whole(_) if !self.lock().oversize => {
-                let whole = self.joined();
+            End::Whole(_) => {
+                let whole = Some(()).filter(|()| !self.lock().oversize).map(|()| self.joined());
                 End::Whole(completed.and_then(|completed| completed(whole)))
             }
             end => end,
@@ -286,5 +287,27 @@ impl Drop for SharedReader {
     fn drop(&mut self) {
         self.body.lock().readers[self.number] = None;
         self.body.taken.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_would_store_it_learns_that_it_is_too_large() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            for (most, expected) in [(10, Some(Bytes::from_static(b"0123456789"))), (9, None)] {
+                let (tell, told) = tokio::sync::oneshot::channel();
+                let completed: StoreWhole = Box::new(move |bytes| {
+                    tell.send(bytes).unwrap();
+                    None
+                });
+                let body = ResponseBody::Whole(Bytes::from_static(b"0123456789"));
+                let _shared = SharedBody::start(body, most, completed, || ());
+                assert_eq!(told.await, Ok(expected), "at most {most}");
+            }
+        });
     }
 }

@@ -19,10 +19,14 @@ use cache::{
     status::{CacheStatus, Reason},
     store::{Key, Moment},
     stored::{Directory, Entry, Stored},
+    storing::Storable,
     Millis,
 };
 use http::{request::Parts, HeaderMap, Response, StatusCode};
-use tokio::{task::AbortHandle, time::sleep};
+use tokio::{
+    task::AbortHandle,
+    time::{sleep, Instant},
+};
 
 use super::{
     answer::{self, StoredAnswer},
@@ -39,6 +43,12 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 /// How often a page is looked at again that is ahead of the purges that are known here.
 const AHEAD_LOOKS: u32 = 10;
 const AHEAD_PAUSE: Duration = Duration::from_millis(2);
+/// So many values are looked at that are of no use, or lead on: who can write there must not keep a request busy.
+const MAX_STEPS: u32 = 3;
+/// A request waits so long for other fronts, from when it first waits.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// Bytes of a value beside the body: its head, and what other fronts have to know.
+const ROOM: u64 = 256 << 10;
 /// For how long no front waits for a page that could not be shared, and for one whose like never can.
 const FAILED: Duration = Duration::from_secs(1);
 const NOT_SHARED: Duration = Duration::from_secs(10);
@@ -70,8 +80,10 @@ pub struct TierQuestion {
     pub key: Key,
     /// Who asks.
     pub token: Arc<str>,
-    /// The beginning of a value that is of no use.
-    pub refused: Bytes,
+    /// The beginning of a value that is of no use (`SharedPage::id`).
+    pub refused: Option<Bytes>,
+    /// Nor is one of more bytes.
+    pub most: u64,
 }
 
 /// A page that is to be stored there.
@@ -179,10 +191,11 @@ impl SiteCache {
             _ => primary,
         };
         let token: Arc<str> = uuid::Uuid::new_v4().simple().to_string().into();
-        let (mut refused, mut pause, mut ahead) = (Bytes::new(), FIRST_PAUSE, 0);
-        loop {
+        let most = most(&session);
+        let (mut refused, mut pause, mut ahead, mut steps, mut until) = (None, FIRST_PAUSE, 0, 0, None);
+        while steps < MAX_STEPS {
             let sent = now();
-            let question = TierQuestion { key, token: token.clone(), refused: refused.clone() };
+            let question = TierQuestion { key, token: token.clone(), refused: refused.clone(), most };
             match session.look(question).await {
                 Some(TierValue::Found(value, time)) => {
                     match self.take_shared(&session, wanted, head, (key, &value), time + (now() - sent), leading) {
@@ -191,6 +204,7 @@ impl SiteCache {
                             return Shared::Page(response);
                         }
                         Taken::Directory(directory) if key == primary => {
+                            steps += 1;
                             key = variant(&session, primary, &directory, &head.headers);
                             self.lead_to(wanted, directory);
                         }
@@ -198,7 +212,10 @@ impl SiteCache {
                             ahead += 1;
                             sleep(AHEAD_PAUSE).await;
                         }
-                        _ => refused = value.slice_ref(SharedPage::id(&value)),
+                        _ => {
+                            steps += 1;
+                            refused = Some(value.slice_ref(SharedPage::id(&value)));
+                        }
                     }
                 }
                 Some(TierValue::Lead(granted)) => {
@@ -212,17 +229,19 @@ impl SiteCache {
                     return Shared::Render(Some(Box::new(lease)));
                 }
                 Some(TierValue::Wait) => {
+                    if Instant::now() >= *until.get_or_insert_with(|| Instant::now() + LONGEST_WAIT) {
+                        break;
+                    }
                     exchange.live.step(Step::Waiting, clock::now());
                     sleep(pause).await;
                     pause = (pause * 3 / 2).min(LONGEST_PAUSE);
                 }
-                Some(TierValue::Alone) => {
-                    session.count(TierUse::Miss);
-                    return Shared::Render(None);
-                }
+                Some(TierValue::Alone) => break,
                 None => return Shared::Render(None),
             }
         }
+        session.count(TierUse::Miss);
+        Shared::Render(None)
     }
 
     /// Looks at what was found at `time`, the way back included.
@@ -235,7 +254,8 @@ impl SiteCache {
         time: Millis,
         leading: &mut FlightLead,
     ) -> Taken {
-        let Some(page) = SharedPage::from_bytes(value) else { return Taken::Refused };
+        let page = Some(value).filter(|value| value.len() as u64 <= most(session));
+        let Some(page) = page.and_then(|value| SharedPage::from_bytes(value)) else { return Taken::Refused };
         let stored = match record::decode(key, page.record, false) {
             Some(Entry::Directory(directory)) => return Taken::Directory(directory),
             Some(Entry::Response(stored)) => Arc::try_unwrap(stored).ok(),
@@ -282,6 +302,11 @@ impl SiteCache {
     }
 }
 
+/// Bytes of a value that is taken from there, or brought there, at most.
+fn most(session: &Arc<dyn TierSession>) -> u64 {
+    session.max_object().saturating_add(ROOM)
+}
+
 /// The key of a target's response, as the latest response to it varies.
 fn variant(session: &Arc<dyn TierSession>, primary: Key, directory: &Directory, request: &HeaderMap) -> Key {
     let latest = directory.nominations.first();
@@ -315,11 +340,13 @@ impl TierLease {
     }
 
     /// The page is there. `stored`: whether it was stored here. `request`: the fields that it was asked for with.
-    pub(super) fn conclude(mut self, response: &Arc<Stored>, is_stored: bool, request: &HeaderMap) {
+    pub(super) fn conclude(mut self, response: &Arc<Stored>, stored: Result<(), Reason>, request: &HeaderMap) {
         let now = now();
-        if !is_stored {
-            // It was purged, or came in part.
-            return self.pass_on();
+        match stored {
+            Ok(()) => {}
+            // The next one may be stored.
+            Err(Reason::Purged) => return self.pass_on(),
+            Err(_) => return self.end(NOT_SHARED, false),
         }
         if !is_shared(response, now) || !self.fits(response.whole().map(|body| body.len() as u64)) {
             return self.end(NOT_SHARED, false);
@@ -338,8 +365,12 @@ impl TierLease {
             };
             page.to_bytes()
         };
-        let Some(page) = record::encode(key, &Entry::Response(response.clone())) else { return self.pass_on() };
-        let page = envelope(response.freshness.age(now), &page);
+        let record = record::encode(key, &Entry::Response(response.clone()));
+        let page = record.map(|record| envelope(response.freshness.age(now), &record));
+        // What no other would take is not brought there.
+        let Some(page) = page.filter(|page| page.len() as u64 <= most(&self.session)) else {
+            return self.end(NOT_SHARED, false);
+        };
         let directory = (key != self.primary).then(|| {
             let directory = Directory::with(None, response.url.clone(), response.nominated.clone());
             let record = record::encode(self.primary, &Entry::Directory(directory))?;
@@ -352,8 +383,14 @@ impl TierLease {
     }
 
     /// Whether a body of this length may be shared.
-    pub(super) fn fits(&self, length: Option<u64>) -> bool {
+    fn fits(&self, length: Option<u64>) -> bool {
         length.is_none_or(|length| length <= self.session.max_object())
+    }
+
+    /// Whether a page may be shared that begins like this.
+    pub(super) fn may_share(&self, status: StatusCode, storable: &Storable, length: Option<u64>) -> bool {
+        let is_fresh = storable.freshness.is_fresh(now());
+        is_fresh && is_for_others(status, &storable.freshness, &storable.headers) && self.fits(length)
     }
 
     /// No answer that could be shared: those who wait ask for themselves.
@@ -393,9 +430,14 @@ impl Drop for TierLease {
 
 /// Whether a page may be shown by other fronts: it answers as it is, and all they have to know of it is in it.
 fn is_shared(response: &Stored, now: Millis) -> bool {
-    let is_whole = response.whole().is_some() && response.status != StatusCode::PARTIAL_CONTENT;
-    let is_bounded = response.freshness.holds.is_bounded();
+    let is_for_others = is_for_others(response.status, &response.freshness, &response.headers);
+    response.whole().is_some() && response.is_fresh(now) && is_for_others
+}
+
+/// As far as its head says.
+fn is_for_others(status: StatusCode, freshness: &Freshness, headers: &HeaderMap) -> bool {
     // Its URL is one of several, which only the front knows that has asked.
-    let is_one_of_several = response.headers.contains_key("no-vary-search");
-    is_whole && response.is_fresh(now) && !response.freshness.no_cache && !is_bounded && !is_one_of_several
+    let is_one_of_several = headers.contains_key("no-vary-search");
+    let holds = !freshness.no_cache && !freshness.holds.is_bounded();
+    status != StatusCode::PARTIAL_CONTENT && holds && !is_one_of_several
 }

@@ -208,6 +208,11 @@ fn tell(site: &str, log: Log, incidents: Arc<Incidents>) -> Tell {
                 "auto_cache: {process} does not announce what it writes, so no pages are shown until it has joined or ended. \
                  It says why in its output (its open files may be used up)"
             ),
+            Notice::Unwatched(path, why) => format!(
+                "auto_cache: what other programs write to {} is not seen, because {why}: a page may show for up to max_ttl what was there before. \
+                 Programs that announce what they write are no matter",
+                path.display()
+            ),
             Notice::Forgetful(why) => format!("auto_cache: it can't be remembered which routes are turned off, or were proven: {why}"),
         };
         log.event(log::Name::AutoCache, text);

@@ -83,7 +83,7 @@ module Paceline
           changes, listed = {}, {}
           committed = using(make: true) do |records, stat|
             records.snapshot(stat) { |view| expired(view, changes, listed, now, 500) }
-            records.commit(changes, expected: listed, sync: @sync)
+            commit(records, changes, listed)
           end
           return total if listed.empty?
 
@@ -131,11 +131,19 @@ module Paceline
               expired(view, changes, expected, now - Store::GRACE, SWEPT) if now && !changes.empty?
               returned
             end
-            return returned if records.commit(changes, expected: expected, sync: @sync)
+            return returned if commit(records, changes, expected)
           end
           # The quicker one may have taken away what has expired, too.
           now = nil
         end
+      end
+
+      # Nothing is written into a file that holds no sessions: another may have taken the place of the one that was read. Whether it is one is looked
+      # at again if this returns false.
+      def commit(records, changes, expected)
+        committed = records.commit(changes, expected: expected.merge(HEAD[0] => HEAD[1]), sync: @sync)
+        @known = nil unless committed
+        committed
       end
 
       # Adds the removal of up to so many that expired before `now`, and that they are still listed so.

@@ -97,6 +97,7 @@ async fn beat(auto: &AutoCache, places: &Semaphore, fails: &AtomicBool) {
         tokio::task::yield_now().await;
         if number % LOOK == 0 {
             auto.look_at_databases();
+            auto.name_unwatched();
         }
         if !was_full && places.available_permits() > 0 && !fails.load(Relaxed) {
             auto.trust.beat(began);

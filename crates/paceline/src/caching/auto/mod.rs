@@ -68,6 +68,8 @@ pub enum Notice<'a> {
     Misunderstood,
     /// This process of the application has not joined.
     Missing(&'a str),
+    /// What other programs write to this database is not seen, and why.
+    Unwatched(&'a Path, &'a str),
     /// The routes that are off, or were proven, can't be remembered.
     Forgetful(std::io::Error),
 }
@@ -364,6 +366,14 @@ impl AutoCache {
     /// A process of the application has this database of SQLite open.
     fn add_database(&self, path: &Path) {
         self.databases.lock().add(path, &self.run_as);
+    }
+
+    /// Says which databases are not watched. Called now and then.
+    fn name_unwatched(&self) {
+        let next = || self.databases.lock().unwatched(&self.run_as, Instant::now());
+        for (path, why) in std::iter::from_fn(next) {
+            (self.tell)(Notice::Unwatched(&path, &why));
+        }
     }
 
     /// Drops pages if a database was written to without an announcement. While an announced write is under way, the two can't be told

@@ -7,12 +7,15 @@ use std::{
     io,
     os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use unix_user::RunAs;
 
 /// Files of one application.
 const MAX_FILES: usize = 16;
+/// For how long one can't be read before people are told: it may be about to be made, or another takes its place.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// A database's file begins with its header: https://sqlite.org/fileformat2.html#database_header
 const HEADER: usize = 28;
 const MAGIC: &[u8] = b"SQLite format 3\0";
@@ -38,17 +41,50 @@ enum Version {
     Unknown,
 }
 
+/// A file, as it was when it was looked at last.
+#[derive(Debug)]
+struct Known {
+    version: Version,
+    unknown_since: Option<Instant>,
+    is_told: bool,
+}
+
 #[derive(Debug, Default)]
 pub struct SqliteFiles {
-    files: BTreeMap<PathBuf, Version>,
+    files: BTreeMap<PathBuf, Known>,
+    /// The first that is one too many, and whether people were told.
+    beyond: Option<(PathBuf, bool)>,
 }
 
 impl SqliteFiles {
     /// A process of the application has it open.
     pub fn add(&mut self, path: &Path, run_as: &RunAs) {
-        if path.is_absolute() && self.files.len() < MAX_FILES && !self.files.contains_key(path) {
-            self.files.insert(path.to_owned(), version(path, run_as));
+        if !path.is_absolute() || self.files.contains_key(path) {
+            return;
         }
+        if self.files.len() >= MAX_FILES {
+            self.beyond.get_or_insert_with(|| (path.to_owned(), false));
+            return;
+        }
+        let mut known = Known { version: Version::Unknown, unknown_since: None, is_told: false };
+        known.look(path, run_as, Instant::now());
+        self.files.insert(path.to_owned(), known);
+    }
+
+    /// One whose changes are not seen, and why; each is told once.
+    pub fn unwatched(&mut self, run_as: &RunAs, now: Instant) -> Option<(PathBuf, String)> {
+        if let Some((path, is_told @ false)) = &mut self.beyond {
+            *is_told = true;
+            return Some((
+                path.clone(),
+                format!("the server looks at {MAX_FILES} databases of an application at most"),
+            ));
+        }
+        let is_due = |known: &Known| known.unknown_since.is_some_and(|since| now.duration_since(since) >= PATIENCE);
+        let (path, known) = self.files.iter_mut().find(|(_, known)| !known.is_told && is_due(known))?;
+        let why = read(path, run_as).err()?;
+        known.is_told = true;
+        Some((path.clone(), format!("the server can't read it ({why})")))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -57,18 +93,21 @@ impl SqliteFiles {
 
     /// Whether something was committed since it was asked last.
     pub fn have_changed(&mut self, run_as: &RunAs) -> bool {
-        let mut have_changed = false;
+        let (mut have_changed, now) = (false, Instant::now());
         for (path, known) in &mut self.files {
-            let now = version(path, run_as);
-            have_changed |= now != *known;
-            *known = now;
+            have_changed |= known.look(path, run_as, now);
         }
         have_changed
     }
 }
 
-fn version(path: &Path, run_as: &RunAs) -> Version {
-    read(path, run_as).unwrap_or(Version::Unknown)
+impl Known {
+    /// Whether it is another version than before.
+    fn look(&mut self, path: &Path, run_as: &RunAs, now: Instant) -> bool {
+        let version = read(path, run_as).unwrap_or(Version::Unknown);
+        self.unknown_since = (version == Version::Unknown).then(|| self.unknown_since.unwrap_or(now));
+        std::mem::replace(&mut self.version, version) != version
+    }
 }
 
 fn read(path: &Path, run_as: &RunAs) -> io::Result<Version> {
@@ -159,5 +198,22 @@ mod tests {
         }
         files.add(Path::new("shop.sqlite3"), &RunAs::own());
         assert_eq!(files.files.len(), MAX_FILES);
+    }
+
+    #[test]
+    fn what_is_not_watched_is_told_once() {
+        let (own, mut files) = (RunAs::own(), SqliteFiles::default());
+        for number in 10..=10 + MAX_FILES + 1 {
+            files.add(Path::new(&format!("/nonexistent/{number}")), &own);
+        }
+        let mut told = |now| -> Vec<_> { std::iter::from_fn(|| files.unwatched(&own, now)).collect() };
+        let now = Instant::now();
+        let (beyond, why) = told(now).pop().expect("one too many");
+        assert_eq!(beyond, Path::new("/nonexistent/26"));
+        assert!(why.contains("16 databases"), "{why}");
+        let unread = told(now + PATIENCE);
+        assert_eq!(unread.len(), MAX_FILES);
+        assert!(unread[0].1.contains("can't read it (No such file"), "{}", unread[0].1);
+        assert!(told(now + 2 * PATIENCE).is_empty());
     }
 }

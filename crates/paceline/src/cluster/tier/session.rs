@@ -101,10 +101,14 @@ impl Session {
         let mut unheard = Unheard { session: self.clone(), question: Some(question.clone()) };
         let mut script = SCRIPTS.look.prepare_invoke();
         script.key(self.page(question.key)).key(self.lease(question.key));
-        script.arg(&*question.token).arg(PERMISSION.as_millis() as u64).arg(&question.refused[..]).arg(ALONE);
+        script.arg(&*question.token).arg(PERMISSION.as_millis() as u64).arg(ALONE).arg(question.most);
+        // No value begins with nothing: the script takes an empty one for none.
+        script.arg(question.refused.as_deref().unwrap_or_default());
         let (word, time, page): (String, u64, Vec<u8>) = self.run(&script, tier.settings.time).await?;
         unheard.question = None;
         Some(match word.as_str() {
+            // It does not keep to what it was asked.
+            "page" if page.len() as u64 > question.most => return None,
             "page" => {
                 tier.figures.bytes_read.fetch_add(page.len() as u64, Relaxed);
                 TierValue::Found(Bytes::from(page), time / 1000)
