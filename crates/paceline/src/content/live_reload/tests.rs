@@ -24,7 +24,7 @@ fn head(method: &str, target: &str, fields: &[(&'static str, &'static str)]) -> 
 }
 
 fn in_a_tab(fields: &[(&'static str, &'static str)]) -> PageRequest {
-    let document = [&[("sec-fetch-dest", "document")], fields].concat();
+    let document = [&[("sec-fetch-dest", "document")][..], fields].concat();
     PageRequest::take(&mut head("GET", "/", &document)).unwrap()
 }
 
