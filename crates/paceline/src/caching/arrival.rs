@@ -276,7 +276,7 @@ impl SiteCache {
         let own = matches!(parts.status.as_u16(), 206 | 304 | 412 | 416);
         if reason != Reason::RequestNoStore && !own {
             self.cache.uncacheable.mark(wanted.key, now());
-            wanted.lease.take().into_iter().for_each(|lease| lease.is_not_shared(true));
+            wanted.lease.take().into_iter().for_each(|lease| lease.end_unshared(true));
         }
     }
 
@@ -362,7 +362,7 @@ impl SiteCache {
         if let Some(lease) =
             wanted.lease.take_if(|lease| !lease.may_share(parts.status, &storable, body.size_hint().exact()))
         {
-            lease.is_not_shared(false);
+            lease.end_unshared(false);
         }
         let keeping = StoreTask {
             lease: wanted.lease.take(),
@@ -432,7 +432,7 @@ impl SiteCache {
         let (head_of_it, key) = keeping.announced(&storable);
         let completed: super::streaming::StoreWhole = Box::new(move |bytes| {
             let Some(bytes) = bytes else {
-                keeping.is_too_large();
+                keeping.outgrow();
                 return None;
             };
             Some(keeping.keep(storable, bytes)).filter(|kept| kept.stored.is_ok()).map(|kept| kept.response)

@@ -166,8 +166,8 @@ impl StoreTask {
     }
 
     /// The body has become too large to keep: no other front's would be smaller.
-    pub fn is_too_large(self) {
-        self.lease.into_iter().for_each(|lease| lease.is_not_shared(false));
+    pub fn outgrow(self) {
+        self.lease.into_iter().for_each(|lease| lease.end_unshared(false));
     }
 
     /// With the parts that are there already, if they are of the same representation (RFC 9111 section 3.4).

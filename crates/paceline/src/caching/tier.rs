@@ -399,7 +399,7 @@ impl TierLease {
     }
 
     /// Nor could any other. What is there is outdated if `is_outdated`.
-    pub(super) fn is_not_shared(mut self, is_outdated: bool) {
+    pub(super) fn end_unshared(mut self, is_outdated: bool) {
         self.end(NOT_SHARED, is_outdated);
     }
 

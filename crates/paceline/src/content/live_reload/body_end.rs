@@ -79,11 +79,8 @@ impl BodyEnd {
                 return Looked::NotBefore(at);
             }
             match self.0 {
-                Place::Raw(end) => {
-                    if is_tag(rest, end) {
-                        self.0 = Place::Tag(TagPart::Names, None);
-                    }
-                }
+                Place::Raw(end) if is_tag(rest, end) => self.0 = Place::Tag(TagPart::Names, None),
+                Place::Raw(_) => {}
                 _ if is_tag(rest, BODY_END) => return Looked::At(at),
                 _ if rest.starts_with(COMMENT) => {
                     self.0 = Place::Comment;

@@ -34,11 +34,9 @@ pub fn is_of_interest(path: &Path, is_folder: bool) -> bool {
     if !is_folder {
         return change(path).is_some();
     }
-    let is_top = path.components().count() == 1;
-    !name.starts_with('.')
-        && !ANYWHERE.contains(&name)
-        && !(is_top && TOP.contains(&name))
-        && !BELOW.iter().any(|below| path == Path::new(below))
+    let is_left_out_at_top = path.components().count() == 1 && TOP.contains(&name);
+    let is_left_out = ANYWHERE.contains(&name) || BELOW.iter().any(|below| path == Path::new(below));
+    !name.starts_with('.') && !is_left_out && !is_left_out_at_top
 }
 
 /// What the change of a file means for a page that is open. None: nothing.
