@@ -48,8 +48,8 @@ module Hostile
   end
 
   group "frames on the channel" do
-    answer = lambda do |name, *expected, &bytes|
-      behaviour(name, *expected, kills: true) { channel.io.write(instance_exec(channel.request, &bytes)) && ok }
+    answer = lambda do |name, *expected, **options, &bytes|
+      behaviour(name, *expected, kills: true, **options) { channel.io.write(instance_exec(channel.request, &bytes)) && ok }
     end
     answer.call("an answer before the answer", *ANYTHING) { |n| F.response_head(n, 200, 0, COUNTERS, "", token.bytesize) + token }
     answer.call("an end without a head", *ANYTHING) { |n| F.ending(F::END_, n, 0, COUNTERS) }
@@ -59,10 +59,11 @@ module Hostile
     answer.call("a head and a whole answer", *ANYTHING) { |n| F.head(n, 200, 0, "") }
     answer.call("an idle before the answer", *ANYTHING) { |n| F.answer(F::IDLE, n) }
     answer.call("a hijack unasked", *ANYTHING) { |n| F.answer(F::HIJACK, n) }
-    answer.call("a raw head unasked", *ANYTHING) { |n| F.head(n, 200, F::RAW, "") }
+    # Its connection is the application's, which may hold it for as long as its client stays.
+    answer.call("a raw head unasked", *ANYTHING, reads: 5) { |n| F.head(n, 200, F::RAW, "") }
     answer.call("a file that is announced and never named", *ANYTHING) { |n| F.head(n, 200, F::FILE_FOLLOWS, "") + F.ending(F::END_, n, 0, COUNTERS) }
     answer.call("the head of a stream and a whole answer", *ANYTHING) { |n| F.head(n, 200, F::STREAM, "") }
-    answer.call("all flags at once", *ANYTHING) { |n| F.head(n, 200, 255, "") }
+    answer.call("all flags at once", *ANYTHING, reads: 5) { |n| F.head(n, 200, 255, "") }
     answer.call("a frame of an unknown type", *ANYTHING) { |n| F.answer(0xfe, n) }
     answer.call("a frame of the control socket", *ANYTHING) { F.frame(F::READY) }
     answer.call("a request", *ANYTHING) { |n| F.answer(F::REQUEST, n, "\1\0\0\0\0") }
