@@ -41,11 +41,13 @@ pub enum Reason {
     Range,
     /// The server's room for responses was taken.
     Full,
+    /// Server-sent events: nobody else could have them before they end, if they ever do.
+    EventStream,
 }
 
 impl Reason {
     /// All of them, for tables of counters.
-    pub const ALL: [Reason; 19] = {
+    pub const ALL: [Reason; 20] = {
         use Reason::*;
         [
             Method,
@@ -67,6 +69,7 @@ impl Reason {
             Upgrade,
             Range,
             Full,
+            EventStream,
         ]
     };
 
@@ -92,6 +95,7 @@ impl Reason {
             Reason::Upgrade => "upgrade",
             Reason::Range => "range",
             Reason::Full => "full",
+            Reason::EventStream => "event-stream",
         }
     }
 

@@ -61,6 +61,9 @@ pub fn storable(
     if matches!(response.status.as_u16(), 100..=199 | 304) || (told.must_understand && !is_known(response.status)) {
         return Err(Reason::Status);
     }
+    if is_event_stream(&response.headers) {
+        return Err(Reason::EventStream);
+    }
     // "A cache that supports must-understand ... SHOULD ignore the no-store directive" (5.2.2.3).
     if told.no_store && !told.must_understand {
         return Err(Reason::NoStore);
@@ -171,6 +174,14 @@ pub fn kept(headers: &HeaderMap) -> HeaderMap {
     kept
 }
 
+/// Server-sent events. Rails says `no-cache` of them, so they would be stored for a validation that never comes, and all
+/// requests for the same URL would wait for the end of the first stream.
+pub(crate) fn is_event_stream(headers: &HeaderMap) -> bool {
+    let essence =
+        |value: &[u8]| value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
+    headers.get(header::CONTENT_TYPE).is_some_and(|value| essence(value.as_bytes()) == b"text/event-stream")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,6 +212,17 @@ mod tests {
     const AT: ExchangeTimes = ExchangeTimes::by_one_clock(1_577_836_800_000, 1_577_836_800_000);
 
     type Lines<'a> = &'a [(&'static str, &'static str)];
+
+    #[test]
+    fn an_event_stream_is_for_one_visitor() {
+        for kind in ["text/event-stream", "Text/Event-Stream; charset=utf-8"] {
+            let told = [("content-type", kind), ("cache-control", "no-cache"), ("etag", "\"a\"")];
+            assert_eq!(decide("GET", &[], 200, &told).err(), Some(Reason::EventStream), "{kind}");
+        }
+        assert!(
+            decide("GET", &[], 200, &[("content-type", "text/event-streams"), ("cache-control", "max-age=9")]).is_ok()
+        );
+    }
 
     fn decide(method: &str, asked: Lines, status: u16, told: Lines) -> Result<Storable, Reason> {
         let mut request = Request::builder().method(method).uri("/page?x=1");

@@ -144,6 +144,9 @@ impl Rule {
         if !matches!(response.status.as_u16(), 200 | 203 | 204 | 301 | 308 | 404 | 410) {
             return Err(Reason::Status);
         }
+        if crate::storing::is_event_stream(&response.headers) {
+            return Err(Reason::EventStream);
+        }
         let policy = Policy::of(&response.headers);
         if policy.directives.no_store {
             return Err(Reason::NoStore);
