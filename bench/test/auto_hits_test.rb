@@ -22,7 +22,7 @@ class AutoHitsTest < Minitest::Test
     def plain(answer) = answer.body
   end
 
-  # One who asks for one page.
+  # A visitor of one page.
   class Crowd
     attr_reader :guest
 
@@ -59,7 +59,7 @@ class AutoHitsTest < Minitest::Test
     write("beers")
     ask(new)
     ask(new, new)
-    # By time it was made anew when three seconds had passed.
+    # By time it was rendered again when three seconds had passed.
     assert_equal({ automatic: [5, 3, 0], tables: [5, 3, 0], ttl: [5, 3, 0] }, totals)
     assert_equal ["GET /beers/*"], @trace.pages.keys
     write("sessions")

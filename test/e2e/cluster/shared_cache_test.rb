@@ -1,4 +1,4 @@
-# Several servers that share their cached pages by a real Valkey or Redis: who renders, who waits, what is never shown, and a
+# Several servers that share their cached pages by a real Valkey or Redis: which renders, which wait, what is never shown, and a
 # Valkey that is away. The application waits on queues of the test, so that each order of events is the test's own.
 require_relative "../support/control"
 require_relative "../support/origin"

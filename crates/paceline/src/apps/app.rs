@@ -242,7 +242,7 @@ impl App {
 
     /// Waits for a generation that boots now. Where a start-up page is for everybody to see, it takes the request's
     /// answer; in production the old generation has it.
-    async fn anew(&self, cause: Cause) -> Result<(), Unavailable> {
+    async fn restart(&self, cause: Cause) -> Result<(), Unavailable> {
         let (done, ended) = oneshot::channel();
         self.order(Order::Restart(Wish { done: Some(done), ..Wish::by(cause) }));
         match ended.await {
@@ -288,8 +288,8 @@ impl Origin for App {
         let mut patience = class.patience(self.site.queue_timeout, again);
         let now = state.borrow_and_update().clone();
         match now {
-            State::Ready if again.is_none() && self.always.load(Relaxed) => self.anew(Cause::Always).await?,
-            State::Ready if again.is_none() && self.outdated.load(Relaxed) => self.anew(Cause::Outdated).await?,
+            State::Ready if again.is_none() && self.always.load(Relaxed) => self.restart(Cause::Always).await?,
+            State::Ready if again.is_none() && self.outdated.load(Relaxed) => self.restart(Cause::Outdated).await?,
             State::Ready => {}
             State::Starting => patience = patience.max(self.site.start_timeout + Duration::from_secs(1)),
             State::Failed { report, retry_at } if retry_at.is_none_or(|at| Instant::now() < at) => {

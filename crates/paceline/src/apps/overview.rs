@@ -116,6 +116,24 @@ pub struct WorkerView {
     pub streams: usize,
 }
 
+#[cfg(test)]
+impl WorkerView {
+    /// One that is ready and has work in hand, for tests.
+    pub fn sample() -> WorkerView {
+        WorkerView {
+            id: 7,
+            index: 1,
+            pid: 42,
+            forked: Instant::now(),
+            ready: true,
+            leaving: false,
+            answered: 5,
+            busy: 2,
+            streams: 1,
+        }
+    }
+}
+
 impl Overview {
     /// Of an app that has no processes.
     pub fn empty(state: Standing, failure: Option<Arc<StartupReport>>) -> Overview {

@@ -78,7 +78,7 @@ pub struct Granted {
 #[derive(Debug, Clone)]
 pub struct TierQuestion {
     pub key: Key,
-    /// Who asks.
+    /// Of this request: it tells its permission from another's.
     pub token: Arc<str>,
     /// The beginning of a value that is of no use (`SharedPage::id`).
     pub refused: Option<Bytes>,

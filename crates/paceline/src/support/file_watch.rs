@@ -1,4 +1,4 @@
-//! Watches a folder and all folders in it (inotify), by a thread of its own, and tells of the files that have changed, many
+//! Watches a folder and all folders in it (inotify), by a thread of its own, and reports the files that have changed, many
 //! at once. It reads no file, follows no symbolic link, and never decides what a change means.
 
 use std::{
@@ -36,9 +36,9 @@ const MAX_FILES: usize = 4096;
 /// Events that are taken in one go.
 const MAX_EVENTS: usize = 4096;
 
-/// What is seen of the folder.
+/// What has happened in the folder.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum FolderChange {
     /// These have changed, come or gone; below the folder. Of a folder that was moved away, itself.
     Files(BTreeSet<PathBuf>),
     /// So much has changed that it is not known what.
@@ -58,7 +58,11 @@ pub struct FileWatch {
 
 impl FileWatch {
     /// Begins to watch `root`. `tell` is called by the watch's thread, which takes the signals that the caller's does.
-    pub fn begin(root: PathBuf, interest: Interest, tell: impl FnMut(Seen) + Send + 'static) -> io::Result<FileWatch> {
+    pub fn begin(
+        root: PathBuf,
+        interest: Interest,
+        tell: impl FnMut(FolderChange) + Send + 'static,
+    ) -> io::Result<FileWatch> {
         let (wake, ended) = (Arc::new(Wake::new()?), Arc::new(AtomicBool::new(false)));
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let mut watcher = Watcher {
@@ -103,14 +107,14 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn run(&mut self, wake: &Wake, ended: &AtomicBool, mut tell: impl FnMut(Seen)) {
+    fn run(&mut self, wake: &Wake, ended: &AtomicBool, mut tell: impl FnMut(FolderChange)) {
         self.add(PathBuf::new(), false);
         // When the first change came, and the last, of those that are not told.
         let mut since: Option<(Instant, Instant)> = None;
         while !ended.load(SeqCst) {
             if let Some(why) = self.limit.take().filter(|_| !self.is_limit_told) {
                 self.is_limit_told = true;
-                tell(Seen::Limited(why));
+                tell(FolderChange::Limited(why));
             }
             let due = since.map(|(first, last)| (first + LATEST).min(last + CALM));
             if self.wait(wake, due).is_err() {
@@ -123,7 +127,7 @@ impl Watcher {
             if due.is_some_and(|due| due <= now) {
                 since = None;
                 let changed = std::mem::take(&mut self.changed);
-                tell(if std::mem::take(&mut self.is_much) { Seen::Much } else { Seen::Files(changed) });
+                tell(if std::mem::take(&mut self.is_much) { FolderChange::Much } else { FolderChange::Files(changed) });
             }
         }
     }
@@ -298,7 +302,7 @@ mod tests {
     }
 
     /// A folder that is watched, and what is told of it. All that was there is watched.
-    fn watched(name: &str, folders: &[&str]) -> (PathBuf, FileWatch, Receiver<Seen>) {
+    fn watched(name: &str, folders: &[&str]) -> (PathBuf, FileWatch, Receiver<FolderChange>) {
         let root = std::env::temp_dir().join(format!("paceline-watch-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         fs::create_dir_all(&root).unwrap();
@@ -316,9 +320,9 @@ mod tests {
         (root, watch, told)
     }
 
-    fn next(told: &Receiver<Seen>) -> Vec<String> {
+    fn next(told: &Receiver<FolderChange>) -> Vec<String> {
         match told.recv_timeout(Duration::from_secs(30)).unwrap() {
-            Seen::Files(files) => files.iter().map(|file| file.display().to_string()).collect(),
+            FolderChange::Files(files) => files.iter().map(|file| file.display().to_string()).collect(),
             other => panic!("{other:?}"),
         }
     }
@@ -370,7 +374,7 @@ mod tests {
         let (root, _watch, told) = watched("much", &["app", "tmp/many"]);
         (0..=MAX_FILES).for_each(|number| fs::write(root.join(format!("tmp/many/{number}.erb")), "").unwrap());
         fs::rename(root.join("tmp/many"), root.join("app/many")).unwrap();
-        assert_eq!(told.recv_timeout(Duration::from_secs(30)).unwrap(), Seen::Much);
+        assert_eq!(told.recv_timeout(Duration::from_secs(30)).unwrap(), FolderChange::Much);
         fs::remove_dir_all(root).unwrap();
     }
 }

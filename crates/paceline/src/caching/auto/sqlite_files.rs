@@ -1,5 +1,5 @@
 //! SQLite's databases of an application, and whether one was written to by a program that announces nothing: SQLite changes some
-//! bytes of its files with each commit, whoever makes it. It locks nothing, reads no row, and knows nothing of pages.
+//! bytes of its files with each commit of any process. It locks nothing, reads no row, and knows nothing of pages.
 
 use std::{
     collections::BTreeMap,

@@ -16,7 +16,7 @@ pub(super) struct Scripts {
 }
 
 pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
-    // KEYS: page, permission. ARGV: who asks, for how many ms the permission is given, what stands for "each by itself", and of
+    // KEYS: page, permission. ARGV: the request's token, for how many ms the permission is given, what stands for "each by itself", and of
     // pages that are of no use more than how many bytes they have, or how one begins. An empty page is none.
     look: Script::new(
         r"

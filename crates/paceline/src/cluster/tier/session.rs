@@ -97,7 +97,7 @@ impl Session {
 
     async fn ask(&self, question: TierQuestion) -> Option<TierValue> {
         let tier = self.tier()?;
-        // Who leaves while the answer is on its way, or waits too long for it, keeps nothing from the others.
+        // A request that leaves while the answer is on its way, or waits too long for it, keeps nothing from the others.
         let mut unheard = Unheard { session: self.clone(), question: Some(question.clone()) };
         let mut script = SCRIPTS.look.prepare_invoke();
         script.key(self.page(question.key)).key(self.lease(question.key));

@@ -3,7 +3,7 @@
 
 /// What a search has come to.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Looked {
+pub enum BodyEndPlace {
     /// `</body>` begins here.
     At(usize),
     /// It is not before here. From here on more bytes are needed to tell.
@@ -51,7 +51,7 @@ pub struct BodyEnd(Place);
 
 impl BodyEnd {
     /// Looks through the next bytes, which begin with those that the search was not done with. `is_last`: no more come.
-    pub fn look(&mut self, bytes: &[u8], is_last: bool) -> Looked {
+    pub fn look(&mut self, bytes: &[u8], is_last: bool) -> BodyEndPlace {
         let mut at = 0;
         loop {
             let rest = &bytes[at..];
@@ -61,27 +61,29 @@ impl BodyEnd {
                         self.0 = Place::Markup;
                         at += end + 3;
                     }
-                    None => return Looked::NotBefore(at + rest.len().saturating_sub(2)),
+                    None => return BodyEndPlace::NotBefore(at + rest.len().saturating_sub(2)),
                 }
                 continue;
             }
             if let Place::Tag(part, raw) = &mut self.0 {
                 let (end, raw) = (end_of_tag(part, rest), *raw);
-                let Some(end) = end else { return Looked::NotBefore(bytes.len()) };
+                let Some(end) = end else { return BodyEndPlace::NotBefore(bytes.len()) };
                 self.0 = raw.map_or(Place::Markup, Place::Raw);
                 at += end + 1;
                 continue;
             }
-            let Some(tag) = rest.iter().position(|byte| *byte == b'<') else { return Looked::NotBefore(bytes.len()) };
+            let Some(tag) = rest.iter().position(|byte| *byte == b'<') else {
+                return BodyEndPlace::NotBefore(bytes.len());
+            };
             at += tag;
             let rest = &bytes[at..];
             if !is_last && self.may_begin(rest) {
-                return Looked::NotBefore(at);
+                return BodyEndPlace::NotBefore(at);
             }
             match self.0 {
                 Place::Raw(end) if is_tag(rest, end) => self.0 = Place::Tag(TagPart::Names, None),
                 Place::Raw(_) => {}
-                _ if is_tag(rest, BODY_END) => return Looked::At(at),
+                _ if is_tag(rest, BODY_END) => return BodyEndPlace::At(at),
                 _ if rest.starts_with(COMMENT) => {
                     self.0 = Place::Comment;
                     // `<!-->` is a whole comment.
@@ -149,8 +151,8 @@ mod tests {
         for (number, piece) in pieces.iter().enumerate() {
             held.extend_from_slice(piece);
             match search.look(&held, number + 1 == pieces.len()) {
-                Looked::At(at) => return Some(done + at),
-                Looked::NotBefore(at) => {
+                BodyEndPlace::At(at) => return Some(done + at),
+                BodyEndPlace::NotBefore(at) => {
                     done += at;
                     held.drain(..at);
                     assert!(held.len() <= 10, "{} bytes are held back", held.len());

@@ -14,7 +14,7 @@ use http::{header, request::Parts, HeaderMap, HeaderValue, Method, Response, Sta
 use http_body::{Body, Frame, SizeHint};
 
 use super::{
-    body_end::{BodyEnd, Looked},
+    body_end::{BodyEnd, BodyEndPlace},
     SCRIPT,
 };
 use crate::content::{
@@ -122,8 +122,8 @@ fn nonce(headers: &HeaderMap) -> Option<&str> {
 
 fn insert(page: &Bytes, tag: &Bytes) -> Bytes {
     let at = match BodyEnd::default().look(page, true) {
-        Looked::At(at) => at,
-        Looked::NotBefore(_) => page.len(),
+        BodyEndPlace::At(at) => at,
+        BodyEndPlace::NotBefore(_) => page.len(),
     };
     let mut whole = BytesMut::with_capacity(page.len() + tag.len());
     whole.extend_from_slice(&page[..at]);
@@ -157,14 +157,14 @@ impl InjectedBody {
             false => [std::mem::take(&mut self.held), piece].concat().into(),
         };
         match self.search.look(&bytes, false) {
-            Looked::At(at) => {
+            BodyEndPlace::At(at) => {
                 let before = bytes.split_to(at);
                 self.pass(before);
                 let tag = self.tag.take();
                 self.ready.extend(tag);
                 self.pass(bytes);
             }
-            Looked::NotBefore(at) => {
+            BodyEndPlace::NotBefore(at) => {
                 self.held = bytes.split_off(at);
                 self.pass(bytes);
             }
@@ -188,8 +188,8 @@ impl InjectedBody {
 
 fn insert_at_end(search: &mut BodyEnd, held: &Bytes, tag: &Bytes) -> Bytes {
     let at = match search.look(held, true) {
-        Looked::At(at) => at,
-        Looked::NotBefore(_) => held.len(),
+        BodyEndPlace::At(at) => at,
+        BodyEndPlace::NotBefore(_) => held.len(),
     };
     [&held[..at], &tag[..], &held[at..]].concat().into()
 }

@@ -91,17 +91,6 @@ mod tests {
     #[test]
     fn an_app_with_one_generation() {
         let now = Instant::now();
-        let worker = WorkerView {
-            id: 7,
-            index: 1,
-            pid: 42,
-            forked: now,
-            ready: true,
-            leaving: false,
-            answered: 5,
-            busy: 2,
-            streams: 1,
-        };
         let generation = GenerationView {
             role: Role::Current,
             number: 3,
@@ -112,7 +101,7 @@ mod tests {
             versions: "ruby 3.1.2".into(),
             reforked: false,
             preloader: Some(41),
-            workers: vec![worker],
+            workers: vec![WorkerView::sample()],
         };
         let overview = Overview {
             state: Standing::Ready,

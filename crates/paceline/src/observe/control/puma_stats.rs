@@ -121,17 +121,7 @@ mod tests {
     #[test]
     fn a_worker_under_pumas_names() {
         let now = Instant::now();
-        let worker = WorkerView {
-            id: 7,
-            index: 1,
-            pid: 42,
-            forked: now,
-            ready: true,
-            leaving: false,
-            answered: 5,
-            busy: 2,
-            streams: 1,
-        };
+        let worker = WorkerView::sample();
         let generation = GenerationView {
             role: Role::Current,
             number: 3,

@@ -196,8 +196,8 @@ impl Listed {
         }
     }
 
-    /// The client has left, or has all it asked for: then what is done from `now` on is done after the reply. Whoever
-    /// still works on it keeps it listed.
+    /// The client has left, or has all it asked for: then what is done from `now` on is done after the reply. It
+    /// is listed as long as somebody works on it.
     pub fn left(&self, client: Client, now: Micros) {
         if let Some(entry) = &self.0 {
             if client == Client::Answered {

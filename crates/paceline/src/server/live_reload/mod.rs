@@ -32,7 +32,7 @@ use crate::{
     front::Front,
     observe::log::{Log, Name},
     request::route::Site,
-    support::file_watch::{FileWatch, Seen},
+    support::file_watch::{FileWatch, FolderChange},
 };
 
 /// A change may be told so long after it.
@@ -92,21 +92,21 @@ struct Starts {
 
 impl Reloader {
     /// Called by the thread that watches.
-    fn saw(self: Arc<Self>, seen: Seen, repeats: &mut Repeats) {
+    fn saw(self: Arc<Self>, changed: FolderChange, repeats: &mut Repeats) {
         let (reloading, now) = (Reloading::of(&self.site, self.kind()), Instant::now());
-        let files = match seen {
-            Seen::Files(files) => {
+        let files = match changed {
+            FolderChange::Files(files) => {
                 let files = files.into_iter().filter(|file| !reloading.is_bundled(file)).collect();
                 let news = repeats.news(files, now);
                 news.ignored.iter().for_each(|file| self.say_ignored(file));
                 news.files
             }
             // Whatever it was.
-            Seen::Much => {
+            FolderChange::Much => {
                 repeats.forget_contents();
                 vec![PathBuf::from("config.ru")]
             }
-            Seen::Limited(why) => return self.notice(&why),
+            FolderChange::Limited(why) => return self.notice(&why),
         };
         // Of a folder that was moved away it is not known what was in it.
         let change = |file: &Path| files::change(file).unwrap_or(Change::Page);
