@@ -4,21 +4,14 @@
 # table and one that keeps them for some seconds; and how many of these answers were not the application's.
 #
 #   bin/bench auto-hits [--apps brewery,redmine] [--requests 4000] [--writes 3] [--rate 10] [--ttl 5] [--seed 1] [--quick] [--output DIR]
-require "fileutils"
-require "json"
-require "optparse"
 require "tmpdir"
-require_relative "lib/invocation"
-require_relative "lib/machine"
-require_relative "lib/table"
+require_relative "lib/contest_command"
 require_relative "auto_hits/trace"
 require_relative "../test/auto_cache/crawl/brewery"
 require_relative "../test/auto_cache/crawl/redmine"
 
 module Bench
-  class AutoHits
-    include Table
-
+  class AutoHits < ContestCommand
     NAMES = { automatic: "automatic page cache", tables: "dropped by table", ttl: "kept for %d s" }.freeze
     HEAD = ["application", "cache", "requests", "hits", "hit rate", "not the application's"].freeze
     PAGES = ["page", "requests", "automatic", "by table", "by time", "why the automatic cache keeps none"].freeze
@@ -26,17 +19,9 @@ module Bench
     PREPARED = { "brewery" => "tmp/bench/hits_brewery", "redmine" => "tmp/redmine" }.transform_values { |dir| File.join(Servers::HERE, dir) }.freeze
     Result = Struct.new(:trace, :routes, :kept)
 
-    def initialize(options)
-      @options = options
-    end
-
-    def run
-      facts = Machine.facts
-      results = @options[:apps].to_h { |app| [app, of(app)] }
-      conclude(facts, results)
-    end
-
     private
+
+    def measure = @options[:apps].to_h { |app| [app, of(app)] }
 
     def of(app)
       prepared = ENV.fetch("#{app.upcase}_DIR") { prepare(app) }
@@ -47,13 +32,13 @@ module Bench
         FileUtils.cp(File.join(__dir__, "auto_hits/tables.rb"), File.join(dir, "config/initializers/98-bench-tables.rb"))
         # The brewery's pages name the process that has made them.
         server = Crawl::Served.new(dir, workers: 1)
-        measure(server, kind, prepared)
+        ask(server, kind, prepared)
       ensure
         server&.stop
       end
     end
 
-    def measure(server, kind, prepared)
+    def ask(server, kind, prepared)
       random = Random.new(@options[:seed])
       trace = AutoHitsTrace.new(random, **@options.slice(:rate, :writes, :ttl))
       account = File.join(prepared, "account.json")
@@ -123,15 +108,9 @@ module Bench
 
     def versions = @versions ||= Machine.versions.slice("paceline", "redmine", "ruby-rails", "ruby-sqlite3")
 
-    def conclude(facts, results)
-      text = page(facts, results)
-      puts text
-      base = File.join(@options[:output], "auto-hits-#{Time.now.utc.strftime("%Y%m%d-%H%M%S")}")
-      FileUtils.mkdir_p(@options[:output])
-      File.write("#{base}.md", text)
-      figures = results.transform_values { |result| { "writes" => result.trace.writes, "pages" => result.trace.pages.transform_values { |counts| counts.transform_values(&:to_h) } } }
-      File.write("#{base}.json", "#{JSON.pretty_generate("command" => @options[:command], "machine" => facts, "versions" => versions, "results" => figures)}\n")
-      puts "\nWritten to #{base}.md and .json"
+    def figures(results)
+      found = results.transform_values { |result| { "writes" => result.trace.writes, "pages" => result.trace.pages.transform_values { |counts| counts.transform_values(&:to_h) } } }
+      { "versions" => versions, "results" => found }
     end
   end
 end
@@ -148,4 +127,4 @@ OptionParser.new do |parser|
 end.parse!
 Bench::Invocation.need_paceline("auto-hits")
 Bench::Invocation.interrupt_by_signals
-Bench::Invocation.of_command { Bench::AutoHits.new(options).run }
+Bench::Invocation.of_command { Bench::AutoHits.new("auto-hits", options).run }

@@ -4,37 +4,20 @@
 # a request.
 #
 #   bin/bench balance [--rounds 5] [--seconds 10] [--rate 400] [--connections 32] [--output DIR]
-require "fileutils"
-require "json"
-require "optparse"
-require_relative "lib/arithmetic"
-require_relative "lib/invocation"
-require_relative "lib/machine"
-require_relative "lib/table"
+require_relative "lib/contest_command"
 require_relative "balance/contest"
 
 module Bench
-  class BalanceBench
-    include Table
-
+  class BalanceBench < ContestCommand
     FIGURES = { slow: { "p50 ms" => :p50, "p99 ms" => :p99, "lost" => :lost }, dies: { "p50 ms" => :p50, "p99 ms" => :p99, "lost" => :lost },
                 cost: { "CPU µs" => :cpu, "requests/s" => :rate, "p99 ms" => :p99, "lost" => :lost } }.freeze
     TITLES = { slow: "One of four hosts is slow", dies: "One of three hosts is killed", cost: "What a request costs" }.freeze
     # Figure that the balancers are compared by.
     COMPARED = { slow: :p99, dies: :p99, cost: :cpu }.freeze
 
-    def initialize(options)
-      @options = options
-    end
-
-    def run
-      facts = Machine.facts
-      processes = Processes.new
-      processes.adopt_orphans
-      conclude(facts, BalanceContest.new(@options, processes) { |what, done| warn what if done }.run)
-    end
-
     private
+
+    def measure = BalanceContest.new(@options, processes) { |what, done| warn what if done }.run
 
     def cells(scene, rows, name)
       figures = FIGURES[scene].values.map do |key|
@@ -67,34 +50,12 @@ module Bench
         Versions: #{Machine.versions(%w[haproxy nginx]).map { |name, version| "#{name} #{version}" }.join(", ")}. #{facts["ruby"]}, Linux #{facts["kernel"]}.
       PAGE
     end
-
-    def conclude(facts, found)
-      text = page(facts, found)
-      puts text
-      base = File.join(@options[:output], "balance-#{Time.now.utc.strftime("%Y%m%d-%H%M%S")}")
-      FileUtils.mkdir_p(@options[:output])
-      File.write("#{base}.md", text)
-      File.write("#{base}.json", "#{JSON.pretty_generate("command" => @options[:command], "machine" => facts, "results" => found)}\n")
-      puts "\nWritten to #{base}.md and .json"
-    end
   end
 end
 
-options = { rounds: 5, seconds: 10, rate: 400, connections: 32 }
-command = ["bin/bench balance", *ARGV].join(" ")
-output = File.join(Bench::Servers::HERE, "bench/results")
-OptionParser.new do |parser|
-  parser.banner = "bin/bench balance [options]"
-  options.each_key { |key| parser.on("--#{key} N", Integer) { |value| options[key] = value } }
-  parser.on("--output DIR") { |directory| output = directory }
-end.parse!
-options.update(command: command, output: output)
-Bench::Invocation.need_paceline("balance")
-abort "bin/bench balance: HAProxy is missing: run bin/setup bench" unless File.executable?("/usr/sbin/haproxy")
-abort "bin/bench balance: nginx is missing: run bin/setup bench" unless File.executable?("/usr/sbin/nginx")
-Bench::Invocation.interrupt_by_signals
-begin
-  Bench::Invocation.of_command { Bench::BalanceBench.new(options).run }
-rescue Bench::RunningServer::Failed => e
-  abort "bin/bench balance: #{e.message}"
+Bench::BalanceBench.main("balance", rounds: 5, seconds: 10, rate: 400, connections: 32) do
+  { "HAProxy" => "/usr/sbin/haproxy", "nginx" => "/usr/sbin/nginx" }.each do |name, path|
+    abort "bin/bench balance: #{name} is missing: run bin/setup bench" unless File.executable?(path)
+  end
+  {}
 end

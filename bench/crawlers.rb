@@ -3,33 +3,16 @@
 # `bin/bench crawlers`: what visitors notice of a crawler that asks for more than the machine can do: with `crawlers = "last"`, without it, and on Puma.
 #
 #   bin/bench crawlers [--visitors 20] [--rate 10] [--crawler 100] [--cost 20] [--wait 10] [--seconds 20] [--rounds 5] [--output DIR]
-require "fileutils"
-require "json"
-require "optparse"
-require_relative "lib/arithmetic"
-require_relative "lib/invocation"
-require_relative "lib/machine"
-require_relative "lib/table"
+require_relative "lib/contest_command"
 require_relative "crawlers/contest"
 
 module Bench
-  class CrawlersBench
-    include Table
-
+  class CrawlersBench < ContestCommand
     HEAD = ["server", "alone: p50 ms", "p99", "with crawler: p50 ms", "p99", "p99, x of alone", "lost", "crawled/s", "refused/s"].freeze
 
-    def initialize(options)
-      @options = options
-    end
-
-    def run
-      facts = Machine.facts
-      processes = Processes.new
-      processes.adopt_orphans
-      conclude(facts, CrawlersContest.new(@options, processes) { |what, done| warn what if done }.run)
-    end
-
     private
+
+    def measure = CrawlersContest.new(@options, processes) { |what, done| warn what if done }.run
 
     def cells(rounds, name)
       median = ->(&value) { Arithmetic.median(rounds.map(&value)) }
@@ -55,32 +38,7 @@ module Bench
         Versions: #{Machine.versions(%w[puma]).map { |name, version| "#{name} #{version}" }.join(", ")}. #{facts["ruby"]}, Linux #{facts["kernel"]}.
       PAGE
     end
-
-    def conclude(facts, rows)
-      text = page(facts, rows)
-      puts text
-      base = File.join(@options[:output], "crawlers-#{Time.now.utc.strftime("%Y%m%d-%H%M%S")}")
-      FileUtils.mkdir_p(@options[:output])
-      File.write("#{base}.md", text)
-      File.write("#{base}.json", "#{JSON.pretty_generate("command" => @options[:command], "machine" => facts, "results" => rows)}\n")
-      puts "\nWritten to #{base}.md and .json"
-    end
   end
 end
 
-options = { visitors: 20, rate: 10, crawler: 100, cost: 20, wait: 10, seconds: 20, rounds: 5 }
-command = ["bin/bench crawlers", *ARGV].join(" ")
-output = File.join(Bench::Servers::HERE, "bench/results")
-OptionParser.new do |parser|
-  parser.banner = "bin/bench crawlers [options]"
-  options.each_key { |key| parser.on("--#{key} N", Integer) { |value| options[key] = value } }
-  parser.on("--output DIR") { |directory| output = directory }
-end.parse!
-options.update(command: command, output: output)
-Bench::Invocation.need_paceline("crawlers")
-Bench::Invocation.interrupt_by_signals
-begin
-  Bench::Invocation.of_command { Bench::CrawlersBench.new(options).run }
-rescue Bench::RunningServer::Failed => e
-  abort "bin/bench crawlers: #{e.message}"
-end
+Bench::CrawlersBench.main("crawlers", visitors: 20, rate: 10, crawler: 100, cost: 20, wait: 10, seconds: 20, rounds: 5)

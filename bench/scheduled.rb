@@ -4,31 +4,18 @@
 # second, as with a plugin of WordPress: in Paceline's own cache, and in Varnish before Puma if that is installed.
 #
 #   bin/bench scheduled [--pages 214] [--cost 20] [--rate 400] [--connections 100] [--rounds 5] [--output DIR]
-require "fileutils"
-require "json"
-require "optparse"
-require_relative "lib/arithmetic"
-require_relative "lib/invocation"
-require_relative "lib/machine"
-require_relative "lib/table"
+require_relative "lib/contest_command"
 require_relative "scheduled/contest"
 
 module Bench
-  class ScheduledBench
-    include Table
-
+  class ScheduledBench < ContestCommand
     HEAD = ["server", "before: p50 ms", "p99", "across: p50 ms", "p99", "max", "x of scheduled", "CPU µs", "switches", "failed", "early", "late"].freeze
 
-    def initialize(options)
-      @options = options
-    end
-
-    def run
-      facts = Machine.facts
-      conclude(facts, ScheduledContest.new(@options, Processes.new) { |what, done| warn what unless done }.run)
-    end
-
     private
+
+    def processes = Processes.new
+
+    def measure = ScheduledContest.new(@options, processes) { |what, done| warn what unless done }.run
 
     # P99 across the sale as a multiple of that with scheduled pages, of each round.
     def ratios(rows, name)
@@ -62,31 +49,8 @@ module Bench
 
     def versions = Machine.versions(%w[puma varnish])
 
-    def conclude(facts, rows)
-      text = page(facts, rows)
-      puts text
-      base = File.join(@options[:output], "scheduled-#{Time.now.utc.strftime("%Y%m%d-%H%M%S")}")
-      FileUtils.mkdir_p(@options[:output])
-      File.write("#{base}.md", text)
-      File.write("#{base}.json", "#{JSON.pretty_generate("command" => @options[:command], "machine" => facts, "versions" => versions, "results" => rows)}\n")
-      puts "\nWritten to #{base}.md and .json"
-    end
+    def figures(rows) = { "versions" => versions, **super }
   end
 end
 
-options = { pages: 214, cost: 20, rate: 400, connections: 100, rounds: 5 }
-command = ["bin/bench scheduled", *ARGV].join(" ")
-output = File.join(Bench::Servers::HERE, "bench/results")
-OptionParser.new do |parser|
-  parser.banner = "bin/bench scheduled [options]"
-  options.each_key { |key| parser.on("--#{key} N", Integer) { |value| options[key] = value } }
-  parser.on("--output DIR") { |directory| output = directory }
-end.parse!
-options.update(command: command, output: output)
-Bench::Invocation.need_paceline("scheduled")
-Bench::Invocation.interrupt_by_signals
-begin
-  Bench::Invocation.of_command { Bench::ScheduledBench.new(options).run }
-rescue Bench::RunningServer::Failed => e
-  abort "bin/bench scheduled: #{e.message}"
-end
+Bench::ScheduledBench.main("scheduled", pages: 214, cost: 20, rate: 400, connections: 100, rounds: 5)

@@ -4,34 +4,16 @@
 # came. Falcon, whose streams cost a fiber, is no Debian package: PACELINE_FALCON of `bin/bench serve` names a checkout, and it is not measured here.
 #
 #   bin/bench streams [--rounds 5] [--seconds 5] [--rate 50] [--connections 10] [--most 500] [--output DIR]
-require "fileutils"
-require "json"
-require "optparse"
-require_relative "lib/arithmetic"
-require_relative "lib/invocation"
-require_relative "lib/machine"
-require_relative "lib/table"
+require_relative "lib/contest_command"
 require_relative "streams/contest"
 
 module Bench
-  class StreamsBench
-    include Table
-
+  class StreamsBench < ContestCommand
     HEAD = ["open streams", "server", "p50 ms", "p99 ms", "pages lost", "streams that spoke", "p99, x of no stream"].freeze
 
-    def initialize(options)
-      @options = options
-    end
-
-    def run
-      facts = Machine.facts
-      processes = Processes.new
-      processes.adopt_orphans
-      rows = StreamsContest.new(@options, processes) { |what, done| warn what if done }.run
-      conclude(facts, rows)
-    end
-
     private
+
+    def measure = StreamsContest.new(@options, processes) { |what, done| warn what if done }.run
 
     def cells(server, streams, rows)
       rounds, quiet = rows[[server, streams]], rows[[server, 0]]
@@ -59,32 +41,10 @@ module Bench
       PAGE
     end
 
-    def conclude(facts, rows)
-      text = page(facts, rows)
-      puts text
-      base = File.join(@options[:output], "streams-#{Time.now.utc.strftime("%Y%m%d-%H%M%S")}")
-      FileUtils.mkdir_p(@options[:output])
-      File.write("#{base}.md", text)
-      named = rows.map { |(server, streams), rounds| { "server" => server, "streams" => streams, "rounds" => rounds } }
-      File.write("#{base}.json", "#{JSON.pretty_generate("command" => @options[:command], "machine" => facts, "results" => named)}\n")
-      puts "\nWritten to #{base}.md and .json"
+    def figures(rows)
+      { "results" => rows.map { |(server, streams), rounds| { "server" => server, "streams" => streams, "rounds" => rounds } } }
     end
   end
 end
 
-options = { rounds: 5, seconds: 5, rate: 50, connections: 10, most: 500 }
-command = ["bin/bench streams", *ARGV].join(" ")
-output = File.join(Bench::Servers::HERE, "bench/results")
-OptionParser.new do |parser|
-  parser.banner = "bin/bench streams [options]"
-  options.each_key { |key| parser.on("--#{key} N", Integer) { |value| options[key] = value } }
-  parser.on("--output DIR") { |directory| output = directory }
-end.parse!
-options.update(command: command, output: output, streams: [0, 8, options[:most]])
-Bench::Invocation.need_paceline("streams")
-Bench::Invocation.interrupt_by_signals
-begin
-  Bench::Invocation.of_command { Bench::StreamsBench.new(options).run }
-rescue Bench::RunningServer::Failed => e
-  abort "bin/bench streams: #{e.message}"
-end
+Bench::StreamsBench.main("streams", rounds: 5, seconds: 5, rate: 50, connections: 10, most: 500) { |options| { streams: [0, 8, options[:most]] } }

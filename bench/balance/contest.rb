@@ -10,43 +10,24 @@ require_relative "../lib/kind"
 require_relative "../lib/load"
 require_relative "../lib/measurement"
 require_relative "../lib/processes"
+require_relative "../lib/round_contest"
 require_relative "../lib/running_server"
 
 module Bench
-  class BalanceContest
+  # Options: rounds, seconds, rate, connections.
+  class BalanceContest < RoundContest
     HOST = File.expand_path("host.rb", __dir__)
     KILOBYTE = "x" * 1024
     BALANCERS = ["paceline", "haproxy leastconn", "haproxy random(2)"].freeze
     # Milliseconds of each host.
     SCENES = { slow: [5, 5, 5, 100], dies: [5, 5, 5], cost: :nginx }.freeze
 
-    # OPTIONS: {rounds:, seconds:, rate:, connections:}. The block is told of each step and whether it is over.
-    def initialize(options, processes, &told)
-      @options = options
-      @processes = processes
-      @told = told
-    end
-
     # {scene => {balancer => what was found in each round}}
     def run
-      SCENES.keys.to_h { |scene| [scene, rounds(scene)] }
+      SCENES.keys.to_h { |scene| [scene, in_turn(BALANCERS, "#{scene}, ") { |name| measure(scene, name) }] }
     end
 
     private
-
-    def rounds(scene)
-      rows = BALANCERS.to_h { |name| [name, []] }
-      @options[:rounds].times do |round|
-        # Each begins in turn.
-        BALANCERS.rotate(round).each do |name|
-          what = "#{scene}, round #{round + 1}: #{name}"
-          @told.call(what, false)
-          rows[name] << measure(scene, name)
-          @told.call("#{what}: #{rows[name].last}", true)
-        end
-      end
-      rows
-    end
 
     def measure(scene, name)
       Dir.mktmpdir("paceline-balance-") do |work|

@@ -6,11 +6,13 @@ require "tmpdir"
 require_relative "../lib/arithmetic"
 require_relative "../lib/caches"
 require_relative "../lib/processes"
+require_relative "../lib/round_contest"
 require_relative "../lib/running_server"
 require_relative "people"
 
 module Bench
-  class CrawlersContest
+  # Options: visitors, rate, crawler, cost, wait, seconds, rounds.
+  class CrawlersContest < RoundContest
     APP = File.expand_path("app.ru", __dir__)
     VISITOR = ["User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0", "Cookie: _session=1", "Sec-Fetch-Mode: navigate"].freeze
     CRAWLER = ["User-Agent: Mozilla/5.0 (compatible; ExampleBot/1.0; +http://bot.example/)"].freeze
@@ -18,29 +20,10 @@ module Bench
     # Seconds in which the server gets to know its pages.
     WARM = 3
 
-    # OPTIONS: {visitors:, rate:, crawler:, cost:, wait:, seconds:, rounds:}. The block is told of each step and whether it is over.
-    def initialize(options, processes, &told)
-      @options = options
-      @processes = processes
-      @told = told
-    end
-
     WAYS = { "paceline, crawlers last" => 'crawlers = "last"', "paceline, crawlers equal" => "", "puma" => nil }.freeze
 
     # {way => what was found in each round}
-    def run
-      rows = ways.to_h { |name| [name, []] }
-      @options[:rounds].times do |round|
-        # Each begins in turn.
-        ways.rotate(round).each do |name|
-          what = "round #{round + 1}: #{name}"
-          @told.call(what, false)
-          rows[name] << measure(name)
-          @told.call("#{what}: #{rows[name].last}", true)
-        end
-      end
-      rows
-    end
+    def run = in_turn(ways) { |name| measure(name) }
 
     private
 

@@ -6,24 +6,19 @@ require_relative "../lib/arithmetic"
 require_relative "../lib/caches"
 require_relative "../lib/kernel_counts"
 require_relative "../lib/processes"
+require_relative "../lib/round_contest"
 require_relative "../lib/running_server"
 require_relative "visitors"
 
 module Bench
-  class ScheduledContest
+  # Options: pages, cost, rate, connections, rounds.
+  class ScheduledContest < RoundContest
     APP = File.expand_path("app.ru", __dir__)
     # Seconds in which pages are asked for before and after the sale.
     BEFORE = 8
     AFTER = 5
     # The sale is so many seconds away when a server has started: all pages are asked for once.
     LEAD = 20
-
-    # OPTIONS: {pages:, cost:, rate:, connections:, rounds:}. The block is told of each step and whether it is over.
-    def initialize(options, processes, &told)
-      @options = options
-      @processes = processes
-      @told = told
-    end
 
     def steps = @options[:rounds] * ways.size
 

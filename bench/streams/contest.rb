@@ -7,22 +7,17 @@ require "timeout"
 require "tmpdir"
 require_relative "../lib/arithmetic"
 require_relative "../lib/processes"
+require_relative "../lib/round_contest"
 require_relative "../lib/running_server"
 
 module Bench
-  class StreamsContest
+  # Options: streams [...], rate, connections, seconds, rounds.
+  class StreamsContest < RoundContest
     APP = File.expand_path("app.ru", __dir__)
     # Seconds in which a stream must say its first word, and a page must come; then it counts as lost.
     PATIENCE = 5
     # Seconds for the streams to settle.
     SETTLING = 1
-
-    # OPTIONS: {streams: [...], rate:, connections:, seconds:, rounds:}. The block is told of each step and whether it is over.
-    def initialize(options, processes, &told)
-      @options = options
-      @processes = processes
-      @told = told
-    end
 
     # {[server, streams] => what was found in each round}.
     def run
