@@ -7,6 +7,7 @@ require "minitest/autorun"
 require "digest"
 require "json"
 require "socket"
+require "timeout"
 require_relative "../support/visitor"
 require_relative "../support/web_socket"
 
@@ -138,6 +139,19 @@ class BreweryTest < Minitest::Test
       socket.write(JSON.generate("command" => "message", "identifier" => identifier, "data" => JSON.generate("action" => "say", "words" => "cheers")))
       assert_equal "cheers", receive(socket)["message"]["words"]
     end
+  end
+
+  # They are more than a worker has threads: each leaves the count (ActionController::Live), or gives its thread back (Action Cable).
+  def test_pages_come_beside_open_streams_and_cables
+    opened = Array.new(20) do
+      TCPSocket.new(URI(URL).host, URI(URL).port).tap { |socket| socket.write("GET /stream?n=1000&ms=500 HTTP/1.1\r\nHost: localhost\r\n\r\n") }
+    end
+    Timeout.timeout(60) { opened.each { |socket| nil until socket.gets.start_with?("data:") } }
+    cables = Array.new(5) { WebSocket.new("#{URL}/cable", protocols: ["actioncable-v1-json"], origin: URL) }
+    cables.each { |socket| assert_equal "welcome", receive(socket)["type"] }
+    assert_equal "200", @visitor.get("/beers").code
+  ensure
+    [*opened, *cables].each(&:close)
   end
 
   private
