@@ -109,6 +109,21 @@ class CacheScheduledTest < Minitest::Test
     assert_equal "after", text("/")
   end
 
+  # Also one that the application has rendered, since nothing was prepared.
+  def test_a_page_from_after_the_change_is_not_shown_before_it
+    start
+    text("/counted")
+    eventually("it to be tried") { pages["/counted"]&.first == "dynamic" }
+    set(5)
+    assert_equal ["after", true], [text("/counted"), hit?(get("/counted"))]
+    set(-100)
+    assert_equal "before", text("/counted"), "the clock was set back"
+    set(7200)
+    assert_equal ["after", true], [text("/counted"), hit?(get("/counted"))]
+    set(-7200)
+    assert_equal "before", text("/counted"), "long after the plan was forgotten"
+  end
+
   def test_one_request_for_all_where_nothing_is_prepared
     start
     text("/counted")

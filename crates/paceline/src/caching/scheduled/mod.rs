@@ -127,7 +127,7 @@ impl SiteCache {
         at: ExchangeTimes,
     ) -> Holds {
         let announces = parts.headers.contains_key(CHANGES_AT);
-        if !announces && self.schedule.rules.is_empty() {
+        if !announces && self.schedule.rules.is_empty() && self.schedule.pages.read().is_empty() {
             return Holds::ALWAYS;
         }
         // What was asked for before a change may be from before it.
@@ -141,7 +141,9 @@ impl SiteCache {
             self.see(&wanted.url, wanted.primary, &wanted.path, &head.headers, announced);
         }
         let by_rules = self.schedule.next_by_rules(&wanted.path, asked);
-        announced.into_iter().chain(by_rules).min().map_or(Holds::ALWAYS, Holds::until)
+        let until = announced.into_iter().chain(by_rules).min().unwrap_or(Millis::MAX);
+        let changes = self.schedule.covers(&wanted.path) || self.schedule.pages.read().contains_key(&wanted.primary);
+        Holds { from: if changes { self.schedule.last_change(asked) } else { 0 }, until }
     }
 
     /// A page was asked for that changes.
@@ -246,6 +248,7 @@ impl SiteCache {
     /// The time has come: what is prepared is in its place when this returns, and of the other pages nothing is left.
     /// Returns how many are in their place.
     pub fn swap(&self, at: Millis, wall: Millis) -> usize {
+        self.schedule.note_change(at);
         let prepared = self.prepared_at(at);
         prepared.iter().for_each(|prepared| prepared.place(wall));
         let is_prepared: BTreeSet<&str> = prepared.iter().map(|prepared| &*prepared.page.url).collect();

@@ -81,12 +81,20 @@ pub struct Schedule {
     pub plans: Mutex<BTreeMap<Millis, Plan>>,
     /// Pages that came late are about to be prepared.
     pub is_adding: AtomicBool,
+    /// The last time at which pages have changed; 0: none. Plans are forgotten, and clocks are set back by hours, too.
+    changed: AtomicU64,
 }
 
 impl Schedule {
     pub fn new(rules: &[Rule]) -> Schedule {
         let rules = rules.iter().map(|rule| (rule.clone(), RwLock::default())).collect();
-        Schedule { rules, pages: RwLock::default(), plans: Mutex::default(), is_adding: AtomicBool::new(false) }
+        Schedule {
+            rules,
+            pages: RwLock::default(),
+            plans: Mutex::default(),
+            is_adding: AtomicBool::new(false),
+            changed: AtomicU64::new(0),
+        }
     }
 
     fn next_of((rule, around): &(Rule, RwLock<Option<Around>>), wall: Millis) -> Option<Millis> {
@@ -104,6 +112,19 @@ impl Schedule {
     pub(super) fn next_by_rules(&self, path: &str, wall: Millis) -> Option<Millis> {
         let covering = self.rules.iter().filter(|(rule, _)| rule.covers(path));
         covering.filter_map(|rule| Schedule::next_of(rule, wall)).min()
+    }
+
+    pub(super) fn note_change(&self, at: Millis) {
+        self.changed.store(at, Relaxed);
+    }
+
+    /// The last change at or before `wall`; 0: none is known. A page that was asked for after it does not hold before it,
+    /// which matters when the clock is set back.
+    pub(super) fn last_change(&self, wall: Millis) -> Millis {
+        // The first request after a change may be faster than the timer.
+        let planned = self.plans.lock().range(..=wall).next_back().map(|(at, _)| *at);
+        let noted = Some(self.changed.load(Relaxed)).filter(|at| *at <= wall);
+        planned.max(noted).unwrap_or(0)
     }
 
     pub(super) fn covers(&self, path: &str) -> bool {
