@@ -34,7 +34,7 @@ module Bench
           @setting = setting
           @told = told
           @absent = {}
-          @options = Options.new(restarts: setting.quick ? 1 : 4, failing: 1, clients: 25, think_ms: 100, boot_ms: 1500, work_ms: 5)
+          @options = Options.new(restarts: setting.quick ? 1 : 2, failing: 1, clients: 25, think_ms: 100, boot_ms: 1500, work_ms: 5)
         end
 
         def steps = @setting.rounds * @ways.sum { |way| way.good? ? @options.restarts : 1 }
