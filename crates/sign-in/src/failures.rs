@@ -61,24 +61,32 @@ impl Failures {
     }
 
     /// Counts a failure before it is one, if somebody may try now: of tries at the same time, no more than the limit
-    /// pass. One that succeeds is taken back. By address alone.
+    /// pass. One that succeeds is taken back.
     ///
     /// # Errors
-    /// There were too many failures: how long to wait.
-    pub fn attempt(&self, address: IpAddr, now: UnixMillis) -> Result<(), RetryAfter> {
-        self.entries(address, None).try_for_each(|(table, key)| {
-            let mut table = table.lock();
-            match table.wait(key, now) {
-                0 => table.count(key, now),
-                wait => return Err(RetryAfter(wait)),
+    /// There were too many failures: how long to wait. Nothing is counted.
+    pub fn attempt(&self, address: IpAddr, name: Option<&str>, now: UnixMillis) -> Result<(), RetryAfter> {
+        let mut counted = None;
+        for (table, key) in self.entries(address, name) {
+            let mut entries = table.lock();
+            let wait = entries.wait(key, now);
+            if wait > 0 {
+                drop(entries);
+                if let Some((table, key)) = counted {
+                    let table: &Mutex<Table> = table;
+                    table.lock().take_back(key);
+                }
+                return Err(RetryAfter(wait));
             }
-            Ok(())
-        })
+            entries.count(key, now);
+            counted = Some((table, key));
+        }
+        Ok(())
     }
 
     /// What was counted before it was tried was no failure.
-    pub fn take_back(&self, address: IpAddr) {
-        self.entries(address, None).for_each(|(table, key)| table.lock().take_back(key));
+    pub fn take_back(&self, address: IpAddr, name: Option<&str>) {
+        self.entries(address, name).for_each(|(table, key)| table.lock().take_back(key));
     }
 
     /// It has failed.
@@ -100,9 +108,11 @@ impl Failures {
         by_address.into_iter().chain(by_name)
     }
 
-    /// Names differ in case for some, and not for others: here they do not.
+    /// Names differ in case for some directories, and not for others, and most ignore spaces around and between their
+    /// words (RFC 4518 section 2.6.1): here no two spellings have failures of their own.
     fn name_key(&self, name: &str) -> u64 {
-        self.hasher.hash_one(name.to_lowercase())
+        let words: Vec<String> = name.split_whitespace().map(str::to_lowercase).collect();
+        self.hasher.hash_one(words)
     }
 }
 
@@ -202,12 +212,20 @@ mod tests {
     fn a_try_counts_until_it_is_taken_back() {
         let failures = Failures::new(Some(TEN), None, 100);
         let one = address("192.0.2.1");
-        assert_eq!((0..20).filter(|_| failures.attempt(one, 5_000).is_ok()).count(), 10);
+        assert_eq!((0..20).filter(|_| failures.attempt(one, None, 5_000).is_ok()).count(), 10);
         assert_eq!(failures.check(one, None, 5_000), Err(RetryAfter(100)));
-        failures.take_back(one);
-        assert_eq!((failures.attempt(one, 5_000), failures.attempt(one, 5_000)), (Ok(()), Err(RetryAfter(100))));
-        (0..10).for_each(|_| failures.take_back(one));
-        assert_eq!((0..20).filter(|_| failures.attempt(one, 5_000).is_ok()).count(), 10, "no more than before");
+        failures.take_back(one, None);
+        assert_eq!((failures.attempt(one, None, 5_000), failures.attempt(one, None, 5_000)), (Ok(()), Err(RetryAfter(100))));
+        (0..10).for_each(|_| failures.take_back(one, None));
+        assert_eq!((0..20).filter(|_| failures.attempt(one, None, 5_000).is_ok()).count(), 10, "no more than before");
+    }
+
+    #[test]
+    fn a_try_that_one_limit_refuses_counts_for_none() {
+        let failures = Failures::new(Some(FailureLimit { failures: 1000, ..TEN }), Some(TEN), 100);
+        let (one, alice) = (address("192.0.2.1"), Some("alice"));
+        assert_eq!((0..900).filter(|_| failures.attempt(one, alice, 0).is_ok()).count(), 10);
+        assert_eq!((0..2000).filter(|_| failures.attempt(one, None, 0).is_ok()).count(), 990);
     }
 
     #[test]
@@ -220,6 +238,7 @@ mod tests {
         assert!(failures.check(other, Some("alice"), 0).is_err());
         assert_eq!(failures.check(other, Some("bob"), 0), Ok(()));
         assert_eq!(failures.check(other, None, 0), Ok(()));
+        assert!(failures.check(other, Some(" alice "), 0).is_err(), "a directory takes it for the same name");
         failures.succeeded("ALICE");
         assert_eq!(failures.check(other, Some("alice"), 0), Ok(()));
     }

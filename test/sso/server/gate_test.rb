@@ -90,6 +90,19 @@ class GateTest < Minitest::Test
     assert_equal "/bobs/part of bob|/part of bob", visit("/page").body
   end
 
+  # Somebody who has signed in by one way has not signed in by the other.
+  def test_a_part_of_a_page_is_no_way_into_an_area_with_another_way_to_sign_in
+    gate(<<~TOML)
+      [[sso]]
+      path = "/bobs/*"
+      kerberos = { keytab = "#{@kdc.file("http.keytab")}" }
+      local = "keep"
+    TOML
+    assert_equal "|/part of alice", visit("/page").body
+    assert_match(/\A.bobs.part of alice@/, visit("/bobs/part").body)
+    assert_equal "|/part of alice", visit("/page").body
+  end
+
   # NTLM signs in a connection, and HTTP/2 has several requests on one.
   def test_ntlm_has_to_come_by_http_1
     gate(options: ", ntlm = true")

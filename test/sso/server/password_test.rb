@@ -47,6 +47,30 @@ class ServerPasswordTest < Minitest::Test
     assert_operator Integer(answer["retry-after"]), :>=, 1
   end
 
+  def test_guesses_at_the_same_time_are_counted_too
+    passwords
+    gate = Thread::Queue.new
+    threads = Array.new(60) { |n| Thread.new { gate.pop && browser.get("/", basic("alice", "wrong #{n}")).code } }
+    threads.size.times { gate << true }
+    codes = threads.map(&:value).tally
+    assert_equal [%w[401 429], 10], [codes.keys.sort, codes["401"]], "ten guesses for a name"
+  end
+
+  def test_a_page_s_requests_at_the_same_time_are_no_guesses
+    passwords
+    answers = Array.new(30) { Thread.new { browser.get("/", basic("alice", Slapd::PASSWORD)) } }.map(&:value)
+    answers.each { |answer| assert_signed_in "alice", answer }
+  end
+
+  def test_a_form_of_another_site_is_not_signed_in_by_a_kept_password
+    passwords
+    form = ->(from) { browser.post("/", "", { **basic("alice", Slapd::PASSWORD), **from }) }
+    assert_signed_in "alice", form[{}]
+    [{ "Sec-Fetch-Site" => "cross-site" }, { "Origin" => "https://evil.test" }, { "Origin" => "null" }].each do |from|
+      assert_equal "401", form[from].code, from
+    end
+  end
+
   def test_a_browser_has_a_session_afterwards
     passwords
     browser = browser()

@@ -17,8 +17,8 @@ pub static SIGN_ON_OPTIONS: &[Opt] = &[
         | `kerberos` | `keytab` (file), `realms` (default: those of the keytab), `service` (`\"HTTP@any\"`, or names like `\"HTTP/web.example.com\"`), `bindings` \
         (channel bindings: `\"off\"`, `\"allow\"`, `\"require\"`; default `\"allow\"`), `ntlm` (default false; needs gss-ntlmssp), `groups` (`\"ticket\"`, `\"ldap\"` or \
         `\"none\"`; default: `\"ldap\"` if `basic` has an account, otherwise `\"ticket\"`) |\n\
-        | `basic` | name and password, checked by an LDAP directory: `ldap` (URL or list), `base`, `account` and `password_file`, or `bind_as` (such as \
-        `\"{name}@example.com\"`), `group_base`, `person_filter`, `name_attribute`, `group_attribute`, `starttls`, `ca_file`, `timeout` (`\"5s\"`), `cache` (`\"60s\"`), \
+        | `basic` | name and password, checked by an LDAP directory: `ldap` (URL or list), `base`, `account` and `password_file`, or `bind_as` (default: \
+        `\"{name}@example.com\"` for a `base` of `dc=example,dc=com`), `group_base`, `person_filter`, `name_attribute`, `group_attribute`, `starttls`, `ca_file`, `timeout` (`\"5s\"`), `cache` (`\"60s\"`), \
         `prompt` |\n\
         | `oidc` | OpenID Connect: `issuer`, `client_id`, `client_secret_file`, `scopes` (`[\"profile\", \"email\"]`), `name_claim` (`\"preferred_username\"`), \
         `groups_claim`, `ca_file`, `after_logout` (`\"/\"`) |\n\

@@ -90,12 +90,6 @@ fn sign_on(table: &dyn TableLike) -> Result<SignOn, SignOnError> {
         ));
     }
     let allow = allow.iter().map(|text| allowed(&table, text)).collect::<Result<Vec<_>, _>>()?;
-    if otherwise == Otherwise::App && !allow.is_empty() {
-        return Err(table.refused(
-            "allow",
-            "with otherwise = \"app\" everybody comes in, so it would keep only those out who have signed in: leave it out, or set otherwise = \"refuse\"",
-        ));
-    }
     let locals = [("strip-realm", LocalName::StripRealm), ("keep", LocalName::Keep)];
     let local = table.word("local", "\"strip-realm\" or \"keep\"", &locals)?.unwrap_or(LocalName::StripRealm);
     if let Some(groups) = kerberos.as_ref().and_then(|kerberos| kerberos.groups) {

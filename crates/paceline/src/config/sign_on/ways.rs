@@ -137,7 +137,11 @@ pub fn basic(table: &Table<'_>) -> Result<Basic, SignOnError> {
     let ldap = table.texts("ldap")?.filter(|urls| !urls.is_empty());
     let ldap = ldap.ok_or_else(|| table.missing("ldap", "ldap = \"ldaps://dc1.example.com\""))?;
     let (account, password_file) = (table.text("account")?, table.path("password_file")?);
-    let bind_as = table.text("bind_as")?;
+    let base = table.text("base")?.ok_or_else(|| table.missing("base", "base = \"dc=example,dc=com\""))?;
+    let bind_as = match (table.text("bind_as")?, &account) {
+        (None, None) => of_domain(&base),
+        (bind_as, _) => bind_as,
+    };
     match (&account, &password_file, &bind_as) {
         (Some(_), None, _) => {
             return Err(table.missing("password_file", "password_file = \"/etc/paceline/ldap.password\", the account's"))
@@ -159,7 +163,7 @@ pub fn basic(table: &Table<'_>) -> Result<Basic, SignOnError> {
     let keeps = (Duration::ZERO, Duration::from_secs(3600));
     Ok(Basic {
         ldap,
-        base: table.text("base")?.ok_or_else(|| table.missing("base", "base = \"dc=example,dc=com\""))?,
+        base,
         group_base: table.text("group_base")?,
         account,
         password_file,
@@ -173,6 +177,14 @@ pub fn basic(table: &Table<'_>) -> Result<Basic, SignOnError> {
         cache: table.time("cache", "a time like \"60s\", at most 1h", keeps)?.unwrap_or(Duration::from_secs(60)),
         prompt,
     })
+}
+
+/// As people sign in where nothing is said of it: by the name that Active Directory gives each of them (the user principal
+/// name) in the domain that the base names.
+fn of_domain(base: &str) -> Option<String> {
+    let parts = base.split(',').map(|part| part.trim().split_once('=').unwrap_or_default());
+    let parts: Vec<&str> = parts.filter(|(kind, _)| kind.trim().eq_ignore_ascii_case("dc")).map(|(_, name)| name.trim()).collect();
+    (!parts.is_empty()).then(|| format!("{{name}}@{}", parts.join(".")))
 }
 
 pub fn oidc(table: &Table<'_>) -> Result<OpenId, SignOnError> {

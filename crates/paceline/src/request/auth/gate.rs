@@ -129,12 +129,13 @@ impl Gate {
             return Glance::Passes;
         };
         exchange.protected = true;
-        let way = &self.ways[self.areas[*first].way];
+        let number = self.areas[*first].way;
+        let way = &self.ways[number];
         let id = way.cookie.find(cookies(&head.headers));
         let now = clock::unix_millis();
         let session = id.zip(way.sessions.known()).and_then(|(id, sessions)| sessions.find_cached(&id, now));
         let is_due = |session: &Session| session.confirm_at.is_some_and(|at| at <= now);
-        match session.filter(|session| !is_due(session)).map(User::new) {
+        match session.filter(|session| !is_due(session)).map(|session| User::new(session, Some(number))) {
             Some(user) if self.admits(&areas, &user) => {
                 self.enter(way, head, exchange, Some(user));
                 Glance::Passes
@@ -157,11 +158,10 @@ impl Gate {
     /// All areas that the path may be in have to let them in.
     fn admits(&self, areas: &[usize], user: &User) -> bool {
         let visitor = Visitor { name: user.name(), groups: user.groups(), realm: user.realm() };
-        let first = areas.first().map(|first| self.areas[*first].way);
         areas.iter().all(|area| {
             let area = &self.areas[*area];
             // One who has signed in by another way has not signed in by this one.
-            Some(area.way) == first && admits(&area.allow, &visitor)
+            user.way() == Some(area.way) && admits(&area.allow, &visitor)
         })
     }
 
@@ -177,12 +177,12 @@ impl Gate {
     /// Finds out who has sent the request. Err: the answer in place of its page.
     pub async fn judge(&self, areas: &[usize], head: &mut Parts, exchange: &mut Exchange) -> Result<(), GateAnswer> {
         let Some(first) = areas.first().and_then(|first| self.areas.get(*first)) else { return Ok(()) };
-        let way = self.ways[first.way].clone();
+        let (way, number) = (self.ways[first.way].clone(), Some(first.way));
         let now = clock::unix_millis();
         let id = way.cookie.find(cookies(&head.headers));
         if let Some(id) = &id {
             match openid::session(&way, id, now).await {
-                Ok(Some(session)) => return self.admit(areas, &way, head, exchange, User::new(session)),
+                Ok(Some(session)) => return self.admit(areas, &way, head, exchange, User::new(session, number)),
                 Ok(None) => {}
                 Err(fault) => return Err(unavailable(fault)),
             }
@@ -192,7 +192,7 @@ impl Gate {
         let failed = match self.checked(&way, credentials, head, exchange, now).await {
             Ok(Some(proof)) => {
                 let session = self.session(&way, proof, id.as_ref(), head, exchange, now).await?;
-                return self.admit(areas, &way, head, exchange, User::new(session));
+                return self.admit(areas, &way, head, exchange, User::new(session, number));
             }
             Ok(None) => (Failed::Nothing, None),
             Err(fault) => failure(fault)?,
@@ -269,7 +269,7 @@ impl Gate {
                     Err(fault) => Err(fault),
                 }
             }
-            Credentials::Basic { name, password } if way.directory.is_some() => {
+            Credentials::Basic { name, password } if way.directory.is_some() && !is_forged(head) => {
                 if !is_confidential(exchange) {
                     let text = "a password came over plain http, and was not tried: open the site by https".into();
                     return Err(Fault::Denied { kind: "plain-http", text });
@@ -328,7 +328,7 @@ impl Gate {
             manner: Manner::of(head),
             is_read: [Method::GET, Method::HEAD].contains(&head.method),
             negotiate: way.acceptor.is_some() && is_inside && !is_forged(head),
-            basic: way.directory.is_some() && is_confidential(exchange),
+            basic: way.directory.is_some() && is_confidential(exchange) && !is_forged(head),
             declined: self.has_declined(head),
             failed,
             has_own,

@@ -4,7 +4,7 @@
 use base64::{engine::general_purpose::STANDARD, Engine};
 use cache::fields::split;
 use http::{header, request::Parts, HeaderMap, HeaderName, HeaderValue, Method};
-use http_guard::identity_fields::is_identity;
+use http_guard::{host, identity_fields::is_identity};
 use secret::Secret;
 use sign_in::CookieName;
 use zeroize::Zeroizing;
@@ -153,10 +153,28 @@ fn accepts_html(headers: &HeaderMap) -> bool {
 
 /// Whether another site has made the browser send this, and it may change something: then a ticket that browsers add by
 /// themselves says nothing of what the person wants.
+///
+/// Browsers send no Sec-Fetch-Site over plain http, and those before 2023 none at all. All of them send an Origin with
+/// what may change something, and with the handshake of a WebSocket; programs send neither.
 pub fn is_forged(head: &Parts) -> bool {
     let is_safe = [Method::GET, Method::HEAD].contains(&head.method) && !head.headers.contains_key(header::UPGRADE);
-    let site = head.headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
-    !is_safe && matches!(site, Some(b"cross-site"))
+    if is_safe {
+        return false;
+    }
+    match head.headers.get("sec-fetch-site") {
+        Some(site) => site == "cross-site",
+        None => head.headers.get(header::ORIGIN).is_some_and(|origin| !is_own(origin, head)),
+    }
+}
+
+/// Whether a page of this host has sent it, by the name that this server or a proxy before it knows. No page of another
+/// site can have a browser send X-Forwarded-Host without asking first (CORS).
+fn is_own(origin: &HeaderValue, head: &Parts) -> bool {
+    let origin = origin.to_str().unwrap_or_default();
+    let Some((_, from)) = origin.split_once("://") else { return false };
+    let by_proxy = head.headers.get_all("x-forwarded-host").iter().filter_map(|names| names.to_str().ok());
+    let mut by_proxy = by_proxy.flat_map(|names| names.split(',')).map(str::trim);
+    host::host(head).eq_ignore_ascii_case(from) || by_proxy.any(|name| name.eq_ignore_ascii_case(from))
 }
 
 #[cfg(test)]
@@ -263,5 +281,23 @@ mod tests {
         assert!(forged("GET", &[("sec-fetch-site", "cross-site"), ("upgrade", "websocket")]));
         assert!(!forged("GET", &[("sec-fetch-site", "cross-site")]));
         assert!(!forged("POST", &[("sec-fetch-site", "same-origin")]) && !forged("POST", &[]));
+    }
+
+    /// As browsers do over plain http, and older ones always.
+    #[test]
+    fn without_sec_fetch_site_the_origin_says_who_has_sent_it() {
+        let (own, host) = (("origin", "http://shop.test:8080"), ("host", "Shop.test:8080"));
+        for (fields, is_forged_told) in [
+            (&[own, host][..], false),
+            (&[("origin", "https://shop.test"), ("host", "shop.test")], false),
+            (&[("origin", "http://evil.test"), host], true),
+            (&[("origin", "http://shop.test"), host], true),
+            (&[("origin", "null"), host], true),
+            (&[("origin", "https://shop.test"), ("host", "10.0.0.5:3000"), ("x-forwarded-host", "shop.test")], false),
+            (&[("origin", "http://evil.test"), host, ("upgrade", "websocket")], true),
+        ] {
+            assert_eq!(is_forged(&head("POST", fields)), is_forged_told, "{fields:?}");
+        }
+        assert!(!is_forged(&head("GET", &[("origin", "http://evil.test"), host])), "it changes nothing");
     }
 }

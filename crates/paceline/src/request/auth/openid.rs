@@ -10,7 +10,7 @@ use sign_in::{ReturnTo, Session, SessionId};
 
 use super::{
     gate::{address, too_often, unavailable},
-    header::{cookies, is_forged, remove_cookies},
+    header::{cookies, is_forged, remove_cookies, Manner},
     provider::{Fault, Way},
     Gate, GateAnswer,
 };
@@ -135,10 +135,12 @@ impl Gate {
             GateAnswer::new(StatusCode::FORBIDDEN, sentence).noted("login", text)
         };
         let state = ::openid::Provider::state_of(query).map_err(|error| refused(error.to_string()))?;
-        for way in self.ways() {
+        let mut tried = Vec::new();
+        for (number, way) in self.ways().iter().enumerate() {
             let Some(provider) = &way.provider else { continue };
             way.may_try(address(exchange), now).map_err(too_often)?;
             let Some(browser) = way.login.find(cookies(&head.headers)) else { continue };
+            tried.push(way);
             let sessions = way.sessions.get().await.map_err(|closed| unavailable(closed.into()))?;
             let taken = sessions.take_login(&browser, &state, now).await.map_err(|error| ours("sessions", error))?;
             let Some(pending) = taken.and_then(|bytes| ::openid::PendingLogin::from_bytes(&bytes)) else { continue };
@@ -156,10 +158,11 @@ impl Gate {
             }
             let begun = sessions.sign_in(signed_in.proof, now).await;
             let (id, session) = begun.map_err(|error| ours("sessions", error))?;
-            exchange.user = Some(User::new(session));
+            exchange.user = Some(User::new(session, Some(number)));
             return Ok(see(signed_in.return_to.as_str()).with(header::SET_COOKIE, &way.cookie.set(&id, None)));
         }
-        self.ways().iter().for_each(|way| way.failed_login(address(exchange), now));
+        // A browser without the cookie of a login guesses nothing; by an image, any page could have it come here.
+        tried.iter().for_each(|way| way.failed_login(address(exchange), now));
         Err(refused("this browser has begun no such login, or it was completed already".into()))
     }
 
@@ -167,6 +170,10 @@ impl Gate {
     async fn login(&self, query: &str, head: &Parts, exchange: &Exchange) -> Result<GateAnswer, GateAnswer> {
         let return_to = ReturnTo::parse_or_root(&parameter(query, "to").unwrap_or_default());
         match self.ways().iter().find(|way| way.provider.is_some()) {
+            // Not for the image of another page: logins that are begun are counted.
+            Some(_) if Manner::of(head) == Manner::Part => {
+                Ok(GateAnswer::new(StatusCode::FORBIDDEN, "Open this address in the browser itself."))
+            }
             Some(way) => login(way, head, exchange, return_to).await,
             // The page asks for a ticket again.
             None => Ok(see(return_to.as_str()).with(header::SET_COOKIE, &self.declined_cookie(0))),

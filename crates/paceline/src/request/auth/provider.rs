@@ -1,7 +1,14 @@
 //! One way for people to sign in: what checks their tickets and passwords, where their sessions are, and how often
 //! somebody may fail. Areas of a site with the same settings share it. It never speaks HTTP and never logs.
 
-use std::{net::IpAddr, sync::Arc, time::UNIX_EPOCH};
+use std::{
+    net::IpAddr,
+    sync::{
+        atomic::{AtomicUsize, Ordering::Relaxed},
+        Arc,
+    },
+    time::{Duration, Instant, UNIX_EPOCH},
+};
 
 use negotiate::{keytab::Keytab, Acceptor, Answer, ChannelBindings, Conversation, Principal};
 use openid::Provider;
@@ -19,6 +26,8 @@ const TICKETS: FailureLimit = FailureLimit { failures: 600, within: 600_000 };
 const LOGINS: FailureLimit = FailureLimit { failures: 600, within: 600_000 };
 /// Sessions that one name gets. A program that keeps no cookies has no use for one with each request.
 const SESSIONS: FailureLimit = FailureLimit { failures: 60, within: 600_000 };
+/// How long a password waits while others that are being checked may yet turn out to be right.
+const GUESSES_WAIT: Duration = Duration::from_secs(5);
 
 /// The settings by which two areas have the same way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +36,8 @@ pub struct WaySettings {
     pub basic: Option<Basic>,
     pub oidc: Option<OpenId>,
     pub local: LocalName,
-    pub lifetime: std::time::Duration,
-    pub idle: Option<std::time::Duration>,
+    pub lifetime: Duration,
+    pub idle: Option<Duration>,
     pub store: Store,
 }
 
@@ -66,6 +75,8 @@ pub struct Way {
     pub login: CookieName,
     tickets: Failures,
     passwords: Failures,
+    /// Passwords that are being checked.
+    guesses: AtomicUsize,
     sessions_made: Failures,
     logins_begun: Failures,
 }
@@ -108,11 +119,27 @@ pub struct Accepted {
     pub reply: Vec<u8>,
 }
 
+/// A password that is being checked, until it is dropped: a client may go away meanwhile.
+struct Guess<'a>(&'a AtomicUsize);
+
+impl Guess<'_> {
+    fn begin(count: &AtomicUsize) -> Guess<'_> {
+        count.fetch_add(1, Relaxed);
+        Guess(count)
+    }
+}
+
+impl Drop for Guess<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
 impl Way {
     /// `number`: of the ways of the site, from 0.
     pub fn new(settings: WaySettings, site: &str, number: usize) -> Way {
         let name = if number == 0 { site.to_owned() } else { format!("{site}-{}", number + 1) };
-        let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let limits = Limits { lifetime: millis(settings.lifetime), idle: settings.idle.map(millis), ..Limits::DEFAULT };
         let (store, realm) = (settings.store.clone(), settings.realm(site));
         let sessions = Opened::new(move || Ok(Sessions::new(opening::store(&store)?, limits, realm.clone())));
@@ -126,6 +153,7 @@ impl Way {
             login: CookieName::of_login(&name),
             tickets: Failures::new(Some(TICKETS), None, max),
             passwords: Failures::new(Some(Failures::BY_ADDRESS), Some(Failures::BY_NAME), max),
+            guesses: AtomicUsize::new(0),
             sessions_made: Failures::new(None, Some(SESSIONS), max),
             logins_begun: Failures::new(Some(LOGINS), None, max),
             settings,
@@ -192,8 +220,13 @@ impl Way {
             Some(directory) => directory.get().await?,
             None => return Err(Fault::Denied { kind: "not-offered", text: "passwords are not taken here".into() }),
         };
-        match directory.authenticate(name, password).await {
+        self.may_guess(name, (address, now)).await.map_err(Fault::TooOften)?;
+        let guess = Guess::begin(&self.guesses);
+        let answer = directory.authenticate(name, password).await;
+        drop(guess);
+        match answer {
             Ok(person) => {
+                self.passwords.take_back(address, Some(name));
                 self.passwords.succeeded(name);
                 Ok(proof(
                     Mechanism::Basic,
@@ -201,10 +234,26 @@ impl Way {
                 ))
             }
             Err(directory::Failure::Denied(denial)) => {
-                self.passwords.failed(address, Some(name), now);
                 Err(Fault::Denied { kind: "password", text: denial.to_string() })
             }
-            Err(failure) => Err(Fault::Ours { kind: "directory", text: failure.to_string() }),
+            Err(failure) => {
+                self.passwords.take_back(address, Some(name));
+                Err(Fault::Ours { kind: "directory", text: failure.to_string() })
+            }
+        }
+    }
+
+    /// Counts a guess before it is known whether it is right. While others are being checked, it may be that only those
+    /// are in the way: the requests of one page are many, too.
+    async fn may_guess(&self, name: &str, (address, now): (IpAddr, u64)) -> Result<(), RetryAfter> {
+        let begun = Instant::now();
+        loop {
+            match self.passwords.attempt(address, Some(name), now) {
+                Err(_) if self.guesses.load(Relaxed) > 0 && begun.elapsed() < GUESSES_WAIT => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                answer => return answer,
+            }
         }
     }
 

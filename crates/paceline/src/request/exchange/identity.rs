@@ -14,11 +14,17 @@ const SEPARATOR: char = '\u{1f}';
 
 /// Somebody who has signed in.
 #[derive(Debug, Clone)]
-pub struct User(Arc<Session>);
+pub struct User(Arc<Session>, Option<usize>);
 
 impl User {
-    pub fn new(session: Arc<Session>) -> User {
-        User(session)
+    /// `way`: the number of the gate's way by which they have signed in. None: by the password of a rule.
+    pub fn new(session: Arc<Session>, way: Option<usize>) -> User {
+        User(session, way)
+    }
+
+    /// The gate's way by which they have signed in.
+    pub fn way(&self) -> Option<usize> {
+        self.1
     }
 
     /// REMOTE_USER.
@@ -103,7 +109,7 @@ mod tests {
         };
         let (provider, proved_until, refresh_token, id_token) = (None, None, None, None);
         let proof = NewSession { identity, mechanism, provider, proved_until, refresh_token, id_token };
-        User::new(Arc::new(Session::new(proof, &Limits::DEFAULT, 0)))
+        User::new(Arc::new(Session::new(proof, &Limits::DEFAULT, 0)), None)
     }
 
     #[test]

@@ -142,7 +142,7 @@ fn enter(protecting: &ProtectingRules<'_>, head: &mut Parts, name: &str, exchang
         let (provider, proved_until, refresh_token, id_token) = (None, None, None, None);
         let proof =
             NewSession { identity, mechanism: Mechanism::Basic, provider, proved_until, refresh_token, id_token };
-        exchange.user = Some(User::new(Arc::new(Session::new(proof, &Limits::DEFAULT, clock::unix_millis()))));
+        exchange.user = Some(User::new(Arc::new(Session::new(proof, &Limits::DEFAULT, clock::unix_millis())), None));
     }
 }
 

@@ -198,7 +198,7 @@ impl PasswordFile {
         if let Some(known) = self.recall(digest) {
             return Ok(known);
         }
-        if let Err(wait) = from.failures.attempt(from.address, clock::unix_millis()) {
+        if let Err(wait) = from.failures.attempt(from.address, None, clock::unix_millis()) {
             return too_often(wait);
         }
         let known = lines.hashes.get(name).cloned();
@@ -207,7 +207,7 @@ impl PasswordFile {
         let checking = tokio::task::spawn_blocking(move || {
             let is_right = is_of(&hash, &own) && known.is_some();
             if is_right {
-                from.failures.take_back(from.address);
+                from.failures.take_back(from.address, None);
             }
             if let Some(digest) = digest {
                 file.digests.lock().keep(digest, is_right);
