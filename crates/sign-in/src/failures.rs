@@ -215,7 +215,10 @@ mod tests {
         assert_eq!((0..20).filter(|_| failures.attempt(one, None, 5_000).is_ok()).count(), 10);
         assert_eq!(failures.check(one, None, 5_000), Err(RetryAfter(100)));
         failures.take_back(one, None);
-        assert_eq!((failures.attempt(one, None, 5_000), failures.attempt(one, None, 5_000)), (Ok(()), Err(RetryAfter(100))));
+        assert_eq!(
+            (failures.attempt(one, None, 5_000), failures.attempt(one, None, 5_000)),
+            (Ok(()), Err(RetryAfter(100)))
+        );
         (0..10).for_each(|_| failures.take_back(one, None));
         assert_eq!((0..20).filter(|_| failures.attempt(one, None, 5_000).is_ok()).count(), 10, "no more than before");
     }

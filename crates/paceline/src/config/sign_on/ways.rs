@@ -183,7 +183,8 @@ pub fn basic(table: &Table<'_>) -> Result<Basic, SignOnError> {
 /// name) in the domain that the base names.
 fn of_domain(base: &str) -> Option<String> {
     let parts = base.split(',').map(|part| part.trim().split_once('=').unwrap_or_default());
-    let parts: Vec<&str> = parts.filter(|(kind, _)| kind.trim().eq_ignore_ascii_case("dc")).map(|(_, name)| name.trim()).collect();
+    let parts: Vec<&str> =
+        parts.filter(|(kind, _)| kind.trim().eq_ignore_ascii_case("dc")).map(|(_, name)| name.trim()).collect();
     (!parts.is_empty()).then(|| format!("{{name}}@{}", parts.join(".")))
 }
 

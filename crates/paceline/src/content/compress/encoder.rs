@@ -19,9 +19,17 @@ pub enum Encoder {
     Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How many this thread has made.
+    pub static MADE: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 impl Encoder {
     /// None: it could not be made (memory).
     pub fn new(coding: ContentCoding, effort: Effort) -> Option<Encoder> {
+        #[cfg(test)]
+        MADE.with(|made| made.set(made.get() + 1));
         let level = |fast, balanced, small| match effort {
             Effort::Fast => fast,
             Effort::Balanced => balanced,

@@ -63,6 +63,13 @@ pub trait CodedBodyStore: Send + Sync {
 #[derive(Clone)]
 pub struct Memo(pub Arc<dyn CodedBodyStore>);
 
+/// Where a compressed body comes from.
+enum CodedSource {
+    /// It was made before.
+    Known(Bytes),
+    Encoder(Box<Encoder>),
+}
+
 /// Bodies up to this are compressed in one go, so that their length is known. (Others would hold up the event loop.)
 const AT_ONCE: usize = 32 << 10;
 
@@ -94,8 +101,16 @@ pub fn response(
     let (mut head, body) = response.into_parts();
     // Whoever stores it has to know that another client gets other bytes (RFC 9110 section 12.5.5).
     vary(&mut head.headers);
-    let encoder = asked.coding().and_then(|coding| Some((coding, Encoder::new(coding, settings.effort)?)));
-    let Some((coding, encoder)) = encoder else { return Response::from_parts(head, body) };
+    let Some(coding) = asked.coding() else { return Response::from_parts(head, body) };
+    let memo = head.extensions.remove::<Memo>();
+    // An encoder has hundreds of kilobytes, which take longer to make than a hit takes to answer.
+    let source = match memo.as_ref().and_then(|memo| memo.0.recall(coding)) {
+        Some(known) => CodedSource::Known(known),
+        None => match Encoder::new(coding, settings.effort) {
+            Some(encoder) => CodedSource::Encoder(Box::new(encoder)),
+            None => return Response::from_parts(head, body),
+        },
+    };
     head.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
     head.headers.remove(header::CONTENT_LENGTH);
     // Ranges of this representation are not to be had.
@@ -111,11 +126,13 @@ pub fn response(
             return Response::from_parts(head, ResponseBody::Empty);
         }
     }
-    let memo = head.extensions.remove::<Memo>();
-    if let Some(known) = memo.as_ref().and_then(|memo| memo.0.recall(coding)) {
-        head.headers.insert(header::CONTENT_LENGTH, known.len().into());
-        return Response::from_parts(head, ResponseBody::Whole(known));
-    }
+    let encoder = match source {
+        CodedSource::Encoder(encoder) => *encoder,
+        CodedSource::Known(known) => {
+            head.headers.insert(header::CONTENT_LENGTH, known.len().into());
+            return Response::from_parts(head, ResponseBody::Whole(known));
+        }
+    };
     if let (Some(memo), ResponseBody::Whole(bytes)) = (&memo, &body) {
         make_ahead(memo, bytes, coding, settings.effort);
     }

@@ -253,3 +253,37 @@ fn pieces_that_are_there_at_once_are_compressed_together() {
         assert!(frames < 50, "{frames} frames of 5000 pieces");
     });
 }
+
+/// It has the body of a page in each coding that was asked for.
+#[derive(Default)]
+struct KeptBodies(parking_lot::Mutex<Vec<(ContentCoding, Bytes)>>);
+
+impl CodedBodyStore for KeptBodies {
+    fn recall(&self, coding: ContentCoding) -> Option<Bytes> {
+        self.0.lock().iter().find(|(own, _)| *own == coding).map(|(_, bytes)| bytes.clone())
+    }
+
+    fn begin(&self, _: ContentCoding) -> bool {
+        true
+    }
+
+    fn remember(&self, coding: ContentCoding, bytes: Bytes) {
+        self.0.lock().push((coding, bytes));
+    }
+}
+
+/// An encoder costs more than all the rest of a hit.
+#[test]
+fn a_body_that_was_compressed_before_needs_no_encoder() {
+    let kept = Arc::new(KeptBodies::default());
+    let asked = asked(Method::GET, &[("accept-encoding", "gzip")]);
+    let give = || {
+        let mut page = answer(200, &[("content-type", "text/plain")], text(1000).into());
+        page.extensions_mut().insert(Memo(kept.clone()));
+        let before = encoder::MADE.get();
+        let (head, body) = collect(response(&asked, SETTINGS, page));
+        assert_eq!((&head.headers["content-encoding"], decode("gzip", &body)), (&"gzip".parse().unwrap(), text(1000)));
+        encoder::MADE.get() - before
+    };
+    assert_eq!((give(), give(), give()), (1, 0, 0));
+}
