@@ -22,6 +22,7 @@ class CacheScheduledTest < Minitest::Test
       when "/said" then head["Paceline-Changes-At"] = SALE.httpdate
       when "/private" then head["cache-control"] = "private, max-age=86400"
       when "/languages" then head["vary"] = "Accept-Language"
+      when "/user" then return [200, head, ["\#{Time.now < SALE ? "before" : "after"} \#{env["HTTP_X_FORWARDED_USER"] || "nobody"}"]]
       when "/edited" then return [200, head, [File.read(File.join(__dir__, "text"))]]
       end
       language = path == "/languages" ? env["HTTP_ACCEPT_LANGUAGE"] : ""
@@ -29,7 +30,7 @@ class CacheScheduledTest < Minitest::Test
     }
   RUBY
 
-  SETTINGS = "[[scheduled]]\npath = [\"/\", \"/counted\", \"/private\", \"/languages\", \"/edited\"]\nat = \"%s\"\n".freeze
+  SETTINGS = "[[scheduled]]\npath = [\"/\", \"/counted\", \"/private\", \"/languages\", \"/edited\", \"/user\"]\nat = \"%s\"\n".freeze
 
   def setup
     super
@@ -160,6 +161,16 @@ class CacheScheduledTest < Minitest::Test
       answer = get(path)
       assert_equal ["after", true], [answer.body, hit?(answer)], path
     end
+  end
+
+  # A proxy in front has signed her in: the copy of the application would not know her.
+  def test_somebody_who_has_signed_in_gets_no_page_of_nobody
+    start
+    alice = { "X-Forwarded-For" => "192.0.2.1", "X-Forwarded-User" => "alice" }
+    assert_equal ["before nobody", "before alice"], [text("/user"), text("/user", alice)]
+    wait_until_prepared("/user")
+    set(0)
+    assert_equal ["after nobody", "after alice"], [text("/user"), text("/user", alice)]
   end
 
   def test_each_language_is_prepared

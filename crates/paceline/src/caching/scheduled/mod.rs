@@ -43,6 +43,21 @@ const SAMPLED: [HeaderName; 3] = [header::ACCEPT, header::ACCEPT_ENCODING, heade
 /// Said by proxies, as far as the application sees it.
 const BY_PROXIES: [&str; 4] = ["x-forwarded-host", "x-forwarded-proto", "x-forwarded-port", "x-forwarded-ssl"];
 
+/// A request for a page that changes, and that is for all who come by the same proxies.
+pub(super) struct PageRequest<'a> {
+    pub url: &'a Arc<str>,
+    pub primary: Key,
+    /// What these said.
+    pub by_proxies: &'a [u8],
+    pub path: &'a str,
+    pub headers: &'a HeaderMap,
+}
+
+/// Whether a field of a request is remembered with its page, so that the copy of the application gets it, too.
+pub(super) fn is_sampled(name: &HeaderName) -> bool {
+    SAMPLED.contains(name) || BY_PROXIES.contains(&name.as_str())
+}
+
 /// Goes with a response until it is told (`SiteCache::tell`).
 #[derive(Clone, Copy)]
 pub struct HoldsUntil(pub Millis);
@@ -90,17 +105,19 @@ impl SiteCache {
     }
 
     /// Until when an answer holds that is asked for now.
-    pub(super) fn holds_until(&self, primary: Key, path: &str) -> Millis {
+    pub(super) fn holds_until(&self, wanted: &CacheRequest) -> Millis {
+        // What is stored knows it also of pages that are one visitor's.
+        let stored = wanted.stored.as_ref().map_or(Millis::MAX, |stored| stored.freshness.holds.until);
         if self.schedule.rules.is_empty() && self.schedule.pages.read().is_empty() {
-            return Millis::MAX;
+            return stored;
         }
         let wall = clock::unix_millis();
-        let known = self.schedule.pages.read().get(&primary).cloned();
-        match known {
+        let known = self.schedule.pages.read().get(&wanted.primary).cloned();
+        let next = match known {
             Some(page) => self.changes_after(&page, wall),
-            None => self.schedule.next_by_rules(path, wall),
-        }
-        .unwrap_or(Millis::MAX)
+            None => self.schedule.next_by_rules(&wanted.path, wall),
+        };
+        next.unwrap_or(Millis::MAX).min(stored)
     }
 
     /// What is stored for a request, without what does not hold now, and with what was prepared for this time.
@@ -134,28 +151,30 @@ impl SiteCache {
         let asked = at.date.saturating_sub(at.response_time.saturating_sub(at.request_time));
         let announced = announces.then(|| capping::announced(&parts.headers, asked)).flatten();
         parts.headers.remove(CHANGES_AT);
-        if parts.status == StatusCode::OK
-            && wanted.storable
-            && wanted.visitor.is_none_or(|visitor| visitor.tag().is_none())
+        if let Some(by_proxies) = wanted.for_all.as_deref().filter(|_| parts.status == StatusCode::OK && wanted.storable)
         {
-            self.see(&wanted.url, wanted.primary, &wanted.path, &head.headers, announced);
+            let (url, primary, path) = (&wanted.url, wanted.primary, &wanted.path);
+            self.see(&PageRequest { url, primary, by_proxies, path, headers: &head.headers }, announced);
         }
         let by_rules = self.schedule.next_by_rules(&wanted.path, asked);
         let until = announced.into_iter().chain(by_rules).min().unwrap_or(Millis::MAX);
-        let changes = self.schedule.covers(&wanted.path) || self.schedule.pages.read().contains_key(&wanted.primary);
+        // A page that is one visitor's may be of a time, and is not among those that are known.
+        let changes = wanted.for_all.is_none()
+            || self.schedule.covers(&wanted.path)
+            || self.schedule.pages.read().contains_key(&wanted.primary);
         Holds { from: if changes { self.schedule.last_change(asked) } else { 0 }, until }
     }
 
     /// A page was asked for that changes.
-    pub(super) fn see(&self, url: &Arc<str>, primary: Key, path: &str, request: &HeaderMap, announced: Option<Millis>) {
-        if announced.is_none() && !self.schedule.covers(path) {
+    pub(super) fn see(&self, asked: &PageRequest, announced: Option<Millis>) {
+        if announced.is_none() && !self.schedule.covers(asked.path) {
             return;
         }
-        let known = self.schedule.pages.read().get(&primary).cloned();
+        let known = self.schedule.pages.read().get(&asked.primary).cloned();
         let mut is_new = known.is_none();
-        let page = known.unwrap_or_else(|| self.schedule.meet(url, primary));
+        let page = known.unwrap_or_else(|| self.schedule.meet(asked.url, asked.primary, asked.by_proxies));
         page.requests.fetch_add(1, Relaxed);
-        page.remember(sampled(request, self.settings.recode));
+        page.remember(sampled(asked.headers, self.settings.recode));
         if let Some(at) = announced {
             is_new |= page.announced.swap(at, Relaxed) != at;
         }
@@ -185,7 +204,7 @@ impl SiteCache {
         let target = target_of(&url);
         let path = target.path.split('?').next().unwrap_or("/");
         let anonymous = self.rule(path).map_or(Vec::new(), |_| Visitor(None).partition().to_vec());
-        let page = self.schedule.meet(&url, self.cache.keys.primary(&target, &anonymous));
+        let page = self.schedule.meet(&url, self.cache.keys.primary(&target, &anonymous), &[]);
         page.remember(sample);
         if let Some(at) = announced {
             page.announced.store(at, Relaxed);
@@ -219,8 +238,7 @@ impl SiteCache {
             None => storable(&head, &parts, times, self.settings.stale_if_error),
         };
         let mut storable = decided.map_err(Unprepared::NotStored)?;
-        let is_known = |name: &HeaderName| SAMPLED.contains(name) || BY_PROXIES.contains(&name.as_str());
-        if let Some(other) = storable.nominated.names().iter().find(|name| !is_known(name)) {
+        if let Some(other) = storable.nominated.names().iter().find(|name| !is_sampled(name)) {
             return Err(Unprepared::Varies(other.to_string()));
         }
         dated(&mut storable.headers, at);
@@ -278,9 +296,7 @@ impl SiteCache {
 
 /// `recode`: the page is stored without a coding, so it does not matter which one a client takes.
 fn sampled(request: &HeaderMap, recode: bool) -> HeaderMap {
-    let is_kept = |name: &HeaderName| {
-        SAMPLED.contains(name) && !(recode && *name == header::ACCEPT_ENCODING) || BY_PROXIES.contains(&name.as_str())
-    };
+    let is_kept = |name: &HeaderName| is_sampled(name) && !(recode && *name == header::ACCEPT_ENCODING);
     request.iter().filter(|(name, _)| is_kept(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
@@ -306,12 +322,13 @@ fn response_parts(rendered: &RenderedPage) -> response::Parts {
 mod tests {
     use super::{schedule::MAX_PAGES, *};
     use crate::{
-        caching::{Lookup, Purge, Settings},
+        caching::{exchanged, Lookup, Purge, Settings},
         observe::log::{Log, LogConfig},
-        request::exchange::{Connection, Exchange},
+        request::exchange::{identity::User, Connection, Exchange},
     };
     use ::scheduled::rule::Rule;
     use cache::store::How;
+    use sign_in::{Identity, Limits, Mechanism, NewSession, Session};
 
     /// Of a test whose pages change around the time at which it runs.
     fn site(at: &str) -> Arc<SiteCache> {
@@ -352,15 +369,62 @@ mod tests {
         Ok(())
     }
 
+    fn request(path: &str, fields: &[(&str, &'static str)]) -> (request::Parts, Exchange) {
+        let (mut head, ()) = Request::builder().uri(path).header("host", "shop.test").body(()).unwrap().into_parts();
+        head.headers.extend(headers(fields));
+        let connection = Connection { remote: None, local: None, tls: false, accepted: 0, ..Connection::default() };
+        (head, Exchange::begin(Arc::new(connection), None, None, None))
+    }
+
     /// The page that a request gets; None: the application is asked.
     fn given(site: &Arc<SiteCache>, path: &str) -> Option<Response<ResponseBody>> {
-        let request = Request::builder().uri(path).header("host", "shop.test").body(()).unwrap();
-        let connection = Connection { remote: None, local: None, tls: false, accepted: 0, ..Connection::default() };
-        let exchange = Exchange::begin(Arc::new(connection), None, None, None);
-        match site.look(&request.into_parts().0, false, &exchange) {
+        given_to(site, &request(path, &[]))
+    }
+
+    fn given_to(site: &Arc<SiteCache>, (head, exchange): &(request::Parts, Exchange)) -> Option<Response<ResponseBody>> {
+        match site.look(head, false, exchange) {
             Lookup::Hit(response) => Some(response),
             _ => None,
         }
+    }
+
+    /// The application answers a request so.
+    fn answer(
+        site: &Arc<SiteCache>,
+        (head, exchange): &(request::Parts, Exchange),
+        fields: &[(&str, &'static str)],
+    ) -> Holds {
+        let Lookup::Fetch(wanted) = site.look(head, false, exchange) else { panic!("it is not asked") };
+        let (mut parts, ()) = Response::new(()).into_parts();
+        parts.headers = headers(fields);
+        site.told_of_changes(&wanted, head, &mut parts, exchanged(now()))
+    }
+
+    fn alice() -> User {
+        let identity = Identity { name: "alice".into(), groups: Vec::new(), subject: None, sid: None };
+        let (provider, proved_until, refresh_token, id_token) = (None, None, None, None);
+        let mechanism = Mechanism::Kerberos;
+        let proof = NewSession { identity, mechanism, provider, proved_until, refresh_token, id_token };
+        User::new(Arc::new(Session::new(proof, &Limits::DEFAULT, 0)))
+    }
+
+    /// The copy of the application would render it as for nobody, and its key is somebody's.
+    #[test]
+    fn a_page_of_somebody_who_has_signed_in_is_not_prepared() {
+        let known = |fields: &[(&str, &'static str)], proxied: bool, user: Option<User>| {
+            let site = site("2036-01-01 00:00 UTC");
+            let mut asked = request("/sales/1", fields);
+            asked.1.user = user;
+            asked.1.client.proxied = proxied;
+            let holds = answer(&site, &asked, &[FRESH]);
+            assert_ne!(holds.until, Millis::MAX, "it changes for everybody");
+            let known = site.schedule.pages.read().len();
+            known
+        };
+        assert_eq!(known(&[], false, None), 1);
+        assert_eq!(known(&[], false, Some(alice())), 0);
+        assert_eq!(known(&[("x-forwarded-user", "alice")], true, None), 0, "a proxy has signed them in");
+        assert_eq!(known(&[("x-forwarded-for", "192.0.2.1"), ("x-forwarded-proto", "https")], true, None), 1);
     }
 
     #[test]
@@ -450,7 +514,8 @@ mod tests {
         let site = site("2036-01-01 00:00 UTC");
         let see = |path: &str| {
             let page = site.restore(&format!("http://shop.test{path}"), HeaderMap::new(), None);
-            site.see(&page.url, page.primary, page.path(), &HeaderMap::new(), None);
+            let (url, primary, path, headers) = (&page.url, page.primary, page.path(), &HeaderMap::new());
+            site.see(&PageRequest { url, primary, by_proxies: &[], path, headers }, None);
         };
         (0..3).for_each(|_| see("/"));
         (0..MAX_PAGES + 10).for_each(|number| see(&format!("/sales/{number}")));

@@ -27,6 +27,8 @@ const MAX_SAMPLES: usize = 4;
 pub struct ScheduledPage {
     pub url: Arc<str>,
     pub(super) primary: Key,
+    /// What proxies said of the requests for it, which parts its key from others.
+    pub by_proxies: Vec<u8>,
     /// Requests for it since it is known.
     pub requests: AtomicU64,
     /// What the application said last of when it changes; 0: nothing.
@@ -163,7 +165,7 @@ impl Schedule {
     }
 
     /// The page of this key, which is known from now on.
-    pub(super) fn meet(&self, url: &Arc<str>, primary: Key) -> Arc<ScheduledPage> {
+    pub(super) fn meet(&self, url: &Arc<str>, primary: Key, by_proxies: &[u8]) -> Arc<ScheduledPage> {
         let mut pages = self.pages.write();
         if pages.len() >= MAX_PAGES {
             let mut counts: Vec<u64> = pages.values().map(|page| page.requests.load(Relaxed)).collect();
@@ -184,6 +186,7 @@ impl Schedule {
             Arc::new(ScheduledPage {
                 url: url.clone(),
                 primary,
+                by_proxies: by_proxies.to_vec(),
                 requests: AtomicU64::new(0),
                 announced: AtomicU64::new(0),
                 samples: Mutex::default(),
