@@ -19,6 +19,10 @@ class CacheScheduledTest < Minitest::Test
       case path
       when "/counted" then File.write(File.join(__dir__, "count"), "x", mode: "a")
       when "/announced" then Paceline.changes_at(SALE)
+      when "/moved"
+        sale = Time.at(SALE.to_i + Integer(File.read(File.join(__dir__, "later"))))
+        Paceline.changes_at(sale)
+        return [200, head, [Time.now < sale ? "before" : "after"]]
       when "/said" then head["Paceline-Changes-At"] = SALE.httpdate
       when "/private" then head["cache-control"] = "private, max-age=86400"
       when "/languages" then head["vary"] = "Accept-Language"
@@ -39,7 +43,7 @@ class CacheScheduledTest < Minitest::Test
     end
     @sale = Time.at((Time.now.to_i / 3600 + 24) * 3600).utc
     settings = format(SETTINGS, @sale.strftime("%Y-%m-%d %H:%M UTC"))
-    @dir = app("config.ru" => APP, "paceline.toml" => settings, "text" => "first")
+    @dir = app("config.ru" => APP, "paceline.toml" => settings, "text" => "first", "later" => "0")
     @clock = SetClock.new(@dir)
     set(-300)
   end
@@ -195,6 +199,18 @@ class CacheScheduledTest < Minitest::Test
     @server.wait_for(/1 of them new since the last look/)
     set(0)
     assert_equal "second", text("/edited")
+  end
+
+  def test_a_sale_that_is_moved_does_not_begin_at_its_old_time
+    start
+    text("/moved")
+    wait_until_prepared("/moved")
+    write(@dir, "later" => "3600")
+    assert_equal "before", text("/moved", "Cache-Control" => "no-cache")
+    set(0)
+    assert_equal "before", text("/moved")
+    set(3600)
+    assert_equal "after", text("/moved")
   end
 
   def test_a_purge_drops_what_is_prepared

@@ -93,7 +93,8 @@ impl Driver {
     /// Does what is due. Returns when the next thing may be.
     fn turn(&mut self, front: &Arc<Front>, wall: Millis) -> Option<Millis> {
         let changes = front.cache.changes();
-        let news = News { is_purged: changes.take_purged(), is_met: changes.take_met() };
+        let (is_purged, is_dropped, is_met) = (changes.take_purged(), changes.take_dropped(), changes.take_met());
+        let news = News { is_purged, is_dropped, is_met };
         let sites = front.routes().all().to_vec();
         let mut next: Option<Millis> = None;
         for (site, cache) in sites.iter().filter_map(|site| Some((site, site.cache.as_ref()?))) {
@@ -137,6 +138,8 @@ impl Driver {
 struct News {
     /// A purge has met something that was prepared.
     is_purged: bool,
+    /// Something that was prepared is not good any more.
+    is_dropped: bool,
     /// A page was asked for that may not be prepared.
     is_met: bool,
 }
@@ -160,6 +163,9 @@ impl Served<'_> {
             if !self.cache.schedule().is_adding.swap(true, Relaxed) {
                 self.send(at, Work::Add);
             }
+        }
+        if news.is_dropped {
+            self.send(wall, Work::Save);
         }
         next
     }

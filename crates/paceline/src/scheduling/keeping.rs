@@ -114,6 +114,10 @@ pub fn take_up(file: &KeepingFile, cache: &Arc<SiteCache>, wall: Millis) {
         let (Ok(status), request) = (StatusCode::from_u16(head.status), fields(&head.request)) else { continue };
         let rendered = RenderedPage { status, headers: fields(&head.headers), body: body.into() };
         let page = cache.restore(&head.url, request.clone(), head.announced.then_some(head.at));
+        // The settings may have another time for it by now, or none.
+        if !head.announced && !cache.schedule().changes_by_rule(page.path(), head.at) {
+            continue;
+        }
         let moment = cache.cache().moment();
         let Ok(prepared) = cache.prepared(&page, request, rendered, head.at, moment) else { continue };
         cache.cache().changes().hold(prepared);

@@ -83,6 +83,13 @@ fn prepare(job: &Job, event_loop: &Handle) {
     pages.truncate(MAX_PAGES);
     if matches!(job.work, Work::Add) {
         pages.retain(|page| state(cache, at, page).is_none());
+    } else {
+        // Pages that change at another time now are shown at this one, too: as they are then.
+        for prepared in cache.prepared_at(at) {
+            if !pages.iter().any(|page| Arc::ptr_eq(page, &prepared.page)) {
+                pages.push(prepared.page.clone());
+            }
+        }
     }
     for page in &pages {
         note(cache, at, page, PageState::Waiting, true);
@@ -164,6 +171,7 @@ fn prepare_page(job: &Job, page: &Arc<ScheduledPage>, renderer: &mut Renderer) -
         samples.push(HeaderMap::new());
     }
     let before = job.cache.prepared_at(job.at);
+    let moves = page.moves();
     let mut is_new = false;
     for sample in samples {
         let (scheme, host) = page.origin();
@@ -192,6 +200,11 @@ fn prepare_page(job: &Job, page: &Arc<ScheduledPage>, renderer: &mut Renderer) -
         let is_other = !before.iter().any(|one| one.name() == prepared.name() && same(&one.rendered));
         if !job.cache.cache().changes().hold(prepared) {
             // It was purged meanwhile: the next round renders it.
+            return Ok(is_new);
+        }
+        if page.moves() != moves {
+            // The application has said another time while the page was rendered.
+            job.cache.drop_prepared(page, job.at);
             return Ok(is_new);
         }
         is_new |= is_other;

@@ -53,6 +53,15 @@ pub(super) struct PageRequest<'a> {
     pub headers: &'a HeaderMap,
 }
 
+/// When a page changes by itself, as far as the application has said it.
+#[derive(Clone, Copy)]
+pub(super) enum Said {
+    /// With the answer to this request.
+    Now(Option<Millis>),
+    /// With the stored answer.
+    Stored(Option<Millis>),
+}
+
 /// Whether a field of a request is remembered with its page, so that the copy of the application gets it, too.
 pub(super) fn is_sampled(name: &HeaderName) -> bool {
     SAMPLED.contains(name) || BY_PROXIES.contains(&name.as_str())
@@ -154,7 +163,7 @@ impl SiteCache {
         if let Some(by_proxies) = wanted.for_all.as_deref().filter(|_| parts.status == StatusCode::OK && wanted.storable)
         {
             let (url, primary, path) = (&wanted.url, wanted.primary, &wanted.path);
-            self.see(&PageRequest { url, primary, by_proxies, path, headers: &head.headers }, announced);
+            self.see(&PageRequest { url, primary, by_proxies, path, headers: &head.headers }, Said::Now(announced));
         }
         let by_rules = self.schedule.next_by_rules(&wanted.path, asked);
         let until = announced.into_iter().chain(by_rules).min().unwrap_or(Millis::MAX);
@@ -166,22 +175,51 @@ impl SiteCache {
     }
 
     /// A page was asked for that changes.
-    pub(super) fn see(&self, asked: &PageRequest, announced: Option<Millis>) {
-        if announced.is_none() && !self.schedule.covers(asked.path) {
+    pub(super) fn see(&self, asked: &PageRequest, said: Said) {
+        let known = self.schedule.pages.read().get(&asked.primary).cloned();
+        let (Said::Now(announced) | Said::Stored(announced)) = said;
+        if known.is_none() && announced.is_none() && !self.schedule.covers(asked.path) {
             return;
         }
-        let known = self.schedule.pages.read().get(&asked.primary).cloned();
         let mut is_new = known.is_none();
         let page = known.unwrap_or_else(|| self.schedule.meet(asked.url, asked.primary, asked.by_proxies));
         page.requests.fetch_add(1, Relaxed);
         page.remember(sampled(asked.headers, self.settings.recode));
-        if let Some(at) = announced {
-            is_new |= page.announced.swap(at, Relaxed) != at;
-        }
+        is_new |= match said {
+            Said::Now(announced) => self.announce(&page, announced.unwrap_or(0), clock::unix_millis()),
+            // It was restored from disk. Of a page that is known the application's last word counts.
+            Said::Stored(Some(at)) if is_new && !self.schedule.changes_by_rule(asked.path, at) => {
+                page.announced.store(at, Relaxed);
+                true
+            }
+            Said::Stored(_) => false,
+        };
         if is_new {
             self.cache.changes.is_met.store(true, Relaxed);
             self.cache.changes.wake();
         }
+    }
+
+    /// The application says that a page changes at a time; 0: at none. Returns whether it is another one than before.
+    fn announce(&self, page: &ScheduledPage, at: Millis, wall: Millis) -> bool {
+        let before = page.announced.swap(at, Relaxed);
+        if before == at {
+            return false;
+        }
+        if before <= wall {
+            // That time has come.
+            page.moves.store(0, Relaxed);
+            return at != 0;
+        }
+        page.moves.fetch_add(1, Relaxed);
+        // What is prepared for a time that was taken back is not what the application says now: the sale does not begin.
+        if !self.schedule.changes_by_rule(page.path(), before) {
+            self.drop_prepared(page, before);
+            if let Some(plan) = self.schedule.plans.lock().get_mut(&before) {
+                plan.pages.remove(&*page.url);
+            }
+        }
+        true
     }
 
     /// Pages that rules name without a `*`: on each host that pages were asked for on, also if nobody has asked for them.
@@ -288,9 +326,11 @@ impl SiteCache {
         self.schedule.plans.lock().remove(&at);
     }
 
-    /// Drops one page that could not be prepared again.
+    /// Drops one page that is not to be shown as it is prepared. The file has to follow.
     pub fn drop_prepared(&self, page: &ScheduledPage, at: Millis) {
-        self.cache.changes.retain(|prepared| prepared.at != at || prepared.page.primary != page.primary);
+        if self.cache.changes.retain(|prepared| prepared.at != at || prepared.page.primary != page.primary) {
+            self.cache.changes.is_dropped.store(true, Relaxed);
+        }
     }
 }
 
@@ -509,13 +549,42 @@ mod tests {
         }
     }
 
+    /// An editor moves a sale, or calls it off, after its page was prepared.
+    #[test]
+    fn a_sale_that_is_moved_does_not_begin_at_its_old_time() {
+        let now = clock::unix_millis();
+        let (at, later) = (now + 3_600_000, now + 7_200_000);
+        for (said, stays) in [(Some(at), 1), (Some(later), 0), (None, 0)] {
+            let site = site("2036-01-01 00:00 UTC");
+            prepare(&site, "http://shop.test/beers/1", at, &[FRESH]).unwrap();
+            let page = site.restore("http://shop.test/beers/1", HeaderMap::new(), None);
+            let (url, primary, path, headers) = (&page.url, page.primary, page.path(), &HeaderMap::new());
+            site.see(&PageRequest { url, primary, by_proxies: &[], path, headers }, Said::Stored(Some(now + 5)));
+            assert_eq!(site.prepared_at(at).len(), 1, "what is stored may be older than what is prepared");
+            site.see(&PageRequest { url, primary, by_proxies: &[], path, headers }, Said::Now(said));
+            assert_eq!(site.prepared_at(at).len(), stays, "{said:?}");
+            assert_eq!(site.cache.changes.take_dropped(), stays == 0, "the file follows");
+            assert_eq!(site.schedule.times(now).contains_key(&at), stays == 1);
+        }
+    }
+
+    #[test]
+    fn the_time_of_a_rule_stays_where_the_application_says_another() {
+        let site = site("2036-01-01 00:00 UTC");
+        let at = site.schedule.times(clock::unix_millis()).into_keys().next().unwrap();
+        prepare(&site, "http://shop.test/sales/1", at, &[FRESH]).unwrap();
+        let page = site.restore("http://shop.test/sales/1", HeaderMap::new(), None);
+        assert!(site.announce(&page, 0, 1));
+        assert_eq!(site.prepared_at(at).len(), 1);
+    }
+
     #[test]
     fn pages_that_many_ask_for_stay_known() {
         let site = site("2036-01-01 00:00 UTC");
         let see = |path: &str| {
             let page = site.restore(&format!("http://shop.test{path}"), HeaderMap::new(), None);
             let (url, primary, path, headers) = (&page.url, page.primary, page.path(), &HeaderMap::new());
-            site.see(&PageRequest { url, primary, by_proxies: &[], path, headers }, None);
+            site.see(&PageRequest { url, primary, by_proxies: &[], path, headers }, Said::Now(None));
         };
         (0..3).for_each(|_| see("/"));
         (0..MAX_PAGES + 10).for_each(|number| see(&format!("/sales/{number}")));

@@ -136,6 +136,8 @@ pub struct Changes {
     wake: RwLock<Option<Arc<Wake>>>,
     /// A purge has dropped something that was prepared.
     is_purged: AtomicBool,
+    /// Something that was prepared is not good any more.
+    pub(super) is_dropped: AtomicBool,
     /// A page was asked for that was not known, or that now changes at another time.
     pub(super) is_met: AtomicBool,
 }
@@ -155,6 +157,11 @@ impl Changes {
     /// Whether a purge has met something since the last call.
     pub fn take_purged(&self) -> bool {
         self.is_purged.swap(false, Relaxed)
+    }
+
+    /// Whether something was dropped since the last call that may be in a file yet.
+    pub fn take_dropped(&self) -> bool {
+        self.is_dropped.swap(false, Relaxed)
     }
 
     /// Whether there is a page since the last call that may not be prepared.

@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
         Arc,
     },
 };
@@ -33,6 +33,8 @@ pub struct ScheduledPage {
     pub requests: AtomicU64,
     /// What the application said last of when it changes; 0: nothing.
     pub(super) announced: AtomicU64,
+    /// How often the application has said another time before the one that it had said came.
+    pub(super) moves: AtomicU32,
     samples: Mutex<Vec<HeaderMap>>,
 }
 
@@ -58,6 +60,11 @@ impl ScheduledPage {
     /// Whether the application has said that it changes then.
     pub fn is_announced(&self, at: Millis) -> bool {
         self.announced.load(Relaxed) == at
+    }
+
+    /// Take it before the page is rendered: if it is another one afterwards, the page changes at another time now.
+    pub fn moves(&self) -> u32 {
+        self.moves.load(Relaxed)
     }
 
     pub(super) fn remember(&self, sample: HeaderMap) {
@@ -129,6 +136,11 @@ impl Schedule {
         planned.max(noted).unwrap_or(0)
     }
 
+    /// Whether a rule says that pages of this path change then.
+    pub fn changes_by_rule(&self, path: &str, at: Millis) -> bool {
+        self.next_by_rules(path, at.saturating_sub(1)) == Some(at)
+    }
+
     pub(super) fn covers(&self, path: &str) -> bool {
         self.rules.iter().any(|(rule, _)| rule.covers(path))
     }
@@ -152,10 +164,8 @@ impl Schedule {
 
     /// The pages that change at this time, those that are asked for most first.
     pub fn pages_at(&self, at: Millis) -> Vec<Arc<ScheduledPage>> {
-        let just_before = at.saturating_sub(1);
-        let changes = |page: &&Arc<ScheduledPage>| {
-            page.announced.load(Relaxed) == at || self.next_by_rules(page.path(), just_before) == Some(at)
-        };
+        let changes =
+            |page: &&Arc<ScheduledPage>| page.is_announced(at) || self.changes_by_rule(page.path(), at);
         let mut pages: Vec<_> = self.pages.read().values().filter(changes).cloned().collect();
         pages.sort_by(|one, other| {
             let requests = |page: &ScheduledPage| page.requests.load(Relaxed);
@@ -189,6 +199,7 @@ impl Schedule {
                 by_proxies: by_proxies.to_vec(),
                 requests: AtomicU64::new(0),
                 announced: AtomicU64::new(0),
+                moves: AtomicU32::new(0),
                 samples: Mutex::default(),
             })
         };
