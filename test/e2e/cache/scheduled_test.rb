@@ -27,6 +27,8 @@ class CacheScheduledTest < Minitest::Test
       when "/private" then head["cache-control"] = "private, max-age=86400"
       when "/languages" then head["vary"] = "Accept-Language"
       when "/user" then return [200, head, ["\#{Time.now < SALE ? "before" : "after"} \#{env["HTTP_X_FORWARDED_USER"] || "nobody"}"]]
+      when "/failing"
+        raise "the database is away" if File.exist?(File.join(__dir__, "away"))
       when "/edited" then return [200, head, [File.read(File.join(__dir__, "text"))]]
       end
       language = path == "/languages" ? env["HTTP_ACCEPT_LANGUAGE"] : ""
@@ -34,7 +36,7 @@ class CacheScheduledTest < Minitest::Test
     }
   RUBY
 
-  SETTINGS = "[[scheduled]]\npath = [\"/\", \"/counted\", \"/private\", \"/languages\", \"/edited\", \"/user\"]\nat = \"%s\"\n".freeze
+  SETTINGS = "[[scheduled]]\npath = [\"/\", \"/counted\", \"/private\", \"/languages\", \"/edited\", \"/user\", \"/failing\"]\nat = \"%s\"\n".freeze
 
   def setup
     super
@@ -211,6 +213,19 @@ class CacheScheduledTest < Minitest::Test
     assert_equal "before", text("/moved")
     set(3600)
     assert_equal "after", text("/moved")
+  end
+
+  def test_what_is_prepared_stays_while_the_application_fails
+    start
+    text("/failing")
+    wait_until_prepared("/failing")
+    write(@dir, "away" => "")
+    set(-10)
+    control_json(@server, "/schedule")
+    @server.wait_for(/1 page can't be rendered again and stay as they were prepared: RuntimeError: the database is away/)
+    set(0)
+    answer = get("/failing")
+    assert_equal ["after", true], [answer.body, hit?(answer)]
   end
 
   def test_a_purge_drops_what_is_prepared

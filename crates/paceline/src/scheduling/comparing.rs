@@ -64,7 +64,8 @@ fn differs(prepared: &PreparedPage, copy: &mut Renderer, other: &mut Renderer) -
     let ask = Ask { scheme, host, target: prepared.page.target(), headers: &prepared.request, at: now };
     let (one, other) = match (copy.render(&ask)?, other.render_otherwise(&ask)?) {
         (Rendered::Page(one), Rendered::Page(other)) => (one, other),
-        (Rendered::Dynamic { why, .. }, _) | (_, Rendered::Dynamic { why, .. }) => return Ok(Some(why)),
+        (Rendered::Dynamic { why, .. } | Rendered::Failed { why, .. }, _)
+        | (_, Rendered::Dynamic { why, .. } | Rendered::Failed { why, .. }) => return Ok(Some(why)),
     };
     let mask = Mask::learn(&[(answer(&one), answer(&other))]);
     if mask.is_too_noisy() {
