@@ -15,6 +15,10 @@ class CacheScheduledTest < Minitest::Test
     HEADERS = { "content-type" => "text/plain", "cache-control" => "public, max-age=86400, stale-while-revalidate=60" }.freeze
     run ->(env) {
       path = env["PATH_INFO"]
+      now = Time.now
+      if (barrier = env["HTTP_X_BARRIER"])
+        File.read(barrier)
+      end
       head = HEADERS.merge("x-pid" => Process.pid.to_s)
       case path
       when "/counted" then File.write(File.join(__dir__, "count"), "x", mode: "a")
@@ -32,7 +36,7 @@ class CacheScheduledTest < Minitest::Test
       when "/edited" then return [200, head, [File.read(File.join(__dir__, "text"))]]
       end
       language = path == "/languages" ? env["HTTP_ACCEPT_LANGUAGE"] : ""
-      [200, head, [Time.now < SALE ? "before\#{language}" : "after\#{language}"]]
+      [200, head, [now < SALE ? "before\#{language}" : "after\#{language}"]]
     }
   RUBY
 
@@ -141,6 +145,21 @@ class CacheScheduledTest < Minitest::Test
     set(0)
     answers = Array.new(30) { Thread.new { text("/counted") } }.map(&:value)
     assert_equal [%w[after], "xx"], [answers.uniq, File.read(File.join(@dir, "count"))]
+  end
+
+  def test_a_slow_answer_from_before_does_not_take_the_new_page_s_place
+    start
+    text("/")
+    wait_until_prepared("/")
+    gate = barrier(@dir)
+    slow = Thread.new { text("/", "X-Barrier" => gate.path, "Cache-Control" => "no-cache") }
+    eventually("it to be asked for") { command(@server, "requests").first.include?("app") }
+    set(0)
+    assert_equal "after", text("/")
+    gate.open
+    assert_equal "before", slow.value, "it was asked for before the time"
+    again = get("/")
+    assert_equal ["after", true], [again.body, hit?(again)]
   end
 
   def test_what_the_cache_would_not_store_stays_dynamic

@@ -367,7 +367,11 @@ mod tests {
         request::exchange::{identity::User, Connection, Exchange},
     };
     use ::scheduled::rule::Rule;
-    use cache::store::How;
+    use cache::{
+        status::Reason,
+        store::How,
+        stored::{Content, Stored},
+    };
     use sign_in::{Identity, Limits, Mechanism, NewSession, Session};
 
     /// Of a test whose pages change around the time at which it runs.
@@ -476,6 +480,27 @@ mod tests {
         let given_now = given(&site, "/sales/1").expect("its time has come");
         assert_eq!(given_now.headers()["age"], "5", "as old as if it had been asked for then");
         assert!(given(&site, "/sales/2").is_none(), "nothing is given early");
+    }
+
+    /// It was asked for before the time, and comes after it.
+    #[test]
+    fn a_slow_answer_does_not_take_the_place_of_what_was_prepared() {
+        let site = site("2036-01-01 00:00 UTC");
+        let now = clock::unix_millis();
+        let page = site.restore("http://shop.test/sales/1", HeaderMap::new(), None);
+        prepare(&site, "http://shop.test/sales/1", now - 5_000, &[FRESH]).unwrap();
+        assert!(given(&site, "/sales/1").is_some());
+        let (head, parts) = (request_parts(&page, &HeaderMap::new()), response_parts(&rendered(&[FRESH])));
+        let at = exchanged(super::now());
+        for (until, stored) in [(now - 5_000, Err(Reason::Outdated)), (now + 60_000, Ok(()))] {
+            let mut storable = storable(&head, &parts, at, 0).unwrap();
+            storable.freshness.holds = Holds::until(until);
+            let content = Content::Whole("old".into());
+            let slow = Arc::new(Stored::new(page.url.clone(), StatusCode::OK, storable, content, &[]));
+            let moment = site.cache.store.moment();
+            assert_eq!(site.place((page.primary, false), None, &HeaderMap::new(), slow, moment).1, stored);
+            assert!(given(&site, "/sales/1").is_some(), "one of them answers");
+        }
     }
 
     #[test]
