@@ -23,6 +23,9 @@ class CacheScheduledTest < Minitest::Test
       case path
       when "/counted" then File.write(File.join(__dir__, "count"), "x", mode: "a")
       when "/announced" then Paceline.changes_at(SALE)
+      when "/soon"
+        Paceline.changes_at(now + 60)
+        head["cache-control"] = "private"
       when "/moved"
         sale = Time.at(SALE.to_i + Integer(File.read(File.join(__dir__, "later"))))
         Paceline.changes_at(sale)
@@ -245,6 +248,27 @@ class CacheScheduledTest < Minitest::Test
     set(0)
     answer = get("/failing")
     assert_equal ["after", true], [answer.body, hit?(answer)]
+  end
+
+  # Both are about to be prepared when somebody asks for their pages for the first time.
+  def test_pages_of_two_times_that_come_late
+    write(@dir, "paceline.toml" => ["/first*", "/second*"].zip([0, 60]).map { |path, later|
+      "[[scheduled]]\npath = \"#{path}\"\nat = \"#{(@sale + later).strftime("%Y-%m-%d %H:%M UTC")}\"\n"
+    }.join)
+    start
+    control_json(@server, "/schedule")
+    text("/first")
+    text("/second")
+    eventually("both to be ready") do
+      plans = control_json(@server, "/schedule")["sites"].values.flatten
+      plans.flat_map { |plan| plan["pages"].map { |page| page.values_at("url", "state") } }.map { |url, state| [URI(url).path, state] }.sort == [%w[/first ready], %w[/second ready]]
+    end
+  end
+
+  def test_a_page_that_says_another_time_with_each_request_is_prepared_for_a_few
+    start
+    30.times { text("/soon") }
+    eventually("the last of them") { control_json(@server, "/schedule")["sites"].values.flatten.size <= 2 }
   end
 
   def test_a_purge_drops_what_is_prepared

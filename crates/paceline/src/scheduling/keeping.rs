@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     caching::{
-        scheduled::{PreparedPage, RenderedPage},
+        scheduled::{Held, PreparedPage, RenderedPage},
         SiteCache,
     },
     config::SiteConfig,
@@ -120,7 +120,9 @@ pub fn take_up(file: &KeepingFile, cache: &Arc<SiteCache>, wall: Millis) {
         }
         let moment = cache.cache().moment();
         let Ok(prepared) = cache.prepared(&page, request, rendered, head.at, moment) else { continue };
-        cache.cache().changes().hold(prepared);
+        if cache.cache().changes().hold(prepared) != Held::Kept {
+            continue;
+        }
         let mut plans = cache.schedule().plans.lock();
         let plan = plans.entry(head.at).or_insert_with(|| Plan::new(head.at, PREPARE));
         plan.pages.insert(head.url, PageState::Ready);

@@ -1,10 +1,17 @@
 //! The thread that has pages rendered, one after the other, those first that are asked for most. It never puts a page in
 //! its place.
 
-use std::sync::{atomic::Ordering, mpsc::Receiver, Arc};
+use std::{
+    collections::HashSet,
+    sync::{
+        mpsc::{channel, Receiver, Sender},
+        Arc,
+    },
+};
 
 use cache::Millis;
 use http::HeaderMap;
+use parking_lot::Mutex;
 use scheduled::plan::PageState;
 use tokio::runtime::Handle;
 
@@ -16,7 +23,7 @@ use super::{
 };
 use crate::{
     caching::{
-        scheduled::{RenderedPage, ScheduledPage},
+        scheduled::{Held, RenderedPage, ScheduledPage},
         SiteCache,
     },
     observe::log::{Log, Name},
@@ -27,6 +34,7 @@ use crate::{
 /// Pages that are prepared for one time, at most.
 const MAX_PAGES: usize = 2000;
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Work {
     Prepare,
     /// Again: something may have changed since.
@@ -48,15 +56,55 @@ pub struct Job {
     pub work: Work,
 }
 
+/// A job's site, time and work.
+type JobKey = (usize, Millis, Work);
+
+impl Job {
+    fn key(&self) -> JobKey {
+        (Arc::as_ptr(&self.cache) as usize, self.at, self.work)
+    }
+}
+
+/// Jobs that wait for the thread. The same work waits once, however often something happens that needs it.
+pub struct Jobs {
+    sender: Sender<Job>,
+    waiting: Arc<Mutex<HashSet<JobKey>>>,
+}
+
+pub struct JobQueue {
+    receiver: Receiver<Job>,
+    waiting: Arc<Mutex<HashSet<JobKey>>>,
+}
+
+pub fn queue() -> (Jobs, JobQueue) {
+    let ((sender, receiver), waiting) = (channel(), Arc::<Mutex<HashSet<JobKey>>>::default());
+    (Jobs { sender, waiting: waiting.clone() }, JobQueue { receiver, waiting })
+}
+
+impl Jobs {
+    pub fn send(&self, job: Job) {
+        if self.waiting.lock().insert(job.key()) {
+            // Nobody waits for jobs once the server ends.
+            let _ = self.sender.send(job);
+        }
+    }
+}
+
+impl JobQueue {
+    /// None: there will be no more.
+    fn next(&self) -> Option<Job> {
+        let job = self.receiver.recv().ok()?;
+        // What happens while it is done is not part of it.
+        self.waiting.lock().remove(&job.key());
+        Some(job)
+    }
+}
+
 /// Ends with the one who gives it work.
-pub fn run(work: &Receiver<Job>, event_loop: &Handle) {
-    while let Ok(job) = work.recv() {
+pub fn run(work: &JobQueue, event_loop: &Handle) {
+    while let Some(job) = work.next() {
         match job.work {
-            Work::Prepare | Work::Recheck => prepare(&job, event_loop),
-            Work::Add => {
-                job.cache.schedule().is_adding.store(false, Ordering::Relaxed);
-                prepare(&job, event_loop);
-            }
+            Work::Prepare | Work::Recheck | Work::Add => prepare(&job, event_loop),
             Work::Compare => comparing::compare(&job, event_loop),
             Work::Save => {}
         }
@@ -78,6 +126,10 @@ fn save(job: &Job) {
 
 fn prepare(job: &Job, event_loop: &Handle) {
     let (cache, at) = (&job.cache, job.at);
+    // The job may have waited until the application's own answers are newer.
+    if clock::unix_millis() >= at {
+        return;
+    }
     cache.meet_plain_paths();
     let mut pages = cache.schedule().pages_at(at);
     pages.truncate(MAX_PAGES);
@@ -239,9 +291,15 @@ fn prepare_page(job: &Job, page: &Arc<ScheduledPage>, renderer: &mut Renderer) -
         let varies = SiteCache::varies(&prepared);
         let same = |one: &RenderedPage| one.status == prepared.rendered.status && one.body == prepared.rendered.body;
         let is_other = !before.iter().any(|one| one.name() == prepared.name() && same(&one.rendered));
-        if !job.cache.cache().changes().hold(prepared) {
-            // It was purged meanwhile: the next round renders it.
-            return Ok(Prepared::Page { is_new });
+        match job.cache.cache().changes().hold(prepared) {
+            Held::Kept => {}
+            // The next round renders it.
+            Held::Purged => return Ok(Prepared::Page { is_new }),
+            Held::Full => {
+                let why = "the pages that are prepared take as much memory as the page cache may have";
+                dynamic(job, page, why.into(), String::new());
+                return Ok(Prepared::Page { is_new });
+            }
         }
         if page.moves() != moves {
             // The application has said another time while the page was rendered.

@@ -25,8 +25,8 @@ use parking_lot::Mutex;
 use scheduled::{capping, CHANGES_AT};
 
 pub use self::{
-    prepared::{Changes, PreparedPage, RenderedPage, Unprepared},
-    schedule::{Schedule, ScheduledPage},
+    prepared::{Changes, Held, PreparedPage, RenderedPage, Unprepared},
+    schedule::{Schedule, ScheduledPage, MAX_TIMES},
 };
 use super::{
     answer::dated,
@@ -211,7 +211,7 @@ impl SiteCache {
             page.moves.store(0, Relaxed);
             return at != 0;
         }
-        page.moves.fetch_add(1, Relaxed);
+        let moves = page.moves.fetch_add(1, Relaxed);
         // What is prepared for a time that was taken back is not what the application says now: the sale does not begin.
         if !self.schedule.changes_by_rule(page.path(), before) {
             self.drop_prepared(page, before);
@@ -219,7 +219,7 @@ impl SiteCache {
                 plan.pages.remove(&*page.url);
             }
         }
-        true
+        moves < schedule::MAX_MOVES
     }
 
     /// Pages that rules name without a `*`: on each host that pages were asked for on, also if nobody has asked for them.
@@ -289,6 +289,12 @@ impl SiteCache {
     pub fn varies(prepared: &PreparedPage) -> bool {
         prepared.storable.nominated.names().iter().any(|name| *name != header::ACCEPT_ENCODING)
             || !prepared.site.settings.recode && !prepared.storable.nominated.is_empty()
+    }
+
+    /// The times for which something is prepared.
+    pub fn prepared_times(&self) -> BTreeSet<Millis> {
+        let all = self.cache.changes.prepared.read();
+        all.values().flatten().filter(|prepared| std::ptr::eq(&*prepared.site, self)).map(|prepared| prepared.at).collect()
     }
 
     /// The pages of this site that are prepared for a time.
@@ -409,7 +415,7 @@ mod tests {
     ) -> Result<(), Unprepared> {
         let page = site.restore(url, HeaderMap::new(), Some(at));
         let prepared = site.prepared(&page, HeaderMap::new(), rendered(fields), at, site.cache.store.moment())?;
-        assert!(site.cache.changes.hold(prepared));
+        assert_eq!(site.cache.changes.hold(prepared), Held::Kept);
         Ok(())
     }
 
@@ -544,16 +550,16 @@ mod tests {
         let moment = site.cache.store.moment();
         let ready = |moment| site.prepared(&page, HeaderMap::new(), rendered(&[FRESH]), at, moment).unwrap();
         site.cache.purge(&Purge::Url("http://shop.test/sales/2".into()), How::Drop);
-        assert!(site.cache.changes.hold(ready(moment)), "of another page");
+        assert_eq!(site.cache.changes.hold(ready(moment)), Held::Kept, "of another page");
         let held = site.prepared_at(at).remove(0);
         site.cache.purge(&Purge::Url("http://shop.test/sales/1".into()), How::Drop);
         assert!(site.cache.changes.take_purged());
         // Another thread has found it just before the purge.
         held.place(clock::unix_millis());
         assert!(given(&site, "/sales/1").is_none());
-        assert!(!site.cache.changes.hold(ready(moment)));
+        assert_eq!(site.cache.changes.hold(ready(moment)), Held::Purged);
         assert!(site.cache.changes.take_purged(), "it is to be prepared again");
-        assert!(site.cache.changes.hold(ready(site.cache.store.moment())));
+        assert_eq!(site.cache.changes.hold(ready(site.cache.store.moment())), Held::Kept);
     }
 
     #[test]
@@ -601,6 +607,49 @@ mod tests {
         let page = site.restore("http://shop.test/sales/1", HeaderMap::new(), None);
         assert!(site.announce(&page, 0, 1));
         assert_eq!(site.prepared_at(at).len(), 1);
+    }
+
+    /// As an action does that says `Paceline.changes_at(1.minute.from_now)`.
+    #[test]
+    fn a_page_that_says_another_time_with_each_request_is_prepared_for_a_few() {
+        let site = site("2036-01-01 00:00 UTC");
+        let page = site.restore("http://shop.test/beers/1", HeaderMap::new(), None);
+        let planned = |number: Millis| {
+            site.announce(&page, 1_000 + number, 1);
+            site.schedule.times(1).contains_key(&(1_000 + number))
+        };
+        assert_eq!((1..100).filter(|number| planned(*number)).count(), 9);
+        assert!(site.announce(&page, 5_000, 2_000), "the time that was said has come");
+        assert!(site.schedule.times(2_000).contains_key(&5_000));
+    }
+
+    #[test]
+    fn only_the_nearest_times_are_prepared_for() {
+        let site = site("2036-01-01 00:00 UTC");
+        for number in 1..=200 {
+            site.restore(&format!("http://shop.test/beers/{number}"), HeaderMap::new(), Some(1_000 + number));
+        }
+        let times: Vec<Millis> = site.schedule.times(1_010).into_keys().take(65).collect();
+        assert_eq!((times[0], times[63]), (1_011, 1_074));
+        assert!(times[64] > 2_000, "that of the rule");
+    }
+
+    #[test]
+    fn what_is_prepared_takes_no_more_memory_than_the_cache_may() {
+        let site = site("2036-01-01 00:00 UTC");
+        let at = clock::unix_millis() + 3_600_000;
+        let ready = |number: u32| {
+            let page = site.restore(&format!("http://shop.test/sales/{number}"), HeaderMap::new(), None);
+            let rendered = RenderedPage { body: vec![b'x'; 1 << 20].into(), ..rendered(&[FRESH]) };
+            site.prepared(&page, HeaderMap::new(), rendered, at, site.cache.store.moment()).unwrap()
+        };
+        // The cache has 4 MB.
+        let held: Vec<Held> = (1..=5).map(|number| site.cache.changes.hold(ready(number))).collect();
+        assert_eq!(held[..3], [Held::Kept; 3]);
+        assert_eq!(held[4], Held::Full);
+        assert_eq!(site.cache.changes.hold(ready(1)), Held::Kept, "in the place of the one before");
+        site.forget(at);
+        assert_eq!(site.cache.changes.hold(ready(9)), Held::Kept);
     }
 
     #[test]

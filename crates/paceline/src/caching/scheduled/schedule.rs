@@ -2,9 +2,9 @@
 //! It never reads a clock.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
         Arc,
     },
 };
@@ -21,6 +21,11 @@ use scheduled::{
 pub(super) const MAX_PAGES: usize = 4096;
 /// Requests that are remembered of a page, since it may vary by their fields.
 const MAX_SAMPLES: usize = 4;
+/// Times that applications have said, the nearest of a site, for which pages are prepared.
+pub const MAX_TIMES: usize = 64;
+/// How often a page may be said to change at another time before the one that was said before came. A page beyond that says
+/// another one with each request: each would be a copy of the application.
+pub(super) const MAX_MOVES: u32 = 8;
 
 /// A page that changes, as it was asked for.
 #[derive(Debug)]
@@ -57,9 +62,18 @@ impl ScheduledPage {
         self.samples.lock().clone()
     }
 
+    /// When it changes as the application has said, if it may be prepared for that. 0: it says nothing.
+    fn planned(&self) -> Millis {
+        if self.moves() > MAX_MOVES {
+            0
+        } else {
+            self.announced.load(Relaxed)
+        }
+    }
+
     /// Whether the application has said that it changes then.
     pub fn is_announced(&self, at: Millis) -> bool {
-        self.announced.load(Relaxed) == at
+        self.planned() == at
     }
 
     /// Take it before the page is rendered: if it is another one afterwards, the page changes at another time now.
@@ -88,8 +102,6 @@ pub struct Schedule {
     pub(super) pages: RwLock<HashMap<Key, Arc<ScheduledPage>>>,
     /// What is to be done for each time, and how far it is.
     pub plans: Mutex<BTreeMap<Millis, Plan>>,
-    /// Pages that came late are about to be prepared.
-    pub is_adding: AtomicBool,
     /// The last time at which pages have changed; 0: none. Plans are forgotten, and clocks are set back by hours, too.
     changed: AtomicU64,
 }
@@ -101,7 +113,6 @@ impl Schedule {
             rules,
             pages: RwLock::default(),
             plans: Mutex::default(),
-            is_adding: AtomicBool::new(false),
             changed: AtomicU64::new(0),
         }
     }
@@ -157,8 +168,8 @@ impl Schedule {
                 add(at, rule.0.prepare);
             }
         }
-        let announced = |page: &Arc<ScheduledPage>| page.announced.load(Relaxed);
-        self.pages.read().values().map(announced).filter(|at| *at > wall).for_each(|at| add(at, rule::PREPARE));
+        let announced: BTreeSet<Millis> = self.pages.read().values().map(|page| page.planned()).collect();
+        announced.range(wall + 1..).take(MAX_TIMES).for_each(|at| add(*at, rule::PREPARE));
         times
     }
 
