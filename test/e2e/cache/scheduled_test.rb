@@ -282,10 +282,12 @@ class CacheScheduledTest < Minitest::Test
   end
 
   def test_a_server_that_was_killed_has_them_again
+    proxied = { "X-Forwarded-For" => "192.0.2.1", "X-Forwarded-Proto" => "https", "X-Forwarded-Port" => "443" }
     start
+    text("/", proxied)
     text("/")
     wait_until_prepared("/")
-    eventually("them to be kept") { Dir[File.join(@dir, "state/paceline/scheduled-*")].any? }
+    eventually("them to be kept") { Dir[File.join(@dir, "state/paceline/scheduled-*")].any? { |file| File.binread(file).scan("/\",\"by_proxies").size == 2 } }
     set(-1)
     port = @server.port
     @server.signal(:KILL)
@@ -297,6 +299,8 @@ class CacheScheduledTest < Minitest::Test
     @server.wait_for(/the application is down/)
     answer = get("/")
     assert_equal %w[200 after], [answer.code, answer.body]
+    answer = get("/", proxied)
+    assert_equal %w[200 after], [answer.code, answer.body], "behind a proxy"
   end
 
   # A request that is sent at the time or later gets the new page, one that is answered before it the old one: by one clock, without a tolerance.

@@ -9,7 +9,7 @@ mod prepared;
 mod schedule;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{atomic::Ordering::Relaxed, Arc},
 };
 
@@ -222,27 +222,38 @@ impl SiteCache {
         moves < schedule::MAX_MOVES
     }
 
-    /// Pages that rules name without a `*`: on each host that pages were asked for on, also if nobody has asked for them.
+    /// Pages that rules name without a `*`: on each host, and by each kind of proxies, that pages were asked for on, also if
+    /// nobody has asked for them.
     pub fn meet_plain_paths(&self) {
-        let origins: BTreeSet<String> = {
+        let ways: BTreeMap<(String, Vec<u8>), HeaderMap> = {
             let pages = self.schedule.pages.read();
-            pages.values().map(|page| groups::origin(&page.url).to_owned()).take(64).collect()
+            let way = |page: &Arc<ScheduledPage>| {
+                let origin = groups::origin(&page.url).to_owned();
+                Some(((origin, page.by_proxies.clone()), page.samples().into_iter().next()?))
+            };
+            pages.values().filter_map(way).collect()
         };
-        let sample = self.schedule.pages.read().values().find_map(|page| page.samples().into_iter().next());
         for path in self.schedule.rules.iter().flat_map(|(rule, _)| rule.plain_paths()) {
-            for origin in origins.iter().take(4) {
-                self.restore(&format!("{origin}{path}"), sample.clone().unwrap_or_default(), None);
+            for ((origin, by_proxies), sample) in ways.iter().take(4) {
+                self.restore(&format!("{origin}{path}"), by_proxies, sample.clone(), None);
             }
         }
     }
 
-    /// A page by its URL, as a visitor without cookies asks for it.
-    pub fn restore(&self, url: &str, sample: HeaderMap, announced: Option<Millis>) -> Arc<ScheduledPage> {
+    /// A page by its URL, as a visitor without cookies asks for it. `by_proxies`: what proxies said of it.
+    pub fn restore(
+        &self,
+        url: &str,
+        by_proxies: &[u8],
+        sample: HeaderMap,
+        announced: Option<Millis>,
+    ) -> Arc<ScheduledPage> {
         let url: Arc<str> = url.into();
         let target = target_of(&url);
         let path = target.path.split('?').next().unwrap_or("/");
-        let anonymous = self.rule(path).map_or(Vec::new(), |_| Visitor(None).partition().to_vec());
-        let page = self.schedule.meet(&url, self.cache.keys.primary(&target, &anonymous), &[]);
+        let mut partition = self.rule(path).map_or(Vec::new(), |_| Visitor(None).partition().to_vec());
+        partition.extend(by_proxies);
+        let page = self.schedule.meet(&url, self.cache.keys.primary(&target, &partition), by_proxies);
         page.remember(sample);
         if let Some(at) = announced {
             page.announced.store(at, Relaxed);
@@ -413,7 +424,7 @@ mod tests {
         at: Millis,
         fields: &[(&str, &'static str)],
     ) -> Result<(), Unprepared> {
-        let page = site.restore(url, HeaderMap::new(), Some(at));
+        let page = site.restore(url, &[], HeaderMap::new(), Some(at));
         let prepared = site.prepared(&page, HeaderMap::new(), rendered(fields), at, site.cache.store.moment())?;
         assert_eq!(site.cache.changes.hold(prepared), Held::Kept);
         Ok(())
@@ -493,7 +504,7 @@ mod tests {
     fn a_slow_answer_does_not_take_the_place_of_what_was_prepared() {
         let site = site("2036-01-01 00:00 UTC");
         let now = clock::unix_millis();
-        let page = site.restore("http://shop.test/sales/1", HeaderMap::new(), None);
+        let page = site.restore("http://shop.test/sales/1", &[], HeaderMap::new(), None);
         prepare(&site, "http://shop.test/sales/1", now - 5_000, &[FRESH]).unwrap();
         assert!(given(&site, "/sales/1").is_some());
         let (head, parts) = (request_parts(&page, &HeaderMap::new()), response_parts(&rendered(&[FRESH])));
@@ -513,7 +524,7 @@ mod tests {
     fn what_is_given_follows_the_clock_in_both_directions() {
         let site = site("2036-01-01 00:00 UTC");
         let now = clock::unix_millis();
-        let page = site.restore("http://shop.test/sales/1", HeaderMap::new(), None);
+        let page = site.restore("http://shop.test/sales/1", &[], HeaderMap::new(), None);
         prepare(&site, "http://shop.test/sales/1", now, &[FRESH]).unwrap();
         let due = |wall| site.cache.changes.due(page.primary, wall).len();
         assert_eq!((due(now - 1), due(now)), (0, 1));
@@ -546,7 +557,7 @@ mod tests {
     fn a_page_that_is_purged_while_it_is_rendered_is_not_held() {
         let site = site("2036-01-01 00:00 UTC");
         let at = clock::unix_millis() - 5_000;
-        let page = site.restore("http://shop.test/sales/1", HeaderMap::new(), Some(at));
+        let page = site.restore("http://shop.test/sales/1", &[], HeaderMap::new(), Some(at));
         let moment = site.cache.store.moment();
         let ready = |moment| site.prepared(&page, HeaderMap::new(), rendered(&[FRESH]), at, moment).unwrap();
         site.cache.purge(&Purge::Url("http://shop.test/sales/2".into()), How::Drop);
@@ -580,6 +591,24 @@ mod tests {
         }
     }
 
+    /// After kill -9 they are found by the key that the next request has.
+    #[test]
+    fn a_page_that_is_asked_for_behind_a_proxy_is_known_by_what_it_says() {
+        let site = site("2036-01-01 00:00 UTC");
+        let mut asked = request("/sales/1", &[("x-forwarded-for", "192.0.2.1"), ("x-forwarded-port", "443")]);
+        asked.1.client.proxied = true;
+        answer(&site, &asked, &[FRESH]);
+        let seen = site.schedule.pages.read().values().next().cloned().unwrap();
+        assert_eq!(seen.samples(), [headers(&[("x-forwarded-port", "443")])]);
+        let again = site.restore(&seen.url, &seen.by_proxies, HeaderMap::new(), None);
+        assert!(Arc::ptr_eq(&seen, &again));
+        site.meet_plain_paths();
+        asked.0.uri = "/".parse().unwrap();
+        let keys: Vec<Key> = site.schedule.pages.read().values().map(|page| page.primary).collect();
+        let Lookup::Fetch(wanted) = site.look(&asked.0, false, &asked.1) else { panic!("it is not asked") };
+        assert!(keys.contains(&wanted.primary), "the page of a rule without a star");
+    }
+
     /// An editor moves a sale, or calls it off, after its page was prepared.
     #[test]
     fn a_sale_that_is_moved_does_not_begin_at_its_old_time() {
@@ -588,7 +617,7 @@ mod tests {
         for (said, stays) in [(Some(at), 1), (Some(later), 0), (None, 0)] {
             let site = site("2036-01-01 00:00 UTC");
             prepare(&site, "http://shop.test/beers/1", at, &[FRESH]).unwrap();
-            let page = site.restore("http://shop.test/beers/1", HeaderMap::new(), None);
+            let page = site.restore("http://shop.test/beers/1", &[], HeaderMap::new(), None);
             let (url, primary, path, headers) = (&page.url, page.primary, page.path(), &HeaderMap::new());
             site.see(&PageRequest { url, primary, by_proxies: &[], path, headers }, Said::Stored(Some(now + 5)));
             assert_eq!(site.prepared_at(at).len(), 1, "what is stored may be older than what is prepared");
@@ -604,7 +633,7 @@ mod tests {
         let site = site("2036-01-01 00:00 UTC");
         let at = site.schedule.times(clock::unix_millis()).into_keys().next().unwrap();
         prepare(&site, "http://shop.test/sales/1", at, &[FRESH]).unwrap();
-        let page = site.restore("http://shop.test/sales/1", HeaderMap::new(), None);
+        let page = site.restore("http://shop.test/sales/1", &[], HeaderMap::new(), None);
         assert!(site.announce(&page, 0, 1));
         assert_eq!(site.prepared_at(at).len(), 1);
     }
@@ -613,7 +642,7 @@ mod tests {
     #[test]
     fn a_page_that_says_another_time_with_each_request_is_prepared_for_a_few() {
         let site = site("2036-01-01 00:00 UTC");
-        let page = site.restore("http://shop.test/beers/1", HeaderMap::new(), None);
+        let page = site.restore("http://shop.test/beers/1", &[], HeaderMap::new(), None);
         let planned = |number: Millis| {
             site.announce(&page, 1_000 + number, 1);
             site.schedule.times(1).contains_key(&(1_000 + number))
@@ -627,7 +656,7 @@ mod tests {
     fn only_the_nearest_times_are_prepared_for() {
         let site = site("2036-01-01 00:00 UTC");
         for number in 1..=200 {
-            site.restore(&format!("http://shop.test/beers/{number}"), HeaderMap::new(), Some(1_000 + number));
+            site.restore(&format!("http://shop.test/beers/{number}"), &[], HeaderMap::new(), Some(1_000 + number));
         }
         let times: Vec<Millis> = site.schedule.times(1_010).into_keys().take(65).collect();
         assert_eq!((times[0], times[63]), (1_011, 1_074));
@@ -639,7 +668,7 @@ mod tests {
         let site = site("2036-01-01 00:00 UTC");
         let at = clock::unix_millis() + 3_600_000;
         let ready = |number: u32| {
-            let page = site.restore(&format!("http://shop.test/sales/{number}"), HeaderMap::new(), None);
+            let page = site.restore(&format!("http://shop.test/sales/{number}"), &[], HeaderMap::new(), None);
             let rendered = RenderedPage { body: vec![b'x'; 1 << 20].into(), ..rendered(&[FRESH]) };
             site.prepared(&page, HeaderMap::new(), rendered, at, site.cache.store.moment()).unwrap()
         };
@@ -656,7 +685,7 @@ mod tests {
     fn pages_that_many_ask_for_stay_known() {
         let site = site("2036-01-01 00:00 UTC");
         let see = |path: &str| {
-            let page = site.restore(&format!("http://shop.test{path}"), HeaderMap::new(), None);
+            let page = site.restore(&format!("http://shop.test{path}"), &[], HeaderMap::new(), None);
             let (url, primary, path, headers) = (&page.url, page.primary, page.path(), &HeaderMap::new());
             site.see(&PageRequest { url, primary, by_proxies: &[], path, headers }, Said::Now(None));
         };
