@@ -23,6 +23,12 @@ class CacheScheduledTest < Minitest::Test
       case path
       when "/counted" then File.write(File.join(__dir__, "count"), "x", mode: "a")
       when "/announced" then Paceline.changes_at(SALE)
+      when "/cart" then return [200, { "content-type" => "text/html", "cache-control" => "no-store" }, ["with \#{env["HTTP_COOKIE"]}"]]
+      when "/shop"
+        require "paceline/esi"
+        head["content-type"] = "text/html"
+        cart = Paceline.esi_include(env, "/cart", headers: head, app: ->(_) { raise "in place" })
+        return [200, head, ["\#{now < SALE ? "before" : "after"} \#{cart}"]]
       when "/soon"
         Paceline.changes_at(now + 60)
         head["cache-control"] = "private"
@@ -43,7 +49,7 @@ class CacheScheduledTest < Minitest::Test
     }
   RUBY
 
-  SETTINGS = "[[scheduled]]\npath = [\"/\", \"/counted\", \"/private\", \"/languages\", \"/edited\", \"/user\", \"/failing\"]\nat = \"%s\"\n".freeze
+  SETTINGS = "[[scheduled]]\npath = [\"/\", \"/counted\", \"/private\", \"/languages\", \"/edited\", \"/user\", \"/shop\", \"/failing\"]\nat = \"%s\"\n".freeze
 
   def setup
     super
@@ -199,6 +205,15 @@ class CacheScheduledTest < Minitest::Test
     wait_until_prepared("/user")
     set(0)
     assert_equal ["after nobody", "after alice"], [text("/user"), text("/user", alice)]
+  end
+
+  def test_a_page_with_a_fragment_of_each_visitor_is_prepared
+    start
+    assert_equal "before with cart=1", text("/shop", "Cookie" => "cart=1")
+    wait_until_prepared("/shop")
+    set(0)
+    answer = get("/shop", "Cookie" => "cart=2")
+    assert_equal ["after with cart=2", true], [answer.body, hit?(answer)]
   end
 
   def test_each_language_is_prepared

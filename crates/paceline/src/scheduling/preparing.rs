@@ -19,7 +19,7 @@ use super::{
     comparing,
     driver::shown,
     keeping::{self, KeepingFile},
-    rendering::{Ask, RenderError, Rendered, Renderer},
+    rendering::{offering, Ask, RenderError, Rendered, Renderer},
 };
 use crate::{
     caching::{
@@ -268,7 +268,8 @@ fn prepare_page(job: &Job, page: &Arc<ScheduledPage>, renderer: &mut Renderer) -
     for sample in samples {
         let (scheme, host) = page.origin();
         let moment = job.cache.cache().moment();
-        let ask = Ask { scheme, host, target: page.target(), headers: &sample, at: job.at };
+        let headers = offering(&job.site, &sample);
+        let ask = Ask { scheme, host, target: page.target(), headers: &headers, at: job.at };
         let rendered = match renderer.render(&ask)? {
             Rendered::Page(rendered) => rendered,
             Rendered::Dynamic { why, at } => {

@@ -12,6 +12,7 @@ use unix_user::RunAs;
 use crate::{
     apps::{app::App, found::StartableApp},
     caching::scheduled::RenderedPage,
+    request::{forwarded::SURROGATE_CAPABILITY, route::Site},
     shadow::{Shadow, ShadowError, ShadowSocket},
 };
 
@@ -67,6 +68,13 @@ pub enum Rendered {
         why: String,
         at: String,
     },
+}
+
+/// The fields of a request, as the application gets them from this site: it may leave fragments to the server.
+pub fn offering(site: &Site, sample: &HeaderMap) -> HeaderMap {
+    let mut headers = sample.clone();
+    headers.extend(site.surrogate_capability().map(|capability| (SURROGATE_CAPABILITY, capability)));
+    headers
 }
 
 /// A copy of the application, with a clock that is set for each page.
