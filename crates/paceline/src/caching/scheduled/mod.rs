@@ -144,6 +144,13 @@ impl SiteCache {
         found
     }
 
+    /// A page that the automatic page cache has: what it promises to other caches ends when a rule says that it changes.
+    pub fn end_with_rules(&self, path: &str, page: &mut Response<ResponseBody>) {
+        if let Some(until) = self.schedule.next_by_rules(path, clock::unix_millis()) {
+            page.extensions_mut().insert(HoldsUntil(until));
+        }
+    }
+
     /// A response has come: until when it holds. The announcement is taken out of it.
     pub(super) fn told_of_changes(
         &self,
@@ -607,6 +614,18 @@ mod tests {
         let keys: Vec<Key> = site.schedule.pages.read().values().map(|page| page.primary).collect();
         let Lookup::Fetch(wanted) = site.look(&asked.0, false, &asked.1) else { panic!("it is not asked") };
         assert!(keys.contains(&wanted.primary), "the page of a rule without a star");
+    }
+
+    #[test]
+    fn what_the_automatic_cache_gives_ends_with_a_rule_s_time() {
+        let site = site("2036-01-01 00:00 UTC");
+        for (path, ends) in [("/sales/1", true), ("/beers/1", false)] {
+            let mut page = Response::new(ResponseBody::Empty);
+            page.headers_mut().insert(header::EXPIRES, HeaderValue::from_static("Thu, 01 Jan 2037 00:00:00 GMT"));
+            site.end_with_rules(path, &mut page);
+            site.tell(path, &mut page);
+            assert_eq!(page.headers()["expires"] == "Tue, 01 Jan 2036 00:00:00 GMT", ends, "{path}");
+        }
     }
 
     /// An editor moves a sale, or calls it off, after its page was prepared.
