@@ -32,6 +32,12 @@ class CacheScheduledTest < Minitest::Test
       when "/soon"
         Paceline.changes_at(now + 60)
         head["cache-control"] = "private"
+      when "/timed"
+        begins = File.join(__dir__, "begins")
+        File.write(begins, (now + 5).to_i.to_s) unless File.exist?(begins)
+        sale = Time.at(Integer(File.read(begins)))
+        Paceline.changes_at(sale)
+        return [200, head, [now < sale ? "before" : "after"]]
       when "/moved"
         sale = Time.at(SALE.to_i + Integer(File.read(File.join(__dir__, "later"))))
         Paceline.changes_at(sale)
@@ -109,6 +115,28 @@ class CacheScheduledTest < Minitest::Test
     assert_match(/pages changed/, command(@server, "schedule").first)
     set(3)
     eventually("a sample to be compared") { pages && @server.output.include?("the application says the same as the pages") }
+  end
+
+  def test_what_the_application_says_otherwise_is_reported
+    start
+    text("/edited")
+    wait_until_prepared("/edited")
+    set(0)
+    assert_equal "first", text("/edited")
+    write(@dir, "text" => "second")
+    set(3)
+    eventually("the difference to be seen") { pages["/edited"]&.first == "differs" }
+    @server.wait_for(%r{1 of \d+ pages compared differ from what the application now says, such as http:\S+/edited: })
+    assert_match(%r{differs +http:\S+/edited}, command(@server, "schedule", "--pages").first)
+  end
+
+  # By the machine's own clock, and without a request that would find the page due. (SetClock moves no timer of the kernel.)
+  def test_the_timer_changes_pages
+    @server = serve(@dir, "-w", "1", env: { "SALE" => @sale.to_i.to_s, "XDG_STATE_HOME" => File.join(@dir, "state") })
+    assert_equal "before", text("/timed")
+    @server.wait_for(/: (1 page has|0 pages have) changed/)
+    assert_operator Time.now, :>=, Time.at(Integer(File.read(File.join(@dir, "begins"))))
+    assert_equal "after", text("/timed")
   end
 
   def test_the_clock_is_set_back_and_forth
@@ -360,6 +388,8 @@ class CacheScheduledTest < Minitest::Test
     assert_equal 0, status, link
     shown = get(link.strip)
     assert_equal ["after", "no-store"], [shown.body, shown["cache-control"]]
+    @server.wait_for(/paceline-preview=hidden/)
+    refute_includes @server.output, link.strip[/paceline-preview=(.+)/, 1], "the link is the right to see the page"
     assert_equal "403", get(link.strip.sub(/.{3}\z/, "AAA")).code
     assert_equal "403", get(link.strip.sub("/?", "/counted?")).code
     set(86_400)
