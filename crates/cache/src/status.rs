@@ -31,6 +31,8 @@ pub enum Reason {
     Size,
     /// It was purged while it was on its way.
     Purged,
+    /// Its page changed while it was on its way.
+    Outdated,
     /// The key has lately had answers that can't be stored.
     Uncacheable,
     /// The site keeps no cache.
@@ -47,7 +49,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them, for tables of counters.
-    pub const ALL: [Reason; 20] = {
+    pub const ALL: [Reason; 21] = {
         use Reason::*;
         [
             Method,
@@ -64,6 +66,7 @@ impl Reason {
             Incomplete,
             Size,
             Purged,
+            Outdated,
             Uncacheable,
             Off,
             Upgrade,
@@ -90,6 +93,7 @@ impl Reason {
             Reason::Incomplete => "incomplete",
             Reason::Size => "size",
             Reason::Purged => "purged",
+            Reason::Outdated => "outdated",
             Reason::Uncacheable => "uncacheable",
             Reason::Off => "off",
             Reason::Upgrade => "upgrade",

@@ -10,7 +10,10 @@ use http::{header, HeaderMap, HeaderName, HeaderValue};
 use crate::Millis;
 
 /// Fields that say how long a response may be kept.
-const FIELDS: [HeaderName; 2] = [header::CACHE_CONTROL, CDN_CACHE_CONTROL];
+const FIELDS: [HeaderName; 3] =
+    [header::CACHE_CONTROL, CDN_CACHE_CONTROL, HeaderName::from_static("cloudflare-cdn-cache-control")];
+/// Akamai's, with times like `1d` from when it has come.
+const EDGE_CONTROL: HeaderName = HeaderName::from_static("edge-control");
 
 /// The times at which the page changes, as the application says (`Paceline-Changes-At`): the first after `now`. What is
 /// no time is passed over.
@@ -38,6 +41,7 @@ pub fn cap(headers: &mut HeaderMap, age: u64, until: Millis, now: Millis) {
     let left = until.saturating_sub(now) / 1000;
     let said = FIELDS.map(|name| cap_field(headers, &name, age, left));
     let explicit = said.contains(&true);
+    cap_edge_control(headers, left);
     if date_in(headers, header::EXPIRES).is_some_and(|expires| expires > until) {
         if let Ok(value) = HeaderValue::try_from(http_date(until)) {
             headers.insert(header::EXPIRES, value);
@@ -98,6 +102,44 @@ fn cap_field(headers: &mut HeaderMap, name: &HeaderName, age: u64, left: u64) ->
         }
     }
     is_said
+}
+
+fn cap_edge_control(headers: &mut HeaderMap, left: u64) {
+    let mut is_changed = false;
+    let mut kept: Vec<Vec<u8>> = Vec::new();
+    for member in members(headers, EDGE_CONTROL) {
+        let (directive, value) = member.split_at(member.iter().position(|byte| *byte == b'=').unwrap_or(member.len()));
+        let directive = directive.trim_ascii();
+        let is_time = [&b"max-age"[..], b"cache-maxage", b"downstream-ttl"]
+            .iter()
+            .any(|time| directive.eq_ignore_ascii_case(time));
+        // What is no time might be a long one in a form that is not known here.
+        if is_time && edge_seconds(value).is_none_or(|said| said > left) {
+            is_changed = true;
+            kept.push([directive, format!("={left}s").as_bytes()].concat());
+        } else {
+            kept.push(member.to_vec());
+        }
+    }
+    if is_changed {
+        if let Ok(value) = HeaderValue::from_bytes(&kept.join(&b", "[..])) {
+            headers.insert(EDGE_CONTROL, value);
+        }
+    }
+}
+
+/// `=1d`, `=30m`, `=60`.
+fn edge_seconds(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text.strip_prefix(b"=")?).ok()?.trim().to_ascii_lowercase();
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 /// Where nobody says how long, caches guess a tenth of the time that the page has been as it is (section 4.2.2).
@@ -164,6 +206,17 @@ mod tests {
         assert_eq!(expires("0"), "0");
         let cdn = capped(0, &[("cdn-cache-control", "max-age=3600")]);
         assert_eq!(cdn, [("cdn-cache-control".into(), "max-age=60".into())]);
+        let cloudflare = capped(0, &[("cloudflare-cdn-cache-control", "max-age=3600, stale-if-error=5")]);
+        assert_eq!(cloudflare[0].1, "max-age=60, stale-if-error=0");
+        for (before, after) in [
+            ("max-age=1d", "max-age=60s"),
+            ("!no-store, cache-maxage=2h, downstream-ttl=30", "!no-store, cache-maxage=60s, downstream-ttl=30"),
+            ("Max-Age=1m", "Max-Age=1m"),
+            ("max-age=1w, no-store", "max-age=60s, no-store"),
+            ("bypass-cache", "bypass-cache"),
+        ] {
+            assert_eq!(capped(0, &[("edge-control", before)])[0].1, after, "{before}");
+        }
     }
 
     /// A year without a change: caches would keep it for a month.

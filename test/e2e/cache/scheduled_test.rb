@@ -15,21 +15,47 @@ class CacheScheduledTest < Minitest::Test
     HEADERS = { "content-type" => "text/plain", "cache-control" => "public, max-age=86400, stale-while-revalidate=60" }.freeze
     run ->(env) {
       path = env["PATH_INFO"]
+      now = Time.now
+      if (barrier = env["HTTP_X_BARRIER"])
+        File.read(barrier)
+      end
       head = HEADERS.merge("x-pid" => Process.pid.to_s)
       case path
       when "/counted" then File.write(File.join(__dir__, "count"), "x", mode: "a")
       when "/announced" then Paceline.changes_at(SALE)
+      when "/cart" then return [200, { "content-type" => "text/html", "cache-control" => "no-store" }, ["with \#{env["HTTP_COOKIE"]}"]]
+      when "/shop"
+        require "paceline/esi"
+        head["content-type"] = "text/html"
+        cart = Paceline.esi_include(env, "/cart", headers: head, app: ->(_) { raise "in place" })
+        return [200, head, ["\#{now < SALE ? "before" : "after"} \#{cart}"]]
+      when "/soon"
+        Paceline.changes_at(now + 60)
+        head["cache-control"] = "private"
+      when "/timed"
+        begins = File.join(__dir__, "begins")
+        File.write(begins, (now + 5).to_i.to_s) unless File.exist?(begins)
+        sale = Time.at(Integer(File.read(begins)))
+        Paceline.changes_at(sale)
+        return [200, head, [now < sale ? "before" : "after"]]
+      when "/moved"
+        sale = Time.at(SALE.to_i + Integer(File.read(File.join(__dir__, "later"))))
+        Paceline.changes_at(sale)
+        return [200, head, [Time.now < sale ? "before" : "after"]]
       when "/said" then head["Paceline-Changes-At"] = SALE.httpdate
       when "/private" then head["cache-control"] = "private, max-age=86400"
       when "/languages" then head["vary"] = "Accept-Language"
+      when "/user" then return [200, head, ["\#{Time.now < SALE ? "before" : "after"} \#{env["HTTP_X_FORWARDED_USER"] || "nobody"}"]]
+      when "/failing"
+        raise "the database is away" if File.exist?(File.join(__dir__, "away"))
       when "/edited" then return [200, head, [File.read(File.join(__dir__, "text"))]]
       end
       language = path == "/languages" ? env["HTTP_ACCEPT_LANGUAGE"] : ""
-      [200, head, [Time.now < SALE ? "before\#{language}" : "after\#{language}"]]
+      [200, head, [now < SALE ? "before\#{language}" : "after\#{language}"]]
     }
   RUBY
 
-  SETTINGS = "[[scheduled]]\npath = [\"/\", \"/counted\", \"/private\", \"/languages\", \"/edited\"]\nat = \"%s\"\n".freeze
+  SETTINGS = "[[scheduled]]\npath = [\"/\", \"/counted\", \"/private\", \"/languages\", \"/edited\", \"/user\", \"/shop\", \"/failing\"]\nat = \"%s\"\n".freeze
 
   def setup
     super
@@ -38,7 +64,7 @@ class CacheScheduledTest < Minitest::Test
     end
     @sale = Time.at((Time.now.to_i / 3600 + 24) * 3600).utc
     settings = format(SETTINGS, @sale.strftime("%Y-%m-%d %H:%M UTC"))
-    @dir = app("config.ru" => APP, "paceline.toml" => settings, "text" => "first")
+    @dir = app("config.ru" => APP, "paceline.toml" => settings, "text" => "first", "later" => "0")
     @clock = SetClock.new(@dir)
     set(-300)
   end
@@ -91,6 +117,28 @@ class CacheScheduledTest < Minitest::Test
     eventually("a sample to be compared") { pages && @server.output.include?("the application says the same as the pages") }
   end
 
+  def test_what_the_application_says_otherwise_is_reported
+    start
+    text("/edited")
+    wait_until_prepared("/edited")
+    set(0)
+    assert_equal "first", text("/edited")
+    write(@dir, "text" => "second")
+    set(3)
+    eventually("the difference to be seen") { pages["/edited"]&.first == "differs" }
+    @server.wait_for(%r{1 of \d+ pages compared differ from what the application now says, such as http:\S+/edited: })
+    assert_match(%r{differs +http:\S+/edited}, command(@server, "schedule", "--pages").first)
+  end
+
+  # By the machine's own clock, and without a request that would find the page due. (SetClock moves no timer of the kernel.)
+  def test_the_timer_changes_pages
+    @server = serve(@dir, "-w", "1", env: { "SALE" => @sale.to_i.to_s, "XDG_STATE_HOME" => File.join(@dir, "state") })
+    assert_equal "before", text("/timed")
+    @server.wait_for(/: (1 page has|0 pages have) changed/)
+    assert_operator Time.now, :>=, Time.at(Integer(File.read(File.join(@dir, "begins"))))
+    assert_equal "after", text("/timed")
+  end
+
   def test_the_clock_is_set_back_and_forth
     start
     text("/")
@@ -136,6 +184,21 @@ class CacheScheduledTest < Minitest::Test
     assert_equal [%w[after], "xx"], [answers.uniq, File.read(File.join(@dir, "count"))]
   end
 
+  def test_a_slow_answer_from_before_does_not_take_the_new_page_s_place
+    start
+    text("/")
+    wait_until_prepared("/")
+    gate = barrier(@dir)
+    slow = Thread.new { text("/", "X-Barrier" => gate.path, "Cache-Control" => "no-cache") }
+    eventually("it to be asked for") { command(@server, "requests").first.include?("app") }
+    set(0)
+    assert_equal "after", text("/")
+    gate.open
+    assert_equal "before", slow.value, "it was asked for before the time"
+    again = get("/")
+    assert_equal ["after", true], [again.body, hit?(again)]
+  end
+
   def test_what_the_cache_would_not_store_stays_dynamic
     start
     text("/private")
@@ -162,6 +225,25 @@ class CacheScheduledTest < Minitest::Test
     end
   end
 
+  # A proxy in front has signed her in: the copy of the application would not know her.
+  def test_somebody_who_has_signed_in_gets_no_page_of_nobody
+    start
+    alice = { "X-Forwarded-For" => "192.0.2.1", "X-Forwarded-User" => "alice" }
+    assert_equal ["before nobody", "before alice"], [text("/user"), text("/user", alice)]
+    wait_until_prepared("/user")
+    set(0)
+    assert_equal ["after nobody", "after alice"], [text("/user"), text("/user", alice)]
+  end
+
+  def test_a_page_with_a_fragment_of_each_visitor_is_prepared
+    start
+    assert_equal "before with cart=1", text("/shop", "Cookie" => "cart=1")
+    wait_until_prepared("/shop")
+    set(0)
+    answer = get("/shop", "Cookie" => "cart=2")
+    assert_equal ["after with cart=2", true], [answer.body, hit?(answer)]
+  end
+
   def test_each_language_is_prepared
     start
     languages = %w[de en]
@@ -186,6 +268,52 @@ class CacheScheduledTest < Minitest::Test
     assert_equal "second", text("/edited")
   end
 
+  def test_a_sale_that_is_moved_does_not_begin_at_its_old_time
+    start
+    text("/moved")
+    wait_until_prepared("/moved")
+    write(@dir, "later" => "3600")
+    assert_equal "before", text("/moved", "Cache-Control" => "no-cache")
+    set(0)
+    assert_equal "before", text("/moved")
+    set(3600)
+    assert_equal "after", text("/moved")
+  end
+
+  def test_what_is_prepared_stays_while_the_application_fails
+    start
+    text("/failing")
+    wait_until_prepared("/failing")
+    write(@dir, "away" => "")
+    set(-10)
+    control_json(@server, "/schedule")
+    @server.wait_for(/1 page can't be rendered again and stay as they were prepared: RuntimeError: the database is away/)
+    set(0)
+    answer = get("/failing")
+    assert_equal ["after", true], [answer.body, hit?(answer)]
+  end
+
+  # Both are about to be prepared when somebody asks for their pages for the first time.
+  def test_pages_of_two_times_that_come_late
+    write(@dir, "paceline.toml" => ["/first*", "/second*"].zip([0, 60]).map { |path, later|
+      "[[scheduled]]\npath = \"#{path}\"\nat = \"#{(@sale + later).strftime("%Y-%m-%d %H:%M UTC")}\"\n"
+    }.join)
+    start
+    control_json(@server, "/schedule")
+    text("/first")
+    text("/second")
+    eventually("both to be ready") do
+      plans = control_json(@server, "/schedule")["sites"].values.flatten
+      plans.flat_map { |plan| plan["pages"].map { |page| page.values_at("url", "state") } }.map { |url, state| [URI(url).path, state] }.sort == [%w[/first ready], %w[/second ready]]
+    end
+  end
+
+  def test_a_page_that_says_another_time_with_each_request_is_prepared_for_a_few
+    start
+    30.times { text("/soon") }
+    eventually("the last of them") { control_json(@server, "/schedule")["sites"].values.flatten.size <= 2 }
+  end
+
   def test_a_purge_drops_what_is_prepared
     start
     text("/edited")
@@ -197,10 +325,12 @@ class CacheScheduledTest < Minitest::Test
   end
 
   def test_a_server_that_was_killed_has_them_again
+    proxied = { "X-Forwarded-For" => "192.0.2.1", "X-Forwarded-Proto" => "https", "X-Forwarded-Port" => "443" }
     start
+    text("/", proxied)
     text("/")
     wait_until_prepared("/")
-    eventually("them to be kept") { Dir[File.join(@dir, "state/paceline/scheduled-*")].any? }
+    eventually("them to be kept") { Dir[File.join(@dir, "state/paceline/scheduled-*")].any? { |file| File.binread(file).scan("/\",\"by_proxies").size == 2 } }
     set(-1)
     port = @server.port
     @server.signal(:KILL)
@@ -212,6 +342,8 @@ class CacheScheduledTest < Minitest::Test
     @server.wait_for(/the application is down/)
     answer = get("/")
     assert_equal %w[200 after], [answer.code, answer.body]
+    answer = get("/", proxied)
+    assert_equal %w[200 after], [answer.code, answer.body], "behind a proxy"
   end
 
   # A request that is sent at the time or later gets the new page, one that is answered before it the old one: by one clock, without a tolerance.
@@ -256,6 +388,8 @@ class CacheScheduledTest < Minitest::Test
     assert_equal 0, status, link
     shown = get(link.strip)
     assert_equal ["after", "no-store"], [shown.body, shown["cache-control"]]
+    @server.wait_for(/paceline-preview=hidden/)
+    refute_includes @server.output, link.strip[/paceline-preview=(.+)/, 1], "the link is the right to see the page"
     assert_equal "403", get(link.strip.sub(/.{3}\z/, "AAA")).code
     assert_equal "403", get(link.strip.sub("/?", "/counted?")).code
     set(86_400)

@@ -22,6 +22,7 @@ use super::{
     answer::{self, StoredAnswer},
     flight::{Flight, FlightLead},
     now,
+    scheduled::{is_sampled, PageRequest, Said},
     sessions::Visitor,
     tier::TierLease,
     Purging, SiteCache,
@@ -78,6 +79,9 @@ pub struct CacheRequest {
     pub(super) visitor: Option<Visitor>,
     /// What parts its key from others of the same target.
     pub(super) partition: Vec<u8>,
+    /// It is the page of all who come by the same proxies; what these said, which is in the partition. None: it is the
+    /// page of one visitor, which nobody can prepare.
+    pub(super) for_all: Option<Vec<u8>>,
     /// The path, for rules and counters.
     pub(super) path: String,
     pub(super) flight: Option<Arc<Flight>>,
@@ -112,6 +116,7 @@ struct Question<'a> {
     target: Target<'a>,
     visitor: Option<Visitor>,
     partition: Vec<u8>,
+    for_all: Option<Vec<u8>>,
     primary: Key,
     wishes: RequestDirectives,
     /// A crawler asks.
@@ -134,6 +139,7 @@ impl Question<'_> {
             storable: false,
             visitor: self.visitor,
             partition: self.partition.clone(),
+            for_all: self.for_all.clone(),
             path: self.head.uri.path().to_owned(),
             flight: None,
             leading: None,
@@ -182,10 +188,10 @@ impl SiteCache {
         let canonical = self.canonical(exchange.client.scheme(), &host, full);
         let target =
             Target { scheme: exchange.client.scheme(), authority: &host, path: canonical.as_deref().unwrap_or(full) };
-        let partition = partition(visitor, head, exchange);
+        let (partition, for_all) = partition(visitor, head, exchange);
         let primary = self.cache.keys.primary(&target, &partition);
         let (wishes, crawler) = (self.wishes(head, rule), exchange.crawler().is_some());
-        let asked = Question { head, now, target, visitor, partition, primary, wishes, crawler };
+        let asked = Question { head, now, target, visitor, partition, for_all, primary, wishes, crawler };
         if let Some(forward) = beside(head, body) {
             // A POST's answer may be what a GET would get (RFC 9110 section 9.3.3).
             let storable =
@@ -249,9 +255,11 @@ impl SiteCache {
         let mut status = if for_crawler { CacheStatus::crawlers_stale(ttl) } else { CacheStatus::hit(ttl) };
         status.detail = status.detail.or(is_stale.then_some("stale-while-revalidate"));
         stored.count_hit();
-        if stored.freshness.holds.is_bounded() && asked.visitor.is_none_or(|visitor| visitor.tag().is_none()) {
+        if let Some(by_proxies) = asked.for_all.as_deref().filter(|_| stored.freshness.holds.is_bounded()) {
             let announced = Some(stored.freshness.holds.until).filter(|until| *until != Millis::MAX);
-            self.see(&stored.url, asked.primary, asked.head.uri.path(), &asked.head.headers, announced);
+            let (primary, path) = (asked.primary, asked.head.uri.path());
+            let page = PageRequest { url: &stored.url, primary, by_proxies, path, headers: &asked.head.headers };
+            self.see(&page, Said::Stored(announced));
         }
         response.extensions_mut().insert(status);
         match is_stale {
@@ -273,7 +281,7 @@ impl SiteCache {
         }
         let mut wanted = asked.wanted(CacheStatus::forward(Forward::Stale), Some(found));
         (wanted.storable, wanted.shareable) = (true, true);
-        wanted.until = self.holds_until(wanted.primary, &wanted.path);
+        wanted.until = self.holds_until(&wanted);
         match self.cache.flights.lead(&mut wanted, &self.cache.store) {
             Some(_) => Lookup::Hit(response),
             None => Lookup::StaleWhileRevalidate(response, self.leading(wanted)),
@@ -296,7 +304,7 @@ impl SiteCache {
             wanted.status.reason = Some(Reason::Uncacheable);
             return Lookup::Bypass(wanted);
         }
-        wanted.until = self.holds_until(wanted.primary, &wanted.path);
+        wanted.until = self.holds_until(&wanted);
         // What has to be validated for each request is shared with nobody.
         wanted.shareable = !asks_for_part
             && wanted.stored.as_ref().is_none_or(|stored| !stored.freshness.no_cache && stored.freshness.lifetime > 0);
@@ -396,30 +404,39 @@ impl SiteCache {
     }
 }
 
-/// What parts the keys of one target: visitors under a rule, and what proxies said beside host and scheme. A proxy may
-/// have let it through from its client, and an app may render it, or know its user by it.
-fn partition(visitor: Option<Visitor>, head: &Parts, exchange: &Exchange) -> Vec<u8> {
+/// What parts the keys of one target: visitors under a rule, who has signed in, and what proxies said. With it the last of
+/// these, if the page is for all who come by the same proxies.
+fn partition(visitor: Option<Visitor>, head: &Parts, exchange: &Exchange) -> (Vec<u8>, Option<Vec<u8>>) {
     let mut bytes = visitor.map_or(Vec::new(), |visitor| visitor.partition().to_vec());
     // Somebody who has signed in shares no page with anybody else.
     bytes.extend(exchange.user.iter().flat_map(User::partition));
+    let (by_proxies, names_nobody) = by_proxies(head, exchange);
+    bytes.extend(&by_proxies);
+    let is_known = exchange.user.is_some() || visitor.is_some_and(|visitor| visitor.0.is_some());
+    (bytes, (names_nobody && !is_known).then_some(by_proxies))
+}
+
+/// What proxies said beside host and scheme. A proxy may have let it through from its client, and an app may render it, or
+/// know its user by it: whether it names nobody.
+fn by_proxies(head: &Parts, exchange: &Exchange) -> (Vec<u8>, bool) {
     if !exchange.client.proxied {
-        return bytes;
+        return (Vec::new(), true);
     }
     const IN_THE_TARGET: [&str; 3] = ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
-    let by_proxy = |name: &HeaderName| {
-        name.as_str().starts_with("x-forwarded-") && !IN_THE_TARGET.contains(&name.as_str())
-            || name == header::HOST && exchange.client.host.is_some()
-    };
+    let forwarded =
+        |name: &HeaderName| name.as_str().starts_with("x-forwarded-") && !IN_THE_TARGET.contains(&name.as_str());
+    let by_proxy = |name: &HeaderName| forwarded(name) || name == header::HOST && exchange.client.host.is_some();
+    let names_nobody = !head.headers.keys().any(|name| forwarded(name) && !is_sampled(name));
     let fields = head.headers.iter().filter(|(name, _)| by_proxy(name));
     let mut said: Vec<_> =
         fields.map(|(name, value)| [name.as_str().as_bytes(), b"\0", value.as_bytes(), b"\0"].concat()).collect();
     said.sort();
-    bytes.extend(said.concat());
+    let mut bytes = said.concat();
     // What these say is in the target; that they are there an app can see as well.
     let present =
         [header::FORWARDED, HeaderName::from_static("x-forwarded-host"), HeaderName::from_static("x-forwarded-proto")];
     bytes.extend(present.map(|name| u8::from(head.headers.contains_key(name))));
-    bytes
+    (bytes, names_nobody)
 }
 
 /// Whether Connection names a field of the request: an upstream does not get it (RFC 9110 section 7.6.1), and in the

@@ -280,7 +280,7 @@ impl SiteCache {
         let stored = Arc::new(stored);
         let place = (wanted.primary, false);
         let (key, placed) = self.place(place, wanted.directory.as_ref(), &head.headers, stored.clone(), moment);
-        if placed == Err(Reason::Purged) {
+        if matches!(placed, Err(Reason::Purged | Reason::Outdated)) {
             return Taken::Refused;
         }
         let answering = StoredAnswer { cache: &self.cache, key, stored: &stored, head, now };
@@ -345,7 +345,7 @@ impl TierLease {
         match stored {
             Ok(()) => {}
             // The next one may be stored.
-            Err(Reason::Purged) => return self.pass_on(),
+            Err(Reason::Purged | Reason::Outdated) => return self.pass_on(),
             Err(_) => return self.end(NOT_SHARED, false),
         }
         if !is_shared(response, now) || !self.fits(response.whole().map(|body| body.len() as u64)) {

@@ -218,12 +218,22 @@ pub fn admits(allow: &[Allow], visitor: &Visitor<'_>) -> bool {
     allow.is_empty() || allow.iter().any(is_for)
 }
 
-/// The target as logs show it: of the gate's own addresses without what an identity provider has put behind them.
+/// The parameter of a link that shows a page as it will be.
+pub const PREVIEW: &str = "paceline-preview";
+
+/// The target as logs show it: of the gate's own addresses without what an identity provider has put behind them, and of a
+/// link to a preview without what makes it valid.
 pub fn shown(uri: &Uri) -> Cow<'_, Uri> {
-    match is_reserved(uri.path()) {
-        true => Cow::Owned(uri.path().parse().unwrap_or_default()),
-        false => Cow::Borrowed(uri),
+    if is_reserved(uri.path()) {
+        return Cow::Owned(uri.path().parse().unwrap_or_default());
     }
+    let Some(query) = uri.query().filter(|query| query.contains(PREVIEW)) else { return Cow::Borrowed(uri) };
+    let hidden = |pair| match str::split_once(pair, '=') {
+        Some((PREVIEW, _)) => format!("{PREVIEW}=hidden"),
+        _ => pair.to_owned(),
+    };
+    let query: Vec<String> = query.split('&').map(hidden).collect();
+    Cow::Owned(format!("{}?{}", uri.path(), query.join("&")).parse().unwrap_or_default())
 }
 
 /// Whether it is one of the addresses of single sign-on itself.
@@ -445,6 +455,14 @@ mod tests {
         let of = |uri: &str| shown(&uri.parse().unwrap()).to_string();
         assert_eq!(of("/.paceline/sso/callback?code=secret&state=x"), "/.paceline/sso/callback");
         assert_eq!(of("/a?b=c"), "/a?b=c");
+    }
+
+    #[test]
+    fn what_makes_a_link_to_a_preview_valid_is_in_no_log() {
+        let of = |uri: &str| shown(&uri.parse().unwrap()).to_string();
+        assert_eq!(of("/a?b=c&paceline-preview=secret&d"), "/a?b=c&paceline-preview=hidden&d");
+        assert_eq!(of("/a?paceline-preview=one&paceline-preview=two"), "/a?paceline-preview=hidden&paceline-preview=hidden");
+        assert_eq!(of("/a?x=paceline-preview"), "/a?x=paceline-preview");
     }
 
     #[test]

@@ -28,7 +28,7 @@ const ADDRESSES: [HeaderName; 5] = [
 ];
 
 /// A surrogate's word on what it does for the app; a client is none.
-const SURROGATE_CAPABILITY: HeaderName = HeaderName::from_static("surrogate-capability");
+pub const SURROGATE_CAPABILITY: HeaderName = HeaderName::from_static("surrogate-capability");
 
 /// Who asks. Writes the fields in `headers` from what was understood of them, so that the app, reading them itself,
 /// comes to the same result, and the page cache's key holds all that it can see.

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use super::{
     driver::shown,
     preparing::Job,
-    rendering::{Ask, RenderError, Rendered, Renderer},
+    rendering::{offering, Ask, RenderError, Rendered, Renderer},
 };
 use crate::{
     caching::scheduled::{PreparedPage, RenderedPage},
@@ -32,7 +32,7 @@ pub fn compare(job: &Job, event_loop: &Handle) {
     let copies = || Ok::<_, RenderError>((Renderer::fork(app, event_loop)?, Renderer::fork(app, event_loop)?));
     let compared = copies().and_then(|(mut one_copy, mut other_copy)| {
         for one in &prepared {
-            if let Some(difference) = differs(one, &mut one_copy, &mut other_copy)? {
+            if let Some(difference) = differs(job, one, &mut one_copy, &mut other_copy)? {
                 found.push((one.page.url.to_string(), difference));
             }
         }
@@ -58,13 +58,20 @@ pub fn compare(job: &Job, event_loop: &Handle) {
 }
 
 /// What the application says otherwise, in a line.
-fn differs(prepared: &PreparedPage, copy: &mut Renderer, other: &mut Renderer) -> Result<Option<String>, RenderError> {
+fn differs(
+    job: &Job,
+    prepared: &PreparedPage,
+    copy: &mut Renderer,
+    other: &mut Renderer,
+) -> Result<Option<String>, RenderError> {
     let (scheme, host) = prepared.page.origin();
     let now = clock::unix_millis();
-    let ask = Ask { scheme, host, target: prepared.page.target(), headers: &prepared.request, at: now };
+    let headers = offering(&job.site, &prepared.request);
+    let ask = Ask { scheme, host, target: prepared.page.target(), headers: &headers, at: now };
     let (one, other) = match (copy.render(&ask)?, other.render_otherwise(&ask)?) {
         (Rendered::Page(one), Rendered::Page(other)) => (one, other),
-        (Rendered::Dynamic { why, .. }, _) | (_, Rendered::Dynamic { why, .. }) => return Ok(Some(why)),
+        (Rendered::Dynamic { why, .. } | Rendered::Failed { why, .. }, _)
+        | (_, Rendered::Dynamic { why, .. } | Rendered::Failed { why, .. }) => return Ok(Some(why)),
     };
     let mask = Mask::learn(&[(answer(&one), answer(&other))]);
     if mask.is_too_noisy() {

@@ -6,7 +6,6 @@ use std::{
     io,
     sync::{
         atomic::{AtomicBool, Ordering::Relaxed},
-        mpsc::{channel, Sender},
         Arc, Weak,
     },
     thread,
@@ -14,16 +13,17 @@ use std::{
 
 use scheduled::{
     plan::{Plan, Step},
+    rule::PREPARE,
     Millis,
 };
 use tokio::runtime::Handle;
 
 use super::{
     keeping::{self, KeepingFile},
-    preparing::{self, Job, Work},
+    preparing::{self, Job, Jobs, Work},
 };
 use crate::{
-    caching::SiteCache,
+    caching::{scheduled::MAX_TIMES, SiteCache},
     front::Front,
     observe::{
         local_time::local_time,
@@ -48,7 +48,7 @@ impl Scheduling {
     pub fn begin(front: &Arc<Front>) -> io::Result<Scheduling> {
         let (wake, timer) = (Arc::new(Wake::new()?), WallTimer::new()?);
         let is_over = Arc::new(AtomicBool::new(false));
-        let (jobs, work) = channel();
+        let (jobs, work) = preparing::queue();
         let event_loop = Handle::current();
         let preparing = thread::Builder::new().name("preparing".into());
         preparing.spawn(move || preparing::run(&work, &event_loop))?;
@@ -73,7 +73,7 @@ impl Drop for Scheduling {
 
 struct Driver {
     front: Weak<Front>,
-    jobs: Sender<Job>,
+    jobs: Jobs,
     /// By the site's name. Another cache of the same name is another site.
     known: HashMap<String, (Weak<SiteCache>, Option<Arc<KeepingFile>>)>,
 }
@@ -93,7 +93,8 @@ impl Driver {
     /// Does what is due. Returns when the next thing may be.
     fn turn(&mut self, front: &Arc<Front>, wall: Millis) -> Option<Millis> {
         let changes = front.cache.changes();
-        let news = News { is_purged: changes.take_purged(), is_met: changes.take_met() };
+        let (is_purged, is_dropped, is_met) = (changes.take_purged(), changes.take_dropped(), changes.take_met());
+        let news = News { is_purged, is_dropped, is_met };
         let sites = front.routes().all().to_vec();
         let mut next: Option<Millis> = None;
         for (site, cache) in sites.iter().filter_map(|site| Some((site, site.cache.as_ref()?))) {
@@ -137,6 +138,8 @@ impl Driver {
 struct News {
     /// A purge has met something that was prepared.
     is_purged: bool,
+    /// Something that was prepared is not good any more.
+    is_dropped: bool,
     /// A page was asked for that may not be prepared.
     is_met: bool,
 }
@@ -147,7 +150,7 @@ struct Served<'a> {
     cache: &'a Arc<SiteCache>,
     file: Option<Arc<KeepingFile>>,
     log: Log,
-    jobs: &'a Sender<Job>,
+    jobs: &'a Jobs,
 }
 
 impl Served<'_> {
@@ -157,9 +160,10 @@ impl Served<'_> {
             self.take(at, step, wall);
         }
         for at in late {
-            if !self.cache.schedule().is_adding.swap(true, Relaxed) {
-                self.send(at, Work::Add);
-            }
+            self.send(at, Work::Add);
+        }
+        if news.is_dropped {
+            self.send(wall, Work::Save);
         }
         next
     }
@@ -167,8 +171,14 @@ impl Served<'_> {
     /// What is due, the times for which pages came late, and when something may be due next.
     fn plan(&self, news: &News, wall: Millis) -> (Vec<(Millis, Step)>, Vec<Millis>, Option<Millis>) {
         let (mut due, mut late) = (Vec::new(), Vec::new());
+        let (times, prepared) = (self.cache.schedule().times(wall), self.cache.prepared_times());
         let mut plans = self.cache.schedule().plans.lock();
-        for (at, prepare) in self.cache.schedule().times(wall) {
+        // A time that nobody says any more is of no use.
+        plans.retain(|at, _| *at <= wall || times.contains_key(at) || prepared.contains(at));
+        for at in &prepared {
+            plans.entry(*at).or_insert_with(|| Plan::new(*at, PREPARE));
+        }
+        for (at, prepare) in times {
             plans.entry(at).or_insert_with(|| Plan::new(at, prepare)).prepare = prepare;
         }
         for plan in plans.values_mut() {
@@ -190,12 +200,14 @@ impl Served<'_> {
         }
         let is_over = |at: &Millis| due.contains(&(*at, Step::Forget));
         plans.retain(|at, _| !is_over(at));
+        let past: Vec<Millis> = plans.range(..=wall).map(|(at, _)| *at).filter(|at| !prepared.contains(at)).collect();
+        past.iter().rev().skip(MAX_TIMES).for_each(|at| drop(plans.remove(at)));
         (due, late, plans.values().map(|plan| plan.wake_at(wall)).min())
     }
 
     fn send(&self, at: Millis, work: Work) {
         let (site, cache, file, log) = (self.site.clone(), self.cache.clone(), self.file.clone(), self.log.clone());
-        let _ = self.jobs.send(Job { site, cache, file, log, at, work });
+        self.jobs.send(Job { site, cache, file, log, at, work });
     }
 
     fn say(&self, at: Millis, text: &str) {

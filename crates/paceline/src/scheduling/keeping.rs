@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     caching::{
-        scheduled::{PreparedPage, RenderedPage},
+        scheduled::{Held, PreparedPage, RenderedPage},
         SiteCache,
     },
     config::SiteConfig,
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Another one where an older Paceline can't read the file.
-const FORMAT: &[u8] = b"paceline scheduled pages 1\n";
+const FORMAT: &[u8] = b"paceline scheduled pages 2\n";
 /// Bytes of a file that is written or read.
 const MAX: u64 = 256 << 20;
 /// How long after its time a prepared page is taken up by a server that was not there then.
@@ -54,6 +54,8 @@ impl KeepingFile {
 struct Head {
     at: Millis,
     url: String,
+    /// What proxies said of the requests for it.
+    by_proxies: Vec<u8>,
     request: Vec<(String, String)>,
     status: u16,
     headers: Vec<(String, String)>,
@@ -80,6 +82,7 @@ fn written(prepared: &[Arc<PreparedPage>]) -> io::Result<Vec<u8>> {
         let head = Head {
             at: page.at,
             url: page.page.url.to_string(),
+            by_proxies: page.page.by_proxies.clone(),
             request: pairs(&page.request),
             status: page.rendered.status.as_u16(),
             headers: pairs(&page.rendered.headers),
@@ -113,10 +116,16 @@ pub fn take_up(file: &KeepingFile, cache: &Arc<SiteCache>, wall: Millis) {
         }
         let (Ok(status), request) = (StatusCode::from_u16(head.status), fields(&head.request)) else { continue };
         let rendered = RenderedPage { status, headers: fields(&head.headers), body: body.into() };
-        let page = cache.restore(&head.url, request.clone(), head.announced.then_some(head.at));
+        let page = cache.restore(&head.url, &head.by_proxies, request.clone(), head.announced.then_some(head.at));
+        // The settings may have another time for it by now, or none.
+        if !head.announced && !cache.schedule().changes_by_rule(page.path(), head.at) {
+            continue;
+        }
         let moment = cache.cache().moment();
         let Ok(prepared) = cache.prepared(&page, request, rendered, head.at, moment) else { continue };
-        cache.cache().changes().hold(prepared);
+        if cache.cache().changes().hold(prepared) != Held::Kept {
+            continue;
+        }
         let mut plans = cache.schedule().plans.lock();
         let plan = plans.entry(head.at).or_insert_with(|| Plan::new(head.at, PREPARE));
         plan.pages.insert(head.url, PageState::Ready);
@@ -191,7 +200,7 @@ mod tests {
     }
 
     fn prepare(site: &Arc<SiteCache>, path: &str, body: &'static str) {
-        let page = site.restore(&format!("http://shop.test{path}"), HeaderMap::new(), None);
+        let page = site.restore(&format!("http://shop.test{path}"), b"by a proxy", HeaderMap::new(), None);
         let headers = fields(&[("cache-control".into(), "max-age=60".into())]);
         let rendered = RenderedPage { status: StatusCode::OK, headers, body: body.into() };
         let prepared = site.prepared(&page, HeaderMap::new(), rendered, T, site.cache().moment()).unwrap();
@@ -221,6 +230,7 @@ mod tests {
             before.prepared_at(T).iter().find(|page| page.name() == after.prepared_at(T)[0].name()).unwrap().rendered
         );
         assert_eq!(after.schedule().plans.lock()[&T].count("ready"), 2);
+        assert!(after.prepared_at(T).iter().all(|page| page.page.by_proxies == b"by a proxy"));
 
         let late = site();
         take_up(&file, &late, T + LATE + 1);

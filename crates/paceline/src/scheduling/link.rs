@@ -8,10 +8,13 @@ use parking_lot::Mutex;
 use ring::{hmac, rand::SecureRandom};
 use scheduled::Millis;
 
-use crate::support::{private_file, state_folder};
+use crate::{
+    request::access_rules,
+    support::{private_file, state_folder},
+};
 
 /// The parameter of the link's query.
-pub const PARAMETER: &str = "paceline-preview";
+pub const PARAMETER: &str = access_rules::PREVIEW;
 const KEY_BYTES: usize = 32;
 
 /// What a link says.

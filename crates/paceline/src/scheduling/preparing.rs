@@ -1,10 +1,17 @@
 //! The thread that has pages rendered, one after the other, those first that are asked for most. It never puts a page in
 //! its place.
 
-use std::sync::{atomic::Ordering, mpsc::Receiver, Arc};
+use std::{
+    collections::HashSet,
+    sync::{
+        mpsc::{channel, Receiver, Sender},
+        Arc,
+    },
+};
 
 use cache::Millis;
 use http::HeaderMap;
+use parking_lot::Mutex;
 use scheduled::plan::PageState;
 use tokio::runtime::Handle;
 
@@ -12,11 +19,11 @@ use super::{
     comparing,
     driver::shown,
     keeping::{self, KeepingFile},
-    rendering::{Ask, RenderError, Rendered, Renderer},
+    rendering::{offering, Ask, RenderError, Rendered, Renderer},
 };
 use crate::{
     caching::{
-        scheduled::{RenderedPage, ScheduledPage},
+        scheduled::{Held, RenderedPage, ScheduledPage},
         SiteCache,
     },
     observe::log::{Log, Name},
@@ -27,6 +34,7 @@ use crate::{
 /// Pages that are prepared for one time, at most.
 const MAX_PAGES: usize = 2000;
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Work {
     Prepare,
     /// Again: something may have changed since.
@@ -48,15 +56,55 @@ pub struct Job {
     pub work: Work,
 }
 
+/// A job's site, time and work.
+type JobKey = (usize, Millis, Work);
+
+impl Job {
+    fn key(&self) -> JobKey {
+        (Arc::as_ptr(&self.cache) as usize, self.at, self.work)
+    }
+}
+
+/// Jobs that wait for the thread. The same work waits once, however often something happens that needs it.
+pub struct Jobs {
+    sender: Sender<Job>,
+    waiting: Arc<Mutex<HashSet<JobKey>>>,
+}
+
+pub struct JobQueue {
+    receiver: Receiver<Job>,
+    waiting: Arc<Mutex<HashSet<JobKey>>>,
+}
+
+pub fn queue() -> (Jobs, JobQueue) {
+    let ((sender, receiver), waiting) = (channel(), Arc::<Mutex<HashSet<JobKey>>>::default());
+    (Jobs { sender, waiting: waiting.clone() }, JobQueue { receiver, waiting })
+}
+
+impl Jobs {
+    pub fn send(&self, job: Job) {
+        if self.waiting.lock().insert(job.key()) {
+            // Nobody waits for jobs once the server ends.
+            let _ = self.sender.send(job);
+        }
+    }
+}
+
+impl JobQueue {
+    /// None: there will be no more.
+    fn next(&self) -> Option<Job> {
+        let job = self.receiver.recv().ok()?;
+        // What happens while it is done is not part of it.
+        self.waiting.lock().remove(&job.key());
+        Some(job)
+    }
+}
+
 /// Ends with the one who gives it work.
-pub fn run(work: &Receiver<Job>, event_loop: &Handle) {
-    while let Ok(job) = work.recv() {
+pub fn run(work: &JobQueue, event_loop: &Handle) {
+    while let Some(job) = work.next() {
         match job.work {
-            Work::Prepare | Work::Recheck => prepare(&job, event_loop),
-            Work::Add => {
-                job.cache.schedule().is_adding.store(false, Ordering::Relaxed);
-                prepare(&job, event_loop);
-            }
+            Work::Prepare | Work::Recheck | Work::Add => prepare(&job, event_loop),
             Work::Compare => comparing::compare(&job, event_loop),
             Work::Save => {}
         }
@@ -78,11 +126,22 @@ fn save(job: &Job) {
 
 fn prepare(job: &Job, event_loop: &Handle) {
     let (cache, at) = (&job.cache, job.at);
+    // The job may have waited until the application's own answers are newer.
+    if clock::unix_millis() >= at {
+        return;
+    }
     cache.meet_plain_paths();
     let mut pages = cache.schedule().pages_at(at);
     pages.truncate(MAX_PAGES);
     if matches!(job.work, Work::Add) {
         pages.retain(|page| state(cache, at, page).is_none());
+    } else {
+        // Pages that change at another time now are shown at this one, too: as they are then.
+        for prepared in cache.prepared_at(at) {
+            if !pages.iter().any(|page| Arc::ptr_eq(page, &prepared.page)) {
+                pages.push(prepared.page.clone());
+            }
+        }
     }
     for page in &pages {
         note(cache, at, page, PageState::Waiting, true);
@@ -91,8 +150,8 @@ fn prepare(job: &Job, event_loop: &Handle) {
         return;
     }
     let was_prepared = !cache.prepared_at(at).is_empty();
-    let changed = match prepare_all(job, &pages, event_loop) {
-        Ok(changed) => changed,
+    let (changed, failed) = match prepare_all(job, &pages, event_loop) {
+        Ok(done) => (done.changed, done.failed),
         Err(why) => {
             let prepared = cache.prepared_at(at);
             for page in pages.iter().filter(|page| !prepared.iter().any(|one| one.page.url == page.url)) {
@@ -105,6 +164,13 @@ fn prepare(job: &Job, event_loop: &Handle) {
     // What is past has been told with the change.
     if clock::unix_millis() >= at {
         return;
+    }
+    if let Some((count, why)) = failed {
+        let pages = if count == 1 { "1 page".into() } else { format!("{count} pages") };
+        job.log.event(
+            Name::Scheduled,
+            format!("Scheduled {}: {pages} can't be rendered again and stay as they were prepared: {why}", shown(at)),
+        );
     }
     let is_worth_a_line = !was_prepared || changed > 0 && !matches!(job.work, Work::Add);
     if is_worth_a_line {
@@ -130,13 +196,21 @@ fn counted(cache: &SiteCache, at: Millis) -> String {
     }
 }
 
-/// Returns how many are other than they were prepared before.
-fn prepare_all(job: &Job, pages: &[Arc<ScheduledPage>], event_loop: &Handle) -> Result<usize, RenderError> {
+/// What came of preparing pages.
+#[derive(Default)]
+struct Done {
+    /// How many are other than they were prepared before.
+    changed: usize,
+    /// How many the application failed to render, while they were prepared before, and why the first of them.
+    failed: Option<(usize, String)>,
+}
+
+fn prepare_all(job: &Job, pages: &[Arc<ScheduledPage>], event_loop: &Handle) -> Result<Done, RenderError> {
     let Some(app) = &job.site.app else {
         return Err(RenderError::NoCopy("another server renders this site's pages".into()));
     };
     let mut renderer = Renderer::fork(app, event_loop)?;
-    let mut changed = 0;
+    let mut done = Done::default();
     for page in pages {
         // What is there by now has to do.
         if clock::unix_millis() >= job.at {
@@ -145,54 +219,93 @@ fn prepare_all(job: &Job, pages: &[Arc<ScheduledPage>], event_loop: &Handle) -> 
         if matches!(state(&job.cache, job.at, page), Some(PageState::Waiting)) {
             note(&job.cache, job.at, page, PageState::Preparing, false);
         }
-        match prepare_page(job, page, &mut renderer) {
-            Ok(is_new) => changed += usize::from(is_new),
+        let failure = match prepare_page(job, page, &mut renderer) {
+            Ok(Prepared::Page { is_new }) => {
+                done.changed += usize::from(is_new);
+                None
+            }
+            Ok(Prepared::Failed { why, at }) => Some((why, at)),
             Err(error) => {
                 // One page may end a copy; the others get another.
-                dynamic(job, page, error.to_string(), String::new());
-                renderer = Renderer::fork(app, event_loop)?;
+                renderer = match Renderer::fork(app, event_loop) {
+                    Ok(renderer) => renderer,
+                    Err(none) => {
+                        failed(job, page, error.to_string(), String::new());
+                        return Err(none);
+                    }
+                };
+                Some((error.to_string(), String::new()))
             }
+        };
+        if let Some(why) = failure.and_then(|(why, at)| failed(job, page, why, at)) {
+            done.failed.get_or_insert((0, why)).0 += 1;
         }
     }
-    Ok(changed)
+    Ok(done)
 }
 
-/// Whether it is another than before.
-fn prepare_page(job: &Job, page: &Arc<ScheduledPage>, renderer: &mut Renderer) -> Result<bool, RenderError> {
+/// What came of one page.
+enum Prepared {
+    /// It is ready, or stays dynamic, which is noted. `is_new`: it is another than before.
+    Page {
+        is_new: bool,
+    },
+    /// The application has failed.
+    Failed {
+        why: String,
+        at: String,
+    },
+}
+
+fn prepare_page(job: &Job, page: &Arc<ScheduledPage>, renderer: &mut Renderer) -> Result<Prepared, RenderError> {
     let mut samples = page.samples();
     if samples.is_empty() {
         samples.push(HeaderMap::new());
     }
     let before = job.cache.prepared_at(job.at);
+    let moves = page.moves();
     let mut is_new = false;
     for sample in samples {
         let (scheme, host) = page.origin();
         let moment = job.cache.cache().moment();
-        let ask = Ask { scheme, host, target: page.target(), headers: &sample, at: job.at };
+        let headers = offering(&job.site, &sample);
+        let ask = Ask { scheme, host, target: page.target(), headers: &headers, at: job.at };
         let rendered = match renderer.render(&ask)? {
             Rendered::Page(rendered) => rendered,
             Rendered::Dynamic { why, at } => {
                 dynamic(job, page, why, at);
-                return Ok(false);
+                return Ok(Prepared::Page { is_new: false });
             }
+            Rendered::Failed { why, at } => return Ok(Prepared::Failed { why, at }),
         };
         let prepared = match job.cache.prepared(page, sample, rendered, job.at, moment) {
             Ok(prepared) => prepared,
             Err(why) => {
                 dynamic(job, page, why.to_string(), String::new());
-                return Ok(false);
+                return Ok(Prepared::Page { is_new: false });
             }
         };
         // From the time on the application's own answers are newer.
         if clock::unix_millis() >= job.at {
-            return Ok(is_new);
+            return Ok(Prepared::Page { is_new });
         }
         let varies = SiteCache::varies(&prepared);
         let same = |one: &RenderedPage| one.status == prepared.rendered.status && one.body == prepared.rendered.body;
         let is_other = !before.iter().any(|one| one.name() == prepared.name() && same(&one.rendered));
-        if !job.cache.cache().changes().hold(prepared) {
-            // It was purged meanwhile: the next round renders it.
-            return Ok(is_new);
+        match job.cache.cache().changes().hold(prepared) {
+            Held::Kept => {}
+            // The next round renders it.
+            Held::Purged => return Ok(Prepared::Page { is_new }),
+            Held::Full => {
+                let why = "the pages that are prepared take as much memory as the page cache may have";
+                dynamic(job, page, why.into(), String::new());
+                return Ok(Prepared::Page { is_new });
+            }
+        }
+        if page.moves() != moves {
+            // The application has said another time while the page was rendered.
+            job.cache.drop_prepared(page, job.at);
+            return Ok(Prepared::Page { is_new });
         }
         is_new |= is_other;
         if !varies {
@@ -200,7 +313,17 @@ fn prepare_page(job: &Job, page: &Arc<ScheduledPage>, renderer: &mut Renderer) -
         }
     }
     note(&job.cache, job.at, page, PageState::Ready, false);
-    Ok(is_new)
+    Ok(Prepared::Page { is_new })
+}
+
+/// A database that is away says nothing of the page: what was prepared before stays, and why is returned. Otherwise the
+/// page stays dynamic.
+fn failed(job: &Job, page: &Arc<ScheduledPage>, why: String, at: String) -> Option<String> {
+    if job.cache.prepared_at(job.at).iter().any(|prepared| Arc::ptr_eq(&prepared.page, page)) {
+        return Some(if at.is_empty() { why } else { format!("{why}: {at}") });
+    }
+    dynamic(job, page, why, at);
+    None
 }
 
 fn dynamic(job: &Job, page: &ScheduledPage, why: String, at: String) {

@@ -48,8 +48,8 @@ pub async fn render(site: &Arc<Site>, wish: Wish) -> Result<RenderedPage, String
     drop(turn);
     match rendered {
         Ok(Ok(Rendered::Page(page))) => Ok(page),
-        Ok(Ok(Rendered::Dynamic { why, at })) if at.is_empty() => Err(why),
-        Ok(Ok(Rendered::Dynamic { why, at })) => Err(format!("{why}: {at}")),
+        Ok(Ok(Rendered::Dynamic { why, at } | Rendered::Failed { why, at })) if at.is_empty() => Err(why),
+        Ok(Ok(Rendered::Dynamic { why, at } | Rendered::Failed { why, at })) => Err(format!("{why}: {at}")),
         Ok(Err(why)) => Err(why.to_string()),
         Err(error) => Err(error.to_string()),
     }

@@ -12,6 +12,7 @@ use unix_user::RunAs;
 use crate::{
     apps::{app::App, found::StartableApp},
     caching::scheduled::RenderedPage,
+    request::{forwarded::SURROGATE_CAPABILITY, route::Site},
     shadow::{Shadow, ShadowError, ShadowSocket},
 };
 
@@ -62,6 +63,18 @@ pub enum Rendered {
         why: String,
         at: String,
     },
+    /// The application has failed: that says nothing of the page.
+    Failed {
+        why: String,
+        at: String,
+    },
+}
+
+/// The fields of a request, as the application gets them from this site: it may leave fragments to the server.
+pub fn offering(site: &Site, sample: &HeaderMap) -> HeaderMap {
+    let mut headers = sample.clone();
+    headers.extend(site.surrogate_capability().map(|capability| (SURROGATE_CAPABILITY, capability)));
+    headers
 }
 
 /// A copy of the application, with a clock that is set for each page.
@@ -133,10 +146,13 @@ fn rendered(result: ReplayResult) -> Rendered {
         return Rendered::Dynamic { why, at: note.at };
     }
     if let Some(error) = result.error {
-        return Rendered::Dynamic { why: format!("{}: {}", error.class, error.message), at: error.at };
+        return Rendered::Failed { why: format!("{}: {}", error.class, error.message), at: error.at };
     }
     let dynamic = |why: &str| Rendered::Dynamic { why: why.into(), at: String::new() };
     let Ok(status) = StatusCode::from_u16(result.status) else { return dynamic("no status") };
+    if status.is_server_error() {
+        return Rendered::Failed { why: format!("status {}", status.as_u16()), at: String::new() };
+    }
     let mut headers = HeaderMap::new();
     for (name, value) in &result.headers {
         let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) else {
@@ -160,7 +176,7 @@ mod tests {
 
     fn why(result: ReplayResult) -> (String, String) {
         match rendered(result) {
-            Rendered::Dynamic { why, at } => (why, at),
+            Rendered::Dynamic { why, at } | Rendered::Failed { why, at } => (why, at),
             Rendered::Page(page) => panic!("{page:?}"),
         }
     }
@@ -179,6 +195,11 @@ mod tests {
             why(ReplayResult { status: 500, error: Some(error), ..ReplayResult::default() }).0,
             "ArgumentError: no"
         );
+        let is_failure = |status, error| {
+            matches!(rendered(ReplayResult { status, error, ..ReplayResult::default() }), Rendered::Failed { .. })
+        };
+        let error = ErrorNote { class: "ArgumentError".into(), message: "no".into(), at: at() };
+        assert!(is_failure(500, Some(error)) && is_failure(503, None) && !is_failure(404, None));
         let headers = vec![("X-Sendfile".into(), "/x".into())];
         assert_eq!(why(ReplayResult { status: 200, headers, ..ReplayResult::default() }).0, "its body is a file");
     }

@@ -9,7 +9,7 @@ mod prepared;
 mod schedule;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{atomic::Ordering::Relaxed, Arc},
 };
 
@@ -25,8 +25,8 @@ use parking_lot::Mutex;
 use scheduled::{capping, CHANGES_AT};
 
 pub use self::{
-    prepared::{Changes, PreparedPage, RenderedPage, Unprepared},
-    schedule::{Schedule, ScheduledPage},
+    prepared::{Changes, Held, PreparedPage, RenderedPage, Unprepared},
+    schedule::{Schedule, ScheduledPage, MAX_TIMES},
 };
 use super::{
     answer::dated,
@@ -42,6 +42,30 @@ use crate::{content::body::ResponseBody, support::clock};
 const SAMPLED: [HeaderName; 3] = [header::ACCEPT, header::ACCEPT_ENCODING, header::ACCEPT_LANGUAGE];
 /// Said by proxies, as far as the application sees it.
 const BY_PROXIES: [&str; 4] = ["x-forwarded-host", "x-forwarded-proto", "x-forwarded-port", "x-forwarded-ssl"];
+
+/// A request for a page that changes, and that is for all who come by the same proxies.
+pub(super) struct PageRequest<'a> {
+    pub url: &'a Arc<str>,
+    pub primary: Key,
+    /// What these said.
+    pub by_proxies: &'a [u8],
+    pub path: &'a str,
+    pub headers: &'a HeaderMap,
+}
+
+/// When a page changes by itself, as far as the application has said it.
+#[derive(Clone, Copy)]
+pub(super) enum Said {
+    /// With the answer to this request.
+    Now(Option<Millis>),
+    /// With the stored answer.
+    Stored(Option<Millis>),
+}
+
+/// Whether a field of a request is remembered with its page, so that the copy of the application gets it, too.
+pub(super) fn is_sampled(name: &HeaderName) -> bool {
+    SAMPLED.contains(name) || BY_PROXIES.contains(&name.as_str())
+}
 
 /// Goes with a response until it is told (`SiteCache::tell`).
 #[derive(Clone, Copy)]
@@ -90,17 +114,19 @@ impl SiteCache {
     }
 
     /// Until when an answer holds that is asked for now.
-    pub(super) fn holds_until(&self, primary: Key, path: &str) -> Millis {
+    pub(super) fn holds_until(&self, wanted: &CacheRequest) -> Millis {
+        // What is stored knows it also of pages that are one visitor's.
+        let stored = wanted.stored.as_ref().map_or(Millis::MAX, |stored| stored.freshness.holds.until);
         if self.schedule.rules.is_empty() && self.schedule.pages.read().is_empty() {
-            return Millis::MAX;
+            return stored;
         }
         let wall = clock::unix_millis();
-        let known = self.schedule.pages.read().get(&primary).cloned();
-        match known {
+        let known = self.schedule.pages.read().get(&wanted.primary).cloned();
+        let next = match known {
             Some(page) => self.changes_after(&page, wall),
-            None => self.schedule.next_by_rules(path, wall),
-        }
-        .unwrap_or(Millis::MAX)
+            None => self.schedule.next_by_rules(&wanted.path, wall),
+        };
+        next.unwrap_or(Millis::MAX).min(stored)
     }
 
     /// What is stored for a request, without what does not hold now, and with what was prepared for this time.
@@ -116,6 +142,13 @@ impl SiteCache {
         let mut found = if due.is_empty() { found } else { self.find(primary, request) };
         found.stored = found.stored.filter(|stored| stored.freshness.holds.at(wall));
         found
+    }
+
+    /// A page that the automatic page cache has: what it promises to other caches ends when a rule says that it changes.
+    pub fn end_with_rules(&self, path: &str, page: &mut Response<ResponseBody>) {
+        if let Some(until) = self.schedule.next_by_rules(path, clock::unix_millis()) {
+            page.extensions_mut().insert(HoldsUntil(until));
+        }
     }
 
     /// A response has come: until when it holds. The announcement is taken out of it.
@@ -134,58 +167,100 @@ impl SiteCache {
         let asked = at.date.saturating_sub(at.response_time.saturating_sub(at.request_time));
         let announced = announces.then(|| capping::announced(&parts.headers, asked)).flatten();
         parts.headers.remove(CHANGES_AT);
-        if parts.status == StatusCode::OK
-            && wanted.storable
-            && wanted.visitor.is_none_or(|visitor| visitor.tag().is_none())
+        if let Some(by_proxies) = wanted.for_all.as_deref().filter(|_| parts.status == StatusCode::OK && wanted.storable)
         {
-            self.see(&wanted.url, wanted.primary, &wanted.path, &head.headers, announced);
+            let (url, primary, path) = (&wanted.url, wanted.primary, &wanted.path);
+            self.see(&PageRequest { url, primary, by_proxies, path, headers: &head.headers }, Said::Now(announced));
         }
         let by_rules = self.schedule.next_by_rules(&wanted.path, asked);
         let until = announced.into_iter().chain(by_rules).min().unwrap_or(Millis::MAX);
-        let changes = self.schedule.covers(&wanted.path) || self.schedule.pages.read().contains_key(&wanted.primary);
+        // A page that is one visitor's may be of a time, and is not among those that are known.
+        let changes = wanted.for_all.is_none()
+            || self.schedule.covers(&wanted.path)
+            || self.schedule.pages.read().contains_key(&wanted.primary);
         Holds { from: if changes { self.schedule.last_change(asked) } else { 0 }, until }
     }
 
     /// A page was asked for that changes.
-    pub(super) fn see(&self, url: &Arc<str>, primary: Key, path: &str, request: &HeaderMap, announced: Option<Millis>) {
-        if announced.is_none() && !self.schedule.covers(path) {
+    pub(super) fn see(&self, asked: &PageRequest, said: Said) {
+        let known = self.schedule.pages.read().get(&asked.primary).cloned();
+        let (Said::Now(announced) | Said::Stored(announced)) = said;
+        if known.is_none() && announced.is_none() && !self.schedule.covers(asked.path) {
             return;
         }
-        let known = self.schedule.pages.read().get(&primary).cloned();
         let mut is_new = known.is_none();
-        let page = known.unwrap_or_else(|| self.schedule.meet(url, primary));
+        let page = known.unwrap_or_else(|| self.schedule.meet(asked.url, asked.primary, asked.by_proxies));
         page.requests.fetch_add(1, Relaxed);
-        page.remember(sampled(request, self.settings.recode));
-        if let Some(at) = announced {
-            is_new |= page.announced.swap(at, Relaxed) != at;
-        }
+        page.remember(sampled(asked.headers, self.settings.recode));
+        is_new |= match said {
+            Said::Now(announced) => self.announce(&page, announced.unwrap_or(0), clock::unix_millis()),
+            // It was restored from disk. Of a page that is known the application's last word counts.
+            Said::Stored(Some(at)) if is_new && !self.schedule.changes_by_rule(asked.path, at) => {
+                page.announced.store(at, Relaxed);
+                true
+            }
+            Said::Stored(_) => false,
+        };
         if is_new {
             self.cache.changes.is_met.store(true, Relaxed);
             self.cache.changes.wake();
         }
     }
 
-    /// Pages that rules name without a `*`: on each host that pages were asked for on, also if nobody has asked for them.
+    /// The application says that a page changes at a time; 0: at none. Returns whether it is another one than before.
+    fn announce(&self, page: &ScheduledPage, at: Millis, wall: Millis) -> bool {
+        let before = page.announced.swap(at, Relaxed);
+        if before == at {
+            return false;
+        }
+        if before <= wall {
+            // That time has come.
+            page.moves.store(0, Relaxed);
+            return at != 0;
+        }
+        let moves = page.moves.fetch_add(1, Relaxed);
+        // What is prepared for a time that was taken back is not what the application says now: the sale does not begin.
+        if !self.schedule.changes_by_rule(page.path(), before) {
+            self.drop_prepared(page, before);
+            if let Some(plan) = self.schedule.plans.lock().get_mut(&before) {
+                plan.pages.remove(&*page.url);
+            }
+        }
+        moves < schedule::MAX_MOVES
+    }
+
+    /// Pages that rules name without a `*`: on each host, and by each kind of proxies, that pages were asked for on, also if
+    /// nobody has asked for them.
     pub fn meet_plain_paths(&self) {
-        let origins: BTreeSet<String> = {
+        let ways: BTreeMap<(String, Vec<u8>), HeaderMap> = {
             let pages = self.schedule.pages.read();
-            pages.values().map(|page| groups::origin(&page.url).to_owned()).take(64).collect()
+            let way = |page: &Arc<ScheduledPage>| {
+                let origin = groups::origin(&page.url).to_owned();
+                Some(((origin, page.by_proxies.clone()), page.samples().into_iter().next()?))
+            };
+            pages.values().filter_map(way).collect()
         };
-        let sample = self.schedule.pages.read().values().find_map(|page| page.samples().into_iter().next());
         for path in self.schedule.rules.iter().flat_map(|(rule, _)| rule.plain_paths()) {
-            for origin in origins.iter().take(4) {
-                self.restore(&format!("{origin}{path}"), sample.clone().unwrap_or_default(), None);
+            for ((origin, by_proxies), sample) in ways.iter().take(4) {
+                self.restore(&format!("{origin}{path}"), by_proxies, sample.clone(), None);
             }
         }
     }
 
-    /// A page by its URL, as a visitor without cookies asks for it.
-    pub fn restore(&self, url: &str, sample: HeaderMap, announced: Option<Millis>) -> Arc<ScheduledPage> {
+    /// A page by its URL, as a visitor without cookies asks for it. `by_proxies`: what proxies said of it.
+    pub fn restore(
+        &self,
+        url: &str,
+        by_proxies: &[u8],
+        sample: HeaderMap,
+        announced: Option<Millis>,
+    ) -> Arc<ScheduledPage> {
         let url: Arc<str> = url.into();
         let target = target_of(&url);
         let path = target.path.split('?').next().unwrap_or("/");
-        let anonymous = self.rule(path).map_or(Vec::new(), |_| Visitor(None).partition().to_vec());
-        let page = self.schedule.meet(&url, self.cache.keys.primary(&target, &anonymous));
+        let mut partition = self.rule(path).map_or(Vec::new(), |_| Visitor(None).partition().to_vec());
+        partition.extend(by_proxies);
+        let page = self.schedule.meet(&url, self.cache.keys.primary(&target, &partition), by_proxies);
         page.remember(sample);
         if let Some(at) = announced {
             page.announced.store(at, Relaxed);
@@ -219,8 +294,7 @@ impl SiteCache {
             None => storable(&head, &parts, times, self.settings.stale_if_error),
         };
         let mut storable = decided.map_err(Unprepared::NotStored)?;
-        let is_known = |name: &HeaderName| SAMPLED.contains(name) || BY_PROXIES.contains(&name.as_str());
-        if let Some(other) = storable.nominated.names().iter().find(|name| !is_known(name)) {
+        if let Some(other) = storable.nominated.names().iter().find(|name| !is_sampled(name)) {
             return Err(Unprepared::Varies(other.to_string()));
         }
         dated(&mut storable.headers, at);
@@ -233,6 +307,12 @@ impl SiteCache {
     pub fn varies(prepared: &PreparedPage) -> bool {
         prepared.storable.nominated.names().iter().any(|name| *name != header::ACCEPT_ENCODING)
             || !prepared.site.settings.recode && !prepared.storable.nominated.is_empty()
+    }
+
+    /// The times for which something is prepared.
+    pub fn prepared_times(&self) -> BTreeSet<Millis> {
+        let all = self.cache.changes.prepared.read();
+        all.values().flatten().filter(|prepared| std::ptr::eq(&*prepared.site, self)).map(|prepared| prepared.at).collect()
     }
 
     /// The pages of this site that are prepared for a time.
@@ -270,17 +350,17 @@ impl SiteCache {
         self.schedule.plans.lock().remove(&at);
     }
 
-    /// Drops one page that could not be prepared again.
+    /// Drops one page that is not to be shown as it is prepared. The file has to follow.
     pub fn drop_prepared(&self, page: &ScheduledPage, at: Millis) {
-        self.cache.changes.retain(|prepared| prepared.at != at || prepared.page.primary != page.primary);
+        if self.cache.changes.retain(|prepared| prepared.at != at || prepared.page.primary != page.primary) {
+            self.cache.changes.is_dropped.store(true, Relaxed);
+        }
     }
 }
 
 /// `recode`: the page is stored without a coding, so it does not matter which one a client takes.
 fn sampled(request: &HeaderMap, recode: bool) -> HeaderMap {
-    let is_kept = |name: &HeaderName| {
-        SAMPLED.contains(name) && !(recode && *name == header::ACCEPT_ENCODING) || BY_PROXIES.contains(&name.as_str())
-    };
+    let is_kept = |name: &HeaderName| is_sampled(name) && !(recode && *name == header::ACCEPT_ENCODING);
     request.iter().filter(|(name, _)| is_kept(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
@@ -306,12 +386,17 @@ fn response_parts(rendered: &RenderedPage) -> response::Parts {
 mod tests {
     use super::{schedule::MAX_PAGES, *};
     use crate::{
-        caching::{Lookup, Purge, Settings},
+        caching::{exchanged, Lookup, Purge, Settings},
         observe::log::{Log, LogConfig},
-        request::exchange::{Connection, Exchange},
+        request::exchange::{identity::User, Connection, Exchange},
     };
     use ::scheduled::rule::Rule;
-    use cache::store::How;
+    use cache::{
+        status::Reason,
+        store::How,
+        stored::{Content, Stored},
+    };
+    use sign_in::{Identity, Limits, Mechanism, NewSession, Session};
 
     /// Of a test whose pages change around the time at which it runs.
     fn site(at: &str) -> Arc<SiteCache> {
@@ -346,21 +431,68 @@ mod tests {
         at: Millis,
         fields: &[(&str, &'static str)],
     ) -> Result<(), Unprepared> {
-        let page = site.restore(url, HeaderMap::new(), Some(at));
+        let page = site.restore(url, &[], HeaderMap::new(), Some(at));
         let prepared = site.prepared(&page, HeaderMap::new(), rendered(fields), at, site.cache.store.moment())?;
-        assert!(site.cache.changes.hold(prepared));
+        assert_eq!(site.cache.changes.hold(prepared), Held::Kept);
         Ok(())
+    }
+
+    fn request(path: &str, fields: &[(&str, &'static str)]) -> (request::Parts, Exchange) {
+        let (mut head, ()) = Request::builder().uri(path).header("host", "shop.test").body(()).unwrap().into_parts();
+        head.headers.extend(headers(fields));
+        let connection = Connection { remote: None, local: None, tls: false, accepted: 0, ..Connection::default() };
+        (head, Exchange::begin(Arc::new(connection), None, None, None))
     }
 
     /// The page that a request gets; None: the application is asked.
     fn given(site: &Arc<SiteCache>, path: &str) -> Option<Response<ResponseBody>> {
-        let request = Request::builder().uri(path).header("host", "shop.test").body(()).unwrap();
-        let connection = Connection { remote: None, local: None, tls: false, accepted: 0, ..Connection::default() };
-        let exchange = Exchange::begin(Arc::new(connection), None, None, None);
-        match site.look(&request.into_parts().0, false, &exchange) {
+        given_to(site, &request(path, &[]))
+    }
+
+    fn given_to(site: &Arc<SiteCache>, (head, exchange): &(request::Parts, Exchange)) -> Option<Response<ResponseBody>> {
+        match site.look(head, false, exchange) {
             Lookup::Hit(response) => Some(response),
             _ => None,
         }
+    }
+
+    /// The application answers a request so.
+    fn answer(
+        site: &Arc<SiteCache>,
+        (head, exchange): &(request::Parts, Exchange),
+        fields: &[(&str, &'static str)],
+    ) -> Holds {
+        let Lookup::Fetch(wanted) = site.look(head, false, exchange) else { panic!("it is not asked") };
+        let (mut parts, ()) = Response::new(()).into_parts();
+        parts.headers = headers(fields);
+        site.told_of_changes(&wanted, head, &mut parts, exchanged(now()))
+    }
+
+    fn alice() -> User {
+        let identity = Identity { name: "alice".into(), groups: Vec::new(), subject: None, sid: None };
+        let (provider, proved_until, refresh_token, id_token) = (None, None, None, None);
+        let mechanism = Mechanism::Kerberos;
+        let proof = NewSession { identity, mechanism, provider, proved_until, refresh_token, id_token };
+        User::new(Arc::new(Session::new(proof, &Limits::DEFAULT, 0)))
+    }
+
+    /// The copy of the application would render it as for nobody, and its key is somebody's.
+    #[test]
+    fn a_page_of_somebody_who_has_signed_in_is_not_prepared() {
+        let known = |fields: &[(&str, &'static str)], proxied: bool, user: Option<User>| {
+            let site = site("2036-01-01 00:00 UTC");
+            let mut asked = request("/sales/1", fields);
+            asked.1.user = user;
+            asked.1.client.proxied = proxied;
+            let holds = answer(&site, &asked, &[FRESH]);
+            assert_ne!(holds.until, Millis::MAX, "it changes for everybody");
+            let known = site.schedule.pages.read().len();
+            known
+        };
+        assert_eq!(known(&[], false, None), 1);
+        assert_eq!(known(&[], false, Some(alice())), 0);
+        assert_eq!(known(&[("x-forwarded-user", "alice")], true, None), 0, "a proxy has signed them in");
+        assert_eq!(known(&[("x-forwarded-for", "192.0.2.1"), ("x-forwarded-proto", "https")], true, None), 1);
     }
 
     #[test]
@@ -374,11 +506,32 @@ mod tests {
         assert!(given(&site, "/sales/2").is_none(), "nothing is given early");
     }
 
+    /// It was asked for before the time, and comes after it.
+    #[test]
+    fn a_slow_answer_does_not_take_the_place_of_what_was_prepared() {
+        let site = site("2036-01-01 00:00 UTC");
+        let now = clock::unix_millis();
+        let page = site.restore("http://shop.test/sales/1", &[], HeaderMap::new(), None);
+        prepare(&site, "http://shop.test/sales/1", now - 5_000, &[FRESH]).unwrap();
+        assert!(given(&site, "/sales/1").is_some());
+        let (head, parts) = (request_parts(&page, &HeaderMap::new()), response_parts(&rendered(&[FRESH])));
+        let at = exchanged(super::now());
+        for (until, stored) in [(now - 5_000, Err(Reason::Outdated)), (now + 60_000, Ok(()))] {
+            let mut storable = storable(&head, &parts, at, 0).unwrap();
+            storable.freshness.holds = Holds::until(until);
+            let content = Content::Whole("old".into());
+            let slow = Arc::new(Stored::new(page.url.clone(), StatusCode::OK, storable, content, &[]));
+            let moment = site.cache.store.moment();
+            assert_eq!(site.place((page.primary, false), None, &HeaderMap::new(), slow, moment).1, stored);
+            assert!(given(&site, "/sales/1").is_some(), "one of them answers");
+        }
+    }
+
     #[test]
     fn what_is_given_follows_the_clock_in_both_directions() {
         let site = site("2036-01-01 00:00 UTC");
         let now = clock::unix_millis();
-        let page = site.restore("http://shop.test/sales/1", HeaderMap::new(), None);
+        let page = site.restore("http://shop.test/sales/1", &[], HeaderMap::new(), None);
         prepare(&site, "http://shop.test/sales/1", now, &[FRESH]).unwrap();
         let due = |wall| site.cache.changes.due(page.primary, wall).len();
         assert_eq!((due(now - 1), due(now)), (0, 1));
@@ -411,20 +564,20 @@ mod tests {
     fn a_page_that_is_purged_while_it_is_rendered_is_not_held() {
         let site = site("2036-01-01 00:00 UTC");
         let at = clock::unix_millis() - 5_000;
-        let page = site.restore("http://shop.test/sales/1", HeaderMap::new(), Some(at));
+        let page = site.restore("http://shop.test/sales/1", &[], HeaderMap::new(), Some(at));
         let moment = site.cache.store.moment();
         let ready = |moment| site.prepared(&page, HeaderMap::new(), rendered(&[FRESH]), at, moment).unwrap();
         site.cache.purge(&Purge::Url("http://shop.test/sales/2".into()), How::Drop);
-        assert!(site.cache.changes.hold(ready(moment)), "of another page");
+        assert_eq!(site.cache.changes.hold(ready(moment)), Held::Kept, "of another page");
         let held = site.prepared_at(at).remove(0);
         site.cache.purge(&Purge::Url("http://shop.test/sales/1".into()), How::Drop);
         assert!(site.cache.changes.take_purged());
         // Another thread has found it just before the purge.
         held.place(clock::unix_millis());
         assert!(given(&site, "/sales/1").is_none());
-        assert!(!site.cache.changes.hold(ready(moment)));
+        assert_eq!(site.cache.changes.hold(ready(moment)), Held::Purged);
         assert!(site.cache.changes.take_purged(), "it is to be prepared again");
-        assert!(site.cache.changes.hold(ready(site.cache.store.moment())));
+        assert_eq!(site.cache.changes.hold(ready(site.cache.store.moment())), Held::Kept);
     }
 
     #[test]
@@ -445,12 +598,115 @@ mod tests {
         }
     }
 
+    /// After kill -9 they are found by the key that the next request has.
+    #[test]
+    fn a_page_that_is_asked_for_behind_a_proxy_is_known_by_what_it_says() {
+        let site = site("2036-01-01 00:00 UTC");
+        let mut asked = request("/sales/1", &[("x-forwarded-for", "192.0.2.1"), ("x-forwarded-port", "443")]);
+        asked.1.client.proxied = true;
+        answer(&site, &asked, &[FRESH]);
+        let seen = site.schedule.pages.read().values().next().cloned().unwrap();
+        assert_eq!(seen.samples(), [headers(&[("x-forwarded-port", "443")])]);
+        let again = site.restore(&seen.url, &seen.by_proxies, HeaderMap::new(), None);
+        assert!(Arc::ptr_eq(&seen, &again));
+        site.meet_plain_paths();
+        asked.0.uri = "/".parse().unwrap();
+        let keys: Vec<Key> = site.schedule.pages.read().values().map(|page| page.primary).collect();
+        let Lookup::Fetch(wanted) = site.look(&asked.0, false, &asked.1) else { panic!("it is not asked") };
+        assert!(keys.contains(&wanted.primary), "the page of a rule without a star");
+    }
+
+    #[test]
+    fn what_the_automatic_cache_gives_ends_with_a_rule_s_time() {
+        let site = site("2036-01-01 00:00 UTC");
+        for (path, ends) in [("/sales/1", true), ("/beers/1", false)] {
+            let mut page = Response::new(ResponseBody::Empty);
+            page.headers_mut().insert(header::EXPIRES, HeaderValue::from_static("Thu, 01 Jan 2037 00:00:00 GMT"));
+            site.end_with_rules(path, &mut page);
+            site.tell(path, &mut page);
+            assert_eq!(page.headers()["expires"] == "Tue, 01 Jan 2036 00:00:00 GMT", ends, "{path}");
+        }
+    }
+
+    /// An editor moves a sale, or calls it off, after its page was prepared.
+    #[test]
+    fn a_sale_that_is_moved_does_not_begin_at_its_old_time() {
+        let now = clock::unix_millis();
+        let (at, later) = (now + 3_600_000, now + 7_200_000);
+        for (said, stays) in [(Some(at), 1), (Some(later), 0), (None, 0)] {
+            let site = site("2036-01-01 00:00 UTC");
+            prepare(&site, "http://shop.test/beers/1", at, &[FRESH]).unwrap();
+            let page = site.restore("http://shop.test/beers/1", &[], HeaderMap::new(), None);
+            let (url, primary, path, headers) = (&page.url, page.primary, page.path(), &HeaderMap::new());
+            site.see(&PageRequest { url, primary, by_proxies: &[], path, headers }, Said::Stored(Some(now + 5)));
+            assert_eq!(site.prepared_at(at).len(), 1, "what is stored may be older than what is prepared");
+            site.see(&PageRequest { url, primary, by_proxies: &[], path, headers }, Said::Now(said));
+            assert_eq!(site.prepared_at(at).len(), stays, "{said:?}");
+            assert_eq!(site.cache.changes.take_dropped(), stays == 0, "the file follows");
+            assert_eq!(site.schedule.times(now).contains_key(&at), stays == 1);
+        }
+    }
+
+    #[test]
+    fn the_time_of_a_rule_stays_where_the_application_says_another() {
+        let site = site("2036-01-01 00:00 UTC");
+        let at = site.schedule.times(clock::unix_millis()).into_keys().next().unwrap();
+        prepare(&site, "http://shop.test/sales/1", at, &[FRESH]).unwrap();
+        let page = site.restore("http://shop.test/sales/1", &[], HeaderMap::new(), None);
+        assert!(site.announce(&page, 0, 1));
+        assert_eq!(site.prepared_at(at).len(), 1);
+    }
+
+    /// As an action does that says `Paceline.changes_at(1.minute.from_now)`.
+    #[test]
+    fn a_page_that_says_another_time_with_each_request_is_prepared_for_a_few() {
+        let site = site("2036-01-01 00:00 UTC");
+        let page = site.restore("http://shop.test/beers/1", &[], HeaderMap::new(), None);
+        let planned = |number: Millis| {
+            site.announce(&page, 1_000 + number, 1);
+            site.schedule.times(1).contains_key(&(1_000 + number))
+        };
+        assert_eq!((1..100).filter(|number| planned(*number)).count(), 9);
+        assert!(site.announce(&page, 5_000, 2_000), "the time that was said has come");
+        assert!(site.schedule.times(2_000).contains_key(&5_000));
+    }
+
+    #[test]
+    fn only_the_nearest_times_are_prepared_for() {
+        let site = site("2036-01-01 00:00 UTC");
+        for number in 1..=200 {
+            site.restore(&format!("http://shop.test/beers/{number}"), &[], HeaderMap::new(), Some(1_000 + number));
+        }
+        let times: Vec<Millis> = site.schedule.times(1_010).into_keys().take(65).collect();
+        assert_eq!((times[0], times[63]), (1_011, 1_074));
+        assert!(times[64] > 2_000, "that of the rule");
+    }
+
+    #[test]
+    fn what_is_prepared_takes_no_more_memory_than_the_cache_may() {
+        let site = site("2036-01-01 00:00 UTC");
+        let at = clock::unix_millis() + 3_600_000;
+        let ready = |number: u32| {
+            let page = site.restore(&format!("http://shop.test/sales/{number}"), &[], HeaderMap::new(), None);
+            let rendered = RenderedPage { body: vec![b'x'; 1 << 20].into(), ..rendered(&[FRESH]) };
+            site.prepared(&page, HeaderMap::new(), rendered, at, site.cache.store.moment()).unwrap()
+        };
+        // The cache has 4 MB.
+        let held: Vec<Held> = (1..=5).map(|number| site.cache.changes.hold(ready(number))).collect();
+        assert_eq!(held[..3], [Held::Kept; 3]);
+        assert_eq!(held[4], Held::Full);
+        assert_eq!(site.cache.changes.hold(ready(1)), Held::Kept, "in the place of the one before");
+        site.forget(at);
+        assert_eq!(site.cache.changes.hold(ready(9)), Held::Kept);
+    }
+
     #[test]
     fn pages_that_many_ask_for_stay_known() {
         let site = site("2036-01-01 00:00 UTC");
         let see = |path: &str| {
-            let page = site.restore(&format!("http://shop.test{path}"), HeaderMap::new(), None);
-            site.see(&page.url, page.primary, page.path(), &HeaderMap::new(), None);
+            let page = site.restore(&format!("http://shop.test{path}"), &[], HeaderMap::new(), None);
+            let (url, primary, path, headers) = (&page.url, page.primary, page.path(), &HeaderMap::new());
+            site.see(&PageRequest { url, primary, by_proxies: &[], path, headers }, Said::Now(None));
         };
         (0..3).for_each(|_| see("/"));
         (0..MAX_PAGES + 10).for_each(|number| see(&format!("/sales/{number}")));

@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
         Arc,
     },
 };
@@ -52,6 +52,19 @@ pub enum Unprepared {
     Size,
 }
 
+/// Whether a page that is prepared was kept until its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    Kept,
+    /// Something like it was purged since it was asked for.
+    Purged,
+    /// What is prepared has as much memory as the page cache may have.
+    Full,
+}
+
+/// What a prepared page takes beside its body.
+const OVERHEAD: u64 = 2048;
+
 /// A page that is prepared.
 pub struct PreparedPage {
     pub at: Millis,
@@ -79,6 +92,10 @@ impl PreparedPage {
         } else {
             format!("{} ({})", self.page.url, said.join(", "))
         }
+    }
+
+    fn size(&self) -> u64 {
+        self.rendered.body.len() as u64 + OVERHEAD
     }
 
     fn is_variant_of(&self, other: &PreparedPage) -> bool {
@@ -132,10 +149,14 @@ type PreparedPages = HashMap<Key, Vec<Arc<PreparedPage>>>;
 pub struct Changes {
     pub(super) prepared: RwLock<PreparedPages>,
     pub(super) count: AtomicUsize,
+    /// Bytes of what is prepared.
+    bytes: AtomicU64,
     /// The thread that prepares, once there is one.
     wake: RwLock<Option<Arc<Wake>>>,
     /// A purge has dropped something that was prepared.
     is_purged: AtomicBool,
+    /// Something that was prepared is not good any more.
+    pub(super) is_dropped: AtomicBool,
     /// A page was asked for that was not known, or that now changes at another time.
     pub(super) is_met: AtomicBool,
 }
@@ -157,25 +178,37 @@ impl Changes {
         self.is_purged.swap(false, Relaxed)
     }
 
+    /// Whether something was dropped since the last call that may be in a file yet.
+    pub fn take_dropped(&self) -> bool {
+        self.is_dropped.swap(false, Relaxed)
+    }
+
     /// Whether there is a page since the last call that may not be prepared.
     pub fn take_met(&self) -> bool {
         self.is_met.swap(false, Relaxed)
     }
 
-    /// Keeps a prepared page until its time, in the place of what was prepared before. Returns whether it did: not if
-    /// something like it was purged since it was asked for.
-    pub fn hold(&self, prepared: PreparedPage) -> bool {
+    /// Keeps a prepared page until its time, in the place of what was prepared before. Where there is no room for it, that
+    /// stays.
+    pub fn hold(&self, prepared: PreparedPage) -> Held {
         let mut all = self.prepared.write();
         if prepared.site.cache.store.purged_since(prepared.moment, &prepared.page.url, &prepared.tags) {
             self.is_purged.store(true, Relaxed);
             self.wake();
-            return false;
+            return Held::Purged;
+        }
+        let variants = all.get(&prepared.page.primary).into_iter().flatten();
+        let before: u64 = variants.filter(|other| other.is_variant_of(&prepared)).map(|other| other.size()).sum();
+        let bytes = self.bytes.load(Relaxed).saturating_sub(before) + prepared.size();
+        if bytes > prepared.site.cache.store.usage().budget {
+            return Held::Full;
         }
         let variants = all.entry(prepared.page.primary).or_default();
         variants.retain(|other| !other.is_variant_of(&prepared));
         variants.push(Arc::new(prepared));
+        self.bytes.store(bytes, Relaxed);
         self.count.store(all.len(), Relaxed);
-        true
+        Held::Kept
     }
 
     /// Drops what was prepared for sites that are served no more.
@@ -191,14 +224,16 @@ impl Changes {
     }
 
     fn retain_of(&self, all: &mut PreparedPages, keep: impl Fn(&PreparedPage) -> bool) -> bool {
-        let (mut before, mut after) = (0, 0);
+        let (mut before, mut after, mut bytes) = (0, 0, 0);
         all.retain(|_, variants| {
             before += variants.len();
             variants.retain(|prepared| keep(prepared));
             after += variants.len();
+            bytes += variants.iter().map(|prepared| prepared.size()).sum::<u64>();
             !variants.is_empty()
         });
         self.count.store(all.len(), Relaxed);
+        self.bytes.store(bytes, Relaxed);
         before != after
     }
 

@@ -2,9 +2,9 @@
 //! It never reads a clock.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
         Arc,
     },
 };
@@ -21,16 +21,25 @@ use scheduled::{
 pub(super) const MAX_PAGES: usize = 4096;
 /// Requests that are remembered of a page, since it may vary by their fields.
 const MAX_SAMPLES: usize = 4;
+/// Times that applications have said, the nearest of a site, for which pages are prepared.
+pub const MAX_TIMES: usize = 64;
+/// How often a page may be said to change at another time before the one that was said before came. A page beyond that says
+/// another one with each request: each would be a copy of the application.
+pub(super) const MAX_MOVES: u32 = 8;
 
 /// A page that changes, as it was asked for.
 #[derive(Debug)]
 pub struct ScheduledPage {
     pub url: Arc<str>,
     pub(super) primary: Key,
+    /// What proxies said of the requests for it, which parts its key from others.
+    pub by_proxies: Vec<u8>,
     /// Requests for it since it is known.
     pub requests: AtomicU64,
     /// What the application said last of when it changes; 0: nothing.
     pub(super) announced: AtomicU64,
+    /// How often the application has said another time before the one that it had said came.
+    pub(super) moves: AtomicU32,
     samples: Mutex<Vec<HeaderMap>>,
 }
 
@@ -53,9 +62,23 @@ impl ScheduledPage {
         self.samples.lock().clone()
     }
 
+    /// When it changes as the application has said, if it may be prepared for that. 0: it says nothing.
+    fn planned(&self) -> Millis {
+        if self.moves() > MAX_MOVES {
+            0
+        } else {
+            self.announced.load(Relaxed)
+        }
+    }
+
     /// Whether the application has said that it changes then.
     pub fn is_announced(&self, at: Millis) -> bool {
-        self.announced.load(Relaxed) == at
+        self.planned() == at
+    }
+
+    /// Take it before the page is rendered: if it is another one afterwards, the page changes at another time now.
+    pub fn moves(&self) -> u32 {
+        self.moves.load(Relaxed)
     }
 
     pub(super) fn remember(&self, sample: HeaderMap) {
@@ -79,8 +102,6 @@ pub struct Schedule {
     pub(super) pages: RwLock<HashMap<Key, Arc<ScheduledPage>>>,
     /// What is to be done for each time, and how far it is.
     pub plans: Mutex<BTreeMap<Millis, Plan>>,
-    /// Pages that came late are about to be prepared.
-    pub is_adding: AtomicBool,
     /// The last time at which pages have changed; 0: none. Plans are forgotten, and clocks are set back by hours, too.
     changed: AtomicU64,
 }
@@ -92,7 +113,6 @@ impl Schedule {
             rules,
             pages: RwLock::default(),
             plans: Mutex::default(),
-            is_adding: AtomicBool::new(false),
             changed: AtomicU64::new(0),
         }
     }
@@ -127,6 +147,11 @@ impl Schedule {
         planned.max(noted).unwrap_or(0)
     }
 
+    /// Whether a rule says that pages of this path change then.
+    pub fn changes_by_rule(&self, path: &str, at: Millis) -> bool {
+        self.next_by_rules(path, at.saturating_sub(1)) == Some(at)
+    }
+
     pub(super) fn covers(&self, path: &str) -> bool {
         self.rules.iter().any(|(rule, _)| rule.covers(path))
     }
@@ -143,17 +168,15 @@ impl Schedule {
                 add(at, rule.0.prepare);
             }
         }
-        let announced = |page: &Arc<ScheduledPage>| page.announced.load(Relaxed);
-        self.pages.read().values().map(announced).filter(|at| *at > wall).for_each(|at| add(at, rule::PREPARE));
+        let announced: BTreeSet<Millis> = self.pages.read().values().map(|page| page.planned()).collect();
+        announced.range(wall + 1..).take(MAX_TIMES).for_each(|at| add(*at, rule::PREPARE));
         times
     }
 
     /// The pages that change at this time, those that are asked for most first.
     pub fn pages_at(&self, at: Millis) -> Vec<Arc<ScheduledPage>> {
-        let just_before = at.saturating_sub(1);
-        let changes = |page: &&Arc<ScheduledPage>| {
-            page.announced.load(Relaxed) == at || self.next_by_rules(page.path(), just_before) == Some(at)
-        };
+        let changes =
+            |page: &&Arc<ScheduledPage>| page.is_announced(at) || self.changes_by_rule(page.path(), at);
         let mut pages: Vec<_> = self.pages.read().values().filter(changes).cloned().collect();
         pages.sort_by(|one, other| {
             let requests = |page: &ScheduledPage| page.requests.load(Relaxed);
@@ -163,7 +186,7 @@ impl Schedule {
     }
 
     /// The page of this key, which is known from now on.
-    pub(super) fn meet(&self, url: &Arc<str>, primary: Key) -> Arc<ScheduledPage> {
+    pub(super) fn meet(&self, url: &Arc<str>, primary: Key, by_proxies: &[u8]) -> Arc<ScheduledPage> {
         let mut pages = self.pages.write();
         if pages.len() >= MAX_PAGES {
             let mut counts: Vec<u64> = pages.values().map(|page| page.requests.load(Relaxed)).collect();
@@ -184,8 +207,10 @@ impl Schedule {
             Arc::new(ScheduledPage {
                 url: url.clone(),
                 primary,
+                by_proxies: by_proxies.to_vec(),
                 requests: AtomicU64::new(0),
                 announced: AtomicU64::new(0),
+                moves: AtomicU32::new(0),
                 samples: Mutex::default(),
             })
         };

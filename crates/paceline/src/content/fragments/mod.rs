@@ -48,18 +48,6 @@ pub type FragmentResponse = (Response<ResponseBody>, Option<String>);
 pub type Ask =
     Arc<dyn Fn(Arc<Site>, Parts, Exchange) -> Pin<Box<dyn Future<Output = FragmentResponse> + Send>> + Send + Sync>;
 
-/// What goes into requests to those who may answer with ESI.
-pub const SURROGATE_CAPABILITY: HeaderName = HeaderName::from_static("surrogate-capability");
-
-/// Such a request's Surrogate-Capability.
-pub fn capability(site: &Site) -> Option<HeaderValue> {
-    site.cache.as_ref()?;
-    Some(match &site.config.esi {
-        Some(_) => HeaderValue::from_static(esi::SURROGATE_CAPABILITY),
-        None => HeaderValue::from_static("paceline=\"Surrogate/1.0\""),
-    })
-}
-
 /// Takes the mark of a template out of the response; whether it was there.
 pub fn asks(headers: &mut HeaderMap) -> bool {
     headers.remove(SURROGATE_CONTROL).is_some()

@@ -56,7 +56,10 @@ pub fn learned(
     let auto = site.auto_cache.as_ref().filter(|_| !has_body(body))?;
     let mut page = auto.answer(head, exchange)?;
     exchange.cache = match &site.cache {
-        Some(cache) => Some(cache.tell(head.uri.path(), &mut page)),
+        Some(cache) => {
+            cache.end_with_rules(head.uri.path(), &mut page);
+            Some(cache.tell(head.uri.path(), &mut page))
+        }
         None => tell_auto(&mut page),
     };
     Some(page)

@@ -39,7 +39,7 @@ use crate::{
         errors,
         exchange::{Connection, Exchange, Hints, Hold, Upgrade},
         finish::{self, ExchangeGuard, Manner},
-        forwarded,
+        forwarded::{self, SURROGATE_CAPABILITY},
         http2_message::{self, Refused},
         https_only,
         incoming::{Arriving, BodyPace},
@@ -115,8 +115,8 @@ pub fn run(front: Arc<Front>, connection: Arc<Connection>, request: Request<Inco
     if let Some(upstream) = site.as_ref().and_then(|site| site.upstream.as_ref()) {
         exchange.host_token = upstream.take_token(&mut received.head.headers);
     }
-    if let Some(capability) = site.as_deref().and_then(fragments::capability) {
-        received.head.headers.append(fragments::SURROGATE_CAPABILITY, capability);
+    if let Some(capability) = site.as_deref().and_then(Site::surrogate_capability) {
+        received.head.headers.append(SURROGATE_CAPABILITY, capability);
     }
 
     if site.as_ref().and_then(|site| site.rules.as_ref()).is_some_and(Rules::changes_headers) {
