@@ -201,6 +201,21 @@ class SharedCacheTest < Minitest::Test
     assert_equal({ RENDERED => 1, SHARED => 2, "fwd=uri-miss; collapsed" => 57 }, answers.map(&:last).tally)
   end
 
+  def test_a_thousand_concurrent_misses_of_all_servers_are_one_request
+    fronts(3)
+    held = gate("/a")
+    # The connections first: nobody waits for the page longer than five seconds.
+    @sockets = @fronts.zip([334, 333, 333]).flat_map { |front, count| Array.new(count) { front.connect } }
+    @sockets.each { |socket| socket.write("GET /a HTTP/1.1\r\nHost: shop.test\r\nConnection: close\r\n\r\n") }
+    eventually("1,000 requests") { @fronts.sum { |front| control(front, "/requests")["requests"].size } == 1000 }
+    held << 1
+    answers = @sockets.map { |socket| Timeout.timeout(PATIENCE) { Wire.response(socket) } }
+    assert_equal [[200, "1"]], answers.map { |answer| [answer.status, answer.body] }.uniq
+    assert_equal [1], asked("/a")
+    words = answers.map { |answer| answer["cache-status"].delete_prefix("paceline; ").sub(/ttl=-?\d+/, "ttl") }
+    assert_equal({ RENDERED => 1, SHARED => 2, "fwd=uri-miss; collapsed" => 997 }, words.tally)
+  end
+
   def test_nobody_waits_for_what_is_nobody_elses
     fronts(2)
     held = gate("/private")

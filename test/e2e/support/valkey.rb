@@ -9,7 +9,9 @@ class Valkey
 
   attr_reader :pid, :socket
 
-  def initialize(*options)
+  # WITHIN: a command that it is run by, and that takes its place.
+  def initialize(*options, within: [])
+    @within = within
     @folder = Dir.mktmpdir("paceline-valkey-")
     @socket = File.join(@folder, "socket")
     @options = options
@@ -21,7 +23,7 @@ class Valkey
   # Returns when it answers. With what it saved when it was stopped, if it saved anything.
   def start
     said, tell = IO.pipe
-    @pid = Process.spawn(PROGRAM, "--port", "0", "--unixsocket", @socket, "--save", "", "--appendonly", "no", "--dir", @folder, *@options,
+    @pid = Process.spawn(*@within, PROGRAM, "--port", "0", "--unixsocket", @socket, "--save", "", "--appendonly", "no", "--dir", @folder, *@options,
       out: tell, err: tell, in: File::NULL)
     tell.close
     lines = []
@@ -43,6 +45,9 @@ class Valkey
     Process.kill(:KILL, @pid)
     ended
   end
+
+  # Of what it has saved, too.
+  def forget = FileUtils.rm_f(File.join(@folder, "dump.rdb"))
 
   # Ends, and has everything again when it is started.
   def stop
