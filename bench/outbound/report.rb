@@ -64,12 +64,12 @@ module Bench
 
     def workers(found)
       rows = found.rows.map do |row|
-        next [row.way, *refused(row.wrong, 5), row.title] if row.wrong
+        next [row.way, *refused(row.wrong, 6), row.title] if row.wrong
 
-        [row.way, rounded(row.calls), row.workers.to_s, rounded(row.opened), format("%.1f", row.seconds), row.versions.join(" "), row.title]
+        [row.way, rounded(row.calls), row.workers.to_s, rounded(row.opened), format("%.1f", row.seconds), ms(row.ms), row.versions.join(" "), row.title]
       end
-      "## #{OutboundWorkers::WORKERS} workers #{found.place.title}\n\n#{OutboundWorkers::THREADS} threads each; #{OutboundWorkers::CLIENTS} clients ask for pages at once.\n\n" +
-        align(["way", "calls", "workers", "connections", "s", "", ""], rows, texts: [0, 5, 6])
+      "## #{OutboundWorkers::WORKERS} workers #{found.place.title}\n\n#{OutboundWorkers::THREADS} threads each; #{OutboundWorkers::CLIENTS} clients ask for pages at once. ms a page: the median, as its client waits for it.\n\n" +
+        align(["way", "calls", "workers", "connections", "s", "ms a page", "", ""], rows, texts: [0, 6, 7])
     end
 
     def busy(found)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 # Ten thousand calls over eight workers: how many connections does the upstream see?
+require_relative "../lib/arithmetic"
 require_relative "callers"
 require_relative "scene"
 
@@ -11,7 +12,8 @@ module Bench
     THREADS = 2
     # CALLS at least, of pages that CLIENTS ask for at once.
     CLIENTS = 16
-    Row = Struct.new(:way, :title, :calls, :seconds, :opened, :workers, :versions, :wrong, keyword_init: true)
+    # MS: the median page's, as its client sees it.
+    Row = Struct.new(:way, :title, :calls, :seconds, :ms, :opened, :workers, :versions, :wrong, keyword_init: true)
 
     attr_reader :absent, :elsewhere, :place, :rows
 
@@ -48,9 +50,11 @@ module Bench
     def row(way, server)
       pages = (@calls.to_f / OutboundCallers::CALLS).ceil
       began = now
-      answers, seen = @scene.upstream.watching(pages * OutboundCallers::CALLS) { ask(way, server, pages) }
-      Row.new(way: way.name, title: way.title, calls: seen.calls, seconds: now - began, opened: seen.opened, workers: answers.map { |answer| answer["pid"] }.uniq.size,
-              versions: seen.versions.keys.sort, wrong: OutboundCallers.wrongs(answers) { |answer| answer["wrong"] })
+      served, seen = @scene.upstream.watching(pages * OutboundCallers::CALLS) { ask(way, server, pages) }
+      took = now - began
+      answers = served.map(&:answer)
+      Row.new(way: way.name, title: way.title, calls: seen.calls, seconds: took, ms: Arithmetic.median(served.map(&:seconds)) * 1000, opened: seen.opened,
+              workers: answers.map { |answer| answer["pid"] }.uniq.size, versions: seen.versions.keys.sort, wrong: OutboundCallers.wrongs(answers) { |answer| answer["wrong"] })
     end
 
     def ask(way, server, pages)
@@ -59,7 +63,7 @@ module Bench
       clients = Array.new(CLIENTS) do
         Thread.new do
           Thread.current.report_on_exception = false
-          [].tap { |answers| answers << server.page(way).answer while take(left) }
+          [].tap { |pages| pages << server.page(way) while take(left) }
         end
       end
       clients.flat_map(&:value)

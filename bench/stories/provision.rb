@@ -81,9 +81,11 @@ module Bench
             wrong = some.filter_map(&:wrong).first
             next StoryFigures::Row.new(name: title, wrong: wrong) if wrong
 
-            StoryFigures.of_rounds(title, { "opened" => some.map(&:opened) }, main: "opened", base: by_way.values.first.map(&:opened), figures: { "rate" => Arithmetic.median(rates[title]) })
+            StoryFigures.of_rounds(title, { "opened" => some.map(&:opened), "ms" => some.map(&:ms) }, main: "opened", base: by_way.values.first.map(&:opened),
+                                   figures: { "rate" => Arithmetic.median(rates[title]) })
           end
-          note = "#{OutboundWorkers::CLIENTS} clients, #{OutboundWorkers::WORKERS} workers with #{OutboundWorkers::THREADS} threads, on loopback: how many TLS connections the called service sees; requests/s are calls a second."
+          note = "#{OutboundWorkers::CLIENTS} clients, #{OutboundWorkers::WORKERS} workers with #{OutboundWorkers::THREADS} threads, on loopback: how many TLS connections the called service sees; ms: a page with its " \
+                 "#{OutboundCallers::CALLS} calls, as its client waits for it; requests/s are calls a second."
           StoryFigures::Part.new(title: "Under load, #{StoryFigures.text("requests", all.flatten.map(&:calls).max || 0)} calls", note: note, main: "opened", baseline: by_way.keys.first, rows: base ? rows : [])
         end
       end

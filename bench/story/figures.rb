@@ -59,7 +59,17 @@ module Bench
       def to_h = super.merge(rows: rows.map(&:to_h)).compact
     end
 
+    # Processes that wait for each processor: with more before a run the machine was not idle.
+    IDLE = 0.5
+
     module_function
+
+    # That the machine was not idle before the run, or nil. FACTS: Machine's.
+    def busy(facts)
+      load = facts["load_before"].to_a.first.to_f
+      processors = [facts["processors"].to_i, 1].max
+      "The machine was not idle before the run: a load of #{load} for #{processors} processor#{"s" if processors > 1}." if load > IDLE * processors
+    end
 
     # A part of a Summary's GROUP. RENAMES: {server's name => how the row is named}; MORE: {server's name => further figures}.
     def of_group(group, title:, note: nil, main: "rate", baseline: nil, more: {})

@@ -77,11 +77,12 @@ module Bench
       HTML
     end
 
+    # What makes it less than a result.
     def warning(result)
       rounds = result.dig("options", "rounds").to_i
-      return "" unless result.dig("options", "quick") || rounds < 5
-
-      %(<p class="warn">#{result.dig("options", "quick") ? "A quick run" : "#{rounds} round#{"s" unless rounds == 1}"}: a first impression, not a result.</p>\n)
+      few = result.dig("options", "quick") ? "A quick run" : "#{rounds} round#{"s" unless rounds == 1}"
+      lines = [("#{few}: a first impression, not a result." if result.dig("options", "quick") || rounds < 5), StoryFigures.busy(result.fetch("machine"))].compact
+      lines.map { |line| %(<p class="warn">#{escape(line)}</p>\n) }.join
     end
 
     def shown(shown)

@@ -68,6 +68,7 @@ module Bench
     def disclaimer
       lines = []
       lines << "**Fewer than #{Servers::ROUNDS} rounds: a first impression.**" if @options.rounds < Servers::ROUNDS
+      lines << "**#{StoryFigures.busy(@facts)}**" if StoryFigures.busy(@facts)
       lines << "System calls are not counted: #{KernelCounts.missing}." if KernelCounts.missing
       lines.join("\n\n") if lines.any?
     end

@@ -135,6 +135,15 @@ class StoryTest < Minitest::Test
     assert warned.call(rounds: 4)
   end
 
+  def test_a_machine_that_was_not_idle_is_named
+    words = "The machine was not idle before the run: a load of 1.1 for 2 processors."
+    { [1.1, 0.0, 0.0] => words, [1.0, 9.0, 9.0] => nil, [] => nil, nil => nil }.each { |load, said| assert_equal [said], [StoryFigures.busy(FACTS.merge("load_before" => load))] }
+    assert_includes StoryPage.new([result.merge("machine" => FACTS.merge("load_before" => [1.1]))]).html, %(<p class="warn">#{words}</p>)
+    refute_includes StoryPage.new([result]).html, "not idle"
+    refute_includes report.markdown, "not idle"
+    assert_includes report(facts: FACTS.merge("load_before" => [1.1])).markdown, "**#{words}**"
+  end
+
   def test_the_report_has_a_table_for_each_part
     text = report.markdown
     assert_match(/\| +\| +requests\/s \| p50 ms \| +x \|/, text)
@@ -177,10 +186,10 @@ class StoryTest < Minitest::Test
   end
 
   def test_connections_under_load_are_those_of_a_round
-    row = ->(way, opened, seconds, wrong = nil) { OutboundWorkers::Row.new(way: way, title: way, calls: 600, seconds: seconds, opened: opened, wrong: wrong) }
+    row = ->(way, opened, seconds, wrong = nil) { OutboundWorkers::Row.new(way: way, title: way, calls: 600, seconds: seconds, ms: seconds * 30, opened: opened, wrong: wrong) }
     part = Stories::ProvisionStory::Loaded.part([[row["slow", 600, 6.0], row["quick", 1, 1.0], row["broken", 1, 1.0, "status 500"]], [row["slow", 600, 6.0], row["quick", 2, 2.0], row["broken", 1, 1.0]]])
     assert_equal "Under load, 600 calls", part.title
-    assert_equal({ "opened" => 1.5, "rate" => 450.0 }, part.rows[1].figures)
+    assert_equal({ "opened" => 1.5, "ms" => 45.0, "rate" => 450.0 }, part.rows[1].figures)
     assert_equal [450.0, [300.0, 600.0], "status 500"], [part.rows[1].ratio, part.rows[1].spread, part.rows[2].wrong]
   end
 
@@ -252,14 +261,14 @@ class StoryTest < Minitest::Test
                  { "name" => "broken", "wrong" => "it ended" }] }
   end
 
-  def report(parts = nil)
+  def report(parts = nil, facts: FACTS)
     parts ||= [StoryFigures::Part.new(title: "A load, 25 connections", note: "As it was.", main: "rate", baseline: "old", rows: [
                                         StoryFigures::Row.new(name: "old", figures: { "rate" => 100.0, "p50" => 10.0 }, ratio: 1.0, spread: [1.0, 1.0], range: [90.0, 110.0]),
                                         StoryFigures::Row.new(name: "paceline", figures: { "rate" => 400.0, "p50" => 2.5 }, ratio: 4.0, spread: [3.0, 5.0], range: [390.0, 410.0]),
                                         StoryFigures::Row.new(name: "broken", wrong: "it ended")
                                       ])]
     options = StorySetting.new(rounds: 2, seconds: 0.5, quick: false)
-    StoryReport.new(WORDS, parts, { "load, thin" => "not installed" }, facts: FACTS, versions: { "paceline" => "0.1" }, options: options, command: "bin/bench story told", clock: Struct.new(:seconds).new(60))
+    StoryReport.new(WORDS, parts, { "load, thin" => "not installed" }, facts: facts, versions: { "paceline" => "0.1" }, options: options, command: "bin/bench story told", clock: Struct.new(:seconds).new(60))
   end
 
   def result = JSON.parse(JSON.generate(report.data))

@@ -22,6 +22,16 @@ test("a story is measured, and shows its progress and its figures", options, () 
   await page.waitForSelector("#one_write [data-run]:enabled")
   assert.equal(await page.locator("#provision .bars tr").count(), 3)
   assert.match(await page.textContent("#provision .bars tr:last-child"), /times as fast/)
+  // By the stand-in for bin/bench of test/with-server.
+  await page.click("#deploy [data-run]:enabled")
+  await page.waitForSelector("#deploy .bars")
+  await page.waitForSelector("#deploy [data-run]:enabled")
+  assert.match(await page.textContent("#deploy .bars"), /puma before/)
+  assert.match(await page.textContent("#deploy [data-warning]"), /1 round alone/)
+  for (const name of ["rails", "swap"]) {
+    assert.equal(await page.locator(`#${name} [data-run]`).count(), 0, "a page can't measure it")
+    assert.match(await page.textContent(`#${name}`), new RegExp(`bin/bench story ${name}`))
+  }
   await shot("brewery-stories")
   await page.emulateMedia({ colorScheme: "dark" })
   await page.setViewportSize({ width: 390, height: 780 })

@@ -5,10 +5,11 @@
 #
 #   app = Paceline::AutoCache.wrap(app, root: Rails.root, release: "1", journal: "tmp/paceline-journal-1.sock")   # once, before the fork
 #   Paceline::AutoCache.start                                                                                     # in each worker
-#   Paceline::AutoCache.announce                                                                                  # in a console, a job, a task
+#   Paceline::AutoCache.announce                                                                                  # in a process of its own without Rails
 #
 # It keeps no page, compares nothing, and never decides whether a page may be kept: that does the front, by the rules of
 # crates/auto-cache. What a request reads in a way that is not seen here is said as "untracked", with the reason.
+require_relative "announcing"
 require_relative "auto_cache/encoding"
 require_relative "auto_cache/readers"
 require_relative "auto_cache/recording"
@@ -23,8 +24,6 @@ module Paceline
   module AutoCache
     # The variable of a thread (not of a fiber: an Enumerator reads for the same request) with its recording.
     KEY = :paceline_auto_cache
-    # Of running servers, below an application's root.
-    SOCKETS = "tmp/paceline-journal-*.sock"
     # How often (s) a process looks whether it is connected.
     LOOK = 1
 
@@ -39,21 +38,23 @@ module Paceline
       # The application as the server calls it: each request leaves its recording in its env.
       def wrap(app, root:, release:, journal:)
         install(root: root) { |*| }
+        @withholds_schema = false
         @release = release
         self.journal = Journal.new(journal)
         Middleware.new(app)
       end
 
       # Announces the writes of this process to the server that runs in `root`, and records nothing. It does nothing while no server
-      # runs there.
-      def announce(root: Dir.pwd)
+      # runs there. `schema`: after a change of it, the server learns this process's schema; otherwise it narrows nothing until a worker tells its own.
+      def announce(root: Dir.pwd, schema: true)
         return if journal
 
         require_relative "auto_cache/drivers"
         require_relative "auto_cache/rails"
         Drivers.install
         Rails.follow_cache
-        self.journal = Journal.new { [ENV["PACELINE_AUTO_CACHE"], *Dir[File.join(root, SOCKETS)].sort_by { |path| -File.mtime(path).to_f }].compact }
+        @withholds_schema = !schema
+        self.journal = Journal.new { [ENV["PACELINE_AUTO_CACHE"], *Dir[File.join(root, Announcing::SOCKETS)].sort_by { |path| -File.mtime(path).to_f }].compact }
       end
 
       # Connects this process with the front. Without a connection nothing is recorded: the front could not know of writes.
@@ -83,7 +84,7 @@ module Paceline
 
       # The front understands statements by the schema; without it any of them may read and write anything.
       def tell_schema
-        return unless journal && defined?(::ActiveRecord::Base)
+        return if @withholds_schema || !(journal && defined?(::ActiveRecord::Base))
 
         require_relative "auto_cache/schema"
         wire = ::ActiveRecord::Base.connection_pool.with_connection { |connection| Schema.of(connection) }

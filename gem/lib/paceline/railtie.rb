@@ -6,7 +6,8 @@ require "active_support/core_ext/numeric/bytes"
 require_relative "rails/default_server"
 
 # What Rails gets of the gem: the context of each request (Paceline.current) with its settings `config.paceline.context`, `sql_comments` and `log_tags`, the
-# view helper esi_include, the session store :paceline_store by its name, `bin/rails paceline:check`, Paceline as the server of `bin/rails server` and, with
+# view helper esi_include, the session store :paceline_store by its name, `bin/rails paceline:check`, Paceline as the server of `bin/rails server`, the
+# announcement of what consoles, jobs and tasks write where the server has an automatic page cache (`config.paceline.announce`) and, with
 # `config.paceline.xml = true`, paceline/xml/rails. Changes nothing else.
 module Paceline
   class Railtie < ::Rails::Railtie
@@ -15,6 +16,7 @@ module Paceline
     config.paceline.context = true
     config.paceline.sql_comments = false
     config.paceline.log_tags = false
+    config.paceline.announce = true
 
     rake_tasks { load File.expand_path("rails/tasks.rb", __dir__) }
 
@@ -34,6 +36,14 @@ module Paceline
     initializer "paceline.context.log", before: "active_record.query_log_tags_config" do |app|
       config.after_initialize do
         Paceline::Context.tell_of(app) if app.config.paceline.context
+      end
+    end
+
+    # Whatever loads the application and is no process of the server's own: a console, a runner, a task, a job queue, another server.
+    config.after_initialize do |app|
+      if app.config.paceline.announce
+        require_relative "announcing"
+        Paceline::Announcing.begin_in(app.root.to_s, environment: ::Rails.env)
       end
     end
 

@@ -10,6 +10,8 @@ require_relative "../support/visitor"
 class BreweryStoriesTest < Minitest::Test
   URL = ENV["BREWERY_URL"]
   STORIES = %w[xml one_write provision pstore page_ahead].freeze
+  # By bin/bench, in whose place test/with-server puts test/brewery/bench. The last two can't be measured by a page.
+  BENCHED = %w[servers deploy proxy rails swap].freeze
   STREAM = "text/vnd.turbo-stream.html".freeze
   LINES = "application/x-ndjson".freeze
 
@@ -26,7 +28,7 @@ class BreweryStoriesTest < Minitest::Test
 
   def test_each_story_is_measured_and_its_figures_are_on_the_page_afterwards
     page = @visitor.get("/stories")
-    assert_equal STORIES, page.body.scan(/<article class="story" id="(\w+)"/).flatten
+    assert_equal STORIES + BENCHED, page.body.scan(/<article class="story" id="(\w+)"/).flatten
 
     STORIES.each do |name|
       lines = measure(name)
@@ -38,6 +40,33 @@ class BreweryStoriesTest < Minitest::Test
       assert_operator figures.size, :>=, 2, name
       assert_includes @visitor.get("/stories").body, lines.last["html"].strip, name
     end
+  end
+
+  def test_a_story_of_the_bench_is_measured_by_it_in_one_short_round
+    @visitor.get("/stories")
+    lines = measure("deploy")
+
+    assert_equal [0, 0.5, 1], lines.filter_map { |line| line["done"] }.first(3)
+    assert_equal "deploy, made up: puma: 10", lines[1]["step"]
+    card = lines.last["html"]
+    ["puma <small>before</small>", "paceline <small>after</small>", "no figure: it ended", "4 times better", "unicorn (not installed)", "2 x made up &lt;b&gt; · 4 GB", "in requests/s",
+     "1 round alone: a first impression; the machine was not idle before: a load of 7.5 for 2 processors"].each { |text| assert_includes card, text }
+    assert_includes @visitor.get("/stories").body, card.strip
+  end
+
+  def test_each_story_of_the_bench_says_how_it_is_measured
+    page = @visitor.get("/stories").body
+    cards = page.scan(%r{<article class="story" id="(\w+)">(.*?)</article>}m).to_h
+    BENCHED.each do |name|
+      assert_includes cards[name], "<code>bin/bench story #{name}</code>"
+      assert_equal !%w[rails swap].include?(name), cards[name].include?("Measure it now"), name
+    end
+    assert_equal "404", @visitor.post("/stories/swap/run", {}).code
+  end
+
+  def test_a_bench_that_fails_says_why
+    lines = measure("proxy")
+    assert_equal "bin/bench story proxy --quick: stand-in: proxy: not run: Redmine is not here", lines.last["error"]
   end
 
   def test_a_page_without_javascript_measures_too

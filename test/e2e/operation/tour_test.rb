@@ -55,6 +55,26 @@ class TourTest < Minitest::Test
     assert_match(/^  \d+ requests, 0 failed$/, out)
   end
 
+  def test_says_where_a_requests_time_goes
+    out, status = tour("--step", "2")
+    assert_equal 0, status, out
+    assert_includes out, "$ paceline bench -k -c 1 -t 3 http://127.0.0.1:"
+    median = out[/([\d.]+) ms: the median/, 1] or flunk(out)
+    assert_operator median.to_f, :>=, 20, "the page takes its time"
+    # Its sleep is no SQL, view or garbage collection.
+    assert_match(/Most of it, \d+ %, is\s/, out)
+  end
+
+  def test_all_five_steps_without_a_key
+    out, status = tour("--yes")
+    assert_equal 0, status, out
+    titles = ["Serve it", "See where a request's time goes", "Cache a page", "Ask the doctor", "Deploy under load"]
+    assert_equal titles.each_with_index.map { |title, nth| "#{nth + 1} of 5   #{title}" }, out.scan(/^\d of 5   .*/)
+    [/s until it serves/, /: the median$/, /the median without and with the cache/, /Only changes whose gain is sure/, /^  \d+ requests, 0 failed$/, /That was the tour/].each { |figure| assert_match figure, out }
+    refute_includes out, "No result", "the doctor has an answer"
+    assert_equal %w[config.ru], Dir.children(@dir) - ["tmp"]
+  end
+
   def test_an_application_that_does_not_start
     out, status = tour("--step", "1", dir: app("config.ru" => "raise 'no such setting'\n"))
     assert_equal 1, status, out

@@ -127,7 +127,7 @@ impl Report {
 fn foreign_writes(site: &SiteConfig) -> String {
     let max_ttl = site.auto_cache.map_or(0, |policy| policy.max_ttl);
     format!(
-        "notice  site {}: auto_cache: programs that write to the database without Paceline::AutoCache.announce (jobs, consoles, psql) are \
+        "notice  site {}: auto_cache: programs that write to the database and load no Rails application (psql, imports) are \
          not seen, unless it is a file of SQLite: a page may show what was there before for up to max_ttl = \"{}\"\n",
         site.name,
         show_duration(Duration::from_millis(max_ttl))

@@ -23,5 +23,5 @@ pub static CACHE_OPTIONS: &[Opt] = &[
         comparison. `paceline cache advise` prints how far each route has come. As text: `serve max_ttl=1h verify=1%`. In a site: [site.auto_cache]. See docs/automatic-page-cache.md.")
         .fixed("off").flag("auto-cache")
         .risk("Methods of Active Record, Rack, Rails, Time and File are wrapped in the application's processes, which costs some time of each request. Up to \
-        32 MB of pages for each site are kept in memory. With \"serve\", what programs write to the database without Paceline::AutoCache.announce is seen after `max_ttl` at the latest."),
+        32 MB of pages for each site are kept in memory. With \"serve\", what programs without Rails write to a database other than SQLite, and don't announce, is seen after `max_ttl` at the latest."),
 ];

@@ -19,7 +19,8 @@ class StoryRunsController < ApplicationController
   private
 
   def find_story
-    @story = Story.find(params[:story_id]) or raise ActionController::RoutingError, "no such story"
+    @story = Story.find(params[:story_id])
+    raise ActionController::RoutingError, "no such story" unless @story&.live?
   end
 
   def refuse
@@ -41,7 +42,7 @@ class StoryRunsController < ApplicationController
     # Without a validator Rack::ETag would collect the whole stream to digest it.
     response.headers["Last-Modified"] = Time.now.httpdate
     result = @story.measure { |done, step| write(done: done.round(3), step: step) }
-    write(done: 1, html: render_to_string(partial: "stories/result", formats: [:html], locals: { result: result }))
+    write(done: 1, html: render_to_string(partial: @story.partial, formats: [:html], locals: { result: result }))
   rescue ActionController::Live::ClientDisconnected
     raise
   rescue StandardError => e

@@ -21,6 +21,11 @@ module GuideHelper
     tag.span("★" * score + "☆" * (5 - score), class: "stars", title: "#{score} of 5")
   end
 
+  # As precise as it is worth.
+  def bench_figure(value)
+    value.is_a?(Integer) || value >= 100 ? number_with_delimiter(value.round) : number_with_precision(value, precision: 3, significant: true)
+  end
+
   def nav_link(name, path)
     link_to name, path, "aria-current": ("page" if current_page?(path))
   end

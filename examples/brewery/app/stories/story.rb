@@ -1,5 +1,6 @@
 # What one of Paceline's parts is about: something that was slow, the line that changed it, and a small measurement of both, made on this machine when somebody
-# asks for it. A subclass says what is measured. Nothing here is an estimate, and no figure comes from elsewhere.
+# asks for it. A subclass says what is measured. Nothing here is an estimate, and no figure comes from elsewhere. What needs more than this application
+# (other servers, Redmine, swap space) is a BenchStory.
 class Story
   # One way to do the same work. `note`: called afterwards for one more fact, or nil.
   Way = Struct.new(:label, :work, :note)
@@ -7,7 +8,7 @@ class Story
   # The ways do not have the same result.
   class Different < StandardError; end
 
-  ALL = %w[xml one_write provision pstore page_ahead].freeze
+  ALL = %w[xml one_write provision pstore page_ahead servers deploy proxy rails swap].freeze
 
   class << self
     def all
@@ -36,6 +37,15 @@ class Story
   def result
     StoryResult.read(name)
   end
+
+  # The view of its result.
+  def partial = "stories/result"
+
+  # Whether a page can measure it.
+  def live? = true
+
+  # What measures it in a terminal, where a page can't.
+  def command = nil
 
   # Measures all ways in turn, `rounds` times each, after one round that is not counted. Yields the part that is done and what comes next. Returns the
   # StoryResult; raises Different, or whatever the work raises.

@@ -15,7 +15,14 @@ module Paceline
             ActiveRecord::ConnectionAdapters::AbstractAdapter.prepend(Adapter)
             ActiveRecord::FutureResult.prepend(Future) if defined?(ActiveRecord::FutureResult)
           end
+          # From Rails 7.2 on an adapter, and its driver with it, is loaded by the first connection.
+          %i[active_record_sqlite3adapter active_record_postgresqladapter].each { |adapter| ActiveSupport.on_load(adapter) { Drivers.follow } }
         end
+        follow
+      end
+
+      # The drivers that are loaded by now.
+      def self.follow
         SQLite3::Database.prepend(SQLite) if defined?(SQLite3::Database)
         SQLite3::Statement.prepend(SQLiteStatement) if defined?(SQLite3::Statement)
         PG::Connection.prepend(Postgres) if defined?(PG::Connection)

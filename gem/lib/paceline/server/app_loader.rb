@@ -7,6 +7,13 @@ require_relative "tuning"
 module Paceline
   module Server
     class AppLoader
+      # Whether this process has the application from here: then it is one of the server's own.
+      def self.loads? = @loads
+
+      def self.loads!
+        @loads = true
+      end
+
       attr_reader :app, :root, :kind
 
       # `settings` are START's pairs; the block is told of each step (name, "begin" or "done").
@@ -36,6 +43,7 @@ module Paceline
       end
 
       def load
+        self.class.loads!
         step("boot") { @app = recorded(boot) }
         step("preload") { warm }
         @app

@@ -123,9 +123,60 @@ fn advice(answer: &Value) -> String {
                 grouped(number(&site["passed_over"]))
             ));
         }
+        text.push_str(&hints(site));
+        text.push_str(&next_mode(site));
     }
     text
 }
+
+/// What to do about the reasons that keep pages out, each once.
+fn hints(site: &Value) -> String {
+    let refusals = list(&site["routes"]).filter_map(|route| list(&route["refusals"]).next());
+    let mut found: Vec<&str> = refusals.filter_map(|refusal| hint(refusal["why"].as_str().unwrap_or(""))).collect();
+    found.sort_unstable();
+    found.dedup();
+    found.iter().map(|hint| format!("try: {hint}\n")).collect()
+}
+
+fn hint(why: &str) -> Option<&'static str> {
+    HINTS.iter().find(|(beginning, _)| why.starts_with(beginning)).map(|(_, hint)| *hint)
+}
+
+/// In mode "watch" nothing is shown to visitors; which mode does, once pages have been compared.
+fn next_mode(site: &Value) -> String {
+    let is_good = |route: &&Value| number(&route["hits"]) > 0 && number(&route["differed"]) == 0;
+    let good = list(&site["routes"]).filter(is_good).count();
+    if good == 0 || site["mode"].as_str().unwrap_or("watch") != "watch" {
+        return String::new();
+    }
+    format!(
+        "Pages of {good} route{} were always equal: mode = \"verify\" goes on to prove them, mode = \"serve\" shows those that are proven.\n",
+        if good == 1 { "" } else { "s" }
+    )
+}
+
+/// By what a reason begins with.
+const HINTS: [(&str, &str); 11] = [
+    ("changes session", SESSION),
+    ("writes the session", SESSION),
+    ("reads the whole session", "read the keys of the session that the page needs, one by one"),
+    ("sets the cookie", "set the cookie in an answer to a POST, or in JavaScript"),
+    (
+        "asks another server",
+        "put what other servers say into a fragment of its own: <%= esi_include ... %>, docs/esi.md",
+    ),
+    ("starts a thread", "move the work to a job, or the part of the page to a fragment: docs/esi.md"),
+    ("reads an entry of Rails.cache", EXPIRING),
+    ("reads entries of Rails.cache", EXPIRING),
+    ("reads Time", CLOCK),
+    ("reads Date", CLOCK),
+    ("writes: ", "count visits by a POST from JavaScript, or in a fragment of its own: docs/esi.md"),
+];
+const SESSION: &str =
+    "write the session in answers to POSTs, or put that part of the page into a fragment of its own: docs/esi.md";
+const EXPIRING: &str = "store the entry without expires_in, and delete or write it when its source changes";
+const CLOCK: &str =
+    "let JavaScript write times, and say when the page changes: Paceline.changes_at(time), docs/scheduled-pages.md";
 
 /// A route, its share of hits, and why.
 fn row(route: &Value, mode: &str) -> [String; 3] {
@@ -299,6 +350,11 @@ mod tests {
             "GET /news      50 % could be hits   1 of 50 comparisons differed   10 % never: sets the cookie theme"
         );
         assert!(lines[4].starts_with("GET /news differed at ") && lines[5].ends_with("7 times"), "{text}");
+        assert!(
+            lines[7].starts_with("try: let JavaScript write times") && lines[8].starts_with("try: set the cookie"),
+            "{text}"
+        );
+        assert!(lines[9].starts_with("Pages of 1 route were always equal: mode = \"verify\""), "{text}");
         assert!(advice(&json!({ "sites": {} })).starts_with("No site is watched"));
         let idle = json!({ "processes": 0, "passed_over": 3, "routes": [] });
         let text = advice(&json!({ "sites": { "shop": idle } }));
