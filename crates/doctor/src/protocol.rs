@@ -253,7 +253,7 @@ pub struct WriteNote {
     pub what: String,
     /// `path:line` below the root, or empty.
     pub at: String,
-    /// `sql`, `file`, `mail`, `job`, `outbound` or `cache`.
+    /// `sql`, `file`, `mail`, `job`, `store`, `outbound` or `cache`.
     pub kind: String,
 }
 

@@ -56,7 +56,7 @@ module Paceline
           @on_replay.each { |block| block.call(request, is_first) }
         end
 
-        # Notes that the request in hand tried to write. `kind`: sql, file, mail, job, outbound or cache; `what`: without values.
+        # Notes that the request in hand tried to write. `kind`: sql, file, mail, job, store, outbound or cache; `what`: without values.
         def note_write(kind:, what:)
           @notes.add(kind, what)
         end

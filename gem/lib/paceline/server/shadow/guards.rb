@@ -9,13 +9,19 @@ require_relative "outbound"
 require_relative "guards/active_record_connections"
 require_relative "guards/descendants"
 require_relative "guards/caches"
+require_relative "guards/curl"
 require_relative "guards/files"
+require_relative "guards/job_queues"
 require_relative "guards/jobs"
 require_relative "guards/mail"
+require_relative "guards/memcached"
+require_relative "guards/mongo"
 require_relative "guards/paceline_records"
 require_relative "guards/postgresql"
 require_relative "guards/pstore"
+require_relative "guards/redis"
 require_relative "guards/sessions"
+require_relative "guards/sockets"
 require_relative "guards/sqlite"
 
 module Paceline
@@ -25,7 +31,8 @@ module Paceline
         # A guard answers `there?` (whether its library is loaded) and `install`, which is called once.
         ALL = [
           HeldClock, HeldClock::Dates, SeededRandom, SeededRandom::OpenSSL, Files, SQLite, PostgreSQL, ActiveRecordConnections,
-          ActiveRecordConnections::Adapter, PStore, PStore::OfPaceline, PacelineRecords, PacelineRecords::OfCache, Mail, Mail::SMTP, Jobs
+          ActiveRecordConnections::Adapter, PStore, PStore::OfPaceline, PacelineRecords, PacelineRecords::OfCache, Mail, Mail::SMTP, Jobs,
+          *JobQueues::ALL, *Redis::ALL, *Memcached::ALL, *Mongo::ALL, Sockets, *Curl::ALL
         ].freeze
         UNGUARDED = :paceline_shadow_unguarded
         private_constant :ALL, :UNGUARDED

@@ -42,7 +42,7 @@ module Paceline
           Kernel.srand # not what the other copies draw
           @guards.outbound.mode = :replay
           sockets = deliver == "pieces" ? Guards.unguarded { Delivery.open_sockets(threads) } : []
-          channels = Array.new(threads) { UNIXSocket.new(path) }
+          channels = Guards.unguarded { Array.new(threads) { UNIXSocket.new(path) } }
           @threads = channels.each_with_index.map do |channel, index|
             channel.close_on_exec = true
             Thread.new { serve(channel, sockets[index]) }.tap { |thread| thread.name = "paceline #{index + 1}" }

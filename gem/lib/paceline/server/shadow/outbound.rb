@@ -2,7 +2,7 @@
 
 # The outbound HTTP calls of a shadow. In mode :record they are really made, and their responses and times are kept. In mode :replay a stand-in
 # process answers them: the same bytes after the same times. This covers what ends at Net::HTTP, with and without Paceline::HTTP; other clients
-# are left alone. It never sends anything but GET and HEAD.
+# are refused by guards (guards/sockets.rb, guards/curl.rb). It never sends anything but GET and HEAD.
 require "socket.so"
 require_relative "current_request"
 require_relative "outbound/punctual_sleep"
@@ -134,6 +134,11 @@ module Paceline
             raise
           ensure
             Thread.current[:paceline_connecting] = before
+          end
+
+          # Whether a connection of Net::HTTP is being opened here.
+          def connecting?
+            !Thread.current[:paceline_connecting].nil?
           end
 
           # For the hooks: opens the socket of a connection. The block is given the port of the stand-in, or nil for the real destination.

@@ -25,7 +25,7 @@ module Paceline
           CurrentRequest.get.note
         end
 
-        # `kind`: sql, file, mail, job, outbound or cache.
+        # `kind`: sql, file, mail, job, store, outbound or cache.
         def add(kind, what)
           requests = CurrentRequest.concerned.reject(&:note)
           return if requests.empty?

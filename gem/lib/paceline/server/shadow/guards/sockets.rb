@@ -1,0 +1,106 @@
+# frozen_string_literal: true
+
+# Connections that an application opens without Net::HTTP: by other HTTP libraries (Excon, HTTPX, http.rb), to message queues, mail and directory servers, or by
+# itself. What goes over them can't be told apart as read or write, and not recorded: none is opened. Those of the libraries that have guards of their own are
+# (redis.rb, memcached.rb, mongo.rb), and of databases' drivers in C, which do not come here. Datagrams are not looked at, nor what other programs send.
+module Paceline
+  module Server
+    module Shadow
+      class Guards
+        module Sockets
+          # Names are asked for there when an answer is too long for a datagram.
+          DNS = 53
+          # The front learns there what is written (Paceline::AutoCache). Nothing is; and without a connection the application goes on.
+          JOURNAL = /\Apaceline-journal-\d+\.sock\z/
+          private_constant :DNS, :JOURNAL
+
+          # Before TCPSocket.
+          module OfTCPSocket
+            def initialize(host, port, *, **)
+              Sockets.check { "#{host || "localhost"}:#{port}" } unless port.to_s == DNS.to_s
+              super
+            end
+          end
+
+          # Before Socket.
+          module OfSocket
+            def connect(address)
+              Sockets.check_address(self, address)
+              super
+            end
+
+            def connect_nonblock(address, **)
+              Sockets.check_address(self, address)
+              super
+            end
+          end
+
+          # Before UNIXSocket.
+          module OfUNIXSocket
+            def initialize(path)
+              Sockets.check(journal: File.basename(path).match?(JOURNAL)) { Sockets.name(path) }
+              super
+            end
+          end
+
+          class << self
+            def there?
+              true
+            end
+
+            def install
+              close_inherited
+              ::TCPSocket.prepend(OfTCPSocket)
+              ::Socket.prepend(OfSocket)
+              ::UNIXSocket.prepend(OfUNIXSocket)
+            end
+
+            # The block says where to. Raises Errno::ECONNREFUSED.
+            def check(journal: false)
+              return if Guards.off? || Outbound.connecting?
+              raise Outbound::Refused, "a shadow announces nothing" if journal
+
+              refuse("a connection to #{yield} without Net::HTTP")
+            end
+
+            # `address`: an Addrinfo, or as the kernel takes it.
+            def check_address(socket, address)
+              return if socket.getsockopt(:SOCKET, :TYPE).int == ::Socket::SOCK_DGRAM
+
+              address = Addrinfo.new(address) unless address.is_a?(Addrinfo)
+              return if address.ip? && address.ip_port == DNS
+
+              check { address.unix? ? name(address.unix_path) : address.inspect_sockaddr }
+            end
+
+            # Of a Unix socket, below the application's folder if it is there.
+            def name(path)
+              File.expand_path(path).delete_prefix("#{Guards.shadow.root.chomp("/")}/")
+            end
+
+            # Raises Errno::ECONNREFUSED.
+            def refuse(what)
+              Guards.note("outbound", what)
+              raise Outbound::Refused, what
+            end
+
+            private
+
+            # What was connected before the fork belongs to the process that forked this one, which keeps its own descriptors. Here they are closed without a
+            # word to the other end: libraries open another, or say that theirs is closed.
+            def close_inherited
+              ObjectSpace.each_object(::BasicSocket).select { |socket| connected?(socket) }.each(&:close)
+            end
+
+            # Those to which another object holds the descriptor are left alone.
+            def connected?(socket)
+              !socket.closed? && socket.autoclose? && socket.remote_address.ip? && socket.getsockopt(:SOCKET, :TYPE).int == ::Socket::SOCK_STREAM
+            rescue SystemCallError, IOError
+              false
+            end
+          end
+        end
+      end
+    end
+  end
+end
