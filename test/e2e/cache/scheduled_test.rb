@@ -17,6 +17,7 @@ class CacheScheduledTest < Minitest::Test
       path = env["PATH_INFO"]
       now = Time.now
       if (barrier = env["HTTP_X_BARRIER"])
+        File.write(File.join(__dir__, "arrived"), "here")
         File.read(barrier)
       end
       head = HEADERS.merge("x-pid" => Process.pid.to_s)
@@ -188,9 +189,9 @@ class CacheScheduledTest < Minitest::Test
     start
     text("/")
     wait_until_prepared("/")
-    gate = barrier(@dir)
+    arrived, gate = barrier(@dir, "arrived"), barrier(@dir)
     slow = Thread.new { text("/", "X-Barrier" => gate.path, "Cache-Control" => "no-cache") }
-    eventually("it to be asked for") { command(@server, "requests").first.include?("app") }
+    arrived.wait
     set(0)
     assert_equal "after", text("/")
     gate.open
