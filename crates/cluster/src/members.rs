@@ -106,6 +106,15 @@ impl Roll {
         }
     }
 
+    /// The connection is a new one, so perhaps the members are lost together with the journal, and entries have numbers that
+    /// they had before. All who were known may show pages until then, and have confirmed nothing until they say so again.
+    pub fn start_again(&mut self, until: Millis) {
+        for seen in self.seen.values_mut().filter(|seen| !seen.member.has_left) {
+            seen.until = seen.until.max(until);
+            seen.member.applied = 0;
+        }
+    }
+
     /// Who has not confirmed this entry, and may still show pages.
     pub fn is_waiting(&self, number: u64, now: Millis) -> bool {
         self.seen.values().any(|seen| seen.until > now && seen.member.applied < number)
@@ -169,6 +178,22 @@ mod tests {
         roll.called(&[sighting("a", 5, 1000), sighting("b", 6, 1000)], "me", 200);
         assert!(!roll.is_waiting(5, 200));
         assert_eq!(roll.outcome(5, 100, 200), confirmed(2, &[]));
+    }
+
+    #[test]
+    fn who_was_known_before_the_journal_was_lost_is_waited_for() {
+        let mut roll = Roll::default();
+        roll.called(&[sighting("a", 500, 100), sighting("b", 500, 100), sighting("c", 500, 100)], "me", 0);
+        let gone = Member { has_left: true, ..sighting("c", 500, 100).member };
+        roll.called(&[Sighting { member: gone, left: 100, silent: 0 }], "me", 10);
+        roll.start_again(2000);
+        assert!(roll.is_waiting(1, 1000), "their old numbers count no more");
+        roll.called(&[sighting("a", 1, 100)], "me", 1000);
+        assert!(roll.is_waiting(1, 1999));
+        assert!(!roll.is_waiting(1, 2000));
+        assert_eq!(roll.outcome(1, 900, 2000), confirmed(1, &["host-b (pid 7)"]));
+        roll.called(&[sighting("a", 1, 2000), sighting("b", 2, 2000)], "me", 1500);
+        assert_eq!((roll.is_waiting(1, 1500), roll.outcome(1, 900, 1500)), (false, confirmed(2, &[])));
     }
 
     #[test]

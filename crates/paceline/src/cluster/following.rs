@@ -49,6 +49,9 @@ impl Cluster {
         let mut follower = self.follower.lock();
         let doubt = follower.end_is(question, end, now());
         self.settle(follower, doubt);
+        if self.link.said_nothing() {
+            self.news.notify_one();
+        }
     }
 
     /// Reads the journal.

@@ -2,7 +2,13 @@
 //! it is done completely or not at all. A connection that breaks is made again at the next step. It never shows an
 //! address with its password, and keeps nothing of what it reads.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{
+    sync::{
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        LazyLock,
+    },
+    time::Duration,
+};
 
 use ::cluster::{Entry, Member, Millis, Order, Position, Sighting};
 use parking_lot::Mutex;
@@ -31,6 +37,12 @@ pub struct Link {
     /// They have one slot of a Valkey Cluster.
     prefix: String,
     connection: Mutex<Option<MultiplexedConnection>>,
+    /// How many were made. Behind each there may be another run of the server, with another journal.
+    connections: AtomicU64,
+    /// The one by which the end of the journal was heard last.
+    heard: AtomicU64,
+    /// Whether the last beat said nothing of what is applied.
+    said_nothing: AtomicBool,
 }
 
 impl Link {
@@ -41,7 +53,20 @@ impl Link {
             place: settings.url.place(),
             prefix: format!("{{paceline:{}}}:", settings.name),
             connection: Mutex::default(),
+            connections: AtomicU64::new(0),
+            heard: AtomicU64::new(0),
+            said_nothing: AtomicBool::new(false),
         }
+    }
+
+    /// How many connections were made, the first one included.
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Relaxed)
+    }
+
+    /// Whether the last beat said nothing of what is applied: the next one should follow soon.
+    pub fn said_nothing(&self) -> bool {
+        self.said_nothing.load(Relaxed)
     }
 
     /// A key that is this cluster's.
@@ -58,12 +83,19 @@ impl Link {
         self.primary.as_ref().ok()?.found()
     }
 
-    /// Says that the member is there, for so long. Where the journal ends.
+    /// Says that the member is there, for so long. Where the journal ends. By a new connection it first says that it has
+    /// applied nothing: that was perhaps another journal.
     pub async fn beat(&self, member: &Member, ttl: Millis) -> Result<Position, String> {
+        self.connected().await?;
+        let connection = self.connections();
+        let is_known = self.heard.load(Relaxed) == connection;
+        let member = &Member { applied: if is_known { member.applied } else { 0 }, ..member.clone() };
         let mut script = SCRIPTS.beat.prepare_invoke();
         script.key(self.key("members")).key(self.key("end"));
         script.arg(&member.id).arg(member.to_json()).arg(ttl);
         let (number, mark): (u64, String) = self.run(&script).await?;
+        self.heard.store(connection, Relaxed);
+        self.said_nothing.store(!is_known, Relaxed);
         Ok(Position { number, mark })
     }
 
@@ -117,20 +149,24 @@ impl Link {
 
     /// Runs a script. Each may run twice: if the connection was lost, nobody knows whether it has.
     async fn run<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> Result<T, String> {
-        let known = self.connection.lock().clone();
-        let mut connection = match known {
-            Some(connection) => connection,
-            None => {
-                let connection = self.connect(ANSWER_TIME).await?;
-                *self.connection.lock() = Some(connection.clone());
-                connection
-            }
-        };
+        let mut connection = self.connected().await?;
         script.invoke_async(&mut connection).await.map_err(|error| {
             // Of one that is slow nobody knows whether it comes back, and one that refuses to write is no primary any more.
             *self.connection.lock() = None;
             without_details(&error)
         })
+    }
+
+    /// The connection; a new one if the last is broken.
+    async fn connected(&self) -> Result<MultiplexedConnection, String> {
+        let known = self.connection.lock().clone();
+        if let Some(connection) = known {
+            return Ok(connection);
+        }
+        let connection = self.connect(ANSWER_TIME).await?;
+        *self.connection.lock() = Some(connection.clone());
+        self.connections.fetch_add(1, Relaxed);
+        Ok(connection)
     }
 
     /// A connection of its own.
