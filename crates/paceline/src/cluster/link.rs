@@ -3,18 +3,15 @@
 //! address with its password, and keeps nothing of what it reads.
 
 use std::{
-    sync::{
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-        LazyLock,
-    },
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
-use ::cluster::{Entry, Member, Millis, Order, Position, Sighting};
+use ::cluster::{ClosedSites, Entry, Member, Millis, Order, Position, RestartOrder, Sighting};
 use parking_lot::Mutex;
-use redis::{aio::MultiplexedConnection, streams::StreamReadReply, FromRedisValue, Script, ScriptInvocation};
+use redis::{aio::MultiplexedConnection, streams::StreamReadReply, FromRedisValue, ScriptInvocation};
 
-use super::{primary::Primary, Settings};
+use super::{primary::Primary, scripts::SCRIPTS, Settings};
 
 pub use super::primary::without_details;
 
@@ -43,6 +40,19 @@ pub struct Link {
     heard: AtomicU64,
     /// Whether the last beat said nothing of what is applied.
     said_nothing: AtomicBool,
+}
+
+/// What a member hears when it says that it is there.
+pub struct BeatAnswer {
+    /// Where the journal ends.
+    pub end: Position,
+    /// The version of what is closed on all fronts; empty: nobody has closed anything yet.
+    pub closed: String,
+    /// That, as JSON, if the member knows another version.
+    pub closed_sites: String,
+    /// What it is told to restart, as JSON, and for how long that holds. Empty: nothing.
+    pub order: String,
+    pub order_left: Millis,
 }
 
 impl Link {
@@ -83,20 +93,65 @@ impl Link {
         self.primary.as_ref().ok()?.found()
     }
 
-    /// Says that the member is there, for so long. Where the journal ends. By a new connection it first says that it has
-    /// applied nothing: that was perhaps another journal.
-    pub async fn beat(&self, member: &Member, ttl: Millis) -> Result<Position, String> {
+    /// Says that the member is there, for so long. By a new connection it first says that it has applied nothing: that was
+    /// perhaps another journal. `closed`: the version of what is closed on all fronts that it knows.
+    pub async fn beat(&self, member: &Member, ttl: Millis, closed: &str) -> Result<BeatAnswer, String> {
         self.connected().await?;
         let connection = self.connections();
         let is_known = self.heard.load(Relaxed) == connection;
         let member = &Member { applied: if is_known { member.applied } else { 0 }, ..member.clone() };
         let mut script = SCRIPTS.beat.prepare_invoke();
-        script.key(self.key("members")).key(self.key("end"));
-        script.arg(&member.id).arg(member.to_json()).arg(ttl);
-        let (number, mark): (u64, String) = self.run(&script).await?;
+        script.key(self.key("members")).key(self.key("end")).key(self.key("closed")).key(self.key("restart"));
+        script.arg(&member.id).arg(member.to_json()).arg(ttl).arg(closed);
+        let answer: (u64, String, String, String, String, Millis) = self.run(&script).await?;
+        let (number, mark, closed, closed_sites, order, order_left) = answer;
         self.heard.store(connection, Relaxed);
         self.said_nothing.store(!is_known, Relaxed);
-        Ok(Position { number, mark })
+        Ok(BeatAnswer { end: Position { number, mark }, closed, closed_sites, order, order_left })
+    }
+
+    /// What is closed on all fronts, as JSON, and its version.
+    pub async fn closed(&self) -> Result<(String, String), String> {
+        let mut script = SCRIPTS.closed.prepare_invoke();
+        script.key(self.key("closed"));
+        self.run(&script).await
+    }
+
+    /// Changes what is closed on all fronts. False: it is not of the version `from` any more.
+    pub async fn close(&self, from: &str, to: &str, sites: &ClosedSites) -> Result<bool, String> {
+        let mut script = SCRIPTS.close.prepare_invoke();
+        script.key(self.key("closed")).arg(from).arg(to).arg(sites.to_json());
+        self.run(&script).await
+    }
+
+    /// Takes the lease of a restart of all fronts, for so long. Who has it, if somebody does.
+    pub async fn take_restart(&self, token: &str, owner: &str, time: Millis) -> Result<Option<String>, String> {
+        let mut script = SCRIPTS.take_restart.prepare_invoke();
+        script.key(self.key("restart")).arg(token).arg(time).arg(owner);
+        let (is_taken, owner): (bool, String) = self.run(&script).await?;
+        Ok((!is_taken).then_some(owner))
+    }
+
+    /// Keeps the lease, with an order for one member or with the one that there is. False: somebody else has it.
+    pub async fn keep_restart(
+        &self,
+        token: &str,
+        time: Millis,
+        order: Option<(&str, &RestartOrder)>,
+    ) -> Result<bool, String> {
+        let mut script = SCRIPTS.keep_restart.prepare_invoke();
+        script.key(self.key("restart")).arg(token).arg(time);
+        if let Some((member, order)) = order {
+            script.arg(member).arg(order.to_json());
+        }
+        self.run(&script).await
+    }
+
+    /// Gives the lease back. An order that its member has not heard is not given any more.
+    pub async fn end_restart(&self, token: &str) -> Result<(), String> {
+        let mut script = SCRIPTS.end_restart.prepare_invoke();
+        script.key(self.key("restart")).arg(token);
+        self.run(&script).await
     }
 
     /// Writes orders into the journal. The number of the last.
@@ -177,62 +232,9 @@ impl Link {
 }
 
 /// A new mark.
-fn mark() -> String {
+pub fn mark() -> String {
     let mut mark = uuid::Uuid::new_v4().simple().to_string();
     mark.truncate(16);
     mark
 }
 
-struct Scripts {
-    beat: Script,
-    publish: Script,
-    members: Script,
-}
-
-static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
-    // KEYS: the members, the end. ARGV: its id, what it says, for how long. No key expires: one that does may be evicted
-    // before its time, and purges would not wait for the member.
-    beat: Script::new(
-        r"
-        local time = redis.call('TIME')
-        local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-        redis.call('HSET', KEYS[1], ARGV[1], now .. ' ' .. ARGV[3] .. ' ' .. ARGV[2])
-        return { redis.call('HGET', KEYS[2], 'number') or '0', redis.call('HGET', KEYS[2], 'mark') or '' }
-        ",
-    ),
-    // KEYS: the journal, the end. ARGV: who writes, how many entries stay, mark and order of each entry.
-    publish: Script::new(
-        r"
-        local number
-        for at = 3, #ARGV, 2 do
-          local previous = redis.call('HGET', KEYS[2], 'mark') or ''
-          number = redis.call('HINCRBY', KEYS[2], 'number', 1)
-          redis.call('HSET', KEYS[2], 'mark', ARGV[at])
-          if number == 1 then redis.call('DEL', KEYS[1]) end
-          redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], string.format('%d-0', number),
-            'previous', previous, 'mark', ARGV[at], 'from', ARGV[1], 'order', ARGV[at + 1])
-        end
-        return number
-        ",
-    ),
-    // KEYS: the members. ARGV: for how long the silent stay. A millisecond more for the two that were cut off.
-    members: Script::new(
-        r"
-        local time = redis.call('TIME')
-        local now = time[1] * 1000 + math.floor(time[2] / 1000)
-        local found = redis.call('HGETALL', KEYS[1])
-        local members = {}
-        for at = 1, #found, 2 do
-          local seen, lasts, said = string.match(found[at + 1], '^(%d+) (%d+) (.*)$')
-          local silent = seen and math.max(0, now - tonumber(seen)) or now
-          local left = seen and math.max(0, tonumber(seen) + tonumber(lasts) + 1 - now) or 0
-          if left == 0 and silent > tonumber(ARGV[1]) then
-            redis.call('HDEL', KEYS[1], found[at])
-          else
-            members[#members + 1] = { said or '', left, silent }
-          end
-        end
-        return members
-        ",
-    ),
-});
