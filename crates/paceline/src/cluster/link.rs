@@ -237,4 +237,3 @@ pub fn mark() -> String {
     mark.truncate(16);
     mark
 }
-

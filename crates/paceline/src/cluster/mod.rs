@@ -47,9 +47,7 @@ use crate::{
     support::{clock, units::show_duration},
 };
 
-use self::{
-    closing::Closing, link::Link, position_file::PositionFile, rates::Rates, report::Glance, tier::Tier,
-};
+use self::{closing::Closing, link::Link, position_file::PositionFile, rates::Rates, report::Glance, tier::Tier};
 
 pub use address::{Address, AddressError};
 pub use own_front::OwnFront;

@@ -461,7 +461,10 @@ mod tests {
     fn what_makes_a_link_to_a_preview_valid_is_in_no_log() {
         let of = |uri: &str| shown(&uri.parse().unwrap()).to_string();
         assert_eq!(of("/a?b=c&paceline-preview=secret&d"), "/a?b=c&paceline-preview=hidden&d");
-        assert_eq!(of("/a?paceline-preview=one&paceline-preview=two"), "/a?paceline-preview=hidden&paceline-preview=hidden");
+        assert_eq!(
+            of("/a?paceline-preview=one&paceline-preview=two"),
+            "/a?paceline-preview=hidden&paceline-preview=hidden"
+        );
         assert_eq!(of("/a?x=paceline-preview"), "/a?x=paceline-preview");
     }
 

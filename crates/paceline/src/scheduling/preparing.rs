@@ -247,14 +247,9 @@ fn prepare_all(job: &Job, pages: &[Arc<ScheduledPage>], event_loop: &Handle) -> 
 /// What came of one page.
 enum Prepared {
     /// It is ready, or stays dynamic, which is noted. `is_new`: it is another than before.
-    Page {
-        is_new: bool,
-    },
+    Page { is_new: bool },
     /// The application has failed.
-    Failed {
-        why: String,
-        at: String,
-    },
+    Failed { why: String, at: String },
 }
 
 fn prepare_page(job: &Job, page: &Arc<ScheduledPage>, renderer: &mut Renderer) -> Result<Prepared, RenderError> {

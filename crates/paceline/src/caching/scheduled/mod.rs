@@ -167,7 +167,8 @@ impl SiteCache {
         let asked = at.date.saturating_sub(at.response_time.saturating_sub(at.request_time));
         let announced = announces.then(|| capping::announced(&parts.headers, asked)).flatten();
         parts.headers.remove(CHANGES_AT);
-        if let Some(by_proxies) = wanted.for_all.as_deref().filter(|_| parts.status == StatusCode::OK && wanted.storable)
+        if let Some(by_proxies) =
+            wanted.for_all.as_deref().filter(|_| parts.status == StatusCode::OK && wanted.storable)
         {
             let (url, primary, path) = (&wanted.url, wanted.primary, &wanted.path);
             self.see(&PageRequest { url, primary, by_proxies, path, headers: &head.headers }, Said::Now(announced));
@@ -312,7 +313,11 @@ impl SiteCache {
     /// The times for which something is prepared.
     pub fn prepared_times(&self) -> BTreeSet<Millis> {
         let all = self.cache.changes.prepared.read();
-        all.values().flatten().filter(|prepared| std::ptr::eq(&*prepared.site, self)).map(|prepared| prepared.at).collect()
+        all.values()
+            .flatten()
+            .filter(|prepared| std::ptr::eq(&*prepared.site, self))
+            .map(|prepared| prepared.at)
+            .collect()
     }
 
     /// The pages of this site that are prepared for a time.
@@ -449,7 +454,10 @@ mod tests {
         given_to(site, &request(path, &[]))
     }
 
-    fn given_to(site: &Arc<SiteCache>, (head, exchange): &(request::Parts, Exchange)) -> Option<Response<ResponseBody>> {
+    fn given_to(
+        site: &Arc<SiteCache>,
+        (head, exchange): &(request::Parts, Exchange),
+    ) -> Option<Response<ResponseBody>> {
         match site.look(head, false, exchange) {
             Lookup::Hit(response) => Some(response),
             _ => None,

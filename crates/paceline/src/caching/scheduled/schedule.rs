@@ -109,12 +109,7 @@ pub struct Schedule {
 impl Schedule {
     pub fn new(rules: &[Rule]) -> Schedule {
         let rules = rules.iter().map(|rule| (rule.clone(), RwLock::default())).collect();
-        Schedule {
-            rules,
-            pages: RwLock::default(),
-            plans: Mutex::default(),
-            changed: AtomicU64::new(0),
-        }
+        Schedule { rules, pages: RwLock::default(), plans: Mutex::default(), changed: AtomicU64::new(0) }
     }
 
     fn next_of((rule, around): &(Rule, RwLock<Option<Around>>), wall: Millis) -> Option<Millis> {
@@ -175,8 +170,7 @@ impl Schedule {
 
     /// The pages that change at this time, those that are asked for most first.
     pub fn pages_at(&self, at: Millis) -> Vec<Arc<ScheduledPage>> {
-        let changes =
-            |page: &&Arc<ScheduledPage>| page.is_announced(at) || self.changes_by_rule(page.path(), at);
+        let changes = |page: &&Arc<ScheduledPage>| page.is_announced(at) || self.changes_by_rule(page.path(), at);
         let mut pages: Vec<_> = self.pages.read().values().filter(changes).cloned().collect();
         pages.sort_by(|one, other| {
             let requests = |page: &ScheduledPage| page.requests.load(Relaxed);
