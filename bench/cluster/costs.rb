@@ -154,9 +154,9 @@ module Bench
     def parts(kind) = @shapes[kind].then { |all| [all[0, 3 + all[2].to_i], all[(3 + all[2].to_i)..]] }
 
     def beat(number)
-      head, (_, said, ttl) = parts("beat")
+      head, (_, said, *more) = parts("beat")
       id = format("%032x", number)
-      [*head, id, JSON.generate(JSON.parse(said).merge("id" => id)), ttl]
+      [*head, id, JSON.generate(JSON.parse(said).merge("id" => id)), *more]
     end
 
     def publish(count, number)

@@ -32,8 +32,8 @@ module Bench
       return ("read" if arguments.first == "XREAD") unless arguments.first == "EVALSHA"
       keys = arguments[3, arguments[2].to_i].map { |key| key[/\}:(\w+)/, 1] }
       case keys
-      in ["members", "end"] then "beat"
-      in ["journal", "end"] then "publish"
+      in ["members", "end", *] then "beat"
+      in ["journal", "end", *] then "publish"
       in ["members"] then "members"
       in ["page", "lease"] then "look"
       in ["lease", "page", *] then arguments[(3 + keys.size)..].any? { |argument| argument.bytesize > 100 } ? "write" : nil

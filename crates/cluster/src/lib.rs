@@ -1,6 +1,7 @@
 //! The rules by which the fronts of a cluster share their purges: what an entry of the common journal says, what a front
 //! that reads it may conclude, until when it may show pages by itself, which fronts have confirmed a purge, and which
-//! pages of another front are still good. Pure: it reads no clock, opens no connection and drops no page.
+//! pages of another front are still good. And what fronts say of themselves, which sites are closed on all of them, and what
+//! one is told to restart. Pure: it reads no clock, opens no connection and drops no page.
 //!
 //! # The journal
 //!
@@ -24,20 +25,26 @@
 //! waited for by that purge, or has no lease.
 
 mod breaker;
+mod closed_sites;
 mod entry;
 mod follower;
 mod history;
 mod members;
 mod page;
 mod position;
+mod restart;
+mod status;
 
 pub use breaker::Breaker;
+pub use closed_sites::ClosedSites;
 pub use entry::{Entry, Order, What};
 pub use follower::{Doubt, Follower, Question};
 pub use history::Verdict;
 pub use members::{Member, Outcome, Roll, Sighting};
 pub use page::SharedPage;
 pub use position::Position;
+pub use restart::{RestartOrder, RestartProgress, RestartState};
+pub use status::Status;
 
 /// Milliseconds, of any clock that nobody sets.
 pub type Millis = u64;

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 
 use serde_json::{json, Value};
 
-use crate::Millis;
+use crate::{Millis, RestartProgress, Status};
 
 /// What a front says of itself.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Member {
     /// A new one for each start of a server.
     pub id: String,
@@ -22,13 +22,21 @@ pub struct Member {
     pub unsent: u64,
     /// It has left, and shows nothing any more.
     pub has_left: bool,
+    /// The number of what is closed on all fronts that it has applied. None: its version knows nothing of that.
+    pub closed: Option<u64>,
+    /// How it is doing. None: its version does not say.
+    pub status: Option<Status>,
+    /// The last order to restart that it was given.
+    pub restart: Option<RestartProgress>,
 }
 
 impl Member {
     pub fn to_json(&self) -> String {
-        let Member { id, host, pid, version, applied, unsent, has_left } = self;
+        let Member { id, host, pid, version, applied, unsent, has_left, closed, status, restart } = self;
         json!({
             "id": id, "host": host, "pid": pid, "version": version, "applied": applied, "unsent": unsent, "left": has_left,
+            "closed": closed, "status": status.as_ref().map(Status::to_json),
+            "restart": restart.as_ref().map(RestartProgress::to_json),
         })
         .to_string()
     }
@@ -46,6 +54,9 @@ impl Member {
             applied: said["applied"].as_u64()?,
             unsent: number("unsent"),
             has_left: said["left"].as_bool().unwrap_or(false),
+            closed: said["closed"].as_u64(),
+            status: Status::from_json(&said["status"]),
+            restart: RestartProgress::from_json(&said["restart"]),
         })
     }
 
@@ -56,13 +67,20 @@ impl Member {
 }
 
 /// A member as it was seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Sighting {
     pub member: Member,
     /// How long its key still lives; 0: it is silent.
     pub left: Millis,
     /// When it said something last, before now.
     pub silent: Millis,
+}
+
+impl Sighting {
+    /// It has said nothing for longer than it may, and has not left.
+    pub fn is_silent(&self) -> bool {
+        self.left == 0 && !self.member.has_left
+    }
 }
 
 /// The outcome of a purge.
@@ -106,6 +124,15 @@ impl Roll {
         }
     }
 
+    /// The connection is a new one, so perhaps the members are lost together with the journal, and entries have numbers that
+    /// they had before. All who were known may show pages until then, and have confirmed nothing until they say so again.
+    pub fn start_again(&mut self, until: Millis) {
+        for seen in self.seen.values_mut().filter(|seen| !seen.member.has_left) {
+            seen.until = seen.until.max(until);
+            seen.member.applied = 0;
+        }
+    }
+
     /// Who has not confirmed this entry, and may still show pages.
     pub fn is_waiting(&self, number: u64, now: Millis) -> bool {
         self.seen.values().any(|seen| seen.until > now && seen.member.applied < number)
@@ -131,6 +158,7 @@ impl Roll {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RestartState;
 
     fn sighting(id: &str, applied: u64, left: Millis) -> Sighting {
         let member = Member { id: id.into(), host: format!("host-{id}"), pid: 7, applied, ..Member::default() };
@@ -151,6 +179,9 @@ mod tests {
             applied: 57,
             unsent: 2,
             has_left: true,
+            closed: Some(3),
+            status: Some(Status { workers: 4, ..Status::default() }),
+            restart: Some(RestartProgress::new("a-1", RestartState::Watching, "it serves")),
         };
         assert_eq!(Member::from_json(&member.to_json()), Some(member));
         assert_eq!(Member::from_json(r#"{"id": "a", "applied": 1, "new": 2}"#).map(|member| member.applied), Some(1));
@@ -169,6 +200,22 @@ mod tests {
         roll.called(&[sighting("a", 5, 1000), sighting("b", 6, 1000)], "me", 200);
         assert!(!roll.is_waiting(5, 200));
         assert_eq!(roll.outcome(5, 100, 200), confirmed(2, &[]));
+    }
+
+    #[test]
+    fn who_was_known_before_the_journal_was_lost_is_waited_for() {
+        let mut roll = Roll::default();
+        roll.called(&[sighting("a", 500, 100), sighting("b", 500, 100), sighting("c", 500, 100)], "me", 0);
+        let gone = Member { has_left: true, ..sighting("c", 500, 100).member };
+        roll.called(&[Sighting { member: gone, left: 100, silent: 0 }], "me", 10);
+        roll.start_again(2000);
+        assert!(roll.is_waiting(1, 1000), "their old numbers count no more");
+        roll.called(&[sighting("a", 1, 100)], "me", 1000);
+        assert!(roll.is_waiting(1, 1999));
+        assert!(!roll.is_waiting(1, 2000));
+        assert_eq!(roll.outcome(1, 900, 2000), confirmed(1, &["host-b (pid 7)"]));
+        roll.called(&[sighting("a", 1, 2000), sighting("b", 2, 2000)], "me", 1500);
+        assert_eq!((roll.is_waiting(1, 1500), roll.outcome(1, 900, 1500)), (false, confirmed(2, &[])));
     }
 
     #[test]

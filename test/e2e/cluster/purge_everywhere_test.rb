@@ -194,6 +194,23 @@ class PurgeEverywhereTest < Minitest::Test
     assert_match(/1 other server has confirmed/, purge(@fronts.last, "http://shop.test/b").first, "and goes on")
   end
 
+  # Its lease is from before, and Valkey does not know of it any more.
+  def test_a_server_that_has_not_come_back_to_an_empty_valkey_is_waited_for
+    fronts(2, ttl: "2s")
+    first, second = @fronts
+    purge(first, "--tag", "none")
+    before = fill("/a")
+    second.signal(:STOP)
+    @valkey.kill
+    @valkey.start
+    first.wait_for(/all cached pages are dropped: the journal was emptied/)
+    printed, status = purge(first, "http://shop.test/a")
+    assert_equal 0, status
+    assert_match(/\nsilent, so asking the application .*: \S+ \(pid #{second.pid}\)\n\z/, printed)
+    second.signal(:CONT)
+    assert_operator page(second, "/a").first, :>, before[second]["/a"], "its lease has ended"
+  end
+
   def test_pages_on_disk_are_purged_by_what_came_while_the_server_was_down
     fronts(2, top: "cache_disk = \"8MB\"\ncache_dir = \"cache\"")
     before = fill("/a", "/b")

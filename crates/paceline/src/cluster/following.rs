@@ -1,5 +1,5 @@
-//! The journal is read and obeyed, and the server hears again and again that this front is there. It never writes into
-//! the journal.
+//! The journal is read and obeyed, and the server hears again and again that this front is there; its answer has what is
+//! closed on all fronts, and what this one is told to restart. It never writes into the journal.
 
 use std::{
     sync::{atomic::Ordering::Relaxed, Arc},
@@ -28,10 +28,13 @@ impl Cluster {
         let interval = (self.settings.partition_ttl / 5).min(Duration::from_secs(1));
         let ttl = self.settings.partition_ttl.as_millis() as u64;
         loop {
-            let question = self.follower.lock().ask(now());
-            match self.link.beat(&self.myself(), ttl).await {
-                Ok(end) => {
-                    self.heard(question, end);
+            let asked = now();
+            let question = self.follower.lock().ask(asked);
+            match self.link.beat(&self.myself(), ttl, &self.closed_text()).await {
+                Ok(answer) => {
+                    self.heard(question, answer.end);
+                    self.heard_closed(&answer.closed, &answer.closed_sites).await;
+                    self.heard_order(&answer.order, asked, answer.order_left);
                     self.reached();
                     sleep(SPACE).await;
                     let _ = timeout(interval, self.news.notified()).await;
@@ -49,6 +52,9 @@ impl Cluster {
         let mut follower = self.follower.lock();
         let doubt = follower.end_is(question, end, now());
         self.settle(follower, doubt);
+        if self.link.said_nothing() {
+            self.news.notify_one();
+        }
     }
 
     /// Reads the journal.

@@ -2,13 +2,16 @@
 //! it is done completely or not at all. A connection that breaks is made again at the next step. It never shows an
 //! address with its password, and keeps nothing of what it reads.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
 
-use ::cluster::{Entry, Member, Millis, Order, Position, Sighting};
+use ::cluster::{ClosedSites, Entry, Member, Millis, Order, Position, RestartOrder, Sighting};
 use parking_lot::Mutex;
-use redis::{aio::MultiplexedConnection, streams::StreamReadReply, FromRedisValue, Script, ScriptInvocation};
+use redis::{aio::MultiplexedConnection, streams::StreamReadReply, FromRedisValue, ScriptInvocation};
 
-use super::{primary::Primary, Settings};
+use super::{primary::Primary, scripts::SCRIPTS, Settings};
 
 pub use super::primary::without_details;
 
@@ -31,6 +34,25 @@ pub struct Link {
     /// They have one slot of a Valkey Cluster.
     prefix: String,
     connection: Mutex<Option<MultiplexedConnection>>,
+    /// How many were made. Behind each there may be another run of the server, with another journal.
+    connections: AtomicU64,
+    /// The one by which the end of the journal was heard last.
+    heard: AtomicU64,
+    /// Whether the last beat said nothing of what is applied.
+    said_nothing: AtomicBool,
+}
+
+/// What a member hears when it says that it is there.
+pub struct BeatAnswer {
+    /// Where the journal ends.
+    pub end: Position,
+    /// The version of what is closed on all fronts; empty: nobody has closed anything yet.
+    pub closed: String,
+    /// That, as JSON, if the member knows another version.
+    pub closed_sites: String,
+    /// What it is told to restart, as JSON, and for how long that holds. Empty: nothing.
+    pub order: String,
+    pub order_left: Millis,
 }
 
 impl Link {
@@ -41,7 +63,20 @@ impl Link {
             place: settings.url.place(),
             prefix: format!("{{paceline:{}}}:", settings.name),
             connection: Mutex::default(),
+            connections: AtomicU64::new(0),
+            heard: AtomicU64::new(0),
+            said_nothing: AtomicBool::new(false),
         }
+    }
+
+    /// How many connections were made, the first one included.
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Relaxed)
+    }
+
+    /// Whether the last beat said nothing of what is applied: the next one should follow soon.
+    pub fn said_nothing(&self) -> bool {
+        self.said_nothing.load(Relaxed)
     }
 
     /// A key that is this cluster's.
@@ -58,13 +93,65 @@ impl Link {
         self.primary.as_ref().ok()?.found()
     }
 
-    /// Says that the member is there, for so long. Where the journal ends.
-    pub async fn beat(&self, member: &Member, ttl: Millis) -> Result<Position, String> {
+    /// Says that the member is there, for so long. By a new connection it first says that it has applied nothing: that was
+    /// perhaps another journal. `closed`: the version of what is closed on all fronts that it knows.
+    pub async fn beat(&self, member: &Member, ttl: Millis, closed: &str) -> Result<BeatAnswer, String> {
+        self.connected().await?;
+        let connection = self.connections();
+        let is_known = self.heard.load(Relaxed) == connection;
+        let member = &Member { applied: if is_known { member.applied } else { 0 }, ..member.clone() };
         let mut script = SCRIPTS.beat.prepare_invoke();
-        script.key(self.key("members")).key(self.key("end"));
-        script.arg(&member.id).arg(member.to_json()).arg(ttl);
-        let (number, mark): (u64, String) = self.run(&script).await?;
-        Ok(Position { number, mark })
+        script.key(self.key("members")).key(self.key("end")).key(self.key("closed")).key(self.key("restart"));
+        script.arg(&member.id).arg(member.to_json()).arg(ttl).arg(closed);
+        let answer: (u64, String, String, String, String, Millis) = self.run(&script).await?;
+        let (number, mark, closed, closed_sites, order, order_left) = answer;
+        self.heard.store(connection, Relaxed);
+        self.said_nothing.store(!is_known, Relaxed);
+        Ok(BeatAnswer { end: Position { number, mark }, closed, closed_sites, order, order_left })
+    }
+
+    /// What is closed on all fronts, as JSON, and its version.
+    pub async fn closed(&self) -> Result<(String, String), String> {
+        let mut script = SCRIPTS.closed.prepare_invoke();
+        script.key(self.key("closed"));
+        self.run(&script).await
+    }
+
+    /// Changes what is closed on all fronts. False: it is not of the version `from` any more.
+    pub async fn close(&self, from: &str, to: &str, sites: &ClosedSites) -> Result<bool, String> {
+        let mut script = SCRIPTS.close.prepare_invoke();
+        script.key(self.key("closed")).arg(from).arg(to).arg(sites.to_json());
+        self.run(&script).await
+    }
+
+    /// Takes the lease of a restart of all fronts, for so long. Who has it, if somebody does.
+    pub async fn take_restart(&self, token: &str, owner: &str, time: Millis) -> Result<Option<String>, String> {
+        let mut script = SCRIPTS.take_restart.prepare_invoke();
+        script.key(self.key("restart")).arg(token).arg(time).arg(owner);
+        let (is_taken, owner): (bool, String) = self.run(&script).await?;
+        Ok((!is_taken).then_some(owner))
+    }
+
+    /// Keeps the lease, with an order for one member or with the one that there is. False: somebody else has it.
+    pub async fn keep_restart(
+        &self,
+        token: &str,
+        time: Millis,
+        order: Option<(&str, &RestartOrder)>,
+    ) -> Result<bool, String> {
+        let mut script = SCRIPTS.keep_restart.prepare_invoke();
+        script.key(self.key("restart")).arg(token).arg(time);
+        if let Some((member, order)) = order {
+            script.arg(member).arg(order.to_json());
+        }
+        self.run(&script).await
+    }
+
+    /// Gives the lease back. An order that its member has not heard is not given any more.
+    pub async fn end_restart(&self, token: &str) -> Result<(), String> {
+        let mut script = SCRIPTS.end_restart.prepare_invoke();
+        script.key(self.key("restart")).arg(token);
+        self.run(&script).await
     }
 
     /// Writes orders into the journal. The number of the last.
@@ -117,20 +204,24 @@ impl Link {
 
     /// Runs a script. Each may run twice: if the connection was lost, nobody knows whether it has.
     async fn run<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> Result<T, String> {
-        let known = self.connection.lock().clone();
-        let mut connection = match known {
-            Some(connection) => connection,
-            None => {
-                let connection = self.connect(ANSWER_TIME).await?;
-                *self.connection.lock() = Some(connection.clone());
-                connection
-            }
-        };
+        let mut connection = self.connected().await?;
         script.invoke_async(&mut connection).await.map_err(|error| {
             // Of one that is slow nobody knows whether it comes back, and one that refuses to write is no primary any more.
             *self.connection.lock() = None;
             without_details(&error)
         })
+    }
+
+    /// The connection; a new one if the last is broken.
+    async fn connected(&self) -> Result<MultiplexedConnection, String> {
+        let known = self.connection.lock().clone();
+        if let Some(connection) = known {
+            return Ok(connection);
+        }
+        let connection = self.connect(ANSWER_TIME).await?;
+        *self.connection.lock() = Some(connection.clone());
+        self.connections.fetch_add(1, Relaxed);
+        Ok(connection)
     }
 
     /// A connection of its own.
@@ -141,62 +232,8 @@ impl Link {
 }
 
 /// A new mark.
-fn mark() -> String {
+pub fn mark() -> String {
     let mut mark = uuid::Uuid::new_v4().simple().to_string();
     mark.truncate(16);
     mark
 }
-
-struct Scripts {
-    beat: Script,
-    publish: Script,
-    members: Script,
-}
-
-static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
-    // KEYS: the members, the end. ARGV: its id, what it says, for how long. No key expires: one that does may be evicted
-    // before its time, and purges would not wait for the member.
-    beat: Script::new(
-        r"
-        local time = redis.call('TIME')
-        local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-        redis.call('HSET', KEYS[1], ARGV[1], now .. ' ' .. ARGV[3] .. ' ' .. ARGV[2])
-        return { redis.call('HGET', KEYS[2], 'number') or '0', redis.call('HGET', KEYS[2], 'mark') or '' }
-        ",
-    ),
-    // KEYS: the journal, the end. ARGV: who writes, how many entries stay, mark and order of each entry.
-    publish: Script::new(
-        r"
-        local number
-        for at = 3, #ARGV, 2 do
-          local previous = redis.call('HGET', KEYS[2], 'mark') or ''
-          number = redis.call('HINCRBY', KEYS[2], 'number', 1)
-          redis.call('HSET', KEYS[2], 'mark', ARGV[at])
-          if number == 1 then redis.call('DEL', KEYS[1]) end
-          redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], string.format('%d-0', number),
-            'previous', previous, 'mark', ARGV[at], 'from', ARGV[1], 'order', ARGV[at + 1])
-        end
-        return number
-        ",
-    ),
-    // KEYS: the members. ARGV: for how long the silent stay. A millisecond more for the two that were cut off.
-    members: Script::new(
-        r"
-        local time = redis.call('TIME')
-        local now = time[1] * 1000 + math.floor(time[2] / 1000)
-        local found = redis.call('HGETALL', KEYS[1])
-        local members = {}
-        for at = 1, #found, 2 do
-          local seen, lasts, said = string.match(found[at + 1], '^(%d+) (%d+) (.*)$')
-          local silent = seen and math.max(0, now - tonumber(seen)) or now
-          local left = seen and math.max(0, tonumber(seen) + tonumber(lasts) + 1 - now) or 0
-          if left == 0 and silent > tonumber(ARGV[1]) then
-            redis.call('HDEL', KEYS[1], found[at])
-          else
-            members[#members + 1] = { said or '', left, silent }
-          end
-        end
-        return members
-        ",
-    ),
-});

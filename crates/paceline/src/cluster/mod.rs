@@ -2,31 +2,37 @@
 //! can't know what was purged asks the application. The rules are in the crate `cluster`. It never stores a page
 //! there unless `shared_cache` says so, and without `[cluster]` it connects to nothing.
 //!
-//! Reading order: `address` and `settings`, `primary` (which server has our keys), `link` (what is asked at the server), `following` (the journal is read and obeyed),
-//! `publishing` (own purges, and who has confirmed them), `position_file` (up to where the cache on disk is purged),
-//! `report` (for `paceline cluster`), `tier` (pages that are shared), `rates` (rate limits that are shared).
+//! Reading order: `address` and `settings`, `primary` (which server has our keys), `link` and `scripts` (what is asked at the
+//! server), `following` (the journal is read and obeyed), `publishing` (own purges, and who has confirmed them),
+//! `position_file` (up to where the cache on disk is purged), `own_front` (what the others have done here), `closing`
+//! (maintenance of all), `rolling` (a restart of all), `report` (for `paceline cluster`), `tier` (pages that are shared),
+//! `rates` (rate limits that are shared).
 
 mod address;
+mod closing;
 mod following;
 mod link;
+mod own_front;
 mod position_file;
 mod primary;
 mod publishing;
 mod rates;
 mod report;
+mod rolling;
+mod scripts;
 mod settings;
 mod tier;
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
         Arc, OnceLock,
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use ::cluster::{Follower, Member, Position};
+use ::cluster::{Follower, Member, Position, RestartProgress, Status};
 use cache::store::How;
 use parking_lot::Mutex;
 use tokio::{
@@ -41,18 +47,20 @@ use crate::{
     support::{clock, units::show_duration},
 };
 
-use self::{link::Link, position_file::PositionFile, rates::Rates, tier::Tier};
+use self::{closing::Closing, link::Link, position_file::PositionFile, rates::Rates, report::Glance, tier::Tier};
 
 pub use address::{Address, AddressError};
+pub use own_front::OwnFront;
 pub use rates::RateFigures;
+pub use rolling::NotBegun;
 pub use settings::{Settings, SharedCache};
 pub use tier::TierFigures;
 
 /// What the last words to the others may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Other URLs under which a page of this URL may be kept.
-pub type Aliases = Box<dyn Fn(&str) -> Vec<String> + Send + Sync>;
+/// The others are told how this front is doing not more often than this.
+const STATUS_EACH: Duration = Duration::from_secs(1);
 
 /// This front as a member of its cluster.
 pub struct Cluster {
@@ -65,7 +73,7 @@ pub struct Cluster {
     /// Up to where purges are applied.
     file: Option<PositionFile>,
     keeps_position: AtomicBool,
-    aliases: OnceLock<Aliases>,
+    own: OnceLock<Box<dyn OwnFront>>,
     event_loop: OnceLock<Handle>,
     /// Something was applied that others may wait for.
     news: Notify,
@@ -82,6 +90,11 @@ pub struct Cluster {
     numbered: Mutex<Vec<(u64, Vec<u64>)>>,
     tier: Option<Tier>,
     rates: Option<Rates>,
+    closing: Mutex<Closing>,
+    /// The last order to restart.
+    restart: Mutex<Option<RestartProgress>>,
+    status: Mutex<Option<(Instant, Status)>>,
+    glance: Mutex<Glance>,
     unconfirmed: AtomicU64,
     tasks: Mutex<Vec<AbortHandle>>,
 }
@@ -95,12 +108,13 @@ enum Reach {
 
 impl Cluster {
     /// Does not connect. From now on no page of the cache is shown without asking the application, until it is known what
-    /// was purged. `folder`: that of the cache's disk; `inherited`: the place of a front whose cache goes on here. It reads
-    /// files, so no event loop calls it.
+    /// was purged. `folder`: that of the cache's disk; `memory`: the file of what is closed on all fronts; `inherited`: the
+    /// place of a front whose cache goes on here. It reads files, so no event loop calls it.
     pub fn open(
         settings: &Settings,
         cache: Arc<Cache>,
         folder: Option<&Path>,
+        memory: Option<PathBuf>,
         inherited: Option<&str>,
         log: Log,
     ) -> Arc<Cluster> {
@@ -131,7 +145,7 @@ impl Cluster {
             log,
             file,
             keeps_position: AtomicBool::new(true),
-            aliases: OnceLock::new(),
+            own: OnceLock::new(),
             event_loop: OnceLock::new(),
             news: Notify::new(),
             reach: Mutex::new(Reach::Unknown),
@@ -141,6 +155,10 @@ impl Cluster {
             unsent: AtomicU64::new(0),
             last_sent: AtomicU64::new(0),
             numbered: Mutex::default(),
+            closing: Mutex::new(Closing::in_file(memory)),
+            restart: Mutex::default(),
+            status: Mutex::default(),
+            glance: Mutex::default(),
             unconfirmed: AtomicU64::new(0),
             tasks: Mutex::default(),
         });
@@ -151,16 +169,18 @@ impl Cluster {
         cluster
     }
 
-    /// Connects, on this event loop, and stays connected.
-    pub fn begin(self: &Arc<Self>, event_loop: &Handle, aliases: Aliases) {
-        let _ = self.aliases.set(aliases);
+    /// Closes what was closed, connects, on this event loop, and stays connected.
+    pub fn begin(self: &Arc<Self>, event_loop: &Handle, own: Box<dyn OwnFront>) {
+        let _ = self.own.set(own);
+        self.recall_closed();
         let _ = self.event_loop.set(event_loop.clone());
         let Some(publications) = self.publications.lock().take() else { return };
-        let (beating, reading, saving) = (self.clone(), self.clone(), self.clone());
+        let (beating, reading, saving, watching) = (self.clone(), self.clone(), self.clone(), self.clone());
         let tasks = [
             event_loop.spawn(async move { beating.beat().await }),
             event_loop.spawn(async move { reading.read().await }),
             event_loop.spawn(async move { saving.save().await }),
+            event_loop.spawn(async move { watching.watch().await }),
             event_loop.spawn(publishing::run(self.clone(), publications)),
         ];
         self.tasks.lock().extend(tasks.iter().map(|task| task.abort_handle()));
@@ -193,7 +213,7 @@ impl Cluster {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        if matches!(*self.reach.lock(), Reach::Reached) {
+        if self.is_reached() {
             let _ = tokio::time::timeout(LAST_WORDS, unsent).await;
         }
         self.tasks.lock().drain(..).for_each(|task| task.abort());
@@ -213,7 +233,7 @@ impl Cluster {
             leaving.cache.show_until(0);
             let gone = Member { has_left: true, ..leaving.myself() };
             let ttl = leaving.settings.partition_ttl.as_millis() as u64;
-            let _ = tokio::time::timeout(LAST_WORDS, leaving.link.beat(&gone, ttl)).await;
+            let _ = tokio::time::timeout(LAST_WORDS, leaving.link.beat(&gone, ttl, "")).await;
         };
         // The connection belongs to that loop.
         if let Some(event_loop) = self.event_loop.get() {
@@ -236,7 +256,23 @@ impl Cluster {
     /// What this front says of itself.
     fn myself(&self) -> Member {
         let applied = self.follower.lock().at().map_or(0, |at| at.number);
-        Member { applied, unsent: self.unsent.load(Relaxed), ..self.me.clone() }
+        Member {
+            applied,
+            unsent: self.unsent.load(Relaxed),
+            closed: Some(self.closed_version().number),
+            status: self.status(),
+            restart: self.restart.lock().clone(),
+            ..self.me.clone()
+        }
+    }
+
+    /// How this front is doing, not older than a second.
+    fn status(&self) -> Option<Status> {
+        let mut known = self.status.lock();
+        if known.as_ref().is_none_or(|(at, _)| at.elapsed() >= STATUS_EACH) {
+            *known = self.own.get().map(|own| (Instant::now(), own.status()));
+        }
+        known.as_ref().map(|(_, status)| status.clone())
     }
 
     fn obey(&self, order: ::cluster::Order) {
@@ -244,7 +280,7 @@ impl Cluster {
         let how = if order.soft { How::Expire } else { How::Drop };
         let what = match order.what {
             What::Url(url) => {
-                let aliases = self.aliases.get().map_or_else(Vec::new, |aliases| aliases(&url));
+                let aliases = self.own.get().map_or_else(Vec::new, |own| own.aliases(&url));
                 aliases.into_iter().for_each(|alias| self.cache.purge_as_told(&Purge::Url(alias), how));
                 Purge::Url(url)
             }
@@ -301,8 +337,22 @@ impl Cluster {
         }
     }
 
+    fn is_reached(&self) -> bool {
+        matches!(*self.reach.lock(), Reach::Reached)
+    }
+
+    /// Waits until it is known what the others have decided, or that the server does not answer; not for long.
+    pub async fn settled(&self, time: Duration) {
+        let known = async {
+            while matches!(*self.reach.lock(), Reach::Unknown) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let _ = tokio::time::timeout(time, known).await;
+    }
+
     /// Why the server does not answer, if it does not.
-    fn trouble(&self) -> Option<String> {
+    pub fn trouble(&self) -> Option<String> {
         match &*self.reach.lock() {
             Reach::Lost(why) => Some(why.clone()),
             _ => None,

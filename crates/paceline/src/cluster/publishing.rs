@@ -31,6 +31,8 @@ const RETRY: Duration = Duration::from_millis(200);
 /// Between two looks at who has confirmed: at first, and at most.
 const FIRST_LOOK: Duration = Duration::from_millis(2);
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
+/// While nobody waits, this often is looked who is there: it must be known before the journal is lost.
+const ROLL_CALL: Duration = Duration::from_secs(5);
 /// Who fell silent so long ago is no news to anybody.
 const FORGOTTEN: Millis = 60_000;
 
@@ -139,19 +141,26 @@ fn bound(unsent: &mut VecDeque<Unsent>) -> Vec<u64> {
 /// Looks who has confirmed, while somebody waits.
 async fn confirm(cluster: Arc<Cluster>, confirming: Arc<Confirming>) {
     let mut roll = Roll::default();
-    let mut pause = FIRST_LOOK;
+    let (mut pause, mut idle) = (FIRST_LOOK, FIRST_LOOK);
+    let mut connection = cluster.link.connections();
     loop {
         confirming.all.lock().retain(|one| !one.outcome.is_closed());
         let count = confirming.all.lock().len();
         cluster.unconfirmed.store(count as u64, Relaxed);
         if count == 0 {
             pause = FIRST_LOOK;
-            confirming.more.notified().await;
-            continue;
+            if timeout(idle, confirming.more.notified()).await.is_ok() {
+                continue;
+            }
+            idle = ROLL_CALL;
         }
         let asked = now();
         match cluster.link.members().await {
             Ok(members) => {
+                if connection != cluster.link.connections() {
+                    connection = cluster.link.connections();
+                    roll.start_again(now() + cluster.settings.partition_ttl.as_millis() as Millis);
+                }
                 roll.called(&members, &cluster.me.id, now());
                 let waiting = mem::take(&mut *confirming.all.lock());
                 for one in waiting {

@@ -1,5 +1,6 @@
-//! `paceline maintenance on`: a site that is closed for a while, with a page that says so. It is remembered in the server's
-//! state folder, so a restart does not open the site. It makes no response.
+//! `paceline maintenance on`: a site that is closed for a while, with a page that says so: by this server alone, or on all
+//! servers of its cluster. It is remembered in the server's state folder, so a restart does not open the site. It makes no
+//! response.
 
 use std::{
     io,
@@ -42,11 +43,20 @@ pub struct Notice {
 #[derive(Debug, Default)]
 pub struct Maintenance {
     is_on: AtomicBool,
-    closed: RwLock<Option<Arc<Closed>>>,
+    closed: RwLock<ClosedBy>,
     /// Where it is remembered. None: there is no state folder.
     file: Option<PathBuf>,
     /// Paths that are checked from outside.
     checks: Vec<String>,
+}
+
+/// By what a site is closed. One does not open what the other has closed.
+#[derive(Debug, Clone, Default)]
+pub struct ClosedBy {
+    /// This server alone.
+    pub here: Option<Arc<Closed>>,
+    /// All servers of the cluster.
+    pub cluster: Option<Arc<Closed>>,
 }
 
 /// A site that is closed.
@@ -75,7 +85,8 @@ impl Maintenance {
 
     /// As it is at the same site before its settings changed, whether that could be remembered or not.
     pub fn continue_from(&self, before: &Maintenance) {
-        self.show(before.closed().map(|closed| closed.notice.clone()));
+        let closed = before.closed.read().clone();
+        self.change(|own| *own = closed);
     }
 
     fn in_file(file: Option<PathBuf>, checks: Vec<String>) -> Maintenance {
@@ -85,11 +96,23 @@ impl Maintenance {
     }
 
     fn show(&self, notice: Option<Notice>) {
-        self.is_on.store(notice.is_some(), Relaxed);
-        *self.closed.write() = notice.map(|notice| {
-            let allow = TrustedProxies::new(&notice.allow, true);
-            Arc::new(Closed { notice, allow })
+        self.change(|closed| closed.here = notice.map(Closed::new));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut ClosedBy)) {
+        let mut closed = self.closed.write();
+        change(&mut closed);
+        self.is_on.store(closed.here.is_some() || closed.cluster.is_some(), Relaxed);
+    }
+
+    /// As all servers of the cluster have it. Whether that is another state than before.
+    pub fn set_for_cluster(&self, notice: Option<Notice>) -> bool {
+        let mut has_turned = false;
+        self.change(|closed| {
+            has_turned = closed.cluster.is_some() != notice.is_some();
+            closed.cluster = notice.map(Closed::new);
         });
+        has_turned
     }
 
     /// Closes the site, or opens it, from now on. It writes a file. Whether that is remembered over a restart.
@@ -110,16 +133,33 @@ impl Maintenance {
         Ok(true)
     }
 
-    /// None: the site is open.
-    pub fn closed(&self) -> Option<Arc<Closed>> {
-        self.is_on.load(Relaxed).then(|| self.closed.read().clone()).flatten()
+    /// By what the site is closed. None: it is open.
+    pub fn closed(&self) -> Option<ClosedBy> {
+        self.is_on.load(Relaxed).then(|| self.closed.read().clone())
     }
 
-    /// What this visitor gets in place of the page. None: the page.
+    /// What this visitor gets in place of the page. None: the page. If both have closed the site, they have to let the visitor
+    /// in both; the page is this server's own then.
     pub fn refuses(&self, path: &str, address: Option<IpAddr>) -> Option<Arc<Closed>> {
-        let closed = self.closed()?;
-        let is_let_in = closed.allow.trusts(address) || self.checks.iter().any(|check| check == path);
-        (!is_let_in).then_some(closed)
+        let ClosedBy { here, cluster } = self.closed()?;
+        if self.checks.iter().any(|check| check == path) {
+            return None;
+        }
+        [here, cluster].into_iter().flatten().find(|closed| !closed.allow.trusts(address))
+    }
+}
+
+impl Closed {
+    fn new(notice: Notice) -> Arc<Closed> {
+        let allow = TrustedProxies::new(&notice.allow, true);
+        Arc::new(Closed { notice, allow })
+    }
+}
+
+impl ClosedBy {
+    /// What is shown of it first.
+    pub fn first(&self) -> Option<&Arc<Closed>> {
+        self.here.as_ref().or(self.cluster.as_ref())
     }
 }
 
@@ -135,6 +175,10 @@ mod tests {
     fn notice() -> Notice {
         let allow = vec!["192.0.2.0/24".into()];
         Notice { since: 1, retry_after: 300, page: Some("<p>back soon".into()), allow }
+    }
+
+    fn here(maintenance: &Maintenance) -> Option<Notice> {
+        Some(maintenance.closed()?.here?.notice.clone())
     }
 
     fn address(text: &str) -> Option<IpAddr> {
@@ -155,12 +199,29 @@ mod tests {
     }
 
     #[test]
+    fn a_site_that_its_cluster_has_closed_too_lets_in_whom_both_let_in() {
+        let maintenance = Maintenance::in_file(None, vec!["/up".into()]);
+        let page = |who: &str| maintenance.refuses("/", address(who)).map(|closed| closed.notice.page.clone());
+        let of_all = Notice { page: None, allow: vec!["192.0.2.7".into(), "10.0.0.0/8".into()], ..notice() };
+        assert!(maintenance.set_for_cluster(Some(of_all.clone())) && !maintenance.set_for_cluster(Some(of_all)));
+        assert_eq!((page("10.0.0.1"), page("192.0.2.8")), (None, Some(None)));
+        maintenance.set(Some(notice())).unwrap();
+        assert_eq!((page("192.0.2.7"), page("10.0.0.1"), page("192.0.2.8")), (None, Some(notice().page), Some(None)));
+        assert!(maintenance.refuses("/up", address("198.51.100.1")).is_none());
+        maintenance.set(None).unwrap();
+        assert_eq!(page("192.0.2.8"), Some(None), "the cluster's stays");
+        maintenance.set(Some(notice())).unwrap();
+        assert!(maintenance.set_for_cluster(None));
+        assert_eq!(here(&maintenance), Some(notice()), "its own stays");
+    }
+
+    #[test]
     fn a_site_whose_settings_change_stays_closed() {
         let before = Maintenance::in_file(None, Vec::new());
         before.set(Some(notice())).unwrap();
         let after = Maintenance::in_file(None, vec!["/up".into()]);
         after.continue_from(&before);
-        assert_eq!(after.closed().unwrap().notice, notice());
+        assert_eq!(here(&after), Some(notice()));
         before.set(None).unwrap();
         after.continue_from(&before);
         assert!(after.closed().is_none());
@@ -173,7 +234,7 @@ mod tests {
         let again = || Maintenance::in_file(Some(file.clone()), Vec::new());
         assert!(again().closed().is_none());
         assert!(again().set(Some(notice())).unwrap());
-        assert_eq!(again().closed().unwrap().notice, notice());
+        assert_eq!(here(&again()), Some(notice()));
         assert!(again().set(None).unwrap() && again().set(None).unwrap());
         assert!(again().closed().is_none());
         let earlier = again();

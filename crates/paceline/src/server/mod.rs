@@ -16,6 +16,7 @@ mod outbound;
 mod passwords;
 mod pidfile;
 mod popular;
+mod rolling;
 mod sign_on;
 mod signals;
 mod sites;
@@ -207,7 +208,7 @@ async fn supervise(
         server.routes().all().iter().for_each(|site| site.maintenance.read_again());
     }
     // What was taken over is purged from where it was, so this begins when all is there.
-    cluster::begin(&server)?;
+    cluster::begin(&server).await?;
     let (stopping, stop) = drain::stopping();
     let mut open = Open { listeners, control, pidfile };
     open.serve(&server, stop)?;

@@ -9,6 +9,8 @@ use std::{
     time::Duration,
 };
 
+use cache::record::checksum;
+
 use super::handover::Inheritance;
 use crate::{
     caching::{Cache, CookieFile, Disk},
@@ -20,6 +22,7 @@ use crate::{
         tls::{AcceptorError, CertificateStore, Proof},
     },
     observe::log::{Log, Name},
+    support::state_folder,
 };
 use startup_report::{Failure, StartupReport, Step};
 
@@ -137,7 +140,11 @@ pub fn cache(config: &Config, log: &Log, inheritance: Option<&mut Inheritance>) 
 pub fn cluster(config: &Config, cache: &Arc<Cache>, log: &Log, inherited: Option<&str>) -> Option<Arc<Cluster>> {
     let settings = config.cluster.as_ref()?;
     let folder = config.cache_disk.as_ref().map(|disk| disk.dir.clone());
-    Some(Cluster::open(settings, cache.clone(), folder.as_deref(), inherited, log.clone()))
+    // Several servers of one account may be in one cluster.
+    let root = checksum(&[config.site_defaults.root.as_os_str().as_encoded_bytes()]);
+    let memory = format!("cluster-{}-{root:016x}.json", state_folder::file_name(&settings.name));
+    let memory = state_folder::path().map(|folder| folder.join(memory));
+    Some(Cluster::open(settings, cache.clone(), folder.as_deref(), memory, inherited, log.clone()))
 }
 
 /// The control socket of the process that started us as the server of an app it has already loaded.

@@ -12,6 +12,7 @@ use std::{
 use tokio::{sync::oneshot, task::JoinHandle};
 
 use super::{
+    cluster,
     journals::Journals,
     live_reload,
     outbound::Outbound,
@@ -140,9 +141,12 @@ impl Sites {
             }
         }
         if changed {
-            let in_order =
+            let in_order: Vec<_> =
                 names.iter().filter_map(|name| self.known.get(name)).map(|known| known.site.clone()).collect();
+            // Before visitors come, and once more: it may have changed between.
+            cluster::close_as_all(&self.server, &in_order);
             *self.server.routes.write() = Arc::new(Routes::new(in_order));
+            cluster::close_as_all(&self.server, self.server.routes().all());
             self.server.cache.changes().wake();
         }
     }

@@ -11,6 +11,7 @@ mod maintenance;
 mod memory;
 mod requests;
 mod restart;
+mod rolling;
 mod schedule;
 mod status;
 mod text;
@@ -63,7 +64,7 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "cluster",
-        about: "Show the servers that the running one shares its purges with ([cluster])",
+        about: "Show the servers of the running one's cluster, and how each is doing ([cluster])",
         command: || where_it_is(cluster::command()),
         run: cluster::run,
     },
@@ -75,7 +76,7 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "restart",
-        about: "Restart the applications without downtime; --wait prints the result",
+        about: "Restart the applications without downtime; --wait prints the result, --rolling restarts all servers of the cluster",
         command: || where_it_is(restart::restart()),
         run: restart::run_restart,
     },
@@ -87,7 +88,7 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "maintenance",
-        about: "Close the sites for a while with a page that says so, and open them: maintenance on, maintenance off",
+        about: "Close the sites for a while with a page that says so, and open them: maintenance on, off or status; --cluster",
         command: || where_it_is(maintenance::command()),
         run: maintenance::run,
     },

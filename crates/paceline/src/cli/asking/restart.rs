@@ -7,7 +7,7 @@ use clap::{Arg, ArgMatches, Command};
 use percent_encoding::{utf8_percent_encode, NON_ALPHANUMERIC};
 use serde_json::{json, Value};
 
-use super::{print, switch, Asker};
+use super::{print, rolling, switch, Asker};
 use crate::observe::control::client::Failed;
 
 /// How often it is asked whether it is done.
@@ -15,7 +15,9 @@ const LOOK: Duration = Duration::from_millis(200);
 
 const RESTART_AFTER: &str = "\
 The code is booted anew beside what serves, asked whether it is ready, and takes over when it is; no request waits for it.
-If it does not start, what serves goes on. Exit status with --wait: 0 when the new code serves, 1 when it does not.";
+If it does not start, what serves goes on. Exit status with --wait: 0 when the new code serves, 1 when it does not.
+With --rolling all servers of the cluster are restarted, one after the other, and each is watched before the next. It stops at the first that fails, and on Ctrl-C:
+then no further server is restarted. Exit status: 0 when all serve the new code, 1 when not, 130 after Ctrl-C.";
 
 const ROLLBACK_AFTER: &str = "\
 For keep_previous (outside development ten minutes) after a restart this needs no boot; later the release before is booted anew if
@@ -59,6 +61,7 @@ pub fn restart() -> Command {
                 .requires("canary")
                 .help("Minimum number of requests for the canary [default: 20]"),
         )
+        .args(rolling::arguments())
 }
 
 pub fn rollback() -> Command {
@@ -71,6 +74,9 @@ pub fn rollback() -> Command {
 }
 
 pub fn run_restart(server: &Asker, matches: &ArgMatches) -> Result<ExitCode, Failed> {
+    if matches.get_flag("rolling") {
+        return rolling::run(server, matches);
+    }
     let mut wish = of_site(matches);
     if let Some(percent) = matches.get_one::<f64>("canary") {
         wish["canary"] = json!(percent);
@@ -100,7 +106,7 @@ fn percent(text: &str) -> Result<f64, String> {
     number.filter(|number| (0.1..=90.0).contains(number)).ok_or_else(|| "a share from 0.1% to 90%, like 5%".into())
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub fn seconds(text: &str) -> Result<f64, String> {
     let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
     let of_unit = units.into_iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)));
     let (number, seconds) = of_unit.unwrap_or((text, 1.0));
@@ -159,6 +165,16 @@ mod tests {
         assert_eq!((percent("5%"), percent("12.5 %")), (Ok(5.0), Ok(12.5)));
         assert_eq!((seconds("90"), seconds("5m"), seconds("200ms")), (Ok(90.0), Ok(300.0), Ok(0.2)));
         assert!(percent("5").is_err() && percent("100%").is_err() && seconds("soon").is_err());
+    }
+
+    #[test]
+    fn what_belongs_to_rolling() {
+        let parsed = |line: &str| restart().try_get_matches_from(line.split(' '));
+        assert!(parsed("restart --rolling --site shop --watch 30s --skip-silent --json").is_ok());
+        for wrong in ["restart --watch 5s", "restart --skip-silent", "restart --json", "restart --rolling --canary 5%"]
+        {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

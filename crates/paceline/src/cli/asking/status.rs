@@ -88,7 +88,13 @@ fn of_site(name: &str, site: &Value) -> String {
     let mut page = format!("{name}: {}\n  {}\n", facts.join(", "), text(&site["serves"]));
     if site["maintenance"].is_object() {
         let since = age(seconds_since(&site["maintenance"]["since"]));
-        page.push_str(&format!("  CLOSED for maintenance since {since}{}\n", exceptions(&site["maintenance"])));
+        let (here, all) = (site["maintenance"]["here"] == true, site["maintenance"]["cluster"] == true);
+        let by = match (here, all) {
+            (false, true) => " on all servers",
+            (true, true) => " by this server, and on all servers",
+            _ => "",
+        };
+        page.push_str(&format!("  CLOSED for maintenance since {since}{by}{}\n", exceptions(&site["maintenance"])));
     }
     if let Some(failure) = app["failure"].as_str() {
         page.push_str(&format!("  {}\n", printable(failure)));

@@ -2,6 +2,7 @@
 //! to whoever opens the dashboard. What it looks at are counts; it never touches a request.
 
 mod shown;
+mod status;
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -11,11 +11,12 @@ use crate::{
         incidents::{Failed, Incident},
         overview::{GenerationView, Overview, Role, WorkerView},
     },
+    cluster::Cluster,
     front::Front,
     observe::{
         dashboard::{
             history::{Memories, Span},
-            CacheState, CrawlerState, Front as FrontState, Live, SiteState, Trouble, View, Worker,
+            CacheState, ClusterState, CrawlerState, Front as FrontState, Live, SiteState, Trouble, View, Worker,
         },
         in_flight::EXCHANGES,
         metrics::CrawlerOutcome,
@@ -62,6 +63,7 @@ impl Samples {
             live,
             live_count,
             troubles: troubles(&incidents, &server.incidents.all_failed(), is_shown),
+            cluster: server.cluster.as_ref().map(|cluster| cluster_state(cluster)),
         })
     }
 }
@@ -83,6 +85,18 @@ fn site_state(site: &Site, overview: Option<&Overview>, is_kept: impl Fn(&str) -
         generation: current.map_or(0, |current| current.number),
         boots: overview.is_some_and(|overview| overview.generations.iter().any(|one| one.role == Role::Next)),
         crawlers: site.crawlers.is_some().then(|| crawler_state(site)),
+    }
+}
+
+/// The servers of the cluster, as they were seen a moment ago.
+fn cluster_state(cluster: &Cluster) -> ClusterState {
+    let (members, trouble) = cluster.glance();
+    ClusterState {
+        name: cluster.name().into(),
+        server: cluster.place_of_server().into(),
+        trouble,
+        own_id: cluster.own_id().into(),
+        members,
     }
 }
 

@@ -1,16 +1,22 @@
-//! Sites that are closed for a while, and opened again. It never says what visitors see.
+//! Sites that are closed for a while, and opened again, by this server or on all servers of its cluster. It never says what
+//! visitors see.
 
 use std::{io, sync::Arc};
 
+use ::cluster::Sighting;
 use serde_json::{json, Map, Value};
 
-use super::router::{aside, ControlRequest, JsonResult, Refusal};
+use super::{
+    cluster::{alone, not_reached},
+    router::{aside, ControlRequest, JsonResult, Refusal},
+};
 use crate::{
+    cluster::Cluster,
     config::TrustedProxies,
     front::Front,
     observe::log::Name,
     request::{
-        maintenance::{Closed, Notice},
+        maintenance::{Closed, ClosedBy, Notice},
         route::Site,
     },
     support::clock,
@@ -22,8 +28,18 @@ pub const MAX_PAGE: usize = 48 << 10;
 const RETRY_AFTER: u64 = 300;
 const MAX_RETRY_AFTER: u64 = 7 * 86_400;
 
-/// POST /maintenance `{"on": true, "site": "shop", "page": "<p>...", "allow": ["192.0.2.1"], "retry_after": 300}`; only `on`
-/// is needed.
+/// GET /maintenance: what is closed, by this server and by its cluster.
+pub async fn standing(front: Arc<Front>) -> JsonResult {
+    let routes = front.routes();
+    let sites: Map<_, _> = routes.all().iter().map(|site| (site.config.name.clone(), of_site(site))).collect();
+    let cluster = front.cluster.as_ref().map(|cluster| {
+        json!({ "name": cluster.name(), "server": cluster.place_of_server(), "trouble": cluster.trouble(), "closed": cluster.closed().shown() })
+    });
+    Ok(json!({ "sites": sites, "cluster": cluster }))
+}
+
+/// POST /maintenance `{"on": true, "site": "shop", "page": "<p>...", "allow": ["192.0.2.1"], "retry_after": 300, "cluster": true}`;
+/// only `on` is needed.
 pub async fn turn(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let said: Value =
         serde_json::from_slice(&asked.body).map_err(|why| Refusal::bad(format!("the body is not JSON: {why}")))?;
@@ -37,10 +53,57 @@ pub async fn turn(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
         let named = named.unwrap_or_default();
         return Err(Refusal::bad(format!("there is no site {named:?}; the sites are: {}", names.join(", "))));
     }
+    match said["cluster"] {
+        Value::Null | Value::Bool(false) => {}
+        Value::Bool(true) => return turn_all(&front, named, notice, &sites).await,
+        _ => return Err(Refusal::bad("cluster must be true or false")),
+    }
     let told = aside(move || {
         sites.iter().map(|site| (site.config.name.clone(), set(&front, site, notice.clone()))).collect::<Map<_, _>>()
     });
     Ok(json!({ "sites": told.await? }))
+}
+
+/// The same on all servers of the cluster.
+async fn turn_all(front: &Front, site: Option<&str>, notice: Option<Notice>, sites: &[Arc<Site>]) -> JsonResult {
+    let cluster = front.cluster.as_ref().ok_or_else(|| alone("`paceline maintenance` without --cluster"))?;
+    let is_on = notice.is_some();
+    let notice = notice.map(|notice| json!(notice));
+    let unchanged = |why| not_reached(format!("{why}. As far as this server knows, nothing has changed"));
+    let number = cluster.close_sites(site, notice.as_ref()).await.map_err(unchanged)?;
+    let state = if is_on { "closed for maintenance" } else { "open again" };
+    let what = site.map_or("all sites are".into(), |site| format!("{site} is"));
+    let text = format!("Cluster {}: {what} {state} on all servers, as this one was told", cluster.name());
+    front.log.event(Name::Maintenance, text);
+    // They apply it whatever becomes of this answer.
+    let members = cluster.confirmed(number).await;
+    let (members, trouble) = match members {
+        Ok(members) => (members.iter().filter_map(|seen| member(cluster, seen, number)).collect(), None),
+        Err(why) => (Vec::new(), Some(why)),
+    };
+    let sites: Map<_, _> = sites.iter().map(|site| (site.config.name.clone(), of_site(site))).collect();
+    Ok(json!({
+        "cluster": cluster.name(), "server": cluster.place_of_server(), "on": is_on, "site": site, "members": members,
+        "trouble": trouble, "sites": sites,
+    }))
+}
+
+/// Whether a member has confirmed the change. None: it has left.
+fn member(cluster: &Cluster, seen: &Sighting, number: u64) -> Option<Value> {
+    let Sighting { member, silent, .. } = seen;
+    let is_this = member.id == cluster.own_id();
+    let state = match member.closed {
+        _ if member.has_left => return None,
+        _ if is_this => "confirmed",
+        Some(applied) if applied >= number => "confirmed",
+        _ if seen.is_silent() => "silent",
+        None => "unable",
+        Some(_) => "waiting",
+    };
+    let closed_here = member.status.as_ref().map_or(0, |status| status.closed_here);
+    Some(json!({
+        "host": member.host, "pid": member.pid, "is_this": is_this, "state": state, "silent_ms": silent, "closed_here": closed_here,
+    }))
 }
 
 /// None: the sites are to be opened.
@@ -87,12 +150,29 @@ fn set(front: &Front, site: &Site, notice: Option<Notice>) -> Value {
         ),
         Err(why) => Some(format!("a restart of the server forgets this: its file can't be written: {why}")),
     };
-    json!({ "maintenance": site.maintenance.closed().map(|closed| of_closed(&closed)), "trouble": trouble })
+    let mut told = of_site(site);
+    told["trouble"] = trouble.into();
+    told
+}
+
+/// What is closed by this server, and what by the cluster.
+fn of_site(site: &Site) -> Value {
+    let ClosedBy { here, cluster } = site.maintenance.closed().unwrap_or_default();
+    let shown = |closed: Option<Arc<Closed>>| closed.map(|closed| of_notice(&closed.notice));
+    json!({ "maintenance": shown(here), "cluster": shown(cluster) })
 }
 
 /// As GET /status has it.
-pub fn of_closed(closed: &Closed) -> Value {
-    let Notice { since, retry_after, page, allow } = &closed.notice;
+pub fn of_closed(closed: &ClosedBy) -> Value {
+    let Some(first) = closed.first() else { return Value::Null };
+    let mut told = of_notice(&first.notice);
+    told["here"] = closed.here.is_some().into();
+    told["cluster"] = closed.cluster.is_some().into();
+    told
+}
+
+fn of_notice(notice: &Notice) -> Value {
+    let Notice { since, retry_after, page, allow } = notice;
     json!({ "since": since, "retry_after": retry_after, "own_page": page.is_some(), "allow": allow })
 }
 

@@ -41,6 +41,7 @@ pub async fn of_server(front: Arc<Front>) -> Result<Response<Body>, Refusal> {
     crawlers(&mut text, &sites);
     workers(&mut text, &sites);
     cache(&mut text, &front, &sites);
+    cluster(&mut text, &front);
     shared_cache(&mut text, &front);
     shared_rate_limits(&mut text, &front);
     upstream_hosts::count(&mut text, &sites);
@@ -259,6 +260,27 @@ fn cache(text: &mut Exposition, front: &Front, sites: &[SiteObservation]) {
     for (site, counts) in &counters {
         let stored = counts.iter().find(|(name, _)| name == "stored").map_or(0, |(_, count)| *count);
         family.sample(&[("site", site)], stored);
+    }
+}
+
+fn cluster(text: &mut Exposition, front: &Front) {
+    let help = "1 while a site is closed for maintenance, by this server or by all of its cluster.";
+    let mut family = text.family("paceline_maintenance", Type::Gauge, help);
+    for site in front.routes().all() {
+        family.sample(&[("site", &site.config.name)], u8::from(site.maintenance.closed().is_some()));
+    }
+    let Some(told) = front.cluster.as_ref().map(|cluster| cluster.figures()) else { return };
+    for (name, help, value) in [
+        (
+            "paceline_cluster_reached",
+            "1 while the server that joins several machines answers.",
+            u64::from(told.is_reached),
+        ),
+        ("paceline_cluster_shows_pages", "1 while pages are shown from the cache.", u64::from(told.shows_pages)),
+        ("paceline_cluster_purges_behind", "Purges of other servers that are not applied yet.", told.behind),
+        ("paceline_cluster_purges_unsent", "Own purges that the others can't know yet.", told.unsent),
+    ] {
+        text.family(name, Type::Gauge, help).sample(&[], value);
     }
 }
 

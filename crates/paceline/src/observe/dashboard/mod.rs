@@ -1,12 +1,13 @@
 //! The dashboard: what the server does, as pages for a browser and as parts that replace those on a page that is open.
 //! It never asks anything of the server: what is shown is handed in.
 //!
-//! Reading order: `view` (what is shown), `history` (how it was measured), `chart`, `charts`, `parts`, `page`,
-//! `post_mortem`, `advice`.
+//! Reading order: `view` (what is shown), `history` (how it was measured), `chart`, `charts`, `parts`, `cluster`,
+//! `page`, `post_mortem`, `advice`.
 
 mod advice;
 mod chart;
 mod charts;
+mod cluster;
 pub mod history;
 mod html;
 mod page;
@@ -20,7 +21,7 @@ pub use self::{
     advice::{advice, AdviceView, SiteAdvice},
     page::{dashboard, door},
     post_mortem::{failed, incident},
-    view::{CacheState, CrawlerState, Front, Live, SiteState, Trouble, View, Worker},
+    view::{CacheState, ClusterState, CrawlerState, Front, Live, SiteState, Trouble, View, Worker},
 };
 
 /// The pages' style, their one script, and what a browser shows on its tab.

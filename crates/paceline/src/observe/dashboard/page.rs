@@ -59,6 +59,7 @@ pub fn dashboard(view: &View, has_advice: bool) -> String {
             dl #figures { @if let Some(part) = part("figures") { (part) } }
             div.charts { (figure("requests")) (figure("times")) (figure("queue")) (figure("hits")) }
             div.charts { (figure("memory")) }
+            @if view.cluster.is_some() { (section("cluster", "Cluster", "wide")) }
             (section("workers", "Processes", "wide"))
             div.pair { (section("live", "Requests in progress", "live")) (section("troubles", "Incidents", "troubles")) }
             (section("reasons", "Reasons for misses", "reasons"))

@@ -24,6 +24,7 @@ impl View<'_> {
             ("troubles", self.troubles()),
             ("reasons", self.reasons()),
         ];
+        parts.extend(self.cluster().map(|cluster| ("cluster", cluster)));
         parts.append(&mut self.charts());
         parts
     }

@@ -73,6 +73,7 @@ fn view<'a>(history: &'a History, memories: &'a Memories, site: Option<&'a str>)
             what: EVIL.into(),
             times: 2,
         }],
+        cluster: Some(ClusterState { name: EVIL.into(), server: EVIL.into(), ..ClusterState::default() }),
     }
 }
 

@@ -1,6 +1,8 @@
 //! What the dashboard shows, as plain data.
 //! It never looks anything up.
 
+use cluster::Sighting;
+
 use super::history::{History, Memories, Span};
 
 /// The dashboard at one moment.
@@ -21,6 +23,22 @@ pub struct View<'a> {
     pub live_count: usize,
     /// The newest first.
     pub troubles: Vec<Trouble>,
+    /// None: the server is alone.
+    pub cluster: Option<ClusterState>,
+}
+
+/// The servers of several machines.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterState {
+    pub name: String,
+    /// Where its Valkey is.
+    pub server: String,
+    /// Why that does not answer, if it does not.
+    pub trouble: Option<String>,
+    /// The id of the server that shows this.
+    pub own_id: String,
+    /// As they were seen last.
+    pub members: Vec<Sighting>,
 }
 
 /// A site and how it stands.
