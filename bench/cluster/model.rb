@@ -5,9 +5,10 @@
 module Bench
   class ClusterModel
     # As crates/paceline/src/cluster has them, in seconds: a beat is sent not sooner after the last (following.rs); looks at who has confirmed begin so far apart,
-    # double, and end after this for a purge that nobody waits for; without
-    # purges they are this far apart (publishing.rs, control/purging.rs).
-    SPACE, LONGEST_BEAT, FIRST_LOOK, LONGEST_LOOK, MOMENT, ROLL_CALL = 0.010, 1.0, 0.002, 0.100, 0.050, 5.0
+    # double, and end after this for a purge that nobody waits for; without purges they are `partition_ttl` apart, within these bounds (publishing.rs,
+    # control/purging.rs).
+    SPACE, LONGEST_BEAT, FIRST_LOOK, LONGEST_LOOK, MOMENT = 0.010, 1.0, 0.002, 0.100, 0.050
+    ROLL_CALL = [1.0, 5.0].freeze
     BATCH, READ = 64, 256
 
     # FRONTS; PURGES a second, of all; ROUND_TRIP in seconds; TTL: `partition_ttl`. Of pages: KEYS, BYTES of each, LIFETIME in seconds, READERS: other fronts that ask
@@ -87,7 +88,7 @@ module Bench
       waits = [confirmed_after, MOMENT].min
       each = looks_in(waits)
       most = 1 / (FIRST_LOOK + @plan.round_trip)
-      rate = (@plan.purges / at_least_one * each).clamp(1 / ROLL_CALL, most) * @plan.fronts
+      rate = (@plan.purges / at_least_one * each).clamp(1 / @plan.ttl.clamp(*ROLL_CALL), most) * @plan.fronts
       load("who has confirmed", rate, "members", @plan.fronts - @costs["members"]["fronts"] => "member")
     end
 

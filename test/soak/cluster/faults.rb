@@ -6,9 +6,7 @@ require_relative "history"
 
 class Faults
   NAMES = %w[delayed lossy slow_and_lossy cut_from_valkey cut_to_valkey cut valkey_killed valkey_restarted valkey_older valkey_paused valkey_full valkey_slow
-             server_killed server_paused].freeze
-  # Two at once, only by name: purges are confirmed too soon with it, by up to `partition_ttl`.
-  KNOWN = %w[emptied_while_cut].freeze
+             server_killed server_paused emptied_while_cut].freeze
   # Purges that nobody has confirmed may be lost with these.
   LOSE = %w[valkey_killed valkey_older emptied_while_cut].freeze
   # Longer than `partition_ttl`, and shorter.

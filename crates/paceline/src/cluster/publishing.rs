@@ -31,8 +31,9 @@ const RETRY: Duration = Duration::from_millis(200);
 /// Between two looks at who has confirmed: at first, and at most.
 const FIRST_LOOK: Duration = Duration::from_millis(2);
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
-/// While nobody waits, this often is looked who is there: it must be known before the journal is lost.
-const ROLL_CALL: Duration = Duration::from_secs(5);
+/// While nobody waits, it is looked once in each `partition_ttl` who is there, but not more and not less often than this: it
+/// must be known before the journal is lost.
+const ROLL_CALL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 /// Who fell silent so long ago is no news to anybody.
 const FORGOTTEN: Millis = 60_000;
 
@@ -152,7 +153,7 @@ async fn confirm(cluster: Arc<Cluster>, confirming: Arc<Confirming>) {
             if timeout(idle, confirming.more.notified()).await.is_ok() {
                 continue;
             }
-            idle = ROLL_CALL;
+            idle = cluster.settings.partition_ttl.clamp(ROLL_CALL.0, ROLL_CALL.1);
         }
         let asked = now();
         match cluster.link.members().await {
