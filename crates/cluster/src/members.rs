@@ -210,7 +210,7 @@ mod tests {
         roll.called(&[Sighting { member: gone, left: 100, silent: 0 }], "me", 10);
         roll.start_again(2000);
         assert!(roll.is_waiting(1, 1000), "their old numbers count no more");
-        roll.called(&[sighting("a", 1, 100)], "me", 1000);
+        roll.called(&[sighting("a", 1, 1500)], "me", 1000);
         assert!(roll.is_waiting(1, 1999));
         assert!(!roll.is_waiting(1, 2000));
         assert_eq!(roll.outcome(1, 900, 2000), confirmed(1, &["host-b (pid 7)"]));
