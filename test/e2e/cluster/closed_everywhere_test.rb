@@ -115,6 +115,7 @@ class ClosedEverywhereTest < Minitest::Test
     assert_equal 1, status
     assert_match(/can't be reached: .*\. As far as this server knows, nothing has changed$/, out)
     assert_equal [200, 200], statuses
+    @fronts.each { |front| front.wait_for(/can't be reached/) }
     @valkey.start
     @fronts.each { |front| front.wait_for(/is reached again/) }
     assert_equal [200, 200], statuses
