@@ -65,9 +65,20 @@ class SignOnDemoTest < Minitest::Test
     assert_includes row, "<td>ines</td>"
     admin, = Open3.capture2e(env, *curl, "-o", "/dev/null", "-w", "%{http_code}", "https://localhost:#{@port}/admin/beers")
     assert_equal "200", admin
+    assert_changed_in_a_browser
   end
 
   private
+
+  # The same by somebody with a browser.
+  def assert_changed_in_a_browser
+    price = format("%.2f", 12 + rand(900) / 100.0)
+    env = { "SITE" => "https://localhost:#{@port}", "PERSON" => "greta", "PRICE" => price }
+    row, status = Open3.capture2e(env, "node", File.join(ROOT, "test/sso/demo.mjs"))
+    assert_predicate status, :success?, row
+    assert_includes row, "greta"
+    assert_includes row, "€ #{price}"
+  end
 
   def token(page) = page.body[/name="csrf-token" content="([^"]+)"/, 1].gsub("&amp;", "&")
 end
