@@ -5,6 +5,11 @@ use http::{header, HeaderMap, HeaderName};
 
 use crate::fields::{members, pair, split, tokens, trim};
 
+/// How a browser came to ask (Fetch Metadata): from which site, and what for.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
 /// The names in a response's Vary, in order, each once. Responses with the same names are found by one lookup.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct VaryNames(Box<[HeaderName]>);
@@ -42,18 +47,40 @@ impl VaryNames {
         self.0.is_empty()
     }
 
+    /// Whether this is a field that a page does not depend on, as long as it is for a visit (`is_visit`). Rails 8.2
+    /// nominates Sec-Fetch-Site with every page whose forms it protects, and looks at it only where something is changed,
+    /// so never for GET and HEAD. An application that nominates more of these fields means what it says.
+    pub fn is_for_forms(&self, name: &HeaderName) -> bool {
+        *name == FETCH_SITE && !self.0.iter().any(|other| *other == FETCH_MODE || *other == FETCH_DEST)
+    }
+
     /// What the request says in these fields, such that the same bytes come out for what means the same.
     pub fn selecting(&self, request: &HeaderMap, mut write: impl FnMut(&[u8])) {
         for name in self.names() {
             write(name.as_str().as_bytes());
             write(b"\0");
             match request.contains_key(name) {
+                true if self.is_for_forms(name) && is_visit(request) => write(b"\x01"),
                 true => normalised(request, name, &mut write),
                 // A field that is absent is not one that is empty.
                 false => write(b"\x01"),
             }
             write(b"\0");
         }
+    }
+}
+
+/// Whether a request is for a page that somebody goes to, or something that pages of the same origin use. What other sites embed is
+/// neither: a site may refuse that by Sec-Fetch-Site (resource isolation), and its refusal is nobody else's page.
+pub fn is_visit(request: &HeaderMap) -> bool {
+    let said = |name: &HeaderName| -> Option<&[u8]> {
+        let mut lines = request.get_all(name).iter();
+        lines.next().map(|line| trim(line.as_bytes())).filter(|_| lines.next().is_none())
+    };
+    match said(&FETCH_SITE) {
+        Some(b"none" | b"same-origin") => true,
+        None if !request.contains_key(&FETCH_SITE) => true,
+        _ => said(&FETCH_MODE) == Some(b"navigate") && said(&FETCH_DEST) == Some(b"document"),
     }
 }
 
@@ -172,6 +199,46 @@ mod tests {
             assert_eq!(selecting(name, &[(name, one)]), selecting(name, &[(name, other)]), "{one} {other}");
         }
         assert_eq!(selecting("foo", &[("foo", "1, 2")]), selecting("foo", &[("foo", "1"), ("foo", "2")]));
+    }
+
+    #[test]
+    fn where_a_visitor_comes_from_makes_no_other_page() {
+        let vary = "accept-language, sec-fetch-site";
+        let visit = |site| [("sec-fetch-site", site), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+        let page = selecting(vary, &[]);
+        for site in ["none", "same-origin", "same-site", "cross-site"] {
+            assert_eq!(selecting(vary, &visit(site)), page, "a link or a form, {site}");
+        }
+        for site in ["none", "same-origin"] {
+            assert_eq!(selecting(vary, &[("sec-fetch-site", site), ("sec-fetch-mode", "cors")]), page, "fetch, {site}");
+        }
+    }
+
+    #[test]
+    fn what_another_site_embeds_stays_apart() {
+        let page = selecting("sec-fetch-site", &[]);
+        for (site, mode, dest) in [
+            ("cross-site", "no-cors", "image"),
+            ("same-site", "cors", "empty"),
+            ("cross-site", "navigate", "iframe"),
+            ("cross-site", "navigate", "object"),
+            ("strange", "no-cors", "image"),
+        ] {
+            let fields = [("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
+            assert_ne!(selecting("sec-fetch-site", &fields), page, "{fields:?}");
+        }
+        assert_ne!(selecting("sec-fetch-site", &[("sec-fetch-site", "cross-site")]), page);
+        let twice = [("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")];
+        assert_ne!(selecting("sec-fetch-site", &twice), page, "two lines");
+    }
+
+    #[test]
+    fn an_application_that_looks_at_more_is_believed() {
+        for vary in ["sec-fetch-site, sec-fetch-mode", "sec-fetch-dest, sec-fetch-site"] {
+            let visit =
+                |site| [("sec-fetch-site", site), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+            assert_ne!(selecting(vary, &visit("none")), selecting(vary, &visit("cross-site")), "{vary}");
+        }
     }
 
     #[test]

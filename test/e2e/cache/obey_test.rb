@@ -142,6 +142,28 @@ class CacheObeyTest < Minitest::Test
     assert_equal 3, calls
   end
 
+  # As browsers send it, of a page that visitors go to.
+  def visit(from) = { "Sec-Fetch-Site" => from, "Sec-Fetch-Mode" => "navigate", "Sec-Fetch-Dest" => "document" }
+
+  # Rails 8.2 sends it with every page.
+  def test_vary_by_sec_fetch_site_keeps_one_page_for_all_visits
+    site { |_asked| [200, { "vary" => "Accept-Encoding,Sec-Fetch-Site", **FRESH }, "page #{calls}"] }
+    assert_equal "fwd=uri-miss; stored", words(ask("/", visit("none")))
+    others = [{}, visit("same-origin"), visit("same-site"), visit("cross-site"), { "Sec-Fetch-Site" => "same-origin", "Sec-Fetch-Mode" => "cors" }]
+    others.each { |fields| assert_equal ["page 1", "hit"], ask("/", fields).then { |one| [one.body, words(one)] }, fields.inspect }
+    assert_equal "hit", words(ask("/", visit("cross-site"), method: "HEAD"))
+    assert_equal "Accept-Encoding,Sec-Fetch-Site", ask("/", visit("none"))["vary"], "browsers' own caches are told as before"
+    # What another site embeds may be refused there.
+    embedded = { "Sec-Fetch-Site" => "cross-site", "Sec-Fetch-Mode" => "no-cors", "Sec-Fetch-Dest" => "image" }
+    assert_equal ["page 2", "fwd=vary-miss; stored"], ask("/", embedded).then { |one| [one.body, words(one)] }
+    assert_equal 2, calls
+  end
+
+  def test_an_application_that_looks_at_more_than_sec_fetch_site_is_believed
+    site { |one| [200, { "vary" => "Sec-Fetch-Site, Sec-Fetch-Mode, Sec-Fetch-Dest", **FRESH }, one["sec-fetch-site"]] }
+    %w[none cross-site].each { |from| assert_equal from, ask("/", visit(from)).body }
+  end
+
   def test_many_variants_are_found
     site { |one| [200, { "vary" => "x-own", **FRESH }, one["x-own"]] }
     300.times { |n| ask("/", { "X-Own" => n.to_s }) }

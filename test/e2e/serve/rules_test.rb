@@ -14,7 +14,10 @@ class RulesTest < Minitest::Test
       fields["surrogate-control"] = 'content="ESI/1.0"' if path.include?("page")
       count = File.write("calls", "x", mode: "a") && File.size("calls")
       body = case path
-      when %r{page} then '<esi:include src="/secret/part"/>'
+      when %r{page}
+        part = env["QUERY_STRING"]
+        part.empty? ? '<esi:include src="/secret/part"/>' : %(<p><esi:include src="#{part}" onerror="continue"/>)
+      when %r{wait} then File.read("barrier")
       when %r{part} then "a part"
       else
         body = env["rack.input"]&.read.to_s.bytesize
@@ -96,6 +99,28 @@ class RulesTest < Minitest::Test
     start(PROTECTED + "[[rule]]\npath = \"/office/*\"\nallow = \"192.0.2.0/24\"\n")
     refute_includes ask("/open/page").body, "a part"
     assert_equal "a part", ask("/secret/page", login("alice", "password")).body
+  end
+
+  # Cache-Control goes to browsers and CDNs: a part that some may see makes it a page for them alone.
+  def test_a_page_with_a_protected_part_is_kept_by_nobody_else
+    start(PROTECTED + "[[rule]]\npath = \"/office/*\"\nallow = \"127.0.0.0/8\"\n")
+    page = ->(part, *fields, **options) { ask("/kept-page?#{part}", *fields, **options).then { |answer| [answer.body, answer["cache-control"]] } }
+    2.times { assert_equal ["<p>a part", "public, max-age=600"], page.("/open/part") }
+    2.times { assert_equal ["<p>a part", "private, max-age=600"], page.("/office/part") }
+    assert_equal ["<p>", "private, max-age=600"], page.("/office/part", from("198.51.100.1")), "without the part: others have it"
+    assert_equal ["<p>", "private, max-age=600"], page.("/secret/part")
+    assert_equal "private, max-age=600", page.("/office/part", method: "HEAD").last
+  end
+
+  def test_a_protected_part_that_comes_late_is_known_before_the_page_goes_out
+    start("[[rule]]\npath = \"/office/*\"\nallow = \"127.0.0.0/8\"\n")
+    late = open_request("/kept-page?/office/wait")
+    barrier(@dir).open
+    answer = Wire.response(late)
+    assert_equal ["<p>go", "private, max-age=600"], [answer.body, answer["cache-control"]]
+    open = open_request("/kept-page?/open/wait")
+    File.write(File.join(@dir, "barrier"), "go")
+    assert_equal "public, max-age=600", Wire.response(open)["cache-control"]
   end
 
   def test_addresses

@@ -299,13 +299,18 @@ fn a_cache_that_workers_do_not_share() {
         observations.facts.cache_store = Some(format!("ActiveSupport::Cache::{store}"));
         observations.settings.workers = Some(workers);
         each(&mut observations, |request| {
-            request.evidence.cache = Some(Cache { reads, hits: 1, us: 9.0, at: at("app/views/beers/index.html.erb:2") });
+            request.evidence.cache =
+                Some(Cache { reads, hits: 1, us: 9.0, at: at("app/views/beers/index.html.erb:2") });
         });
         observations
     };
     let found = find(&with("MemoryStore", 4, 3));
     assert_eq!((found.len(), found[0].kind), (1, Kind::CacheStore));
-    assert!(found[0].sentence.starts_with("Rails.cache is in the memory of each of 4 workers: "), "{}", found[0].sentence);
+    assert!(
+        found[0].sentence.starts_with("Rails.cache is in the memory of each of 4 workers: "),
+        "{}",
+        found[0].sentence
+    );
     assert_eq!(found[0].at, "app/views/beers/index.html.erb:2");
     assert_eq!(found[0].fix.file, "config/environments/production.rb");
     assert!(matches!(&found[0].fix.edit, Edit::Configure { gem: true, .. }));

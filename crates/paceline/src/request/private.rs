@@ -13,6 +13,13 @@ const OF_OTHERS: [HeaderName; 4] = [
     HeaderName::from_static("edge-control"),
 ];
 
+/// Whether nobody but its visitor keeps a response with these fields.
+pub fn is_private(headers: &HeaderMap) -> bool {
+    let is_for_one = |member: &[u8]| [&b"private"[..], b"no-store"].iter().any(|one| member.eq_ignore_ascii_case(one));
+    !OF_OTHERS.iter().any(|name| headers.contains_key(name)) && members(headers, header::CACHE_CONTROL).any(is_for_one)
+}
+
+/// Makes it so.
 pub fn mark(headers: &mut HeaderMap) {
     OF_OTHERS.iter().for_each(|name| drop(headers.remove(name)));
     let mut kept = vec!["private".to_owned()];
@@ -34,6 +41,24 @@ pub fn mark(headers: &mut HeaderMap) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_nobody_else_keeps() {
+        for (name, value, is) in [
+            ("cache-control", "max-age=0, Private, must-revalidate", true),
+            ("cache-control", "no-store", true),
+            ("cache-control", "private=\"set-cookie\"", false),
+            ("cache-control", "no-cache", false),
+            ("cache-control", "public, max-age=60", false),
+            ("x-own", "private", false),
+        ] {
+            let mut headers: HeaderMap =
+                [(HeaderName::from_static(name), HeaderValue::from_static(value))].into_iter().collect();
+            assert_eq!(is_private(&headers), is, "{name}: {value}");
+            headers.insert("cdn-cache-control", HeaderValue::from_static("max-age=60"));
+            assert!(!is_private(&headers), "a CDN keeps it");
+        }
+    }
 
     #[test]
     fn a_page_of_somebody_is_private_whatever_the_application_says() {

@@ -103,6 +103,11 @@ impl Site {
         self.config.kind == Some(AppKind::Files)
     }
 
+    /// Whether it lets only some visitors see some of it.
+    pub fn protects(&self) -> bool {
+        self.gate.is_some() || self.rules.as_ref().is_some_and(Rules::are_for_some)
+    }
+
     /// Whether errors are shown in full.
     pub fn shows_details(&self) -> bool {
         self.config.environment != "production"

@@ -15,14 +15,17 @@ use ::auto_cache::{
     watch::MAX_BODY,
 };
 use bytes::Bytes;
-use cache::storing::kept;
+use cache::{storing::kept, vary::VaryNames};
 use doctor::route::label;
-use http::{header, request::Parts, HeaderMap, Method, Response, StatusCode};
+use http::{header, request::Parts, HeaderMap, HeaderName, Method, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use http_guard::host::host;
 use scheduled::CHANGES_AT;
 
-use super::{request_parts::RequestParts, AutoCache, Observed, OwnCookie, MAX_WAITING};
+use super::{
+    request_parts::{RequestParts, EMBEDDING_SITE},
+    AutoCache, Observed, OwnCookie, MAX_WAITING,
+};
 use crate::{
     content::body::{ResponseBody, Stream},
     request::exchange::{Exchange, RecordSlot},
@@ -150,14 +153,14 @@ fn visitor(head: &Parts, exchange: &Exchange) -> u64 {
     hasher.finish()
 }
 
-/// What the answer says that it depends on. How it is compressed is not the application's concern.
+/// What the answer says that it depends on. How it is compressed is not the application's concern. `*` is refused.
 fn vary(headers: &HeaderMap) -> Vec<Name> {
-    let lines = headers.get_all(header::VARY).iter().filter_map(|value| value.to_str().ok());
-    let names = lines.flat_map(|line| line.split(',')).map(|name| name.trim().to_ascii_lowercase());
-    let names = names.filter(|name| !name.is_empty() && name != "accept-encoding");
-    let name = |name: String| match name == "cookie" {
-        true => Name { source: Source::Cookie, name: "*".into() },
-        false => Name { source: Source::Header, name },
+    let Some(nominated) = VaryNames::of(headers) else { return Vec::new() };
+    let names = nominated.names().iter().filter(|name| **name != header::ACCEPT_ENCODING);
+    let name = |name: &HeaderName| match name {
+        &header::COOKIE => Name { source: Source::Cookie, name: "*".into() },
+        name if nominated.is_for_forms(name) => Name { source: Source::Request, name: EMBEDDING_SITE.into() },
+        name => Name { source: Source::Header, name: name.as_str().into() },
     };
     names.map(name).collect()
 }
@@ -176,7 +179,7 @@ fn refusal(head: &Parts, exchange: &Exchange, headers: &HeaderMap) -> Option<Str
         Some("was asked for with Authorization".into())
     } else if has("cache-control", "no-store") {
         Some("says Cache-Control: no-store".into())
-    } else if has("vary", "*") {
+    } else if VaryNames::of(headers).is_none() {
         Some("says Vary: *".into())
     } else if is_events {
         Some("is an event stream".into())
@@ -477,6 +480,10 @@ mod tests {
         headers.append("vary", "Accept-Encoding, Origin".parse().unwrap());
         headers.append("vary", "cookie".parse().unwrap());
         let name = |source, name: &str| Name { source, name: name.into() };
-        assert_eq!(vary(&headers), [name(Source::Header, "origin"), name(Source::Cookie, "*")]);
+        assert_eq!(vary(&headers), [name(Source::Cookie, "*"), name(Source::Header, "origin")]);
+        headers.insert("vary", "Sec-Fetch-Site".parse().unwrap());
+        assert_eq!(vary(&headers), [name(Source::Request, EMBEDDING_SITE)]);
+        headers.append("vary", "Sec-Fetch-Mode".parse().unwrap());
+        assert_eq!(vary(&headers), ["sec-fetch-mode", "sec-fetch-site"].map(|own| name(Source::Header, own)));
     }
 }

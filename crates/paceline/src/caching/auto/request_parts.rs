@@ -7,11 +7,15 @@ use ::auto_cache::{
     keys::{Held, Name, Source},
     watch::{Around, FileMark},
 };
+use cache::vary::is_visit;
 use http::{header, HeaderMap};
 use percent_encoding::percent_decode;
 
 /// All of a request's cookies.
 const ALL: &str = "*";
+
+/// The site that embeds what is asked for; absent for all that visitors go to (`is_visit`).
+pub const EMBEDDING_SITE: &str = "embedding-site";
 
 /// A request that may be answered with a page.
 #[derive(Clone, Copy)]
@@ -42,6 +46,10 @@ impl Around for RequestView<'_> {
             (Source::Header, name) => joined(self.headers, name),
             (Source::Query | Source::Parameter, _) => present(self.query.map(str::as_bytes)),
             (Source::Request, "accept") => self.accept(),
+            (Source::Request, EMBEDDING_SITE) => match is_visit(self.headers) {
+                true => Held::Absent,
+                false => joined(self.headers, "sec-fetch-site"),
+            },
             (Source::Request, "address") => {
                 present(self.address.map(|address| address.to_string()).as_ref().map(String::as_bytes))
             }
@@ -146,6 +154,17 @@ mod tests {
         assert_eq!(held(&request, Source::Header, "x-tenant"), text("one, two"));
         assert_eq!(held(&request, Source::Header, "x-other"), Held::Absent);
         assert_eq!(held(&request, Source::Session, "user_id"), Held::Unknown);
+    }
+
+    #[test]
+    fn all_visits_get_the_same_page() {
+        let site = |fields: &[(&'static str, &'static str)]| held(&asked(fields), Source::Request, EMBEDDING_SITE);
+        let visit = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+        assert_eq!(
+            (site(&[]), site(&visit), site(&[("sec-fetch-site", "none")])),
+            (Held::Absent, Held::Absent, Held::Absent)
+        );
+        assert_eq!(site(&[("sec-fetch-site", "cross-site"), ("sec-fetch-dest", "image")]), text("cross-site"));
     }
 
     #[test]

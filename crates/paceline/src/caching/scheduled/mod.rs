@@ -295,7 +295,9 @@ impl SiteCache {
             None => storable(&head, &parts, times, self.settings.stale_if_error),
         };
         let mut storable = decided.map_err(Unprepared::NotStored)?;
-        if let Some(other) = storable.nominated.names().iter().find(|name| !is_sampled(name)) {
+        let nominated = &storable.nominated;
+        let is_known = |name: &HeaderName| is_sampled(name) || nominated.is_for_forms(name);
+        if let Some(other) = nominated.names().iter().find(|name| !is_known(name)) {
             return Err(Unprepared::Varies(other.to_string()));
         }
         dated(&mut storable.headers, at);
@@ -595,10 +597,12 @@ mod tests {
             prepare(&site, "http://shop.test/", 1, fields).map_err(|why| why.to_string())
         };
         assert_eq!(prepare(&[FRESH, ("vary", "Accept-Language, Accept-Encoding")]), Ok(()));
+        assert_eq!(prepare(&[FRESH, ("vary", "Sec-Fetch-Site")]), Ok(()), "as Rails 8.2 says of all pages");
         for (fields, told) in [
             (&[("cache-control", "private, max-age=60")][..], "the response can't be stored: private"),
             (&[FRESH, ("vary", "Cookie")], "it varies by cookie"),
             (&[FRESH, ("vary", "User-Agent")], "it varies by user-agent"),
+            (&[FRESH, ("vary", "Sec-Fetch-Dest, Sec-Fetch-Site")], "it varies by sec-fetch-dest"),
             (&[FRESH, ("set-cookie", "_session=1; HttpOnly")], "the response can't be stored: "),
             (&[], "the response can't be stored: "),
         ] {

@@ -18,7 +18,7 @@ use super::{
 };
 
 /// Bytes that are sent at a time, and those that are known before the head is sent, at least as long as nobody is
-/// waited for.
+/// waited for. A page that has to be whole before is held up to `MAX_HELD`.
 const AT_A_TIME: usize = 16 << 10;
 const AT_ONCE: usize = 64 << 10;
 
@@ -45,10 +45,13 @@ pub enum PageStart {
 }
 
 impl AssembledBody {
-    /// Comes as soon as anything of the page is known.
-    pub async fn begin(page: Arc<Page>, document: Document) -> PageStart {
+    /// Comes as soon as anything of the page is known; `whole`: as soon as all of it is, or more than can be held.
+    pub async fn begin(page: Arc<Page>, document: Document, whole: bool) -> PageStart {
         let mut body = AssembledBody { page, document: Box::new(document), ready: Vec::new(), end: None };
-        poll_fn(|cx| body.gather(cx, AT_ONCE)).await;
+        match whole {
+            false => poll_fn(|cx| body.gather(cx, AT_ONCE)).await,
+            true => poll_fn(|cx| body.gather_all(cx)).await,
+        }
         match body.end.take() {
             None => PageStart::Arriving(Box::new(body)),
             Some(End::Whole) => PageStart::Whole(joined(std::mem::take(&mut body.ready))),
@@ -59,9 +62,27 @@ impl AssembledBody {
         }
     }
 
+    /// Takes all there is, up to `MAX_HELD` bytes. Pending: some of it has not come.
+    fn gather_all(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let held = self.held();
+            std::task::ready!(self.gather(cx, MAX_HELD));
+            if self.end.is_some() || self.held() >= MAX_HELD {
+                return Poll::Ready(());
+            }
+            if self.held() == held {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.ready.iter().map(Bytes::len).sum()
+    }
+
     /// Takes what there is, up to `most` bytes. Pending: nothing yet.
     fn gather(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<()> {
-        let mut bytes: usize = self.ready.iter().map(Bytes::len).sum();
+        let mut bytes = self.held();
         while self.end.is_none() && bytes < most {
             match self.document.poll_next(&self.page, cx, MAX_HELD) {
                 Poll::Ready(Next::Bytes(piece)) => {

@@ -5,6 +5,7 @@
 use std::{
     future::Future,
     pin::Pin,
+    sync::atomic::Ordering::Relaxed,
     task::{ready, Context, Poll},
 };
 
@@ -67,6 +68,9 @@ impl Fetch {
         match &mut self.stage {
             Stage::Asked(asking) => {
                 let answered = ready!(asking.poll(cx));
+                if answered.as_ref().is_some_and(|answered| answered.is_protected) {
+                    page.is_protected.store(true, Relaxed);
+                }
                 Poll::Ready(self.answered(answered))
             }
             Stage::Arriving(body) => Poll::Ready(match ready!(body.poll_bytes(cx)) {
@@ -83,7 +87,9 @@ impl Fetch {
     }
 
     fn answered(&mut self, answered: Option<FragmentResponse>) -> FragmentResult {
-        let Some((response, note)) = answered else { return FragmentResult::Failed("was not answered".into()) };
+        let Some(FragmentResponse { response, note, .. }) = answered else {
+            return FragmentResult::Failed("was not answered".into());
+        };
         let (mut parts, body) = response.into_parts();
         if !parts.status.is_success() || matches!(body, ResponseBody::Hijacked(_)) {
             let note = note.map_or(String::new(), |note| format!(" ({note})"));

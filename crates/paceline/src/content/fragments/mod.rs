@@ -31,7 +31,7 @@ use crate::{
     content::{body::ResponseBody, compress::Memo},
     front::Front,
     observe::log::{Log, Name},
-    request::{errors, exchange::Exchange, route::Site},
+    request::{errors, exchange::Exchange, private, route::Site},
 };
 use http_guard::host;
 
@@ -41,8 +41,14 @@ use coded::DecodedTemplate;
 use document::Document;
 use place::Place;
 
-/// A fragment as it was answered, and what the log is to say of it.
-pub type FragmentResponse = (Response<ResponseBody>, Option<String>);
+/// A fragment as it was answered.
+pub struct FragmentResponse {
+    pub response: Response<ResponseBody>,
+    /// What the log is to say of it.
+    pub note: Option<String>,
+    /// Not every visitor of the page gets it.
+    pub is_protected: bool,
+}
 
 /// How a site is asked for a fragment.
 pub type Ask =
@@ -66,6 +72,8 @@ pub struct Page {
     /// What the access log is to say, as long as it can be told.
     note: Mutex<Option<String>>,
     begun: AtomicBool,
+    /// A fragment is not for every visitor, so the page is not, either.
+    is_protected: AtomicBool,
 }
 
 impl Page {
@@ -106,7 +114,10 @@ pub async fn answer(
         }
     };
     about_another_body(&mut parts);
+    let is_for_all = !exchange.protected && !private::is_private(&parts.headers);
+    let must_be_whole = is_for_all && may_protect(server, site);
     if head.method == Method::HEAD {
+        exchange.protected |= must_be_whole;
         return Response::from_parts(parts, ResponseBody::Empty);
     }
     let place = Place::of(site.clone(), head, exchange);
@@ -123,11 +134,15 @@ pub async fn answer(
         fragments,
         note: Mutex::default(),
         begun: AtomicBool::new(false),
+        is_protected: AtomicBool::new(false),
     });
     let limits = Limits::default();
     let assembler = Assembler::new(Arc::new(facts(head, exchange)), &limits);
-    let begun = AssembledBody::begin(page.clone(), Document::new(place, assembler, source)).await;
+    let begun = AssembledBody::begin(page.clone(), Document::new(place, assembler, source), must_be_whole).await;
     page.begun.store(true, Relaxed);
+    // What is too large to wait for may have such a fragment yet.
+    let is_unknown = must_be_whole && matches!(begun, PageStart::Arriving(_));
+    exchange.protected |= is_unknown || page.is_protected.load(Relaxed);
     if let Some(note) = page.note.lock().take() {
         exchange.note = Some(note);
     }
@@ -138,6 +153,13 @@ pub async fn answer(
         PageStart::Failed => return errors::incomplete(site, head, exchange),
     };
     Response::from_parts(parts, body)
+}
+
+/// Whether some fragments of this site's pages may be for some visitors only: then it is not known before they are asked for
+/// whether other caches may keep a page.
+fn may_protect(server: &Front, site: &Site) -> bool {
+    let includes_others = site.config.esi.as_ref().is_some_and(|settings| !settings.hosts.is_empty());
+    site.protects() || includes_others && server.routes().all().iter().any(|other| other.protects())
 }
 
 /// Takes out what is said of the template's bytes and not of the page's. What it says to caches stays: that is the

@@ -72,6 +72,8 @@ pub fn part(site: &Site, head: &Parts, exchange: &mut Exchange) -> Step {
             Ok(())
         }
         PartAdmission::Refused => {
+            // Others have it in their page.
+            exchange.protected = true;
             exchange.note = Some("sso: not-allowed: the page's visitor may not see this part of it".into());
             Err(errors::status(site, head, exchange, http::StatusCode::FORBIDDEN, "You may not see this page."))
         }

@@ -29,7 +29,12 @@ use hyper::body::Incoming;
 use self::hit::Ahead;
 use crate::{
     caching::scheduled,
-    content::{body::ResponseBody, compress, fragments, live_reload::PageRequest},
+    content::{
+        body::ResponseBody,
+        compress,
+        fragments::{self, FragmentResponse},
+        live_reload::PageRequest,
+    },
     edge::acme::http_01,
     front::Front,
     observe::{in_flight::Listed, metrics::Kind},
@@ -369,7 +374,7 @@ fn include(front: &Arc<Front>) -> fragments::Ask {
         Box::pin(async move {
             let response = fragment(&front, &site, &head, &mut exchange).await;
             let (Ok(response) | Err(response)) = response;
-            (response, exchange.note)
+            FragmentResponse { response, note: exchange.note, is_protected: exchange.protected }
         })
     })
 }

@@ -116,15 +116,15 @@ pub fn part(site: &Site, head: &Parts, exchange: &mut Exchange) -> Step {
     let host = exchange.client.host.clone().unwrap_or_else(|| host(head).into_owned());
     let target = Target { host: Some(split_host(&host).0), path: head.uri.path() };
     let protecting = rules.protecting(target);
+    // Refused, too: others have it in their page.
+    exchange.protected |= protecting.are_for_some() || protecting.passwords().next().is_some();
     if !protecting.admit(exchange.client.address) {
         return Err(refused(site, head, exchange));
     }
-    exchange.protected |= protecting.are_for_some();
     for (_, file) in protecting.passwords() {
         if !exchange.proved.contains(&file.number()) {
             return Err(refused(site, head, exchange));
         }
-        exchange.protected = true;
     }
     Ok(())
 }

@@ -150,6 +150,11 @@ impl Rules {
         }
     }
 
+    /// Whether some of them let in only some visitors.
+    pub fn are_for_some(&self) -> bool {
+        self.all.iter().any(|one| one.rule.allow.is_some() || one.passwords.is_some())
+    }
+
     /// Whether there are changes of responses at all.
     pub fn changes_headers(&self) -> bool {
         self.all.iter().any(|one| one.rule.headers != HeaderChanges::default())
@@ -333,6 +338,8 @@ mod tests {
 
     #[test]
     fn what_only_some_addresses_may_see_is_protected() {
+        let of = |text: &str| rules(text).are_for_some();
+        assert!(!of("[[rule]]\ndeny = \"192.0.2.1\"\n") && of("[[rule]]\npath = \"/a\"\nbasic_auth = \"/f\"\n"));
         let rules = rules("[[rule]]\npath = \"/a\"\nallow = \"10.0.0.0/8\"\n[[rule]]\ndeny = \"192.0.2.1\"\n");
         let are_for_some = |path| rules.protecting(at(path)).are_for_some();
         assert!(are_for_some("/a") && are_for_some("/A/") && !are_for_some("/b"));
