@@ -49,7 +49,7 @@ class BreweryStoriesTest < Minitest::Test
     assert_equal [0, 0.5, 1], lines.filter_map { |line| line["done"] }.first(3)
     assert_equal "deploy, made up: puma: 10", lines[1]["step"]
     card = lines.last["html"]
-    ["puma <small>before</small>", "paceline <small>after</small>", "no figure: it ended", "4 times better", "unicorn (not installed)", "2 x made up &lt;b&gt; · 4 GB", "in requests/s",
+    ["puma <small>before</small>", "paceline <small>after</small>", "no figure: it ended", "4 times better", "unicorn (not installed)", "2 x made up &lt;b&gt; · 4 GB", "in requests/s: a longer bar is better",
      "1 round alone: a first impression; the machine was not idle before: a load of 7.5 for 2 processors"].each { |text| assert_includes card, text }
     assert_includes @visitor.get("/stories").body, card.strip
   end

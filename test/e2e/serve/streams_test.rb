@@ -140,7 +140,7 @@ class StreamsTest < Minitest::Test
     begins.open
     Wire.head(late)
     assert_equal "data: first\n\n", Wire.chunk(late)
-    @server.wait_for(/\.1 is not reforked from yet, and goes on serving: 1 of its threads is still in a request or a stream$/)
+    @server.wait_for(/\.1 is not reforked from yet, and goes on serving: \d of its threads (is|are) still in a request or a stream$/)
     eventually("the stand-in to go") { @server.workers == [worker] }
     assert_state(idle: 2, busy: 0, streams: 1)
     assert_two_pages_at_once

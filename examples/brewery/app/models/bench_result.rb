@@ -33,6 +33,9 @@ class BenchResult
 
   def unit = UNITS.fetch(measure, measure.tr("_", " "))
 
+  # Which bar is the better one.
+  def better = measure == "rate" ? "longer" : "shorter"
+
   # How many times better the way after is, as the median of the rounds, with the least and the most; nil if that can't be said.
   def ratio = @result.dig("shown", "ratio")
   def spread = @result.dig("shown", "spread")
