@@ -28,6 +28,7 @@ class StreamsTest < Minitest::Test
       when "/full" then echo(env["rack.hijack"].call) && [-1, {}, []]
       when "/partial" then [101, { "connection" => "Upgrade", "upgrade" => "echo" }, ->(io) { io.write("first\n"); io.read; io.close }]
       when "/end" then Integer(env["QUERY_STRING"]).times { ENDS << 1 } && [200, {}, ["ended"]]
+      when "/late-events" then File.read("begin") && [200, { "content-type" => "text/event-stream" }, events]
       when "/meet" then [200, {}, [File.read(env["QUERY_STRING"])]]
       when "/after" then (env["rack.after_reply"] ||= []) << -> { File.read(env["QUERY_STRING"]) }; [200, {}, ["replied"]]
       else [200, {}, ["#{Process.pid}"]]
@@ -113,6 +114,39 @@ class StreamsTest < Minitest::Test
     streams.each { |socket| assert_ends(socket) }
     assert_state(idle: 2, busy: 0, streams: 0)
     eventually("two threads") { worker_threads == 2 }
+  end
+
+  REFORKED = /is reforked from worker 1 \(pid (\d+)\) after \d+ requests: /
+
+  def test_a_refork_waits_for_a_worker_without_streams
+    start("--refork-after", "5")
+    socket = stream
+    10.times { @server.get("/") }
+    @server.wait_for(/ is not reforked yet: it waits for a worker without streams that has answered enough$/)
+    assert_two_pages_at_once
+    worker = @server.workers.first
+    @server.get("/end?1")
+    assert_ends(socket)
+    assert_equal worker.to_s, @server.wait_for(REFORKED)[1]
+  end
+
+  def test_a_stream_that_begins_in_a_worker_that_is_to_be_a_mold_leaves_the_count
+    start("--refork-after", "5", "--drain-timeout", "1s")
+    begins = barrier(@dir, "begin")
+    late = open_request("/late-events")
+    worker = @server.workers.first
+    # Its stand-in answers when the worker gets nothing more.
+    eventually("the stand-in") { @server.get("/").body.to_i != worker }
+    begins.open
+    Wire.head(late)
+    assert_equal "data: first\n\n", Wire.chunk(late)
+    @server.wait_for(/\.1 is not reforked from yet, and goes on serving: \d of its threads (is|are) still in a request or a stream$/)
+    eventually("the stand-in to go") { @server.workers == [worker] }
+    assert_state(idle: 2, busy: 0, streams: 1)
+    assert_two_pages_at_once
+    @server.get("/end?1")
+    assert_ends(late)
+    assert_equal worker.to_s, @server.wait_for(REFORKED)[1]
   end
 
   def test_a_client_that_leaves_ends_its_stream_s_thread

@@ -264,7 +264,7 @@ impl Actor {
             learned,
             crashes: 0,
             recovering: None,
-            refork: Refork::Awaited,
+            refork: Refork::default(),
             measuring: MemorySchedule::new(),
             glance: Glance::default(),
             succession: None,

@@ -255,7 +255,7 @@ module Paceline
         @resting.join
         return false if @draining
         if (busy = @threads.count(&:alive?)).positive?
-          go_on("#{busy} of its threads #{busy == 1 ? "is" : "are"} still in a request")
+          go_on("#{busy} of its threads #{busy == 1 ? "is" : "are"} still in a request or a stream", "busy")
         elsif (why = obstacle_to_fork)
           after_refork
           go_on(why)
@@ -304,8 +304,8 @@ module Paceline
 
       # Those threads that were still busy go on when they have answered: whether the front then has closed their channels or not. It closes those
       # that are too many.
-      def go_on(why)
-        @control.send(Frames::UNSAFE, Frames.fields(why))
+      def go_on(*why)
+        @control.send(Frames::UNSAFE, Frames.fields(*why))
         1.upto(@threads.size) do |number|
           @threads[number - 1].alive? ? @busy_longer << number : start_thread(number)
         end

@@ -128,7 +128,7 @@ impl Actor {
             kind::BACKTRACE => self.backtrace_came(number, id, text(0), text(1)),
             kind::MEMORY => drop(worker.heap.send_replace(Some(RubyHeap::parse(&frame.payload)))),
             kind::PROMOTED => self.promoted(number, id, fd).await,
-            kind::UNSAFE => self.unsafe_to_fork(number, id, text(0)).await,
+            kind::UNSAFE => self.unsafe_to_fork(number, id, text(0), text(1) == "busy").await,
             kind::WORKER_FAILED => self.worker_failed(number, &frame.payload).await,
             _ => {}
         }

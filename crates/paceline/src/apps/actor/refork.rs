@@ -16,7 +16,7 @@ use crate::{
     },
     observe::log::Name,
     workers::{
-        dispatch::queue::WorkerId,
+        dispatch::queue::{Tally, WorkerId},
         protocol::{
             fields,
             frame::{encode, kind},
@@ -34,8 +34,8 @@ const PREPARATION: Duration = Duration::from_secs(30);
 
 /// How far a generation has come on the way to its successor.
 pub enum Refork {
-    /// No worker has answered enough.
-    Awaited,
+    /// No worker has answered enough, or those that have are busy with streams.
+    Awaited(Wait),
     /// One has; another, forked from the preloader, is to take its place first.
     StandIn { candidate: WorkerId, requests: u64 },
     /// It has no requests any more and prepares itself.
@@ -44,20 +44,39 @@ pub enum Refork {
     Over,
 }
 
+/// The wait for a worker that can be asked.
+#[derive(Default)]
+pub struct Wait {
+    /// None is looked for before.
+    from: Option<Instant>,
+    /// It was said that streams are waited for.
+    told: bool,
+}
+
+impl Default for Refork {
+    fn default() -> Refork {
+        Refork::Awaited(Wait::default())
+    }
+}
+
 impl Refork {
     /// Of a generation that begins to serve. One that was forked from a mold is warm already.
     pub fn after(generation: &Generation) -> Refork {
         match generation.mold {
             Some(_) => Refork::Over,
-            None => Refork::Awaited,
+            None => Refork::default(),
         }
+    }
+
+    fn postponed(by: Duration) -> Refork {
+        Refork::Awaited(Wait { from: Some(Instant::now() + by), told: false })
     }
 }
 
 impl Actor {
     pub(super) fn awaits_mold(&self) -> bool {
         self.context.site.tuning.refork_after.is_some()
-            && matches!(self.refork, Refork::Awaited)
+            && matches!(&self.refork, Refork::Awaited(wait) if wait.from.is_none_or(|from| Instant::now() >= from))
             && self.current.is_some()
             && self.succession.is_none()
             && self.next.is_none()
@@ -65,34 +84,52 @@ impl Actor {
             && self.stopping.is_none()
     }
 
-    /// Chooses the worker that has answered most, if that is enough, and has another forked that takes its place.
+    /// Chooses the worker that has answered most, if that is enough, and has another forked that takes its place. One that
+    /// has streams would wait for their ends, and most of these last longer than it may wait.
     pub(super) async fn look_for_mold(&mut self) {
-        let (after, threads) = (self.context.site.tuning.refork_after, self.context.site.threads);
+        let (Some(after), threads) = (self.context.site.tuning.refork_after, self.context.site.threads) else { return };
         let Some(current) = &mut self.current else { return };
         let serves = |worker: &Worker| worker.stage == WorkerStage::Serving && !worker.faulty && !worker.replaced;
-        let answered = self.context.queue.answered().into_iter();
-        let able = answered.filter(|(id, _)| current.workers.get(id).is_some_and(serves));
-        let Some((candidate, requests)) = able.max_by_key(|(_, requests)| *requests) else { return };
-        let Some(worker) = current.workers.get(&candidate).filter(|_| after.is_some_and(|after| requests >= after))
-        else {
+        let mut tallies = self.context.queue.tallies();
+        tallies.retain(|tally| {
+            tally.answered >= after && !tally.leaving && current.workers.get(&tally.id).is_some_and(serves)
+        });
+        let free = tallies.iter().filter(|tally| tally.streams == 0);
+        let Some(&Tally { id: candidate, answered: requests, .. }) = free.max_by_key(|tally| tally.answered) else {
+            if !tallies.is_empty() {
+                self.tell_awaits_streams();
+            }
             return;
         };
+        let Some(index) = current.workers.get(&candidate).map(|worker| worker.index) else { return };
         self.refork = Refork::StandIn { candidate, requests };
-        let index = worker.index;
         current.fork(index, threads).await;
+    }
+
+    /// Once for each wait.
+    fn tell_awaits_streams(&mut self) {
+        let Refork::Awaited(wait) = &mut self.refork else { return };
+        if std::mem::replace(&mut wait.told, true) {
+            return;
+        }
+        let name = &self.context.site.name;
+        let text =
+            format!("{name} is not reforked yet: it waits for a worker without streams that has answered enough");
+        self.context.log.event(Name::Refork, text);
     }
 
     /// A worker has become ready in a generation that serves: maybe the one that was waited for.
     pub(super) async fn stand_in_ready(&mut self, id: WorkerId, index: usize) {
         let Refork::StandIn { candidate, requests } = self.refork else { return };
         let patience = self.context.site.drain_timeout;
+        let has_streams = self.context.queue.tallies().iter().any(|tally| tally.id == candidate && tally.streams > 0);
         let Some(current) = &mut self.current else { return };
         let Some(worker) = current.workers.get_mut(&candidate) else { return };
         if worker.index != index || candidate == id {
             return;
         }
-        if worker.stage != WorkerStage::Serving || self.next.is_some() {
-            self.refork = Refork::Awaited;
+        if worker.stage != WorkerStage::Serving || self.next.is_some() || has_streams {
+            self.refork = if has_streams { Refork::postponed(patience) } else { Refork::default() };
             return self.drain_twin(candidate).await;
         }
         self.refork = Refork::Asked { candidate, requests };
@@ -112,24 +149,28 @@ impl Actor {
         }
     }
 
-    /// The worker has found something that a fork would break: it goes on as before.
-    pub(super) async fn unsafe_to_fork(&mut self, number: u64, id: WorkerId, why: &str) {
+    /// The worker has found something that a fork would break: it goes on as before. `is_busy`: only requests or streams
+    /// that have not ended, so another one may be asked, or the same one later.
+    pub(super) async fn unsafe_to_fork(&mut self, number: u64, id: WorkerId, why: &str, is_busy: bool) {
         if !self.is_asked(number, id) {
             return;
         }
-        self.refork = Refork::Over;
+        self.refork = if is_busy { Refork::postponed(self.context.site.drain_timeout) } else { Refork::Over };
         let Some(worker) = self.generation(number).and_then(|current| current.workers.get_mut(&id)) else { return };
         worker.stage = WorkerStage::Serving;
         let index = worker.index;
         let why = why.replace(char::is_control, " ");
-        self.context.queue.stay(id);
-        self.context.log.event(
-            Name::Refork,
-            format!(
-                "{}.{index} is not reforked from and goes on serving: {why} (or set refork_after = 0)",
-                self.context.site.name,
-            ),
-        );
+        let name = &self.context.site.name;
+        let text = match is_busy {
+            true => format!("{name}.{index} is not reforked from yet, and goes on serving: {why}"),
+            false => {
+                format!("{name}.{index} is not reforked from and goes on serving: {why} (or set refork_after = 0)")
+            }
+        };
+        self.context.log.event(Name::Refork, text);
+        for _ in 0..self.context.queue.stay(id) {
+            self.stream_began(id, true).await;
+        }
         self.drain_twin(id).await;
         self.drain_surplus().await;
     }

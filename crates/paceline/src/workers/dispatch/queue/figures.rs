@@ -31,13 +31,6 @@ pub struct Tally {
 }
 
 impl Queue {
-    /// The requests that each worker which does not leave has answered.
-    pub fn answered(&self) -> Vec<(WorkerId, u64)> {
-        let inner = self.lock();
-        let serving = inner.members.iter().filter(|(_, member)| !member.leaving);
-        serving.map(|(id, member)| (*id, member.answered)).collect()
-    }
-
     /// What every worker that is known has done and does.
     pub fn tallies(&self) -> Vec<Tally> {
         let inner = self.lock();

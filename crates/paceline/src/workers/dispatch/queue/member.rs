@@ -28,6 +28,8 @@ pub(super) struct Member {
     pub(super) limit: usize,
     /// No request is given to it any more.
     pub(super) leaving: bool,
+    /// Streams that have begun since then: no thread has taken their places.
+    pub(super) begun_leaving: usize,
     /// Requests it has answered.
     pub(super) answered: u64,
     /// It was given a request that another worker had died with.
@@ -61,6 +63,7 @@ impl Member {
             away: HashMap::new(),
             limit,
             leaving: false,
+            begun_leaving: 0,
             answered: 0,
             tested: false,
             spared: false,

@@ -216,11 +216,11 @@ impl Queue {
         member.in_hand.is_empty() && member.streams == 0
     }
 
-    /// Gives requests again to a worker that was to leave. Its idle channels are closed; it opens new ones.
-    pub fn stay(&self, worker: WorkerId) {
-        if let Some(member) = self.lock().members.get_mut(&worker) {
-            member.leaving = false;
-        }
+    /// Gives requests again to a worker that was to leave. Its idle channels are closed; it opens new ones. How many more
+    /// threads it needs, for streams that have begun meanwhile.
+    pub fn stay(&self, worker: WorkerId) -> usize {
+        let mut inner = self.lock();
+        inner.members.get_mut(&worker).map_or(0, |member| member.stay(self.now()))
     }
 
     /// From now on these workers, and no others, get no request that another worker has died with, as long as it may

@@ -58,12 +58,25 @@ impl Member {
             return Some(Complaint::NoSpare);
         }
         self.streams += 1;
+        if self.leaving {
+            // Nobody waits for its place, unless the worker stays.
+            self.begun_leaving += 1;
+            return None;
+        }
         self.asked.retain(|at| now.saturating_sub(*at) < COMES);
         if self.hang_ups.len() + self.asked.len() >= threads.threads.saturating_add(self.streams) {
             return None;
         }
         self.asked.push(now);
         Some(Complaint::Spare)
+    }
+
+    /// It serves again. How many threads are to be asked for.
+    pub(super) fn stay(&mut self, now: Micros) -> usize {
+        self.leaving = false;
+        let missing = std::mem::take(&mut self.begun_leaving).min(self.streams);
+        self.asked.extend(std::iter::repeat_n(now, missing));
+        missing
     }
 
     /// The thread of this channel opens it: it is one that was asked for, if it had none before.
@@ -110,7 +123,7 @@ impl Queue {
             return;
         }
         let mut inner = self.lock();
-        let Some(member) = inner.members.get_mut(&worker).filter(|member| !member.leaving) else { return };
+        let Some(member) = inner.members.get_mut(&worker) else { return };
         if member.away.get(&thread) != Some(&request) {
             return;
         }
@@ -138,7 +151,7 @@ impl Lease {
         if inner.successor.is_some() {
             return;
         }
-        let Some(member) = inner.members.get_mut(&self.worker).filter(|member| !member.leaving) else { return };
+        let Some(member) = inner.members.get_mut(&self.worker) else { return };
         let Some(place) = member.take_place(self.request) else { return };
         self.request.stream = true;
         let complaint = member.begin_stream(place, queue.threads, now);

@@ -220,6 +220,25 @@ fn a_worker_that_leaves_is_busy_as_long_as_it_has_a_stream() {
 }
 
 #[test]
+fn a_stream_that_begins_in_a_worker_that_leaves_has_its_thread_replaced_if_the_worker_stays() {
+    run(async {
+        let mut bench = Bench::new(2, 5);
+        let mut lease = bench.lease().await;
+        bench.queue.leave(WORKER);
+        lease.step_aside();
+        assert!(bench.told().is_empty(), "nobody gets its place");
+        // Its idle threads have ended.
+        assert_eq!(bench.queue.stay(WORKER), 1);
+        bench.open(3);
+        bench.open(4);
+        assert_eq!(bench.depth(), (2, 0, 1));
+        lease.give_back();
+        assert_eq!(bench.depth(), (2, 0, 0));
+        assert_eq!(bench.queue.stay(WORKER), 0);
+    });
+}
+
+#[test]
 fn a_route_is_known_by_the_time_until_its_streams_leave_the_count() {
     run(async {
         let bench = Bench::new(5, 5);
