@@ -123,6 +123,29 @@ class LiveReloadTest < Minitest::Test
     @server.wait_for(/page\.rb has changed$/)
   end
 
+  # A deployment as Capistrano does it.
+  def test_a_new_release_is_told_and_watched_in_place_of_the_old_one
+    releases = { 1 => FILES, 2 => FILES.merge("page.rb" => "module Page\n  def self.text = 'two'\nend\n") }
+    files = releases.flat_map { |number, all| all.map { |name, text| ["releases/#{number}/#{name}", text] } }.to_h
+    @dir = app(files.merge("paceline.toml" => "[[site]]\nroot = \"current\"\n"))
+    switch = lambda do |number|
+      File.symlink("releases/#{number}", File.join(@dir, "new"))
+      File.rename(File.join(@dir, "new"), File.join(@dir, "current"))
+    end
+    switch.(1)
+    start
+    socket, = stream
+    assert_equal "page", told(socket, "releases/1/views/a.erb" => "<body>b</body>")
+    switch.(2)
+    @id, words = event(socket)
+    assert_equal "page scripts", words, "the page is loaded again, when the new release is ready"
+    assert_equal "<body>two#{TAG}</body>", ask("/", TAB).body
+    assert_equal "page", told(socket, "releases/2/views/a.erb" => "<body>c</body>")
+    assert_equal "<body>c#{TAG}</body>", ask("/view", TAB).body
+    write(@dir, "releases/1/views/a.erb" => "<body>d</body>")
+    assert_equal "styles", told(socket, "releases/2/public/site.css" => "b {}"), "the old one is not watched any more"
+  end
+
   def test_an_error_is_shown_and_goes_away
     start
     socket, = stream

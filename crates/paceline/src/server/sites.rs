@@ -13,7 +13,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 
 use super::{
     journals::Journals,
-    live_reload,
+    live_reload::{self, WatchedFiles},
     outbound::Outbound,
     passwords, popular, sign_on,
     survey::{Before, Content, Looks, Scan, SitePlan, Survey, Surveyor},
@@ -37,7 +37,6 @@ use crate::{
     front::Front,
     observe::log::{Log, Name},
     request::route::{Routes, Site},
-    support::file_watch::FileWatch,
 };
 use unix_user::{self, RunAs};
 
@@ -54,7 +53,7 @@ struct ServedSite {
     looks: Looks,
     watched: FolderWatch,
     /// Its files, for live reload. None: nobody wants to know.
-    _files: Option<FileWatch>,
+    files: Option<WatchedFiles>,
     /// Since when its folder is away; None: it is there.
     away: Option<Instant>,
 }
@@ -63,6 +62,18 @@ impl ServedSite {
     fn before(&self) -> Before {
         let unknown = self.problem.is_none() && self.site.read_as.is_none();
         Before { wanted: self.wanted.clone(), problem: self.problem.clone(), looks: self.looks, unknown }
+    }
+
+    /// `release`: where its root leads to.
+    fn restart(&mut self, cause: Option<Cause>, release: Option<PathBuf>) {
+        let is_stopped = self.site.app.as_ref().is_some_and(|app| matches!(app.state(), State::Stopped));
+        match (cause, &mut self.files, release) {
+            (Some(Cause::Release), Some(files), Some(release)) if !is_stopped => files.follow(release),
+            (Some(cause), ..) if !is_stopped => {
+                self.site.app.iter().for_each(|app| app.order(Order::Restart(Wish::by(cause.clone()))));
+            }
+            _ => {}
+        }
     }
 
     fn say_always(&self) {
@@ -167,10 +178,7 @@ impl Sites {
         if let Some(known) = self.known.get_mut(&site.name) {
             let cause = known.watched.take(seen.clone(), Instant::now());
             known.say_always();
-            let app = known.site.app.as_ref().filter(|app| !matches!(app.state(), State::Stopped));
-            if let (Some(app), Some(cause)) = (app, cause) {
-                app.order(Order::Restart(Wish::by(cause)));
-            }
+            known.restart(cause, seen.release());
             if problem.is_some() && known.problem != problem {
                 say_problem(&self.server.log, &site, &problem);
             }
@@ -191,10 +199,10 @@ impl Sites {
         }
         let Some(prepared) = prepared else { return false };
         let made = self.make(site.clone(), looks.content, prepared, problem.as_deref());
-        let files = live_reload::watch(&self.server, &made);
+        let files = live_reload::watch(&self.server, &made, seen.release());
         let watched = FolderWatch::new(seen);
         let (made, wanted) = (Arc::new(made), site.clone());
-        let known = ServedSite { site: made, wanted, problem, looks, watched, _files: files, away: None };
+        let known = ServedSite { site: made, wanted, problem, looks, watched, files, away: None };
         known.say_always();
         match self.known.insert(site.name.clone(), known) {
             Some(old) => {

@@ -21,6 +21,11 @@ pub struct FolderState {
 }
 
 impl FolderState {
+    /// Where the root leads to.
+    pub fn release(&self) -> Option<PathBuf> {
+        self.release.clone()
+    }
+
     /// Looks at the disk, which may take long.
     pub fn at(root: &Path) -> FolderState {
         let touched = std::fs::metadata(root.join("tmp/restart.txt")).and_then(|found| found.modified());

@@ -38,10 +38,17 @@ use crate::{
 /// A change may be told so long after it.
 const LATE: Duration = Duration::from_secs(1);
 
+/// The files of a site that has live reload, watched until this is dropped.
+pub struct WatchedFiles {
+    reloader: Arc<Reloader>,
+    /// None: it is off, and the log says why.
+    _watch: Option<FileWatch>,
+}
+
 /// Begins to watch the files of a site that has live reload. It must be called within the event loop of the main thread.
-pub fn watch(front: &Arc<Front>, site: &Site) -> Option<FileWatch> {
+/// `release`: the folder that its root leads to, if that is known.
+pub fn watch(front: &Arc<Front>, site: &Site, release: Option<PathBuf>) -> Option<WatchedFiles> {
     let live = site.live_reload.clone()?;
-    let log = front.log.of(&site.config.name);
     let reloader = Arc::new(Reloader {
         live,
         app: site.app.as_ref().map(Arc::downgrade),
@@ -50,17 +57,24 @@ pub fn watch(front: &Arc<Front>, site: &Site) -> Option<FileWatch> {
         keeps_pages: site.cache.is_some(),
         starts: Mutex::default(),
         site: site.config.clone(),
-        log: log.clone(),
+        log: front.log.of(&site.config.name),
         main: Handle::current(),
     });
-    // A link that leads elsewhere later is a release, which restarts the application by itself.
-    let root = site.config.root.canonicalize().unwrap_or_else(|_| site.config.root.clone());
-    // Its thread takes none of the server's signals.
-    mask::block();
-    let mut repeats = Repeats::below(root.clone());
-    let begun = FileWatch::begin(root, files::is_of_interest, move |seen| reloader.clone().saw(seen, &mut repeats));
-    mask::unblock();
-    begun.map_err(|why| log.event(Name::Notice, format!("{}: live reload is off: {why}", site.config.name))).ok()
+    let root = release.unwrap_or_else(|| site.config.root.clone());
+    Some(WatchedFiles { _watch: reloader.clone().watch(root), reloader })
+}
+
+impl WatchedFiles {
+    /// The root leads to another release now: its application is started, and then its files are what pages are made of.
+    pub fn follow(&mut self, release: PathBuf) {
+        self._watch = self.reloader.clone().watch(release);
+        let (reloader, changes) = (self.reloader.clone(), BTreeSet::from([Change::Scripts, Change::Page]));
+        match self.reloader.app.as_ref().and_then(Weak::upgrade) {
+            Some(app) => reloader.restart(&app, Cause::Release, changes),
+            // It waits for the cache's disk.
+            None => drop(tokio::task::spawn_blocking(move || reloader.tell(&changes))),
+        }
+    }
 }
 
 /// Ends the streams to all pages that are open.
@@ -91,6 +105,17 @@ struct Starts {
 }
 
 impl Reloader {
+    /// Watches the files below this folder. A link that leads elsewhere later is not followed.
+    fn watch(self: Arc<Self>, root: PathBuf) -> Option<FileWatch> {
+        let reloader = self.clone();
+        // Its thread takes none of the server's signals.
+        mask::block();
+        let mut repeats = Repeats::below(root.clone());
+        let begun = FileWatch::begin(root, files::is_of_interest, move |seen| reloader.clone().saw(seen, &mut repeats));
+        mask::unblock();
+        begun.map_err(|why| self.log.event(Name::Notice, format!("{}: live reload is off: {why}", self.site.name))).ok()
+    }
+
     /// Called by the thread that watches.
     fn saw(self: Arc<Self>, changed: FolderChange, repeats: &mut Repeats) {
         let (reloading, now) = (Reloading::of(&self.site, self.kind()), Instant::now());
@@ -129,7 +154,7 @@ impl Reloader {
             }
         });
         match cause {
-            Some(file) => self.restart(&app, file, changes),
+            Some(file) => self.restart(&app, Cause::Changed(file.clone()), changes),
             None => self.tell(&changes),
         }
     }
@@ -169,11 +194,11 @@ impl Reloader {
     }
 
     /// Pages are told when the new code runs, or has failed to: then they show why.
-    fn restart(self: Arc<Self>, app: &Arc<App>, file: &Path, mut changes: BTreeSet<Change>) {
+    fn restart(self: Arc<Self>, app: &Arc<App>, cause: Cause, mut changes: BTreeSet<Change>) {
         changes.insert(Change::Page);
         let (done, ended) = oneshot::channel();
         self.starts.lock().under_way += 1;
-        app.order(Order::Restart(Wish { done: Some(done), ..Wish::by(Cause::Changed(file.to_path_buf())) }));
+        app.order(Order::Restart(Wish { done: Some(done), ..Wish::by(cause) }));
         let (app, main) = (Arc::downgrade(app), self.main.clone());
         main.spawn(async move {
             let outcome = ended.await;
