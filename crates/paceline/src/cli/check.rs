@@ -3,7 +3,7 @@
 
 use std::{io::Write, process::ExitCode, time::Duration};
 
-use super::asking::socket_of;
+use super::{asking::socket_of, database_pool};
 use crate::{
     caching::auto::Mode,
     config::{self, AppKind, Bind, Config, Listening, SiteConfig},
@@ -103,6 +103,8 @@ impl Report {
                 self.text.push_str(&format!("warning site {}: {warning}\n", site.name));
             }
         }
+        let runs = |site: &&SiteConfig| site.upstream.is_none() && site.kind != Some(AppKind::Files);
+        self.text.extend(sites().filter(runs).filter_map(database_pool::advice));
         let serves = |site: &&SiteConfig| site.auto_cache.is_some_and(|policy| policy.mode == Mode::Serve);
         for site in sites().filter(serves) {
             self.text.push_str(&foreign_writes(site));
@@ -239,6 +241,20 @@ mod tests {
             told.contains("not seen, unless it is a file of SQLite: a page may show what was there before for up to max_ttl = \"10m\"\n"),
             "{told}"
         );
+        let database = ("config/database.yml", "development:\n  pool: <%= ENV.fetch(\"DB_POOL\") { 5 } %>\n");
+        let told = checked(&Folder::with(&[("config.ru", ""), database]), &|_| Ok(()));
+        assert!(
+            told.contains(": a worker runs 3 threads and up to 50 for streams, and config/database.yml has a pool of 5: if streams use the database, set it to 53, or stream_threads to 2\n"),
+            "{told}"
+        );
+        let few = ("paceline.toml", "threads = 8\nstream_threads = 0\n");
+        let told = checked(&Folder::with(&[("config.ru", ""), database, few]), &|_| Ok(()));
+        assert!(
+            told.contains(": each worker has 8 threads, and config/database.yml a pool of 5: requests wait"),
+            "{told}"
+        );
+        let fitting = ("paceline.toml", "threads = 3\nstream_threads = 2\n");
+        assert!(!checked(&Folder::with(&[("config.ru", ""), database, fitting]), &|_| Ok(())).contains("pool"));
         let folder = Folder::with(&[("config.ru", "")]);
         assert!(checked(&folder, &|_| Ok(())).ends_with("no problems found\n"));
     }

@@ -5,6 +5,7 @@ mod arguments;
 mod asking;
 mod build_facts;
 mod check;
+mod database_pool;
 mod doctor;
 mod flags;
 mod in_ruby;
