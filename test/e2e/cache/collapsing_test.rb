@@ -81,6 +81,17 @@ class CacheCollapsingTest < Minitest::Test
     assert_equal 2 * MANY, calls
   end
 
+  def test_what_has_to_be_validated_for_each_request_lets_all_go_at_its_head
+    ["cache-control: no-cache\r\netag: \"a\"\r\n", "cache-control: max-age=0\r\netag: \"a\"\r\n"].each do |fields|
+      in_pieces(fields)
+      all = crowd(4)
+      # Before a byte of a body is sent.
+      reached(4)
+      4.times { @pieces << nil }
+      assert_equal ["fwd=uri-miss; stored"], all.map { |one| words(one.receive) }.uniq, fields
+    end
+  end
+
   def test_a_clients_own_condition_does_not_end_the_queueing_of_others
     arrived, open = Queue.new, Queue.new
     site { |one| arrived << 1; open.pop; one["if-none-match"] ? [304, { "etag" => '"a"' }, ""] : [200, { "cache-control" => "max-age=60", "etag" => '"a"' }, "page"] }

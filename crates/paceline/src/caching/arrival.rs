@@ -437,10 +437,15 @@ impl SiteCache {
             };
             Some(keeping.keep(storable, bytes)).filter(|kept| kept.stored.is_ok()).map(|kept| kept.response)
         });
-        let landing = leading.take();
+        // Those who can't have it need not wait for its body.
+        let (landing, landed) = match is_for_others(&head_of_it) {
+            true => (Some(leading.take()), None),
+            false => (None, Some(leading.take())),
+        };
         let shared = SharedBody::start(body, self.settings.object, completed, move || drop(landing));
         let reader = shared.reader();
         self.offer(wanted, head_of_it, key, Some(shared));
+        drop(landed);
         if let Some(length) = length {
             parts.headers.insert(header::CONTENT_LENGTH, length.into());
         }
@@ -448,9 +453,9 @@ impl SiteCache {
         with_status(Response::from_parts(parts, body), wanted)
     }
 
-    /// Gives it to those who wait, if it is fresh: what has to be validated for each request is nobody else's.
+    /// Gives it to those who wait.
     fn offer(&self, wanted: &CacheRequest, stored: Arc<Stored>, variant: Key, body: Option<Arc<SharedBody>>) {
-        if stored.is_fresh(now()) && !stored.freshness.no_cache && stored.status != StatusCode::PARTIAL_CONTENT {
+        if is_for_others(&stored) {
             self.share(wanted, Share { stored, instead_of: None, body, primary: wanted.primary, variant });
         } else if wanted.flight.is_some() {
             self.cache.uncacheable.mark(wanted.key, now());
@@ -460,6 +465,11 @@ impl SiteCache {
     fn tags(&self, wanted: &CacheRequest) -> Vec<Arc<str>> {
         wanted.visitor.and_then(|visitor| visitor.tag()).into_iter().collect()
     }
+}
+
+/// Whether those who wait may have it: what has to be validated for each request is nobody else's.
+fn is_for_others(stored: &Stored) -> bool {
+    stored.is_fresh(now()) && !stored.freshness.no_cache && stored.status != StatusCode::PARTIAL_CONTENT
 }
 
 /// A stored response's head with the fields of a 304, for a rule to judge.
