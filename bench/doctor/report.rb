@@ -44,7 +44,8 @@ module Bench
         Small applications with one known fault each, beside clean twins that differ in its cure alone; below them whole applications as they are. Named first: the
         doctor's first advice is that fault, of that page (of whole applications: what it advises first); also: what else it advises. Clean twin: what it advises there.
         Files: whether a run changed the database or any other. As it is, cured: what `paceline bench` measured of the two in turn; gain: of that, predicted: by the
-        doctor (≤: at most, ≥: at least), off: of the gain. Live p99: of visitors during a run of the doctor, as a multiple of that without.
+        doctor (≤: at most, ≥: at least), off: of the gain. Gain and prediction are compared as parts of the request, not in milliseconds, and "at most" and
+        "at least" on their side only; rows without a prediction do not count. Live p99: of visitors during a run of the doctor, as a multiple of that without.
 
         #{totals.map { |what, figure| "#{what}: #{figure}" }.join(" · ")}.
       TEXT

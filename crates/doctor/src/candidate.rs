@@ -21,6 +21,7 @@ pub enum Kind {
     RepeatedQueries,
     MissingIndex,
     DebugLog,
+    CacheStore,
     CacheHeaders,
     CacheVary,
     CacheCookie,

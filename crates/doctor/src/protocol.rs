@@ -282,6 +282,7 @@ pub struct Evidence {
     pub middleware: Vec<Middleware>,
     pub gc: Option<Gc>,
     pub json: Option<Json>,
+    pub cache: Option<Cache>,
 }
 
 /// Queries that differ only in their values.
@@ -415,6 +416,17 @@ pub struct Gc {
 pub struct Json {
     pub us: f64,
     pub bytes: u64,
+    pub at: String,
+}
+
+/// Entries of Rails.cache.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cache {
+    pub reads: u64,
+    /// Of these.
+    pub hits: u64,
+    pub us: f64,
     pub at: String,
 }
 

@@ -187,6 +187,19 @@ class DoctorTest < Minitest::Test
     assert_equal 0o600, File.stat(result).mode & 0o777
   end
 
+  def test_connections_that_can_t_be_repeated_are_not_opened
+    TCPServer.open("127.0.0.1", 0) do |listener|
+      port = listener.addr[1]
+      dir = app("config.ru" => <<~RUBY)
+        require "socket"
+        run ->(env) { [200, {}, [env["PATH_INFO"] == "/call" ? TCPSocket.new("127.0.0.1", #{port}).gets : "hello"]] }
+      RUBY
+      found = report(dir, "--offline", ".", "--path", "/", "--path", "/call")
+      assert_equal({ "GET /call" => "writes: a connection to 127.0.0.1:#{port} without Net::HTTP" }, left_out(found))
+      assert_equal :wait_readable, listener.accept_nonblock(exception: false)
+    end
+  end
+
   # A heap takes on its shape in the first requests: what a copy does in its first ten says little of a worker.
   def test_what_comes_only_after_a_while_is_found
     dir = app("config.ru" => "calls = 0\nrun ->(env) { 3.times { GC.start } if (calls += 1) > 100; [200, {}, ['hello']] }\n")

@@ -1,6 +1,6 @@
-//! Where data is kept between requests: PStore files and sessions.
+//! Where data is kept between requests: PStore files, sessions and Rails.cache.
 
-use super::{of, shown, startup_lines, Look, WeighedCandidate};
+use super::{environment_line, general, is_production, of, shown, startup_lines, Look, WeighedCandidate};
 use crate::{
     candidate::{Candidate, Edit, Fix, Kind, Trial},
     observation::{header, Observations, ObservedRequest},
@@ -23,6 +23,40 @@ pub(super) fn rule(observations: &Observations, found: &mut Vec<WeighedCandidate
         found.extend(if has_file_sessions { file_sessions(observations, &look) } else { pstore(observations, &look) });
         found.extend(large_session(observations, &look));
     }
+    found.extend(cache_store(observations));
+}
+
+/// A Rails.cache in production that requests read, and that other processes can't share, or that keeps nothing.
+fn cache_store(observations: &Observations) -> Option<WeighedCandidate> {
+    const LINE: &str = "config.cache_store = :paceline_file_store, \"tmp/cache.paceline\", { size: 256.megabytes }";
+    let reads = |request: &&ObservedRequest| request.evidence.cache.as_ref().map_or(0, |cache| cache.reads);
+    let requests = observations.routes.iter().flat_map(|route| &route.requests);
+    let most = requests.max_by_key(reads).filter(|_| is_production(observations))?.evidence.cache.as_ref()?;
+    let workers = observations.settings.workers.unwrap_or(1);
+    let name = observations.facts.cache_store.as_deref()?.strip_prefix("ActiveSupport::Cache::")?;
+    let (sentence, why) = match name {
+        "MemoryStore" if workers > 1 => (
+            format!(
+                "Rails.cache is in the memory of each of {workers} workers: each computes what it has not, and what one \
+                 writes or deletes the others do not see"
+            ),
+            "a shadow is one process, and shares no cache with others",
+        ),
+        "NullStore" => {
+            let entries = units::figures(most.reads, "entry of it", "entries of it");
+            (
+                format!("Rails.cache keeps nothing (NullStore), and a request reads {entries}"),
+                "what it saves depends on what is found there",
+            )
+        }
+        _ => return None,
+    };
+    let edit = Edit::Configure { setting: "config.cache_store".into(), line: LINE.into(), gem: true };
+    let fix = Fix { edit, ..environment_line(observations, "config.cache_store", LINE) };
+    let candidate = general(Kind::CacheStore, sentence, fix, Trial::Untried { why: why.into() });
+    let candidate = Candidate { short: "cache store".into(), at: most.at.clone(), ..candidate };
+    // What has no figure goes last.
+    Some(WeighedCandidate { candidate, weight: 0.0 })
 }
 
 /// The class that keeps sessions.

@@ -293,6 +293,42 @@ fn settings_that_are_a_mistake() {
 }
 
 #[test]
+fn a_cache_that_workers_do_not_share() {
+    let with = |store: &str, workers: u32, reads: u64| {
+        let mut observations = clean();
+        observations.facts.cache_store = Some(format!("ActiveSupport::Cache::{store}"));
+        observations.settings.workers = Some(workers);
+        each(&mut observations, |request| {
+            request.evidence.cache =
+                Some(Cache { reads, hits: 1, us: 9.0, at: at("app/views/beers/index.html.erb:2") });
+        });
+        observations
+    };
+    let found = find(&with("MemoryStore", 4, 3));
+    assert_eq!((found.len(), found[0].kind), (1, Kind::CacheStore));
+    assert!(
+        found[0].sentence.starts_with("Rails.cache is in the memory of each of 4 workers: "),
+        "{}",
+        found[0].sentence
+    );
+    assert_eq!(found[0].at, "app/views/beers/index.html.erb:2");
+    assert_eq!(found[0].fix.file, "config/environments/production.rb");
+    assert!(matches!(&found[0].fix.edit, Edit::Configure { gem: true, .. }));
+    let found = find(&with("NullStore", 1, 3));
+    assert_eq!(found[0].sentence, "Rails.cache keeps nothing (NullStore), and a request reads 3 entries of it");
+
+    // One process has nothing to share; files are shared.
+    assert_eq!(kinds(&with("MemoryStore", 1, 3)), []);
+    assert_eq!(kinds(&with("FileStore", 4, 3)), []);
+    let mut unused = with("NullStore", 4, 3);
+    each(&mut unused, |request| request.evidence.cache = None);
+    assert_eq!(kinds(&unused), []);
+    let mut development = with("NullStore", 4, 3);
+    development.facts.environment = at("development");
+    assert_eq!(kinds(&development), []);
+}
+
+#[test]
 fn garbage() {
     let much = |observations: &mut Observations| {
         observations

@@ -39,43 +39,46 @@ impl Quiet {
 
     /// Returns when the machine is quiet; `say` hears why, if that takes long.
     pub fn wait(&mut self, say: &dyn Fn(&str)) -> Result<(), BusyMachine> {
-        if !self.is_wanted {
-            return Ok(());
-        }
-        let (began, before) = (Instant::now(), self.waited);
-        let mut said = false;
-        while let Some(load) = busy() {
-            if self.waited > PATIENCE {
-                return Err(BusyMachine::Busy(load));
-            }
-            if !said && began.elapsed() > LONG {
-                say(&format!("waiting for a quiet moment: {load}"));
-                said = true;
-            }
-            std::thread::sleep(LOOK);
-            self.waited = before + began.elapsed();
-        }
-        Ok(())
+        let began = Instant::now();
+        let mut pause = Duration::ZERO;
+        let look = || {
+            std::thread::sleep(std::mem::replace(&mut pause, LOOK));
+            (began.elapsed(), busy())
+        };
+        self.wait_while(look, say)
     }
 
     /// The same while no copy of ours is at work: only what happens during a pause counts, since they have just been.
     pub fn wait_at_rest(&mut self, say: &dyn Fn(&str)) -> Result<(), BusyMachine> {
+        let began = Instant::now();
+        self.wait_while(|| (began.elapsed(), busy_during(PAUSE)), say)
+    }
+
+    /// `look` returns when it was begun, counted from the first look, and what keeps the machine busy.
+    fn wait_while(
+        &mut self,
+        mut look: impl FnMut() -> (Duration, Option<Load>),
+        say: &dyn Fn(&str),
+    ) -> Result<(), BusyMachine> {
         if !self.is_wanted {
             return Ok(());
         }
-        let (began, before) = (Instant::now(), self.waited);
+        let before = self.waited;
         let mut said = false;
-        while let Some(load) = busy_during(PAUSE) {
+        loop {
+            let (elapsed, load) = look();
+            self.waited = before + elapsed;
+            let Some(load) = load else {
+                return Ok(());
+            };
             if self.waited > PATIENCE {
                 return Err(BusyMachine::Busy(load));
             }
-            if !said && began.elapsed() > LONG {
+            if !said && elapsed > LONG {
                 say(&format!("waiting for a quiet moment: {load}"));
                 said = true;
             }
-            self.waited = before + began.elapsed();
         }
-        Ok(())
     }
 
     /// How long it has been waited in all.
@@ -101,10 +104,48 @@ fn busy_during(pause: Duration) -> Option<Load> {
 
 #[cfg(test)]
 mod tests {
+    use std::{cell::RefCell, iter};
+
     use super::*;
+
+    /// A machine that is looked at once a second, and is busy in so many looks.
+    fn busy_for(looks: u64) -> impl FnMut() -> (Duration, Option<Load>) {
+        let mut second = 0..;
+        move || {
+            let now = second.next().unwrap_or_default();
+            (Duration::from_secs(now), (now < looks).then_some(Load::Cpu(40.0)))
+        }
+    }
 
     #[test]
     fn offline_nobody_is_waited_for() {
         assert_eq!(Quiet::new(false).wait(&|_| panic!("not to be said")), Ok(()));
+        let mut quiet = Quiet::new(false);
+        assert_eq!(quiet.wait_while(|| panic!("not to be looked at"), &|_| panic!("not to be said")), Ok(()));
+    }
+
+    #[test]
+    fn a_busy_machine_is_waited_for() {
+        let said = RefCell::new(Vec::new());
+        let say = |why: &str| said.borrow_mut().push(why.to_string());
+        let mut quiet = Quiet::new(true);
+        assert_eq!(quiet.wait_while(busy_for(0), &say), Ok(()));
+        assert_eq!(quiet.waited(), Duration::ZERO);
+        assert_eq!(quiet.wait_while(busy_for(5), &say), Ok(()));
+        assert_eq!((quiet.waited(), said.borrow().len()), (Duration::from_secs(5), 0));
+        // It ends when the machine is quiet, and not before; of a long wait the terminal says once why.
+        assert_eq!(quiet.wait_while(busy_for(30), &say), Ok(()));
+        assert_eq!(quiet.waited(), Duration::from_secs(35));
+        let why = "waiting for a quiet moment: processes waited for a processor in 40 % of the time";
+        assert_eq!(*said.borrow(), [why]);
+    }
+
+    #[test]
+    fn a_machine_that_is_never_quiet_ends_the_run() {
+        let mut quiet = Quiet::new(true);
+        let waits = iter::repeat_with(|| quiet.wait_while(busy_for(250), &|_| {}));
+        // Their times add up.
+        assert_eq!(waits.take(3).collect::<Vec<_>>(), [Ok(()), Ok(()), Err(BusyMachine::Busy(Load::Cpu(40.0)))]);
+        assert_eq!(quiet.waited(), PATIENCE + Duration::from_secs(1));
     }
 }

@@ -4,7 +4,7 @@ require_relative "support/shop_case"
 
 # What is seen of the requests of a small Rails application: one fault, one place.
 class ShadowEvidenceTest < ShopCase
-  PAGES = %w[index style?style=style+1 joined twice feed prices order guide mail visit data pieces].freeze
+  PAGES = %w[index style?style=style+1 joined twice feed prices order guide mail visit data pieces cached].freeze
 
   def self.all
     @all ||= run_in_shop("#{PAGES.inspect}.to_h { |page| [page, [get(\"/\#{page}\"), evidence(\"/\#{page}\")]] }")
@@ -19,7 +19,7 @@ class ShadowEvidenceTest < ShopCase
   end
 
   def test_all_members_are_there
-    assert_equal %w[sql views outbound xml xml_mini pstore log mail session middleware gc json response], evidence("index").keys
+    assert_equal %w[sql views outbound xml xml_mini pstore log mail session middleware gc json cache response], evidence("index").keys
     assert_equal [[], nil, nil, nil, nil, nil, nil], evidence("pieces").values_at("sql", "xml", "xml_mini", "pstore", "mail", "session", "json")
   end
 
@@ -89,6 +89,11 @@ class ShadowEvidenceTest < ShopCase
 
   def test_mail
     assert_equal [2, "app/shop.rb:#{line_of("Postman.hello.deliver_now")}"], evidence("mail")["mail"].values_at("count", "at")
+  end
+
+  def test_cache
+    assert_nil evidence("index")["cache"]
+    assert_equal [4, 2, "app/shop.rb:#{line_of("Rails.cache.read_multi")}"], evidence("cached")["cache"].values_at("reads", "hits", "at")
   end
 
   def test_session

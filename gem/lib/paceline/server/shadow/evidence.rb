@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "evidence/cache"
 require_relative "evidence/gc"
 require_relative "evidence/json"
 require_relative "evidence/log"
@@ -20,7 +21,7 @@ module Paceline
     module Shadow
       class Evidence
         OBSERVERS = { sql: Sql, views: Views, outbound: Outbound, xml: Xml, xml_mini: XmlMini, pstore: Pstore, log: Log, mail: Mail,
-                      session: Session, middleware: Middleware, gc: Gc, json: Json }.freeze
+                      session: Session, middleware: Middleware, gc: Gc, json: Json, cache: Cache }.freeze
         private_constant :OBSERVERS
 
         # `root`: the application's folder. `app`: the whole Rack application, for its middleware; nil: Rails'.

@@ -117,6 +117,8 @@ end
 GUIDE = PStore.new(File.join(ROOT, "db/guide.pstore"))
 GUIDE.transaction { |store| store[:text] = "x" * 1000 }
 
+OTHER = ActiveSupport::Cache::NullStore.new
+
 class ShopController < ActionController::Base
   layout "shop"
 
@@ -174,11 +176,18 @@ class ShopController < ActionController::Base
     render json: Beer.limit(20)
   end
 
+  def cached
+    Rails.cache.write("here", "yes")
+    OTHER.fetch("here") { "not counted" }
+    found = Rails.cache.read_multi("here", "gone").values + [Rails.cache.read("gone"), Rails.cache.fetch("here") { "no" }]
+    render plain: found.inspect
+  end
+
   def pieces
     self.response_body = Enumerator.new { |body| 5.times { |number| body << "piece #{number} ü\n" } }
   end
 end
 
 Rails.application.routes.draw do
-  %w[index style joined twice feed prices order guide mail visit data pieces].each { |name| get name, to: "shop##{name}" }
+  %w[index style joined twice feed prices order guide mail visit data pieces cached].each { |name| get name, to: "shop##{name}" }
 end
