@@ -80,7 +80,7 @@ class RollingRestartTest < Minitest::Test
     @fronts.each.with_index(1) do |front, number|
       began, ended = lines.grep(/\A#{number} of 3  \S+ \(pid #{front.pid}\): /)
       assert_match(/: restarting\z/, began)
-      assert_match(/: generation 2 serves in \S+; 0 of \d+ answers failed in 500ms\z/, ended)
+      assert_match(/: generation 2 serves after \S+ s; 0 of \d+ answers failed in 500ms\z/, ended)
     end
     assert_equal ["200 new", "200 old"], answers.uniq.sort
   end
@@ -113,7 +113,7 @@ class RollingRestartTest < Minitest::Test
     stop = true
     visitor.join
     assert_equal 1, status, out
-    assert_match(/\(pid #{first.pid}\): generation 2 serves in \S+, but \d+ of \d+ answers of \S+ were 5xx in 1s, before 0\.0 %/, out)
+    assert_match(/\(pid #{first.pid}\): generation 2 serves after \S+ s, but \d+ of \d+ answers of \S+ were 5xx in 1s, before 0\.0 %/, out)
     assert_equal %w[failing old], versions
   end
 

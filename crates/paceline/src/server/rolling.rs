@@ -49,7 +49,7 @@ pub async fn restart(front: Arc<Front>, order: RestartOrder) {
         Ok(generations) => generations,
         Err(why) => return tell(RestartState::Failed, &why),
     };
-    let serves = format!("{} in {}", shown(&generations), show_duration(rounded(began.elapsed())));
+    let serves = format!("{} after {:.1} s", shown(&generations), began.elapsed().as_secs_f64());
     let watch = Duration::from_millis(order.watch);
     if watch.is_zero() {
         return tell(RestartState::Serves, &serves);
@@ -102,7 +102,7 @@ async fn all_serve(applications: &[Restarted]) -> Result<Vec<u64>, String> {
 
 fn shown(generations: &[u64]) -> String {
     match generations {
-        [0] => "is not running, its next request starts the new code,".into(),
+        [0] => "is not running, its next request starts the new code".into(),
         [one] => format!("generation {one} serves"),
         all => format!("{} applications serve", all.len()),
     }
@@ -148,10 +148,6 @@ fn is_worse(counted: (u64, u64), before: f64) -> bool {
     counted.1 >= MIN_FAILED && share(counted) > before + MARGIN
 }
 
-fn rounded(time: Duration) -> Duration {
-    Duration::from_millis((time.as_millis() as u64).div_ceil(100) * 100)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,6 +170,5 @@ mod tests {
     #[test]
     fn what_serves_is_said() {
         assert_eq!((shown(&[4]), shown(&[4, 7])), ("generation 4 serves".into(), "2 applications serve".into()));
-        assert_eq!(rounded(Duration::from_millis(3140)), Duration::from_millis(3200));
     }
 }
