@@ -21,6 +21,7 @@ use super::{
     succession::RelayMessage,
     Cache, Say,
 };
+use crate::support::signal_mask;
 
 /// Sites of which it is written, at most; of further ones it stays in memory.
 pub const MAX_SITES: usize = 1024;
@@ -115,6 +116,7 @@ impl Cache {
         }
         let (wake, woken) = mpsc::channel();
         let thread = std::thread::Builder::new().name("cookie-names".into()).spawn(move || {
+            signal_mask::block();
             let mut said = false;
             while woken.recv().is_ok() {
                 // One file for all that was learned meanwhile.

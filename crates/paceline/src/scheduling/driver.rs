@@ -31,7 +31,7 @@ use crate::{
     },
     request::route::Site,
     support::{
-        clock,
+        clock, signal_mask,
         wall_timer::{Wake, WallTimer},
     },
 };
@@ -51,11 +51,17 @@ impl Scheduling {
         let (jobs, work) = preparing::queue();
         let event_loop = Handle::current();
         let preparing = thread::Builder::new().name("preparing".into());
-        preparing.spawn(move || preparing::run(&work, &event_loop))?;
+        preparing.spawn(move || {
+            signal_mask::block();
+            preparing::run(&work, &event_loop);
+        })?;
         let driver = Driver { front: Arc::downgrade(front), jobs, known: HashMap::new() };
         let (waking, over) = (wake.clone(), is_over.clone());
         let driving = thread::Builder::new().name("scheduling".into());
-        driving.spawn(move || driver.run(&timer, &waking, &over))?;
+        driving.spawn(move || {
+            signal_mask::block();
+            driver.run(&timer, &waking, &over);
+        })?;
         front.cache.changes().set_wake(Some(wake.clone()));
         Ok(Scheduling { wake, is_over, front: Arc::downgrade(front) })
     }

@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use crate::{
     edge::{listen::Listener, negotiate as accepted, negotiate::ConnectionSetup},
     front::{drain::Stop, Front},
-    support::{near_timer, time_slice},
+    support::{near_timer, signal_mask, time_slice},
 };
 
 /// Connections that are accepted after the server was told to stop: the kernel holds no more than this (`BACKLOG`).
@@ -17,7 +17,7 @@ const LAST_ACCEPTED: usize = 4096;
 /// One thread's event loop: accepts and serves until told to stop, then until its connections are closed.
 pub fn all(listeners: Vec<(Listener, ConnectionSetup)>, server: Arc<Front>, stop: Stop) {
     // Signals are the main thread's.
-    super::handover::mask::block();
+    signal_mask::block();
     time_slice::shorten();
     let Ok(runtime) = super::event_loop() else { return };
     server.know(runtime.handle().clone());

@@ -9,9 +9,7 @@ use std::{
 use rustix::process::{kill_process, Pid, Signal};
 
 use super::{
-    cluster,
-    handover::mask,
-    live_reload, notify,
+    cluster, live_reload, notify,
     signals::{SignalCommand, Signals},
     sites::Sites,
 };
@@ -19,6 +17,7 @@ use crate::{
     front::{drain::DrainControl, Front},
     observe::log::Name,
     request::tunnel,
+    support::signal_mask,
 };
 
 /// What Ruby processes get to end after the last request.
@@ -115,7 +114,7 @@ pub async fn replaced(
         let _ = tokio::time::timeout(LAST_MOMENTS, sites.stop(LAST_MOMENTS)).await;
         processes.await;
         let _ = tokio::time::timeout(LAST_ANSWERS, answered).await;
-        mask::block();
+        signal_mask::block();
         // What has come before is still passed on.
         tokio::time::sleep(Duration::from_millis(20)).await;
     };

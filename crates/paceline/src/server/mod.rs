@@ -62,7 +62,7 @@ use crate::{
     },
     request::rules,
     scheduling::Scheduling,
-    support::buffer_memory,
+    support::{buffer_memory, signal_mask},
     workers::dispatch::queue::Depth,
 };
 
@@ -102,9 +102,9 @@ fn begin(
     program: Result<Program, UpgradeError>,
 ) -> Result<ServerEnd, StartError> {
     // The log's thread takes none either.
-    handover::mask::block();
+    signal_mask::block();
     let log = Log::open(&config.log).map_err(StartError::Log);
-    handover::mask::unblock();
+    signal_mask::unblock();
     let log = log?;
     rules::check(&config.sites)?;
     // Of a server that was started by the app's own process the pidfile names that process.
@@ -125,7 +125,7 @@ fn begin(
     let ended = runtime.block_on(supervise(config, log.clone(), opened, inheritance));
     if let Ok(ServerEnd::Replaced(..)) = &ended {
         // What comes from here on waits for the stand-in.
-        handover::mask::block();
+        signal_mask::block();
     }
     runtime.shutdown_timeout(LAST_TASKS);
     log.flush();
@@ -134,17 +134,17 @@ fn begin(
 
 /// An event loop. Its other threads take no signals of the server's.
 fn event_loop() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().on_thread_start(handover::mask::block).build()
+    tokio::runtime::Builder::new_current_thread().enable_all().on_thread_start(signal_mask::block).build()
 }
 
 /// A thread with an event loop of its own, which takes no signals of the server's, and ends with the process.
 fn thread_with_loop(name: &str) -> std::io::Result<Handle> {
     let runtime = event_loop()?;
     let handle = runtime.handle().clone();
-    handover::mask::block();
+    signal_mask::block();
     let thread = std::thread::Builder::new().name(name.into());
     let began = thread.spawn(move || runtime.block_on(std::future::pending::<()>()));
-    handover::mask::unblock();
+    signal_mask::unblock();
     began?;
     Ok(handle)
 }

@@ -24,7 +24,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::wall_timer::Wake;
+use super::{signal_mask, wall_timer::Wake};
 
 /// So long nothing else has to change before a change is told: an editor's save, a `git checkout` are several.
 const CALM: Duration = Duration::from_millis(60);
@@ -76,9 +76,10 @@ impl FileWatch {
             is_limit_told: false,
         };
         let (own_wake, own_ended) = (wake.clone(), ended.clone());
-        std::thread::Builder::new()
-            .name("file-watch".into())
-            .spawn(move || watcher.run(&own_wake, &own_ended, tell))?;
+        std::thread::Builder::new().name("file-watch".into()).spawn(move || {
+            signal_mask::block();
+            watcher.run(&own_wake, &own_ended, tell);
+        })?;
         Ok(FileWatch { wake, ended })
     }
 }

@@ -10,6 +10,7 @@ pub mod pressure;
 pub mod private_file;
 pub mod private_socket;
 pub mod sharded;
+pub mod signal_mask;
 pub mod stall;
 pub mod state_folder;
 pub mod tick;

@@ -20,8 +20,8 @@ use http::{header::HeaderValue, HeaderMap, Uri};
 
 use self::delivery::Message;
 pub use self::spans::spans;
-use crate::observe::log::Log;
 pub use crate::request::exchange::trace_context::{Context, TRACEPARENT};
+use crate::{observe::log::Log, support::signal_mask};
 
 /// Exchanges whose spans may wait for the thread; what comes then is dropped.
 const WAITING: usize = 4096;
@@ -117,7 +117,10 @@ impl Tracer {
     pub fn start(settings: Settings, log: Log) -> std::io::Result<Tracer> {
         let (messages, receiver) = sync_channel(WAITING);
         let Settings { endpoint, service, sample } = settings;
-        let deliver = move || delivery::deliver(&receiver, &endpoint, &service, &log);
+        let deliver = move || {
+            signal_mask::block();
+            delivery::deliver(&receiver, &endpoint, &service, &log);
+        };
         std::thread::Builder::new().name("traces".into()).spawn(deliver)?;
         Ok(Tracer { sample, messages, dropped: AtomicU64::new(0) })
     }

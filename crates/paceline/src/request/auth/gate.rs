@@ -343,6 +343,11 @@ impl Gate {
                 return Ok(());
             }
             Offer::Login => openid::begin(way, head, exchange).await?,
+            Offer::Refuse if is_forged(head) => {
+                let sentence = "Another site has asked for this. Open this site, and do it there.";
+                GateAnswer::new(StatusCode::FORBIDDEN, sentence)
+                    .noted("forged", "another site's request proves nothing")
+            }
             Offer::Refuse => self.refusal(area, way),
             Offer::Challenge { negotiate, basic, goes_on } => self.challenge(way, (negotiate, basic, goes_on), head),
         };

@@ -30,6 +30,7 @@ use crate::{
     config::CacheDisk,
     front::{Front, UpgradeError},
     observe::log::Name,
+    support::signal_mask,
 };
 
 /// How long the exit of a new program is waited for that has nothing more to say.
@@ -62,7 +63,7 @@ pub fn begin(
     let thread = std::thread::Builder::new().name("handover".into()).spawn({
         let front = front.clone();
         move || {
-            super::mask::block();
+            signal_mask::block();
             conduct(&socket, &estate, &front, told);
         }
     });

@@ -28,6 +28,7 @@ use crate::{
     config::{Bind, CacheDisk},
     edge::listen::{self, Listener},
     server::TakeoverError,
+    support::signal_mask,
 };
 
 /// How long the old front may be silent.
@@ -169,7 +170,7 @@ impl Inheritance {
         self.socket.set_read_timeout(None)?;
         let (socket, cache) = (self.socket, cache.clone());
         std::thread::Builder::new().name("handover".into()).spawn(move || {
-            super::mask::block();
+            signal_mask::block();
             let moment = cache.store().moment();
             while let Ok(Some(message)) = wire::receive(&socket) {
                 keep(&cache, message, moment);

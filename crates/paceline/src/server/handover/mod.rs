@@ -17,7 +17,6 @@
 pub mod giving;
 pub mod inheritance;
 mod lineage;
-pub mod mask;
 mod program;
 pub mod stand_in;
 pub mod taking;

@@ -21,8 +21,8 @@ use tokio::{
     sync::mpsc,
 };
 
-use super::{lineage::Lineage, mask, Successor};
-use crate::{apps::reaper::Exit, content::spool};
+use super::{lineage::Lineage, Successor};
+use crate::{apps::reaper::Exit, content::spool, support::signal_mask};
 
 /// The first argument of a stand-in; then the front's pid and the descriptor where it is told of later ones.
 pub const FLAG: &str = "--stand-in-for";
@@ -30,7 +30,7 @@ pub const FLAG: &str = "--stand-in-for";
 /// Ends this front, which has been replaced: the first becomes the stand-in, a later one just ends. The other threads
 /// have ended or don't take signals.
 pub fn follow(mut successor: Successor, mut lineage: Lineage) -> ExitCode {
-    mask::block();
+    signal_mask::block();
     if let Ok(exit) = successor.exit.try_recv() {
         return status(exit);
     }
@@ -85,7 +85,7 @@ fn stand_in(mut front: i32, fd: RawFd) -> io::Result<ExitCode> {
     runtime.block_on(async {
         let mut ended = signal(SignalKind::child())?;
         let (sender, mut told) = mpsc::unbounded_channel();
-        for number in mask::TOLD_BY {
+        for number in signal_mask::TOLD_BY {
             let (mut signals, sender) = (signal(SignalKind::from_raw(number))?, sender.clone());
             tokio::spawn(async move {
                 while signals.recv().await.is_some() {
@@ -94,7 +94,7 @@ fn stand_in(mut front: i32, fd: RawFd) -> io::Result<ExitCode> {
             });
         }
         let mut successors = hear(fd)?;
-        mask::unblock();
+        signal_mask::unblock();
         loop {
             if let Some(status) = collect(front) {
                 return Ok(status);
@@ -125,7 +125,7 @@ fn hear(fd: RawFd) -> io::Result<mpsc::UnboundedReceiver<i32>> {
     fcntl_setfd(&pipe, FdFlags::CLOEXEC)?;
     let (sender, pids) = mpsc::unbounded_channel();
     std::thread::Builder::new().name("successors".into()).spawn(move || {
-        mask::block();
+        signal_mask::block();
         let lines = BufReader::new(std::fs::File::from(pipe)).lines();
         for pid in lines.map_while(Result::ok).filter_map(|line| line.trim().parse().ok()) {
             let _ = sender.send(pid);

@@ -19,7 +19,6 @@ use self::{
     files::Reloading,
     repeats::{Repeats, Restart},
 };
-use super::handover::mask;
 use crate::{
     apps::{
         actor::restart::Wish,
@@ -108,11 +107,8 @@ impl Reloader {
     /// Watches the files below this folder. A link that leads elsewhere later is not followed.
     fn watch(self: Arc<Self>, root: PathBuf) -> Option<FileWatch> {
         let reloader = self.clone();
-        // Its thread takes none of the server's signals.
-        mask::block();
         let mut repeats = Repeats::below(root.clone());
         let begun = FileWatch::begin(root, files::is_of_interest, move |seen| reloader.clone().saw(seen, &mut repeats));
-        mask::unblock();
         begun.map_err(|why| self.log.event(Name::Notice, format!("{}: live reload is off: {why}", self.site.name))).ok()
     }
 
