@@ -21,12 +21,11 @@ class Valkey
   # Returns when it answers. With what it saved when it was stopped, if it saved anything.
   def start
     said, tell = IO.pipe
-    @pid = Process.spawn(PROGRAM, "--port", "0", "--unixsocket", @socket, "--save", "", "--appendonly", "no", "--dir", @folder, *@options,
-      out: tell, err: tell, in: File::NULL)
+    @pid = Process.spawn(*program, out: tell, err: tell, in: File::NULL)
     tell.close
     lines = []
     Timeout.timeout(30) do
-      lines << (said.gets || raise("#{PROGRAM} ended: #{lines.join}")) until lines.last&.match?(/ready to accept/i)
+      lines << (said.gets || raise("#{PROGRAM} ended: #{lines.join}")) until lines.last&.match?(ready)
     end
     # It goes on telling.
     @drain = Thread.new { said.each_line {} }
@@ -58,6 +57,12 @@ class Valkey
   end
 
   private
+
+  # Later options win.
+  def program = [PROGRAM, "--port", "0", "--unixsocket", @socket, "--save", "", "--appendonly", "no", "--dir", @folder, *@options]
+
+  # What it says when it answers.
+  def ready = /ready to accept/i
 
   def ended
     Process.wait(@pid)

@@ -6,15 +6,13 @@ use std::{sync::LazyLock, time::Duration};
 
 use ::cluster::{Entry, Member, Millis, Order, Position, Sighting};
 use parking_lot::Mutex;
-use redis::{
-    aio::MultiplexedConnection, streams::StreamReadReply, AsyncConnectionConfig, Client, FromRedisValue,
-    IntoConnectionInfo, RedisError, Script, ScriptInvocation, TlsCertificates,
-};
+use redis::{aio::MultiplexedConnection, streams::StreamReadReply, FromRedisValue, Script, ScriptInvocation};
 
-use super::Settings;
+use super::{primary::Primary, Settings};
 
-/// Time to connect, and time for an answer.
-const CONNECT_TIME: Duration = Duration::from_secs(1);
+pub use super::primary::without_details;
+
+/// Time for an answer.
 pub const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// How long a look at the journal waits for an entry.
 pub const WAITING_TIME: Duration = Duration::from_secs(1);
@@ -27,8 +25,8 @@ const REMEMBERED: u64 = 600_000;
 
 /// Valkey, as one cluster of fronts uses it.
 pub struct Link {
-    client: Result<Client, String>,
-    /// Host and port, or the path of the socket.
+    primary: Result<Primary, String>,
+    /// Hosts and ports, or the path of the socket.
     place: String,
     /// They have one slot of a Valkey Cluster.
     prefix: String,
@@ -39,7 +37,7 @@ impl Link {
     /// Does not connect. It reads files, so no event loop calls it.
     pub fn open(settings: &Settings) -> Link {
         Link {
-            client: client(settings),
+            primary: Primary::open(settings),
             place: settings.url.place(),
             prefix: format!("{{paceline:{}}}:", settings.name),
             connection: Mutex::default(),
@@ -53,6 +51,11 @@ impl Link {
 
     pub fn place(&self) -> &str {
         &self.place
+    }
+
+    /// Where the primary was found last. None: there is only one place where it can be, or it was not found yet.
+    pub fn primary(&self) -> Option<String> {
+        self.primary.as_ref().ok()?.found()
     }
 
     /// Says that the member is there, for so long. Where the journal ends.
@@ -132,33 +135,9 @@ impl Link {
 
     /// A connection of its own.
     pub async fn connect(&self, answer_time: Duration) -> Result<MultiplexedConnection, String> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIME))
-            .set_response_timeout(Some(answer_time));
-        let client = self.client.as_ref().map_err(String::clone)?;
-        let connected = client.get_multiplexed_async_connection_with_config(&config).await;
-        connected.map_err(|error| without_details(&error))
+        let primary = self.primary.as_ref().map_err(String::clone)?;
+        primary.connect(&self.key("end"), answer_time).await
     }
-}
-
-fn client(settings: &Settings) -> Result<Client, String> {
-    let mut info = settings.url.expose().into_connection_info().map_err(|error| without_details(&error))?;
-    if let Some(file) = &settings.password_file {
-        let read = std::fs::read_to_string(file);
-        let password = read.map_err(|error| format!("password_file {}: {error}", file.display()))?;
-        let redis = info.redis_settings().clone().set_password(password.trim_end());
-        info = info.set_redis_settings(redis);
-    }
-    // The library takes the process's own, and panics without one. It may be there already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = match &settings.ca_file {
-        None => Client::open(info),
-        Some(file) => {
-            let pem = std::fs::read(file).map_err(|error| format!("ca_file {}: {error}", file.display()))?;
-            Client::build_with_tls(info, TlsCertificates { client_tls: None, root_cert: Some(pem) })
-        }
-    };
-    client.map_err(|error| without_details(&error))
 }
 
 /// A new mark.
@@ -166,14 +145,6 @@ fn mark() -> String {
     let mut mark = uuid::Uuid::new_v4().simple().to_string();
     mark.truncate(16);
     mark
-}
-
-/// What has gone wrong. Details of the server may repeat what was sent, so only its error code is kept.
-pub fn without_details(error: &RedisError) -> String {
-    match error.code() {
-        Some(code) => format!("it answers {code}"),
-        None => error.to_string(),
-    }
 }
 
 struct Scripts {

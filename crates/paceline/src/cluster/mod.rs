@@ -2,14 +2,17 @@
 //! can't know what was purged asks the application. The rules are in the crate `cluster`. It never stores a page
 //! there unless `shared_cache` says so, and without `[cluster]` it connects to nothing.
 //!
-//! Reading order: `settings`, `link` (what is asked at the server), `following` (the journal is read and obeyed),
+//! Reading order: `address` and `settings`, `primary` (which server has our keys), `link` (what is asked at the server), `following` (the journal is read and obeyed),
 //! `publishing` (own purges, and who has confirmed them), `position_file` (up to where the cache on disk is purged),
-//! `report` (for `paceline cluster`), `tier` (pages that are shared).
+//! `report` (for `paceline cluster`), `tier` (pages that are shared), `rates` (rate limits that are shared).
 
+mod address;
 mod following;
 mod link;
 mod position_file;
+mod primary;
 mod publishing;
+mod rates;
 mod report;
 mod settings;
 mod tier;
@@ -38,9 +41,11 @@ use crate::{
     support::{clock, units::show_duration},
 };
 
-use self::{link::Link, position_file::PositionFile, tier::Tier};
+use self::{link::Link, position_file::PositionFile, rates::Rates, tier::Tier};
 
-pub use settings::{Settings, SharedCache, Url};
+pub use address::{Address, AddressError};
+pub use rates::RateFigures;
+pub use settings::{Settings, SharedCache};
 pub use tier::TierFigures;
 
 /// What the last words to the others may take.
@@ -66,6 +71,8 @@ pub struct Cluster {
     news: Notify,
     /// The server answers again, or does not.
     reach: Mutex<Reach>,
+    /// Where it was when it answered last, if it can be at several places.
+    primary: Mutex<Option<String>>,
     back: Notify,
     publications: Mutex<Option<UnboundedReceiver<Publication>>>,
     unsent: AtomicU64,
@@ -74,6 +81,7 @@ pub struct Cluster {
     /// Own purges that are in the journal and not read back yet: the last one's number there, and theirs here.
     numbered: Mutex<Vec<(u64, Vec<u64>)>>,
     tier: Option<Tier>,
+    rates: Option<Rates>,
     unconfirmed: AtomicU64,
     tasks: Mutex<Vec<AbortHandle>>,
 }
@@ -116,6 +124,7 @@ impl Cluster {
             follower: Mutex::new(Follower::new(&me.id, ttl, known)),
             link: Link::open(settings),
             tier: settings.shared_cache.map(Tier::new),
+            rates: settings.shared_rate_limits.map(Rates::new),
             settings: settings.clone(),
             me,
             cache,
@@ -126,6 +135,7 @@ impl Cluster {
             event_loop: OnceLock::new(),
             news: Notify::new(),
             reach: Mutex::new(Reach::Unknown),
+            primary: Mutex::default(),
             back: Notify::new(),
             publications: Mutex::new(Some(publications)),
             unsent: AtomicU64::new(0),
@@ -155,6 +165,7 @@ impl Cluster {
         ];
         self.tasks.lock().extend(tasks.iter().map(|task| task.abort_handle()));
         self.connect_tier();
+        self.connect_rates();
     }
 
     /// What the shared cache has done, if there is one.
@@ -254,6 +265,7 @@ impl Cluster {
     }
 
     fn reached(&self) {
+        self.follow();
         let before = std::mem::replace(&mut *self.reach.lock(), Reach::Reached);
         if let Reach::Lost(_) = before {
             self.log.event(
@@ -263,6 +275,16 @@ impl Cluster {
         }
         if !matches!(before, Reach::Reached) {
             self.back.notify_waiters();
+        }
+    }
+
+    /// Says so if it is at another place now.
+    fn follow(&self) {
+        let Some(now) = self.link.primary() else { return };
+        let before = self.primary.lock().replace(now.clone());
+        if let Some(before) = before.filter(|before| *before != now) {
+            let text = format!("Cluster {}: the primary is {now} now, and not {before}", self.settings.name);
+            self.log.event(Name::Cluster, text);
         }
     }
 

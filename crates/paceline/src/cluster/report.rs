@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use ::cluster::Sighting;
 use serde_json::{json, Value};
 
-use super::{now, tier::Tier, Cluster};
+use super::{now, rates::Rates, tier::Tier, Cluster};
 
 impl Cluster {
     /// The cluster as this front sees it.
@@ -24,6 +24,7 @@ impl Cluster {
         json!({
             "name": self.settings.name,
             "server": self.link.place(),
+            "primary": self.link.primary(),
             "trouble": trouble,
             "partition_ttl_ms": self.settings.partition_ttl.as_millis() as u64,
             "shows_pages": self.cache.may_show(now),
@@ -32,6 +33,7 @@ impl Cluster {
             "unsent": self.unsent.load(Relaxed),
             "unconfirmed": self.unconfirmed.load(Relaxed),
             "shared_cache": self.tier.as_ref().map(Tier::report),
+            "shared_rate_limits": self.rates.as_ref().map(Rates::report),
             "members": members.into_iter().map(|seen| self.member(seen, end)).collect::<Vec<_>>(),
         })
     }

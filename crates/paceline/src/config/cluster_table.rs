@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use toml_edit::{Item, TableLike};
 
 use crate::{
-    cluster::{Settings, SharedCache, Url},
+    cluster::{Address, AddressError, Settings, SharedCache},
     support::units::{parse_bytes, parse_duration},
 };
 
@@ -25,16 +25,14 @@ const LONGEST_SHARED: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterError {
     #[error(
-        "has url, name, partition_ttl, password_file, ca_file, shared_cache, shared_cache_object and shared_cache_time, not {0:?}"
+        "has url, name, partition_ttl, password_file, sentinel_password_file, ca_file, shared_cache, shared_cache_object, \
+         shared_cache_time and shared_rate_limits, not {0:?}"
     )]
     UnknownKey(String),
     #[error("needs url, the address of a Valkey or Redis: add url = \"redis://10.0.0.5:6379\"")]
     NoUrl,
-    #[error(
-        "has a url that can't be read; use redis://HOST:PORT, rediss://HOST:PORT (TLS) or unix:///PATH, with USER:PASSWORD@ before the \
-         host if it needs them"
-    )]
-    BadUrl,
+    #[error("has a url {0}")]
+    BadUrl(#[from] AddressError),
     #[error("must have {expected} as {key}")]
     Mismatch { key: &'static str, expected: &'static str },
 }
@@ -45,15 +43,17 @@ pub fn table(item: &Item) -> Option<Result<Settings, ClusterError>> {
 }
 
 fn settings(table: &dyn TableLike) -> Result<Settings, ClusterError> {
-    const KEYS: [&str; 8] = [
+    const KEYS: [&str; 10] = [
         "url",
         "name",
         "partition_ttl",
         "password_file",
+        "sentinel_password_file",
         "ca_file",
         "shared_cache",
         "shared_cache_object",
         "shared_cache_time",
+        "shared_rate_limits",
     ];
     if let Some((key, _)) = table.iter().find(|(key, _)| !KEYS.contains(key)) {
         return Err(ClusterError::UnknownKey(key.to_owned()));
@@ -62,7 +62,7 @@ fn settings(table: &dyn TableLike) -> Result<Settings, ClusterError> {
         None => Ok(None),
         Some(item) => item.as_str().map(Some).ok_or(ClusterError::Mismatch { key, expected }),
     };
-    let url = text("url", "an address in quotes")?.ok_or(ClusterError::NoUrl)?;
+    let url = address(table.get("url").ok_or(ClusterError::NoUrl)?)?;
     const NAME: &str = "a word of at most 64 letters, digits, dots, hyphens and underscores";
     let name = text("name", NAME)?.unwrap_or("paceline");
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -77,9 +77,9 @@ fn settings(table: &dyn TableLike) -> Result<Settings, ClusterError> {
             .ok_or(ClusterError::Mismatch { key: "partition_ttl", expected: TIME })?,
     };
     const ON: &str = "true or false";
-    let shares_pages = match table.get("shared_cache") {
-        None => false,
-        Some(item) => item.as_bool().ok_or(ClusterError::Mismatch { key: "shared_cache", expected: ON })?,
+    let is_on = |key: &'static str| match table.get(key) {
+        None => Ok(false),
+        Some(item) => item.as_bool().ok_or(ClusterError::Mismatch { key, expected: ON }),
     };
     const SIZE: &str = "a size like \"1MB\" up to 64MB";
     let object = match text("shared_cache_object", SIZE)? {
@@ -97,18 +97,32 @@ fn settings(table: &dyn TableLike) -> Result<Settings, ClusterError> {
     };
     let path = |key| text(key, "the path of a file").map(|path| path.map(Into::into));
     Ok(Settings {
-        url: Url::parse(url).ok_or(ClusterError::BadUrl)?,
+        url,
         password_file: path("password_file")?,
+        sentinel_password_file: path("sentinel_password_file")?,
         ca_file: path("ca_file")?,
         name: name.into(),
         partition_ttl,
-        shared_cache: shares_pages.then_some(SharedCache { object, time }),
+        shared_cache: is_on("shared_cache")?.then_some(SharedCache { object, time }),
+        shared_rate_limits: is_on("shared_rate_limits")?.then_some(time),
     })
+}
+
+/// One address, or a list of those of a Valkey Cluster.
+fn address(item: &Item) -> Result<Address, ClusterError> {
+    const URL: ClusterError =
+        ClusterError::Mismatch { key: "url", expected: "an address in quotes, or a list of such addresses" };
+    if let Some(url) = item.as_str() {
+        return Ok(Address::parse(url)?);
+    }
+    let urls: Option<Vec<_>> = item.as_array().ok_or(URL)?.iter().map(|url| url.as_str()).collect();
+    Ok(Address::parse_list(&urls.ok_or(URL)?)?)
 }
 
 /// Makes its relative paths absolute.
 pub fn anchor(settings: &mut Settings, base: &Path) {
-    for path in [&mut settings.password_file, &mut settings.ca_file].into_iter().flatten() {
+    let Settings { password_file, sentinel_password_file, ca_file, .. } = settings;
+    for path in [password_file, sentinel_password_file, ca_file].into_iter().flatten() {
         *path = base.join(&*path);
     }
 }
@@ -130,6 +144,11 @@ mod tests {
         assert_eq!((settings.name.as_str(), settings.partition_ttl), ("paceline", Duration::from_secs(5)));
         assert_eq!(settings.ca_file.as_deref(), Some(Path::new("/etc/paceline/ca.pem")));
         assert!(!format!("{settings:?}").contains("secret") && settings.shared_cache.is_none());
+        assert_eq!(settings.shared_rate_limits, None);
+        let settings =
+            read("[cluster]\nurl = [\"redis://a:7000\", \"redis://b\"]\nshared_rate_limits = true").unwrap().unwrap();
+        assert_eq!(settings.url.place(), "a:7000, b:6379");
+        assert_eq!(settings.shared_rate_limits, Some(Duration::from_millis(20)));
         let settings = read("[cluster]\nurl = \"redis://valkey\"\nshared_cache = true").unwrap().unwrap();
         assert_eq!(settings.shared_cache, Some(SharedCache { object: 1 << 20, time: Duration::from_millis(20) }));
         let settings = read("cluster = { url = \"unix:///run/v.sock\", name = \"shop\", partition_ttl = \"200ms\" }")
@@ -145,11 +164,15 @@ mod tests {
             ("name = \"shop\"", "needs url"),
             ("url = 5", "must have an address in quotes as url"),
             ("url = \"http://:secret@valkey\"", "has a url that can't be read"),
+            ("url = \"redis-sentinel://:secret@valkey\"", "does not end with the name of the primary"),
+            ("url = [\"redis://a\", 5]", "a list of such addresses as url"),
+            ("url = [\"redis://:secret@a\", \"unix:///b\"]", "nodes of a Valkey Cluster that differ"),
             ("url = \"redis://a\"\nnmae = \"shop\"", "not \"nmae\""),
             ("url = \"redis://a\"\nname = \"a/b\"", "as name"),
             ("url = \"redis://a\"\npartition_ttl = \"5\"", "as partition_ttl"),
             ("url = \"redis://a\"\npartition_ttl = \"2h\"", "from 100ms to 1h"),
             ("url = \"redis://a\"\nshared_cache = \"on\"", "true or false as shared_cache"),
+            ("url = \"redis://a\"\nshared_rate_limits = 1", "true or false as shared_rate_limits"),
             ("url = \"redis://a\"\nshared_cache_object = \"1GB\"", "up to 64MB"),
             ("url = \"redis://a\"\nshared_cache_time = \"1h\"", "from 1ms to 10s"),
         ] {

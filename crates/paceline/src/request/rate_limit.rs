@@ -1,5 +1,5 @@
 //! How often one client may ask for a path: token buckets, one for each client and rule (RFC 6585 section 4).
-//! Pure: the time is an argument. It never answers.
+//! Pure: the time is an argument. It never answers, and asks nobody; what other servers count comes in by `correct`.
 
 use std::{borrow::Cow, collections::HashMap, net::IpAddr, time::Duration};
 
@@ -34,6 +34,11 @@ pub enum RuleError {
 }
 
 impl Rule {
+    /// The time in which an empty bucket is full again.
+    pub fn at_once(&self) -> Duration {
+        self.each * self.burst
+    }
+
     /// `/login 5/s 10`: path, rate, and burst if it is another number than the rate's.
     pub fn parse(text: &str) -> Result<Rule, RuleError> {
         let mut words = text.split_ascii_whitespace();
@@ -57,12 +62,19 @@ impl Rule {
     }
 }
 
+/// The bucket of a client and a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Bucket {
+    rule: usize,
+    client: Option<IpAddr>,
+}
+
 /// The rules of a site and their buckets.
 #[derive(Debug)]
 pub struct RateLimits {
     rules: Vec<Rule>,
     /// When each bucket will be full again.
-    full_at: Mutex<HashMap<(usize, Option<IpAddr>), Duration>>,
+    full_at: Mutex<HashMap<Bucket, Duration>>,
 }
 
 impl RateLimits {
@@ -82,17 +94,21 @@ impl RateLimits {
         if self.rules.is_empty() {
             return Ok(());
         }
-        let (path, address) = (as_routed(path), address.map(admission::client));
+        self.take(address, path, now).map(drop)
+    }
+
+    /// As `admit`. Ok: the buckets that a token was taken from.
+    pub fn take(&self, address: Option<IpAddr>, path: &str, now: Duration) -> Result<Vec<Bucket>, Duration> {
+        let (path, client) = (as_routed(path), address.map(admission::client));
         let mut full_at = self.full_at.lock();
         let mut taken = Vec::new();
         for (number, rule) in self.rules.iter().enumerate().filter(|(_, rule)| path.starts_with(&rule.path)) {
-            let key = (number, address);
-            let next = full_at.get(&key).copied().unwrap_or_default().max(now) + rule.each;
-            let at_once = rule.each * rule.burst;
-            if next > now + at_once {
-                return Err(next - now - at_once);
+            let bucket = Bucket { rule: number, client };
+            let next = full_at.get(&bucket).copied().unwrap_or_default().max(now) + rule.each;
+            if next > now + rule.at_once() {
+                return Err(next - now - rule.at_once());
             }
-            taken.push((key, next));
+            taken.push((bucket, next));
         }
         if full_at.len() + taken.len() > BUCKETS {
             full_at.retain(|_, full_at| *full_at > now);
@@ -102,8 +118,24 @@ impl RateLimits {
                 full_at.remove(key);
             }
         }
+        let buckets = taken.iter().map(|(bucket, _)| *bucket).collect();
         full_at.extend(taken);
-        Ok(())
+        Ok(buckets)
+    }
+
+    /// The rule of a bucket, and a name that the bucket has on all servers with this rule.
+    pub fn named(&self, bucket: Bucket) -> Option<(&Rule, String)> {
+        let rule = self.rules.get(bucket.rule)?;
+        let client = bucket.client.map_or_else(|| "-".to_owned(), |client| client.to_string());
+        Some((rule, format!("{} {}us {} {client}", rule.path, rule.each.as_micros(), rule.burst)))
+    }
+
+    /// All servers together have taken so much from a bucket that it is full again at `full_at`. Until they say otherwise
+    /// that is what is in it here.
+    pub fn correct(&self, bucket: Bucket, full_at: Duration) {
+        if let Some(known) = self.full_at.lock().get_mut(&bucket) {
+            *known = full_at;
+        }
     }
 }
 
@@ -151,6 +183,32 @@ mod tests {
             assert_eq!(limits.admit(Some(A), "/login", at(5000)), Ok(()));
         }
         assert!(limits.admit(Some(A), "/login", at(5000)).is_err());
+    }
+
+    #[test]
+    fn what_all_servers_have_taken_counts() {
+        let limits = limits(&["/ 100/s", "/login 5/s 3"]);
+        let buckets = limits.take(Some(A), "/login", at(0)).unwrap();
+        let names: Vec<_> = buckets.iter().filter_map(|bucket| Some(limits.named(*bucket)?.1)).collect();
+        assert_eq!(names, ["/ 10000us 100 192.0.2.1", "/login 200000us 3 192.0.2.1"]);
+        // Others have emptied it.
+        limits.correct(buckets[1], at(600));
+        assert_eq!(limits.admit(Some(A), "/login", at(100)), Err(Duration::from_millis(100)));
+        assert_eq!(limits.admit(Some(A), "/login", at(200)), Ok(()));
+        // They have taken less than was thought here.
+        limits.correct(buckets[1], at(0));
+        for _ in 0..3 {
+            assert_eq!(limits.admit(Some(A), "/login", at(200)), Ok(()));
+        }
+        assert!(limits.admit(Some(A), "/login", at(200)).is_err());
+        assert_eq!(limits.take(Some(A), "/login", at(200)), Err(Duration::from_millis(200)));
+    }
+
+    #[test]
+    fn a_bucket_that_is_forgotten_stays_so() {
+        let limits = limits(&["/ 1/h"]);
+        limits.correct(Bucket { rule: 0, client: Some(A) }, at(60_000));
+        assert!(limits.full_at.lock().is_empty());
     }
 
     #[test]

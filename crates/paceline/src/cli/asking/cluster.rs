@@ -38,6 +38,9 @@ fn shown(cluster: &Value) -> String {
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let members: Vec<_> = cluster["members"].as_array().into_iter().flatten().collect();
     let mut lines = format!("{}, by {}", text(&cluster["name"]), text(&cluster["server"]));
+    if cluster["primary"].is_string() {
+        lines.push_str(&format!(", primary {}", text(&cluster["primary"])));
+    }
     lines.push_str(&match cluster["trouble"].as_str() {
         Some(why) => format!(": not reached: {}\n", printable(why)),
         None if members.len() == 1 => ": 1 server\n".into(),
@@ -54,6 +57,7 @@ fn shown(cluster: &Value) -> String {
         grouped(unconfirmed)
     ));
     lines.push_str(&shared_cache(&cluster["shared_cache"]));
+    lines.push_str(&shared_rate_limits(&cluster["shared_rate_limits"]));
     if members.is_empty() {
         return lines;
     }
@@ -117,6 +121,25 @@ fn shared_cache(tier: &Value) -> String {
     line
 }
 
+/// Whom this server has let in by what all have counted. Nothing, if its limits are its own.
+fn shared_rate_limits(rates: &Value) -> String {
+    if rates.is_null() {
+        return String::new();
+    }
+    let count = |key: &str| grouped(rates[key].as_u64().unwrap_or(0));
+    let mut line = format!(
+        "shared rate limits: {} admitted, {} refused, {} errors, {} skipped\n",
+        count("admitted"),
+        count("refused"),
+        count("errors"),
+        count("skipped"),
+    );
+    if let Some(why) = rates["trouble"].as_str() {
+        line.push_str(&format!("rate limits count the requests of this server alone: {}\n", printable(why)));
+    }
+    line
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,6 +180,17 @@ the shared cache is skipped for 400.0 ms: no answer in 20 ms\u{fffd}
 
 SERVER";
         assert!(shown(&sharing).contains(line), "{}", shown(&sharing));
+        sharing["primary"] = json!("10.0.0.6:6379");
+        sharing["shared_rate_limits"] =
+            json!({ "admitted": 1200, "refused": 3, "errors": 5, "skipped": 7, "trouble": "no answer in 20 ms" });
+        let screen = shown(&sharing);
+        assert!(screen.starts_with("shop, by 10.0.0.5:6379, primary 10.0.0.6:6379: 2 servers\n"), "{screen}");
+        let lines = "
+shared rate limits: 1,200 admitted, 3 refused, 5 errors, 7 skipped
+rate limits count the requests of this server alone: no answer in 20 ms
+
+SERVER";
+        assert!(screen.contains(lines), "{screen}");
         let lost =
             json!({ "name": "shop", "server": "10.0.0.5:6379", "trouble": "refused", "unsent": 2, "members": [] });
         assert_eq!(

@@ -42,6 +42,7 @@ pub async fn of_server(front: Arc<Front>) -> Result<Response<Body>, Refusal> {
     workers(&mut text, &sites);
     cache(&mut text, &front, &sites);
     shared_cache(&mut text, &front);
+    shared_rate_limits(&mut text, &front);
     upstream_hosts::count(&mut text, &sites);
     outbound(&mut text, &front.egress.told());
     memory(&mut text, &processes);
@@ -277,6 +278,17 @@ fn shared_cache(text: &mut Exposition, front: &Front) {
     family.sample(&[("result", "late")], told.late);
     let help = "1 while the shared cache is skipped because it does not answer.";
     text.family("paceline_shared_cache_open", Type::Gauge, help).sample(&[], u8::from(told.open_for > 0));
+}
+
+fn shared_rate_limits(text: &mut Exposition, front: &Front) {
+    let Some(told) = front.cluster.as_ref().and_then(|cluster| cluster.rate_figures()) else { return };
+    let help = "Requests that rate limits of all servers of a cluster were asked for, by result.";
+    let mut family = text.family("paceline_shared_rate_limit_requests_total", Type::Counter, help);
+    let results =
+        [("admitted", told.admitted), ("refused", told.refused), ("error", told.errors), ("skipped", told.skipped)];
+    results.iter().for_each(|(result, count)| family.sample(&[("result", result)], count));
+    let help = "1 while rate limits count this server's requests alone, because the cluster's server does not answer.";
+    text.family("paceline_shared_rate_limit_open", Type::Gauge, help).sample(&[], u8::from(told.open_for > 0));
 }
 
 fn outbound(text: &mut Exposition, sites: &[(String, BTreeMap<String, CallFigures>)]) {

@@ -258,7 +258,7 @@ async fn admit_visitor(
     body: &mut Arriving,
     exchange: &mut Exchange,
 ) -> Step {
-    rate_limit(site, head, exchange, exchange.timeline.head_read)?;
+    rate_limit(front, site, head, exchange, exchange.timeline.head_read).await?;
     if let Some(host) = unproved {
         // On the heap, so that other requests have no room for it.
         Box::pin(ruled::prove(front, site, head, &host, exchange)).await?;
@@ -281,13 +281,19 @@ async fn answer(
     let mut page = page(site, head, Some(body), ahead, exchange).await?;
     if fragments::asks(page.headers_mut()) && site.config.esi.is_some() {
         // On the heap, so that other pages have no room for it.
-        return Ok(Box::pin(fragments::answer(front, site, head, exchange, page, include())).await);
+        return Ok(Box::pin(fragments::answer(front, site, head, exchange, page, include(front))).await);
     }
     Ok(page)
 }
 
-fn rate_limit(site: &Site, head: &Parts, exchange: &mut Exchange, now: Micros) -> Step {
-    let admitted = site.rate_limits.admit(exchange.client.address, head.uri.path(), Duration::from_micros(now));
+async fn rate_limit(front: &Front, site: &Site, head: &Parts, exchange: &mut Exchange, now: Micros) -> Step {
+    let (limits, now) = (&site.rate_limits, Duration::from_micros(now));
+    let (address, path) = (exchange.client.address, head.uri.path());
+    let admitted = match front.cluster.as_ref().filter(|cluster| cluster.shares_rate_limits() && !limits.is_empty()) {
+        // On the heap, so that other requests have no room for it.
+        Some(cluster) => Box::pin(cluster.admit(&site.config.name, limits, (address, path), now)).await,
+        None => limits.admit(address, path, now),
+    };
     admitted.map_err(|wait| errors::too_often(site, head, exchange, wait))
 }
 
@@ -356,18 +362,25 @@ async fn page(
 }
 
 /// How a fragment is asked for: as a page of its site, from rate limit to cache.
-fn include() -> fragments::Ask {
-    Arc::new(|site, head, mut exchange| {
+fn include(front: &Arc<Front>) -> fragments::Ask {
+    let front = front.clone();
+    Arc::new(move |site, head, mut exchange| {
+        let front = front.clone();
         Box::pin(async move {
-            let response = fragment(&site, &head, &mut exchange).await;
+            let response = fragment(&front, &site, &head, &mut exchange).await;
             let (Ok(response) | Err(response)) = response;
             (response, exchange.note)
         })
     })
 }
 
-async fn fragment(site: &Arc<Site>, head: &Parts, exchange: &mut Exchange) -> Step<Response<ResponseBody>> {
-    rate_limit(site, head, exchange, clock::now())?;
+async fn fragment(
+    front: &Front,
+    site: &Arc<Site>,
+    head: &Parts,
+    exchange: &mut Exchange,
+) -> Step<Response<ResponseBody>> {
+    rate_limit(front, site, head, exchange, clock::now()).await?;
     ruled::part(site, head, exchange)?;
     gate::part(site, head, exchange)?;
     static_file(site, head, exchange).await?;

@@ -1,0 +1,294 @@
+//! Connections to the one server that has our keys, wherever it is now: sentinels or the nodes of a Valkey Cluster are asked
+//! for it each time, and it must confirm it. A sentinel or node that does not answer soon is left for the next one. It
+//! never shows an address with its password.
+
+use std::{
+    fs,
+    path::Path,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use redis::{
+    aio::MultiplexedConnection, AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, RedisConnectionInfo,
+    RedisError, Role, TlsCertificates, Value,
+};
+
+use super::{address::Servers, Settings};
+
+/// Time to connect.
+const CONNECT_TIME: Duration = Duration::from_secs(1);
+/// Time to connect to one of several who know where the primary is, and time for each of its answers.
+const ASKING_TIME: Duration = Duration::from_millis(500);
+
+/// Knows how to reach the primary.
+pub struct Primary {
+    servers: Servers,
+    certificates: Option<TlsCertificates>,
+    /// Which sentinel, or node, knew it last.
+    last: AtomicUsize,
+    /// Where it was last.
+    found: Mutex<Option<ConnectionAddr>>,
+}
+
+impl Primary {
+    /// Does not connect. It reads files, so no event loop calls it.
+    pub fn open(settings: &Settings) -> Result<Primary, String> {
+        let mut servers = settings.url.servers().map_err(|error| format!("it has a url {error}"))?;
+        let secret = |file: &Option<_>, key| file.as_deref().map(|file| password(file, key)).transpose();
+        if let Some(secret) = secret(&settings.password_file, "password_file")? {
+            let with_it = |login: &RedisConnectionInfo| login.clone().set_password(&secret);
+            match &mut servers {
+                Servers::One(info) => log_in(info, with_it),
+                Servers::Sentinels { login, .. } => *login = with_it(login),
+                Servers::Nodes(nodes) => nodes.iter_mut().for_each(|node| log_in(node, with_it)),
+            }
+        }
+        if let Some(secret) = secret(&settings.sentinel_password_file, "sentinel_password_file")? {
+            if let Servers::Sentinels { sentinels, .. } = &mut servers {
+                sentinels.iter_mut().for_each(|one| log_in(one, |login| login.clone().set_password(&secret)));
+            }
+        }
+        // The library takes the process's own, and panics without one. It may be there already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let certificates = match &settings.ca_file {
+            None => None,
+            Some(file) => {
+                let pem = fs::read(file).map_err(|error| format!("ca_file {}: {error}", file.display()))?;
+                Some(TlsCertificates { client_tls: None, root_cert: Some(pem) })
+            }
+        };
+        Ok(Primary { servers, certificates, last: AtomicUsize::new(0), found: Mutex::default() })
+    }
+
+    /// Where it was found last. None: it is always at the same address, or was not found yet.
+    pub fn found(&self) -> Option<String> {
+        Some(self.found.lock().as_ref()?.to_string())
+    }
+
+    /// A connection of its own. `key`: one of those that the primary has.
+    pub async fn connect(&self, key: &str, answer_time: Duration) -> Result<MultiplexedConnection, String> {
+        match &self.servers {
+            Servers::One(info) => self.reach(info.clone(), CONNECT_TIME, answer_time).await,
+            Servers::Sentinels { sentinels, name, login } => {
+                self.find(sentinels, answer_time, Asking::Sentinel { name, login }).await
+            }
+            Servers::Nodes(nodes) => self.find(nodes, answer_time, Asking::Node { key }).await,
+        }
+    }
+
+    /// Asks one after the other, the one first that knew it last.
+    async fn find(
+        &self,
+        all: &[ConnectionInfo],
+        answer_time: Duration,
+        asking: Asking<'_>,
+    ) -> Result<MultiplexedConnection, String> {
+        let first = self.last.load(Relaxed);
+        let (mut refused, mut why): (Vec<ConnectionAddr>, Vec<String>) = (Vec::new(), Vec::new());
+        for number in (first..first + all.len()).map(|number| number % all.len()) {
+            let Some(asked) = all.get(number) else { continue };
+            let found = match self.address(asked, &asking).await {
+                Ok(found) if refused.contains(found.addr()) => continue,
+                Ok(found) => found,
+                Err(error) => {
+                    why.push(format!("{}: {error}", asked.addr()));
+                    continue;
+                }
+            };
+            let addr = found.addr().clone();
+            match self.confirmed(found, answer_time, &asking).await {
+                Ok(connection) => {
+                    self.last.store(number, Relaxed);
+                    *self.found.lock() = Some(addr);
+                    return Ok(connection);
+                }
+                Err(error) => why.push(format!("{addr}: {error}")),
+            }
+            refused.push(addr);
+        }
+        Err(why.join("; "))
+    }
+
+    /// Where the primary is, as this one knows it.
+    async fn address(&self, asked: &ConnectionInfo, asking: &Asking<'_>) -> Result<ConnectionInfo, String> {
+        let mut connection = self.reach(asked.clone(), ASKING_TIME, ASKING_TIME).await?;
+        match asking {
+            Asking::Sentinel { name, login } => {
+                let mut command = redis::cmd("SENTINEL");
+                command.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
+                let told: Option<(String, u16)> = command.query_async(&mut connection).await.map_err(failed)?;
+                let (host, port) = told.ok_or_else(|| format!("it watches no primary named {name}"))?;
+                Ok(asked.clone().set_addr(at(asked.addr(), host, port)).set_redis_settings((*login).clone()))
+            }
+            Asking::Node { key } => {
+                let mut commands = redis::pipe();
+                commands.cmd("CLUSTER").arg("KEYSLOT").arg(key).cmd("CLUSTER").arg("SLOTS");
+                let told: Result<(i64, Value), _> = commands.query_async(&mut connection).await;
+                let (slot, slots) = told.map_err(|error| match error.code() {
+                    Some("ERR") => "it is no node of a Valkey Cluster: give its address as url, and no list".into(),
+                    _ => without_details(&error),
+                })?;
+                let (host, port) = primary_of(&slots, slot).ok_or("it knows nobody who has our keys")?;
+                // None: it does not know its own name, which is the one that it was asked by.
+                let host = host.unwrap_or_else(|| host_of(asked.addr()));
+                Ok(asked.clone().set_addr(at(asked.addr(), host, port)))
+            }
+        }
+    }
+
+    /// A connection to it, if it says itself that it is the primary.
+    async fn confirmed(
+        &self,
+        found: ConnectionInfo,
+        answer_time: Duration,
+        asking: &Asking<'_>,
+    ) -> Result<MultiplexedConnection, String> {
+        let mut connection = self.reach(found, CONNECT_TIME, answer_time).await?;
+        match asking {
+            Asking::Sentinel { .. } => match redis::cmd("ROLE").query_async(&mut connection).await.map_err(failed)? {
+                Role::Primary { .. } => {}
+                _ => return Err("it is not the primary".into()),
+            },
+            // One that has lost them, or only copies them, says MOVED.
+            Asking::Node { key } => {
+                let _: u64 = redis::cmd("EXISTS").arg(key).query_async(&mut connection).await.map_err(failed)?;
+            }
+        }
+        Ok(connection)
+    }
+
+    async fn reach(
+        &self,
+        info: ConnectionInfo,
+        connect_time: Duration,
+        answer_time: Duration,
+    ) -> Result<MultiplexedConnection, String> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(connect_time))
+            .set_response_timeout(Some(answer_time));
+        let client = match &self.certificates {
+            None => Client::open(info),
+            Some(certificates) => Client::build_with_tls(info, certificates.clone()),
+        };
+        let client = client.map_err(failed)?;
+        client.get_multiplexed_async_connection_with_config(&config).await.map_err(failed)
+    }
+}
+
+/// What is asked for, of whom.
+enum Asking<'a> {
+    Sentinel { name: &'a str, login: &'a RedisConnectionInfo },
+    Node { key: &'a str },
+}
+
+/// What has gone wrong. Details of the server may repeat what was sent, so only its error code is kept.
+pub fn without_details(error: &RedisError) -> String {
+    match error.code() {
+        Some(code) => format!("it answers {code}"),
+        None => error.to_string(),
+    }
+}
+
+fn failed(error: RedisError) -> String {
+    without_details(&error)
+}
+
+fn password(file: &Path, key: &str) -> Result<String, String> {
+    let read = fs::read_to_string(file).map_err(|error| format!("{key} {}: {error}", file.display()))?;
+    Ok(read.trim_end().to_owned())
+}
+
+fn log_in(info: &mut ConnectionInfo, login: impl Fn(&RedisConnectionInfo) -> RedisConnectionInfo) {
+    *info = info.clone().set_redis_settings(login(info.redis_settings()));
+}
+
+/// Another address, reached as this one is.
+fn at(like: &ConnectionAddr, host: String, port: u16) -> ConnectionAddr {
+    match like {
+        ConnectionAddr::TcpTls { insecure, .. } => {
+            ConnectionAddr::TcpTls { host, port, insecure: *insecure, tls_params: None }
+        }
+        _ => ConnectionAddr::Tcp(host, port),
+    }
+}
+
+fn host_of(addr: &ConnectionAddr) -> String {
+    match addr {
+        ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.clone(),
+        _ => String::new(),
+    }
+}
+
+/// Host and port of the node that has a slot, by what CLUSTER SLOTS answers: for each range its first and last slot, and
+/// its nodes, the primary first. No host: that of the node that answers.
+fn primary_of(slots: &Value, slot: i64) -> Option<(Option<String>, u16)> {
+    let Value::Array(ranges) = slots else { return None };
+    let has_it = |range: &&Value| match range {
+        Value::Array(fields) => {
+            matches!(&fields[..], [Value::Int(first), Value::Int(last), ..] if (*first..=*last).contains(&slot))
+        }
+        _ => false,
+    };
+    let Some(Value::Array(fields)) = ranges.iter().find(has_it) else { return None };
+    let Some(Value::Array(node)) = fields.get(2) else { return None };
+    let [host, Value::Int(port), ..] = &node[..] else { return None };
+    let host = match host {
+        Value::BulkString(host) if !host.is_empty() => Some(String::from_utf8(host.clone()).ok()?),
+        Value::BulkString(_) | Value::Nil => None,
+        _ => return None,
+    };
+    // It is known, and nobody knows where.
+    if host.as_deref() == Some("?") {
+        return None;
+    }
+    Some((host, u16::try_from(*port).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(host: Value, port: i64) -> Value {
+        Value::Array(vec![host, Value::Int(port), Value::BulkString(b"id".to_vec())])
+    }
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn the_primary_of_a_slot_is_the_first_node_of_its_range() {
+        let range = |first, last, node| Value::Array(vec![Value::Int(first), Value::Int(last), node, Value::Nil]);
+        let slots = Value::Array(vec![
+            range(0, 99, node(text("a"), 7000)),
+            range(100, 199, node(Value::Nil, 7001)),
+            range(200, 299, node(text(""), 7002)),
+            range(300, 300, node(text("?"), 7003)),
+            range(301, 301, node(text("b"), 70_000)),
+            Value::Array(vec![Value::Int(400), Value::Int(500)]),
+        ]);
+        for (slot, wanted) in [
+            (0, Some((Some("a".to_owned()), 7000))),
+            (99, Some((Some("a".to_owned()), 7000))),
+            (100, Some((None, 7001))),
+            (299, Some((None, 7002))),
+            (300, None),
+            (301, None),
+            (350, None),
+            (400, None),
+        ] {
+            assert_eq!(primary_of(&slots, slot), wanted, "{slot}");
+        }
+        assert_eq!(primary_of(&Value::Okay, 0), None);
+    }
+
+    #[test]
+    fn another_address_is_reached_in_the_same_way() {
+        let tls = ConnectionAddr::TcpTls { host: "a".into(), port: 1, insecure: false, tls_params: None };
+        assert!(matches!(at(&tls, "b".into(), 2), ConnectionAddr::TcpTls { host, port: 2, .. } if host == "b"));
+        let plain = ConnectionAddr::Tcp("a".into(), 1);
+        assert_eq!(at(&plain, "b".into(), 2), ConnectionAddr::Tcp("b".into(), 2));
+    }
+}

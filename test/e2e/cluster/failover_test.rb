@@ -1,0 +1,180 @@
+# Several servers whose Valkey or Redis moves: sentinels give a replica the primary's place, a slot of a cluster gets another
+# node, or loses its node.
+require_relative "../support/control"
+require_relative "../support/origin"
+require_relative "../support/valkey_group"
+
+class FailoverTest < Minitest::Test
+  include Scenario
+  include Control
+
+  END_OF_JOURNAL = "{paceline:shop}:end".freeze
+
+  def setup
+    skip "there is no valkey-server and no redis-server" unless Valkey::PROGRAM
+    # Each answer has a number of its own.
+    @numbers, @lock = Hash.new(0), Mutex.new
+    @origin = Origin.new do |link, _|
+      while (head = link.head)
+        target = head.line.split[1]
+        link.body(head)
+        link.answer(@lock.synchronize { @numbers[target] += 1 }.to_s, fields: ["Cache-Control: max-age=600"])
+      end
+    end
+  end
+
+  def teardown
+    @valkeys&.then { |group| group.replica.signal(:CONT) if group.is_a?(WatchedValkey) && group.replica.pid }
+    super
+    @origin&.close
+    @valkeys&.close
+  end
+
+  # Starts so many servers; returns when all of them show pages.
+  def fronts(count, address)
+    files = {
+      "sentinels" => "#{WatchedValkey::SENTINEL_SECRET}\n",
+      "paceline.toml" => <<~TOML,
+        [cluster]
+        #{address}
+        name = "shop"
+        partition_ttl = "1h"
+        shared_cache = true
+        shared_cache_time = "10s"
+        [[site]]
+        upstream = "#{@origin.url}"
+      TOML
+    }
+    @fronts = Array.new(count) { serve(app(files), ready: false) }
+    @fronts.each { |front| reaches(front) }
+  end
+
+  # Waits until a server shows pages and uses the shared cache, by the primary at this place.
+  def reaches(front, place = nil)
+    eventually("a server that uses #{place || "its primary"}") do
+      told = control(front, "/cluster")
+      told["shows_pages"] && !told["trouble"] && told["shared_cache"]["is_connected"] && (place.nil? || told["primary"] == place)
+    end
+  end
+
+  def page(front, path) = front.get(path, "Host" => "shop.test")
+
+  # Has the pages in the caches of all servers; their numbers.
+  def fill(*paths)
+    @fronts.to_h do |front|
+      [front, paths.to_h { |path| [path, eventually("#{path} from the cache") { page(front, path).then { |told| Integer(told.body) if told["cache-status"].include?("; hit") } }] }]
+    end
+  end
+
+  def purge(front, *arguments) = command(front.dir, "purge", *arguments)
+
+  # Visitors ask each server for a page while the block runs; all that was answered.
+  def visited(path)
+    is_over = false
+    visitors = @fronts.map do |front|
+      Thread.new do
+        answers = []
+        until is_over
+          told = page(front, path)
+          answers << [told.code, Integer(told.body)]
+        end
+        answers
+      end
+    end
+    yield
+    is_over = true
+    visitors.flat_map(&:value)
+  ensure
+    is_over = true
+  end
+
+  # Each purge still reaches all servers, and pages are shared again.
+  def goes_on
+    before = fill("/c")
+    assert_equal ["1 response purged here, and 1 other server has confirmed it\n", 0], purge(@fronts[1], "http://shop.test/c")
+    @fronts.each { |front| assert_operator Integer(page(front, "/c").body), :>, before[front]["/c"] }
+    eventually("a page of the other server") do
+      path = "/shared-#{@count = @count.to_i + 1}"
+      page(@fronts[0], path)
+      page(@fronts[1], path)["cache-status"].include?("detail=shared")
+    end
+  end
+
+  def watched
+    @valkeys = WatchedValkey.new
+    fronts(2, "url = \"#{@valkeys.url}\"\nsentinel_password_file = \"sentinels\"")
+    @fronts.each { |front| reaches(front, @valkeys.primary_place) }
+  end
+
+  def test_after_a_failover_by_sentinels_the_servers_use_the_new_primary
+    watched
+    purge(@fronts[0], "--tag", "none")
+    eventually("the purge at the replica") { @valkeys.cli(@valkeys.replica, "HGET", END_OF_JOURNAL, "number").strip == "1" }
+    before = fill("/a")
+    answers = visited("/a") do
+      @valkeys.primary.kill
+      @fronts.each { |front| reaches(front, @valkeys.replica_place) }
+    end
+    assert_equal before.values.map { |numbers| ["200", numbers["/a"]] }.uniq.sort, answers.uniq.sort, "from the cache, all the time"
+    @fronts.each do |front|
+      front.wait_for(/Cluster shop: the primary is #{@valkeys.replica_place} now, and not #{@valkeys.primary_place}/)
+      refute_match(/dropped/, front.output)
+    end
+    goes_on
+    screen, = command(@fronts[0].dir, "cluster")
+    assert_match(/\Ashop, by shop \(sentinels [\d., :]+\), primary #{@valkeys.replica_place}: 2 servers\n/, screen)
+    [screen, *@fronts.map(&:output)].each { |text| refute_match(/#{WatchedValkey::SECRET}|#{WatchedValkey::SENTINEL_SECRET}/, text) }
+  end
+
+  def test_a_replica_that_lacks_purges_has_everything_dropped
+    watched
+    before = fill("/a", "/b")
+    # It gets nothing any more, not even what is under way.
+    @valkeys.replica.signal(:STOP)
+    @valkeys.cli(@valkeys.primary, "CLIENT", "KILL", "TYPE", "replica")
+    assert_match(/1 other server has confirmed/, purge(@fronts[0], "http://shop.test/a").first)
+    @valkeys.primary.kill
+    @valkeys.replica.signal(:CONT)
+    @fronts.each { |front| front.wait_for(/all cached pages are dropped: the journal was emptied, or is an older one/) }
+    @fronts.each do |front|
+      reaches(front, @valkeys.replica_place)
+      %w[/a /b].each { |path| assert_operator Integer(page(front, path).body), :>, before[front][path], path }
+    end
+    goes_on
+  end
+
+  def test_a_slot_of_a_valkey_cluster_that_moves_is_followed
+    @valkeys = ValkeyCluster.new
+    fronts(2, "url = #{@valkeys.urls.inspect}")
+    @fronts.each { |front| reaches(front, @valkeys.owner(END_OF_JOURNAL)) }
+    purge(@fronts[0], "--tag", "none")
+    before = fill("/a")
+    answers = visited("/a") do
+      place = @valkeys.move(END_OF_JOURNAL)
+      @fronts.each { |front| reaches(front, place) }
+    end
+    assert_equal before.values.map { |numbers| ["200", numbers["/a"]] }.uniq.sort, answers.uniq.sort, "from the cache, all the time"
+    @fronts.each { |front| refute_match(/dropped/, front.output) }
+    goes_on
+  end
+
+  def test_a_node_of_a_valkey_cluster_that_fails_is_replaced_by_its_replica
+    @valkeys = ValkeyCluster.new
+    fronts(2, "url = #{@valkeys.urls.inspect}")
+    purge(@fronts[0], "--tag", "none")
+    before = fill("/a")
+    answers = visited("/a") do
+      place = @valkeys.fail_over(END_OF_JOURNAL)
+      @fronts.each { |front| reaches(front, place) }
+    end
+    assert_equal before.values.map { |numbers| ["200", numbers["/a"]] }.uniq.sort, answers.uniq.sort, "from the cache, all the time"
+    @fronts.each { |front| refute_match(/dropped/, front.output) }
+    goes_on
+  end
+
+  def test_a_server_that_is_no_node_says_so
+    @valkeys = Valkey.new("--bind", ValkeyGroup::HOST, "--port", (port = ValkeyGroup.ports(1).first).to_s)
+    front = serve(app("paceline.toml" => "[cluster]\nurl = [\"redis://127.0.0.1:#{port}\"]\n[[site]]\nupstream = \"#{@origin.url}\"\n"), ready: false)
+    front.wait_for(/can't be reached: 127.0.0.1:#{port}: it is no node of a Valkey Cluster: give its address as url, and no list/)
+  end
+end
