@@ -213,7 +213,7 @@ class RollingRestartTest < Minitest::Test
     eventually("its figures") { command(@fronts[0].dir, "cluster")[0].match?(row) }
     status = member(@fronts[0], @fronts[1])["status"]
     assert_equal [1, 1, 1, 0], status.values_at("apps", "generation", "workers", "closed")
-    page = eventually("the section") { plain(@fronts[0], "/").then { |page| page if page.include?("pid #{@fronts[1].pid}") } }
+    page = eventually("the section") { plain(@fronts[0], "/").then { |shown| shown if shown.include?("pid #{@fronts[1].pid}") } }
     assert_match(/<h2>Cluster<\/h2>.*this one/m, page)
     metrics = plain(@fronts[0], "/metrics")
     assert_includes metrics, "\npaceline_cluster_reached 1\n"
