@@ -142,7 +142,7 @@ class ShadowReplayTest < ShadowCase
 
   def test_observing
     evidence = get("/garbage", observe: true)["evidence"]
-    assert_equal %w[gc json log mail middleware outbound pstore session sql views xml xml_mini], evidence.keys.sort
+    assert_equal %w[cache gc json log mail middleware outbound pstore session sql views xml xml_mini], evidence.keys.sort
     assert_nil get("/garbage")["evidence"]
   end
 
