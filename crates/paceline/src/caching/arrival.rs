@@ -13,7 +13,7 @@ use cache::{
     stored::Stored,
     storing::{self, storable, Storable},
     stubborn::SetCookie,
-    targeted, updating, validating,
+    targeted, updating, validating, Millis,
 };
 use http::{header, request::Parts, response, HeaderMap, Method, Response, StatusCode};
 use http_body::Body;
@@ -41,8 +41,7 @@ use crate::{
 #[derive(Clone, Copy)]
 struct FetchContext {
     at: ExchangeTimes,
-    began: Micros,
-    moment: Moment,
+    start: FetchStart,
     /// It was put about what is stored.
     validated: bool,
     /// The client asked for less than what was asked for.
@@ -51,9 +50,11 @@ struct FetchContext {
     holds: Holds,
 }
 
-/// When a question to the origin began; see `SiteCache::passed`.
+/// When a question to the origin began (`wall`: the time of day); see `SiteCache::passed`.
+#[derive(Clone, Copy)]
 pub struct FetchStart {
     request_time: u64,
+    wall: Millis,
     began: Micros,
     moment: Moment,
 }
@@ -61,7 +62,8 @@ pub struct FetchStart {
 impl SiteCache {
     /// Before a request is passed on.
     pub fn begin(&self) -> FetchStart {
-        FetchStart { request_time: now(), began: clock::now(), moment: self.cache.store.moment() }
+        let wall = clock::unix_millis();
+        FetchStart { request_time: now(), wall, began: clock::now(), moment: self.cache.store.moment() }
     }
 
     /// Asks the origin for all who want the same.
@@ -101,10 +103,10 @@ impl SiteCache {
             }
         };
         let less = asked.headers.len() != head.headers.len() || validated;
-        let FetchStart { request_time, began, moment } = self.begin();
+        let start = self.begin();
         let OriginAnswer { response, exchange } = fetch(asked, exchange).await;
-        let asked_for =
-            FetchContext { at: exchanged(request_time), began, moment, validated, less, holds: Holds::ALWAYS };
+        let at = exchanged(start.request_time);
+        let asked_for = FetchContext { at, start, validated, less, holds: Holds::ALWAYS };
         let response = self.arrived(&mut wanted, &head, response, &asked_for, &mut leading);
         wanted.lease.take().into_iter().for_each(|lease| lease.let_all_go());
         OriginAnswer { response, exchange }
@@ -117,11 +119,10 @@ impl SiteCache {
         mut wanted: Box<CacheRequest>,
         head: &Parts,
         response: Response<ResponseBody>,
-        began: FetchStart,
+        start: FetchStart,
     ) -> Response<ResponseBody> {
-        let at = exchanged(began.request_time);
-        let (began, moment, holds) = (began.began, began.moment, Holds::ALWAYS);
-        let asked = FetchContext { at, began, moment, validated: false, less: false, holds };
+        let at = exchanged(start.request_time);
+        let asked = FetchContext { at, start, validated: false, less: false, holds: Holds::ALWAYS };
         let mut leading = FlightLead::new(self, None);
         let response = self.arrived(&mut wanted, head, response, &asked, &mut leading);
         purged(std::mem::take(&mut wanted.purging)).await;
@@ -137,7 +138,7 @@ impl SiteCache {
         leading: &mut FlightLead,
     ) -> Response<ResponseBody> {
         let (mut parts, body) = response.into_parts();
-        let holds = self.told_of_changes(wanted, head, &mut parts, asked.at);
+        let holds = self.told_of_changes(wanted, head, &mut parts, (asked.at, asked.start.wall));
         let mut response = self.taken(wanted, head, (parts, body), &FetchContext { holds, ..*asked }, leading);
         if holds.is_bounded() && response.extensions().get::<HoldsUntil>().is_none() {
             response.extensions_mut().insert(HoldsUntil(holds.until));
@@ -160,14 +161,14 @@ impl SiteCache {
         if !invalidating::is_safe(&head.method) {
             self.invalidate(wanted, head, &parts);
             // What it brings itself is newer than that.
-            asked.moment = self.cache.store.moment();
+            asked.start.moment = self.cache.store.moment();
         }
         let asked = &asked;
         if let Some(response) = self.stale_if_error(wanted, head, parts.status) {
             return response;
         }
         if head.method == Method::HEAD {
-            self.heard(wanted, &parts, asked.at, asked.moment);
+            self.heard(wanted, &parts, asked.at, asked.start.moment);
         }
         let not_modified = parts.status == StatusCode::NOT_MODIFIED && asked.validated;
         if let Some(stored) = wanted.stored.clone().filter(|_| not_modified) {
@@ -235,7 +236,7 @@ impl SiteCache {
         parts: &response::Parts,
         asked: &FetchContext,
     ) -> Result<Storable, Reason> {
-        let (at, began) = (asked.at, asked.began);
+        let (at, began) = (asked.at, asked.start.began);
         let Some((rule, visitor)) = self.rule_of(wanted).zip(wanted.visitor) else {
             return storable(head, parts, at, self.settings.stale_if_error);
         };
@@ -308,7 +309,7 @@ impl SiteCache {
                     wanted.directory.as_ref(),
                     &head.headers,
                     renewed.clone(),
-                    asked.moment,
+                    asked.start.moment,
                 );
                 if let Some(lease) = wanted.lease.take() {
                     lease.conclude(&renewed, inserted, &head.headers);
@@ -373,7 +374,7 @@ impl SiteCache {
             range,
             before: wanted.stored.clone(),
             tags: self.tags(wanted),
-            moment: asked.moment,
+            moment: asked.start.moment,
         };
         wanted.status.stored = true;
         match body {

@@ -151,20 +151,21 @@ impl SiteCache {
         }
     }
 
-    /// A response has come: until when it holds. The announcement is taken out of it.
+    /// A response has come: until when it holds. The announcement is taken out of it. `wall`: the time of day at which it
+    /// was asked for.
     pub(super) fn told_of_changes(
         &self,
         wanted: &CacheRequest,
         head: &request::Parts,
         parts: &mut response::Parts,
-        at: ExchangeTimes,
+        (at, wall): (ExchangeTimes, Millis),
     ) -> Holds {
         let announces = parts.headers.contains_key(CHANGES_AT);
         if !announces && self.schedule.rules.is_empty() && self.schedule.pages.read().is_empty() {
             return Holds::ALWAYS;
         }
-        // What was asked for before a change may be from before it.
-        let asked = at.date.saturating_sub(at.response_time.saturating_sub(at.request_time));
+        // What was asked for before a change may be from before it, also if the clock was set over the change meanwhile.
+        let asked = at.date.saturating_sub(at.response_time.saturating_sub(at.request_time)).min(wall);
         let announced = announces.then(|| capping::announced(&parts.headers, asked)).flatten();
         parts.headers.remove(CHANGES_AT);
         if let Some(by_proxies) =
@@ -475,7 +476,7 @@ mod tests {
         let Lookup::Fetch(wanted) = site.look(head, false, exchange) else { panic!("it is not asked") };
         let (mut parts, ()) = Response::new(()).into_parts();
         parts.headers = headers(fields);
-        site.told_of_changes(&wanted, head, &mut parts, exchanged(now()))
+        site.told_of_changes(&wanted, head, &mut parts, (exchanged(now()), clock::unix_millis()))
     }
 
     fn alice() -> User {
@@ -667,6 +668,20 @@ mod tests {
         let page = site.restore("http://shop.test/sales/1", &[], HeaderMap::new(), None);
         assert!(site.announce(&page, 0, 1));
         assert_eq!(site.prepared_at(at).len(), 1);
+    }
+
+    #[test]
+    fn what_was_asked_for_before_the_clock_was_set_over_a_time_does_not_hold_after_it() {
+        let site = site("2036-01-01 00:00 UTC");
+        let (head, exchange) = request("/sales/1", &[]);
+        let Lookup::Fetch(wanted) = site.look(&head, false, &exchange) else { panic!("it is not asked") };
+        let at = site.schedule.times(clock::unix_millis()).into_keys().next().unwrap();
+        let times = ExchangeTimes { date: at + 5, ..exchanged(now()) };
+        let until = |wall| {
+            let (mut parts, ()) = Response::new(()).into_parts();
+            site.told_of_changes(&wanted, &head, &mut parts, (times, wall)).until
+        };
+        assert_eq!((until(at - 300_000), until(at + 5)), (at, Millis::MAX));
     }
 
     /// As an action does that says `Paceline.changes_at(1.minute.from_now)`.
