@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(read("cluster = \"redis://:secret@valkey\""), None);
         for (text, told) in [
             ("name = \"shop\"", "needs url"),
-            ("url = 5", "must have an address in quotes as url"),
+            ("url = 5", "must have an address in quotes, or a list of such addresses as url"),
             ("url = \"http://:secret@valkey\"", "has a url that can't be read"),
             ("url = \"redis-sentinel://:secret@valkey\"", "does not end with the name of the primary"),
             ("url = [\"redis://a\", 5]", "a list of such addresses as url"),
