@@ -63,7 +63,7 @@ module Bench
       clients = Array.new(CLIENTS) do
         Thread.new do
           Thread.current.report_on_exception = false
-          [].tap { |pages| pages << server.page(way) while take(left) }
+          [].tap { |served| served << server.page(way) while take(left) }
         end
       end
       clients.flat_map(&:value)
