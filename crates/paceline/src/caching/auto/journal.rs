@@ -29,10 +29,10 @@ use super::{
 };
 use crate::support::clock;
 
-const INTENT: u8 = 0x61;
-const DONE: u8 = 0x62;
-const SCHEMA: u8 = 0x64;
-const RELEASE: u8 = 0x65;
+pub(super) const INTENT: u8 = 0x61;
+pub(super) const DONE: u8 = 0x62;
+pub(super) const SCHEMA: u8 = 0x64;
+pub(super) const RELEASE: u8 = 0x65;
 const DATABASE: u8 = 0x66;
 const ACK: u8 = 0x71;
 
@@ -114,7 +114,7 @@ fn misunderstood(auto: &AutoCache) {
 }
 
 /// However it has ended: what was announced and not done may have happened, or may happen yet.
-async fn ended(process: u64, auto: &AutoCache) {
+pub(super) async fn ended(process: u64, auto: &AutoCache) {
     let agreement = auto.trust.left(process);
     agreed(agreement, auto);
     auto.catch_up();
@@ -157,7 +157,12 @@ async fn converse(mut stream: UnixStream, process: u64, auto: &Arc<AutoCache>) -
 }
 
 /// Does what a frame says. Some: the payload of its ACK.
-fn obey<'a>(kind: u8, payload: &'a [u8], process: u64, auto: &Arc<AutoCache>) -> Result<Option<&'a [u8]>, Malformed> {
+pub(super) fn obey<'a>(
+    kind: u8,
+    payload: &'a [u8],
+    process: u64,
+    auto: &Arc<AutoCache>,
+) -> Result<Option<&'a [u8]>, Malformed> {
     match kind {
         INTENT => {
             let (id, entries) = first_field(payload)?;

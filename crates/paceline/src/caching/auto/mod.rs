@@ -10,6 +10,8 @@
 
 mod code;
 mod journal;
+#[cfg(test)]
+mod model;
 mod observing;
 mod off_routes;
 mod prepared;
