@@ -11,7 +11,7 @@ pub const NESTED: &[&str] = &["apps::incidents", "apps::memory_usage"];
 pub const ROOMS: &[&str] = &[
     "support::clock support::units support::sharded support::buffer_memory",
     "support::private_file support::private_socket support::stall support::state_folder support::tick support::near_timer",
-    "support::time_slice support::idle_policy support::pressure support::wall_timer support::file_watch",
+    "support::time_slice support::idle_policy support::pressure support::wall_timer support::signal_mask support::file_watch",
     "shadow",
     "apps::memory_usage apps::incidents",
     "observe::local_time observe::log observe::metrics observe::reservoir observe::doctor_result observe::in_flight",
