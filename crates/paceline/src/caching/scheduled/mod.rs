@@ -139,7 +139,9 @@ impl SiteCache {
         let wall = clock::unix_millis();
         let due = self.cache.changes.due(primary, wall);
         due.iter().for_each(|prepared| prepared.place(wall));
-        let mut found = if due.is_empty() { found } else { self.find(primary, request) };
+        // Another thread may have put the new page there since this one looked.
+        let is_good = found.stored.as_ref().is_some_and(|stored| stored.freshness.holds.at(wall));
+        let mut found = if due.is_empty() && is_good { found } else { self.find(primary, request) };
         found.stored = found.stored.filter(|stored| stored.freshness.holds.at(wall));
         found
     }
