@@ -6,7 +6,7 @@ RACK = %w[bodies chunked_by_app input hijack websocket streaming headers queue s
 ELSEWHERE = %w[redmine brewery acme].freeze
 MEASURING = %w[compare scheduled doctor doctor_load dashboard bench self_tuning].freeze
 # Half a minute and more each: begun first.
-LONG = %w[mailbox auto_postgresql auto_serve auto pressure memory cgroup handlers upgrade http2_limits startup_errors split faults].freeze
+LONG = %w[auto_serve auto_postgresql rolling_restart pressure tour auto_model auto http2_limits startup_errors split cgroup upgrade stopped faults memory handlers auto_console closed_everywhere failover mailbox].freeze
 
 # Tests that run in the background ignore these, and so would what is started here.
 %w[INT QUIT HUP].each { |name| trap(name, "DEFAULT") }
