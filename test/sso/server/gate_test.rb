@@ -82,6 +82,7 @@ class GateTest < Minitest::Test
       [[sso]]
       path = "/bobs/*"
       kerberos = { keytab = "#{@kdc.file("http.keytab")}" }
+      store = "state/sessions"
       allow = "user:bob"
     TOML
     assert_equal "|/part of alice", visit("/page").body
