@@ -22,7 +22,7 @@ use super::{
     answer::{self, StoredAnswer},
     flight::{Flight, FlightLead},
     now,
-    scheduled::{is_sampled, PageRequest, Said},
+    scheduled::{is_sampled, Announcement, PageRequest},
     sessions::Visitor,
     tier::TierLease,
     Purging, SiteCache,
@@ -259,7 +259,7 @@ impl SiteCache {
             let announced = Some(stored.freshness.holds.until).filter(|until| *until != Millis::MAX);
             let (primary, path) = (asked.primary, asked.head.uri.path());
             let page = PageRequest { url: &stored.url, primary, by_proxies, path, headers: &asked.head.headers };
-            self.see(&page, Said::Stored(announced));
+            self.see(&page, Announcement::Stored(announced));
         }
         response.extensions_mut().insert(status);
         match is_stale {

@@ -55,7 +55,7 @@ pub(super) struct PageRequest<'a> {
 
 /// When a page changes by itself, as far as the application has said it.
 #[derive(Clone, Copy)]
-pub(super) enum Said {
+pub(super) enum Announcement {
     /// With the answer to this request.
     Now(Option<Millis>),
     /// With the stored answer.
@@ -174,7 +174,10 @@ impl SiteCache {
             wanted.for_all.as_deref().filter(|_| parts.status == StatusCode::OK && wanted.storable)
         {
             let (url, primary, path) = (&wanted.url, wanted.primary, &wanted.path);
-            self.see(&PageRequest { url, primary, by_proxies, path, headers: &head.headers }, Said::Now(announced));
+            self.see(
+                &PageRequest { url, primary, by_proxies, path, headers: &head.headers },
+                Announcement::Now(announced),
+            );
         }
         let by_rules = self.schedule.next_by_rules(&wanted.path, asked);
         let until = announced.into_iter().chain(by_rules).min().unwrap_or(Millis::MAX);
@@ -186,9 +189,9 @@ impl SiteCache {
     }
 
     /// A page was asked for that changes.
-    pub(super) fn see(&self, asked: &PageRequest, said: Said) {
+    pub(super) fn see(&self, asked: &PageRequest, said: Announcement) {
         let known = self.schedule.pages.read().get(&asked.primary).cloned();
-        let (Said::Now(announced) | Said::Stored(announced)) = said;
+        let (Announcement::Now(announced) | Announcement::Stored(announced)) = said;
         if known.is_none() && announced.is_none() && !self.schedule.covers(asked.path) {
             return;
         }
@@ -197,13 +200,13 @@ impl SiteCache {
         page.requests.fetch_add(1, Relaxed);
         page.remember(sampled(asked.headers, self.settings.recode));
         is_new |= match said {
-            Said::Now(announced) => self.announce(&page, announced.unwrap_or(0), clock::unix_millis()),
+            Announcement::Now(announced) => self.announce(&page, announced.unwrap_or(0), clock::unix_millis()),
             // It was restored from disk. Of a page that is known the application's last word counts.
-            Said::Stored(Some(at)) if is_new && !self.schedule.changes_by_rule(asked.path, at) => {
+            Announcement::Stored(Some(at)) if is_new && !self.schedule.changes_by_rule(asked.path, at) => {
                 page.announced.store(at, Relaxed);
                 true
             }
-            Said::Stored(_) => false,
+            Announcement::Stored(_) => false,
         };
         if is_new {
             self.cache.changes.is_met.store(true, Relaxed);
@@ -653,9 +656,12 @@ mod tests {
             prepare(&site, "http://shop.test/beers/1", at, &[FRESH]).unwrap();
             let page = site.restore("http://shop.test/beers/1", &[], HeaderMap::new(), None);
             let (url, primary, path, headers) = (&page.url, page.primary, page.path(), &HeaderMap::new());
-            site.see(&PageRequest { url, primary, by_proxies: &[], path, headers }, Said::Stored(Some(now + 5)));
+            site.see(
+                &PageRequest { url, primary, by_proxies: &[], path, headers },
+                Announcement::Stored(Some(now + 5)),
+            );
             assert_eq!(site.prepared_at(at).len(), 1, "what is stored may be older than what is prepared");
-            site.see(&PageRequest { url, primary, by_proxies: &[], path, headers }, Said::Now(said));
+            site.see(&PageRequest { url, primary, by_proxies: &[], path, headers }, Announcement::Now(said));
             assert_eq!(site.prepared_at(at).len(), stays, "{said:?}");
             assert_eq!(site.cache.changes.take_dropped(), stays == 0, "the file follows");
             assert_eq!(site.schedule.times(now).contains_key(&at), stays == 1);
@@ -735,7 +741,7 @@ mod tests {
         let see = |path: &str| {
             let page = site.restore(&format!("http://shop.test{path}"), &[], HeaderMap::new(), None);
             let (url, primary, path, headers) = (&page.url, page.primary, page.path(), &HeaderMap::new());
-            site.see(&PageRequest { url, primary, by_proxies: &[], path, headers }, Said::Now(None));
+            site.see(&PageRequest { url, primary, by_proxies: &[], path, headers }, Announcement::Now(None));
         };
         (0..3).for_each(|_| see("/"));
         (0..MAX_PAGES + 10).for_each(|number| see(&format!("/sales/{number}")));

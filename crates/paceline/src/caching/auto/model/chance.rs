@@ -1,22 +1,21 @@
-//! Numbers by chance that are the same for the same seed (SplitMix64). Nothing secret may depend on them.
+//! Numbers by chance that are the same for the same seed, in the shapes that the model asks for.
+
+use doctor::random::Random;
 
 #[derive(Debug, Clone)]
-pub struct Chance(u64);
+pub struct Chance(Random);
 
 impl Chance {
     pub fn new(seed: u64) -> Chance {
-        Chance(seed)
+        Chance(Random(seed))
     }
 
     pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.number()
     }
 
     pub fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.number() % bound as u64).unwrap()
+        self.0.below(bound)
     }
 
     pub fn one_in(&mut self, many: usize) -> bool {

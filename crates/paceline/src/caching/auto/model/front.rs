@@ -1,5 +1,5 @@
 //! The front of the model, which is the real code: what it reads of its sockets, when its thread is late, answers that it looks at,
-//! and what the application's actor tells of processes. A connection is read in its order; any of them may be read before another.
+//! and what the application's actor says about processes. A connection is read in its order; any of them may be read before another.
 
 use std::sync::atomic::Ordering::Relaxed;
 

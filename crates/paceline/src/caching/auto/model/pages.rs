@@ -57,7 +57,7 @@ impl Keeps {
     }
 }
 
-/// What a page shows of who asks, and of the code that answers.
+/// What a page shows of its visitor, and of the code that answers.
 #[derive(Debug, Clone)]
 pub struct Facts {
     pub release: String,

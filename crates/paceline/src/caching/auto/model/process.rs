@@ -152,7 +152,7 @@ pub struct Writing {
 }
 
 /// A request that is handed to the application.
-pub struct Asked {
+pub struct PassedRequest {
     pub visitor: usize,
     pub page: Page,
     pub cookie: Option<String>,
@@ -164,7 +164,7 @@ pub struct Asked {
 }
 
 pub struct Serving {
-    pub asked: Asked,
+    pub asked: PassedRequest,
     /// None: it has not begun.
     pub making: Option<Making>,
     /// What it reads is told.

@@ -14,7 +14,7 @@ use super::{
     chance::Chance,
     database::{Database, Dialect, Owner, USERS},
     pages::{marked, Facts, Keeps, Page, Session, Sessions, Sight, Visitor},
-    process::{Asked, Link, Process},
+    process::{Link, PassedRequest, Process},
 };
 use crate::{
     caching::auto::{
@@ -138,7 +138,7 @@ pub struct World {
     /// Pages that most requests are for.
     liked: Vec<Page>,
     /// Requests that no thread has taken yet.
-    pub waiting: VecDeque<Asked>,
+    pub waiting: VecDeque<PassedRequest>,
     /// Answers that were not looked at yet, and what was written before.
     pub observed: VecDeque<(u64, Observed)>,
     /// Milliseconds.
@@ -329,10 +329,10 @@ impl World {
         roster::Process { pid, worker: Some(1), stage, load: self.load.clone() }
     }
 
-    pub fn asked(&self, asking: Asking, head: Parts, exchange: Exchange, watched: Option<Watched>) -> Asked {
+    pub fn asked(&self, asking: Asking, head: Parts, exchange: Exchange, watched: Option<Watched>) -> PassedRequest {
         let Asking { visitor, page } = asking;
         let cookie = self.visitors[visitor].cookie.clone();
-        Asked { visitor, page, cookie, facts: self.facts(visitor), head, exchange, watched }
+        PassedRequest { visitor, page, cookie, facts: self.facts(visitor), head, exchange, watched }
     }
 
     /// What a page has to show of this visitor now.
