@@ -49,6 +49,31 @@ impl std::error::Error for CannotApply {}
 
 type Read<'a> = &'a dyn Fn(&str) -> Option<String>;
 
+/// Settings that the application's processes are started with: a running server can try them without being started again.
+const OF_PROCESSES: [&str; 8] = ["allocator", "env", "gc", "malloc_arenas", "preload", "threads", "workers", "yjit"];
+
+/// The setting that a fix is, as a line of paceline.toml, if it is one of the application's processes.
+pub fn process_setting(fix: &Fix) -> Option<String> {
+    match &fix.edit {
+        Edit::Setting { key, value } => OF_PROCESSES.contains(&key.as_str()).then(|| format!("{key} = {value}")),
+        Edit::Puma { name, line } => in_toml(name, line),
+        _ => None,
+    }
+}
+
+/// A statement of config/puma.rb as paceline.toml has it.
+fn in_toml(name: &str, line: &str) -> Option<String> {
+    let numbers: Option<Vec<u32>> =
+        line.strip_prefix(name)?.split(',').map(|number| number.trim().parse().ok()).collect();
+    match (name, numbers.as_deref()) {
+        ("preload_app!", _) => Some("preload = true".into()),
+        ("workers", Some([workers])) => Some(format!("workers = {workers}")),
+        ("threads", Some([min, max])) if min == max => Some(format!("threads = {max}")),
+        ("threads", Some([min, max])) => Some(format!("threads = \"{min}:{max}\"")),
+        _ => None,
+    }
+}
+
 /// `read`: a file's content by its path below the application's folder; None: there is none.
 pub fn plan(fix: &Fix, context: &Context, read: Read) -> Result<Plan, CannotApply> {
     let (edit, needs_gem) = match &fix.edit {
@@ -205,12 +230,15 @@ fn set(file: &str, key: &str, value: &str, read: Read) -> Result<FileEdit, Canno
         return Err(CannotApply(format!("{file}:{} sets {key} for a site", tables + at + 1)));
     }
     let mut new: Vec<&str> = lines.clone();
-    match lines[..tables].iter().position(|text| sets(text)) {
-        Some(at) if lines[at].trim() == line => return Err(already(file)),
-        Some(at) if value.starts_with('{') || lines[at].contains(['[', '{']) => {
+    let place = lines[..tables].iter().position(|text| sets(text));
+    let (_, comment) = place.map_or(("", ""), |at| parted(lines[at]));
+    let with_comment = format!("{line}{comment}");
+    match place {
+        Some(at) if parted(lines[at]).0.trim() == line => return Err(already(file)),
+        Some(at) if value.starts_with('{') || parted(lines[at]).0.contains(['[', '{']) => {
             return Err(CannotApply(format!("{file}:{} sets {key} to several values; add yours: {line}", at + 1)));
         }
-        Some(at) => new[at] = &line,
+        Some(at) => new[at] = &with_comment,
         None => {
             // Above the comments of the first table.
             let is_apart = |text: &&str| text.is_empty() || text.starts_with('#');
@@ -220,6 +248,25 @@ fn set(file: &str, key: &str, value: &str, read: Read) -> Result<FileEdit, Canno
     }
     let after = new.join("\n") + "\n";
     Ok(FileEdit { path: file.into(), before: Some(before), after })
+}
+
+/// A line of TOML without its comment, and the comment with the spaces before it.
+fn parted(line: &str) -> (&str, &str) {
+    let (mut quote, mut is_escaped) = (None, false);
+    for (at, letter) in line.char_indices() {
+        match quote {
+            _ if is_escaped => is_escaped = false,
+            Some('"') if letter == '\\' => is_escaped = true,
+            Some(open) if letter == open => quote = None,
+            None if letter == '#' => {
+                let code = line[..at].trim_end();
+                return (code, &line[code.len()..]);
+            }
+            None if matches!(letter, '"' | '\'') => quote = Some(letter),
+            _ => {}
+        }
+    }
+    (line, "")
 }
 
 /// A statement of config/puma.rb, where the same one may stand already.

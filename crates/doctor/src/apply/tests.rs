@@ -138,8 +138,16 @@ fn a_key_of_paceline_toml() {
     assert_eq!(with("yjit", "\"on\"", toml).unwrap(), toml.replace("= 5\n", "= 5\nyjit = \"on\"\n"));
     assert_eq!(with("yjit", "\"on\"", "[[site]]\n").unwrap(), "yjit = \"on\"\n[[site]]\n");
     assert_eq!(edited("paceline.toml", setting("threads", "3"), &[]).unwrap(), "threads = 3\n");
+    for (before, after) in [
+        ("threads = 5  # of each worker\n", "threads = 3  # of each worker\n"),
+        ("threads = \"2:5\" # \"a\"\n", "threads = 3 # \"a\"\n"),
+    ] {
+        assert_eq!(with("threads", "3", before).unwrap(), after);
+    }
+    assert_eq!(with("allocator", "\"jemalloc\"", "allocator = \"a#\\\"#\"\n").unwrap(), "allocator = \"jemalloc\"\n");
     for (key, value, text, why) in [
         ("threads", "5", toml, "already"),
+        ("threads", "5", "threads = 5 # enough\n", "already"),
         ("root", "\"/x\"", toml, "paceline.toml:7 sets root for a site"),
         ("env", "{ A = \"1\" }", "env = { B = \"2\" }\n", "to several values; add yours: env = { A = \"1\" }"),
     ] {
@@ -171,6 +179,25 @@ fn a_statement_of_pumas_configuration() {
     let preload = Edit::Puma { name: "preload_app!".into(), line: "preload_app!".into() };
     let files = [("config/puma.rb", "workers 2\n")];
     assert_eq!(edited("config/puma.rb", preload, &files).unwrap(), "workers 2\npreload_app!\n");
+}
+
+#[test]
+fn what_a_running_server_can_try() {
+    let puma = |name: &str, line: &str| Edit::Puma { name: name.into(), line: line.into() };
+    for (edit, tried) in [
+        (setting("threads", "3"), Some("threads = 3")),
+        (setting("allocator", "\"jemalloc\""), Some("allocator = \"jemalloc\"")),
+        (setting("compress", "true"), None),
+        (puma("threads", "threads 3, 3"), Some("threads = 3")),
+        (puma("threads", "threads 2, 9"), Some("threads = \"2:9\"")),
+        (puma("workers", "workers 3"), Some("workers = 3")),
+        (puma("preload_app!", "preload_app!"), Some("preload = true")),
+        (puma("port", "port 80"), None),
+        (insert(&["Paceline::HTTP.install!"], Place::End, true), None),
+    ] {
+        let fix = Fix { file: "paceline.toml".into(), line: String::new(), edit };
+        assert_eq!(process_setting(&fix).as_deref(), tried);
+    }
 }
 
 #[test]

@@ -46,7 +46,7 @@ use self::{
     succeed::Succession,
 };
 use super::{
-    app::{Order, State},
+    app::{Order, SharedSettings, State},
     attempts::{Attempts, Cause},
     canary::{LastLook, Plan},
     concurrency::{self, Concurrency},
@@ -77,6 +77,8 @@ use startup_report::{Failure, StartupReport};
 /// What an actor works with.
 pub struct Context {
     pub site: SiteConfig,
+    /// The same, for those who look at it from outside.
+    pub settings: SharedSettings,
     pub queue: Arc<Queue>,
     pub processes: Arc<Processes>,
     pub state: watch::Sender<State>,

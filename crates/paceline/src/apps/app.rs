@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
@@ -86,9 +86,14 @@ pub enum Order {
     },
 }
 
+/// The settings that what serves was started with, as they change.
+pub type SharedSettings = Arc<RwLock<Arc<SiteConfig>>>;
+
 /// A handle to one app.
 pub struct App {
+    /// As it was configured when the server started.
     pub site: SiteConfig,
+    settings: SharedSettings,
     pub queue: Arc<Queue>,
     /// Where it is told what went wrong with its processes.
     pub incidents: Arc<Incidents>,
@@ -125,8 +130,10 @@ impl App {
         let (state_sender, state) = watch::channel(State::Stopped);
         let (orders, receiver) = mpsc::unbounded_channel();
         let processes = Arc::new(Processes::new(&site, &reaper, &log, &incidents));
+        let settings = shared(&site);
         let app = App {
             site: site.clone(),
+            settings: settings.clone(),
             queue: queue.clone(),
             incidents: incidents.clone(),
             suspects: Suspects::new(site.workers.saturating_mul(site.threads)),
@@ -139,8 +146,19 @@ impl App {
             outdated: AtomicBool::new(false),
         };
         let state = state_sender;
-        let context =
-            actor::Context { site, queue, processes, state, adopted, reaper, log, metrics, incidents, popular };
+        let context = actor::Context {
+            site,
+            settings,
+            queue,
+            processes,
+            state,
+            adopted,
+            reaper,
+            log,
+            metrics,
+            incidents,
+            popular,
+        };
         tokio::spawn(actor::run(context, receiver));
         Arc::new(app)
     }
@@ -155,6 +173,7 @@ impl App {
         tokio::spawn(async move { while receiver.recv().await.is_some() {} });
         let (queue, incidents, always) = (Queue::new(site.queue_max), Incidents::forgetful(), AtomicBool::new(false));
         Arc::new(App {
+            settings: shared(&site),
             site,
             queue,
             incidents,
@@ -167,6 +186,11 @@ impl App {
             always,
             outdated: AtomicBool::new(false),
         })
+    }
+
+    /// What serves was started with these: `site`, unless others have been tried and were better.
+    pub fn settings(&self) -> Arc<SiteConfig> {
+        self.settings.read().clone()
     }
 
     pub fn order(&self, order: Order) {
@@ -254,6 +278,10 @@ impl App {
             _ => Ok(()),
         }
     }
+}
+
+fn shared(site: &SiteConfig) -> SharedSettings {
+    Arc::new(RwLock::new(Arc::new(site.clone())))
 }
 
 impl Origin for App {

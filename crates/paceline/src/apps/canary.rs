@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use doctor::live::{ExpectedGain, LiveVerdict};
 
 use super::environment::Environment;
-use crate::{support::clock::Micros, workers::dispatch::comparison::Side};
+use crate::{config::SiteConfig, support::clock::Micros, workers::dispatch::comparison::Side};
 
 /// What a canary is given.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +19,8 @@ pub struct Plan {
     pub expectation: Option<Arc<Expectation>>,
     /// What it is started with beside the settings. None: as what serves.
     pub environment: Option<Environment>,
+    /// What it is started with in place of the site's settings. None: these.
+    pub settings: Option<Arc<SiteConfig>>,
 }
 
 /// What a trial of the change has shown (`paceline doctor`), and where the change is.
@@ -177,8 +179,14 @@ fn percentile(times: &[Micros], part: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const PLAN: Plan =
-        Plan { part: 500, time: Duration::from_secs(60), requests: 20, expectation: None, environment: None };
+    const PLAN: Plan = Plan {
+        part: 500,
+        time: Duration::from_secs(60),
+        requests: 20,
+        expectation: None,
+        environment: None,
+        settings: None,
+    };
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn side(requests: u64, errors: u64, took: Micros) -> Side {

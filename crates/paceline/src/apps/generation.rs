@@ -25,7 +25,7 @@ use super::{
 use crate::{
     config::{AppKind, SiteConfig},
     workers::{
-        dispatch::queue::{Queue, WorkerId},
+        dispatch::queue::{Queue, StreamThreads, WorkerId},
         protocol::{
             control::{control, ControlReader, ControlWriter},
             fields,
@@ -112,7 +112,9 @@ pub struct Generation {
     pub keep: Option<Duration>,
     /// It is gone back to.
     pub rollback: bool,
-    /// What it was started with beside the settings.
+    /// The settings that it was started with.
+    pub settings: Arc<SiteConfig>,
+    /// What it was started with beside these.
     pub overlay: Option<Overlay>,
 }
 
@@ -163,6 +165,7 @@ impl Generation {
             rehearsal: None,
             keep: None,
             rollback: false,
+            settings: Arc::new(site.clone()),
             overlay: None,
         };
         if let Some((_, stdout, stderr)) = process {
@@ -194,6 +197,11 @@ impl Generation {
 
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
+    }
+
+    /// Threads of each of its workers, and those beside them for streams.
+    pub fn threads(&self) -> StreamThreads {
+        StreamThreads { threads: self.settings.threads, spare: self.settings.stream_threads }
     }
 
     /// Sends START.

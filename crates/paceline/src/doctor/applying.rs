@@ -8,25 +8,29 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     path::{Component, Path, PathBuf},
     process::{ExitCode, Stdio},
+    time::Duration,
 };
 
-use doctor::apply::{plan, unified_diff, Context, FileEdit, Plan};
+use doctor::apply::{plan, process_setting, unified_diff, Context, FileEdit, Plan};
 use jiff::Timestamp;
 use rustix::fs::OFlags;
+use serde_json::json;
 use unix_user::acting;
 
 use super::{
     application,
-    canary::{self, CanaryWish},
+    canary::{self, CanaryWish, Change},
     diagnosing::{find, Target},
     progress::plain,
-    source::Server,
+    source::{told, Server},
     DoctorError, Place,
 };
-use crate::observe::doctor_result::DoctorResult;
+use crate::observe::{control::client::Failed, doctor_result::DoctorResult};
 
 /// Bytes of a file that is changed.
 const MAX_FILE: u64 = 1 << 20;
+/// For a new front that boots all applications; the server itself gives up after `upgrade_timeout`.
+const UPGRADE: Duration = Duration::from_secs(3600);
 /// Settings, which a restart of the application does not read again.
 const READ_AT_START: [&str; 2] = ["paceline.toml", "config/puma.rb"];
 
@@ -51,12 +55,79 @@ pub fn apply(place: &Place, wanted: Option<&str>, number: usize, wish: CanaryWis
         write(&target, edit)?;
         say(&format!("{}: changed {}\n", target.name, edit.path));
     }
-    match (server, next(&target, &plan, is_in_folder_of_sites(place, &target))) {
-        (_, Some(next)) => say(&next),
-        (None, None) => say(&format!("{}: no server runs here; the next start uses it\n", target.name)),
-        (Some(server), None) => return Ok(canary::restart(&target, &server, &plan.edits, &advice.verdict, wish)),
+    let name = &target.name;
+    let settings = process_setting(&advice.verdict.candidate.fix);
+    Ok(match (way(&plan, settings.is_some(), is_in_folder_of_sites(place, &target)), server) {
+        (Way::Commands, _) => done(&format!("{name}: now run: {} && {}\n", plan.then.join(" && "), canary::command())),
+        (_, None) => done(&format!("{name}: no server runs here; the next start uses it\n")),
+        (Way::Seen, Some(_)) => done(&format!(
+            "{name}: the server sees it within seconds, and starts the application again with it; take it back with git checkout {}\n",
+            canary::names(&plan.edits)
+        )),
+        (Way::Upgrade, Some(server)) => upgrade(&target, &server, &plan.edits),
+        (Way::Canary, Some(server)) => {
+            let change = Change { edits: &plan.edits, settings: settings.as_deref() };
+            canary::restart(&target, &server, &change, &advice.verdict, wish)
+        }
+    })
+}
+
+fn done(text: &str) -> ExitCode {
+    say(text);
+    ExitCode::SUCCESS
+}
+
+/// How a written change comes into effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// After these commands of the user's.
+    Commands,
+    /// By a restart of the application, as a canary.
+    Canary,
+    /// The server looks at this file all the time.
+    Seen,
+    /// The front itself reads it when it starts.
+    Upgrade,
+}
+
+/// `is_of_processes`: it is a setting that the application's processes are started with. `is_watched`: the server looks at
+/// the application's paceline.toml all the time.
+fn way(plan: &Plan, is_of_processes: bool, is_watched: bool) -> Way {
+    let settings = plan.edits.iter().find(|edit| READ_AT_START.contains(&edit.path.as_str()));
+    match settings {
+        _ if !plan.then.is_empty() => Way::Commands,
+        Some(edit) if is_watched && edit.path == "paceline.toml" => Way::Seen,
+        Some(_) if !is_of_processes => Way::Upgrade,
+        _ => Way::Canary,
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+/// A new front takes over that has read the settings, or they are taken back.
+fn upgrade(target: &Target, server: &Server, edits: &[FileEdit]) -> ExitCode {
+    let (name, files) = (&target.name, canary::names(edits));
+    say(&format!("{name}: the server reads {files} only when it starts: upgrading it\n"));
+    match server.ask_patiently("POST", "/upgrade", &json!({ "wait": true }), UPGRADE) {
+        Ok(answer) if answer["pid"].is_null() => {
+            done(&format!("{name}: the server can't be upgraded; its next start uses the change\n"))
+        }
+        Ok(_) => done(&format!("{name}: kept; take it back with git checkout {files} && paceline upgrade\n")),
+        Err(Failed::Refused(why)) => {
+            say(&format!("{name}: rolled back: {why}\n"));
+            put_back(target, edits);
+            ExitCode::FAILURE
+        }
+        Err(failed) => {
+            let why = told(failed);
+            done(&format!("{name}: what came of it is not known ({why}); {files} stays as it is\n"))
+        }
+    }
+}
+
+/// Takes all edits back, and says so.
+pub fn put_back(target: &Target, edits: &[FileEdit]) {
+    for edit in edits {
+        say(&format!("{}: {}\n", target.name, take_back(target, edit)));
+    }
 }
 
 /// A server that does not run has nothing to restart; its settings tell where the application is.
@@ -150,7 +221,7 @@ fn replace(path: &Path, edit: &FileEdit) -> io::Result<()> {
 }
 
 /// Takes an edit back, if the file is still as it was written. What was done, as a sentence.
-pub fn take_back(target: &Target, edit: &FileEdit) -> String {
+fn take_back(target: &Target, edit: &FileEdit) -> String {
     let path = &edit.path;
     let Some(file) = inside(&target.root, path) else { return format!("{path} is left as it is") };
     let done = acting(&target.run_as, || {
@@ -172,26 +243,6 @@ fn is_in_folder_of_sites(place: &Place, target: &Target) -> bool {
     let (Place::Live { config: Some(config), .. } | Place::Offline(config)) = place else { return false };
     let dir = config.sites_dir.as_ref().and_then(|dir| dir.canonicalize().ok());
     dir.is_some() && target.root.parent() == dir.as_deref()
-}
-
-/// What the user is to do now, where a restart of the application is not all.
-fn next(target: &Target, plan: &Plan, is_watched: bool) -> Option<String> {
-    let name = &target.name;
-    let settings = plan.edits.iter().find(|edit| READ_AT_START.contains(&edit.path.as_str()));
-    match settings {
-        _ if !plan.then.is_empty() => {
-            Some(format!("{name}: now run: {} && {}\n", plan.then.join(" && "), canary::command()))
-        }
-        None => None,
-        Some(edit) if is_watched && edit.path == "paceline.toml" => {
-            Some(format!("{name}: the server sees it within seconds, and starts the application again with it; take it back with git checkout {}\n", edit.path))
-        }
-        Some(edit) => Some(format!(
-            "{name}: the server reads {file} only when it starts, so there is no canary: run paceline upgrade\n\
-             {name}: take it back with git checkout {file} && paceline upgrade\n",
-            file = edit.path
-        )),
-    }
 }
 
 pub fn say(text: &str) {
@@ -242,24 +293,21 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_not_read_by_a_restart() {
-        let folder = Folder::with(&[]);
-        let target = Target { name: "shop".into(), root: folder.0.clone(), run_as: RunAs::own(), site: None };
-        let of = |path: &str| FileEdit { path: path.into(), before: None, after: String::new() };
+    fn settings_of_processes_are_tried_and_the_front_s_are_not() {
         let plan = |path: &str, then: &[&str]| Plan {
-            edits: vec![of(path)],
+            edits: vec![FileEdit { path: path.into(), before: None, after: String::new() }],
             then: then.iter().map(|command| (*command).to_owned()).collect(),
         };
-        assert_eq!(next(&target, &plan("config/initializers/a.rb", &[]), false), None);
-        for (path, is_watched, told) in [
-            ("paceline.toml", false, "run paceline upgrade"),
-            ("config/puma.rb", true, "run paceline upgrade"),
-            ("paceline.toml", true, "within seconds"),
+        for (path, is_of_processes, is_watched, expected) in [
+            ("config/initializers/a.rb", false, false, Way::Canary),
+            ("paceline.toml", true, false, Way::Canary),
+            ("config/puma.rb", true, true, Way::Canary),
+            ("paceline.toml", false, false, Way::Upgrade),
+            ("paceline.toml", true, true, Way::Seen),
         ] {
-            assert!(next(&target, &plan(path, &[]), is_watched).is_some_and(|next| next.contains(told)), "{path}");
+            assert_eq!(way(&plan(path, &[]), is_of_processes, is_watched), expected, "{path}");
         }
-        let next = next(&target, &plan("Gemfile", &["bundle install"]), false).unwrap();
-        assert_eq!(next, "shop: now run: bundle install && paceline restart --canary 10% --wait\n");
+        assert_eq!(way(&plan("Gemfile", &["bundle install"]), false, false), Way::Commands);
     }
 
     #[test]

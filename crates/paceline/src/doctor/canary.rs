@@ -12,7 +12,7 @@ use percent_encoding::{utf8_percent_encode, NON_ALPHANUMERIC};
 use serde_json::{json, Value};
 
 use super::{
-    applying::{say, take_back},
+    applying::{put_back, say},
     diagnosing::Target,
     source::{told, Server},
 };
@@ -36,15 +36,23 @@ pub fn command() -> String {
     format!("paceline restart --canary {SHARE}% --wait")
 }
 
-/// Restarts the server with `edits`, which are written.
-pub fn restart(target: &Target, server: &Server, edits: &[FileEdit], verdict: &Verdict, wish: CanaryWish) -> ExitCode {
+/// A change that is written.
+pub struct Change<'a> {
+    pub edits: &'a [FileEdit],
+    /// The same as a line of paceline.toml, if it is a setting: the server does not read the file again.
+    pub settings: Option<&'a str>,
+}
+
+/// Restarts the server with the change.
+pub fn restart(target: &Target, server: &Server, change: &Change, verdict: &Verdict, wish: CanaryWish) -> ExitCode {
     let name = &target.name;
-    let gains = expected(verdict);
-    let asked = asked(&server.site, &gains, edits, wish.time);
+    let (gains, edits) = (expected(verdict), change.edits);
+    let asked = asked(&server.site, &gains, change, wish.time);
     let attempt = match server.ask("POST", "/restart", Some(&asked)) {
         Ok(answer) => answer["sites"][&server.site]["attempt"].as_u64(),
         Err(failed) => {
-            say(&format!("{name}: the server did not restart ({}); run: {}\n", told(failed), command()));
+            let command = if change.settings.is_some() { "paceline upgrade".into() } else { command() };
+            say(&format!("{name}: the server did not restart ({}); run: {command}\n", told(failed)));
             return ExitCode::SUCCESS;
         }
     };
@@ -65,11 +73,14 @@ pub fn restart(target: &Target, server: &Server, edits: &[FileEdit], verdict: &V
     }
 }
 
-fn asked(site: &str, gains: &[ExpectedGain], edits: &[FileEdit], time: Duration) -> Value {
-    let files: Vec<&str> = edits.iter().map(|edit| edit.path.as_str()).collect();
+fn asked(site: &str, gains: &[ExpectedGain], change: &Change, time: Duration) -> Value {
+    let files: Vec<&str> = change.edits.iter().map(|edit| edit.path.as_str()).collect();
     let mut asked = json!({ "site": site, "canary": SHARE, "for": time.as_secs_f64() });
     if !gains.is_empty() {
         asked["expect"] = json!({ "gains": gains, "files": files });
+    }
+    if let Some(settings) = change.settings {
+        asked["settings"] = settings.into();
     }
     asked
 }
@@ -110,9 +121,7 @@ fn concluded(target: &Target, edits: &[FileEdit], ended: &Value, back: &str) -> 
                 "failed" => say(&format!("{text}\n\n{name}: it does not start with the change\n")),
                 _ => say(&format!("{name}: rolled back: {text}\n")),
             }
-            for edit in edits {
-                say(&format!("{name}: {}\n", take_back(target, edit)));
-            }
+            put_back(target, edits);
             ExitCode::FAILURE
         }
         _ => {
@@ -122,7 +131,8 @@ fn concluded(target: &Target, edits: &[FileEdit], ended: &Value, back: &str) -> 
     }
 }
 
-fn names(edits: &[FileEdit]) -> String {
+/// Their files.
+pub fn names(edits: &[FileEdit]) -> String {
     edits.iter().map(|edit| edit.path.as_str()).collect::<Vec<_>>().join(" ")
 }
 
@@ -136,7 +146,10 @@ mod tests {
         let (route, gain_us) = ("GET /a".to_owned(), 40.0);
         let gain = ExpectedGain { route, gain_us, low_us: 38.0, high_us: 42.0, of_us: 90.0 };
         let time = Duration::from_secs(60);
-        let told = asked("shop", std::slice::from_ref(&gain), std::slice::from_ref(&edit), time);
+        let edits = [edit];
+        let change = Change { edits: &edits, settings: None };
+        let told = asked("shop", std::slice::from_ref(&gain), &change, time);
+        assert_eq!(told["settings"], Value::Null);
         assert_eq!(told["expect"]["files"], json!(["config/a.rb"]));
         assert_eq!(told["expect"]["gains"][0]["low_us"], 38.0);
         assert!(
@@ -144,7 +157,9 @@ mod tests {
             "{}",
             begun(Some(&gain), time)
         );
-        assert!(asked("shop", &[], &[edit], time)["expect"].is_null());
+        let change = Change { settings: Some("threads = 5"), ..change };
+        let told = asked("shop", &[], &change, time);
+        assert_eq!((&told["expect"], &told["settings"]), (&Value::Null, &json!("threads = 5")));
         assert!(begun(None, time).contains("is not compared"));
     }
 }

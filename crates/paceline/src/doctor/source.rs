@@ -1,7 +1,7 @@
 //! Where shadows come from: the preloader of the running server, asked by the control socket, or one of the doctor's own.
 //! It never talks to a shadow beyond its first line.
 
-use std::{io, os::unix::net::UnixStream, path::PathBuf};
+use std::{io, os::unix::net::UnixStream, path::PathBuf, time::Duration};
 
 use doctor::protocol::LoadStart;
 use serde_json::{json, Value};
@@ -42,6 +42,11 @@ pub struct Server {
 impl Server {
     pub fn ask(&self, method: &str, target: &str, body: Option<&Value>) -> Result<Value, Failed> {
         client::ask(&self.socket, method, target, body)
+    }
+
+    /// The same where the answer may take as long as `patience`.
+    pub fn ask_patiently(&self, method: &str, target: &str, body: &Value, patience: Duration) -> Result<Value, Failed> {
+        client::ask_patiently(&self.socket, method, target, Some(body), patience)
     }
 
     fn shadow_socket(&self) -> io::Result<ShadowSocket> {

@@ -71,12 +71,12 @@ impl Actor {
 
     /// Its workers get requests, of whichever share.
     pub(super) fn enlist(&mut self, generation: &mut Generation) {
-        let (run_as, queue) = (generation.run_as.clone(), self.context.queue.clone());
+        let (run_as, threads, queue) = (generation.run_as.clone(), generation.threads(), self.context.queue.clone());
         let rehearsed = generation.rehearsal.take();
         for (id, worker) in generation.workers.iter_mut().filter(|(_, worker)| !worker.stage.is_draining()) {
             match &rehearsed {
-                Some(rehearsed) => rehearsed.hand_over(*id, &queue),
-                None => queue.join(*id, self.context.site.threads, run_as.clone(), self.complaints.clone()),
+                Some(rehearsed) => rehearsed.hand_over(*id, &queue, threads),
+                None => queue.join_with(*id, threads, run_as.clone(), self.complaints.clone()),
             }
             worker.early.drain(..).for_each(|channel| queue.add(*id, channel));
         }

@@ -16,7 +16,7 @@ use crate::{
     },
     observe::log::Name,
     workers::{
-        dispatch::queue::WorkerId,
+        dispatch::queue::{StreamThreads, WorkerId},
         protocol::{
             channel::Channel,
             fields,
@@ -83,7 +83,8 @@ impl Actor {
 
     /// The application is loaded: its workers are forked. `facts`: names and values, one after the other.
     async fn loaded(&mut self, number: u64, facts: &[String]) {
-        let (site, workers) = (self.context.site.clone(), self.workers);
+        let Some(settings) = self.generation(number).map(|generation| generation.settings.clone()) else { return };
+        let (site, workers) = (self.context.site.clone(), self.workers_of(&settings));
         let Some(generation) = self.generation(number) else { return };
         let versions = facts
             .chunks_exact(2)
@@ -95,10 +96,10 @@ impl Actor {
         generation.step("fork", "begin");
         let heap = facts.chunks_exact(2).find(|pair| pair[0] == "heap").map(|pair| TuningEnvironment::parse(&pair[1]));
         for index in 1..=workers {
-            generation.fork(index, site.threads).await;
+            generation.fork(index, settings.threads).await;
         }
         let loaded = generation.mold.is_none();
-        if let Some(heap) = heap.filter(|heap| loaded && site.tuning.gc && *heap != self.learned) {
+        if let Some(heap) = heap.filter(|heap| loaded && settings.tuning.gc && *heap != self.learned) {
             heap.keep(&site);
             self.learned = heap;
         }
@@ -136,9 +137,9 @@ impl Actor {
 
     /// The channel of one of its threads. Until its generation serves it waits for that.
     fn channel_came(&mut self, number: u64, id: WorkerId, thread: usize, fd: Option<OwnedFd>) {
-        let (queue, site) = (self.context.queue.clone(), &self.context.site);
-        let (threads, spare) = (site.threads, site.stream_threads);
+        let queue = self.context.queue.clone();
         let Some(generation) = self.generation(number) else { return };
+        let StreamThreads { threads, spare } = generation.threads();
         let Some(worker) = generation.workers.get_mut(&id) else { return };
         // A thread that ends has its number until it has: others may come with higher ones.
         let highest = if worker.is_ready() { 2 * (threads + spare) } else { threads };
@@ -163,16 +164,16 @@ impl Actor {
 
     /// It can serve. In a generation that serves it does at once; else when the others can, too.
     async fn worker_ready(&mut self, number: u64, id: WorkerId) {
-        let (queue, threads) = (self.context.queue.clone(), self.context.site.threads);
+        let queue = self.context.queue.clone();
         let Some(generation) = self.generation(number) else { return };
-        let run_as = generation.run_as.clone();
+        let (run_as, threads) = (generation.run_as.clone(), generation.threads());
         let Some(worker) = generation.workers.get_mut(&id) else { return };
         worker.stage = worker.stage.booted();
         match generation.phase {
             Phase::Ready => {
                 let early = std::mem::take(&mut worker.early);
                 let index = worker.index;
-                queue.join(id, threads, run_as, self.complaints.clone());
+                queue.join_with(id, threads, run_as, self.complaints.clone());
                 early.into_iter().for_each(|channel| queue.add(id, channel));
                 self.measuring.soon();
                 self.stand_in_ready(id, index).await;

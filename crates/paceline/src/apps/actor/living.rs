@@ -15,16 +15,16 @@ impl Actor {
     /// Called after each thing that happens.
     pub(super) fn report(&mut self) {
         let Some(mut reporter) = self.reporter.take() else { return };
-        let preloads = self.context.site.preload;
         let mut living = Living::default();
-        self.generations().for_each(|generation| add(&mut living, generation, preloads));
+        self.generations().for_each(|generation| add(&mut living, generation));
         reporter.tell(living);
         self.reporter = Some(reporter);
     }
 }
 
-/// `preloads`: the application is loaded before the workers are forked.
-fn add(living: &mut Living, generation: &Generation, preloads: bool) {
+fn add(living: &mut Living, generation: &Generation) {
+    // The application is loaded before the workers are forked.
+    let preloads = generation.settings.preload;
     if generation.control.is_some() && generation.exit.is_none() {
         living.forking += generation.forking;
     }

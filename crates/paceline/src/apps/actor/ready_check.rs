@@ -42,9 +42,9 @@ impl Actor {
         next.phase = Phase::Checking;
         next.deadline = std::time::Instant::now() + site.start_timeout + MARGIN;
         let queue = Queue::new(1);
-        let run_as = next.run_as.clone();
+        let (run_as, threads) = (next.run_as.clone(), next.settings.threads);
         for (id, worker) in next.workers.iter_mut().filter(|(_, worker)| !worker.stage.is_draining()) {
-            queue.join(*id, site.threads, run_as.clone(), complaints.clone());
+            queue.join(*id, threads, run_as.clone(), complaints.clone());
             worker.early.drain(..).for_each(|channel| queue.add(*id, channel));
         }
         next.rehearsal = Some(queue.clone());

@@ -77,8 +77,8 @@ impl Actor {
             let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
             report.begin(Step::Fork, Duration::ZERO);
             kept.revive(report, site.start_timeout);
-            for index in 1..=self.workers {
-                kept.fork(index, site.threads).await;
+            for index in 1..=self.workers_of(&kept.settings) {
+                kept.fork(index, kept.settings.threads).await;
             }
             self.next = Some(kept);
             return Ok(number);

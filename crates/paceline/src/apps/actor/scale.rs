@@ -1,11 +1,15 @@
 //! How many workers are wanted, as load and memory change: grown, shrunk, or not grown because there is no memory for
 //! one more. What the rules are `apps/pool.rs` and `apps/headroom.rs` say. It never measures.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{measure::MemoryReading, Actor};
 use crate::{
     apps::{
+        concurrency::Concurrency,
         headroom::{self, Headroom},
         memory_usage::Machine,
         pool::{Change, Load, Pool},
@@ -61,7 +65,33 @@ impl Size {
     }
 }
 
+/// How many workers there are to be.
+fn numbers(site: &SiteConfig) -> (usize, usize, bool) {
+    (site.workers, site.workers_max, site.workers_auto)
+}
+
 impl Actor {
+    /// How many workers a generation begins with that was started with these settings.
+    pub(super) fn workers_of(&self, settings: &SiteConfig) -> usize {
+        match numbers(settings) == numbers(&self.context.site) {
+            true => self.workers,
+            false => Size::of(settings).1,
+        }
+    }
+
+    /// What is to serve from now on may have been started with other settings.
+    pub(super) fn adopt_settings(&mut self, settings: &Arc<SiteConfig>) {
+        if **settings == self.context.site {
+            return;
+        }
+        if numbers(settings) != numbers(&self.context.site) {
+            (self.size, self.workers) = Size::of(settings);
+        }
+        self.concurrency = Concurrency::new(settings.threads_min, settings.threads);
+        self.context.site = (**settings).clone();
+        *self.context.settings.write() = settings.clone();
+    }
+
     pub(super) fn is_elastic(&self) -> bool {
         self.size.pool.is_elastic() && self.current.is_some() && self.stopping.is_none()
     }

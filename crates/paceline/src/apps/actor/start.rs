@@ -39,7 +39,9 @@ impl Actor {
         self.start_at = None;
         self.attempts.begin();
         let pinned = self.pinned.clone().filter(|release| release.is_dir());
-        let site = self.context.site.clone();
+        // A canary may have other settings.
+        let tried = self.plan.as_ref().and_then(|plan| plan.settings.as_deref().cloned());
+        let site = tried.unwrap_or_else(|| self.context.site.clone());
         let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
         report.begin(Step::Found, began.elapsed());
         let fail = |mut report: StartupReport, doing: String, error: String| {

@@ -33,6 +33,7 @@ impl Actor {
     pub(super) async fn take_over(&mut self, mut generation: Generation, rehearsal: Option<Rehearsal>, more: &str) {
         let number = generation.number;
         generation.phase = Phase::Ready;
+        self.adopt_settings(&generation.settings);
         self.failures = 0;
         self.recovering = None;
         self.pinned = None;

@@ -208,6 +208,7 @@ impl SiteTuning {
             requests: REQUESTS,
             expectation,
             environment: Some(change.environment.clone()),
+            settings: None,
         };
         let Some(outcome) = self.restart(Some(plan)).await else {
             return CanaryEnd::Undecided("the application is stopping".into());

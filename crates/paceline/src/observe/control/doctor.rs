@@ -67,7 +67,7 @@ pub async fn samples(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let observed = app.reservoir.take(id(&said)?, Instant::now()).ok_or_else(gone)?;
     let workers = app.overview().await.workers_wanted;
     let mut answer = shown(&observed);
-    answer["settings"] = settings(&app.site, workers);
+    answer["settings"] = settings(&app.settings(), workers);
     answer["listeners"] = front.config.binds.iter().filter_map(listener).collect();
     Ok(answer)
 }

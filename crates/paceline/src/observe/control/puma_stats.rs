@@ -58,7 +58,7 @@ fn of_site(observed: &SiteObservation) -> Vec<WorkerStatus> {
     for generation in &overview.generations {
         for (nth, worker) in generation.workers.iter().enumerate() {
             let backlog = if generation.role == Role::Current { share(waiting, nth, serving) } else { 0 };
-            let status = worker_status(&app.site.name, generation, worker, app.site.threads, backlog);
+            let status = worker_status(&app.site.name, generation, worker, app.settings().threads, backlog);
             told.push(WorkerStatus { booted: worker.ready, old: generation.role == Role::Leaving, status });
         }
     }

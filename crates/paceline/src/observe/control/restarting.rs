@@ -18,6 +18,7 @@ use crate::{
         attempts::{Cause, Outcome},
         canary::{Expectation, Plan},
     },
+    config::with_settings,
     front::Front,
     request::route::Site,
 };
@@ -26,20 +27,24 @@ use startup_report::text;
 /// Letters of a route's or a file's name, and files of an expectation.
 const MAX_NAME: usize = 200;
 const MAX_FILES: usize = 20;
+/// Bytes of settings.
+const MAX_SETTINGS: usize = 2_000;
 
 /// POST /restart: `{"site": NAME}`, or `{}` for all; with `"canary"` (percent), `"for"` (seconds) and `"requests"` as a
-/// canary, which `"expect"` says what to gain. Answers with the number of each site's attempt.
+/// canary, which `"expect"` says what to gain. `"settings"`: lines of paceline.toml that the canary of the named site
+/// is started with. Answers with the number of each site's attempt.
 pub async fn restart(asked: ControlRequest, front: Arc<Front>) -> JsonResult {
     let mut sites = Map::new();
     let said = said(&asked.body)?;
-    let canary = plan(&said)?;
+    let (plan, lines) = (plan(&said)?, settings(&said)?);
     for (name, app) in applications(&said, &front)? {
+        let mut canary = plan.clone();
+        if let (Some(canary), Some(lines)) = (&mut canary, lines) {
+            let changed = with_settings(lines, &front.config.inherited, &app.settings());
+            canary.settings = Some(Arc::new(changed.map_err(|why| Refusal::bad(why.to_string()))?));
+        }
         let (begun, number) = oneshot::channel();
-        app.order(Order::Restart(Wish {
-            begun: Some(begun),
-            canary: canary.clone(),
-            ..Wish::by(Cause::Told("paceline restart"))
-        }));
+        app.order(Order::Restart(Wish { begun: Some(begun), canary, ..Wish::by(Cause::Told("paceline restart")) }));
         let number = number.await.map_err(|_| stopping(&name))?;
         sites.insert(name, json!({ "attempt": number }));
     }
@@ -93,7 +98,7 @@ fn said(body: &[u8]) -> Result<Value, Refusal> {
         b"" => json!({}),
         body => serde_json::from_slice(body).map_err(|why| Refusal::bad(format!("the body is not JSON: {why}")))?,
     };
-    let known = |key: &String| ["site", "canary", "for", "requests", "expect"].contains(&key.as_str());
+    let known = |key: &String| ["site", "canary", "for", "requests", "expect", "settings"].contains(&key.as_str());
     match &said {
         Value::Object(object) => match object.keys().find(|key| !known(key)) {
             None => Ok(said),
@@ -112,7 +117,7 @@ fn plan(said: &Value) -> Result<Option<Plan>, Refusal> {
         }),
     };
     if said["canary"].is_null() {
-        let alone = ["for", "requests", "expect"].into_iter().find(|key| !said[*key].is_null());
+        let alone = ["for", "requests", "expect", "settings"].into_iter().find(|key| !said[*key].is_null());
         return alone.map_or(Ok(None), |key| Err(Refusal::bad(format!("\"{key}\" needs \"canary\""))));
     }
     Ok(Some(Plan {
@@ -121,7 +126,19 @@ fn plan(said: &Value) -> Result<Option<Plan>, Refusal> {
         requests: number("requests", 20.0, 0.0..=1e9)? as u64,
         expectation: expectation(&said["expect"])?.map(Arc::new),
         environment: None,
+        settings: None,
     }))
+}
+
+/// Lines of paceline.toml. None: the canary has those of the site.
+fn settings(said: &Value) -> Result<Option<&str>, Refusal> {
+    match &said["settings"] {
+        Value::Null => Ok(None),
+        Value::String(lines) if lines.len() <= MAX_SETTINGS && !said["site"].is_null() => Ok(Some(lines.as_str())),
+        _ => Err(Refusal::bad(format!(
+            "\"settings\" must be lines of paceline.toml for one \"site\", of at most {MAX_SETTINGS} bytes"
+        ))),
+    }
 }
 
 /// `{"gains": [{"route": "GET /beers/*", "gain_us": 4000, "low_us": 3800, "high_us": 4200, "of_us": 9000}], "files": []}`
@@ -203,11 +220,10 @@ mod tests {
     fn a_canary_s_share_and_time() {
         let plan = |said| plan(&said).map_err(|refusal| refusal.why);
         assert_eq!(plan(json!({})), Ok(None));
-        let five =
-            Plan { part: 500, time: Duration::from_secs(60), requests: 20, expectation: None, environment: None };
-        assert_eq!(plan(json!({ "canary": 5 })), Ok(Some(five)));
-        let other =
-            Plan { part: 1250, time: Duration::from_secs(5), requests: 0, expectation: None, environment: None };
+        let time = Duration::from_secs(60);
+        let five = Plan { part: 500, time, requests: 20, expectation: None, environment: None, settings: None };
+        assert_eq!(plan(json!({ "canary": 5 })), Ok(Some(five.clone())));
+        let other = Plan { part: 1250, time: Duration::from_secs(5), requests: 0, ..five };
         assert_eq!(plan(json!({ "canary": 12.5, "for": 5, "requests": 0 })), Ok(Some(other)));
         for said in [json!({ "canary": 0 }), json!({ "canary": "5%" }), json!({ "for": 5 })] {
             assert!(plan(said.clone()).is_err(), "{said}");
@@ -236,6 +252,20 @@ mod tests {
             assert!(with(wrong.clone()).is_err_and(|why| why.starts_with("\"expect\" ")), "{wrong}");
         }
         assert!(plan(&json!({ "expect": { "gains": [gain(38.0, "GET /a")] } })).is_err(), "it needs a canary");
+    }
+
+    #[test]
+    fn settings_of_a_canary() {
+        assert_eq!(settings(&json!({ "site": "a" })), Ok(None));
+        assert_eq!(settings(&json!({ "site": "a", "settings": "threads = 5" })), Ok(Some("threads = 5")));
+        for said in [
+            json!({ "settings": "threads = 5" }),
+            json!({ "site": "a", "settings": { "threads": 5 } }),
+            json!({ "site": "a", "settings": "#".repeat(MAX_SETTINGS + 1) }),
+        ] {
+            assert_eq!(settings(&said).map_err(|refusal| refusal.status), Err(StatusCode::BAD_REQUEST), "{said}");
+        }
+        assert!(plan(&json!({ "site": "a", "settings": "threads = 5" })).is_err(), "they need a canary");
     }
 
     #[test]

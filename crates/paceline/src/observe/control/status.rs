@@ -64,8 +64,8 @@ fn of_site(observed: &SiteObservation) -> Value {
         "hosts": site.config.hosts,
         "environment": site.config.environment,
         "app": overview.as_ref().map(generations::of_app),
-        "threads": site.app.as_ref().map(|app| app.site.threads),
-        "stream_threads": site.app.as_ref().map(|app| app.site.stream_threads),
+        "threads": site.app.as_ref().map(|app| app.settings().threads),
+        "stream_threads": site.app.as_ref().map(|app| app.settings().stream_threads),
         "queue": threads.map(|threads| json!({
             "waiting": threads.waiting, "idle": threads.idle, "busy": threads.busy, "streams": threads.streams,
         })),

@@ -165,7 +165,7 @@ impl Lease {
                         drop(inner);
                         return successor.add(self.worker, channel);
                     }
-                    None if !member.leaving => member.rest(channel, self.queue.threads),
+                    None if !member.leaving => member.rest(channel),
                     None => drop(member.hang_ups.remove(&channel.thread)),
                 }
             }

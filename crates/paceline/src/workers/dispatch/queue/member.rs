@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tokio::sync::mpsc;
 
-use super::{work::Work, Complaint, WorkerId, ALONE, YOUNG};
+use super::{work::Work, Complaint, StreamThreads, WorkerId, ALONE, YOUNG};
 use crate::{
     support::clock::Micros,
     workers::protocol::{channel::Channel, hang_up::HangUp},
@@ -18,6 +18,8 @@ pub(super) struct Member {
     pub(super) hang_ups: HashMap<usize, HangUp>,
     /// The requests of its busy threads.
     pub(super) in_hand: Vec<InHand>,
+    /// How many threads it has, and how many more for its streams.
+    pub(super) threads: StreamThreads,
     /// Streams that have left the count of threads.
     pub(super) streams: usize,
     /// When threads were asked for in the places of streams that have not come yet.
@@ -53,11 +55,17 @@ pub(super) struct InHand {
 }
 
 impl Member {
-    pub(super) fn new(limit: usize, run_as: RunAs, complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>) -> Member {
+    pub(super) fn new(
+        limit: usize,
+        threads: StreamThreads,
+        run_as: RunAs,
+        complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
+    ) -> Member {
         Member {
             idle: Vec::new(),
             hang_ups: HashMap::new(),
             in_hand: Vec::new(),
+            threads,
             streams: 0,
             asked: Vec::new(),
             away: HashMap::new(),

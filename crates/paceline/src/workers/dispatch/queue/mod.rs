@@ -155,7 +155,8 @@ impl Queue {
         self.epoch.elapsed().as_micros() as Micros
     }
 
-    /// Makes a worker known, which runs as `run_as`; complaints about it go to `complaints`. `limit`: see there.
+    /// Makes a worker known, which runs as `run_as`; complaints about it go to `complaints`. `limit`: see there. It has as
+    /// many threads as the queue was made for.
     pub fn join(
         &self,
         worker: WorkerId,
@@ -163,7 +164,19 @@ impl Queue {
         run_as: RunAs,
         complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
     ) {
-        let member = Member::new(limit, run_as, complaints);
+        let member = Member::new(limit, self.threads, run_as, complaints);
+        self.lock().members.insert(worker, member);
+    }
+
+    /// The same of one with so many threads, all of which it may use.
+    pub fn join_with(
+        &self,
+        worker: WorkerId,
+        threads: StreamThreads,
+        run_as: RunAs,
+        complaints: mpsc::UnboundedSender<(WorkerId, Complaint)>,
+    ) {
+        let member = Member::new(threads.threads, threads, run_as, complaints);
         self.lock().members.insert(worker, member);
     }
 
@@ -176,7 +189,7 @@ impl Queue {
             member.open(&channel);
             // A thread has one: what it may have opened before is not listened to any more.
             member.idle.retain(|idle| idle.thread != channel.thread);
-            member.rest(channel, self.threads);
+            member.rest(channel);
             self.settle(&mut inner, Some(worker));
         }
     }
@@ -191,19 +204,19 @@ impl Queue {
         member.and_then(|member| member.hang_ups.get(&thread)).is_some_and(|last| last.is(ended))
     }
 
-    /// Moves the worker to another queue, with its channels: those that are busy follow when they are given back.
-    pub fn hand_over(&self, worker: WorkerId, to: &Arc<Queue>) {
+    /// Moves the worker to another queue, where it has so many threads, with its channels: those that are busy follow when
+    /// they are given back.
+    pub fn hand_over(&self, worker: WorkerId, to: &Arc<Queue>, threads: StreamThreads) {
         let mut inner = self.lock();
         inner.successor = Some(to.clone());
         let Some(member) = inner.members.get_mut(&worker) else { return };
         let (run_as, complaints) = (member.run_as.clone(), member.complaints.clone());
         let idle: Vec<_> = member.idle.drain(..).collect();
         let hang_ups = member.hang_ups.clone();
-        to.join(worker, member.limit, run_as, complaints);
+        let mut moved = Member::new(member.limit, threads, run_as, complaints);
+        moved.hang_ups = hang_ups;
         drop(inner);
-        if let Some(member) = to.lock().members.get_mut(&worker) {
-            member.hang_ups = hang_ups;
-        }
+        to.lock().members.insert(worker, moved);
         idle.into_iter().for_each(|channel| to.add(worker, channel));
     }
 

@@ -35,8 +35,8 @@ impl Default for StreamThreads {
 
 impl Member {
     /// Keeps the channel of an idle thread; or closes it, which ends the thread, if there is one too many.
-    pub(super) fn rest(&mut self, channel: Channel, threads: StreamThreads) {
-        if self.hang_ups.len() > threads.threads.saturating_add(self.streams) {
+    pub(super) fn rest(&mut self, channel: Channel) {
+        if self.hang_ups.len() > self.threads.threads.saturating_add(self.streams) {
             self.hang_ups.remove(&channel.thread);
         } else {
             self.idle.push(channel);
@@ -52,8 +52,8 @@ impl Member {
 
     /// One more stream. It leaves the count if it may, and otherwise keeps its place in it. What the supervisor is to
     /// hear of that.
-    fn begin_stream(&mut self, place: InHand, threads: StreamThreads, now: Micros) -> Option<Complaint> {
-        if self.streams >= threads.spare {
+    fn begin_stream(&mut self, place: InHand, now: Micros) -> Option<Complaint> {
+        if self.streams >= self.threads.spare {
             self.in_hand.push(InHand { stream: true, long: true, ..place });
             return Some(Complaint::NoSpare);
         }
@@ -64,7 +64,7 @@ impl Member {
             return None;
         }
         self.asked.retain(|at| now.saturating_sub(*at) < COMES);
-        if self.hang_ups.len() + self.asked.len() >= threads.threads.saturating_add(self.streams) {
+        if self.hang_ups.len() + self.asked.len() >= self.threads.threads.saturating_add(self.streams) {
             return None;
         }
         self.asked.push(now);
@@ -119,11 +119,8 @@ impl Member {
 impl Queue {
     /// A thread that has given its channel away for this request is still in the app: what it does there is a stream.
     fn stays_away(self: &Arc<Self>, worker: WorkerId, thread: usize, request: InHand) {
-        if self.threads.spare == 0 {
-            return;
-        }
         let mut inner = self.lock();
-        let Some(member) = inner.members.get_mut(&worker) else { return };
+        let Some(member) = inner.members.get_mut(&worker).filter(|member| member.threads.spare > 0) else { return };
         if member.away.get(&thread) != Some(&request) {
             return;
         }
@@ -132,7 +129,7 @@ impl Queue {
         }
         let Some(place) = member.take_place(request) else { return };
         member.away.insert(thread, InHand { stream: true, ..place });
-        let complaint = member.begin_stream(place, self.threads, self.now());
+        let complaint = member.begin_stream(place, self.now());
         member.tell(worker, complaint);
         self.settle(&mut inner, None);
     }
@@ -143,7 +140,7 @@ impl Lease {
     /// and another one takes its place. As many as may have left it, or it is a crawler's: all remains as it is.
     pub fn step_aside(&mut self) {
         let queue = self.queue.clone();
-        if queue.threads.spare == 0 || self.request.stream || self.request.crawler {
+        if self.request.stream || self.request.crawler {
             return;
         }
         let now = queue.now();
@@ -151,10 +148,12 @@ impl Lease {
         if inner.successor.is_some() {
             return;
         }
-        let Some(member) = inner.members.get_mut(&self.worker) else { return };
+        let Some(member) = inner.members.get_mut(&self.worker).filter(|member| member.threads.spare > 0) else {
+            return;
+        };
         let Some(place) = member.take_place(self.request) else { return };
         self.request.stream = true;
-        let complaint = member.begin_stream(place, queue.threads, now);
+        let complaint = member.begin_stream(place, now);
         let stays = complaint == Some(Complaint::NoSpare);
         member.tell(self.worker, complaint);
         if stays {

@@ -90,6 +90,24 @@ fn another_thread_takes_the_place_of_a_stream_until_it_ends() {
 }
 
 #[test]
+fn a_worker_may_have_other_threads_than_the_queue_was_made_for() {
+    run(async {
+        let (one, three) = (StreamThreads { threads: 1, spare: 0 }, StreamThreads { threads: 3, spare: 1 });
+        let (sender, complaints) = mpsc::unbounded_channel();
+        let queue = Queue::with_streams(10, one);
+        queue.join_with(WORKER, three, RunAs::own(), sender);
+        let mut bench = Bench { queue, complaints, ends: Vec::new() };
+        (1..=3).for_each(|thread| bench.open(thread));
+        assert_eq!((bench.depth(), bench.closed()), ((3, 0, 0), 0));
+        let _stream = bench.stream().await;
+        assert_eq!((bench.told(), bench.depth()), (vec![Complaint::Spare], (2, 0, 1)));
+        let next = Queue::with_streams(10, one);
+        bench.queue.hand_over(WORKER, &next, three);
+        assert_eq!((next.depth().idle, bench.closed()), (2, 0));
+    });
+}
+
+#[test]
 fn a_stream_that_ends_before_its_spare_thread_comes_keeps_its_own() {
     run(async {
         let mut bench = Bench::new(1, 5);
