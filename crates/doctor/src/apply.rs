@@ -81,8 +81,8 @@ pub fn plan(fix: &Fix, context: &Context, read: Read) -> Result<Plan, CannotAppl
         Edit::Configure { setting, line, gem } => (configured(&fix.file, setting, line, read)?, *gem),
         Edit::Setting { key, value } => (set(&fix.file, key, value, read)?, false),
         Edit::Puma { name, line } => (stated(&fix.file, name, line, read)?, false),
-        Edit::Migration { table, columns } => {
-            let edit = migration(table, columns, context)?;
+        Edit::Migration { table, columns, concurrently } => {
+            let edit = migration(table, columns, *concurrently, context)?;
             return Ok(Plan { edits: vec![edit], then: vec!["bin/rails db:migrate".into()] });
         }
         Edit::Shown { why } => return Err(CannotApply(format!("only you can do this: {why}"))),
@@ -298,7 +298,7 @@ fn stated(file: &str, name: &str, line: &str, read: Read) -> Result<FileEdit, Ca
     Ok(FileEdit { path: file.into(), before: Some(before), after })
 }
 
-fn migration(table: &str, columns: &[String], context: &Context) -> Result<FileEdit, CannotApply> {
+fn migration(table: &str, columns: &[String], is_concurrent: bool, context: &Context) -> Result<FileEdit, CannotApply> {
     let is_name = |name: &str| {
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
     };
@@ -319,9 +319,13 @@ fn migration(table: &str, columns: &[String], context: &Context) -> Result<FileE
     let class: String = name.split('_').map(capital).collect();
     let list: Vec<String> = columns.iter().map(|column| format!(":{column}")).collect();
     let list = if list.len() == 1 { list.concat() } else { format!("[{}]", list.join(", ")) };
+    let (outside, option) = match is_concurrent {
+        true => ("  disable_ddl_transaction!\n\n", ", algorithm: :concurrently"),
+        false => ("", ""),
+    };
     let after = format!(
-        "# frozen_string_literal: true\n\nclass {class} < ActiveRecord::Migration[{major}.{minor}]\n  def change\n    \
-         add_index :{table}, {list}\n  end\nend\n"
+        "# frozen_string_literal: true\n\nclass {class} < ActiveRecord::Migration[{major}.{minor}]\n{outside}  def change\n    \
+         add_index :{table}, {list}{option}\n  end\nend\n"
     );
     Ok(FileEdit { path: format!("db/migrate/{}_{name}.rb", context.now), before: None, after })
 }

@@ -141,8 +141,13 @@ pub enum Edit {
     Setting { key: String, value: String },
     /// A statement of config/puma.rb, as `threads 3, 3`: in place of the one that has the same `name`, or at the end.
     Puma { name: String, line: String },
-    /// A new migration.
-    Migration { table: String, columns: Vec<String> },
+    /// A new migration that adds an index. `concurrently`: so that others can write to the table meanwhile (PostgreSQL).
+    Migration {
+        table: String,
+        columns: Vec<String>,
+        #[serde(default)]
+        concurrently: bool,
+    },
     /// A change of the application's code, or a decision: it is shown, not made. Why.
     Shown { why: String },
 }

@@ -304,11 +304,17 @@ pub struct Sql {
     pub scan: Option<Scan>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Scan {
     pub table: String,
     pub columns: Vec<String>,
+    /// PostgreSQL: rows of the table, and how many of them its planner expects to find. None: SQLite, of which there are
+    /// copies to try an index on.
+    pub rows: Option<u64>,
+    pub matching: Option<u64>,
+    /// The planner's costs of the query as it is, and with an index on the columns. None: it was not asked.
+    pub cost: Option<(f64, f64)>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

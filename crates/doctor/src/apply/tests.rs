@@ -205,6 +205,7 @@ fn an_index_is_a_migration() {
     let edit = |columns: &[&str]| Edit::Migration {
         table: "beers".into(),
         columns: columns.iter().map(|column| (*column).into()).collect(),
+        concurrently: false,
     };
     let plan = planned("db/migrate", edit(&["style", "price"]), &[]).unwrap();
     assert_eq!(plan.then, ["bin/rails db:migrate"]);
@@ -216,6 +217,10 @@ fn an_index_is_a_migration() {
     assert!(planned("db/migrate", edit(&["style"]), &[]).unwrap().edits[0]
         .after
         .contains("add_index :beers, :style\n"));
+    let beside = Edit::Migration { table: "beers".into(), columns: vec!["style".into()], concurrently: true };
+    assert!(planned("db/migrate", beside, &[]).unwrap().edits[0].after.contains(
+        "[6.1]\n  disable_ddl_transaction!\n\n  def change\n    add_index :beers, :style, algorithm: :concurrently\n  end\n"
+    ));
     assert!(planned("db/migrate", edit(&["x\"; end"]), &[]).is_err() && planned("db/migrate", edit(&[]), &[]).is_err());
 }
 

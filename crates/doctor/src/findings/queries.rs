@@ -4,7 +4,7 @@ use super::{of, shown, Look, WeighedCandidate};
 use crate::{
     candidate::{Candidate, Edit, Fix, Kind, Trial},
     observation::{Observations, ObservedRequest},
-    protocol::{Deliver, Evidence, Patch, Sql},
+    protocol::{Deliver, Evidence, Patch, Scan, Sql},
     units,
 };
 
@@ -199,6 +199,9 @@ fn missing_index(
         return None;
     }
     let sql = scans(look.most(us)).find(is_this)?;
+    let scan = sql.scan.as_ref()?;
+    // PostgreSQL lets others write while it makes one, if it is told to.
+    let is_copied = scan.rows.is_none();
     let names = match columns {
         [one] => format!(":{one}"),
         several => format!("[{}]", several.iter().map(|column| format!(":{column}")).collect::<Vec<_>>().join(", ")),
@@ -206,24 +209,57 @@ fn missing_index(
     let fix = match observations.rails.is_empty() {
         false => Fix {
             file: "db/migrate".into(),
-            line: format!("add_index :{table}, {names}"),
-            edit: Edit::Migration { table: table.into(), columns: columns.to_vec() },
+            line: format!("add_index :{table}, {names}{}", if is_copied { "" } else { ", algorithm: :concurrently" }),
+            edit: Edit::Migration { table: table.into(), columns: columns.to_vec(), concurrently: !is_copied },
         },
         true => shown(
             "",
-            format!("CREATE INDEX ON {table} ({})", columns.join(", ")),
+            format!("CREATE INDEX {}ON {table} ({})", if is_copied { "" } else { "CONCURRENTLY " }, columns.join(", ")),
             "the application has no migrations of Rails",
         ),
     };
-    let trial = Trial::Patch {
-        trial: vec![Patch::named("index").with("table", table).with("columns", columns.to_vec())],
-        control: vec![Patch::named("database_copy")],
-        deliver: Deliver::Gathered,
+    let trial = match is_copied {
+        true => Trial::Patch {
+            trial: vec![Patch::named("index").with("table", table).with("columns", columns.to_vec())],
+            control: vec![Patch::named("database_copy")],
+            deliver: Deliver::Gathered,
+        },
+        // No index is made on a database that others use: what if there were nothing left to read?
+        false => {
+            let patch = Patch::named("free_sql").with("shapes", scanning(observations, is_this)).with("all", true);
+            Trial::WhatIf { trial: vec![patch] }
+        }
     };
-    let sentence =
-        format!("the database reads all of {table} to find {}: {}", columns.join(" and "), shortened(&sql.shape));
+    let sentence = format!("{}: {}", reading(scan), shortened(&sql.shape));
     let candidate = of(look.route, Kind::MissingIndex, sentence, fix, trial);
-    Some(look.found(Candidate { at: sql.at.clone(), subject: sql.shape.clone(), ceiling_us, ..candidate }))
+    let short = if is_copied { candidate.short.clone() } else { format!("reads of all of {table}") };
+    Some(look.found(Candidate { at: sql.at.clone(), subject: sql.shape.clone(), short, ceiling_us, ..candidate }))
+}
+
+/// The shapes of these queries, on any route: one index is for all of them.
+fn scanning(observations: &Observations, is_this: impl Fn(&&Sql) -> bool) -> Vec<String> {
+    let mut shapes: Vec<String> = Vec::new();
+    let requests = observations.routes.iter().flat_map(|route| &route.requests);
+    for sql in requests.flat_map(scans).filter(is_this) {
+        if !shapes.contains(&sql.shape) {
+            shapes.push(sql.shape.clone());
+        }
+    }
+    shapes
+}
+
+fn reading(scan: &Scan) -> String {
+    let (table, columns) = (&scan.table, scan.columns.join(" and "));
+    let Some(rows) = scan.rows else { return format!("the database reads all of {table} to find {columns}") };
+    let found = match scan.matching {
+        Some(matching) => format!("about {} by {columns}", units::grouped(matching)),
+        None => columns,
+    };
+    let shown = |cost: f64| units::grouped(cost.max(1.0).round() as u64);
+    let cost = scan.cost.map_or_else(String::new, |(before, after)| {
+        format!(" (its planner's cost: {}, with the index {})", shown(before), shown(after))
+    });
+    format!("PostgreSQL reads all {} rows of {table} to find {found}{cost}", units::grouped(rows))
 }
 
 #[cfg(test)]

@@ -151,7 +151,7 @@ fn slow_queries() {
     assert_eq!(kinds(&observations), []);
 
     let by_style = "SELECT \"beers\".* FROM \"beers\" WHERE \"beers\".\"style\" = ?";
-    let scan = Some(Scan { table: at("beers"), columns: vec![at("style")] });
+    let scan = Some(Scan { table: at("beers"), columns: vec![at("style")], ..Scan::default() });
     let found = first_in_requests(|request| {
         request.evidence.sql.push(Sql { scan: scan.clone(), ..sql("Beer Load", by_style, 1, 3, 8_000.0) });
     });
@@ -165,6 +165,41 @@ fn slow_queries() {
         request.evidence.sql.push(Sql { scan: scan.clone(), ..sql("Beer Load", by_style, 1, 3, 300.0) });
     });
     assert_eq!(kinds(&small), [], "a small table is read at once");
+}
+
+#[test]
+fn a_missing_index_of_postgresql_is_no_more_than_supposed() {
+    let by_style = "SELECT \"beers\".* FROM \"beers\" WHERE \"beers\".\"style\" = ?";
+    let counted = "SELECT COUNT(*) FROM \"beers\" WHERE \"beers\".\"style\" = ?";
+    let (table, columns) = (at("beers"), vec![at("style")]);
+    let scan = Scan { table, columns, rows: Some(200_000), matching: Some(40), cost: None };
+    let with = |request: &mut ObservedRequest, scan: &Scan| {
+        let scan = Some(scan.clone());
+        for (shape, us) in [(by_style, 8_000.0), (counted, 2_000.0)] {
+            request.evidence.sql.push(Sql { scan: scan.clone(), ..sql("Beer Load", shape, 1, 3, us) });
+        }
+    };
+    let mut observations = clean();
+    each(&mut observations, |request| with(request, &scan));
+    let [found] = &find(&observations)[..] else { panic!("one index for all routes: {:?}", kinds(&observations)) };
+    assert_eq!((found.kind, found.routes.len()), (Kind::MissingIndex, 2));
+    assert_eq!(found.fix.line, "add_index :beers, :style, algorithm: :concurrently");
+    assert!(matches!(found.fix.edit, Edit::Migration { concurrently: true, .. }));
+    assert_eq!(found.short, "reads of all of beers");
+    let sentence = "PostgreSQL reads all 200,000 rows of beers to find about 40 by style: SELECT beers.* FROM beers";
+    assert!(found.sentence.starts_with(sentence), "{}", found.sentence);
+    let Trial::WhatIf { trial } = &found.trial else { panic!("{found:?}") };
+    assert_eq!((trial[0].name.as_str(), &trial[0].params["all"]), ("free_sql", &true.into()));
+    assert_eq!(trial[0].params["shapes"], serde_json::json!([by_style, counted]));
+
+    let asked = Scan { cost: Some((4_250.4, 8.3)), ..scan };
+    let found = first_in_requests(|request| with(request, &asked));
+    assert!(found.sentence.contains(" (its planner's cost: 4,250, with the index 8): "), "{}", found.sentence);
+    let plain = first(|observations| {
+        observations.rails.clear();
+        each(observations, |request| with(request, &asked));
+    });
+    assert_eq!(plain.fix.line, "CREATE INDEX CONCURRENTLY ON beers (style)");
 }
 
 #[test]

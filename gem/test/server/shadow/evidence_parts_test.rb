@@ -47,6 +47,14 @@ class ShadowEvidencePartsTest < Paceline::Test
     assert_empty columns("SELECT * FROM beers WHERE #{"(" * 5000}", "beers", known)
   end
 
+  def test_conditions_that_a_value_equals
+    known = %w[style ibu abv]
+    equal = ->(sql) { Evidence::SqlConditions.new(sql).equal("beers", known) }
+    assert_equal %w[style ibu], equal['SELECT * FROM "beers" WHERE "beers"."style" = $1 AND "beers"."abv" IS NULL AND ibu = ANY (ARRAY[1, 2]) AND abv > 3']
+    assert_empty equal["SELECT * FROM beers WHERE style IS NOT NULL AND LOWER(style) = $1 AND style::text = $2"]
+    assert_equal %w[abv style], columns("SELECT * FROM beers WHERE abv IS NULL AND style = ?", "beers", known), "an index answers both"
+  end
+
   # Time stands still but for `spend`.
   def with_held_time(&block)
     @now = 0.0

@@ -178,6 +178,16 @@ class ShadowPatchesTest < ShopCase
     assert_equal [nil, 1, [5, 4, 4]], [none, names, counts]
   end
 
+  # An index makes each query of a shape quicker, and not only the repeated ones.
+  def test_free_sql_of_all_that_have_a_shape
+    none, counts = in_shop(<<~'RUBY')
+      none = patch("free_sql", "shapes" => ['SELECT "beers"."name" FROM "beers" WHERE "beers"."style" = ?'], "all" => true)
+      ask = -> { [Beer.where(style: "style 1").pluck(:name), Beer.where(style: "style 2").pluck(:name), Beer.count] }
+      [none, 3.times.map { shadow.begin_replay("/x"); queries { ask.call }.size }]
+    RUBY
+    assert_equal [nil, [3, 1, 1]], [none, counts]
+  end
+
   def test_free_view
     none, first, later, views = in_shop(<<~'RUBY')
       none = patch("free_view", "view" => "app/views/beers/_row.html.erb")

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "observer"
+require_relative "postgresql_scan"
 require_relative "sql_scan"
 require_relative "sql_shape"
 
@@ -14,10 +15,13 @@ module Paceline
           APART = %w[SCHEMA TRANSACTION EXPLAIN].freeze
           # So many shapes are reported, those that took longest.
           LIMIT = 200
-          private_constant :APART, :LIMIT
+          # Who is asked whether a table is read whole, by the name of the adapter.
+          SCANS = { "SQLite" => SqlScan, "PostgreSQL" => PostgresqlScan, "PostGIS" => PostgresqlScan }.freeze
+          private_constant :APART, :LIMIT, :SCANS
 
-          # Queries of one shape. `values`: those that were seen; `example`: an SQL text, with the pool of its connection.
-          Shape = Struct.new(:name, :count, :values, :us, :rows, :cached, :places, :example, :pool, :scan)
+          # Queries of one shape. `values`: those that were seen; `example`: the SQL text of the one that took longest, with its values (`binds`), its time
+          # and the pool of its connection.
+          Shape = Struct.new(:name, :count, :values, :us, :rows, :cached, :places, :scans, :pool, :example, :binds, :longest, :scan)
           private_constant :Shape
 
           # Before ActiveRecord's `select_all`, for the number of rows: Rails tells it from 7.2 on only.
@@ -44,7 +48,12 @@ module Paceline
           # Looks for tables that are read whole, when all of the request has ended.
           def stop(env)
             super
-            @shapes.each { |shape, entry| entry.scan = SqlScan.find(entry.example, entry.pool) if shape.match?(/\bWHERE\b|\bJOIN\b/i) }
+            longest.each do |shape, entry|
+              next unless entry.scans && entry.us >= entry.scans::MIN_US && shape.match?(/\bWHERE\b|\bJOIN\b/i)
+
+              entry.scan = entry.scans.find(entry.example, entry.binds, entry.pool)
+            end
+            @shapes.each_value { |entry| entry.binds = nil }
           end
 
           # @api private A query has returned; its event came before.
@@ -56,7 +65,6 @@ module Paceline
 
           # `count` has those that the query cache has answered, too; `distinct` counts different values.
           def to_h
-            longest = @shapes.sort_by { |_, entry| -entry.us }.first(LIMIT)
             longest.map do |shape, entry|
               { shape: shape, name: entry.name, count: entry.count, distinct: entry.values.size, us: entry.us.round, rows: entry.rows,
                 cached: entry.cached, at: entry.places.top, scan: entry.scan }
@@ -64,6 +72,10 @@ module Paceline
           end
 
           private
+
+          def longest
+            @shapes.sort_by { |_, entry| -entry.us }.first(LIMIT)
+          end
 
           def install
             return unless defined?(::ActiveRecord::ConnectionAdapters::AbstractAdapter)
@@ -79,6 +91,7 @@ module Paceline
             entry.count += 1
             entry.cached += 1 if payload[:cached]
             entry.us += us
+            entry.example, entry.binds, entry.longest = payload[:sql].to_s, payload[:binds], us if us > entry.longest
             entry.values[[payload[:sql], values_of(payload)].hash] = true
             entry.places.add(@places.here)
             return entry.rows += payload[:row_count] if payload[:row_count]
@@ -90,7 +103,8 @@ module Paceline
             sql = payload[:sql].to_s
             adapter = adapter_of(payload[:connection])
             shape = @names[sql] ||= SqlShape.of(sql, adapter)
-            @shapes[shape] ||= Shape.new(payload[:name].to_s, 0, {}, 0.0, 0, 0, Tally.new, sql, (payload[:connection].pool if adapter == "SQLite"))
+            scans = SCANS[adapter]
+            @shapes[shape] ||= Shape.new(payload[:name].to_s, 0, {}, 0.0, 0, 0, Tally.new, scans, (payload[:connection].pool if scans), sql, nil, -1.0)
           end
 
           def adapter_of(connection)

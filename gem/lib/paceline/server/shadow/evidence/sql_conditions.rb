@@ -41,15 +41,24 @@ module Paceline
             @tables[name]
           end
 
-          # Columns of the table that goes by this name: those that equal a value, those that equal columns of other tables (`joined`: whether these are
-          # read before), then one with a range. `known`: the table's columns.
+          # Columns of the table that goes by this name: those that equal a value or are NULL, those that equal columns of other tables (`joined`: whether
+          # these are read before), then one with a range. `known`: the table's columns.
           def columns(name, known, joined:)
-            mine = @columns.select { |owner, column, _| owner ? owner == name : @tables.size == 1 && known.include?(column) }
-            mine = mine.group_by(&:last).transform_values { |found| found.map { |_, column, _| column } }
-            [*mine[:equal], *(mine[:join] if joined), *mine[:range]&.first(1)].uniq
+            [*of(name, known, :equal, :null), *(of(name, known, :join) if joined), *of(name, known, :range).first(1)].uniq
+          end
+
+          # Of these the ones that equal a value.
+          def equal(name, known)
+            of(name, known, :equal).uniq
           end
 
           private
+
+          def of(name, known, *kinds)
+            wanted = @columns.select { |_, _, kind| kinds.include?(kind) }
+            mine = wanted.select { |owner, column, _| owner ? owner == name : @tables.size == 1 && known.include?(column) }
+            mine.map { |_, column, _| column }
+          end
 
           # {name or alias => table}
           def find_tables
@@ -66,7 +75,7 @@ module Paceline
             found
           end
 
-          # [table or alias or nil, column, :equal, :join or :range] of each condition that has to hold.
+          # [table or alias or nil, column, :equal, :null, :join or :range] of each condition that has to hold.
           def find_columns
             found = []
             @tokens.each_with_index do |token, index|
@@ -137,6 +146,7 @@ module Paceline
 
             sign = rest.first&.word
             return [] if sign == "IS" && rest[1]&.word == "NOT"
+            return [[owner, column, :null]] if sign == "IS" && rest[1]&.word == "NULL"
 
             kind = EQUAL.include?(sign) ? :equal : (:range if RANGE.include?(sign))
             return [] unless kind

@@ -12,6 +12,8 @@ module Paceline
           SCAN = /\ASCAN (?:TABLE )?(?<name>[^\s(]+)(?: AS (?<alias>\S+))?(?<rest>.*)\z/.freeze
           # An index that SQLite makes for one query alone, for want of one that stays.
           AUTOMATIC = /\ASEARCH (?:TABLE )?(?<name>[^\s(]+)(?: AS (?<alias>\S+))? USING AUTOMATIC .*?INDEX \((?<columns>[^)]*)\)/.freeze
+          # Queries that take less (microseconds) are looked at, too: the plan is made in this process.
+          MIN_US = 0
           # Longer queries (bytes) are not looked at.
           MAX_BYTES = 20_000
           private_constant :SCAN, :AUTOMATIC, :MAX_BYTES
@@ -19,9 +21,9 @@ module Paceline
           module_function
 
           # {table:, columns:} of the first table that is read whole although the query has conditions on these columns; nil: there is none,
-          # an index begins with one of them, or it can't be told.
-          def find(sql, pool)
-            return if pool.nil? || sql.bytesize > MAX_BYTES || !sql.match?(/\A\s*(?:SELECT|WITH)\b/i)
+          # an index begins with one of them, or it can't be told. The plan does not depend on the values.
+          def find(sql, _values, pool)
+            return if sql.bytesize > MAX_BYTES || !sql.match?(/\A\s*(?:SELECT|WITH)\b/i)
 
             pool.with_connection { |connection| look(sql, connection) }
           rescue StandardError # a query that can't be explained is no reason to lose the rest

@@ -20,14 +20,14 @@ module Paceline
             # The one that is in use, or nil.
             attr_reader :active
 
-            # `shapes`: as in the evidence.
+            # `shapes`: as in the evidence. `all`: of repeated queries also the first one takes no time.
             def apply(params, shadow)
               raise Inapplicable, "the application does not use ActiveRecord" unless defined?(::ActiveRecord::ConnectionAdapters::AbstractAdapter)
 
               shapes = Array(params["shapes"])
               raise Inapplicable, "no queries are named" if shapes.empty?
 
-              @active = new(shapes, shadow)
+              @active = new(shapes, shadow, all: params["all"] == true)
               ::ActiveRecord::ConnectionAdapters::AbstractAdapter.prepend(Selecting)
               ::ActiveRecord::Associations::Association.prepend(FreeAssociations::Finding)
             end
@@ -43,8 +43,9 @@ module Paceline
             end
           end
 
-          def initialize(shapes, shadow)
+          def initialize(shapes, shadow, all: false)
             @wanted = shapes.to_h { |shape| [shape, true] }
+            @all = all
             @memory = Memory.new(shadow)
             @associations = FreeAssociations.new(@memory, self)
           end
@@ -69,7 +70,7 @@ module Paceline
 
           # Whether the next query of this shape is really made.
           def made?(shape)
-            !@memory.recording? && @memory[shape] && @memory.number(shape).zero?
+            !@all && !@memory.recording? && @memory[shape] && @memory.number(shape).zero?
           end
 
           private
