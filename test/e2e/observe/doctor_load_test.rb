@@ -51,8 +51,12 @@ class DoctorLoadTest < Minitest::Test
     assert_operator under_load["trial"]["per_second"], :>, under_load["control"]["per_second"]
     eventually("the copies to be gone") { shadows(server).empty? }
 
-    out, _, ended = Open3.capture3(environment(dir), BIN, "doctor", "apply", "1", chdir: dir)
-    assert ended.success?, out
+    visiting = true
+    visitor = Thread.new { server.get("/page") while visiting }
+    assert_match(/: kept; take it back with git checkout config\/puma.rb && paceline rollback$/, doctor(dir, "apply", 1, "--for", "1s"))
+    visiting = false
+    visitor.join
+    assert_equal Integer(advice["fix"]["line"][/\d+/]), control_json(server, "/status")["sites"].values.first["threads"]
     assert_equal "# One at a time.\nworkers 1\n#{advice["fix"]["line"]}\n", File.read("#{dir}/config/puma.rb")
     refute File.exist?("#{dir}/paceline.toml")
   end

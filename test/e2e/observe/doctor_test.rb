@@ -38,16 +38,6 @@ class DoctorTest < Minitest::Test
 
   def origin(&script) = (@origins ||= []) << Origin.new(&script) && @origins.last
 
-  # Runs `paceline doctor ARGUMENTS` in the folder: standard output; standard error is in @said. `env`: beside the terminal's own.
-  def doctor(dir, *arguments, status: 0, env: {})
-    env = { "PACELINE_GEM_DIR" => File.join(CHECKOUT, "gem") }.merge(env)
-    out, @said, ended = Open3.capture3(environment(dir).merge(env), BIN, "doctor", *arguments.map(&:to_s), chdir: dir)
-    assert_includes Array(status), ended.exitstatus, out + @said
-    out
-  end
-
-  def report(dir, *arguments, **options) = JSON.parse(doctor(dir, *arguments, "--json", **options))
-
   def left_out(report) = report["sample"]["left_out"].to_h { |one| [one["request"], one.values_at("why", "what").compact.join(": ")] }
 
   # Files of the folder with their contents, but the doctor's own result and what Bundler writes.
