@@ -345,3 +345,61 @@ fn json_for_programs() {
     let kept: Report = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
     assert_eq!(kept, report);
 }
+
+/// The blocks of docs/doctor.md that show one advice.
+#[test]
+fn the_documentation_shows_what_is_printed() {
+    let docs = include_str!("../../../../docs/doctor.md");
+    let load = Load { workers: 1, threads: 5, threads_min: 1 };
+    let setting = |line: &str| fix("paceline.toml", line, Edit::Setting { key: "x".into(), value: "x".into() });
+    let figures = |memory, cpu_us| LoadFigures { memory, cpu_us, ..LoadFigures::default() };
+    let without_time = |candidate: Candidate| {
+        let mut one = verdict(candidate, 0.0, 0.0, (0.0, 0.0), Bound::Computed);
+        (one.bytes, one.gains[0].interval_us) = (Bytes::NotCompared, None);
+        one
+    };
+
+    let line =
+        fix("config/puma.rb", "threads 5, 5", Edit::Puma { name: "threads".into(), line: "threads 5, 5".into() });
+    let sentence =
+        "one of twenty requests waits 67 ms or longer for a thread, while requests compute 0.9 % of their time only";
+    let trial = Trial::Load { from: Load { threads: 1, ..load }, to: load, visitors: 4 };
+    let waiting = candidate(Kind::TooFewThreads, "", sentence, line, trial);
+    let mut waiting = verdict(waiting, 70_000.0, 92_000.0, (0.73, 0.79), Bound::Measured);
+    let control = LoadFigures { per_second: 43.0, p99_us: 159_000.0, ..LoadFigures::default() };
+    let trial = LoadFigures { per_second: 182.0, p99_us: 33_000.0, ..LoadFigures::default() };
+    (waiting.bytes, waiting.load) = (Bytes::NotCompared, Some(UnderLoad { control, trial }));
+
+    let sentence = "memory is given out by the C library, which keeps what becomes free in between";
+    let trial = Trial::Memory { env: [("LD_PRELOAD".to_string(), "x".to_string())].into(), load };
+    let mut memory = without_time(candidate(Kind::Allocator, "", sentence, setting("allocator = \"jemalloc\""), trial));
+    let (control, trial) = (figures(Some(120 << 20), Some(12_000.0)), figures(Some(80 << 20), Some(11_796.0)));
+    (memory.gains, memory.memory) = (Vec::new(), Some(-(40 << 20)));
+    memory.load = Some(UnderLoad { control, trial });
+
+    let sentence = "31 KB of text are sent without compression";
+    let line = setting("compress = true");
+    let mut pages = without_time(candidate(Kind::UncompressedPages, "GET /all", sentence, line, Trial::Compression));
+    let (route, coding) = ("GET /all".into(), "gzip".into());
+    pages.compression =
+        vec![CompressedRoute { route, share: 1.0, coding, before: 31 << 10, after: 3 << 10, cpu_us: 310.0 }];
+
+    let shape = "SELECT orders.* FROM orders WHERE orders.customer = ?";
+    let asked = "(its planner's cost: 8,450, with the index 72)";
+    let sentence = format!("PostgreSQL reads all 200,000 rows of orders to find about 20 by customer {asked}: {shape}");
+    let line = "add_index :orders, :customer, algorithm: :concurrently";
+    let edit = Edit::Migration { table: "orders".into(), columns: vec!["customer".into()], concurrently: true };
+    let index = fix("db/migrate", line, edit);
+    let index =
+        candidate(Kind::MissingIndex, "GET /customers/*", &sentence, index, Trial::WhatIf { trial: Vec::new() });
+    let short = "reads of all of orders".into();
+    let index = Candidate { short, at: "app/controllers/customers_controller.rb:9".into(), ..index };
+    let index = verdict(index, 21_000.0, 24_000.0, (0.8, 0.9), Bound::AtMost);
+
+    for one in [waiting, memory, pages, index] {
+        let report = Report::new("shop", Sample::default(), vec![one]);
+        for line in report.text().lines().skip(1) {
+            assert!(docs.contains(&format!("\n    {line}\n")), "docs/doctor.md has no line:\n    {line}");
+        }
+    }
+}
