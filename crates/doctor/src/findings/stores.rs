@@ -22,13 +22,13 @@ pub(super) fn rule(observations: &Observations, found: &mut Vec<WeighedCandidate
     for look in Look::all(observations) {
         found.extend(if has_file_sessions { file_sessions(observations, &look) } else { pstore(observations, &look) });
         found.extend(large_session(observations, &look));
+        found.extend(cache_files(observations, &look));
     }
     found.extend(cache_store(observations));
 }
 
 /// A Rails.cache in production that requests read, and that other processes can't share, or that keeps nothing.
 fn cache_store(observations: &Observations) -> Option<WeighedCandidate> {
-    const LINE: &str = "config.cache_store = :paceline_file_store, \"tmp/cache.paceline\", { size: 256.megabytes }";
     let reads = |request: &&ObservedRequest| request.evidence.cache.as_ref().map_or(0, |cache| cache.reads);
     let requests = observations.routes.iter().flat_map(|route| &route.requests);
     let most = requests.max_by_key(reads).filter(|_| is_production(observations))?.evidence.cache.as_ref()?;
@@ -51,12 +51,37 @@ fn cache_store(observations: &Observations) -> Option<WeighedCandidate> {
         }
         _ => return None,
     };
-    let edit = Edit::Configure { setting: "config.cache_store".into(), line: LINE.into(), gem: true };
-    let fix = Fix { edit, ..environment_line(observations, "config.cache_store", LINE) };
-    let candidate = general(Kind::CacheStore, sentence, fix, Trial::Untried { why: why.into() });
+    let trial = Trial::Untried { why: why.into() };
+    let candidate = general(Kind::CacheStore, sentence, own_cache_store(observations), trial);
     let candidate = Candidate { short: "cache store".into(), at: most.at.clone(), ..candidate };
     // What has no figure goes last.
     Some(WeighedCandidate { candidate, weight: 0.0 })
+}
+
+fn own_cache_store(observations: &Observations) -> Fix {
+    const LINE: &str = "config.cache_store = :paceline_file_store, \"tmp/cache.paceline\", { size: 256.megabytes }";
+    let edit = Edit::Configure { setting: "config.cache_store".into(), line: LINE.into(), gem: true };
+    Fix { edit, ..environment_line(observations, "config.cache_store", LINE) }
+}
+
+/// A Rails.cache that opens a file for each entry that is read.
+fn cache_files(observations: &Observations, look: &Look) -> Option<WeighedCandidate> {
+    if observations.facts.cache_store.as_deref() != Some("ActiveSupport::Cache::FileStore") {
+        return None;
+    }
+    let us = |request: &ObservedRequest| request.evidence.cache.as_ref().map_or(0.0, |cache| cache.us);
+    let ceiling_us = look.mean(us);
+    if !look.is_notable(ceiling_us) {
+        return None;
+    }
+    let cache = look.most(us).evidence.cache.as_ref()?;
+    let files = units::figures(cache.reads, "file", "files");
+    let sentence =
+        format!("a request opens {files} of Rails.cache, which has each entry in one of its own (FileStore)");
+    let fix = own_cache_store(observations);
+    let candidate = of(look.route, Kind::CacheStore, sentence, fix, super::patch(Patch::named("cache_store")));
+    let short = "cache store".into();
+    Some(look.found(Candidate { at: cache.at.clone(), short, ceiling_us, ..candidate }))
 }
 
 /// The class that keeps sessions.

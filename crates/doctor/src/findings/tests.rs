@@ -355,6 +355,15 @@ fn a_cache_that_workers_do_not_share() {
     // One process has nothing to share; files are shared.
     assert_eq!(kinds(&with("MemoryStore", 1, 3)), []);
     assert_eq!(kinds(&with("FileStore", 4, 3)), []);
+    let mut files = with("FileStore", 1, 200);
+    each(&mut files, |request| {
+        request.evidence.cache.iter_mut().for_each(|cache| cache.us = 8_000.0);
+    });
+    let found = find(&files);
+    assert_eq!((found.len(), found[0].kind, found[0].routes.len()), (1, Kind::CacheStore, 2));
+    assert!(found[0].sentence.starts_with("a request opens 200 files of Rails.cache, "), "{}", found[0].sentence);
+    assert_eq!(found[0].trial, super::patch(Patch::named("cache_store")));
+    assert!(matches!(&found[0].fix.edit, Edit::Configure { gem: true, .. }));
     let mut unused = with("NullStore", 4, 3);
     each(&mut unused, |request| request.evidence.cache = None);
     assert_eq!(kinds(&unused), []);

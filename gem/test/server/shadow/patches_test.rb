@@ -20,7 +20,7 @@ class ShadowPatchesTest < ShopCase
     code = <<~'RUBY'
       require "paceline/server/shadow/patches"
       patches = Paceline::Server::Shadow::Patches
-      %w[http_install xml xml_mini pstore pstore_copy session_store async_mail free_sql free_view index database_copy parallel_outbound].each do |name|
+      %w[http_install xml xml_mini pstore pstore_copy session_store async_mail free_sql free_view index database_copy parallel_outbound cache_store].each do |name|
         patches.apply(name, { "shapes" => ["x"], "view" => "x", "table" => "x", "columns" => ["x"] }, nil)
         puts "#{name} applied"
       rescue patches::Inapplicable
@@ -97,6 +97,27 @@ class ShadowPatchesTest < ShopCase
     skip "there is no store without the native part" unless Paceline::Native
     result = in_shop(PSTORE.sub("NAME", '"pstore"'))
     assert_equal [nil, ["1000 1", "1000 2"], true, %w[guide.pstore], "Paceline::PStore", true, [2, true, "---\na: 1\n"], false], result
+  end
+
+  # Its entries are read from one file, and what an application's own store has stays as it is. `fetch` has the same results.
+  def test_cache_store
+    skip "there is no store without the native part" unless Paceline::Native
+    elsewhere, none, values, files = in_shop(<<~'RUBY')
+      elsewhere = patch("cache_store")
+      folder = File.join(ROOT, "cache")
+      Rails.cache = ActiveSupport::Cache::FileStore.new(folder)
+      Rails.cache.write("price", [1, "Pils"])
+      Rails.cache.write("old", "x", expires_in: 1)
+      files = -> { Dir[File.join(folder, "**/*")].select { |path| File.file?(path) }.sort.map { |path| [path, File.stat(path).mtime.to_f] } }
+      before = files.call
+      none = patch("cache_store")
+      read = -> { [Rails.cache.read("price"), Rails.cache.read("gone"), Rails.cache.read_multi("price", "gone").values, Rails.cache.exist?("price")] }
+      first = read.call
+      FileUtils.rm_rf(Dir[File.join(folder, "*")])
+      [elsewhere, none, [first, read.call, Rails.cache.read("price").equal?(Rails.cache.read("price"))], before.size]
+    RUBY
+    found = [[1, "Pils"], nil, [[1, "Pils"]], true]
+    assert_equal ["Rails.cache is no FileStore", nil, [found, found, false], 2], [elsewhere, none, values, files], "the second time they come from the copy"
   end
 
   # A class that the application has made of PStore before.

@@ -1,0 +1,1 @@
+get "/labels", to: "labels#index"

@@ -1,0 +1,5 @@
+class BestController < ApplicationController
+  def index
+    render plain: Best.ids.join(",")
+  end
+end

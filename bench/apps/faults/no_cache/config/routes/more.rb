@@ -1,0 +1,1 @@
+get "/best", to: "best#index"
