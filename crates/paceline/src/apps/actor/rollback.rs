@@ -77,8 +77,9 @@ impl Actor {
             let mut report = StartupReport::new(&site.name, &site.root, &site.environment);
             report.begin(Step::Fork, Duration::ZERO);
             kept.revive(report, site.start_timeout);
-            for index in 1..=self.workers_of(&kept.settings) {
-                kept.fork(index, kept.settings.threads).await;
+            let (workers, threads) = (self.workers_of(&kept.settings), kept.settings.threads);
+            for index in 1..=workers {
+                kept.fork(index, threads).await;
             }
             self.next = Some(kept);
             return Ok(number);
