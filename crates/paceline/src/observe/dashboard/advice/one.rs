@@ -139,7 +139,11 @@ fn how(verdict: &Verdict) -> String {
         }
         Trial::WhatIf { .. } => {
             let short = candidate.short.strip_prefix("the ").unwrap_or(&candidate.short);
-            format!("What if: in the trial the {short} cost nothing. A change of the code brings at most this.")
+            let change = match candidate.fix.edit {
+                Edit::Migration { .. } => "The index",
+                _ => "A change of the code",
+            };
+            format!("What if: in the trial the {short} cost nothing. {change} brings at most this.")
         }
         Trial::Computed { why, .. } => format!("Computed, not tried: {why}."),
         Trial::Untried { why } => format!("Not tried: {why}."),

@@ -56,6 +56,15 @@ fn beers() -> Value {
     verdict(candidate, gains, json!({ "state": "worth" }), json!({ "state": "same" }))
 }
 
+/// An index that can't be tried.
+fn orders() -> Value {
+    let edit = json!({ "kind": "migration", "table": "orders", "columns": ["customer"], "concurrently": true });
+    let fix = ("db/migrate", "add_index :orders, :customer, algorithm: :concurrently", edit);
+    let candidate = candidate("PostgreSQL reads all rows", fix, json!({ "kind": "what_if", "trial": [] }));
+    let gains = json!([gain("GET /orders", 41_000.0, 60_000.0, 38_000.0, 44_000.0, "at_most")]);
+    verdict(candidate, gains, json!({ "state": "worth" }), json!({ "state": "same" }))
+}
+
 /// `text` stands wherever a page or the application could put one.
 fn prices(text: &str) -> Value {
     let edit = json!({ "kind": "insert", "lines": [], "place": "end", "gem": false });
@@ -151,6 +160,13 @@ fn each_advice_has_its_gain_its_line_and_its_command() {
         ],
     );
     assert!(!page.contains("apply 2") && !page.contains("made in") && !page.contains("Faster, but"), "{page}");
+}
+
+#[test]
+fn an_index_is_no_change_of_the_code() {
+    let page = shown(&["shop"], None, vec![of("shop", Ok(result(report(vec![orders()], vec![], json!({})))))]);
+    has(&page, &["A migration", "The index brings at most this.", "paceline doctor apply 1"]);
+    assert!(!page.contains("A change of the code"), "{page}");
 }
 
 #[test]
