@@ -16,7 +16,7 @@ use super::{
     diagnosing::Target,
     source::{told, Server},
 };
-use crate::{apps::attempts::REPLACED, support::units::show_duration};
+use crate::{apps::attempts::REPLACED, observe::control::client::Failed, support::units::show_duration};
 
 /// Percent of the requests that the changed application gets first.
 const SHARE: u32 = 10;
@@ -50,9 +50,13 @@ pub fn restart(target: &Target, server: &Server, change: &Change, verdict: &Verd
     let asked = asked(&server.site, &gains, change, wish.time);
     let attempt = match server.ask("POST", "/restart", Some(&asked)) {
         Ok(answer) => answer["sites"][&server.site]["attempt"].as_u64(),
+        Err(Failed::Refused(why)) if change.settings.is_some() => {
+            say(&format!("{name}: not tried: {why}\n"));
+            put_back(target, edits);
+            return ExitCode::FAILURE;
+        }
         Err(failed) => {
-            let command = if change.settings.is_some() { "paceline upgrade".into() } else { command() };
-            say(&format!("{name}: the server did not restart ({}); run: {command}\n", told(failed)));
+            say(&format!("{name}: the server did not restart ({}); run: {}\n", told(failed), command()));
             return ExitCode::SUCCESS;
         }
     };
