@@ -136,6 +136,12 @@ impl Plan {
         }
     }
 
+    /// Since when the pages are to be rendered as they are at `now`: what was rendered before that is rendered again.
+    pub fn due_since(&self, now: Millis) -> Millis {
+        let rechecks = RECHECKS.iter().map(|before| self.at.saturating_sub(*before));
+        rechecks.filter(|at| *at <= now).max().unwrap_or_else(|| self.at.saturating_sub(self.prepare))
+    }
+
     pub fn is_swapped(&self) -> bool {
         matches!(self.stage, Stage::Swapped | Stage::Compared)
     }
@@ -249,6 +255,15 @@ mod tests {
             }
         }
         assert_eq!(woken, [-90_000, -60_000, -10_000, -2_000, 0, 2_000, 600_000]);
+    }
+
+    #[test]
+    fn each_look_shortly_before_the_change_renders_again() {
+        let plan = Plan::new(T, 600_000);
+        let since = |now: i64| plan.due_since(T.saturating_add_signed(now)) as i64 - T as i64;
+        let looks = [-700_000, -600_000, -60_001, -60_000, -9_999, -2_000, -1];
+        assert_eq!(looks.map(since), [-600_000, -600_000, -600_000, -60_000, -10_000, -2_000, -2_000]);
+        assert_eq!(Plan::new(T, 1_000).due_since(T - 500), T - 2_000);
     }
 
     #[test]

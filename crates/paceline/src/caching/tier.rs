@@ -20,6 +20,7 @@ use cache::{
     store::{Key, Moment},
     stored::{Directory, Entry, Stored},
     storing::Storable,
+    vary::VaryNames,
     Millis,
 };
 use http::{request::Parts, HeaderMap, Response, StatusCode};
@@ -44,7 +45,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 const AHEAD_LOOKS: u32 = 10;
 const AHEAD_PAUSE: Duration = Duration::from_millis(2);
 /// So many values are looked at that are of no use, or lead on: who can write there must not keep a request busy.
-const MAX_STEPS: u32 = 3;
+pub(super) const MAX_STEPS: u32 = 3;
 /// A request waits so long for other fronts, from when it first waits.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// Bytes of a value beside the body: its head, and what other fronts have to know.
@@ -121,6 +122,8 @@ pub trait TierSession: Send + Sync {
     fn max_object(&self) -> u64;
     /// None: it took too long, or failed.
     fn look(&self, question: TierQuestion) -> Pin<Box<dyn Future<Output = Option<TierValue>> + Send + '_>>;
+    /// The same by a thread that may wait.
+    fn look_and_wait(&self, question: TierQuestion) -> Option<TierValue>;
     /// Keeps a permission until the task is ended.
     fn renew(&self, lease: Key, token: Arc<str>) -> Option<AbortHandle>;
     /// In the background.
@@ -190,8 +193,7 @@ impl SiteCache {
             Some(Entry::Directory(directory)) => variant(&session, primary, directory, &head.headers),
             _ => primary,
         };
-        let token: Arc<str> = uuid::Uuid::new_v4().simple().to_string().into();
-        let most = most(&session);
+        let (token, most) = (new_token(), most(&session));
         let (mut refused, mut pause, mut ahead, mut steps, mut until) = (None, FIRST_PAUSE, 0, 0, None);
         while steps < MAX_STEPS {
             let sent = now();
@@ -302,13 +304,18 @@ impl SiteCache {
     }
 }
 
+/// Another for each request, and longer than a page's serial.
+pub(super) fn new_token() -> Arc<str> {
+    uuid::Uuid::new_v4().simple().to_string().into()
+}
+
 /// Bytes of a value that is taken from there, or brought there, at most.
-fn most(session: &Arc<dyn TierSession>) -> u64 {
+pub(super) fn most(session: &Arc<dyn TierSession>) -> u64 {
     session.max_object().saturating_add(ROOM)
 }
 
 /// The key of a target's response, as the latest response to it varies.
-fn variant(session: &Arc<dyn TierSession>, primary: Key, directory: &Directory, request: &HeaderMap) -> Key {
+pub(super) fn variant(session: &Arc<dyn TierSession>, primary: Key, directory: &Directory, request: &HeaderMap) -> Key {
     let latest = directory.nominations.first();
     latest.map_or(primary, |nominated| session.keys().variant(primary, nominated, request))
 }
@@ -327,7 +334,7 @@ pub struct TierLease {
 }
 
 impl TierLease {
-    fn new(
+    pub(super) fn new(
         session: Arc<dyn TierSession>,
         primary: Key,
         key: Key,
@@ -351,7 +358,29 @@ impl TierLease {
         if !is_shared(response, now) || !self.fits(response.whole().map(|body| body.len() as u64)) {
             return self.end(NOT_SHARED, false);
         }
-        let key = self.session.keys().variant(self.primary, &response.nominated, request);
+        let key = self.key_of(&response.nominated, request);
+        let Some(record) = record::encode(key, &Entry::Response(response.clone())) else {
+            return self.end(NOT_SHARED, false);
+        };
+        let directory = Directory::with(None, response.url.clone(), response.nominated.clone());
+        let (age, remaining) = (response.freshness.age(now), response.freshness.remaining(now));
+        self.bring((key, &record), directory, now, (age, remaining));
+    }
+
+    /// The key of a page that varies by these fields.
+    pub(super) fn key_of(&self, nominated: &VaryNames, request: &HeaderMap) -> Key {
+        self.session.keys().variant(self.primary, nominated, request)
+    }
+
+    /// Brings the record of a page there, which at `now` has this age, and is of use for so long yet. `directory` leads to
+    /// it, unless it is the only page of its target.
+    pub(super) fn bring(
+        mut self,
+        (key, record): (Key, &[u8]),
+        directory: Directory,
+        now: Millis,
+        (age, remaining): (Millis, Millis),
+    ) {
         // An age is never too low: the time there is at least this.
         let as_of = self.granted.at / 1000 + now.saturating_sub(self.granted.known);
         let envelope = |age, record: &[u8]| {
@@ -365,25 +394,22 @@ impl TierLease {
             };
             page.to_bytes()
         };
-        let record = record::encode(key, &Entry::Response(response.clone()));
-        let page = record.map(|record| envelope(response.freshness.age(now), &record));
+        let page = envelope(age, record);
         // What no other would take is not brought there.
-        let Some(page) = page.filter(|page| page.len() as u64 <= most(&self.session)) else {
+        if page.len() as u64 > most(&self.session) {
             return self.end(NOT_SHARED, false);
-        };
+        }
         let directory = (key != self.primary).then(|| {
-            let directory = Directory::with(None, response.url.clone(), response.nominated.clone());
             let record = record::encode(self.primary, &Entry::Directory(directory))?;
             Some((self.primary, envelope(0, &record)))
         });
         let (lease, token, directory) = (self.key, self.token.clone(), directory.flatten());
-        let expires = as_of + response.freshness.remaining(now);
         self.finish();
-        self.session.write(TierWrite { lease, token, page: (key, page), directory, expires });
+        self.session.write(TierWrite { lease, token, page: (key, page), directory, expires: as_of + remaining });
     }
 
     /// Whether a body of this length may be shared.
-    fn fits(&self, length: Option<u64>) -> bool {
+    pub(super) fn fits(&self, length: Option<u64>) -> bool {
         length.is_none_or(|length| length <= self.session.max_object())
     }
 

@@ -1,5 +1,5 @@
-//! What is prepared outlives the server: a file of mode 0600 in the state folder of its account, with a checksum over each
-//! page. What is damaged is left out. It never lies in the application's folder.
+//! What is prepared outlives the server: a file of mode 0600 in the state folder of its account. What is damaged there is
+//! left out. It never lies in the application's folder.
 
 use std::{
     fs,
@@ -9,25 +9,21 @@ use std::{
 };
 
 use cache::record::checksum;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use scheduled::{
     plan::{PageState, Plan},
     rule::PREPARE,
     Millis,
 };
-use serde::{Deserialize, Serialize};
 
 use crate::{
     caching::{
-        scheduled::{Held, PreparedPage, RenderedPage},
+        scheduled::{Held, PageRecord, PreparedPage, FORMAT},
         SiteCache,
     },
     config::SiteConfig,
     support::{private_file, state_folder},
 };
 
-/// Another one where an older Paceline can't read the file.
-const FORMAT: &[u8] = b"paceline scheduled pages 2\n";
 /// Bytes of a file that is written or read.
 const MAX: u64 = 256 << 20;
 /// How long after its time a prepared page is taken up by a server that was not there then.
@@ -49,20 +45,6 @@ impl KeepingFile {
     }
 }
 
-/// What is kept of a page beside its body.
-#[derive(Serialize, Deserialize)]
-struct Head {
-    at: Millis,
-    url: String,
-    /// What proxies said of the requests for it.
-    by_proxies: Vec<u8>,
-    request: Vec<(String, String)>,
-    status: u16,
-    headers: Vec<(String, String)>,
-    /// The application has said so; otherwise a rule has.
-    announced: bool,
-}
-
 /// Writes what is prepared for the times to come. Without anything there is no file.
 pub fn save(file: &KeepingFile, cache: &Arc<SiteCache>, wall: Millis) -> io::Result<()> {
     let times: Vec<Millis> = cache.schedule().plans.lock().keys().copied().filter(|at| *at > wall).collect();
@@ -79,104 +61,61 @@ pub fn save(file: &KeepingFile, cache: &Arc<SiteCache>, wall: Millis) -> io::Res
 fn written(prepared: &[Arc<PreparedPage>]) -> io::Result<Vec<u8>> {
     let mut bytes = FORMAT.to_vec();
     for page in prepared {
-        let head = Head {
-            at: page.at,
-            url: page.page.url.to_string(),
-            by_proxies: page.page.by_proxies.clone(),
-            request: pairs(&page.request),
-            status: page.rendered.status.as_u16(),
-            headers: pairs(&page.rendered.headers),
-            announced: page.page.is_announced(page.at),
-        };
-        let head = serde_json::to_vec(&head)?;
-        let body = &page.rendered.body;
+        let record = PageRecord::encode(page)?;
         // What finds no room is rendered when it is asked for, as without the file.
-        if bytes.len() + head.len() + body.len() + 16 > MAX as usize {
+        if bytes.len() + record.len() > MAX as usize {
             break;
         }
-        bytes.extend((head.len() as u32).to_le_bytes());
-        bytes.extend((body.len() as u32).to_le_bytes());
-        bytes.extend(checksum(&[&head, body]).to_le_bytes());
-        bytes.extend(&head);
-        bytes.extend(&body[..]);
+        bytes.extend(record);
     }
     Ok(bytes)
-}
-
-fn pairs(headers: &HeaderMap) -> Vec<(String, String)> {
-    headers.iter().filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned()))).collect()
 }
 
 /// Takes up what was prepared before this server began.
 pub fn take_up(file: &KeepingFile, cache: &Arc<SiteCache>, wall: Millis) {
     let Ok(bytes) = private_file::read(&file.0, MAX) else { return };
-    for (head, body) in records(&bytes) {
-        if wall.saturating_sub(head.at) > LATE {
+    for record in records(&bytes) {
+        let PageRecord { at, url, by_proxies, request, rendered, announced } = record;
+        if wall.saturating_sub(at) > LATE {
             continue;
         }
-        let (Ok(status), request) = (StatusCode::from_u16(head.status), fields(&head.request)) else { continue };
-        let rendered = RenderedPage { status, headers: fields(&head.headers), body: body.into() };
-        let page = cache.restore(&head.url, &head.by_proxies, request.clone(), head.announced.then_some(head.at));
+        let page = cache.restore(&url, &by_proxies, request.clone(), announced.then_some(at));
         // The settings may have another time for it by now, or none.
-        if !head.announced && !cache.schedule().changes_by_rule(page.path(), head.at) {
+        if !announced && !cache.schedule().changes_by_rule(page.path(), at) {
             continue;
         }
         let moment = cache.cache().moment();
-        let Ok(prepared) = cache.prepared(&page, request, rendered, head.at, moment) else { continue };
+        let Ok(prepared) = cache.prepared(&page, request, rendered, at, moment) else { continue };
         if cache.cache().changes().hold(prepared) != Held::Kept {
             continue;
         }
         let mut plans = cache.schedule().plans.lock();
-        let plan = plans.entry(head.at).or_insert_with(|| Plan::new(head.at, PREPARE));
-        plan.pages.insert(head.url, PageState::Ready);
+        let plan = plans.entry(at).or_insert_with(|| Plan::new(at, PREPARE));
+        plan.pages.insert(url, PageState::Ready);
     }
-}
-
-fn fields(pairs: &[(String, String)]) -> HeaderMap {
-    let pairs = pairs.iter().filter_map(|(name, value)| {
-        Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?))
-    });
-    let mut headers = HeaderMap::new();
-    for (name, value) in pairs {
-        headers.append(name, value);
-    }
-    headers
 }
 
 /// The records that are whole, up to the first one that is not.
-fn records(bytes: &[u8]) -> Vec<(Head, Vec<u8>)> {
+fn records(bytes: &[u8]) -> Vec<PageRecord> {
     let mut found = Vec::new();
     let Some(mut rest) = bytes.strip_prefix(FORMAT) else { return found };
-    while let Some((record, after)) = record(rest) {
+    while let Some((record, after)) = PageRecord::decode(rest) {
         found.push(record);
         rest = after;
     }
     found
 }
 
-type Record = (Head, Vec<u8>);
-
-fn record(bytes: &[u8]) -> Option<(Record, &[u8])> {
-    let (head, rest) = bytes.split_first_chunk::<4>()?;
-    let (body, rest) = rest.split_first_chunk::<4>()?;
-    let (sum, rest) = rest.split_first_chunk::<8>()?;
-    let (head, rest) = rest.split_at_checked(u32::from_le_bytes(*head) as usize)?;
-    let (body, rest) = rest.split_at_checked(u32::from_le_bytes(*body) as usize)?;
-    if u64::from_le_bytes(*sum) != checksum(&[head, body]) {
-        return None;
-    }
-    Some(((serde_json::from_slice(head).ok()?, body.to_vec()), rest))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        caching::{self, Cache},
+        caching::{self, scheduled::RenderedPage, Cache},
         config::test_folder::Folder,
         observe::log::{Log, LogConfig},
     };
     use ::scheduled::rule::Rule;
+    use http::{header, HeaderMap, HeaderValue, StatusCode};
 
     const T: Millis = 1_795_780_800_000;
 
@@ -201,7 +140,7 @@ mod tests {
 
     fn prepare(site: &Arc<SiteCache>, path: &str, body: &'static str) {
         let page = site.restore(&format!("http://shop.test{path}"), b"by a proxy", HeaderMap::new(), None);
-        let headers = fields(&[("cache-control".into(), "max-age=60".into())]);
+        let headers = HeaderMap::from_iter([(header::CACHE_CONTROL, HeaderValue::from_static("max-age=60"))]);
         let rendered = RenderedPage { status: StatusCode::OK, headers, body: body.into() };
         let prepared = site.prepared(&page, HeaderMap::new(), rendered, T, site.cache().moment()).unwrap();
         site.cache().changes().hold(prepared);

@@ -3,10 +3,13 @@
 //! punctual.
 //! It never renders a page: `crate::scheduling` does.
 //!
-//! Reading order: `schedule` (which pages they are, and when), `prepared` (what was rendered for them).
+//! Reading order: `schedule` (which pages they are, and when), `prepared` (what was rendered for them), `record` (the same
+//! as bytes), `shared` (of several fronts one renders a page).
 
 mod prepared;
+mod record;
 mod schedule;
+mod shared;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +29,9 @@ use scheduled::{capping, CHANGES_AT};
 
 pub use self::{
     prepared::{Changes, Held, PreparedPage, RenderedPage, Unprepared},
+    record::{PageRecord, FORMAT},
     schedule::{Schedule, ScheduledPage, MAX_TIMES},
+    shared::{Preparation, PreparationLease, Preparer},
 };
 use super::{
     answer::dated,
@@ -412,7 +417,7 @@ mod tests {
     use sign_in::{Identity, Limits, Mechanism, NewSession, Session};
 
     /// Of a test whose pages change around the time at which it runs.
-    fn site(at: &str) -> Arc<SiteCache> {
+    pub(super) fn site(at: &str) -> Arc<SiteCache> {
         let rule = Rule::new(vec!["/sales/*".into(), "/".into()], at, 600_000).unwrap();
         let settings = Settings {
             object: 1 << 20,
@@ -427,16 +432,16 @@ mod tests {
         Arc::new(SiteCache::new(Arc::new(Cache::new(4 << 20)), settings, "shop", log))
     }
 
-    fn headers(fields: &[(&str, &'static str)]) -> HeaderMap {
+    pub(super) fn headers(fields: &[(&str, &'static str)]) -> HeaderMap {
         let fields = fields.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
         HeaderMap::from_iter(fields)
     }
 
-    fn rendered(fields: &[(&str, &'static str)]) -> RenderedPage {
+    pub(super) fn rendered(fields: &[(&str, &'static str)]) -> RenderedPage {
         RenderedPage { status: StatusCode::OK, headers: headers(fields), body: "new".into() }
     }
 
-    const FRESH: (&str, &str) = ("cache-control", "max-age=60");
+    pub(super) const FRESH: (&str, &str) = ("cache-control", "max-age=60");
 
     fn prepare(
         site: &Arc<SiteCache>,
@@ -458,7 +463,7 @@ mod tests {
     }
 
     /// The page that a request gets; None: the application is asked.
-    fn given(site: &Arc<SiteCache>, path: &str) -> Option<Response<ResponseBody>> {
+    pub(super) fn given(site: &Arc<SiteCache>, path: &str) -> Option<Response<ResponseBody>> {
         given_to(site, &request(path, &[]))
     }
 

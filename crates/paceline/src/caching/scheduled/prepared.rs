@@ -190,7 +190,8 @@ impl Changes {
 
     /// Keeps a prepared page until its time, in the place of what was prepared before. Where there is no room for it, that
     /// stays.
-    pub fn hold(&self, prepared: PreparedPage) -> Held {
+    pub fn hold(&self, prepared: impl Into<Arc<PreparedPage>>) -> Held {
+        let prepared = prepared.into();
         let mut all = self.prepared.write();
         if prepared.site.cache.store.purged_since(prepared.moment, &prepared.page.url, &prepared.tags) {
             self.is_purged.store(true, Relaxed);
@@ -205,7 +206,7 @@ impl Changes {
         }
         let variants = all.entry(prepared.page.primary).or_default();
         variants.retain(|other| !other.is_variant_of(&prepared));
-        variants.push(Arc::new(prepared));
+        variants.push(prepared);
         self.bytes.store(bytes, Relaxed);
         self.count.store(all.len(), Relaxed);
         Held::Kept

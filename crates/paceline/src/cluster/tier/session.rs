@@ -163,6 +163,11 @@ impl TierSession for Session {
         Box::pin(self.ask(question))
     }
 
+    fn look_and_wait(&self, question: TierQuestion) -> Option<TierValue> {
+        // This loop ends with the process, and others before.
+        self.cluster.event_loop.get()?.block_on(self.ask(question))
+    }
+
     fn renew(&self, lease: Key, token: Arc<str>) -> Option<AbortHandle> {
         let session = self.clone();
         let renewing = async move {
