@@ -7,9 +7,12 @@
 #                    [--round-trip 500] [--output DIR]
 #
 # Purges are those of a minute, the lifetime is in seconds, the round trip in microseconds. Without --measure it takes the costs of the newest result.
+#
+# `bin/bench cluster --rolling`: rolling restarts under load (cluster/rolling.rb).
 require_relative "lib/contest_command"
 require_relative "cluster/costs"
 require_relative "cluster/model"
+require_relative "cluster/rolling"
 
 module Bench
   class ClusterBench < ContestCommand
@@ -25,13 +28,13 @@ module Bench
     def self.main
       options = { **NUMBERS, command: ["bin/bench cluster", *ARGV].join(" "), output: File.join(Servers::HERE, "bench/results") }
       OptionParser.new do |parser|
-        parser.banner = "bin/bench cluster --simulate [options]"
+        parser.banner = "bin/bench cluster --simulate [options], or --rolling [options]"
         parser.on("--simulate", "what a large cluster asks of its Valkey") { options[:simulate] = true }
         parser.on("--measure", "measure what each command costs, on this machine") { options[:measure] = true }
         NUMBERS.each_key { |key| parser.on("--#{key.to_s.tr("_", "-")} N", Integer) { |value| options[key] = value } }
         parser.on("--output DIR") { |directory| options[:output] = directory }
       end.parse!
-      abort "bin/bench cluster: only --simulate is there; see the first lines of bench/cluster.rb" unless options[:simulate]
+      abort "bin/bench cluster: say --simulate or --rolling; see the first lines of bench/cluster.rb" unless options[:simulate]
       abort "bin/bench cluster: there is no valkey-server and no redis-server" if options[:measure] && !Valkey::PROGRAM
       Invocation.need_paceline("cluster") if options[:measure]
       Invocation.interrupt_by_signals
@@ -150,4 +153,4 @@ module Bench
   end
 end
 
-Bench::ClusterBench.main if $PROGRAM_NAME == __FILE__
+(ARGV.include?("--rolling") ? Bench::RollingBench.start : Bench::ClusterBench.main) if $PROGRAM_NAME == __FILE__

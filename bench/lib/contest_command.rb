@@ -23,19 +23,20 @@ module Bench
     include Table
 
     # NUMBERS: whole numbers, each an option with its default. What the block returns of them are more of `@options`. Needs the program that is measured.
-    def self.main(name, **numbers)
-      options = { **numbers, command: ["bin/bench #{name}", *ARGV].join(" "), output: File.join(Servers::HERE, "bench/results") }
+    # NAME: of the result; CALLED: of the command, if that is another.
+    def self.main(name, called: name, **numbers)
+      options = { **numbers, command: ["bin/bench #{called}", *ARGV].join(" "), output: File.join(Servers::HERE, "bench/results") }
       OptionParser.new do |parser|
-        parser.banner = "bin/bench #{name} [options]"
+        parser.banner = "bin/bench #{called} [options]"
         numbers.each_key { |key| parser.on("--#{key} N", Integer) { |value| options[key] = value } }
         parser.on("--output DIR") { |directory| options[:output] = directory }
       end.parse!
       options.update(yield(options)) if block_given?
-      Invocation.need_paceline(name)
+      Invocation.need_paceline(called)
       Invocation.interrupt_by_signals
       Invocation.of_command { new(name, options).run }
     rescue RunningServer::Failed => e
-      abort "bin/bench #{name}: #{e.message}"
+      abort "bin/bench #{called}: #{e.message}"
     end
 
     # OPTIONS: `command` as it was called, `output`: the folder of the result, and the benchmark's own.
