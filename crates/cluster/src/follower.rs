@@ -34,6 +34,8 @@ impl fmt::Display for Doubt {
 pub struct Question {
     asked: Millis,
     at: Option<Position>,
+    /// The last own entry that the journal had then.
+    own: Option<Position>,
 }
 
 /// An end of the journal that is not reached yet.
@@ -53,6 +55,8 @@ pub struct Follower {
     at: Option<Position>,
     history: History,
     ends: VecDeque<End>,
+    /// Own entries that the journal has taken and that were not read back yet.
+    own: VecDeque<Position>,
     lease: Millis,
 }
 
@@ -60,12 +64,21 @@ impl Follower {
     /// `me`: what its own entries are from. `at`: up to where what it keeps is purged, if that is known.
     pub fn new(me: impl Into<String>, ttl: Millis, at: Option<Position>) -> Follower {
         let history = History::from(at.clone());
-        Follower { me: me.into(), ttl, at, history, ends: VecDeque::new(), lease: 0 }
+        Follower { me: me.into(), ttl, at, history, ends: VecDeque::new(), own: VecDeque::new(), lease: 0 }
     }
 
     /// Up to where all is applied. None: not known yet.
     pub fn at(&self) -> Option<&Position> {
         self.at.as_ref()
+    }
+
+    /// Up to where all is applied, as an answer to a question of the time `since` or later has shown. 0: that is not known. What
+    /// was read before may be another journal's.
+    pub fn applied_since(&self, since: Millis) -> u64 {
+        match self.lease >= since.saturating_add(self.ttl) {
+            true => self.at.as_ref().map_or(0, |at| at.number),
+            false => 0,
+        }
     }
 
     /// Until when pages may be shown without asking the application.
@@ -87,16 +100,33 @@ impl Follower {
 
     /// Before the journal's end is asked for.
     pub fn ask(&self, now: Millis) -> Question {
-        Question { asked: now, at: self.at.clone() }
+        Question { asked: now, at: self.at.clone(), own: self.own.back().cloned() }
+    }
+
+    /// The journal has taken an own entry; of several that were written together this is the last. A journal that does not
+    /// have it later has lost it, though it was never read here.
+    pub fn wrote(&mut self, entry: Position) -> Option<Doubt> {
+        if self.at.as_ref().is_none_or(|at| entry.number > at.number) {
+            self.own.push_back(entry);
+            return None;
+        }
+        // What was read under its number?
+        let is_lost = self.history.mark(entry.number).is_some_and(|mark| mark != entry.mark);
+        if !is_lost {
+            return None;
+        }
+        self.own.clear();
+        self.history = History::from(self.at.clone());
+        Some(Doubt::Replaced)
     }
 
     /// The answer: where the journal ends. Entries may have been read since the question was sent.
     pub fn end_is(&mut self, question: Question, end: Position, now: Millis) -> Option<Doubt> {
-        let Question { asked, at: at_question } = question;
+        let Question { asked, at: at_question, own } = question;
         let Some(at) = self.at.clone() else {
             return Some(self.restart(end, asked, Doubt::Joined));
         };
-        let before = at_question.unwrap_or_default();
+        let before = [at_question, own].into_iter().flatten().max_by_key(|known| known.number).unwrap_or_default();
         let is_older = end.number < before.number || end.number == before.number && end.mark != before.mark;
         if is_older {
             return Some(self.restart(end, asked, Doubt::Replaced));
@@ -119,8 +149,11 @@ impl Follower {
             return Ok(None);
         }
         let is_next = entry.at.number == at.number + 1;
-        let follows = is_next && entry.previous == at.mark;
+        let fits = |own: &Position| own.number != entry.at.number || own.mark == entry.at.mark;
+        let follows = is_next && entry.previous == at.mark && self.own.iter().all(fits);
         self.at = Some(entry.at.clone());
+        // In another journal own entries have other numbers.
+        self.own.retain(|own| (follows || !is_next) && own.number > entry.at.number);
         if !follows {
             self.history = History::from(Some(entry.at));
             return Err(if is_next { Doubt::Replaced } else { Doubt::Gap(at.number) });
@@ -150,6 +183,7 @@ impl Follower {
         self.history = History::from(Some(at.clone()));
         self.at = Some(at);
         self.ends.clear();
+        self.own.clear();
         self.extend(asked);
         doubt
     }
@@ -252,6 +286,51 @@ mod tests {
         assert_eq!(follower.read(entry(4)), Err(Doubt::Replaced));
         follower.applied();
         assert_eq!((follower.read(entry(5)), follower.lease()), (Ok(Some(order(5))), 5100));
+    }
+
+    /// A replica that was promoted without them.
+    #[test]
+    fn own_entries_that_are_lost_before_they_are_read_back_are_noticed() {
+        let wrote = |number| {
+            let mut follower = Follower::new("other", TTL, Some(position(3)));
+            assert_eq!((follower.wrote(position(number)), follower.at()), (None, Some(&position(3))));
+            follower
+        };
+        // The question was sent before: the entry may have come later.
+        let mut follower = Follower::new("other", TTL, Some(position(3)));
+        let question = follower.ask(100);
+        assert_eq!(follower.wrote(position(4)), None);
+        assert_eq!(follower.end_is(question, position(3), 200), None);
+        assert_eq!(end(&mut follower, 3, 300), Some(Doubt::Replaced));
+        assert_eq!(end(&mut follower, 3, 400), None, "once");
+        // Another one has its number.
+        let other = |number| Position::new(number, "another");
+        let mut follower = wrote(4);
+        let question = follower.ask(100);
+        assert_eq!(follower.end_is(question, other(4), 100), Some(Doubt::Replaced));
+        let mut follower = wrote(4);
+        assert_eq!(end(&mut follower, 5, 100), None);
+        assert_eq!(follower.read(Entry { at: other(4), ..entry(4) }), Err(Doubt::Replaced));
+        // It was read back, or before that was known.
+        let mut follower = wrote(4);
+        assert_eq!(follower.read(entry(4)), Ok(None));
+        assert_eq!((end(&mut follower, 4, 100), follower.wrote(position(4))), (None, None));
+        assert_eq!(follower.wrote(other(4)), Some(Doubt::Replaced));
+        assert_eq!(follower.wrote(other(2)), None, "nobody remembers that one");
+    }
+
+    #[test]
+    fn what_is_applied_is_known_of_the_journal_that_was_asked() {
+        let mut follower = Follower::new("me", TTL, Some(position(3)));
+        assert_eq!(follower.applied_since(0), 0, "never asked");
+        assert_eq!(end(&mut follower, 3, 100), None);
+        assert_eq!((follower.applied_since(100), follower.applied_since(101)), (3, 0));
+        let question = follower.ask(200);
+        assert_eq!(follower.end_is(question, position(4), 200), None);
+        assert_eq!(follower.applied_since(200), 0, "it is not clear yet that entry 4 follows ours");
+        follower.read(entry(4)).unwrap();
+        follower.applied();
+        assert_eq!(follower.applied_since(200), 4);
     }
 
     #[test]

@@ -41,6 +41,15 @@ impl History {
         }
     }
 
+    /// The mark of an order that is remembered, or of the place before the first.
+    pub fn mark(&self, number: u64) -> Option<&str> {
+        let base = self.base.as_ref()?;
+        match number.checked_sub(base.number)? {
+            0 => Some(base.mark.as_str()),
+            after => self.orders.get(usize::try_from(after).ok()? - 1).map(|(at, _)| at.mark.as_str()),
+        }
+    }
+
     /// Of a page that was asked for when all up to `since` was applied.
     pub fn judge(&self, since: &Position, url: &str, tags: &[Arc<str>]) -> Verdict {
         let Some(base) = &self.base else { return Verdict::Ahead };
@@ -97,6 +106,14 @@ mod tests {
         ] {
             assert_eq!(judge(since, tagged), verdict, "since {since}, tags {tagged:?}");
         }
+    }
+
+    #[test]
+    fn marks_are_known_of_what_is_remembered() {
+        let marks = |history: &History| [2, 3, 4, 6, 7].map(|number| history.mark(number).map(str::to_owned));
+        let known = |number: u64| Some(format!("m{number}"));
+        assert_eq!(marks(&history(3, 6)), [None, known(3), known(4), known(6), None]);
+        assert_eq!(marks(&History::from(None)), [const { None }; 5]);
     }
 
     #[test]

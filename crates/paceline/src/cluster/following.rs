@@ -30,9 +30,13 @@ impl Cluster {
         loop {
             let asked = now();
             let question = self.follower.lock().ask(asked);
-            match self.link.beat(&self.myself(), ttl, &self.closed_text()).await {
+            match self.link.beat(asked, |since| self.myself(since), ttl, &self.closed_text()).await {
                 Ok(answer) => {
                     self.heard(question, answer.end);
+                    if self.follower.lock().applied_since(answer.since) > answer.applied {
+                        // It is known only now that this is the journal that was read.
+                        self.news.notify_one();
+                    }
                     self.heard_closed(&answer.closed, &answer.closed_sites).await;
                     self.heard_order(&answer.order, asked, answer.order_left);
                     self.reached();
@@ -52,9 +56,6 @@ impl Cluster {
         let mut follower = self.follower.lock();
         let doubt = follower.end_is(question, end, now());
         self.settle(follower, doubt);
-        if self.link.said_nothing() {
-            self.news.notify_one();
-        }
     }
 
     /// Reads the journal.
@@ -106,11 +107,31 @@ impl Cluster {
     }
 
     /// Own purges up to where the journal was read are known by that.
-    pub(super) fn read_back(&self, follower: &::cluster::Follower) {
+    fn read_back(&self, follower: &::cluster::Follower) {
         let at = follower.at().map_or(0, |at| at.number);
         let mut numbered = self.numbered.lock();
         self.cache.has_number(numbered.iter().filter(|(last, _)| *last <= at).flat_map(|(_, all)| all.iter().copied()));
         numbered.retain(|(last, _)| *last > at);
+    }
+
+    /// The journal has taken own purges; this is the last of them. Perhaps they were read before.
+    pub(super) fn wrote(&self, last: Position) {
+        let mut follower = self.follower.lock();
+        let doubt = follower.wrote(last);
+        self.read_back(&follower);
+        if doubt.is_some() {
+            self.settle(follower, doubt);
+        }
+    }
+
+    /// Up to where this front has read the journal that the server has now. 0: that is not known.
+    pub(super) fn read_back_to(&self) -> u64 {
+        let Some(since) = self.link.asked_since() else {
+            // The next beat does that.
+            self.news.notify_one();
+            return 0;
+        };
+        self.follower.lock().applied_since(since)
     }
 
     /// Obeys a doubt; only then pages are shown.
@@ -122,13 +143,12 @@ impl Cluster {
                 self.log.event(Name::Cluster, format!("Cluster {name}: all cached pages are dropped: {doubt}"));
             }
         }
-        // Fronts that had not read our last entries can't know that they are missing. Others may stand where they were. And
-        // of pages that are shared nobody knows whether an entry that is missing was for them.
+        // Fronts that had not read the entries that are missing can't know of them, and perhaps the one that has written them has
+        // ended. Others may stand where they were. And of pages that are shared nobody knows whether one of the entries was
+        // for them.
         if doubt == Some(Doubt::Replaced) {
-            let has_sent = self.last_sent.swap(0, Relaxed) > 0;
-            if has_sent || self.tier.is_some() {
-                self.cache.publish_all();
-            }
+            self.replaced.fetch_add(1, Relaxed);
+            self.cache.publish_all();
             // Their numbers are another journal's.
             let numbered = std::mem::take(&mut *self.numbered.lock());
             self.cache.has_number(numbered.into_iter().flat_map(|(_, published)| published));

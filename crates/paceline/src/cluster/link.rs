@@ -3,7 +3,7 @@
 //! address with its password, and keeps nothing of what it reads.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -33,19 +33,22 @@ pub struct Link {
     place: String,
     /// They have one slot of a Valkey Cluster.
     prefix: String,
-    connection: Mutex<Option<MultiplexedConnection>>,
+    /// With its number.
+    connection: Mutex<Option<(u64, MultiplexedConnection)>>,
     /// How many were made. Behind each there may be another run of the server, with another journal.
     connections: AtomicU64,
-    /// The one by which the end of the journal was heard last.
-    heard: AtomicU64,
-    /// Whether the last beat said nothing of what is applied.
-    said_nothing: AtomicBool,
+    /// The one by which the end of the journal was asked for last, and when that was done by it for the first time.
+    asked: Mutex<(u64, Millis)>,
 }
 
 /// What a member hears when it says that it is there.
 pub struct BeatAnswer {
     /// Where the journal ends.
     pub end: Position,
+    /// Since when this connection is asked.
+    pub since: Millis,
+    /// What the member has said of itself: that it has applied all up to here.
+    pub applied: u64,
     /// The version of what is closed on all fronts; empty: nobody has closed anything yet.
     pub closed: String,
     /// That, as JSON, if the member knows another version.
@@ -64,8 +67,7 @@ impl Link {
             prefix: format!("{{paceline:{}}}:", settings.name),
             connection: Mutex::default(),
             connections: AtomicU64::new(0),
-            heard: AtomicU64::new(0),
-            said_nothing: AtomicBool::new(false),
+            asked: Mutex::default(),
         }
     }
 
@@ -74,9 +76,10 @@ impl Link {
         self.connections.load(Relaxed)
     }
 
-    /// Whether the last beat said nothing of what is applied: the next one should follow soon.
-    pub fn said_nothing(&self) -> bool {
-        self.said_nothing.load(Relaxed)
+    /// Since when the connection of now is asked where the journal ends. None: it was not yet, or there is none.
+    pub fn asked_since(&self) -> Option<Millis> {
+        let (number, since) = *self.asked.lock();
+        self.connection.lock().as_ref().is_some_and(|(now, _)| *now == number).then_some(since)
     }
 
     /// A key that is this cluster's.
@@ -93,21 +96,35 @@ impl Link {
         self.primary.as_ref().ok()?.found()
     }
 
-    /// Says that the member is there, for so long. By a new connection it first says that it has applied nothing: that was
-    /// perhaps another journal. `closed`: the version of what is closed on all fronts that it knows.
-    pub async fn beat(&self, member: &Member, ttl: Millis, closed: &str) -> Result<BeatAnswer, String> {
-        self.connected().await?;
-        let connection = self.connections();
-        let is_known = self.heard.load(Relaxed) == connection;
-        let member = &Member { applied: if is_known { member.applied } else { 0 }, ..member.clone() };
+    /// Says that a member is there, for so long. `asked`: now. `member`: what it says of itself, by the time since which this
+    /// connection is asked: what it has read before was perhaps another journal. `closed`: the version of what is closed on all
+    /// fronts that it knows.
+    pub async fn beat(
+        &self,
+        asked: Millis,
+        member: impl FnOnce(Millis) -> Member,
+        ttl: Millis,
+        closed: &str,
+    ) -> Result<BeatAnswer, String> {
+        let connection = self.connected().await?;
+        let since = self.asked_by(connection.0, asked);
+        let member = member(since);
         let mut script = SCRIPTS.beat.prepare_invoke();
         script.key(self.key("members")).key(self.key("end")).key(self.key("closed")).key(self.key("restart"));
         script.arg(&member.id).arg(member.to_json()).arg(ttl).arg(closed);
-        let answer: (u64, String, String, String, String, Millis) = self.run(&script).await?;
+        let answer: (u64, String, String, String, String, Millis) = self.run_by(connection, &script).await?;
         let (number, mark, closed, closed_sites, order, order_left) = answer;
-        self.heard.store(connection, Relaxed);
-        self.said_nothing.store(!is_known, Relaxed);
-        Ok(BeatAnswer { end: Position { number, mark }, closed, closed_sites, order, order_left })
+        let end = Position { number, mark };
+        Ok(BeatAnswer { end, since, applied: member.applied, closed, closed_sites, order, order_left })
+    }
+
+    /// Since when a connection is asked, now included.
+    fn asked_by(&self, number: u64, now: Millis) -> Millis {
+        let mut asked = self.asked.lock();
+        if asked.0 != number {
+            *asked = (number, now);
+        }
+        asked.1
     }
 
     /// What is closed on all fronts, as JSON, and its version.
@@ -154,15 +171,17 @@ impl Link {
         self.run(&script).await
     }
 
-    /// Writes orders into the journal. The number of the last.
-    pub async fn publish(&self, from: &str, orders: &[Order]) -> Result<u64, String> {
+    /// Writes orders into the journal. The last one's place there.
+    pub async fn publish(&self, from: &str, orders: &[Order]) -> Result<Position, String> {
         let mut script = SCRIPTS.publish.prepare_invoke();
         script.key(self.key("journal")).key(self.key("end"));
         script.arg(from).arg(JOURNAL);
+        let mut last = String::new();
         for order in orders {
-            script.arg(mark()).arg(order.to_json());
+            last = mark();
+            script.arg(&last).arg(order.to_json());
         }
-        self.run(&script).await
+        Ok(Position { number: self.run(&script).await?, mark: last })
     }
 
     /// All members, those that fell silent lately included.
@@ -204,24 +223,36 @@ impl Link {
 
     /// Runs a script. Each may run twice: if the connection was lost, nobody knows whether it has.
     async fn run<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> Result<T, String> {
-        let mut connection = self.connected().await?;
+        let connection = self.connected().await?;
+        self.run_by(connection, script).await
+    }
+
+    async fn run_by<T: FromRedisValue>(
+        &self,
+        (number, mut connection): (u64, MultiplexedConnection),
+        script: &ScriptInvocation<'_>,
+    ) -> Result<T, String> {
         script.invoke_async(&mut connection).await.map_err(|error| {
             // Of one that is slow nobody knows whether it comes back, and one that refuses to write is no primary any more.
-            *self.connection.lock() = None;
+            let mut known = self.connection.lock();
+            if known.as_ref().is_some_and(|(now, _)| *now == number) {
+                *known = None;
+            }
             without_details(&error)
         })
     }
 
-    /// The connection; a new one if the last is broken.
-    async fn connected(&self) -> Result<MultiplexedConnection, String> {
+    /// The connection and its number; a new one if the last is broken.
+    async fn connected(&self) -> Result<(u64, MultiplexedConnection), String> {
         let known = self.connection.lock().clone();
-        if let Some(connection) = known {
-            return Ok(connection);
+        if let Some(known) = known {
+            return Ok(known);
         }
         let connection = self.connect(ANSWER_TIME).await?;
-        *self.connection.lock() = Some(connection.clone());
-        self.connections.fetch_add(1, Relaxed);
-        Ok(connection)
+        let mut known = self.connection.lock();
+        let numbered = (self.connections.fetch_add(1, Relaxed) + 1, connection);
+        *known = Some(numbered.clone());
+        Ok(numbered)
     }
 
     /// A connection of its own.

@@ -32,7 +32,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ::cluster::{Follower, Member, Position, RestartProgress, Status};
+use ::cluster::{Follower, Member, Millis, Position, RestartProgress, Status};
 use cache::store::How;
 use parking_lot::Mutex;
 use tokio::{
@@ -84,8 +84,8 @@ pub struct Cluster {
     back: Notify,
     publications: Mutex<Option<UnboundedReceiver<Publication>>>,
     unsent: AtomicU64,
-    /// The last entry of its own.
-    last_sent: AtomicU64,
+    /// How often the journal was another one: numbers of entries from before mean nothing any more.
+    replaced: AtomicU64,
     /// Own purges that are in the journal and not read back yet: the last one's number there, and theirs here.
     numbered: Mutex<Vec<(u64, Vec<u64>)>>,
     tier: Option<Tier>,
@@ -153,7 +153,7 @@ impl Cluster {
             back: Notify::new(),
             publications: Mutex::new(Some(publications)),
             unsent: AtomicU64::new(0),
-            last_sent: AtomicU64::new(0),
+            replaced: AtomicU64::new(0),
             numbered: Mutex::default(),
             closing: Mutex::new(Closing::in_file(memory)),
             restart: Mutex::default(),
@@ -231,9 +231,9 @@ impl Cluster {
         let last_words = async move {
             // An answer may have come since.
             leaving.cache.show_until(0);
-            let gone = Member { has_left: true, ..leaving.myself() };
+            let gone = |since| Member { has_left: true, ..leaving.myself(since) };
             let ttl = leaving.settings.partition_ttl.as_millis() as u64;
-            let _ = tokio::time::timeout(LAST_WORDS, leaving.link.beat(&gone, ttl, "")).await;
+            let _ = tokio::time::timeout(LAST_WORDS, leaving.link.beat(now(), gone, ttl, "")).await;
         };
         // The connection belongs to that loop.
         if let Some(event_loop) = self.event_loop.get() {
@@ -253,9 +253,9 @@ impl Cluster {
         self.settings.partition_ttl + Duration::from_secs(5)
     }
 
-    /// What this front says of itself.
-    fn myself(&self) -> Member {
-        let applied = self.follower.lock().at().map_or(0, |at| at.number);
+    /// What this front says of itself, by a connection to the server that is asked since then.
+    fn myself(&self, since: Millis) -> Member {
+        let applied = self.follower.lock().applied_since(since);
         Member {
             applied,
             unsent: self.unsent.load(Relaxed),

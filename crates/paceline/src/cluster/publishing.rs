@@ -37,6 +37,9 @@ const ROLL_CALL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_
 /// Who fell silent so long ago is no news to anybody.
 const FORGOTTEN: Millis = 60_000;
 
+/// The number that a purge got means another one now.
+const REPLACED: &str = "the journal was emptied, or is an older one; all servers are told to drop everything";
+
 /// A purge that is not in the journal yet.
 struct Unsent {
     /// As the cache has announced it.
@@ -48,6 +51,8 @@ struct Unsent {
 /// A purge that is in the journal, and somebody waits for.
 struct Unconfirmed {
     number: u64,
+    /// The journal in which it has that number: `Cluster::replaced`.
+    journal: u64,
     since: Millis,
     outcome: oneshot::Sender<Outcome>,
 }
@@ -89,19 +94,18 @@ pub async fn run(cluster: Arc<Cluster>, mut publications: UnboundedReceiver<Publ
                 }
             }
         }
-        let since = now();
+        let (since, journal) = (now(), cluster.replaced.load(Relaxed));
         let orders: Vec<_> = unsent.iter().take(BATCH).map(|one| one.order.clone()).collect();
         match cluster.link.publish(&cluster.me.id, &orders).await {
-            Ok(number) => {
+            Ok(last) => {
                 trouble = None;
-                cluster.last_sent.store(number, Relaxed);
+                let number = last.number;
                 let announced = unsent.iter().take(orders.len()).map(|one| one.announced).collect();
                 cluster.numbered.lock().push((number, announced));
-                // Perhaps they were read before.
-                cluster.read_back(&cluster.follower.lock());
+                cluster.wrote(last);
                 let waited_for = unsent.drain(..orders.len()).filter_map(|one| one.outcome);
                 let waited_for = waited_for.filter(|outcome| !outcome.is_closed());
-                confirming.all.lock().extend(waited_for.map(|outcome| Unconfirmed { number, since, outcome }));
+                confirming.all.lock().extend(waited_for.map(|outcome| Unconfirmed { number, journal, since, outcome }));
                 confirming.more.notify_one();
             }
             Err(why) => {
@@ -163,13 +167,18 @@ async fn confirm(cluster: Arc<Cluster>, confirming: Arc<Confirming>) {
                     roll.start_again(now() + cluster.settings.partition_ttl.as_millis() as Millis);
                 }
                 roll.called(&members, &cluster.me.id, now());
+                let read_back = cluster.read_back_to();
+                let journal = cluster.replaced.load(Relaxed);
                 let waiting = mem::take(&mut *confirming.all.lock());
                 for one in waiting {
                     // A front may have joined since the purge was sent: then it has dropped everything.
                     let now = now();
-                    match roll.is_waiting(one.number, now) {
-                        true => confirming.all.lock().push(one),
-                        false => drop(one.outcome.send(roll.outcome(one.number, one.since, now))),
+                    if one.journal != journal {
+                        let _ = one.outcome.send(Outcome::Unconfirmed(REPLACED.into()));
+                    } else if one.number > read_back || roll.is_waiting(one.number, now) {
+                        confirming.all.lock().push(one);
+                    } else {
+                        let _ = one.outcome.send(roll.outcome(one.number, one.since, now));
                     }
                 }
                 roll.forget(asked.saturating_sub(FORGOTTEN));
